@@ -39,7 +39,7 @@ module:
 
 # docs/reference is made of the code. Tests compare it, and say when this has to be run.
 reference:
-	go test ./loadtest/bench ./internal/settings ./internal/exchange ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry -run '^TestReference' -count=1 -update
+	go test ./loadtest/bench ./internal/grade/script ./internal/settings ./internal/binance ./internal/exchange ./internal/rpc ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry -run '^TestReference' -count=1 -update
 
 # A few minutes, and nothing is installed. Four test programs run at a time, since they wait
 # for sockets, disks and Postgres.
@@ -53,12 +53,14 @@ check:
 # Hours: the long forms of what CI looks at for a minute. Set FUZZTIME for less.
 FUZZTIME ?= 10m
 prove:
-	go test -race -tags slow -timeout 60m ./...
+	go test -race -tags full,slow -timeout 60m ./...
 	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
 	go test -timeout 60m -run '^TestSimulation$$' ./internal/replica/core -seeds 10000
+	go test -count=1 -tags release ./deploy/release
 	go test -count=1 -tags operations -run '^TestRunbooksOfClusters$$' ./deploy/check
 	go run ./loadtest torture -plan long
-	go run ./loadtest torture -cluster -plan long
+	go run ./loadtest torture -cluster -books -plan long
+	go run ./loadtest books -duration 10m -kills 10
 	go run ./loadtest mutation
 	go run ./loadtest torture -plan restart=10 -down 1s
 	.ci/fuzz $(FUZZTIME)

@@ -84,3 +84,31 @@ func TestTheServerTakesTheSettingsOfKubernetes(t *testing.T) {
 		}
 	}
 }
+
+// TestCertificatesOfPeersAreMadeWholeOrNot asks for certificates that cannot be made.
+func TestCertificatesOfPeersAreMadeWholeOrNot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "peers")
+	run := func(nodes ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "./peers.sh", append([]string{dir}, nodes...)...).CombinedOutput()
+		return string(out), err
+	}
+	for _, wrong := range []string{"a.example", "1=", "x=a.example", "1=a.example:12350"} {
+		out, err := run("2=b.example", wrong)
+		require.Error(t, err)
+		require.Contains(t, out, wrong+": must be N=HOST")
+		require.NoDirExists(t, dir)
+	}
+	out, err := run("1=::1")
+	require.NoError(t, err, out)
+	require.NoError(t, os.Rename(filepath.Join(dir, "ca.key"), filepath.Join(dir, "elsewhere")))
+	for range 2 {
+		out, err = run("1=::1", "2=b.example")
+		require.Error(t, err)
+		require.Contains(t, out, "ca.key is not there: it has to sign 2.pem")
+		require.NoFileExists(t, filepath.Join(dir, "2.pem"))
+	}
+	require.NoError(t, os.Rename(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "ca.key")))
+	out, err = run("2=b.example")
+	require.NoError(t, err, out)
+	require.FileExists(t, filepath.Join(dir, "2.pem"))
+}

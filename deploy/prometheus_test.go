@@ -64,7 +64,7 @@ func open(t *testing.T, flags ...string) *exchange {
 	x.postgres, err = harness.StartPostgres(ctx, x.dir)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, x.postgres.Stop(ctx))
+		require.NoError(t, x.postgres.Stop(context.Background()))
 		require.NoError(t, harness.RemoveAll(x.dir))
 	})
 	x.server, err = harness.Launch(harness.ServerOptions{Program: program, Data: filepath.Join(x.dir, "data"),

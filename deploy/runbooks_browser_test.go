@@ -36,11 +36,11 @@ func TestARunbookOpensInABrowser(t *testing.T) {
 	})
 	require.Eventually(t, p.isUp, patience, 50*time.Millisecond)
 
-	options := slices.Clone(chromedp.DefaultExecAllocatorOptions[:])
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.WSURLReadTimeout(patience))
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // it refuses root with one
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	defer cancel()
@@ -54,7 +54,8 @@ func TestARunbookOpensInABrowser(t *testing.T) {
 		require.NoError(t, chromedp.Do(ctx,
 			chromedp.Navigate(fmt.Sprintf("http://%s/user/read.html?nth=%d&page=%s", p.addr, opened, page))))
 		found, err := chromedp.Run(ctx, chromedp.Poll[string](
-			`document.querySelector("main").textContent !== "Reading…" && (`+expression+`)`))
+			`document.querySelector("main").textContent !== "Reading…" && (`+expression+`)`,
+			chromedp.WithPollingTimeout(patience)))
 		require.NoError(t, err, page)
 		return found
 	}

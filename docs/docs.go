@@ -8,6 +8,11 @@ import "embed"
 //go:embed openapi.yaml
 var OpenAPI []byte
 
+// AsyncAPI describes the messages of JSON over WebSocket.
+//
+//go:embed asyncapi.yaml
+var AsyncAPI []byte
+
 // Pages are the documents, in Markdown.
 //
 //go:embed *.md decisions/*.md reference/*.md

@@ -26,9 +26,11 @@ import (
 // what is checked and done once they are read.
 var benches = []what{
 	{"quick", "a few scenarios, shortly: it ends within two minutes",
-		func(b *benching) { b.plan(bench.Quick(), 1) }},
-	{"full", "every scenario of docs/reference/BENCHMARKS.md, at several numbers of processors; about 20 minutes",
-		func(b *benching) { b.plan(bench.Full(), 3) }},
+		func(b *benching) { b.plan(bench.Quick(), 1, 1, 2, 4) }},
+	{"record", "what docs/RESULTS.md shows, the experiments of earlier systems above all; within 15 minutes",
+		func(b *benching) { b.kept(bench.Record()) }},
+	{"full", "every scenario of docs/reference/BENCHMARKS.md; about 20 minutes",
+		func(b *benching) { b.kept(bench.Full()) }},
 	{"goals", "the goals of docs/reference/BENCHMARKS.md, judged", (*benching).goals},
 	{"soak", "trade for long at half of capacity: memory, files and latency must stay flat", (*benching).soak},
 	{"growth", "let history grow and look at restarts, journal and memory", (*benching).growth},
@@ -108,8 +110,26 @@ func (b *benching) do(ctx context.Context, command, data, dir string) (err error
 	return err
 }
 
-// plan measures jobs so often, unless it is told another number.
-func (b *benching) plan(jobs []bench.Job, repeat int) {
+// kept measures jobs five times, and goes on with what is in the file of data.
+func (b *benching) kept(jobs []bench.Job) {
+	plan := b.plan(jobs, 5, 1, 2, 3, 4)
+	plan.Shared, plan.Echo = true, 400*time.Millisecond
+	b.DurationVar(&plan.Within, "within", 14*time.Minute, "after which nothing more is begun; 0: no limit")
+	run := b.run
+	b.run = func(ctx context.Context, d *bench.Data, p bench.Programs, dir string) error {
+		path := b.Lookup("data").Value.String()
+		if path != "" {
+			if err := d.Continue(path); err != nil {
+				return err
+			}
+			plan.Save = func() error { return d.Save(path) }
+		}
+		return run(ctx, d, p, dir)
+	}
+}
+
+// plan measures jobs so often at such values of GOMAXPROCS, unless it is told others.
+func (b *benching) plan(jobs []bench.Job, repeat int, procs ...int) *bench.Plan {
 	plan := &bench.Plan{Jobs: jobs}
 	number(b.FlagSet, &plan.Repetitions, "repeat", repeat, 1, 1000, "how often each is measured")
 	b.Uint64Var(&plan.Seed, "seed", 1, "seed of everything that is drawn")
@@ -128,8 +148,9 @@ func (b *benching) plan(jobs []bench.Job, repeat int) {
 		}
 		return nil
 	})
-	numbers(b.FlagSet, &plan.GOMAXPROCS, "procs", 1024, "values of GOMAXPROCS for the server", 1, 2, 4)
+	numbers(b.FlagSet, &plan.GOMAXPROCS, "procs", 1024, "values of GOMAXPROCS for the server", procs...)
 	b.measure(plan)
+	return plan
 }
 
 // measure runs a plan and prints its table. The error names failed runs.

@@ -48,6 +48,8 @@ func runClusterTorture(ctx context.Context, args []string, stdout, stderr io.Wri
 		"`directory` for data, logs and programs, which stays; empty for a temporary one, "+
 			"which stays after a failure",
 	)
+	f.BoolVar(&o.Books, "books", false, "keep local books and private feeds all the time, and hold them against the "+
+		"tables after each fault")
 	report := f.String("json", "", "`file` that the report is written to")
 	f.Usage = func() {
 		fmt.Fprintln(stderr, "Usage: go run ./loadtest torture -cluster [flags], as root\n\nFaults:")

@@ -42,7 +42,7 @@ class ProtectedTest(unittest.TestCase):
         context = ssl.create_default_context(cafile=os.environ["OUTCRY_TEST_CA"])
         context.load_cert_chain(os.environ["OUTCRY_TEST_CERT"], os.environ["OUTCRY_TEST_KEY"])
         arguments = {"token": os.environ["OUTCRY_TEST_TOKEN"], "ssl_context": context, **changed}
-        exchange = outcry.Exchange(os.environ["OUTCRY_TEST_PROTECTED_ADDR"], timeout=10, **arguments)
+        exchange = outcry.Exchange(os.environ["OUTCRY_TEST_PROTECTED_ADDR"], timeout=60, **arguments)
         self.addCleanup(exchange.close)
         return exchange
 
@@ -522,11 +522,11 @@ class ConnectionTest(unittest.TestCase):
             peer.read(connection, b"/>")
             connection.sendall(taken)
             peer.read(connection, end)
-        for then, cause in [(says(NOT_AUTHORIZED, after=b"/>"), outcry.NotAuthorized),
-                            (says(after=b"/>", wait=False), type(None))]:
+        for then, cause, seconds in [(says(NOT_AUTHORIZED, after=b"/>"), outcry.NotAuthorized, 60),
+                                     (says(after=b"/>", wait=False), type(None), 0.08)]:
             exchange = self.exchange(takes, then, token="t")
             with self.assertRaises(outcry.ConnectionLost) as caught:
-                exchange.retry(frame, seconds=0.08)
+                exchange.retry(frame, seconds=seconds)
             self.assertEqual(caught.exception.unanswered, (frame,))
             self.assertIsInstance(caught.exception.__cause__, cause)
 
@@ -812,12 +812,13 @@ class ClusterTest(unittest.TestCase):
                                  (b"</create>", framed(b'<results><created sym="A"/></results>'))]:
                 peer.read(connection, after)
                 if after == b"</create>":
-                    time.sleep(0.3)
+                    while len(silent.open_sockets) < 2:  # until it was asked elsewhere
+                        time.sleep(0.01)
                 connection.sendall(reply)
         refusing, silent = Door(self), Door(self)
         silent.freeze()
         silent.open()
-        exchange = self.exchange(Peer(self, slow).address, refusing.address, silent.address, switch_time=0.05)
+        exchange = self.exchange(Peer(self, slow).address, refusing.address, silent.address, switch_time=1)
         self.assertEqual(exchange.make_symbol("A"), Created("A", None))
 
     def test_addresses_are_checked(self):

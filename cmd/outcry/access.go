@@ -74,6 +74,9 @@ func (a *access) flags(f *flag.FlagSet) {
 // complete takes from the environment what the flags leave out, and gives a port to the
 // address that a command connects to. The error is a *usageError.
 func (a *access) complete(f *flag.FlagSet, reaches reach) error {
+	if reaches == foreign {
+		return nil
+	}
 	given := map[string]bool{}
 	f.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
 	names := map[string]string{}

@@ -28,6 +28,13 @@ func TestTokensStepByStep(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(token), 0o600))
 		return file, id
 	}
+	for _, what := range []string{"--scope=admin", "--hmac=1"} {
+		_, said, status := outcry("", "token", "add", "--data", data, what)
+		require.Equal(t, exitError, status)
+		require.Equal(t, "outcry: there is no data directory "+data+"\n", said)
+		require.NoDirExists(t, data, "a slip of the pen would make tokens for nobody")
+	}
+	require.NoError(t, os.Mkdir(data, 0o700))
 	admin, _ := add("admin")
 	p := startExchange(t, data, "", "--http=127.0.0.1:0", "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile,
 		"--tls-client-ca="+authority.File)

@@ -23,7 +23,8 @@ exchange can go on trading.
 
 FILE must not exist yet. It gets its name once it is complete and on disk, and only its
 owner can read it. In it are every table of the database, and the file of the tokens. Not in
-it are the configuration, TLS keys, metrics, logs, and what clients keep.`
+it are the configuration, TLS keys, metrics, logs, what clients keep and, unless they are asked
+for, the keys of token add --hmac.`
 
 // prepareBackup is the command.
 func prepareBackup(f *flag.FlagSet, c *client) func([]string) error {
@@ -33,6 +34,8 @@ func prepareBackup(f *flag.FlagSet, c *client) func([]string) error {
 		"how long Postgres may take to hold everything that was answered before the backup began")
 	f.BoolVar(&o.WithoutJournal, "without-journal", false,
 		"take what the database has, on a machine without the data directory: the newest records may be missing")
+	f.BoolVar(&o.WithSecrets, "with-secrets", false,
+		"take the keys of token add --hmac too, with their secrets: who reads the backup can trade with them")
 	memory.BytesVar(f, &o.BytesMax, "max-bytes", 0,
 		"largest size of the backup, in `bytes`; a larger one fails and leaves no file; 0 for no limit")
 	return func(words []string) error {

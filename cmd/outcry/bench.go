@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"flag"
@@ -11,17 +12,26 @@ import (
 	"text/tabwriter"
 	"time"
 
+	api "outcry/clients/go/client"
 	measure "outcry/internal/load"
 )
 
 const benchText = `Opens accounts of its own and trades between them: a buy and a sell of one share in turn. They
-and their symbols, BENCH0 and on, stay. Afterwards it asks the exchange for every order by its
-ref: none may be lost, and none done twice. Orders that broken connections leave without a
-reply are sent again under their ref, at another address of --addr if that takes orders now.
+and their symbols stay.
 
-The longest gap is the longest time without a reply to anybody. At a low --rate it is at least
-the time between two orders. The exit status is 1 if an order is lost or doubled, or is left
-without a reply.`
+Of an exchange with refs, as Outcry is, it asks for every order afterwards by its ref: none may be
+lost, and none done twice. Orders that broken connections leave without a reply are sent again
+under their ref, at another address of --addr if that takes orders now. The longest gap is the
+longest time without a reply to anybody. At a low --rate it is at least the time between two orders.
+
+Any other server of the protocol gets orders without refs, each in a frame of its own, in the
+server's habits: it may close after a reply, send none or a wrong length, want CR LF or the
+attribute account. These are found by probing, unless --profile says them. Afterwards up to
+10,000 orders are asked for. With --experiment it is sent what an earlier system of the protocol was
+measured with; the first line of the result says what a request is then. With --beside the same load
+goes in turns to that server, to an Outcry that is started for it, and to a server that only echoes.
+
+The exit status is 1 if an order is lost, doubled, refused or left without a reply.`
 
 // Bounds of a run.
 const (
@@ -30,43 +40,83 @@ const (
 	benchDepthMax       = 1000
 	benchRateMax        = 1_000_000
 	benchSymbolsMax     = 1000
+	benchRoundsMax      = 100
 )
+
+// benching is what the command line says of a run.
+type benching struct {
+	measure.Trading
+	noRefs, beside, asJSON bool
+	depthGiven             bool
+	profile                string // file
+	rounds                 int
+	program                string // of the Outcry beside
+
+	experiment       string // "" for orders
+	connectionsGiven bool
+	requests         int // of each connection in an experiment; 0: as published
+}
 
 // prepareBench is the command.
 func prepareBench(f *flag.FlagSet, c *client) func([]string) error {
-	o := measure.Trading{}
+	o := benching{}
 	f.IntVar(&o.Connections, "connections", 4, "connections at once")
-	f.IntVar(&o.Depth, "depth", 8, "orders under way on each connection")
+	f.IntVar(&o.Depth, "depth", 8, "orders under way on each connection; without refs it is 1 unless it is given")
 	f.IntVar(&o.Rate, "rate", 0, "`orders` a second of all connections together; 0 is as many as possible")
 	f.DurationVar(&o.Duration, "duration", 10*time.Second, "how long orders are sent")
 	f.IntVar(&o.Orders, "orders", 1_000_000, "orders that are sent at the most")
 	f.IntVar(&o.Symbols, "symbols", 4, "symbols that are traded")
 	f.StringVar(&o.Accounts, "accounts", "009",
-		"`digits` that the ids of its accounts begin with; runs at the same time need different ones")
-	noRefs := f.Bool("no-refs", false,
-		"send orders without refs, to an exchange that has none: what breaks is not sent again")
-	asJSON := f.Bool("json", false, "print the result as JSON")
+		"`digits` that the ids of its accounts with refs begin with; runs at the same time need different ones")
+	f.BoolVar(&o.noRefs, "no-refs", false, "send orders without refs, as to a server that has none")
+	f.StringVar(&o.profile, "profile", "", "`file` with a profile of outcry grade, whose habits are not probed")
+	f.BoolVar(&o.beside, "beside", false, "measure an Outcry and an echo server beside it, without refs")
+	f.IntVar(&o.rounds, "rounds", 3, "how often each server has its turn with --beside")
+	f.StringVar(&o.program, "outcryd", "", "`program` of the Outcry beside; the outcryd beside outcry if left out")
+	f.StringVar(&o.experiment, "experiment", "", "`name` of an experiment of an earlier system, instead of orders: "+
+		strings.Join(experimentNames(), ", "))
+	f.IntVar(&o.requests, "requests", 0, "requests of each connection in an experiment; 0 for as many as there were")
+	f.BoolVar(&o.asJSON, "json", false, "print the result as JSON")
 	return func([]string) error {
-		o.Refs = !*noRefs
-		if err := checkBench(&o); err != nil {
+		o.depthGiven, o.connectionsGiven = isGiven(f, "depth"), isGiven(f, "connections")
+		if err := o.check(); err != nil {
 			return err
 		}
-		return c.bench(o, *asJSON)
+		return c.bench(&o)
 	}
 }
 
-// checkBench returns a *usageError that names the first value that cannot be.
-func checkBench(o *measure.Trading) error {
+// prepareBenchEcho is the command.
+func prepareBenchEcho(f *flag.FlagSet, c *client) func([]string) error {
+	reply := f.Int("reply", 80, "`bytes` of each reply")
+	addr := f.String("listen", "127.0.0.1:0", "`address` that it listens on")
+	return func([]string) error {
+		if *reply < 0 || *reply > measure.EchoBytesMax {
+			return &usageError{fmt.Sprintf("--reply %d: must be from 0 to %d", *reply, measure.EchoBytesMax)}
+		}
+		ctx, stop := interruptible()
+		defer stop()
+		return measure.ServeEcho(ctx, *addr, *reply, nil, c.stdin, c.stdout)
+	}
+}
+
+// check returns a *usageError that names the first value that cannot be.
+func (o *benching) check() error {
 	for _, n := range []struct {
 		name              string
 		value, least, top int
 	}{
 		{"connections", o.Connections, 1, benchConnectionsMax}, {"depth", o.Depth, 1, benchDepthMax},
 		{"rate", o.Rate, 0, benchRateMax}, {"orders", o.Orders, 1, measure.OrdersMax},
-		{"symbols", o.Symbols, 1, benchSymbolsMax},
+		{"symbols", o.Symbols, 1, benchSymbolsMax}, {"rounds", o.rounds, 1, benchRoundsMax},
 	} {
 		if n.value < n.least || n.value > n.top {
 			return &usageError{fmt.Sprintf("--%s %d: must be from %d to %d", n.name, n.value, n.least, n.top)}
+		}
+	}
+	if o.experiment != "" {
+		if err := o.checkExperiment(); err != nil {
+			return err
 		}
 	}
 	if o.Duration <= 0 || o.Duration > benchDurationMax {
@@ -96,7 +146,7 @@ type benchResult struct {
 }
 
 // bench runs it.
-func (c *client) bench(o measure.Trading, asJSON bool) error {
+func (c *client) bench(o *benching) error {
 	if err := c.access.checkTimeout(); err != nil {
 		return err
 	}
@@ -104,21 +154,35 @@ func (c *client) bench(o measure.Trading, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	how.Log = slog.New(slog.DiscardHandler) // the result counts what broke
-	o.Addr, o.Client, o.Run = c.access.addr, how, strings.ToLower(rand.Text()[:10])
-	o.Client.Depth = o.Depth
 	ctx, stop := interruptible()
 	defer stop()
+	how.Log = slog.New(slog.DiscardHandler) // the result counts what broke
+	p := &plainBench{benching: o, addrs: strings.Split(c.access.addr, ","), how: how, first: firstAccount(time.Now())}
+	if o.experiment != "" {
+		p.first = firstOfExperiment(time.Now())
+	}
+	plain, err := p.find(ctx)
+	if err != nil {
+		return err
+	}
+	if plain {
+		return p.run(ctx, c)
+	}
+	return c.benchRefs(ctx, o.Trading, how, o.asJSON)
+}
+
+// benchRefs measures an exchange with refs.
+func (c *client) benchRefs(ctx context.Context, o measure.Trading, how api.Options, asJSON bool) error {
+	o.Addr, o.Client, o.Run = c.access.addr, how, strings.ToLower(rand.Text()[:10])
+	o.Client.Depth = o.Depth
 	r, err := measure.Trade(ctx, o)
 	if r == nil {
 		return err
 	}
 	if asJSON {
-		e := json.NewEncoder(c.stdout)
-		e.SetIndent("", "  ")
-		_ = e.Encode(benchResult{r.Summary(), r.Refused, r.Unanswered, measure.Millis(r.Longest.Length),
-			measure.Millis(r.Longest.From), r.Failovers, r.Reconnects, r.SentAgain, r.Asked, r.Done, r.Lost, r.Doubled,
-			r.Others})
+		printJSON(c.stdout, benchResult{r.Summary(), r.Refused, r.Unanswered, measure.Millis(r.Longest.Length),
+			measure.Millis(r.Longest.From), r.Failovers, r.Reconnects, r.SentAgain, r.Asked, r.Done, r.Lost,
+			r.Doubled, r.Others})
 	} else {
 		printBench(c.stdout, r)
 	}
@@ -129,6 +193,12 @@ func (c *client) bench(o measure.Trading, asJSON bool) error {
 		return errBad
 	}
 	return nil
+}
+
+func printJSON(w io.Writer, v any) {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v)
 }
 
 // printBench prints the result for people.

@@ -2,20 +2,93 @@ package main
 
 import (
 	"encoding/json"
-	"path/filepath"
+	"fmt"
+	"io"
+	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	api "outcry/clients/go/client"
+	"outcry/internal/testing/pgtest"
+	"outcry/internal/wire"
 )
+
+// doomed passes connections on to an exchange, until a number of answers has come of all together: it
+// then closes its port, and kill ends the exchange. The answer after those is not passed on.
+type doomed struct {
+	net.Listener
+	kill   func()
+	left   atomic.Int64  // answers
+	killed chan struct{} // closed when kill has been called
+	open   sync.WaitGroup
+}
+
+// startDoomed starts one. It ends when the exchange has been killed.
+func startDoomed(t *testing.T, p *exchangeProcess, answers int64) *doomed {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	d := &doomed{Listener: l, killed: make(chan struct{}),
+		kill: func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() }}
+	d.left.Store(answers)
+	d.open.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			d.open.Go(func() { d.serve(conn, p.addr) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		d.kill() // ends what is still passed on
+		d.open.Wait()
+	})
+	return d
+}
+
+func (d *doomed) serve(conn net.Conn, to string) {
+	defer conn.Close()
+	exchange, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	d.open.Go(func() {
+		defer exchange.Close()
+		_, _ = io.Copy(exchange, conn)
+	})
+	for replies := wire.NewFrameReader(exchange, 1<<20); ; {
+		reply, err := replies.Next()
+		if err != nil {
+			return
+		}
+		switch left := d.left.Add(-1); {
+		case left == -1:
+			d.Close()
+			d.kill()
+			close(d.killed)
+			return
+		case left < 0:
+			return
+		}
+		if _, err := conn.Write(wire.AppendFrame(nil, reply)); err != nil {
+			return
+		}
+	}
+}
 
 // TestABenchGoesOnOverACrash: the exchange is killed while orders are under way, and started
 // again. All are answered, none is lost or done twice, and the gap is told.
 func TestABenchGoesOnOverACrash(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
-	p := startExchange(t, data, "")
+	t.Parallel()
+	const orders = 2000
+	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	p := startExchange(t, data, database)
+	d := startDoomed(t, p, orders/2)
+	addr := d.Addr().String()
 	type answer struct {
 		stdout, stderr string
 		status         int
@@ -23,27 +96,22 @@ func TestABenchGoesOnOverACrash(t *testing.T) {
 	done := make(chan answer, 1)
 	go func() {
 		var a answer
-		a.stdout, a.stderr, a.status = outcry("", "bench", "run", "--addr=127.0.0.1:1,"+p.addr, "--orders=2000",
-			"--rate=1000", "--duration=1m", "--json")
+		a.stdout, a.stderr, a.status = outcry("", "bench", "run", "--addr=127.0.0.1:1,"+addr, fmt.Sprint("--orders=", orders),
+			"--duration=10m", "--json")
 		done <- a
 	}()
-	c, err := api.Dial(t.Context(), p.addr, api.Options{})
-	require.NoError(t, err)
-	for asked := uint64(0); asked < 300; { // orders that were placed
-		if _, err := c.Query(t.Context(), "0090", api.OrderID(asked+1)); err == nil {
-			asked++
-		}
+	select {
+	case a := <-done:
+		require.FailNow(t, "it ended before the crash", a.stdout+a.stderr)
+	case <-d.killed:
 	}
-	require.NoError(t, c.Close())
-	require.NoError(t, p.cmd.Process.Kill())
-	_ = p.cmd.Wait()
-	startExchange(t, data, "", "--listen="+p.addr)
+	startExchange(t, data, database, "--listen="+addr)
 	a := <-done
 	require.Equal(t, exitOK, a.status, a.stdout+a.stderr)
 	var r benchResult
 	require.NoError(t, json.Unmarshal([]byte(a.stdout), &r))
-	require.EqualValues(t, 2000, r.Requests)
-	require.EqualValues(t, 2000, r.Asked)
+	require.EqualValues(t, orders, r.Requests)
+	require.EqualValues(t, orders, r.Asked)
 	require.Zero(t, r.Lost+r.Doubled+r.Unanswered+r.Refused+r.Others, a.stdout)
 	require.EqualValues(t, 1, r.Failovers, "each connection broke once")
 	require.EqualValues(t, 4, r.Reconnects)

@@ -139,31 +139,17 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 			exchange.SymbolResumed, exchange.OrderContinued, exchange.OrderReduced, exchange.AccountRuled,
 			exchange.SymbolRuled, exchange.SwitchSet:
 		}
-		fills.Add(seq, e)
-		return v.redo(seq, e)
+		if err := v.redo(seq, e); err != nil {
+			return err
+		}
+		return fills.Add(seq, e)
 	})
 	if err != nil {
 		return "", ofTables(err)
 	}
-	v.say("comparing the tables")
-	if v.tables, err = v.archive.Tables(ctx); err != nil {
-		return "", unchecked(err)
-	}
-	if err := v.state.SameOrders(v.tables); err != nil {
-		return "", fmt.Errorf("resting_orders: %w", err)
-	}
-	if err := v.archive.CheckOrders(ctx); err != nil {
-		return "", ofTables(err)
-	}
-	if err := v.archive.CheckMarket(ctx); err != nil {
-		return "", ofTables(err)
-	}
-	if err := fills.Check(ctx); err != nil {
-		return "", ofTables(err)
-	}
-	refs, err := v.archive.CheckRefs(ctx)
+	refs, err := v.compareTables(ctx, fills)
 	if err != nil {
-		return "", ofTables(err)
+		return "", err
 	}
 	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s", number(int(v.last-opening.Seq), "record"),
 		number(orders, "order"), number(executions, "execution"), number(cancels, "cancel"),
@@ -176,6 +162,27 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 			opening.Seq+1)
 	}
 	return figures, nil
+}
+
+// compareTables holds what was done again against the tables, and returns how many refs they have.
+func (v *verifier) compareTables(ctx context.Context, fills *postgres.FillCounter) (refs int64, err error) {
+	v.say("comparing the tables")
+	if v.tables, err = v.archive.Tables(ctx); err != nil {
+		return 0, unchecked(err)
+	}
+	if err := v.state.SameOrders(v.tables); err != nil {
+		return 0, fmt.Errorf("resting_orders: %w", err)
+	}
+	for _, check := range []func(context.Context) error{v.archive.CheckOrders, v.archive.CheckMarket,
+		v.archive.CheckCandles, v.archive.CheckPlaced, fills.Check} {
+		if err := check(ctx); err != nil {
+			return 0, ofTables(err)
+		}
+	}
+	if refs, err = v.archive.CheckRefs(ctx); err != nil {
+		return 0, ofTables(err)
+	}
+	return refs, nil
 }
 
 // redo applies a record of the tables. A *postgres.RowError names the row that

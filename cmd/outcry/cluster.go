@@ -14,9 +14,10 @@ import (
 )
 
 const clusterStatusText = `Asks every address of --http. Nodes that are known to one of them, and were not asked, are
-listed as well; one that --peers names and the cluster has not, or no more, is outside. The
-exit status is 1 if no node leads, or if the digests of two nodes differ at the same record: then
-one of them is wrong.`
+listed as well; one that --peers names and the cluster has not, or no more, is outside, and one
+that has not answered the leader lately is silent. The exit status is 1 if no node leads, if one
+that votes is silent, or if the digests of two nodes differ at the same record: then one of them
+is wrong.`
 
 const clusterAddText = `The node is started first, with --join, an empty directory and the list of all nodes as
 --peers. It learns until it has nearly everything, and then votes: outcry waits for that. Ctrl-C
@@ -49,6 +50,9 @@ type nodeAnswer struct {
 	Error   string           `json:"error,omitempty"`
 	View    *operate.Cluster `json:"view,omitempty"`
 	Known   *operate.Member  `json:"known,omitempty"` // by the node that knows most
+
+	unauthorized bool // it wants a token, or another one
+	silent       bool // a member that has not answered the leader lately, as that says
 }
 
 // clusterStatus prints the nodes. It returns errAnswered if none leads, or digests differ.
@@ -65,7 +69,8 @@ func (o *operator) clusterStatus([]string) error {
 	if err := o.print(a, func() { o.printCluster(&a) }); err != nil {
 		return err
 	}
-	if a.Leader == 0 || len(a.Different) > 0 {
+	silent := slices.ContainsFunc(a.Nodes, func(n nodeAnswer) bool { return n.silent && !n.Known.Learner })
+	if a.Leader == 0 || len(a.Different) > 0 || silent {
 		return errAnswered
 	}
 	return nil
@@ -79,6 +84,8 @@ func answerOf(views []operate.NodeView) (a clusterAnswer) {
 		n := nodeAnswer{Address: v.Address}
 		if v.Err != nil {
 			n.Error = v.Err.Error()
+			refused, answered := v.Err.(*operate.Error)
+			n.unauthorized = answered && refused.Status == http.StatusUnauthorized
 		} else {
 			n.View = &v.Cluster
 			leads := v.Cluster.Role == operate.RoleLeader
@@ -105,6 +112,7 @@ func answerOf(views []operate.NodeView) (a clusterAnswer) {
 			at = len(a.Nodes) - 1
 		}
 		a.Nodes[at].Known = m
+		a.Nodes[at].silent = best.Role == operate.RoleLeader && m.Node != best.Node && !m.Outside && !m.Active
 	}
 	slices.SortStableFunc(a.Nodes, func(x, y nodeAnswer) int { return int(x.number()) - int(y.number()) })
 	return a
@@ -156,8 +164,15 @@ func (o *operator) printCluster(a *clusterAnswer) {
 	for _, text := range a.Different {
 		fmt.Fprintf(o.stdout, "WRONG: %s\n", text)
 	}
-	if a.Leader == 0 {
-		fmt.Fprintln(o.stdout, "NO LEADER among the nodes that were asked")
+	switch {
+	case slices.ContainsFunc(a.Nodes, func(n nodeAnswer) bool { return n.View != nil }):
+		if a.Leader == 0 {
+			fmt.Fprintln(o.stdout, "NO LEADER among the nodes that were asked")
+		}
+	case slices.ContainsFunc(a.Nodes, func(n nodeAnswer) bool { return n.unauthorized }):
+		fmt.Fprintln(o.stdout, "NO NODE could be asked: give a token, with --token-file or OUTCRY_TOKEN")
+	default:
+		fmt.Fprintln(o.stdout, "NO NODE could be asked")
 	}
 }
 
@@ -180,16 +195,20 @@ func (n *nodeAnswer) row() []string {
 		}
 	}
 	v, role := n.View, "?"
-	if v != nil {
-		role = v.Role
-	}
-	if n.Known != nil && n.Known.Outside { // which it may not know itself
+	switch {
+	case n.Known != nil && n.Known.Outside: // which it may not know itself
 		role, lag = "outside", ""
+	case n.silent:
+		role = "silent"
+	case v != nil:
+		role = v.Role
+	case n.Known != nil && n.Known.Learner:
+		role = operate.RoleLearner
 	}
 	if v == nil {
 		return []string{number, role, "", "", lag, "", n.Address, note}
 	}
-	if v.Role == operate.RoleStarting {
+	if v.Role == operate.RoleStarting && v.Why != v.Role {
 		note = strings.TrimPrefix(note+"; "+v.Why, "; ")
 	}
 	digest := ""

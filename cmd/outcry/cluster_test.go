@@ -24,6 +24,7 @@ type fakeNode struct {
 	view    operate.Cluster
 	asked   []string // changes, and operations
 	learned int      // how often a promotion is refused
+	closed  bool     // to those without a token
 }
 
 func fakeNodes(t *testing.T, n int) (all []*fakeNode, https string) {
@@ -41,7 +42,7 @@ func fakeNodes(t *testing.T, n int) (all []*fakeNode, https string) {
 	for _, f := range all {
 		for i, other := range all {
 			f.view.Members = append(f.view.Members, operate.Member{Node: uint64(i + 1), Peer: "p", HTTP: other.addr,
-				LagEntries: uint64(i)})
+				LagEntries: uint64(i), Active: true})
 		}
 	}
 	return all, https[1:]
@@ -53,6 +54,9 @@ func (f *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	change, is := strings.CutPrefix(r.URL.Path, "/admin/cluster/")
 	switch {
+	case f.closed:
+		w.WriteHeader(http.StatusUnauthorized)
+		return
 	case r.URL.Path == "/api/v1/cluster":
 		_ = json.NewEncoder(w).Encode(f.view)
 		return
@@ -123,6 +127,40 @@ func TestTheNodesOfAClusterAreShown(t *testing.T) {
 	require.NotEmpty(t, a.Different)
 }
 
+// TestWhoWasNotAskedIsNoLeaderLost: nodes that want a token may be well.
+func TestWhoWasNotAskedIsNoLeaderLost(t *testing.T) {
+	all, https := fakeNodes(t, 3)
+	for _, f := range all {
+		f.closed = true
+	}
+	got, _, status := outcry("", "cluster", "status", "--http", https)
+	require.Equal(t, exitError, status)
+	require.Contains(t, got, "NO NODE could be asked: give a token, with --token-file or OUTCRY_TOKEN\n")
+	require.NotContains(t, got, "NO LEADER")
+	got, _, _ = outcry("", "cluster", "status", "--http", "127.0.0.1:1,127.0.0.1:2")
+	require.Contains(t, got, "NO NODE could be asked\n")
+}
+
+// TestWhatTheLeaderKnowsOfANodeIsShown: that it learns, and that it does not answer.
+func TestWhatTheLeaderKnowsOfANodeIsShown(t *testing.T) {
+	all, https := fakeNodes(t, 3)
+	members := all[0].view.Members
+	members[2].Learner = true
+	got, _, status := outcry("", "cluster", "status", "--http", all[0].addr)
+	require.Equal(t, exitOK, status)
+	require.Regexp(t, `(?m)^3 +learner .*not asked`, got)
+	members[2].Active = false
+	got, _, status = outcry("", "cluster", "status", "--http", https)
+	require.Equal(t, exitOK, status, "it has no vote")
+	require.Regexp(t, `(?m)^2 +standby`, got)
+	require.Regexp(t, `(?m)^3 +silent `, got)
+	members[1].Active = false
+	got, _, status = outcry("", "cluster", "status", "--http", https)
+	require.Equal(t, exitError, status)
+	require.Regexp(t, `(?m)^1 +leader`, got)
+	require.Regexp(t, `(?m)^2 +silent `, got)
+}
+
 func TestWhatIsOfNoClusterIsSaid(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
@@ -143,6 +181,9 @@ func TestOperationsGoToTheLeader(t *testing.T) {
 	_, said, status = outcry("", "halt", "SPY", "--http", all[0].addr+","+all[1].addr)
 	require.Equal(t, exitError, status)
 	require.Contains(t, said, "no address is the leader's; the leader's address is "+all[2].addr+": ")
+	all[0].view.Why, all[1].view.Role, all[1].view.Why = "standby; wait", operate.RoleStarting, "starting"
+	_, said, _ = outcry("", "halt", "SPY", "--http", all[0].addr+","+all[1].addr)
+	require.Contains(t, said, all[0].addr+": standby; wait; "+all[1].addr+": starting\n")
 	got, _, status := outcry("", "halt", "SPY", "--http", all[0].addr)
 	require.Equal(t, exitError, status)
 	require.Equal(t, "error: standby\n", got)

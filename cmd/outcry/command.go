@@ -45,6 +45,7 @@ const (
 	xmlSide
 	httpSide
 	eitherSide // the HTTP side with some flags
+	foreign    // a server that need not be ours, with an --addr of its own; the environment says nothing of it
 )
 
 // A command's words, which mean the same everywhere.
@@ -86,8 +87,10 @@ func (c *command) flagSet(in *client) (f *flag.FlagSet, do func(words []string) 
 	return f, c.prepare(f, in)
 }
 
-// isCommon reports whether a flag is one of all commands.
-func isCommon(fl *flag.Flag) bool { return commonFlags.Lookup(fl.Name) != nil }
+// isCommon reports whether a flag is one of all commands, and not the command's own of that name.
+func (c *command) isCommon(fl *flag.Flag) bool {
+	return commonFlags.Lookup(fl.Name) != nil && !(c.reaches == foreign && fl.Name == "addr")
+}
 
 // commonFlags are those of all commands.
 var commonFlags = func() *flag.FlagSet {
@@ -100,9 +103,9 @@ var commonFlags = func() *flag.FlagSet {
 // concerns reports whether a flag does something for a command.
 func (c *command) concerns(fl *flag.Flag) bool {
 	switch {
-	case !isCommon(fl):
+	case !c.isCommon(fl):
 		return true
-	case c.reaches == nothing:
+	case c.reaches == nothing || c.reaches == foreign:
 		return false
 	case fl.Name == "addr":
 		return c.reaches != httpSide

@@ -7,6 +7,7 @@ import "slices"
 func commands() []command {
 	all := append(tradeCommands(), localCommands()...)
 	all = append(append(all, operateCommands()...), clusterCommands()...)
+	all = append(all, gradeCommands()...)
 	return append(all, helpCommands()...)
 }
 
@@ -87,9 +88,13 @@ otherwise it may be done twice.`,
 			examples: []string{"send frame.xml"}, prepare: sendFile},
 		{name: "demo", reaches: xmlSide, summary: "run a market of bots to look at and trade against",
 			text: demoText, examples: []string{"demo --rate 50 --duration 10m"}, prepare: prepareDemo},
-		{name: "bench run", reaches: xmlSide, summary: "measure how fast orders are answered, also over a failover",
-			text: benchText, examples: []string{"bench run --duration 30s", "bench run --addr a,b,c --rate 500 --json"},
-			prepare: prepareBench},
+		{name: "bench run", reaches: xmlSide, summary: "measure how fast a server of the protocol answers orders",
+			text: benchText, examples: []string{"bench run --duration 30s", "bench run --addr a,b,c --rate 500 --json",
+				"bench run --addr localhost:9000 --beside --duration 2s",
+				"bench run --addr localhost:9000 --beside --experiment mix5"}, prepare: prepareBench},
+		{name: "bench echo", summary: "serve echoes: what other servers are compared with",
+			text:     "It writes its address, and ends with its standard input.",
+			examples: []string{"bench echo --listen 127.0.0.1:9001"}, prepare: prepareBenchEcho},
 	}
 }
 
@@ -126,13 +131,19 @@ func localCommands() []command {
 		{name: "doctor", reaches: httpSide, summary: "check the machine, the disk and the database",
 			text: doctorText, examples: []string{"doctor --data /var/lib/outcry --http localhost"}, prepare: prepareDoctor},
 		{name: "token add", summary: "make a token", text: tokenAddText,
-			examples: []string{"token add --scope account:1 --expires 720h --note alice"}, prepare: tokenAdd},
+			examples: []string{"token add --scope account:1 --expires 720h --note alice", "token add --hmac 1 --note bot"},
+			prepare:  tokenAdd},
 		{name: "token list", summary: "list the tokens, without their secret parts",
 			examples: []string{"token list"}, prepare: tokenList},
 		{name: "token revoke", summary: "revoke a token",
-			arguments: []argument{{name: "ID", help: "middle part of the token, as token list shows it"}},
+			arguments: []argument{{name: "ID", help: "middle part of the token, or the key, as token list shows it"}},
 			text:      "An exchange that runs ends the connections that have shown it within a second.",
 			examples:  []string{"token revoke 0123456789abcdef"}, prepare: tokenRevoke},
+		{name: "class new", reaches: xmlSide, summary: "open an account and make a token for each student of a class",
+			arguments: []argument{{name: "N", help: "students"}}, text: classNewText,
+			examples: []string{"class new 30 --cash 10000 --shares SPY=100"}, prepare: prepareClassNew},
+		{name: "class reset", summary: "begin a class anew, and keep the old exchange as a backup",
+			text: classResetText, examples: []string{"class reset"}, prepare: prepareClassReset},
 	}
 }
 

@@ -81,18 +81,24 @@ func dashed(some ...[]*flag.Flag) (names []string) {
 	return append(names, "--help")
 }
 
-// valueFlags returns the flags that need a value, and those of them whose value is a file.
+// valueFlags returns the flags that need a value of every command that has them, and those of them
+// whose value is a file.
 func valueFlags(all []command) (values, files []string) {
-	isFile := map[string]bool{}
+	isFile, isSwitch := map[string]bool{}, map[string]bool{}
 	for i := range all {
 		f, _ := all[i].flagSet(new(client))
 		f.VisitAll(func(fl *flag.Flag) {
-			if name, _ := flag.UnquoteUsage(fl); !settings.IsSwitch(fl) {
+			if name, _ := flag.UnquoteUsage(fl); settings.IsSwitch(fl) {
+				isSwitch["--"+fl.Name] = true
+			} else {
 				isFile["--"+fl.Name] = name == "file" || name == "directory"
 			}
 		})
 	}
 	for name, file := range isFile {
+		if isSwitch[name] {
+			continue
+		}
 		values = append(values, name)
 		if file {
 			files = append(files, name)

@@ -272,7 +272,10 @@ func requireMarket(t *testing.T, data, database string) {
 	require.NoError(t, err)
 	traded, trades, err := store.LoadMarket(background)
 	require.NoError(t, err)
-	ofTables := &feeds.Snapshot{Seq: snap.Seq, Symbols: snap.Symbols, Orders: snap.Orders, Traded: traded, Trades: trades}
+	candles, err := store.LoadCandles(background)
+	require.NoError(t, err)
+	ofTables := &feeds.Snapshot{Seq: snap.Seq, Symbols: snap.Symbols, Orders: snap.Orders, Traded: traded, Trades: trades,
+		Candles: candles}
 	require.Equal(t, answersOf(t, j, ofTables), answersOf(t, j, &feeds.Snapshot{}))
 }
 

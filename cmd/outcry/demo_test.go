@@ -100,6 +100,7 @@ func eventually(t *testing.T, database, sql string) {
 const openShares = "select coalesce(sum(open), 0)::text from orders"
 
 func TestADemoIsALivingMarketThatCleansUp(t *testing.T) {
+	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	p := startExchange(t, data, database)
 	m := startDemo(t, demoOptions(p.addr))
@@ -138,6 +139,7 @@ func count(t *testing.T, s string) (n int) {
 }
 
 func TestTheSameSeedTradesTheSame(t *testing.T) {
+	t.Parallel()
 	const orders = 400
 	trade := func(seed uint64) (placed, executed string) {
 		database := pgtest.NewDatabase(t)
@@ -165,6 +167,7 @@ func TestTheSameSeedTradesTheSame(t *testing.T) {
 }
 
 func TestADemoOutlivesACrashOfTheExchange(t *testing.T) {
+	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	p := startExchange(t, data, database)
 	m := startDemo(t, demoOptions(p.addr))

@@ -28,8 +28,8 @@ func prepareDoctor(f *flag.FlagSet, c *client) func([]string) error {
 	o := doctor.Options{Revision: commit}
 	where := locating(f, "the local cluster below the data directory")
 	http := f.Lookup("http")
-	http.DefValue, http.Usage = "", "`address` of a running server's HTTP side, HOST or HOST:PORT, also as "+httpVariable+
-		"; empty for none"
+	http.DefValue, http.Usage = "", "`address` of a running server's HTTP side, HOST or HOST:PORT, "+
+		"of a cluster those of all nodes, A,B,C; also as "+httpVariable+"; empty for none"
 	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "the server's --max-connections")
 	f.IntVar(&o.HTTPConnectionsMax, "max-http-connections", 4096, "the server's --max-http-connections")
 	memory.BytesVar(f, &o.MemoryMax, "max-memory", 512<<20, "the server's --max-memory, in `bytes`")

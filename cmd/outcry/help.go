@@ -57,8 +57,8 @@ func (c *command) print(w io.Writer) {
 	f, _ := c.flagSet(new(client))
 	if own, common := c.flags(f); len(own)+len(common) > 0 {
 		fmt.Fprint(w, "\nFlags:\n")
-		settings.PrintFlags(w, f, func(fl *flag.Flag) bool { return !isCommon(fl) })
-		settings.PrintFlags(w, f, func(fl *flag.Flag) bool { return isCommon(fl) && c.concerns(fl) })
+		settings.PrintFlags(w, f, func(fl *flag.Flag) bool { return !c.isCommon(fl) })
+		settings.PrintFlags(w, f, func(fl *flag.Flag) bool { return c.isCommon(fl) && c.concerns(fl) })
 	}
 }
 
@@ -74,7 +74,7 @@ func (c *command) printUsage(w io.Writer) {
 func (c *command) flags(f *flag.FlagSet) (own, common []*flag.Flag) {
 	f.VisitAll(func(fl *flag.Flag) {
 		switch {
-		case !isCommon(fl):
+		case !c.isCommon(fl):
 			own = append(own, fl)
 		case c.concerns(fl):
 			common = append(common, fl)

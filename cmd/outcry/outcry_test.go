@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// built is outcryd, built once for all tests.
+// built are outcryd and outcry, built once for all tests.
 var built struct {
 	once sync.Once
 	dir  string
@@ -43,18 +43,25 @@ type exchangeProcess struct {
 	loaded logLine // the state that it started with
 }
 
+// builtServer returns the file of outcryd, beside which outcry is.
+func builtServer(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "outcry-test-"); built.err == nil {
+			built.err = exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/outcryd",
+				"outcry/cmd/outcry").Run()
+		}
+	})
+	require.NoError(t, built.err)
+	return filepath.Join(built.dir, "outcryd")
+}
+
 // startExchange starts outcryd on a data directory and waits until it is ready. Flags
 // win over those that keep tests apart.
 func startExchange(t *testing.T, data, database string, flags ...string) *exchangeProcess {
 	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "outcry-test-"); built.err == nil {
-			built.err = exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/outcryd").Run()
-		}
-	})
-	require.NoError(t, built.err)
 	p := &exchangeProcess{t: t}
-	p.cmd = exec.Command(filepath.Join(built.dir, "outcryd"),
+	p.cmd = exec.Command(builtServer(t),
 		append([]string{"--data=" + data, "--listen=127.0.0.1:0", "--http=",
 			"--database-url=" + database, "--segment=65536"}, flags...)...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -164,7 +171,7 @@ func TestTheFirstTrade(t *testing.T) {
 	t.Setenv("DATABASE_URL", "")
 	_, stderr, status := outcry("", "verify", data)
 	require.Equal(t, exitUsage, status)
-	require.Contains(t, stderr, "an exchange must not be running")
+	require.Contains(t, stderr, "an exchange must not be running, or use --live")
 	last := p.stop()
 	got, stderr, status = outcry("", "verify", data)
 	require.Equal(t, exitOK, status, stderr)

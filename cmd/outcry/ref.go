@@ -33,7 +33,7 @@ func unsent(err error) error {
 func lasts(err error) bool {
 	var network *net.OpError
 	switch {
-	case errors.Is(err, api.ErrInsecureToken),
+	case errors.Is(err, api.ErrInsecureToken), errors.Is(err, api.ErrNeedsTLS),
 		errors.As(err, new(*api.Unauthorized)),
 		errors.As(err, new(*tls.CertificateVerificationError)),
 		errors.As(err, new(tls.RecordHeaderError)),
@@ -55,6 +55,8 @@ func unanswered(err error, command api.Command) error {
 		ref, name = command.NewRef, "--new-ref"
 	}
 	switch {
+	case !api.MaybeDone(err) && errors.Is(err, api.ErrNeedsTLS):
+		return fmt.Errorf("%w; connect with --tls-ca", err)
 	case !api.MaybeDone(err) && errors.As(err, &refused) && refused.None:
 		return fmt.Errorf("%w; give a token with --token-file", err)
 	case !api.MaybeDone(err) && !errors.As(err, new(*api.Broken)) && !errors.As(err, new(*api.GaveUp)):

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	api "outcry/clients/go/client"
+	"outcry/internal/testing/pgtest"
 	"outcry/internal/wire"
 )
 
@@ -102,7 +103,7 @@ func (r *relay) serve(conn net.Conn) {
 
 // TestAScriptRepeatsALineUntilItHasAnAnswer: answers are lost, and nothing is done twice.
 func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
-	p := startExchange(t, t.TempDir(), "")
+	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t))
 	r := startRelay(t, p.addr)
 	t.Setenv("OUTCRY_ADDR", r.Addr().String())
 	for _, step := range []struct {

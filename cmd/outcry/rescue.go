@@ -14,8 +14,8 @@ import (
 	"outcry/internal/replica/raftlog"
 )
 
-const clusterRescueText = `For when the majority of the nodes is lost for good. Take the node that knows most (SEQ of
-cluster status, or the figures of this command), stop it, and be sure that no other node of the
+const clusterRescueText = `For when the majority of the nodes is lost for good. Take the node that knows most (the
+record of cluster status, or of this command), stop it, and be sure that no other node of the
 old cluster ever starts again: it would be a second exchange. The node becomes the first and only
 member of a new cluster, with everything that its journal and its part of Raft's log have. Lost is
 what clients were told that only the other nodes had. Nothing is deleted: the old log is set aside.
@@ -58,6 +58,11 @@ func rescue(dir string, node uint64, address string, alone bool, stdout io.Write
 	if _, err := os.Lstat(filepath.Join(dir, "BROKEN")); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s says that the history of this node is not that of its cluster: rescue another one",
 			filepath.Join(dir, "BROKEN"))
+	}
+	if of, err := raftlog.NumberIn(dir); err != nil {
+		return err
+	} else if of != 0 && of != node {
+		return fmt.Errorf("the directory %s is node %d's, not node %d's", dir, of, node)
 	}
 	s := raftlog.Stopped{Dir: filepath.Join(dir, "raft"), Node: node, Journal: filepath.Join(dir, "journal"),
 		Options: journal.Options{Version: exchange.EventVersion}}

@@ -151,6 +151,8 @@ func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 	for _, m := range nodes {
 		m.kill()
 	}
+	refused(t, fmt.Sprintf("is node %d's, not node %d's", rescued.number, leads.number),
+		"cluster", "rescue", fmt.Sprint(leads.number), rescued.data)
 	stdout := must(t, "cluster", "rescue", fmt.Sprint(rescued.number), rescued.data)
 	require.Contains(t, stdout, fmt.Sprintf("as of record %d;", last))
 	require.Contains(t, stdout, fmt.Sprintf("--peers %d=%s", rescued.number, rescued.peer))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outcry/internal/auth"
+	"outcry/internal/exchange"
 )
 
 const tokenAddText = `Works on the data directory of an exchange with --auth, which knows the token within a second.
@@ -19,6 +20,8 @@ SCOPE is what the token is for:
   operate       as read; halt, resume, cancel for others, log level, profiles
   admin         everything, also <create>
   health        /healthz and /readyz only
+With --hmac in the place of --scope it makes a key for one account, for the Binance-shaped door, and prints it
+and its secret on one line. The server has to know the secret: it is in a file that only its owner reads.
 WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.`
 
 // dataFlag declares where the tokens are, and returns a function that says it.
@@ -36,9 +39,18 @@ func dataFlag(f *flag.FlagSet) func() string {
 func tokenAdd(f *flag.FlagSet, c *client) func([]string) error {
 	data := dataFlag(f)
 	scope := f.String("scope", "", "`scope`: what the token is for")
+	hmac := f.String("hmac", "", "`account` that a key is for, with which requests are signed")
 	expires := f.String("expires", "", "`when` it ends; empty for never")
 	note := f.String("note", "", "`text` for people, such as whose it is")
-	return func([]string) error { return addToken(data(), *scope, *expires, *note, c.stdout, c.stderr) }
+	return func([]string) error {
+		if *hmac != "" {
+			if *scope != "" {
+				return &usageError{"--hmac is in the place of --scope"}
+			}
+			return addKey(data(), *hmac, *expires, *note, c.stdout, c.stderr)
+		}
+		return addToken(data(), *scope, *expires, *note, c.stdout, c.stderr)
+	}
 }
 
 // tokenList is the command token list.
@@ -66,11 +78,9 @@ func addToken(data, scope, expires, note string, stdout, stderr io.Writer) error
 	if err != nil {
 		return &usageError{"--scope: " + err.Error()}
 	}
-	var until time.Time
-	if expires != "" {
-		if until, err = parseWhen(expires); err != nil {
-			return err
-		}
+	until, err := endOfNew(data, expires)
+	if err != nil {
+		return err
 	}
 	token, e, err := auth.Add(data, s, until, note)
 	if err != nil {
@@ -79,6 +89,36 @@ func addToken(data, scope, expires, note string, stdout, stderr io.Writer) error
 	fmt.Fprintln(stdout, token)
 	fmt.Fprintf(stderr, "token %s for %s, expires %s; it cannot be shown again\n", e.ID, e.Scope, untilText(e.Expires))
 	return nil
+}
+
+// addKey prints a new key and its secret, and what there is to know about it elsewhere.
+func addKey(data, account, expires, note string, stdout, stderr io.Writer) error {
+	id, err := exchange.ParseAccountID(account)
+	if err != nil {
+		return &usageError{"--hmac: " + err.Error()}
+	}
+	until, err := endOfNew(data, expires)
+	if err != nil {
+		return err
+	}
+	secret, e, err := auth.AddKey(data, id, until, note)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, e.ID, secret)
+	fmt.Fprintf(stderr, "key %s for %s, expires %s; its secret is not shown again\n", e.ID, e.Scope, untilText(e.Expires))
+	return nil
+}
+
+// endOfNew returns when a new token or key ends, the zero time for never. The error says that expires is none, or that
+// there is no data directory for it.
+func endOfNew(data, expires string) (until time.Time, err error) {
+	if expires != "" {
+		if until, err = parseWhen(expires); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return until, requireDir(data, "there is no data directory %s", data)
 }
 
 // parseWhen reads a duration from now or a time.
@@ -107,12 +147,21 @@ func listTokens(data string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range all {
+	keys, err := auth.ListKeys(data)
+	if err != nil {
+		return err
+	}
+	tokens := len(all)
+	for i, e := range append(all, keys...) {
+		scope := e.Scope.String()
+		if i >= tokens {
+			scope += " (hmac)"
+		}
 		expires := "expires " + untilText(e.Expires)
 		if !e.Expires.IsZero() && time.Now().After(e.Expires) {
 			expires = "expired " + untilText(e.Expires)
 		}
-		fmt.Fprintf(stdout, "%s  %s  created %s  %s  %s\n", e.ID, e.Scope, e.Created.Format(time.RFC3339), expires, e.Note)
+		fmt.Fprintf(stdout, "%s  %s  created %s  %s  %s\n", e.ID, scope, e.Created.Format(time.RFC3339), expires, e.Note)
 	}
 	return nil
 }

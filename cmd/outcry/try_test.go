@@ -52,9 +52,7 @@ type trying struct {
 
 func startTry(t *testing.T) (x *trying, addrs, https string) {
 	t.Helper()
-	startExchange(t, filepath.Join(t.TempDir(), "data"), "").stop() // has outcryd built
-	outcry := filepath.Join(built.dir, "outcry")
-	require.NoError(t, exec.Command("go", "build", "-ldflags=-s -w", "-o", outcry, "outcry/cmd/outcry").Run())
+	outcry := filepath.Join(filepath.Dir(builtServer(t)), "outcry")
 	base := freeBlock(t, tryNodes*tryPorts)
 	x = &trying{t: t, pids: map[string]int{}}
 	x.cmd = exec.Command(outcry, "cluster", "try", "--dir="+t.TempDir(), fmt.Sprintf("--base-port=%d", base))

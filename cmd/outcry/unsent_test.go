@@ -93,6 +93,8 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 			"--token-file=TOKEN", "the exchange closed the connection: the exchange has 2", exitNoAnswer},
 		{"a bad token", answering(wire.TextUnauthorized + " (connection 3)"), "--token-file=TOKEN", "the token is refused: ",
 			exitError},
+		{"no TLS where a token is asked for", answering(wire.TextNeedsTLS + " (connection 3)"), "--token-file=TOKEN",
+			"speaks TLS", exitError},
 		{"no port", nil, "--addr=localhost:", "--addr: the port after the colon is missing", exitUsage},
 		{"no TLS", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") },
 			"--tls-ca=CA", "does not look like a TLS handshake", exitError},
@@ -120,6 +122,10 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 			require.Equal(t, of.name == "nobody is there", strings.Contains(stderr, "is the exchange running?"), of.name)
 		}
 	}
+	addr := playing(t, answering(wire.TextNeedsTLS+" (connection 3)"))
+	got, stderr, status := outcry("", "--addr="+addr, "buy", "--ref=r", "1", "SPY", "1", "1")
+	require.Equal(t, []any{"", exitError}, []any{got, status})
+	require.Contains(t, stderr, "connect with --tls-ca")
 	err = unsent(fmt.Errorf("client: %w", api.ErrInsecureToken))
 	require.False(t, errors.As(err, new(*noAnswerError)), "the token goes to another machine")
 }

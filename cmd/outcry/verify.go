@@ -74,7 +74,7 @@ func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line tell
 	}
 	lock, err := journal.Lock(dir)
 	if err != nil {
-		return unchecked(fmt.Errorf("an exchange must not be running: %w", err))
+		return unchecked(fmt.Errorf("an exchange must not be running, or use --live: %w", err))
 	}
 	defer lock.Unlock()
 	if err := backup.Unfinished(dir); err != nil {

@@ -18,6 +18,7 @@ import (
 
 // TestVerifyChecksTheJournal harms the journal, or takes another one.
 func TestVerifyChecksTheJournal(t *testing.T) {
+	t.Parallel()
 	whole, other := live(t), live(t)
 	restore := kept(t, whole.database)
 	for _, harm := range []struct {
@@ -91,6 +92,7 @@ func lastRecord(segment []byte) (at int) {
 // TestVerifyGoesOnWhereTheDatabaseIsBehind verifies the journal of a longer life
 // with the database of a shorter one, and the torn tail of a crash behind it.
 func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
+	t.Parallel()
 	l := live(t)
 	restore := kept(t, l.database)
 	before := l.last.Seq
@@ -116,6 +118,8 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 		SELECT account, '%s', seq, id FROM order_log o
 		WHERE account = '%s' AND NOT EXISTS (SELECT FROM refs WHERE order_id = o.id) ORDER BY id LIMIT 1`,
 		late.Ref, late.Account)))
+	require.EqualValues(t, 1, execute(t, l.database, fmt.Sprintf(`UPDATE order_log o SET ref = f.ref
+		FROM refs f WHERE f.ref = '%s' AND f.account = '%s' AND o.id = f.order_id`, late.Ref, late.Account)))
 	_, stderr, status = l.verified()
 	require.Equal(t, exitError, status, stderr)
 	require.Contains(t, stderr,
@@ -145,6 +149,7 @@ const downgrade = pgtest.UndoSchemas + `
 	UPDATE outcry_schema_version SET version = 1`
 
 func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
+	t.Parallel()
 	l := live(t)
 	execute(t, l.database, downgrade)
 	_, stderr, status := l.verified()
@@ -221,6 +226,7 @@ func TestVerifySaysWhyItCannotCheck(t *testing.T) {
 }
 
 func TestVerifyWritesNothing(t *testing.T) {
+	t.Parallel()
 	l := live(t)
 	all := func() (contents []string) {
 		for _, path := range l.segments(t) {

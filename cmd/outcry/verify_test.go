@@ -107,7 +107,7 @@ func live(t *testing.T) *life {
 // tables are all that a database keeps of an exchange.
 var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log",
 	"execution_log", "part_log", "cancel_log", "halt_log", "resting_orders", "market", "refs", "fill_log", "amend_log",
-	"hold_log", "cause_log", "account_log", "symbol_log", "switch_log",
+	"hold_log", "cause_log", "account_log", "symbol_log", "switch_log", "placed_log", "candles",
 	"opening_accounts", "opening_symbols", "opening_positions", "opening_resting_orders"}
 
 // allTables is a connection to a database that finds internal tables too, without their schema.
@@ -127,7 +127,7 @@ func kept(t *testing.T, database string) (restore func()) {
 	save, back := "CREATE SCHEMA kept;", "BEGIN;"
 	for _, table := range tables {
 		save += fmt.Sprintf("CREATE TABLE kept.%[1]s AS TABLE %[1]s;", table)
-		back += fmt.Sprintf("DELETE FROM %[1]s; INSERT INTO %[1]s TABLE kept.%[1]s;", table)
+		back += fmt.Sprintf("TRUNCATE %[1]s; INSERT INTO %[1]s TABLE kept.%[1]s;", table)
 	}
 	execute(t, database, save)
 	conn, err := pgx.Connect(background, database)
@@ -255,8 +255,20 @@ var harms = []struct{ name, sql, check, want string }{
 		`CREATE OR REPLACE VIEW orders AS ` +
 			`SELECT id, account, sym, 1.0 AS amount, 1.0 AS limit_price, 0.0 AS open, 1.0 AS executed, 0.0 AS canceled, time, ` +
 			`time AS canceled_at, 'limit' AS type, 'GTC' AS tif, false AS post, NULL AS stp, false AS cod, ` +
-			`NULL::bigint AS replaces, id AS first_id, 0.0 AS reduced, time AS time_ns, time AS canceled_at_ns FROM order_log`,
+			`NULL::bigint AS replaces, id AS first_id, 0.0 AS reduced, time AS time_ns, time AS canceled_at_ns, ` +
+			`NULL COLLATE "C" AS ref, NULL AS why FROM order_log`,
 		"history", `orders, id \d+: executed is 1.0, its executions sum up to`},
+	{"an account's events", `UPDATE accounts SET n = n + 1 WHERE id = '2'`, "history",
+		`accounts, id 2: n is \d+, it has \d+ events`},
+	{"a trade's number", `UPDATE execution_log SET trade = trade + 1
+		WHERE (order_id, n) = (SELECT order_id, n FROM execution_log ORDER BY order_id DESC LIMIT 1)`, "history",
+		`execution_log, order_id \d+, n \d+: trade, taker_fill and resting_fill are \d+, \d+ and \d+; counted are`},
+	{"why it was canceled", `UPDATE cancel_log SET why = 4 WHERE seq = (SELECT max(seq) FROM cancel_log)`, "history",
+		`cancel_log, order_id \d+: order \d+ is canceled for reason`},
+	{"a candle", `UPDATE candles SET high = high + 1 WHERE ctid = (SELECT max(ctid) FROM candles)`, "history",
+		`candles, sym [AB], seconds \d+, start \d+: it says .*; the executions come to`},
+	{"an account's orders", `DELETE FROM placed_log WHERE ctid = (SELECT max(ctid) FROM placed_log)`, "history",
+		`placed_log, all rows: they have \d+ orders, there are \d+`},
 	{"what was traded", `UPDATE market SET shares = shares + 0.00000001 WHERE sym = 'A'`, "history",
 		`market, sym A: it says \d+ trades of .*; the executions come to \d+ trades of`},
 	{"the last price", `UPDATE market SET last_price = last_price + 1 WHERE sym = 'B'`, "history",
@@ -288,15 +300,21 @@ var harms = []struct{ name, sql, check, want string }{
 		`symbol B has 5001\.00000005 placed; it should have 5000\.00000005 placed`},
 	{"how many executions an account has", `UPDATE accounts SET fills = fills + 1 WHERE id = '2'`, "history",
 		`accounts, id 2: fills is \d+, it has \d+ executions`},
-	{"the executions of an account", `UPDATE fill_log SET fills = set_byte(fills, 0, get_byte(fills, 0) # 2)
+	{"the executions of an account", `UPDATE fill_log SET fills = set_byte(fills, 1, get_byte(fills, 1) # 2)
 		WHERE (account, last) = (SELECT account, max(last) FROM fill_log WHERE account = '2' GROUP BY 1)`, "history",
 		`fill_log, account 2: its rows end`},
 	{"executions gone", `DELETE FROM fill_log
 		WHERE (account, last) = (SELECT account, max(last) FROM fill_log WHERE account = '3' GROUP BY 1)`, "history",
 		`fill_log, account 3: its rows end`},
-	{"another ref", `UPDATE refs SET ref = 'x' WHERE seq = (SELECT max(seq) FROM refs)`, "records",
+	{"another ref than the order's", `UPDATE refs SET ref = 'x' WHERE seq = (SELECT max(seq) FROM refs)`, "history",
+		`order_log, id \d+: its ref is "\w{16}", and that of its record "x"`},
+	{"a ref gone that the order has", `DELETE FROM refs WHERE seq = (SELECT max(seq) FROM refs)`, "history",
+		`order_log, id \d+: its ref is "\w{16}", and that of its record ""`},
+	{"another ref", `UPDATE order_log SET ref = 'x' WHERE seq = (SELECT max(seq) FROM refs);
+		UPDATE refs SET ref = 'x' WHERE seq = (SELECT max(seq) FROM refs)`, "records",
 		`order_log, id \d+: it says .*; ref x \(time [\d.]+\); journal record \d+ says .*; ref \w{16} \(time`},
-	{"a ref gone", `DELETE FROM refs WHERE seq = (SELECT max(seq) FROM refs)`, "records",
+	{"a ref gone", `UPDATE order_log SET ref = '' WHERE seq = (SELECT max(seq) FROM refs);
+		DELETE FROM refs WHERE seq = (SELECT max(seq) FROM refs)`, "records",
 		`order_log, id \d+: it says [^;]*(; filled [^;]*)* \(time [\d.]+\); journal record \d+ says .*; ref \w{16} \(time`},
 	{"nanoseconds",
 		`UPDATE order_log SET nanos = nanos # 1 WHERE seq = (SELECT max(seq) FROM order_log o WHERE NOT EXISTS (SELECT ` +
@@ -313,6 +331,7 @@ var harms = []struct{ name, sql, check, want string }{
 }
 
 func TestVerifyNamesWhatIsWrongFirst(t *testing.T) {
+	t.Parallel()
 	whole := live(t)
 	require.NotEqual(t, "00000000000000000001.seg", filepath.Base(whole.segments(t)[0]), "the journal has let history go")
 	stdout, stderr, status := whole.verified()

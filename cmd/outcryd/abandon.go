@@ -1,17 +1,22 @@
 package main
 
-import "time"
+import (
+	"os"
+	"runtime/pprof"
+	"time"
+)
 
 // stopGrace is how long after --stop-timeout what was told to end at once may take.
 const stopGrace = 5 * time.Second
 
 // abandonAfter ends the process like a crash unless the timer is stopped in time: a stop
-// keeps its word whatever hangs. Nothing is lost that was answered.
+// keeps its word whatever hangs, and stderr tells what does. Nothing is lost that was answered.
 func (s *server) abandonAfter(d time.Duration) *time.Timer {
 	return time.AfterFunc(d, func() {
 		s.log.Error("the stop took too long and was abandoned, as in a crash; "+
 			"the next start has everything that was answered",
 			"took", d.String())
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // where it hangs
 		s.exit(exitError)
 	})
 }

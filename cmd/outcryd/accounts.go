@@ -36,8 +36,8 @@ func (s *server) newView(state *exchange.Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("the view of accounts after record %d: %w", state.Seq, err)
 	}
-	s.view = accounts.NewView(accounts.Options{Records: records, Limit: s.mayFollow(), History: olderFills{s}, Log: s.log},
-		state)
+	s.view = accounts.NewView(accounts.Options{Records: records, Limit: s.mayFollow(), Notify: s.journal.Notify,
+		History: olderFills{s}, Log: s.log}, state)
 	return nil
 }
 
@@ -57,6 +57,7 @@ func (s *server) runFollowers() {
 	s.unfollow = cancel
 	s.metrics.watchView(s.view, s.journal)
 	s.running.Go(func() { s.view.Run(ctx) })
+	s.doors.view.Store(s.view)
 	s.runFeed(ctx)
 }
 

@@ -97,6 +97,7 @@ func TestTradingGoesOnWithoutAView(t *testing.T) {
 	c.must(t, `<create><account id="1" balance="1000"/><symbol sym="S"/></create>`)
 	require.Contains(t, c.must(t, asAccount(1, `<account/>`)), `balance="1000"`)
 	s.unfollow()
+	require.Error(t, s.view.Await(background, s.journal.Appended()+1), "it has ended")
 	reply := c.must(
 		t,
 		asAccount(1, `<order sym="S" amount="1" limit="1"/><account/><orders/><fills/><query id="1"/>`),

@@ -90,6 +90,9 @@ func (s *server) beginAgain(ctx context.Context, why error) error {
 		if s.http != nil {
 			s.http.Close()
 		}
+		if s.sockets != nil {
+			s.sockets.Abort()
+		}
 		if s.sessions != nil {
 			_ = s.sessions.Shutdown(cut) // says that connections were cut off
 		}

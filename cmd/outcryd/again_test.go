@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -61,4 +62,28 @@ func TestNobodyWaitsForAnothersDigest(t *testing.T) {
 	digest, seq := m.digestNow(ctx)
 	require.Equal(t, "known", digest)
 	require.EqualValues(t, 7, seq)
+}
+
+// TestADigestThatTakesLongIsThereForWhoAsksLater: of a large state, it takes longer than anybody waits.
+func TestADigestThatTakesLongIsThereForWhoAsksLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := digests{working: make(chan struct{}, 1)}
+		d.working <- struct{}{}
+		ctx, cancel := context.WithTimeout(t.Context(), digestWait)
+		defer cancel()
+		d.inBackground(ctx, func(ctx context.Context) {
+			select {
+			case <-time.After(10 * digestWait):
+				d.keep("worked out", 7)
+			case <-ctx.Done():
+			}
+		})
+		digest, _ := d.last()
+		require.Empty(t, digest, "nobody waits so long")
+		time.Sleep(20 * digestWait)
+		digest, seq := d.last()
+		require.Equal(t, "worked out", digest)
+		require.EqualValues(t, 7, seq)
+		require.Empty(t, d.working)
+	})
 }

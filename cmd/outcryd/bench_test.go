@@ -2,9 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/load"
+	"outcry/internal/testing/processes"
 	"outcry/internal/wire"
 )
 
@@ -47,6 +53,104 @@ func BenchmarkOneOrderEndToEnd(b *testing.B) {
 			b.ReportMetric(float64(b.N*depth)/b.Elapsed().Seconds(), "orders/s")
 		})
 	}
+}
+
+// BenchmarkOrdersByDoor places orders that execute, a buy and a sell in turn, over XML and over WebSocket, with clients
+// that cost alike: they send bytes made before, and count replies. ns/op is that of one order of all.
+func BenchmarkOrdersByDoor(b *testing.B) {
+	const clients = 16
+	for _, depth := range []int{2, 16} {
+		for _, d := range []struct {
+			name string
+			dial func(t testing.TB, p *program, depth int) (send, receive func() error)
+		}{{"xml", xmlTrader}, {"websocket", websocketTrader}} {
+			b.Run(fmt.Sprintf("%s/clients=%d/pipelined=%d", d.name, clients, depth), func(b *testing.B) {
+				flags, _ := dataFlags(b)
+				p := start(b, append(flags, "--segment=67108864")...)
+				dial(b, p.xml).must(b, `<create><account id="2" balance="1000000000"/>`+
+					`<symbol sym="S"><account id="2">1000000000</account></symbol></create>`)
+				benchmarkDoor(b, p, clients, depth, d.dial)
+			})
+		}
+	}
+}
+
+// xmlTrader connects a client that sends so many orders at once.
+func xmlTrader(t testing.TB, p *program, depth int) (send, receive func() error) {
+	var frames []byte
+	for n := range depth {
+		frames = wire.AppendFrame(frames,
+			fmt.Appendf(nil, `<transactions id="2"><order sym="S" amount="%d" limit="1"/></transactions>`, 1-n%2*2))
+	}
+	c := dial(t, p.xml)
+	return func() error { _, err := c.Write(frames); return err },
+		func() error { _, err := c.r.Next(); return err }
+}
+
+// websocketTrader is xmlTrader over WebSocket.
+func websocketTrader(t testing.TB, p *program, depth int) (send, receive func() error) {
+	var messages []string
+	for n := range depth {
+		messages = append(messages, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"order.place","params":{"account":"2",`+
+			`"sym":"S","amount":"%d","limit":"1"}}`, n, 1-n%2*2))
+	}
+	frames := socketFrames(messages)
+	c, err := load.DialSocket(context.Background(), p.http, "")
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	var to [4096]byte
+	return func() error { _, err := c.Write(frames); return err }, func() error {
+		for {
+			_, n, err := c.Next(to[:])
+			switch {
+			case err != nil || bytes.Contains(to[:n], []byte(`"result"`)):
+				return err
+			case n > 0: // a ping has nothing in it
+				return fmt.Errorf("answered %s", to[:n])
+			}
+		}
+	}
+}
+
+// benchmarkDoor has clients send a batch of so many orders, and receive their replies, again and again.
+func benchmarkDoor(b *testing.B, p *program, clients, depth int,
+	dial func(t testing.TB, p *program, depth int) (send, receive func() error)) {
+	var running sync.WaitGroup
+	batches := make(chan struct{}, clients)
+	errs := make(chan error, clients)
+	for range clients {
+		send, receive := dial(b, p, depth)
+		running.Go(func() {
+			for range batches {
+				err := send()
+				for n := 0; n < depth && err == nil; n++ {
+					err = receive()
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	before, err := processes.Of(p.cmd.Process.Pid)
+	require.NoError(b, err)
+	b.ResetTimer()
+	for n := 0; n < b.N; n += depth {
+		select {
+		case batches <- struct{}{}:
+		case err := <-errs:
+			b.Fatal(err)
+		}
+	}
+	close(batches)
+	running.Wait()
+	b.StopTimer()
+	require.Empty(b, errs)
+	after, err := processes.Of(p.cmd.Process.Pid)
+	require.NoError(b, err)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "orders/s")
+	b.ReportMetric((after.CPU-before.CPU).Seconds()*1e6/float64(b.N), "server-µs/order")
 }
 
 // number makes the refs of frames new ones.

@@ -45,7 +45,8 @@ type tab struct {
 // browse opens an address in a browser that ends with the test.
 func browse(t *testing.T, url string) *tab {
 	t.Helper()
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.WindowSize(1440, 900))
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.WindowSize(1440, 900),
+		chromedp.WSURLReadTimeout(patience))
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // it refuses root with one
 	}
@@ -165,8 +166,8 @@ func (p *tab) equalsBook(addr, sym string) (l levels) {
 	return l
 }
 
-// bots has bots trade on an exchange until the returned function is called.
-func bots(t *testing.T, addr string, leave bool, symbols ...string) (stop func()) {
+// startBots has bots trade on an exchange until the returned function is called.
+func startBots(t *testing.T, addr string, leave bool, symbols ...string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(background)
 	done := make(chan error, 1)
@@ -185,9 +186,10 @@ func bots(t *testing.T, addr string, leave bool, symbols ...string) (stop func()
 }
 
 func TestThePageShowsALivingMarket(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
-	stop := bots(t, server.xml, true, "SPY", "QQQ", "IWM")
+	stop := startBots(t, server.xml, true, "SPY", "QQQ", "IWM")
 	p := browse(t, "http://"+server.http)
 
 	p.until(`document.querySelectorAll("#tape tr").length > 5`)
@@ -200,7 +202,7 @@ func TestThePageShowsALivingMarket(t *testing.T) {
 		`document.getElementById("p99").textContent.endsWith("s")`)
 	p.until(`document.querySelectorAll("canvas").length === 2 && ` +
 		`document.getElementById("price-chart").ariaLabel.includes("low")`)
-	require.Equal(t, "Live", p.text("state"))
+	p.until(`document.getElementById("state").textContent === "Live"`)
 
 	// The market stands still, so that what is shown can be compared.
 	stop()
@@ -217,6 +219,7 @@ func TestThePageShowsALivingMarket(t *testing.T) {
 }
 
 func TestThePageShowsWhatQueriesTell(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	c := dial(t, server.xml)
@@ -259,7 +262,9 @@ func TestThePageShowsWhatQueriesTell(t *testing.T) {
 }
 
 func TestThePageComesBackAfterACrash(t *testing.T) {
-	flags, _ := dataFlags(t)
+	t.Parallel()
+	common, _ := dataFlags(t)
+	flags := againAt(t, common)
 	server := start(t, flags...)
 	dial(t, server.xml).must(t,
 		`<create><account id="1" balance="1000000"/><symbol sym="ABC"><account id="1">1000</account></symbol></create>`)
@@ -300,7 +305,7 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	require.Contains(t, p.text("banner"), "The exchange cannot be reached")
 	require.Len(t, value[[]string](p, `heard`), 2, "that it is lost and why, and nothing for each try")
 
-	server = start(t, append(flags, "--http="+server.http)...)
+	server = start(t, flags...)
 	order("-4", "5")
 	order("20", "5.5")
 	p.until(`!document.body.classList.contains("stale") && document.getElementById("banner").hidden`)
@@ -314,6 +319,7 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 
 // TestThePageHasNoOldPriceInItsTitle hides the page, which then draws nothing.
 func TestThePageHasNoOldPriceInItsTitle(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	c := dial(t, server.xml)
@@ -349,6 +355,7 @@ func TestThePageHasNoOldPriceInItsTitle(t *testing.T) {
 
 // TestThePageHasMoreSymbolsThanOneEvent makes more than the stream's first event has.
 func TestThePageHasMoreSymbolsThanOneEvent(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	c := dial(t, server.xml)
@@ -384,6 +391,7 @@ func TestThePageHasMoreSymbolsThanOneEvent(t *testing.T) {
 }
 
 func TestThePageNoticesThatNothingComes(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	dial(t, server.xml).must(t, `<create><symbol sym="ABC"/></create>`)
@@ -397,6 +405,7 @@ func TestThePageNoticesThatNothingComes(t *testing.T) {
 }
 
 func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	c := dial(t, server.xml)
@@ -436,9 +445,10 @@ func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 }
 
 func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
-	bots(t, server.xml, false, "SPY", "QQQ")
+	startBots(t, server.xml, false, "SPY", "QQQ")
 	p := browse(t, "http://"+server.http+"/#SPY")
 	p.until(`document.querySelectorAll("#tape tr").length > 5`)
 	const ground = `getComputedStyle(document.body).backgroundColor`
@@ -470,6 +480,7 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 	p.until(`document.querySelectorAll("#tape tr").length === 1`)
 	for _, width := range []int64{360, 600, 800, 1100, 1440, 2560} {
 		p.do(chromedp.EmulateViewport(width, 740))
+		p.until(fmt.Sprintf(`innerWidth === %d`, width))
 		require.Equal(t, width, value[int64](p, `document.documentElement.scrollWidth`), "nothing is wider than the page")
 	}
 	p.quiet()
@@ -479,18 +490,28 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 // have.
 var (
 	named = []string{"button", "link", "searchbox", "textbox", "listbox", "option", "table", "region", "navigation",
-		"main", "image", "figure", "heading", "columnheader", "rowheader"}
+		"main", "image", "figure", "heading", "columnheader", "rowheader", "radio", "radiogroup", "checkbox", "combobox",
+		"tablist", "tab", "tabpanel"}
 	had = []string{"button", "link", "searchbox", "listbox", "option", "table", "navigation", "main", "image", "figure",
-		"heading", "columnheader", "rowheader", "banner", "contentinfo", "status"}
+		"heading", "columnheader", "rowheader", "banner", "contentinfo", "status", "tablist", "tab", "tabpanel",
+		"combobox"}
 )
 
 func TestThePageHasANameForEverything(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
-	bots(t, server.xml, false, "SPY", "QQQ")
+	startBots(t, server.xml, false, "SPY", "QQQ")
 	p := browse(t, "http://"+server.http+"/#SPY")
 	p.until(`document.querySelectorAll("#tape tr").length > 5 && ` +
 		`document.querySelectorAll("#bids th:not(:empty)").length > 2`)
+	p.hasNames(had...)
+}
+
+// hasNames demands that the page has elements of some roles, and that all that must have a name have one.
+func (p *tab) hasNames(had ...string) {
+	t := p.t
+	t.Helper()
 	roles := map[string]bool{}
 	for _, node := range call(p, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
 		if node.Ignored || node.Role == nil {
@@ -517,6 +538,7 @@ func textOf(t *testing.T, v *accessibility.Value) (text string) {
 }
 
 func TestThePageShowsAHalt(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	dial(t, server.xml).must(t, opening)

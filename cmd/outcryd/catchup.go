@@ -6,7 +6,7 @@ import (
 	"outcry/internal/progress"
 )
 
-// sayEvery is how often the log says how far a stop is; tests say it more often.
+// sayEvery is how often the log says how far a stop is, and whom a founder waits for; tests say it more often.
 var sayEvery = progress.LineEvery
 
 // catchUp waits until Postgres has the journal up to its last record, and logs how far it is

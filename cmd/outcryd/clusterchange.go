@@ -59,8 +59,8 @@ func (c changes) Transfer(ctx context.Context, node uint64) error {
 		c.member.asked.Store(true)
 		draining, cancel := context.WithTimeout(ctx, drainTimeout)
 		defer cancel()
-		if s.started() == nil && s.sessions.Shutdown(draining) != nil {
-			s.log.Warn("some connections did not end in time and were cut off")
+		if s.started() == nil {
+			s.endClients(draining)
 		}
 		err := r.Transfer(ctx, node)
 		if err != nil {
@@ -90,7 +90,13 @@ func (c changes) Add(ctx context.Context, node uint64, address string) error {
 
 // Promote implements admin.Members.
 func (c changes) Promote(ctx context.Context, node uint64) error {
-	return c.change(ctx, core.MemberChange{Promote: []uint64{node}})
+	err := c.change(ctx, core.MemberChange{Promote: []uint64{node}})
+	if r := c.member.replica.Load(); err != nil && r != nil && ctx.Err() == nil {
+		if why := r.Unreached(node); why != "" {
+			err = fmt.Errorf("%w; it is not reached: %s", err, why)
+		}
+	}
+	return err
 }
 
 // Remove implements admin.Members.
@@ -115,7 +121,7 @@ func (c changes) Replace(ctx context.Context, node uint64, address string) error
 		if address == "" {
 			address = p.Address
 		}
-		err := r.CheckAddress(core.Member{ID: node, Address: address})
+		err := r.MayAdd(core.Member{ID: node, Address: address})
 		if err == nil { // before it is removed
 			err = quiet(ctx, r, node)
 		}

@@ -21,11 +21,15 @@ const (
 	digestWait = time.Second
 	digestRest = 100 * time.Millisecond
 	digestPoll = 20 * time.Millisecond
+
+	// digestTimeout bounds how long one is worked out, after those who asked for it have their answer too: that of a
+	// large state, or on a machine that has much to do, takes more than digestWait.
+	digestTimeout = time.Minute
 )
 
 // digests remembers the digest of the state at the last record for which it was worked out.
 type digests struct {
-	working chan struct{} // holds a value while somebody who looks waits for one
+	working chan struct{} // holds a value while somebody who looks waits for one, or one is worked out
 
 	mu     sync.Mutex // guards what follows; nobody waits with it
 	digest string
@@ -108,27 +112,53 @@ func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 	defer cancel()
 	select {
 	case d.working <- struct{}{}:
-		defer func() { <-d.working }()
 	case <-ctx.Done():
 		return d.last()
 	}
+	if m.rests(ctx) {
+		d.inBackground(ctx, m.workOut)
+	} else {
+		<-d.working
+	}
+	return d.last()
+}
+
+// rests waits until the state rests and has a digest to be worked out. It returns false if it has the last one
+// already, and at the end of ctx.
+func (m *member) rests(ctx context.Context) bool {
 	poll := time.NewTicker(digestPoll)
 	defer poll.Stop()
-	known, of := d.last()
+	known, of := m.digest.last()
 	for at, since := m.seq(), time.Now(); at != of || known == ""; {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return known, of
+			return false
 		}
 		if now := m.seq(); now != at {
 			at, since = now, time.Now()
 		} else if time.Since(since) >= digestRest {
-			m.workOut(ctx)
-			break
+			return true
 		}
 	}
-	return d.last()
+	return false
+}
+
+// inBackground begins to work a digest out, for at most digestTimeout, and waits for it as long as ctx lasts. Its
+// caller has put a value into working, which is taken out at the end.
+func (d *digests) inBackground(ctx context.Context, workOut func(context.Context)) {
+	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), digestTimeout)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { <-d.working }()
+		defer cancel()
+		workOut(working)
+	}()
+	select {
+	case <-ctx.Done():
+	case <-done:
+	}
 }
 
 // workOut works out the digest of the state; it stays the last one if records come meanwhile.

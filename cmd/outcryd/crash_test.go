@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/testing/effort"
 	"outcry/internal/wire"
 )
 
@@ -58,7 +59,7 @@ func TestKillUnderLoadLosesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	flags, database := dataFlags(t)
 	flags = append(flags, "--closed-orders=500")
-	const accounts, symbols, rounds = 20, 4, 5
+	const accounts, symbols = 20, 4
 	p := start(t, flags...)
 	setup := dial(t, p.xml)
 	for id := 1; id <= accounts; id++ {
@@ -69,7 +70,7 @@ func TestKillUnderLoadLosesNothing(t *testing.T) {
 		require.NotContains(t, setup.must(t, string(create.Append(nil))), "error")
 	}
 	known := &told{orders: map[string]wire.Answer{}, canceled: map[string]wire.Answer{}}
-	for round := range rounds {
+	for round := range 1 + effort.Of(5) {
 		before := known.last
 		var clients sync.WaitGroup
 		enough := make(chan struct{}, 8*10_000)

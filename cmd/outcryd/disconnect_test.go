@@ -55,7 +55,14 @@ func nothingFills(t *testing.T, c *conn, symbols int) {
 func TestOrdersEndWithTheirConnection(t *testing.T) {
 	const symbols = 50
 	flags, _ := dataFlags(t)
-	s, addr := inProcess(t, append(flags, "--idle-timeout=3s")...)
+	s, addr := inProcess(t, flags...)
+	idle := func(timeout time.Duration) {
+		c := *s.config
+		c.IdleTimeout = timeout
+		apply, err := s.reloadSessions(&c)
+		require.NoError(t, err)
+		apply()
+	}
 	manySymbols(t, dial(t, addr), symbols)
 	for _, end := range []struct {
 		name, attributes, session string
@@ -66,8 +73,11 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 			require.NoError(t, c.Conn.(*net.TCPConn).SetLinger(0))
 			require.NoError(t, c.Close())
 		}},
-		{"silent", ` cod="yes"`, "", func(*testing.T, *conn) {}},
-		{"silent for a shorter time", "", `<session cancel="disconnect" timeout="1"/>`, func(*testing.T, *conn) {}},
+		// What counts a time begins with the last order, however long all of them took.
+		{"silent", ` cod="yes"`, "", func(*testing.T, *conn) { idle(time.Second) }},
+		{"silent for a shorter time", "", `<session cancel="disconnect"/>`, func(t *testing.T, c *conn) {
+			c.must(t, `<session cancel="disconnect" timeout="1"/>`)
+		}},
 	} {
 		for _, over := range []int{1, symbols} {
 			t.Run(fmt.Sprintf("%s, %d symbols", end.name, over), func(t *testing.T) {
@@ -79,6 +89,7 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 				require.Equal(t, int64(tied), s.engine.Stats().OpenOrders)
 				end.do(t, c)
 				require.Eventually(t, func() bool { return s.engine.Stats().OpenOrders == 0 }, patience, time.Millisecond)
+				idle(s.config.IdleTimeout)
 				nothingFills(t, dial(t, addr), over)
 			})
 		}

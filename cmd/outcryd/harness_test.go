@@ -34,6 +34,9 @@ var background = context.Background()
 // patience is how long tests wait for what must come. Nothing depends on its value.
 const patience = 60 * time.Second
 
+// lookEvery is how often tests look at what takes a request or a connection: the processors are the servers'.
+const lookEvery = 25 * time.Millisecond
+
 // runVariable makes the test program be outcryd itself, so that tests can kill it.
 const runVariable = "OUTCRY_TEST_RUN"
 
@@ -156,6 +159,9 @@ func start(t testing.TB, flags ...string) *program {
 func (p *program) waitReady(t testing.TB) {
 	t.Helper()
 	require.Eventually(t, func() bool {
+		if !strings.Contains(p.log.String(), `"msg":"ready"`) { // much sooner known than what the lines say
+			return false
+		}
 		line := readyLine(strings.NewReader(p.log.String()))
 		p.xml, p.http = line["xml"], line["http"]
 		return line != nil

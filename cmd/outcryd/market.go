@@ -51,13 +51,24 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
 	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Log: s.log,
-		Health: s.lookAtHealth, Limit: s.mayFollow()}
+		Health: s.lookAtHealth, Limit: s.mayFollow(), Notify: s.journal.Notify,
+		Candles: s.olderCandles, Stored: s.stored}
 	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders,
-		Traded: s.database.Traded, Trades: s.database.Trades}
-	s.database.Traded, s.database.Trades = nil, nil
+		Traded: s.database.Traded, Trades: s.database.Trades, Candles: s.database.Candles}
+	s.database.Traded, s.database.Trades, s.database.Candles = nil, nil, nil
 	s.feed = market.NewFeed(o, snap)
 	return nil
 }
+
+// olderCandles returns candles of the database, which is there before the feed is asked for any.
+func (s *server) olderCandles(
+	ctx context.Context, sym exchange.Symbol, i exchange.Interval, from, to int64, limit int,
+) ([]exchange.Candle, error) {
+	return s.history.Candles(ctx, sym, i, from, to, limit)
+}
+
+// stored returns the last record that the database has.
+func (s *server) stored() uint64 { return s.projector.Applied() }
 
 // lookAtHealth returns how the exchange is doing. It is for the feed's goroutine.
 func (s *server) lookAtHealth() market.Health {
@@ -78,6 +89,7 @@ func (s *server) runFeed(ctx context.Context) {
 	s.metrics.watchFeed(s.feed, s.journal)
 	s.running.Go(func() { s.feed.Run(ctx) })
 	s.market.Attach(s.feed)
+	s.doors.feed.Store(s.feed)
 }
 
 // watchFeed adds what is read of the feed when somebody looks.

@@ -70,7 +70,7 @@ func marketUpTo(t testing.TB, addr string, seq uint64) {
 		defer response.Body.Close()
 		var at struct{ Seq uint64 }
 		return json.NewDecoder(response.Body).Decode(&at) == nil && response.StatusCode == http.StatusOK && at.Seq >= seq
-	}, patience, 5*time.Millisecond)
+	}, patience, lookEvery)
 }
 
 // tradeMuch opens accounts 1 to 5 and lets them trade in two symbols. It returns the
@@ -256,6 +256,7 @@ func TestMarketDataGoesOnAfterAKill(t *testing.T) {
 		s.until("trades", &newest)
 		trades = newest.Trades
 		require.EqualValues(t, done, trades[len(trades)-1].ID)
+		candlesHaveAll(t, p.http, done)
 	}
 	p.stop(t)
 	rows := query(t, text(t, database),
@@ -267,6 +268,28 @@ func TestMarketDataGoesOnAfterAKill(t *testing.T) {
 	}
 	require.Equal(t, [][]string{{"S", "60", "60", "150", "2.5"}},
 		query(t, text(t, database), `SELECT sym, trades, shares, notional, last_price FROM market`))
+}
+
+// candlesHaveAll demands that the candles of S have so many trades, each once: those of former runs are the database's.
+func candlesHaveAll(t *testing.T, addr string, trades int) {
+	for _, interval := range []string{"1s", "1m", "5m", "1h", "1d"} {
+		var answer struct {
+			Candles []struct {
+				Start         int64 `json:"start_ms"`
+				First, Trades int
+				Shares, High  string
+			}
+		}
+		ask(t, addr, "/api/v1/candles/S?interval="+interval, 200, &answer)
+		next, start := 1, int64(0)
+		for _, c := range answer.Candles {
+			require.Equal(t, next, c.First, interval)
+			require.Greater(t, c.Start, start, interval)
+			require.Equal(t, []string{fmt.Sprint(c.Trades), "2.5"}, []string{c.Shares, c.High}, interval)
+			next, start = next+c.Trades, c.Start
+		}
+		require.Equal(t, trades+1, next, interval)
+	}
 }
 
 func TestWithoutHTTPNoFeedRuns(t *testing.T) {
@@ -452,6 +475,9 @@ func TestAnswersAreAsTheDescriptionSays(t *testing.T) {
 	try("/api/v1/book/{sym}", "/api/v1/book/SYM0?depth=0", 400)
 	try("/api/v1/trades/{sym}", "/api/v1/trades/SYM1?after=0", 200)
 	try("/api/v1/trades/{sym}", "/api/v1/trades/NONE", 404)
+	try("/api/v1/candles/{sym}", "/api/v1/candles/SYM1?interval=1m", 200)
+	try("/api/v1/candles/{sym}", "/api/v1/candles/SYM1?interval=1w", 400)
+	try("/api/v1/candles/{sym}", "/api/v1/candles/NONE?interval=1m", 404)
 	for _, id := range ids {
 		try("/api/v1/orders/{id}", "/api/v1/orders/"+id, 200)
 	}
@@ -464,7 +490,7 @@ func TestAnswersAreAsTheDescriptionSays(t *testing.T) {
 	require.Len(t, asked, len(d.Paths), "every path is asked for")
 
 	events := d.Paths["/api/v1/stream"]["get"].Responses["200"]["x-events"].(map[string]any)
-	s, seen := openStream(t, p.http, "sym=SYM0"), map[string]int{}
+	s, seen := openStream(t, p.http, "sym=SYM0&interval=1s"), map[string]int{}
 	for len(seen) < len(events) || seen["book"] < 3 || seen["health"] < 2 {
 		name, data := s.next()
 		require.Contains(t, events, name)

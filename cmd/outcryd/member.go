@@ -142,6 +142,10 @@ func (m *member) peerSecurity() (peers.Security, error) {
 	if err != nil {
 		return peers.Security{}, fmt.Errorf("--peer-cert: %w", err)
 	}
+	if err := certificates.Unfit(); err != nil {
+		s.log.Warn("the other nodes refuse this certificate; a new one is taken as soon as the files have it",
+			"error", err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	end := s.guards.end
 	s.guards.end = func() { end(); cancel() }
@@ -150,17 +154,24 @@ func (m *member) peerSecurity() (peers.Security, error) {
 	return peers.Security{Certificates: certificates}, nil
 }
 
-// tokensHash stands for the file of tokens, "" without one.
+// tokensHash stands for the files of tokens and keys, "" without any.
 func tokensHash(c *settings.Config) (string, error) {
 	if !c.Auth {
 		return "", nil
 	}
 	b, err := os.ReadFile(filepath.Join(c.Data, auth.TokensFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
+		err = nil
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:8]), err
+	keys, errKeys := os.ReadFile(filepath.Join(c.Data, auth.KeysFile))
+	if errors.Is(errKeys, os.ErrNotExist) {
+		errKeys = nil
+	}
+	if len(b)+len(keys) == 0 {
+		return "", errors.Join(err, errKeys)
+	}
+	sum := sha256.Sum256(append(b, keys...))
+	return hex.EncodeToString(sum[:8]), errors.Join(err, errKeys)
 }
 
 // advertised returns the address that clients are told: what the setting says, else where
@@ -308,7 +319,11 @@ func (f following) Error() string {
 	status := f.m.replica.Load().Status()
 	role := f.m.role(status.Role)
 	if status.Leader == 0 {
-		return role + "; no leader is known"
+		text := role + "; no leader is known"
+		if away := f.m.replica.Load().Founders(); away != "" {
+			text += "; the cluster is founded once all of --peers are reached, and these are not: " + away
+		}
+		return text
 	}
 	if status.Leader == status.Node {
 		return "this node is about to lead"

@@ -15,6 +15,7 @@ import (
 // TestAServerThatAsksForNothingIsNotOpen: neither port is listened on beyond this machine,
 // and nothing is made, unless tokens, certificates or --open are given.
 func TestAServerThatAsksForNothingIsNotOpen(t *testing.T) {
+	t.Parallel()
 	authority := certtest.NewAuthority(t)
 	own := authority.Server("own")
 	with := []string{"--tls-cert=" + own.CertFile, "--tls-key=" + own.KeyFile}

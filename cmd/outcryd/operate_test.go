@@ -14,6 +14,7 @@ import (
 
 	"outcry/internal/model"
 	"outcry/internal/operate"
+	"outcry/internal/testing/effort"
 	"outcry/internal/wire"
 )
 
@@ -150,7 +151,7 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	}
 	connect()
 	op, canceled, halts := operatorOf(p), 0, 0
-	for n := 1; g.Commands() < 6000; n++ {
+	for n := 1; g.Commands() < effort.Of(6000); n++ {
 		frame := g.Frame()
 		i := r.IntN(len(sessions))
 		want := twins[i].Do(frame, 1)
@@ -162,11 +163,9 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 			c, h := operateBoth(t, r, op, x)
 			canceled, halts = canceled+c, halts+h
 		}
-		if n%600 == 0 {
+		if n%effort.Of(600) == 0 {
 			p.kill()
-			for _, twin := range twins {
-				twin.Close(1)
-			}
+			x.Disconnect(1, twins[:]...)
 			p = start(t, flags...)
 			op = operatorOf(p)
 			connect()
@@ -174,11 +173,12 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	}
 	require.NotZero(t, canceled)
 	require.NotZero(t, halts)
+	last := dial(t, p.xml)
 	for i, twin := range twins {
 		require.NoError(t, sessions[i].Close())
 		twin.Close(1)
+		awaitCanceled(t, last, x, seed) // the orders of the next one might go together with these
 	}
-	awaitCanceled(t, dial(t, p.xml), x, seed)
 	require.NoError(t, x.Check())
 	p.stop(t)
 	compareTables(t, database, x)

@@ -198,6 +198,7 @@ func (p *tab) runs(client, id string) {
 }
 
 func TestThePageFromEmptyToTheFirstTrade(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	client := filepath.Join(t.TempDir(), "outcry")
@@ -238,15 +239,31 @@ func TestThePageFromEmptyToTheFirstTrade(t *testing.T) {
 // busy has bots trade until a symbol has so many trades, and returns the page.
 func busy(t *testing.T, server *program, trades int) *tab {
 	t.Helper()
-	bots(t, server.xml, true, "SPY", "QQQ", "IWM", "DIA", "GLD", "TLT", "XLF", "EEM")
+	startBots(t, server.xml, true, "SPY", "QQQ", "IWM", "DIA", "GLD", "TLT", "XLF", "EEM")
 	p := open(t, server, "#SPY")
 	p.until(fmt.Sprintf(`document.getElementById("price-chart").ariaLabel.includes("low") && `+
 		`Number(document.getElementById("trade-count").textContent.replace(",", "")) > %d`, trades))
 	return p
 }
 
+// rests places an order at a level of the book that is pointed at.
+func (p *tab) rests(side, level string) {
+	p.t.Helper()
+	p.do(chromedp.Click(chromedp.CSS(`.switch label:has([value="` + side + `"])`)))
+	p.types("shares", "70")
+	price := value[string](p, fmt.Sprintf(`(() => {
+		const row = document.querySelector(%q);
+		row.click();
+		return row.dataset.price;
+	})()`, level))
+	require.Equal(p.t, price, value[string](p, `document.getElementById("limit").value`))
+	p.do(chromedp.Click(chromedp.CSS("#place")))
+	p.said(`^(Order \d+ is open|Bought|Sold)`)
+}
+
 // TestThePageIsPictured makes the pictures that the documents show.
 func TestThePageIsPictured(t *testing.T) {
+	t.Parallel()
 	trades := 5
 	if *screenshots != "" {
 		trades = 450
@@ -254,8 +271,11 @@ func TestThePageIsPictured(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	p := busy(t, server, trades)
+	p.practises()
+	p.rests("buy", "#bids tr:nth-child(6)")
+	p.rests("sell", "#asks tr:nth-last-child(7)")
 	p.picture("market-light", 1440, 900, "light")
-	p.within("#quote", "#price-chart", "#ladder", "#bids", "footer .health")
+	p.within("#quote", "#price-chart", "#ladder", "#bids", "#place", "#own-orders", "footer .health")
 	p.picture("market-dark", 1440, 900, "dark")
 	p.picture("market-phone", 390, 844, "dark")
 	p.within("#quote", "#price-chart")
@@ -264,6 +284,7 @@ func TestThePageIsPictured(t *testing.T) {
 }
 
 func TestThePageFitsScreensAndDiesHonestly(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	p := busy(t, server, 50)
@@ -284,6 +305,7 @@ func TestThePageFitsScreensAndDiesHonestly(t *testing.T) {
 }
 
 func TestThePageOfManySymbolsIsPictured(t *testing.T) {
+	t.Parallel()
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
 	c := dial(t, server.xml)

@@ -73,8 +73,7 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 			id),
 			model.Normalize([]byte(c.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, id)))))
 	}
-	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_seconds") == 0 }, patience,
-		5*time.Millisecond)
+	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_seconds") == 0 }, patience, lookEvery)
 	require.InDelta(t, 1, metric(t, p, "outcry_postgres_up"), 0)
 	p.stop(t)
 	conserved(t, pg.URL())
@@ -149,6 +148,7 @@ func TestOrdersAreRefusedWhenPostgresIsTooFarBehind(t *testing.T) {
 }
 
 func TestAckPostgresAnswersWhenTheTablesHaveIt(t *testing.T) {
+	t.Parallel()
 	flags, database := dataFlags(t)
 	p := start(t, append(flags, "--ack=postgres")...)
 	c := dial(t, p.xml)

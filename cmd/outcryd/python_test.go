@@ -23,12 +23,13 @@ import (
 // TestPythonClient runs the tests of clients/python against servers of this
 // process. OUTCRY_PYTHON names another interpreter than python3.
 func TestPythonClient(t *testing.T) {
+	t.Parallel()
 	env := os.Environ()
 	for name, flags := range map[string][]string{
 		"OUTCRY_TEST_ADDR":        nil,
 		"OUTCRY_TEST_FRESH_ADDR":  nil,
 		"OUTCRY_TEST_BARE_ADDR":   {"--bare-replies"},
-		"OUTCRY_TEST_STRICT_ADDR": {"--max-frame=4096", "--idle-timeout=200ms"},
+		"OUTCRY_TEST_STRICT_ADDR": {"--max-frame=4096", "--idle-timeout=2s"},
 	} {
 		common, _ := dataFlags(t)
 		_, addr := inProcess(t, append(common, flags...)...)
@@ -55,7 +56,7 @@ func TestPythonClient(t *testing.T) {
 		python = "python3"
 	}
 	// -B: no bytecode beside the sources.
-	tests := exec.CommandContext(t.Context(), python, "-B", "-W", "error", "-m", "unittest", "-v")
+	tests := exec.CommandContext(t.Context(), python, "-B", "-W", "error", "-m", "unittest", "-v", "test_outcry")
 	tests.Dir, tests.Env = "../../clients/python", env
 	tests.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := tests.CombinedOutput()

@@ -20,6 +20,7 @@ import (
 // the end compares every table with what the model holds. Closed orders leave
 // memory at once, so that many queries are answered from Postgres.
 func TestARandomSessionAgreesWithTheModel(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	flags, database := dataFlags(t)
@@ -78,6 +79,13 @@ func compareTables(t *testing.T, database string, x *model.Exchange) {
 		fills[row[0]] = n
 	}
 	require.Equal(t, x.Fills(), fills)
+	events := map[string]int{}
+	for _, row := range query(t, database, `SELECT id, n FROM accounts`) {
+		n, err := strconv.Atoi(row[1])
+		require.NoError(t, err)
+		events[row[0]] = n
+	}
+	require.Equal(t, x.Events(), events)
 	conserved(t, database)
 }
 
@@ -111,6 +119,7 @@ func conserved(t testing.TB, database string) {
 // TestSixteenConnectionsAddUp trades from 16 connections at once. The order in
 // which they come is free; cash, shares, and what every order was told are not.
 func TestSixteenConnectionsAddUp(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	flags, database := dataFlags(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/model"
+	"outcry/internal/testing/effort"
 )
 
 // What the frames of a generator have.
@@ -34,7 +35,7 @@ func TestWhatMemoryForgetsIsAnsweredTheSame(t *testing.T) {
 	for range 2 {
 		p := start(t, flags...)
 		c := dial(t, p.xml)
-		for until := g.Commands() + 1500/raceFactor; g.Commands() < until; {
+		for until := g.Commands() + effort.Of(1500); g.Commands() < until; {
 			frame := string(g.Frame())
 			g.Observe([]byte(c.must(t, frame)))
 			if account := accountOf.FindStringSubmatch(frame); account != nil {

@@ -58,8 +58,7 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 	c = dial(t, p.xml)
 	same("after a kill with Postgres away")
 
-	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience,
-		time.Millisecond)
+	require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience, lookEvery)
 	p.kill()
 	p = start(t, flags...)
 	c = dial(t, p.xml)

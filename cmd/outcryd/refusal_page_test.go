@@ -121,7 +121,7 @@ var besides = []string{
 	"the journal in %s reaches only to %d: %w",                             // records that were answered may be lost
 	"journal record %d: %w",                                                // what else does not come out as recorded
 	"must be host names without ports", "is open beyond this machine, and", // wrong flags
-	"both are needed", "are needed as well", // wrong flags
+	"both are needed", "are needed as well", "is not an origin as browsers send it", // wrong flags
 	"%x", // a digest
 }
 

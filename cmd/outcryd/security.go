@@ -14,7 +14,8 @@ import (
 // guards are what proves who is at the other end.
 type guards struct {
 	certificates *auth.Certificates // nil without TLS
-	tokens       *auth.Tokens       // nil without --auth
+	tokens       *auth.Tokens       // nil without --auth, as are keys
+	keys         *auth.Keys         // of the Binance-shaped door
 	remove       func()             // the token of `outcryd --health`
 	end          context.CancelFunc // of what follows files; nil if nothing does
 }
@@ -40,10 +41,14 @@ func (s *server) startSecurity() (err error) {
 			return fmt.Errorf("--auth: %w", err)
 		}
 		s.running.Go(func() { g.tokens.Run(ctx) })
+		if g.keys, err = auth.OpenKeys(s.config.Data, s.log); err != nil {
+			return fmt.Errorf("--auth: %w", err)
+		}
+		s.running.Go(func() { g.keys.Run(ctx) })
 		if g.remove, err = g.tokens.IssueHealth(); err != nil {
 			return fmt.Errorf("--auth: %w", err)
 		}
-		if g.tokens.Count() == 0 {
+		if g.tokens.Count() == 0 && g.keys.Count() == 0 {
 			s.log.Warn(settings.NoTokenYet, "data", s.config.Data)
 		}
 	}
@@ -62,7 +67,7 @@ func (s *server) stopSecurity() {
 // reloadSecurity takes over rates, and certificates and tokens as they are now: their
 // files are followed anyway.
 func (s *server) reloadSecurity(c *settings.Config) (apply func(), err error) {
-	certificates, tokens := func() {}, func() {}
+	certificates, tokens, keys := func() {}, func() {}, func() {}
 	if g := s.guards.certificates; g != nil {
 		if certificates, err = g.Prepare(); err != nil {
 			return nil, fmt.Errorf("--tls-cert: %w", err)
@@ -73,9 +78,15 @@ func (s *server) reloadSecurity(c *settings.Config) (apply func(), err error) {
 			return nil, fmt.Errorf("--auth: %w", err)
 		}
 	}
+	if g := s.guards.keys; g != nil {
+		if keys, err = g.Prepare(); err != nil {
+			return nil, fmt.Errorf("--auth: %w", err)
+		}
+	}
 	return func() {
 		certificates()
 		tokens()
+		keys()
 		if s.sessions != nil { // else a standby, which has none yet
 			s.sessions.SetRates(c.RateConnection, c.RateAccount)
 		}
@@ -87,8 +98,11 @@ func (g *guards) failed() error {
 	if g.certificates != nil && g.certificates.Failed() != nil {
 		return g.certificates.Failed()
 	}
-	if g.tokens != nil {
+	if g.tokens != nil && g.tokens.Failed() != nil {
 		return g.tokens.Failed()
+	}
+	if g.keys != nil {
+		return g.keys.Failed()
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -165,7 +166,11 @@ func TestNothingIsToldWithoutTLS(t *testing.T) {
 			_, err = io.WriteString(c, text)
 			require.NoError(t, err)
 			got, _ := io.ReadAll(c)
-			require.NotContains(t, string(got), "results")
+			demand := regexp.MustCompile(`^[0-9]+\n<results><error>` + wire.TextNeedsTLS +
+				` \(connection [0-9]+\)</error></results>$`)
+			said := demand.ReplaceAllString(string(got), "")
+			require.Equal(t, addr == p.xml, said != string(got), "%s", got)
+			require.NotContains(t, said, "results")
 			require.NotContains(t, string(got), "outcry_")
 			c.Close()
 		}

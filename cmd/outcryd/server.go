@@ -15,6 +15,7 @@ import (
 	"outcry/internal/accounts"
 	"outcry/internal/admin"
 	"outcry/internal/backup"
+	"outcry/internal/binance"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/health"
@@ -27,6 +28,7 @@ import (
 	"outcry/internal/sdnotify"
 	"outcry/internal/session"
 	"outcry/internal/settings"
+	"outcry/internal/socket"
 	"outcry/internal/version"
 	"outcry/internal/wire"
 )
@@ -50,7 +52,10 @@ type server struct {
 	xmlAddr         *listen.Bound // taken from the start on, and listened on once all is there
 	http            *http.Server
 	httpConnections *admin.Connections
-	market          *market.API // nil without HTTP, as is feed
+	sockets         *socket.Server // nil without HTTP, as are market and feed
+	market          *market.API
+	binance         *binance.Door
+	doors           doors
 	feed            *market.Feed
 	view            *accounts.View  // of accounts
 	marks           health.LagMarks // when the journal's records were synced
@@ -161,7 +166,7 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 
 // start brings everything up. What it has started when an error ends it, stop ends.
 func (s *server) start(ctx context.Context) (err error) {
-	if s.lock, err = journal.Lock(s.config.Data); err != nil {
+	if s.lock, err = s.lockData(ctx); err != nil {
 		return err
 	}
 	if err = backup.Unfinished(s.config.Data); err != nil {
@@ -214,6 +219,8 @@ func (s *server) startHTTP(at *listen.Bound) error {
 	s.httpAddr = l.Addr()
 	s.log.Info("the HTTP side is up", "http", s.httpAddr.String())
 	s.market = s.newMarketAPI()
+	s.sockets = s.newSockets()
+	s.binance = s.newBinance()
 	s.onReload(s.reloadHTTP, settings.HTTP)
 	s.metrics.watchServer(s.settings, s.connections, s.ready)
 	s.warnOfDescriptors()
@@ -224,10 +231,12 @@ func (s *server) startHTTP(at *listen.Bound) error {
 	s.metrics.gauge("outcry_http_connections", "HTTP connections that are open.",
 		func() float64 { return float64(s.httpConnections.Count()) })
 	s.http = admin.NewServer(admin.Options{
-		Market:   s.market,
-		Gatherer: s.member.figures(s.metrics.registry),
-		Ready:    s.ready,
-		Started:  s.started,
+		Market:    s.market,
+		WebSocket: s.newRPC(),
+		Binance:   s.binance,
+		Gatherer:  s.member.figures(s.metrics.registry),
+		Ready:     s.ready,
+		Started:   s.started,
 		Admit: func(ctx context.Context, frameBytes int) (func(), error) {
 			return s.sessions.Admit(ctx, frameBytes)
 		},
@@ -239,6 +248,7 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		FrameBytesMax: s.config.FrameBytesMax,
 		Connections:   s.httpConnections,
 		Hosts:         s.config.Hosts(),
+		Origins:       s.config.Origins(),
 		Tokens:        s.guards.tokens,
 		Refused:       s.metrics.sessions.Refused,
 		Denied:        s.metrics.sessions.Denied,
@@ -288,6 +298,7 @@ func (s *server) startSessions() error {
 			s.ended <- fmt.Errorf("xml: %w", err)
 		}
 	})
+	s.doors.sessions.Store(s.sessions)
 	s.notReady.Store(nil)
 	s.announce(l.Addr())
 	return nil
@@ -319,11 +330,7 @@ func (s *server) stop() (err error) {
 		defer context.AfterFunc(ctx, s.engine.Interrupt)() // long frames and orders end with the time for the stop
 	}
 	s.member.stopCampaigning()
-	if s.sessions != nil {
-		if s.sessions.Shutdown(ctx) != nil {
-			s.log.Warn("some connections did not end in time and were cut off")
-		}
-	}
+	s.endClients(ctx)
 	s.xmlAddr.Close()
 	err = s.member.leave(ctx)
 	s.unfollow() // which ends the streams, for which the HTTP side would wait
@@ -331,6 +338,9 @@ func (s *server) stop() (err error) {
 		if s.http.Shutdown(ctx) != nil {
 			s.http.Close()
 		}
+	}
+	if s.binance != nil {
+		s.binance.Close()
 	}
 	came := s.member.came() // what the state came to, if it is what the journal says
 	if s.engine != nil {

@@ -11,6 +11,7 @@ import (
 
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
+	"outcry/internal/socket"
 )
 
 // errDeposed says that this node leads no more, so that its memory may hold what is in
@@ -81,11 +82,18 @@ func (m *member) campaign(ctx context.Context) {
 	s, r := m.server, m.replica.Load()
 	tick := time.NewTicker(fitEvery)
 	defer tick.Stop()
+	say := time.NewTicker(sayEvery)
+	defer say.Stop()
 	var leader uint64
+	var told string
 	for may := false; ; {
 		if now := r.Status().Leader; now != leader {
 			leader = now
-			s.log.Info("the cluster has another leader", "leader", leader, "term", r.Status().Term)
+			what := "the cluster has another leader"
+			if leader == 0 {
+				what = "no leader is known"
+			}
+			s.log.Info(what, "leader", leader, "term", r.Status().Term)
 			s.manager.Tell(s.status())
 		}
 		most := lagMost(uint64(s.settings().LagMax), m.led.Load(), may)
@@ -100,6 +108,13 @@ func (m *member) campaign(ctx context.Context) {
 		}
 		select {
 		case <-tick.C:
+		case <-say.C:
+			if away := r.Founders(); away != told {
+				told = away
+				if away != "" {
+					s.log.Warn("the cluster is founded once all of --peers are reached", "not_reached", away)
+				}
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -156,6 +171,9 @@ func (m *member) takeOver(ctx context.Context) error {
 	}
 	if err := s.startSessions(); err != nil {
 		return err
+	}
+	if s.sockets != nil { // what a connection can do does not change while it lasts
+		s.sockets.End(socket.CodeGoingAway, "this node leads from now on; connect again")
 	}
 	s.log.Info("this node leads", "node", s.config.Node, "seq", last, "took", time.Since(begun).String())
 	return nil

@@ -70,13 +70,23 @@ var (
 			comes: "for i in 1 2 3; do before=$(systemctl show outcryd --value -p MainPID); systemctl kill --signal=KILL " +
 				"outcryd; " +
 				"while [ $(systemctl show outcryd --value -p MainPID) = $before ] || [ $(systemctl is-active outcryd) != active " +
-				"]; do sleep 0.1; done; sleep 0.5; done",
+				"]; do sleep 0.1; done; until curl -s http://127.0.0.1:9090/api/v1/query --data-urlencode " +
+				"\"query=changes(process_start_time_seconds{job='outcry'}[45s]) >= $i\" | grep -q '\"value\"'; " +
+				"do sleep 0.1; done; done",
 			slowly: true},
 		{alert: "OutcryDown", comes: "echo OUTCRY_MAX_LAG=lots >> " + environment +
 			"; systemctl restart --no-block outcryd; " +
 			"while [ $(systemctl show outcryd --value -p ActiveState) != failed ]; do sleep 0.1; done",
 			meanwhile: map[string]string{"somebody corrects the setting": forget}},
 		{alert: "OutcryNotReady", comes: "systemctl stop postgresql@15-main; systemctl kill --signal=KILL outcryd"},
+		{alert: "OutcryDiskFillsUp",
+			// Before troubles that free room again: it draws a line through the last 90 seconds.
+			comes: "mount -o remount,size=200M /var/lib/outcry; fallocate -l 120M /var/lib/outcry/dump; " +
+				"systemd-run --quiet --collect --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> " +
+				"/var/lib/outcry/dump; sleep 0.5; done'",
+			meanwhile: map[string]string{
+				"somebody ends what writes, and removes it": "systemctl stop backup; rm /var/lib/outcry/dump; mount -o " +
+					"remount,size=2G /var/lib/outcry"}},
 		{alert: "OutcryJournalNoRoom",
 			// What is deleted of the journal is taken at once.
 			comes: "mount -o remount,size=16M /var/lib/outcry && systemd-run --quiet --collect --unit=dumper " +
@@ -86,13 +96,6 @@ var (
 					"/var/lib/outcry"}},
 		{alert: "OutcryDiskLow", comes: "mount -o remount,size=100M /var/lib/outcry",
 			meanwhile: map[string]string{"somebody makes room": "mount -o remount,size=2G /var/lib/outcry"}},
-		{alert: "OutcryDiskFillsUp",
-			comes: "mount -o remount,size=200M /var/lib/outcry; fallocate -l 120M /var/lib/outcry/dump; " +
-				"systemd-run --quiet --collect --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> " +
-				"/var/lib/outcry/dump; sleep 0.5; done'",
-			meanwhile: map[string]string{
-				"somebody ends what writes, and removes it": "systemctl stop backup; rm /var/lib/outcry/dump; mount -o " +
-					"remount,size=2G /var/lib/outcry"}},
 	}
 	troublesOfBackupsAndSyncs = []trouble{
 		{alert: "OutcryBackupOld",

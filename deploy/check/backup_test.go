@@ -70,13 +70,15 @@ func backedUp(t *testing.T, m machine) {
 	m.run("systemctl stop outcryd")
 	m.run("mount -t tmpfs -o size=4k small " + backups)
 	require.Contains(t,
-		m.try("systemctl start outcry-backup; journalctl --no-pager --output=cat --unit=outcry-backup --lines=8"),
+		m.try("systemctl start outcry-backup; journalctl --sync; "+
+			"journalctl --no-pager --output=cat --unit=outcry-backup --lines=8"),
 		"larger than the 4096 bytes")
 	m.run("systemctl start outcryd")
 	require.Empty(t, m.run("ls "+backups))
 	m.run("truncate --size=1M " + backups + "/20200101T000000Z.backup")
 	require.Contains(t,
-		m.try("systemctl start outcry-backup; journalctl --no-pager --output=cat --unit=outcry-backup --lines=8"),
+		m.try("systemctl start outcry-backup; journalctl --sync; "+
+			"journalctl --no-pager --output=cat --unit=outcry-backup --lines=8"),
 		"no room in "+backups)
 	require.Equal(t, "20200101T000000Z.backup", m.run("ls "+backups), "nothing is removed to make room")
 	m.run("umount " + backups)

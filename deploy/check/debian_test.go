@@ -5,6 +5,7 @@ package check
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +22,7 @@ func TestTheDebianWay(t *testing.T) {
 	m := bootWithGo(t, "/srv/build")
 	m.run("rm -f /etc/prometheus/*.yml")
 	m.run(mailbox)
-	sh := m.openShell(patience, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local",
+	sh := m.openShell(10*time.Minute, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local",
 		"GOFLAGS=-buildvcs=false",
 		"GOMODCACHE="+modules, "GOCACHE="+compiled, "VERSION=1.0", "SOURCE_DATE_EPOCH=1", "DPKG_DEB_COMPRESSOR_LEVEL=0",
 		"DEBIAN_FRONTEND=noninteractive")

@@ -92,13 +92,13 @@ func trades(t *testing.T, m machine) {
 }
 
 func hangs(t *testing.T, m machine) {
-	m.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Service]\nWatchdogSec=2\n' ` +
+	m.run(`mkdir -p /run/systemd/system/outcryd.service.d && printf '[Service]\nWatchdogSec=5\n' ` +
 		`> /run/systemd/system/outcryd.service.d/test.conf`)
 	m.run("systemctl daemon-reload && systemctl restart outcryd")
 	before := m.property("MainPID")
 	m.run("kill -STOP " + before)
 	require.Eventually(t, func() bool {
-		return m.property("NRestarts") == "1" && m.property("ActiveState") == "active"
+		return m.property("NRestarts") != "0" && m.property("ActiveState") == "active"
 	}, patience, 50*time.Millisecond)
 	require.NotEqual(t, before, m.property("MainPID"))
 	log := m.run("journalctl --no-pager --unit=outcryd")
@@ -118,7 +118,8 @@ func reloaded(t *testing.T, m machine) {
 	require.Contains(t,
 		m.try("cp /etc/outcry/outcryd.conf /root/ && echo max-connections = 79 >> /etc/outcry/outcryd.conf && "+
 			"systemctl reload outcryd; echo status $?"), "status 1")
-	require.Contains(t, m.run("journalctl --no-pager --unit=outcryd"), "max-connections already has a value in line")
+	require.Contains(t, m.run("journalctl --sync; journalctl --no-pager --unit=outcryd"),
+		"max-connections already has a value in line")
 	require.Equal(t, "outcry_connections_limit 78", m.run(limit))
 	m.run("cp /root/outcryd.conf /etc/outcry/outcryd.conf && systemctl reload outcryd")
 	require.Equal(t, "active", m.run("systemctl is-active outcryd"))

@@ -61,7 +61,9 @@ var procedures = []procedure{
 			"runuser -u postgres -- dropdb outcry"}},
 	{section: "A bad sync", meanwhile: map[string]string{
 		"a sync fails": slowDisk[:strings.Index(slowDisk, "delay_enter")] +
-			"error=EIO && sleep 0.5; outcry account 9 9; while systemctl is-active --quiet slow-disk; do sleep 0.1; done"}},
+			"error=EIO && p=$(systemctl show outcryd --value -p MainPID); until ! grep -q 'TracerPid:.0$' " +
+			"/proc/$p/task/*/status; do sleep 0.1; done; outcry account 9 9; " +
+			"while systemctl is-active --quiet slow-disk; do sleep 0.1; done"}},
 	{section: "Halt a symbol"},
 	{section: "Cancel all that a customer has open", meanwhile: map[string]string{
 		"a customer has lost control": "outcry account 4 100 && outcry buy 4 SPY 2 1 && outcry buy 4 SPY 3 2"}},
@@ -71,7 +73,8 @@ var procedures = []procedure{
 	{section: "Tick, lot and price band of a symbol"},
 	{section: "A slow client", meanwhile: map[string]string{
 		"a client does not take its replies": "cat > /root/slow.sh <<'end'\n" + slowClient +
-			"end\nsystemd-run --quiet --collect --unit=slow bash /root/slow.sh; sleep 1"}},
+			"end\nsystemd-run --quiet --collect --unit=slow bash /root/slow.sh; until ss -Htn state " +
+			"established '( sport = :12345 )' | awk '$2 > 0' | grep -q .; do sleep 0.1; done"}},
 	// The last: the others have the database that the first start makes.
 	{section: "Move to another database"},
 }
@@ -79,7 +82,7 @@ var procedures = []procedure{
 // olderRefuses has the older version say that it cannot go on with the newer one's journal.
 const olderRefuses = "dpkg-deb --extract /root/outcry-old.deb /root/old && cd / && install -m 755 " +
 	"/root/old/usr/bin/outcryd /tmp/outcryd-old && " +
-	"! timeout 20 runuser -u outcry -- env DATABASE_URL='postgres://outcry@/outcry?host=/run/postgresql' " +
+	"! timeout 60 runuser -u outcry -- env DATABASE_URL='postgres://outcry@/outcry?host=/run/postgresql' " +
 	"/tmp/outcryd-old --http= --data=/var/lib/outcry 2> /tmp/refused && " +
 	"grep -q 'a newer outcryd has written it' /tmp/refused && "
 

@@ -104,7 +104,8 @@ func (s *station) shutsOut(t *testing.T) {
 			}
 			return nil
 		}})
-	require.Equal(t, "inactive", s.try("systemctl is-active runaway"), "its token is not good any more")
+	require.Eventually(t, func() bool { return s.try("systemctl is-active runaway") == "inactive" }, patience,
+		50*time.Millisecond, "its token is not good any more")
 }
 
 // inShell runs a command that must succeed in the shell that the page is performed in.

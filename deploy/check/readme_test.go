@@ -64,7 +64,8 @@ func TestTheReadme(t *testing.T) {
 	m := bootWithGo(t, "/srv/outcry")
 	const dir = "cd /srv/outcry && "
 	sh := m.openShell(10*time.Minute, "HOME=/srv/home", "PATH="+os.Getenv("PATH"), "GOPROXY=off", "GOTOOLCHAIN=local",
-		"GOMODCACHE="+modules, "GOCACHE="+compiled, "GOFLAGS="+goEnv(t, "GOFLAGS"))
+		"GOMODCACHE="+modules, "GOCACHE="+compiled, "GOFLAGS="+goEnv(t, "GOFLAGS"),
+		"CGO_ENABLED="+goEnv(t, "CGO_ENABLED"))
 	starts := func() error {
 		_, _, err := sh.Run("until curl -sf http://127.0.0.1:8080/readyz; do sleep 0.1; done")
 		return err

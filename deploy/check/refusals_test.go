@@ -14,7 +14,7 @@ import (
 
 // Pieces of refusals: a server that is started by hand beside the service, as its user.
 const (
-	byHand = "cd / && timeout 20 runuser -u outcry -- env "
+	byHand = "cd / && timeout 60 runuser -u outcry -- env "
 	server = "outcryd --http= --listen=127.0.0.1:0 --segment=65536 " // the service has the port
 
 	// anExchange makes data directory and database /tmp/$name with a symbol in them.

@@ -1,7 +1,6 @@
 package accounts
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -19,6 +18,18 @@ type account struct {
 	positions     []position // by symbol; none is empty
 	orders        orders
 	fills         accountFills
+
+	n       uint64 // events that there were
+	touched uint64 // the record that made the newest of them
+	watch   *watch // nil unless its events are kept
+}
+
+// symbol is what is known of a symbol.
+type symbol struct {
+	name    exchange.Symbol
+	trades  uint64   // how many there were
+	changed uint64   // the newest record that changed which orders rest, or the first that there could be
+	resting *resting // nil unless somebody listens, or did lately
 }
 
 // position is what an account has of a symbol.
@@ -29,17 +40,22 @@ type position struct {
 
 // add makes an account. Its id must not be there.
 func (v *View) add(id exchange.AccountID) *account {
-	a := &account{id: exchange.AccountID(strings.Clone(string(id))), number: uint32(len(v.list))}
+	a := &account{id: exchange.AccountID(strings.Clone(string(id))), number: uint32(len(v.list)),
+		orders: orders{spare: &v.spareOrders}}
+	if a.watch = v.watches[a.id]; a.watch != nil {
+		v.unopened--
+	}
 	v.accounts[a.id] = a
 	v.list = append(v.list, a)
 	return a
 }
 
-// addSymbol makes a symbol. It must not be there.
-func (v *View) addSymbol(s exchange.Symbol) {
+// addSymbol makes a symbol, which a record has made. It must not be there.
+func (v *View) addSymbol(s exchange.Symbol, seq uint64) *symbol {
 	s = exchange.Symbol(strings.Clone(string(s)))
-	v.symbols[s] = symbolNumber(len(v.names))
-	v.names = append(v.names, s)
+	v.symbols[s] = symbolNumber(len(v.markets))
+	v.markets = append(v.markets, symbol{name: s, changed: seq})
+	return &v.markets[len(v.markets)-1]
 }
 
 // pay changes an account's free and held cash. ok is false if one of them is negative then.
@@ -51,9 +67,7 @@ func (a *account) pay(free, held exchange.Cash) (ok bool) {
 // deliver changes an account's free and held shares of a symbol. ok is false if one of them is
 // negative then.
 func (a *account) deliver(s symbolNumber, free, held exchange.Position) (ok bool) {
-	i, found := slices.BinarySearchFunc(a.positions, s, func(p position, s symbolNumber) int {
-		return cmp.Compare(p.symbol, s)
-	})
+	i, found := a.place(s)
 	if !found {
 		a.positions = slices.Insert(a.positions, i, position{symbol: s})
 	}
@@ -64,6 +78,28 @@ func (a *account) deliver(s symbolNumber, free, held exchange.Position) (ok bool
 		return true
 	}
 	return p.shares.Sign() >= 0 && p.held.Sign() >= 0
+}
+
+// place returns where an account's position in a symbol is or belongs.
+func (a *account) place(s symbolNumber) (i int, found bool) {
+	// What slices.BinarySearchFunc does, which calls a function for each step.
+	end := len(a.positions)
+	for i < end {
+		if mid := (i + end) / 2; a.positions[mid].symbol < s {
+			i = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	return i, i < len(a.positions) && a.positions[i].symbol == s
+}
+
+// position returns what an account has of a symbol.
+func (a *account) position(s symbolNumber) (shares, held exchange.Position) {
+	if i, found := a.place(s); found {
+		shares, held = a.positions[i].shares, a.positions[i].held
+	}
+	return shares, held
 }
 
 // remove removes the i-th of all, and gives memory back if most of it is unused: what was many once

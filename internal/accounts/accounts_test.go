@@ -96,19 +96,27 @@ type twin struct {
 	owners   map[exchange.OrderID]exchange.AccountID
 	fills    map[exchange.AccountID][]exchange.AccountFill // all
 	kinds    map[exchange.EventKind]int
-	own      int // orders that self-trade prevention canceled
-	rests    int // orders of which something was taken back at once
+	trades   map[exchange.Symbol]uint64
+	details  map[exchange.OrderID]*exchange.OrderDetail // of all orders that there ever were
+	n        map[exchange.AccountID]uint64              // events
+	named    bool                                       // what a record names alone is compared: there are many orders
+	own      int                                        // orders that self-trade prevention canceled
+	rests    int                                        // orders of which something was taken back at once
 }
 
 func newTwin() *twin {
 	return &twin{state: exchange.NewState(), executed: make(map[exchange.OrderID]exchange.Shares),
 		orders: make(map[exchange.OrderID]exchange.OpenOrder), owners: make(map[exchange.OrderID]exchange.AccountID),
-		fills: make(map[exchange.AccountID][]exchange.AccountFill), kinds: make(map[exchange.EventKind]int)}
+		fills: make(map[exchange.AccountID][]exchange.AccountFill), kinds: make(map[exchange.EventKind]int),
+		trades: make(map[exchange.Symbol]uint64), details: make(map[exchange.OrderID]*exchange.OrderDetail),
+		n: make(map[exchange.AccountID]uint64)}
 }
 
-// apply takes in the next record.
-func (w *twin) apply(t testing.TB, e *exchange.Event) {
+// apply takes in the next record, and returns what it did to each account that it touched, without the numbers of the
+// record and of the event.
+func (w *twin) apply(t testing.TB, e *exchange.Event) map[exchange.AccountID]*exchange.AccountEvent {
 	t.Helper()
+	before := w.now(e)
 	w.kinds[e.Kind]++
 	if w.own += len(e.Own); e.Rest > 0 {
 		w.rests++
@@ -129,23 +137,27 @@ func (w *twin) apply(t testing.TB, e *exchange.Event) {
 	for i := range e.Fills {
 		f := &e.Fills[i]
 		other := exchange.Buy + exchange.Sell - e.Side
+		w.trades[e.Symbol]++
 		w.fill(e, f.Account, f.Resting, other, f)
 		w.fill(e, e.Account, e.Order, e.Side, f)
 	}
 	require.NoError(t, w.state.Apply(e), "%+v", e)
+	w.follow(e)
+	return w.differs(e, before)
 }
 
 func (w *twin) fill(e *exchange.Event, id exchange.AccountID, order exchange.OrderID, side exchange.Side,
 	f *exchange.Fill) {
 	w.executed[order] += f.Shares
 	w.fills[id] = append(w.fills[id], exchange.AccountFill{N: uint64(len(w.fills[id]) + 1), Order: order, Symbol: e.Symbol,
-		Side: side, Shares: f.Shares, Price: f.Price, Time: e.Time})
+		Side: side, Shares: f.Shares, Price: f.Price, Time: e.Time, Trade: w.trades[e.Symbol], Maker: order == f.Resting})
 }
 
 // account returns what the view should show of an account.
 func (w *twin) account(id exchange.AccountID) *exchange.AccountView {
 	a := w.state.Ledger.Account(id)
-	view := &exchange.AccountView{ID: id, Positions: []exchange.PositionView{}}
+	view := &exchange.AccountView{ID: id, Positions: []exchange.PositionView{}, N: w.n[id],
+		LastFill: uint64(len(w.fills[id]))}
 	view.Balance, view.Held = a.Balance()
 	slices.Sort(w.symbols)
 	for _, sym := range w.symbols {

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -22,18 +23,21 @@ func (v *View) apply(e *exchange.Event) error {
 		if v.accounts[e.Account] != nil {
 			return fmt.Errorf("account %s is opened again", e.Account)
 		}
-		return check(v.add(e.Account).pay(e.Balance, noCash))
+		a := v.add(e.Account)
+		v.touch(a)
+		return check(a.pay(e.Balance, noCash))
 	case exchange.SymbolMade:
 		if _, made := v.symbols[e.Symbol]; made {
 			return fmt.Errorf("symbol %s is made again", e.Symbol)
 		}
-		v.addSymbol(e.Symbol)
+		v.addSymbol(e.Symbol, v.at)
 		return nil
 	case exchange.SharesDeposited:
 		a, sym, err := v.find(e.Account, e.Symbol)
 		if err != nil {
 			return err
 		}
+		v.touchSymbol(a, sym)
 		return check(a.deliver(sym, e.Deposited, noShares))
 	case exchange.OrderAccepted, exchange.OrderReplaced:
 		return v.accept(e)
@@ -42,10 +46,10 @@ func (v *View) apply(e *exchange.Event) error {
 	case exchange.OrderReduced:
 		return v.reduce(e)
 	case exchange.OrderCanceled:
-		return v.cancel(e.Account, e.Symbol, &exchange.Cancel{Order: e.Order, Shares: e.Shares})
+		return v.cancel(e.Account, e.Symbol, &exchange.Cancel{Order: e.Order, Shares: e.Shares}, exchange.CanceledByOwner)
 	case exchange.OrdersCanceled:
 		for i := range e.Cancels {
-			if err := v.cancel(e.Account, e.Cancels[i].Symbol, &e.Cancels[i]); err != nil {
+			if err := v.cancel(e.Account, e.Cancels[i].Symbol, &e.Cancels[i], e.Cause.Why()); err != nil {
 				return err
 			}
 		}
@@ -83,12 +87,17 @@ func (v *View) accept(e *exchange.Event) error {
 	if err != nil {
 		return err
 	}
-	o := order{id: e.Order, Terms: e.Terms, open: e.Shares, time: e.Time, symbol: sym, onDisconnect: e.OnDisconnect}
+	v.incoming = orderMore{}
+	o := order{id: e.Order, Terms: e.Terms, open: e.Shares, time: e.Time, more: &v.incoming, symbol: sym,
+		onDisconnect: e.OnDisconnect, unsent: e.Unsent}
 	if e.Kind == exchange.OrderReplaced {
-		o.executed = e.Amend.Executed
-		if err := v.cancel(e.Account, e.Symbol, &e.Amend.Old); err != nil {
-			return err
-		}
+		v.incoming.amends = &orderAmends{newRef: e.Ref, before: e.Amend.Executed, replaces: e.Amend.Old.Order}
+		err = v.replace(a, e)
+	} else {
+		v.incoming.ref = e.Ref
+	}
+	if err != nil {
+		return err
 	}
 	if e.Type == exchange.Market && e.Side == exchange.Buy { // it holds what its fills cost
 		held := e.Hold
@@ -102,10 +111,17 @@ func (v *View) accept(e *exchange.Event) error {
 	if err == nil {
 		err = v.execute(a, &o, e)
 	}
-	if err == nil && o.open > 0 && !a.orders.insert(o) {
-		err = fmt.Errorf("order %d is there already", e.Order)
+	if err != nil || o.open == 0 {
+		return err
 	}
-	return err
+	if o.more = nil; v.incoming != (orderMore{}) {
+		more := v.incoming
+		o.more = &more
+	}
+	if !a.orders.insert(o) {
+		return fmt.Errorf("order %d is there already", e.Order)
+	}
+	return nil
 }
 
 // goOn takes in a further part of an order.
@@ -140,18 +156,24 @@ func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 		}
 	}
 	for i := range e.Own {
-		if err := v.cancel(e.Account, e.Symbol, &e.Own[i]); err != nil {
+		if err := v.cancel(e.Account, e.Symbol, &e.Own[i], exchange.CanceledSTP); err != nil {
 			return err
 		}
 	}
-	if e.Rest == 0 {
-		return nil
+	var err error
+	if e.Rest != 0 {
+		if o.open != e.Rest {
+			return fmt.Errorf("%s of order %d are taken back, and %s are open", e.Rest, e.Order, o.open)
+		}
+		o.open = 0
+		err = a.free(o, e.Rest)
 	}
-	if o.open != e.Rest {
-		return fmt.Errorf("%s of order %d are taken back, and %s are open", e.Rest, e.Order, o.open)
+	if c := v.note(a, o); c != nil {
+		c.New, c.Canceled, c.Withdrew = e.Kind != exchange.OrderContinued, e.Rest, e.Rest
+		c.Settle(e.RestWhy())
 	}
-	o.open = 0
-	return a.free(o, e.Rest)
+	v.rests(o)
+	return err
 }
 
 // fill takes in one fill of an order.
@@ -164,24 +186,39 @@ func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fil
 	if resting == nil || resting.open < f.Shares || o.open < f.Shares || resting.symbol != o.symbol {
 		return fmt.Errorf("%s of %s are filled, and not so much is open", f.Shares, e.Symbol)
 	}
-	if resting.open -= f.Shares; resting.open > 0 {
-		resting.executed += f.Shares
-	} else {
+	market := &v.markets[o.symbol]
+	market.trades++
+	if resting.open -= f.Shares; resting.open > 0 || maker.watch != nil {
+		resting.with().execute(f.Shares, f.Price, e.Time)
+	}
+	v.note(maker, resting)
+	err := v.change(resting, OrderOp{Kind: OpFill, Order: f.Resting, Trade: market.trades, Shares: f.Shares,
+		Open: resting.open})
+	if resting.open == 0 {
 		maker.orders.remove(f.Resting)
 	}
 	o.open -= f.Shares
-	o.executed += f.Shares
-	one := fill{order: f.Resting, shares: f.Shares, price: f.Price, time: e.Time, symbol: o.symbol, account: maker.number}
+	o.with().execute(f.Shares, f.Price, e.Time)
+	one := fill{order: f.Resting, shares: f.Shares, price: f.Price, time: e.Time, trade: market.trades | makerBit,
+		symbol: o.symbol, account: maker.number}
 	two := one
-	two.order, two.account = e.Order, taker.number
+	two.order, two.trade, two.account = e.Order, market.trades, taker.number
 	if e.Side == exchange.Buy {
 		one.shares = -one.shares
 	} else {
 		two.shares = -two.shares
 	}
-	v.fills.add(one, v.list)
-	v.fills.add(two, v.list)
-	return check(settle(taker, maker, o, f))
+	v.addFill(maker, one)
+	v.addFill(taker, two)
+	return cmp.Or(err, check(settle(taker, maker, o, f)))
+}
+
+// addFill keeps a fill of an account, and enters it into its event.
+func (v *View) addFill(a *account, f fill) {
+	v.fills.add(f, v.list)
+	if w := v.touch(a); w != nil {
+		w.making.Fills = append(w.making.Fills, v.showFill(a.fills.count, &f))
+	}
 }
 
 // settle moves what one fill moves. A resting order's limit is the price. ok is false if something is
@@ -200,8 +237,8 @@ func settle(taker, maker *account, o *order, f *exchange.Fill) (ok bool) {
 		maker.deliver(o.symbol, shares, noShares) && taker.pay(pays, noCash)
 }
 
-// cancel takes in that an order of an account, for a symbol, was canceled.
-func (v *View) cancel(id exchange.AccountID, s exchange.Symbol, c *exchange.Cancel) error {
+// cancel takes in that an order of an account, for a symbol, was canceled, and why.
+func (v *View) cancel(id exchange.AccountID, s exchange.Symbol, c *exchange.Cancel, why exchange.WhyCanceled) error {
 	a, sym, err := v.find(id, s)
 	if err != nil {
 		return err
@@ -211,15 +248,36 @@ func (v *View) cancel(id exchange.AccountID, s exchange.Symbol, c *exchange.Canc
 		return fmt.Errorf("%s of order %d are canceled, and not so much is open", c.Shares, c.Order)
 	}
 	err = a.free(o, c.Shares)
+	o.open = 0
+	if n := v.note(a, o); n != nil {
+		n.Canceled, n.Withdrew = c.Shares, c.Shares
+		n.Settle(why)
+	}
+	err = cmp.Or(err, v.change(o, OrderOp{Kind: OpDelete, Order: c.Order}))
 	a.orders.remove(c.Order)
+	return err
+}
+
+// replace takes in that an order of an account goes, since another one takes its place.
+func (v *View) replace(a *account, e *exchange.Event) error {
+	old := &e.Amend.Old
+	o := a.orders.find(old.Order)
+	if o == nil || o.open != old.Shares || v.markets[o.symbol].name != e.Symbol {
+		return fmt.Errorf("%s of order %d are replaced, and not so much is open", old.Shares, old.Order)
+	}
+	err := a.free(o, old.Shares)
+	o.open = 0
+	if n := v.note(a, o); n != nil {
+		n.Canceled, n.Withdrew = old.Shares, old.Shares
+		n.State, n.By = exchange.StatusReplaced, e.Order
+	}
+	err = cmp.Or(err, v.change(o, OrderOp{Kind: OpReplace, Order: old.Order, By: e.Order}))
+	a.orders.remove(old.Order)
 	return err
 }
 
 // reduce takes in an amend that leaves an order where it is.
 func (v *View) reduce(e *exchange.Event) error {
-	if e.Shares == 0 {
-		return nil // it only uses a ref
-	}
 	a, _, err := v.find(e.Account, e.Symbol)
 	if err != nil {
 		return err
@@ -228,8 +286,18 @@ func (v *View) reduce(e *exchange.Event) error {
 	if o == nil || o.open <= e.Shares || o.open-e.Shares != e.Amend.Open {
 		return fmt.Errorf("%s of order %d are taken off, and not so much is open", e.Shares, e.Order)
 	}
+	amends := o.amended()
+	if amends.newRef = e.Ref; e.Shares == 0 {
+		return nil // it only uses a ref
+	}
 	o.open -= e.Shares
-	return a.free(o, e.Shares)
+	amends.reduced += e.Shares
+	o.more.changed = e.Time
+	if n := v.note(a, o); n != nil {
+		n.Less = e.Shares
+	}
+	err = v.change(o, OrderOp{Kind: OpReduce, Order: o.id, Shares: e.Shares, Open: o.open})
+	return cmp.Or(err, a.free(o, e.Shares))
 }
 
 // hold moves what some shares of an order could spend from free to held.

@@ -69,7 +69,7 @@ func TestFillsAreDroppedFairly(t *testing.T) {
 	got := fillsAfter(t, v, "1", 18).Fills
 	require.Len(t, got, 4)
 	require.Equal(t, exchange.AccountFill{N: 19, Order: 1, Symbol: "SYM0", Side: exchange.Sell, Shares: 1, Price: 1e8,
-		Time: 20}, got[0])
+		Time: 20, Trade: 19, Maker: true}, got[0])
 	m.add(placed(30, 2, 0, exchange.Sell, 1000), taken(31, 4, 0, 2, 30))
 	take(t, v)
 	requireFits(t, v)
@@ -224,7 +224,11 @@ func memoryOf(t *testing.T, accounts, positions, orders, fills int) uint64 {
 				Symbol: symbolOf(i % positions), Deposited: exchange.Shares(1e15).Position()}, true
 		}
 		if i -= positions * accounts; i < orders {
-			return placed(i+1, i%accounts+1, i%positions, exchange.Sell, 1e6), true
+			e := placed(i+1, i%accounts+1, i%positions, exchange.Sell, 1e6)
+			if i%3 == 0 {
+				e.Ref = exchange.Ref(fmt.Sprintf("client-order-%d", i))
+			}
+			return e, true
 		}
 		if i -= orders; i < fills {
 			maker := i % (orders)
@@ -244,7 +248,7 @@ func memoryOf(t *testing.T, accounts, positions, orders, fills int) uint64 {
 func TestMemoryOfAView(t *testing.T) {
 	took := memoryOf(t, 1000, 5, 10_000, 20_000)
 	t.Logf("%d bytes", took)
-	require.Less(t, took, uint64(4<<20))
+	require.Less(t, took, uint64(9<<19), "a third of the orders have refs, and all have executed something")
 }
 
 // TestWhatWasMuchOnceIsNotHeldForEver: accounts that had many orders and positions, and have few now.
@@ -277,4 +281,44 @@ func TestWhatWasMuchOnceIsNotHeldForEver(t *testing.T) {
 		positions = remove(positions, 0)
 	}
 	require.LessOrEqual(t, cap(positions), 8)
+}
+
+// TestRoomOfOrdersIsUsedAgain: of accounts whose orders went, up to a bound, and also where there were many.
+func TestRoomOfOrdersIsUsedAgain(t *testing.T) {
+	const many, others = spareOrdersMax + 10, 3 * ordersChunk
+	m := new(memory)
+	crowd(m, many, 1)
+	v := newView(m, nil)
+	cancel := func(id, account int) {
+		e := placed(id, account, 0, exchange.Buy, 5)
+		e.Kind = exchange.OrderCanceled
+		m.add(e)
+	}
+	for i := 1; i <= many; i++ {
+		m.add(placed(i, i, 0, exchange.Buy, 5))
+	}
+	for i := range others {
+		m.add(placed(many+1+i, 1, 0, exchange.Buy, 5))
+	}
+	cancel(1, 1)
+	for i := range others {
+		cancel(many+1+i, 1)
+	}
+	take(t, v)
+	requireFits(t, v)
+	require.Len(t, v.spareOrders, 1)
+	require.LessOrEqual(t, cap(v.spareOrders[0]), 4)
+	require.LessOrEqual(t, cap(v.spareOrders[0][0]), 4)
+	require.Nil(t, v.accounts["1"].orders.chunks)
+	for i := 2; i <= many; i++ {
+		cancel(i, i)
+	}
+	take(t, v)
+	requireFits(t, v)
+	require.Len(t, v.spareOrders, spareOrdersMax)
+	m.add(placed(2*many, 7, 0, exchange.Buy, 5), placed(2*many+1, 8, 0, exchange.Buy, 6))
+	take(t, v)
+	requireFits(t, v)
+	require.Len(t, v.spareOrders, spareOrdersMax-2)
+	require.Equal(t, exchange.OrderID(2*many), v.accounts["7"].orders.chunks[0][0].id)
 }

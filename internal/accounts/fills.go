@@ -11,6 +11,9 @@ const (
 // slotsChunk is how many slots are made at a time.
 const slotsChunk = 1024
 
+// makerBit is set in fill.trade of the resting order. Trades have smaller numbers.
+const makerBit = 1 << 63
+
 // slot is the place of a fill, from 1 on; 0 is none.
 type slot uint32
 
@@ -21,6 +24,7 @@ type fill struct {
 	shares exchange.Shares // negative of a sell
 	price  exchange.Price
 	time   int64
+	trade  uint64 // the trade's number of the symbol, with makerBit if the order was resting
 
 	symbol       symbolNumber
 	account      uint32 // its place in View.list

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
 )
 
 // requireFits checks the invariants of all that a view has.
@@ -46,4 +48,75 @@ func requireFits(t testing.TB, v *View) {
 	require.Equal(t, before, v.fills.newest)
 	require.Equal(t, v.fills.used, all)
 	require.LessOrEqual(t, all, v.fills.most)
+	requireKept(t, v)
+	for i := range v.markets {
+		if b := v.markets[i].resting; b != nil {
+			requireRests(t, v, symbolNumber(i))
+		}
+	}
+}
+
+// requireKept checks the events that are kept.
+func requireKept(t testing.TB, v *View) {
+	t.Helper()
+	events, bytes, unopened := 0, 0, 0
+	for id, w := range v.watches {
+		a := v.accounts[id]
+		if a == nil {
+			unopened++
+			continue
+		}
+		require.Same(t, w, a.watch)
+		require.Nil(t, w.making)
+		require.Empty(t, w.news)
+		require.LessOrEqual(t, len(w.events), v.kept.accountMost)
+		last := make(map[exchange.OrderID]uint64)
+		for i, e := range w.events {
+			require.Equal(t, a.n-uint64(len(w.events)-1-i), e.N)
+			bytes += e.bytes
+			require.Len(t, e.before, len(e.Orders))
+			for k := range e.Orders {
+				if before := last[e.Orders[k].ID]; before > 0 || e.before[k] >= w.events[0].N {
+					require.Equal(t, before, e.before[k])
+				}
+				last[e.Orders[k].ID] = e.N
+			}
+		}
+		a.orders.after(0, func(o *order) bool {
+			if n := last[o.id]; n > 0 {
+				require.Equal(t, n, o.event)
+			}
+			return true
+		})
+		events += len(w.events)
+	}
+	require.Equal(t, v.unopened, unopened)
+	require.Equal(t, v.kept.bytes, bytes)
+	require.LessOrEqual(t, bytes, v.kept.bytesMost)
+	var before *event
+	for e := v.kept.oldest; e != nil; e = e.newer {
+		require.Same(t, before, e.older)
+		require.True(t, before == nil || before.Seq <= e.Seq)
+		before = e
+		events--
+	}
+	require.Same(t, before, v.kept.newest)
+	require.Zero(t, events)
+}
+
+// requireRests checks that the orders that rest at a symbol are those that are open.
+func requireRests(t testing.TB, v *View, n symbolNumber) {
+	t.Helper()
+	var open []*order
+	for _, a := range v.list {
+		a.orders.after(0, func(o *order) bool {
+			if o.symbol == n {
+				open = append(open, o)
+			}
+			return true
+		})
+	}
+	want, got := newResting(open), v.markets[n].resting
+	require.Equal(t, want.bids.snapshot(), got.bids.snapshot())
+	require.Equal(t, want.asks.snapshot(), got.asks.snapshot())
 }

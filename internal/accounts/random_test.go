@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,7 @@ type trader struct {
 	records *journal.Reader
 	now     atomic.Int64
 	newest  exchange.OrderID
+	refs    int
 	owners  map[exchange.OrderID]exchange.Command // what has placed an order, or one that it replaced
 }
 
@@ -105,6 +107,10 @@ func (w *trader) draw() exchange.Command {
 	c.Kind, c.Symbol = exchange.PlaceOrder, tradedSymbols[w.r.IntN(len(tradedSymbols))]
 	c.Side, c.Shares = exchange.Side(1+w.r.IntN(2)), exchange.Shares(1+w.r.IntN(10))*1e7
 	c.Limit = exchange.Price(95+w.r.IntN(11)) * 1e8
+	if w.r.IntN(3) == 0 {
+		w.refs++
+		c.Ref = exchange.Ref(fmt.Sprint("r", w.refs))
+	}
 	if w.r.IntN(2) == 0 {
 		w.instruct(&c)
 	}
@@ -154,6 +160,10 @@ func (w *trader) amend(c *exchange.Command) exchange.Command {
 	}
 	if amend.Shares == 0 || w.r.IntN(2) == 0 {
 		amend.Limit = c.Limit
+	}
+	if w.r.IntN(2) == 0 {
+		w.refs++
+		amend.More = &exchange.CommandMore{NewRef: exchange.Ref(fmt.Sprint("r", w.refs))}
 	}
 	return amend
 }
@@ -230,22 +240,32 @@ func TestAViewGoesOnAfterASnapshot(t *testing.T) {
 	requireFits(t, v)
 }
 
+// midway returns a snapshot after a record.
+func (w *twin) midway(seq uint64) *exchange.Snapshot {
+	snap := &exchange.Snapshot{Seq: seq}
+	w.snapshot(snap)
+	return snap
+}
+
 // snapshot completes a snapshot of what the twin knows.
 func (w *twin) snapshot(snap *exchange.Snapshot) {
 	for _, sym := range w.symbols {
-		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: sym})
+		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: sym, Trades: w.trades[sym]})
 	}
 	for _, id := range w.ids {
 		a := w.account(id)
 		snap.Accounts = append(snap.Accounts, exchange.AccountState{ID: id, Balance: a.Balance, Held: a.Held,
-			Fills: uint64(len(w.fills[id]))})
+			Fills: uint64(len(w.fills[id])), Events: w.n[id]})
 		for _, p := range a.Positions {
 			snap.Positions = append(snap.Positions, exchange.PositionState{Symbol: p.Symbol, Account: id, Shares: p.Shares,
 				Held: p.Held})
 		}
-		for _, o := range w.open(id, "") {
-			snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Account: id, Symbol: o.Symbol, Terms: o.Terms,
-				Shares: o.Total, Open: o.Open, Time: o.Time})
+		for _, open := range w.open(id, "") {
+			o, _ := w.state.Books[open.Symbol].Find(open.ID)
+			d := w.details[open.ID]
+			snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Account: id, Symbol: open.Symbol, Terms: o.Terms,
+				Shares: o.Shares, Open: o.Open, Time: open.Time, Executions: o.Executions, OnDisconnect: o.OnDisconnect,
+				Lineage: o.Lineage, Unsent: d.Unsent, Ref: d.Ref, NewRef: d.NewRef})
 		}
 	}
 }
@@ -260,7 +280,12 @@ func TestTheViewFollowsOrdersInParts(t *testing.T) {
 			Limit: 200e8}},
 	} {
 		w, m, tw := newTrader(t, 1), new(memory), newTwin()
+		tw.named = true
 		v := newView(m, nil)
+		for _, id := range traders {
+			defer v.Watch(id)()
+		}
+		var mirror *mirror
 		setup := w.do(w.open()...)
 		const resting = 2*exchange.FillsMax + exchange.FillsMax/2
 		var sells []exchange.Command
@@ -272,14 +297,25 @@ func TestTheViewFollowsOrdersInParts(t *testing.T) {
 		order.Kind, order.Account, order.Symbol, order.Shares = exchange.PlaceOrder, traders[1], "A", 6000e4
 		parts := w.do(order)
 		require.Greater(t, len(parts), 1)
-		for _, record := range append(setup, parts...) {
+		for i, record := range append(setup, parts...) {
+			if i == len(setup) {
+				mirror = newMirror(t, v, "A")
+			}
 			var e exchange.Event
 			require.NoError(t, exchange.DecodeEvent(record, &e))
-			tw.apply(t, &e)
+			events := tw.apply(t, &e)
 			m.records = append(m.records, record)
 			take(t, v)
+			for id, want := range events {
+				want.Seq = v.Seq()
+				got := v.accounts[id].watch.events
+				require.Equal(t, want, got[len(got)-1].AccountEvent)
+			}
 			if len(e.Fills)+len(e.Own) > 0 {
 				tw.sameFirst(t, v)
+				mirror.same(tw, "A")
+				midway := newMirror(t, newView(new(memory), tw.midway(v.Seq())), "A")
+				midway.same(tw, "A")
 			}
 		}
 		tw.sameFirst(t, v)

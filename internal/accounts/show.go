@@ -80,12 +80,8 @@ func (v *View) wait(ctx context.Context, seq uint64) error {
 	if v.Seq() >= seq {
 		return nil
 	}
-	reached, leave := v.waiters.join(seq)
-	defer leave()
-	select {
-	case <-reached:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := v.pace.Await(ctx, seq); err != nil {
+		return err
 	}
 	if v.Seq() < seq {
 		return cmp.Or(v.Err(), errEnded)
@@ -95,15 +91,23 @@ func (v *View) wait(ctx context.Context, seq uint64) error {
 
 // showAccount returns an account. Its caller holds mu.
 func (v *View) showAccount(a *account) *exchange.AccountView {
-	view := &exchange.AccountView{ID: a.id, Balance: a.balance, Held: a.held}
-	view.Positions = make([]exchange.PositionView, len(a.positions))
+	return &exchange.AccountView{ID: a.id, Balance: a.balance, Held: a.held, Positions: v.showPositions(a), N: a.n,
+		LastFill: a.fills.count}
+}
+
+// showPositions returns an account's positions. Its caller holds mu.
+func (v *View) showPositions(a *account) []exchange.PositionView {
+	all := make([]exchange.PositionView, len(a.positions))
 	for i := range a.positions {
 		p := &a.positions[i]
-		view.Positions[i] = exchange.PositionView{Symbol: v.names[p.symbol], Shares: p.shares, Held: p.held}
+		all[i] = exchange.PositionView{Symbol: v.markets[p.symbol].name, Shares: p.shares, Held: p.held}
 	}
-	slices.SortFunc(view.Positions, func(p, q exchange.PositionView) int { return cmp.Compare(p.Symbol, q.Symbol) })
-	return view
+	slices.SortFunc(all, comparePositions)
+	return all
 }
+
+// comparePositions orders positions as readers see them: by symbol.
+func comparePositions(p, q exchange.PositionView) int { return cmp.Compare(p.Symbol, q.Symbol) }
 
 // showOrders returns the page of an account's orders after an id, of a symbol or of all. Its caller
 // holds mu.
@@ -121,8 +125,8 @@ func (v *View) showOrders(a *account, s exchange.Symbol, after exchange.OrderID)
 		}
 		left--
 		if last = o.id; s == "" || o.symbol == wanted {
-			view.Orders = append(view.Orders, exchange.OpenOrder{ID: o.id, Symbol: v.names[o.symbol], Terms: o.Terms,
-				OnDisconnect: o.onDisconnect, Total: o.executed + o.open, Open: o.open, Time: o.time})
+			view.Orders = append(view.Orders, exchange.OpenOrder{ID: o.id, Symbol: v.markets[o.symbol].name, Terms: o.Terms,
+				OnDisconnect: o.onDisconnect, Total: o.total(), Open: o.open, Time: o.time})
 		}
 		return true
 	})
@@ -136,7 +140,7 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 	if !hasAfter {
 		after = count - min(count, exchange.ViewPageMax)
 	}
-	view = new(exchange.FillsView)
+	view = &exchange.FillsView{Last: count}
 	if after >= count {
 		return view, 0
 	}
@@ -156,15 +160,20 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 	}
 	place := missing
 	v.fills.each(&a.fills, after+1+uint64(missing), most-missing, func(n uint64, f *fill) {
-		one := exchange.AccountFill{N: n, Order: f.order, Symbol: v.names[f.symbol], Side: exchange.Buy, Shares: f.shares,
-			Price: f.price, Time: f.time}
-		if f.shares < 0 {
-			one.Side, one.Shares = exchange.Sell, -f.shares
-		}
-		view.Fills[place] = one
+		view.Fills[place] = v.showFill(n, f)
 		place++
 	})
 	return view, missing
+}
+
+// showFill returns the fill of a number as its account sees it. Its caller holds mu.
+func (v *View) showFill(n uint64, f *fill) exchange.AccountFill {
+	one := exchange.AccountFill{N: n, Order: f.order, Symbol: v.markets[f.symbol].name, Side: exchange.Buy,
+		Shares: f.shares, Price: f.price, Time: f.time, Trade: f.trade &^ makerBit, Maker: f.trade&makerBit != 0}
+	if f.shares < 0 {
+		one.Side, one.Shares = exchange.Sell, -f.shares
+	}
+	return one
 }
 
 // recall fills in the first fills of a view, which are not kept, and have their numbers only. The page of the newest

@@ -13,6 +13,11 @@
 //
 // What it keeps is bounded by what is open, except for fills: at most accountFillsMax of an account and
 // fillsMax in all. Older ones come from the database, a page at a time.
+//
+// It is the private feed, too: what each record does to an account is one exchange.AccountEvent. They are counted for
+// every account, and made and kept only while somebody listens to the account or watches it (Subscribe, Watch). In
+// the same way it knows the orders that rest at a symbol, in their priority, while somebody listens to them
+// (ListenOrders).
 package accounts
 
 import (
@@ -25,13 +30,10 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/follow"
 )
 
 const (
-	// stepTime is how often records are taken in while nobody waits for any, and pollTime while somebody does.
-	stepTime = 50 * time.Millisecond
-	pollTime = time.Millisecond
-
 	// chunkRecords is how many records are taken in at once, while answers wait and other
 	// goroutines may want the processor: some hundreds of microseconds.
 	chunkRecords = 256
@@ -63,7 +65,10 @@ type History interface {
 type Options struct {
 	Records Records
 	// Limit returns the last record that may be told. Nil means every synced one.
-	Limit   func() uint64
+	Limit func() uint64
+	// Notify sends to wake once record seq is synced, or perhaps before, and does not wait: the journal's. Without it
+	// the view polls while somebody waits or listens.
+	Notify  func(seq uint64, wake chan<- struct{})
 	History History // nil if there is none
 	Log     *slog.Logger
 }
@@ -73,27 +78,45 @@ type View struct {
 	options Options
 	seq     atomic.Uint64         // of the last record taken in
 	broken  atomic.Pointer[error] // why there is no view any more
-	waiters waiters
+	pace    *follow.Pace
 
-	event exchange.Event // Run's own
+	listening atomic.Int64 // how many listeners there are
 
-	// mu guards what follows. Run alone writes to it, so that Run may read without.
-	mu       sync.RWMutex
-	accounts map[exchange.AccountID]*account
-	list     []*account // by account.number
-	symbols  map[exchange.Symbol]symbolNumber
-	names    []exchange.Symbol // by symbolNumber
-	fills    fills
+	// feeding is held while records are taken in and listeners are told of them, and while one comes or goes. It is
+	// locked before mu.
+	feeding sync.Mutex
+	due     []interface{ deliver() } // those who are to be told of the records at hand
+	ended   error                    // what listeners were told by End
+
+	// mu guards what follows. Run alone writes to it, except for what is watched and listened to, and so may read
+	// the rest without.
+	mu          sync.RWMutex
+	decoder     exchange.Decoder
+	event       exchange.Event // the record at hand
+	at          uint64         // its seq
+	incoming    orderMore      // of the order that it accepts
+	touched     []*watch       // accounts that are watched, and that it has touched so far
+	resting     []*resting     // orders that are listened to, of which it has changed some
+	accounts    map[exchange.AccountID]*account
+	list        []*account // by account.number
+	symbols     map[exchange.Symbol]symbolNumber
+	markets     []symbol // by symbolNumber
+	fills       fills
+	spareOrders spareOrders
+	watches     map[exchange.AccountID]*watch
+	unopened    int // of them, those of accounts that are not there
+	kept        kept
+	swept       time.Time // when what nobody wants was forgotten last; Run's own
 }
 
 // NewView returns a view that goes on after a snapshot, which it does not keep. If the snapshot does
 // not fit together, there is no view: Err says why.
 func NewView(o Options, snap *exchange.Snapshot) *View {
 	v := &View{
-		options: o, accounts: make(map[exchange.AccountID]*account, len(snap.Accounts)),
+		options: o, pace: follow.NewPace(o.Notify), accounts: make(map[exchange.AccountID]*account, len(snap.Accounts)),
 		symbols: make(map[exchange.Symbol]symbolNumber), fills: fills{most: fillsMax, accountMost: accountFillsMax},
+		watches: make(map[exchange.AccountID]*watch), kept: kept{bytesMost: keptBytesMax, accountMost: accountEventsMax},
 	}
-	v.waiters.init()
 	v.seq.Store(snap.Seq)
 	if err := v.restore(snap); err != nil {
 		v.broken.Store(&err)
@@ -106,10 +129,10 @@ func (v *View) restore(snap *exchange.Snapshot) error {
 	for i := range snap.Accounts {
 		s := &snap.Accounts[i]
 		a := v.add(s.ID)
-		a.balance, a.held, a.fills.count = s.Balance, s.Held, s.Fills
+		a.balance, a.held, a.fills.count, a.n = s.Balance, s.Held, s.Fills, s.Events
 	}
 	for i := range snap.Symbols {
-		v.addSymbol(snap.Symbols[i].Symbol)
+		v.addSymbol(snap.Symbols[i].Symbol, snap.Seq).trades = snap.Symbols[i].Trades
 	}
 	for i := range snap.Positions {
 		p := &snap.Positions[i]
@@ -125,12 +148,7 @@ func (v *View) restore(snap *exchange.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		o := order{id: s.ID, Terms: s.Terms, open: s.Open, executed: s.Shares - s.Open, time: s.Time, symbol: sym,
-			onDisconnect: s.OnDisconnect}
-		if l := s.Lineage; l != nil {
-			o.executed += l.Executed - l.Reduced
-		}
-		if s.Open <= 0 || !a.orders.insert(o) {
+		if s.Open <= 0 || !a.orders.insert(restored(s, sym)) {
 			return fmt.Errorf("accounts: order %d is there twice, or has %s open", s.ID, s.Open)
 		}
 	}
@@ -149,13 +167,11 @@ func (v *View) Err() error {
 }
 
 // Run follows the accounts until ctx ends. A record that cannot be, or cannot be read, ends it
-// too: that is logged, Err says it, Show answers ViewUnavailable, and the exchange goes on without a view. It is
-// called once.
+// too: that is logged, Err says it, Show answers ViewUnavailable, listeners are told that it has ended, and the
+// exchange goes on without a view. It is called once.
 func (v *View) Run(ctx context.Context) {
-	defer v.waiters.end()
+	defer v.end()
 	defer v.options.Records.Close()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
 		if v.Err() == nil {
 			if err := v.step(ctx); err != nil {
@@ -167,15 +183,8 @@ func (v *View) Run(ctx context.Context) {
 				"error", err)
 			return
 		}
-		pause := stepTime
-		if v.waiters.any() {
-			pause = pollTime
-		}
-		timer.Reset(pause)
-		select {
-		case <-timer.C:
-		case <-v.waiters.wake:
-		case <-ctx.Done():
+		v.sweep(time.Now())
+		if !v.pace.Sleep(ctx, v.Seq(), v.listening.Load() > 0) {
 			return
 		}
 	}
@@ -184,14 +193,27 @@ func (v *View) Run(ctx context.Context) {
 // step takes in all records that may be told now.
 func (v *View) step(ctx context.Context) error {
 	for ctx.Err() == nil {
-		more, err := v.takeChunk()
-		v.waiters.reached(v.seq.Load())
+		more, err := v.takeAndTell()
+		v.pace.Reached(v.seq.Load())
 		if err != nil || !more {
 			return err
 		}
 		runtime.Gosched() // orders come first
 	}
 	return nil
+}
+
+// takeAndTell takes in some records, and tells listeners of them.
+func (v *View) takeAndTell() (more bool, err error) {
+	v.feeding.Lock()
+	defer v.feeding.Unlock()
+	more, err = v.takeChunk()
+	for _, to := range v.due {
+		to.deliver()
+	}
+	clear(v.due)
+	v.due = v.due[:0]
+	return more, err
 }
 
 // takeChunk takes in some records. more reports whether there may be more.
@@ -213,12 +235,14 @@ func (v *View) takeChunk() (more bool, err error) {
 		case got != seq+1:
 			return false, fmt.Errorf("accounts: journal record %d follows record %d", got, seq)
 		}
-		if err = exchange.DecodeEvent(record, &v.event); err == nil {
+		v.at = got
+		if err = v.decoder.Decode(record, &v.event); err == nil {
 			err = v.apply(&v.event)
 		}
 		if err != nil {
 			return false, fmt.Errorf("accounts: journal record %d: %w", got, err)
 		}
+		v.finish()
 		seq = got
 		did += len(v.event.Fills) + len(v.event.Cancels)
 		more = true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,9 @@ import (
 
 	"outcry/internal/exchange"
 )
+
+// pollTime is above the time between two looks of a view that somebody waits for, and that no sync wakes.
+const pollTime = 2 * time.Millisecond
 
 // asked is a question that somebody waits for.
 type asked struct {
@@ -49,7 +53,7 @@ type following struct {
 	stop  func()
 }
 
-func follow(t *testing.T, m *memory) *following {
+func running(t *testing.T, m *memory) *following {
 	f := new(following)
 	f.View = NewView(Options{Records: m, Limit: f.limit.Load, Log: slog.New(slog.NewTextHandler(&f.log, nil))},
 		&exchange.Snapshot{})
@@ -67,7 +71,7 @@ func TestAReplyWaitsUntilTheViewHasWhatWasBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(memory)
 		crowd(m, 2, 1) // five records
-		f := follow(t, m)
+		f := running(t, m)
 		defer f.stop()
 		early := ask(background, f.View, "2", 2)
 		var all []*asked
@@ -90,7 +94,7 @@ func TestAReplyWaitsUntilTheViewHasWhatWasBeforeIt(t *testing.T) {
 			<-a.done
 			require.Equal(t, "1", string(a.result.More.AccountView.ID))
 		}
-		require.False(t, f.waiters.any())
+		require.False(t, f.pace.Waited())
 		unknown := ask(background, f.View, "3", 5)
 		<-unknown.done
 		require.Equal(t, exchange.UnknownAccount, unknown.result.Reason)
@@ -101,7 +105,7 @@ func TestAWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(memory)
 		crowd(m, 1, 0)
-		f := follow(t, m)
+		f := running(t, m)
 		defer f.stop()
 		begun := time.Now()
 		ctx, cancel := context.WithCancel(background)
@@ -114,7 +118,7 @@ func TestAWaitIsBounded(t *testing.T) {
 		<-late.done
 		require.Equal(t, exchange.ViewUnavailable, late.result.Reason)
 		require.Equal(t, waitTimeout, time.Since(begun))
-		require.False(t, f.waiters.any(), "those that have gone are forgotten")
+		require.False(t, f.pace.Waited(), "those that have gone are forgotten")
 		require.NoError(t, f.Err())
 	})
 }
@@ -136,7 +140,7 @@ func TestAViewThatFailsSaysSo(t *testing.T) {
 			m := new(memory)
 			crowd(m, 2, 1)
 			spoil(m)
-			f := follow(t, m)
+			f := running(t, m)
 			waits := ask(background, f.View, "1", 100)
 			synctest.Wait()
 			f.limit.Store(100)
@@ -153,9 +157,24 @@ func TestAViewThatFailsSaysSo(t *testing.T) {
 	}
 }
 
+// TestAViewTakesEachRecordOnce: one that comes twice, or after one that did not come, ends it.
+func TestAViewTakesEachRecordOnce(t *testing.T) {
+	for _, moved := range []int{-1, 1} {
+		m := new(memory)
+		crowd(m, 1, 1)
+		v := newView(m, nil)
+		take(t, v)
+		m.after += uint64(moved)
+		m.add(placed(1, 1, 0, exchange.Buy, 5))
+		follows := fmt.Sprintf("record %d follows record %d", v.Seq()+uint64(1+moved), v.Seq())
+		require.ErrorContains(t, v.step(background), follows)
+		require.Zero(t, v.accounts["1"].orders.len())
+	}
+}
+
 func TestAViewThatHasEndedAnswersNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := follow(t, new(memory))
+		f := running(t, new(memory))
 		waits := ask(background, f.View, "1", 1)
 		synctest.Wait()
 		f.stop()

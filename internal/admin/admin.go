@@ -18,8 +18,8 @@ import (
 	"outcry/internal/operate"
 )
 
-// Options are what the HTTP side needs. All but Market, Connections, Hosts, Tokens, Exchange,
-// Status, Cluster, Members and Alive are required.
+// Options are what the HTTP side needs. All but Market, WebSocket, Binance, Origins, Connections, Hosts,
+// Tokens, Exchange, Status, Cluster, Members and Alive are required.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	// Ready returns nil while the exchange takes orders, else why it does not.
@@ -44,6 +44,13 @@ type Options struct {
 	// Market serves /, /page/ and /api/. Nil means that nobody does: / is the same
 	// as /help then.
 	Market http.Handler
+	// WebSocket serves GET /api/v1/ws, also without a token: it asks for one itself. A grant in the context
+	// (auth.GrantOf) is what the request has shown. Nil means that there is no such path.
+	WebSocket http.Handler
+	// Binance serves /binance/, which asks for keys of its own; nil means that there is no such path.
+	Binance http.Handler
+	// Origins are those whose pages may ask for /api/, /xml and /binance/, exactly as browsers send them.
+	Origins []string
 	// Connections bounds the server's connections; nil means no bound. The caller has
 	// the server serve its Listener.
 	Connections *Connections
@@ -134,6 +141,12 @@ func register(o Options) *routes {
 	mux.HandleFunc("GET /loglevel", o.showLogLevel)
 	mux.HandleFunc("PUT /loglevel", o.setLogLevel)
 	mux.Handle("POST /xml", &xmlHandler{options: o})
+	if o.WebSocket != nil {
+		mux.Handle("GET /api/v1/ws", o.WebSocket)
+	}
+	if o.Binance != nil {
+		mux.Handle("/binance/", o.Binance)
+	}
 	o.registerOperations(mux)
 	// Not /debug/pprof/cmdline: the command line may have the database's password.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -170,6 +183,8 @@ const index = `Outcry, an exchange.
 
 GET  /               the market, for people
 GET  /api/v1/        the market, as data; /page/api.html describes it, and /api/v1/openapi.yaml to programs
+GET  /api/v1/ws      JSON-RPC over WebSocket: orders, market data, what accounts have; /page/docs.html#websocket
+     /binance/       what bots made for Binance speak: a subset
 GET  /api/v1/cluster how a node sees its cluster; only in one
 GET  /page/docs.html the documents
 GET  /healthz        whether the process is alive; in a cluster, whether it leads or follows

@@ -12,11 +12,10 @@ import (
 // default address is one that only this machine reaches, but so does every page
 // that is open on it.
 //
-// Two things are done. Requests that change something must not come from another
-// origin. And the Host must be an address, localhost, or a name that the server goes by
-// (Options.Hosts): a page whose own name was made to point here ("DNS rebinding") passes
-// as the same origin. Where tokens are asked for, which no such page has, that holds on
-// loopback addresses only. A proxy must therefore set the Host to the address.
+// Two things are done. Requests that change something must not come from another origin, unless it is one of
+// Options.Origins. And the Host must be an address, localhost, or a name that the server goes by (Options.Hosts): a
+// page whose own name was made to point here ("DNS rebinding") passes as the same origin. Where tokens are asked for,
+// which no such page has, that holds on loopback addresses only. A proxy must therefore set the Host to the address.
 func ownPagesOnly(o Options, next http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +24,16 @@ func ownPagesOnly(o Options, next http.Handler) http.Handler {
 				"or name it in --http-hosts", r.Host), http.StatusForbidden)
 			return
 		}
-		sameOrigin.ServeHTTP(w, r)
+		switch listed, done := o.fromListedPage(w, r); {
+		case done:
+		case listed:
+			if _, _, password := r.BasicAuth(); password { // stored by the browser, which sends it unasked with a form
+				r.Header.Del("Authorization")
+			}
+			next.ServeHTTP(w, r)
+		default:
+			sameOrigin.ServeHTTP(w, r)
+		}
 	})
 }
 

@@ -4,10 +4,12 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -190,6 +192,14 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
+// SyscallConn implements syscall.Conn, for what takes the connection over.
+func (c *connection) SyscallConn() (syscall.RawConn, error) {
+	if raw, ok := c.Conn.(syscall.Conn); ok {
+		return raw.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
 // watch is http.Server.ConnState: it notes whether a connection waits for a request.
 func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	c := connectionOf(conn)
@@ -198,6 +208,10 @@ func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if state == http.StateHijacked { // it has a place elsewhere, among --max-connections
+		s.remove(c)
+		return
+	}
 	if c.busy = state == http.StateActive; !c.busy {
 		s.leave(c)
 	}

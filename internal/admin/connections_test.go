@@ -89,7 +89,7 @@ func (v *visitor) isClosed() {
 
 func (s *site) has(t *testing.T, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.bound.Count() == n }, 5*time.Second, time.Millisecond, "%d instead of %d",
+	require.Eventually(t, func() bool { return s.bound.Count() == n }, time.Minute, time.Millisecond, "%d instead of %d",
 		s.bound.Count(), n)
 }
 

@@ -17,6 +17,8 @@ var rights = map[string]auth.Right{
 	"GET /page/":               auth.Market,
 	"GET /api/":                auth.Market,
 	"GET /api/v1/cluster":      auth.Market,
+	"GET /api/v1/ws":           auth.Probe, // each of its methods asks for more
+	"/binance/":                auth.Probe, // see ownKeys
 	"GET /api/v1/orders/":      auth.Orders,
 	"GET /help":                auth.Probe,
 	"GET /healthz":             auth.Probe,
@@ -46,6 +48,13 @@ var rights = map[string]auth.Right{
 	"POST /admin/cluster/remove":   auth.Operate,
 	"POST /admin/cluster/replace":  auth.Operate,
 }
+
+// Routes that ask by themselves who a client is: ownKeys in ways of their own, lateToken also by a token that is shown
+// later.
+const (
+	ownKeys   = "/binance/"
+	lateToken = "GET /api/v1/ws"
+)
 
 // routes is a ServeMux that knows its patterns.
 type routes struct {
@@ -86,6 +95,15 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.routes.ServeHTTP(w, r)
 		return
 	}
+	_, pattern := g.routes.Handler(r)
+	if pattern == ownKeys {
+		g.routes.ServeHTTP(w, r)
+		return
+	}
+	if pattern == lateToken && isLate(r) {
+		g.routes.ServeHTTP(w, r)
+		return
+	}
 	grant, err := g.grantOf(r)
 	if errors.Is(err, errNoToken) && g.options.ProbesOpen && isOpenProbe(r) {
 		g.routes.ServeHTTP(&statusOnly{ResponseWriter: w}, r)
@@ -95,7 +113,6 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, err)
 		return
 	}
-	_, pattern := g.routes.Handler(r)
 	right, known := rights[pattern]
 	if !known {
 		right = auth.Admin
@@ -117,6 +134,15 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer grant.AfterEnd(cancel)()
 	}
 	g.routes.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// isLate reports whether a client of lateToken shows its token in the connection: it has no header of one, or one as a
+// password. That is how a browser sends, by itself, the token that the page was opened with, and the page trades with
+// another.
+func isLate(r *http.Request) bool {
+	headers := r.Header.Values("Authorization")
+	_, _, password := r.BasicAuth()
+	return len(headers) == 0 || len(headers) == 1 && password
 }
 
 // isOpenProbe reports whether a request is one that load balancers send without a token.

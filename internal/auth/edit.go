@@ -19,6 +19,7 @@ import (
 // Names in the data directory.
 const (
 	TokensFile = "tokens"
+	KeysFile   = "hmac-keys"
 	lockFile   = "tokens.lock"
 	healthFile = "health-token"
 )
@@ -32,53 +33,78 @@ func Add(dir string, scope Scope, expires time.Time, note string) (token string,
 		return "", Entry{}, err
 	}
 	token, e = newToken()
-	now := time.Now().Truncate(time.Second).UTC()
-	e.Scope, e.Created, e.Expires, e.Note = scope, now, expires, note
-	if !expires.IsZero() {
-		if e.Expires = expires.Truncate(time.Second).UTC(); !e.Expires.After(now) {
-			return "", Entry{}, fmt.Errorf("a token that expires at %s has expired already", expires.Format(time.RFC3339))
-		}
-	}
-	if err := durable.MakeDir(dir); err != nil {
-		return "", Entry{}, fmt.Errorf("auth: %w", err)
-	}
-	err = edit(dir, func(all []Entry) ([]Entry, error) {
-		if len(all) >= entriesMax {
-			return nil, fmt.Errorf("there are %d tokens, and no more are taken: revoke some", len(all))
-		}
-		return append(all, e), nil
-	})
-	if err != nil {
+	e.Scope, e.Expires, e.Note = scope, expires, note
+	if err := kindTokens.add(dir, &e); err != nil {
 		return "", Entry{}, err
 	}
 	return token, e, nil
+}
+
+// add writes what the file of the data directory dir says of a token or a key, and sets its times.
+func (k kind) add(dir string, e *Entry) error {
+	e.Created = time.Now().Truncate(time.Second).UTC()
+	if expires := e.Expires; !expires.IsZero() {
+		if e.Expires = expires.Truncate(time.Second).UTC(); !e.Expires.After(e.Created) {
+			return fmt.Errorf("a token that expires at %s has expired already", expires.Format(time.RFC3339))
+		}
+	}
+	if err := durable.MakeDir(dir); err != nil {
+		return fmt.Errorf("auth: %w", err)
+	}
+	return k.edit(dir, func(all []Entry) ([]Entry, error) {
+		if len(all) >= entriesMax {
+			return nil, fmt.Errorf("there are %d tokens, and no more are taken: revoke some", len(all))
+		}
+		return append(all, *e), nil
+	})
+}
+
+// file returns the name of the file in a data directory.
+func (k kind) file() string {
+	if k == kindKeys {
+		return KeysFile
+	}
+	return TokensFile
 }
 
 // List returns what the file of a data directory says, oldest first; nothing where
 // there is no file.
 func List(dir string) ([]Entry, error) { return readFile(filepath.Join(dir, TokensFile)) }
 
-// Revoke takes the token with an id out of the file of a data directory. The error
-// names the id if there is no such token. After an error the file is as it was, unless only
+// Revoke takes the token or the key with an id out of its file in a data directory. The error
+// names the id if there is none. After an error the file is as it was, unless only
 // the sync of the directory failed.
 func Revoke(dir, id string) error {
 	if len(id) != idDigits || !isHex(id) { // it may be a whole token: it is not repeated
 		return fmt.Errorf("what is revoked is named by its id of %d hexadecimal digits, the middle part of a token", idDigits)
 	}
-	if _, err := os.Stat(filepath.Join(dir, TokensFile)); err != nil {
+	none := fmt.Errorf("there is no token %s", id)
+	named := func(e Entry) bool { return e.ID == id }
+	for _, k := range []kind{kindTokens, kindKeys} {
+		all, err := k.read(filepath.Join(dir, k.file()))
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, named) {
+			continue
+		}
+		return k.edit(dir, func(all []Entry) ([]Entry, error) {
+			left := slices.DeleteFunc(all, named)
+			if len(left) == len(all) {
+				return nil, none // another one has done it meanwhile
+			}
+			return left, nil
+		})
+	}
+	_, err := os.Stat(filepath.Join(dir, TokensFile))
+	if _, errKeys := os.Stat(filepath.Join(dir, KeysFile)); err != nil && errKeys != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
-	return edit(dir, func(all []Entry) ([]Entry, error) {
-		left := slices.DeleteFunc(all, func(e Entry) bool { return e.ID == id })
-		if len(left) == len(all) {
-			return nil, fmt.Errorf("there is no token %s", id)
-		}
-		return left, nil
-	})
+	return none
 }
 
 // edit replaces the file with what change makes of it. Two editors wait for each other.
-func edit(dir string, change func([]Entry) ([]Entry, error)) error {
+func (k kind) edit(dir string, change func([]Entry) ([]Entry, error)) error {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)
@@ -90,15 +116,15 @@ func edit(dir string, change func([]Entry) ([]Entry, error)) error {
 	if err := giveToOwner(lock, dir); err != nil {
 		return err
 	}
-	path := filepath.Join(dir, TokensFile)
-	all, err := readFile(path)
+	path := filepath.Join(dir, k.file())
+	all, err := k.read(path)
 	if err != nil {
 		return err
 	}
 	if all, err = change(all); err != nil {
 		return err
 	}
-	file := appendFile(nil, all)
+	file := k.appendFile(nil, all)
 	if len(file) > fileBytesMax {
 		return fmt.Errorf("the file of tokens would have more than %d bytes: revoke some", fileBytesMax)
 	}
@@ -106,7 +132,10 @@ func edit(dir string, change func([]Entry) ([]Entry, error)) error {
 }
 
 // readFile reads a file of tokens; one that is not there has none.
-func readFile(path string) ([]Entry, error) {
+func readFile(path string) ([]Entry, error) { return kindTokens.read(path) }
+
+// read reads a file of tokens or keys; one that is not there has none.
+func (k kind) read(path string) ([]Entry, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -119,7 +148,7 @@ func readFile(path string) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auth: read %s: %w", path, err)
 	}
-	all, err := parseFile(file)
+	all, err := k.parse(file)
 	if err != nil {
 		return nil, fmt.Errorf("auth: %s: %w", path, err)
 	}

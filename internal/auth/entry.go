@@ -28,16 +28,24 @@ const (
 	noteCharsMax = 200
 )
 
-// header is the first line of the file. Another number is another format.
-const header = "outcry tokens 1"
+// kind is what a file holds: its first line. Another number is another format. Lines are the same in both, but that
+// those of keys have the secret where those of tokens have a hash.
+type kind string
+
+const (
+	kindTokens kind = "outcry tokens 1"
+	kindKeys   kind = "outcry keys 1"
+
+	header = string(kindTokens)
+)
 
 // errMalformed says that a text is no token. It does not repeat the text.
 var errMalformed = errors.New("not a token")
 
 // Entry is what the file says of a token.
 type Entry struct {
-	ID      string // the public part
-	Hash    [sha256.Size]byte
+	ID      string            // the public part
+	Hash    [sha256.Size]byte // of a token; of a key its secret, from which signatures are made
 	Scope   Scope
 	Created time.Time
 	Expires time.Time // zero for never
@@ -71,13 +79,16 @@ func splitToken(token string) (id string, err error) {
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 // parseFile reads a file of tokens. The error names the line.
-func parseFile(file []byte) ([]Entry, error) {
+func parseFile(file []byte) ([]Entry, error) { return kindTokens.parse(file) }
+
+// parse reads a file of tokens or keys. The error names the line.
+func (k kind) parse(file []byte) ([]Entry, error) {
 	if len(file) > fileBytesMax {
 		return nil, fmt.Errorf("the file has more than %d bytes", fileBytesMax)
 	}
 	first, rest, _ := bytes.Cut(file, []byte("\n"))
-	if string(first) != header {
-		return nil, fmt.Errorf("line 1: %.40q is not %q", first, header)
+	if string(first) != string(k) {
+		return nil, fmt.Errorf("line 1: %.40q is not %q", first, string(k))
 	}
 	if len(rest) > 0 && rest[len(rest)-1] != '\n' {
 		return nil, errors.New("the last line has no end")
@@ -88,6 +99,9 @@ func parseFile(file []byte) ([]Entry, error) {
 	for line := range strings.Lines(string(rest)) {
 		number++
 		e, err := parseEntry(strings.TrimSuffix(line, "\n"))
+		if _, one := e.Scope.Account(); err == nil && k == kindKeys && !one {
+			err = fmt.Errorf("scope %.100q is not one account", e.Scope)
+		}
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w", number, err)
@@ -136,8 +150,8 @@ func parseEntry(line string) (e Entry, err error) {
 const never = "-"
 
 // appendFile appends the file that holds entries.
-func appendFile(dst []byte, all []Entry) []byte {
-	dst = append(dst, header+"\n"...)
+func (k kind) appendFile(dst []byte, all []Entry) []byte {
+	dst = append(append(dst, k...), '\n')
 	for i := range all {
 		e := &all[i]
 		expires := never

@@ -7,6 +7,9 @@ import (
 	"fmt"
 )
 
+// ErrPeer is what the error of a handshake wraps if the other side's certificate is refused.
+var ErrPeer = errors.New("auth: the peer's certificate")
+
 // PeerConfig returns how one of several equal servers speaks TLS with the others, from
 // version 1.3 on: the same certificate is shown to those who connect and to those it
 // connects to, and each side needs one of the authorities in clientCAFile, with which c
@@ -35,7 +38,7 @@ func (c *Certificates) PeerConfig(dials bool) *tls.Config {
 				return errors.New("auth: the peer shows no certificate")
 			}
 			if err := verifyChain(s.PeerCertificates, c.current.Load().clients, usage); err != nil {
-				return fmt.Errorf("auth: the peer's certificate: %w", err)
+				return fmt.Errorf("%w: %w", ErrPeer, err)
 			}
 			return nil
 		},

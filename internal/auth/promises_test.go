@@ -48,10 +48,10 @@ func TestTenThousandTokensAreTaken(t *testing.T) {
 	for i := range all {
 		all[i] = Entry{ID: fmt.Sprintf("%016x", i), Scope: scope(t, "admin"), Created: time.Unix(1, 0).UTC()}
 	}
-	require.NoError(t, os.WriteFile(path, appendFile(nil, all), 0o600))
+	require.NoError(t, os.WriteFile(path, kindTokens.appendFile(nil, all), 0o600))
 	_, err := List(dir)
 	require.ErrorContains(t, err, "more than 10000 tokens")
-	require.NoError(t, os.WriteFile(path, appendFile(nil, all[:9_999]), 0o600))
+	require.NoError(t, os.WriteFile(path, kindTokens.appendFile(nil, all[:9_999]), 0o600))
 	add(t, dir, "admin", time.Time{})
 	_, _, err = Add(dir, scope(t, "admin"), time.Time{}, "")
 	require.ErrorContains(t, err, "there are 10000 tokens, and no more are taken")

@@ -115,6 +115,13 @@ func (s Scope) String() string {
 	return scopeAccount + ":" + strings.Join(ids, ",")
 }
 
+// Name returns the scope without its accounts.
+func (s Scope) Name() string { return s.name }
+
+// Accounts returns the accounts that the scope names, sorted; nil if it names none, or is for all. Callers must not
+// write to it.
+func (s Scope) Accounts() []exchange.AccountID { return s.accounts }
+
 // Allows reports whether the scope includes a right.
 func (s Scope) Allows(r Right) bool {
 	return s.IsAdmin() || slices.Contains(rights[s.name], r)

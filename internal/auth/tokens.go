@@ -67,6 +67,7 @@ func (g *Grant) AfterEnd(f func()) (stop func() bool) { return context.AfterFunc
 // Tokens are those that a running server takes. Its methods may be called from any
 // goroutine.
 type Tokens struct {
+	kind    kind
 	path    string
 	log     *slog.Logger
 	seen    []stamp // when the file was first read
@@ -81,8 +82,11 @@ type Tokens struct {
 
 // OpenTokens reads the file of a data directory. One that is not there has no token
 // yet. Run follows it. The error says what is wrong with the file.
-func OpenTokens(dir string, log *slog.Logger) (*Tokens, error) {
-	t := &Tokens{path: filepath.Join(dir, TokensFile), log: log, guesses: newGuesses(),
+func OpenTokens(dir string, log *slog.Logger) (*Tokens, error) { return kindTokens.open(dir, log) }
+
+// open reads the file of a data directory.
+func (k kind) open(dir string, log *slog.Logger) (*Tokens, error) {
+	t := &Tokens{kind: k, path: filepath.Join(dir, k.file()), log: log, guesses: newGuesses(),
 		grants: make(map[string]*Grant), issued: make(map[string]*Grant)}
 	t.seen = stampsOf([]string{t.path})
 	return t, t.Reload()
@@ -99,7 +103,7 @@ func (t *Tokens) Run(ctx context.Context) {
 // a call of apply, nothing has changed.
 func (t *Tokens) Prepare() (apply func(), err error) {
 	return t.file.prepare(func() (func(), error) {
-		all, err := readFile(t.path)
+		all, err := t.kind.read(t.path)
 		return func() { t.replace(all) }, err
 	})
 }

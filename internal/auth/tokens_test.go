@@ -345,7 +345,7 @@ func FuzzTokenFile(f *testing.F) {
 	_, e := newToken()
 	e.Scope, e.Created, e.Note = Scope{name: scopeAccount, accounts: []exchange.AccountID{"1", "2"}}, time.Unix(1e9, 0),
 		"a note"
-	f.Add(appendFile(nil, []Entry{e}))
+	f.Add(kindTokens.appendFile(nil, []Entry{e}))
 	f.Add([]byte(header + "\n"))
 	f.Add([]byte(""))
 	f.Fuzz(func(t *testing.T, file []byte) {
@@ -353,10 +353,10 @@ func FuzzTokenFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		written := appendFile(nil, all)
+		written := kindTokens.appendFile(nil, all)
 		again, err := parseFile(written)
 		require.NoError(t, err, "what was read can be written")
-		require.Equal(t, string(written), string(appendFile(nil, again)))
+		require.Equal(t, string(written), string(kindTokens.appendFile(nil, again)))
 	})
 }
 

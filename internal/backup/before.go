@@ -80,7 +80,7 @@ func (r *restoring) findJournal() (err error) {
 	case !isThere || !info.IsDir():
 		return nil
 	}
-	if r.newer, err = readSmallFiles(r.from); err != nil {
+	if r.newer, err = readSmallFiles(r.from, true); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
 	r.from, r.beside = below, true

@@ -34,7 +34,7 @@ func TestABackupReadsNoFileThatTheDirectorysOwnerChose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
 			require.NoError(t, c.make(filepath.Join(data, tokensName)))
-			files, err := readSmallFiles(data)
+			files, err := readSmallFiles(data, false)
 			switch {
 			case c.err != nil:
 				require.ErrorIs(t, err, c.err)
@@ -64,4 +64,18 @@ func TestABackupIsNoLargerThanItMayBe(t *testing.T) {
 		}
 		require.EqualValues(t, out.Len(), c.n)
 	}
+}
+
+// TestSecretsAreTakenOnlyIfTheyAreWanted: a backup leaves the machine, and the keys in it are as good as their owners.
+func TestSecretsAreTakenOnlyIfTheyAreWanted(t *testing.T) {
+	data := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(data, tokensName), []byte("hashes"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(data, keysName), []byte("secrets"), 0o600))
+	files, err := readSmallFiles(data, false)
+	require.NoError(t, err)
+	require.Equal(t, []File{{Name: tokensName, Content: []byte("hashes")}}, files)
+	files, err = readSmallFiles(data, true)
+	require.NoError(t, err)
+	require.Equal(t, []File{{Name: tokensName, Content: []byte("hashes")}, {Name: keysName, Content: []byte("secrets")}},
+		files)
 }

@@ -26,6 +26,10 @@ type TakeOptions struct {
 	// data directory: some records that were answered may be missing. Data is not used.
 	WithoutJournal bool
 
+	// WithSecrets takes the keys of the Binance-shaped door too, with their secrets as they are: who reads the backup can
+	// trade with them.
+	WithSecrets bool
+
 	// Wait bounds how long the database may take to include what was answered when the
 	// backup began; 0 means a minute.
 	Wait time.Duration
@@ -39,8 +43,11 @@ type TakeOptions struct {
 // tokensName is the file that says who may do what.
 const tokensName = "tokens"
 
+// keysName is the file of keys whose secrets the server knows: it is taken only with TakeOptions.WithSecrets.
+const keysName = "hmac-keys"
+
 // smallFiles are files of the data directory that belong to the exchange.
-var smallFiles = []string{tokensName}
+var smallFiles = []string{tokensName, keysName}
 
 // unservedMax is for how long a backup waits for tables that no server brings further. One
 // that restarts, or has lost its connection, has the database again sooner.
@@ -159,7 +166,7 @@ func (t *taking) write(ctx context.Context) error {
 	var files []File
 	if !t.o.WithoutJournal { // before the tables: one that cannot be read is found at once
 		var err error
-		if files, err = readSmallFiles(t.o.Data); err != nil {
+		if files, err = readSmallFiles(t.o.Data, t.o.WithSecrets); err != nil {
 			return err
 		}
 	}
@@ -220,9 +227,13 @@ func (t *taking) dump(ctx context.Context, w *Writer, table Table) error {
 	return w.EndTable(rows)
 }
 
-// readSmallFiles returns the small files that a data directory has.
-func readSmallFiles(data string) (files []File, err error) {
+// readSmallFiles returns the small files that a data directory has, without those that hold secrets unless they are
+// wanted.
+func readSmallFiles(data string, secrets bool) (files []File, err error) {
 	for _, name := range smallFiles {
+		if name == keysName && !secrets {
+			continue
+		}
 		content, err := readOwn(filepath.Join(data, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue

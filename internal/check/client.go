@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -329,6 +330,20 @@ func Ask(ctx context.Context, at Target, xml []byte) ([]wire.Answer, error) {
 		return nil, err
 	}
 	return all[0], nil
+}
+
+// askAtOnce is askAll over several connections at once, for what may have to come from Postgres: an order that was
+// closed long ago takes more than a millisecond, and one connection waits for each.
+func askAtOnce(ctx context.Context, at Target, frames [][]byte) ([][]wire.Answer, error) {
+	each := max(1, (len(frames)+askersMax-1)/askersMax)
+	parts := slices.Collect(slices.Chunk(frames, each))
+	replies, failures := make([][][]wire.Answer, len(parts)), make([]error, len(parts))
+	var asking sync.WaitGroup
+	for i, part := range parts {
+		asking.Go(func() { replies[i], failures[i] = askAll(ctx, at, part) })
+	}
+	asking.Wait()
+	return slices.Concat(replies...), errors.Join(failures...)
 }
 
 // askAll sends frames one after another and returns the answers to each.

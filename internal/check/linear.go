@@ -234,32 +234,71 @@ type linearOrder struct {
 	fills          []trade
 }
 
-// linearModel is a book of one symbol: a list of orders, by id.
-var linearModel = porcupine.Model{
-	Init: func() any { return []linearOrder(nil) },
-	Step: func(state, in, out any) (bool, any) {
-		return step(state.([]linearOrder), in.(input), out.(output))
-	},
-	Equal: func(a, b any) bool {
-		return slices.EqualFunc(a.([]linearOrder), b.([]linearOrder), func(x, y linearOrder) bool {
-			return x.id == y.id && x.open == y.open && x.canceled == y.canceled && slices.Equal(x.fills, y.fills)
-		})
-	},
-	Hash: func(state any) uint64 {
-		h := fnv.New64a()
-		for _, o := range state.([]linearOrder) {
-			fmt.Fprint(h, o.id, o.open, o.canceled, len(o.fills))
-		}
-		return h.Sum64()
-	},
+// agreement says what answers have to agree in beside what is open and canceled.
+type agreement struct {
+	rising bool // ids rise in the order of acceptance
+	each   bool // every execution with its price, not only how many shares were executed
+	// most is how many shares of an order are executed in all, as far as that is known: an order of the
+	// commands that executes more is given up at once, not only when it comes to a query.
+	most map[uint64]int64
 }
 
-func step(orders []linearOrder, in input, out output) (bool, []linearOrder) {
+// linearModel is that of our exchange.
+var linearModel = linearModelOf(agreement{rising: true, each: true})
+
+// linearModelOf returns a book of one symbol: a list of orders, as they were accepted.
+func linearModelOf(b agreement) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return []linearOrder(nil) },
+		Step: func(state, in, out any) (bool, any) {
+			return b.step(state.([]linearOrder), in.(input), out.(output))
+		},
+		Equal: func(x, y any) bool {
+			return slices.EqualFunc(x.([]linearOrder), y.([]linearOrder), func(x, y linearOrder) bool {
+				return x.id == y.id && x.open == y.open && x.canceled == y.canceled && slices.Equal(x.fills, y.fills)
+			})
+		},
+		Hash: func(state any) uint64 {
+			h := fnv.New64a()
+			for _, o := range state.([]linearOrder) {
+				fmt.Fprint(h, o.id, o.open, o.canceled, len(o.fills))
+			}
+			return h.Sum64()
+		},
+	}
+}
+
+// agree reports whether an answer has the executions that there were.
+func (b agreement) agree(were, told []trade) bool {
+	if b.each {
+		return slices.Equal(were, told)
+	}
+	return executed(were) == executed(told)
+}
+
+// tooMuch reports whether more of an order is executed than ever will be.
+func (b agreement) tooMuch(o linearOrder) bool {
+	most, known := b.most[o.id]
+	return known && executed(o.fills) > most
+}
+
+func executed(fills []trade) (shares int64) {
+	for _, f := range fills {
+		shares += f.shares
+	}
+	return shares
+}
+
+func (b agreement) step(orders []linearOrder, in input, out output) (bool, []linearOrder) {
 	if in.kind == place {
 		if out.refused {
 			return true, orders // for want of money or shares, of which the model knows nothing
 		}
-		return stepPlace(orders, in, out.id)
+		if n := len(orders); b.rising && n > 0 && orders[n-1].id >= out.id {
+			return false, orders
+		}
+		after := stepPlace(orders, in, out.id)
+		return !slices.ContainsFunc(after, b.tooMuch), after
 	}
 	at := slices.IndexFunc(orders, func(o linearOrder) bool { return o.id == in.id })
 	if at < 0 {
@@ -267,12 +306,12 @@ func step(orders []linearOrder, in input, out output) (bool, []linearOrder) {
 	}
 	o := orders[at]
 	if in.kind == query {
-		return !out.refused && o.open == out.open && o.canceled == out.canceled && slices.Equal(o.fills, out.fills), orders
+		return !out.refused && o.open == out.open && o.canceled == out.canceled && b.agree(o.fills, out.fills), orders
 	}
 	if out.refused {
 		return o.open == 0, orders
 	}
-	if o.open == 0 || out.canceled != o.open || !slices.Equal(o.fills, out.fills) {
+	if o.open == 0 || out.canceled != o.open || !b.agree(o.fills, out.fills) {
 		return false, orders
 	}
 	after := slices.Clone(orders)
@@ -280,11 +319,8 @@ func step(orders []linearOrder, in input, out output) (bool, []linearOrder) {
 	return true, after
 }
 
-// stepPlace accepts an order. Within a symbol ids rise in the order of acceptance.
-func stepPlace(orders []linearOrder, in input, id uint64) (bool, []linearOrder) {
-	if n := len(orders); n > 0 && orders[n-1].id >= id {
-		return false, orders
-	}
+// stepPlace accepts an order.
+func stepPlace(orders []linearOrder, in input, id uint64) []linearOrder {
 	after := slices.Clone(orders)
 	o := linearOrder{id: id, amount: in.amount, limit: in.limit, open: abs(in.amount)}
 	for o.open > 0 {
@@ -307,5 +343,5 @@ func stepPlace(orders []linearOrder, in input, id uint64) (bool, []linearOrder) 
 		o.fills = append(o.fills, f)
 		r.fills = append(slices.Clone(r.fills), f)
 	}
-	return true, append(after, o)
+	return append(after, o)
 }

@@ -42,6 +42,7 @@ const (
 	oldMax     = 2000 // closed orders of earlier rounds that are remembered
 	oldQueries = 100  // of which so many are asked for in each round
 	queryBatch = 50   // queries in a frame
+	askersMax  = 4    // connections that send them at once: Outcry asks Postgres over as many
 
 	// Of the bulk orders of a round so many are asked for, if they have no more executions than that.
 	bulkAskedMax = 1000
@@ -248,7 +249,7 @@ func (s *Session) CheckAnswers(ctx context.Context) error {
 		}
 		frames = append(frames, t.Append(nil))
 	}
-	replies, err := askAll(ctx, s.At, frames)
+	replies, err := askAtOnce(ctx, s.At, frames)
 	if err != nil {
 		return err
 	}

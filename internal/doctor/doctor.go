@@ -43,7 +43,7 @@ type Finding struct {
 type Options struct {
 	Data        string // the data directory; it need not be there yet
 	DatabaseURL string // "" for the local cluster below Data
-	HTTP        string // address of a running server's HTTP side; "" for none
+	HTTP        string // address of a running server's HTTP side, of a cluster A,B,C; "" for none
 
 	// Token is for the HTTP side, if that asks for one. It is sent over TLS, or to this
 	// machine.
@@ -118,7 +118,7 @@ func (e *examination) run(ctx context.Context) []Finding {
 		{"journal", (*examination).checkJournal},
 		{"cluster", (*examination).checkMember},
 		{"postgres", func(part *examination) { part.checkDatabase(ctx) }},
-		{"server", func(part *examination) { part.checkServer(ctx) }},
+		{"server", func(part *examination) { part.checkServers(ctx) }},
 	} {
 		e.within(ctx, check.name, check.do)
 	}

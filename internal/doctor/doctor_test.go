@@ -279,7 +279,7 @@ func TestPostgresIsLookedAt(t *testing.T) {
 	requireFound(t, all["fsync"], Bad, "off", "set fsync = on")
 	requireFound(t, all["full_page_writes"], Bad, "off", "tear pages")
 	requireFound(t, all["synchronous_commit"], Warn, "off", "")
-	requireFound(t, all["autovacuum"], OK, "on", "")
+	requireFound(t, all["autovacuum"], Warn, "off", "set autovacuum = on")
 	requireFound(t, all["postgres"], OK, "version 1", "")
 	requireFound(t, all["max_connections"], OK, "100, of which", "")
 	requireFound(t, all["database clock"], OK, "apart from ours", "")

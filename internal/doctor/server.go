@@ -21,11 +21,23 @@ const (
 	answerBytesMax = 16 << 20
 )
 
-// checkServer asks a running server how it is, and what it was built from.
-func (e *examination) checkServer(ctx context.Context) {
+// checkServers asks the running servers, one after the other.
+func (e *examination) checkServers(ctx context.Context) {
 	if e.HTTP == "" {
 		return
 	}
+	all := strings.Split(e.HTTP, ",")
+	for _, e.HTTP = range all {
+		first := len(e.findings)
+		e.checkServer(ctx)
+		for i := first; len(all) > 1 && i < len(e.findings); i++ {
+			e.findings[i].Check += " " + e.HTTP
+		}
+	}
+}
+
+// checkServer asks a running server how it is, and what it was built from.
+func (e *examination) checkServer(ctx context.Context) {
 	status, body, err := e.get(ctx, "/readyz")
 	switch {
 	case err != nil:
@@ -36,7 +48,8 @@ func (e *examination) checkServer(ctx context.Context) {
 		return
 	}
 	line, _, _ := strings.Cut(body, "\n")
-	e.found("server", gradeIf(status != http.StatusOK, Bad), "the answer says why it takes no orders",
+	well := status == http.StatusOK || strings.HasPrefix(line, operate.RoleStandby)
+	e.found("server", gradeIf(!well, Bad), "the answer says why it takes no orders",
 		"/readyz says %d: %s", status, line)
 	status, body, err = e.get(ctx, "/metrics")
 	switch {

@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,4 +22,17 @@ func TestATokenIsNotShownToAnotherMachine(t *testing.T) {
 	require.NoError(t, e.permit("tcp4", "192.0.2.1:1", nil))
 	e.TLS, e.Token = nil, ""
 	require.NoError(t, e.permit("tcp4", "192.0.2.1:1", nil))
+}
+
+// TestEveryNodeOfAClusterIsAsked: one that stands by takes no orders, and is well.
+func TestEveryNodeOfAClusterIsAsked(t *testing.T) {
+	standby := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "standby; the leader is elsewhere", http.StatusServiceUnavailable)
+	}))
+	defer standby.Close()
+	here := standby.Listener.Addr().String()
+	o := Options{HTTP: "127.0.0.1:1," + here}
+	all := examined(t, healthy(), o)
+	requireFound(t, all["server "+here], OK, "/readyz says 503: standby", "")
+	requireFound(t, all["server 127.0.0.1:1"], Bad, "refused", "start outcryd")
 }

@@ -124,9 +124,11 @@ func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now 
 			panic("engine: an order that was open is " + reason.String()) // nobody else touches the book
 		}
 	}
-	if _, err := d.append(bytes); err != nil {
+	seq, err := d.append(bytes)
+	if err != nil {
 		return err
 	}
+	r.Seq = seq
 	r.Amended = &exchange.Amended{Open: o.Open - off}
 	if off > 0 {
 		e.mu.Lock()
@@ -151,7 +153,7 @@ func (d *shard) replace(
 	d.unsettled = false
 	var err error
 	if h := d.book.Halted(); h != nil {
-		r.Reason, r.Halt = exchange.Halted, h
+		r.Reason, r.More = exchange.Halted, &exchange.ResultMore{Halt: h}
 	} else {
 		err = d.place(c, r, now)
 	}

@@ -37,6 +37,10 @@ type canceling struct {
 	symbol  exchange.Symbol // empty for all
 	cause   exchange.CancelCause
 	due     int64 // of the switch, BySwitch: nothing is done if it is set to another time meanwhile
+
+	// surveys are of books that are too large to be searched while others are held, or that are known already; nil
+	// if there are none.
+	surveys map[*shard]*survey
 }
 
 // inPieces reports whether what does not fit into one record is canceled in several: nobody asked
@@ -72,9 +76,8 @@ func (c *canceling) inPieces() bool {
 // those that it knows of, and some surveyMax of them at the most, of any symbol, are left then.
 type cancelAll struct {
 	canceling
-	engine  *Engine
-	owner   *exchange.Account
-	surveys map[*shard]*survey // of books that are too large to be searched while others are held
+	engine *Engine
+	owner  *exchange.Account
 
 	held   []*heldShard
 	event  exchange.Event
@@ -115,10 +118,12 @@ func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, err
 	case what.symbol != "" && !made:
 		return &cancelAll{result: exchange.CancelAllResult{Reason: exchange.UnknownSymbol}}, nil
 	}
-	surveys := make(map[*shard]*survey)
+	if what.surveys == nil {
+		what.surveys = make(map[*shard]*survey)
+	}
 	for try := 1; ; {
 		// Shards that were held by an earlier try may still refer to that.
-		c := &cancelAll{canceling: what, engine: e, owner: owner, surveys: surveys}
+		c := &cancelAll{canceling: what, engine: e, owner: owner}
 		first, err := c.run(ctx, try == barrierTries)
 		switch {
 		case first == nil || err != nil:
@@ -128,7 +133,7 @@ func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, err
 		default: // this is done there at the end of the long order
 			try++
 			err = e.call(ctx, &first.shard.inbox, func() error { return nil })
-			clear(surveys) // every order that came meanwhile would be visited
+			clear(what.surveys) // every order that came meanwhile would be visited
 		}
 		if err != nil {
 			return c, err

@@ -24,10 +24,11 @@ type catchup struct {
 // tried again in the background, and until it is done orders and amends are refused as Unresumed. The error
 // is the journal's, ErrStopped, or ctx's.
 func (e *Engine) Catchup(ctx context.Context) error {
-	c := &catchup{accounts: e.dueAccounts()}
+	due, of := e.dueAccounts()
+	c := &catchup{accounts: due}
 	for _, d := range *e.numbered.Load() {
 		found := false
-		if err := d.inbox.between(ctx, func() { found = d.findDisconnected() }); err != nil {
+		if err := d.inbox.between(ctx, func() { found = d.findDue(of) }); err != nil {
 			return err
 		}
 		if found {
@@ -38,20 +39,24 @@ func (e *Engine) Catchup(ctx context.Context) error {
 	return e.resume(ctx, c)
 }
 
-// dueAccounts returns what is to be canceled of accounts.
-func (e *Engine) dueAccounts() (due []canceling) {
+// dueAccounts returns what is to be canceled of accounts, and the surveys that are still to be made of each.
+func (e *Engine) dueAccounts() (due []canceling, of map[*exchange.Account]map[*shard]*survey) {
 	now := e.options.Now()
+	of = make(map[*exchange.Account]map[*shard]*survey)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for a := range e.ledger.Ruled() {
+		surveys := make(map[*shard]*survey)
 		if at := a.Due(); at != 0 && at <= now {
-			due = append(due, canceling{account: a.ID, cause: exchange.BySwitch, due: at})
+			due = append(due, canceling{account: a.ID, cause: exchange.BySwitch, due: at, surveys: surveys})
+			of[a] = surveys
 		}
 		if a.Rules() != nil && a.Rules().Block != nil && a.OpenOrders() > 0 {
-			due = append(due, canceling{account: a.ID, cause: exchange.ByBlock})
+			due = append(due, canceling{account: a.ID, cause: exchange.ByBlock, surveys: surveys})
+			of[a] = surveys
 		}
 	}
-	return due
+	return due, of
 }
 
 // resume does what is left of c, and leaves to the keeper what there is no room for.
@@ -87,13 +92,23 @@ func (e *Engine) resume(ctx context.Context, c *catchup) error {
 	return nil
 }
 
-// findDisconnected makes the open orders due whose connection has ended with the exchange, and reports
-// whether there are any.
-func (d *shard) findDisconnected() bool {
-	c := &d.connected
+// findDue makes the open orders due whose connection has ended with the exchange, and reports whether there are
+// any. It surveys the book for all accounts of which all is to be canceled at once: one by one, they would take a time
+// that grows with how many they are times what is in the book.
+func (d *shard) findDue(of map[*exchange.Account]map[*shard]*survey) bool {
+	c, last := &d.connected, exchange.OrderID(d.engine.lastOrder.Load())
 	for o := range d.book.Orders() {
-		if o.OnDisconnect && o.Open > 0 && c.origins[o.ID] == nil {
+		if o.Open == 0 {
+			continue
+		}
+		if o.OnDisconnect && c.origins[o.ID] == nil {
 			c.due = append(c.due, dueCancel{o.Account, o.ID})
+		}
+		if surveys := of[o.Account]; surveys != nil {
+			if surveys[d] == nil {
+				surveys[d] = &survey{after: last}
+			}
+			surveys[d].found = append(surveys[d].found, o.ID)
 		}
 	}
 	sortDue(c.due)

@@ -90,7 +90,7 @@ func (e *Engine) cancelAllOf(ctx context.Context, t *task) error {
 			count += in.Orders
 		}
 		if r.Reason = c.result.Reason; r.Reason == exchange.OK {
-			r.More = &exchange.ResultMore{Count: count}
+			r.More, r.Seq = &exchange.ResultMore{Count: count}, c.seq
 		}
 		t.appended = c.seq != 0 && r.Reason == exchange.OK
 	}

@@ -64,22 +64,24 @@ func (d *shard) close(seq uint64, orders int) {
 // while memory holds more of them than it should.
 func (d *shard) forget() {
 	e := d.engine
-	for range forgetMax {
-		most := e.limits.closedOrders.Load()
-		over := e.counters.closedOrders.Load() - most
-		if e.options.Projection == nil || over <= 0 {
-			return
-		}
-		seq := e.options.Projection.Applied()
-		if over <= most {
-			seq = min(seq, e.longAgo())
-		}
-		if !d.closed.pop(seq) {
-			return
-		}
+	most := e.limits.closedOrders.Load()
+	over := e.counters.closedOrders.Load() - most
+	if e.options.Projection == nil || over <= 0 {
+		return
+	}
+	seq := e.options.Projection.Applied()
+	if over > most {
+		over -= most // what is beyond twice as many: all that may go
+	} else {
+		seq = min(seq, e.longAgo())
+	}
+	forgotten := int64(0)
+	for ; forgotten < min(over, forgetMax) && d.closed.pop(seq); forgotten++ {
 		d.book.Forget()
-		d.closedCount.Add(-1)
-		e.counters.closedOrders.Add(-1)
+	}
+	if forgotten > 0 {
+		d.closedCount.Add(-forgotten)
+		e.counters.closedOrders.Add(-forgotten)
 	}
 }
 

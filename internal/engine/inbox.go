@@ -210,7 +210,7 @@ func (in *inbox) poke() {
 
 // doChore does a piece of the owner's chores, and reports whether there was one.
 func (in *inbox) doChore() bool {
-	if !in.chores.Swap(false) {
+	if !in.chores.Load() || !in.chores.Swap(false) {
 		return false
 	}
 	if in.engine.interrupted.Load() {

@@ -5,23 +5,25 @@ import "outcry/internal/exchange"
 // mayPlace reports whether the exchange takes orders and amends at this moment: OK, NoRoom, DatabaseBehind
 // or Unresumed.
 func (e *Engine) mayPlace() exchange.RejectReason {
-	if r := e.admit(); r != exchange.OK {
+	if r := e.admit(); r != exchange.OK || !e.unresumed.Load() {
 		return r
 	}
-	if e.unresumed.Load() {
-		return exchange.Unresumed
-	}
-	return exchange.OK
+	return exchange.Unresumed
 }
 
 // rulesOf returns the rules of an account, nil for none. It takes the ledger's lock only if any account has some.
-func (e *Engine) rulesOf(a *exchange.Account) (rules *exchange.AccountRules) {
-	if e.ruled.Load() {
-		e.mu.Lock()
-		rules = a.Rules()
-		e.mu.Unlock()
+func (e *Engine) rulesOf(a *exchange.Account) *exchange.AccountRules {
+	if !e.ruled.Load() {
+		return nil
 	}
-	return rules
+	return e.rulesNow(a)
+}
+
+// rulesNow is rulesOf under the lock.
+func (e *Engine) rulesNow(a *exchange.Account) *exchange.AccountRules {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return a.Rules()
 }
 
 // noRules are those of an account for which nothing is set.
@@ -48,18 +50,19 @@ type judged struct {
 func (d *shard) judge(
 	c *exchange.Command, a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result,
 ) bool {
-	d.order, d.judged = c.NewOrder(a), judged{}
 	o, symbol := &d.order, d.book.Rules()
+	c.Begin(o, a)
 	if rules == nil {
-		if !o.Instructed() && !o.OnDisconnect && symbol == (exchange.SymbolRules{}) {
+		if o.Plain() && symbol == (exchange.SymbolRules{}) {
 			return !d.engine.tooSmall(c, r)
 		}
 		rules = &noRules
 	}
+	d.judged = judged{}
 	if o.STP == exchange.TradeWithSelf && rules.STP != exchange.TradeWithSelf {
 		o.STP, d.judged.unsent = rules.STP, d.judged.unsent|exchange.UnsentSTP
 	}
-	if (o.OnDisconnect || o.Instructed()) && d.engine.unreadable(r) || blocked(rules, r) {
+	if !o.Plain() && d.engine.unreadable(r) || blocked(rules, r) {
 		return false
 	}
 	if c.Limit != 0 && !symbol.OnTick(c.Limit) {
@@ -134,8 +137,7 @@ func (d *shard) quote(r *exchange.Result) bool {
 func (d *shard) judgeSize(rules *exchange.AccountRules, r *exchange.Result) bool {
 	o := &d.order
 	if least := d.engine.limits.orderValue.Load(); least != nil && d.worth().Cmp(*least) < 0 {
-		r.Reason, r.ValueLeast = exchange.OrderTooSmall, least
-		r.More = &exchange.ResultMore{Needs: d.worth()}
+		r.Reason, r.More = exchange.OrderTooSmall, &exchange.ResultMore{Needs: d.worth(), Least: least}
 		return false
 	}
 	if most := rules.SharesMax; most != 0 && o.Shares > most {

@@ -118,11 +118,10 @@ func (k *keeper) count() int64 {
 
 // passed returns the account whose switch is to be looked at next, if it has passed, and has
 // it looked at again after keepEvery unless arm is called. Otherwise wait says how long it is until
-// then, or until what there was no room for is tried again.
+// then, or until what there was no room for is tried again; 0 if there is nothing to wait for.
 func (k *keeper) passed() (a *exchange.Account, due int64, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	wait = time.Hour
 	if k.hasLater() {
 		wait = keepEvery
 	}
@@ -130,8 +129,11 @@ func (k *keeper) passed() (a *exchange.Account, due int64, wait time.Duration) {
 		return nil, 0, wait
 	}
 	s, now := k.switches[0], k.clock.now()
-	if s.try > now {
-		return nil, 0, min(wait, time.Duration(s.try-now))
+	if first := time.Duration(s.try - now); first > 0 {
+		if wait == 0 || first < wait {
+			wait = first
+		}
+		return nil, 0, wait
 	}
 	s.try = now + int64(keepEvery)
 	heap.Fix(&k.switches, 0)
@@ -182,7 +184,9 @@ func (e *Engine) keep() {
 			e.tryAgain()
 			again = time.Now().Add(keepEvery)
 		}
-		timer.Reset(wait)
+		if timer.Stop(); wait > 0 { // one that is set costs each switch of goroutines a look at the clock
+			timer.Reset(wait)
+		}
 		select {
 		case <-timer.C:
 		case <-e.keeper.wake:
@@ -193,7 +197,7 @@ func (e *Engine) keep() {
 }
 
 // passSwitches cancels what accounts have open whose switches have passed, and returns how long it is until
-// there is something to do.
+// there is something to do, 0 if nobody knows of anything.
 func (e *Engine) passSwitches() (wait time.Duration) {
 	for {
 		a, due, wait := e.keeper.passed()

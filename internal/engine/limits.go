@@ -66,7 +66,7 @@ func (e *Engine) tooSmall(c *exchange.Command, r *exchange.Result) bool {
 	if least == nil || exchange.Notional(c.Shares, c.Limit).Cmp(*least) >= 0 {
 		return false
 	}
-	r.Reason, r.ValueLeast = exchange.OrderTooSmall, least
+	r.Reason, r.More = exchange.OrderTooSmall, &exchange.ResultMore{Least: least}
 	return true
 }
 

@@ -103,7 +103,8 @@ func TestASymbolAtRestIsSmallAndHasNoGoroutine(t *testing.T) {
 	}
 	asleep := func() bool { return len(m.awakeNow()) == 0 && m.Stats().ClosedOrders <= 1 }
 	require.Eventually(t, asleep, time.Minute, 10*time.Millisecond)
-	goroutines, before := runtime.NumGoroutine(), live()
+	before := live()
+	goroutines := runtime.NumGoroutine() // none of Eventually is left by now
 	for chunk := range slices.Chunk(all, 500) {
 		var commands []exchange.Command
 		for _, sym := range chunk {
@@ -111,7 +112,7 @@ func TestASymbolAtRestIsSmallAndHasNoGoroutine(t *testing.T) {
 		}
 		m.all(commands...)
 	}
-	require.Empty(t, m.awakeNow()[1:], "only the registrar has had work")
+	require.LessOrEqual(t, len(m.awakeNow()), 1, "only the registrar has had work")
 	require.Eventually(t, asleep, time.Minute, 10*time.Millisecond)
 	made := float64(live()-before) / symbols
 	for _, sym := range all {
@@ -124,7 +125,9 @@ func TestASymbolAtRestIsSmallAndHasNoGoroutine(t *testing.T) {
 	t.Logf("a symbol takes %.0f bytes, and %.0f with two positions after a trade", made, traded)
 	require.Less(t, made, float64(symbolBytesMax))
 	require.Less(t, traded, 2.0*symbolBytesMax)
-	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+	for begun := time.Now(); runtime.NumGoroutine() > goroutines; runtime.Gosched() { // they end a moment later
+		require.Less(t, time.Since(begun), time.Minute)
+	}
 }
 
 // BenchmarkMemoryOfClosedOrders reports what a million closed orders take that

@@ -110,10 +110,15 @@ func (d *shard) connect(owner *exchange.Account, id exchange.OrderID, origin *Or
 // disconnect notes that an order is closed, and returns the connection that it came from, nil if
 // that has ended or there was none.
 func (d *shard) disconnect(id exchange.OrderID) *Origin {
-	c := &d.connected
-	if len(c.origins) == 0 {
+	if len(d.connected.origins) == 0 {
 		return nil
 	}
+	return d.disconnectKnown(id)
+}
+
+// disconnectKnown is disconnect at a shard that knows of connections: most do not, and each fill asks.
+func (d *shard) disconnectKnown(id exchange.OrderID) *Origin {
+	c := &d.connected
 	origin := c.origins[id]
 	if origin == nil {
 		return nil

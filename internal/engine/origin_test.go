@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -142,7 +143,12 @@ func TestManyConnectionsEndAtOnce(t *testing.T) {
 
 // TestWhatHasNoRoomIsCanceledOnceThereIsSome, and meanwhile no more is remembered than there are orders.
 func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
-	m := cramped(t, 16<<10)
+	const others, segment = 600, 16 << 10
+	m := cramped(t, segment)
+	for range others {
+		require.Equal(t, exchange.OK, m.do(buy("B", 1, 1)).Reason)
+	}
+	require.Eventually(t, func() bool { return m.journal.RoomBytes() > segment }, time.Minute, time.Millisecond)
 	m.fillDisk()
 	var origins []*Origin
 	for {
@@ -152,10 +158,12 @@ func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
 		}
 		origins = append(origins, origin)
 	}
-	for id := exchange.OrderID(1); m.do(cancelOf(id, "1")).Reason == exchange.OK; id++ { // the reserve too
+	id := exchange.OrderID(1)
+	for ; m.do(cancelOf(id, "1")).Reason == exchange.OK; id++ { // the reserve too
 	}
-	left := m.Stats().OpenOrders
-	require.Greater(t, left, int64(disconnectCancelsMax/4))
+	left := others - int64(id-1)
+	require.Positive(t, left, "all that came with a connection are open")
+	require.Greater(t, len(origins), disconnectCancelsMax/4)
 	for _, origin := range origins {
 		m.EndOrigin(origin)
 	}
@@ -165,9 +173,9 @@ func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
 		require.NoError(t, m.call(background, &d.inbox, func() error { open = len(d.connected.due); return nil }))
 		return open > 0
 	}, time.Minute, time.Millisecond)
-	require.Positive(t, m.Stats().OpenOrders)
+	require.Greater(t, m.Stats().OpenOrders, left)
 	m.freeDisk()
-	m.untilOpen(0)
+	m.untilOpen(left)
 	m.agrees()
 }
 
@@ -202,6 +210,40 @@ func TestAStartCancelsWhatHasLostItsConnection(t *testing.T) {
 	m.options.Now = late
 	require.NoError(t, again.Catchup(background))
 	require.Equal(t, int64(1), again.Stats().OpenOrders)
+	again.agrees()
+}
+
+// TestAStartCancelsForManySwitches, in books of which one look does not see all: each account's orders of both
+// symbols in one record, and nothing of others.
+func TestAStartCancelsForManySwitches(t *testing.T) {
+	c := &clock{}
+	m := inParts(t, c.options())
+	const first, accounts, foreign = 100, 200, surveyMax
+	for range foreign {
+		require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
+	}
+	for n := range accounts {
+		id := exchange.AccountID(strconv.Itoa(first + n))
+		a, b := buy("A", 1, 1), buy("B", 1, 1)
+		a.Account, b.Account = id, id
+		open := exchange.Command{Kind: exchange.OpenAccount, Account: id, Balance: exchange.Notional(10, 10)}
+		for _, r := range m.all(open, a, b, cancelAfter(id, 1+n%2)) {
+			require.Equal(t, exchange.OK, r.Reason)
+		}
+	}
+	seq := m.journal.Appended() // from here on m, which has the same clock, cancels too
+	c.Store(77 + exchange.Second)
+	again := m.after(seq, false)
+	before := seq + 1
+	require.NoError(t, again.Catchup(background))
+	require.Equal(t, int64(foreign+accounts), again.Stats().OpenOrders, "half of the switches have not passed")
+	canceled, records := again.canceledBy(exchange.BySwitch, before)
+	require.Len(t, canceled, accounts)
+	require.Equal(t, accounts/2, records)
+	require.Equal(t, accounts/2, again.shard("B").book.Resting(), "each order of a batch is in its symbol's book")
+	for _, id := range canceled {
+		require.Zero(t, (id-foreign-1)/2%2, "order %d is of an account whose switch has not passed", id)
+	}
 	again.agrees()
 }
 

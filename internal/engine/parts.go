@@ -45,7 +45,7 @@ func (d *shard) placeInParts(c *Request, r *exchange.Result) error {
 		if err := d.awaitRoom(wait); err != nil {
 			return err
 		}
-		if !d.hold(&c.Command, r) {
+		if !d.reserve(&c.Command, r) {
 			e.log.Forgo()
 			return nil
 		}
@@ -58,9 +58,11 @@ func (d *shard) placeInParts(c *Request, r *exchange.Result) error {
 	d.settle()
 	d.noteFills(seq, 1)
 	d.useRef(&c.Command)
-	if err := d.continueOrder(&claim); err != nil {
+	last, err := d.continueOrder(&claim)
+	if err != nil {
 		return err
 	}
+	r.Seq = max(seq, last)
 	if d.book.Unfinished() != 0 {
 		panic("engine: an order has more parts than it can have")
 	}
@@ -158,18 +160,19 @@ func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
 }
 
 // continueOrder executes the further parts of d.order, as far as the claim reaches, and
-// gives back what is left of it. An error is the journal's and final, or ErrStopped: then the order is unfinished.
-func (d *shard) continueOrder(claim *partsClaim) error {
+// gives back what is left of it. last is the seq of the last part, 0 if there was none. An error is the journal's and
+// final, or ErrStopped: then the order is unfinished.
+func (d *shard) continueOrder(claim *partsClaim) (last uint64, err error) {
 	e, o := d.engine, &d.order
 	defer func() { e.log.Unclaim(claim.parts, claim.bytes) }()
 	var appended [partsUnsyncedMax]uint64
 	for n := 0; claim.parts > 0 && d.book.Unfinished() != 0; n++ {
 		if err := d.giveWay(); err != nil {
-			return err
+			return last, err
 		}
-		last := &appended[n%partsUnsyncedMax]
-		if err := d.awaitSync(*last); err != nil {
-			return err
+		oldest := &appended[n%partsUnsyncedMax]
+		if err := d.awaitSync(*oldest); err != nil {
+			return last, err
 		}
 		before, open, now := len(o.Executions), o.Open, d.book.Moment(e.options.Now())
 		d.fills = d.book.Continue(o, now, d.fills[:0])
@@ -177,16 +180,16 @@ func (d *shard) continueOrder(claim *partsClaim) error {
 		d.event.Before, d.event.Fills = before, d.fills
 		seq, err := d.appendPart(claim)
 		if err != nil {
-			return err
+			return last, err
 		}
 		e.mu.Lock()
 		e.ledger.SettleMore(d.instrument, o, d.fills)
 		e.ledger.ReleaseOwn(d.instrument, o.Account, d.book.Own())
 		e.mu.Unlock()
 		d.noteFills(seq, 0)
-		*last = seq
+		*oldest, last = seq, seq
 	}
-	return nil
+	return last, nil
 }
 
 // finish finishes the order that a start, or a stop, has left unfinished; it costs
@@ -203,7 +206,7 @@ func (d *shard) finish() (reason exchange.RejectReason, err error) {
 		wait, ok, err := d.claimParts(&claim, most, &r)
 		switch {
 		case ok:
-			err = d.continueOrder(&claim)
+			_, err = d.continueOrder(&claim)
 		case wait != nil:
 			err = d.awaitRoom(wait)
 		case err == nil && r.Reason == exchange.TooManyFills && claim.parts > 1:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -241,28 +242,60 @@ func TestAnOrderGivesBackTheRoomThatItDoesNotUse(t *testing.T) {
 	require.Greater(t, m.journal.RoomBytes(), int64(1<<20), "what was made for it is free")
 }
 
+// standing is a clock that stands, once it is armed, in the middle of an order in parts: until goOn is called.
+type standing struct {
+	armed         atomic.Bool
+	looks         atomic.Int64 // since then; each part takes one
+	stands, going chan struct{}
+	goOn          func()
+}
+
+// inPartsThatStand is inParts, with 1000 shares to buy for 5 each, and such a clock.
+func inPartsThatStand(t *testing.T) (*market, *standing) {
+	t.Helper()
+	s := &standing{stands: make(chan struct{}), going: make(chan struct{})}
+	s.goOn = sync.OnceFunc(func() { close(s.going) })
+	m := inParts(t, Options{Now: func() int64 {
+		if s.armed.Load() && s.looks.Add(1) == 10 {
+			close(s.stands)
+			<-s.going
+		}
+		return 77
+	}})
+	t.Cleanup(s.goOn) // before the engine is closed
+	for range 1000 {
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	return m, s
+}
+
+// buyAll begins to buy those shares, and returns once that stands.
+func (s *standing) buyAll(m *market) (ended <-chan error) {
+	s.armed.Store(true)
+	done := make(chan error, 1)
+	go func() {
+		_, err := m.Execute(background, []exchange.Command{buy("A", 1000, 5)}, make([]exchange.Result, 1))
+		done <- err
+	}()
+	<-s.stands
+	return done
+}
+
 // TestAStopInTheMiddleOfAnOrderIsNoFailure ends an engine between two parts: the next one
 // finishes the order.
 func TestAStopInTheMiddleOfAnOrderIsNoFailure(t *testing.T) {
-	m := inParts(t, Options{})
-	const resting = 20_000
-	for range resting {
-		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
-	}
-	last := m.journal.Appended()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := m.Execute(background, []exchange.Command{buy("A", resting, 5)}, make([]exchange.Result, 1))
-		ended <- err
-	}()
-	require.Eventually(t, func() bool { return m.journal.Appended() > last+10 }, time.Minute, time.Microsecond)
-	m.Close()
+	m, clock := inPartsThatStand(t)
+	ended, closed := clock.buyAll(m), make(chan struct{})
+	go func() { m.Close(); close(closed) }()
+	require.Eventually(t, m.closing, time.Minute, time.Millisecond)
+	clock.goOn()
+	<-closed
 	require.ErrorIs(t, <-ended, ErrStopped)
 	require.False(t, m.failed.Load())
 	require.NotZero(t, m.State().Books["A"].Unfinished())
 	require.NoError(t, m.State().Audit())
 	again := m.after(m.journal.Appended(), false)
-	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, resting)
+	require.Len(t, again.do(queryOf(1001)).Status.Executions, 1000)
 	again.agrees()
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
 }

@@ -15,7 +15,8 @@ const (
 	sealedMax = 2
 
 	// generationsKept is how many generations RefsMax stands for: the last one, those on
-	// their way into the database, and one that is there already.
+	// their way into the database, and one that is there already. Until the next sweep
+	// there are as many more as the database has caught up with.
 	generationsKept = 2 + sealedMax
 
 	// filterRetry is how long the filter waits for the database to be read again.
@@ -82,9 +83,10 @@ func (x *refIndex) build(ctx context.Context, history History) {
 }
 
 // sweep begins a new generation where the last one has its part of refsMax, brings those
-// into the filter that the database has wholly, and drops all of them but the newest. last
-// returns the seq of the last record, or of a later one, and is called under mu, which
-// guards the table.
+// into the filter that the database has wholly, and drops those that were there before, but
+// for the newest: sessions that looked into the filter meanwhile need the others, also where
+// a batch of the database had several. last returns the seq of the last record, or of a
+// later one, and is called under mu, which guards the table.
 func (x *refIndex) sweep(mu sync.Locker, refsMax int, last, applied func() uint64) {
 	mu.Lock()
 	if x.table.Added() >= refsMax/generationsKept && x.table.Last()-x.filtered.Load() < sealedMax {
@@ -92,7 +94,8 @@ func (x *refIndex) sweep(mu sync.Locker, refsMax int, last, applied func() uint6
 	}
 	newest := x.table.Last()
 	mu.Unlock()
-	for number := x.filtered.Load(); number < newest; number++ {
+	before := x.filtered.Load()
+	for number := before; number < newest; number++ {
 		mu.Lock()
 		keys, seq := x.table.Sealed(number)
 		mu.Unlock()
@@ -104,7 +107,7 @@ func (x *refIndex) sweep(mu sync.Locker, refsMax int, last, applied func() uint6
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for x.table.First()+1 < x.filtered.Load() {
+	for x.table.First()+1 < before {
 		x.table.Drop()
 	}
 }

@@ -381,6 +381,32 @@ func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.
 	})
 }
 
+// TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure: one batch may have all generations that waited for it.
+func TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &database{}
+		m := open(t, Options{Projection: db, History: db, RefsMax: 4})
+		time.Sleep(sweepEvery / 2) // between two sweeps from now on
+		for n := range 2 * sealedMax {
+			m.do(named(exchange.Ref(fmt.Sprint("r", n)), sell("A", 1, 5)))
+			time.Sleep(sweepEvery)
+		}
+		generations, _ := m.inMemory(exchange.RefKey{Account: "2", Ref: "r0"})
+		require.Equal(t, 1+sealedMax, generations)
+		c := queryRef("2", "never")
+		before := m.lookUp(background, requests(c))
+		m.project(db)
+		time.Sleep(sweepEvery)
+		_, _, reason := m.namedOrder(&c, &before)
+		require.Equal(t, exchange.UnknownOrder, reason)
+		for range 2 * sealedMax {
+			time.Sleep(sweepEvery)
+		}
+		generations, _ = m.inMemory(exchange.RefKey{Account: "2", Ref: "r0"})
+		require.LessOrEqual(t, generations, 2+1, "they are dropped later")
+	})
+}
+
 func TestTheFilterForgetsNothingAndLetsFewPass(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -32,11 +32,11 @@ func (r *registrar) do(c *Request, result *exchange.Result, now int64) error {
 	return r.makeSymbol(&c.Command, result, now)
 }
 
-// append writes r.event into the journal, where room was claimed for it.
-func (r *registrar) append() error {
+// append writes r.event into the journal, where room was claimed for it, and says so in the result.
+func (r *registrar) append(result *exchange.Result) (err error) {
 	r.record = exchange.AppendEvent(r.record[:0], &r.event)
 	r.inbox.appended = true
-	_, err := r.engine.append(r.record, exchange.EventBytesMax)
+	result.Seq, err = r.engine.append(r.record, exchange.EventBytesMax)
 	return err
 }
 
@@ -57,7 +57,7 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 		return err
 	}
 	r.event = exchange.Event{Kind: exchange.AccountOpened, Time: now, Account: c.Account, Balance: c.Balance, Ref: c.Ref}
-	if err := r.append(); err != nil {
+	if err := r.append(result); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -94,7 +94,7 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	if rules != (exchange.SymbolRules{}) {
 		r.event.SymbolRules = &rules
 	}
-	if err := r.append(); err != nil {
+	if err := r.append(result); err != nil {
 		return err
 	}
 	r.symbols++

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 
+	"github.com/stretchr/testify/require"
+
 	"outcry/internal/exchange"
 )
 
@@ -17,7 +19,24 @@ func requests(commands ...exchange.Command) []Request {
 
 // Execute, Recall and Ready are the engine's for such commands.
 func (m *market) Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (Mark, error) {
-	return m.Engine.Execute(ctx, requests(commands...), results)
+	mark, err := m.Engine.Execute(ctx, requests(commands...), results)
+	if err == nil {
+		m.takeSeqs(results)
+	}
+	return mark, err
+}
+
+// takeSeqs takes the seqs out of results, so that these can be compared whole. They rise with the commands.
+func (m *market) takeSeqs(results []exchange.Result) {
+	last := uint64(0)
+	for i := range results {
+		if seq := results[i].Seq; seq != 0 {
+			require.Greater(m.t, seq, last)
+			require.LessOrEqual(m.t, seq, m.log.Appended())
+			last = seq
+		}
+		results[i].Seq = 0
+	}
 }
 
 func (m *market) Recall(ctx context.Context, c *exchange.Command, r *exchange.Result, most int) {
@@ -32,5 +51,6 @@ func (m *market) ask(r Request) exchange.Result {
 	if _, err := m.Engine.Execute(background, []Request{r}, results); err != nil {
 		m.t.Fatal(err)
 	}
+	m.takeSeqs(results)
 	return results[0]
 }

@@ -4,13 +4,16 @@ import "outcry/internal/exchange"
 
 // reserve makes d.order of a command, judges it, and takes its hold, or says in r why not.
 func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
+	if d.amending != nil {
+		return d.reserveInstead(r)
+	}
 	account := d.find(c.Account)
 	if account == nil {
 		r.Reason = exchange.UnknownAccount
 		return false
 	}
 	if h := d.book.Halted(); h != nil {
-		r.Reason, r.Halt = exchange.Halted, h
+		r.Reason, r.More = exchange.Halted, &exchange.ResultMore{Halt: h}
 		return false
 	}
 	for rules := d.engine.rulesOf(account); ; {
@@ -46,8 +49,11 @@ func (d *shard) take(rules *exchange.AccountRules, r *exchange.Result) (now *exc
 	} else {
 		r.Reason = e.ledger.Reserve(d.instrument, o)
 	}
-	d.noteMissing(r)
-	return rules, r.Reason == exchange.OK
+	if r.Reason != exchange.OK {
+		d.noteMissing(r)
+		return rules, false
+	}
+	return rules, true
 }
 
 // affords reports whether the account of d.order has what the order may spend; if not, r is as take would leave it.

@@ -32,16 +32,17 @@ type shard struct {
 
 // scratch is memory that each command uses anew.
 type scratch struct {
-	order   exchange.Order
-	fills   []exchange.Fill
-	event   exchange.Event
-	record  []byte
-	cancels []exchange.Cancel
+	// What each order uses: together, since the memory of it goes from one processor to another.
+	order     exchange.Order
+	fills     []exchange.Fill
+	event     exchange.Event
+	record    []byte
+	amending  *amending // nil unless d.order is to replace old
+	unsettled bool      // the command hangs on an order that is not settled, or on a cancel of all
 
-	judged    judged
-	old       exchange.Order // that is amended
-	amending  *amending      // nil unless d.order is to replace old
-	unsettled bool           // the command hangs on an order that is not settled, or on a cancel of all
+	cancels []exchange.Cancel
+	judged  judged
+	old     exchange.Order // that is amended
 }
 
 // scratchKeep is how many bytes of a record, and with them its fills, a shard keeps the
@@ -120,7 +121,7 @@ func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
 // place is placeOrder once orders are taken, also for an order that replaces d.old (amending).
 func (d *shard) place(c *Request, r *exchange.Result, now int64) error {
 	e := d.engine
-	if !d.hold(&c.Command, r) {
+	if !d.reserve(&c.Command, r) {
 		return nil
 	}
 	o := &d.order
@@ -139,18 +140,11 @@ func (d *shard) place(c *Request, r *exchange.Result, now int64) error {
 	if err != nil {
 		return err
 	}
+	r.Seq = seq
 	d.settle()
 	d.noteFills(seq, 1)
 	d.placed(c, r)
 	return nil
-}
-
-// hold makes d.order and takes its hold, or says in r why not.
-func (d *shard) hold(c *exchange.Command, r *exchange.Result) bool {
-	if d.amending != nil {
-		return d.reserveInstead(r)
-	}
-	return d.reserve(c, r)
 }
 
 // enter gives d.order its id, has the book match it, and makes d.event of it.
@@ -174,7 +168,9 @@ func (d *shard) placed(c *Request, r *exchange.Result) {
 	o, origin := &d.order, c.Origin
 	if d.amending == nil {
 		r.Order = o.ID
-		d.activity.instructed(o.Terms, o.OnDisconnect)
+		if !o.Plain() {
+			d.activity.instructed(&o.Terms, o.OnDisconnect)
+		}
 	} else {
 		r.Amended = &exchange.Amended{By: o.ID}
 		origin = d.disconnect(d.old.ID)
@@ -201,7 +197,7 @@ func (d *shard) find(id exchange.AccountID) *exchange.Account {
 // noteOrder makes d.event one of an order, without ref and fills.
 func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
 	d.event.Note(kind, o, d.symbol, shares, now)
-	if kind == exchange.OrderCanceled || !o.Instructed() && !o.OnDisconnect {
+	if kind == exchange.OrderCanceled || o.Plain() {
 		return
 	}
 	d.event.NoteMore(o, d.book.Own())
@@ -231,14 +227,16 @@ func (d *shard) noteFills(seq uint64, opened int) {
 		}
 	}
 	own := d.book.Own()
-	for i := range own {
-		d.disconnect(own[i].Order)
+	if own != nil {
+		for i := range own {
+			d.disconnect(own[i].Order)
+		}
+		closed += len(own)
+		d.activity.cancels.Add(int64(len(own)))
 	}
-	closed += len(own)
 	if opened > 0 && d.amending != nil {
 		closed++ // the order that was replaced
 	}
-	d.activity.cancels.Add(int64(len(own)))
 	n := &d.engine.counters
 	d.inbox.spent += (len(d.fills) + len(own)) / fillsPerWork
 	d.activity.fill(d.fills)
@@ -280,7 +278,7 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 	e.mu.Unlock()
 	d.disconnect(id)
 	d.closeCanceled(seq, 1)
-	r.Status = o.Status()
+	r.Status, r.Seq = o.Status(), seq
 	return nil
 }
 
@@ -336,9 +334,11 @@ func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) 
 	}
 	d.event = exchange.Event{Kind: exchange.SharesDeposited, Time: now, Symbol: d.symbol, Account: c.Account,
 		Deposited: c.Deposited, Ref: c.Ref}
-	if _, err := d.append(exchange.EventBytesMax); err != nil {
+	seq, err := d.append(exchange.EventBytesMax)
+	if err != nil {
 		return err
 	}
+	r.Seq = seq
 	e.mu.Lock()
 	e.ledger.Deposit(d.instrument, c.Account, c.Deposited)
 	e.mu.Unlock()

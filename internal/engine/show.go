@@ -22,7 +22,7 @@ func (e *Engine) Show(
 	//exhaustive:ignore what else it can be is that there is no such order
 	switch results[0].Reason {
 	case exchange.OK:
-		o, found = *results[0].Shown, true
+		o, found = *results[0].More.Shown, true
 		o.Status.Executions = page(o.Status.Executions, after, most)
 	case exchange.InHistory: // it was closed long ago, and changes no more
 		var closed exchange.ClosedOrder
@@ -44,5 +44,5 @@ func (d *shard) showOrder(c *exchange.Command, r *exchange.Result) {
 		return
 	}
 	public := o.Public(d.symbol)
-	r.Shown = &public
+	r.More = &exchange.ResultMore{Shown: &public}
 }

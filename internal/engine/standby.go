@@ -156,7 +156,9 @@ func (s *Standby) count() {
 			s.counts.orders++
 		}
 		if e.Kind == exchange.OrderAccepted {
-			s.counts.activity.instructed(e.Terms, e.OnDisconnect)
+			if e.Instructed() || e.OnDisconnect {
+				s.counts.activity.instructed(&e.Terms, e.OnDisconnect)
+			}
 		} else if e.Kind == exchange.OrderReplaced {
 			s.counts.activity.amends.Add(1)
 		}

@@ -26,11 +26,8 @@ type activity struct {
 	amends                               atomic.Int64 // that changed something
 }
 
-// instructed counts an order by its instructions.
-func (a *activity) instructed(t exchange.Terms, onDisconnect bool) {
-	if !t.Instructed() && !onDisconnect {
-		return
-	}
+// instructed counts an order, which has some, by its instructions.
+func (a *activity) instructed(t *exchange.Terms, onDisconnect bool) {
 	for _, one := range []struct {
 		is    bool
 		count *atomic.Int64

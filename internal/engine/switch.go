@@ -34,7 +34,7 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 		return err
 	}
 	r.event = exchange.Event{Kind: exchange.SwitchSet, Time: now, Account: c.Account, Due: due}
-	if err := r.append(); err != nil {
+	if err := r.append(result); err != nil {
 		return err
 	}
 	e.mu.Lock()

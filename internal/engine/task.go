@@ -96,7 +96,7 @@ func (in *inbox) serve(t *task) {
 		if t.err = e.execute(in.owner, t, now); t.err == nil {
 			t.appended = in.appended && t.results[t.next].Reason == exchange.OK
 			if t.next++; t.next < len(t.commands) {
-				next = e.owner(&t.commands[t.next].Command, &t.results[t.next], &t.refs)
+				next = in.ownerOfNext(t)
 			}
 		}
 	}
@@ -113,6 +113,16 @@ func (in *inbox) serve(t *task) {
 		t.done <- struct{}{}
 	}
 	in.owner.idle()
+}
+
+// ownerOfNext is Engine.owner for the next command of a task, behind one that in has done: many are orders of the
+// same symbol.
+func (in *inbox) ownerOfNext(t *task) *inbox {
+	done, c := &t.commands[t.next-1], &t.commands[t.next]
+	if c.Kind == exchange.PlaceOrder && done.Kind == c.Kind && done.Symbol == c.Symbol {
+		return in
+	}
+	return in.engine.owner(&c.Command, &t.results[t.next], &t.refs)
 }
 
 // errAgain says that a command hangs on another one that an owner is in the middle of. An

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,20 +30,11 @@ func TestAnUnfinishedOrderWithoutAJournalIsAFailure(t *testing.T) {
 // TestAnOrderThatLosesItsJournalBetweenTwoPartsFails, and everything with it: the book is
 // ahead of what is on record.
 func TestAnOrderThatLosesItsJournalBetweenTwoPartsFails(t *testing.T) {
-	m := inParts(t, Options{})
-	const resting = 20_000
-	for range resting {
-		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
-	}
-	last := m.journal.Appended()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := m.Execute(background, []exchange.Command{buy("A", resting, 5)}, make([]exchange.Result, 1))
-		ended <- err
-	}()
-	require.Eventually(t, func() bool { return m.journal.Appended() > last+10 }, time.Minute, time.Microsecond)
+	m, clock := inPartsThatStand(t)
+	ended := clock.buyAll(m)
 	require.NoError(t, m.journal.Close())
+	clock.goOn()
 	require.Error(t, <-ended)
-	_, err := m.Execute(background, []exchange.Command{queryOf(resting + 1)}, make([]exchange.Result, 1))
+	_, err := m.Execute(background, []exchange.Command{queryOf(1001)}, make([]exchange.Result, 1))
 	require.Error(t, err, "a query too: nothing may be told any more")
 }

@@ -96,10 +96,11 @@ func BenchmarkDecodeEvent(b *testing.B) {
 	for _, fills := range []int{0, 1, 5} {
 		b.Run(fmt.Sprintf("fills=%d", fills), func(b *testing.B) {
 			record := AppendEvent(nil, orderEvent(fills))
+			var d Decoder
 			var e Event
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := DecodeEvent(record, &e); err != nil {
+				if err := d.Decode(record, &e); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -80,8 +80,9 @@ func (b *Book) checkOrders() error {
 // has executed something or canceled orders of its account, and that no other order rests that may not.
 func (b *Book) checkCrossed() error {
 	for _, n := range b.orders.all() {
-		if n.level != 0 && !n.terms(n.limit).mayRest() && n.id != b.Unfinished() {
-			return fmt.Errorf("exchange: order %d rests, %s", n.id, n.terms(n.limit).words())
+		t := n.terms(n.limit)
+		if n.level != 0 && !t.mayRest() && n.id != b.Unfinished() {
+			return fmt.Errorf("exchange: order %d rests, %s", n.id, t.words())
 		}
 	}
 	if !b.crossed() {

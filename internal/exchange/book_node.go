@@ -84,7 +84,8 @@ func (n *node) takeBack(o *Order) {
 // read makes o the order at a slot.
 func (b *Book) read(i slot, o *Order) {
 	n := b.orders.at(i)
-	o.ID, o.Account, o.Terms, o.Shares = n.id, n.account, n.terms(n.limit), n.shares
+	o.ID, o.Account, o.Shares = n.id, n.account, n.shares
+	n.unpack(&o.Terms, n.limit)
 	o.Open, o.Canceled, o.CanceledAt, o.Executions = n.left, 0, 0, nil
 	o.OnDisconnect, o.AtOnce, o.Taken, o.Lineage = n.has(onDisconnect), n.has(atOnce), n.taken, nil
 	if n.has(canceled) {

@@ -66,6 +66,9 @@ func (b *Book) FillBytesMax(o *Order) (bytes int, whole bool) {
 	if o.STP != TradeWithSelf {
 		return b.meetBytesMax(o, bytes)
 	}
+	if n := b.orders.at(opposite.best.oldest); n.left >= o.Open {
+		return bytes + fillBytesMax(len(n.account.ID)), true // most orders fill one
+	}
 	left := b.index.partFills()
 	for n := range b.matches(o) {
 		if left == 0 {

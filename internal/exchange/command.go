@@ -115,14 +115,8 @@ type Result struct {
 	// Most is the bound that is reached, after SymbolLimitExceeded, AccountLimitExceeded,
 	// AccountOrdersExceeded, OpenOrdersExceeded and ReplyTooLong.
 	Most int64
-	// ValueLeast is what an order has to be worth, after OrderTooSmall.
-	ValueLeast *Cash
 	// Status is the answer to an accepted QueryOrder or CancelOrder.
 	Status Status
-	// Halt is since when and why, after Halted.
-	Halt *Halt
-	// Shown is the answer to an accepted ShowOrder, nil to all others.
-	Shown *PublicOrder
 	// Amended is what an AmendOrder did, with Order: the order as it was named.
 	Amended *Amended
 	// More has what few results have; nil means zero values.
@@ -130,6 +124,8 @@ type Result struct {
 	// Seen is, with InHistory, the last record that the history had when the order was
 	// looked for: an order of a later one was not there then.
 	Seen uint64
+	// Seq is the newest record that the command wrote, 0 if it wrote none: also of a ref that was used before.
+	Seq uint64
 }
 
 // Status is what has become of an order (docs/PROTOCOL.md, section "query").
@@ -164,6 +160,8 @@ type ResultMore struct {
 	Needs    Cash   // after InsufficientFunds of a market order: what its fills would cost
 	OrMore   bool   // what Needs says is only the first part of it
 	Executed Shares // after AmountExecuted
+	Least    *Cash  // after OrderTooSmall: what an order has to be worth
+	Halt     *Halt  // after Halted: since when and why
 	Rules    SymbolRules
 	Reason   string // after Blocked: the operator's; after NotReadYet: which node
 	// View is what a ShowAccount, ListOrders or ListFills waits for: the record up to which the view has to be.
@@ -173,6 +171,8 @@ type ResultMore struct {
 	// Asked is what the texts of a refused amend are about: the order that it would have made, and in Order the one that
 	// it was to replace. A nil one is what the client sent.
 	Asked *Command
+	// Shown is the answer to an accepted ShowOrder.
+	Shown *PublicOrder
 	// Cut says that there is no room in a reply for the executions of a report. A session sets it.
 	Cut bool
 	// Of the three, the one that is asked for by a ShowAccount, a ListOrders or a ListFills that was done.

@@ -236,6 +236,11 @@ const fillBytesMin = 4
 // what is wrong; e is then unusable.
 func DecodeEvent(b []byte, e *Event) error {
 	r := eventReader{rest: b}
+	return r.decode(e, len(b))
+}
+
+// decode reads an event of so many bytes.
+func (r *eventReader) decode(e *Event, length int) error {
 	ref, err := r.begin(e)
 	if err != nil {
 		return err
@@ -275,7 +280,7 @@ func DecodeEvent(b []byte, e *Event) error {
 		r.more(e)
 	}
 	if r.short || len(r.rest) != 0 {
-		return fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, len(b))
+		return fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, length)
 	}
 	return e.Check()
 }
@@ -293,7 +298,8 @@ func (e *Event) Same(f *Event) bool {
 type eventReader struct {
 	rest  []byte
 	short bool
-	flags byte // of the event
+	flags byte   // of the event
+	names *names // where those of accounts and symbols are, nil if each is copied
 }
 
 // begin reads into e, which is emptied, the kind and the time, and returns the bytes of
@@ -351,24 +357,27 @@ func (r *eventReader) text() []byte {
 	return r.take(int(min(n, uint64(len(r.rest))+1)))
 }
 
-func (r *eventReader) string() string { return string(r.take(int(r.byte()))) }
+func (r *eventReader) string() string {
+	b := r.name()
+	if r.names == nil {
+		return string(b)
+	}
+	return r.names.get(b)
+}
 
 func (r *eventReader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {
-		n = -1
+		r.short, r.rest = true, nil
+		return 0
 	}
-	r.take(n)
+	r.rest = r.rest[n:]
 	return v
 }
 
 func (r *eventReader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	if n <= 0 {
-		n = -1
-	}
-	r.take(n)
-	return v
+	v := r.uvarint() // zigzag
+	return int64(v>>1) ^ -int64(v&1)
 }
 
 func (r *eventReader) int128() Int128 { return Int128{Hi: r.varint(), Lo: r.uvarint()} }

@@ -33,7 +33,7 @@ func appendCancels(dst []byte, cancels []Cancel) []byte {
 	for i := range cancels {
 		c := &cancels[i]
 		dst = binary.AppendUvarint(dst, uint64(c.Order))
-		dst = appendTerms(appendString(dst, c.Symbol), c.Terms, c.Shares)
+		dst = appendTerms(appendString(dst, c.Symbol), &c.Terms, c.Shares)
 	}
 	return dst
 }
@@ -56,7 +56,7 @@ func (r *eventReader) cancels() []Cancel {
 	for i := range all {
 		c := &all[i]
 		c.Order, c.Symbol = OrderID(r.uvarint()), Symbol(r.string())
-		c.Terms, c.Shares = r.terms()
+		r.terms(&c.Terms, &c.Shares)
 	}
 	return all
 }

@@ -154,7 +154,7 @@ const ownBytesMin = 4
 func (r *eventReader) own(c *Cancel) {
 	c.Order, c.Shares = OrderID(r.uvarint()), Shares(r.uvarint())
 	p := packed(r.byte())
-	c.Terms = p.terms(Price(r.uvarint()))
+	p.unpack(&c.Terms, Price(r.uvarint()))
 }
 
 func appendAmendment(dst []byte, kind EventKind, a *Amendment) []byte {

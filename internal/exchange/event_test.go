@@ -59,6 +59,65 @@ func TestEventsStayWithinTheirBound(t *testing.T) {
 	require.LessOrEqual(t, len(AppendEvent(nil, &e))-one, fillBytesMax(len(account)))
 }
 
+// TestTheBoundsOfAnEventAreExact: numbers below nothing take as many bytes as any can. What is left of the bounds is
+// counted here, byte by byte: lists of one have a length of one byte.
+func TestTheBoundsOfAnEventAreExact(t *testing.T) {
+	const lengthOfFew = 1
+	account := AccountID(strings.Repeat("9", AccountDigitsMax))
+	e := Event{Kind: OrderContinued, Terms: Terms{Side: Sell, Limit: -1}, Time: math.MinInt64, Account: account,
+		Symbol: Symbol(strings.Repeat("Z", SymbolCharsMax)), Order: math.MaxUint64, Shares: -1, Before: -1,
+		Ref: Ref(strings.Repeat("r", RefCharsMax))}
+	none := len(AppendEvent(nil, &e))
+	require.Equal(t, EventBytesMax, none+varintMax-lengthOfFew)
+	for digits := 1; digits <= AccountDigitsMax; digits++ {
+		e.Fills = []Fill{{Resting: math.MaxUint64, Account: account[:digits], Shares: -1, Price: -1}}
+		require.Equal(t, fillBytesMax(digits), len(AppendEvent(nil, &e))-none, "%d digits", digits)
+	}
+	own := Cancel{Order: math.MaxUint64, Terms: Terms{Side: Buy, Limit: -1}, Shares: -1}
+	e.Fills, e.Own, e.Rest = nil, []Cancel{own}, -1
+	one := len(AppendEvent(nil, &e))
+	require.Equal(t, one, none+varintMax+lengthOfFew+ownBytesMax, "the rest, the number of own orders, and one")
+	e.Own = append(e.Own, own)
+	require.Equal(t, ownBytesMax, len(AppendEvent(nil, &e))-one)
+	e.Kind, e.Hold = OrderReplaced, Cash{Hi: math.MinInt64, Lo: math.MaxUint64}
+	e.Amend = &Amendment{First: math.MaxUint64, Amount: -1, Limit: -1, Executed: -1, Old: own}
+	few := varintMax + lengthOfFew // of Before, which it has not, and of Own
+	amend := 4*varintMax + ownBytesMax
+	require.Equal(t, none-few+2*varintMax+varintMax+2*lengthOfFew+2*ownBytesMax+amend, len(AppendEvent(nil, &e)))
+	require.LessOrEqual(t, 2*varintMax+varintMax+varintMax+amend, instructionBytesMax)
+}
+
+// TestOneFillOfTheLargestValuesFitsWhatIsSetAside for it before the book matches the order, as most orders fill one:
+// all values are the largest that pass every check, and only the resting order's account has a long id.
+func TestOneFillOfTheLargestValuesFitsWhatIsSetAside(t *testing.T) {
+	const most = orderUnitsMax - 1
+	long, short := &Account{ID: AccountID(strings.Repeat("9", AccountDigitsMax))}, &Account{ID: "1"}
+	for name, instruct := range map[string]func(o *Order){
+		"plain":                          func(*Order) {},
+		"that minds its own orders":      func(o *Order) { o.STP = CancelBoth },
+		"at market, of which none rests": func(o *Order) { o.TIF, o.Type = IOC, Market },
+	} {
+		for _, accounts := range [][2]*Account{{long, short}, {short, long}, {long, {ID: long.ID[1:]}}} {
+			b := NewBook()
+			b.Submit(NewOrder(orderIDMax-1, accounts[0], Sell, most, most), math.MaxInt64, nil)
+			o := NewOrder(orderIDMax, accounts[1], Buy, most, most)
+			instruct(o)
+			bytes, whole := b.FillBytesMax(o)
+			require.True(t, whole, name)
+			require.Equal(t, fillBytesMax(len(accounts[0].ID))+o.moreBytesMax(), bytes, name)
+			var e Event
+			fills := b.Submit(o, math.MaxInt64, nil)
+			require.Len(t, fills, 1, name)
+			e.Note(OrderAccepted, o, Symbol(strings.Repeat("Z", SymbolCharsMax)), most, math.MaxInt64)
+			e.NoteMore(o, b.Own())
+			e.Ref, e.Fills = Ref(strings.Repeat("r", RefCharsMax)), fills
+			record := AppendEvent(nil, &e)
+			require.LessOrEqual(t, len(record), EventBytesMax+bytes, name)
+			require.NoError(t, DecodeEvent(record, new(Event)), "all of it passes every check")
+		}
+	}
+}
+
 func TestDecodeRefusesEveryTruncationAndEveryTrailingByte(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEvent().Draw(t, "event")

@@ -24,17 +24,22 @@ type Order struct {
 
 // NewOrder returns an order that is wholly open and rests nowhere yet.
 func NewOrder(id OrderID, a *Account, side Side, shares Shares, limit Price) *Order {
-	return &Order{ID: id, Account: a, Terms: Terms{Side: side, Limit: limit}, Shares: shares, Open: shares}
+	o := new(Order) // field by field, as in Begin
+	o.ID, o.Account, o.Side, o.Limit, o.Shares, o.Open = id, a, side, limit, shares, shares
+	return o
 }
 
-// NewOrder returns the order that c asks for, which has no id yet. Its kind is PlaceOrder.
-func (c *Command) NewOrder(a *Account) Order {
-	return Order{Account: a, Terms: c.Terms, OnDisconnect: c.OnDisconnect, Shares: c.Shares, Open: c.Shares}
+// Begin makes o the order that c asks for, which has no id yet. The kind of c is PlaceOrder.
+func (c *Command) Begin(o *Order, a *Account) {
+	*o = Order{} // in place: a literal with values of c would be made elsewhere and copied
+	o.Account, o.Terms, o.OnDisconnect, o.Shares, o.Open = a, c.Terms, c.OnDisconnect, c.Shares, c.Shares
 }
 
 // newOrder returns the order that e has accepted, as it came.
 func (e *Event) newOrder(a *Account) *Order {
-	return &Order{ID: e.Order, Account: a, Terms: e.Terms, OnDisconnect: e.OnDisconnect, Shares: e.Shares, Open: e.Shares}
+	o := new(Order)
+	o.ID, o.Account, o.Terms, o.OnDisconnect, o.Shares, o.Open = e.Order, a, e.Terms, e.OnDisconnect, e.Shares, e.Shares
+	return o
 }
 
 // Status returns what a query of o is told. It stays true when the order changes
@@ -49,6 +54,9 @@ func (o *Order) Status() Status {
 		Changes:    o.Lineage.changes(),
 	}
 }
+
+// Plain reports whether o has no instructions.
+func (o *Order) Plain() bool { return o.Terms.plain() && !o.OnDisconnect }
 
 // fresh reports whether o is one that a book may take: well formed, and wholly open.
 func (o *Order) fresh() bool {

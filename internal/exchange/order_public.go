@@ -49,6 +49,24 @@ func (t Turnover) Add(c Cash) Turnover {
 	return t
 }
 
+// Plus returns t and u together.
+func (t Turnover) Plus(u Turnover) Turnover {
+	t = t.Add(u.Rest)
+	t.Rounds += u.Rounds
+	return t
+}
+
+// Minus returns t without u, which is no more than t.
+func (t Turnover) Minus(u Turnover) Turnover {
+	t.Rounds -= u.Rounds
+	t.Rest = t.Rest.Sub(u.Rest)
+	if t.Rest.Sign() < 0 {
+		t.Rest = t.Rest.Add(CashTotalMax)
+		t.Rounds--
+	}
+	return t
+}
+
 // Append appends t in dollars, in its shortest exact form.
 func (t Turnover) Append(dst []byte) []byte {
 	if t.Rounds == 0 {

@@ -9,6 +9,8 @@ import (
 // Terms is what a client says of an order that stays as it is for as long as the order is
 // known. A command, an order, a record, a ref, a snapshot and a row have it as a whole and
 // hand it on as a whole, so that a new field needs no code on the way: only here.
+//
+// Its methods have a pointer, so that an order on its way is not copied for them.
 type Terms struct {
 	Side  Side
 	TIF   TimeInForce
@@ -31,7 +33,7 @@ const (
 )
 
 // pack returns what is not the limit.
-func (t Terms) pack() packed {
+func (t *Terms) pack() packed {
 	p := packed(t.Side) | packed(t.TIF)<<packedTIF | packed(t.Type)<<packedType | packed(t.STP)<<packedSTP
 	if t.Post {
 		p |= 1 << packedPost
@@ -41,50 +43,57 @@ func (t Terms) pack() packed {
 
 // terms returns what pack was called for, with its limit. A byte that pack does not return
 // becomes Terms that fail check.
-func (p packed) terms(limit Price) Terms {
-	return Terms{Side: p.side(), TIF: TimeInForce(p >> packedTIF & 3), Post: p>>packedPost&1 != 0,
-		Type: OrderType(p >> packedType & 1), STP: SelfTrade(p >> packedSTP), Limit: limit}
+func (p packed) terms(limit Price) (t Terms) {
+	p.unpack(&t, limit)
+	return t
+}
+
+// unpack makes t what terms returns.
+func (p packed) unpack(t *Terms, limit Price) {
+	t.Side, t.TIF, t.Post = p.side(), TimeInForce(p>>packedTIF&3), p>>packedPost&1 != 0
+	t.Type, t.STP, t.Limit = OrderType(p>>packedType&1), SelfTrade(p>>packedSTP), limit
 }
 
 // side returns the side alone.
 func (p packed) side() Side { return Side(p & 3) }
 
 // words says what t has, for errors.
-func (t Terms) words() string {
+func (t *Terms) words() string {
 	return fmt.Sprintf("%s at %s, type %s, tif %s, post %t, stp %s", t.Side, t.Limit, t.Type, t.TIF, t.Post, t.STP)
 }
 
 // marketBuy reports whether an order holds exactly what its fills cost.
-func (t Terms) marketBuy() bool { return t.Type == Market && t.Side == Buy }
+func (t *Terms) marketBuy() bool { return t.Type == Market && t.Side == Buy }
 
 // plain reports whether an order has no instructions: every program reads its records.
-func (t Terms) plain() bool { return t.pack() == packed(t.Side) }
+func (t *Terms) plain() bool { return uint8(t.TIF)|uint8(t.Type)|uint8(t.STP) == 0 && !t.Post }
 
 // mayRest reports whether what remains of such an order may stay in the book.
-func (t Terms) mayRest() bool { return t.TIF == GTC }
+func (t *Terms) mayRest() bool { return t.TIF == GTC }
 
 // check reports whether an order may have such terms.
-func (t Terms) check() bool {
+func (t *Terms) check() bool {
 	return (t.Side == Buy || t.Side == Sell) && mayOrder(int64(t.Limit)) && t.TIF <= FOK && t.STP <= CancelBoth &&
 		!(t.Type == Market && t.TIF == GTC) && !(t.Post && t.TIF != GTC)
 }
 
 // Text says in words what an order of so many shares of a symbol asks for, as in
 // "buy 100 SPY at 145.67".
-func (t Terms) Text(shares Shares, sym Symbol) string {
+func (t *Terms) Text(shares Shares, sym Symbol) string {
 	return fmt.Sprintf("%s %s %s at %s", t.Side, shares, sym, t.Limit)
 }
 
 // appendTerms appends what a record has of an order behind its names.
-func appendTerms(dst []byte, t Terms, shares Shares) []byte {
+func appendTerms(dst []byte, t *Terms, shares Shares) []byte {
 	dst = binary.AppendUvarint(append(dst, byte(t.pack())), uint64(shares))
 	return binary.AppendUvarint(dst, uint64(t.Limit))
 }
 
 // terms reads what appendTerms wrote.
-func (r *eventReader) terms() (Terms, Shares) {
-	p, shares := packed(r.byte()), Shares(r.uvarint())
-	return p.terms(Price(r.uvarint())), shares
+func (r *eventReader) terms(t *Terms, shares *Shares) {
+	p := packed(r.byte())
+	*shares = Shares(r.uvarint())
+	p.unpack(t, Price(r.uvarint()))
 }
 
 // Note makes e the record of what o has done at a symbol, without a ref and fills. shares
@@ -108,7 +117,7 @@ func appendOrder(dst []byte, e *Event) []byte {
 	dst = binary.AppendUvarint(dst, uint64(e.Order))
 	dst = appendString(dst, e.Account)
 	dst = appendString(dst, e.Symbol)
-	return appendTerms(dst, e.Terms, e.Shares)
+	return appendTerms(dst, &e.Terms, e.Shares)
 }
 
 func appendFills(dst []byte, fills []Fill) []byte {
@@ -146,7 +155,7 @@ func (r *eventReader) order(e *Event) {
 }
 
 // orderTerms reads what appendOrder wrote behind the names.
-func (r *eventReader) orderTerms(e *Event) { e.Terms, e.Shares = r.terms() }
+func (r *eventReader) orderTerms(e *Event) { r.terms(&e.Terms, &e.Shares) }
 
 // checkOrder is Check for what orders and cancels have in common, and for fills.
 func (e *Event) checkOrder() error {

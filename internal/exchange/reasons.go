@@ -200,10 +200,11 @@ var reasons = [rejectReasons]reason{
 			"nothing was done, try again later"
 	}},
 	Halted: {name: "symbol_halted", refusal: true, text: func(c *Command, r *Result) string {
-		since := time.Unix(Seconds(r.Halt.Since), 0).UTC().Format(time.RFC3339)
+		h := r.more().Halt
+		since := time.Unix(Seconds(h.Since), 0).UTC().Format(time.RFC3339)
 		text := "symbol " + string(c.Symbol) + " is halted since " + since + " and takes no orders; cancel and query work"
-		if r.Halt.Reason != "" {
-			text += ": " + r.Halt.Reason
+		if h.Reason != "" {
+			text += ": " + h.Reason
 		}
 		return text
 	}},
@@ -239,7 +240,7 @@ var reasons = [rejectReasons]reason{
 			worth = r.more().Needs
 		}
 		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.at() + " is worth " +
-			worth.String() + ", and an order has to be worth " + r.ValueLeast.String() +
+			worth.String() + ", and an order has to be worth " + r.more().Least.String() +
 			" (--min-order-value)"
 	}},
 	CannotFill: {name: "cannot_fill", text: func(c *Command, r *Result) string {

@@ -13,6 +13,7 @@ import (
 // that one command gets.
 func TestReferenceOfReasons(t *testing.T) {
 	command := Command{Kind: CancelOrder, Account: "1", Symbol: "SPY", Order: 5, Ref: "r7"}
+	command.Side = Buy
 	var err error
 	command.Balance, err = ParseBalance("1000")
 	require.NoError(t, err)
@@ -24,15 +25,34 @@ func TestReferenceOfReasons(t *testing.T) {
 	require.NoError(t, err)
 	least, err := ParseBalance("20000")
 	require.NoError(t, err)
+	_, could, err := ParseAmount("40")
+	require.NoError(t, err)
+	_, lot, err := ParseAmount("8")
+	require.NoError(t, err)
+	best, err := ParseLimit("145.5")
+	require.NoError(t, err)
+	tick, err := ParseLimit("0.05")
+	require.NoError(t, err)
 	since := time.Date(2026, 11, 21, 20, 42, 0, 0, time.UTC).UnixNano()
 	result := Result{Order: 5, SharesHave: command.Deposited, CashHave: command.Balance, Most: 1000000,
-		ValueLeast: &least, Halt: &Halt{Since: since, Reason: "news is out"}}
+		More: &ResultMore{Least: &least, Halt: &Halt{Since: since, Reason: "news is out"},
+			Could: could, Executed: could, Best: best, Needs: Notional(command.Shares, command.Limit),
+			Rules: SymbolRules{Tick: tick, Lot: lot}}}
 
 	mistakes, temporary := [][]string{{"name", "text"}}, [][]string{{"name", "text"}}
 	for r := OK + 1; r < rejectReasons; r++ {
 		result.Reason = r
 		c := command
+		result.More.Bound, result.More.Reason = "", ""
 		switch r {
+		case OutsideBand:
+			result.More.Bound = "140"
+		case OrderTooLarge:
+			result.More.Bound = "50"
+		case NotionalExceeded:
+			result.More.Bound = "10000"
+		case NotReadYet:
+			result.More.Reason = "node 2"
 		case UnknownOrder:
 			c.Ref = "" // as most clients ask
 		case TooManyCancels:

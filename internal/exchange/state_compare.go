@@ -56,7 +56,8 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 	var positions []PositionState
 	for sym, in := range s.Ledger.instruments {
 		book := s.Books[sym]
-		symbols = append(symbols, SymbolState{sym, in.deposited, book.Halted(), book.Rules(), book.Last()})
+		symbols = append(symbols, SymbolState{Symbol: sym, Deposited: in.deposited, Halt: book.Halted(),
+			Rules: book.Rules(), Last: book.Last()})
 		for a, h := range in.positions {
 			positions = append(positions, PositionState{sym, a.ID, h.shares, h.held})
 		}

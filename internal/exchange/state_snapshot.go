@@ -18,6 +18,7 @@ type AccountState struct {
 	ID                    AccountID
 	Opened, Balance, Held Cash
 	Fills                 uint64        // executions of all its orders, each side counted; for its view alone
+	Events                uint64        // AccountEvent.N of the newest; for its view alone
 	Rules                 *AccountRules // nil for none
 	Due                   int64         // of the dead man's switch, nanoseconds since the Unix epoch; 0 if it is off
 }
@@ -28,7 +29,8 @@ type SymbolState struct {
 	Deposited Position
 	Halt      *Halt // nil while it takes orders
 	Rules     SymbolRules
-	Last      Price // of the newest trade, 0 before the first
+	Last      Price  // of the newest trade, 0 before the first
+	Trades    uint64 // how many there were; for the view of accounts alone
 }
 
 // PositionState is an account's position in a symbol in a Snapshot.
@@ -51,6 +53,10 @@ type OrderState struct {
 	OnDisconnect bool
 	Taken        TakenCount // 0 if it is not known
 	Lineage      *Lineage   // nil if no amend has to do with it
+
+	// For the account's view alone, as OrderDetail has them.
+	Unsent      Unsent
+	Ref, NewRef Ref
 }
 
 // state returns what a snapshot says of an order for sym, without executions.

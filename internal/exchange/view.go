@@ -7,6 +7,8 @@ type AccountView struct {
 	Balance   Cash           // free: what it could spend
 	Held      Cash           // by its open buys
 	Positions []PositionView // sorted by symbol, without empty ones
+	N         uint64         // of its newest AccountEvent
+	LastFill  uint64         // the number of its newest fill
 }
 
 // PositionView is a position in an AccountView.
@@ -37,6 +39,7 @@ type OpenOrder struct {
 type FillsView struct {
 	Fills []AccountFill // by number
 	More  uint64        // further ones come after this number; 0 if these are the last
+	Last  uint64        // the number of the account's newest fill, 0 if there is none
 }
 
 // AccountFill is one execution as one of its two accounts sees it.
@@ -49,7 +52,9 @@ type AccountFill struct {
 	Side   Side
 	Shares Shares
 	Price  Price
-	Time   int64 // nanoseconds since the Unix epoch
+	Time   int64  // nanoseconds since the Unix epoch
+	Trade  uint64 // the trade's number of its symbol, as in market data; 0 if it is older than the tables have it
+	Maker  bool   // its order was resting
 }
 
 // ViewPageMax is how many orders or fills a page of a view has at the most.

@@ -298,9 +298,9 @@ func (j *Journal) Wait(ctx context.Context, seq uint64) error {
 }
 
 // Notify sends to wake once Wait(seq) would not wait, or at once where it would not:
-// for callers who have something else to do meanwhile, or wait for several things. Record seq
-// must have been appended. Notify and the flusher do not wait for wake to take the
-// value: a channel with room for one misses nothing.
+// for callers who have something else to do meanwhile, or wait for several things. If record seq
+// is not appended yet, the next sync may send to wake before. Notify and the flusher do not wait for wake to take
+// the value: a channel with room for one misses nothing.
 func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
 	if j.synced.Load() < seq {
 		j.mu.Lock()

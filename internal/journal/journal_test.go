@@ -202,7 +202,7 @@ func TestOneSyncWakesWhomItCovers(t *testing.T) {
 		defer j.mu.Unlock()
 		return j.writing != nil
 	}
-	require.Eventually(t, writing, 10*time.Second, time.Millisecond)
+	require.Eventually(t, writing, time.Minute, time.Millisecond)
 	for seq := uint64(2); seq <= 3; seq++ {
 		_, err = j.Append(payload(seq, 50))
 		require.NoError(t, err)

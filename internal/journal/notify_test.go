@@ -17,7 +17,7 @@ func TestNotifyTellsOfTheSyncThatCoversARecord(t *testing.T) {
 		defer j.mu.Unlock()
 		return j.writing != nil
 	}
-	require.Eventually(t, taken, 10*time.Second, time.Millisecond)
+	require.Eventually(t, taken, time.Minute, time.Millisecond)
 	second, err := j.Append([]byte("two"))
 	require.NoError(t, err)
 	one, two := make(chan struct{}, 1), make(chan struct{}, 1)

@@ -12,10 +12,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
 	"outcry/clients/go/client"
+	"outcry/internal/grade/dialog"
 )
 
 // Source makes the frames of one connection and takes the replies to them, in
@@ -36,7 +38,17 @@ type Options struct {
 	Connections int           // at once
 	Depth       int           // frames under way on each connection; 1 is the closed model
 	Duration    time.Duration // how long frames are sent; 0 until the sources have none
+	Frames      int           // that a request has, one after another; 0 is 1. Not in the open model
+	Pause       time.Duration // between a request and the next one of its connection; only in the closed model
 	Progress    func(Progress)
+
+	Habits        dialog.Habits  // of servers that do not frame as the protocol has it
+	ReplyBytesMax int            // a larger reply ends the run; 0 is 256 MiB
+	Client        client.Options // TLS and the token of a connection; only without Habits
+
+	// Greet, if it is not nil, is for servers of another protocol: it says on a new connection what comes
+	// before the first request, and returns how those stand on it. Without Habits and Client.
+	Greet func(conn net.Conn) (Codec, error)
 }
 
 // addr returns where connection n goes.
@@ -72,19 +84,19 @@ const (
 // error says why a connection could not be made or broke. All connections are made
 // before the first frame is sent.
 func Closed(ctx context.Context, o Options, source func(connection int) Source) (*Result, error) {
-	conns := make([]*client.Conn, 0, o.Connections)
+	conns, err := o.dialAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := NewRecorder(o)
+	if bare := bareConns(conns); bare != nil && o.Frames <= 1 && o.Pause == 0 {
+		return r.lean(ctx, bare, source, nil)
+	}
 	defer func() {
 		for _, c := range conns {
 			c.Close()
 		}
 	}()
-	for n := range o.Connections {
-		c, err := dial(ctx, o.addr(n))
-		if err != nil {
-			return nil, err
-		}
-		conns = append(conns, c)
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() {
@@ -92,12 +104,12 @@ func Closed(ctx context.Context, o Options, source func(connection int) Source) 
 			c.Close() // ends what waits
 		}
 	})()
-	r := NewRecorder(o)
 	defer r.Report()()
 	var running sync.WaitGroup
 	for n, c := range conns {
 		running.Go(func() {
-			w := &worker{conn: c, source: source(n), lane: r.Lane(), depth: max(o.Depth, 1)}
+			w := &worker{conn: c, source: source(n), lane: r.Lane(), depth: max(o.Depth, 1), frames: max(o.Frames, 1),
+				pause: o.Pause}
 			if o.Duration > 0 {
 				w.until = r.began.Add(o.Duration)
 			}
@@ -111,46 +123,69 @@ func Closed(ctx context.Context, o Options, source func(connection int) Source) 
 	return r.Result(nil), context.Cause(ctx)
 }
 
-func dial(ctx context.Context, addr string) (*client.Conn, error) {
-	c, err := client.DialConn(ctx, addr, client.Options{DialTimeout: dialTimeout, ReplyBytesMax: replyBytesMax})
-	if err != nil {
-		return nil, fmt.Errorf("load: %w", err)
-	}
-	return c, nil
-}
-
 // worker keeps depth frames under way on one connection.
 type worker struct {
-	conn   *client.Conn
-	source Source
-	lane   *Lane
-	depth  int
-	until  time.Time // zero: until the source has no more
+	conn     link
+	source   Source
+	lane     *Lane
+	depth    int
+	until    time.Time // zero: until the source has no more
+	extended time.Time // when the deadline was set
 
-	sent []time.Time // of the frames under way, oldest first
+	sent  []time.Time // of the frames under way from first on, oldest first
+	first int
+
+	frames int // of a request
+	pause  time.Duration
+	parts  int       // frames of the request that is answered in part
+	begun  time.Time // that request
+	wrong  error     // with it
 }
+
+// underWay returns how many frames have no reply.
+func (w *worker) underWay() int { return len(w.sent) - w.first }
 
 // run sends and reads until the time is up, or the source is done, and every
 // frame has its reply. Frames that may be sent together are: one write a batch.
 func (w *worker) run() error {
-	done := w.send(w.depth, time.Now())
-	for len(w.sent) > 0 {
-		if err := w.conn.SetReadDeadline(time.Now().Add(replyTimeout)); err != nil {
-			return err
-		}
+	now := time.Now()
+	w.extend(now)
+	done := w.send(w.depth, now)
+	for w.underWay() > 0 {
+		w.extend(now)
 		if err := w.read(); err != nil {
 			return err
 		}
-		now := time.Now()
+		now = time.Now()
 		if !done && (w.until.IsZero() || now.Before(w.until)) {
-			done = w.send(w.depth-len(w.sent), now)
+			if w.pause > 0 && w.parts == 0 {
+				time.Sleep(w.pause)
+				now = time.Now()
+			}
+			done = w.send(w.depth-w.underWay(), now)
 		}
 	}
 	return w.lane.writeErr
 }
 
+// extendedEvery is after how much time a connection gets a new deadline: setting one for each frame
+// would cost as much as the rest of what a frame costs here.
+const extendedEvery = time.Second
+
+// extend gives what waits on the connection replyTimeout from now on, a second less at the most.
+func (w *worker) extend(now time.Time) {
+	if now.Sub(w.extended) >= extendedEvery {
+		w.extended = now
+		_ = w.conn.SetDeadline(now.Add(replyTimeout)) // what is sent or read fails where this does
+	}
+}
+
 // send sends up to n frames. done means that the source has no more.
 func (w *worker) send(n int, now time.Time) (done bool) {
+	if w.first > 0 { // the same memory again
+		w.sent = w.sent[:copy(w.sent, w.sent[w.first:])]
+		w.first = 0
+	}
 	for range n {
 		xml := w.source.Next()
 		if xml == nil {
@@ -162,11 +197,10 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 		w.sent = append(w.sent, now)
 	}
 	if bytes := w.conn.Unflushed(); bytes > 0 {
-		_ = w.conn.SetWriteDeadline(now.Add(replyTimeout)) // the write fails where this does
 		if err := w.conn.Flush(); err != nil {
 			// The read that follows ends the run.
 			w.lane.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies "+
-				"are: %w", len(w.sent), bytes, err)
+				"are: %w", w.underWay(), bytes, err)
 		}
 	}
 	return done
@@ -174,26 +208,38 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 
 // read takes one reply, and all others that are here.
 func (w *worker) read() error {
-	for first := true; first || len(w.sent) > 0 && w.conn.Buffered(); first = false {
+	for first := true; first || w.underWay() > 0 && w.conn.Buffered(); first = false {
 		reply, err := w.conn.NextReply()
 		if err != nil {
 			return err
 		}
 		now := time.Now()
 		w.lane.bytesIn += uint64(len(reply))
-		w.lane.Add(w.sent[0], w.sent[0], now, w.source.Reply(reply))
-		w.sent = w.sent[1:]
-	}
-	if len(w.sent) == 0 {
-		w.sent = w.sent[:0:cap(w.sent)]
+		w.answer(w.sent[w.first], now, w.source.Reply(reply))
+		w.first++
 	}
 	return nil
 }
 
-// Each opens a connection for every frame of a source, sends it, takes the reply,
-// and closes it: connections at a time. It is how many clients of the protocol
-// work. A request's latency includes the connection. All begin at once, and count
-// their first frame from that moment.
+// answer records a request once all its frames have their replies.
+func (w *worker) answer(sent, now time.Time, wrong error) {
+	if w.parts == 0 {
+		w.begun, w.wrong = sent, nil
+	}
+	if wrong != nil {
+		w.wrong = wrong
+	}
+	if w.parts++; w.parts == w.frames {
+		w.parts = 0
+		w.lane.Add(w.begun, w.begun, now, w.wrong)
+	}
+}
+
+// Each opens a connection for every request of a source, sends its frames, each once the
+// reply to the one before is here, and closes it: connections at a time. It is how many
+// clients of the protocol work. A request's latency includes the connection. All begin at
+// once, and count their first request from that moment. A server that closes after a reply
+// gets a connection for each frame.
 func Each(ctx context.Context, o Options, source func(client int) Source) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -214,13 +260,13 @@ func Each(ctx context.Context, o Options, source func(client int) Source) (*Resu
 				if xml == nil {
 					return
 				}
-				replyBytes, err := once(ctx, o.addr(n), xml, s)
+				bytesOut, bytesIn, err := o.once(ctx, n, xml, s)
 				var broken *brokenError
 				if errors.As(err, &broken) {
 					cancel(fmt.Errorf("load: client %d: %w", n+1, err))
 					return
 				}
-				rec.add(begun, len(xml), replyBytes, err)
+				rec.add(begun, bytesOut, bytesIn, err)
 			}
 		})
 	}
@@ -255,23 +301,50 @@ func (s *sharedRecorder) add(begun time.Time, bytesOut, bytesIn int, err error) 
 // brokenError is a connection that did not do what it should.
 type brokenError struct{ error }
 
-// once sends a frame on a connection of its own and returns the length of the reply.
-func once(ctx context.Context, addr string, xml []byte, s Source) (replyBytes int, err error) {
-	c, err := dial(ctx, addr)
-	if err != nil {
-		return 0, &brokenError{err}
+// once sends a request of client n, whose first frame is xml, and returns how long its frames and
+// their replies are.
+func (o *Options) once(ctx context.Context, n int, xml []byte, s Source) (bytesOut, bytesIn int, err error) {
+	var c link
+	defer func() {
+		if c != nil {
+			c.Close()
+		}
+	}()
+	for part := 1; ; part++ {
+		if c == nil {
+			made, err := o.dial(ctx, n)
+			if err != nil {
+				return 0, 0, &brokenError{err}
+			}
+			c = made
+		}
+		reply, broken := exchanged(c, xml)
+		if broken != nil {
+			return 0, 0, &brokenError{broken}
+		}
+		bytesOut, bytesIn = bytesOut+len(xml), bytesIn+len(reply)
+		err = errors.Join(err, s.Reply(reply))
+		if part >= o.Frames {
+			return bytesOut, bytesIn, err
+		}
+		if xml = s.Next(); xml == nil {
+			return bytesOut, bytesIn, err
+		}
+		if o.Habits.OneFrame {
+			c.Close()
+			c = nil
+		}
 	}
-	defer c.Close()
+}
+
+// exchanged sends a frame and returns its reply, which is valid until the next one.
+func exchanged(c link, xml []byte) ([]byte, error) {
 	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
-		return 0, &brokenError{err}
+		return nil, err
 	}
 	c.SendFrame(xml)
 	if err := c.Flush(); err != nil {
-		return 0, &brokenError{err}
+		return nil, err
 	}
-	reply, err := c.NextReply()
-	if err != nil {
-		return 0, &brokenError{err}
-	}
-	return len(reply), s.Reply(reply)
+	return c.NextReply()
 }

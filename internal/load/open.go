@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"outcry/clients/go/client"
 )
 
 // sendingMax is how much longer than its duration an open run may take to send what
@@ -57,22 +55,25 @@ type Pool struct {
 
 // pooled is a connection, used by the one who has taken it from the idle ones.
 type pooled struct {
-	*client.Conn
+	link
 	source Source
 }
 
 // NewPool connects o.Connections times. The error says which address was not reached.
 func NewPool(ctx context.Context, o Options, source func(connection int) Source) (*Pool, error) {
-	p := &Pool{idle: make(chan *pooled, o.Connections)}
-	for n := range o.Connections {
-		c, err := dial(ctx, o.addr(n))
-		if err != nil {
-			p.Close()
-			return nil, err
-		}
+	conns, err := o.dialAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newPool(conns, source), nil
+}
+
+func newPool(conns []link, source func(connection int) Source) *Pool {
+	p := &Pool{idle: make(chan *pooled, len(conns))}
+	for n, c := range conns {
 		p.idle <- &pooled{c, source(n)}
 	}
-	return p, nil
+	return p
 }
 
 // Close closes the connections that are idle.
@@ -123,12 +124,20 @@ func (p *Pool) Do() (unexpected, broken error) {
 // sent, if need be after o.Duration; those that are not for another minute count as
 // errors. The error says why a connection could not be made or broke.
 func Open(ctx context.Context, o Options, rate int, source func(connection int) Source) (*Result, error) {
-	pool, err := NewPool(ctx, o, source)
+	conns, err := o.dialAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer pool.Close()
 	schedule := NewSchedule(rate, o.Duration)
+	if bare := bareConns(conns); bare != nil {
+		result, err := NewRecorder(o).lean(ctx, bare, source, &schedule)
+		if err == nil {
+			schedule.Judge(result)
+		}
+		return result, err
+	}
+	pool := newPool(conns, source)
+	defer pool.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := NewRecorder(o)

@@ -68,8 +68,8 @@ type Recorder struct {
 	options Options
 	began   time.Time
 
-	mu       sync.Mutex // guards what follows
-	last     time.Time  // the last reply
+	mu       sync.Mutex    // guards what follows
+	last     time.Duration // from the begin to the last reply
 	seconds  []Second
 	sent     *hdrhistogram.Histogram // of open runs
 	errors   uint64
@@ -91,7 +91,7 @@ type Lane struct {
 	second   int // of the run, that current is of
 	current  *hdrhistogram.Histogram
 	sent     *hdrhistogram.Histogram
-	last     time.Time
+	last     time.Duration
 	errors   uint64
 	example  string
 	bytesOut uint64
@@ -112,17 +112,21 @@ func (r *Recorder) OpenLane() *Lane {
 // Add records the reply to a frame that was due and sent then, and answered at end.
 // unexpected is nil or says what is wrong with it.
 func (l *Lane) Add(due, sent, end time.Time, unexpected error) {
-	if second := int(end.Sub(l.to.began) / time.Second); second != l.second {
+	b := l.to.began
+	l.add(due.Sub(b), sent.Sub(b), end.Sub(b), unexpected)
+}
+
+// add is Add with times since the run began.
+func (l *Lane) add(due, sent, end time.Duration, unexpected error) {
+	if second := int(end / time.Second); second != l.second {
 		l.Flush()
 		l.second = second
 	}
-	record(l.current, end.Sub(due))
+	record(l.current, end-due)
 	if l.sent != nil {
-		record(l.sent, end.Sub(sent))
+		record(l.sent, end-sent)
 	}
-	if end.After(l.last) {
-		l.last = end
-	}
+	l.last = max(l.last, end)
 	if unexpected != nil {
 		l.errors++
 		l.example = unexpected.Error()
@@ -164,9 +168,7 @@ func (l *Lane) Flush() {
 	r.bytesOut += l.bytesOut
 	r.bytesIn += l.bytesIn
 	l.bytesOut, l.bytesIn = 0, 0
-	if l.last.After(r.last) {
-		r.last = l.last
-	}
+	r.last = max(r.last, l.last)
 }
 
 // Result merges everything that was handed on. p, which may be nil, is the pool that the
@@ -175,7 +177,7 @@ func (r *Recorder) Result(p *Pool) *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result := &Result{BytesOut: r.bytesOut, BytesIn: r.bytesIn, Errors: r.errors, Examples: r.examples,
-		Elapsed: r.last.Sub(r.began), Latency: newHistogram(), Timeline: r.seconds}
+		Elapsed: r.last, Latency: newHistogram(), Timeline: r.seconds}
 	if p != nil {
 		result.BytesOut, result.BytesIn = p.bytesOut.Load(), p.bytesIn.Load()
 	}

@@ -15,3 +15,15 @@ func SpreadOf[T any](all []T, figure func(T) float64) Spread {
 	n := len(figures)
 	return Spread{(figures[(n-1)/2] + figures[n/2]) / 2, figures[0], figures[n-1]}
 }
+
+// Wide reports whether the values are further apart than a fifth of the median: too far for one figure.
+func (s Spread) Wide() bool { return s.Max-s.Min > s.Median/5 }
+
+// Headline returns the median as write writes it, or the least and the most if they are too far apart for one
+// figure.
+func (s Spread) Headline(write func(float64) string) string {
+	if s.Wide() {
+		return write(s.Min) + "–" + write(s.Max)
+	}
+	return write(s.Median)
+}

@@ -13,7 +13,7 @@ import (
 
 // Trading is a run of orders through clients that connect again, perhaps to another address,
 // and send again what has a ref: what traders see while an exchange fails over. It keeps what
-// it was told, and asks afterwards for each order.
+// it was told, and asks afterwards for each order. Each has a ref.
 type Trading struct {
 	Addr        string         // one, or several with commas between them
 	Client      client.Options // of each connection
@@ -24,8 +24,7 @@ type Trading struct {
 	Orders      int           // at the most so many
 	Symbols     int
 	Accounts    string // digits that the ids of its accounts begin with, two for each connection
-	Refs        bool   // each order has a ref
-	Run         string // what refs begin with: different for each run on an exchange
+	Run         string // what the refs of orders begin with: different for each run on an exchange
 	Progress    func(Progress)
 }
 
@@ -116,8 +115,8 @@ func Trade(ctx context.Context, o Trading) (*Traded, error) {
 	return traded, t.check(ctx, traded)
 }
 
-// prepare connects and makes what is traded. Every command of it has a ref or may be repeated,
-// so a second run on the same exchange finds what the first has made; without refs it makes more.
+// prepare connects and makes what is traded. Every command of it has a ref, so a second run on the
+// same exchange finds what the first has made.
 func (t *trading) prepare(ctx context.Context) error {
 	for n := range t.Connections {
 		c, err := client.Dial(ctx, t.Addr, t.Client)
@@ -133,8 +132,7 @@ func (t *trading) prepare(ctx context.Context) error {
 			return fmt.Errorf("load: prepare: %w", err)
 		}
 		for i := range results {
-			opens := results[i].Command.Kind == client.KindOpenAccount
-			if err := results[i].Err(); err != nil && (t.Refs || !opens) { // without a ref it may be there
+			if err := results[i].Err(); err != nil {
 				return fmt.Errorf("load: prepare: %w", err)
 			}
 		}
@@ -149,9 +147,7 @@ func (t *trading) made(x *trader) []client.Command {
 		commands = append(commands, client.Place(t.symbol(s), x.seller, riches))
 	}
 	for i := range commands {
-		if t.Refs {
-			commands[i] = commands[i].WithRef("bench" + commands[i].Symbol)
-		}
+		commands[i] = commands[i].WithRef("bench" + commands[i].Symbol)
 	}
 	return commands
 }
@@ -174,10 +170,7 @@ func (t *trading) command(x *trader, number uint64) client.Command {
 	if number%2 == 1 {
 		c = client.Sell(x.seller, sym, client.Whole(1), price)
 	}
-	if t.Refs {
-		c = c.WithRef(t.ref(number))
-	}
-	return c
+	return c.WithRef(t.ref(number))
 }
 
 // send sends orders until the time is up, or so many were sent, and waits for their ends.

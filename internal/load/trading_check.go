@@ -24,8 +24,7 @@ type verdict struct {
 	failure     error
 }
 
-// check asks for every order, each over the connection that it was sent on: by its ref, and
-// without one by its number.
+// check asks for every order by its ref, each over the connection that it was sent on.
 func (t *trading) check(ctx context.Context, r *Traded) error {
 	v := &verdict{trading: t, traded: r, first: math.MaxUint64}
 	var asking sync.WaitGroup
@@ -53,14 +52,8 @@ func (v *verdict) askAll(ctx context.Context, x *trader, account string) error {
 	var questions []client.Command
 	for i, o := range x.orders {
 		if (o.number%2 == 0) == (account == x.buyer) {
-			switch {
-			case v.Refs:
-				questions = append(questions, client.QueryRef(account, v.ref(o.number)))
-				orders = append(orders, o)
-			case o.id != 0:
-				questions = append(questions, client.Query(account, o.id))
-				orders = append(orders, o)
-			}
+			questions = append(questions, client.QueryRef(account, v.ref(o.number)))
+			orders = append(orders, o)
 		}
 		if len(questions) == 0 || len(questions) < askedAtOnce && i < len(x.orders)-1 {
 			continue

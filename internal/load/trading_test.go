@@ -47,8 +47,7 @@ func forgetful(t *testing.T, lost, doubled string) (addr string) {
 }
 
 func TestWhatWasToldIsComparedWithWhatIsThere(t *testing.T) {
-	o := Trading{Connections: 2, Depth: 3, Duration: time.Minute, Orders: 50, Symbols: 2, Accounts: "7", Refs: true,
-		Run: "run"}
+	o := Trading{Connections: 2, Depth: 3, Duration: time.Minute, Orders: 50, Symbols: 2, Accounts: "7", Run: "run"}
 	o.Addr = forgetful(t, "", "")
 	r, err := Trade(background, o)
 	require.NoError(t, err)
@@ -69,25 +68,25 @@ func TestWhatWasToldIsComparedWithWhatIsThere(t *testing.T) {
 func TestAGapIsTheLongestTimeWithoutAnAnswer(t *testing.T) {
 	var n atomic.Int64
 	const late = 300 * time.Millisecond
-	inner := regexp.MustCompile(`<order (sym="\w+" amount="-?1" limit="100")/>`)
+	inner := regexp.MustCompile(`<order (sym="\w+" amount="-?1" limit="100") ref="r:(\d+)"/>`)
 	addr := serve(t, func(_, _ int, xml []byte) []byte {
 		m := inner.FindSubmatch(xml)
 		if m == nil {
 			if strings.Contains(string(xml), "<query") {
-				id := regexp.MustCompile(`id="(\d+)"/>`).FindSubmatch(xml)[1]
-				status := fmt.Sprintf(`<status id="%s"/>`, id)
-				return fmt.Appendf(nil, `<results>%s</results>`, strings.Repeat(status, strings.Count(string(xml), "<query")))
+				answers := regexp.MustCompile(`<query ref="r:(\d+)"/>`).ReplaceAllString(string(xml), `<status id="1$1"/>`)
+				answers = regexp.MustCompile(`</?transactions[^>]*>`).ReplaceAllString(answers, "")
+				return fmt.Appendf(nil, `<results>%s</results>`, answers)
 			}
-			return []byte(`<results><error>account 70 already exists</error><created id="71"/>` +
+			return []byte(`<results><created id="70"/><created id="71"/>` +
 				`<created sym="BENCH0" id="71"/></results>`)
 		}
 		if n.Add(1) == 5 {
 			time.Sleep(late)
 		}
-		return fmt.Appendf(nil, `<results><opened %s id="%d"/></results>`, m[1], 1)
+		return fmt.Appendf(nil, `<results><opened %s id="1%s"/></results>`, m[1], m[2])
 	})
 	r, err := Trade(background, Trading{Addr: addr, Connections: 1, Depth: 1, Duration: time.Minute, Orders: 10,
-		Symbols: 1, Accounts: "7"})
+		Symbols: 1, Accounts: "7", Run: "r"})
 	require.NoError(t, err)
 	require.EqualValues(t, 10, r.Requests)
 	require.GreaterOrEqual(t, r.Longest.Length, late)

@@ -28,6 +28,8 @@ const (
 	tradesDefault  = 100
 	tradesMost     = 1000
 
+	candlesDefault = 500
+
 	executionsDefault = 1000 // of an order
 	executionsMost    = 10_000
 
@@ -37,9 +39,10 @@ const (
 	// that they take. A client that holds up those of one kind holds up no other.
 	symbolsAnswersMax = 16
 	marketAnswersMax  = 32 // of books, and of trades
+	candlesAnswersMax = 16
 	ordersAnswersMax  = 16
 
-	// orderTimeout is how long an order may wait to be told: with Postgres away it may
+	// orderTimeout is how long an order, or candles, may wait to be told: with Postgres away they may
 	// have to wait for that, and a client for ever.
 	orderTimeout = 5 * time.Second
 
@@ -47,11 +50,18 @@ const (
 	answerTimeout = 30 * time.Second
 )
 
-// Errors of requests, each wrapped with the value that it is about.
+// Errors of those who ask, each wrapped with the value that it is about.
 var (
-	errUnknownSymbol  = errors.New("there is no symbol")
+	// ErrUnknownSymbol says that a symbol was never made.
+	ErrUnknownSymbol = errors.New("there is no symbol")
+	// ErrEnded says that there is no market data any more.
+	ErrEnded = errors.New("market data has ended, the exchange is stopping or has lost it")
+	// ErrBehind says that market data does not have a record yet that somebody has waited for.
+	ErrBehind = errors.New("market data is behind")
+	// ErrNotStored says that the database does not have yet what memory has no longer.
+	ErrNotStored = errors.New("older candles are not in the database yet")
+
 	errTooManyReaders = errors.New("the stream has as many readers as it may, try again later")
-	errEnded          = errors.New("market data has ended, the exchange is stopping or has lost it")
 	errGone           = errors.New("trades are no longer in memory")
 )
 
@@ -107,13 +117,16 @@ func NewAPI(o APIOptions) *API {
 	a.mux.HandleFunc("GET /api/v1/symbols", a.answer(symbolsAnswersMax, a.symbols))
 	a.mux.HandleFunc("GET /api/v1/book/{sym}", a.answer(marketAnswersMax, a.book))
 	a.mux.HandleFunc("GET /api/v1/trades/{sym}", a.answer(marketAnswersMax, a.trades))
+	a.mux.HandleFunc("GET /api/v1/candles/{sym}", a.answer(candlesAnswersMax, a.candles))
 	a.mux.HandleFunc("GET /api/v1/orders/{id}", a.answer(ordersAnswersMax, a.order))
 	a.mux.HandleFunc("GET /api/v1/stream", a.stream)
-	a.mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/yaml")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(docs.OpenAPI) // a client that is gone misses it
-	})
+	for path, description := range map[string][]byte{"openapi.yaml": docs.OpenAPI, "asyncapi.yaml": docs.AsyncAPI} {
+		a.mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/yaml")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			_, _ = w.Write(description) // a client that is gone misses it
+		})
+	}
 	a.mux.HandleFunc("GET /api/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound,
 			fmt.Errorf("there is no %.200q; /page/api.html has all paths, /api/v1/openapi.yaml for programs", r.URL.Path))
@@ -144,7 +157,7 @@ func statusOf(err error) int {
 	switch {
 	case errors.As(err, &s):
 		return s.status
-	case errors.Is(err, errUnknownSymbol):
+	case errors.Is(err, ErrUnknownSymbol):
 		return http.StatusNotFound
 	case errors.Is(err, errGone):
 		return http.StatusGone
@@ -235,6 +248,11 @@ func symbolOf(name string) (exchange.Symbol, error) {
 	return s, nil
 }
 
+// firstAfter returns where in a sorted list the symbols behind a name begin.
+func firstAfter(list []*symbol, name exchange.Symbol) int {
+	return sort.Search(len(list), func(i int) bool { return list[i].name > name })
+}
+
 // symbols answers with all symbols after one.
 func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error) {
 	limit, err := q.number("limit", symbolsDefault, 1, symbolsMost)
@@ -248,8 +266,7 @@ func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error
 		}
 	}
 	f.viewList(func(list []*symbol) {
-		first := sort.Search(len(list), func(i int) bool { return list[i].name > after })
-		list = list[first:]
+		list = list[firstAfter(list, after):]
 		json = appendSymbols(nil, f.Seq(), list[:min(len(list), limit)])
 	})
 	return json, nil
@@ -265,7 +282,7 @@ func (f *Feed) viewSymbol(r *http.Request, read func(s *symbol)) error {
 		if s := f.symbols[name]; s != nil {
 			read(s)
 		} else {
-			err = fmt.Errorf("%w %q", errUnknownSymbol, name)
+			err = fmt.Errorf("%w %q", ErrUnknownSymbol, name)
 		}
 	})
 	return err

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
+
+	"outcry/internal/exchange"
 )
 
 // repeating is a journal that holds the same records again and again.
@@ -29,37 +32,76 @@ func (r *repeating) Close() {}
 // back to where it began, so that it can go on for ever.
 func BenchmarkFeed(b *testing.B) {
 	for _, symbols := range []int{1, 100, 10_000} {
-		b.Run(fmt.Sprintf("symbols=%d", symbols), func(b *testing.B) {
-			m := newRandomMarket(1, 1000)
-			for range symbols {
-				m.makeSymbol()
+		b.Run(fmt.Sprintf("symbols=%d", symbols), func(b *testing.B) { benchmarkFeed(b, symbols, false) })
+	}
+}
+
+func benchmarkFeed(b *testing.B, symbols int, listened bool) {
+	m := newRandomMarket(1, 1000)
+	for range symbols {
+		m.makeSymbol()
+	}
+	opening := m.take()
+	for range 200_000 {
+		m.trade()
+	}
+	m.cancelAll()
+	round := m.take()
+	r := &repeating{records: opening}
+	f := NewFeed(Options{Records: r, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
+	take := func(n int) {
+		for r.left = n; r.left > 0; {
+			if _, err := f.takeChunk(); err != nil {
+				b.Fatal(err)
 			}
-			opening := m.take()
-			for range 200_000 {
-				m.trade()
+		}
+		for _, s := range f.hub.pending {
+			s.waits = false
+		}
+		f.hub.pending = f.hub.pending[:0]
+	}
+	take(len(opening))
+	r.records, r.seq = round, 0
+	f.seq.Store(0)
+	take(len(round))
+	if listened {
+		for _, s := range m.symbols {
+			if _, err := f.Listen(s.name, new(counting), func(*Market) {}); err != nil {
+				b.Fatal(err)
 			}
-			m.cancelAll()
-			round := m.take()
-			r := &repeating{records: opening}
-			f := NewFeed(Options{Records: r, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
-			take := func(n int) {
-				for r.left = n; r.left > 0; {
-					if _, err := f.takeChunk(); err != nil {
-						b.Fatal(err)
-					}
-				}
-				for _, s := range f.hub.pending {
-					s.waits = false
-				}
-				f.hub.pending = f.hub.pending[:0]
-			}
-			take(len(opening))
-			r.records, r.seq = round, 0
-			f.seq.Store(0)
-			take(len(round))
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	take(b.N)
+}
+
+// counting is a listener that does what a door has to do for each change at the least.
+type counting struct{ sum uint32 }
+
+func (c *counting) Change(change *Change) { c.sum += change.Market.Checksum() }
+func (c *counting) Flush()                {}
+func (c *counting) End(error)             {}
+
+// BenchmarkListenedFeed is BenchmarkFeed with a listener to each symbol.
+func BenchmarkListenedFeed(b *testing.B) {
+	for _, symbols := range []int{1, 100} {
+		b.Run(fmt.Sprintf("symbols=%d", symbols), func(b *testing.B) { benchmarkFeed(b, symbols, true) })
+	}
+}
+
+// BenchmarkCandles counts trades, a thousand a second, or one.
+func BenchmarkCandles(b *testing.B) {
+	for _, each := range []int64{1e6, 1e9} {
+		b.Run(fmt.Sprintf("apart=%s", time.Duration(each)), func(b *testing.B) {
+			var slots int
+			var c candles
+			t := exchange.Trade{Price: 100e8, Shares: 5, Buy: 2, Sell: 1}
 			b.ReportAllocs()
-			b.ResetTimer()
-			take(b.N)
+			for n := range b.N {
+				t.Time += each
+				c.add(&t, uint64(n+1), uint64(n), &slots)
+			}
 		})
 	}
 }

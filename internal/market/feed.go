@@ -2,19 +2,20 @@
 // newest trades and what they come to, as data over HTTP, as a stream of server-sent
 // events, and as a page for people. No account and no balance is in it.
 //
-// It is one more projection of the journal. The Feed, one goroutine, tails the
-// records that are synced, some times a second. An order's event has its fills with
-// the price of each resting order, and a cancel's has what was taken back, so levels
-// need no order: fills take from the opposite side, what is left adds to its own.
+// It is one more projection of the journal. The Feed, one goroutine, tails the records that are synced, some times
+// a second, and at once while somebody listens or waits. An order's event has its fills with the price of each
+// resting order, and a cancel's has what was taken back, so levels need no order: fills take from the opposite
+// side, what is left adds to its own.
 //
-//	journal ─ synced records ─▶ Feed (one goroutine) ─▶ symbols: levels, tape, sums
-//	                              │ five times a second      ▲ read lock
-//	                              ▼                          │
-//	                            hub: what is new,          API: answers
-//	                            written once for all
+//	journal ─ synced records ─▶ Feed (one goroutine) ─▶ symbols: levels, tape, candles
+//	                              │            │             ▲ read lock
+//	          five times a second │            │ each record ▼
+//	                              ▼            ▼           API, View: answers
+//	              hub: what is new,            Listeners, of symbols that
+//	              written once for all         somebody listens to
 //	                              │
 //	                              ▼
-//	                            one goroutine a reader of the stream
+//	              one goroutine a reader of the stream
 //
 // Nothing of it is on the route of an order. Readers that are slow miss updates, and
 // see from the numbers that they did; readers that take nothing are cut off.
@@ -32,15 +33,16 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/follow"
 )
 
 const (
-	// stepTime is how often records are taken in.
-	stepTime = 50 * time.Millisecond
-
 	// publishTime lies between two updates of the stream at the least. What comes after
 	// a pause is told with the next step.
 	publishTime = 200 * time.Millisecond
+
+	// publishLook is how often the feed looks whether there is something for the stream.
+	publishLook = follow.StepTime
 
 	// chunkRecords is how many records are taken in at once, while answers wait and
 	// other goroutines may want the processor: some tens of microseconds.
@@ -69,6 +71,9 @@ type Snapshot struct {
 	Orders  []exchange.OrderState
 	Traded  []exchange.TradedState
 	Trades  []exchange.TradeState
+	// Candles are, of each symbol that was ever traded, the newest of each interval and those of an hour that
+	// began within windowHours of it, each symbol's oldest first.
+	Candles []exchange.CandleState
 }
 
 // Health is how the exchange is doing, over the last second or so.
@@ -88,7 +93,16 @@ type Options struct {
 	// before the feed has come so far.
 	CatchUp uint64
 	// Limit returns the last record that may be told. Nil means every synced one.
-	Limit  func() uint64
+	Limit func() uint64
+	// Notify sends to wake once record seq is synced, or perhaps before, and does not wait: the journal's. Without it
+	// those who wait or listen are served by polling.
+	Notify func(seq uint64, wake chan<- struct{})
+	// Candles returns candles of the database, oldest first: if from is not 0, the first ones that start then or
+	// later, else the newest; all start before to, if that is not 0. Nil if there is no database. Stored returns the
+	// last record that the database has all of.
+	Candles func(ctx context.Context, sym exchange.Symbol, i exchange.Interval, from, to int64, limit int) (
+		[]exchange.Candle, error)
+	Stored func() uint64
 	Health func() Health // asked once a second
 	Log    *slog.Logger
 }
@@ -98,86 +112,42 @@ type Options struct {
 type Feed struct {
 	options Options
 	hub     *hub
+	pace    *follow.Pace
 	ended   chan struct{}
 
 	seq    atomic.Uint64         // of the last record taken in
 	broken atomic.Pointer[error] // why there is no market data any more
 
 	// Run's own.
-	event exchange.Event
-	last  *symbol // of the record before: the next is often for the same
+	event     exchange.Event
+	last      *symbol // of the record before: the next is often for the same
+	change    Change  // for listeners, as is market
+	market    Market
+	marks     marks        // of the record that is being taken in, if its symbol is listened to
+	unflushed []*listening // that were told of changes since their last Flush
 
-	// mu guards what follows, and the symbols. Run alone writes to it, except to list, so
-	// that Run may read without.
+	// mu guards what follows, and the symbols. Run alone writes to it, except to list and to what listeners are, so
+	// that Run may read the rest without.
 	mu      sync.RWMutex
 	symbols map[exchange.Symbol]*symbol
-	slots   int       // of all tapes
-	list    []*symbol // the same symbols
-	sorted  bool      // whether list is in order; who needs it to be puts it in order
+	slots   slots
+	list    []*symbol            // the same symbols
+	sorted  bool                 // whether list is in order; who needs it to be puts it in order
+	heard   map[*symbol]struct{} // those that have listeners
+	over    bool                 // Run has ended
 }
 
 // NewFeed returns a feed that goes on after a snapshot, which it does not keep. Where
 // the snapshot does not fit together, there is no market data: Err tells why.
 func NewFeed(o Options, snap *Snapshot) *Feed {
-	f := &Feed{options: o, ended: make(chan struct{}), symbols: make(map[exchange.Symbol]*symbol)}
+	f := &Feed{options: o, pace: follow.NewPace(o.Notify), ended: make(chan struct{}),
+		symbols: make(map[exchange.Symbol]*symbol), heard: make(map[*symbol]struct{})}
 	f.hub = newHub(f)
 	f.seq.Store(snap.Seq)
 	if err := f.restore(snap); err != nil {
 		f.broken.Store(&err)
 	}
 	return f
-}
-
-// restore takes in a snapshot.
-func (f *Feed) restore(snap *Snapshot) error {
-	for i := range snap.Symbols {
-		s := f.add(snap.Symbols[i].Symbol, snap.Seq)
-		s.halt, s.rules = snap.Symbols[i].Halt, snap.Symbols[i].Rules
-	}
-	for i := range snap.Orders {
-		o := &snap.Orders[i]
-		s := f.symbols[o.Symbol]
-		if s == nil {
-			return fmt.Errorf("market: order %d is for %s, which was never made", o.ID, o.Symbol)
-		}
-		if s.unfinished != 0 {
-			return fmt.Errorf("market: order %d of %s is newer than order %d, which is unfinished", o.ID, o.Symbol, s.unfinished)
-		}
-		if err := s.rest(o.ID, &o.Terms, o.Open); err != nil {
-			return err
-		}
-	}
-	return f.restoreTraded(snap)
-}
-
-// restoreTraded takes in what has been traded before.
-func (f *Feed) restoreTraded(snap *Snapshot) error {
-	known := make(map[exchange.Symbol]uint64) // trades that there are of each symbol
-	for i := range snap.Trades {
-		known[snap.Trades[i].Symbol]++
-	}
-	for i := range snap.Traded {
-		t := &snap.Traded[i]
-		s := f.symbols[t.Symbol]
-		if s == nil || known[t.Symbol] > t.Trades {
-			return fmt.Errorf("market: %d trades of %s, of which there are %d or which was never made",
-				t.Trades, t.Symbol, known[t.Symbol])
-		}
-		if err := t.Check(); err != nil {
-			return fmt.Errorf("market: %s: %w", t.Symbol, err)
-		}
-		s.traded = t.Traded
-		s.tape.startAfter(t.Trades - known[t.Symbol])
-		delete(known, t.Symbol)
-	}
-	for name, n := range known {
-		return fmt.Errorf("market: %d trades of %s, of which none are counted", n, name)
-	}
-	for i := range snap.Trades {
-		t := &snap.Trades[i]
-		f.symbols[t.Symbol].tape.add(t.Trade, &f.slots)
-	}
-	return nil
 }
 
 // Seq returns the seq of the last record that was taken in.
@@ -196,15 +166,15 @@ func (f *Feed) Err() error {
 }
 
 // Run follows the market until ctx ends. A record that cannot be, or cannot be
-// read, ends it too: that is logged, Err tells it, readers of the stream are cut off,
+// read, ends it too: that is logged, Err tells it, readers of the stream are cut off, listeners hear of the end,
 // and the exchange goes on without market data. It is called once.
 func (f *Feed) Run(ctx context.Context) {
 	defer close(f.ended)
+	defer f.pace.End()
+	defer f.endListeners()
 	defer f.hub.close()
 	defer f.options.Records.Close()
-	tick := time.NewTicker(stepTime)
-	defer tick.Stop()
-	for published := (time.Time{}); ; {
+	for looked, published := (time.Time{}), (time.Time{}); ; {
 		if f.broken.Load() == nil {
 			if err := f.step(ctx); err != nil {
 				f.broken.Store(&err)
@@ -214,12 +184,13 @@ func (f *Feed) Run(ctx context.Context) {
 			f.options.Log.Error("there is no market data, until the next start at least; trading goes on", "error", *broken)
 			return
 		}
-		if now := time.Now(); now.Sub(published) >= publishTime && f.Err() == nil && f.hub.publish(now) {
-			published = now
+		// As often as without listeners, however often records are taken in for those.
+		if now := time.Now(); now.Sub(looked) >= publishLook && f.Err() == nil {
+			if looked = now; now.Sub(published) >= publishTime && f.hub.publish(now) {
+				published = now
+			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !f.pace.Sleep(ctx, f.seq.Load(), f.listened()) {
 			return
 		}
 	}
@@ -229,6 +200,7 @@ func (f *Feed) Run(ctx context.Context) {
 func (f *Feed) step(ctx context.Context) error {
 	for ctx.Err() == nil {
 		more, err := f.takeChunk()
+		f.pace.Reached(f.seq.Load())
 		if err != nil || !more {
 			return err
 		}
@@ -241,6 +213,7 @@ func (f *Feed) step(ctx context.Context) error {
 func (f *Feed) takeChunk() (more bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	defer f.flush()
 	seq, most := f.seq.Load(), uint64(chunkRecords)
 	if limit := f.options.Limit; limit != nil {
 		most = min(most, max(limit(), seq)-seq)
@@ -289,35 +262,59 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 		f.hub.note(s)
 		return nil
 	case exchange.OrdersCanceled:
-		for i := range e.Cancels {
-			one := e.Cancel(i)
-			if err := f.note(seq, []byte(one.Symbol), &one); err != nil {
-				return err
-			}
-		}
-		return nil
+		return f.noteCancels(seq, e)
 	case exchange.OrderAccepted, exchange.OrderContinued, exchange.OrderCanceled, exchange.OrderReduced,
 		exchange.OrderReplaced, exchange.SymbolRuled, exchange.SymbolHalted, exchange.SymbolResumed:
-		return f.note(seq, name, e)
+		s, err := f.note(seq, name, e)
+		if err == nil {
+			f.noted(s, seq, e)
+		}
+		return err
 	}
 	return fmt.Errorf("market: journal record %d is of unknown kind %s", seq, e.Kind)
 }
 
-// note takes in an event of a symbol that was made before. Its caller holds mu.
-func (f *Feed) note(seq uint64, name []byte, e *exchange.Event) error {
+// noteCancels takes in the cancels of one record, which are in the order of their symbols. Its caller holds mu.
+func (f *Feed) noteCancels(seq uint64, e *exchange.Event) error {
+	for i := range e.Cancels {
+		one := e.Cancel(i)
+		s, err := f.note(seq, []byte(one.Symbol), &one)
+		if err != nil {
+			return err
+		}
+		if i+1 == len(e.Cancels) || e.Cancels[i+1].Symbol != one.Symbol {
+			f.noted(s, seq, &one)
+		}
+	}
+	return nil
+}
+
+// note takes in an event of a symbol that was made before, and returns the symbol. Its caller holds mu, and calls
+// noted once all of the record that is for the symbol is taken in.
+func (f *Feed) note(seq uint64, name []byte, e *exchange.Event) (*symbol, error) {
 	s := f.last
 	if s == nil || string(s.name) != string(name) {
 		if s = f.symbols[exchange.Symbol(name)]; s == nil {
-			return fmt.Errorf("market: journal record %d is for symbol %s, which was never made", seq, name)
+			return nil, fmt.Errorf("market: journal record %d is for symbol %s, which was never made", seq, name)
 		}
 		f.last = s
 	}
 	if err := s.note(e, &f.slots); err != nil {
-		return fmt.Errorf("journal record %d: %w", seq, err)
+		return nil, fmt.Errorf("journal record %d: %w", seq, err)
 	}
+	return s, nil
+}
+
+// noted says that a record has changed a symbol. e is the last event of the record for it. Its caller holds mu.
+func (f *Feed) noted(s *symbol, seq uint64, e *exchange.Event) {
 	s.seq = seq
 	f.hub.note(s)
-	return nil
+	if s.heard != nil {
+		f.tell(s, seq, e)
+	}
+	if s.touched {
+		s.bookSeq, s.touched = seq, false
+	}
 }
 
 // add makes a symbol. Its caller holds mu, or nobody else knows of f yet.

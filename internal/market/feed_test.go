@@ -283,7 +283,7 @@ func TestATopicEndsWithItsLastReader(t *testing.T) {
 	require.NoError(t, f.step(background))
 	var readers []*reader
 	for _, depth := range []int{5, 5, 7} {
-		r, _, err := f.hub.join(nil, 3, "S", depth)
+		r, _, err := f.hub.join(nil, 3, topicKey{"S", depth, noCandles})
 		require.NoError(t, err)
 		readers = append(readers, r)
 	}
@@ -371,14 +371,14 @@ func TestEveryKindOfRecordIsTakenIn(t *testing.T) {
 		exchange.SymbolRuled: true, exchange.SymbolHalted: true, exchange.SymbolResumed: true}
 	for n := range 256 {
 		kind := exchange.EventKind(n)
-		s, slots := newSymbol("S", 1), 0
+		s, room := newSymbol("S", 1), new(slots)
 		s.bids.add(5, exchange.Shares(1).Position())
 		if kind == exchange.OrderContinued {
 			s.unfinished = 1
 		}
 		err := s.note(&exchange.Event{Kind: kind, Order: 1, Terms: exchange.Terms{Side: exchange.Buy, Limit: 5},
 			Shares: 1, SymbolRules: new(exchange.SymbolRules), Amend: &exchange.Amendment{Old: exchange.Cancel{
-				Terms: exchange.Terms{Side: exchange.Buy, Limit: 5}, Shares: 1}}}, &slots)
+				Terms: exchange.Terms{Side: exchange.Buy, Limit: 5}, Shares: 1}}}, room)
 		if ofSymbols[kind] {
 			require.NoError(t, err, kind)
 		} else {

@@ -26,7 +26,7 @@ func TestAHaltIsShownUntilItEnds(t *testing.T) {
 	}
 	s.play(made, placed(1, exchange.Sell, 5, 7))
 	require.Empty(t, halted())
-	reader, _, err := s.feed.hub.join(nil, 1, "", 10)
+	reader, _, err := s.feed.hub.join(nil, 1, topicKey{})
 	require.NoError(t, err)
 	s.play(event(exchange.Event{Kind: exchange.SymbolHalted, Time: 77 * exchange.Second, Reason: `"news" <b>`}))
 	require.JSONEq(t, `{"time":77,"reason":"\"news\" <b>"}`, halted())

@@ -14,6 +14,7 @@ import (
 
 const (
 	tradesPerEvent    = 50     // newest trades in an event; ids show what is left out
+	candlesPerEvent   = 50     // newest candles in an event; their first trades show what is left out
 	symbolsPerEvent   = 500    // of those that changed, the others have to wait for the next
 	symbolsPerListing = 10_000 // in the first events together
 	healthTime        = time.Second
@@ -58,10 +59,10 @@ func (b *backlog) appendSince(dst [][]byte, n uint64) [][]byte {
 	return dst
 }
 
-// topic is what readers of one symbol, with as many levels, are sent.
+// topic is what readers of one symbol, with as many levels and candles of the same interval, are sent.
 type topic struct {
+	topicKey
 	symbol  *symbol
-	depth   int
 	readers int
 
 	seq       uint64  // the symbol's when it was last looked at
@@ -69,14 +70,18 @@ type topic struct {
 	bookSeq   uint64  // that the last book event is true at
 	book      backlog // of one event: it has the whole book
 	trades    backlog
+	candles   backlog
 	tradesSeq uint64 // that lastTrade is the last trade at
 	lastTrade uint64
 }
 
 type topicKey struct {
-	symbol exchange.Symbol
-	depth  int
+	name     exchange.Symbol
+	depth    int
+	interval exchange.Interval // noCandles for those who want none
 }
+
+const noCandles = exchange.Intervals
 
 // hub makes the events of the stream, each once for all its readers.
 type hub struct {
@@ -168,9 +173,19 @@ func (t *topic) publish(seq uint64) (news bool) {
 	t.tradesSeq = seq
 	if last := s.tape.last; last > t.lastTrade {
 		t.trades.add(appendTradesEvent(nil, s, seq, t.lastTrade, last))
+		if t.interval != noCandles {
+			t.candles.add(t.appendCandles(nil, seq, t.lastTrade))
+		}
 		t.lastTrade, news = last, true
 	}
 	return news
+}
+
+// appendCandles appends an event with the newest candles, those that have trades behind one.
+func (t *topic) appendCandles(b []byte, seq, after uint64) []byte {
+	b = appendEvent(b, "candles", seq)
+	b = appendCandles(b, t.name, seq, t.interval, t.symbol.candles.after(t.interval, after, candlesPerEvent))
+	return appendEventEnd(b)
 }
 
 // close ends all readers.
@@ -183,30 +198,30 @@ func (h *hub) close() {
 
 // reader is one reader of the stream: which events of each kind it was sent.
 type reader struct {
-	topic                         *topic // nil where it reads of no symbol
-	book, trades, symbols, health uint64
+	topic                                  *topic // nil where it reads of no symbol
+	book, trades, candles, symbols, health uint64
 }
 
-// join begins a reader, of a symbol where it is not empty, and appends its first
-// events, as appendNews does. The error is errTooManyReaders or errUnknownSymbol, or
+// join begins a reader, of a symbol where its name is not empty, and appends its first
+// events, as appendNews does. The error is errTooManyReaders or ErrUnknownSymbol, or
 // says why there is no market data.
-func (h *hub) join(dst [][]byte, most int, name exchange.Symbol, depth int) (*reader, [][]byte, error) {
+func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.closed:
-		return nil, dst, errEnded
+		return nil, dst, ErrEnded
 	case h.readers >= most:
 		return nil, dst, fmt.Errorf("%w: %d are served at a time", errTooManyReaders, most)
 	}
 	r := &reader{}
-	if name != "" {
+	if key.name != "" {
 		var err error
-		if r.topic, err = h.topic(name, depth); err != nil {
+		if r.topic, err = h.topic(key); err != nil {
 			return nil, dst, err
 		}
 		r.topic.readers++
-		r.book, r.trades = r.topic.book.n, r.topic.trades.n
+		r.book, r.trades, r.candles = r.topic.book.n, r.topic.trades.n, r.topic.candles.n
 	}
 	h.readers++
 	dst = h.appendList(dst, r)
@@ -219,6 +234,9 @@ func (h *hub) join(dst [][]byte, most int, name exchange.Symbol, depth int) (*re
 			}
 			dst = append(dst, appendBook(nil, t.symbol.name, t.bookSeq, 0, t.levels),
 				appendTradesEvent(nil, t.symbol, t.tradesSeq, 0, t.lastTrade))
+			if t.interval != noCandles {
+				dst = append(dst, t.appendCandles(nil, h.feed.Seq(), max(t.lastTrade, 1)-1))
+			}
 		})
 	}
 	return r, dst, nil
@@ -236,21 +254,21 @@ func (h *hub) appendList(dst [][]byte, r *reader) [][]byte {
 
 // topic returns the topic of a symbol, which it makes where nobody reads it yet. Its
 // caller holds mu.
-func (h *hub) topic(name exchange.Symbol, depth int) (*topic, error) {
-	key := topicKey{name, depth}
+func (h *hub) topic(key topicKey) (*topic, error) {
 	t := h.topics[key]
 	if t != nil {
 		return t, nil
 	}
 	h.feed.view(func() {
-		if s := h.feed.symbols[name]; s != nil {
+		if s := h.feed.symbols[key.name]; s != nil {
 			seq := h.feed.Seq()
-			t = &topic{symbol: s, depth: depth, seq: s.seq, levels: appendLevels(nil, s, depth), bookSeq: seq,
-				book: newBacklog(1), trades: newBacklog(tradesBacklog), tradesSeq: seq, lastTrade: s.tape.last}
+			t = &topic{topicKey: key, symbol: s, seq: s.seq, levels: appendLevels(nil, s, key.depth), bookSeq: seq,
+				book: newBacklog(1), trades: newBacklog(tradesBacklog), candles: newBacklog(tradesBacklog),
+				tradesSeq: seq, lastTrade: s.tape.last}
 		}
 	})
 	if t == nil {
-		return nil, fmt.Errorf("%w %q", errUnknownSymbol, name)
+		return nil, fmt.Errorf("%w %q", ErrUnknownSymbol, key.name)
 	}
 	h.topics[key] = t
 	return t, nil
@@ -263,7 +281,7 @@ func (h *hub) leave(r *reader) {
 	h.readers--
 	if t := r.topic; t != nil {
 		if t.readers--; t.readers == 0 {
-			delete(h.topics, topicKey{t.symbol.name, t.depth})
+			delete(h.topics, t.topicKey)
 		}
 	}
 }
@@ -277,7 +295,8 @@ func (h *hub) appendNews(dst [][]byte, r *reader) (news [][]byte, more <-chan st
 	if t := r.topic; t != nil {
 		dst = t.book.appendSince(dst, r.book)
 		dst = t.trades.appendSince(dst, r.trades)
-		r.book, r.trades = t.book.n, t.trades.n
+		dst = t.candles.appendSince(dst, r.candles)
+		r.book, r.trades, r.candles = t.book.n, t.trades.n, t.candles.n
 	}
 	if h.symbols.n-r.symbols > symbolsBacklog {
 		dst = h.appendList(dst, r) // unlike the others, these events do not show a gap

@@ -1,6 +1,7 @@
 package market
 
 import (
+	"iter"
 	"slices"
 	"sort"
 
@@ -113,6 +114,32 @@ func (l *levels) meets(limit exchange.Price) bool {
 	}
 	last := l.chunks[n-1]
 	return last[len(last)-1].key >= l.up*int64(limit)
+}
+
+// at returns what is open at a price, 0 if nothing is.
+func (l *levels) at(price exchange.Price) (shares exchange.Position) {
+	key := l.up * int64(price)
+	if c := l.chunk(key); c >= 0 {
+		chunk := l.chunks[c]
+		i := sort.Search(len(chunk), func(i int) bool { return chunk[i].key >= key })
+		if i < len(chunk) && chunk[i].key == key {
+			return chunk[i].shares
+		}
+	}
+	return shares
+}
+
+// all returns the levels, best first.
+func (l *levels) all() iter.Seq2[exchange.Price, exchange.Position] {
+	return func(yield func(exchange.Price, exchange.Position) bool) {
+		for c := len(l.chunks) - 1; c >= 0; c-- {
+			for i := len(l.chunks[c]) - 1; i >= 0; i-- {
+				if v := &l.chunks[c][i]; !yield(exchange.Price(l.up*v.key), v.shares) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // best calls f for up to n levels, best first.

@@ -39,22 +39,26 @@ func (a *API) await(ctx context.Context, f *Feed, q query) error {
 		return fmt.Errorf("%d requests wait for a record and no more are taken; try again", minSeqWaitsMax)
 	}
 	defer a.waiting.Add(-1)
+	return f.Await(ctx, seq)
+}
+
+// Await waits until the feed has a record, five seconds at the most. The error wraps ErrBehind if it has not come by
+// then or before ctx ended, or ErrEnded.
+func (f *Feed) Await(ctx context.Context, seq uint64) error {
+	if f.Seq() >= seq {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, minSeqTimeout)
 	defer cancel()
-	tick := time.NewTicker(stepTime) // as often as the feed goes on
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-f.ended:
-			return errEnded
-		case <-ctx.Done():
-			return fmt.Errorf("record %d has not come within %s, the last one is %d; try again", seq, minSeqTimeout, f.Seq())
-		}
-		if f.Seq() >= seq {
-			return nil
-		}
+	err := f.pace.Await(ctx, seq)
+	switch last := f.Seq(); {
+	case last >= seq:
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: record %d has not come within %s, the last one is %d; try again",
+			ErrBehind, seq, minSeqTimeout, last)
 	}
+	return f.end()
 }
 
 // ready returns the feed, once it has the record that a request waits for.

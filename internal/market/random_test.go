@@ -148,7 +148,12 @@ func (m *randomMarket) cancel(s *tradedSymbol, id exchange.OrderID) bool {
 	if m.r.IntN(3) == 0 {
 		return m.amend(s, &found)
 	}
-	o, r := s.book.Cancel(id, found.Account.ID, m.now())
+	return m.withdraw(s, &found)
+}
+
+// withdraw cancels an order.
+func (m *randomMarket) withdraw(s *tradedSymbol, found *exchange.Order) bool {
+	o, r := s.book.Cancel(found.ID, found.Account.ID, m.now())
 	if r != exchange.OK {
 		return false
 	}
@@ -187,7 +192,9 @@ func (m *randomMarket) cancelAll() {
 			m.goOn(s)
 		}
 		for _, id := range s.sent {
-			m.cancel(s, id)
+			if found, _ := s.book.Find(id); found.Open > 0 {
+				m.withdraw(s, &found)
+			}
 		}
 	}
 }

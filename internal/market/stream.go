@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"os"
 	"time"
-
-	"outcry/internal/exchange"
 )
 
 // pieceMost is how much is written to a reader at a time: it has APIOptions.WriteTimeout
@@ -22,15 +20,18 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	depth, err := q.number("depth", depthDefault, 1, streamDepthMost)
-	var name exchange.Symbol
+	key := topicKey{depth: depth, interval: noCandles}
 	if given := q.Get("sym"); err == nil && given != "" {
-		name, err = symbolOf(given)
+		key.name, err = symbolOf(given)
+	}
+	if err == nil && q.Get("interval") != "" {
+		key.interval, err = q.interval()
 	}
 	var reader *reader
 	var first [][]byte
 	if err == nil {
 		hello := appendHello(nil, f.Seq(), a.start, a.options.Version, a.options.Orders)
-		reader, first, err = f.hub.join([][]byte{hello}, int(a.readersMax.Load()), name, depth)
+		reader, first, err = f.hub.join([][]byte{hello}, int(a.readersMax.Load()), key)
 	}
 	if err != nil {
 		if errors.Is(err, errTooManyReaders) {
@@ -47,7 +48,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends events, the first ones first. It returns why it ends: nil or errEnded
+// follow sends events, the first ones first. It returns why it ends: nil or ErrEnded
 // where the reader has gone or the feed has ended.
 func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *reader, events [][]byte) error {
 	header := w.Header()
@@ -93,7 +94,7 @@ type sender struct {
 }
 
 // send writes events. Where there are several pieces, and the feed ends meanwhile, it
-// returns errEnded.
+// returns ErrEnded.
 func (s *sender) send(events [][]byte) error {
 	for _, e := range events {
 		for len(e) > 0 {
@@ -103,7 +104,7 @@ func (s *sender) send(events [][]byte) error {
 				}
 				select {
 				case <-s.ended:
-					return errEnded
+					return ErrEnded
 				default:
 				}
 			}

@@ -239,12 +239,12 @@ func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 func TestAReaderOfANewSymbolIsToldOfItFirst(t *testing.T) {
 	r := newRounds(t)
 	r.publish()
-	_, _, err := r.feed.hub.join(nil, 2, "", 0)
+	_, _, err := r.feed.hub.join(nil, 2, topicKey{})
 	require.NoError(t, err)
 	r.makeSymbol()
 	r.source.records = append(r.source.records, r.take()...)
 	require.NoError(t, r.feed.step(background))
-	_, first, err := r.feed.hub.join(nil, 2, r.symbols[1].name, 1)
+	_, first, err := r.feed.hub.join(nil, 2, topicKey{r.symbols[1].name, 1, noCandles})
 	require.NoError(t, err)
 	require.Len(t, first, 4)
 	require.Contains(t, string(first[2]), "event: book\n")
@@ -262,7 +262,7 @@ func TestTheListingBeginsWithTheBusiest(t *testing.T) {
 	for _, s := range r.symbols {
 		most = max(most, s.traded.Trades)
 	}
-	_, first, err := r.feed.hub.join(nil, 1, "", 0)
+	_, first, err := r.feed.hub.join(nil, 1, topicKey{})
 	require.NoError(t, err)
 	listed := decodedSymbols(t, first[0])
 	require.Len(t, listed, len(r.symbols))
@@ -420,7 +420,7 @@ func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 	for _, late := range []int{symbolsBacklog - 3, 3 * symbolsBacklog} {
 		r := newRounds(t)
 		r.publish()
-		reader, first, err := r.feed.hub.join(nil, 1, "", 0)
+		reader, first, err := r.feed.hub.join(nil, 1, topicKey{})
 		require.NoError(t, err)
 		for range 2*symbolsPerEvent + 1 {
 			r.makeSymbol() // more than an event holds
@@ -444,7 +444,7 @@ func TestReadersShareAListing(t *testing.T) {
 	r.publish()
 	listings := map[*byte]int{}
 	for range 4 * listingAge {
-		_, first, err := r.feed.hub.join(nil, 1000, "", 0)
+		_, first, err := r.feed.hub.join(nil, 1000, topicKey{})
 		require.NoError(t, err)
 		r.requireAllKnown(first...)
 		listings[&first[0][0]]++
@@ -456,7 +456,7 @@ func TestReadersShareAListing(t *testing.T) {
 		r.feed.hub.leave(&reader{})
 	}
 	r.tradeFor(1) // of which no event is made
-	_, first, err := r.feed.hub.join(nil, 1000, "", 0)
+	_, first, err := r.feed.hub.join(nil, 1000, topicKey{})
 	require.NoError(t, err)
 	r.requireAllKnown(first...)
 }

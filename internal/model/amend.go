@@ -142,6 +142,7 @@ func (x *Exchange) reduce(o *order, open *big.Int, now int64) string {
 	} else {
 		add(a.shares, o.sym, off)
 	}
+	x.happened(o.account)
 	o.open, o.reduced, o.reducedAt = open, sum(orZero(o.reduced), off), now
 	return fmt.Sprintf(`<open shares="%s"/><reduced shares="%s" time="%d"/>`, show(open), show(off), now)
 }

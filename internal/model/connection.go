@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // Connection is a client's connection: its end cancels the orders that said so. Not safe for
 // concurrent use with its exchange.
 type Connection struct {
@@ -11,11 +13,19 @@ type Connection struct {
 func (x *Exchange) Connect() *Connection { return &Connection{x: x} }
 
 // Close ends a connection, and cancels its orders and what replaced them.
-func (c *Connection) Close(now int64) {
-	for _, o := range c.x.orders {
-		if o.cod == c && o.open.Sign() > 0 {
-			c.x.takeBack(o, now)
+func (c *Connection) Close(now int64) { c.x.Disconnect(now, c) }
+
+// Disconnect closes connections at once, as an exchange that is killed does.
+func (x *Exchange) Disconnect(now int64, ended ...*Connection) {
+	of := map[[2]string]bool{}
+	for _, o := range x.orders {
+		if slices.Contains(ended, o.cod) && o.open.Sign() > 0 {
+			x.takeBack(o, now)
+			of[[2]string{o.account, o.sym}] = true
 		}
+	}
+	for key := range of { // the orders of an account for a symbol go together
+		x.happened(key[0])
 	}
 }
 

@@ -29,6 +29,7 @@ type Exchange struct {
 	halted   map[string]bool      // symbols that take no orders
 	trades   []trade              // all executions, in their order
 	last     map[string]*big.Int  // the price of the last one, by symbol
+	events   map[string]int       // how many there were of each account
 
 	rules       map[string]AccountRules
 	blocked     map[string]bool // accounts that place and amend no orders
@@ -47,7 +48,8 @@ type account struct {
 func New() *Exchange {
 	x := &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{},
 		opened: new(big.Int), refs: map[[2]string]refUse{}, halted: map[string]bool{}, last: map[string]*big.Int{},
-		rules: map[string]AccountRules{}, blocked: map[string]bool{}, symbolRules: map[string]SymbolRules{},
+		events: map[string]int{},
+		rules:  map[string]AccountRules{}, blocked: map[string]bool{}, symbolRules: map[string]SymbolRules{},
 		switches: map[string]int64{}}
 	x.alone = x.Connect()
 	return x
@@ -109,6 +111,7 @@ func (x *Exchange) open(id string, balance *big.Int) error {
 	x.opened = sum(x.opened, balance)
 	x.accounts[id] = &account{balance: balance, opened: balance,
 		shares: map[string]*big.Int{}, placed: map[string]*big.Int{}}
+	x.happened(id)
 	return nil
 }
 
@@ -137,6 +140,7 @@ func (x *Exchange) place(sym, id string, shares *big.Int) error {
 	x.symbols[sym] = sum(x.symbols[sym], shares)
 	add(a.shares, sym, shares)
 	add(a.placed, sym, shares)
+	x.happened(id)
 	return nil
 }
 
@@ -155,6 +159,7 @@ func (x *Exchange) cancel(account string, id int, now int64) (*order, error) {
 		return nil, fmt.Errorf("nothing is open")
 	}
 	x.takeBack(o, now)
+	x.happened(account)
 	return o, nil
 }
 

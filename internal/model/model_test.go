@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/effort"
 )
 
 // TestTranscriptsHoldForTheModel: what the transcripts want was written by hand
@@ -54,6 +56,9 @@ func TestRandomSessionsAddUp(t *testing.T) {
 	require.Greater(t, strings.Count(replies, "<canceled id"), 100, "seed %d", seed)
 }
 
+// checked is of how many frames in a row the effort decides: a check reads all that ever happened.
+const checked = 6
+
 // session returns the model's replies to a generator's frames, a connection that ends now and then.
 func session(t *testing.T, seed uint64, g *Generator) string {
 	x := New()
@@ -67,8 +72,11 @@ func session(t *testing.T, seed uint64, g *Generator) string {
 			c.Close(now)
 			c = x.Connect()
 		}
-		require.NoError(t, x.Check(), "seed %d, after %d commands", seed, g.Commands())
+		if now%checked < int64(effort.Of(checked)) {
+			require.NoError(t, x.Check(), "seed %d, after %d commands", seed, g.Commands())
+		}
 	}
+	require.NoError(t, x.Check(), "seed %d", seed)
 	return all.String()
 }
 
@@ -77,27 +85,37 @@ func TestInstructedSessionsAddUp(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	replies := session(t, seed, NewGenerator(seed, 4, 6).Instruct())
-	for _, part := range []string{`<amended id="[0-9]+" by`, `<amended ref="[^"]*" id="[0-9]+" by`,
+	for more := seed + 1; more < seed+5 && len(unsaid(replies)) > 0; more++ { // what is rare may take longer
+		replies += session(t, more, NewGenerator(more, 4, 6).Instruct())
+	}
+	require.Empty(t, unsaid(replies), "seed %d", seed)
+	refused, amended := strings.Count(replies, "<error"), strings.Count(replies, "<amended")
+	require.Greater(t, 2*(strings.Count(replies, "<opened")+amended), refused, "seed %d", seed)
+	require.Greater(t, amended, 100, "seed %d", seed)
+}
+
+// unsaid is what an instructed session should bring up, and replies do not say.
+func unsaid(replies string) (patterns []string) {
+	want := []string{`<amended id="[0-9]+" by`, `<amended ref="[^"]*" id="[0-9]+" by`,
 		`<amended id="[0-9]+" (amount|limit|newref|report)`, `<reduced `,
 		`<opened[^>]*><open `, `<opened[^>]*><canceled `, `<opened[^>]*><executed `, `<replaced `, `<canceled-all `,
 		`<cancel-after `, `<account id=`, `<position `, `<orders><order `, `<orders/>`, `<fills><fill `, `<session `,
 		`post="yes" cod|post="yes" open`, "insufficient funds", "insufficient shares", "multiple of the tick",
 		"multiple of the lot",
 		"cannot be filled", "would execute", "nobody is on", "executed already", "the other side", "ref used",
-		"another tick or lot", "bad amount", "bad newref", "bad value", "bad instruction"} {
-		require.True(t, regexp.MustCompile(part).MatchString(replies), "no %s, seed %d", part, seed)
-	}
+		"another tick or lot", "bad amount", "bad newref", "bad value", "bad instruction"}
 	for _, name := range childAttributes["order"] {
-		opened := regexp.MustCompile(`<opened[^>]* ` + name + `="`)
-		require.True(t, opened.MatchString(replies), "the generator sends no order with a %s, seed %d", name, seed)
+		want = append(want, `<opened[^>]* `+name+`="`)
 	}
 	for _, mode := range []string{"newest", "oldest", "both"} {
-		stopped := regexp.MustCompile(`<opened[^>]* stp="` + mode + `"[^>]* report="full"[^>]*><canceled`)
-		require.True(t, stopped.MatchString(replies), "no stp %s did anything, seed %d", mode, seed)
+		want = append(want, `<opened[^>]* stp="`+mode+`"[^>]* report="full"[^>]*><canceled`)
 	}
-	refused, amended := strings.Count(replies, "<error"), strings.Count(replies, "<amended")
-	require.Greater(t, 2*(strings.Count(replies, "<opened")+amended), refused, "seed %d", seed)
-	require.Greater(t, amended, 100, "seed %d", seed)
+	for _, pattern := range want {
+		if !regexp.MustCompile(pattern).MatchString(replies) {
+			patterns = append(patterns, pattern)
+		}
+	}
+	return patterns
 }
 
 func TestTheSameSeedMakesTheSameSession(t *testing.T) {

@@ -37,6 +37,9 @@ func (x *Exchange) CancelAll(account, sym string, now int64) map[string]Canceled
 		add(shares, o.sym, o.open)
 		x.takeBack(o, now)
 	}
+	if len(orders) > 0 {
+		x.happened(account)
+	}
 	all := map[string]Canceled{}
 	for sym, n := range orders {
 		all[sym] = Canceled{n, show(shares[sym])}

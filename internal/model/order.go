@@ -140,15 +140,25 @@ func (x *Exchange) enter(o *order, now int64) {
 	o.report = o.status(1000)
 }
 
+// partMost is how many orders an order meets at once. If it meets more, it goes on with the next ones, which is
+// another event of its account.
+const partMost = 4096
+
 // match executes an incoming order against the orders that it reaches. At an order of the same
 // account it does what its mode of self-trade prevention says.
 func (x *Exchange) match(o *order, now int64) {
-	for o.open.Sign() > 0 {
+	touched := []string{o.account}
+	for met := 0; o.open.Sign() > 0; met++ {
 		r := x.bestOpposite(o)
-		switch {
-		case r == nil || !o.reaches(r.limit):
-			return
-		case r.account != o.account || o.stp == "":
+		if r == nil || !o.reaches(r.limit) {
+			break
+		}
+		if met > 0 && met%partMost == 0 {
+			x.happened(touched...)
+			touched = []string{o.account}
+		}
+		touched = append(touched, r.account)
+		if r.account != o.account || o.stp == "" {
 			x.execute(o, r, now)
 			continue
 		}
@@ -159,6 +169,7 @@ func (x *Exchange) match(o *order, now int64) {
 			x.takeBack(o, now)
 		}
 	}
+	x.happened(touched...)
 }
 
 // reaches reports whether o may execute at a price.

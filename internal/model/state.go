@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 )
 
@@ -212,3 +213,19 @@ func (x *Exchange) Fills() map[string]int {
 	}
 	return all
 }
+
+// happened counts an event of each of some accounts, which may be named several times: something was done that
+// changed them, all at once.
+func (x *Exchange) happened(accounts ...string) {
+	counted := map[string]bool{}
+	for _, id := range accounts {
+		if !counted[id] {
+			counted[id] = true
+			x.events[id]++
+		}
+	}
+}
+
+// Events returns how many events each account has had: one for each thing done that changed it, its opening too. An
+// order is one thing, up to partMost orders that it meets.
+func (x *Exchange) Events() map[string]int { return maps.Clone(x.events) }

@@ -98,7 +98,11 @@ func Leader(all []*Client, views []NodeView) (*Client, error) {
 		case v.Cluster.Role == RoleLeader && v.Cluster.Term >= term:
 			leader, term = all[i], v.Cluster.Term
 		default:
-			texts = append(texts, fmt.Sprintf("%s: %s", v.Address, strings.TrimSpace(v.Cluster.Role+" "+v.Cluster.Why)))
+			text := v.Cluster.Why // which mostly begins with the role
+			if !strings.HasPrefix(text, v.Cluster.Role) {
+				text = strings.TrimSpace(v.Cluster.Role + " " + text)
+			}
+			texts = append(texts, v.Address+": "+text)
 			if at := v.Cluster.leaderHTTP(); at != "" {
 				elsewhere = "; the leader's address is " + at
 			}

@@ -17,6 +17,8 @@ type Archive struct {
 	conn  *session
 	tx    pgx.Tx
 	state stateRow
+
+	numbers []numbers // of the fills of the event that History hands out
 }
 
 // RowError names a row that cannot be as it is, whatever the journal says.

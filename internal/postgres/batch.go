@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"outcry/internal/exchange"
+	"outcry/internal/idmap"
 )
 
 // batch is what a run of journal records changes in the tables. Balances,
@@ -26,20 +27,23 @@ type batch struct {
 	symbolRules  map[exchange.Symbol]exchange.SymbolRules
 	switches     map[exchange.AccountID]int64
 
-	traded map[exchange.Symbol]*exchange.Traded
+	traded map[exchange.Symbol]*tradedChange
 
-	// The rows that the logs get.
+	// The rows that the logs get. Those of executions are put together when they are written: their numbers go on after
+	// those in the tables.
 	placementLog, orderLog, partLog, cancelLog, haltLog, refs     copyRows[record]
 	amendLog, holdLog, causeLog, accountLog, symbolLog, switchLog copyRows[record]
+	executions                                                    []numberedExecution
 	executionLog                                                  copyRows[execution]
+	placedLog                                                     copyRows[placedRow]
 
-	row       record    // of the record that is added, or of one of its cancels
-	execution execution // that is added
+	row record // of the record that is added, or of one of its cancels
 
-	orders   []restingRow                         // of this batch, at its end
-	accepted map[exchange.OrderID]int             // orders of this batch → index in orders
+	orders   []restingRow                         // of this batch, at its end, but for those that their own record closed
+	accepted idmap.Map                            // orders of this batch → index in orders, from 1
 	taken    map[exchange.OrderID]exchange.Shares // open shares that older orders lost by executions
 	reduced  map[exchange.OrderID]exchange.Shares // likewise by amends
+	renamed  map[exchange.OrderID]exchange.Shares // none: older orders to which an amend only gave a ref
 	// older orders that were canceled, with all that was open before the batch
 	canceled map[exchange.OrderID]exchange.Shares
 }
@@ -52,6 +56,19 @@ type openedRow struct {
 type cashChange struct {
 	balance, held exchange.Cash
 	fills         accountFills
+	events        uint32 // records that changed what the account sees of itself
+	seq           uint64 // the last of them
+	placed        placedOrders
+
+	before uint64 // how many executions it had before the batch, once that is known
+}
+
+// event counts a record, once.
+func (c *cashChange) event(seq uint64) {
+	if c.seq != seq {
+		c.seq = seq
+		c.events++
+	}
 }
 
 type sharesChange struct{ shares, held exchange.Position }
@@ -71,7 +88,7 @@ func newBatch() *batch {
 		cancelLog: newCopy(cancelLog), haltLog: newCopy(haltLog), refs: newCopy(refTable),
 		amendLog: newCopy(amendLog), holdLog: newCopy(holdLog), causeLog: newCopy(causeLog),
 		accountLog: newCopy(accountLog), symbolLog: newCopy(symbolLog), switchLog: newCopy(switchLog),
-		executionLog: newCopy(executionLog),
+		executionLog: newCopy(executionLog), placedLog: newCopy(placedLog),
 
 		accountRules: make(map[exchange.AccountID]exchange.AccountRules),
 		symbolRules:  make(map[exchange.Symbol]exchange.SymbolRules),
@@ -83,10 +100,10 @@ func newBatch() *batch {
 		placed:    make(map[exchange.Symbol]exchange.Position),
 		positions: make(map[positionKey]*sharesChange),
 		halts:     make(map[exchange.Symbol]*exchange.Halt),
-		traded:    make(map[exchange.Symbol]*exchange.Traded),
-		accepted:  make(map[exchange.OrderID]int),
+		traded:    make(map[exchange.Symbol]*tradedChange),
 		taken:     make(map[exchange.OrderID]exchange.Shares),
 		reduced:   make(map[exchange.OrderID]exchange.Shares),
+		renamed:   make(map[exchange.OrderID]exchange.Shares),
 		canceled:  make(map[exchange.OrderID]exchange.Shares),
 	}
 }
@@ -107,11 +124,13 @@ func (b *batch) reset(seq uint64) {
 	for _, log := range b.logs() {
 		log.reset()
 	}
-	b.executionLog.reset()
+	clear(b.executions) // they hold on to accounts
+	b.executions = b.executions[:0]
 	b.orders = b.orders[:0]
-	clear(b.accepted)
+	b.accepted = idmap.Map{}
 	clear(b.taken)
 	clear(b.reduced)
+	clear(b.renamed)
 	clear(b.canceled)
 }
 
@@ -123,7 +142,7 @@ func (b *batch) logs() [12]*copyRows[record] {
 
 // full reports whether b, which is to have up to size records, takes no further one.
 func (b *batch) full(size int) bool {
-	return b.records() >= size || b.executionLog.n >= batchExecutionsMax
+	return b.records() >= size || len(b.executions) >= batchExecutionsMax
 }
 
 // records returns how many records are in b.
@@ -136,14 +155,14 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		return fmt.Errorf("postgres: journal record %d follows record %d", seq, b.last)
 	}
 	b.last = seq
-	b.row = record{Event: *e, seq: seq}
+	b.row = record{Event: *e, seq: seq, called: e.Ref}
 	if e.Ref != "" {
 		b.refs.add(&b.row)
 	}
 	switch e.Kind {
 	case exchange.AccountOpened:
 		b.opened[e.Account] = openedRow{seq, e.Balance}
-		b.cash(e.Account, e.Balance, exchange.Cash{})
+		b.cash(e.Account, e.Balance, exchange.Cash{}).event(seq)
 	case exchange.SymbolMade:
 		b.made[e.Symbol] = seq
 		b.placed[e.Symbol] = exchange.Position{}
@@ -154,15 +173,18 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 		b.placementLog.add(&b.row)
 		b.placed[e.Symbol] = b.placed[e.Symbol].Add(e.Deposited)
 		b.shares(e.Symbol, e.Account, e.Deposited, exchange.Position{})
+		b.event(e.Account)
 	case exchange.OrderAccepted:
-		b.accept(e)
+		return b.accept(e)
 	case exchange.OrderContinued:
 		b.row.last = int32(e.Before + len(e.Fills))
 		b.partLog.add(&b.row)
-		b.execute(e)
+		b.event(e.Account)
+		b.take(e.Order, b.execute(e))
 		b.end(e)
 	case exchange.OrderCanceled:
-		b.cancel(e, 0)
+		b.event(e.Account)
+		b.cancel(e, 0, exchange.CanceledByOwner)
 	case exchange.OrdersCanceled:
 		b.cancelAll(e)
 	case exchange.SymbolHalted:
@@ -174,7 +196,7 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	case exchange.OrderReduced:
 		b.reduce(e)
 	case exchange.OrderReplaced:
-		b.replace(e)
+		return b.replace(e)
 	case exchange.AccountRuled:
 		b.accountLog.add(&b.row)
 		b.accountRules[e.Account] = *b.row.accountRules()
@@ -190,61 +212,60 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 }
 
 // accept adds an order, its hold, and its fills.
-func (b *batch) accept(e *exchange.Event) {
+func (b *batch) accept(e *exchange.Event) error {
 	b.reserve(e)
+	b.event(e.Account).placed.add(b.last, e.Symbol, e.Order)
 	b.orderLog.add(&b.row)
-	b.accepted[e.Order] = len(b.orders)
-	b.orders = append(b.orders, restingRow{amended: e.Amend != nil, OrderState: exchange.OrderState{
-		ID: e.Order, Account: e.Account, Symbol: e.Symbol, Terms: e.Terms, Shares: e.Shares, Open: e.Shares,
-		OnDisconnect: e.OnDisconnect}})
-	b.execute(e)
+	if open := e.Shares - b.execute(e); open > 0 {
+		if b.accepted.Find(uint64(e.Order)) != 0 {
+			return fmt.Errorf("postgres: journal record %d accepts order %d again", b.last, e.Order)
+		}
+		b.orders = append(b.orders, restingRow{amended: e.Amend != nil, OrderState: exchange.OrderState{
+			ID: e.Order, Account: e.Account, Symbol: e.Symbol, Terms: e.Terms, Shares: e.Shares, Open: open,
+			OnDisconnect: e.OnDisconnect}})
+		b.accepted.Add(uint64(e.Order), uint64(len(b.orders)))
+	}
 	b.end(e)
+	return nil
 }
 
-// execute adds the fills of an order, or of a further part of it.
-func (b *batch) execute(e *exchange.Event) {
-	took := exchange.Shares(0)
+// find returns an order of this batch, nil if it is none.
+func (b *batch) find(id exchange.OrderID) *restingRow {
+	if n := b.accepted.Find(uint64(id)); n != 0 {
+		return &b.orders[n-1]
+	}
+	return nil
+}
+
+// execute adds the fills of an order, or of a further part of it, and returns how many shares they have.
+func (b *batch) execute(e *exchange.Event) (took exchange.Shares) {
+	market := b.trade(e)
 	for i := range e.Fills {
 		f := &e.Fills[i]
 		took += f.Shares
-		b.execution = execution{order: e.Order, resting: f.Resting, n: e.Before + i + 1, symbol: e.Symbol,
-			buys: e.Side == exchange.Buy, Execution: exchange.Execution{Shares: f.Shares, Price: f.Price, Time: e.Time}}
-		b.executionLog.add(&b.execution)
 		b.take(f.Resting, f.Shares)
-		b.settle(e, *f, b.execution.n)
+		x := numberedExecution{market: market, execution: execution{order: e.Order, resting: f.Resting, n: e.Before + i + 1,
+			symbol: e.Symbol, buys: e.Side == exchange.Buy,
+			Execution: exchange.Execution{Shares: f.Shares, Price: f.Price, Time: e.Time}}}
+		x.trade = market.Trades - uint64(len(e.Fills)-i-1)
+		b.settle(e, *f, &x)
+		b.executions = append(b.executions, x)
 	}
-	b.take(e.Order, took)
-	b.trade(e)
+	return took
 }
 
 // take takes executed shares from what is open of an order.
 func (b *batch) take(id exchange.OrderID, shares exchange.Shares) {
-	if m, ok := b.accepted[id]; ok {
-		b.orders[m].Open -= shares
+	if o := b.find(id); o != nil {
+		o.Open -= shares
 	} else if shares > 0 {
 		b.taken[id] += shares
 	}
 }
 
-// trade adds what an order's fills come to.
-func (b *batch) trade(e *exchange.Event) {
-	if len(e.Fills) == 0 {
-		return
-	}
-	traded := b.traded[e.Symbol]
-	if traded == nil {
-		traded = new(exchange.Traded)
-		b.traded[e.Symbol] = traded
-	}
-	for i := range e.Fills {
-		t := e.Trade(i)
-		traded.Add(&t)
-	}
-}
-
-// settle moves what one fill moves, the n-th of its order, and counts it for both accounts, the
-// resting order's first. A resting order's limit is the price.
-func (b *batch) settle(e *exchange.Event, f exchange.Fill, n int) {
+// settle moves what one fill moves, and counts it for both accounts, the resting order's first. A resting order's
+// limit is the price.
+func (b *batch) settle(e *exchange.Event, f exchange.Fill, x *numberedExecution) {
 	pays, shares := exchange.Notional(f.Shares, f.Price), f.Shares.Position()
 	none, noShares := exchange.Cash{}, exchange.Position{}
 	if e.Side == exchange.Buy {
@@ -252,32 +273,31 @@ func (b *batch) settle(e *exchange.Event, f exchange.Fill, n int) {
 		if e.Type != exchange.Market { // which holds exactly what its fills cost
 			held = exchange.Notional(f.Shares, e.Limit)
 		}
-		b.cash(f.Account, pays, none).fills.add(e.Order, n, false)
+		x.of(b.cash(f.Account, pays, none), b.cash(e.Account, held.Sub(pays), none.Sub(held)), b.last)
 		b.shares(e.Symbol, f.Account, noShares, noShares.Sub(shares))
-		b.cash(e.Account, held.Sub(pays), none.Sub(held)).fills.add(e.Order, n, true)
 		b.shares(e.Symbol, e.Account, shares, noShares)
 		return
 	}
-	b.cash(f.Account, none, none.Sub(pays)).fills.add(e.Order, n, false)
+	x.of(b.cash(f.Account, none, none.Sub(pays)), b.cash(e.Account, pays, none), b.last)
 	b.shares(e.Symbol, f.Account, shares, noShares)
-	b.cash(e.Account, pays, none).fills.add(e.Order, n, true)
 	b.shares(e.Symbol, e.Account, noShares, noShares.Sub(shares))
 }
 
 // cancel adds a cancel and gives back the hold. n is its place in a cancel of many
-// orders, 0 if it is by itself.
-func (b *batch) cancel(e *exchange.Event, n int32) {
+// orders, 0 if it is by itself. Of an order that was replaced there is no reason.
+func (b *batch) cancel(e *exchange.Event, n int32, why exchange.WhyCanceled) {
 	if e.Type != exchange.Market || e.Side != exchange.Buy { // which holds nothing for what it does not get
 		b.hold(e, -e.Shares)
 	}
-	b.row = record{Event: *e, seq: b.last, n: n}
+	b.row = record{Event: *e, seq: b.last, n: n, why: why}
 	b.cancelLog.add(&b.row)
-	if m, ok := b.accepted[e.Order]; ok {
-		b.orders[m].Open = 0
+	if o := b.find(e.Order); o != nil {
+		o.Open = 0
 	} else {
 		b.canceled[e.Order] = e.Shares + b.taken[e.Order] + b.reduced[e.Order]
 		delete(b.taken, e.Order)
 		delete(b.reduced, e.Order)
+		delete(b.renamed, e.Order)
 	}
 }
 
@@ -303,6 +323,13 @@ func (b *batch) hold(e *exchange.Event, s exchange.Shares) {
 		held, free = free, held
 	}
 	b.shares(e.Symbol, e.Account, free, held)
+}
+
+// event counts the record for an account that it changes, and returns what that has.
+func (b *batch) event(id exchange.AccountID) *cashChange {
+	c := b.cash(id, exchange.Cash{}, exchange.Cash{})
+	c.event(b.last)
+	return c
 }
 
 // cash adds to what an account's row changes by, and returns that.

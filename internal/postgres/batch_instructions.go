@@ -3,12 +3,13 @@ package postgres
 import "outcry/internal/exchange"
 
 // replace adds an order that takes another one's place.
-func (b *batch) replace(e *exchange.Event) {
+func (b *batch) replace(e *exchange.Event) error {
 	b.amendLog.add(&b.row)
 	row, old := b.row, b.row.OldCancel()
-	b.cancel(&old, 0)
+	b.cancel(&old, 0, exchange.NotCanceled)
 	b.row = row
-	b.accept(e)
+	b.row.called = "" // that is what the amend is called
+	return b.accept(e)
 }
 
 // ruleSymbol adds what a record sets for a symbol.
@@ -38,12 +39,12 @@ func (b *batch) reserve(e *exchange.Event) {
 func (b *batch) end(e *exchange.Event) {
 	for i := range e.Own {
 		own := e.OwnCancel(i)
-		b.cancel(&own, int32(i+1))
+		b.cancel(&own, int32(i+1), exchange.CanceledSTP)
 	}
 	if e.Rest > 0 {
 		rest := exchange.Event{Kind: exchange.OrderCanceled, Time: e.Time, Account: e.Account, Symbol: e.Symbol,
 			Order: e.Order, Terms: e.Terms, Shares: e.Rest}
-		b.cancel(&rest, 0)
+		b.cancel(&rest, 0, e.RestWhy())
 	}
 }
 
@@ -55,22 +56,32 @@ func (b *batch) cancelAll(e *exchange.Event) {
 	if e.Cause == exchange.BySwitch {
 		b.switches[e.Account] = 0 // it is off now
 	}
+	if len(e.Cancels) > 0 {
+		b.event(e.Account)
+	}
 	for i := range e.Cancels {
 		one := e.Cancel(i)
-		b.cancel(&one, int32(i+1))
+		b.cancel(&one, int32(i+1), e.Cause.Why())
 	}
 }
 
 // reduce adds an amend of an order that keeps its place.
 func (b *batch) reduce(e *exchange.Event) {
 	b.amendLog.add(&b.row)
+	o := b.find(e.Order)
 	if e.Shares == 0 { // it only uses a ref
+		if o != nil {
+			o.renamed = true
+		} else {
+			b.renamed[e.Order] = 0
+		}
 		return
 	}
+	b.event(e.Account)
 	b.hold(e, -e.Shares)
-	if m, ok := b.accepted[e.Order]; ok {
-		b.orders[m].Open -= e.Shares
-		b.orders[m].amended = true
+	if o != nil {
+		o.Open -= e.Shares
+		o.amended = true
 	} else {
 		b.reduced[e.Order] += e.Shares
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,6 +28,32 @@ type market struct {
 	symbols []marketSymbol
 	account []*exchange.Account
 	event   exchange.Event
+	few     int // if it is not 0, only so many accounts trade, and symbols with a Zipf weight
+	bounds  []float64
+}
+
+// draw draws a symbol.
+func (m *market) draw() *marketSymbol {
+	if m.few == 0 {
+		return &m.symbols[m.r.IntN(marketSymbols)]
+	}
+	if m.bounds == nil {
+		sum := 0.0
+		for i := range m.symbols {
+			sum += 1 / float64(i+1)
+			m.bounds = append(m.bounds, sum)
+		}
+	}
+	at, _ := slices.BinarySearch(m.bounds, m.r.Float64()*m.bounds[len(m.bounds)-1])
+	return &m.symbols[min(at, len(m.symbols)-1)]
+}
+
+// trader draws an account.
+func (m *market) trader() *exchange.Account {
+	if m.few == 0 {
+		return m.account[m.r.IntN(marketAccounts)]
+	}
+	return m.account[m.r.IntN(m.few)]
 }
 
 type marketSymbol struct {
@@ -49,13 +76,22 @@ func newMarket() *market {
 	return m
 }
 
+// records makes the next records.
+func (m *market) records(n int) [][]byte {
+	all := make([][]byte, n)
+	for i := range all {
+		all[i] = m.next(nil)
+	}
+	return all
+}
+
 // next appends the next record to dst. The first ones open accounts, make
 // symbols and place shares.
 func (m *market) next(dst []byte) []byte {
 	n := int(m.seq)
 	m.seq++
 	e := &m.event
-	*e = exchange.Event{Time: 1_800_000_000 + int64(m.seq)/50_000, Fills: e.Fills[:0]}
+	*e = exchange.Event{Time: 1_800_000_000*exchange.Second + int64(m.seq)*20_000, Fills: e.Fills[:0]}
 	switch {
 	case n < marketAccounts:
 		e.Kind, e.Account = exchange.AccountOpened, exchange.AccountID(strconv.Itoa(100_000+n))
@@ -69,7 +105,7 @@ func (m *market) next(dst []byte) []byte {
 		e.Symbol, e.Account = m.symbols[n/marketAccounts].name, m.account[n%marketAccounts].ID
 		e.Deposited = exchange.Shares(5e10 * 1e8).Position()
 	default:
-		s := &m.symbols[m.r.IntN(marketSymbols)]
+		s := m.draw()
 		if m.r.IntN(4) > 0 || !m.cancel(s) {
 			m.order(s)
 		}
@@ -106,7 +142,7 @@ func (m *market) order(s *marketSymbol) {
 		away = -away
 	}
 	s.middle = max(50e8, s.middle+exchange.Price(m.r.IntN(3)-1)*1e6)
-	o := exchange.NewOrder(m.id, m.account[m.r.IntN(marketAccounts)], side, exchange.Shares(1+m.r.IntN(100))*1e8,
+	o := exchange.NewOrder(m.id, m.trader(), side, exchange.Shares(1+m.r.IntN(100))*1e8,
 		s.middle+away)
 	e := &m.event
 	e.Fills = s.book.Submit(o, e.Time, e.Fills)
@@ -165,6 +201,19 @@ func postgresCPU(b *testing.B, backend uint32) (sum time.Duration) {
 	return sum
 }
 
+// projectRecords applies records, the first of which has a number, as one batch. It returns how long that took.
+func projectRecords(b *testing.B, p *Projector, first uint64, records [][]byte) time.Duration {
+	start := time.Now()
+	p.batch.reset(first - 1)
+	for i, record := range records {
+		require.NoError(b, p.decoder.Decode(record, &p.event))
+		require.NoError(b, p.batch.add(first+uint64(i), &p.event))
+	}
+	_, err := p.options.Store.write(background, p.batch)
+	require.NoError(b, err)
+	return time.Since(start)
+}
+
 // BenchmarkProjection applies records to a durable database in batches of equal
 // size. It reports records a second, and the processor time that one takes here
 // and in Postgres.
@@ -179,21 +228,10 @@ func benchmarkProjection(b *testing.B, size int) {
 	p := &Projector{options: ProjectorOptions{Store: s}, batch: newBatch()}
 	var here, there, took time.Duration
 	project := func(size int) {
-		records := make([][]byte, size)
 		first := m.seq + 1
-		for i := range records {
-			records[i] = m.next(nil)
-		}
+		records := m.records(size)
 		here -= cpu(b)
-		start := time.Now()
-		p.batch.reset(first - 1)
-		for i, record := range records {
-			require.NoError(b, exchange.DecodeEvent(record, &p.event))
-			require.NoError(b, p.batch.add(first+uint64(i), &p.event))
-		}
-		_, err := s.write(background, p.batch)
-		require.NoError(b, err)
-		took += time.Since(start)
+		took += projectRecords(b, p, first, records)
 		here += cpu(b)
 	}
 	project(50_000)

@@ -32,9 +32,10 @@ func (c column[R]) orNull() column[R] {
 	c.null, c.put = true, func(b []byte, r *R) []byte {
 		at := len(b)
 		b = put(b, r)
-		value := b[at+4:] // behind its length
-		if slices.ContainsFunc(value, func(one byte) bool { return one != 0 }) {
-			return b
+		for _, one := range b[at+4:] { // behind its length
+			if one != 0 {
+				return b
+			}
 		}
 		return appendNull(b[:at])
 	}

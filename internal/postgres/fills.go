@@ -14,19 +14,28 @@ import (
 
 // The executions of an account are numbered 1, 2, 3 and so on: by journal record, in a record by
 // fill, and the resting side first. A row for each would cost the writer about as much as all
-// others. So fill_log has, for each account and batch, which executions came, in a few bytes each.
+// others. So fill_log has, for each account and batch, which executions came, in a few bytes each:
+//
+//	0, and then for each execution, as varints
+//	    twice the distance of its taker from the one before, 1 more where the account was the taker's
+//	    twice n, 1 more if the symbol is another one than before; then that: its length, and its bytes
+//
+// Before the tenth schema there was no 0 at the begin, which no first distance is, n itself, and no symbol.
 
 // accountFills are some executions of an account in the order of their numbers.
 type accountFills struct {
 	n     uint32
 	b     []byte
 	taker exchange.OrderID // of the last one
+	sym   exchange.Symbol  // likewise
 }
 
 // add appends the n-th execution of an order as taker. The account has the taker, or else the
 // resting order.
-func (f *accountFills) add(taker exchange.OrderID, n int, isTaker bool) {
-	f.n++
+func (f *accountFills) add(taker exchange.OrderID, n int, isTaker bool, sym exchange.Symbol) {
+	if f.n++; f.n == 1 {
+		f.b = append(f.b, 0)
+	}
 	away := int64(taker) - int64(f.taker)
 	side := uint64(0)
 	if isTaker {
@@ -34,14 +43,26 @@ func (f *accountFills) add(taker exchange.OrderID, n int, isTaker bool) {
 	}
 	f.taker = taker
 	f.b = binary.AppendUvarint(f.b, uint64(away<<1^away>>63)<<1|side)
-	f.b = binary.AppendUvarint(f.b, uint64(n))
+	if f.sym == sym {
+		f.b = binary.AppendUvarint(f.b, uint64(n)<<1)
+		return
+	}
+	f.sym = sym
+	f.b = binary.AppendUvarint(f.b, uint64(n)<<1|1)
+	f.b = append(f.b, symbolMark(sym)...)
 }
+
+// symbolMark is how a symbol is named in fill_log. A row without it has no execution of the symbol; one with it
+// may have some.
+func symbolMark(sym exchange.Symbol) []byte { return append([]byte{byte(len(sym))}, sym...) }
 
 // accountFill is one of accountFills.
 type accountFill struct {
 	taker   exchange.OrderID
 	n       int
 	isTaker bool
+	sym     exchange.Symbol // "" of rows from before the tenth schema
+	number  uint64          // the account's, if the reader has set it
 }
 
 // errFills says that a row of fill_log cannot be one.
@@ -50,16 +71,33 @@ var errFills = errors.New("its fills cannot be read")
 // readFills calls f for what add has appended, until it returns false.
 func readFills(b []byte, f func(accountFill) bool) error {
 	var at accountFill
+	named := len(b) > 0 && b[0] == 0
+	if named {
+		b = b[1:]
+	}
 	for len(b) > 0 {
 		away, n := binary.Uvarint(b)
 		if n <= 0 {
 			return errFills
 		}
 		of, m := binary.Uvarint(b[n:])
-		if m <= 0 || of == 0 || of > math.MaxInt32 {
+		if m <= 0 {
 			return errFills
 		}
 		b = b[n+m:]
+		if named {
+			if of&1 != 0 {
+				if len(b) == 0 || len(b) <= int(b[0]) {
+					return errFills
+				}
+				end := 1 + int(b[0])
+				at.sym, b = exchange.Symbol(b[1:end]), b[end:]
+			}
+			of >>= 1
+		}
+		if of == 0 || of > math.MaxInt32 || named && at.sym == "" {
+			return errFills
+		}
 		at.isTaker = away&1 != 0
 		away >>= 1
 		at.taker += exchange.OrderID(away>>1) ^ -exchange.OrderID(away&1)
@@ -112,7 +150,7 @@ func (h *History) Fills(ctx context.Context, id exchange.AccountID, after uint64
 			if names, first, err = fillNames(ctx, tx, counted, id, after, most); err != nil {
 				return err
 			}
-			fills, err = readAccountFills(ctx, tx, first-1, names)
+			fills, err = readAccountFills(ctx, tx, names)
 			return err
 		})
 	})
@@ -146,7 +184,7 @@ func fillNames(ctx context.Context, tx pgx.Tx, counted string, id exchange.Accou
 			}
 			next = row.last
 			return readFills(row.fills, func(f accountFill) bool {
-				if number > after && number <= last {
+				if f.number = number; number > after && number <= last {
 					names = append(names, f)
 				}
 				number++
@@ -170,8 +208,8 @@ func fillNames(ctx context.Context, tx pgx.Tx, counted string, id exchange.Accou
 	return nil, max(after, count) + 1, nil
 }
 
-// readAccountFills reads executions, the first of which has the number after one.
-func readAccountFills(ctx context.Context, tx pgx.Tx, after uint64, names []accountFill) (
+// readAccountFills reads executions, whose names have their numbers.
+func readAccountFills(ctx context.Context, tx pgx.Tx, names []accountFill) (
 	[]exchange.AccountFill, error,
 ) {
 	if len(names) == 0 {
@@ -194,7 +232,7 @@ func readAccountFills(ctx context.Context, tx pgx.Tx, after uint64, names []acco
 		if place != len(fills)+1 {
 			return fmt.Errorf("execution %d of order %d is not there", ns[len(fills)], takers[len(fills)])
 		}
-		fills = append(fills, x.fill(after+uint64(place), names[place-1].isTaker))
+		fills = append(fills, x.fill(names[place-1].number, names[place-1].isTaker))
 		return nil
 	})
 	if err == nil && len(fills) < len(names) {
@@ -206,7 +244,7 @@ func readAccountFills(ctx context.Context, tx pgx.Tx, after uint64, names []acco
 // fill returns an execution as the account of the taker sees it, or that of the resting order.
 func (x *execution) fill(number uint64, isTaker bool) exchange.AccountFill {
 	f := exchange.AccountFill{N: number, Order: x.resting, Symbol: x.symbol, Side: exchange.Sell,
-		Shares: x.Shares, Price: x.Price, Time: x.Time}
+		Shares: x.Shares, Price: x.Price, Time: x.Time, Trade: x.trade, Maker: !isTaker}
 	if isTaker {
 		f.Order = x.order
 	}

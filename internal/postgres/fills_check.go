@@ -7,18 +7,29 @@ import (
 	"outcry/internal/exchange"
 )
 
-// FillCounter counts the executions of each account over a history, and compares them with what the tables say
-// of them.
+// FillCounter counts the executions and the events of each account, and the trades of each symbol, over a history, and
+// compares them with what the tables say of them.
 type FillCounter struct {
 	archive  *Archive
 	accounts map[exchange.AccountID]*countedFills
+	trades   map[exchange.Symbol]uint64
 }
 
-// countedFills is what there is to say of an account's executions.
+// countedFills is what there is to say of an account's executions, and of its events.
 type countedFills struct {
 	before uint64 // those that fill_log does not have: of records up to exact_after
 	n      uint64
 	hash   uint64 // of those that fill_log has
+
+	events, seq uint64 // how many, and the record of the last one
+}
+
+// event counts an event, once a record.
+func (c *countedFills) event(seq uint64) {
+	if c.seq != seq {
+		c.seq = seq
+		c.events++
+	}
 }
 
 // add takes in the next one, of a row of fill_log or of a history.
@@ -31,12 +42,16 @@ func (c *countedFills) add(f accountFill) {
 	for _, v := range [...]uint64{uint64(f.taker), uint64(f.n), side} {
 		c.hash = (c.hash ^ v) * prime
 	}
+	for i := range len(f.sym) {
+		c.hash = (c.hash ^ uint64(f.sym[i])) * prime
+	}
 	c.n++
 }
 
 // CountFills begins a count at the state of Opening. The error says why that could not be read.
 func (a *Archive) CountFills(ctx context.Context) (*FillCounter, error) {
-	c := &FillCounter{archive: a, accounts: make(map[exchange.AccountID]*countedFills)}
+	c := &FillCounter{archive: a, accounts: make(map[exchange.AccountID]*countedFills),
+		trades: make(map[exchange.Symbol]uint64)}
 	if a.state.historyAfter == 0 {
 		return c, nil
 	}
@@ -49,34 +64,90 @@ func (a *Archive) CountFills(ctx context.Context) (*FillCounter, error) {
 		c.accounts[id] = &countedFills{before: n, n: n}
 		return nil
 	})
+	if err != nil {
+		return c, err
+	}
+	var sym exchange.Symbol
+	err = load(ctx, a.tx, `SELECT x.sym, count(*) FROM outcry.execution_log x JOIN outcry.order_log o ON o.id = x.order_id
+		WHERE o.seq IS NULL GROUP BY x.sym`, []any{&sym, &n}, func() error {
+		c.trades[sym] = n
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	opened := opening.accounts.pick("id")
+	err = load(ctx, a.tx, opened.query(""), []any{&id}, func() error {
+		c.of(id).events = 1 // as if all that history does not have was its opening
+		return nil
+	})
 	return c, err
 }
 
-// Add counts the executions of a record, the next of the history.
-func (c *FillCounter) Add(seq uint64, e *exchange.Event) {
-	for i := range e.Fills {
-		f := accountFill{taker: e.Order, n: e.Before + i + 1}
-		c.add(seq, e.Fills[i].Account, f)
-		f.isTaker = true
-		c.add(seq, e.Account, f)
-	}
-}
-
-func (c *FillCounter) add(seq uint64, id exchange.AccountID, f accountFill) {
+// of returns what is counted of an account.
+func (c *FillCounter) of(id exchange.AccountID) *countedFills {
 	counted := c.accounts[id]
 	if counted == nil {
 		counted = new(countedFills)
 		c.accounts[id] = counted
 	}
+	return counted
+}
+
+// Add counts a record, the one that Archive.History hands out. A *RowError names an execution with a wrong
+// number.
+func (c *FillCounter) Add(seq uint64, e *exchange.Event) error {
+	if ofAccount(e) {
+		c.of(e.Account).event(seq)
+	}
+	for i := range e.Fills {
+		c.trades[e.Symbol]++
+		f := accountFill{taker: e.Order, n: e.Before + i + 1}
+		if seq > c.archive.state.numberedAfter {
+			f.sym = e.Symbol
+		}
+		want := numbers{trade: c.trades[e.Symbol], maker: c.add(seq, e.Fills[i].Account, f)}
+		f.isTaker = true
+		want.taker = c.add(seq, e.Account, f)
+		if got := c.archive.numbers[i]; got != want && f.sym != "" {
+			return &RowError{"execution_log", fmt.Sprintf("order_id %d, n %d", e.Order, f.n), fmt.Sprintf(
+				"trade, taker_fill and resting_fill are %d, %d and %d; counted are %d, %d and %d", got.trade, got.taker, got.maker,
+				want.trade, want.taker, want.maker)}
+		}
+	}
+	return nil
+}
+
+// ofAccount reports whether a record changes what the account that it names sees of itself.
+func ofAccount(e *exchange.Event) bool {
+	switch e.Kind {
+	case exchange.AccountOpened, exchange.SharesDeposited, exchange.OrderAccepted, exchange.OrderContinued,
+		exchange.OrderCanceled, exchange.OrderReplaced:
+		return true
+	case exchange.OrderReduced:
+		return e.Shares > 0
+	case exchange.OrdersCanceled:
+		return len(e.Cancels) > 0
+	case exchange.SymbolMade, exchange.SymbolHalted, exchange.SymbolResumed, exchange.AccountRuled,
+		exchange.SymbolRuled, exchange.SwitchSet:
+	}
+	return false
+}
+
+// add counts an execution of an account, and returns its number.
+func (c *FillCounter) add(seq uint64, id exchange.AccountID, f accountFill) uint64 {
+	counted := c.of(id)
+	counted.event(seq)
 	if counted.add(f); seq <= c.archive.state.exactAfter {
 		counted.before, counted.hash = counted.n, 0
 	}
+	return counted.n
 }
 
 // Check compares the count of each account, and each row of fill_log, with what was counted. A *RowError names the
 // first that differs.
 func (c *FillCounter) Check(ctx context.Context) error {
-	counts := accountTable.pick("id", "fills")
+	counts := accountTable.pick("id", "fills", "n")
 	var a accountRow
 	err := load(ctx, c.archive.tx, counts.query(" ORDER BY id"), counts.into(&a), func() error {
 		want := c.accounts[a.ID]
@@ -85,6 +156,9 @@ func (c *FillCounter) Check(ctx context.Context) error {
 		}
 		if a.Fills != want.n {
 			return &RowError{"accounts", "id " + string(a.ID), fmt.Sprintf("fills is %d, it has %d executions", a.Fills, want.n)}
+		}
+		if a.Events != want.events {
+			return &RowError{"accounts", "id " + string(a.ID), fmt.Sprintf("n is %d, it has %d events", a.Events, want.events)}
 		}
 		return nil
 	})

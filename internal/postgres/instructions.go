@@ -19,7 +19,8 @@ const (
 	unsentBits    = int16(exchange.UnsentLimit|exchange.UnsentSTP) << unsentShift
 	codBit        = 256
 	amendedBit    = 512
-	knownBits     = tifBits | postBit | marketBit | stpBits | unsentBits | codBit | amendedBit
+	renamedBit    = 1024 // of resting_orders
+	knownBits     = tifBits | postBit | marketBit | stpBits | unsentBits | codBit | amendedBit | renamedBit
 	unknownBits   = ^knownBits
 	noTimeInForce = exchange.TimeInForce(tifBits)
 )
@@ -186,6 +187,7 @@ var amendLog = &table[record]{"amend_log", []column[record]{
 		},
 		func(r *record, v int64) { r.Shares = exchange.Shares(v) }),
 	moment("time_ns"),
+	text("ref", func(r *record) *exchange.Ref { return &r.called }),
 }}
 
 var holdLog = &table[record]{"hold_log", []column[record]{

@@ -134,9 +134,8 @@ func (h *history) rule(e *exchange.Event) bool {
 	return true
 }
 
-// requireInstructions demands that a history has everything that records can say.
-func requireInstructions(t *testing.T, events []exchange.Event) {
-	t.Helper()
+// missing is what records can say and no record of a history says.
+func missing(events []exchange.Event) (what []string) {
 	seen := map[string]bool{}
 	for kind := range exchange.EventKinds() {
 		seen[kind.String()] = false
@@ -157,9 +156,12 @@ func requireInstructions(t *testing.T, events []exchange.Event) {
 		see("a post that was replaced", e.Post && e.Kind == exchange.OrderReplaced)
 		see("a ref of an amend", e.Ref != "" && e.Amend != nil)
 	}
-	for what, there := range seen {
-		require.True(t, there, what)
+	for name, there := range seen {
+		if !there {
+			what = append(what, name)
+		}
 	}
+	return what
 }
 
 // requireAtFirst compares what History tells of an order as it was after its own record with what memory does.
@@ -181,12 +183,14 @@ func requireAtFirst(t *testing.T, past *History, o *exchange.Order, now exchange
 func requireFills(t *testing.T, past *History, events []exchange.Event) {
 	t.Helper()
 	want := map[exchange.AccountID][]exchange.AccountFill{}
+	trades := map[exchange.Symbol]uint64{}
 	for i := range events {
 		e := &events[i]
 		for _, f := range e.Fills {
+			trades[e.Symbol]++
 			add := func(id exchange.AccountID, order exchange.OrderID, side exchange.Side) {
 				want[id] = append(want[id], exchange.AccountFill{N: uint64(len(want[id]) + 1), Order: order, Symbol: e.Symbol,
-					Side: side, Shares: f.Shares, Price: f.Price, Time: e.Time})
+					Side: side, Shares: f.Shares, Price: f.Price, Time: e.Time, Trade: trades[e.Symbol], Maker: order != e.Order})
 			}
 			add(f.Account, f.Resting, exchange.Buy+exchange.Sell-e.Side)
 			add(e.Account, e.Order, e.Side)

@@ -32,7 +32,7 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 		if err := loadLineages(ctx, tx, snap); err != nil {
 			return err
 		}
-		if err := loadTimes(ctx, tx, snap); err != nil {
+		if err := loadAccepted(ctx, tx, snap); err != nil {
 			return err
 		}
 		return loadExecutions(ctx, tx, snap)
@@ -123,18 +123,22 @@ func loadExecutions(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) err
 	})
 }
 
-// loadLineages reads what amends did to the open orders that have a lineage, and what they come from.
+// loadLineages reads what amends did to the open orders that have a lineage, and what they come from; and what the
+// newest amend of each is called.
 func loadLineages(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
 	next := 0 // both lists are sorted by id
 	var r record
 	sql := `SELECT ` + amendLog.list("m") + ` FROM outcry.resting_orders r
 		CROSS JOIN LATERAL (SELECT * FROM outcry.amend_log WHERE order_id = r.id OFFSET 0) m
-		WHERE r.instructions & 512 <> 0 ORDER BY r.id, m.seq`
+		WHERE r.instructions & 1536 <> 0 ORDER BY r.id, m.seq`
 	return load(ctx, tx, sql, amendLog.into(&r), func() error {
 		for snap.Orders[next].ID != r.Order {
 			next++
 		}
-		snap.Orders[next].Lineage = amended(snap.Orders[next].Lineage, &r)
+		o := &snap.Orders[next]
+		if o.NewRef = r.called; o.Lineage != nil { // else it only has that ref
+			o.Lineage = amended(o.Lineage, &r)
+		}
 		return nil
 	})
 }
@@ -152,17 +156,19 @@ func amended(l *exchange.Lineage, r *record) *exchange.Lineage {
 	return &m
 }
 
-// loadLast reads the price of each symbol's newest trade.
+// loadLast reads the price of each symbol's newest trade, and how many there were.
 func loadLast(ctx context.Context, tx pgx.Tx, sql string, snap *exchange.Snapshot) error {
-	last := make(map[exchange.Symbol]exchange.Price)
+	last := make(map[exchange.Symbol]exchange.Traded)
 	var sym exchange.Symbol
 	var price priceColumn
-	err := load(ctx, tx, sql, []any{&sym, &price}, func() error {
-		last[sym] = exchange.Price(price)
+	var trades uint64
+	err := load(ctx, tx, sql, []any{&sym, &price, &trades}, func() error {
+		last[sym] = exchange.Traded{Last: exchange.Price(price), Trades: trades}
 		return nil
 	})
 	for i := range snap.Symbols {
-		snap.Symbols[i].Last = last[snap.Symbols[i].Symbol]
+		s := &snap.Symbols[i]
+		s.Last, s.Trades = last[s.Symbol].Last, last[s.Symbol].Trades
 	}
 	return err
 }

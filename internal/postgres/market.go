@@ -86,3 +86,28 @@ func (a *Archive) CheckMarket(ctx context.Context) error {
 	}
 	return &RowError{"market", "sym " + sym, fmt.Sprintf("it says %s; the executions come to %s", says, sum)}
 }
+
+// openingHours is how much of the candles of an hour LoadCandles reads, before the newest one: what the figures of a
+// day need.
+const openingHours = 25
+
+// LoadCandles reads, of each symbol that was ever traded, the newest candle of each interval, and those of an hour that
+// began within openingHours of the newest. They are sorted by symbol, interval and start, and as of applied_seq.
+// The error names what could not be read.
+func (s *Store) LoadCandles(ctx context.Context) (all []exchange.CandleState, err error) {
+	var c exchange.CandleState
+	sql := fmt.Sprintf(`SELECT %s FROM people.market m
+		CROSS JOIN (VALUES (1), (60), (300), (3600), (86400)) i (seconds)
+		CROSS JOIN LATERAL (SELECT start FROM people.candles WHERE sym = m.sym AND seconds = i.seconds
+			ORDER BY start DESC LIMIT 1) newest
+		JOIN people.candles c ON c.sym = m.sym AND c.seconds = i.seconds
+		 AND c.start >= newest.start - CASE i.seconds WHEN 3600 THEN %d ELSE 0 END
+		ORDER BY c.sym, c.seconds, c.start`, candleTable.list("c"), openingHours*3600)
+	err = pgx.BeginTxFunc(ctx, s.conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		return load(ctx, tx, sql, candleTable.into(&c), func() error {
+			all = append(all, c)
+			return nil
+		})
+	})
+	return all, err
+}

@@ -34,8 +34,14 @@ const (
 	namedSince         = 8
 )
 
+// SQLSTATE of a statement that names a table which is none, or none any more.
+const (
+	wrongObjectType = "42809"
+	undefinedTable  = "42P01"
+)
+
 // readByPeople are the tables that people read.
-var readByPeople = []string{"exchange_state", "accounts", "symbols", "positions", "market"}
+var readByPeople = []string{"exchange_state", "accounts", "symbols", "positions", "market", "candles"}
 
 // named returns a table's name with its schema, as statements have it.
 func named(table string) string {
@@ -69,6 +75,9 @@ func openSession(ctx context.Context, config *pgx.ConnConfig) (*session, error) 
 	}
 	if err == nil {
 		err = s.find(ctx, s)
+	}
+	if hasCode(err, wrongObjectType) || hasCode(err, undefinedTable) {
+		err = s.find(ctx, s) // another server's migration moved the version between two statements: once, for good
 	}
 	if err != nil {
 		_ = conn.Close(ctx)

@@ -18,8 +18,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// seven are the relations that people read.
-var seven = []string{"accounts", "exchange_state", "executions", "market", "orders", "positions", "symbols"}
+// eight are the relations that people read.
+var eight = []string{"accounts", "candles", "exchange_state", "executions", "market", "orders", "positions", "symbols"}
 
 // column1 returns the rows of a query of one column.
 func column1(t *testing.T, conn *pgx.Conn, sql string, args ...any) []string {
@@ -47,14 +47,14 @@ func with(t *testing.T, database, name, value string) string {
 	return u.String()
 }
 
-// TestPeopleSeeSevenRelations asks the catalog what psql's \d lists, and psql itself where
+// TestPeopleSeeEightRelations asks the catalog what psql's \d lists, and psql itself where
 // there is one, as the owner, whose name is that of the internal schema, and as a superuser.
-func TestPeopleSeeSevenRelations(t *testing.T) {
+func TestPeopleSeeEightRelations(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s := mustOpen(t, url)
 	written(t, s, newHistory(7), 50)
 	for _, url := range []string{url, asSuperuser(t, url)} {
-		require.Equal(t, seven, column1(t, mustConnect(t, url, "people"), `SELECT relname::text FROM pg_class
+		require.Equal(t, eight, column1(t, mustConnect(t, url, "people"), `SELECT relname::text FROM pg_class
 			WHERE relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND pg_table_is_visible(oid)
 			  AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) ORDER BY 1`))
 		psql, err := exec.LookPath("psql")
@@ -70,7 +70,7 @@ func TestPeopleSeeSevenRelations(t *testing.T) {
 		for line := range strings.Lines(string(said)) {
 			listed = append(listed, strings.Split(line, "|")[1])
 		}
-		require.Equal(t, seven, listed)
+		require.Equal(t, eight, listed)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestAnExchangeStaysInTheSchemaItWasMadeIn(t *testing.T) {
 		conn := mustConnect(t, database, "people")
 		require.Empty(t, column1(t, conn, `SELECT relname::text FROM pg_class
 			WHERE relnamespace = 'public'::regnamespace`))
-		require.Equal(t, seven, column1(t, conn, `SELECT relname::text FROM pg_class c JOIN pg_namespace n
+		require.Equal(t, eight, column1(t, conn, `SELECT relname::text FROM pg_class c JOIN pg_namespace n
 			ON n.oid = c.relnamespace WHERE nspname = $1 AND relkind IN ('r', 'v') ORDER BY 1`, schema))
 		require.NoError(t, mustOpenArchive(t, database).CheckOrders(background))
 	}

@@ -27,8 +27,7 @@ func verified(a *Archive, events []exchange.Event) error {
 		if !e.Same(timeless(events[seq-1])) {
 			return fmt.Errorf("record %d: %+v, not %+v", seq, e, events[seq-1])
 		}
-		fills.Add(seq, e)
-		return state.Apply(e)
+		return errors.Join(fills.Add(seq, e), state.Apply(e))
 	})
 	if err != nil {
 		return err
@@ -40,18 +39,20 @@ func verified(a *Archive, events []exchange.Event) error {
 	if err == nil {
 		_, err = a.CheckRefs(background)
 	}
-	return errors.Join(err, a.CheckOrders(background), a.CheckMarket(background))
+	return errors.Join(err, a.CheckOrders(background), a.CheckMarket(background), a.CheckCandles(background),
+		a.CheckPlaced(background))
 }
 
-// plantedIn are the tables and columns that came with order instructions.
+// plantedIn are the tables and columns that came with order instructions, and later.
 var plantedIn = map[string][]string{
 	"accounts": {"fills", "blocked_at", "blocked_nanos", "block_reason", "stp", "shares_max", "notional_max", "open_max",
-		"cancel_at_ns"},
+		"cancel_at_ns", "n"},
 	"symbols": {"halted_nanos", "tick", "lot", "protect", "band"}, "market": {"last_nanos"},
-	"order_log": {"nanos", "instructions"}, "execution_log": {"nanos"}, "part_log": {"nanos"},
-	"cancel_log": {"nanos", "n", "seq"}, "halt_log": {"nanos"}, "resting_orders": {"instructions"},
+	"order_log": {"nanos", "instructions", "ref"}, "part_log": {"nanos"},
+	"execution_log": {"nanos", "trade", "taker_fill", "resting_fill"},
+	"cancel_log":    {"nanos", "n", "seq", "why"}, "halt_log": {"nanos"}, "resting_orders": {"instructions"},
 	"fill_log": nil, "amend_log": nil, "hold_log": nil, "cause_log": nil, "account_log": nil, "symbol_log": nil,
-	"switch_log": nil, // all columns
+	"switch_log": nil, "placed_log": nil, "candles": nil, // all columns
 }
 
 // TestAWrongValueInAColumnIsNoticed changes one value after another, also to NULL and from it, and takes rows away.
@@ -110,6 +111,9 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 	}
 	require.Greater(t, planted, 60)
 	try(t, s, events, `UPDATE people.exchange_state SET exact_after = applied_seq`)
+	try(t, s, events, `UPDATE people.exchange_state SET numbered_after = applied_seq`)
+	try(t, s, events, `UPDATE outcry.order_log SET ref = ''
+		WHERE id = (SELECT max(id) FROM outcry.order_log WHERE ref <> '')`)
 	try(t, s, events, `UPDATE people.accounts SET open_max = 9 WHERE ctid = (SELECT max(ctid) FROM people.accounts)`)
 	try(t, s, events, `UPDATE outcry.resting_orders SET instructions = instructions # 512
 		WHERE id = (SELECT max(id) FROM outcry.resting_orders)`)

@@ -20,9 +20,16 @@ const (
 	// tables lag under light load.
 	gatherTime = 75 * time.Millisecond
 
+	// gatherTimeBusy is how long they may gather under load, which is while each gatherStep brings gatherFew or more:
+	// in larger batches each change of a position, a market or a candle stands for more records, and more orders come
+	// and go without a row in resting_orders. Once the load has ended, the tables shall have all of it soon.
+	gatherTimeBusy = 500 * time.Millisecond
+	gatherStep     = 25 * time.Millisecond
+	gatherFew      = 250
+
 	// batchRecordsMax is how many records one transaction takes at the most. It
-	// bounds memory, about a kilobyte a record without many fills, and for how long those wait who wait
-	// for Postgres. There are that many only when the projection is behind.
+	// bounds memory, about a kilobyte a record without many fills, for one that is written and the next; and for how
+	// long those wait who wait for Postgres. There are that many only when the projection is behind.
 	batchRecordsMax = 50_000
 
 	// batchExecutionsMax ends a batch earlier: orders may have thousands of executions each.
@@ -52,9 +59,11 @@ type ProjectorOptions struct {
 type Projector struct {
 	options ProjectorOptions
 	reader  *journal.Reader
-	batch   *batch
+	batch   *batch // that is written next, or now
+	ahead   *batch // what follows it
+	decoder exchange.Decoder
 	event   exchange.Event
-	gather  time.Duration                                         // gatherTime, except in tests
+	gather  func(gathered time.Duration, came int) bool           // gatherOn, except in tests
 	timeMax time.Duration                                         // batchTimeMax, except in tests
 	pause   func(ctx context.Context, delay *time.Duration) error // pause, except in tests
 	applied atomic.Uint64
@@ -65,6 +74,9 @@ type Projector struct {
 	limit     time.Duration // how long it may take: timeMax, or more for one record
 	warned    time.Time     // when the log said last that Postgres cannot be written
 	undeleted bool          // the last try to delete segments failed
+
+	taking  sync.WaitGroup // while batch is written, one goroutine has the reader, event and ahead
+	takeErr error          // of that
 
 	// mu guards changed, which is closed and replaced after each commit; ended,
 	// which says why there will be none any more; waiting, how many calls wait for a
@@ -84,8 +96,8 @@ func NewProjector(o ProjectorOptions) (*Projector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: project after record %d: %w", o.Applied, err)
 	}
-	p := &Projector{options: o, reader: reader, batch: newBatch(), gather: gatherTime, timeMax: batchTimeMax, pause: pause,
-		size: batchRecordsMax, limit: batchTimeMax, changed: make(chan struct{})}
+	p := &Projector{options: o, reader: reader, batch: newBatch(), ahead: newBatch(), gather: gatherOn,
+		timeMax: batchTimeMax, pause: pause, size: batchRecordsMax, limit: batchTimeMax, changed: make(chan struct{})}
 	p.applied.Store(o.Applied)
 	p.batch.reset(o.Applied)
 	return p, nil
@@ -168,24 +180,45 @@ func (p *Projector) run(ctx context.Context) error {
 			return err
 		}
 		start := time.Now()
+		p.takeAhead()
 		rows, err := p.write(ctx)
+		p.taking.Wait()
 		if err != nil {
 			return err
 		}
 		if p.options.OnBatch != nil {
 			p.options.OnBatch(p.batch.records(), rows, time.Since(start))
 		}
+		full := p.batch.full(p.size)
 		p.commit()
-		if !p.batch.full(p.size) {
-			p.letGather(ctx)
+		if p.takeErr != nil {
+			return p.takeErr
+		}
+		if !full {
+			if err := p.letGather(ctx); err != nil {
+				return err
+			}
 		}
 		// Slowly, after it was too much: what is too much now and then costs its time again.
 		p.size = min(p.size+p.size/8+1, batchRecordsMax)
 	}
 }
 
-// letGather waits while records gather, until somebody wants them to be committed.
-func (p *Projector) letGather(ctx context.Context) {
+// takeAhead begins to make the batch that follows while this one is written: neither this process nor Postgres waits
+// for the other one. What it comes to is known once taking is done.
+func (p *Projector) takeAhead() {
+	p.ahead.reset(p.batch.last)
+	size := p.size // which the writer may change
+	p.taking.Go(func() { p.takeErr = p.take(p.ahead, size) })
+}
+
+// gatherOn reports whether records gather on that have done so for some time, when so many came in the last gatherStep.
+func gatherOn(gathered time.Duration, came int) bool {
+	return gathered < gatherTime || gathered < gatherTimeBusy && came >= gatherFew
+}
+
+// letGather takes records into the batch while they gather, until it is full, or somebody wants it to be committed.
+func (p *Projector) letGather(ctx context.Context) error {
 	wanted := make(chan struct{})
 	p.mu.Lock()
 	if p.waiting > 0 {
@@ -194,11 +227,24 @@ func (p *Projector) letGather(ctx context.Context) {
 		p.wanted = wanted
 	}
 	p.mu.Unlock()
-	select {
-	case <-time.After(p.gather):
-	case <-wanted:
-	case <-ctx.Done():
+	step := time.NewTicker(gatherStep)
+	defer step.Stop()
+	came := 0
+	for gathered := time.Duration(0); !p.batch.full(p.size) && p.gather(gathered, came); gathered += gatherStep {
+		select {
+		case <-step.C:
+		case <-wanted:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+		came = -p.batch.records()
+		if err := p.take(p.batch, p.size); err != nil {
+			return err
+		}
+		came += p.batch.records()
 	}
+	return nil
 }
 
 // next waits for the next record. Segments that another reader of the journal held
@@ -233,34 +279,50 @@ func (p *Projector) removeApplied() {
 	p.undeleted = err != nil
 }
 
-// fill waits for a record and takes all that are there with it into the batch, up to size.
+// fill waits for a record, unless the batch has some, and takes all that are there with it into the batch.
 func (p *Projector) fill(ctx context.Context) error {
-	p.batch.reset(p.applied.Load())
-	seq, record, err := p.next(ctx)
-	if err != nil {
-		return err
-	}
-	for ok := true; ok; {
-		if err := exchange.DecodeEvent(record, &p.event); err != nil {
-			return fmt.Errorf("postgres: journal record %d: %w", seq, err)
+	if p.batch.records() == 0 {
+		seq, record, err := p.next(ctx)
+		if err == nil {
+			err = p.add(p.batch, seq, record)
 		}
-		if err := p.batch.add(seq, &p.event); err != nil {
+		if err != nil {
 			return err
 		}
-		if p.batch.full(p.size) {
+	}
+	return p.take(p.batch, p.size)
+}
+
+// take takes the records that are there into a batch, which is to have up to size.
+func (p *Projector) take(b *batch, size int) error {
+	for !b.full(size) {
+		seq, record, ok, err := p.reader.TryNext()
+		if err != nil {
+			return fmt.Errorf("postgres: read the journal: %w", err)
+		}
+		if !ok {
 			return nil
 		}
-		if seq, record, ok, err = p.reader.TryNext(); err != nil {
-			return fmt.Errorf("postgres: read the journal: %w", err)
+		if err := p.add(b, seq, record); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// commit publishes that the batch is committed and drops the journal segments
-// that are no longer needed.
+// add adds a record to a batch.
+func (p *Projector) add(b *batch, seq uint64, record []byte) error {
+	if err := p.decoder.Decode(record, &p.event); err != nil {
+		return fmt.Errorf("postgres: journal record %d: %w", seq, err)
+	}
+	return b.add(seq, &p.event)
+}
+
+// commit publishes that the batch is committed, goes on to what was taken meanwhile,
+// and drops the journal segments that are no longer needed.
 func (p *Projector) commit() {
 	p.applied.Store(p.batch.last)
+	p.batch, p.ahead = p.ahead, p.batch
 	p.mu.Lock()
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"log/slog"
+	"math"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func TestRecordsGatherWhileNobodyWaits(t *testing.T) {
 	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler),
 		OnBatch: func(records int, _ int64, _ time.Duration) { batches <- records }})
 	require.NoError(t, err)
-	p.gather = time.Hour
+	p.gather = func(time.Duration, int) bool { return true }
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
@@ -130,4 +131,103 @@ func TestRecordsGatherWhileNobodyWaits(t *testing.T) {
 	require.NoError(t, <-waited)
 	cancel()
 	require.NoError(t, <-ended, "the end does not wait")
+}
+
+// TestHowLongRecordsGather: for a while, and longer under load, until that ends.
+func TestHowLongRecordsGather(t *testing.T) {
+	for gathered := time.Duration(0); gathered < gatherTime; gathered += gatherStep {
+		require.True(t, gatherOn(gathered, 0), gathered)
+	}
+	for gathered := gatherTime; gathered < gatherTimeBusy; gathered += gatherStep {
+		require.True(t, gatherOn(gathered, gatherFew), gathered)
+		require.False(t, gatherOn(gathered, gatherFew-1), gathered)
+	}
+	require.False(t, gatherOn(gatherTimeBusy, math.MaxInt))
+}
+
+// TestAFullBatchGathersNoLonger although nobody waits; and what came in each step is told.
+func TestAFullBatchGathersNoLonger(t *testing.T) {
+	const size = 20
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
+	require.NoError(t, err)
+	defer j.Close()
+	batches := make(chan int, 100)
+	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler),
+		OnBatch: func(records int, _ int64, _ time.Duration) { batches <- records }})
+	require.NoError(t, err)
+	p.size = size - size/8 - 1 // of the second batch it is size
+	steps := make(chan int)
+	ctx, cancel := context.WithCancel(background)
+	p.gather = func(_ time.Duration, came int) bool {
+		select {
+		case steps <- came:
+		case <-ctx.Done():
+		}
+		return true
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	h := newHistory(7)
+	add := func(n int) {
+		for range n {
+			e := h.next()
+			_, err := j.Append(exchange.AppendEvent(nil, &e))
+			require.NoError(t, err)
+		}
+		require.NoError(t, j.Wait(background, j.Appended()))
+	}
+	add(1)
+	require.Equal(t, 1, <-batches)
+	require.Zero(t, <-steps)
+	add(5)
+	for came := 0; came < 5; {
+		came += <-steps
+	}
+	require.Zero(t, <-steps)
+	require.Empty(t, batches)
+	add(size)
+	for records := 0; records == 0; {
+		select {
+		case <-steps:
+		case records = <-batches:
+			require.GreaterOrEqual(t, records, size-size/8-1)
+		}
+	}
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+// TestTheNextBatchIsMadeWhileOneIsWritten, as large as that may be.
+func TestTheNextBatchIsMadeWhileOneIsWritten(t *testing.T) {
+	const records, size = 500, 100
+	p := mustProjector(t, mustOpen(t, pgtest.NewDatabase(t)), records)
+	p.size = size
+	ctx, cancel := context.WithCancel(background)
+	ahead := -1
+	p.options.OnBatch = func(int, int64, time.Duration) {
+		if ahead < 0 {
+			ahead = p.ahead.records()
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	require.NoError(t, p.WaitApplied(background, records))
+	cancel()
+	require.NoError(t, <-ended)
+	require.Equal(t, size, ahead)
+}
+
+// TestARecordThatCannotBeReadEndsTheProjector, also one of the batch that is made while another is written.
+func TestARecordThatCannotBeReadEndsTheProjector(t *testing.T) {
+	const size = 100
+	p := mustProjector(t, mustOpen(t, pgtest.NewDatabase(t)), size)
+	p.size = size
+	for range 2 {
+		_, err := p.options.Journal.Append([]byte{0xff})
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.options.Journal.Wait(background, size+2))
+	require.ErrorContains(t, p.Run(background), "journal record 101: ")
+	require.EqualValues(t, size, p.Applied())
 }

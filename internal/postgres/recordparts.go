@@ -23,7 +23,10 @@ func (r *recordReader) beginOrder(ctx context.Context, row *record) error {
 			return amend.error("its time is %s, that of order %d is %s; %s are reduced, %s open", TimeText(amend.Time),
 				row.Order, TimeText(row.Time), amend.Shares, amend.Amend.Open)
 		}
-		r.event.Kind, r.event.Amend = exchange.OrderReplaced, amend.Amend
+		if row.called != "" {
+			return row.error("its ref is %q, and an amend made it", row.called)
+		}
+		r.event.Kind, r.event.Amend, r.called = exchange.OrderReplaced, amend.Amend, amend.called
 	}
 	hold, err := attached(ctx, r.rows.holds, row.seq)
 	switch {
@@ -71,12 +74,17 @@ func (r *recordReader) addOwn(ctx context.Context, row *record) error {
 			return c.error("its cancel %d is missing, or another one is there twice", len(e.Own)+1)
 		case c.n > 0:
 			e.Own = append(e.Own, exchange.Cancel{Order: c.Order, Terms: c.Terms, Shares: c.Shares})
+			err = r.checkWhy(c, exchange.CanceledSTP)
 		case c.Order == e.Order && e.Rest == 0:
-			e.Rest = c.Shares
+			e.Rest, r.rest = c.Shares, c.why
 		case e.Kind == exchange.OrderReplaced && c.Order == e.Amend.Old.Order && e.Amend.Old.Shares == 0:
 			e.Amend.Old = exchange.Cancel{Order: c.Order, Terms: c.Terms, Shares: c.Shares}
+			err = r.checkWhy(c, exchange.NotCanceled)
 		default:
 			return c.error(sharedRecord, c.seq)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -35,7 +35,8 @@ func (a *Archive) readRecords(
 	rows, err := openRecordRows(ctx, a.tx, condition)
 	if err == nil {
 		defer rows.close(ctx)
-		r := &recordReader{rows: rows, next: first, last: a.state.Applied, exactAfter: a.state.exactAfter, f: f}
+		r := &recordReader{rows: rows, next: first, last: a.state.Applied, exactAfter: a.state.exactAfter,
+			numberedAfter: a.state.numberedAfter, f: f, told: &a.numbers}
 		err = r.read(ctx)
 	}
 	if _, ok := errors.AsType[*RowError](err); err != nil && !ok {
@@ -49,10 +50,16 @@ type recordReader struct {
 	rows       *recordRows
 	next, last uint64 // the record that comes next, and the last one
 	exactAfter uint64 // rows of later records have times in nanoseconds
-	f          func(seq uint64, e *exchange.Event) error
+	// numberedAfter is the last record whose rows have no reason of a cancel, and no ref.
+	numberedAfter uint64
+	f             func(seq uint64, e *exchange.Event) error
 
 	event   exchange.Event // of record next-1, if pending
 	pending bool
+	called  exchange.Ref         // what the row of the order, or of the amend, says of it
+	rest    exchange.WhyCanceled // likewise why the order, or its rest, was canceled
+	numbers []numbers            // of its fills
+	told    *[]numbers           // where f finds them
 }
 
 // read reads all rows.
@@ -144,17 +151,53 @@ func (r *recordReader) emit() error {
 		return nil
 	}
 	r.pending = false
-	if err := r.event.Check(); err != nil {
+	err := r.event.Check()
+	if err == nil && r.next-1 > r.numberedAfter {
+		err = r.checkMore()
+	}
+	if err != nil {
 		table, key := RecordRow(&r.event, r.next-1)
 		return &RowError{table, key, err.Error()}
 	}
+	*r.told = r.numbers
 	return r.f(r.next-1, &r.event)
+}
+
+// checkMore compares what else the rows say of the pending event.
+func (r *recordReader) checkMore() error {
+	e := &r.event
+	switch e.Kind {
+	case exchange.OrderAccepted, exchange.OrderReduced, exchange.OrderReplaced:
+		if r.called != e.Ref {
+			return fmt.Errorf("its ref is %q, and that of its record %q", r.called, e.Ref)
+		}
+	case exchange.OrderContinued, exchange.AccountOpened, exchange.SymbolMade, exchange.SharesDeposited,
+		exchange.OrderCanceled, exchange.OrdersCanceled, exchange.SymbolHalted, exchange.SymbolResumed,
+		exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
+	}
+	want := e.RestWhy()
+	if e.Kind == exchange.OrderCanceled {
+		want = exchange.CanceledByOwner
+	}
+	if r.rest != want {
+		return fmt.Errorf("order %d is canceled for reason %d, in cancel_log %d", e.Order, want, r.rest)
+	}
+	return nil
+}
+
+// checkWhy compares the reason of a cancel.
+func (r *recordReader) checkWhy(c *record, want exchange.WhyCanceled) error {
+	if c.why != want && c.seq > r.numberedAfter {
+		return c.error("order %d is canceled for reason %d, of its record it is %d", c.Order, c.why, want)
+	}
+	return nil
 }
 
 // begin makes the row's record the pending one, with what other rows have of it.
 func (r *recordReader) begin(ctx context.Context, row *record) error {
 	fills := r.event.Fills[:0]
 	r.event, r.pending, r.next = row.Event, true, row.seq+1
+	r.called, r.rest, r.numbers = row.called, exchange.NotCanceled, r.numbers[:0]
 	r.event.Fills = fills
 	if err := r.addRef(ctx, row); err != nil {
 		return err
@@ -178,8 +221,10 @@ func (r *recordReader) begin(ctx context.Context, row *record) error {
 			r.event.SymbolRules = rules.SymbolRules
 		}
 		return err
-	case exchange.AccountOpened, exchange.SharesDeposited, exchange.OrderCanceled, exchange.SymbolHalted,
-		exchange.SymbolResumed, exchange.OrderReduced, exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
+	case exchange.OrderCanceled:
+		r.rest = row.why
+	case exchange.AccountOpened, exchange.SharesDeposited, exchange.SymbolHalted, exchange.SymbolResumed,
+		exchange.OrderReduced, exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
 	}
 	return nil
 }
@@ -237,6 +282,7 @@ func (r *recordReader) addFill(x *fill) error {
 	case x.whole && r.next-1 > r.exactAfter:
 		return executionError(x, noNanos)
 	}
+	r.numbers = append(r.numbers, x.numbers)
 	e.Fills = append(e.Fills, exchange.Fill{Resting: x.resting, Account: x.owner, Shares: x.Shares, Price: x.Price})
 	return nil
 }
@@ -276,7 +322,7 @@ func (r *recordReader) addCancel(row *record) error {
 	}
 	e.Cancels = append(e.Cancels, exchange.Cancel{
 		Order: row.Order, Symbol: row.Symbol, Terms: row.Terms, Shares: row.Shares})
-	return nil
+	return r.checkWhy(row, e.Cause.Why())
 }
 
 // error names the row.

@@ -165,7 +165,11 @@ func (p *Projector) refill(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("postgres: read the journal again: %w", err)
 	}
+	p.taking.Wait()
 	p.reader.Close()
 	p.reader = reader
-	return p.fill(ctx)
+	p.batch.reset(p.batch.first - 1)
+	err = p.fill(ctx)
+	p.ahead.reset(p.batch.last)
+	return err
 }

@@ -220,10 +220,10 @@ func TestWhatAnErrorMakesOfTheNextTry(t *testing.T) {
 // statement_timeout that a batch does not keep.
 func TestALimitOfTheDatabaseDoesNotStopTheTables(t *testing.T) {
 	database := pgtest.NewDatabase(t)
-	limitDatabase(t, mustConnect(t, database, "admin"), map[string]string{"statement_timeout": "250ms"})
 	s := mustOpen(t, database)
-	onOrders(t, database, `PERFORM pg_sleep(0.5);`)
-	p := newProjection(t, s, 100, time.Minute)
+	onOrders(t, database, `PERFORM pg_sleep(0.5);`) // by a session from before, which the limit does not reach
+	limitDatabase(t, mustConnect(t, database, "admin"), map[string]string{"statement_timeout": "250ms"})
+	p := newProjection(t, mustReopen(t, s, database), 100, time.Minute)
 	p.caughtUp(database)
 	_, retries := p.attempts()
 	require.Zero(t, retries)

@@ -77,7 +77,7 @@ func TestWhoCouldReadStillCan(t *testing.T) {
 	for _, test := range []struct{ role, sql, code string }{
 		{`"a reader"`, `SELECT count(*) FROM public.orders, public.executions, public.accounts`, ""},
 		{`"a reader"`, `SELECT count(*) FROM outcry.order_log`, denied},
-		{"an_auditor", `SELECT count(*) FROM public.market, outcry.refs, outcry.schema_version`, ""},
+		{"an_auditor", `SELECT count(*) FROM public.market, public.candles, outcry.refs, outcry.schema_version`, ""},
 		{"a_counter", `SELECT count(id) FROM outcry.order_log`, ""},
 		{"a_counter", `SELECT count(account) FROM outcry.order_log`, denied},
 		{"a_stranger", `SELECT count(*) FROM public.orders`, denied},

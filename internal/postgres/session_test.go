@@ -49,9 +49,9 @@ func limitDatabase(t *testing.T, admin *pgx.Conn, limits map[string]string) {
 // migrations and a new connection.
 func TestSettingsOfTheDatabaseDoNotReachOurSessions(t *testing.T) {
 	database := pgtest.NewDatabase(t)
-	limits := map[string]string{"statement_timeout": "250ms", "lock_timeout": "1ms",
-		"idle_in_transaction_session_timeout": "50ms",
-		"idle_session_timeout":                "50ms", "client_connection_check_interval": "0", "synchronous_commit": "off",
+	limits := map[string]string{"statement_timeout": "10s", "lock_timeout": "1ms",
+		"idle_in_transaction_session_timeout": "10s",
+		"idle_session_timeout":                "10s", "client_connection_check_interval": "0", "synchronous_commit": "off",
 		"plan_cache_mode": "auto"}
 	limitDatabase(t, mustConnect(t, database, "admin"), limits)
 
@@ -262,7 +262,11 @@ func TestWhoHoldsTheLockIsNamed(t *testing.T) {
 	require.ErrorContains(t, s.holder(background), fmt.Sprintf("a former session of this server, process %d",
 		s.conn.PgConn().PID()))
 	waits := mustConnect(t, database, "waits")
-	go func() { _, _ = waits.Exec(background, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey))) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = waits.Exec(background, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey)))
+	}()
 	admin := mustConnect(t, database, "admin")
 	waiters := func(want int) func() bool {
 		return func() bool {
@@ -279,6 +283,7 @@ func TestWhoHoldsTheLockIsNamed(t *testing.T) {
 		WHERE d.datname = current_database() AND `+holdsLock, lockKeyHigh, lockKeyLow).Scan(&granted))
 	require.Equal(t, 1, granted)
 	mustExec(t, admin, fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, waits.PgConn().PID()))
+	<-ended // else its connection is closed beside it
 	require.Eventually(t, waiters(0), time.Minute, time.Millisecond)
 
 	require.NoError(t, s.conn.QueryRow(background, `SELECT 1 WHERE pg_advisory_unlock($1)`, int64(lockKey)).Scan(new(int)))

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"slices"
+
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"outcry/internal/exchange"
@@ -18,6 +20,9 @@ type stateRow struct {
 	epoch        uint64
 	historyAfter uint64
 	exactAfter   uint64
+	// numberedAfter is the last record whose executions have no numbers, and whose cancels and orders have no
+	// reason and no ref.
+	numberedAfter uint64
 }
 
 var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
@@ -31,6 +36,7 @@ var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
 	bigint("history_after", func(s *stateRow) *uint64 { return &s.historyAfter }),
 	bigint("orders_after", func(s *stateRow) *uint64 { return &s.OrdersAfter }),
 	bigint("exact_after", func(s *stateRow) *uint64 { return &s.exactAfter }),
+	bigint("numbered_after", func(s *stateRow) *uint64 { return &s.numberedAfter }),
 }}
 
 // accountRow is a row of accounts.
@@ -50,17 +56,19 @@ func (a *accountRow) state() exchange.AccountState {
 	return s
 }
 
-var accountTable = &table[accountRow]{"accounts", append([]column[accountRow]{
+var accountTable = &table[accountRow]{"accounts", slices.Concat([]column[accountRow]{
 	text("id", func(a *accountRow) *exchange.AccountID { return &a.ID }),
 	cash("opened", func(a *accountRow) *exchange.Cash { return &a.Opened }),
 	cash("balance", func(a *accountRow) *exchange.Cash { return &a.Balance }),
 	cash("held", func(a *accountRow) *exchange.Cash { return &a.Held }),
 	bigint("seq", func(a *accountRow) *uint64 { return &a.seq }).orNull(),
 	bigint("fills", func(a *accountRow) *uint64 { return &a.Fills }),
-}, accountRules...)}
+}, accountRules, []column[accountRow]{
+	bigint("n", func(a *accountRow) *uint64 { return &a.Events }),
+})}
 
 // newAccounts is what the row of an account has when it is made.
-var newAccounts = accountTable.pick("id", "opened", "balance", "held", "seq", "fills")
+var newAccounts = accountTable.pick("id", "opened", "balance", "held", "seq", "fills", "n")
 
 // symbolRow is a row of symbols.
 type symbolRow struct {
@@ -115,7 +123,8 @@ var marketTable = &table[exchange.TradedState]{"market", []column[exchange.Trade
 // restingRow is a row of resting_orders.
 type restingRow struct {
 	exchange.OrderState
-	amended bool // amend_log has rows of it
+	amended bool // amend_log has rows that changed it
+	renamed bool // amend_log has a row that only gave it a ref
 }
 
 var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
@@ -126,8 +135,17 @@ var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
 	bigint("limit_price", func(o *restingRow) *exchange.Price { return &o.Limit }),
 	bigint("open", func(o *restingRow) *exchange.Shares { return &o.Open }),
 	smallintOf("instructions",
-		func(o *restingRow) int16 { return packInstructions(&o.Terms, 0, o.OnDisconnect, o.amended) },
-		func(o *restingRow, v int16) { _, o.OnDisconnect, o.amended = unpackInstructions(v, &o.Terms) }),
+		func(o *restingRow) int16 {
+			v := packInstructions(&o.Terms, 0, o.OnDisconnect, o.amended)
+			if o.renamed {
+				v |= renamedBit
+			}
+			return v
+		},
+		func(o *restingRow, v int16) {
+			_, o.OnDisconnect, o.amended = unpackInstructions(v, &o.Terms)
+			o.renamed = v&renamedBit != 0
+		}),
 }}
 
 // record is a row of a table that keeps the journal's records: its event, as far as the
@@ -139,6 +157,9 @@ type record struct {
 	n     int32 // which cancel of its record a cancel is; 0 for the only one
 	last  int32 // the last execution of a further part of an order
 	whole bool  // the row has its time in whole seconds
+
+	called exchange.Ref         // of order_log and amend_log, beside the Ref that refs has
+	why    exchange.WhyCanceled // of a cancel
 }
 
 var placementLog = &table[record]{"placement_log", []column[record]{
@@ -160,6 +181,7 @@ var orderLog = &table[record]{"order_log", []column[record]{
 	smallintOf("instructions",
 		func(r *record) int16 { return packInstructions(&r.Terms, r.Unsent, r.OnDisconnect, false) },
 		func(r *record, v int16) { r.Unsent, r.OnDisconnect, _ = unpackInstructions(v, &r.Terms) }),
+	text("ref", func(r *record) *exchange.Ref { return &r.called }),
 }}
 
 // recordNanos is the column beside a record's time that has its nanoseconds.
@@ -191,6 +213,8 @@ var cancelLog = &table[record]{"cancel_log", []column[record]{
 	bigint("seq", func(r *record) *uint64 { return &r.seq }).orNull(),
 	integer("n", func(r *record) *int32 { return &r.n }).orNull(),
 	recordNanos,
+	smallintOf("why", func(r *record) int16 { return int16(r.why) },
+		func(r *record, v int16) { r.why = exchange.WhyCanceled(v) }).orNull(),
 }}
 
 var haltLog = &table[record]{"halt_log", []column[record]{
@@ -223,7 +247,12 @@ type execution struct {
 	symbol         exchange.Symbol
 	buys           bool
 	whole          bool // its time is in whole seconds
+	numbers
 }
+
+// numbers are those of an execution: of the trade for its symbol, and for each of the two accounts. They are 0 in
+// rows of older programs.
+type numbers struct{ trade, taker, maker uint64 }
 
 var executionLog = &table[execution]{"execution_log", []column[execution]{
 	bigint("order_id", func(x *execution) *exchange.OrderID { return &x.order }),
@@ -235,6 +264,9 @@ var executionLog = &table[execution]{"execution_log", []column[execution]{
 	bigint("price", func(x *execution) *exchange.Price { return &x.Price }),
 	seconds("time", func(x *execution) *int64 { return &x.Time }),
 	nanos("nanos", func(x *execution) *int64 { return &x.Time }, func(x *execution) *bool { return &x.whole }),
+	bigint("trade", func(x *execution) *uint64 { return &x.trade }).mayBeNull(),
+	bigint("taker_fill", func(x *execution) *uint64 { return &x.taker }).mayBeNull(),
+	bigint("resting_fill", func(x *execution) *uint64 { return &x.maker }).mayBeNull(),
 }}
 
 // What each of an order's two sides sees of an execution.
@@ -246,20 +278,20 @@ type holdings struct {
 	symbols   *table[symbolRow]
 	positions *table[exchange.PositionState]
 	orders    *table[restingRow]
-	last      string // a statement: each symbol with the price of its newest trade
+	last      string // a statement: each symbol with the price of its newest trade and how many there were
 }
 
 // present is the state of now, and opening the one that history begins with, in tables
 // that only migrations have written.
 var (
 	present = holdings{accountTable, symbolTable, positionTable, restingTable,
-		`SELECT sym, last_price FROM people.market`}
+		`SELECT sym, last_price, trades FROM people.market`}
 	opening = holdings{
 		accountTable.opening("id", "opened", "balance", "held"),
 		symbolTable.opening("sym", "placed", "halted_at", "halt_reason"),
 		positionTable.opening("sym", "account", "shares", "held"),
 		restingTable.opening("id", "account", "sym", "amount", "limit_price", "open"),
-		`SELECT DISTINCT ON (x.sym) x.sym, x.price * 0.00000001
+		`SELECT DISTINCT ON (x.sym) x.sym, x.price * 0.00000001, 0
 		   FROM outcry.execution_log x JOIN outcry.order_log o ON o.id = x.order_id
 		  WHERE o.seq IS NULL ORDER BY x.sym, x.order_id DESC, x.n DESC`,
 	}
@@ -274,6 +306,6 @@ type described interface {
 var allTables = []described{
 	exchangeState, accountTable, symbolTable, positionTable, marketTable,
 	placementLog, orderLog, executionLog, partLog, cancelLog, haltLog, refTable, restingTable,
-	amendLog, holdLog, causeLog, accountLog, symbolLog, switchLog, fillLog,
+	amendLog, holdLog, causeLog, accountLog, symbolLog, switchLog, fillLog, placedLog, candleTable,
 	opening.accounts, opening.symbols, opening.positions, opening.orders,
 }

@@ -78,7 +78,7 @@ func TestNullStandsForZero(t *testing.T) {
 // TestRowsAreAppendedWithoutAllocations: a batch has some hundred thousand of them.
 func TestRowsAreAppendedWithoutAllocations(t *testing.T) {
 	b := newBatch()
-	fill := exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 5}
+	fill, executed := exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 5}, execution{symbol: "A"}
 	b.row = record{seq: 9, n: 1, last: 4, Event: exchange.Event{
 		Kind: exchange.OrderAccepted, Symbol: "A", Account: "2", Order: 3, Terms: exchange.Terms{Side: exchange.Sell,
 			Limit: 5},
@@ -89,7 +89,7 @@ func TestRowsAreAppendedWithoutAllocations(t *testing.T) {
 			log.add(&b.row)
 		}
 		b.executionLog.reset()
-		b.executionLog.add(&b.execution)
+		b.executionLog.add(&executed)
 	}
 	add() // has the buffers grow
 	require.Zero(t, testing.AllocsPerRun(100, add))

@@ -147,17 +147,21 @@ func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
 	p.size = records
 	require.NoError(t, p.refill(background))
 	require.Same(t, first, p.reader, "it is not larger")
+	appendRecords(t, p.options.Journal, records)
+	p.takeAhead()
 	p.size = 7
 	require.NoError(t, p.refill(background))
 	require.Equal(t, [2]uint64{1, 7}, [2]uint64{p.batch.first, p.batch.last})
 	require.NotSame(t, first, p.reader)
-	p.applied.Store(7)
+	require.Equal(t, [2]uint64{8, 7}, [2]uint64{p.ahead.first, p.ahead.last}, "what was taken before does not follow")
+	p.commit()
 	p.size = records
 	require.NoError(t, p.fill(background))
-	require.Equal(t, [2]uint64{8, records}, [2]uint64{p.batch.first, p.batch.last}, "the new reader goes on")
-
-	appendRecords(t, p.options.Journal, records) // and the old one keeps none of them
-	p.applied.Store(records)
+	require.Equal(t, [2]uint64{8, records + 7}, [2]uint64{p.batch.first, p.batch.last}, "the new reader goes on")
+	p.takeAhead()
+	p.taking.Wait()
+	require.NoError(t, p.takeErr)
+	p.commit() // and the old one keeps none of them
 	require.NoError(t, p.fill(background))
 	last := p.batch.last
 	require.EqualValues(t, 2*records, last)

@@ -19,15 +19,16 @@ import (
 const (
 	advance = `UPDATE people.exchange_state SET applied_seq = $1 WHERE epoch = $2 AND applied_seq = $3`
 
-	// And the executions of those that had some, with the number of the last one.
+	// And the executions of those that had some. It tells the number of the last one.
 	changeAccounts = `WITH changed AS (UPDATE people.accounts a
-			SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held), fills = a.fills + d.count
-			FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::integer[], $5::bytea[])
-				AS d (id, balance, held, count, fills)
+			SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held), fills = a.fills + d.count,
+				n = a.n + d.events
+			FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::integer[], $5::bytea[], $6::integer[])
+				AS d (id, balance, held, count, fills, events)
 			WHERE a.id = d.id RETURNING a.id, a.fills AS last, d.count, d.fills),
 		logged AS (INSERT INTO outcry.fill_log (account, last, count, fills)
 			SELECT id, last, count, fills FROM changed WHERE count > 0)
-		SELECT FROM changed`
+		SELECT id, last FROM changed`
 
 	placeSymbols = `INSERT INTO people.symbols AS s (sym, placed, seq)
 		SELECT * FROM unnest($1::text[], $2::numeric[], $3::bigint[])
@@ -57,10 +58,13 @@ const (
 		    AS d (sym, trades, shares, rounds, rest, last_price, last_time, last_nanos)
 		ON CONFLICT (sym) DO UPDATE SET trades = m.trades + excluded.trades, shares = trim_scale(m.shares + excluded.shares),
 			notional = trim_scale(m.notional + excluded.notional),
-			last_price = excluded.last_price, last_time = excluded.last_time, last_nanos = excluded.last_nanos`
+			last_price = excluded.last_price, last_time = excluded.last_time, last_nanos = excluded.last_nanos
+		RETURNING sym, trades, (SELECT max(start) FROM people.candles c WHERE c.sym = m.sym AND c.seconds = 1)`
 
-	// Orders that an amend took something off first: the other changes are of what it left.
+	// Orders that an amend took something off first, or gave a ref: the other changes are of what it left.
 	reduceOrders = `UPDATE outcry.resting_orders r SET open = r.open - d.shares, instructions = r.instructions | 512
+		FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`
+	renameOrders = `UPDATE outcry.resting_orders r SET instructions = r.instructions | 1024
 		FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`
 
 	// Orders that lose all that they have open, and then those that keep some.
@@ -91,7 +95,8 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 		for _, log := range b.logs() {
 			copyInto(w, log)
 		}
-		copyInto(w, &b.executionLog)
+		copyInto(w, b.executed())
+		copyInto(w, b.placedBy())
 		w.halts(b)
 		w.rules(b)
 		return w.err
@@ -116,6 +121,12 @@ type writer struct {
 // run executes a statement, which is prepared once for a connection, and returns
 // how many rows it changed. The parameters are in binary.
 func (w *writer) run(sql string, parameters ...[]byte) (changed int64) {
+	return w.query(nil, sql, parameters...)
+}
+
+// query is run for a statement that returns rows: it calls f for each, with its columns in binary, which are valid
+// until f returns.
+func (w *writer) query(f func(columns [][]byte), sql string, parameters ...[]byte) (changed int64) {
 	if w.err != nil {
 		return 0
 	}
@@ -124,7 +135,12 @@ func (w *writer) run(sql string, parameters ...[]byte) (changed int64) {
 		w.err = err
 		return 0
 	}
-	tag, err := w.conn.PgConn().ExecStatement(w.ctx, statement, parameters, []int16{pgx.BinaryFormatCode}, nil).Close()
+	binaries := []int16{pgx.BinaryFormatCode}
+	result := w.conn.PgConn().ExecStatement(w.ctx, statement, parameters, binaries, binaries)
+	for f != nil && result.NextRow() {
+		f(result.Values())
+	}
+	tag, err := result.Close()
 	w.err = err
 	w.rows += tag.RowsAffected()
 	return tag.RowsAffected()
@@ -155,10 +171,12 @@ func (w *writer) accounts(b *batch) {
 	opened, fills := newCopy(newAccounts), newCopy(fillLog)
 	ids, balances, helds, counts, named := newArray(texts), newArray(numerics), newArray(numerics), newArray(integers),
 		newArray(byteas)
+	events := newArray(integers)
 	for id, c := range b.accounts {
 		if o, ok := b.opened[id]; ok {
+			c.before = 0
 			opened.add(&accountRow{seq: o.seq, AccountState: exchange.AccountState{ID: id, Opened: o.balance,
-				Balance: c.balance, Held: c.held, Fills: uint64(c.fills.n)}})
+				Balance: c.balance, Held: c.held, Fills: uint64(c.fills.n), Events: uint64(c.events)}})
 			if c.fills.n > 0 {
 				fills.add(&fillRow{account: id, last: uint64(c.fills.n), count: c.fills.n, fills: c.fills.b})
 			}
@@ -172,11 +190,15 @@ func (w *writer) accounts(b *batch) {
 		helds.cash(c.held)
 		counts.integer(int32(c.fills.n))
 		named.bytea(c.fills.b)
+		events.integer(int32(c.events))
 	}
 	copyInto(w, &opened)
 	copyInto(w, &fills)
 	if ids.n > 0 {
-		changed := w.run(changeAccounts, ids.bytes(), balances.bytes(), helds.bytes(), counts.bytes(), named.bytes())
+		changed := w.query(func(columns [][]byte) {
+			c := b.accounts[exchange.AccountID(columns[0])]
+			c.before = binary.BigEndian.Uint64(columns[1]) - uint64(c.fills.n)
+		}, changeAccounts, ids.bytes(), balances.bytes(), helds.bytes(), counts.bytes(), named.bytes(), events.bytes())
 		w.expect(ids.n, changed, "accounts")
 	}
 }
@@ -248,17 +270,23 @@ func (w *writer) resting(b *batch) {
 	if ids.n > 0 {
 		w.expect(ids.n, w.run(reduceOrders, ids.bytes(), shares.bytes()), "resting_orders, of reduced orders")
 	}
+	ids, shares = newOrders(b.renamed)
+	if ids.n > 0 {
+		w.expect(ids.n, w.run(renameOrders, ids.bytes(), shares.bytes()), "resting_orders, of orders with a new ref")
+	}
 	ids, shares = newOrders(b.canceled)
 	if ids.n > 0 {
 		w.expect(ids.n, w.run(closeOrders, ids.bytes(), shares.bytes()), "resting_orders, of canceled orders")
 	}
 	ids, shares = newOrders(b.taken)
 	if ids.n > 0 {
-		changed := w.run(closeOrders, ids.bytes(), shares.bytes())
-		if changed < int64(ids.n) {
-			changed += w.run(shrinkOrders, ids.bytes(), shares.bytes())
+		left := maps.Clone(b.taken) // the batch may have to be written again
+		w.query(func(columns [][]byte) {
+			delete(left, exchange.OrderID(binary.BigEndian.Uint64(columns[0])))
+		}, closeOrders+` RETURNING r.id`, ids.bytes(), shares.bytes())
+		if ids, shares = newOrders(left); ids.n > 0 {
+			w.expect(ids.n, w.run(shrinkOrders, ids.bytes(), shares.bytes()), "resting_orders")
 		}
-		w.expect(ids.n, changed, "resting_orders")
 	}
 	rows := newCopy(restingTable)
 	for i := range b.orders {
@@ -269,17 +297,17 @@ func (w *writer) resting(b *batch) {
 	copyInto(w, &rows)
 }
 
-// newOrders returns the ids and the shares of orders.
+// newOrders returns the ids and the shares of orders, by id: neighbours are found in the same pages.
 func newOrders(orders map[exchange.OrderID]exchange.Shares) (ids, shares array) {
 	ids, shares = newArray(bigints), newArray(bigints)
-	for id, s := range orders {
+	for _, id := range slices.Sorted(maps.Keys(orders)) {
 		ids.bigint(int64(id))
-		shares.bigint(int64(s))
+		shares.bigint(int64(orders[id]))
 	}
 	return ids, shares
 }
 
-// traded adds to what the trades of symbols come to.
+// traded adds to what the trades of symbols come to, and to their candles.
 func (w *writer) traded(b *batch) {
 	symbols, trades, shares, rounds, rests := newArray(texts), newArray(bigints), newArray(numerics), newArray(bigints),
 		newArray(numerics)
@@ -294,8 +322,19 @@ func (w *writer) traded(b *batch) {
 		times.bigint(exchange.Seconds(t.Time))
 		nanos.integer(nanosOf(t.Time))
 	}
-	if symbols.n > 0 {
-		w.expect(symbols.n, w.run(addTraded, symbols.bytes(), trades.bytes(), shares.bytes(), rounds.bytes(), rests.bytes(),
-			prices.bytes(), times.bytes(), nanos.bytes()), "market")
+	if symbols.n == 0 {
+		return
 	}
+	newest := make(map[exchange.Symbol]int64, symbols.n)
+	changed := w.query(func(columns [][]byte) {
+		sym := exchange.Symbol(columns[0])
+		t := b.traded[sym]
+		t.before = binary.BigEndian.Uint64(columns[1]) - t.Trades
+		if start := columns[2]; start != nil {
+			newest[sym] = int64(binary.BigEndian.Uint64(start)) * exchange.Second
+		}
+	}, addTraded, symbols.bytes(), trades.bytes(), shares.bytes(), rounds.bytes(), rests.bytes(), prices.bytes(),
+		times.bytes(), nanos.bytes())
+	w.expect(symbols.n, changed, "market")
+	w.candles(b, newest)
 }

@@ -204,3 +204,32 @@ func TestEveryKindOfRecordHasRows(t *testing.T) {
 		require.ErrorContains(t, err, "record 1 is of unknown kind event("+fmt.Sprint(n)+")")
 	}
 }
+
+// TestABatchThatFailedLateIsWrittenAgain has each batch fail after most of its statements, and writes it again as it
+// is.
+func TestABatchThatFailedLateIsWrittenAgain(t *testing.T) {
+	s := mustOpen(t, pgtest.NewDatabase(t))
+	h, b := newHistory(3), newBatch()
+	do := func(sql string) {
+		_, err := s.conn.Exec(background, sql)
+		require.NoError(t, err)
+	}
+	for range 10 {
+		b.reset(h.seq)
+		for range 100 {
+			e := h.next()
+			require.NoError(t, b.add(h.seq, &e))
+		}
+		do(`ALTER TABLE outcry.placed_log ADD CONSTRAINT late CHECK (false) NOT VALID`)
+		_, err := s.write(background, b)
+		require.ErrorContains(t, err, "late")
+		do(`ALTER TABLE outcry.placed_log DROP CONSTRAINT late`)
+		_, err = s.write(background, b)
+		require.NoError(t, err)
+	}
+	snap, err := s.Load(background)
+	require.NoError(t, err)
+	restored, err := snap.Restore()
+	require.NoError(t, err)
+	compareStates(t, h.state, restored)
+}

@@ -33,8 +33,9 @@ type Database struct {
 	Store    *postgres.Store
 	Position postgres.Position
 	Snapshot *exchange.Snapshot     // of which Restore lets go
-	Traded   []exchange.TradedState // for market data, as is Trades
+	Traded   []exchange.TradedState // for market data, as are Trades and Candles
 	Trades   []exchange.TradeState
+	Candles  []exchange.CandleState
 
 	journal *journal.Journal // of a node of a cluster, else nil
 	aside   bool             // the journal is to be set aside, and a new one begun
@@ -101,7 +102,9 @@ func (d *Database) open(ctx context.Context, c *settings.Config, log *slog.Logge
 		d.Snapshot, err = d.Store.Load(ctx)
 	}
 	if err == nil && c.HTTP != "" {
-		d.Traded, d.Trades, err = d.Store.LoadMarket(ctx)
+		if d.Traded, d.Trades, err = d.Store.LoadMarket(ctx); err == nil {
+			d.Candles, err = d.Store.LoadCandles(ctx)
+		}
 	}
 	if err != nil {
 		d.Store.Close()

@@ -131,7 +131,7 @@ func TestAppendersWait(t *testing.T) {
 func settle(t *testing.T, function string, also func() bool) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
-	for end := time.Now().Add(patience); ; runtime.Gosched() {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		all := string(stacks[:runtime.Stack(stacks, true)])
 		if also() && inOneStack(all, "sync.(*Cond).Wait", "leadership)."+function) {
 			return

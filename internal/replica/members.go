@@ -23,6 +23,8 @@ const (
 	// transferWait is how long a transfer may take until it is asked for again: Raft gives one
 	// up after an election time.
 	transferWait = 600 * time.Millisecond
+	// founderFor is how long a node counts as one that founds a cluster. It calls every few seconds.
+	founderFor = 15 * time.Second
 	// transferPauseMax bounds how long a leader that is not fit waits until it tries again to
 	// hand over: twice as long each time.
 	transferPauseMax = 10 * time.Second
@@ -70,12 +72,12 @@ func (r *Replica) Transfer(ctx context.Context, to uint64) error {
 func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
 	return r.do(ctx, func() error {
 		for _, m := range c.Add {
-			if err := r.CheckAddress(m); err != nil {
+			if err := r.MayAdd(m); err != nil {
 				return err
 			}
 		}
 		for _, id := range c.Promote {
-			if err := r.mayVote(id); err != nil {
+			if err := errors.Join(r.joins(id), r.mayVote(id)); err != nil {
 				return err
 			}
 		}
@@ -83,9 +85,12 @@ func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
 	})
 }
 
-// CheckAddress returns why no node could reach a new member at its address, nil if they may.
-// Once the log has one, it is every node's.
-func (r *Replica) CheckAddress(m core.Member) error {
+// MayAdd returns why a new member would be of no use: no node could reach it at its address, which
+// is every node's once the log has it, or it was not started with --join. nil if nothing is known.
+func (r *Replica) MayAdd(m core.Member) error {
+	if err := r.joins(m.ID); err != nil {
+		return err
+	}
 	host, port, err := net.SplitHostPort(m.Address)
 	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || host == "" || n == 0 {
 		return fmt.Errorf("replica: the address %.64q of node %d must be HOST:PORT", m.Address, m.ID)
@@ -138,14 +143,38 @@ func numbers(members []core.Peer) string {
 }
 
 // refuseFounder returns why a node must not meet this one: it would found a cluster, and this
-// node's exists without it. It was to join.
-func refuseFounder(s *Status, h *peers.Hello) error {
-	member := func(m core.Peer) bool { return m.ID == h.Node }
-	if h.Founders == "" || s.Cluster == (core.Identity{}) || slices.ContainsFunc(s.Members, member) {
+// node's exists without it. It was to join, also as a learner that was never heard: joins remembers it.
+func (r *Replica) refuseFounder(s *core.Status, h *peers.Hello) error {
+	member := func(m core.Peer) bool { // that has founded this one, and does not know it yet
+		return m.ID == h.Node && (m.Identity == h.Self || !m.Learner && m.Identity == core.Identity{})
+	}
+	founds := h.Founders != "" && s.Cluster != (core.Identity{}) && !slices.ContainsFunc(s.Members, member)
+	r.state.mu.Lock()
+	if founds {
+		r.state.founders[h.Node] = time.Now()
+	} else {
+		delete(r.state.founders, h.Node)
+	}
+	r.state.mu.Unlock()
+	lost := func(m core.Peer) bool { // of which core.Node.Heard says more
+		return m.ID == h.Node && m.Identity != core.Identity{}
+	}
+	if !founds || slices.ContainsFunc(s.Members, lost) {
 		return nil
 	}
 	return fmt.Errorf("%w: node %d founds one of the nodes %s, and is no member of the one of node %d: "+
-		"begin with an empty directory and --join", peers.ErrCluster, h.Node, h.Founders, s.Node)
+		"begin with an empty directory and --join", peers.ErrCluster, h.Node, h.Founders, r.options.Node)
+}
+
+// joins returns an error if a node was heard lately that founds a cluster, and cannot join this one.
+func (r *Replica) joins(id uint64) error {
+	r.state.mu.Lock()
+	defer r.state.mu.Unlock()
+	if at, founds := r.state.founders[id]; founds && time.Since(at) < founderFor {
+		return fmt.Errorf("replica: node %d was not started with --join: stop it, and start it with --join and an empty "+
+			"directory", id)
+	}
+	return nil
 }
 
 // onHello judges the hello of a peer. The first identity of a number counts; the node has it
@@ -155,12 +184,16 @@ func (r *Replica) onHello(h peers.Hello) error {
 		return err
 	}
 	status := r.state.now.Load()
-	if err := errors.Join(refuseFounder(status, &h), r.refuseOlder(status, &h)); err != nil {
+	if err := r.refuseOlder(status, &h); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), helloWait)
 	defer cancel()
 	err := r.do(ctx, func() error {
+		now := r.node.Status() // a member may be another one since the last tick
+		if err := r.refuseFounder(&now, &h); err != nil {
+			return err
+		}
 		return r.node.Heard(core.Member{ID: h.Node, Identity: h.Self, Address: r.state.peer[h.Node]}, h.Cluster)
 	})
 	if err != nil {

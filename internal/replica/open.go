@@ -73,7 +73,7 @@ type network interface {
 }
 
 // clusterName is the file in the data directory that says that data/raft belongs to it.
-const clusterName = "CLUSTER"
+const clusterName = raftlog.ClusterFile
 
 // Open begins to take part in a cluster: it votes and stores at once, and campaigns once
 // MayCampaign allows it. The error is a *BrokenError if the node has to stay down, a text that
@@ -98,7 +98,7 @@ func Open(o Options) (_ *Replica, err error) {
 		return nil, fmt.Errorf("replica: the peers name no address of node %d, which is this one", o.Node)
 	}
 	o.Peers = maps.Clone(o.Peers)
-	if err := RefuseBroken(o.Data); err != nil {
+	if err := errors.Join(o.refuseNumber(), RefuseBroken(o.Data)); err != nil {
 		return nil, err
 	}
 	found, err := o.found()
@@ -114,6 +114,15 @@ func Open(o Options) (_ *Replica, err error) {
 		return nil, errors.Join(err, disk.Close())
 	}
 	return r, nil
+}
+
+// refuseNumber refuses the directory of another node: that one's identity would be taken for one that was replaced.
+func (o *Options) refuseNumber() error {
+	node, err := raftlog.NumberIn(o.Data)
+	if err == nil && node != 0 && node != o.Node {
+		err = fmt.Errorf("replica: this directory is node %d's, and --node is %d: %s", node, o.Node, o.Data)
+	}
+	return err
 }
 
 // found returns where the log of a new node begins; nil if the file CLUSTER says that there was
@@ -162,7 +171,7 @@ func (o *Options) mark() *core.Mark {
 }
 
 // noteCluster leaves the file CLUSTER behind data/raft.
-func noteCluster(data string, self core.Identity) error {
+func noteCluster(data string, node uint64, self core.Identity) error {
 	path := filepath.Join(data, clusterName)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if errors.Is(err, os.ErrExist) {
@@ -171,7 +180,7 @@ func noteCluster(data string, self core.Identity) error {
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}
-	_, err = fmt.Fprintf(f, "node identity %v\n", self)
+	_, err = fmt.Fprintf(f, "node %d, identity %v\n", node, self)
 	if err := errors.Join(err, durable.File(f), f.Close(), durable.Dir(data)); err != nil {
 		return fmt.Errorf("replica: write %s: %w", path, err)
 	}
@@ -189,7 +198,7 @@ func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 		return nil, fmt.Errorf("replica: --join: data/raft has begun to found a cluster of the nodes %v: "+
 			"begin with an empty directory", core.Numbers(m.Members))
 	}
-	if err := noteCluster(o.Data, durable.Self); err != nil {
+	if err := noteCluster(o.Data, o.Node, durable.Self); err != nil {
 		return nil, err
 	}
 	notes := make(notebook, notesMax)
@@ -218,6 +227,7 @@ func drive(o Options, d disk, self core.Identity, node stepper, notes notebook) 
 	r.leadership = newLeadership(o.Journal, func() { wakeUp(r.wakeLoop) })
 	r.life, r.die = context.WithCancel(context.Background())
 	r.state.changed, r.state.hellos = make(chan struct{}), make(map[uint64]peers.Hello)
+	r.state.founders, r.state.told = make(map[uint64]time.Time), make(map[uint64]string)
 	r.state.now.Store(&Status{Status: node.Status(), Node: o.Node, Self: self})
 	node.MayCampaign(false) // not before the owner says so
 	var err error

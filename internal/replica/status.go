@@ -1,10 +1,12 @@
 package replica
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,11 +43,13 @@ type Peer struct {
 type state struct {
 	now  atomic.Pointer[Status]
 	peer map[uint64]string // addresses that the network was told; the loop's own
+	told map[uint64]string // addresses of the cluster that --peers does not have; the loop's own
 	key  string            // of what Changed tells of; the loop's own
 
-	mu      sync.Mutex // guards what follows
-	changed chan struct{}
-	hellos  map[uint64]peers.Hello
+	mu       sync.Mutex // guards what follows
+	changed  chan struct{}
+	hellos   map[uint64]peers.Hello
+	founders map[uint64]time.Time // nodes that found a cluster beside this one, and when they said so
 }
 
 // counts are for Status.
@@ -56,6 +60,27 @@ func (r *Replica) Status() Status {
 	s := *r.state.now.Load()
 	s.Err = r.Err()
 	return s
+}
+
+// Unreached returns why messages of this node do not reach a peer, as its last try has said; "" if nothing is known.
+func (r *Replica) Unreached(peer uint64) string { return r.net.Stats().Peers[peer].Why }
+
+// Founders names those with whom this node founds a cluster, and who were not heard or are not reached, each with the
+// reason as far as it is known. It is "" once there is a cluster, and for a node that founds none.
+func (r *Replica) Founders() string {
+	s := r.state.now.Load()
+	if s.Cluster != (core.Identity{}) {
+		return ""
+	}
+	var away []string
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		why := r.Unreached(p.ID)
+		if p.Known && p.ID != s.Node && (!p.Heard || why != "") {
+			away = append(away, fmt.Sprintf("node %d (%s)", p.ID, cmp.Or(why, "not heard yet")))
+		}
+	}
+	return strings.Join(away, ", ")
 }
 
 // Changed returns a channel that is closed when the role, the term, the leader, a member or
@@ -74,6 +99,7 @@ func (r *Replica) publish() {
 	hellos := maps.Clone(r.state.hellos)
 	r.state.mu.Unlock()
 	s.Peers = r.peersOf(&s.Status, hellos)
+	r.warnOfAddresses(&s.Status)
 	r.state.now.Store(s)
 	addresses := make(map[uint64]string, len(s.Peers))
 	for _, p := range s.Peers {
@@ -94,6 +120,20 @@ func (r *Replica) publish() {
 	defer r.state.mu.Unlock()
 	close(r.state.changed)
 	r.state.changed = make(chan struct{})
+}
+
+// warnOfAddresses says which members --peers has elsewhere than the cluster: a machine may have moved, or it is a slip.
+func (r *Replica) warnOfAddresses(s *core.Status) {
+	if s.Cluster == (core.Identity{}) {
+		return
+	}
+	for _, m := range s.Members {
+		if given := r.options.Peers[m.ID]; given != "" && given != m.Address && r.state.told[m.ID] != m.Address {
+			r.state.told[m.ID] = m.Address
+			r.note(slog.LevelWarn, "--peers has another address of a node than the cluster", "peer", m.ID,
+				"peers", given, "cluster", m.Address)
+		}
+	}
 }
 
 // peersOf joins what the log, --peers and hellos say of all nodes. The address of --peers

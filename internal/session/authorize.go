@@ -36,9 +36,25 @@ func (c *session) secure() bool {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		c.server.options.Metrics.handshakeFailures.Inc()
 		c.log(slog.LevelInfo, "a TLS handshake has failed", 0, slog.Any("error", err))
+		c.demandTLS(err)
 		return false
 	}
 	return true
+}
+
+// demandTLS tells a client whose first bytes are no TLS, as the handshake's error says, that it has to speak it.
+func (c *session) demandTLS(failed error) {
+	var header tls.RecordHeaderError
+	if !errors.As(failed, &header) || header.Conn == nil {
+		return
+	}
+	plain := header.Conn
+	if plain.SetWriteDeadline(time.Now().Add(c.within(c.server.limits.Load().WriteTimeout))) != nil {
+		return
+	}
+	if _, err := plain.Write(c.lastReply(c.codec.NeedsTLS()).bytes); err == nil {
+		c.lingerOn(plain)
+	}
 }
 
 // cutOff closes the connection at once. Over TLS a farewell would wait for a client

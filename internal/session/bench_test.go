@@ -20,6 +20,8 @@ import (
 // null is an exchange that does nothing.
 type null struct{}
 
+func (null) Mark() engine.Mark { return engine.Mark{} }
+
 func (null) NewOrigin() *engine.Origin { return nil }
 func (null) EndOrigin(*engine.Origin)  {}
 func (null) Execute(_ context.Context, _ []engine.Request, results []exchange.Result) (engine.Mark, error) {

@@ -33,6 +33,8 @@ type CodecOf[M Message, F Frames] interface {
 	AppendAuthorized(dst []byte) []byte
 	// Unauthorized is the error of a client whose first frame has no such token.
 	Unauthorized() string
+	// NeedsTLS is the error of a client that speaks no TLS to a server that does.
+	NeedsTLS() string
 
 	// Brackets are what stands in front of the answers of a reply and behind them.
 	Brackets() (begin, end string)

@@ -33,6 +33,7 @@ func (lines) Token(frame []byte) (token string, ok bool) {
 
 func (lines) AppendAuthorized(dst []byte) []byte { return append(dst, "welcome"...) }
 func (lines) Unauthorized() string               { return "unauthenticated" }
+func (lines) NeedsTLS() string                   { return "TLS is missing" }
 func (lines) Brackets() (begin, end string)      { return "", "" }
 func (lines) AppendError(dst []byte, text string) []byte {
 	return append(append(dst, "error "...), text...)

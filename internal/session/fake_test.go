@@ -164,6 +164,8 @@ func (x *fake) NewOrigin() *engine.Origin {
 	return o
 }
 
+func (x *fake) Mark() engine.Mark { return engine.Mark{} }
+
 func (x *fake) EndOrigin(o *engine.Origin) {
 	x.set(func() { x.ended = append(x.ended, o) })
 }
@@ -253,8 +255,9 @@ func requireNothingHeld(t require.TestingT, s *Server) {
 // xmlCodec is the protocol that the tests' clients speak.
 var xmlCodec = Adapt(wire.XML{})
 
-// patience bounds waits that end at once unless something is broken.
-const patience = 20 * time.Second
+// patience bounds waits that end at once unless something is broken. It is shorter than slowMax, for which a
+// connection may stand still.
+const patience = slowMax - 10*time.Second
 
 // listen returns a listener on a free port.
 func listen(t testing.TB) net.Listener {

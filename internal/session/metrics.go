@@ -280,6 +280,20 @@ func (m *Metrics) executed(b *batch, r *reply) {
 	r.clock = b.clock
 }
 
+// called counts the requests of a Call whose outcomes may be told.
+func (m *Metrics) called(p *Pending) {
+	took := time.Since(p.begun)
+	for i := range p.outcomes {
+		kind, reason := p.requests[i].Kind, p.outcomes[i].Reason
+		if p.outcomes[i].Refusal.Reason != exchange.OK {
+			continue
+		}
+		m.byKind[kind][reason].Inc()
+		m.latency[kind][m.outcome(reason, 1)].Observe(took, 1)
+	}
+	m.frames.Add(float64(len(p.requests)))
+}
+
 // outcome returns what n commands came to, and counts the limit that they ran into.
 func (m *Metrics) outcome(r exchange.RejectReason, n int) outcome {
 	if r == exchange.OK {

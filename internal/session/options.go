@@ -117,6 +117,9 @@ const (
 	// frames with a ref that it is to be asked about first are refused.
 	lateAnswersMax = 64
 
+	// callsKeep is for how many requests memory of a Call is kept for the next.
+	callsKeep = 64
+
 	// lingerBytesMax bounds what is read and discarded after the last reply.
 	lingerBytesMax = 64 << 20
 

@@ -64,6 +64,8 @@ type Exchange interface {
 	// says, behind its last call of Execute. It does not wait.
 	NewOrigin() *engine.Origin
 	EndOrigin(o *engine.Origin)
+	// Mark returns the mark of what its caller has read up to now.
+	Mark() engine.Mark
 }
 
 // View answers what accounts ask about themselves.
@@ -82,6 +84,7 @@ type Server struct {
 	limits   atomic.Pointer[Limits]
 	batches  sync.Pool // of *batch
 	replies  sync.Pool // of *reply
+	calls    sync.Pool // of *called
 	arriving *memory   // of frames
 	working  *memory   // of batches and replies
 	huge     *memory   // of huge ones
@@ -107,9 +110,9 @@ type Server struct {
 	mu        sync.Mutex
 	listeners []net.Listener
 	sessions  map[*session]struct{} // those that are refused included
-	served    int                   // those that are not refused
+	served    int                   // those that are not refused, and callers that Enter let in
 	bearers   map[string]int        // how many of them act as the bearer of a token, by its ID
-	unproved  list.List             // of *session: those of served that have to prove who they are, the oldest first
+	unproved  list.List             // of *place: those of served that have to prove who they are, the oldest first
 }
 
 // New returns a server that does not listen yet. Shutdown ends it.
@@ -203,31 +206,29 @@ func (s *Server) open(conn net.Conn, codec Codec) {
 		c.log(slog.LevelWarn, "a connection is refused: there are too many", 0)
 		s.running.Go(func() {
 			c.refuse(fmt.Sprintf("the exchange has %d connections and takes no more; try again later", most))
-			s.forget(c, 0)
+			s.forget(c, false)
 		})
 		return
 	}
 	s.served++
 	if s.asks() {
-		c.unproved = s.unproved.PushBack(c)
+		c.unproved = s.unproved.PushBack(&c.place)
 	}
 	s.options.Metrics.opened()
 	s.running.Go(func() {
 		c.serve()
-		s.forget(c, 1)
+		s.forget(c, true)
 		s.options.Metrics.connections.Dec()
 	})
 }
 
-// forget notes the end of a session, and that so many fewer are served.
-func (s *Server) forget(c *session, served int) {
+// forget notes the end of a session, which had a place if it was served.
+func (s *Server) forget(c *session, served bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, c)
-	s.unlist(c)
-	s.leave(c)
-	if !c.displaced {
-		s.served -= served
+	if served {
+		s.quit(&c.place)
 	}
 }
 
@@ -299,9 +300,6 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(re
 	m.answered(r)
 	return nil
 }
-
-// ErrBusy is Answer's error if as many frames are under way as may be.
-var ErrBusy = errors.New("session: too many frames are under way")
 
 // answer does the frame of a batch, which it gives back, and returns once the reply may be
 // told.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"outcry/internal/auth"
 	"outcry/internal/engine"
+	"outcry/internal/trywrite"
 )
 
 // What clients are told when the exchange ends before they do. Neither text
@@ -39,11 +39,7 @@ type session struct {
 	frames Frames
 	clock  *deadlines
 	unsent *queue // from the reader to the writer
-
-	// Guarded by the server's mu.
-	unproved  *list.Element // among those that have to prove who they are; nil for others
-	displaced bool          // another has its place
-	bearer    string        // the ID of the token among the server's bearers; "" before it is
+	place         // among ConnectionsMax
 
 	grant  *auth.Grant // what the client has proved; nil if nobody asks, and before that
 	forget func()      // takes back what happens when the grant ends
@@ -64,7 +60,7 @@ type session struct {
 
 	// tryWriter belongs to who pushes replies while none is unsent, and else to the writer; nil
 	// if the connection cannot do that. The reader pushes, or answerLate while it runs.
-	tryWriter *tryWriter
+	tryWriter *trywrite.Writer
 
 	readingMu sync.Mutex
 	reading   bool // frames, so that the read deadline is that of the limits
@@ -76,7 +72,7 @@ type session struct {
 func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	c := &session{server: s, id: s.lastID.Add(1), conn: conn, codec: codec, forget: func() {},
 		unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
-	c.tryWriter = newTryWriter(conn)
+	c.tryWriter = trywrite.New(conn)
 	c.late.moved = sync.NewCond(&c.late.mu)
 	c.clock = &deadlines{session: c, limits: s.limits.Load()}
 	frameBytesMax := s.options.FrameBytesMax
@@ -85,6 +81,7 @@ func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	}
 	c.frames = codec.NewFrames(c.clock, frameBytesMax, c.admit)
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.end = c.displacedNow
 	return c
 }
 
@@ -124,6 +121,12 @@ func (c *session) refuse(reason string) {
 	if c.secure() && c.transmit(c.lastReply(reason).bytes) == nil {
 		c.linger()
 	}
+}
+
+// displacedNow ends a session whose place another has.
+func (c *session) displacedNow() {
+	c.cancel()
+	c.cutOff()
 }
 
 // drain lets the reader take what has already arrived, and then end. The server
@@ -363,12 +366,15 @@ func (c *session) transmit(bytes []byte) error {
 
 // linger ends the sending side, then reads and discards within bounds. A connection
 // that is closed with bytes unread is reset, and the last reply could be lost.
-func (c *session) linger() {
-	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
+func (c *session) linger() { c.lingerOn(c.conn) }
+
+// lingerOn is linger on what lies below TLS.
+func (c *session) lingerOn(conn net.Conn) {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
-	if c.conn.SetReadDeadline(time.Now().Add(c.server.options.LingerTimeout)) != nil {
+	if conn.SetReadDeadline(time.Now().Add(c.server.options.LingerTimeout)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, c.conn, lingerBytesMax) // any end will do
+	_, _ = io.CopyN(io.Discard, conn, lingerBytesMax) // any end will do
 }

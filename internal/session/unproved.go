@@ -1,28 +1,40 @@
 package session
 
-import "outcry/internal/auth"
+import (
+	"container/list"
+
+	"outcry/internal/auth"
+)
 
 // A connection has a place among ConnectionsMax before it has shown who it is. So that
 // those who never do shut nobody out, the one that has not for the longest time gives way
 // when there are as many as there may be: in a handshake, or before its token. And so that
 // the bearer of a token shuts nobody else out either, the last places are for others.
 
+// place is one among ConnectionsMax: of a session, or of a connection of another transport (Caller). The server's mu
+// guards it, except end.
+type place struct {
+	end       func()        // ends the connection without waiting
+	unproved  *list.Element // among those that have to prove who they are; nil for others
+	displaced bool          // another has its place
+	bearer    string        // the ID of the token among the server's bearers; "" before it is
+}
+
 // asks reports whether clients have to prove something, if only that they speak TLS.
 func (s *Server) asks() bool { return s.options.TLS != nil || s.options.Tokens != nil }
 
-// displace ends the session that has proved nothing for the longest time, and reports
+// displace ends the connection that has proved nothing for the longest time, and reports
 // whether there was one. Its caller holds mu.
 func (s *Server) displace() bool {
 	oldest := s.unproved.Front()
 	if oldest == nil {
 		return false
 	}
-	c := oldest.Value.(*session)
-	s.unlist(c)
+	p := oldest.Value.(*place)
+	s.unlist(p)
 	s.served--
-	c.displaced = true
-	c.cancel()
-	c.cutOff()
+	p.displaced = true
+	p.end()
 	return true
 }
 
@@ -30,7 +42,7 @@ func (s *Server) displace() bool {
 func (s *Server) proved(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unlist(c)
+	s.unlist(&c.place)
 }
 
 // enter gives a session the right to act as the bearer of a token, and keeps it for those
@@ -38,33 +50,47 @@ func (s *Server) proved(c *session) {
 func (s *Server) enter(c *session, grant *auth.Grant) (full int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.bear(&c.place, grant)
+}
+
+// bear is enter for a place. Its caller holds mu.
+func (s *Server) bear(p *place, grant *auth.Grant) (full int) {
 	most := s.limits.Load().ConnectionsMax
 	most = max(1, most-max(1, most/othersShare))
 	if s.bearers[grant.ID] >= most {
 		s.options.Metrics.hit(limitConnections)
 		return most
 	}
-	s.unlist(c)
+	s.unlist(p)
 	s.bearers[grant.ID]++
-	c.bearer = grant.ID
+	p.bearer = grant.ID
 	return 0
 }
 
-// leave is the end of what enter began, if it did. Its caller holds mu.
-func (s *Server) leave(c *session) {
-	if c.bearer == "" {
-		return
-	}
-	if s.bearers[c.bearer]--; s.bearers[c.bearer] == 0 {
-		delete(s.bearers, c.bearer)
+// quit gives a place back. Its caller holds mu.
+func (s *Server) quit(p *place) {
+	s.unlist(p)
+	s.leave(p)
+	if !p.displaced {
+		s.served--
 	}
 }
 
-// unlist takes a session off the list of those that have not proved anything, if it is
+// leave is the end of what bear began, if it did. Its caller holds mu.
+func (s *Server) leave(p *place) {
+	if p.bearer == "" {
+		return
+	}
+	if s.bearers[p.bearer]--; s.bearers[p.bearer] == 0 {
+		delete(s.bearers, p.bearer)
+	}
+}
+
+// unlist takes a place off the list of those that have not proved anything, if it is
 // there. Its caller holds mu.
-func (s *Server) unlist(c *session) {
-	if c.unproved != nil {
-		s.unproved.Remove(c.unproved)
-		c.unproved = nil
+func (s *Server) unlist(p *place) {
+	if p.unproved != nil {
+		s.unproved.Remove(p.unproved)
+		p.unproved = nil
 	}
 }

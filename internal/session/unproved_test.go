@@ -1,8 +1,10 @@
 package session
 
 import (
+	"errors"
 	"io"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
@@ -138,8 +140,11 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 	eventually(t, func() bool { // the last of them may not have been accepted yet, and fill the server
 		c := dial(t, l)
 		defer c.Close()
-		c.send(query(1))
-		return c.reply() == answer(1)
+		_, _ = io.WriteString(c, query(1))
+		line, err := c.in.ReadString('\n')
+		reply := make([]byte, len(answer(1)))
+		_, broken := io.ReadFull(c.in, reply)
+		return errors.Join(err, broken) == nil && line == strconv.Itoa(len(reply))+"\n" && string(reply) == answer(1)
 	})
 	eventually(t, func() bool {
 		served, _ := s.counts()

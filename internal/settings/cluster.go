@@ -127,7 +127,7 @@ func (c *Config) checkCluster() error {
 		}
 	}
 	if nodes%2 == 0 {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("--peers names %d nodes, which survive the loss of no more than %d do: "+
+		c.Warnings = append(c.Warnings, fmt.Sprintf("--peers: %d nodes survive no more failures than %d nodes do: "+
 			"3 or 5 are best", nodes, nodes-1))
 	}
 	return nil

@@ -37,6 +37,7 @@ type Config struct {
 	Open           bool
 	ProbesOpen     bool
 	HTTPHosts      string
+	CORSOrigins    string
 	TLSCert        string
 	TLSKey         string
 	TLSClientCA    string

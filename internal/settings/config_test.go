@@ -291,3 +291,20 @@ func TestNothingIsSuggestedForWhatIsLikeNothing(t *testing.T) {
 	require.Equal(t, 3, editDistance("kitten", "sitting"))
 	require.Equal(t, 4, editDistance("", "four"))
 }
+
+func TestOriginsAreThoseThatBrowsersSend(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                     nil,
+		"https://desk.example": {"https://desk.example"},
+		"http://127.0.0.1:3000, https://desk.example": {"http://127.0.0.1:3000", "https://desk.example"},
+	} {
+		c := Config{CORSOrigins: text}
+		require.NoError(t, c.checkSecurity())
+		require.Equal(t, want, c.Origins())
+	}
+	for _, text := range []string{"*", "null", "desk.example", "https://desk.example/", "https://*.example",
+		"HTTPS://desk.example", "https://Desk.example", "https://desk.example:443", "http://a:80", "https://a@b", "ftp://a",
+		"https://a,", "https://a:", "https://a b", "https://a?x", "https://"} {
+		require.ErrorContains(t, (&Config{CORSOrigins: text}).checkSecurity(), "is not an origin as browsers send it", text)
+	}
+}

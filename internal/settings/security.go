@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -28,6 +29,27 @@ func (c *Config) hostNames() (all []string) {
 	return all
 }
 
+// Origins returns those of --cors-origins.
+func (c *Config) Origins() (all []string) {
+	if c.CORSOrigins == "" {
+		return nil
+	}
+	for origin := range strings.SplitSeq(c.CORSOrigins, ",") {
+		all = append(all, strings.TrimSpace(origin))
+	}
+	return all
+}
+
+// isOrigin reports whether a text is an origin as browsers send it: scheme, host, and the port unless it is the
+// scheme's own, in small letters. Neither * nor null is one.
+func isOrigin(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
+		s == u.Scheme+"://"+strings.ToLower(u.Host) && !strings.ContainsAny(u.Host, "*@ ") &&
+		!(u.Scheme == "http" && u.Port() == "80") && !(u.Scheme == "https" && u.Port() == "443") &&
+		!strings.HasSuffix(u.Host, ":")
+}
+
 // isHostName reports whether a text can be the name in a Host header.
 func isHostName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
@@ -45,6 +67,12 @@ func (c *Config) checkSecurity() error {
 		return wrong("tls-client-ca", "%q: --tls-cert and --tls-key are needed as well", c.TLSClientCA)
 	case slices.ContainsFunc(c.hostNames(), func(h string) bool { return !isHostName(h) }):
 		return wrong("http-hosts", "%q: must be host names without ports, separated by commas", c.HTTPHosts)
+	}
+	for _, origin := range c.Origins() {
+		if !isOrigin(origin) {
+			return wrong("cors-origins", "%q: %q is not an origin as browsers send it, such as https://desk.example",
+				c.CORSOrigins, origin)
+		}
 	}
 	return nil
 }

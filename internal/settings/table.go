@@ -75,6 +75,9 @@ var table = []row{
 	{flag: "http-hosts", at: func(c *Config) any { return &c.HTTPHosts }, initial: "",
 		help: "host `names`, separated by commas, by which clients reach the HTTP side, besides localhost; " +
 			"without --auth, requests for other names are refused; IP addresses always work"},
+	{flag: "cors-origins", at: func(c *Config) any { return &c.CORSOrigins }, initial: "",
+		help: "`origins` such as https://desk.example, separated by commas, whose pages may use the HTTP side's data, XML, " +
+			"WebSocket and Binance paths, each exactly as browsers send it; empty for the server's own pages only"},
 	{flag: "tls-cert", at: func(c *Config) any { return &c.TLSCert }, initial: "",
 		help: "`file` with the server's certificate in PEM, and any intermediate ones: " +
 			"XML and HTTP are then served over TLS only"},
@@ -122,7 +125,7 @@ var table = []row{
 		help:  "memory for large frames and large replies of all connections together, in `bytes`"},
 	{flag: "max-connections", at: func(c *Config) any { return &c.ConnectionsMax }, initial: 16384,
 		min: 1, max: 1 << 20, reload: Sessions,
-		help: "most TCP `connections` at a time for the XML protocol"},
+		help: "most `connections` at a time of the XML protocol and of WebSocket, together"},
 	{flag: "max-http-connections", at: func(c *Config) any { return &c.HTTPConnectionsMax }, initial: 4096,
 		min: 1, max: 1 << 20, reload: HTTP,
 		help: "most HTTP `connections` at a time; idle ones give way to new ones, and a few are reserved for operators"},

@@ -24,6 +24,10 @@ func AppendAuth(dst []byte, token string) []byte {
 const TextUnauthorized = `this exchange takes <auth token="…"/> as the first frame, with a token that is known ` +
 	`and has not ended`
 
+// TextNeedsTLS is the last reply, not encrypted, to a client that speaks no TLS where the exchange does. Clients
+// tell it by its text.
+const TextNeedsTLS = "this port speaks TLS; connect again with it"
+
 // textUnknownAuth begins the error of an exchange that asks for no token.
 const textUnknownAuth = "unknown root element <auth>"
 

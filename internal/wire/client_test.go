@@ -134,7 +134,7 @@ func TestReplyBecomesAnswers(t *testing.T) {
 func TestReplyThatIsNoneIsRefused(t *testing.T) {
 	for reply, text := range map[string]string{
 		``:                        "wire: reply: the document is empty",
-		`<results>`:               "wire: reply: <results> is not closed",
+		`<results>`:               "wire: reply: the document ends after 9 bytes, and <results> is not closed",
 		`<create/>`:               "wire: reply: <create> is not a <results> of answers",
 		`<results>text</results>`: "wire: reply: <results> is not a <results> of answers",
 		`<results><created>1</created></results>`:                               "answer 1: <created> has no text in it",

@@ -34,6 +34,9 @@ func (XML) AppendAuthorized(dst []byte) []byte { return AppendAuthorized(dst) }
 // Unauthorized is TextUnauthorized.
 func (XML) Unauthorized() string { return TextUnauthorized }
 
+// NeedsTLS is TextNeedsTLS.
+func (XML) NeedsTLS() string { return TextNeedsTLS }
+
 // Brackets are those of <results>.
 func (XML) Brackets() (begin, end string) { return ReplyBegin, ReplyEnd }
 

@@ -59,6 +59,7 @@ type parser struct {
 // parseDocument reads a whole document of up to elements elements and returns its
 // root. The error says why the document is malformed.
 func parseDocument(frame []byte, elements int) (*element, error) {
+	bytesGiven := len(frame)
 	frame = bytes.TrimPrefix(frame, []byte("\ufeff"))
 	if !utf8.Valid(frame) {
 		return nil, errors.New("the document is not UTF-8")
@@ -74,7 +75,7 @@ func parseDocument(frame []byte, elements int) (*element, error) {
 			break
 		}
 		if err != nil {
-			return nil, err
+			return nil, p.explain(err, bytesGiven)
 		}
 		if err := p.take(token, begin, decoder.InputOffset()); err != nil {
 			return nil, err
@@ -82,11 +83,28 @@ func parseDocument(frame []byte, elements int) (*element, error) {
 	}
 	switch {
 	case len(p.open) > 0:
-		return nil, fmt.Errorf("<%s> is not closed", clip(p.open[len(p.open)-1].name))
+		return nil, p.cutShort(bytesGiven)
 	case p.root == nil:
 		return nil, errors.New("the document is empty")
 	}
 	return p.root, nil
+}
+
+// explain returns the decoder's error about a document of so many bytes. A document that ends within a token is an
+// unexpected EOF to the decoder. That reads as if the connection had ended; mostly the frame's length is too small.
+func (p *parser) explain(err error, bytesGiven int) error {
+	if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok && strings.HasPrefix(syntax.Msg, "unexpected EOF") {
+		return p.cutShort(bytesGiven)
+	}
+	return err
+}
+
+// cutShort returns the error of a document that ends too soon, after so many bytes.
+func (p *parser) cutShort(bytesGiven int) error {
+	if n := len(p.open); n > 0 {
+		return fmt.Errorf("the document ends after %d bytes, and <%s> is not closed", bytesGiven, clip(p.open[n-1].name))
+	}
+	return fmt.Errorf("the document ends after %d bytes, within a tag or a comment", bytesGiven)
 }
 
 // take adds one token, which stands in the frame from begin to end.

@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -88,7 +90,7 @@ func TestMalformedDocumentsAreRefused(t *testing.T) {
 func TestWhatIsWrongWithADocumentIsSaid(t *testing.T) {
 	for document, text := range map[string]string{
 		``:                                "malformed XML: the document is empty",
-		`<a>`:                             "malformed XML: <a> is not closed",
+		`<a>`:                             "malformed XML: the document ends after 3 bytes, and <a> is not closed",
 		`<a></b>`:                         "malformed XML: <a> is closed by </b>",
 		`</a>`:                            "malformed XML: </a> closes nothing",
 		`<a/><b/>`:                        "malformed XML: there is more than one root element",
@@ -113,7 +115,7 @@ func TestWhatIsWrongWithADocumentIsSaid(t *testing.T) {
 			`</create>`: "malformed XML: there are more than 100000 elements in a frame",
 		`<` + strings.Repeat("n", 1<<20) + `/>`: "unknown root element <" +
 			strings.Repeat("n", 64) + "…>, only <create> and <transactions> are known",
-		`<` + strings.Repeat("é", 1<<20) + `>`: "malformed XML: <" +
+		`<` + strings.Repeat("é", 1<<20) + `>`: "malformed XML: the document ends after 2097154 bytes, and <" +
 			strings.Repeat("é", 32) + "…> is not closed",
 		`<?xml version="1.0" encoding="` + strings.Repeat("x", 1<<20) + `"?><create/>`: `malformed XML: encoding "` +
 			strings.Repeat("x", 64) + `…" is not UTF-8`,
@@ -121,6 +123,34 @@ func TestWhatIsWrongWithADocumentIsSaid(t *testing.T) {
 		answers, err := ParseReply([]byte(newMarket().answer([]byte(document))))
 		require.NoError(t, err)
 		require.Equal(t, []Answer{{Kind: "error", Error: text}}, answers, "%.50s", document)
+	}
+}
+
+// TestADocumentCutShortIsCalledSo at each of its bytes, as by a length in front of it that is too small: the reply
+// names how many bytes there were, and the innermost element that is open.
+func TestADocumentCutShortIsCalledSo(t *testing.T) {
+	const whole = "\ufeff<?xml version='1.0'?>\n<transactions id='1'><!-- é --><order a='&lt;'/><a>t&gt;" +
+		"<![CDATA[]]></a></transactions><!-- end -->"
+	for n := 1; n < len(whole); n++ {
+		cut := whole[:n]
+		var want string
+		switch begun := strings.Index(whole, "<transactions") + len("<transactions id='1'>"); {
+		case !utf8.ValidString(cut):
+			want = "the document is not UTF-8"
+		case cut == "\ufeff", strings.HasSuffix(cut, "?>"), strings.HasSuffix(cut, "?>\n"):
+			want = "the document is empty"
+		case strings.HasSuffix(cut, "</transactions>"):
+			continue // nothing lacks
+		case n < begun || n > strings.LastIndex(whole, "<!--"):
+			want = fmt.Sprintf("the document ends after %d bytes, within a tag or a comment", n)
+		case n >= strings.Index(whole, "<a>")+len("<a>") && n < strings.Index(whole, "</a>")+len("</a>"):
+			want = fmt.Sprintf("the document ends after %d bytes, and <a> is not closed", n)
+		default:
+			want = fmt.Sprintf("the document ends after %d bytes, and <transactions> is not closed", n)
+		}
+		answers, err := ParseReply([]byte(newMarket().answer([]byte(cut))))
+		require.NoError(t, err)
+		require.Equal(t, []Answer{{Kind: "error", Error: "malformed XML: " + want}}, answers, "%q", cut)
 	}
 }
 

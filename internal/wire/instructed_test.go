@@ -42,7 +42,8 @@ func (m *market) placeOrder(c *exchange.Command, r *exchange.Result) {
 		r.Reason = exchange.UnknownSymbol
 		return
 	}
-	o := c.NewOrder(ledger.Account(c.Account))
+	var o exchange.Order
+	c.Begin(&o, ledger.Account(c.Account))
 	m.where[0] = c.Symbol
 	q := m.judge(&o, c.Limit, book, r)
 	if r.Reason != exchange.OK {

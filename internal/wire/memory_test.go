@@ -207,7 +207,8 @@ func longestReply(frame []byte) (most int) {
 var worst = []exchange.Result{
 	{Reason: exchange.InsufficientFunds},
 	{Reason: exchange.RulesDiffer},
-	{Reason: exchange.Halted, Halt: &exchange.Halt{Reason: strings.Repeat("&", exchange.HaltReasonCharsMax)}},
+	{Reason: exchange.Halted, More: &exchange.ResultMore{Halt: &exchange.Halt{
+		Reason: strings.Repeat("&", exchange.HaltReasonCharsMax)}}},
 }
 
 // memoryOf returns what decoding and answering a frame allocates, garbage included,

@@ -30,9 +30,9 @@ func instructedRefusals(t *testing.T) map[string][]refused {
 	shares := more(exchange.InsufficientShares, exchange.ResultMore{Asked: &sell})
 	shares.SharesHave = units(t, "0.5")
 	halted := more(exchange.Halted, exchange.ResultMore{Asked: asked})
-	halted.Halt = &exchange.Halt{Since: 1519348326_987654321, Reason: "news"}
+	halted.More.Halt = &exchange.Halt{Since: 1519348326_987654321, Reason: "news"}
 	small := more(exchange.OrderTooSmall, exchange.ResultMore{Needs: dollars(t, "1.5")})
-	small.ValueLeast = &exchange.Cash{Lo: 2e16}
+	small.More.Least = &exchange.Cash{Lo: 2e16}
 	many := more(exchange.AccountOrdersExceeded, exchange.ResultMore{Bound: "3"})
 	many.Most = 3
 	return map[string][]refused{

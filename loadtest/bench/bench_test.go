@@ -4,6 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +42,96 @@ func TestRoundsAreInterleaved(t *testing.T) {
 		{"cores", 1, 1, 7}, {"cores", 2, 1, 7}, {"hot", 1, 1, 7}, {"hot", 2, 1, 7},
 		{"cores", 2, 2, 8}, {"cores", 1, 2, 8}, {"hot", 2, 2, 8}, {"hot", 1, 2, 8},
 	}, steps)
+}
+
+// TestJobsOfAnExchangeAreNeighbours: a plan that shares exchanges starts one for each number of processors a round,
+// and measures jobs at their own numbers.
+func TestJobsOfAnExchangeAreNeighbours(t *testing.T) {
+	plan := Plan{Jobs: append(at([]int{1, 2}, "cores", "hot -duration 1s"), at([]int{2}, "burst")...),
+		GOMAXPROCS: []int{1, 2, 4}, Repetitions: 2, Shared: true}
+	var steps []string
+	for _, j := range plan.Order() {
+		steps = append(steps, fmt.Sprintf("%d %s %d", j.Repetition, j.Scenario.Name, j.GOMAXPROCS))
+	}
+	require.Equal(t, []string{"1 cores 1", "1 hot 1", "1 cores 2", "1 hot 2", "1 burst 2", "2 cores 2", "2 hot 2",
+		"2 burst 2", "2 cores 1", "2 hot 1"}, steps)
+	require.Empty(t, harness.FirstProcessors(1_000), "there are no more")
+	if runtime.NumCPU() > 1 {
+		require.Regexp(t, `^\d+$`, harness.FirstProcessors(1))
+		require.Equal(t, harness.FirstProcessors(1), plan.Order()[0].CPUs)
+	}
+}
+
+// TestAPlanGoesOn: what the file has of this revision is not measured again, what it has of others stays until a
+// run takes its place.
+func TestAPlanGoesOn(t *testing.T) {
+	point := func(revision string, rep int) *Point {
+		return &Point{Scenario: "cores", Params: scenarioOf(t, "cores").Defaults, GOMAXPROCS: 2, Repetition: rep,
+			Revision: revision, Agrees: true}
+	}
+	path := filepath.Join(t.TempDir(), "points.json")
+	old := &Data{Revision: "old", Machine: "linux/amd64, 2 processors (x)", Points: []*Point{point("", 1), point("", 2),
+		{Scenario: "deep", Agrees: true}}}
+	require.NoError(t, old.Save(path))
+	d := &Data{Revision: "new"}
+	require.NoError(t, d.Continue(path))
+	require.Equal(t, "old", d.Points[0].Revision)
+	require.Equal(t, 2, d.Points[0].Processors)
+	job := Job{Scenario: scenarioOf(t, "cores"), Params: scenarioOf(t, "cores").Defaults, GOMAXPROCS: 2, Repetition: 1}
+	require.False(t, d.has(job))
+	d.add(point("", 1))
+	require.True(t, d.has(job))
+	require.Len(t, d.Points, 2, "both old ones of the cell are gone, those of another are not")
+	require.Equal(t, "old", d.Points[0].Revision)
+	job.Repetition = 2
+	require.False(t, d.has(job))
+	d.Points[1].Errors = 1
+	job.Repetition = 1
+	require.False(t, d.has(job), "it has failed")
+	d.Revision += harness.Changed
+	d.add(point("", 1))
+	require.False(t, d.has(job), "files may have changed again")
+	require.NoError(t, d.Continue(path+".none"))
+}
+
+// TestTheRecordIsMeasuredInOneRun runs every scenario of the record, shortly, against real servers that the jobs share;
+// then again, which measures nothing.
+func TestTheRecordIsMeasuredInOneRun(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	programs, err := Build(ctx, dir)
+	require.NoError(t, err)
+	var jobs []Job
+	for _, j := range Record() { // one of each scenario, and of a market each
+		if len(jobs) == 0 || j.Scenario.Name != jobs[len(jobs)-1].Scenario.Name || j.Params.Pause > 0 ||
+			j.Scenario.Name == "market" {
+			jobs = append(jobs, j)
+		}
+	}
+	for i := range jobs {
+		p := &jobs[i].Params
+		p.Clients, p.Requests, p.Duration = min(p.Clients, 5+i), min(p.Requests, 4), min(p.Duration, 50*time.Millisecond)
+		p.Orders, p.Rate = min(p.Orders, 500), min(p.Rate, 100)
+	}
+	plan := Plan{Jobs: jobs, GOMAXPROCS: []int{2}, Repetitions: 1, Seed: 1, Shared: true, Echo: 20 * time.Millisecond}
+	d := &Data{Revision: "this"}
+	saved := 0
+	plan.Save = func() error { saved++; return nil }
+	require.NoError(t, plan.Run(ctx, d, programs, dir, io.Discard))
+	require.Empty(t, d.Failures())
+	require.Equal(t, len(plan.Order()), saved)
+	for _, p := range d.Points {
+		require.NotZero(t, p.Requests, p.Scenario)
+		if p.Params.Requests > 0 {
+			require.EqualValues(t, p.Params.Clients*p.Params.Requests*map[bool]int{true: 2, false: 1}[strings.HasPrefix(
+				p.Scenario, "populate")], p.Requests, p.Scenario)
+		}
+		require.Positive(t, p.EchoRate, p.Scenario)
+	}
+	require.NoError(t, plan.Run(ctx, d, Programs{}, dir, io.Discard), "nothing is left to measure")
+	plan.Repetitions, plan.Within = 2, time.Nanosecond
+	var out strings.Builder
+	require.NoError(t, plan.Run(ctx, d, Programs{}, dir, &out))
+	require.Contains(t, out.String(), "are left: the same command goes on")
 }
 
 func TestCellsGatherRepetitions(t *testing.T) {
@@ -116,15 +211,15 @@ func TestAFastWrongAnswerIsAFailedRun(t *testing.T) {
 	require.EqualValues(t, 120, result.Requests)
 	require.NoError(t, e.CatchUp(ctx, catchUpTimeout))
 	told := run.Told()
-	require.EqualValues(t, 40, told.Accepted)
+	require.EqualValues(t, 122, told.Accepted, "an order a request, and two that rest before")
 	require.NoError(t, agree(ctx, e, told))
 
 	more := told
 	more.Accepted++
-	require.ErrorContains(t, agree(ctx, e, more), "the tables have 40 orders, clients were told of 41")
+	require.ErrorContains(t, agree(ctx, e, more), "the tables have 122 orders, clients were told of 123")
 	more = told
 	more.Canceled--
-	require.ErrorContains(t, agree(ctx, e, more), "the tables have 40 cancels, clients were told of 39")
+	require.ErrorContains(t, agree(ctx, e, more), "the tables have 120 cancels, clients were told of 119")
 	more = told
 	more.Created++
 	require.ErrorContains(t, agree(ctx, e, more), "accounts and placements, clients were told of")

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"outcry/internal/load"
@@ -32,6 +34,71 @@ type Data struct {
 func NewData(ctx context.Context, command string) *Data {
 	return &Data{Command: command, Began: time.Now().UTC(), Revision: harness.Revision(ctx, "."),
 		Machine: load.Machine()}
+}
+
+// loadData reads a file of data.
+func loadData(path string) (*Data, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	d := new(Data)
+	if err := json.Unmarshal(b, d); err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", path, err)
+	}
+	d.fill()
+	return d, nil
+}
+
+// Continue takes over the points of a file, if there is one. Each keeps its revision. The error says what
+// cannot be read.
+func (d *Data) Continue(path string) error {
+	old, err := loadData(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		d.Points = old.Points
+	}
+	return err
+}
+
+// fill says of points of former revisions, which do not say it, when and where they were measured.
+func (d *Data) fill() {
+	processors := 0
+	_, machine, _ := strings.Cut(d.Machine, ", ")
+	_, _ = fmt.Sscanf(machine, "%d processors", &processors) // 0 is not known
+	for _, p := range d.Points {
+		if p.Revision == "" {
+			p.Revision, p.Began, p.Processors = d.Revision, d.Began, processors
+		}
+	}
+}
+
+// sameCell reports whether a point is of that scenario, variant and number of processors.
+func (p *Point) sameCell(scenario, variant string, procs int) bool {
+	return p.Scenario == scenario && p.Params.String() == variant && p.GOMAXPROCS == procs
+}
+
+// has reports whether this revision was measured with a job already, and has not failed.
+func (d *Data) has(j Job) bool {
+	return !strings.HasSuffix(d.Revision, harness.Changed) && slices.ContainsFunc(d.Points, func(p *Point) bool {
+		return p.Revision == d.Revision && p.Repetition == j.Repetition && p.CPUs == j.CPUs && p.Failure() == nil &&
+			p.sameCell(j.Scenario.Name, j.Params.String(), j.GOMAXPROCS)
+	})
+}
+
+// add adds a point, instead of those of other revisions that are of the same cell, and of itself.
+func (d *Data) add(point *Point) {
+	point.Revision = d.Revision
+	if point.Run == "" {
+		d.Points = slices.DeleteFunc(d.Points, func(p *Point) bool {
+			return p.sameCell(point.Scenario, point.Params.String(), point.GOMAXPROCS) &&
+				(p.Revision != point.Revision || p.Repetition == point.Repetition)
+		})
+	}
+	d.Points = append(d.Points, point)
+	d.Seconds = time.Since(d.Began).Seconds()
 }
 
 // Save writes a file of data.
@@ -83,7 +150,7 @@ func (d *Data) Cells() (cells []Cell) {
 	for i, p := range d.Points {
 		v := p.Params.String()
 		at := slices.IndexFunc(cells, func(c Cell) bool {
-			return c.Scenario == p.Scenario && c.Variant == v && c.GOMAXPROCS == p.GOMAXPROCS
+			return p.sameCell(c.Scenario, c.Variant, c.GOMAXPROCS)
 		})
 		if at < 0 {
 			at = len(cells)
@@ -133,7 +200,7 @@ func (p *Point) shares() string {
 // repetitions, with the least and the most where they say how far it can be trusted.
 func (d *Data) points(wanted func(scenario string) bool) load.Table {
 	t := load.Table{{"", "GOMAXPROCS", "requests/s (least to most)", "speed-up", "of echo", "seconds", "p50 ms", "p99 ms",
-		"p99 from sending", "µs of server, Postgres, client", "in Postgres/s", "behind at the end"}}
+		"p99 from sending", "µs of server, Postgres, client", "in Postgres/s", "behind at the end", "runs, of revision"}}
 	base := map[string]float64{}
 	for _, c := range d.Cells() {
 		if !wanted(c.Scenario) {
@@ -146,16 +213,24 @@ func (d *Data) points(wanted func(scenario string) bool) load.Table {
 		}
 		cpu := fmt.Sprintf("%.0f, %.0f, %.0f", of(func(p *Point) float64 { return p.ServerCPU }),
 			of(func(p *Point) float64 { return p.PostgresCPU }), of(func(p *Point) float64 { return p.ClientCPU }))
-		t.Add(c.Variant, c.GOMAXPROCS,
+		t.Add(c.Variant, c.procs(),
 			fmt.Sprintf("%s (%s to %s)", grouped(rate.Median), grouped(rate.Min), grouped(rate.Max)),
 			number(rate.Median/base[c.Scenario+c.Variant], 2),
 			c.Points[0].share(of(func(p *Point) float64 { return p.EchoShare })),
 			number(of(func(p *Point) float64 { return p.Seconds }), 2), number(of(func(p *Point) float64 { return p.P50 }), 2),
 			number(of(func(p *Point) float64 { return p.P99 }), 2), number(of(func(p *Point) float64 { return p.SentP99 }), 2),
 			cpu, grouped(of(func(p *Point) float64 { return p.Persisted })),
-			grouped(of(func(p *Point) float64 { return p.LagEnd })))
+			grouped(of(func(p *Point) float64 { return p.LagEnd })), fmt.Sprintf("%d, %s", len(c.Points), c.Points[0].Revision))
 	}
 	return t
+}
+
+// procs returns the GOMAXPROCS of a cell, with a mark if it has more than the machine has processors.
+func (c Cell) procs() string {
+	if have := c.Points[0].Processors; have > 0 && c.GOMAXPROCS > have {
+		return fmt.Sprintf("%d*", c.GOMAXPROCS)
+	}
+	return fmt.Sprint(c.GOMAXPROCS)
 }
 
 // WriteTable writes what was measured for people: the scenarios, or the goals if it is

@@ -50,8 +50,8 @@ var charts = []struct {
 	draw              func(*Data, *plot.Plot) ([]item, error)
 }{
 	{"cores", "Throughput against processors of the server", "GOMAXPROCS", "requests/s", overCores},
-	{"clients", "mix5: throughput against clients", "clients, one request at a time each", "requests/s",
-		againstClients(map[string]string{"mix5": ""})},
+	{"clients", "Five kinds of requests: throughput against clients", "clients, one request at a time each", "requests/s",
+		againstClients(map[string]string{"mix5": "mix5, ", "mix5-persistent": "mix5-persistent, "})},
 	{"connect", "A connection for each request: throughput against clients", "clients at once", "requests/s",
 		againstClients(map[string]string{"burst": "burst, ", "accounts": "accounts, "})},
 	{"latency", "Latency, GOMAXPROCS 2, median of the repetitions", "percentile", "ms", percentiles},
@@ -171,10 +171,10 @@ func (d *Data) rates(place func(Cell) (line string, x float64)) (items []item, e
 
 // overCores draws throughput against the server's processors.
 func overCores(d *Data, p *plot.Plot) ([]item, error) {
-	shown := []string{"cores 1 client", "mix5 20 clients", "query81 81 clients", "market 64 clients",
-		"market 64 clients × 16", "hot 64 clients × 16"}
+	shown := []string{"cores 1 client", "mix5 2 clients", "query81 81 clients", "market 64 clients",
+		"market 64 clients × 16", "hot 64 clients × 16", "accounts 5000 clients"}
 	logarithmic(&p.Y)
-	p.X.Tick.Marker = plot.ConstantTicks{label(1, "1"), label(2, "2"), label(4, "4")}
+	p.X.Tick.Marker = plot.ConstantTicks{label(1, "1"), label(2, "2"), label(3, "3"), label(4, "4")}
 	return d.rates(func(c Cell) (string, float64) {
 		if name := c.Scenario + " " + c.Variant; slices.Contains(shown, name) {
 			return name, float64(c.GOMAXPROCS)
@@ -215,8 +215,8 @@ func percentiles(d *Data, p *plot.Plot) (items []item, err error) {
 	logarithmic(&p.Y)
 	p.X.Tick.Marker = plot.ConstantTicks{label(1, "0"), label(2, "50"), label(10, "90"), label(100, "99"),
 		label(1000, "99.9"), label(10000, "99.99")}
-	shown := []string{"cores 1 client", "mix5 20 clients", "mix5 200 clients", "query81 81 clients", "market 64 clients",
-		"market 64 clients × 16", "deep 64 clients"}
+	shown := []string{"cores 1 client", "mix5 20 clients", "mix5-persistent 200 clients", "query81 81 clients",
+		"market 64 clients", "market 64 clients × 16", "deep 64 clients"}
 	for _, c := range d.Cells() {
 		name := c.Scenario + " " + c.Variant
 		if c.GOMAXPROCS != 2 || !slices.Contains(shown, name) {

@@ -43,6 +43,9 @@ func writePages(docs string) error {
 			return err
 		}
 	}
+	if err := drawAnchors(docs, m.anchors); err != nil {
+		return err
+	}
 	tables := m.resultTables()
 	page := filepath.Join(docs, benchmarksPage)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(page), 0o755),
@@ -51,19 +54,6 @@ func writePages(docs string) error {
 	}
 	return errors.Join(refreshFile(filepath.Join(docs, resultsPage), tables),
 		refreshFile(filepath.Join(docs, reliabilityPage), tables))
-}
-
-// loadData reads a file of data.
-func loadData(path string) (*Data, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	d := new(Data)
-	if err := json.Unmarshal(b, d); err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", path, err)
-	}
-	return d, nil
 }
 
 // loadIfThere returns nil if there is no such file in docs.
@@ -134,17 +124,18 @@ func refresh(page string, tables map[string]string) (string, error) {
 
 func about(d *Data) string {
 	sync := load.SpreadOf(d.Points, func(p *Point) float64 { return p.SyncMedian })
+	others := load.SpreadOf(d.Points, func(p *Point) float64 { return 100 * p.Others })
 	requests, wrong := uint64(0), uint64(0)
 	for _, p := range d.Points {
 		requests += p.Requests
 		wrong += p.Errors
 	}
-	return fmt.Sprintf("%d runs, %d of each, on %s, with client, server and Postgres on it; %s, revision %s; "+
-		"%.0f minutes in all. A small write and its sync take %.2f ms on its disk (%.2f to %.2f). Replies that were not "+
-		"expected: %d of %d. Runs that failed, because the "+
+	return fmt.Sprintf("%d runs on %s, with client, server and Postgres on it; %s, revision %s. A small write and its "+
+		"sync take %.2f ms on its disk (%.2f to %.2f). Others, the kernel among them, had %.0f %% of the processors in the "+
+		"median run and %.0f %% at most. Replies that were not expected: %d of %d. Runs that failed, because the "+
 		"exchange did not hold what clients were told or said something else than was expected: %d.\n\n    %s\n",
-		len(d.Points), d.Repetitions, d.Machine, d.Began.Format("2006-01-02"), d.Revision, d.Seconds/60,
-		sync.Median, sync.Min, sync.Max, wrong, requests, len(d.Failures()), d.Command)
+		len(d.Points), d.Machine, d.Began.Format("2006-01-02"), d.Revision, sync.Median, sync.Min, sync.Max, others.Median,
+		others.Max, wrong, requests, len(d.Failures()), d.Command)
 }
 
 // ofScenario returns the section of a scenario.
@@ -152,20 +143,21 @@ func (d *Data) ofScenario(x scenario.Scenario) string {
 	t := d.points(func(name string) bool { return name == x.Name })
 	published := ""
 	if x.Published != "" {
-		published = "Published by an earlier system: " + x.Published + ".\n\n"
+		published = "Of an earlier system: " + x.Published + ".\n\n"
 	}
 	if len(t) == 1 {
 		return "Not measured yet.\n"
 	}
-	return fmt.Sprintf("%s%s\nThis table again: `go run ./loadtest bench full -only %s -repeat %d`.\n",
-		published, t.Markdown(), x.Name, d.Repetitions)
+	return fmt.Sprintf("%s%s\nThis table again: `go run ./loadtest bench full -only %s`.\n", published, t.Markdown(),
+		x.Name)
 }
 
 // csvFields are the columns of a CSV that a point has under these names.
 const csvFields = `gomaxprocs repetition seed requests errors seconds requests_per_second
 	commands_per_second persisted_per_second p50_ms p90_ms p99_ms p999_ms max_ms p99_from_sending_ms
 	server_cpu_us_per_request postgres_cpu_us_per_request client_cpu_us_per_request lag_records_at_end
-	catch_up_seconds server_resident_bytes echo_requests_per_second echo_p50_ms disk_sync_ms exchange_agrees`
+	catch_up_seconds server_resident_bytes echo_requests_per_second echo_p50_ms disk_sync_ms others_cpu_share cpus
+	revision exchange_agrees`
 
 // csvNames are what columns are called that have another name than their field.
 var csvNames = strings.NewReplacer("_us_per_request", "_us", "lag_records_at_end", "lag_records",
@@ -182,7 +174,7 @@ func (d *Data) WriteCSV(w io.Writer) error {
 		}
 		line := []string{p.Scenario, p.Params.String()}
 		for _, name := range strings.Fields(csvFields) {
-			line = append(line, rounded(string(fields[name])))
+			line = append(line, strings.Trim(rounded(string(fields[name])), `"`))
 		}
 		lines = append(lines, line)
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -29,6 +30,7 @@ type Job struct {
 	Repetition int
 	Seed       uint64
 	CPUs       string // that the server alone may use, as taskset has them; "" for all
+	At         []int  // values of GOMAXPROCS at which a plan measures it; nil for those of the plan
 	SyncedEcho bool   // measure an echo server with a journal as well
 
 	// What is told of the measurement while it runs. Each may be nil.
@@ -44,6 +46,12 @@ type Point struct {
 	GOMAXPROCS int             `json:"gomaxprocs"`
 	Repetition int             `json:"repetition"`
 	Seed       uint64          `json:"seed"`
+	CPUs       string          `json:"cpus,omitempty"` // that the server was limited to
+	Processors int             `json:"processors"`     // of the machine
+	Revision   string          `json:"revision"`
+	Began      time.Time       `json:"began"`
+	// Others is the share of all processors that went to nobody of the run meanwhile.
+	Others float64 `json:"others_cpu_share"`
 
 	load.Summary
 	Commands float64 `json:"commands_per_second"` // orders, queries, cancels and creates that were done
@@ -102,21 +110,65 @@ func Build(ctx context.Context, dir string) (p Programs, err error) {
 // Measure makes one measurement in a new directory below dir. The error says what
 // could not be done; an exchange that disagrees is in the Point.
 func Measure(ctx context.Context, p Programs, dir string, job Job) (*Point, error) {
-	dir, err := os.MkdirTemp(dir, "run-")
+	x, err := open(ctx, p, dir, job)
 	if err != nil {
+		return nil, err
+	}
+	defer x.end()
+	return x.measure(ctx, p, job, echoTime)
+}
+
+// opened is an exchange that is measured, and what the clients of all measurements so far were told.
+type opened struct {
+	*harness.Exchange
+	dir        string
+	procs      int
+	cpus       string
+	syncMedian float64
+	told       scenario.Tally
+	runs       int
+}
+
+// open starts an exchange for a job in a new directory below dir. The caller ends it.
+func open(ctx context.Context, p Programs, dir string, job Job) (x *opened, err error) {
+	x = &opened{procs: job.GOMAXPROCS, cpus: job.CPUs}
+	if x.dir, err = os.MkdirTemp(dir, "run-"); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	defer harness.RemoveAll(dir)
-	m := &measurement{job: job, dir: dir, programs: p}
 	o := harness.ServerOptions{Program: p.Server, Env: procs(job.GOMAXPROCS), CPUs: job.CPUs}
-	if m.Exchange, err = harness.StartExchange(ctx, dir, o); err != nil {
+	if x.Exchange, err = harness.StartExchange(ctx, x.dir, o); err == nil {
+		x.syncMedian, err = syncMedian(x.dir)
+	}
+	if err != nil {
+		x.end()
 		return nil, err
 	}
-	defer m.End()
-	if m.point.SyncMedian, err = syncMedian(dir); err != nil {
-		return nil, err
+	return x, nil
+}
+
+func (x *opened) end() {
+	if x.Exchange != nil {
+		x.End()
 	}
-	return m.run(ctx)
+	harness.RemoveAll(x.dir)
+}
+
+// suits reports whether a job can be measured with x.
+func (x *opened) suits(job Job) bool { return x.procs == job.GOMAXPROCS && x.cpus == job.CPUs }
+
+// idsEach is how many ids of accounts a run has that shares an exchange.
+const idsEach = 20_000_000
+
+// measure makes one measurement, behind others.
+func (x *opened) measure(ctx context.Context, p Programs, job Job, echo time.Duration) (*Point, error) {
+	m := &measurement{opened: x, job: job, programs: p, echoTime: echo}
+	m.point.SyncMedian = x.syncMedian
+	run := &scenario.Run{Addrs: []string{x.XML}, Seed: job.Seed, Params: job.Params}
+	if x.runs > 0 {
+		run.First, run.Tag = x.runs*idsEach, fmt.Sprintf("R%dX", x.runs)
+	}
+	x.runs++
+	return m.run(ctx, run)
 }
 
 func procs(n int) []string {
@@ -128,18 +180,18 @@ func procs(n int) []string {
 
 // measurement is one under way.
 type measurement struct {
-	*harness.Exchange
+	*opened
 	job      Job
-	dir      string
 	programs Programs
+	echoTime time.Duration
 	point    Point
 }
 
-func (m *measurement) run(ctx context.Context) (*Point, error) {
+func (m *measurement) run(ctx context.Context, run *scenario.Run) (*Point, error) {
 	job, point := m.job, &m.point
+	point.CPUs, point.Processors, point.Began = job.CPUs, runtime.NumCPU(), time.Now().UTC()
 	point.Run, point.Scenario, point.Params, point.GOMAXPROCS = job.Name, job.Scenario.Name, job.Params, job.GOMAXPROCS
 	point.Repetition, point.Seed = job.Repetition, job.Seed
-	run := &scenario.Run{Addrs: []string{m.XML}, Seed: job.Seed, Params: job.Params}
 	if err := m.prepare(ctx, run); err != nil {
 		return nil, err
 	}
@@ -175,7 +227,9 @@ func (m *measurement) run(ctx context.Context) (*Point, error) {
 	if err := m.afterwards(ctx, used, begun, ended); err != nil {
 		return nil, err
 	}
-	if err := agree(ctx, m.Exchange, told); err != nil {
+	m.told.Add(&told)
+	m.told.IDs = told.IDs // those before are asked for already
+	if err := agree(ctx, m.Exchange, m.told); err != nil {
 		point.Differs = err.Error()
 	}
 	point.Agrees = point.Differs == ""
@@ -217,6 +271,8 @@ func (m *measurement) afterwards(ctx context.Context, used usage, begun, ended t
 	p.ServerCPU, p.PostgresCPU = each(after.server-used.server), each(after.postgres-used.postgres)
 	p.ClientCPU, p.ServerCPUSending = each(sending.client-used.client), each(sending.server-used.server)
 	p.ServerBytes = after.resident
+	ours := after.server - used.server + after.postgres - used.postgres + after.client - used.client
+	p.Others = max(0, (after.all-used.all-ours).Seconds()) / (after.at.Sub(used.at).Seconds() * float64(p.Processors))
 	return nil
 }
 

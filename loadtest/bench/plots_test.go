@@ -30,6 +30,10 @@ func report() *Data {
 			}
 		}
 	}
+	for procs := range 4 {
+		r.Points = append(r.Points, &Point{Scenario: "cores", Params: scenario.Params{Clients: 1}, GOMAXPROCS: procs + 1,
+			Summary: load.Summary{Rate: float64(procs + 1)}})
+	}
 	return r
 }
 

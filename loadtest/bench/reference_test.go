@@ -12,6 +12,7 @@ import (
 
 	"outcry/internal/load"
 	"outcry/internal/load/scenario"
+	"outcry/loadtest/anchors"
 	"outcry/loadtest/failover"
 )
 
@@ -45,6 +46,7 @@ type measured struct {
 
 	torture  *tortureRun
 	failover *failover.Report
+	anchors  *anchors.Report
 	csv      []load.Table // of csvTables
 }
 
@@ -59,6 +61,10 @@ func loadMeasured(docs string) (*measured, error) {
 			return nil, err
 		}
 		*into = d
+	}
+	var err error
+	if m.anchors, err = loadAnchors(docs); err != nil {
+		return nil, err
 	}
 	if m.goals != nil && len(m.goals.Failures()) > 0 {
 		return nil, fmt.Errorf("bench: %s: a run has failed: %s", goalsFile, m.goals.Failures()[0])
@@ -114,7 +120,8 @@ All figures, made by ` + "`make reference`" + ` from the files named here. [RESU
 Client, server and Postgres share each machine, over loopback. After each run the exchange and its tables are
 compared with what clients were told: a fast wrong answer is a failed run.
 
-    go run ./loadtest bench full -data docs/scalability/points.json      # the scenarios; about 20 minutes
+    go run ./loadtest bench record -data docs/scalability/points.json    # what RESULTS shows; within 15 minutes
+    go run ./loadtest bench full -data docs/scalability/points.json      # all scenarios; about 20 minutes
     go run ./loadtest bench goals -data docs/performance/goals.json      # the goals; about 10 minutes
     go run ./loadtest bench soak -data docs/scalability/soak.json        # ten minutes
     go run ./loadtest bench growth -data docs/reliability/growth.json -orders 1000000,2000000,5000000,10000000
@@ -122,14 +129,20 @@ compared with what clients were told: a fast wrong answer is a failed run.
     go run ./loadtest bench market -h                                    # one scenario, and its parameters
     make reference                                                       # this page and its plots
 
+The first two go on where they were broken off: what the file has of the same revision is not measured again, and what
+it has of others stays until it is.
+
 Data goes below TMPDIR: on a file system in memory a sync costs nothing. Leave the machine alone meanwhile. The command
 in front of a table is that of its revision, which may name commands that have other names now.
 Revisions 915be8c25298 and 563097fd7756 are not in this history; their code is that of 5054e57 and a1569ad.
 
-GOMAXPROCS is the server's. A rate is the median of the repetitions, with the least and the most. *Of echo* is the share
-of what an echo server does with frames of the same size over the same connections in the same run; one *with a journal*
-appends each frame to a journal and answers once that is durable. Latencies are what clients saw. *In Postgres/s* counts
-requests until the tables had everything; *behind at the end* are the records that they lacked at the last reply.
+GOMAXPROCS is the server's, which may use no more processors than that (taskset), except in threads; with a mark (*) it
+is more than the machine has. Scenarios of one repetition at one GOMAXPROCS share an exchange, each with accounts and
+symbols of its own. A request is what the scenario says: in some it has two frames. A rate is the median of the
+repetitions, with the least and the most. *Of echo* is the share of what an echo server does with frames of the same
+size over the same connections in the same run; one *with a journal* appends each frame to a journal and answers once
+that is durable. Latencies are what clients saw. *In Postgres/s* counts requests until the tables had everything;
+*behind at the end* are the records that they lacked at the last reply.
 `
 
 // page returns docs/reference/BENCHMARKS.md. Its tables of goals and scenarios have what the
@@ -137,6 +150,9 @@ requests until the tables had everything; *behind at the end* are the records th
 func (m *measured) page() string {
 	page := benchmarksHead
 	section := func(title, text string) { page += "\n## " + title + "\n\n" + text }
+	if m.anchors != nil {
+		section("Beside servers that people know", fromFile(anchorsFile)+anchorsSection(m.anchors))
+	}
 	if m.goals != nil {
 		t := m.goals.goalTables()
 		section("Goals", fromFile(goalsFile)+t["about"]+"\n"+t["goals"]+"\nHalf of capacity is half of what 64 connections "+
@@ -155,6 +171,8 @@ func (m *measured) page() string {
 	if m.full != nil {
 		section("Scenarios", fromFile(fullFile)+"[points.csv](../scalability/points.csv) has a line for each run.\n\n"+
 			about(m.full)+"\n"+plotLinks("cores", "cpu", "clients", "connect", "latency"))
+		section("Compared with earlier servers", "What is not known is in no copy that we have. "+whyThose+"\n\n"+
+			m.full.published(true))
 		for _, x := range scenario.All() {
 			if x.Name != soakScenario {
 				section("`"+x.Name+"`: "+x.About, m.full.ofScenario(x))
@@ -179,6 +197,13 @@ func (m *measured) page() string {
 	}
 	return page
 }
+
+// whyThose explains figures of the comparison.
+const whyThose = "`populate` sends 20,000 frames one after another, and each waits for a sync of the disk: more " +
+	"processors have nothing to do. The rate of `accounts` is the same from 10,000 clients at once as from 5,000, so " +
+	"each waits twice as long for the connections of the others. If they come faster than they are accepted the " +
+	"kernel's queue overflows (net.core.somaxconn, 4,096 here), and the client's kernel tries again after a second: " +
+	"the counter ListenOverflows tells, also of the echo server."
 
 // fromFile names the data that a section is made of.
 func fromFile(name string) string {

@@ -7,19 +7,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"outcry/internal/doctor"
 	"outcry/internal/load"
 	"outcry/internal/load/scenario"
+	"outcry/loadtest/harness"
 	"outcry/loadtest/vegeta"
 )
 
 // usage is the processor time of everybody, and the server's memory.
 type usage struct {
 	server, postgres, client time.Duration
+	all                      time.Duration // of the whole machine
+	at                       time.Time
 	resident                 int64
 }
 
@@ -28,14 +30,21 @@ func (m *measurement) usage() (u usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	return usage{s.CPU, m.Postgres.CPU(), clientCPU(), s.Resident}, nil
+	return usage{s.CPU, m.Postgres.CPU(), harness.OwnCPU(), machineCPU(), time.Now(), s.Resident}, nil
 }
 
-// clientCPU returns the processor time of this process so far.
-func clientCPU() time.Duration {
-	var self unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &self) // it fails on wrong arguments only
-	return time.Duration(self.Utime.Nano() + self.Stime.Nano())
+// machineCPU returns the time that all processors were not idle so far, also for another machine on the same
+// hardware; 0 if the system does not tell.
+func machineCPU() time.Duration {
+	text, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(text), "\n")
+	ticks := 0
+	for i, field := range strings.Fields(line) {
+		if n, err := strconv.Atoi(field); err == nil && i != 4 && i != 5 && i < 9 { // idle, waiting; guests are users
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * (time.Second / 100)
 }
 
 // syncs is how often the disk is tried.
@@ -77,8 +86,14 @@ func (m *measurement) echo(ctx context.Context, r *load.Result) error {
 
 // echoes sends to an echo server in a process of its own with as many processors.
 func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...string) (*load.Result, error) {
-	reply := strconv.Itoa(int(r.BytesIn / r.Requests))
+	reply := strconv.Itoa(int(r.BytesIn / r.Requests / uint64(m.job.Scenario.Frames())))
 	cmd := exec.CommandContext(ctx, m.programs.Loadtest, append([]string{"echo", "-reply", reply}, flags...)...)
+	if m.job.CPUs != "" {
+		cmd.Args = append([]string{"taskset", "--cpu-list", m.job.CPUs}, cmd.Args...)
+		if cmd.Path, cmd.Err = exec.LookPath("taskset"); cmd.Err != nil {
+			return nil, cmd.Err
+		}
+	}
 	cmd.Env = append(os.Environ(), procs(m.job.GOMAXPROCS)...)
 	addr, end, err := load.StartEcho(cmd)
 	if err != nil {
@@ -86,5 +101,5 @@ func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...strin
 	}
 	defer end()
 	run := &scenario.Run{Addrs: []string{addr}, Params: m.job.Params, Open: vegeta.Open(nil)}
-	return m.job.Scenario.Echo(ctx, run, r, echoTime)
+	return m.job.Scenario.Echo(ctx, run, r, m.echoTime)
 }

@@ -5,19 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // leads is the role of a leader in GET /api/v1/cluster.
 const leads = "leader"
 
-// awaitLeader returns the node that leads and takes orders, once there is one.
+// leadsFor is how long a node has to have led before it is counted on: nodes that start, or find their way back, may
+// elect another.
+const leadsFor = time.Second
+
+// awaitLeader returns the node that leads and takes orders, once one has for leadsFor.
 func (r *runner) awaitLeader(ctx context.Context) (leader *node, err error) {
+	var term uint64
+	var since time.Time
 	err = r.await(ctx, "a leader", 0, func() (bool, error) {
 		for _, n := range r.nodes {
 			if v, err := n.look(ctx); err == nil && v.Role == leads {
 				if status, _, err := n.server.Ask(ctx, "GET", "/readyz", "", ""); err == nil && status == 200 {
-					leader = n
-					return true, nil
+					if n != leader || v.Term != term {
+						leader, term, since = n, v.Term, time.Now()
+					}
+					return time.Since(since) >= leadsFor, nil
 				}
 			}
 		}
@@ -47,6 +56,11 @@ func (r *runner) check(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("the tables of node %d: %w", of.number, err)
+	}
+	if r.readers != nil {
+		if err := r.readers.Check(ctx, db); err != nil {
+			return err
+		}
 	}
 	if err := r.CheckAnswers(ctx); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"outcry/internal/check"
+	"outcry/loadtest/books"
 	"outcry/loadtest/harness"
 )
 
@@ -29,6 +30,7 @@ type Options struct {
 	Clients int            // connections that trade in each round, besides four of the linear symbol
 	Load    time.Duration  // longest time from the start of a round to its fault
 	DownMax time.Duration  // longest that clients may be without an answer over a fault; 0: not judged
+	Books   bool           // readers keep local books and private feeds all the time, and are checked after each fault
 	Edits   []harness.Edit // changes to the server's source, for mutations
 	Dir     string         // for data, logs and programs; "" for a temporary one, removed after a run without failure
 	Out     io.Writer      // progress, a line a round
@@ -48,8 +50,15 @@ const (
 	// goesOn is how many answers show that trading goes on.
 	goesOn = 50
 
+	// readersBreak is the mean time after which a reader of books and feeds connects anew.
+	readersBreak = 3 * time.Second
+
 	poll = 20 * time.Millisecond
 )
+
+// watched are the accounts of check.Session whose private events are read: two that trade, and one that lives
+// from hand to mouth.
+var watched = []string{"1", "2", "101"}
 
 // Finding is the error of a run that has found something: a promise was broken in a
 // round, or the cluster did not come back from it.
@@ -73,7 +82,8 @@ type runner struct {
 	nodes       []*node // in the order of their numbers
 	client      string  // path of outcry, which verifies
 	report      *Report
-	quietOrders int // that quietOrder has placed
+	quietOrders int             // that quietOrder has placed
+	readers     *books.Watchers // nil without Books
 }
 
 // Run runs the plan in an order that the seed draws, and stops at the first thing that
@@ -148,7 +158,22 @@ func (r *runner) prepare(ctx context.Context) error {
 	if _, err := r.awaitLeader(ctx); err != nil {
 		return err
 	}
-	return r.OpenMarket(ctx)
+	if err := r.OpenMarket(ctx); err != nil {
+		return err
+	}
+	if r.Books {
+		r.readers = books.Watch(ctx, books.Options{HTTP: r.http, Symbols: r.Symbols, Accounts: watched, Seed: r.Seed,
+			Break: readersBreak})
+	}
+	return nil
+}
+
+// http returns the HTTP addresses of all nodes.
+func (r *runner) http() (all []string) {
+	for _, n := range r.nodes {
+		all = append(all, n.address+":"+httpPort)
+	}
+	return all
 }
 
 // rounds does the rounds, and stops at the first that finds something.
@@ -168,6 +193,7 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 			now.UnknownHappened+now.UnknownNever-before.UnknownHappened-before.UnknownNever,
 			r.report.lastGap(name), time.Since(begun).Seconds())
 	}
+	r.endReaders()
 	if err := r.stopAll(ctx); err != nil {
 		return &Finding{len(faults) + 1, "end", err}
 	}
@@ -290,7 +316,17 @@ func (r *runner) stopAll(ctx context.Context) error {
 	return nil
 }
 
+// endReaders ends the readers of books and feeds, if any, and notes what they have seen.
+func (r *runner) endReaders() {
+	if r.readers != nil {
+		r.readers.Stop()
+		counts := r.readers.Counts()
+		r.report.Books = &counts
+	}
+}
+
 func (r *runner) cleanUp() error {
+	r.endReaders()
 	var err error
 	for _, n := range r.nodes {
 		err = errors.Join(err, n.end())

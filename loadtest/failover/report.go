@@ -11,6 +11,7 @@ import (
 
 	"outcry/internal/check"
 	"outcry/internal/load"
+	"outcry/loadtest/books"
 )
 
 // Report is what a run found, as it is written as JSON.
@@ -29,6 +30,8 @@ type Report struct {
 	Agreed   int `json:"rounds_after_which_all_nodes_had_one_digest"`
 	Verified int `json:"nodes_verified_after_an_orderly_stop"`
 
+	Books *books.Counts `json:"books,omitempty"` // what readers of books and feeds have seen
+
 	// The longest time without an answer, in seconds, of each round, by fault.
 	Gaps map[string][]float64 `json:"seconds_without_an_answer"`
 }
@@ -40,8 +43,8 @@ func newReport(o Options) *Report {
 	}
 	return &Report{Seed: o.Seed, Began: time.Now().UTC(), Rounds: map[string]int{}, Gaps: map[string][]float64{},
 		Machine: load.Machine(),
-		Command: fmt.Sprintf("go run ./loadtest torture -cluster -seed %d -clients %d -load %s -down %s -plan %s",
-			o.Seed, o.Clients, o.Load, o.DownMax, strings.Join(plan, ","))}
+		Command: fmt.Sprintf("go run ./loadtest torture -cluster -seed %d -clients %d -load %s -down %s -books=%t -plan %s",
+			o.Seed, o.Clients, o.Load, o.DownMax, o.Books, strings.Join(plan, ","))}
 }
 
 // gap notes how long clients were without an answer, and judges it.
@@ -89,10 +92,14 @@ func (r *Report) Line() string {
 	if r.Verdict != "pass" {
 		word = "FAIL"
 	}
+	read := ""
+	if r.Books != nil {
+		read = "; readers: " + r.Books.String()
+	}
 	return fmt.Sprintf("%s: %d faults of a cluster, %d orders answered, %d without an answer of which %d happened, "+
-		"%d executions, one digest after %d rounds; seed %d, %.0f s",
+		"%d executions, one digest after %d rounds%s; seed %d, %.0f s",
 		word, rounds, r.Orders.Answered, r.Orders.UnknownHappened+r.Orders.UnknownNever, r.Orders.UnknownHappened,
-		r.Executions, r.Agreed, r.Seed, r.Seconds)
+		r.Executions, r.Agreed, read, r.Seed, r.Seconds)
 }
 
 // GapsTable returns rounds, median and longest time without an answer of each fault.

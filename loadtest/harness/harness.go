@@ -33,8 +33,11 @@ func Root(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Revision returns the commit that is checked out, and whether files differ from
-// it; "unknown" where git does not tell.
+// Changed ends a revision from which files differ.
+const Changed = " with changes"
+
+// Revision returns the commit that is checked out, and whether files outside docs differ
+// from it; "unknown" where git does not tell.
 func Revision(ctx context.Context, root string) string {
 	git := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
@@ -44,8 +47,8 @@ func Revision(ctx context.Context, root string) string {
 	if err != nil {
 		return "unknown"
 	}
-	if changes, err := git("status", "--porcelain"); err != nil || changes != "" {
-		return commit + " with changes"
+	if changes, err := git("status", "--porcelain", "--", ":/", ":(top,exclude)docs"); err != nil || changes != "" {
+		return commit + Changed
 	}
 	return commit
 }
@@ -57,7 +60,7 @@ func Build(ctx context.Context, root, command, dir string, edits ...Edit) (strin
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("harness: build %s: %w", command, err)
 	}
-	args := []string{"build", "-o", program}
+	args := []string{"build", "-ldflags=-w", "-o", program} // no debugger looks at it, and it is linked in half the time
 	if len(edits) > 0 {
 		overlay, err := Overlay(root, dir, edits)
 		if err != nil {

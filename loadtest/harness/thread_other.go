@@ -10,3 +10,6 @@ func endWithThread(*syscall.SysProcAttr) {}
 
 // ownNetwork does nothing: only Linux has such networks, and ip(8) then fails.
 func ownNetwork(*syscall.SysProcAttr) {}
+
+// FirstProcessors returns "": only Linux has taskset.
+func FirstProcessors(int) string { return "" }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 
 	"outcry/internal/testing/processes"
 )
@@ -16,6 +17,13 @@ type Usage = processes.Usage
 
 // Usage returns what the server has used so far. The error says that it is gone.
 func (s *Server) Usage() (Usage, error) { return processes.Of(s.Pid()) }
+
+// OwnCPU returns the processor time of this process so far.
+func OwnCPU() time.Duration {
+	var self unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &self) // it fails on wrong arguments only
+	return time.Duration(self.Utime.Nano() + self.Stime.Nano())
+}
 
 // CPU returns the processor time of all processes of the cluster so far, those
 // that have ended included.

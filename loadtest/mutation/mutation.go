@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"outcry/loadtest/books"
 	"outcry/loadtest/failover"
 	"outcry/loadtest/harness"
 	"outcry/loadtest/torture"
@@ -26,9 +27,10 @@ type Mutation struct {
 	Promise string           // what no longer holds
 	noticed []*regexp.Regexp // one of them has to match what is said of it
 	edits   []harness.Edit
-	// plan is the torture run that has to fail, cluster one of three nodes. If both are nil,
-	// the test of pkg that matches test has to.
+	// plan is the torture run that has to fail, cluster one of three nodes; or books is how long readers of books and
+	// feeds have to notice it. If there is none, the test of pkg that matches test has to.
 	plan, cluster map[string]int
+	books         time.Duration
 	pkg, test     string
 }
 
@@ -59,6 +61,9 @@ func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught s
 	if m.cluster != nil {
 		return m.tryCluster(ctx, seed, dir, out)
 	}
+	if m.books > 0 {
+		return m.tryBooks(ctx, seed, dir, out)
+	}
 	if m.plan == nil {
 		return m.tryTests(ctx, dir)
 	}
@@ -87,6 +92,20 @@ func (m Mutation) tryCluster(ctx context.Context, seed uint64, dir string, out i
 		return "", err
 	}
 	return "", fmt.Errorf("%s: %w by %v", m.Name, errNotCaught, m.cluster)
+}
+
+// tryBooks has readers of books and feeds look at an exchange with the mutation.
+func (m Mutation) tryBooks(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
+	_, err = books.Run(ctx, books.RunOptions{Duration: m.books, Clients: 8, Rate: 500, Symbols: 3, Watched: 4,
+		Break: time.Second, Seed: seed, Edits: m.edits, Dir: dir, Out: out})
+	if finding, ok := errors.AsType[*books.Finding](err); ok {
+		first, _, _ := strings.Cut(finding.Error(), "\n")
+		return m.judge(first, finding.Error())
+	}
+	if err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%s: %w by readers within %s", m.Name, errNotCaught, m.books)
 }
 
 // tryTests runs the package's tests with the mutation.

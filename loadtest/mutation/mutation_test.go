@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +23,7 @@ func TestEveryMutationFitsTheSource(t *testing.T) {
 	require.NoError(t, err)
 	all, err := All()
 	require.NoError(t, err)
-	require.Len(t, all, 54)
+	require.Len(t, all, 75)
 	page, err := os.ReadFile("../../docs/RELIABILITY.md")
 	require.NoError(t, err)
 	require.Contains(t, string(page), fmt.Sprintf("All %d mutations", len(all)))
@@ -35,7 +37,10 @@ func TestEveryMutationFitsTheSource(t *testing.T) {
 			names[b.Name] = true
 			_, err := harness.Overlay(root, t.TempDir(), b.edits)
 			require.NoError(t, err)
-			require.NotEqual(t, b.plan == nil && b.cluster == nil, b.pkg == "", "either a plan or a package")
+			require.NotEqual(t, b.plan == nil && b.cluster == nil && b.books == 0, b.pkg == "", "either a plan or a package")
+			if b.pkg != "" {
+				requireTests(t, filepath.Join(root, b.pkg), &b)
+			}
 			for fault := range b.cluster {
 				require.Contains(t, failover.Faults(), fault)
 			}
@@ -43,6 +48,28 @@ func TestEveryMutationFitsTheSource(t *testing.T) {
 				require.Contains(t, torture.Faults(), fault)
 			}
 		})
+	}
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+// requireTests demands that each expression of a mutation has a test in dir: one that was renamed notices nothing.
+func requireTests(t *testing.T, dir string, b *Mutation) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	require.NoError(t, err)
+	runs := regexp.MustCompile(b.test)
+	var names []string
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range testFunc.FindAllSubmatch(source, -1) {
+			if runs.Match(m[1]) {
+				names = append(names, string(m[1]))
+			}
+		}
+	}
+	for _, noticed := range b.noticed {
+		require.True(t, slices.ContainsFunc(names, noticed.MatchString), "no test that runs matches %s", noticed)
 	}
 }
 
@@ -69,6 +96,7 @@ func TestALineThatSaysNothingIsNamed(t *testing.T) {
 		"mutation a\n\nbrakes it":       "line 3",
 		"mutation a\n- x":               "line 2",
 		"mutation a\ntorture flood=1":   "flood",
+		"mutation a\nbooks x":           "invalid duration",
 		"mutation a\nnoticed (":         "missing closing",
 		"# only\nmutation a\nin x\n* y": "line 4",
 	} {

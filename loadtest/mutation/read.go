@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"outcry/loadtest/failover"
 	"outcry/loadtest/harness"
@@ -44,6 +45,8 @@ func (m *Mutation) take(key, value, line string) (err error) {
 		m.plan, err = torture.ParsePlan(value)
 	case "cluster":
 		m.cluster, err = failover.ParsePlan(value)
+	case "books":
+		m.books, err = time.ParseDuration(value)
 	case "tests":
 		m.pkg, m.test, _ = strings.Cut(value, " ")
 	case "noticed":

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"outcry/internal/wire"
@@ -174,12 +175,15 @@ func refusedToken(reply []byte) error {
 	case wire.IsUnauthorized(last.Text):
 		return &Unauthorized{Text: last.Text}
 	}
-	return last
+	return unshown(last)
 }
 
 // unshown is the error for last words that take the place of a reply: an *Unauthorized if
-// they demand a token, which an exchange says before it does anything.
+// they demand a token, and an ErrNeedsTLS if they demand TLS, which an exchange says before it does anything.
 func unshown(last *LastWords) error {
+	if strings.HasPrefix(last.Text, wire.TextNeedsTLS) {
+		return fmt.Errorf("%w: %w", ErrNeedsTLS, last)
+	}
 	if wire.IsUnauthorized(last.Text) {
 		return &Unauthorized{Text: last.Text, None: true}
 	}

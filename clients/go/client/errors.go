@@ -14,6 +14,9 @@ var ErrClosed = errors.New("client: closed")
 // not encrypted. Nothing was sent.
 var ErrInsecureToken = errors.New("the token is not sent: the connection is not encrypted, and goes to another machine")
 
+// ErrNeedsTLS says that the exchange speaks TLS, and Options.TLS is nil. It did nothing. A *LastWords is beside it.
+var ErrNeedsTLS = errors.New("the connection is not encrypted")
+
 // Refused says that the exchange refuses a command: it did nothing.
 type Refused struct {
 	Sent Command

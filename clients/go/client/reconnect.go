@@ -75,7 +75,7 @@ func (c *Client) sortOut(l *link, why error) {
 	now := time.Now()
 	var again []*Call
 	guilty := l.accuse(why)
-	unauthorized := errors.As(why, new(*Unauthorized))
+	unauthorized := errors.As(why, new(*Unauthorized)) || errors.Is(why, ErrNeedsTLS)
 	for _, call := range l.sent {
 		if unauthorized {
 			call.arrived-- // the exchange looked at nothing
@@ -217,7 +217,7 @@ func (c *Client) expire(why error) {
 
 // final reports whether a connection fails for a reason that does not pass by itself.
 func final(err error) bool {
-	return errors.Is(err, ErrInsecureToken) || errors.As(err, new(*Unauthorized)) ||
+	return errors.Is(err, ErrInsecureToken) || errors.Is(err, ErrNeedsTLS) || errors.As(err, new(*Unauthorized)) ||
 		errors.As(err, new(*tls.CertificateVerificationError))
 }
 

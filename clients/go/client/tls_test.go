@@ -36,6 +36,6 @@ func TestTLSIsSpokenAndTheCertificateLookedAt(t *testing.T) {
 	require.ErrorAs(t, err, new(tls.RecordHeaderError), "the exchange speaks none")
 	plain := dial(t, p.addr, client.Options{RetryTime: -1})
 	_, err = plain.Query(background, "1", 1)
-	require.ErrorAs(t, err, new(*client.Broken), "a plain client of a TLS port")
+	require.ErrorAs(t, err, new(*client.Broken), "a plain client of a TLS port that says nothing")
 	require.False(t, client.MaybeDone(err))
 }

@@ -15,7 +15,7 @@ import (
 func (r *Run) Surround(ctx context.Context, http string) (leave func() (received uint64, err error), err error) {
 	var idle []net.Conn
 	streams, err := load.OpenReaders(ctx, http, r.Params.Readers, func(n int) string {
-		return "/api/v1/stream?sym=" + symbolName(n%max(r.Params.Symbols, 1))
+		return "/api/v1/stream?sym=" + r.symbol(n%max(r.Params.Symbols, 1))
 	})
 	if err != nil {
 		return nil, err

@@ -12,8 +12,13 @@ import (
 // frames that have a connection each are as many as the scenario's. At a fixed rate the
 // latency tells something, the throughput does not.
 func (s Scenario) Echo(ctx context.Context, r *Run, of *load.Result, d time.Duration) (*load.Result, error) {
-	echo := Scenario{connect: s.connect, source: func(r *Run, _ int) load.Source {
-		return r.limited(blank(make([]byte, max(of.BytesOut/max(of.Requests, 1), 1))))
+	frames := uint64(s.Frames())
+	echo := Scenario{connect: s.connect, frames: s.frames, source: func(r *Run, _ int) load.Source {
+		b := blank(make([]byte, max(of.BytesOut/max(frames*of.Requests, 1), 1)))
+		if r.Params.Requests == 0 {
+			return b
+		}
+		return &limited{b, int(frames) * r.Params.Requests}
 	}}
 	if !s.connect {
 		r.Params.Requests, r.Params.Duration = 0, d

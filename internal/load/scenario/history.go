@@ -38,13 +38,13 @@ func openPast(ctx context.Context, r *Run) error {
 	c, placed := new(wire.Create), []wire.Placement(nil)
 	for n := range r.Params.Clients {
 		id := pastAccount(n)
-		c.Account(wire.Account{ID: id, Balance: rich})
-		placed = append(placed, wire.Placement{Account: id, Shares: plenty})
+		c.Account(wire.Account{ID: id, Balance: strconv.Itoa(rich)})
+		placed = append(placed, wire.Placement{Account: id, Shares: strconv.Itoa(plenty)})
 	}
 	for n := range r.Params.Symbols {
 		c.Symbol(pastSymbol(n), placed...)
 	}
-	return r.send(ctx, [][]byte{c.Append(nil)})
+	return r.send(ctx, []prepared{{xml: c.Append(nil)}})
 }
 
 func pastAccount(client int) string { return strconv.Itoa(900_000_000 + client) }

@@ -78,13 +78,13 @@ type trader struct {
 
 // newTrader returns the flow of one client.
 func newTrader(r *Run, client int, draw func(*rand.Rand) int) load.Source {
-	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1),
+	return r.limited(&trader{run: r, r: r.random(client), account: r.account(client%max(r.Params.Accounts, 1) + 1),
 		draw: draw, reach: crossing, sweep: sweep, tally: r.tally(), refs: refsOf(client)})
 }
 
 // newSteadyTrader returns the flow of one client of a market that stays as it is.
 func newSteadyTrader(r *Run, client int) load.Source {
-	return r.limited(&trader{run: r, r: r.random(client), account: strconv.Itoa(client%max(r.Params.Accounts, 1) + 1),
+	return r.limited(&trader{run: r, r: r.random(client), account: r.account(client%max(r.Params.Accounts, 1) + 1),
 		draw:  r.weights.draw,
 		reach: steadyCrossing, sweep: steadySweep, tally: r.tally(), refs: refsOf(client)})
 }
@@ -126,7 +126,7 @@ func (t *trader) command(b []byte) []byte {
 	if buys {
 		away = -away
 	}
-	b = appendSymbolName(append(b, `<order sym="`...), sym)
+	b = t.run.appendSymbol(append(b, `<order sym="`...), sym)
 	b = append(b, `" amount="`...)
 	if !buys {
 		b = append(b, '-')
@@ -152,22 +152,30 @@ func (t *trader) Reply(xml []byte) error {
 	return err
 }
 
-// restOrders lets orders rest far from the middle, evenly over the symbols.
-func restOrders(r *Run) [][]byte {
-	var frames [][]byte
-	for n := 0; n < r.Params.Orders; {
-		t := wire.NewTransactions(strconv.Itoa(n%max(r.Params.Accounts, 1) + 1))
-		for i := 0; i < perCreate && n < r.Params.Orders; i++ {
-			// Beyond what traders reach: these orders stay.
-			away := passiveFar + 1000 + n/max(r.Params.Symbols, 1)%5000
-			amount, limit := "1", middle-away
-			if n/r.Params.Symbols%2 == 0 {
-				amount, limit = "-1", middle+away
+// restOrders lets orders rest far from the middle, evenly over the symbols: order n is of account n mod
+// their number, and a frame has orders of one account.
+func restOrders(r *Run) (frames []prepared) {
+	decimals := 2
+	if r.Any {
+		decimals = 0
+	}
+	step := max(r.Params.Accounts, 1)
+	for account := range step {
+		for n := account; n < r.Params.Orders; {
+			f, t := prepared{order: n, step: step}, wire.NewTransactions(r.account(account+1))
+			for i := 0; i < perCreate && n < r.Params.Orders; i++ {
+				// Beyond what traders reach: these orders stay.
+				away := passiveFar + 1000 + n/max(r.Params.Symbols, 1)%5000
+				amount, limit := "1", middle-away
+				if n/r.Params.Symbols%2 == 0 {
+					amount, limit = "-1", middle+away
+				}
+				t.Order(r.symbol(n%r.Params.Symbols), amount, strconv.FormatFloat(float64(limit)*tick, 'f', decimals, 64))
+				n += step
 			}
-			t.Order(symbolName(n%r.Params.Symbols), amount, strconv.FormatFloat(float64(limit)*tick, 'f', 2, 64))
-			n++
+			f.xml = t.Append(nil)
+			frames = append(frames, f)
 		}
-		frames = append(frames, t.Append(nil))
 	}
 	return frames
 }

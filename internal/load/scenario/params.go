@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // number is a parameter that is one: its flag, its bounds, and what the flag says.
@@ -42,9 +43,15 @@ func (s Scenario) Flags(f *flag.FlagSet, p *Params) {
 	if slices.Contains(s.Uses, "duration") {
 		f.DurationVar(&p.Duration, "duration", p.Duration, "how long to send, instead of a number of requests")
 	}
+	if slices.Contains(s.Uses, "pause") {
+		f.DurationVar(&p.Pause, "pause", p.Pause, "between a request of a client and its next one")
+	}
 	f.BoolVar(&p.Refs, "refs", false, "each order of a market has a ref of its own")
 	f.BoolVar(&p.Paused, "paused", false, "Postgres stands still meanwhile")
 }
+
+// pauseMax bounds a pause.
+const pauseMax = time.Minute
 
 // Check returns an error that names the first parameter that cannot be.
 func (s Scenario) Check(p Params) error {
@@ -52,6 +59,9 @@ func (s Scenario) Check(p Params) error {
 		if *n.value < n.min || *n.value > n.most {
 			return fmt.Errorf("-%s %d: must be from %d to %d", n.name, *n.value, n.min, n.most)
 		}
+	}
+	if p.Pause < 0 || p.Pause > pauseMax {
+		return fmt.Errorf("-pause %s: must be from 0 to %s", p.Pause, pauseMax)
 	}
 	if p.Requests == 0 && p.Duration <= 0 {
 		return errors.New("-requests or -duration is needed, or the run has no end")
@@ -73,6 +83,7 @@ func (p Params) String() string {
 		text  string
 	}{
 		{p.Depth > 1, fmt.Sprintf(" × %d", p.Depth)},
+		{p.Pause > 0, fmt.Sprintf(", pauses of %s", p.Pause)},
 		{p.Rate > 0, fmt.Sprintf(", %d/s", p.Rate)},
 		{p.History > 0, fmt.Sprintf(", after %d orders", p.History)},
 		{p.Idle > 0, fmt.Sprintf(", %d idle", p.Idle)},

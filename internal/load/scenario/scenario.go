@@ -4,11 +4,13 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outcry/internal/load"
@@ -26,6 +28,7 @@ type Params struct {
 	Accounts int           `json:"accounts,omitempty"`  // that are opened beforehand
 	Orders   int           `json:"orders,omitempty"`    // that rest beforehand
 	PerFrame int           `json:"per_frame,omitempty"` // commands of each frame
+	Pause    time.Duration `json:"pause,omitempty"`     // between a request of a client and its next one
 
 	// What was before any scenario, and goes on around it.
 	History int  `json:"history,omitempty"`         // orders that were executed beforehand
@@ -46,9 +49,13 @@ type Scenario struct {
 	prepare func(ctx context.Context, r *Run) error
 	// source makes what one client sends.
 	source func(r *Run, client int) load.Source
-	// connect says that each frame has a connection of its own.
+	// connect says that each request has a connection of its own.
 	connect bool
+	frames  int // of a request, one after another; 0 is 1
 }
+
+// Frames returns how many frames a request has: at least 1.
+func (s Scenario) Frames() int { return max(s.frames, 1) }
 
 // All returns every scenario, those that earlier systems published first.
 func All() []Scenario { return all }
@@ -69,6 +76,15 @@ type Run struct {
 	Seed     uint64
 	Params   Params
 	Progress func(load.Progress) // may be nil
+
+	// Of the run's accounts, ids are above First, and the names of its symbols begin with Tag: runs against
+	// one exchange have different ones.
+	First int
+	Tag   string
+	// Any is for servers that are no Outcry: replies are read as a student's program may write them, numbers stay
+	// below 2^31, and How has the server's habits and the client's token. Else only How's token counts.
+	Any bool
+	How load.Options
 	// Open sends the frames of a run at a rate; nil for load.Open.
 	Open func(ctx context.Context, o load.Options, rate int, source func(int) load.Source) (*load.Result, error)
 
@@ -76,6 +92,8 @@ type Run struct {
 	tallies []*Tally
 	prices  prices
 	weights zipf
+	resting []uint64     // ids of the orders that Prepare has let rest, in their order
+	opened  atomic.Int64 // accounts by fresh
 }
 
 // Prepare makes the accounts, symbols and orders that the scenario begins with. It
@@ -99,17 +117,41 @@ func (s Scenario) Prepare(ctx context.Context, r *Run) error {
 // Measure runs the scenario. The error says why a connection broke.
 func (s Scenario) Measure(ctx context.Context, r *Run) (*load.Result, error) {
 	p := r.Params
-	o := load.Options{Addrs: r.Addrs, Connections: p.Clients, Depth: p.Depth, Duration: p.Duration, Progress: r.Progress}
-	source := func(client int) load.Source { return s.source(r, client) }
+	o := r.options(p.Clients, p.Depth)
+	o.Duration, o.Frames, o.Pause = p.Duration, s.frames, p.Pause
+	source := func(client int) load.Source { return r.spoken(s.source(r, client)) }
 	switch {
 	case p.Rate > 0 && r.Open != nil:
 		return r.Open(ctx, o, p.Rate, source)
 	case p.Rate > 0:
 		return load.Open(ctx, o, p.Rate, source)
-	case s.connect:
+	case s.connect || r.How.Habits.OneFrame:
 		return load.Each(ctx, o, source)
 	}
 	return load.Closed(ctx, o, source)
+}
+
+// options returns those of a load on the server.
+func (r *Run) options(connections, depth int) load.Options {
+	o := r.How
+	o.Addrs, o.Connections, o.Depth, o.Progress = r.Addrs, connections, depth, r.Progress
+	return o
+}
+
+// spoken returns s in the server's habits.
+func (r *Run) spoken(s load.Source) load.Source {
+	if r.How.Habits.AccountAttribute {
+		return attribute{s}
+	}
+	return s
+}
+
+// attribute sends frames whose root has the attribute account instead of id.
+type attribute struct{ load.Source }
+
+// Next implements load.Source.
+func (a attribute) Next() []byte {
+	return bytes.Replace(a.Source.Next(), []byte("<transactions id="), []byte("<transactions account="), 1)
 }
 
 // Told returns what all clients together have been told so far, Prepare's included.
@@ -118,7 +160,7 @@ func (r *Run) Told() Tally {
 	defer r.mu.Unlock()
 	var sum Tally
 	for _, t := range r.tallies {
-		sum.add(t)
+		sum.Add(t)
 	}
 	return sum
 }
@@ -127,7 +169,7 @@ func (r *Run) Told() Tally {
 func (r *Run) tally() *Tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := new(Tally)
+	t := &Tally{any: r.Any}
 	r.tallies = append(r.tallies, t)
 	return t
 }
@@ -160,16 +202,21 @@ func (l *limited) Next() []byte {
 
 // send sends the frames of a preparation over a few connections and demands that
 // nothing is refused.
-func (r *Run) send(ctx context.Context, frames [][]byte) error {
-	const connections = 8
-	result, err := load.Closed(ctx, load.Options{Addrs: r.Addrs, Connections: connections, Depth: 4, Progress: r.Progress},
-		func(n int) load.Source {
-			f := &fixed{tally: r.tally()}
-			for i := n; i < len(frames); i += connections {
-				f.frames = append(f.frames, frames[i])
-			}
-			return f
-		})
+func (r *Run) send(ctx context.Context, frames []prepared) error {
+	connections, depth, model := 8, 4, load.Closed
+	if r.Any {
+		connections, depth = 1, 1 // what a server cannot do is to be seen in what is measured
+	}
+	if r.How.Habits.OneFrame {
+		model = load.Each
+	}
+	result, err := model(ctx, r.options(connections, depth), func(n int) load.Source {
+		f := &fixed{run: r, tally: r.tally()}
+		for i := n; i < len(frames); i += connections {
+			f.frames = append(f.frames, frames[i])
+		}
+		return r.spoken(f)
+	})
 	if err != nil {
 		return err
 	}
@@ -179,52 +226,81 @@ func (r *Run) send(ctx context.Context, frames [][]byte) error {
 	return nil
 }
 
+// prepared is a frame of a preparation. If it has orders, they are number order, order + step and so on of
+// those that rest.
+type prepared struct {
+	xml         []byte
+	order, step int
+}
+
 // fixed sends given frames, of which nothing may be refused.
 type fixed struct {
-	frames [][]byte
+	run    *Run
+	frames []prepared
+	sent   int
 	tally  *Tally
 }
 
+// Next implements load.Source.
 func (f *fixed) Next() []byte {
-	if len(f.frames) == 0 {
+	if f.sent == len(f.frames) {
 		return nil
 	}
-	xml := f.frames[0]
-	f.frames = f.frames[1:]
-	return f.tally.sends(xml)
+	f.sent++
+	return f.tally.sends(f.frames[f.sent-1].xml)
 }
 
-func (f *fixed) Reply(xml []byte) error { return f.tally.take(xml, nothingRefused) }
+// Reply implements load.Source. It keeps the ids of orders.
+func (f *fixed) Reply(xml []byte) error {
+	frame := f.frames[f.sent-f.tally.underWay()]
+	err := f.tally.take(xml, nothingRefused)
+	for i, id := range f.tally.opened {
+		f.run.resting[frame.order+i*frame.step] = id
+	}
+	return err
+}
 
 const (
-	rich      = "1000000000000" // dollars that an account begins with
-	plenty    = "1000000000000" // shares of each symbol that it begins with
-	perCreate = 200             // children of a frame that prepares
+	rich      = 1_000_000_000_000 // dollars that an account begins with
+	plenty    = 1_000_000_000_000 // shares of each symbol that it begins with
+	modest    = 1_000_000_000     // both, of a server that may have 32 bits
+	perCreate = 200               // children of a frame that prepares
 )
 
-func symbolName(n int) string { return string(appendSymbolName(nil, n)) }
+// account returns the id of one of the accounts that openMarket opens, from 1 on.
+func (r *Run) account(n int) string { return strconv.Itoa(r.First + n) }
 
-func appendSymbolName(b []byte, n int) []byte {
-	return strconv.AppendInt(append(b, "SYM"...), int64(n), 10)
+// fresh returns the id of an account that is to be opened: no other has it.
+func (r *Run) fresh() string { return r.account(r.Params.Accounts + int(r.opened.Add(1))) }
+
+// symbol returns the name of one of the symbols, from 0 on.
+func (r *Run) symbol(n int) string { return string(r.appendSymbol(nil, n)) }
+
+func (r *Run) appendSymbol(b []byte, n int) []byte {
+	return strconv.AppendInt(append(append(b, r.Tag...), "SYM"...), int64(n), 10)
 }
 
 // openMarket opens accounts 1 to n with money and with shares of every symbol.
 func openMarket(ctx context.Context, r *Run) error {
-	var accounts, symbols [][]byte
+	var accounts, symbols []prepared
+	riches, shares := strconv.Itoa(rich), strconv.Itoa(plenty)
+	if r.Any {
+		riches, shares = strconv.Itoa(modest), strconv.Itoa(modest)
+	}
 	for first := 1; first <= r.Params.Accounts; first += perCreate {
 		c := new(wire.Create)
 		for id := first; id < first+perCreate && id <= r.Params.Accounts; id++ {
-			c.Account(wire.Account{ID: fmt.Sprint(id), Balance: rich})
+			c.Account(wire.Account{ID: r.account(id), Balance: riches})
 		}
-		accounts = append(accounts, c.Append(nil))
+		accounts = append(accounts, prepared{xml: c.Append(nil)})
 	}
 	for s := range r.Params.Symbols {
 		for first := 1; first <= r.Params.Accounts; first += perCreate {
 			c, placed := new(wire.Create), []wire.Placement(nil)
 			for id := first; id < first+perCreate && id <= r.Params.Accounts; id++ {
-				placed = append(placed, wire.Placement{Account: fmt.Sprint(id), Shares: plenty})
+				placed = append(placed, wire.Placement{Account: r.account(id), Shares: shares})
 			}
-			symbols = append(symbols, c.Symbol(symbolName(s), placed...).Append(nil))
+			symbols = append(symbols, prepared{xml: c.Symbol(r.symbol(s), placed...).Append(nil)})
 		}
 	}
 	if err := r.send(ctx, accounts); err != nil {

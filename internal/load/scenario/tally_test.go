@@ -3,8 +3,11 @@ package scenario
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,8 +56,8 @@ func TestAFrameIsOwedAnAnswerForEachCommand(t *testing.T) {
 // exchange reads.
 func TestFramesThatAreWrittenOutHaveAsManyCommandsAsTheySay(t *testing.T) {
 	for _, perFrame := range []int{1, 10} {
-		run := &Run{Params: Params{Accounts: 4, Symbols: 50, Orders: 1000, PerFrame: perFrame}, prices: newPrices(50),
-			weights: newZipf(50)}
+		run := &Run{Params: Params{Accounts: 4, Symbols: 50, PerFrame: perFrame}, prices: newPrices(50),
+			weights: newZipf(50), resting: slices.Repeat([]uint64{7}, 1000)}
 		for _, source := range []load.Source{newQueries(run, 0), newTrader(run, 1, run.weights.draw),
 			newSteadyTrader(run, 2)} {
 			for range 100 {
@@ -114,4 +117,96 @@ func TestZipfDrawsAll(t *testing.T) {
 	require.Len(t, seen, 3)
 	require.Greater(t, seen[0], seen[1])
 	require.Greater(t, seen[1], seen[2])
+}
+
+// TestMix5IsAsItWasPublished: each request has a connection of its own, and all clients share two accounts;
+// where connections stay each client has one, and an account.
+func TestMix5IsAsItWasPublished(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		connections, accounts int
+	}{{"mix5", 60, 2}, {"mix5-persistent", 3, 3}} {
+		s, found := Find(c.name)
+		require.True(t, found)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		server := &recording{Listener: l}
+		ended := make(chan error, 1)
+		go func() { ended <- load.Echo(server, 80, nil) }()
+		run := &Run{Addrs: []string{"127.0.0.1:1"}, Seed: 1, First: 100, Params: Params{Clients: 3, Depth: 1, Requests: 20},
+			resting: make([]uint64, 3)}
+		require.Error(t, s.prepare(t.Context(), run), "nobody opens accounts, but it says how many there are")
+		run.Addrs[0] = l.Addr().String()
+		result, err := s.Measure(t.Context(), run)
+		require.NoError(t, err)
+		require.EqualValues(t, 60, result.Requests)
+		require.NoError(t, l.Close())
+		require.NoError(t, <-ended)
+		require.Equal(t, c.connections, server.accepted())
+		accounts := map[string]bool{}
+		for _, found := range regexp.MustCompile(`<transactions id="(\d+)"`).FindAllStringSubmatch(server.text(), -1) {
+			accounts[found[1]] = true
+		}
+		require.Len(t, accounts, c.accounts)
+		require.True(t, accounts["101"] && accounts["102"], "ids are above First: %v", accounts)
+	}
+}
+
+// recording is a listener that counts connections and keeps what they read.
+type recording struct {
+	net.Listener
+	mu    sync.Mutex // guards what follows
+	conns int
+	read  strings.Builder
+}
+
+func (r *recording) Accept() (net.Conn, error) {
+	c, err := r.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conns++
+	return &recorded{c, r}, nil
+}
+
+func (r *recording) accepted() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.conns
+}
+
+func (r *recording) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.read.String()
+}
+
+type recorded struct {
+	net.Conn
+	to *recording
+}
+
+func (c *recorded) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.to.mu.Lock()
+	defer c.to.mu.Unlock()
+	c.to.read.Write(b[:n])
+	return n, err
+}
+
+// TestAnyServersRepliesCount: with attributes in another order, white space and texts of its own.
+func TestAnyServersRepliesCount(t *testing.T) {
+	tally := &Tally{any: true, owed: []int{5, 1, 1, 1}}
+	require.NoError(t, tally.take([]byte("<?xml version=\"1.0\"?>\n<results>\n"+
+		" <opened id='17' sym='S' amount='1' limit='2'></opened>"+
+		" <status id='17'><open shares='1'/></status><canceled id='17'><canceled shares='1' time='5'/></canceled>"+
+		"<created id='1'/><error id='9'>I do not want to</error></results>\n"), tooLate))
+	require.Equal(t, []uint64{17}, tally.opened)
+	require.EqualValues(t, 4, tally.Done())
+	require.EqualValues(t, 1, tally.Refused)
+	require.ErrorContains(t, tally.take([]byte("<results><error>no</error></results>"), nothingRefused), "refused: no")
+	require.ErrorContains(t, tally.take([]byte("<results/>"), nothingRefused), "0 answers to 1 commands")
+	require.ErrorContains(t, tally.take([]byte("<results><sold/></results>"), nothingRefused), "not an answer: <sold>")
 }

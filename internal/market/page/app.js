@@ -1,14 +1,16 @@
 // The market page: takes events of the exchange in, and draws what changed, at most
 // once a frame and not at all while nobody looks. stream.js keeps the connection,
-// tape.js the trades; symbols.js, book.js, view.js, charts.js and welcome.js draw;
-// format.js writes numbers.
+// tape.js the trades; symbols.js, book.js, view.js, charts.js, prices.js and welcome.js
+// draw; trading.js has what an account can do; format.js writes numbers.
 import { Ladder } from "./book.js";
-import { DepthChart, PriceChart, readColours } from "./charts.js";
+import { DepthChart, readColours } from "./charts.js";
 import { grouped, mostDigits } from "./format.js";
+import { Prices } from "./prices.js";
 import { Stream } from "./stream.js";
 import { SymbolList } from "./symbols.js";
 import { Tape } from "./tape.js";
 import { onTheme } from "./theming.js";
+import { Trading } from "./trading.js";
 import { element, Quote, setText, showHealth, showState, showTitle, Trades } from "./view.js";
 import { showHint, showWelcome } from "./welcome.js";
 
@@ -25,12 +27,13 @@ const summaryEvery = 60_000;
 
 const market = { start: "", version: "", orders: null, sym: "", book: null, tape: null, health: null, state: "connecting", why: "", known: false, missing: "" };
 const quote = new Quote();
-const ladder = new Ladder(ladderRows, regroup);
+const ladder = new Ladder(ladderRows, regroup, (price) => trading.pick(price));
 const trades = new Trades();
 const list = new SymbolList(choose);
 readColours();
-const priceChart = new PriceChart(element("price-chart"), element("price-at"));
+const prices = new Prices(() => changed("trades"), () => openStream(market.sym));
 const depthChart = new DepthChart(element("depth-chart"), element("depth-at"));
+const trading = new Trading(() => changed("account"));
 
 // Drawing.
 
@@ -50,19 +53,22 @@ function draw() {
   if (parts.has("state")) showState(market.state, market.why);
   if (parts.has("health") && market.health !== null) showHealth(market.health);
   if (parts.has("page")) showPage();
+  const any = (...these) => these.some((part) => parts.has(part));
   const summary = list.summaries.get(market.sym);
+  if (any("account", "quote", "page")) trading.showAccount(market.sym, list.summaries);
   if (summary === undefined) return;
-  if (["quote", "book", "trades"].some((part) => parts.has(part))) {
+  if (any("account", "quote", "book")) trading.showTicket(summary, market.book);
+  if (any("quote", "book", "trades")) {
     quote.show(summary, market.book, market.tape);
     showHint(summary, market.book, market.tape, market.orders);
   }
-  if (parts.has("book") && market.book !== null) {
-    ladder.show(market.book);
+  if (any("account", "book") && market.book !== null) {
+    ladder.show(market.book, { tick: summary.tick, mine: trading.levels(market.sym) });
     depthChart.show(market.book, mostDigits([...market.book.bids, ...market.book.asks].map(([price]) => price)));
   }
   if (parts.has("trades") && market.tape !== null) {
     trades.show(market.tape);
-    priceChart.show(market.tape);
+    prices.show(market.tape);
   }
 }
 
@@ -96,10 +102,13 @@ function choose(sym) {
 /** How many levels are asked for. */
 const depth = () => (ladder.step === "" ? depthExact : depthGrouped);
 
+/** Follows a symbol, "" for none, as it is shown. */
+const openStream = (sym) => stream.open(sym, depth(), prices.interval);
+
 /** Shows the book by other steps, of as many levels as that takes. */
 function regroup() {
   changed("book");
-  if (market.state === "live" && stream.depth < depth()) stream.open(market.sym, depth());
+  if (market.state === "live" && stream.depth < depth()) openStream(market.sym);
 }
 
 /** Shows a symbol, from what is known at once and from the stream as it comes. */
@@ -114,10 +123,10 @@ function follow(sym) {
   changed("page", "quote", "book", "trades");
   clearTimeout(switching);
   if (market.state !== "live" && !first) {
-    stream.open(sym, depth());
+    openStream(sym);
     return;
   }
-  switching = setTimeout(() => stream.open(sym, depth()), first ? 0 : switchPause);
+  switching = setTimeout(() => openStream(sym), first ? 0 : switchPause);
 }
 
 /** Forgets what was shown of the chosen symbol. */
@@ -140,6 +149,14 @@ addEventListener("hashchange", () => {
   if (sym !== "" && sym !== market.sym) follow(sym);
 });
 
+// What skips to a part of the page does not choose a symbol of that name.
+for (const link of document.querySelectorAll(".skip")) {
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    element(link.hash.slice(1)).focus();
+  });
+}
+
 // Events of the exchange.
 
 const take = {
@@ -157,6 +174,7 @@ const take = {
     market.start = event.start;
     market.version = event.version;
     market.orders = event.orders;
+    trading.meet(event.orders);
     wantsSummary = true;
     changed("page", "book", "trades");
   },
@@ -174,6 +192,10 @@ const take = {
   trades(event) {
     if (event.sym !== market.sym || market.tape === null) return;
     market.tape.take(event.trades);
+    changed("trades");
+  },
+  candles(event) {
+    prices.take(event);
     changed("trades");
   },
   health(event) {
@@ -195,7 +217,7 @@ function pick() {
     if (fromHash() === "") history.replaceState(null, "", `#${sym}`);
     follow(sym);
   } else if (list.summaries.has(sym) && !streaming()) {
-    stream.open(sym, depth());
+    openStream(sym);
   }
 }
 
@@ -275,7 +297,7 @@ const stream = new Stream({
   },
   unknown() {
     market.missing = stream.sym;
-    stream.open("", depth());
+    openStream("");
     changed("page");
   },
 });
@@ -299,7 +321,7 @@ setInterval(() => { wantsSummary = true; }, summaryEvery);
 
 onTheme(() => {
   readColours();
-  priceChart.redraw();
+  prices.redraw();
   depthChart.redraw();
 });
 
@@ -316,8 +338,8 @@ function looked() {
     }, hiddenMost);
     return;
   }
-  if (stream.source === null) stream.open(market.sym, depth());
-  changed("state", "health", "page", "quote", "book", "trades");
+  if (stream.source === null) openStream(market.sym);
+  changed("state", "health", "page", "quote", "book", "trades", "account");
 }
 document.addEventListener("visibilitychange", looked);
 

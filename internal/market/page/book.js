@@ -16,17 +16,18 @@ function group(levels, step, up) {
   return [...by].map(([at, shares]) => [fromUnits(at), fromUnits(shares)]);
 }
 
-/** The steps by which the prices of a book can be grouped: 1 and 5 of each power of ten. */
-function stepsOf(book) {
+/** The steps by which the prices of a book can be grouped: 1 and 5 of each power of ten, if they are multiples of the tick. */
+function stepsOf(book, tick) {
   const prices = [...book.bids, ...book.asks].map(([price]) => price);
-  const finest = 10 ** -mostDigits(prices);
+  const finest = tick === undefined ? 10 ** -mostDigits(prices) : Number(tick);
+  const fits = (step) => tick === undefined || units(step) % units(tick) === 0n;
   const span = (levels) => (levels.length < 2 ? 0 : Math.abs(Number(levels.at(-1)[0]) - Number(levels[0][0])));
   const widest = Math.max(span(book.bids), span(book.asks)) / 2;
   const steps = [];
   for (let power = -8; power < 12; power++) {
     for (const digit of ["1", "5"]) {
       const step = power < 0 ? `0.${"0".repeat(-power - 1)}${digit}` : digit + "0".repeat(power);
-      if (Number(step) > finest * 1.5 && Number(step) <= widest) steps.push(step);
+      if (Number(step) > finest * 1.5 && Number(step) <= widest && fits(step)) steps.push(step);
     }
   }
   return steps.slice(-groupsMost);
@@ -34,11 +35,15 @@ function stepsOf(book) {
 
 /** The rows of the book, so many of each side, best ones in the middle. */
 export class Ladder {
-  /** regrouped() is called when a person has chosen another step. */
-  constructor(rows, regrouped) {
+  /** regrouped() is called when a person has chosen another step, pick(price) when they point at a level. */
+  constructor(rows, regrouped, pick) {
     this.select = element("group");
     this.sides = { asks: this.side(element("asks"), rows, true), bids: this.side(element("bids"), rows, false) };
     this.select.addEventListener("change", regrouped);
+    element("ladder").addEventListener("click", (event) => {
+      const price = event.target.closest("tr")?.dataset.price;
+      if (price !== undefined) pick(price);
+    });
   }
 
   /** Makes the rows of a side, in the order from its best level on. */
@@ -62,16 +67,21 @@ export class Ladder {
     return this.select.value;
   }
 
-  show(book) {
-    this.offer(stepsOf(book));
+  /** Shows a book, and which of its levels have orders of mine, levels as the book's own. */
+  show(book, { tick, mine = { bids: [], asks: [] } } = {}) {
+    this.offer(stepsOf(book, tick));
     const levels = { bids: this.rowsOf(book, "bids"), asks: this.rowsOf(book, "asks") };
     const shown = [...levels.bids, ...levels.asks];
     const digits = [0, 1, 2].map((i) => mostDigits(shown.map((l) => (i === 0 || short(l[i]) === grouped(l[i]) ? l[i] : ""))));
     const most = shown.reduce((m, l) => Math.max(m, Number(l[2])), 0);
     wideFrom(element("ladder"), shown.map((l) => l[0]), digits[0]);
     for (const side of ["asks", "bids"]) {
+      const own = new Set(this.grouped(mine[side], side).map(([price]) => units(price)));
       this.sides[side].forEach(({ row, cells }, i) => {
         const level = levels[side][i];
+        if (level === undefined) delete row.dataset.price;
+        else row.dataset.price = level[0];
+        row.classList.toggle("mine", level !== undefined && own.has(units(level[0])));
         cells.forEach((cell, column) => setDecimal(cell, level?.[column], digits[column], column > 0));
         row.style.setProperty("--fill", level === undefined ? "0%" : `${(100 * Number(level[2])) / most}%`);
         row.ariaHidden = level === undefined ? "true" : null;
@@ -82,14 +92,16 @@ export class Ladder {
 
   /** The rows of a side: price, size, and the sum of the sizes down to there. */
   rowsOf(book, side) {
-    let levels = book[side];
-    if (this.step !== "") {
-      levels = group(levels, units(this.step), side === "asks");
-      // There may be more in the last one than the server was asked for.
-      if (book[side].length >= book.depth && levels.length > 1) levels.pop();
-    }
+    const levels = this.grouped(book[side], side);
+    // There may be more in the last one than the server was asked for.
+    if (this.step !== "" && book[side].length >= book.depth && levels.length > 1) levels.pop();
     let sum = 0n;
     return levels.slice(0, this.sides[side].length).map(([price, shares]) => [price, shares, fromUnits((sum += units(shares)))]);
+  }
+
+  /** The levels of a side by the chosen step. */
+  grouped(levels, side) {
+    return this.step === "" ? levels : group(levels, units(this.step), side === "asks");
   }
 
   /** What stands between the sides, and how many levels there are. */

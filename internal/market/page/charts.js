@@ -1,11 +1,11 @@
-// The two charts, drawn by uPlot. Floats are good enough for pixels.
+// The charts of price and depth, drawn by uPlot; candlechart.js has a third. Floats are good enough for pixels.
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { compact, grouped, timeOfDay, timeTick, trimmed } from "./format.js";
 
 const heightOf = (element) => Math.max(element.clientHeight, 120);
 
 /** The colours of the style sheet, read again when the theme changes. */
-const colours = {};
+export const colours = {};
 export function readColours() {
   const style = getComputedStyle(document.documentElement);
   for (const name of ["card", "muted", "line", "buy", "sell", "accent", "buy-fill", "sell-fill", "accent-fill"]) {
@@ -18,7 +18,7 @@ const colour = (name) => () => colours[name];
 const fontSize = 12;
 const font = `${fontSize}px system-ui, sans-serif`;
 
-function axis(more) {
+export function axis(more) {
   return {
     stroke: colour("muted"),
     font,
@@ -32,12 +32,12 @@ const charWidth = 7;
 const leastChars = 5;
 
 /** A side axis that is as wide as its labels, and as one more where that is given. */
-const wide = (more = () => "") => (_, labels) => 18 + charWidth * Math.max(leastChars, more().length, ...(labels ?? []).map((l) => l?.length ?? 0));
+export const wide = (more = () => "") => (_, labels) => 18 + charWidth * Math.max(leastChars, more().length, ...(labels ?? []).map((l) => l?.length ?? 0));
 
 // Ticks.
 
 /** What lies between two ticks: 1, 2 or 5 of a power of ten, never less than a step. */
-function apartFrom(step) {
+export function apartFrom(step) {
   const apart = [];
   for (let power = -8; power < 20; power++) for (const digit of [1, 2, 5]) apart.push(Number(`${digit}e${power}`));
   return apart.filter((n) => n > step * 0.999);
@@ -47,12 +47,12 @@ const secondsApart = [1, 2, 5, 10, 15, 30];
 const timesApart = [...secondsApart, ...secondsApart.map((n) => n * 60), ...[1, 2, 3, 6, 12, 24, 48, 24 * 7, 24 * 30, 24 * 365].map((n) => n * 3600)];
 
 /** The smallest step that floats tell apart at a price, and no less than that of its digits. */
-const stepAt = (price, digits) => Math.max(10 ** -digits, 10 ** Math.ceil(Math.log10(Math.max(price, 1) * 1e-15)));
+export const stepAt = (price, digits) => Math.max(10 ** -digits, 10 ** Math.ceil(Math.log10(Math.max(price, 1) * 1e-15)));
 
 const longLabel = 12; // characters, above which a compact one is tried
 
 /** The labels of prices so far apart: with as many digits as tell them apart, and two where they are short. */
-function priceLabels(prices, apart, most) {
+export function priceLabels(prices, apart, most) {
   const short = prices.every((p) => Math.abs(p) < 100_000);
   const digits = Math.min(most, Math.max(short ? 2 : 0, Math.ceil(-Math.log10(apart) - 1e-9)));
   const exact = prices.map((p) => grouped(p.toFixed(digits)));
@@ -62,7 +62,7 @@ function priceLabels(prices, apart, most) {
 }
 
 /** The labels below a chart without those that its edges would cut. */
-function inside(u, values, labels) {
+export function inside(u, values, labels) {
   const right = (u.bbox.left + u.bbox.width) / uPlot.pxRatio;
   return labels.map((label, i) => {
     const at = u.valToPos(values[i], "x") + u.bbox.left / uPlot.pxRatio;
@@ -72,15 +72,15 @@ function inside(u, values, labels) {
 }
 
 /** A range with a little air, and never of no height. */
-function around(low, high, step) {
+export function around(low, high, step) {
   const air = Math.max((high - low) * 0.08, 3 * step, high * 1e-5);
   return [low - air, high + air];
 }
 
-const waiting = "\u00a0"; // is shown where it is not known yet what there is
+export const waiting = "\u00a0"; // is shown where it is not known yet what there is
 const labelEvery = 2000; // milliseconds between descriptions for those who listen
 
-class Chart {
+export class Chart {
   constructor(element, readout, options, data) {
     this.element = element;
     this.readout = readout;
@@ -95,10 +95,20 @@ class Chart {
       ...options,
       cursor: { drag: { x: false, y: false }, y: false, points: { size: 6 } },
     }, data, element);
-    new ResizeObserver(() => {
+    this.sizes = new ResizeObserver(() => {
+      if (element.clientWidth === 0) return; // it is hidden
       const width = Math.max(element.clientWidth, 200);
       if (width !== this.plot.width || heightOf(element) !== this.plot.height) this.plot.setSize({ width, height: heightOf(element) });
-    }).observe(element);
+    });
+    this.sizes.observe(element);
+  }
+
+  /** Makes room for another chart. */
+  destroy() {
+    this.sizes.disconnect();
+    this.plot.destroy();
+    this.none.remove();
+    this.readout.textContent = "";
   }
 
   redraw() {
@@ -196,21 +206,21 @@ export class PriceChart extends Chart {
 const tagHeight = 18;
 
 /** The last price as the axis shows it. */
-function tagOf({ last, digits }) {
+export function tagOf({ last, digits }) {
   if (last === undefined) return "";
   const exact = grouped(last.toFixed(digits));
   return exact.length <= longLabel ? exact : grouped(last.toFixed(Math.min(digits, 2)));
 }
 
 /** Labels without those that the tag of the last price would cover. */
-function labelsBut(u, prices, labels, last) {
+export function labelsBut(u, prices, labels, last) {
   if (last === undefined) return labels;
   const at = u.valToPos(last, "y");
   return labels.map((label, i) => (Math.abs(u.valToPos(prices[i], "y") - at) < tagHeight ? "" : label));
 }
 
 /** Draws a line at the last price, with the price on the axis. */
-function drawLast(u, state) {
+export function drawLast(u, state) {
   if (state.last === undefined) return;
   const { ctx, bbox } = u;
   const pixels = uPlot.pxRatio;

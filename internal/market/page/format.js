@@ -49,6 +49,16 @@ export function fromUnits(n) {
 /** The exact difference of two prices, a ≥ b ≥ 0. */
 export const difference = (a, b) => fromUnits(units(a) - units(b));
 
+/** The exact product of two prices or numbers of shares. */
+export function product(a, b) {
+  const text = (units(a) * units(b)).toString().padStart(2 * unitDigits + 1, "0");
+  const fraction = text.slice(-2 * unitDigits).replace(/0+$/, "");
+  return text.slice(0, -2 * unitDigits) + (fraction === "" ? "" : `.${fraction}`);
+}
+
+/** Reports whether a text is a decimal above 0 as the exchange takes it. */
+export const isPositive = (text) => /^(\d+\.?\d*|\.\d+)$/.test(text) && fractionDigits(text) <= unitDigits && /[1-9]/.test(text);
+
 const thousands = ["", "K", "M", "B", "T"];
 
 /** A float as a decimal, without an exponent and without zeros at its end. */

@@ -1,6 +1,6 @@
 // The connection to the exchange: server-sent events, made anew whenever they stop.
 
-const kinds = ["hello", "symbols", "book", "trades", "health"];
+const kinds = ["hello", "symbols", "book", "trades", "candles", "health"];
 
 // Pauses before a new try, in milliseconds: the first, doubled each time up to the last.
 const pauseFirst = 400;
@@ -20,6 +20,7 @@ export class Stream {
     this.handlers = handlers;
     this.sym = "";
     this.depth = 0;
+    this.interval = "";
     this.source = null;
     this.failures = 0;
     this.retry = 0;
@@ -27,10 +28,11 @@ export class Stream {
     setInterval(() => this.watch(), 1000);
   }
 
-  /** Follows a symbol, "" for none but the list of symbols, with so many levels. */
-  open(sym, depth) {
+  /** Follows a symbol, "" for none but the list of symbols, with so many levels, and candles of an interval, "" for none. */
+  open(sym, depth, interval) {
     this.sym = sym;
     this.depth = depth;
+    this.interval = interval;
     this.failures = 0;
     this.connect();
   }
@@ -46,6 +48,7 @@ export class Stream {
     this.close();
     const query = new URLSearchParams({ depth: String(this.depth) });
     if (this.sym !== "") query.set("sym", this.sym);
+    if (this.sym !== "" && this.interval !== "") query.set("interval", this.interval);
     const source = new EventSource(`/api/v1/stream?${query}`);
     this.source = source;
     this.heard = performance.now();

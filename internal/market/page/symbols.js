@@ -27,7 +27,7 @@ export class SymbolList {
     });
     matchMedia(asStrip).addEventListener("change", () => this.mark(this.chosen)); // it scrolls in another way
     document.addEventListener("keydown", (event) => {
-      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target === this.search) return;
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
       event.preventDefault();
       this.search.focus();
     });

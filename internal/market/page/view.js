@@ -73,6 +73,8 @@ export class Quote {
     setText(arrow, ["▼", "", "▲"][this.direction + 1]);
     arrow.className = ["sell", "", "buy"][this.direction + 1];
     setText(element("arrow-word"), ["down", "", "up"][this.direction + 1]);
+    setText(element("ladder-last"), last === undefined ? "" : `${`${arrow.textContent} ${grouped(last)}`.trim()} `);
+    element("ladder-last").className = arrow.className;
     for (const [id, level] of [["bid", bid], ["ask", ask]]) {
       setDecimal(element(id), level ? level[0] : "–", level ? digits : 0);
       setDecimal(element(`${id}-shares`), level ? level[1] : "–", 0, true);
@@ -86,6 +88,7 @@ export class Quote {
   reset() {
     this.last = undefined;
     this.direction = 0;
+    setText(element("ladder-last"), "");
   }
 }
 

@@ -37,7 +37,7 @@ const titles = {
 /** Says what to do where no symbol is shown: there is "none", or the chosen one is "unknown" or "unlisted". */
 export function showWelcome(why, sym, orders) {
   setText(element("empty-title"), titles[why](sym));
-  setText(element("empty-text"), why === "none" ? "Start a market of bots, in a terminal:" : "Choose another from the list, or start a market of bots:");
+  setText(element("empty-text"), why === "none" ? "Or start a market of bots, in a terminal:" : "Choose another from the list, or start a market of bots:");
   if (orders === null) return;
   setText(element("empty-demo"), lines(orders, ["demo"]));
   setText(element("empty-trade"), lines(orders, ["account 1 20000", "account 2 0", "place 2 SPY 500", "sell 2 SPY 100 123.45", "buy 1 SPY 100 150"]));

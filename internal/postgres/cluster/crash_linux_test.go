@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -111,15 +112,29 @@ func TestAStartWaitsForAPostgresThatIsStillEnding(t *testing.T) {
 	}
 }
 
+// said is called with what is logged.
+type said func(line string)
+
+// Write implements io.Writer.
+func (s said) Write(b []byte) (int, error) {
+	s(string(b))
+	return len(b), nil
+}
+
 func TestAForeignPostmasterIsLeftAlone(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
 	pid := c.Pid()
 	require.NoError(t, unlock(c.lock)) // as if somebody had started it by hand
-	ctx, cancel := context.WithTimeout(background, 10*formerPoll)
+	ctx, cancel := context.WithCancel(background)
 	defer cancel()
+	o.Log = slog.New(slog.NewTextHandler(said(func(line string) {
+		if strings.Contains(line, "waiting for a former Postgres to end") {
+			cancel()
+		}
+	}), nil))
 	_, err := Start(ctx, o)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, fmt.Sprintf("process %d", pid))
 	require.Equal(t, pid, c.Pid())
 	keep(t, c, 1)

@@ -66,7 +66,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		{"lost disk votes", plant{lostDiskVotes: true}},
 		{"no confirm of reads", plant{noConfirm: true}},
 	}
-	for _, bug := range bugs[:effort.Of(len(bugs))] {
+	for _, bug := range bugs[:effort.UnlessRaced(len(bugs))] {
 		t.Run(bug.name, func(t *testing.T) {
 			for seed := uint64(1); seed < seedsMax; seed++ {
 				if s := history(seed, bug.plant); s.err != nil && !s.stuck {

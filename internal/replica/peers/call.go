@@ -66,7 +66,7 @@ func (c *caller) greet(conn *call, to uint64, o opening) error {
 	}
 	var a answer
 	if err := receiveJSON(&conn.frames, &a); err != nil {
-		return err
+		return refusedCertificate(err)
 	}
 	if a.Refused != "" {
 		return &RefusedError{Peer: to, ByPeer: true, Reason: a.Refused}

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -38,6 +39,7 @@ type link struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	up      bool
+	why     string // it is not up; "" before the first try has failed
 	queue   []*raftpb.Message
 	bytes   int // of what was pushed and not written
 	dropped uint64
@@ -97,18 +99,25 @@ func (l *link) take(spare []*raftpb.Message) []*raftpb.Message {
 	return taken
 }
 
-// state reports whether there is a connection, and how many messages were dropped.
-func (l *link) state() (up bool, dropped uint64) {
+// state reports whether there is a connection, or why not, and how many messages were dropped.
+func (l *link) state() (up bool, why string, dropped uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.up, l.dropped
+	return l.up, l.why, l.dropped
+}
+
+// setWhy notes why there is no connection.
+func (l *link) setWhy(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.why = err.Error()
 }
 
 // setUp notes that there is a connection now, or is none. Then what waits is dropped.
 func (l *link) setUp(up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.up = up
+	l.up, l.why = up, ""
 	l.dropped += uint64(len(l.queue))
 	l.queue, l.bytes = nil, 0
 }
@@ -123,16 +132,17 @@ func (l *link) run() {
 			wait = backoffMin
 			l.setUp(true)
 			told = ""
-			l.say("a peer is connected", nil)
+			l.say(slog.LevelInfo, "a peer is connected", nil)
 			err = l.pump(ctx, conn)
 			l.setUp(false)
 			if ctx.Err() == nil {
-				l.say("a peer's connection has ended", err)
+				l.say(slog.LevelInfo, "a peer's connection has ended", err)
 				if l.n.o.OnUnreachable != nil {
 					l.n.o.OnUnreachable(l.peer.id)
 				}
 			}
 		}
+		l.setWhy(err)
 		pause := wait/2 + rand.N(wait)
 		wait = min(2*wait, backoffMax)
 		if refusal := (*RefusedError)(nil); errors.As(err, &refusal) {
@@ -140,13 +150,16 @@ func (l *link) run() {
 			pause = refusedRetry
 		} else if ctx.Err() == nil {
 			l.n.o.Log.Debug("a peer is not connected", "peer", l.peer.id, "for", l.use, "error", err)
-			kind := "nobody listens"
-			if !errors.Is(err, syscall.ECONNREFUSED) {
-				kind = "other" // such as a certificate: somebody has to see that
+			kind, level := "other", slog.LevelInfo
+			switch {
+			case errors.Is(err, syscall.ECONNREFUSED):
+				kind = "nobody listens"
+			case errors.Is(err, errTrust):
+				kind, level = "trust", slog.LevelWarn // it does not end by itself
 			}
 			if kind != told {
 				told = kind
-				l.say("a peer cannot be reached, and is tried again and again", err)
+				l.say(level, "a peer cannot be reached, and is tried again and again", err)
 			}
 		}
 		select {
@@ -160,13 +173,13 @@ func (l *link) run() {
 
 // say logs what has become of the connection. That for entries comes and goes with the
 // other one.
-func (l *link) say(what string, err error) {
+func (l *link) say(level slog.Level, what string, err error) {
 	attrs := []any{"peer", l.peer.id, "address", l.peer.address}
 	if err != nil {
 		attrs = append(attrs, "error", err)
 	}
 	if l.use == forMessages {
-		l.n.o.Log.Info(what, attrs...)
+		l.n.o.Log.Log(context.Background(), level, what, attrs...)
 	}
 }
 

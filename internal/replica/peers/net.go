@@ -216,6 +216,7 @@ type Stats struct {
 // PeerStats are how a peer is doing.
 type PeerStats struct {
 	Connected bool   // messages reach it
+	Why       string // they do not, as the last try has said; "" before one
 	Dropped   uint64 // messages that were not sent
 }
 
@@ -226,9 +227,9 @@ func (n *Net) Stats() Stats {
 	all := maps.Clone(n.peers)
 	n.mu.Unlock()
 	for id, p := range all {
-		smallUp, smallDropped := p.messages.state()
-		up, dropped := p.entries.state()
-		s.Peers[id] = PeerStats{smallUp && up, smallDropped + dropped}
+		smallUp, why, smallDropped := p.messages.state()
+		up, _, dropped := p.entries.state()
+		s.Peers[id] = PeerStats{smallUp && up, why, smallDropped + dropped}
 	}
 	return s
 }

@@ -97,7 +97,7 @@ func (s Security) secure(ctx context.Context, conn net.Conn, dials bool) (net.Co
 		over = tls.Client(conn, config)
 	}
 	if err := over.HandshakeContext(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, refusedCertificate(err)
 	}
 	shown := over.ConnectionState().PeerCertificates
 	if len(shown) == 0 {
@@ -112,5 +112,20 @@ func (s Security) check(leaf *x509.Certificate, node uint64, address string) err
 	if s.Certificates == nil {
 		return nil
 	}
-	return CheckName(leaf, node, address)
+	if err := CheckName(leaf, node, address); err != nil {
+		return fmt.Errorf("%w: %w", errTrust, err)
+	}
+	return nil
+}
+
+// errTrust is what the error wraps where one side does not trust the other's certificate.
+var errTrust = errors.New("peers: a certificate is refused")
+
+// refusedCertificate wraps errTrust around an error that is of certificates: found here, or told by the other side,
+// which does so behind the handshake.
+func refusedCertificate(err error) error {
+	if told, ok := errors.AsType[*net.OpError](err); errors.Is(err, auth.ErrPeer) || ok && told.Op == "remote error" {
+		return fmt.Errorf("%w: %w", errTrust, err)
+	}
+	return err
 }

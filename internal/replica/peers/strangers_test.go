@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -22,9 +23,8 @@ import (
 // alone makes node 1, whose peers 2 and 3 are away.
 func alone(t testing.TB, change ...func(*Options)) *node {
 	t.Helper()
-	away := listener(t)
-	require.NoError(t, away.Close())
-	return begin(t, 1, listener(t), map[uint64]string{2: away.Addr().String(), 3: away.Addr().String()}, change...)
+	const away = "127.0.0.1:1"
+	return begin(t, 1, listener(t), map[uint64]string{2: away, 3: away}, change...)
 }
 
 // connect makes a connection without a word.
@@ -234,7 +234,9 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 		"of another authority": foreign.Peer("mallory", time.Hour, "node-2"),
 		"not for clients":      authority.ServerOf("server", "node-2"),
 	} {
-		require.ErrorContains(t, dial(pair, 1), "tls: bad certificate", name)
+		err := dial(pair, 1)
+		require.ErrorContains(t, err, "tls: bad certificate", name)
+		require.ErrorIs(t, err, errTrust, name)
 	}
 	plain := caller{node: 2, hello: func() Hello { return helloOf(2) }, judge: helloOf(2).Refuse}
 	_, err := plain.open(t.Context(), 1, one.address, forMessages, nil)
@@ -259,8 +261,21 @@ func TestServersOfOtherAuthoritiesAreNotTalkedTo(t *testing.T) {
 	one := alone(t, secured(t, authority, map[uint64]certtest.Pair{1: authority.Peer("one", time.Hour, "node-1")}))
 	for id, n := range map[uint64]*node{2: two, 3: old, 4: client} {
 		_, err := one.caller.open(t.Context(), id, n.address, forMessages, nil)
+		require.ErrorIs(t, err, errTrust)
 		require.ErrorContains(t, err, "x509: certificate")
 	}
+}
+
+// TestAPeerThatIsNotTrustedIsWarnedOf: that does not end by itself. One that is away is none.
+func TestAPeerThatIsNotTrustedIsWarnedOf(t *testing.T) {
+	authority, foreign := certtest.NewAuthority(t), certtest.NewAuthority(t)
+	two := begin(t, 2, listener(t), nil, secured(t, foreign,
+		map[uint64]certtest.Pair{2: foreign.Peer("two", time.Hour, "node-2")}))
+	one := alone(t, secured(t, authority, map[uint64]certtest.Pair{1: authority.Peer("one", time.Hour, "node-1")}))
+	const said = `level=%s msg="a peer cannot be reached, and is tried again and again" peer=2`
+	eventually(t, func() bool { return one.log.count(fmt.Sprintf(said, "INFO")) == 1 }, one.log)
+	require.NoError(t, one.SetPeers(map[uint64]string{2: two.address}))
+	eventually(t, func() bool { return one.log.count(fmt.Sprintf(said, "WARN")) == 1 }, one.log)
 }
 
 func TestNamesOfCertificates(t *testing.T) {

@@ -16,11 +16,14 @@ func FuzzRecord(f *testing.F) {
 	good = appendItem(good, item{kind: kindMark, mark: *mark(4, 2), last: 6})
 	good = appendItem(good, item{kind: kindHeard, heard: core.Member{ID: 3, Identity: core.Identity{3}}})
 	good = appendItem(good, item{kind: kindHard, hard: hard(2, 1, 4)})
+	covered := appendItem(bytes.Clone(good), item{kind: kindAgain, entry: entry(4, 2, 10)}) // by the mark
+	covered = appendItem(covered, item{kind: kindAgain, entry: entry(6, 2, 0)})
 	good = appendItem(good, item{kind: kindAgain, entry: entry(5, 2, 10)})
 	good = appendItem(good, item{kind: kindAgain, entry: entry(6, 2, 0)})
 	good = appendItem(good, item{kind: kindEntry, entry: entry(6, 3, 3)})
 	f.Add([]byte(nil))
 	f.Add(good)
+	f.Add(covered)
 	f.Add(good[:len(good)-1])
 	f.Add([]byte{byte(kindMark), 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {

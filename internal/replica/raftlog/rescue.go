@@ -22,6 +22,19 @@ const (
 	ReadersFile = "READERS"
 )
 
+// NumberIn returns which node's a data directory is, as its file CLUSTER says; 0 if there is none, or one that an
+// older program wrote. The error says why it cannot be read.
+func NumberIn(data string) (node uint64, err error) {
+	text, err := os.ReadFile(filepath.Join(data, ClusterFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("raftlog: %w", err)
+	}
+	if _, err := fmt.Sscanf(string(text), "node %d", &node); err != nil {
+		return 0, nil
+	}
+	return node, nil
+}
+
 // Stopped is a node that does not run, and that an operator takes out of its cluster: since
 // the majority is lost for good, or the cluster is given up. Nobody may start it meanwhile.
 type Stopped struct {

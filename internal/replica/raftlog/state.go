@@ -171,24 +171,29 @@ func committed(h *raftpb.HardState, index uint64) *raftpb.HardState {
 
 // takeEntry puts an entry in place of the one of its index, and all behind it.
 func (s *state) takeEntry(e *raftpb.Entry, at place) error {
-	if err := checkEntry(e); err != nil {
+	if err := s.behindMark(e); err != nil {
 		return err
-	}
-	index := e.GetIndex()
-	if s.begun && index <= s.mark.Index {
-		return fmt.Errorf("entry %d comes behind mark %d", index, s.mark.Index)
 	}
 	if !s.marked {
 		s.parts.put(e, at)
 		s.join()
 		return nil
 	}
+	index := e.GetIndex()
 	if index > s.last()+1 {
 		return fmt.Errorf("entry %d comes behind entry %d", index, s.last())
 	}
 	s.dropBack(int(s.last() + 1 - index))
 	s.push(e, at)
 	return nil
+}
+
+// behindMark returns why an entry cannot be one that the mark leaves.
+func (s *state) behindMark(e *raftpb.Entry) error {
+	if s.begun && e.GetIndex() <= s.mark.Index {
+		return fmt.Errorf("entry %d comes behind mark %d", e.GetIndex(), s.mark.Index)
+	}
+	return checkEntry(e)
 }
 
 // push adds an entry behind the last one.
@@ -200,7 +205,7 @@ func (s *state) push(e *raftpb.Entry, at place) {
 
 // takeAgain takes an entry that is written once more: its older copy is no longer needed.
 func (s *state) takeAgain(e *raftpb.Entry, at place) error {
-	if err := checkEntry(e); err != nil {
+	if err := s.behindMark(e); err != nil {
 		return err
 	}
 	if !s.marked {

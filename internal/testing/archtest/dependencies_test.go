@@ -30,6 +30,7 @@ var dependencies = []struct {
 	{"github.com/fergusstrange/embedded-postgres", "downloads a Postgres", "Fergus Strange (licence)", true},
 	{"go.etcd.io/raft/v3", "consensus of a cluster", "its OWNERS", true},
 	{"google.golang.org/protobuf", "messages of raft", "the Go authors (licence)", true},
+	{"github.com/BurntSushi/toml", "reads profiles of `outcry grade`", "TOML authors (licence)", true},
 	{"golang.org/x/sync", "weighted semaphore for memory", "the Go authors", true},
 	{"golang.org/x/sys", "flock, fallocate, socket options", "the Go authors", true},
 	{"github.com/stretchr/testify", "assertions", "its MAINTAINERS", false},
@@ -38,11 +39,13 @@ var dependencies = []struct {
 	{"go.yaml.in/yaml/v3", "reads openapi.yaml", "the YAML organization (README)", false},
 	{"github.com/chromedp/chromedp", "the page in a browser", "Kenneth Shaw (licence)", false},
 	{"github.com/chromedp/cdproto", "the same", "Kenneth Shaw (licence)", false},
-	{"github.com/anishathalye/porcupine", "linearizability", "Anish Athalye (licence)", false},
+	{"github.com/anishathalye/porcupine", "linearizability, also for `outcry grade`", "Anish Athalye (licence)", true},
+	{"github.com/coder/websocket", "WebSocket of the Go client and of tests", "Coder (licence)", false},
 	{"github.com/tsenart/vegeta/v12", "load over HTTP", "its CODEOWNERS: tsenart, xla", false},
 	{"github.com/prometheus/procfs", "processes under load; client_golang needs it too", "its MAINTAINERS", false},
-	{"github.com/HdrHistogram/hdrhistogram-go", "latencies under load", "Coda Hale (licence)", false},
+	{"github.com/HdrHistogram/hdrhistogram-go", "latencies under load", "Coda Hale (licence)", true},
 	{"gonum.org/v1/plot", "plots of reports", "the Gonum authors", false},
+	{"golang.org/x/net", "headers of HTTP/2 (hpack), for etcd beside us", "the Go authors", false},
 }
 
 // TestReferenceOfDependencies makes docs/reference/DEPENDENCIES.md, and finds a module that go.mod

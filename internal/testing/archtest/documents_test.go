@@ -16,7 +16,7 @@ import (
 // wordsMax is how many words README, docs, decisions and the hand-written pages of docs/reference
 // have together at most, as wc -w counts them. 30,000 is the bound for when every feature that is
 // planned has its pages: until then a page pays for itself by cuts elsewhere.
-const wordsMax = 28_300
+const wordsMax = 30_000
 
 // madePage tells a page that a command makes by its first words.
 var madePage = regexp.MustCompile("[Mm]ade by\\s`|Generated from the tables")

@@ -87,3 +87,26 @@ func TestTheStepsOfCIFitTheirTime(t *testing.T) {
 	require.Positive(t, sum)
 	require.LessOrEqual(t, sum, most)
 }
+
+// TestTheTestsThatCINamesAreThere finds each test that a step of .ci/run, or `make prove`, runs or leaves out by name.
+func TestTheTestsThatCINamesAreThere(t *testing.T) {
+	var names []string
+	for _, file := range []string{".ci/run", "Makefile"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		require.NoError(t, err)
+		names = append(names, regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1)...)
+	}
+	require.NotEmpty(t, names)
+	var tests strings.Builder
+	require.NoError(t, filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		tests.Write(text)
+		return err
+	}))
+	for _, name := range names {
+		require.Contains(t, tests.String(), "\nfunc "+name, "a step names it")
+	}
+}

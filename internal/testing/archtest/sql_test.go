@@ -14,9 +14,9 @@ import (
 )
 
 // relations are the names of all tables and views of the exchange.
-const relations = `accounts|symbols|positions|market|orders|executions|exchange_state|placement_log|order_log|` +
-	`execution_log|part_log|cancel_log|halt_log|refs|resting_orders|fill_log|amend_log|hold_log|cause_log|account_log|` +
-	`symbol_log|switch_log|opening_\w+|outcry_schema_version|schema_version`
+const relations = `accounts|symbols|positions|market|candles|orders|executions|exchange_state|placement_log|` +
+	`order_log|execution_log|part_log|cancel_log|halt_log|refs|resting_orders|fill_log|amend_log|hold_log|cause_log|` +
+	`account_log|symbol_log|switch_log|placed_log|opening_\w+|outcry_schema_version|schema_version`
 
 var (
 	// keyword comes before a relation, in upper case as all our SQL; a list may follow it.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // shell starts a bash that ends with the test.
 func shell(t *testing.T, patience time.Duration) *Shell {

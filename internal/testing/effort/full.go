@@ -1,5 +1,5 @@
-//go:build !race || slow
+//go:build full
 
 package effort
 
-const factor = 1
+const factor, raceFactor = 1, 1

@@ -1,5 +1,5 @@
-//go:build race && !slow
+//go:build race && !full
 
 package effort
 
-const factor = 10
+const factor, raceFactor = 10, 10

@@ -10,12 +10,16 @@ package pgtest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,7 +49,7 @@ const (
 
 // fast gives up durability, which tests of other things do not need.
 var fast = map[string]string{"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off",
-	"wal_compression": "off", "shared_buffers": "64MB", "max_connections": "100"}
+	"wal_compression": "off", "shared_buffers": "64MB", "max_connections": "100", "autovacuum": "off"}
 
 // shared is the cluster of this test binary. It starts with the first test that
 // wants a database.
@@ -65,6 +69,7 @@ var shared struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 func Main(m *testing.M) int {
+	widen()
 	status := m.Run()
 	if shared.dir == "" {
 		return status
@@ -74,6 +79,20 @@ func Main(m *testing.M) int {
 		return max(status, 1)
 	}
 	return status
+}
+
+// parallelTests is how many parallel tests of a package run at a time at least: those with a Postgres mostly wait, for
+// processes, disks and each other.
+const parallelTests = 6
+
+// widen has so many parallel tests run, unless the command line says how many.
+func widen() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given && runtime.GOMAXPROCS(0) < parallelTests {
+		_ = flag.Set("test.parallel", strconv.Itoa(parallelTests)) // it is a flag of every test
+	}
 }
 
 // NewDatabase returns the URL of an empty database on the shared cluster, which no other
@@ -136,9 +155,20 @@ const (
 	END $$`
 )
 
-// UndoInstructions brings an exchange from version 9 of the schema back to version 8. Statements may follow it.
-const UndoInstructions = `
+// UndoDoors brings an exchange from version 10 of the schema back to version 9, without its views, which an upgrade
+// makes. Statements may follow it.
+const UndoDoors = `
 	DROP VIEW public.orders, public.executions;
+	DROP TABLE public.candles, outcry.placed_log;
+	ALTER TABLE public.exchange_state DROP COLUMN numbered_after; ALTER TABLE public.accounts DROP COLUMN n;
+	ALTER TABLE outcry.order_log DROP COLUMN ref; ALTER TABLE outcry.amend_log DROP COLUMN ref;
+	ALTER TABLE outcry.execution_log DROP COLUMN trade, DROP COLUMN taker_fill, DROP COLUMN resting_fill;
+	ALTER TABLE outcry.cancel_log DROP COLUMN why;
+	UPDATE outcry.resting_orders SET instructions = instructions & ~1024::smallint;
+	UPDATE outcry.schema_version SET version = 9;`
+
+// UndoInstructions brings an exchange from version 10 of the schema back to version 8. Statements may follow it.
+const UndoInstructions = UndoDoors + `
 	ALTER TABLE public.exchange_state DROP COLUMN exact_after;
 	ALTER TABLE outcry.order_log DROP COLUMN nanos, DROP COLUMN instructions;
 	ALTER TABLE outcry.execution_log DROP COLUMN nanos; ALTER TABLE outcry.part_log DROP COLUMN nanos;
@@ -166,7 +196,7 @@ const UndoInstructions = `
 	  FROM outcry.execution_log;
 	UPDATE outcry.schema_version SET version = 8;`
 
-// UndoSchemas brings an exchange from version 9 of the schema back to version 7, in which all
+// UndoSchemas brings an exchange from version 10 of the schema back to version 7, in which all
 // tables are in the schema public. Statements may follow it.
 const UndoSchemas = UndoInstructions + `DO $$ DECLARE name text; BEGIN
 		DROP TYPE public.outcry_schema_version;
@@ -203,15 +233,31 @@ func NewCluster(t testing.TB) (c *cluster.Cluster, dir string) {
 
 func startShared() {
 	removeLeft()
-	if shared.dir, shared.err = os.MkdirTemp("", dirPrefix); shared.err == nil {
+	if shared.dir, shared.err = os.MkdirTemp(parent(), dirPrefix); shared.err == nil {
 		shared.cluster, shared.err = start(shared.dir)
 	}
+}
+
+// memoryDir is a file system in memory. A shared cluster has no durability anyway, and to make and
+// remove its thousands of files on a disk takes a quarter of its processor time.
+const (
+	memoryDir     = "/dev/shm"
+	memoryFreeMin = 4 << 30 // bytes: several packages are tested at a time
+)
+
+// parent returns the directory that shared clusters are in.
+func parent() string {
+	var fs syscall.Statfs_t
+	if syscall.Statfs(memoryDir, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < memoryFreeMin {
+		return os.TempDir()
+	}
+	return memoryDir
 }
 
 // removeLeft removes what test binaries left that were killed. It is a courtesy:
 // errors are those of directories that another process has, or removes too.
 func removeLeft() {
-	left, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	left, _ := filepath.Glob(filepath.Join(parent(), dirPrefix+"*"))
 	for _, dir := range left {
 		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > leftAfter {
 			_ = cluster.Remove(dir)

@@ -49,6 +49,16 @@ func FamilyCPU(pid int) (sum time.Duration) {
 	return sum
 }
 
+// Children returns the process ids of a process's children, none of one that is gone.
+func Children(pid int) (ids []int) {
+	for _, s := range family(pid) {
+		if s.PID != pid {
+			ids = append(ids, s.PID)
+		}
+	}
+	return ids
+}
+
 // Freeze stops a process and its children where they stand, and returns what lets them go
 // on, and how many there are, once they do stand. Those that end meanwhile do not matter.
 func Freeze(pid int) (thaw func(), n int) {
@@ -74,7 +84,7 @@ func Stop(pid int) (goOn func()) {
 
 // stopTimeout bounds how long a process may take to stand: a thread that waits for a disk
 // does so later.
-const stopTimeout = time.Second
+const stopTimeout = 10 * time.Second
 
 // awaitStopped waits until no thread of a process runs: the signal is on its way when it is
 // sent, and a busy machine lets a thread go on for a while.

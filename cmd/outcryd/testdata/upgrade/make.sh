@@ -2,7 +2,7 @@
 # Makes a golden exchange with the outcryd of an older commit, in a new folder beside
 # this file:
 #
-#   make.sh PROGRAM FOLDER [refs] [operate] [parts]
+#   make.sh PROGRAM FOLDER [refs] [operate] [parts] [instructed]
 #
 # PROGRAM is that outcryd, built. The words say what else it knows, and clients and
 # operators do: trade.py tells. It needs python3 and Postgres' programs, psql and
@@ -60,6 +60,7 @@ kill -9 $server
 postgres_is CONT
 case " ${knows[*]} " in *' parts '*) python3 "$(dirname "$0")/cut.py" "$work/data/journal" ;; esac
 tar -C "$work/data" --exclude='*.tmp' --exclude=LOCK --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c journal | gzip -9n > "$folder/journal.tar.gz"
+sleep 1 # what this start does has a later second than the journal
 launch
 applied
 kill $server

@@ -1,0 +1,265 @@
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"outcry/clients/go/client"
+)
+
+// Update is what one message of a channel says, or, where it came in parts, all of them.
+type Update struct {
+	Channel  string
+	Seq      uint64 // newest record that it has in it
+	Snapshot bool   // it is the state as it stands, not a change
+	Book     *Book  // of a book's channel: the book with this change and any that came since; its owner is the stream
+	Trades   []Trade
+	// LastTrade is of a snapshot of trades: the newest trade. Trades that were missed while there was no
+	// connection are those above the last one that came: "trades.list" has them.
+	LastTrade uint64
+	Account   *Event          // of an account's channel
+	Data      json.RawMessage // of any other channel: the data as it came, a message for each part
+}
+
+// Trade is a trade of a symbol.
+type Trade struct {
+	ID     uint64         `json:"id"` // 1 for the symbol's first, and so on, without a gap
+	Price  client.Decimal `json:"price"`
+	Shares client.Decimal `json:"shares"`
+	Side   string         `json:"side"` // whose order came last
+	Buy    client.OrderID `json:"buy"`
+	Sell   client.OrderID `json:"sell"`
+	TimeNS int64          `json:"time_ns,string"`
+}
+
+// Event is what one record did to an account, or, in a snapshot, what the account has.
+type Event struct {
+	N         uint64      `json:"n"` // 1 for the account's first, and so on, without a gap
+	Balance   client.Cash `json:"balance"`
+	Held      client.Cash `json:"held"`
+	Positions []Position  `json:"positions"`
+	Orders    []Order     `json:"orders"`
+	Fills     []Fill      `json:"fills"`
+	// LastFill is the newest fill that it has in it. Of a snapshot that follows a long absence, those above
+	// the last one that came were missed: "fills.list" has them.
+	LastFill uint64 `json:"last_fill"`
+}
+
+// Position is what an account has of a symbol.
+type Position struct {
+	Symbol string         `json:"sym"`
+	Shares client.Decimal `json:"shares"`
+	Held   client.Decimal `json:"held"`
+}
+
+// Order is the state of an order of an account after a record.
+type Order struct {
+	ID       client.OrderID `json:"id"`
+	Symbol   string         `json:"sym"`
+	Ref      string         `json:"ref"`
+	Amount   client.Decimal `json:"amount"` // signed: negative sells
+	Limit    client.Decimal `json:"limit"`
+	State    string         `json:"state"`
+	Open     client.Decimal `json:"open"`
+	Executed client.Decimal `json:"executed"`
+	Reduced  client.Decimal `json:"reduced"`
+	Canceled client.Decimal `json:"canceled"`
+	Before   client.Decimal `json:"before"`
+	Notional client.Cash    `json:"notional"`
+	By       client.OrderID `json:"by"`
+}
+
+// Fill is an execution, as one of its two accounts sees it.
+type Fill struct {
+	Fill   uint64         `json:"fill"` // 1 for the account's first, and so on, without a gap
+	Order  client.OrderID `json:"order"`
+	Trade  uint64         `json:"trade"` // the trade's id of the symbol
+	Symbol string         `json:"sym"`
+	Side   string         `json:"side"`
+	Shares client.Decimal `json:"shares"`
+	Price  client.Decimal `json:"price"`
+	Maker  bool           `json:"maker"`
+	TimeNS int64          `json:"time_ns,string"`
+}
+
+// channel is one that a stream is subscribed to.
+type channel struct {
+	name     string
+	book     *Book  // of a book's channel
+	prev     uint64 // newest record of the chain
+	started  bool   // a snapshot has come
+	broken   bool   // it has to start anew
+	why      string
+	known    bool // of an account: n and lastFill are known
+	n        uint64
+	lastFill uint64
+	last     uint64 // newest trade
+	partial  bool   // of a book: further parts of a message are to come
+	part     *Event // what has come of an event in parts
+	trades   []Trade
+}
+
+func newChannel(name string) *channel {
+	c := &channel{name: name}
+	if c.kind() == "book" {
+		c.book = &Book{}
+	}
+	return c
+}
+
+// kind returns the first word of the name.
+func (c *channel) kind() string {
+	kind, _, _ := strings.Cut(c.name, ".")
+	return kind
+}
+
+// breaks notes that the channel has to start anew, and why.
+func (c *channel) breaks(format string, args ...any) {
+	c.broken, c.why = true, c.name+": "+fmt.Sprintf(format, args...)
+}
+
+// begin forgets the chain: the channel is started anew. What an account has had goes on.
+func (c *channel) begin() {
+	c.started, c.broken, c.partial, c.part, c.trades = false, false, false, nil, nil
+	if c.book != nil {
+		c.book.InStep = false
+	}
+}
+
+// params returns what starts the channel where it stands.
+func (c *channel) params() map[string]any {
+	p := map[string]any{"channels": []string{c.name}}
+	if c.known {
+		p["after"] = c.n
+	}
+	return p
+}
+
+// header is what all data has.
+type header struct {
+	Type string  `json:"type"`
+	Prev *uint64 `json:"prev"`
+	Seq  uint64  `json:"seq"`
+	More bool    `json:"more"`
+}
+
+// take reads data, and returns the update that it makes; nil while there are further parts, or if the channel
+// has to start anew. The error says that it is no data of such a channel.
+func (c *channel) take(data []byte) (u *Update, err error) {
+	var h header
+	if err := json.Unmarshal(data, &h); err != nil {
+		return nil, fmt.Errorf("%w: channel %s: %w", ErrProtocol, c.name, err)
+	}
+	u = &Update{Channel: c.name, Seq: h.Seq, Snapshot: h.Type == "snapshot"}
+	kind := c.kind()
+	if kind == "account" {
+		return c.takeAccount(u, &h, data)
+	}
+	if c.broken || !u.Snapshot && !c.started {
+		return nil, nil // what is left of the old chain
+	}
+	if h.Prev != nil && *h.Prev != c.prev {
+		c.breaks("prev is %d, and the message before it had seq %d", *h.Prev, c.prev)
+		return nil, nil
+	}
+	switch kind {
+	case "book":
+		return c.takeBook(u, &h, data)
+	case "trades":
+		return c.takeTrades(u, &h, data)
+	}
+	c.started, u.Data = true, data
+	if !h.More {
+		c.prev = h.Seq
+	}
+	return u, nil
+}
+
+// takeBook changes the book. Its chain was compared.
+func (c *channel) takeBook(u *Update, h *header, data []byte) (*Update, error) {
+	var d struct {
+		Bids, Asks []Level
+		Checksum   uint32
+	}
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("%w: channel %s: %w", ErrProtocol, c.name, err)
+	}
+	if u.Snapshot && !c.partial {
+		c.book.Bids, c.book.Asks = c.book.Bids[:0], c.book.Asks[:0]
+	}
+	c.book.Change(d.Bids, d.Asks)
+	c.started, c.partial, c.book.InStep = true, h.More, false
+	if h.More {
+		return nil, nil
+	}
+	c.prev, c.book.Seq = h.Seq, h.Seq
+	if sum := c.book.Checksum(); sum != d.Checksum {
+		c.breaks("at seq %d the checksum is %d, and the book has %d", h.Seq, d.Checksum, sum)
+		return nil, nil
+	}
+	c.book.InStep, u.Book = true, c.book
+	return u, nil
+}
+
+// takeTrades joins the trades of a record.
+func (c *channel) takeTrades(u *Update, h *header, data []byte) (*Update, error) {
+	var d struct {
+		LastTrade uint64 `json:"last_trade"`
+		Trades    []Trade
+	}
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("%w: channel %s: %w", ErrProtocol, c.name, err)
+	}
+	if u.Snapshot {
+		c.started, c.last, u.LastTrade = true, d.LastTrade, d.LastTrade
+		return u, nil
+	}
+	for _, t := range d.Trades {
+		if t.ID != c.last+1 {
+			c.breaks("trade %d follows trade %d", t.ID, c.last)
+			return nil, nil
+		}
+		c.last = t.ID
+	}
+	if c.trades = append(c.trades, d.Trades...); h.More {
+		return nil, nil
+	}
+	u.Trades, c.trades = c.trades, nil
+	return u, nil
+}
+
+// takeAccount joins the parts of an event, and holds its numbers against those before it.
+func (c *channel) takeAccount(u *Update, h *header, data []byte) (*Update, error) {
+	e := &Event{}
+	if err := json.Unmarshal(data, e); err != nil {
+		return nil, fmt.Errorf("%w: channel %s: %w", ErrProtocol, c.name, err)
+	}
+	if p := c.part; p != nil {
+		e.Positions = append(p.Positions, e.Positions...)
+		e.Orders = append(p.Orders, e.Orders...)
+		e.Fills = append(p.Fills, e.Fills...)
+	}
+	if c.part = e; h.More {
+		return nil, nil
+	}
+	c.part = nil
+	switch {
+	case c.broken, !u.Snapshot && c.known && e.N <= c.n:
+		return nil, nil // what is left of the old chain
+	case !u.Snapshot && (!c.known || e.N != c.n+1):
+		c.breaks("event %d follows event %d", e.N, c.n)
+		return nil, nil
+	}
+	if !u.Snapshot {
+		e.LastFill = c.lastFill
+		for _, f := range e.Fills {
+			if f.Fill != e.LastFill+1 {
+				return nil, fmt.Errorf("%w: channel %s: fill %d follows fill %d", ErrProtocol, c.name, f.Fill, e.LastFill)
+			}
+			e.LastFill = f.Fill
+		}
+	}
+	c.known, c.n, c.lastFill, u.Account = true, e.N, e.LastFill, e
+	return u, nil
+}

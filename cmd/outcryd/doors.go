@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+
+	"outcry/internal/accounts"
+	"outcry/internal/binance"
+	"outcry/internal/exchange"
+	"outcry/internal/market"
+	"outcry/internal/postgres"
+	"outcry/internal/rpc"
+	"outcry/internal/session"
+)
+
+// doors is what the doors of the HTTP side, which is up first, reach of the exchange once it is there.
+type doors struct {
+	sessions atomic.Pointer[session.Server] // nil on a standby
+	feed     atomic.Pointer[market.Feed]
+	view     atomic.Pointer[accounts.View]
+}
+
+// tables is the database, as doors ask it.
+type tables struct {
+	*postgres.History
+	projector *postgres.Projector
+}
+
+// WaitApplied returns once the tables have a record.
+func (t tables) WaitApplied(ctx context.Context, seq uint64) error {
+	return t.projector.WaitApplied(ctx, seq)
+}
+
+// newBinance returns the door for bots that were made for Binance.
+func (s *server) newBinance() *binance.Door {
+	return binance.New(binance.Options{
+		Keys:     s.guards.keys,
+		Sessions: s.doors.sessions.Load, Feed: s.doors.feed.Load, View: s.doors.view.Load,
+		History:       func() binance.History { return tables{s.history, s.projector} },
+		OrderValueMin: func() exchange.Cash { return exchange.Cash(s.settings().OrderValueMin) },
+		Sockets:       s.sockets, Log: s.log,
+	})
+}
+
+// newRPC returns the door for JSON over WebSocket.
+func (s *server) newRPC() *rpc.Door {
+	return rpc.NewDoor(rpc.Options{
+		Socket: s.sockets, Tokens: s.guards.tokens,
+		Sessions: s.doors.sessions.Load, Why: s.started, Feed: s.doors.feed.Load, View: s.doors.view.Load,
+		History: func() rpc.History { return tables{s.history, s.projector} },
+		Refused: s.metrics.sessions.Refused, Denied: s.metrics.sessions.Denied,
+	})
+}

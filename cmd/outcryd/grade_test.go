@@ -1,0 +1,32 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/grade"
+	"outcry/internal/grade/script"
+	"outcry/internal/grade/target"
+)
+
+// TestTheExchangeHasAllPointsAgain grades one server twice: the second time there are accounts, symbols and
+// orders already. TestOutcryHasAllPoints of cmd/outcry kills one, too.
+func TestTheExchangeHasAllPointsAgain(t *testing.T) {
+	flags, _ := dataFlags(t)
+	_, addr := inProcess(t, flags...)
+	cases, err := script.Builtin()
+	require.NoError(t, err)
+	for range 2 {
+		to, err := target.Attached(addr)
+		require.NoError(t, err)
+		r, err := grade.Run(t.Context(), grade.Options{Target: to, Cases: cases})
+		require.NoError(t, err)
+		for _, c := range r.Cases {
+			if c.Status == script.Fail || c.Status == script.Part {
+				t.Errorf("%s %s: %s\n%q", c.Status, c.Name, c.Message, c.Conversation)
+			}
+		}
+		require.InDelta(t, 100, r.Score, 1e-9)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/operate"
+)
+
+// twoAccounts makes two accounts with a symbol.
+const twoAccounts = `<create><account id="1" balance="1000000"/><account id="2" balance="1000000"/>` +
+	`<symbol sym="SPY"><account id="1">1000000</account></symbol></create>`
+
+// TestAStopAnswersWhatWebSocketClientsHaveSent: what was done is answered, what is not answered was not done.
+func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
+	t.Parallel()
+	flags, database := dataFlags(t)
+	p := start(t, flags...)
+	require.NotContains(t, dial(t, p.xml).must(t, twoAccounts), "error")
+	c, idle := dialWS(t, p.http, ""), dialWS(t, p.http, "")
+	stopping := make(chan error, 1)
+	const sent = 2000
+	answered := 0
+	go func() {
+		for n := range sent {
+			text := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"order.place","params":{"account":"1","sym":"SPY",`+
+				`"amount":"1","limit":"10","ref":"r%d"}}`, n+1, n+1)
+			if c.c.Write(t.Context(), websocket.MessageText, []byte(text)) != nil {
+				break // the server has ended the connection
+			}
+			if n == sent/4 {
+				stopping <- p.cmd.Process.Signal(syscall.SIGTERM)
+			}
+		}
+	}()
+	for {
+		_, text, err := c.c.Read(t.Context())
+		if err != nil {
+			require.Equal(t, websocket.StatusGoingAway, websocket.CloseStatus(err), "%v", err)
+			break
+		}
+		answered++
+		require.Contains(t, string(text), fmt.Sprintf(`"id":%d,"result":`, answered), "in their order")
+	}
+	code, _ := idle.closed()
+	require.Equal(t, 1001, code)
+	require.NoError(t, <-stopping)
+	require.NoError(t, p.cmd.Wait(), "log: %s", p.log)
+	require.Positive(t, answered)
+	require.Equal(t, fmt.Sprint(answered), query(t, database, "SELECT count(*)::text FROM orders")[0][0])
+}
+
+// TestWebSocketAndXMLShareTheirPlaces among --max-connections.
+func TestWebSocketAndXMLShareTheirPlaces(t *testing.T) {
+	t.Parallel()
+	flags, _ := dataFlags(t)
+	p := start(t, append(flags, "--max-connections=2")...)
+	first := dial(t, p.xml)
+	require.NotContains(t, first.must(t, twoAccounts), "error")
+	second := dialWS(t, p.http, "")
+	second.must("ping", `{}`)
+	_, answer, err := websocket.Dial(t.Context(), "ws://"+p.http+"/api/v1/ws", nil)
+	require.Error(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
+	require.Contains(t, dial(t, p.xml).must(t, `<account id="1"/>`), "the exchange has 2 connections and takes no more")
+	require.NoError(t, second.c.Close(websocket.StatusNormalClosure, ""))
+	require.Eventually(t, func() bool {
+		c, _, err := websocket.Dial(t.Context(), "ws://"+p.http+"/api/v1/ws", nil)
+		if err != nil {
+			return false
+		}
+		return c.CloseNow() == nil
+	}, patience, 5*time.Millisecond)
+}
+
+// TestAStandbyThatLeadsEndsItsWebSockets: what a connection can do does not change while it lasts. Those of other nodes
+// stay.
+func TestAStandbyThatLeadsEndsItsWebSockets(t *testing.T) {
+	t.Parallel()
+	nodes, leader := startCluster(t)
+	setUp(t, leader)
+	conns := map[*node]*wsConn{}
+	for _, n := range others(nodes, leader) {
+		conns[n] = dialWS(t, n.http, "")
+		conns[n].must("ping", `{}`)
+		require.Equal(t, 1002, conns[n].call("account.get", `{"account":"1"}`).Error.Code, "a standby has no accounts")
+	}
+	leader.crash()
+	next := leaderOf(t, others(nodes, leader)...)
+	code, reason := conns[next].closed()
+	require.Equal(t, 1001, code)
+	require.Equal(t, "this node leads from now on; connect again", reason)
+	again := dialWS(t, next.http, "")
+	again.must("order.place", `{"account":"1","sym":"SPY","amount":"1","limit":"10"}`)
+	for _, n := range others(nodes, leader) {
+		if n != next {
+			n.becomes(t, operate.RoleStandby)
+			conns[n].must("ping", `{}`)
+		}
+	}
+}
+
+// TestPagesOfListedOriginsMayRead, and connect.
+func TestPagesOfListedOriginsMayRead(t *testing.T) {
+	t.Parallel()
+	flags, _ := dataFlags(t)
+	p := start(t, append(flags, "--cors-origins=https://desk.example")...)
+	const listed = "https://desk.example"
+	for origin, want := range map[string]string{listed: listed, "https://evil.example": ""} {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+p.http+"/api/v1/symbols", http.NoBody)
+		require.NoError(t, err)
+		r.Header.Set("Origin", origin)
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, want, answer.Header.Get("Access-Control-Allow-Origin"))
+		c, _, err := websocket.Dial(t.Context(), "ws://"+p.http+"/api/v1/ws",
+			&websocket.DialOptions{HTTPHeader: http.Header{"Origin": {origin}}})
+		require.Equal(t, origin == listed, err == nil, "%s: %v", origin, err)
+		if err == nil {
+			require.NoError(t, c.CloseNow())
+		}
+	}
+}

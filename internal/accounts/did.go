@@ -1,0 +1,81 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"outcry/internal/exchange"
+)
+
+// Await waits until the view has a record, for at most waitTimeout. The error wraps ErrUnavailable, or is ctx's.
+func (v *View) Await(ctx context.Context, seq uint64) error {
+	if v.Seq() >= seq && v.Err() == nil {
+		return nil // which most that wait for a log's sync first find
+	}
+	within, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
+	err := v.wait(within, seq)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// Did waits until the view has record seq, and returns the events up to it that changed an order of an account, oldest
+// first: from its acceptance on or, if the account was not watched then or not all of them are kept, the newest, which
+// may be none. Then the first of them is not New.
+// The error is that of Await, or ErrUnknownAccount.
+func (v *View) Did(
+	ctx context.Context, id exchange.AccountID, order exchange.OrderID, seq uint64,
+) (did []*exchange.AccountEvent, err error) {
+	if err := v.Await(ctx, seq); err != nil {
+		return nil, err
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	a := v.accounts[id]
+	if a == nil {
+		return nil, ErrUnknownAccount
+	}
+	if a.watch == nil {
+		return nil, nil
+	}
+	did = a.watch.changed(order, seq)
+	slices.Reverse(did)
+	return did, nil
+}
+
+// Order returns an open order of an account and its newest fills, oldest first, at most exchange.ReportExecutionsMax:
+// missing is how many of these, the oldest, the view does not keep. found is false if the account has no such order
+// open.
+func (v *View) Order(id exchange.AccountID, order exchange.OrderID) (
+	d exchange.OrderDetail, fills []exchange.AccountFill, missing int, found bool,
+) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	a := v.accounts[id]
+	if a == nil {
+		return d, nil, 0, false
+	}
+	o := a.orders.find(order)
+	if o == nil {
+		return d, nil, 0, false
+	}
+	if o.more != nil {
+		missing = min(o.more.fills, exchange.ReportExecutionsMax)
+	}
+	n := a.fills.count
+	for s := a.fills.newest; s != 0 && missing > 0; n-- {
+		f := v.fills.at(s)
+		if s = f.prev; f.order == order {
+			fills = append(fills, v.showFill(n, f))
+			missing--
+		}
+	}
+	slices.Reverse(fills)
+	return o.detail(v.markets[o.symbol].name), fills, missing, true
+}

@@ -1,0 +1,261 @@
+package accounts
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// heard is a Listener that keeps what it is told.
+type heard struct {
+	events  []*exchange.AccountEvent
+	flushed int // of events, those before the last Flush
+	ended   []error
+}
+
+func (h *heard) Event(e *exchange.AccountEvent) { h.events = append(h.events, e) }
+func (h *heard) Flush()                         { h.flushed = len(h.events) }
+func (h *heard) End(err error)                  { h.ended = append(h.ended, err) }
+
+// subscribe has h listen to an account, and returns what it begins with.
+func (h *heard) subscribe(t testing.TB, v *View, id exchange.AccountID, after int) (
+	snap *Snapshot, missed []*exchange.AccountEvent, leave func(),
+) {
+	t.Helper()
+	begun := 0
+	leave, err := v.Subscribe(id, uint64(max(after, 0)), after >= 0, h,
+		func(s *Snapshot, m []*exchange.AccountEvent) {
+			snap, missed = s, m
+			begun++
+		})
+	require.NoError(t, err)
+	require.Equal(t, 1, begun)
+	require.NotEqual(t, snap == nil, missed == nil)
+	return snap, missed, leave
+}
+
+// mirror keeps the orders of a symbol as a client does: from a snapshot and the ops after it.
+type mirror struct {
+	t          testing.TB
+	seq        uint64
+	bids, asks []RestingOrder
+	trade      uint64
+	leave      func()
+}
+
+func newMirror(t testing.TB, v *View, sym exchange.Symbol) *mirror {
+	m := &mirror{t: t}
+	leave, err := v.ListenOrders(sym, m, func(s *OrdersSnapshot) { m.seq, m.bids, m.asks = s.Seq, s.Bids, s.Asks })
+	require.NoError(t, err)
+	m.leave = leave
+	return m
+}
+
+func (m *mirror) Flush()    {}
+func (m *mirror) End(error) {}
+
+func (m *mirror) Orders(c *OrdersChange) {
+	require.Equal(m.t, m.seq, c.Prev)
+	require.Greater(m.t, c.Seq, c.Prev)
+	require.NotEmpty(m.t, c.Ops)
+	m.seq = c.Seq
+	last := OpReplace
+	for _, op := range c.Ops {
+		kind := op.Kind
+		if kind == OpDelete || kind == OpReduce {
+			kind = OpFill // among each other in any order
+		}
+		require.GreaterOrEqual(m.t, kind, last, "%+v", c.Ops)
+		if last = kind; op.Kind == OpAdd {
+			m.add(op)
+			continue
+		}
+		m.change(op)
+	}
+}
+
+// find returns the list with an order, and its place.
+func (m *mirror) find(id exchange.OrderID) (side *[]RestingOrder, i int) {
+	for _, side := range []*[]RestingOrder{&m.bids, &m.asks} {
+		if i := slices.IndexFunc(*side, func(o RestingOrder) bool { return o.ID == id }); i >= 0 {
+			return side, i
+		}
+	}
+	m.t.Fatalf("order %d is not there", id)
+	return nil, 0
+}
+
+func (m *mirror) change(op OrderOp) {
+	side, i := m.find(op.Order)
+	o := &(*side)[i]
+	switch op.Kind {
+	case OpFill:
+		if m.trade != 0 {
+			require.Equal(m.t, m.trade+1, op.Trade)
+		}
+		m.trade = op.Trade
+		fallthrough
+	case OpReduce:
+		require.Equal(m.t, o.Shares-op.Shares, op.Open)
+		if o.Shares = op.Open; op.Open > 0 {
+			return
+		}
+	case OpReplace:
+		require.Greater(m.t, op.By, op.Order)
+	}
+	*side = slices.Delete(*side, i, i+1)
+}
+
+// add puts an order behind all of its price.
+func (m *mirror) add(op OrderOp) {
+	side, better := &m.asks, func(p exchange.Price) bool { return p <= op.Price }
+	if op.Side == exchange.Buy {
+		side, better = &m.bids, func(p exchange.Price) bool { return p >= op.Price }
+	}
+	i := 0
+	for i < len(*side) && better((*side)[i].Price) {
+		i++
+	}
+	*side = slices.Insert(*side, i, RestingOrder{op.Order, op.Price, op.Shares})
+}
+
+// same demands that the client has the orders that there are.
+func (m *mirror) same(w *twin, sym exchange.Symbol) {
+	m.t.Helper()
+	bids, asks := w.resting(sym)
+	require.Equal(m.t, fmt.Sprint(bids, asks), fmt.Sprint(m.bids, m.asks))
+}
+
+// TestTheFeedTellsWhatTheRecordsDo: of each record, each account that it touched is told once, what the twin finds by
+// comparing everything before and after; listeners who come at any moment go on without a gap; the orders of each
+// symbol are in their priority. Another view, which nobody listens to, counts the same, and one that starts from a
+// snapshot in the middle tells the same bytes.
+func TestTheFeedTellsWhatTheRecordsDo(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	const commands = 3000
+	r := rand.New(rand.NewPCG(seed, 19))
+	w, m, tw := newTrader(t, seed), new(memory), newTwin()
+	v := newView(m, nil)
+	releases := make(map[exchange.AccountID]func())
+	for _, id := range traders {
+		releases[id] = v.Watch(id) // before they are opened
+	}
+	all := make(map[exchange.AccountID]*heard)
+	mirrors := make(map[exchange.Symbol]*mirror)
+	want := make(map[exchange.AccountID][]*exchange.AccountEvent)
+	var records [][]byte
+	var snap *exchange.Snapshot
+	var silent *memory
+	next := func(more [][]byte) {
+		for _, record := range more {
+			records = append(records, record)
+			m.records = append(m.records, record)
+			take(t, v)
+			var e exchange.Event
+			require.NoError(t, exchange.DecodeEvent(record, &e))
+			for id, event := range tw.apply(t, &e) {
+				event.Seq = v.Seq()
+				want[id] = append(want[id], event)
+				if all[id] == nil {
+					all[id] = new(heard)
+					_, missed, _ := all[id].subscribe(t, v, id, 0)
+					all[id].events = missed
+				}
+				require.Equal(t, event, all[id].events[len(all[id].events)-1])
+			}
+			for id, h := range all {
+				require.Len(t, h.events, len(want[id]))
+				require.Equal(t, len(want[id]), max(h.flushed, 1))
+			}
+			for _, sym := range tw.symbols {
+				switch old := mirrors[sym]; {
+				case old == nil:
+					mirrors[sym] = newMirror(t, v, sym)
+				case r.IntN(500) == 0:
+					old.leave()
+					mirrors[sym] = newMirror(t, v, sym)
+					require.Equal(t, old.seq, mirrors[sym].seq)
+				}
+				mirrors[sym].same(tw, sym)
+			}
+		}
+	}
+	next(w.do(w.open()...))
+	for n := range commands {
+		next(w.do(w.draw()))
+		if n%100 == 0 { // a start knows all of the open orders
+			fresh := newView(new(memory), tw.midway(v.Seq()))
+			for _, id := range traders {
+				requireWhole(t, fresh, tw, id)
+			}
+		}
+		if n == commands/2 {
+			snap, silent = tw.midway(v.Seq()), new(memory)
+		}
+	}
+	for _, id := range traders {
+		require.NotEmpty(t, want[id])
+		require.Equal(t, want[id], all[id].events)
+		requireWhole(t, v, tw, id)
+	}
+	requireFits(t, v)
+
+	quiet := newView(&memory{records: records}, nil)
+	take(t, quiet)
+	again := newView(silent, snap)
+	require.NoError(t, again.Err())
+	later := make(map[exchange.AccountID]*heard)
+	for _, id := range traders {
+		later[id] = new(heard)
+		later[id].subscribe(t, again, id, -1)
+	}
+	other := newMirror(t, again, "A")
+	silent.records = records[snap.Seq:]
+	take(t, again)
+	other.same(tw, "A")
+	for _, id := range traders {
+		require.Equal(t, tw.n[id], quiet.accounts[id].n)
+		require.Nil(t, quiet.accounts[id].watch)
+		require.NotEmpty(t, later[id].events)
+		first := later[id].events[0].N
+		bytes, err := json.Marshal(later[id].events)
+		require.NoError(t, err)
+		same, err := json.Marshal(want[id][first-1:])
+		require.NoError(t, err)
+		require.Equal(t, string(same), string(bytes), "from a snapshot at record %d", snap.Seq)
+		requireWhole(t, again, tw, id)
+	}
+}
+
+// requireWhole demands that a snapshot and the details of open orders are what the twin knows.
+func requireWhole(t testing.TB, v *View, w *twin, id exchange.AccountID) {
+	t.Helper()
+	snap, err := v.Snapshot(id)
+	require.NoError(t, err)
+	view := w.account(id)
+	orders := []exchange.OrderDetail{}
+	for _, o := range w.open(id, "") {
+		orders = append(orders, *w.details[o.ID])
+		d, fills, missing, found := v.Order(id, o.ID)
+		require.True(t, found)
+		require.Equal(t, *w.details[o.ID], d)
+		var all []exchange.AccountFill
+		for _, f := range w.fills[id] {
+			if f.Order == o.ID {
+				all = append(all, f)
+			}
+		}
+		require.Len(t, fills, len(all)-missing)
+		require.Empty(t, cmpFills(all[missing:], fills))
+	}
+	require.Equal(t, &Snapshot{N: w.n[id], LastFill: uint64(len(w.fills[id])), Seq: v.Seq(), Balance: view.Balance,
+		Held: view.Held, Positions: view.Positions, Orders: orders}, snap)
+}

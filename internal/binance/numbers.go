@@ -1,0 +1,117 @@
+package binance
+
+import (
+	"strconv"
+	"strings"
+
+	"outcry/internal/exchange"
+)
+
+// Decimals are strings with at least eight digits behind the point, and more where the exact value has them: a sum of
+// money that is cut to eight is wrong. There is never an exponent.
+
+// fractionDigits is how many digits behind the point every decimal has.
+const fractionDigits = 8
+
+// zero is the decimal 0.
+const zero = "0.00000000"
+
+// decimal is an exact number of the exchange, which appends itself in its shortest form.
+type decimal interface{ Append(dst []byte) []byte }
+
+// appendDecimal appends a decimal without quotes.
+func appendDecimal[D decimal](b []byte, d D) []byte {
+	before := len(b)
+	b = d.Append(b)
+	have := -1 // digits behind the point; -1: there is none
+	for i := before; i < len(b); i++ {
+		if b[i] == '.' {
+			have = len(b) - i - 1
+			break
+		}
+	}
+	if have < 0 {
+		b, have = append(b, '.'), 0
+	}
+	for ; have < fractionDigits; have++ {
+		b = append(b, '0')
+	}
+	return b
+}
+
+// text returns a decimal as the door writes it.
+func text[D decimal](d D) string { return string(appendDecimal(nil, d)) }
+
+// millis returns a time in milliseconds since the Unix epoch, rounded down.
+func millis(nanos int64) int64 {
+	const unit = 1_000_000
+	if nanos < 0 {
+		return ^(^nanos / unit)
+	}
+	return nanos / unit
+}
+
+// decimalDigitsMax is how many digits a decimal that a client sends may have before the point, and behind it.
+const decimalDigitsMax = 20
+
+// legalDecimal is what a decimal that a client sends looks like, for the text of an error.
+const legalDecimal = `^([0-9]{1,20})(\.[0-9]{1,20})?$`
+
+// plainDecimal returns a decimal as a client sends it, without the zeros at its end. It returns an error where it is
+// not one, where a digit behind the eighth is not 0, and where it has more before the point than any value may.
+func plainDecimal(name, value string) (string, *Error) {
+	whole, fraction, dotted := strings.Cut(value, ".")
+	if !isDigits(whole) || dotted && !isDigits(fraction) || len(whole) > decimalDigitsMax ||
+		len(fraction) > decimalDigitsMax {
+		return "", illegal(name, legalDecimal)
+	}
+	fraction = strings.TrimRight(fraction, "0")
+	if len(fraction) > fractionDigits {
+		return "", bad(-1111, "Parameter '"+name+"' has too much precision.")
+	}
+	if fraction == "" {
+		return whole, nil
+	}
+	return whole + "." + fraction, nil
+}
+
+// isDigits reports whether s is made of one digit or more.
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// quantity reads the amount of an order.
+func quantity(name, value string) (exchange.Shares, *Error) {
+	plain, problem := plainDecimal(name, value)
+	if problem != nil {
+		return 0, problem
+	}
+	_, shares, err := exchange.ParseAmount(plain)
+	if err != nil {
+		return 0, bad(-1013, "Invalid quantity.")
+	}
+	return shares, nil
+}
+
+// price reads the limit of an order.
+func price(name, value string) (exchange.Price, *Error) {
+	plain, problem := plainDecimal(name, value)
+	if problem != nil {
+		return 0, problem
+	}
+	limit, err := exchange.ParseLimit(plain)
+	if err != nil {
+		return 0, bad(-1013, "Invalid price.")
+	}
+	return limit, nil
+}
+
+// wholeMax bounds whole numbers that clients send: all of them are exact in every language.
+const wholeMax = 1<<53 - 1
+
+// whole reads a whole number from least to wholeMax.
+func whole(name, value string, least int64) (int64, *Error) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || !isDigits(value) || n < least || n > wholeMax {
+		return 0, illegal(name, "^[0-9]{1,16}$")
+	}
+	return n, nil
+}

@@ -1,0 +1,188 @@
+package binance
+
+import (
+	"outcry/internal/exchange"
+)
+
+// replacement is a cancel-replace: an order, and what is to be in its place.
+type replacement struct {
+	old       named
+	place     exchange.Command
+	resp      string
+	cancelRef exchange.Ref // the client id of the cancel
+	onFailure bool         // the new order is placed even if there is nothing to cancel
+}
+
+// readReplacement reads the parameters of a cancel-replace.
+func readReplacement(q *request) (r replacement, problem *Error) {
+	mode, problem := q.need("cancelReplaceMode")
+	if problem != nil {
+		return r, problem
+	}
+	switch mode {
+	case "STOP_ON_FAILURE":
+	case "ALLOW_FAILURE":
+		r.onFailure = true
+	default:
+		return r, notValid("cancelReplaceMode")
+	}
+	if r.old, problem = q.readNamed("cancelOrderId", "cancelOrigClientOrderId"); problem != nil {
+		return r, problem
+	}
+	if value := q.get("cancelNewClientOrderId"); value != "" {
+		if r.cancelRef, problem = newRef("cancelNewClientOrderId", value); problem != nil {
+			return r, problem
+		}
+	}
+	r.place, r.resp, problem = readOrder(q)
+	return r, problem
+}
+
+// cancelReplace answers POST order/cancelReplace.
+//
+// Where an amend can do it, it is one: refused, it leaves the old order as it is. Else the old order is canceled, and
+// then the new one is placed: if that is refused the old one is gone, and the answer says so.
+func (d *Door) cancelReplace(q *request) (work, *Error) {
+	r, problem := readReplacement(q)
+	return func() ([]byte, *Error) {
+		defer d.watch(q)()
+		old, problem := d.find(q, r.old)
+		switch {
+		case problem != nil:
+			return nil, problem
+		case old == nil || old.State != exchange.StatusOpen:
+			return d.replaceNothing(q, &r)
+		case r.mayAmend(old):
+			return d.amend(q, &r, old)
+		}
+		return d.cancelAndPlace(q, &r, old)
+	}, problem
+}
+
+// mayAmend reports whether an amend of the old order makes what is asked for, under an id of its own.
+func (r *replacement) mayAmend(old *exchange.OrderDetail) bool {
+	c := &r.place
+	inPlace := c.Limit == old.Limit && c.Shares <= old.Open // it would keep its id
+	return c.Type == exchange.Limited && old.Type == exchange.Limited && c.Side == old.Side && c.TIF == exchange.GTC &&
+		old.TIF == exchange.GTC && c.Post == old.Post && (c.STP == old.STP || c.STP == exchange.TradeWithSelf) && !inPlace
+}
+
+// replaceNothing answers where there is no open order to replace.
+func (d *Door) replaceNothing(q *request, r *replacement) ([]byte, *Error) {
+	if !r.onFailure {
+		return nil, replaceFailed(errReplaceFailed, "FAILURE", "NOT_ATTEMPTED", errCancelUnknown.json(), []byte("null"))
+	}
+	made, problem := d.placeNew(q, r)
+	if problem != nil {
+		return nil, replaceFailed(errReplaceFailed, "FAILURE", "FAILURE", errCancelUnknown.json(), problem.json())
+	}
+	return nil, replaceFailed(errReplacePartly, "FAILURE", "SUCCESS", errCancelUnknown.json(), made)
+}
+
+// placeNew places the new order alone.
+func (d *Door) placeNew(q *request, r *replacement) ([]byte, *Error) {
+	done, problem := d.one(q, r.place)
+	if problem != nil {
+		return nil, problem
+	}
+	o, problem := d.first(q, done.Order, done.Seq)
+	if problem != nil {
+		return nil, problem
+	}
+	return appendNew(nil, o, r.resp), nil
+}
+
+// amend replaces the old order by an amend of it.
+func (d *Door) amend(q *request, r *replacement, old *exchange.OrderDetail) ([]byte, *Error) {
+	c := exchange.Command{Kind: exchange.AmendOrder, Order: old.ID,
+		Shares: old.Before + old.Executed + r.place.Shares, Terms: exchange.Terms{Side: old.Side, Limit: r.place.Limit},
+		More: &exchange.CommandMore{NewRef: r.place.Ref}}
+	done, problem := d.one(q, c)
+	switch {
+	case problem == errCancelUnknown || problem != nil && done != nil && done.Reason == exchange.AmountExecuted:
+		return d.replaceNothing(q, r)
+	case problem == errNow || problem == errUnknown || problem == errRate:
+		return nil, problem
+	case problem != nil:
+		return nil, replaceFailed(errReplaceFailed, "FAILURE", "FAILURE", problem.json(), problem.json())
+	}
+	by := done.Order
+	if done.Amended != nil {
+		by = done.Amended.By
+	}
+	o, problem := d.first(q, by, done.Seq)
+	if problem != nil {
+		return nil, problem
+	}
+	canceled, problem := d.replaced(q, old.ID, done.Seq)
+	if problem != nil {
+		return nil, problem
+	}
+	return appendReplaced(appendCanceled(nil, canceled, r.cancelRef), appendNew(nil, o, r.resp)), nil
+}
+
+// replaced returns an order that was replaced: by the record seq, or long ago if that is 0.
+func (d *Door) replaced(q *request, id exchange.OrderID, seq uint64) (*exchange.OrderDetail, *Error) {
+	if seq != 0 {
+		return d.after(q, id, seq)
+	}
+	history, problem := d.stored(q)
+	if problem != nil {
+		return nil, problem
+	}
+	o, account, _, found, err := history.OrderDetail(q.ctx, id)
+	if err != nil || !found || account != q.account {
+		return nil, errNow
+	}
+	return &o, nil
+}
+
+// cancelAndPlace cancels the old order, and then places the new one.
+func (d *Door) cancelAndPlace(q *request, r *replacement, old *exchange.OrderDetail) ([]byte, *Error) {
+	cancel := exchange.Command{Kind: exchange.CancelOrder, Order: old.ID}
+	results, problem := d.do(q, cancel)
+	if problem == nil {
+		problem = refused(&cancel, &results[0])
+	}
+	switch {
+	case problem == errCancelUnknown:
+		return d.replaceNothing(q, r)
+	case problem != nil:
+		return nil, problem
+	}
+	canceled, problem := d.after(q, old.ID, results[0].Seq)
+	if problem != nil {
+		return nil, problem
+	}
+	answer := appendCanceled(nil, canceled, r.cancelRef)
+	made, problem := d.placeNew(q, r)
+	switch {
+	case problem == errUnknown:
+		return nil, problem
+	case problem != nil:
+		return nil, replaceFailed(errReplacePartly, "SUCCESS", "FAILURE", answer, problem.json())
+	}
+	return appendReplaced(answer, made), nil
+}
+
+// appendReplaced returns the answer to a cancel-replace that was done.
+func appendReplaced(canceled, made []byte) []byte {
+	return appendHalves(nil, "SUCCESS", "SUCCESS", canceled, made)
+}
+
+// appendHalves appends what became of the two halves.
+func appendHalves(b []byte, canceled, made string, cancelAnswer, newAnswer []byte) []byte {
+	w := begin(b)
+	w.word("cancelResult", canceled)
+	w.word("newOrderResult", made)
+	w.raw("cancelResponse", string(cancelAnswer))
+	w.raw("newOrderResponse", string(newAnswer))
+	return w.end()
+}
+
+// replaceFailed returns the error of a cancel-replace of which a half was not done.
+func replaceFailed(e *Error, canceled, made string, cancelAnswer, newAnswer []byte) *Error {
+	failed := *e
+	failed.data = appendHalves(nil, canceled, made, cancelAnswer, newAnswer)
+	return &failed
+}

@@ -1,0 +1,56 @@
+package binance
+
+import (
+	"outcry/internal/accounts"
+	"outcry/internal/exchange"
+	"outcry/internal/socket"
+)
+
+// userStream is a subscription of a connection to the events of an account. It listens to the view.
+type userStream struct {
+	conn  *socket.Conn
+	id    int64
+	leave func()
+}
+
+// begin subscribes to the account of a request: answer is sent before the first event.
+func (u *userStream) begin(view *accounts.View, q *request, answer socket.Frame) error {
+	leave, err := view.Subscribe(q.account, 0, false, u, func(*accounts.Snapshot, []*exchange.AccountEvent) {
+		u.conn.Push(answer, nil, 0)
+		u.conn.Flush()
+	})
+	if err != nil {
+		return err
+	}
+	u.leave = leave
+	if q.grant != nil {
+		stop := q.grant.AfterEnd(func() { u.conn.Cut(socket.CodeUnauthorized, "the key has ended") })
+		u.leave = func() {
+			stop()
+			leave()
+		}
+	}
+	return nil
+}
+
+// Event implements accounts.Listener.
+func (u *userStream) Event(e *exchange.AccountEvent) {
+	eachReport(e, func(r *report) { u.push(appendReport(nil, r)) })
+	u.push(appendPosition(nil, e))
+}
+
+// push queues an event.
+func (u *userStream) push(event []byte) {
+	w := begin(nil)
+	w.number("subscriptionId", u.id)
+	w.raw("event", string(event))
+	u.conn.Push(socket.NewFrame(w.end()), nil, 0)
+}
+
+// Flush implements accounts.Listener.
+func (u *userStream) Flush() { u.conn.Flush() }
+
+// End implements accounts.Listener.
+func (u *userStream) End(error) {
+	u.conn.Close(socket.CodeGoingAway, "there is no view of accounts any more")
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// wrote executes a command, and returns its result and how many records there are more than before.
+func (m *market) wrote(c exchange.Command) (r exchange.Result, records uint64) {
+	m.t.Helper()
+	before := m.journal.Appended()
+	results := make([]exchange.Result, 1)
+	_, err := m.Engine.Execute(background, requests(c), results)
+	require.NoError(m.t, err)
+	return results[0], m.journal.Appended() - before
+}
+
+// TestAResultSaysWhichRecordWasTheCommands: the last one if there were several, and none if it wrote none.
+func TestAResultSaysWhichRecordWasTheCommands(t *testing.T) {
+	m := inParts(t, Options{})
+	first, again := named("r", sell("A", 1, 5)), cancelAfter("1", 60)
+	reduced := exchange.Command{Kind: exchange.AmendOrder, Account: "2", Order: 1}
+	rested := sell("A", 5, 7)
+	for _, test := range []struct {
+		name    string
+		command exchange.Command
+		records uint64
+	}{
+		{"an account", exchange.Command{Kind: exchange.OpenAccount, Account: "3"}, 1},
+		{"a symbol", exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}, 1},
+		{"a symbol that is there", exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}, 0},
+		{"shares", exchange.Command{Kind: exchange.DepositShares, Symbol: "C", Account: "3",
+			Deposited: exchange.Shares(5).Position()}, 1},
+		{"an order", first, 1},
+		{"its ref again", first, 0},
+		{"a refused order", buy("A", 1000, 1001), 0},
+		{"further orders", sell("A", 1, 5), 1},
+		{"further orders", sell("A", 1, 6), 1},
+		{"an order in parts", buy("A", 3, 6), 2},
+		{"an order that rests", rested, 1},
+		{"a query", queryOf(1), 0},
+		{"an amend that reduces", amended(5, 4, 0), 1},
+		{"an amend of nothing", amended(5, 4, 0), 0},
+		{"an amend that replaces", amended(5, 4, 8), 1},
+		{"an amend of nothing", reduced, 0},
+		{"a cancel", cancelOf(6, "2"), 1},
+		{"a cancel again", cancelOf(6, "2"), 0},
+		{"a switch", again, 1},
+		{"a cancel of nothing", exchange.Command{Kind: exchange.CancelAll, Account: "2"}, 0},
+		{"an order", sell("A", 1, 9), 1},
+		{"a cancel of all", exchange.Command{Kind: exchange.CancelAll, Account: "2"}, 1},
+		{"a view", exchange.Command{Kind: exchange.ShowAccount, Account: "2"}, 0},
+	} {
+		r, records := m.wrote(test.command)
+		require.Equal(t, test.records, records, "%s: %+v", test.name, r)
+		want := uint64(0)
+		if records > 0 {
+			want = m.journal.Appended()
+		}
+		require.Equal(t, want, r.Seq, test.name)
+	}
+}
+
+// amended is an amend of an order of account 2, to so many shares that are sold and a limit; 0 is as it is.
+func amended(id exchange.OrderID, total exchange.Shares, limit exchange.Price) exchange.Command {
+	return exchange.Command{Kind: exchange.AmendOrder, Account: "2", Order: id, Shares: total,
+		Terms: exchange.Terms{Side: exchange.Sell, Limit: limit}}
+}

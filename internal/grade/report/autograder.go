@@ -1,0 +1,93 @@
+package report
+
+import (
+	"archive/zip"
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+)
+
+// Autograder is what the archive for Gradescope has besides its scripts.
+type Autograder struct {
+	Program string // file of outcry for the machine that grades: linux
+	Start   string // the command that starts a submission's server, in its folder
+	Profile string // file, "" for none
+	Cases   string // folder of cases, "" for none
+}
+
+// The scripts that Gradescope calls: once when it makes the machine, and for each submission.
+var (
+	//go:embed setup.sh
+	setupScript []byte
+	//go:embed run_autograder.sh
+	runScript []byte
+)
+
+// zipTime is when each file of an archive was changed: the same archive for the same files. The time that
+// zip takes for none has a month 0, which some programs refuse.
+var zipTime = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// WriteGradescopeZip writes the archive that a teacher uploads as the autograder. The error names
+// what is missing, or a program that is not one for linux; what was written then is of no use.
+func WriteGradescopeZip(w io.Writer, a Autograder) error {
+	if a.Start == "" {
+		return errors.New("report: an autograder needs the command that starts a submission's server")
+	}
+	program, err := os.ReadFile(a.Program)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if !bytes.HasPrefix(program, []byte("\x7fELF")) {
+		return fmt.Errorf("report: %s is not a program for linux: an autograder runs there", a.Program)
+	}
+	z := zip.NewWriter(w)
+	add := func(name string, mode fs.FileMode, text []byte) {
+		h := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: zipTime}
+		h.SetMode(mode)
+		f, e := z.CreateHeader(h)
+		if e == nil {
+			_, e = f.Write(text)
+		}
+		err = errors.Join(err, e)
+	}
+	add("setup.sh", 0o755, setupScript)
+	add("run_autograder", 0o755, runScript)
+	add("outcry", 0o755, program)
+	add("start", 0o600, []byte(a.Start+"\n"))
+	if a.Profile != "" {
+		text, e := os.ReadFile(a.Profile)
+		err = errors.Join(err, e)
+		add("profile.toml", 0o600, text)
+	}
+	if a.Cases != "" {
+		err = errors.Join(err, addCases(os.DirFS(a.Cases), add))
+	}
+	return errors.Join(err, z.Close())
+}
+
+// addCases adds the cases of a folder. The error says that there is none, or which was not read.
+func addCases(folder fs.FS, add func(string, fs.FileMode, []byte)) error {
+	n := 0
+	err := fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path.Ext(name) != ".case" {
+			return err
+		}
+		text, err := fs.ReadFile(folder, name)
+		if err != nil {
+			return err
+		}
+		n++
+		add(path.Join("cases", name), 0o600, text)
+		return nil
+	})
+	if err == nil && n == 0 {
+		err = errors.New("report: there is no case in the folder of cases")
+	}
+	return err
+}

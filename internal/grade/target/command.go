@@ -1,0 +1,229 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Ports that a server is given lie below those that systems give to connections. A connection of
+// ours can then not have the port when the server is started anew.
+const (
+	portLeast  = 20000
+	portCount  = 10000
+	portsTried = 100
+)
+
+// logInError is how much of the end of a server's log an error of Start has, in bytes.
+const logInError = 2 << 10
+
+// againTime is how long Start waits before it tries again.
+const againTime = time.Second
+
+// errEnded says that a command ended before its server was ready.
+var errEnded = errors.New("the command ended")
+
+// command is a server that a shell command starts.
+type command struct {
+	o       Options
+	account account
+	another bool     // account is not who we are
+	addrs   []string // where it may listen
+	addr    string   // where it does
+	port    int
+	scratch string // folder of its own, from the first Start to Close
+	began   bool   // it was ready once
+	keeper  *kept  // nil while it is not started
+	log     *tail
+}
+
+// Command returns a server that a shell command starts. It runs as another user if we are root,
+// within limits, with a clean environment (PORT, PATH, HOME, TMPDIR, USER, LOGNAME, LANG) and without
+// open files of ours. The error says what in o is not possible; then nothing was started or changed.
+func Command(o Options) (Target, error) {
+	if o.Command == "" {
+		return nil, errors.New("grade: there is no command to start")
+	}
+	c := &command{o: o, log: &tail{max: LogBytesMax}}
+	var err error
+	if c.o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return nil, fmt.Errorf("grade: %w", err)
+	}
+	if info, err := os.Stat(c.o.Dir); err != nil {
+		return nil, fmt.Errorf("grade: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("grade: %s is not a folder", c.o.Dir)
+	}
+	if c.account, c.another, err = accountOf(o.User); err != nil {
+		return nil, err
+	}
+	if err := c.choosePort(); err != nil {
+		return nil, err
+	}
+	c.o.Limits = Limits{
+		Memory:    cmp.Or(o.Limits.Memory, DefaultLimits.Memory),
+		Processes: cmp.Or(o.Limits.Processes, DefaultLimits.Processes),
+		Files:     cmp.Or(o.Limits.Files, DefaultLimits.Files),
+		FileSize:  cmp.Or(o.Limits.FileSize, DefaultLimits.FileSize),
+	}
+	return &guarded{Target: c}, nil
+}
+
+// choosePort sets where the server may listen.
+func (c *command) choosePort() (err error) {
+	if c.o.Addr != "" {
+		c.port, err = portOf(c.o.Addr)
+		c.addr, c.addrs = c.o.Addr, []string{c.o.Addr}
+		return err
+	}
+	for range portsTried {
+		n, err := rand.Int(rand.Reader, big.NewInt(portCount))
+		if err != nil {
+			return fmt.Errorf("grade: %w", err)
+		}
+		c.port = portLeast + int(n.Int64())
+		l, err := net.Listen("tcp", ":"+strconv.Itoa(c.port))
+		if err != nil {
+			continue
+		}
+		// A server that listens at "localhost" may mean ::1.
+		for _, host := range []string{"127.0.0.1", "::1"} {
+			c.addrs = append(c.addrs, net.JoinHostPort(host, strconv.Itoa(c.port)))
+		}
+		c.addr = c.addrs[0]
+		return l.Close()
+	}
+	return fmt.Errorf("grade: no port from %d to %d is free", portLeast, portLeast+portCount-1)
+}
+
+// Name is part of Target.
+func (c *command) Name() string { return c.o.Command }
+
+// Addr is part of Target.
+func (c *command) Addr() string { return c.addr }
+
+// CanKill is part of Target.
+func (c *command) CanKill() bool { return true }
+
+// Log is part of Target.
+func (c *command) Log() string { return c.log.String() }
+
+// Start is part of Target. It refuses to start a server whose port is taken, or that could read or
+// write what Options says it must not.
+func (c *command) Start(ctx context.Context) error {
+	if c.keeper != nil {
+		return fmt.Errorf("grade: %s runs already", c.o.Command)
+	}
+	if err := c.prepare(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotTried, err)
+	}
+	if addr, err := accepts(ctx, c.addrs); err == nil {
+		return fmt.Errorf("%w: cannot start it at %s: %w", ErrNotTried, addr, errInUse)
+	}
+	ctx, cancel := context.WithTimeout(ctx, ReadyTime)
+	defer cancel()
+	for {
+		keeps := c.began && keepsPort(ctx, c.port) // connections of the one that was killed
+		err := c.startOnce(ctx)
+		if err == nil {
+			c.began = true
+			return nil
+		}
+		if !keeps || !errors.Is(err, errEnded) || !pause(ctx, againTime) {
+			return err
+		}
+	}
+}
+
+// prepare makes the server's folder, and looks at what it could do.
+func (c *command) prepare() error {
+	if c.another {
+		if err := c.account.guard(c.o.Hidden, c.o.Results); err != nil {
+			return err
+		}
+	}
+	if c.scratch != "" {
+		return nil
+	}
+	parent := "" // ours, which may be closed to another user
+	if c.another {
+		parent = "/tmp"
+	}
+	scratch, err := os.MkdirTemp(parent, "outcry-grade-")
+	if err != nil {
+		return fmt.Errorf("grade: %w", err)
+	}
+	c.scratch = scratch
+	if c.another {
+		if err := os.Chown(scratch, int(c.account.UID), int(c.account.GID)); err != nil {
+			return fmt.Errorf("grade: %w", err)
+		}
+	}
+	return nil
+}
+
+// startOnce starts the server, and waits until it is ready. If it is not, nothing of it runs.
+func (c *command) startOnce(ctx context.Context) (err error) {
+	s := spec{Command: c.o.Command, Dir: c.o.Dir, UID: -1, GID: -1, Limits: c.o.Limits, Scratch: c.scratch}
+	if c.another {
+		s.UID, s.GID = int(c.account.UID), int(c.account.GID)
+	}
+	mark := rand.Text()
+	c.keeper, err = startKeeper(s, c.account.environment(c.port, c.scratch, mark), mark, c.log)
+	if err != nil {
+		return err
+	}
+	for {
+		addr, err := accepts(ctx, c.addrs)
+		if err == nil {
+			c.addr = addr
+			return nil
+		}
+		select {
+		case <-c.keeper.exited:
+			err = fmt.Errorf("%w (%s)", errEnded, c.keeper.how())
+		case <-ctx.Done():
+			err = fmt.Errorf("it accepted none within %v; does it listen at the port in PORT?", ReadyTime)
+		case <-time.After(pollTime):
+			continue
+		}
+		return errors.Join(fmt.Errorf("grade: no connection to %s at port %d: %w; %s",
+			c.o.Command, c.port, err, c.log.inError()), c.kill(true))
+	}
+}
+
+// kill kills the server, if it was started. goesOn is whether it keeps its folder.
+func (c *command) kill(goesOn bool) error {
+	if c.keeper == nil {
+		return nil
+	}
+	err := c.keeper.end(goesOn)
+	c.keeper = nil
+	return err
+}
+
+// Kill is part of Target.
+func (c *command) Kill(ctx context.Context) error {
+	if err := c.kill(true); err != nil {
+		return err
+	}
+	return awaitFree(ctx, c.addrs)
+}
+
+// Close is part of Target.
+func (c *command) Close() error {
+	err := c.kill(false)
+	if c.scratch != "" {
+		err = errors.Join(err, os.RemoveAll(c.scratch))
+		c.scratch = ""
+	}
+	return err
+}

@@ -1,0 +1,44 @@
+package target
+
+import (
+	"strings"
+	"sync"
+)
+
+// tail keeps the last bytes that were written to it. It is safe for concurrent use.
+type tail struct {
+	max  int
+	mu   sync.Mutex
+	kept []byte // guarded by mu; at most 2·max
+}
+
+// Write keeps the end of p. It returns no error.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(p)
+	p = p[max(0, n-t.max):]
+	if len(t.kept)+len(p) > 2*t.max {
+		t.kept = append(t.kept[:0], t.kept[max(0, len(t.kept)-t.max):]...)
+	}
+	t.kept = append(t.kept, p...)
+	return n, nil
+}
+
+// String returns what is kept, as valid UTF-8.
+func (t *tail) String() string { return t.last(t.max) }
+
+// inError says in an error what was printed last.
+func (t *tail) inError() string {
+	if text := t.last(logInError); text != "" {
+		return "it printed: " + text
+	}
+	return "it printed nothing"
+}
+
+// last returns at most n bytes of what is kept, as valid UTF-8.
+func (t *tail) last(n int) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(string(t.kept[max(0, len(t.kept)-n):]), "?")
+}

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package load
+
+import "context"
+
+// bareConns returns nil: there is no readiness that is cheap everywhere.
+func bareConns([]link) []*coded { return nil }
+
+// lean is never called.
+func (r *Recorder) lean(context.Context, []*coded, func(int) Source, *Schedule) (*Result, error) {
+	panic("load: no connection is bare")
+}

@@ -1,0 +1,102 @@
+package market
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"outcry/internal/exchange"
+)
+
+// millisecond is what times of candles are told in: all of them are whole ones.
+const millisecond = exchange.Second / 1000
+
+// candles answers with candles of a symbol.
+func (a *API) candles(f *Feed, r *http.Request, q query) ([]byte, error) {
+	name, err := symbolOf(r.PathValue("sym"))
+	if err != nil {
+		return nil, err
+	}
+	ask := CandlesQuery{Symbol: name}
+	if ask.Interval, err = q.interval(); err != nil {
+		return nil, err
+	}
+	if ask.From, err = q.moment("start"); err != nil {
+		return nil, err
+	}
+	if ask.To, err = q.moment("end"); err != nil {
+		return nil, err
+	}
+	if ask.To != 0 {
+		ask.To++ // the end is included
+	}
+	if ask.Limit, err = q.number("limit", candlesDefault, 1, CandlesMost); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
+	defer cancel()
+	all, seq, err := f.Candles(ctx, ask)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("candles of %s cannot be told within %s: Postgres is away or slow; try again",
+			name, orderTimeout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return appendCandles(nil, name, seq, ask.Interval, all), nil
+}
+
+// interval returns the parameter of that name, which has to be there.
+func (q query) interval() (exchange.Interval, error) {
+	text := q.Get("interval")
+	i, ok := exchange.ParseInterval(text)
+	if !ok {
+		return 0, badRequest("interval %.100q is not one of 1s, 1m, 5m, 1h, 1d", text)
+	}
+	return i, nil
+}
+
+// moment returns a parameter of milliseconds since the Unix epoch in nanoseconds, 0 if it is not given.
+func (q query) moment(name string) (int64, error) {
+	text := q.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || ms < 1 || ms > momentMost {
+		return 0, badRequest("%s %.100q is not a number of milliseconds from 1 to %d", name, text, int64(momentMost))
+	}
+	return ms * millisecond, nil
+}
+
+// momentMost is the last millisecond of what nanoseconds have room for, in the year 2262.
+const momentMost = (1<<63 - 1) / millisecond
+
+// appendCandles appends candles of a symbol as an answer.
+func appendCandles(b []byte, name exchange.Symbol, seq uint64, i exchange.Interval, all []exchange.Candle) []byte {
+	b = append(appendSym(append(b, '{'), name), ',')
+	b = append(appendSeq(b, seq), `,"interval":"`...)
+	b = append(append(b, i.String()...), `","candles":[`...)
+	for n := range all {
+		if n > 0 {
+			b = append(b, ',')
+		}
+		b = appendCandle(b, &all[n])
+	}
+	return append(b, "]}"...)
+}
+
+func appendCandle(b []byte, c *exchange.Candle) []byte {
+	b = strconv.AppendInt(append(b, `{"start_ms":`...), c.Start/millisecond, 10)
+	b = appendDecimal(appendField(b, "open"), c.Open)
+	b = appendDecimal(appendField(b, "high"), c.High)
+	b = appendDecimal(appendField(b, "low"), c.Low)
+	b = appendDecimal(appendField(b, "close"), c.Close)
+	b = appendDecimal(appendField(b, "shares"), c.Shares)
+	b = appendDecimal(appendField(b, "notional"), c.Notional)
+	b = strconv.AppendUint(appendField(b, "first"), c.First, 10)
+	b = strconv.AppendUint(appendField(b, "trades"), c.Trades, 10)
+	return append(b, '}')
+}

@@ -1,0 +1,211 @@
+package market
+
+import (
+	"slices"
+
+	"outcry/internal/exchange"
+)
+
+// Bounds of the candles in memory. Of each interval a symbol's ring grows while it trades, from candlesMin to
+// candlesMost of 144 bytes; all together up to candleSlotsMax, 38 MB. Beyond that each symbol keeps the least all
+// the same: what the database may lack in a normal moment, and of those of an hour what Window needs.
+const (
+	candlesMin     = 2
+	candlesMost    = 1024
+	windowHours    = 25
+	hoursMin       = 32
+	candleSlotsMax = 1 << 18
+)
+
+// candles are the candles of a symbol. Nil has none.
+//
+// A trade costs one candle and not five: only that of a second counts it. Once a second is over, its candle is put
+// to that of the minute, that to the one of five minutes once the minute is over, and so on: the candles of each
+// interval lie wholly in one of the next. So what counts for an open candle is its own part and the parts of all
+// shorter ones, which are newer.
+type candles struct {
+	parts [exchange.Intervals]endedCandle
+	rings [exchange.Intervals]candleRing
+}
+
+// endedCandle is a candle and the last record of the symbol that may have changed it, if it is over.
+type endedCandle struct {
+	exchange.Candle
+	seq uint64
+}
+
+// candle counts the newest trade. slots counts the places of all rings.
+func (s *symbol) candle(t *exchange.Trade, slots *int) {
+	if s.candles == nil {
+		s.candles = new(candles)
+	}
+	s.candles.add(t, s.tape.last, s.seq, slots)
+}
+
+// add counts the n-th trade. seq is the last record of the symbol before it.
+func (c *candles) add(t *exchange.Trade, n, seq uint64, slots *int) {
+	now := &c.parts[exchange.Candle1s]
+	start := now.Start
+	switch {
+	case now.Trades == 0:
+		start = exchange.Candle1s.StartOf(t.Time)
+	case t.Time-start >= exchange.Second:
+		start = exchange.Candle1s.StartAfter(start, t.Time)
+		now.seq = seq
+		c.end(exchange.Candle1s, slots)
+	}
+	now.Start = start
+	now.Add(t, n)
+}
+
+// end ends the open candle of an interval, all of which is in its part.
+func (c *candles) end(i exchange.Interval, slots *int) {
+	ended := &c.parts[i]
+	c.rings[i].add(ended, i, slots)
+	if longer := i + 1; longer < exchange.Intervals {
+		part, start := &c.parts[longer], longer.StartOf(ended.Start)
+		if part.Trades > 0 && part.Start != start {
+			c.end(longer, slots)
+		}
+		if part.Trades == 0 {
+			*part = *ended
+			part.Start = start
+		} else {
+			part.Join(&ended.Candle)
+			part.seq = ended.seq
+		}
+	}
+	*ended = endedCandle{}
+}
+
+// open appends the candles of an interval that are not in its ring, oldest first: the open one, and those before it
+// that nothing has ended yet, since no second after them is over.
+func (c *candles) open(dst []exchange.Candle, i exchange.Interval) []exchange.Candle {
+	first := len(dst)
+	for j := int(i); j >= 0; j-- {
+		part := c.parts[j].Candle
+		if part.Trades == 0 {
+			continue
+		}
+		part.Start = i.StartOf(part.Start)
+		if n := len(dst); n > first && dst[n-1].Start == part.Start {
+			dst[n-1].Join(&part)
+		} else {
+			dst = append(dst, part)
+		}
+	}
+	return dst
+}
+
+// newest returns the newest candle of an interval, empty if there is none.
+func (c *candles) newest(i exchange.Interval) exchange.Candle {
+	if c == nil {
+		return exchange.Candle{}
+	}
+	var room [exchange.Intervals]exchange.Candle
+	open := c.open(room[:0], i)
+	if len(open) == 0 {
+		return exchange.Candle{}
+	}
+	return open[len(open)-1]
+}
+
+// all returns the candles of an interval that are in memory, oldest first.
+func (c *candles) all(i exchange.Interval) []exchange.Candle {
+	if c == nil {
+		return nil
+	}
+	r := &c.rings[i]
+	all := make([]exchange.Candle, 0, r.n+int(exchange.Intervals))
+	for n := range r.n {
+		all = append(all, r.at(n).Candle)
+	}
+	return c.open(all, i)
+}
+
+// after returns the newest candles of an interval that have trades behind one, up to most, oldest first.
+func (c *candles) after(i exchange.Interval, trade uint64, most int) []exchange.Candle {
+	if c == nil {
+		return nil
+	}
+	r := &c.rings[i]
+	first := r.n
+	for first > max(0, r.n-most) && r.at(first-1).Last() > trade {
+		first--
+	}
+	var all []exchange.Candle
+	for ; first < r.n; first++ {
+		all = append(all, r.at(first).Candle)
+	}
+	all = slices.DeleteFunc(c.open(all, i), func(c exchange.Candle) bool { return c.Last() <= trade })
+	return all[len(all)-min(len(all), most):]
+}
+
+// since returns what the candles of an interval come to together that began at from or later.
+func (c *candles) since(i exchange.Interval, from int64) (sum exchange.Candle) {
+	if c == nil {
+		return sum
+	}
+	r := &c.rings[i]
+	first := r.n
+	for first > 0 && r.at(first-1).Start >= from {
+		first--
+	}
+	var room [exchange.Intervals]exchange.Candle
+	open := c.open(room[:0], i)
+	for n := first; n < r.n+len(open); n++ {
+		var next *exchange.Candle
+		if n < r.n {
+			next = &r.at(n).Candle
+		} else {
+			next = &open[n-r.n]
+		}
+		switch {
+		case next.Start < from:
+		case sum.Trades == 0:
+			sum = *next
+		default:
+			sum.Join(next)
+		}
+	}
+	return sum
+}
+
+// candleRing is the newest candles of an interval that are over.
+type candleRing struct {
+	ring    []endedCandle
+	from, n int    // the oldest is ring[from], and there are n
+	dropped uint64 // the last record that may have changed one that was here once
+}
+
+// at returns the n-th candle, the oldest is number 0.
+func (r *candleRing) at(n int) *endedCandle { return &r.ring[(r.from+n)%len(r.ring)] }
+
+// add adds the newest candle. slots counts those of all rings.
+func (r *candleRing) add(c *endedCandle, i exchange.Interval, slots *int) {
+	if size := len(r.ring); r.n == size {
+		least := candlesMin
+		if i == exchange.Candle1h {
+			least = hoursMin
+		}
+		if size < least || size < candlesMost && *slots+size <= candleSlotsMax {
+			r.grow(max(candlesMin, 2*size), slots)
+		} else {
+			r.dropped = r.at(0).seq
+			r.from = (r.from + 1) % size
+			r.n--
+		}
+	}
+	r.n++
+	*r.at(r.n - 1) = *c
+}
+
+// grow makes room for so many candles.
+func (r *candleRing) grow(size int, slots *int) {
+	*slots += size - len(r.ring)
+	larger := make([]endedCandle, size)
+	for n := range r.n {
+		larger[n] = *r.at(n)
+	}
+	r.ring, r.from = larger, 0
+}

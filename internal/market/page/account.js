@@ -1,0 +1,95 @@
+// What one account has: a snapshot and the events after it. The exchange numbers an account's
+// events and its fills, each 1, 2, 3 …, so what is missing shows.
+
+const fillsMost = 200; // newest ones that are kept
+
+const lists = ["positions", "orders", "fills"]; // that come in several messages where they are long
+
+export class Account {
+  constructor(id) {
+    this.id = id;
+    this.n = 0; // of the newest event that is in here; 0 before the first snapshot
+    this.seq = 0; // of its record
+    this.lastFill = 0;
+    this.balance = "0";
+    this.held = "0";
+    this.positions = new Map(); // by symbol
+    this.orders = new Map(); // those that are open, by id
+    this.fills = []; // newest first
+    this.waits = true; // for a snapshot, so that events of an older chain do not count
+    this.parts = null; // the messages so far of one that comes in several
+  }
+
+  /** Says that the next thing of use is a snapshot, or the event after n. */
+  restart(after) {
+    this.parts = null;
+    this.waits = !after;
+  }
+
+  /** Takes a message of the account's channel. It returns "snapshot", "event", "part" or "stale"; "gap" if events are missing. */
+  take(data) {
+    const whole = this.join(data);
+    if (whole === null) return "part";
+    if (whole.type === "snapshot") {
+      this.begin(whole);
+      return "snapshot";
+    }
+    if (this.waits) return "stale";
+    if (whole.n !== this.n + 1) return "gap";
+    this.apply(whole);
+    return "event";
+  }
+
+  /** Joins the parts of a message; it returns null as long as some are missing. */
+  join(data) {
+    let whole = data;
+    if (this.parts !== null) {
+      whole = { ...data };
+      for (const list of lists) whole[list] = [...(this.parts[list] ?? []), ...(data[list] ?? [])];
+    }
+    this.parts = data.more === true ? whole : null;
+    return data.more === true ? null : whole;
+  }
+
+  begin(snapshot) {
+    this.waits = false;
+    if (snapshot.n < this.n) this.fills = []; // it is another exchange, or one that was restored
+    this.positions = new Map(snapshot.positions.map((p) => [p.sym, p]));
+    this.orders = new Map(snapshot.orders.map((o) => [o.id, o]));
+    this.lastFill = snapshot.last_fill;
+    this.settle(snapshot);
+  }
+
+  apply(event) {
+    for (const p of event.positions ?? []) this.positions.set(p.sym, p);
+    for (const o of event.orders ?? []) {
+      if (o.state === "open") this.orders.set(o.id, o);
+      else this.orders.delete(o.id);
+    }
+    this.settle(event);
+    this.addFills(event.fills ?? []);
+  }
+
+  settle({ n, seq, balance, held }) {
+    Object.assign(this, { n, seq, balance, held });
+  }
+
+  /** Adds fills, whatever of them is known already: an answer and an event may have the same. */
+  addFills(fills) {
+    const known = new Set(this.fills.map((f) => f.fill));
+    const news = fills.filter((f) => !known.has(f.fill));
+    if (news.length === 0) return;
+    this.fills = [...this.fills, ...news].sort((a, b) => b.fill - a.fill).slice(0, fillsMost);
+    this.lastFill = Math.max(this.lastFill, this.fills[0].fill);
+  }
+
+  /** The account's open orders, newest first. */
+  openOrders() {
+    return [...this.orders.values()].sort((a, b) => b.id - a.id);
+  }
+
+  /** What is free of a symbol. */
+  free(sym) {
+    return this.positions.get(sym)?.shares ?? "0";
+  }
+}

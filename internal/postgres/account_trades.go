@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"outcry/internal/exchange"
+)
+
+// Trades returns executions of an account for a symbol, by number: up to limit, which is at most ViewPageMax. If
+// fromTrade or start is not 0, they are the oldest with a trade of at least that number of the symbol, at start or
+// later; else the newest. order, if it is not 0, is the order that they are of; end, if it is not 0, the latest
+// time of them. Times are nanoseconds since the Unix epoch. Executions from before the ninth schema are found by
+// their order alone, those from before the tenth have Trade 0. The error says why the tables could not be asked.
+func (h *History) Trades(
+	ctx context.Context, account exchange.AccountID, sym exchange.Symbol, fromTrade uint64, order exchange.OrderID,
+	start, end int64, limit int,
+) (fills []exchange.AccountFill, err error) {
+	limit = min(limit, exchange.ViewPageMax)
+	if end == 0 {
+		end = math.MaxInt64
+	}
+	err = h.look(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if order != 0 {
+			fills, err = tradesOf(ctx, tx, account, sym, order, fromTrade, start, end, limit)
+			return err
+		}
+		l := fillList{ctx, tx, account, sym}
+		fills, err = l.trades(fromTrade, start, end, limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("postgres: trades of account %s for %s: %w", account, sym, err)
+	}
+	return fills, nil
+}
+
+// tradesOf is Trades of an order.
+func tradesOf(
+	ctx context.Context, tx pgx.Tx, account exchange.AccountID, sym exchange.Symbol, order exchange.OrderID,
+	fromTrade uint64, start, end int64, limit int,
+) (fills []exchange.AccountFill, err error) {
+	var owned bool
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM outcry.order_log WHERE id = $1 AND account = $2 AND sym = $3)`,
+		int64(order), account, sym).Scan(&owned)
+	if err != nil || !owned {
+		return nil, err
+	}
+	parts := []executionPart{{"order_id", "n", true}, {"resting_id", "order_id", false}}
+	direction, newest := "ASC", fromTrade == 0 && start == 0
+	if newest {
+		direction = "DESC"
+		slices.Reverse(parts)
+	}
+	for _, part := range parts {
+		rows, err := tx.Query(ctx, executionLog.query(` WHERE `+part.key+` = $1 AND coalesce(trade, 0) >= $2
+			AND time * 1000000000 + coalesce(nanos, 0) BETWEEN $3 AND $4 ORDER BY `+part.place+` `+direction+` LIMIT $5`),
+			int64(order), int64(fromTrade), start, end, limit-len(fills))
+		if err != nil {
+			return nil, err
+		}
+		var x execution
+		_, err = pgx.ForEachRow(rows, executionLog.into(&x), func() error {
+			fills = append(fills, x.fill(x.number(part.isTaker), part.isTaker))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if newest {
+		slices.Reverse(fills)
+	}
+	return fills, nil
+}
+
+// executionPart is those executions of an order that it took, or that others took of it: the column of its id, and that
+// by which they are in order.
+type executionPart struct {
+	key, place string
+	isTaker    bool
+}
+
+// fillList is all executions of an account for a symbol, as fill_log has them: by their numbers, with which trades and
+// times rise.
+type fillList struct {
+	ctx     context.Context
+	tx      pgx.Tx
+	account exchange.AccountID
+	sym     exchange.Symbol
+}
+
+// trades returns up to limit of them, as Trades does.
+func (l *fillList) trades(fromTrade uint64, start, end int64, limit int) ([]exchange.AccountFill, error) {
+	var last uint64
+	err := l.tx.QueryRow(l.ctx, `SELECT coalesce(max(last), 0) FROM outcry.fill_log WHERE account = $1 COLLATE "C"`,
+		l.account).Scan(&last)
+	if err != nil {
+		return nil, err
+	}
+	first, behind := uint64(1), last+1
+	if fromTrade > 0 || start != 0 {
+		first, err = l.first(behind, func(f *exchange.AccountFill) bool { return f.Trade >= fromTrade && f.Time >= start })
+	}
+	if err == nil && end != math.MaxInt64 {
+		behind, err = l.first(behind, func(f *exchange.AccountFill) bool { return f.Time > end })
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case fromTrade > 0 || start != 0:
+		return l.from(first, behind, limit)
+	}
+	return l.before(behind, limit)
+}
+
+// first returns the least number from which on something is reached, which is at most end.
+func (l *fillList) first(end uint64, reached func(*exchange.AccountFill) bool) (uint64, error) {
+	return firstReached(1, end, func(from, end uint64) (uint64, bool, error) {
+		fills, err := l.from(from, end, 1)
+		if err != nil || len(fills) == 0 {
+			return from, true, err
+		}
+		return fills[0].N, reached(&fills[0]), nil
+	})
+}
+
+// mayHave is what a row of fill_log with executions for the symbol has: its name, or, before the tenth schema, none.
+const mayHave = ` AND (get_byte(fills, 0) <> 0 OR position($3 IN fills) > 0) `
+
+// from returns the first executions with a number from first on, below behind.
+func (l *fillList) from(first, behind uint64, most int) (fills []exchange.AccountFill, err error) {
+	sql := fillLog.query(` WHERE account = $1 COLLATE "C" AND last >= $2 AND last <= coalesce((SELECT last
+		FROM outcry.fill_log WHERE account = $1 COLLATE "C" AND last >= $5 ORDER BY last LIMIT 1), $5)` + mayHave +
+		`ORDER BY last LIMIT $4`)
+	for first < behind && len(fills) < most {
+		var names []accountFill
+		named := 0
+		last, found, err := l.rows(sql, first, func(f accountFill) {
+			if f.number < first || f.number >= behind || named == most {
+				return
+			}
+			names = append(names, f)
+			if f.sym != "" { // else it may be for another one
+				named++
+			}
+		}, behind-1)
+		if err != nil {
+			return nil, err
+		}
+		if fills, err = l.add(fills, names, most); err != nil || found < fillRowsRead {
+			return fills, err
+		}
+		first = last + 1
+	}
+	return fills, nil
+}
+
+// before returns the last executions with a number below behind, by number.
+func (l *fillList) before(behind uint64, most int) (fills []exchange.AccountFill, err error) {
+	var last uint64 // of the row that the one before has
+	err = l.tx.QueryRow(l.ctx, `SELECT last FROM outcry.fill_log WHERE account = $1 COLLATE "C" AND last >= $2
+		ORDER BY last LIMIT 1`, l.account, behind-1).Scan(&last)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	sql := fillLog.query(` WHERE account = $1 COLLATE "C" AND last <= $2` + mayHave + `ORDER BY last DESC LIMIT $4`)
+	for found := fillRowsRead; err == nil && len(fills) < most && found == fillRowsRead; {
+		var names []accountFill
+		last, found, err = l.rows(sql, last, func(f accountFill) {
+			if f.number < behind {
+				names = append(names, f)
+			}
+		})
+		slices.SortFunc(names, func(a, b accountFill) int { return int(int64(b.number - a.number)) }) // the newest first
+		if err == nil {
+			fills, err = l.add(fills, names, most)
+		}
+		last--
+	}
+	slices.Reverse(fills)
+	return fills, err
+}
+
+// rows calls f for the executions of a page of rows that may be for the symbol. It returns the number of the last one
+// of the last row, and how many rows there are. more are further parameters.
+func (l *fillList) rows(sql string, from uint64, f func(accountFill), more ...any) (last uint64, found int, err error) {
+	rows, err := l.tx.Query(l.ctx, sql, append([]any{l.account, from, symbolMark(l.sym), fillRowsRead}, more...)...)
+	if err != nil {
+		return 0, 0, err
+	}
+	var row fillRow
+	_, err = pgx.ForEachRow(rows, fillLog.into(&row), func() error {
+		found++
+		last = row.last
+		number := row.first()
+		return readFills(row.fills, func(one accountFill) bool {
+			if one.number = number; one.sym == "" || one.sym == l.sym {
+				f(one)
+			}
+			number++
+			return true
+		})
+	})
+	return last, found, err
+}
+
+// add appends the executions of the names that are for the symbol, until there are most.
+func (l *fillList) add(fills []exchange.AccountFill, names []accountFill, most int) ([]exchange.AccountFill, error) {
+	for len(names) > 0 && len(fills) < most {
+		n := min(len(names), exchange.ViewPageMax)
+		some, err := readAccountFills(l.ctx, l.tx, names[:n])
+		if err != nil {
+			return nil, err
+		}
+		names = names[n:]
+		for i := range some {
+			if some[i].Symbol == l.sym && len(fills) < most {
+				fills = append(fills, some[i])
+			}
+		}
+	}
+	return fills, nil
+}

@@ -1,0 +1,43 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// TestABatchKeepsWhatIsOpen: an order that its own record closes is not looked for later. A record that comes twice, or
+// accepts an order again, is refused.
+func TestABatchKeepsWhatIsOpen(t *testing.T) {
+	b := newBatch()
+	b.reset(0)
+	resting := exchange.Event{Kind: exchange.OrderAccepted, Account: "1", Symbol: "S", Order: 1, Shares: 5,
+		Terms: exchange.Terms{Side: exchange.Sell, Limit: 2}}
+	taker := exchange.Event{Kind: exchange.OrderAccepted, Account: "2", Symbol: "S", Order: 2, Shares: 3,
+		Terms: exchange.Terms{Side: exchange.Buy, Limit: 2},
+		Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 3, Price: 2}}}
+	require.NoError(t, b.add(1, &resting))
+	require.NoError(t, b.add(2, &taker))
+	require.ErrorContains(t, b.add(2, &taker), "record 2 follows record 2")
+	require.ErrorContains(t, b.add(4, &taker), "record 4 follows record 2")
+	require.Len(t, b.orders, 1)
+	require.Equal(t, exchange.Shares(2), b.find(1).Open)
+	require.Nil(t, b.find(2))
+	require.Empty(t, b.taken)
+
+	taker.Order, taker.Fills[0].Shares = 3, 1 // two of which remain, and are taken back
+	taker.TIF, taker.Rest = exchange.IOC, 2
+	require.NoError(t, b.add(3, &taker))
+	require.Zero(t, b.find(3).Open)
+	require.Empty(t, b.canceled)
+	require.ErrorContains(t, b.add(4, &resting), "record 4 accepts order 1 again")
+
+	b.reset(4)
+	require.Nil(t, b.find(1))
+	require.Empty(t, b.orders)
+	require.NoError(t, b.add(5, &exchange.Event{Kind: exchange.OrderCanceled, Account: "1", Symbol: "S", Order: 1,
+		Shares: 1, Terms: resting.Terms}))
+	require.Equal(t, map[exchange.OrderID]exchange.Shares{1: 1}, b.canceled, "it is one of before")
+}

@@ -1,0 +1,165 @@
+package postgres
+
+import (
+	"maps"
+	"slices"
+
+	"outcry/internal/exchange"
+)
+
+// tradedChange is what the trades of a symbol come to in a batch.
+type tradedChange struct {
+	exchange.Traded
+	seconds []exchange.Candle // of a second each; trades count from 1
+	before  uint64            // how many trades there were before the batch, once that is known
+}
+
+// trade adds what an order's fills come to, and returns what all of the symbol do; nil without fills.
+func (b *batch) trade(e *exchange.Event) *tradedChange {
+	if len(e.Fills) == 0 {
+		return nil
+	}
+	traded := b.traded[e.Symbol]
+	if traded == nil {
+		traded = new(tradedChange)
+		b.traded[e.Symbol] = traded
+	}
+	start := exchange.Candle1s.StartOf(e.Time)
+	if n := len(traded.seconds); n == 0 || traded.seconds[n-1].Start < start {
+		traded.seconds = append(traded.seconds, exchange.Candle{Start: start})
+	}
+	second := &traded.seconds[len(traded.seconds)-1]
+	for i := range e.Fills {
+		t := e.Trade(i)
+		traded.Add(&t)
+		second.Add(&t, traded.Trades)
+	}
+	return traded
+}
+
+// candles calls f for the candles of an interval that the trades lie in: the start of each is that of newest, the
+// newest second of before, or later.
+func (t *tradedChange) candles(i exchange.Interval, newest int64, f func(*exchange.Candle)) {
+	var now exchange.Candle
+	for _, second := range t.seconds {
+		second.Start = i.StartOf(max(second.Start, newest))
+		second.First += t.before
+		switch {
+		case now.Trades == 0:
+			now = second
+		case now.Start == second.Start:
+			now.Join(&second)
+		default:
+			f(&now)
+			now = second
+		}
+	}
+	f(&now)
+}
+
+// numberedExecution is an execution whose numbers count from the batch's begin, until it is written.
+type numberedExecution struct {
+	execution
+	market        *tradedChange
+	taking, stood *cashChange // the accounts of the taker and of the resting order
+}
+
+// of numbers the execution for its two accounts, the resting order's first, which may be the same.
+func (x *numberedExecution) of(stood, taking *cashChange, seq uint64) {
+	x.taking, x.stood = taking, stood
+	stood.fills.add(x.order, x.n, false, x.symbol)
+	x.maker = uint64(stood.fills.n)
+	stood.event(seq)
+	taking.fills.add(x.order, x.n, true, x.symbol)
+	x.taker = uint64(taking.fills.n)
+	taking.event(seq)
+}
+
+// executed appends the rows of the executions, whose numbers go on after those in the tables.
+func (b *batch) executed() *copyRows[execution] {
+	b.executionLog.reset()
+	for i := range b.executions {
+		x := &b.executions[i]
+		row := x.execution
+		row.trade += x.market.before
+		row.taker += x.taking.before
+		row.maker += x.stood.before
+		b.executionLog.add(&row)
+	}
+	return &b.executionLog
+}
+
+var candleTable = &table[exchange.CandleState]{"candles", []column[exchange.CandleState]{
+	text("sym", func(c *exchange.CandleState) *exchange.Symbol { return &c.Symbol }),
+	integerOf("seconds", nil, func(c *exchange.CandleState, v int32) {
+		c.Interval = exchange.Intervals
+		for i := range exchange.Intervals {
+			if i.Length() == int64(v)*exchange.Second {
+				c.Interval = i
+			}
+		}
+	}),
+	seconds("start", func(c *exchange.CandleState) *int64 { return &c.Start }),
+	readOnly("open", "numeric", func(c *exchange.CandleState) any { return (*priceColumn)(&c.Open) }),
+	readOnly("high", "numeric", func(c *exchange.CandleState) any { return (*priceColumn)(&c.High) }),
+	readOnly("low", "numeric", func(c *exchange.CandleState) any { return (*priceColumn)(&c.Low) }),
+	readOnly("close", "numeric", func(c *exchange.CandleState) any { return (*priceColumn)(&c.Close) }),
+	position("shares", func(c *exchange.CandleState) *exchange.Position { return &c.Shares }),
+	readOnly("notional", "numeric", func(c *exchange.CandleState) any { return (*notionalColumn)(&c.Notional) }),
+	position("taker_bought", func(c *exchange.CandleState) *exchange.Position { return &c.TakerBought }),
+	readOnly("taker_paid", "numeric", func(c *exchange.CandleState) any { return (*notionalColumn)(&c.TakerPaid) }),
+	bigint("first_trade", func(c *exchange.CandleState) *uint64 { return &c.First }),
+	bigint("trades", func(c *exchange.CandleState) *uint64 { return &c.Trades }),
+}}
+
+// addCandles adds trades to candles. Sums beyond the most that there can be of money are given in rounds of it.
+const addCandles = `INSERT INTO people.candles AS c (sym, seconds, start, open, high, low, close, shares, notional,
+		taker_bought, taker_paid, first_trade, trades)
+	SELECT sym, seconds, start, open, high, low, close, shares, trim_scale(rounds * 1000000000000000000000 + rest),
+	       taker_bought, trim_scale(taker_rounds * 1000000000000000000000 + taker_rest), first_trade, trades
+	  FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::numeric[], $5::numeric[], $6::numeric[], $7::numeric[],
+	              $8::numeric[], $9::bigint[], $10::numeric[], $11::numeric[], $12::bigint[], $13::numeric[],
+	              $14::bigint[], $15::bigint[])
+	    AS d (sym, seconds, start, open, high, low, close, shares, rounds, rest, taker_bought, taker_rounds, taker_rest,
+	          first_trade, trades)
+	ON CONFLICT (sym, seconds, start) DO UPDATE SET high = greatest(c.high, excluded.high),
+		low = least(c.low, excluded.low), close = excluded.close, shares = trim_scale(c.shares + excluded.shares),
+		notional = trim_scale(c.notional + excluded.notional),
+		taker_bought = trim_scale(c.taker_bought + excluded.taker_bought),
+		taker_paid = trim_scale(c.taker_paid + excluded.taker_paid), trades = c.trades + excluded.trades`
+
+// candles adds the trades of symbols to their candles. newest has the start of the newest second that each had before.
+func (w *writer) candles(b *batch, newest map[exchange.Symbol]int64) {
+	texted, lengths, starts := newArray(texts), newArray(integers), newArray(bigints)
+	var prices [4]array
+	for i := range prices {
+		prices[i] = newArray(numerics)
+	}
+	shares, rounds, rests := newArray(numerics), newArray(bigints), newArray(numerics)
+	bought, paidRounds, paidRests := newArray(numerics), newArray(bigints), newArray(numerics)
+	firsts, trades := newArray(bigints), newArray(bigints)
+	// In the order of the index, so that neighbours are found in the same pages.
+	for _, sym := range slices.Sorted(maps.Keys(b.traded)) {
+		for i := range exchange.Intervals {
+			b.traded[sym].candles(i, newest[sym], func(c *exchange.Candle) {
+				texted.text(string(sym))
+				lengths.integer(int32(exchange.Seconds(i.Length())))
+				starts.bigint(exchange.Seconds(c.Start))
+				for p, price := range [4]exchange.Price{c.Open, c.High, c.Low, c.Close} {
+					prices[p].position(exchange.Shares(price).Position())
+				}
+				shares.position(c.Shares)
+				rounds.bigint(int64(c.Notional.Rounds))
+				rests.cash(c.Notional.Rest)
+				bought.position(c.TakerBought)
+				paidRounds.bigint(int64(c.TakerPaid.Rounds))
+				paidRests.cash(c.TakerPaid.Rest)
+				firsts.bigint(int64(c.First))
+				trades.bigint(int64(c.Trades))
+			})
+		}
+	}
+	w.expect(texted.n, w.run(addCandles, texted.bytes(), lengths.bytes(), starts.bytes(), prices[0].bytes(),
+		prices[1].bytes(), prices[2].bytes(), prices[3].bytes(), shares.bytes(), rounds.bytes(), rests.bytes(),
+		bought.bytes(), paidRounds.bytes(), paidRests.bytes(), firsts.bytes(), trades.bytes()), "candles")
+}

@@ -1,0 +1,213 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"outcry/internal/exchange"
+)
+
+// asOf says as of when a detail is asked for, by conditions that rows have to meet. o is the order, and $2 a record.
+type asOf struct {
+	taken  string // of an execution x by another order t
+	amend  string // of an amend m that left the order
+	cancel string // of its cancel c
+	next   string // of the order that replaced it
+}
+
+var (
+	asNow = asOf{"true", "true", "true", "true"}
+	// Right after the order's own records. Those of its further parts are none of amends; all executions that it took
+	// are theirs.
+	ownRecords = asOf{"false", "m.seq = o.seq", "(" + inOwnRecord + ")", "false"}
+	oneRecord  = asOf{"(SELECT t.seq FROM outcry.order_log t WHERE t.id = x.order_id) <= $2", "m.seq <= $2", "c.seq <= $2",
+		"seq <= $2"}
+)
+
+// inOwnRecord reports whether a cancel c was in a record of its order o.
+const inOwnRecord = `c.seq = o.seq OR EXISTS (SELECT FROM outcry.part_log p WHERE p.seq = c.seq AND p.order_id = o.id)`
+
+// details selects the orders that $1 lists, by id.
+func (m asOf) details() string {
+	return `SELECT ` + orderLog.list("o") + `, coalesce(b.old_id, 0), coalesce(b.executed, 0),
+	       coalesce(d.reduced, 0), coalesce(d.at, 0), coalesce(d.ref, ''),
+	       coalesce(c.shares, 0), coalesce(c.time * 1000000000 + coalesce(c.nanos, 0), 0),
+	       coalesce(c.why, CASE WHEN (` + inOwnRecord + `) IS NOT TRUE THEN 6
+	                        WHEN o.instructions & 3 = 0 THEN 2 ELSE 1 END),
+	       coalesce((SELECT order_id FROM outcry.amend_log WHERE first_id = coalesce(b.first_id, o.id) AND order_id > o.id
+	                    AND ` + m.next + ` ORDER BY order_id LIMIT 1), 0),
+	       e.executed, e.notional, e.at
+	  FROM outcry.order_log o
+	  LEFT JOIN outcry.cancel_log c ON c.order_id = o.id AND ` + m.cancel + `
+	  LEFT JOIN outcry.amend_log b ON b.seq = o.seq
+	 CROSS JOIN LATERAL (SELECT sum(reduced)::bigint AS reduced, max(time_ns) FILTER (WHERE reduced > 0) AS at,
+	                            (array_agg(ref ORDER BY seq DESC))[1] AS ref
+	                       FROM outcry.amend_log m WHERE m.order_id = o.id AND ` + m.amend + `) d
+	 CROSS JOIN LATERAL (SELECT coalesce(sum(shares), 0)::bigint AS executed,
+	                            trim_scale(coalesce(sum(shares::numeric * price), 0) * 0.0000000000000001) AS notional,
+	                            coalesce(max(time * 1000000000 + coalesce(nanos, 0)), 0) AS at
+	                       FROM (SELECT shares, price, time, nanos FROM outcry.execution_log WHERE order_id = o.id
+	                             UNION ALL
+	                             SELECT shares, price, time, nanos FROM outcry.execution_log x
+	                              WHERE x.resting_id = o.id AND ` + m.taken + `) x) e
+	 WHERE o.id = ANY ($1::bigint[]) AND $2::bigint IS NOT NULL ORDER BY o.id`
+}
+
+// detailRow is a row of details.
+type detailRow struct {
+	record
+	d                           exchange.OrderDetail
+	why                         int16
+	reducedAt, canceledAt, fill int64
+	cut                         exchange.Shares // its cancel has so many
+}
+
+func (r *detailRow) into() []any {
+	return append(orderLog.into(&r.record), &r.d.Replaces, &r.d.Before, &r.d.Reduced, &r.reducedAt, &r.d.NewRef, &r.cut,
+		&r.canceledAt, &r.why, &r.d.By, &r.d.Executed, (*cashColumn)(&r.d.Notional), &r.fill)
+}
+
+// detail returns the order of the row.
+func (r *detailRow) detail() exchange.OrderDetail {
+	d := r.d
+	d.ID, d.Symbol, d.Ref, d.Terms, d.Unsent, d.OnDisconnect = r.Order, r.Symbol, r.called, r.Terms, r.Unsent,
+		r.OnDisconnect
+	d.Canceled = r.cut
+	d.Open = r.Shares - d.Executed - d.Reduced - d.Canceled
+	d.Time, d.Changed = r.Time, max(r.Time, r.reducedAt, r.canceledAt, r.fill)
+	if d.By != 0 {
+		d.State, d.Why = exchange.StatusReplaced, exchange.NotCanceled
+	} else {
+		d.Settle(exchange.WhyCanceled(r.why))
+	}
+	return d
+}
+
+// eachDetail calls f for orders as of a moment, by id.
+func eachDetail(ctx context.Context, tx pgx.Tx, m asOf, seq uint64, ids []int64, f func(*detailRow)) error {
+	rows, err := tx.Query(ctx, m.details(), ids, int64(seq))
+	if err != nil {
+		return err
+	}
+	var r detailRow
+	_, err = pgx.ForEachRow(rows, r.into(), func() error {
+		f(&r)
+		return nil
+	})
+	return err
+}
+
+// OrderDetail returns an order, open or closed, as the tables have it, with its account and the newest
+// ViewPageMax of its executions, oldest first. found is false if the tables have no order of that id: they lag
+// behind the journal (Projector.WaitApplied). Of what was written before the tenth schema some is not known: Ref is
+// "" then, and of an execution Trade and N are 0. The error says why the tables could not be asked.
+func (h *History) OrderDetail(ctx context.Context, id exchange.OrderID) (
+	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
+) {
+	return h.detail(ctx, asNow, id, 0)
+}
+
+// OrderAtFirstDetail is OrderDetail as it was right after the order's own records (its own one, and those of its
+// further parts), whatever became of it later.
+func (h *History) OrderAtFirstDetail(ctx context.Context, id exchange.OrderID) (
+	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
+) {
+	return h.detail(ctx, ownRecords, id, 0)
+}
+
+// OrderDetailAfter is OrderDetail as it was right after a record that changed the order: an amend that left it
+// where it is, or a cancel. RefRecord tells of which record a ref is.
+func (h *History) OrderDetailAfter(ctx context.Context, id exchange.OrderID, seq uint64) (
+	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
+) {
+	return h.detail(ctx, oneRecord, id, seq)
+}
+
+// detail returns an order as of a moment.
+func (h *History) detail(ctx context.Context, m asOf, id exchange.OrderID, seq uint64) (
+	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
+) {
+	err = h.look(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		account, found, fills = "", false, nil
+		err := eachDetail(ctx, tx, m, seq, []int64{int64(id)}, func(r *detailRow) {
+			d, account, found = r.detail(), r.Account, true
+		})
+		if err == nil && found {
+			fills, err = newestExecutions(ctx, tx, m, id, seq)
+		}
+		return err
+	})
+	if err != nil {
+		return exchange.OrderDetail{}, "", nil, false, fmt.Errorf("postgres: detail of order %d: %w", id, err)
+	}
+	return d, account, fills, found, nil
+}
+
+// newestExecutions reads up to ViewPageMax executions of an order as of a moment, oldest first. Those that it took came
+// first.
+func newestExecutions(ctx context.Context, tx pgx.Tx, m asOf, id exchange.OrderID, seq uint64) (
+	fills []exchange.AccountFill, err error,
+) {
+	for _, part := range []struct {
+		where   string
+		isTaker bool
+	}{
+		{`x.resting_id = $1 AND ` + m.taken + ` ORDER BY x.order_id DESC`, false},
+		{`x.order_id = $1 ORDER BY x.n DESC`, true},
+	} {
+		rows, err := tx.Query(ctx, `SELECT `+executionLog.list("x")+` FROM outcry.execution_log x
+			WHERE $2::bigint IS NOT NULL AND `+part.where+` LIMIT $3`, int64(id), int64(seq), exchange.ViewPageMax-len(fills))
+		if err != nil {
+			return nil, err
+		}
+		var x execution
+		_, err = pgx.ForEachRow(rows, executionLog.into(&x), func() error {
+			fills = append(fills, x.fill(x.number(part.isTaker), part.isTaker))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Reverse(fills)
+	return fills, nil
+}
+
+// number returns that of the execution for the taker's account, or for that of the resting order.
+func (x *execution) number(isTaker bool) uint64 {
+	if isTaker {
+		return x.taker
+	}
+	return x.maker
+}
+
+// RefRecord returns the record that used an account's ref, and the order that it made, or left after an amend; 0
+// if it made none. found is false if the tables have no such ref. The error says why they could not be asked.
+func (h *History) RefRecord(ctx context.Context, account exchange.AccountID, ref exchange.Ref) (
+	seq uint64, order exchange.OrderID, found bool, err error,
+) {
+	err = h.ask(ctx, func(ctx context.Context) error {
+		err := h.pool.QueryRow(ctx, `SELECT seq, coalesce(order_id, 0) FROM outcry.refs
+			WHERE account = $1 COLLATE "C" AND ref = $2 COLLATE "C"`, account, ref).Scan(&seq, &order)
+		if found = err == nil; errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return 0, 0, false, fmt.Errorf("postgres: record of ref %s of account %s: %w", ref, account, err)
+	}
+	return seq, order, found, nil
+}
+
+// look reads in one transaction, in which nothing changes.
+func (h *History) look(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return h.ask(ctx, func(ctx context.Context) error {
+		return pgx.BeginTxFunc(ctx, h.pool, options, func(tx pgx.Tx) error { return read(ctx, tx) })
+	})
+}

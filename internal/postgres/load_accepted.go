@@ -1,0 +1,27 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"outcry/internal/exchange"
+)
+
+// loadAccepted reads what the view of their accounts shows of the open orders: when they were accepted, what they
+// are called, and what of their terms was sent.
+func loadAccepted(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
+	next := 0 // both lists are sorted by id
+	var r record
+	accepted := orderLog.pick("id", "time", "nanos", "instructions", "ref")
+	sql := `SELECT ` + accepted.list("l") + ` FROM outcry.resting_orders r
+		CROSS JOIN LATERAL (SELECT * FROM outcry.order_log WHERE id = r.id OFFSET 0) l ORDER BY r.id`
+	return load(ctx, tx, sql, accepted.into(&r), func() error {
+		for snap.Orders[next].ID != r.Order {
+			next++
+		}
+		o := &snap.Orders[next]
+		o.Time, o.Ref, o.Unsent = r.Time, r.called, r.Unsent
+		return nil
+	})
+}

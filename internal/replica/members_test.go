@@ -1,0 +1,121 @@
+package replica
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/replica/core"
+)
+
+// TestAFounderDoesNotReplaceALostNode: it was started on an empty directory without --join. Its log would begin
+// where the cluster's did, so it would count as level, and break at the first entry that names its number.
+func TestAFounderDoesNotReplaceALostNode(t *testing.T) {
+	c := newCluster(t, 3)
+	leader := c.leader(1, 2, 3)
+	_, err := leader.put("one")
+	require.NoError(t, err)
+	lost := c.nodes[c.others(leader.id)[0]]
+	again := core.Member{ID: lost.id, Address: c.peers[lost.id]}
+	lost.stop()
+	require.NoError(t, os.RemoveAll(lost.dir))
+	lost.start()
+	refused := func() bool { return leader.MayAdd(again) != nil }
+	require.Eventually(t, refused, patience, tick)
+	require.ErrorContains(t, leader.MayAdd(again), "was not started with --join")
+
+	// It may come later than the change.
+	lost.stop()
+	ctx := t.Context()
+	require.Eventually(t, func() bool {
+		return leader.Change(ctx, core.MemberChange{Remove: []uint64{lost.id}}) == nil
+	}, patience, tick)
+	leader.state.mu.Lock()
+	clear(leader.state.founders)
+	leader.state.mu.Unlock()
+	require.Eventually(t, func() bool {
+		return leader.Change(ctx, core.MemberChange{Add: []core.Member{again}}) == nil
+	}, patience, tick)
+	require.Eventually(t, func() bool { return len(leader.Status().Members) == 3 }, patience, tick)
+	require.NoError(t, os.RemoveAll(lost.dir)) // in which it may have noted that it is broken: it was a member then
+	lost.start()
+	require.Eventually(t, refused, patience, tick)
+	require.ErrorContains(t, leader.onHello(lost.hello()), "empty directory and --join")
+	promote := core.MemberChange{Promote: []uint64{lost.id}}
+	require.ErrorContains(t, leader.Change(ctx, promote), "was not started with --join")
+
+	lost.stop()
+	require.NoError(t, os.RemoveAll(lost.dir))
+	lost.changes = []func(*Options){func(o *Options) { o.Join = true }}
+	lost.start()
+	leader.changed(t, promote)
+	c.alike()
+}
+
+// TestADirectoryIsThatOfOneNumber: a slip of the pen must not break its node, whose identity the others know.
+func TestADirectoryIsThatOfOneNumber(t *testing.T) {
+	c := newCluster(t, 3)
+	leader := c.leader(1, 2, 3)
+	_, err := leader.put("one")
+	require.NoError(t, err)
+	node := c.nodes[c.others(leader.id)[0]]
+	wrong := node.id%3 + 1
+	node.stop()
+	node.changes = []func(*Options){func(o *Options) { o.Node = wrong }}
+	require.ErrorContains(t, node.open(), fmt.Sprintf("is node %d's, and --node is %d", node.id, wrong))
+	require.NoFileExists(t, filepath.Join(node.dir, brokenName))
+	node.changes = nil
+	node.start()
+	c.alike()
+
+	node.stop()
+	old := []byte("node identity 0123\n") // of older programs
+	require.NoError(t, os.WriteFile(filepath.Join(node.dir, clusterName), old, 0o600))
+	node.start()
+	c.alike()
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex // guards what follows
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// count returns how often something was logged.
+func (l *lines) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Count(l.text.Bytes(), []byte(what))
+}
+
+// TestAnotherAddressThanTheClusterHasIsWarnedOf once.
+func TestAnotherAddressThanTheClusterHasIsWarnedOf(t *testing.T) {
+	c := newCluster(t, 3)
+	leader := c.leader(1, 2, 3)
+	node, log := c.nodes[c.others(leader.id)[0]], &lines{}
+	node.stop()
+	node.changes = []func(*Options){func(o *Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) }}
+	node.peers[leader.id] = "127.0.0.1:99"
+	node.start()
+	_, err := leader.put("one")
+	require.NoError(t, err)
+	c.alike()
+	const said = `level=WARN msg="--peers has another address of a node than the cluster" `
+	require.Eventually(t, func() bool { return log.count(said) > 0 }, patience, tick)
+	node.stop()
+	require.Equal(t, 1, log.count(said))
+	require.Equal(t, 1, log.count(fmt.Sprintf("peer=%d peers=127.0.0.1:99 cluster=%s\n", leader.id, c.peers[leader.id])))
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package anchors
+
+import "io"
+
+func warnOfMemory(string, io.Writer) {}
