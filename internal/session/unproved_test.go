@@ -83,6 +83,11 @@ func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 	served, unproved := s.counts()
 	require.Equal(t, 3, served)
 	require.Zero(t, unproved)
+	eventually(t, func() bool { // while many that had to give way are still there, one more is closed without a word
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.sessions) == served
+	})
 	dial(t, l).isLast("the exchange has 3 connections and takes no more; try again later")
 	require.Zero(t, testutil.ToFloat64(s.options.Metrics.authRefused))
 }
