@@ -154,6 +154,9 @@ func (m *member) takeOver(ctx context.Context) error {
 		}
 		return err
 	}
+	if r.Err() != nil || m.standby.Seq() != last {
+		return nil // the leadership was over before the standby stopped: it has records of the next one
+	}
 	m.records.Close()
 	m.records = nil
 	o := s.engineOptions(r)

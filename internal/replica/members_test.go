@@ -14,6 +14,18 @@ import (
 	"outcry/internal/replica/core"
 )
 
+// TestANodeWithRecordsOfItsOwnDoesNotJoin: it would go on behind them as if they were the cluster's.
+func TestANodeWithRecordsOfItsOwnDoesNotJoin(t *testing.T) {
+	c := newCluster(t, 1)
+	c.peers[4] = "127.0.0.1:4"
+	n := c.add(4)
+	n.begun(3)
+	n.changes = []func(*Options){func(o *Options) { o.Join = true }}
+	require.ErrorContains(t, n.open(), "has 3 records of its own")
+	require.NoFileExists(t, filepath.Join(n.dir, clusterName))
+	require.NoDirExists(t, filepath.Join(n.dir, raftDir))
+}
+
 // TestAFounderDoesNotReplaceALostNode: it was started on an empty directory without --join. Its log would begin
 // where the cluster's did, so it would count as level, and break at the first entry that names its number.
 func TestAFounderDoesNotReplaceALostNode(t *testing.T) {

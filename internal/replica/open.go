@@ -132,7 +132,7 @@ func (o *Options) found() (*core.Mark, error) {
 	case err == nil:
 		return nil, nil
 	case errors.Is(err, os.ErrNotExist):
-		return o.mark(), o.refuseTraces()
+		return o.mark(), errors.Join(o.refuseTraces(), o.refuseRecords())
 	default:
 		return nil, fmt.Errorf("replica: %w", err)
 	}
@@ -150,6 +150,17 @@ func (o *Options) refuseTraces() error {
 	}
 	return fmt.Errorf("replica: %s says that this was a node of a cluster, and there is no log in %s: begin with an "+
 		"empty directory and --join, and put it in its old place with outcry cluster replace", note, raft)
+}
+
+// refuseRecords refuses a new node that joins a cluster and has records already: they are another exchange's, and it
+// would go on behind them as if they were the cluster's.
+func (o *Options) refuseRecords() error {
+	last := o.Journal.Appended()
+	if !o.Join || last == 0 {
+		return nil
+	}
+	return fmt.Errorf("replica: --join: %s has %d records of its own, and a node that joins gets those of its cluster: "+
+		"begin with an empty directory", o.Data, last)
 }
 
 // mark returns where the log of a new node begins.

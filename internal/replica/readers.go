@@ -30,9 +30,12 @@ const readersMax = 64
 type readers struct {
 	path string
 
-	mu     sync.Mutex // guards what follows, and is held while the file is written
-	of     map[core.Identity]uint32
-	closed bool
+	writing sync.Mutex // held while the file is written; locked before mu
+	closed  bool       // guarded by writing
+
+	// mu guards of. It is never held while the disk is waited for: the replica's loop takes it.
+	mu sync.Mutex
+	of map[core.Identity]uint32
 }
 
 // readReaders reads the file. One that is lost or torn only means that nodes have to be heard.
@@ -61,18 +64,15 @@ func (r *readers) version(node core.Identity) uint32 {
 // note keeps what a node reads; once there are readersMax, of others only what members do. An
 // error is of the file. After close it does nothing: another process may then have the directory.
 func (r *readers) note(node core.Identity, version uint32, members []core.Peer) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed || r.of[node] == version {
+	if r.version(node) == version {
 		return nil
 	}
-	if len(r.of) >= readersMax {
-		maps.DeleteFunc(r.of, func(other core.Identity, _ uint32) bool {
-			return !slices.ContainsFunc(members, func(m core.Peer) bool { return m.Identity == other })
-		})
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if r.closed {
+		return nil
 	}
-	r.of[node] = version
-	b, err := json.Marshal(r.of)
+	b, err := r.set(node, version, members)
 	if err != nil {
 		return err
 	}
@@ -83,10 +83,23 @@ func (r *readers) note(node core.Identity, version uint32, members []core.Peer) 
 	return os.Rename(next, r.path)
 }
 
-// close waits until the file is written, and ends that.
-func (r *readers) close() {
+// set is note without the file, whose new content it returns.
+func (r *readers) set(node core.Identity, version uint32, members []core.Peer) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.of) >= readersMax {
+		maps.DeleteFunc(r.of, func(other core.Identity, _ uint32) bool {
+			return !slices.ContainsFunc(members, func(m core.Peer) bool { return m.Identity == other })
+		})
+	}
+	r.of[node] = version
+	return json.Marshal(r.of)
+}
+
+// close waits until the file is written, and ends that.
+func (r *readers) close() {
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	r.closed = true
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,4 +104,30 @@ func TestAClosedReplicaWritesNoReaders(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after))
 	require.NoFileExists(t, file+".tmp")
+}
+
+// TestADiskThatHangsDoesNotHoldUpTheLoop while what another node reads is written down.
+func TestADiskThatHangsDoesNotHoldUpTheLoop(t *testing.T) {
+	c := newCluster(t, 3)
+	leader := c.leader(1, 2, 3)
+	for _, n := range c.nodes {
+		n.says("")
+	}
+	other := c.nodes[c.others(leader.id)[0]]
+	file := filepath.Join(leader.dir, readersName+".tmp")
+	require.NoError(t, syscall.Mkfifo(file, 0o600)) // opening it to write hangs
+	other.stop()
+	other.changes = []func(*Options){reads(2)}
+	other.start()
+	require.Eventually(t, func() bool {
+		leader.readers.mu.Lock()
+		defer leader.readers.mu.Unlock()
+		return leader.readers.of[other.self] == 2 // and the file is being written
+	}, patience, tick)
+	_, err := leader.put("a record")
+	require.NoError(t, err)
+	require.NoError(t, leader.do(t.Context(), func() error { return nil }))
+	hanging, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = hanging.Close() }) // after the nodes: what was written into it is thrown away
 }

@@ -8,11 +8,12 @@ import (
 	"path/filepath"
 
 	"outcry/internal/durable"
+	"outcry/internal/replica/raftlog"
 )
 
 // restoreName is the file in the data directory that says that the node is being restored
 // from a backup of another one.
-const restoreName = "RESTORE"
+const restoreName = raftlog.RestoreFile
 
 // BehindError says that a node lacks records that no other node keeps any more. It ends the
 // replica, which leaves a Restore in the data directory: the process has to begin again.

@@ -91,9 +91,6 @@ func (n *Node) tickLeader() {
 	if n.ticks%uint64(retryElections*n.options.ElectionTicks) != 0 {
 		return
 	}
-	if !n.mayCampaign {
-		n.handOver()
-	}
 	// A mark may be lost on its way, or no longer fit when its records are there.
 	var snapshots []uint64
 	n.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {

@@ -119,7 +119,9 @@ func TestANodeThatMayNotCampaignIsNotChosen(t *testing.T) {
 	require.Equal(t, 1, c.deposed[first.id], "it hands over")
 	second := c.leader()
 	c.nodes[second.id].MayCampaign(false)
-	c.tick(700) // the first refuses, so another one is tried
+	c.tick(350) // the first refuses
+	require.NoError(t, c.nodes[second.id].Transfer(0), "its owner tries again")
+	c.tick(350)
 	third := c.leader()
 	require.NotEqual(t, first.id, third.id)
 	require.NotEqual(t, second.id, third.id)
@@ -133,6 +135,23 @@ func TestANodeThatMayNotCampaignIsNotChosen(t *testing.T) {
 	require.Equal(t, elections, first.Status().Elections+second.Status().Elections)
 	first.MayCampaign(true)
 	require.Equal(t, first.id, c.leader().id, "and votes for others")
+}
+
+// TestALeaderGoesOnWhereNobodyIsFit: how often it tries to hand over is its owner's business, since nothing is proposed
+// meanwhile.
+func TestALeaderGoesOnWhereNobodyIsFit(t *testing.T) {
+	c := newCluster(t, 1, 2, 3)
+	n := c.leader()
+	c.propose(1)
+	for _, node := range c.nodes {
+		node.MayCampaign(false)
+	}
+	c.tick(100) // in which it has tried once
+	for range 3000 {
+		c.tick(1)
+		require.Equal(t, Leader, n.Status().Role)
+		require.True(t, n.CanPropose())
+	}
 }
 
 func TestTheOnlyOneWithAllEntriesHandsOver(t *testing.T) {

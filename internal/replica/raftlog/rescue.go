@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,10 +17,11 @@ import (
 )
 
 // ClusterFile is the file beside data/raft that says that there has to be one, ReadersFile that of
-// what the other nodes read.
+// what the other nodes read, RestoreFile that the node is to be restored from a backup of another one.
 const (
 	ClusterFile = "CLUSTER"
 	ReadersFile = "READERS"
+	RestoreFile = "RESTORE"
 )
 
 // NumberIn returns which node's a data directory is, as its file CLUSTER says; 0 if there is none, or one that an
@@ -111,9 +113,37 @@ func (s Stopped) Leave() (Outcome, error) {
 	return o, err
 }
 
+// endRestore has a node that was to be restored keep what it has: its next start would discard its journal. It refuses
+// one whose journal was begun anew already, which has no state before that.
+func (s Stopped) endRestore() error {
+	path := filepath.Join(filepath.Dir(s.Dir), RestoreFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var restore struct{ Begun bool }
+	if err == nil {
+		err = json.Unmarshal(text, &restore)
+	}
+	if err != nil {
+		return fmt.Errorf("raftlog: %s: %w", path, err)
+	}
+	if restore.Begun {
+		return fmt.Errorf("raftlog: %s says that this node is being restored from another one, so it has no state of its "+
+			"own: rescue another node, or restore a backup", path)
+	}
+	if err := errors.Join(os.Remove(path), durable.Dir(filepath.Dir(path))); err != nil {
+		return fmt.Errorf("raftlog: %w", err)
+	}
+	return nil
+}
+
 // finish brings everything that the log has to the journal, also what nobody knows to be
 // committed: a node that led would commit it.
 func (s Stopped) finish() (o Outcome, err error) {
+	if err := s.endRestore(); err != nil {
+		return o, err
+	}
 	j, err := journal.Open(s.Journal, s.Options)
 	if err != nil {
 		return o, fmt.Errorf("raftlog: %w", err)

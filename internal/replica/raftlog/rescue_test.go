@@ -111,6 +111,37 @@ func TestARescuedNodeHasAllThatItsLogHas(t *testing.T) {
 	require.True(t, again.Alone, "there is no other node that may have more")
 }
 
+// TestARescueOfANodeToBeRestored: one that still has its journal keeps it, and goes on with it. One whose journal was
+// begun anew is refused, and is as it was.
+func TestARescueOfANodeToBeRestored(t *testing.T) {
+	for name, leave := range map[string]func(Stopped) (Outcome, error){
+		"rescue": func(s Stopped) (Outcome, error) { return s.Rescue("here:7") },
+		"leave":  Stopped.Leave,
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			s := led(t, data, 5, 2)
+			note := filepath.Join(data, RestoreFile)
+			require.NoError(t, os.WriteFile(note, []byte(`{"seq":301,"begun":true}`), 0o600))
+			_, err := leave(s)
+			require.ErrorContains(t, err, "is being restored from another one")
+			require.FileExists(t, note)
+			require.FileExists(t, filepath.Join(data, ClusterFile))
+
+			require.NoError(t, os.WriteFile(note, []byte("torn"), 0o600))
+			_, err = leave(s)
+			require.ErrorContains(t, err, note)
+
+			require.NoError(t, os.WriteFile(note, []byte(`{"seq":301,"begun":false}`), 0o600))
+			o, err := leave(s)
+			require.NoError(t, err)
+			require.Equal(t, uint64(5), o.Last)
+			require.NoFileExists(t, note, "the next start would discard the journal")
+			require.Equal(t, []byte{1, 2, 3, 4, 5}, journalOf(t, s))
+		})
+	}
+}
+
 // TestARescueGoesOnWhereItEnded: at each of its steps.
 func TestARescueGoesOnWhereItEnded(t *testing.T) {
 	for name, ended := range map[string]func(s Stopped){
