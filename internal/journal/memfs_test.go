@@ -74,11 +74,18 @@ func (m *memFS) failOnly(f func(call int, op string) error) {
 func (m *memFS) setRoom(bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.bounded, m.limit = bytes >= 0, m.used()+bytes
+	m.bounded, m.limit = bytes >= 0, m.taken()+bytes
 }
 
 // used returns how many bytes the files take.
-func (m *memFS) used() (n int) {
+func (m *memFS) used() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.taken()
+}
+
+// taken is used for callers that hold mu.
+func (m *memFS) taken() (n int) {
 	for _, f := range m.files {
 		n += max(len(f.data), f.taken)
 	}
@@ -88,7 +95,7 @@ func (m *memFS) used() (n int) {
 // room returns how many of want more bytes the disk takes.
 func (m *memFS) room(want int) int {
 	if m.bounded {
-		want = min(want, max(0, m.limit-m.used()))
+		want = min(want, max(0, m.limit-m.taken()))
 	}
 	return want
 }
