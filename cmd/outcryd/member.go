@@ -361,5 +361,8 @@ func (m *member) alive() (string, error) {
 	if err := m.err(); err != nil {
 		return "", err
 	}
+	if why := m.replica.Load().Removed(); why != "" {
+		return "", errors.New(why)
+	}
 	return m.role(m.replica.Load().Status().Role), nil
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,4 +36,10 @@ func TestReplaceChecksBeforeItRemoves(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return leader.view().Members[standby.number-1].Outside }, patience, 5e6,
 		"it is named by --peers alone")
+
+	// What it has does not go on, so nobody is to be sent to it.
+	require.Eventually(t, func() bool {
+		status, body := standby.get("/healthz")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "removed from the cluster")
+	}, patience/6, lookEvery, "%s", standby.log)
 }

@@ -65,6 +65,20 @@ func (r *Replica) Status() Status {
 // Unreached returns why messages of this node do not reach a peer, as its last try has said; "" if nothing is known.
 func (r *Replica) Unreached(peer uint64) string { return r.net.Stats().Peers[peer].Why }
 
+// Removed returns how this node knows that it was removed from the cluster: by its log, or from a peer that refuses it;
+// "" if it does not.
+func (r *Replica) Removed() string {
+	if s := r.state.now.Load(); s.Removed {
+		return fmt.Sprintf("this node, %v, was removed from the cluster: begin with an empty directory, and add it again", s.Self)
+	}
+	for _, p := range r.net.Stats().Peers {
+		if p.Removed {
+			return p.Why
+		}
+	}
+	return ""
+}
+
 // Founders names those with whom this node founds a cluster, and who were not heard or are not reached, each with the
 // reason as far as it is known. It is "" once there is a cluster, and for a node that founds none.
 func (r *Replica) Founders() string {

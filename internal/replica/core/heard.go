@@ -127,8 +127,7 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 	case cluster != Identity{} && n.now.cluster != Identity{} && cluster != n.now.cluster:
 		return fmt.Errorf("core: node %d belongs to the cluster %v, this one to %v", m.ID, cluster, n.now.cluster)
 	case slices.Contains(n.now.removed, m.Identity):
-		return fmt.Errorf("core: node %d, %v, was removed from the cluster: begin with an empty directory, and add it again",
-			m.ID, m.Identity)
+		return fmt.Errorf("%w: node %d, %v: begin with an empty directory, and add it again", ErrRemoved, m.ID, m.Identity)
 	case first == Identity{} && len(n.heard) >= heardMax && !n.now.has(m.ID):
 		return fmt.Errorf("core: node %d is one of too many that were heard and are no members, %d", m.ID, heardMax)
 	case first == Identity{}:

@@ -26,7 +26,7 @@ const (
 	removedMax      = 64       // identities of removed members that are remembered
 	electionTicks   = 30
 	heartbeatTicks  = 5
-	retryElections  = 10 // election timeouts until a mark is sent again, or a hand-over is tried again
+	retryElections  = 10 // election timeouts until a mark is sent again
 	addressBytesMax = 256
 	membersMax      = 32
 	heardMax        = 256 // numbers that were heard and are no members'
@@ -35,6 +35,8 @@ const (
 var (
 	// ErrNotLeading is returned by what only a leader can do.
 	ErrNotLeading = errors.New("core: this node does not lead")
+	// ErrRemoved is wrapped by the error of Heard for a node that was a member once.
+	ErrRemoved = errors.New("core: it was removed from the cluster")
 	// ErrBusy is returned by Propose when CanPropose reports false of a leader.
 	ErrBusy = errors.New("core: the leader can propose nothing now")
 )

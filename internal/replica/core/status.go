@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
 )
@@ -36,6 +38,7 @@ type Status struct {
 	Cluster   Identity
 	Members   []Peer
 	Elections uint64 // that this node has begun since its start
+	Removed   bool   // this node was a member, and is none any more
 }
 
 // Status returns how the node is doing. Members are in the order of their numbers.
@@ -44,6 +47,7 @@ func (n *Node) Status() Status {
 	s := Status{
 		Role: Follower, Term: st.GetTerm(), Leader: st.Lead, Last: n.log.last(), Commit: st.GetCommit(),
 		Applied: n.acked, Position: n.log.at(n.acked).Position, Cluster: n.now.cluster, Elections: n.elections,
+		Removed: slices.Contains(n.now.removed, n.options.Durable.Self),
 	}
 	match := map[uint64]uint64{}
 	n.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { match[id] = p.Match })

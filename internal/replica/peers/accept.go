@@ -13,6 +13,8 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"outcry/internal/replica/core"
 )
 
 // accept accepts connections until the Net is closed.
@@ -111,7 +113,8 @@ func (v *visit) introduce(raw net.Conn) error {
 	}
 	own := v.n.hello()
 	if err := v.admit(leaf); err != nil {
-		_ = sendJSON(conn, nil, answer{Hello: own, Refused: reason(err)}, helloTimeout) // told if it listens
+		_ = sendJSON(conn, nil, answer{Hello: own, Refused: reason(err), Removed: errors.Is(err, core.ErrRemoved)},
+			helloTimeout) // told if it listens
 		return &RefusedError{Peer: v.hello.Hello.Node, Reason: reason(err)}
 	}
 	if err := sendJSON(conn, nil, answer{Hello: own}, helloTimeout); err != nil {

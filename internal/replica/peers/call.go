@@ -69,7 +69,7 @@ func (c *caller) greet(conn *call, to uint64, o opening) error {
 		return refusedCertificate(err)
 	}
 	if a.Refused != "" {
-		return &RefusedError{Peer: to, ByPeer: true, Reason: a.Refused}
+		return &RefusedError{Peer: to, ByPeer: true, Removed: a.Removed, Reason: a.Refused}
 	}
 	var err error
 	if a.Hello.Node != to {

@@ -90,9 +90,10 @@ func (h Hello) Refuse(other Hello) error {
 
 // RefusedError says that a peer refused this node, or this node a peer.
 type RefusedError struct {
-	Peer   uint64
-	ByPeer bool   // it refused us; else we refused it
-	Reason string // as the refusing side said it
+	Peer    uint64
+	ByPeer  bool   // it refused us; else we refused it
+	Removed bool   // it refused us since we were removed from the cluster
+	Reason  string // as the refusing side said it
 }
 
 // Error returns who refused whom, and why.
@@ -129,6 +130,7 @@ type opening struct {
 type answer struct {
 	Hello   Hello  `json:"hello"`
 	Refused string `json:"refused,omitempty"`
+	Removed bool   `json:"removed,omitempty"` // refused since it was removed from the cluster
 }
 
 // verdict is the frame that follows that, from the first side: what comes behind it counts.

@@ -40,6 +40,7 @@ type link struct {
 	mu      sync.Mutex
 	up      bool
 	why     string // it is not up; "" before the first try has failed
+	removed bool   // the peer says that this node was removed from the cluster
 	queue   []*raftpb.Message
 	bytes   int // of what was pushed and not written
 	dropped uint64
@@ -99,11 +100,11 @@ func (l *link) take(spare []*raftpb.Message) []*raftpb.Message {
 	return taken
 }
 
-// state reports whether there is a connection, or why not, and how many messages were dropped.
-func (l *link) state() (up bool, why string, dropped uint64) {
+// state returns how the connection is doing.
+func (l *link) state() PeerStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.up, l.why, l.dropped
+	return PeerStats{l.up, l.why, l.removed, l.dropped}
 }
 
 // setWhy notes why there is no connection.
@@ -111,13 +112,15 @@ func (l *link) setWhy(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.why = err.Error()
+	refusal, ok := errors.AsType[*RefusedError](err)
+	l.removed = ok && refusal.Removed
 }
 
 // setUp notes that there is a connection now, or is none. Then what waits is dropped.
 func (l *link) setUp(up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.up, l.why = up, ""
+	l.up, l.why, l.removed = up, "", false
 	l.dropped += uint64(len(l.queue))
 	l.queue, l.bytes = nil, 0
 }

@@ -217,6 +217,7 @@ type Stats struct {
 type PeerStats struct {
 	Connected bool   // messages reach it
 	Why       string // they do not, as the last try has said; "" before one
+	Removed   bool   // since it says that this node was removed from the cluster
 	Dropped   uint64 // messages that were not sent
 }
 
@@ -227,9 +228,9 @@ func (n *Net) Stats() Stats {
 	all := maps.Clone(n.peers)
 	n.mu.Unlock()
 	for id, p := range all {
-		smallUp, why, smallDropped := p.messages.state()
-		up, _, dropped := p.entries.state()
-		s.Peers[id] = PeerStats{smallUp && up, why, smallDropped + dropped}
+		small, large := p.messages.state(), p.entries.state()
+		small.Connected, small.Dropped = small.Connected && large.Connected, small.Dropped+large.Dropped
+		s.Peers[id] = small
 	}
 	return s
 }

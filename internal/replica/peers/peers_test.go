@@ -357,7 +357,7 @@ func TestAFullQueueDropsAndStaysBounded(t *testing.T) {
 	l.setUp(false)
 	require.Empty(t, l.take(nil), "what waited when the connection broke is not sent over the next")
 	require.Zero(t, l.bytes)
-	_, _, dropped := l.state()
+	dropped := l.state().Dropped
 	require.EqualValues(t, queueLenMax+1, dropped)
 	large := message(raftpb.MsgApp, 1, 2, 0, make([]byte, MessageBytesMax))
 	require.False(t, one.Send(2, []*raftpb.Message{large}), "too large")
