@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"outcry/internal/admin"
@@ -43,6 +46,9 @@ func (c changes) do(what func(r *replica.Replica) error) error {
 // another node is to lead. Those that are left are cut off.
 const drainTimeout = 5 * time.Second
 
+// askTimeout bounds how long a node has to say whether it can lead.
+const askTimeout = time.Second
+
 // Transfer implements admin.Members. Raft drops what is proposed during a transfer, so what
 // clients have sent is finished first. A leader that nobody has relieved then begins again:
 // it has closed its port.
@@ -53,7 +59,8 @@ func (c changes) Transfer(ctx context.Context, node uint64) error {
 		if status.Role != core.Leader || node == status.Node {
 			return r.Transfer(ctx, node)
 		}
-		if err := relief(status.Peers, status.Node, node); err != nil {
+		node, err := c.member.relief(ctx, status.Peers, node)
+		if err != nil {
 			return err
 		}
 		c.member.asked.Store(true)
@@ -62,16 +69,72 @@ func (c changes) Transfer(ctx context.Context, node uint64) error {
 		if s.started() == nil {
 			s.endClients(draining)
 		}
-		err := r.Transfer(ctx, node)
-		if err != nil {
+		ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+		defer cancel()
+		if err = r.Transfer(ctx, node); err != nil {
 			s.ended <- errDeposed
 		}
 		return err
 	})
 }
 
-// relief returns why a node cannot take the leadership over; 0 is any.
-func relief(peers []replica.Peer, self, node uint64) error {
+// relief returns who can take the leadership over: the given node, or if that is 0 the voter that has most. Whoever is
+// asked says itself that it can: clients are sent away first. The error says why nobody can.
+func (m *member) relief(ctx context.Context, peers []replica.Peer, node uint64) (uint64, error) {
+	self := m.replica.Load().Status().Node
+	if err := active(peers, self, node); err != nil {
+		return 0, err
+	}
+	peers = slices.Clone(peers)
+	slices.SortStableFunc(peers, func(a, b replica.Peer) int { return cmp.Compare(b.Match, a.Match) })
+	var why error
+	for _, p := range peers {
+		if p.ID == node || node == 0 && active(peers, self, p.ID) == nil {
+			err := m.askMayLead(ctx, p.ID)
+			if err == nil {
+				return p.ID, nil
+			}
+			why = errors.Join(why, err)
+		}
+	}
+	return 0, why
+}
+
+// askMayLead returns why another node cannot lead, as it says.
+func (m *member) askMayLead(ctx context.Context, node uint64) error {
+	request, err := json.Marshal(digestRequest{MayLead: true})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := m.replica.Load().Ask(ctx, node, request)
+	if err != nil {
+		return fmt.Errorf("node %d does not say that it can lead: %w", node, err)
+	}
+	var why string
+	if json.Unmarshal(answer, &why) == nil && why != "" { // an older program answers something else
+		return fmt.Errorf("node %d cannot lead now: %s", node, why)
+	}
+	return nil
+}
+
+// unable returns why this node cannot lead, "" if it can.
+func (m *member) unable() string {
+	if !m.loaded.Load() {
+		return "it is starting"
+	}
+	switch unfit := m.replica.Load().Status().Unfit; {
+	case unfit != nil:
+		return unfit.Error()
+	case !m.fit.Load():
+		return "its Postgres is too far behind"
+	}
+	return ""
+}
+
+// active returns why a node cannot take the leadership over, as far as its peers know; 0 is any.
+func active(peers []replica.Peer, self, node uint64) error {
 	for _, p := range peers {
 		if p.ID != self && (p.ID == node || node == 0) && !p.Learner && p.Active {
 			return nil
@@ -146,7 +209,7 @@ const quietWait = 3 * time.Second
 // its disk, and would be thrown away.
 func quiet(ctx context.Context, r *replica.Replica, node uint64) error {
 	for deadline := time.Now().Add(quietWait); ; {
-		if relief(r.Status().Peers, 0, node) != nil {
+		if active(r.Status().Peers, 0, node) != nil {
 			return nil
 		}
 		if time.Now().After(deadline) {

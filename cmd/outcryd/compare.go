@@ -38,9 +38,11 @@ type seqDigest struct {
 }
 
 // digestRequest is what a node asks another one. Needed says that digests differ, and that a
-// leader's would tell whose is wrong.
+// leader's would tell whose is wrong. With MayLead the answer is why the other node cannot lead, as a string; one of an
+// older program answers with its digests all the same.
 type digestRequest struct {
-	Needed bool `json:"needed"`
+	Needed  bool `json:"needed"`
+	MayLead bool `json:"may_lead,omitempty"`
 }
 
 // comparison is what a node knows of the digests of others.
@@ -92,6 +94,9 @@ func (m *member) answer(ctx context.Context, _ uint64, request []byte) ([]byte, 
 	var r digestRequest
 	if err := json.Unmarshal(request, &r); err != nil {
 		return nil, fmt.Errorf("a request for digests: %w", err)
+	}
+	if r.MayLead {
+		return json.Marshal(m.unable())
 	}
 	if e, _ := m.view(); r.Needed && e != nil {
 		last, now := m.compared.workedAt.Load(), time.Now().UnixNano()

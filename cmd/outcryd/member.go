@@ -40,6 +40,7 @@ type member struct {
 	former   former                          // what the process was before it began again
 	replica  atomic.Pointer[replica.Replica] // nil before it is open
 	loaded   atomic.Bool                     // the state is there, and follows
+	fit      atomic.Bool                     // its Postgres lets it lead
 	led      atomic.Bool                     // this node leads, or did
 	asked    atomic.Bool                     // an operator has asked for the end of its leadership
 	digest   digests

@@ -101,6 +101,7 @@ func (m *member) campaign(ctx context.Context) {
 		lag := s.journal.Appended() - applied
 		if fit := lag < most; fit != may {
 			may = fit
+			m.fit.Store(may)
 			r.MayCampaign(may)
 			if !may {
 				s.log.Warn("this node does not lead while its Postgres is so far behind", "lag_records", lag)

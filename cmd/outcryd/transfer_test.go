@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,6 +63,29 @@ func TestATransferAnswersWhatWasSent(t *testing.T) {
 	old.becomes(t, operate.RoleStandby)
 	for _, n := range nodes {
 		n.stop(t)
+	}
+}
+
+// TestTheLeadershipGoesToOneThatCanLead: clients are not sent away for a node that says that it cannot.
+func TestTheLeadershipGoesToOneThatCanLead(t *testing.T) {
+	t.Parallel()
+	nodes, leader := startCluster(t)
+	setUp(t, leader)
+	c := dial(t, leader.xml)
+	starting, able := others(nodes, leader)[0], others(nodes, leader)[1]
+	starting.kill()
+	starting.launch(t, "--database-url=postgres://nobody@127.0.0.1:9/away")
+	client := operate.NewClient(leader.http, 10*time.Second, nil)
+	require.Eventually(t, func() bool {
+		_, err := client.Change(t.Context(), operate.ChangeTransfer, operate.ClusterChange{Node: uint64(starting.number)})
+		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("node %d cannot lead now: it is starting", starting.number))
+	}, patience, lookEvery)
+	require.Contains(t, c.must(t, `<transactions id="1"><order sym="SPY" amount="-1" limit="1000"/></transactions>`),
+		"<opened ", "it goes on, on the same connection")
+	require.NoError(t, handOver(leader))
+	require.Equal(t, able, leaderOf(t, able))
+	for _, n := range nodes {
+		n.kill()
 	}
 }
 
