@@ -429,10 +429,12 @@ class OpenOrder:
 
 @dataclass(frozen=True)
 class Orders:
-    """Open orders, in order of their ids. With `more` there are further ones, after the last."""
+    """Open orders, in order of their ids. With `more` there may be further ones, also where this page has
+    none: ListOrders with `after` asks for them."""
 
     orders: tuple[OpenOrder, ...]
     more: bool
+    after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -451,10 +453,11 @@ class Fill:
 
 @dataclass(frozen=True)
 class Fills:
-    """Executions, oldest first. With `more` there are further ones, after the last."""
+    """Executions, oldest first. With `more` there are further ones: ListFills with `after` asks for them."""
 
     fills: tuple[Fill, ...]
     more: bool
+    after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -790,13 +793,15 @@ class Exchange:
 
     def orders(self, account: str, sym: str | None = None) -> list[OpenOrder]:
         """Asks for all open orders of an account, of one symbol where `sym` is given, in order of their ids,
-        in as many pages as there are: each is of its own moment."""
+        in as many pages as there are: each is of its own moment, and may be empty before the last."""
         found: list[OpenOrder] = []
+        after: int | None = None
         while True:
-            page = self._one(transactions(account, ListOrders(sym, found[-1].id if found else None)), Orders)
+            page = self._one(transactions(account, ListOrders(sym, after)), Orders)
             found += page.orders
-            if not (page.more and page.orders):
+            if not page.more:
                 return found
+            after = page.after
 
     def fills(self, account: str, after: int | None = None) -> tuple[Fill, ...]:
         """Asks for up to 1,000 executions of an account, oldest first: its last ones, or the first ones
@@ -1198,11 +1203,11 @@ def _result(command: Command, e: ElementTree.Element) -> Result:
         return Account(e.attrib["id"], Decimal(e.attrib["balance"]), Decimal(e.attrib["held"]),
                        tuple(Position(p.attrib["sym"], Decimal(p.attrib["shares"]), Decimal(p.attrib["held"]))
                              for p in e.iter("position")))
-    more = e.find("more") is not None
-    if e.tag == "orders":
-        return Orders(tuple(_open_order(o) for o in e.iter("order")), more)
-    if e.tag == "fills":
-        return Fills(tuple(_fill(f) for f in e.iter("fill")), more)
+    if isinstance(command, (ListOrders, ListFills)):
+        after = _next_after(command, e)
+        if isinstance(command, ListOrders):
+            return Orders(tuple(_open_order(o) for o in e.iter("order")), after is not None, after)
+        return Fills(tuple(_fill(f) for f in e.iter("fill")), after is not None, after)
     id = int(e.attrib["id"])
     if isinstance(command, Order):
         limit = Decimal(e.attrib["limit"]) if not command.market or "limit" in e.attrib else None
@@ -1212,6 +1217,18 @@ def _result(command: Command, e: ElementTree.Element) -> Result:
         by = int(e.attrib["by"]) if "by" in e.attrib else None
         return Amended(id, by, None if by and not command.report else _status(by or id, None, e), e.get("ref"), e.get("newref"))
     return _status(id, e.get("ref"), e)
+
+
+def _next_after(command: ListOrders | ListFills, e: ElementTree.Element) -> int | None:
+    """Reads after what the next page of a list comes, None where there is none. Raises ValueError where that is
+    not behind what the command asked for: a caller that asks for page after page would never end."""
+    more = e.find("more")
+    if more is None:
+        return None
+    after, asked = int(more.attrib["after"]), command.after or 0
+    if after <= asked:
+        raise ValueError(f"there are more after {after}, which is not above {asked}")
+    return after
 
 
 def _status(id: int, ref: str | None, e: ElementTree.Element) -> Status:

@@ -319,6 +319,18 @@ class InstructionsTest(unittest.TestCase):
             self.exchange.buy(self.buyer, sym, 5, "1.005")
 
 
+    def test_orders_behind_many_of_another_symbol_are_found(self):
+        """The exchange looks at 20,000 orders for a page, so that the first page of the symbol is empty."""
+        self.exchange.make_symbol(self.sym + "Z")
+        frame = outcry.transactions(self.buyer, *[outcry.buy(self.sym + "Z", 1, 1) for _ in range(603)])
+        for reply in self.exchange.pipeline([frame] * 34, window=4):
+            self.assertFalse([r for r in reply.results if isinstance(r, outcry.Refusal)])
+        ids = [self.exchange.buy(self.buyer, self.sym, 1, 1).id for _ in range(3)]
+        (page,) = self.exchange.send(outcry.transactions(self.buyer, outcry.ListOrders(self.sym)))
+        self.assertEqual((page.orders, page.more), ((), True))
+        self.assertEqual([o.id for o in self.exchange.orders(self.buyer, self.sym)], ids)
+
+
 class BareRepliesTest(TradingTest):
     """The same against a server that leaves the length lines out of its replies."""
 
@@ -668,6 +680,36 @@ class ConnectionTest(unittest.TestCase):
             exchange = self.exchange(says(framed(b"<results>" + answer + b"</results>"), after=b"</transactions>"))
             with self.assertRaisesRegex(outcry.ProtocolError, "is not one of the protocol"):
                 exchange.query("1", 1)
+
+    def test_a_list_goes_on_behind_an_empty_page(self):
+        order = b'<order id="%d" sym="A" amount="1" limit="1" open="1" time="1"/>'
+        pages = [order % 3 + b'<more after="4"/>', b'<more after="7"/>', order % 9]
+
+        def script(peer, connection):
+            for page in pages:
+                peer.received.append(b"")
+                peer.read(connection, b"</transactions>")
+                connection.sendall(framed(b"<results><orders>" + page + b"</orders></results>"))
+            peer.read(connection, b"never")
+        with self.exchange(script) as exchange:
+            self.assertEqual([o.id for o in exchange.orders("1", "A")], [3, 9])
+        for asked, received in zip([b'sym="A"/>', b'sym="A" after="4"/>', b'sym="A" after="7"/>'], self.peer.received[1:]):
+            self.assertIn(b"<orders " + asked, received)
+
+    def test_a_list_that_does_not_go_on_is_an_error(self):
+        for command, answer in [
+            (outcry.ListOrders("A", 5), b'<orders><more after="5"/></orders>'),
+            (outcry.ListOrders("A", 5), b'<orders><more after="4"/></orders>'),
+            (outcry.ListOrders("A", 5), b"<orders><more/></orders>"),
+            (outcry.ListOrders("A"), b'<orders><more after="0"/></orders>'),
+            (outcry.ListFills(5), b'<fills><more after="5"/></fills>'),
+        ]:
+            exchange = self.exchange(says(framed(b"<results>" + answer + b"</results>"), after=b"</transactions>"))
+            with self.assertRaisesRegex(outcry.ProtocolError, "is not one of the protocol"):
+                exchange.send(outcry.transactions("1", command))
+        exchange = self.exchange(says(framed(b'<results><fills><more after="6"/></fills></results>'), after=b"</transactions>"))
+        (page,) = exchange.send(outcry.transactions("1", outcry.ListFills(5)))
+        self.assertEqual(page, outcry.Fills((), True, 6))
 
     def test_what_a_newer_exchange_tells_beside_is_ignored(self):
         exchange = self.exchange(says(framed(b'<results><notice/><status id="1" fee="2"><open shares="3" hidden="1"/><queue place="7"/>'

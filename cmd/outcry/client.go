@@ -55,10 +55,10 @@ func (c *client) do(command api.Command) error {
 		switch {
 		case r.Refused != nil:
 			return errAnswered
-		case command.Kind != api.KindListOrders || !r.More || len(r.Orders) == 0:
+		case command.Kind != api.KindListOrders || !r.More:
 			return nil
 		}
-		command.Order = r.Orders[len(r.Orders)-1].Order // the next page
+		command.Order = api.OrderID(r.After) // the next page, also behind one that is empty
 	}
 }
 

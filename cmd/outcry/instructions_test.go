@@ -1,12 +1,15 @@
 package main
 
 import (
+	"net"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	api "outcry/clients/go/client"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/wire"
 )
 
 // TestATradersDay trades from the shell with everything that an order can ask, and looks at
@@ -101,6 +104,46 @@ func TestAnOperatorsRules(t *testing.T) {
 		{"buy 1 SPY 10 10", "order 3 buys 10 SPY at 10\n", 0},
 		{"block 9", "error: there is no account 9\n", 1},
 	})
+}
+
+// TestOrdersAreShownBehindAnEmptyPage: the exchange looks at 20,000 orders for a page.
+func TestOrdersAreShownBehindAnEmptyPage(t *testing.T) {
+	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t))
+	t.Setenv("OUTCRY_ADDR", p.addr)
+	steps(t, []step{
+		{"account 1 100000", "account 1 opened\n", 0},
+		{"symbol SPY", "symbol SPY made\n", 0},
+		{"symbol QQQ", "symbol QQQ made\n", 0},
+	})
+	c, err := api.Dial(t.Context(), p.addr, api.Options{})
+	require.NoError(t, err)
+	defer c.Close()
+	frame := make([]api.Command, 603)
+	for i := range frame {
+		frame[i] = api.Buy("1", "QQQ", api.Whole(1), api.Whole(1))
+	}
+	for range 34 {
+		results, err := c.Do(t.Context(), frame...)
+		require.NoError(t, err)
+		require.NoError(t, results[len(frame)-1].Err())
+	}
+	steps(t, []step{
+		{"buy 1 SPY 2 1", "order 20503 buys 2 SPY at 1\n", 0},
+		{"orders 1 SPY", "order 20503 buys 2 SPY at 1, 2 open  T\n", 0},
+	})
+}
+
+// TestAListThatDoesNotGoOnIsAnError: an exchange that answers the same page again is not asked without end.
+func TestAListThatDoesNotGoOnIsAnError(t *testing.T) {
+	addr := playing(t, func(conn net.Conn) {
+		frames := wire.NewFrameReader(conn, 1<<20)
+		for _, err := frames.Next(); err == nil; _, err = frames.Next() {
+			_, _ = conn.Write(wire.AppendFrame(nil, []byte(`<results><orders><more after="7"/></orders></results>`)))
+		}
+	})
+	_, stderr, status := outcry("", "orders", "--addr="+addr, "1", "SPY")
+	require.Equal(t, 1, status, stderr)
+	require.Contains(t, stderr, "not an answer of an exchange")
 }
 
 // step is a command line, and what it prints and returns.

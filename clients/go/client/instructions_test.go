@@ -57,9 +57,13 @@ func TestInstructionsAndTheirAnswers(t *testing.T) {
 				Positions: []Position{{Symbol: "SPY", Shares: Whole(3)}}}}},
 		{ListOrders("1", "SPY", 6), `<orders sym="SPY" after="6"/>`, `<orders sym="SPY" after="6"><order id="7" sym="SPY" ` +
 			`amount="-5" limit="9.5" post="yes" stp="both" cod="yes" open="4" time="6"/><more after="7"/></orders>`,
-			Result{More: true, Orders: []OpenOrder{{Order: 7, Symbol: "SPY", Side: KindSell, Shares: Whole(5),
+			Result{More: true, After: 7, Orders: []OpenOrder{{Order: 7, Symbol: "SPY", Side: KindSell, Shares: Whole(5),
 				Limit: dec("9.5"), Open: Whole(4), Time: at(6), Instructions: Instructions{Post: true, STP: CancelBoth,
 					COD: Cancels}}}}},
+		{ListOrders("1", "SPY", 6), `<orders sym="SPY" after="6"/>`, `<orders sym="SPY" after="6"><more after="8"/></orders>`,
+			Result{More: true, After: 8}},
+		{ListFills("1", 3), `<fills after="3"/><query id="0"/>`,
+			`<fills after="3"><more after="1003"/></fills><error id="0">no</error>`, Result{More: true, After: 1003}},
 		{ListFills("1", Newest), `<fills/><query id="0"/>`, `<fills/><error id="0">no</error>`, Result{}},
 		{ListFills("1", 0), `<fills after="0"/><query id="0"/>`,
 			`<fills after="0"><fill n="1" id="7" sym="SPY" side="sell" shares="4" price="9.5" time="6"/></fills>` +
@@ -126,6 +130,7 @@ func TestARefusalOfABareElementIsNoLastWord(t *testing.T) {
 // TestWhatIsNoViewIsAProtocolError: an answer that no exchange gives is an error.
 func TestWhatIsNoViewIsAProtocolError(t *testing.T) {
 	second := CancelAfter("1", time.Second)
+	orders, fills := ListOrders("1", "", 5), ListFills("1", 5)
 	for answer, command := range map[string]Command{
 		`<account id="1" balance="1e3" held="0"/>`:                                                ShowAccount("1"),
 		`<account id="2" balance="1" held="0"/>`:                                                  ShowAccount("1"),
@@ -134,8 +139,14 @@ func TestWhatIsNoViewIsAProtocolError(t *testing.T) {
 		`<orders><order id="1" sym="A" amount="x" limit="1" open="1" time="1"/></orders>`:         ListOrders("1", "", 0),
 		`<fills><fill n="1" id="1" sym="A" side="x" shares="1" price="1" time="1"/></fills>`:      ListFills("1", 0),
 		`<fills><fill n="1" id="1" sym="A" side="buy" shares="1" price="1" time="x"/></fills>`:    ListFills("1", 0),
-		`<canceled-all count="-1"/>`:                                                              CancelAll("1", ""),
-		`<cancel-after seconds="2"/>`:                                                             second,
+		`<orders><more/></orders>`:                   orders,
+		`<orders><more after="x"/></orders>`:         orders,
+		`<orders><more after="4"/></orders>`:         orders,
+		`<orders><more after="5"/></orders>`:         orders, // it would be asked for without end
+		`<fills after="5"><more after="5"/></fills>`: fills,
+		`<fills><more after="0"/></fills>`:           ListFills("1", Newest),
+		`<canceled-all count="-1"/>`:                 CancelAll("1", ""),
+		`<cancel-after seconds="2"/>`:                second,
 	} {
 		inBubble(t, func(t *testing.T) {
 			c := open(t, played(t, Options{RetryTime: -1}, func(p *peer) {
@@ -236,7 +247,8 @@ func TestAllPagesOfOrdersAreRead(t *testing.T) {
 		var sent frames
 		c := open(t, played(t, Options{}, func(p *peer) {
 			for _, answer := range []string{`<orders>` + order("3") + order("4") + `<more after="4"/></orders>`,
-				`<orders after="4">` + order("9") + `</orders>`} {
+				`<orders after="4"><more after="7"/></orders>`, // looked at, and none of them is of the symbol
+				`<orders after="7">` + order("9") + `</orders>`} {
 				xml, _ := p.take()
 				sent.add(xml)
 				p.say(answer + `<error id="0">no</error>`)
@@ -248,5 +260,6 @@ func TestAllPagesOfOrdersAreRead(t *testing.T) {
 		require.Len(t, orders, 3)
 		require.EqualValues(t, 9, orders[2].Order)
 		require.Equal(t, `<transactions id="1"><orders after="4"/><query id="0"/></transactions>`, sent.all()[1])
+		require.Equal(t, `<transactions id="1"><orders after="7"/><query id="0"/></transactions>`, sent.all()[2])
 	})
 }

@@ -20,7 +20,8 @@ type Result struct {
 	Account *Account    // of KindShowAccount
 	Orders  []OpenOrder // of KindListOrders, in order of their numbers
 	Fills   []Fill      // of KindListFills, oldest first
-	More    bool        // there are further orders, or fills
+	More    bool        // of a list: there may be further orders, or fills, also if this page has none
+	After   uint64      // with More: the next page comes after this order, or this number of a fill
 	Refused *Refused    // nil if the command was done
 }
 

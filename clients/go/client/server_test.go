@@ -104,6 +104,40 @@ func TestTheServerDoesWhatOrdersAsk(t *testing.T) {
 	require.ErrorContains(t, err, "limit 1.005 is not a multiple of the tick 0.01")
 }
 
+// TestOrdersBehindManyOfAnotherSymbolAreFound: the exchange looks at 20,000 orders for a page, so that
+// the first page of SPY is empty.
+func TestOrdersBehindManyOfAnotherSymbolAreFound(t *testing.T) {
+	c := dial(t, startExchange(t).addr, client.Options{})
+	market(t, c)
+	frame := make([]client.Command, 603)
+	for i := range frame {
+		frame[i] = client.Buy("1", "QQQ", number("1"), number("1"))
+	}
+	for range 34 {
+		results, err := c.Do(background, frame...)
+		require.NoError(t, err)
+		for i := range results {
+			require.NoError(t, results[i].Err())
+		}
+	}
+	var want, got []client.OrderID
+	for range 3 {
+		id, err := c.Buy(background, "1", "SPY", number("1"), number("1"))
+		require.NoError(t, err)
+		want = append(want, id)
+	}
+	results, err := c.Do(background, client.ListOrders("1", "SPY", 0))
+	require.NoError(t, err)
+	require.True(t, results[0].More)
+	require.Empty(t, results[0].Orders)
+	orders, err := c.Orders(background, "1", "SPY")
+	require.NoError(t, err)
+	for i := range orders {
+		got = append(got, orders[i].Order)
+	}
+	require.Equal(t, want, got)
+}
+
 // TestAConnectionTakesItsOrdersWithIt: all that do not say that they stay.
 func TestAConnectionTakesItsOrdersWithIt(t *testing.T) {
 	x := startExchange(t)

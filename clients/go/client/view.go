@@ -64,7 +64,12 @@ type Fill struct {
 // takeView fills r from the answer to a command that asks for what an account has. The order of an open
 // order is unsigned, unlike the protocol's amount.
 func (r *Result) takeView(a *wire.Answer) (err error) {
-	if r.More = a.More; r.Command.Kind == KindShowAccount {
+	if r.More = a.More; r.More {
+		if r.After, err = r.Command.nextAfter(a.After); err != nil {
+			return err
+		}
+	}
+	if r.Command.Kind == KindShowAccount {
 		r.Account = &Account{ID: a.ID, Balance: Cash(a.Balance), Held: Cash(a.Held)}
 		for _, cash := range []Cash{r.Account.Balance, r.Account.Held} {
 			if len(cash) > cashLen || !onlyDigits(digitsOf(string(cash))) {
@@ -91,6 +96,20 @@ func (r *Result) takeView(a *wire.Answer) (err error) {
 		}
 	}
 	return nil
+}
+
+// nextAfter reads after what the next page of a list comes. One that is not behind what c asked for is an error,
+// since a caller that asks for page after page would never end.
+func (c *Command) nextAfter(text string) (uint64, error) {
+	asked := uint64(c.Order)
+	if c.Kind == KindListFills && c.Fill != Newest {
+		asked = c.Fill
+	}
+	after, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || after <= asked {
+		return 0, fmt.Errorf("there are more after %.64q, which is not a number above %d", text, asked)
+	}
+	return after, nil
 }
 
 // cashLen bounds the text of a Cash.
@@ -205,7 +224,7 @@ func (c *Client) Account(ctx context.Context, account string) (*Account, error) 
 }
 
 // Orders returns all open orders of an account, of one symbol if that is not "", in order of their
-// numbers. It asks for as many pages as there are: each is of its own moment.
+// numbers. It asks for as many pages as there are: each is of its own moment, and may be empty before the last.
 func (c *Client) Orders(ctx context.Context, account, symbol string) (all []OpenOrder, err error) {
 	after := OrderID(0)
 	for {
@@ -213,10 +232,10 @@ func (c *Client) Orders(ctx context.Context, account, symbol string) (all []Open
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, r.Orders...); !r.More || len(r.Orders) == 0 {
+		if all = append(all, r.Orders...); !r.More {
 			return all, nil
 		}
-		after = r.Orders[len(r.Orders)-1].Order
+		after = OrderID(r.After)
 	}
 }
 
