@@ -216,7 +216,7 @@ class Exchange:
         self._up = asyncio.Event()  # there is a connection, or `_end` says that there will be none
         self._end: OutcryError | None = None
         self._why: Exception = ConnectionError("there is no connection")  # why there is none
-        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._asked: dict[int, tuple[asyncio.Future[dict[str, Any]], Sequence[Channel]]] = {}  # and what the result starts
         self._next_id = 0
         self._channels: dict[str, Channel] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -389,6 +389,10 @@ class Exchange:
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Sends any request; parameters that are None are left out. Returns its result."""
+        return await self._ask(await self._connection(), method, {k: v for k, v in params.items() if v is not None})
+
+    async def _connection(self) -> ClientConnection:
+        """Returns the connection, once there is one."""
         if not self._up.is_set():
             try:
                 await asyncio.wait_for(self._up.wait(), self._timeout)
@@ -396,14 +400,17 @@ class Exchange:
                 raise ConnectionError(f"no connection within {self._timeout} seconds: {self._why}") from None
         if self._end is not None or self._socket is None:
             raise self._end or ConnectionLost(str(self._why))
-        return await self._ask(self._socket, method, {k: v for k, v in params.items() if v is not None})
+        return self._socket
 
-    async def _ask(self, made: ClientConnection, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Sends a request on a connection and waits for its result."""
+    async def _ask(self, made: ClientConnection, method: str, params: dict[str, Any],
+                   channels: Sequence[Channel] = ()) -> dict[str, Any]:
+        """Sends a request on a connection and waits for its result, which starts `channels`."""
         self._next_id += 1
         id, future = self._next_id, asyncio.get_running_loop().create_future()
         text = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}, allow_nan=False)
-        self._asked[id] = future
+        self._asked[id] = future, channels
+        for c in channels:
+            c._starts()
         try:
             async with asyncio.timeout(self._timeout):
                 try:
@@ -509,12 +516,8 @@ class Exchange:
         params: dict[str, Any] = {"channels": [c.name for c in channels]}
         if len(channels) == 1:
             params = channels[0]._params()
-        for c in channels:
-            c._starts()
         try:
-            await self._ask(made, "subscribe", params)
-            for c in channels:
-                c._answered()
+            await self._ask(made, "subscribe", params, channels)
         except Refused as e:
             if e.code == CANNOT_NOW:
                 raise
@@ -531,8 +534,7 @@ class Exchange:
             raise ValueError(f"there is a subscription to {channel.name} already")
         self._channels[channel.name] = channel
         try:
-            channel._starts()
-            await self.call("subscribe", **channel._params())
+            await self._ask(await self._connection(), "subscribe", channel._params(), [channel])
             channel._added = True
             await asyncio.wait_for(channel._started(), self._timeout)
         except BaseException:
@@ -565,7 +567,7 @@ class Exchange:
             if channel is not None:
                 channel._receive(m["params"]["data"])
             return
-        future = self._asked.get(m["id"])
+        future, channels = self._asked.get(m["id"], (None, ()))
         if future is None or future.done():  # of somebody who has given up
             return
         if "error" in m:
@@ -573,14 +575,16 @@ class Exchange:
             future.set_exception(Refused(e["code"], e.get("data", {}).get("reason", ""), e["message"]))
         else:
             future.set_result(m["result"])
+            for c in channels:  # at once: what it waits for may be the next message
+                c._answered()
 
     def _drop(self, why: str) -> None:
         """Tells everybody who waits for a result that none will come, and channels that they are cut off."""
-        for future in self._asked.values():
+        for future, _ in self._asked.values():
             if not future.done():
                 future.set_exception(ConnectionLost(why))
         for channel in self._channels.values():
-            channel._cut()
+            channel._starts()
 
     def _finish(self, e: OutcryError) -> None:
         """Ends everything for good."""
@@ -617,6 +621,7 @@ class Channel:
         self._end: Exception | None = None
         self._parts: dict[str, Any] | None = None  # of a message that is not whole yet
         self._prev = -1  # newest record of the chain; -1 where the snapshot is still to come
+        self._waits = True  # for the result that starts it
         self._begun = asyncio.Event()
         self._behind = False
         self._added = False  # it is subscribed to, and again on the next connection
@@ -630,8 +635,8 @@ class Channel:
                 raise self._end
             if self._behind:
                 self._behind = False
-                self._answered()
-                self._restart()
+                if not self._waits:  # else what was missed is asked for already
+                    self._restart()
             self._wake.clear()
             await self._wake.wait()
         return await self._item(self._queue.popleft())
@@ -654,15 +659,13 @@ class Channel:
         await self._begun.wait()
 
     def _starts(self) -> None:
-        """Forgets the chain: a snapshot is asked for."""
-        self._parts, self._prev = None, -1
+        """It is asked for anew, or will be on the next connection. Until the result all that comes is of
+        the old chain, and may begin within a message that has parts: nothing of it counts."""
+        self._waits = True
 
     def _answered(self) -> None:
-        """What comes from now on is of the newest subscription."""
-
-    def _cut(self) -> None:
-        """The connection is lost."""
-        self._starts()
+        """The result is here: what comes from now on is of the new chain."""
+        self._waits, self._parts, self._prev = False, None, -1
 
     def _restart(self) -> None:
         """Begins anew, since the chain broke."""
@@ -677,6 +680,8 @@ class Channel:
 
     def _receive(self, data: dict[str, Any]) -> None:
         """Joins the parts of a message, and takes it when it is whole."""
+        if self._waits:
+            return
         if self._parts is not None:
             for key, value in self._parts.items():
                 if isinstance(value, list):
@@ -751,8 +756,8 @@ class Book(Channel):
         """Returns the checksum of the ten best asks and bids."""
         return zlib.crc32((self._asks.text() + self._bids.text()).encode())
 
-    def _cut(self) -> None:
-        super()._cut()
+    def _starts(self) -> None:
+        super()._starts()
         self.in_step = False
         self._wake.set()
 
@@ -858,7 +863,6 @@ class AccountFeed(Channel):
     def __init__(self, exchange: Exchange, account: str, after: int | None, last_fill: int | None):
         super().__init__(exchange, f"account.{account}")
         self.account, self.n, self.last_fill = account, after, last_fill
-        self._asking = False
         self.balance: Decimal | None = None
         self.held: Decimal | None = None
         self.positions: dict[str, Position] = {}
@@ -881,21 +885,6 @@ class AccountFeed(Channel):
         """With `after` nothing comes until something happens."""
         if self.n is None:
             await self._begun.wait()
-
-    def _starts(self) -> None:
-        self._parts = None  # what is in memory goes on
-
-    def _answered(self) -> None:
-        self._asking = False
-
-    def _cut(self) -> None:
-        super()._cut()
-        self._asking = False
-
-    def _restart(self) -> None:
-        if not self._asking:  # until the answer all that comes has the same gap
-            self._asking = True
-            super()._restart()
 
     def _whole(self, data: dict[str, Any]) -> None:
         snapshot = data["type"] == "snapshot"

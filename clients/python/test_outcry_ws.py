@@ -56,9 +56,16 @@ def trade(n):
     return {"id": n, "price": "1", "shares": "1", "side": "buy", "buy": 1, "sell": 2, **_TIMES}
 
 
+def order(id):
+    return {"id": id, "sym": "S", "amount": "1", "type": "limit", "limit": "2", "tif": "GTC", "post": False, "cod": False,
+            "state": "open", "open": "1", "executed": "0", "notional": "0", "reduced": "0", "canceled": "0", "fills": [],
+            "changed_ns": "1", "changed_ms": 0, **_TIMES}
+
+
 class PeerTest(unittest.IsolatedAsyncioTestCase):
     """A peer answers each request with what the next of its scripts for the method says: a result, a Refused,
-    None or a code to close the connection, and the data of the channel that follow."""
+    None or a code to close the connection, and the data of the channel that follow. A list before the result
+    is data that come before it."""
 
     async def asyncSetUp(self):
         self.requests, self.scripts, self.sockets = [], {}, []
@@ -71,6 +78,9 @@ class PeerTest(unittest.IsolatedAsyncioTestCase):
             m = json.loads(text)
             self.requests.append((m["method"], m["params"]))
             answer, *data = self.scripts[m["method"]].pop(0)
+            if isinstance(answer, list):
+                await self.tell(m["params"]["channels"][0], *answer, socket=socket)
+                answer, *data = data
             if answer is None:
                 return
             if isinstance(answer, int):
@@ -117,6 +127,13 @@ class PeerTest(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(self.asked("subscribe"), [{"channels": ["book.S"]}] * 2)
             await exchange.close()
 
+    async def test_a_book_that_waits_for_a_snapshot_is_not_in_step(self):
+        book = outcry_ws.Book(unittest.mock.Mock(), "book.S")
+        book._answered()
+        for data, in_step in [(snapshot(3), True), ({**snapshot(9), "type": "delta", "prev": 8}, False)]:
+            book._receive(data)
+            self.assertEqual((book.seq, book.in_step), (3, in_step))
+
     async def test_a_message_in_parts_counts_when_it_is_whole(self):
         whole = snapshot(3, [["5", "1"], ["4", "1"]], [["6", "1"]])
         first = {**whole, "bids": [["5", "1"]], "asks": [], "more": True}
@@ -158,6 +175,48 @@ class PeerTest(unittest.IsolatedAsyncioTestCase):
         self.assertLessEqual(len(feed._queue), 3)
         self.assertGreater(len(self.asked("subscribe")), 10)
 
+    async def test_the_rest_of_a_snapshot_is_no_snapshot(self):
+        """A reader that fell behind has read all that waited, and begins anew, while a snapshot comes in parts: the
+        parts that are left come before the result, and are not all that there is."""
+        orders = [{"type": "snapshot", "seq": 1, "bids": [], "asks": []},
+                  *({"type": "delta", "prev": n, "seq": n + 1, "changes": []} for n in (1, 2))]
+        for name, watch, waiting, entries, parts in [
+            ("account.1", lambda e: e.watch_account("1", after=5, last_fill=0), [event(n) for n in (6, 7, 8)],
+             lambda got: [o.id for o in got.orders],
+             [state(9, 0, orders=[order(1)], more=True), state(9, 0, orders=[order(2)])]),
+            ("orders.S", lambda e: e.channel("orders.S"), orders, lambda got: [o[0] for o in got["bids"]],
+             [{"type": "snapshot", "seq": 9, "bids": [[1, "2", "1"]], "asks": [], "more": True},
+              {"type": "snapshot", "seq": 9, "bids": [[2, "2", "1"]], "asks": []}]),
+        ]:
+            with self.subTest(name):
+                self.requests.clear()
+                self.script("subscribe", [{}, *waiting], [{}, parts[0]], [parts[1:], {}, *parts])
+                self.script("symbols.list", *[[{"symbols": [], "more": False}]] * 2)
+                exchange = await self.exchange(queue_max=2)
+                feed = await watch(exchange)
+                await exchange.symbols()  # what came before the result is here
+                await self.sockets[-1].close()
+                await exchange.retry(exchange.symbols)
+                got = [await anext(feed) for _ in range(3)]
+                self.assertEqual((entries(got[2]), feed.restarts), ([1, 2], 1))
+                self.assertEqual([p["channels"] for p in self.asked("subscribe")], [[name]] * 3)
+                await exchange.close()
+
+    async def test_what_comes_before_a_channel_begins_anew_is_of_the_old_chain(self):
+        """Also the parts of a message whose others never come, and whatever follows the gap."""
+        gap = {**snapshot(9, [["5", "2"]]), "type": "delta", "prev": 8}
+        self.script("subscribe", [{}, snapshot(3, [["5", "1"]]), gap],
+                    [[{**gap, "prev": 9, "seq": 10, "bids": [["4", "7"]], "more": True}], {}, snapshot(11, [["5", "3"]])],
+                    [{}, state(4, 0), event(6)], [[event(7), event(5, more=True, orders=[order(1)])], {}, event(5)])
+        exchange = await self.exchange()
+        book = await exchange.book("S")
+        while book.seq != 11:
+            await book.changed()
+        self.assertEqual((book.bids(), book.restarts), ([Level(Decimal(5), Decimal(3))], 1))
+        feed = await exchange.watch_account("1")
+        self.assertEqual([((e := await anext(feed)).n, e.orders) for _ in range(2)], [(4, ()), (5, ())])
+        self.assertEqual((feed.restarts, feed.orders), (1, {}))
+
     async def test_trades_have_no_gap(self):
         delta = [{"type": "delta", "seq": n, "trades": [trade(n)]} for n in range(9)]
         self.script("subscribe", [{}, {"type": "snapshot", "seq": 0, "last_trade": 3}, delta[4]],
@@ -178,10 +237,7 @@ class PeerTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(len(self.asked("order.place")), 1, "nothing is sent twice by itself")
 
     async def test_retry_goes_on_until_there_is_a_result(self):
-        placed = {"id": 7, "sym": "S", "amount": "1", "type": "limit", "limit": "2", "tif": "GTC", "post": False, "cod": False,
-                  "state": "open", "open": "1", "executed": "0", "notional": "0", "reduced": "0", "canceled": "0", "fills": [],
-                  "changed_ns": "1", "changed_ms": 0, **_TIMES}
-        self.script("order.place", [None], [Refused(1002, "database_behind", "not now")], [{"order": placed}],
+        self.script("order.place", [None], [Refused(1002, "database_behind", "not now")], [{"order": order(7)}],
                     [None], [Refused(1000, "insufficient_funds", "no")])
         exchange = await self.exchange()
         self.assertEqual((await exchange.retry(exchange.buy, "1", "S", 1, 2, ref="r")).id, 7)

@@ -87,6 +87,7 @@ type Fill struct {
 type channel struct {
 	name     string
 	book     *Book  // of a book's channel
+	waits    bool   // for the result that starts it
 	prev     uint64 // newest record of the chain
 	started  bool   // a snapshot has come
 	broken   bool   // it has to start anew
@@ -101,7 +102,7 @@ type channel struct {
 }
 
 func newChannel(name string) *channel {
-	c := &channel{name: name}
+	c := &channel{name: name, waits: true}
 	if c.kind() == "book" {
 		c.book = &Book{}
 	}
@@ -119,12 +120,20 @@ func (c *channel) breaks(format string, args ...any) {
 	c.broken, c.why = true, c.name+": "+fmt.Sprintf(format, args...)
 }
 
-// begin forgets the chain: the channel is started anew. What an account has had goes on.
+// begin forgets the chain: the channel is started anew. What an account has had goes on. Until the result all that
+// comes is of the old chain, and may begin within a message that has parts: nothing of it counts.
 func (c *channel) begin() {
+	c.waits = true
 	c.started, c.broken, c.partial, c.part, c.trades = false, false, false, nil, nil
 	if c.book != nil {
 		c.book.InStep = false
 	}
+}
+
+// answered notes that the result is here: what comes from now on is of the new chain.
+func (c *channel) answered() {
+	c.begin() // another request may have started it before this one
+	c.waits = false
 }
 
 // params returns what starts the channel where it stands.
@@ -147,6 +156,9 @@ type header struct {
 // take reads data, and returns the update that it makes; nil while there are further parts, or if the channel
 // has to start anew. The error says that it is no data of such a channel.
 func (c *channel) take(data []byte) (u *Update, err error) {
+	if c.waits {
+		return nil, nil
+	}
 	var h header
 	if err := json.Unmarshal(data, &h); err != nil {
 		return nil, fmt.Errorf("%w: channel %s: %w", ErrProtocol, c.name, err)

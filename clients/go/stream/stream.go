@@ -136,9 +136,25 @@ func (s *Stream) SubscribeAfter(ctx context.Context, account string, n, lastFill
 // add subscribes to channels, which are forgotten on an error.
 func (s *Stream) add(ctx context.Context, params map[string]any, names ...string) error {
 	err := s.Call(ctx, "subscribe", params, nil)
-	if err != nil {
-		for _, name := range names {
+	for _, name := range names {
+		if err != nil {
 			delete(s.channels, name)
+		} else {
+			s.channels[name].answered()
+		}
+	}
+	return err
+}
+
+// start has channels begin anew that were added, on the connection that there is.
+func (s *Stream) start(ctx context.Context, params map[string]any, names ...string) error {
+	for _, name := range names {
+		s.channels[name].begin()
+	}
+	err := s.ask(ctx, "subscribe", params, nil)
+	if err == nil {
+		for _, name := range names {
+			s.channels[name].answered()
 		}
 	}
 	return err
@@ -252,13 +268,13 @@ func (s *Stream) restore(ctx context.Context) error {
 		}
 	}
 	for some := range slices.Chunk(plain, subscribeMax) {
-		if err := s.ask(ctx, "subscribe", map[string]any{"channels": some}, nil); err != nil {
+		if err := s.start(ctx, map[string]any{"channels": some}, some...); err != nil {
 			return err
 		}
 	}
 	for _, c := range s.channels {
-		if c.known {
-			if err := s.ask(ctx, "subscribe", c.params(), nil); err != nil {
+		if c.waits { // still
+			if err := s.start(ctx, c.params(), c.name); err != nil {
 				return err
 			}
 		}
@@ -273,8 +289,7 @@ func (s *Stream) again(ctx context.Context) error {
 			continue
 		}
 		s.stats.Restarts, s.stats.Why = s.stats.Restarts+1, c.why
-		c.begin()
-		err := s.ask(ctx, "subscribe", c.params(), nil)
+		err := s.start(ctx, c.params(), c.name)
 		var refused *Refused
 		if errors.As(err, &refused) && refused.Code == codeCannotNow || errors.Is(err, ErrLost) && ctx.Err() == nil {
 			s.lose()
@@ -283,7 +298,6 @@ func (s *Stream) again(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.broken = false // what came before the result was of the old chain
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // peer is an exchange that says what it is told to: for each request of a method the next of its lines,
-// `result` or `error` first, and data of a channel behind it.
+// `result` or `error`, and data of a channel before and behind it.
 type peer struct {
 	*httptest.Server
 	mu      sync.Mutex // guards what follows
@@ -81,12 +81,13 @@ func (p *peer) talk(ctx context.Context, c *websocket.Conn) bool {
 		return false
 	}
 	say := func(text string) bool { return c.Write(ctx, websocket.MessageText, []byte(text)) == nil }
-	if !say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, m.ID, lines[0])) {
-		return false
-	}
-	for _, line := range lines[1:] {
+	for _, line := range lines {
 		channel, data, _ := strings.Cut(line, " ")
-		if !say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"subscription","params":{"channel":%q,"data":%s}}`, channel, data)) {
+		text := fmt.Sprintf(`{"jsonrpc":"2.0","method":"subscription","params":{"channel":%q,"data":%s}}`, channel, data)
+		if strings.HasPrefix(line, `"`) {
+			text = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, m.ID, line)
+		}
+		if !say(text) {
 			return false
 		}
 	}
@@ -204,6 +205,59 @@ func TestEventsGoOnAfterTheLastOne(t *testing.T) {
 		`subscribe {"after":5,"channels":["account.1"]}`, "ping ",
 		`subscribe {"after":7,"channels":["account.1"]}`}, p.asked)
 	require.Equal(t, Stats{Lost: 1, Restarts: 1, Why: "account.1: event 7 follows event 5"}, s.Stats())
+}
+
+// TestTheRestOfASnapshotIsNoSnapshot: a program subscribes again while a snapshot comes in parts. Those that are left
+// come before the result, and are not all that there is.
+func TestTheRestOfASnapshotIsNoSnapshot(t *testing.T) {
+	sum := (&Book{Bids: []Level{level("5", "1"), level("4", "1")}}).Checksum()
+	for name, parts := range map[string][]string{
+		"account.1": {
+			`account.1 {"type":"snapshot","n":4,"last_fill":1,"seq":9,"balance":"1","held":"0","orders":[{"id":1}],"more":true}`,
+			`account.1 {"type":"snapshot","n":4,"last_fill":1,"seq":9,"balance":"1","held":"0","orders":[{"id":2}]}`,
+		},
+		"book.S": {
+			fmt.Sprintf(`book.S {"type":"snapshot","seq":3,"bids":[["5","1"]],"asks":[],"checksum":%d,"more":true}`, sum),
+			fmt.Sprintf(`book.S {"type":"snapshot","seq":3,"bids":[["4","1"]],"asks":[],"checksum":%d}`, sum),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t)
+			p.script("subscribe", `"result":{}`, parts[0])
+			p.script("ping", `"result":{}`)
+			p.script("subscribe", parts[1], `"result":{}`, parts[0], parts[1])
+			s, ctx := dialPeer(t, p, Options{})
+			require.NoError(t, s.Subscribe(ctx, name))
+			require.NoError(t, s.Call(ctx, "ping", nil, nil), "what came before its result is here")
+			require.NoError(t, s.Subscribe(ctx, name))
+			u, err := s.Next(ctx)
+			require.NoError(t, err)
+			if u.Account != nil {
+				require.Equal(t, []Order{{ID: 1}, {ID: 2}}, u.Account.Orders)
+			} else {
+				require.Equal(t, []Level{level("5", "1"), level("4", "1")}, u.Book.Bids)
+			}
+			require.Zero(t, s.Stats())
+		})
+	}
+}
+
+// TestWhatComesBeforeAChannelBeginsAnewIsOfTheOldChain: also the first part of a message whose others never come.
+func TestWhatComesBeforeAChannelBeginsAnewIsOfTheOldChain(t *testing.T) {
+	p := newPeer(t)
+	p.script("subscribe", `"result":{}`, event(7, 4))
+	p.script("subscribe", event(8, 5),
+		`account.1 {"type":"event","n":9,"seq":109,"balance":"1","held":"0","orders":[{"id":1}],"more":true}`,
+		`"result":{}`, event(6, 3), event(7, 4))
+	s, ctx := dialPeer(t, p, Options{})
+	require.NoError(t, s.SubscribeAfter(ctx, "1", 5, 2))
+	for n := uint64(6); n < 8; n++ {
+		u, err := s.Next(ctx)
+		require.NoError(t, err)
+		require.Equal(t, n, u.Account.N)
+		require.Empty(t, u.Account.Orders)
+	}
+	require.Equal(t, 1, s.Stats().Restarts)
 }
 
 func TestAFillThatIsDoubledIsNotTaken(t *testing.T) {
