@@ -77,8 +77,9 @@ func TestTheLeadershipGoesToOneThatCanLead(t *testing.T) {
 	starting.launch(t, "--database-url=postgres://nobody@127.0.0.1:9/away")
 	client := operate.NewClient(leader.http, 10*time.Second, nil)
 	require.Eventually(t, func() bool {
-		_, err := client.Change(t.Context(), operate.ChangeTransfer, operate.ClusterChange{Node: uint64(starting.number)})
-		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("node %d cannot lead now: it is starting", starting.number))
+		to := operate.ClusterChange{Node: uint64(starting.number)}
+		_, err := client.Change(t.Context(), operate.ChangeTransfer, to)
+		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("node %d cannot lead now: it is starting", to.Node))
 	}, patience, lookEvery)
 	require.Contains(t, c.must(t, `<transactions id="1"><order sym="SPY" amount="-1" limit="1000"/></transactions>`),
 		"<opened ", "it goes on, on the same connection")

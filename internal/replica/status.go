@@ -69,7 +69,8 @@ func (r *Replica) Unreached(peer uint64) string { return r.net.Stats().Peers[pee
 // "" if it does not.
 func (r *Replica) Removed() string {
 	if s := r.state.now.Load(); s.Removed {
-		return fmt.Sprintf("this node, %v, was removed from the cluster: begin with an empty directory, and add it again", s.Self)
+		return fmt.Sprintf("this node, %v, was removed from the cluster: begin with an empty directory, and add it again",
+			s.Self)
 	}
 	for _, p := range r.net.Stats().Peers {
 		if p.Removed {
