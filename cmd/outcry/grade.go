@@ -152,6 +152,9 @@ func (g *grading) checkGiven() error {
 // run does what was asked for.
 func (g *grading) run() error {
 	o, err := g.options()
+	if err == nil {
+		err = g.resolve()
+	}
 	if err != nil {
 		return &usageError{err.Error()}
 	}
@@ -194,6 +197,25 @@ func (g *grading) options() (o grade.Options, err error) {
 	}
 	o.Load = g.load
 	return o, nil
+}
+
+// resolve follows the links of the files that are written, once: a server that runs could change them.
+func (g *grading) resolve() error {
+	for _, f := range []struct {
+		flag string
+		path *string
+	}{{"csv", &g.csv}, {"json", &g.json}, {"html", &g.html}, {"junit", &g.junit}, {"gradescope", &g.gradescope},
+		{"gradescope-zip", &g.zip}} {
+		if *f.path == "" {
+			continue
+		}
+		path, err := target.Resolve(*f.path)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", f.flag, err)
+		}
+		*f.path = path
+	}
+	return nil
 }
 
 // files are those of a name that was given.

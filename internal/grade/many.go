@@ -61,6 +61,9 @@ func Many(ctx context.Context, o ManyOptions) (s Summary, err error) {
 	if err != nil {
 		return s, err
 	}
+	if err := target.CheckResults(o.Server.User, o.CSV); err != nil { // before a word of it is believed
+		return s, err
+	}
 	table, err := readTable(o.CSV)
 	if err != nil {
 		return s, err

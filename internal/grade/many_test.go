@@ -157,6 +157,21 @@ func TestAClassThatCannotBeGraded(t *testing.T) {
 	o = class(t, map[string]string{"a": "exit 1"})
 	o.Server.User = "no-such-user"
 	_, err = Many(t.Context(), o)
-	require.ErrorContains(t, err, "a: grade: there is no user")
+	require.ErrorContains(t, err, "grade: there is no user")
 	require.NoFileExists(t, o.CSV)
+}
+
+// TestATableOfTheServersUserIsNotRead: it could say that folders are graded already.
+func TestATableOfTheServersUserIsNotRead(t *testing.T) {
+	if os.Getuid() != 0 {
+		return // then the server is who we are
+	}
+	o := class(t, map[string]string{"a": "exit 1"})
+	o.Server.User = "12345"
+	require.NoError(t, os.Chmod(filepath.Dir(o.CSV), 0o777|os.ModeSticky))
+	require.NoError(t, os.WriteFile(o.CSV, []byte("directory,group,points,max,seconds,note\na,total,100,100,1,\n"), 0o644))
+	require.NoError(t, os.Chown(o.CSV, 12345, 12345))
+	_, err := Many(t.Context(), o)
+	require.ErrorIs(t, err, target.ErrNotTried)
+	require.ErrorContains(t, err, o.CSV)
 }
