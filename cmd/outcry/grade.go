@@ -349,6 +349,9 @@ func (g *grading) runMany(o grade.Options) error {
 	if s.Before > 0 {
 		fmt.Fprintf(g.stderr, "outcry: %s in %s already\n", number(s.Before, "server"), g.csv)
 	}
+	if errors.Is(err, target.ErrNotTried) {
+		return &uncheckedError{err}
+	}
 	return err
 }
 

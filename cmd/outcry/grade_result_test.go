@@ -43,3 +43,23 @@ func TestAResultIsWrittenWhereALinkLed(t *testing.T) {
 	require.Equal(t, exitUsage, status, stderr)
 	require.Contains(t, stderr, "--json: grade: "+link+" leads to a link of another user, 12345")
 }
+
+// TestAFolderThatNobodyCanEnterIsAMistakeOfTheCaller: as root, a server runs as nobody.
+func TestAFolderThatNobodyCanEnterIsAMistakeOfTheCaller(t *testing.T) {
+	if os.Getuid() != 0 {
+		return // then the server is who we are
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	folder, table := filepath.Join(dir, "class", "ada"), filepath.Join(dir, "grades.csv")
+	require.NoError(t, os.MkdirAll(folder, 0o755))
+	require.NoError(t, os.Chmod(folder, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "grade.sh"), []byte("exit 1\n"), 0o644))
+	stdout, stderr, status := outcry("", "grade", "--many", filepath.Dir(folder), "--csv", table)
+	require.Equal(t, exitUsage, status, stderr)
+	require.Contains(t, stderr, "user nobody cannot enter "+folder)
+	require.Empty(t, stdout)
+	text, err := os.ReadFile(table)
+	require.NoError(t, err)
+	require.Empty(t, text)
+}

@@ -175,3 +175,38 @@ func TestATableOfTheServersUserIsNotRead(t *testing.T) {
 	require.ErrorIs(t, err, target.ErrNotTried)
 	require.ErrorContains(t, err, o.CSV)
 }
+
+// TestAFolderThatTheServersUserCannotUseIsNotGraded: that is not the fault of its server, which has no row
+// then, and is graded when the folder is open.
+func TestAFolderThatTheServersUserCannotUseIsNotGraded(t *testing.T) {
+	if os.Getuid() != 0 {
+		return // then the server is who we are
+	}
+	command, err := faulty.Command(program(t), faulty.Options{})
+	require.NoError(t, err)
+	o := class(t, map[string]string{"a": "#!/bin/sh\n" + command})
+	folder := filepath.Join(o.Dir, "a")
+	script := filepath.Join(folder, startScript)
+	for _, c := range []struct {
+		closed string
+		mode   os.FileMode
+		names  string
+	}{{o.Dir, 0o700, folder}, {folder, 0o700, folder}, {script, 0o700, script}} {
+		before, err := os.Stat(c.closed)
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(c.closed, c.mode))
+		_, err = Many(t.Context(), o)
+		require.ErrorIs(t, err, target.ErrNotTried, c.closed)
+		require.ErrorContains(t, err, c.names+": chmod")
+		require.ErrorContains(t, err, "user nobody cannot ")
+		table, err := readTable(o.CSV)
+		require.NoError(t, err)
+		require.Empty(t, table.rows)
+		require.NoError(t, os.Chmod(c.closed, before.Mode()))
+	}
+	require.NoError(t, os.Chmod(script, 0o744), "its owner executes it, others read it")
+	s, err := Many(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, 1, s.Graded)
+	require.Equal(t, []string{"a", "total", "100", "100", ""}, rowsOf(t, o.CSV)[2])
+}

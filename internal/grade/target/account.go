@@ -69,10 +69,13 @@ func look(name string) (account, error) {
 	return account{Name: found.Username, UID: uint32(uid), GID: uint32(gid)}, nil
 }
 
-// Scripts that print the first of their arguments that can be read, or written.
+// Scripts that print the first of their arguments that can be read, or written, or that is a folder that
+// cannot be entered, or a file that cannot be read.
 const (
 	readable = `for f; do if [ -r "$f" ]; then printf %s "$f"; exit; fi; done`
 	writable = `for f; do if [ -w "$f" ]; then printf %s "$f"; exit; fi; done`
+	closed   = `for f; do if ! (cd "$f") 2>/dev/null; then printf %s "$f"; exit; fi; done`
+	secret   = `for f; do if ! [ -r "$f" ]; then printf %s "$f"; exit; fi; done`
 )
 
 // guard returns an error that names a file that a could read, or a result that it could write or lead
@@ -92,6 +95,26 @@ func (a account) guard(hidden, results []string) error {
 	for _, result := range results {
 		if err := a.guardResult(result); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// needs returns an error that names the folder if a cannot enter it, or a file that a cannot read.
+func (a account) needs(folder string, files []string) error {
+	for _, what := range []struct {
+		script, verb, remedy string
+		paths                []string
+	}{
+		{closed, "enter", "chmod a+x, and the folders above it", []string{folder}},
+		{secret, "read", "chmod a+r", files},
+	} {
+		found, err := a.first(what.script, what.paths)
+		if err != nil {
+			return fmt.Errorf("grade: try whether user %s can %s %s: %w", a.Name, what.verb, folder, err)
+		}
+		if found != "" {
+			return fmt.Errorf("grade: the server's user %s cannot %s %s: %s", a.Name, what.verb, found, what.remedy)
 		}
 	}
 	return nil
