@@ -83,8 +83,8 @@ func prepareGrade(f *flag.FlagSet, c *client) func([]string) error {
 	f.StringVar(&g.junit, "junit", "", "write JUnit's XML to this `file`, a suite a group")
 	f.StringVar(&g.gradescope, "gradescope", "", "write Gradescope's results.json to this `file`")
 	f.StringVar(&g.zip, "gradescope-zip", "",
-		"grade nothing, but write an autograder for Gradescope to this `file`, which runs grade with --start, --profile, "+
-			"--cases, --addr, --user, --seed, --time and --load as they are given here")
+		"grade nothing, but write an autograder for Gradescope to this `file`, which runs grade with the flags "+
+			"given here")
 	f.StringVar(&g.profile, "profile", "", "`file` in TOML with weights, habits of a class and times")
 	f.StringVar(&g.cases, "cases", "", "`directory` with cases that are added, or replace those of the same name")
 	f.Uint64Var(&g.seed, "seed", 1, "number that random orders follow from; wins over the profile's")
