@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,8 +43,11 @@ type grading struct {
 	require                             float64
 	load                                bool
 	stdout, stderr                      io.Writer
-	given                               func(name string) bool
+	flags                               *flag.FlagSet
 }
+
+// given reports whether a flag was given.
+func (g *grading) given(name string) bool { return isGiven(g.flags, name) }
 
 // gradeCommands are about servers that need not be ours.
 func gradeCommands() []command {
@@ -63,7 +67,7 @@ func ownAddr(f *flag.FlagSet, value *string) {
 
 // prepareGrade is the command.
 func prepareGrade(f *flag.FlagSet, c *client) func([]string) error {
-	g := &grading{stdout: c.stdout, stderr: c.stderr, given: func(name string) bool { return isGiven(f, name) }}
+	g := &grading{stdout: c.stdout, stderr: c.stderr, flags: f}
 	ownAddr(f, &g.addr)
 	f.StringVar(&g.start, "start", "", "`command` that starts the server, for /bin/sh, with PORT in its environment")
 	f.StringVar(&g.user, "user", "",
@@ -79,8 +83,8 @@ func prepareGrade(f *flag.FlagSet, c *client) func([]string) error {
 	f.StringVar(&g.junit, "junit", "", "write JUnit's XML to this `file`, a suite a group")
 	f.StringVar(&g.gradescope, "gradescope", "", "write Gradescope's results.json to this `file`")
 	f.StringVar(&g.zip, "gradescope-zip", "",
-		"grade nothing, but write an autograder for Gradescope to this `file`, which runs grade with --start, --profile "+
-			"and --cases")
+		"grade nothing, but write an autograder for Gradescope to this `file`, which runs grade with the flags "+
+			"given here")
 	f.StringVar(&g.profile, "profile", "", "`file` in TOML with weights, habits of a class and times")
 	f.StringVar(&g.cases, "cases", "", "`directory` with cases that are added, or replace those of the same name")
 	f.Uint64Var(&g.seed, "seed", 1, "number that random orders follow from; wins over the profile's")
@@ -111,6 +115,8 @@ func (g *grading) check() error {
 		return &usageError{"only one of --start, --compose and --many can be given"}
 	case g.zip != "" && g.start == "":
 		return &usageError{"--gradescope-zip needs --start, the command that starts a submission's server"}
+	case g.zip != "" && len(g.uncarried()) > 0:
+		return &usageError{"--gradescope-zip cannot have --" + strings.Join(g.uncarried(), " and --")}
 	case servers == 0 && g.addr == "":
 		return &usageError{"no server is named: --addr, --start, --compose or --many is needed"}
 	case (g.compose == "") != (g.service == ""):
@@ -152,6 +158,9 @@ func (g *grading) checkGiven() error {
 // run does what was asked for.
 func (g *grading) run() error {
 	o, err := g.options()
+	if err == nil {
+		err = g.resolve()
+	}
 	if err != nil {
 		return &usageError{err.Error()}
 	}
@@ -194,6 +203,25 @@ func (g *grading) options() (o grade.Options, err error) {
 	}
 	o.Load = g.load
 	return o, nil
+}
+
+// resolve follows the links of the files that are written, once: a server that runs could change them.
+func (g *grading) resolve() error {
+	for _, f := range []struct {
+		flag string
+		path *string
+	}{{"csv", &g.csv}, {"json", &g.json}, {"html", &g.html}, {"junit", &g.junit}, {"gradescope", &g.gradescope},
+		{"gradescope-zip", &g.zip}} {
+		if *f.path == "" {
+			continue
+		}
+		path, err := target.Resolve(*f.path)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", f.flag, err)
+		}
+		*f.path = path
+	}
+	return nil
 }
 
 // files are those of a name that was given.
@@ -265,6 +293,22 @@ func (g *grading) write(r *grade.Result) error {
 	return errors.Join(errs...)
 }
 
+// Flags of an autograder: those that it is made of, and those that its grade has as they are given.
+var (
+	madeOf  = []string{"gradescope-zip", "start", "profile", "cases"}
+	carried = []string{"addr", "load", "seed", "time", "user"}
+)
+
+// uncarried are the given flags that an autograder cannot have.
+func (g *grading) uncarried() (names []string) {
+	g.flags.Visit(func(f *flag.Flag) {
+		if !slices.Contains(madeOf, f.Name) && !slices.Contains(carried, f.Name) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
 // writeZip writes the autograder.
 func (g *grading) writeZip() error {
 	program, err := os.Executable()
@@ -272,6 +316,11 @@ func (g *grading) writeZip() error {
 		return err
 	}
 	a := reports.Autograder{Program: program, Start: g.start, Profile: g.profile, Cases: g.cases}
+	for _, name := range carried {
+		if f := g.flags.Lookup(name); g.given(name) {
+			a.Options = append(a.Options, "--"+name+"="+f.Value.String())
+		}
+	}
 	return reports.Save(g.zip, func(w io.Writer) error { return reports.WriteGradescopeZip(w, a) })
 }
 
@@ -299,6 +348,9 @@ func (g *grading) runMany(o grade.Options) error {
 	}
 	if s.Before > 0 {
 		fmt.Fprintf(g.stderr, "outcry: %s in %s already\n", number(s.Before, "server"), g.csv)
+	}
+	if errors.Is(err, target.ErrNotTried) {
+		return &uncheckedError{err}
 	}
 	return err
 }

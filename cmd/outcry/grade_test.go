@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,25 +24,29 @@ func TestWhatAGradeIsToldIsChecked(t *testing.T) {
 	profile := filepath.Join(t.TempDir(), "profile.toml")
 	require.NoError(t, os.WriteFile(profile, []byte("[grade]\npionts = 5\n"), 0o600))
 	for args, want := range map[string]string{
-		"":                                      "no server is named: --addr, --start, --compose or --many is needed",
-		"--start x --compose y":                 "only one of --start, --compose and --many can be given",
-		"--compose y":                           "--compose and --service need each other",
-		"--many . ":                             "--many and --csv need each other",
-		"--many . --csv x --addr y":             "--many cannot have --addr",
-		"--many . --csv x --json y":             "--many cannot have --json",
-		"--addr localhost --user y":             "--user is for --start and --many",
-		"--addr localhost --require -1":         "--require -1: must be a score of 0 or more",
-		"--addr localhost --require NaN":        "--require NaN: must be a score",
-		"--addr localhost --time 0":             "--time 0: must be from 1 to 86400",
-		"--addr ::1":                            "--addr: an IPv6 address must be in brackets",
-		"--start=":                              "--start is empty",
-		"--addr localhost --json=":              "--json is empty",
-		"--addr localhost --profile /none":      "--profile: open /none",
-		"--addr localhost --cases /none":        "--cases /none",
-		"--addr localhost --seed x":             `--seed "x"`,
-		"--addr localhost x":                    "grade takes no arguments, not 1",
-		"--gradescope-zip x --addr y":           "--gradescope-zip needs --start",
-		"--addr localhost --profile " + profile: "unknown key grade.pionts",
+		"":                                         "no server is named: --addr, --start, --compose or --many is needed",
+		"--start x --compose y":                    "only one of --start, --compose and --many can be given",
+		"--compose y":                              "--compose and --service need each other",
+		"--many . ":                                "--many and --csv need each other",
+		"--many . --csv x --addr y":                "--many cannot have --addr",
+		"--many . --csv x --json y":                "--many cannot have --json",
+		"--addr localhost --user y":                "--user is for --start and --many",
+		"--addr localhost --require -1":            "--require -1: must be a score of 0 or more",
+		"--addr localhost --require NaN":           "--require NaN: must be a score",
+		"--addr localhost --time 0":                "--time 0: must be from 1 to 86400",
+		"--addr ::1":                               "--addr: an IPv6 address must be in brackets",
+		"--start=":                                 "--start is empty",
+		"--addr localhost --json=":                 "--json is empty",
+		"--addr localhost --profile /none":         "--profile: open /none",
+		"--addr localhost --cases /none":           "--cases /none",
+		"--addr localhost --seed x":                `--seed "x"`,
+		"--addr localhost x":                       "grade takes no arguments, not 1",
+		"--gradescope-zip x --addr y":              "--gradescope-zip needs --start",
+		"--gradescope-zip x --start y --json z":    "--gradescope-zip cannot have --json",
+		"--gradescope-zip x --start y --html z":    "--gradescope-zip cannot have --html",
+		"--gradescope-zip x --start y --require 0": "--gradescope-zip cannot have --require",
+		"--gradescope-zip x --start y --gradescope z --junit z": "--gradescope-zip cannot have --gradescope and --junit",
+		"--addr localhost --profile " + profile:                 "unknown key grade.pionts",
 	} {
 		_, stderr, status := outcry("", append([]string{"grade"}, strings.Fields(args)...)...)
 		require.Equal(t, exitUsage, status, "%s: %s", args, stderr)
@@ -192,7 +197,7 @@ func TestAnAutograderIsWritten(t *testing.T) {
 	cases, profile := someCases(t)
 	file := filepath.Join(t.TempDir(), "autograder.zip")
 	_, stderr, status := outcry("", "grade", "--gradescope-zip", file, "--start", "make && exec ./server", "--profile",
-		profile, "--cases", cases)
+		profile, "--cases", cases, "--addr", "localhost", "--seed", "7", "--time", "60", "--user", "student", "--load")
 	require.Equal(t, exitOK, status, stderr)
 	z, err := zip.OpenReader(file)
 	require.NoError(t, err)
@@ -202,8 +207,13 @@ func TestAnAutograderIsWritten(t *testing.T) {
 		names = append(names, f.Name)
 		require.Equal(t, 1980, f.Modified.Year(), "no month 0, which other programs take for damage")
 	}
-	require.ElementsMatch(t, []string{"setup.sh", "run_autograder", "outcry", "start", "profile.toml",
+	require.ElementsMatch(t, []string{"setup.sh", "run_autograder", "outcry", "start", "options", "profile.toml",
 		"cases/create/never.case"}, names)
+	options, err := z.Open("options")
+	require.NoError(t, err)
+	text, err := io.ReadAll(options)
+	require.NoError(t, err)
+	require.Equal(t, "--addr=localhost:12345\n--load=true\n--seed=7\n--time=60\n--user=student\n", string(text))
 }
 
 // TestOutcryHasAllPoints grades the exchange, which keeps its data over being killed.

@@ -201,7 +201,7 @@ complete -c outcry -n '__fish_seen_subcommand_from grade' -l cases -r -F -d 'dir
 complete -c outcry -n '__fish_seen_subcommand_from grade' -l compose -r -F -d 'Compose file with the server'
 complete -c outcry -n '__fish_seen_subcommand_from grade' -l csv -r -F -d 'file for the scores of --many, a line for each group, and one for the total'
 complete -c outcry -n '__fish_seen_subcommand_from grade' -l gradescope -r -F -d 'write Gradescope\'s results.json to this file'
-complete -c outcry -n '__fish_seen_subcommand_from grade' -l gradescope-zip -r -F -d 'grade nothing, but write an autograder for Gradescope to this file, which runs grade with --start, --profile and --cases'
+complete -c outcry -n '__fish_seen_subcommand_from grade' -l gradescope-zip -r -F -d 'grade nothing, but write an autograder for Gradescope to this file, which runs grade with the flags given here'
 complete -c outcry -n '__fish_seen_subcommand_from grade' -l html -r -F -d 'write a page to this file'
 complete -c outcry -n '__fish_seen_subcommand_from grade' -l json -d 'write the result to this file as JSON'
 complete -c outcry -n '__fish_seen_subcommand_from grade' -l junit -r -F -d 'write JUnit\'s XML to this file, a suite a group'

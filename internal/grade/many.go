@@ -36,7 +36,7 @@ const (
 type ManyOptions struct {
 	Dir    string         // its folders are graded that have a grade.sh
 	CSV    string         // file of the results; folders that it has already are left out
-	Server target.Options // Many sets Command and Dir, and adds CSV to Results
+	Server target.Options // Many sets Command and Dir, and adds to Results and Reads
 	Run    Options        // Many sets Target
 	// Begin is called before each folder is graded, and Each after it, with what it came to, and why if its
 	// server was not graded; nil is for nobody. An error ends Many.
@@ -52,13 +52,16 @@ type Summary struct {
 
 // Many grades the servers of all folders of a folder, one after another, and writes each result
 // before it begins the next: called again, it goes on where it ended. A server that never accepts a
-// connection has score 0 and a note. The error names a folder or file that cannot be used, or says that
-// processes of a server do not end, or that ctx ended: then the folder that was being graded has no
-// rows. The file is always whole.
+// connection has score 0 and a note. The error names a folder or file that cannot be used, says that
+// processes of a server do not end, is target.ErrNotTried, or says that ctx ended. With the last two, the
+// folder that was being graded has no rows. The file is always whole.
 func Many(ctx context.Context, o ManyOptions) (s Summary, err error) {
 	folders, without, err := foldersOf(o.Dir)
 	s.Without = without
 	if err != nil {
+		return s, err
+	}
+	if err := target.CheckResults(o.Server.User, o.CSV); err != nil { // before a word of it is believed
 		return s, err
 	}
 	table, err := readTable(o.CSV)
@@ -88,12 +91,19 @@ func Many(ctx context.Context, o ManyOptions) (s Summary, err error) {
 func (o ManyOptions) grade(ctx context.Context, folder string, t *table) error {
 	server, run := o.Server, o.Run
 	server.Dir = filepath.Join(o.Dir, folder)
+	path, err := filepath.Abs(filepath.Join(server.Dir, startScript))
+	if err != nil {
+		return err
+	}
 	server.Command = "exec sh ./" + startScript
-	if info, err := os.Stat(filepath.Join(server.Dir, startScript)); err == nil && info.Mode()&0o111 != 0 {
+	if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
 		server.Command = "exec ./" + startScript // it may be of another shell
+		if info.Mode()&0o111 != 0o111 {          // not everybody can execute it
+			server.Command = "[ ! -x " + startScript + " ] || " + server.Command + "; exec sh ./" + startScript
+		}
 	}
 	server.Results = append(slices.Clone(server.Results), o.CSV)
-	var err error
+	server.Reads = append(slices.Clone(server.Reads), path)
 	if run.Target, err = target.Command(server); err != nil {
 		return err
 	}

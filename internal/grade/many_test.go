@@ -157,6 +157,56 @@ func TestAClassThatCannotBeGraded(t *testing.T) {
 	o = class(t, map[string]string{"a": "exit 1"})
 	o.Server.User = "no-such-user"
 	_, err = Many(t.Context(), o)
-	require.ErrorContains(t, err, "a: grade: there is no user")
+	require.ErrorContains(t, err, "grade: there is no user")
 	require.NoFileExists(t, o.CSV)
+}
+
+// TestATableOfTheServersUserIsNotRead: it could say that folders are graded already.
+func TestATableOfTheServersUserIsNotRead(t *testing.T) {
+	if os.Getuid() != 0 {
+		return // then the server is who we are
+	}
+	o := class(t, map[string]string{"a": "exit 1"})
+	o.Server.User = "12345"
+	require.NoError(t, os.Chmod(filepath.Dir(o.CSV), 0o777|os.ModeSticky))
+	require.NoError(t, os.WriteFile(o.CSV, []byte("directory,group,points,max,seconds,note\na,total,100,100,1,\n"), 0o644))
+	require.NoError(t, os.Chown(o.CSV, 12345, 12345))
+	_, err := Many(t.Context(), o)
+	require.ErrorIs(t, err, target.ErrNotTried)
+	require.ErrorContains(t, err, o.CSV)
+}
+
+// TestAFolderThatTheServersUserCannotUseIsNotGraded: that is not the fault of its server, which has no row
+// then, and is graded when the folder is open.
+func TestAFolderThatTheServersUserCannotUseIsNotGraded(t *testing.T) {
+	if os.Getuid() != 0 {
+		return // then the server is who we are
+	}
+	command, err := faulty.Command(program(t), faulty.Options{})
+	require.NoError(t, err)
+	o := class(t, map[string]string{"a": "#!/bin/sh\n" + command})
+	folder := filepath.Join(o.Dir, "a")
+	script := filepath.Join(folder, startScript)
+	for _, c := range []struct {
+		closed string
+		mode   os.FileMode
+		names  string
+	}{{o.Dir, 0o700, folder}, {folder, 0o700, folder}, {script, 0o700, script}} {
+		before, err := os.Stat(c.closed)
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(c.closed, c.mode))
+		_, err = Many(t.Context(), o)
+		require.ErrorIs(t, err, target.ErrNotTried, c.closed)
+		require.ErrorContains(t, err, c.names+": chmod")
+		require.ErrorContains(t, err, "user nobody cannot ")
+		table, err := readTable(o.CSV)
+		require.NoError(t, err)
+		require.Empty(t, table.rows)
+		require.NoError(t, os.Chmod(c.closed, before.Mode()))
+	}
+	require.NoError(t, os.Chmod(script, 0o744), "its owner executes it, others read it")
+	s, err := Many(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, 1, s.Graded)
+	require.Equal(t, []string{"a", "total", "100", "100", ""}, rowsOf(t, o.CSV)[2])
 }

@@ -63,6 +63,7 @@ type runner struct {
 
 	mu       sync.Mutex // guards what follows: a run may have to be written before its last case ends
 	outcomes map[*script.Case]played
+	now      *script.Case // that is played, or was last; nil while the server is probed
 	remarks  map[dialog.Form]dialog.Remark
 	habits   dialog.Habits
 	salt     string // of the accounts
@@ -224,6 +225,9 @@ func (r *runner) play(ctx context.Context, c *script.Case, left time.Duration) (
 	if r.o.Progress != nil {
 		r.o.Progress(progress)
 	}
+	r.mu.Lock()
+	r.now = c
+	r.mu.Unlock()
 	began, timed := time.Now(), *c
 	timed.Time = r.limit(c, left)
 	var outcome script.Outcome
@@ -270,7 +274,7 @@ func (r *runner) revive(ctx context.Context, c *script.Case, outcome *script.Out
 	}
 	if !back && ctx.Err() == nil {
 		r.mu.Lock()
-		r.dead = fmt.Sprintf("Not run: the server answers nothing since %s.", c.Name)
+		r.dead = fmt.Sprintf("Not run: the server answers nothing since %s.", r.nameOf(c))
 		r.mu.Unlock()
 	}
 }
@@ -311,13 +315,30 @@ func (r *runner) record(c *script.Case, o script.Outcome, took time.Duration) {
 	}
 }
 
-// remark keeps a fault of form: of several of one form that with the shortest conversation. It may be
-// called from any goroutine.
+// nameOf returns what other cases call a case: students may see them, and not a hidden one.
+func (r *runner) nameOf(c *script.Case) string {
+	if r.p.hidden(c) {
+		return "a hidden case"
+	}
+	return c.Name
+}
+
+// seenHidden is all that is said of a fault of form that was seen in a hidden case.
+const seenHidden = "Seen in a hidden case."
+
+// remark keeps a fault of form: of several of one form that with the shortest conversation. Of what was seen
+// in a hidden case it keeps only that, and only if nothing else has the form. It may be called from any
+// goroutine.
 func (r *runner) remark(remark dialog.Remark) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before, seen := r.remarks[remark.Form]
-	if !seen || len(remark.Sent)+len(remark.Got) < len(before.Sent)+len(before.Got) {
+	hidden := r.now != nil && r.p.hidden(r.now)
+	if hidden {
+		remark = dialog.Remark{Form: remark.Form, Detail: seenHidden}
+	}
+	shorter := len(remark.Sent)+len(remark.Got) < len(before.Sent)+len(before.Got)
+	if !seen || !hidden && (shorter || before.Detail == seenHidden) {
 		r.remarks[remark.Form] = remark
 	}
 }

@@ -10,15 +10,17 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"time"
 )
 
 // Autograder is what the archive for Gradescope has besides its scripts.
 type Autograder struct {
-	Program string // file of outcry for the machine that grades: linux
-	Start   string // the command that starts a submission's server, in its folder
-	Profile string // file, "" for none
-	Cases   string // folder of cases, "" for none
+	Program string   // file of outcry for the machine that grades: linux
+	Start   string   // the command that starts a submission's server, in its folder
+	Profile string   // file, "" for none
+	Cases   string   // folder of cases, "" for none
+	Options []string // more arguments of grade, each with its value: --seed=7
 }
 
 // The scripts that Gradescope calls: once when it makes the machine, and for each submission.
@@ -38,6 +40,11 @@ var zipTime = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 func WriteGradescopeZip(w io.Writer, a Autograder) error {
 	if a.Start == "" {
 		return errors.New("report: an autograder needs the command that starts a submission's server")
+	}
+	for _, o := range a.Options {
+		if strings.ContainsAny(o, "\r\n") {
+			return fmt.Errorf("report: an autograder has each option in one line: %q", o)
+		}
 	}
 	program, err := os.ReadFile(a.Program)
 	if err != nil {
@@ -60,6 +67,9 @@ func WriteGradescopeZip(w io.Writer, a Autograder) error {
 	add("run_autograder", 0o755, runScript)
 	add("outcry", 0o755, program)
 	add("start", 0o600, []byte(a.Start+"\n"))
+	if len(a.Options) > 0 {
+		add("options", 0o600, []byte(strings.Join(a.Options, "\n")+"\n"))
+	}
 	if a.Profile != "" {
 		text, e := os.ReadFile(a.Profile)
 		err = errors.Join(err, e)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +36,9 @@ func graded() int {
 	value := map[string]string{} // by flag
 	for i := 2; i+1 < len(os.Args); i += 2 {
 		value[os.Args[i]] = os.Args[i+1]
+		if strings.Contains(os.Args[i], "=") {
+			i-- // it has its value
+		}
 	}
 	if text, _ := os.ReadFile(value["--profile"]); string(text) == "bad" {
 		return 2
@@ -103,12 +108,15 @@ func TestAnAutograderGradesASubmission(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(cases, "hidden/one.case"), []byte("case hidden/one\n"), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(cases, "README"), []byte("not one"), 0o644))
 	start := `exec python3 "server.py" --port=$PORT 'and' more`
-	top, err := unpacked(t, Autograder{Program: elfFile(t), Start: start, Profile: profile, Cases: cases})
+	options := []string{"--seed=7", "--load=true", "--addr=127.0.0.1:9 'x' $HOME *"}
+	top, err := unpacked(t, Autograder{Program: elfFile(t), Start: start, Profile: profile, Cases: cases,
+		Options: options})
 	require.NoError(t, err)
 	var got seen
 	require.NoError(t, json.Unmarshal([]byte(read(t, filepath.Join(top, "results/results.json"))), &got))
-	require.Equal(t, seen{[]string{"grade", "--start", start, "--gradescope", filepath.Join(top, "results/results.json"),
-		"--profile", filepath.Join(top, "source/profile.toml"), "--cases", filepath.Join(top, "source/cases")},
+	require.Equal(t, seen{append([]string{"grade", "--start", start, "--gradescope",
+		filepath.Join(top, "results/results.json"), "--profile", filepath.Join(top, "source/profile.toml"),
+		"--cases", filepath.Join(top, "source/cases")}, options...),
 		filepath.Join(top, "submission")}, got)
 	require.Equal(t, "case hidden/one\n", read(t, filepath.Join(top, "source/cases/hidden/one.case")))
 	require.NoFileExists(t, filepath.Join(top, "source/cases/README"))
@@ -121,6 +129,20 @@ func TestAnAutograderGradesASubmission(t *testing.T) {
 	at, err := os.Stat(filepath.Join(top, "submission/server.py"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o644), at.Mode().Perm())
+}
+
+// TestTheUserThatIsNamedHasTheSubmission: its server builds and writes there.
+func TestTheUserThatIsNamedHasTheSubmission(t *testing.T) {
+	if os.Getuid() != 0 {
+		return // nothing is given away
+	}
+	for want, options := range map[uint32][]string{12345: {"--seed=1", "--user=12345"}, 65534: nil} {
+		top, err := unpacked(t, Autograder{Program: elfFile(t), Start: "true", Options: options})
+		require.NoError(t, err)
+		at, err := os.Stat(filepath.Join(top, "submission/server.py"))
+		require.NoError(t, err)
+		require.Equal(t, want, at.Sys().(*syscall.Stat_t).Uid)
+	}
 }
 
 // TestWhatWasNotGradedIsSeen: without a result, Gradescope has to hear that the autograder failed.
@@ -141,6 +163,7 @@ func TestAnAutograderNeedsWhatItRuns(t *testing.T) {
 		"no such file":              {Program: text + "s", Start: "true"},
 		"nowhere: no such file":     {Program: elfFile(t), Start: "true", Profile: "nowhere"},
 		"there is no case":          {Program: elfFile(t), Start: "true", Cases: filepath.Dir(text)},
+		"in one line":               {Program: elfFile(t), Start: "true", Options: []string{"--user=a\nb"}},
 		"no such file or directory": {Program: elfFile(t), Start: "true", Cases: text + "s"},
 	} {
 		require.ErrorContains(t, WriteGradescopeZip(io.Discard, a), want)

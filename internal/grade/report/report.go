@@ -11,15 +11,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"outcry/internal/grade"
 	"outcry/internal/grade/script"
 )
 
 // Save writes a file by way of another one beside it, so that nobody ever reads half of it. Only
-// its owner may read it: a server that is graded must not. On failure the file is what it was.
+// its owner may read it: a server that is graded must not. On failure the file is what it was. A terminal
+// or a pipe is written as it is. A link is an error: target.Resolve follows it before a server runs.
 func Save(path string, write func(io.Writer) error) (err error) {
-	if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() { // a link, a terminal, a pipe
+	if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() {
 		return into(path, write)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
@@ -45,11 +47,33 @@ func Save(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// into writes to what is there already.
+// openFiles is where the kernel has links to the files that this process has open; nobody can plant one.
+const openFiles = "/proc/*/fd/*"
+
+// into writes to a terminal, a pipe, or a file that this process has open.
 func into(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	open, _ := filepath.Match(openFiles, path)
+	flags := os.O_WRONLY
+	if !open {
+		flags |= syscall.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return fmt.Errorf("report: %s is a link, and was none when this began", path)
+	}
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
+	}
+	at, err := f.Stat()
+	switch {
+	case err != nil || !at.Mode().IsRegular():
+	case open:
+		err = f.Truncate(0)
+	default:
+		err = fmt.Errorf("report: %s has become a file", path)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
 	}
 	return errors.Join(write(f), f.Close())
 }

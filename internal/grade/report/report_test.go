@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -256,8 +258,12 @@ func TestAFileIsWholeOrWhatItWas(t *testing.T) {
 	require.Equal(t, "2", read(t, path))
 	link := filepath.Join(folder, "link")
 	require.NoError(t, os.Symlink(path, link))
-	require.NoError(t, Save(link, text("3", nil)))
-	require.Equal(t, "3", read(t, path), "what a link leads to is written, and the link stays")
+	require.ErrorContains(t, Save(link, text("3", nil)), link+" is a link")
+	require.Equal(t, "2", read(t, path), "a server may have planted the link since it was resolved")
+	own := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), pipe(t))
+	if runtime.GOOS == "linux" {
+		require.NoError(t, Save(own, text("what is open is as it is", nil)))
+	}
 	require.NoError(t, Save(os.DevNull, text("", nil)))
 	null, err := os.Lstat(os.DevNull)
 	require.NoError(t, err)
@@ -266,6 +272,15 @@ func TestAFileIsWholeOrWhatItWas(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 2)
 	require.ErrorContains(t, Save(filepath.Join(folder, "none", "x"), text("", nil)), "none")
+}
+
+// pipe returns the number of the end of a pipe that is written to.
+func pipe(t *testing.T) uintptr {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, errors.Join(r.Close(), w.Close())) })
+	return w.Fd()
 }
 
 func read(t *testing.T, path string) string {

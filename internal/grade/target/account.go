@@ -69,53 +69,67 @@ func look(name string) (account, error) {
 	return account{Name: found.Username, UID: uint32(uid), GID: uint32(gid)}, nil
 }
 
-// Scripts that print the first of their arguments that can be read, or written or replaced. In a
-// folder with the sticky bit nobody replaces what is another's.
+// Scripts that print the first of their arguments that can be read, or written, or that is a folder that
+// cannot be entered, or a file that cannot be read.
 const (
 	readable = `for f; do if [ -r "$f" ]; then printf %s "$f"; exit; fi; done`
-	writable = `for f; do d=${f%/*}/; if [ -w "$f" ] || { [ -w "$d" ] && ! [ -k "$d" ]; }; then
-printf %s "$f"; exit; fi; done`
+	writable = `for f; do if [ -w "$f" ]; then printf %s "$f"; exit; fi; done`
+	closed   = `for f; do if ! (cd "$f") 2>/dev/null; then printf %s "$f"; exit; fi; done`
+	secret   = `for f; do if ! [ -r "$f" ]; then printf %s "$f"; exit; fi; done`
 )
 
-// guard returns an error that names a file that a could read or write and must not. Results that
-// there are not it makes, empty: in a folder where everybody makes files, the server would make them.
+// guard returns an error that names a file that a could read, or a result that it could write or lead
+// elsewhere. Results that there are not it makes, empty.
 func (a account) guard(hidden, results []string) error {
-	for _, path := range results {
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("grade: %w", err)
-		}
-		_ = f.Close() // nothing was written
+	files, err := filesOf(hidden)
+	if err != nil {
+		return err
 	}
+	found, err := a.first(readable, files)
+	if err != nil {
+		return fmt.Errorf("grade: try what user %s could read: %w", a.Name, err)
+	}
+	if found != "" {
+		return fmt.Errorf("grade: the server, as user %s, could read %s: chmod -R go-rwx", a.Name, found)
+	}
+	for _, result := range results {
+		if err := a.guardResult(result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needs returns an error that names the folder if a cannot enter it, or a file that a cannot read.
+func (a account) needs(folder string, files []string) error {
 	for _, what := range []struct {
 		script, verb, remedy string
 		paths                []string
 	}{
-		{readable, "read", "chmod -R go-rwx", hidden},
-		{writable, "write", "choose a folder that only root can write, or chmod go-w", results},
+		{closed, "enter", "chmod a+x, and the folders above it", []string{folder}},
+		{secret, "read", "chmod a+r", files},
 	} {
-		files, err := filesOf(what.paths)
+		found, err := a.first(what.script, what.paths)
 		if err != nil {
-			return err
+			return fmt.Errorf("grade: try whether user %s can %s %s: %w", a.Name, what.verb, folder, err)
 		}
-		if len(files) == 0 {
-			continue
-		}
-		try := exec.Command("/bin/sh", append([]string{"-c", what.script, "sh"}, files...)...)
-		try.Dir = "/"
-		try.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.UID, Gid: a.GID}}
-		found, err := try.Output()
-		if err != nil {
-			return fmt.Errorf("grade: try what user %s could %s: %w", a.Name, what.verb, err)
-		}
-		if len(found) > 0 {
-			return fmt.Errorf("grade: the server, as user %s, could %s %s: %s", a.Name, what.verb, found, what.remedy)
+		if found != "" {
+			return fmt.Errorf("grade: the server's user %s cannot %s %s: %s", a.Name, what.verb, found, what.remedy)
 		}
 	}
 	return nil
+}
+
+// first runs a script as a, and returns what it prints of the files.
+func (a account) first(script string, files []string) (string, error) {
+	if len(files) == 0 {
+		return "", nil
+	}
+	try := exec.Command("/bin/sh", append([]string{"-c", script, "sh"}, files...)...)
+	try.Dir = "/"
+	try.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.UID, Gid: a.GID}}
+	found, err := try.Output()
+	return string(found), err
 }
 
 // filesOf returns the absolute paths of files and of all files in folders. A path that there is not

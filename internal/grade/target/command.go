@@ -116,8 +116,8 @@ func (c *command) CanKill() bool { return true }
 // Log is part of Target.
 func (c *command) Log() string { return c.log.String() }
 
-// Start is part of Target. It refuses to start a server whose port is taken, or that could read or
-// write what Options says it must not.
+// Start is part of Target. It refuses to start a server whose port is taken, that could read or
+// write what Options says it must not, or that cannot enter its folder or read what it has to.
 func (c *command) Start(ctx context.Context) error {
 	if c.keeper != nil {
 		return fmt.Errorf("grade: %s runs already", c.o.Command)
@@ -143,7 +143,7 @@ func (c *command) Start(ctx context.Context) error {
 	}
 }
 
-// prepare makes the server's folder, and looks at what it could do.
+// prepare makes the server's folder, and looks at what it could do, and at what it cannot and has to.
 func (c *command) prepare() error {
 	if c.another {
 		if err := c.account.guard(c.o.Hidden, c.o.Results); err != nil {
@@ -155,6 +155,9 @@ func (c *command) prepare() error {
 	}
 	parent := "" // ours, which may be closed to another user
 	if c.another {
+		if err := c.account.needs(c.o.Dir, c.o.Reads); err != nil {
+			return err
+		}
 		parent = "/tmp"
 	}
 	scratch, err := os.MkdirTemp(parent, "outcry-grade-")

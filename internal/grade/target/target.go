@@ -36,7 +36,7 @@ const (
 )
 
 // ErrNotTried means that Start started nothing, for a reason that is not the server's: something else
-// listens there, or the server could read or write what it must not.
+// listens there, or the server could read or write what it must not, or not read what it must.
 var ErrNotTried = errors.New("grade: the server was not tried")
 
 // Target is a server. Its methods are called by one goroutine.
@@ -86,4 +86,7 @@ type Options struct {
 	// must not be able to write or replace; those that there are not are made, empty. Start refuses if
 	// it could, unless it runs as who we are: then it can do what we can.
 	Hidden, Results []string
+	// Reads are files that the server must be able to read. Start refuses if it could not, as if it could
+	// not enter Dir: else it would be the server that fails.
+	Reads []string
 }
