@@ -49,8 +49,8 @@ func TestWhatWasWrittenCountsNoMore(t *testing.T) {
 	eventually(t, func() bool { return conn.Waiting() == 0 })
 }
 
-// heldUp returns a connection whose client takes nothing more: the kernel's buffers are full, and some more waits. behind
-// is how many text frames the client has not read.
+// heldUp returns a connection whose client takes nothing more: the kernel's buffers are full, and some more waits. It
+// also returns how many text frames the client has not read.
 func heldUp(t *testing.T) (c *client, conn *Conn, behind int) {
 	t.Helper()
 	h := serving(t, Options{PingEvery: time.Hour}, echo)
@@ -150,4 +150,23 @@ func TestWhoTakesNoPongsIsEnded(t *testing.T) {
 		}
 	}
 	eventually(t, func() bool { return h.Count() == 0 })
+}
+
+// TestASlotBeginsNothingBehindACut: what it would give out is not in the reason. Behind a close it is sent still.
+func TestASlotBeginsNothingBehindACut(t *testing.T) {
+	for name, end := range map[string]func(c *Conn){
+		"too slow": func(c *Conn) { c.Push(NewFrame(make([]byte, WaitingBytesMax)), nil, 0) },
+		"cut":      func(c *Conn) { c.Cut(CodeUnauthorized, "") },
+		"aborted":  (*Conn).Abort,
+		"closed":   func(c *Conn) { c.Close(CodeNormal, "") },
+	} {
+		c := newConn(NewServer(Options{}), "") // nothing leaves it
+		var p Progress
+		require.True(t, c.Push(NewFrame(nil), nil, 0))
+		require.True(t, c.Advance(&p, 1))
+		end(c)
+		begins := c.Advance(&p, 2)
+		require.Equal(t, name == "closed", begins, name)
+		require.Equal(t, begins, p.Sent() == 2, name)
+	}
 }

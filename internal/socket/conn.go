@@ -77,6 +77,7 @@ type Conn struct {
 	writing  bool // write runs
 	ending   bool // a close is sent or waits: nothing more is taken
 	cut      bool // by Cut: slots make nothing more
+	dropped  bool // what waited was: slots begin nothing more (Advance)
 	reading  bool // the handler waits in Read
 	draining bool // the server stops
 	graced   bool // so the handler reads for drainGrace only
@@ -195,13 +196,13 @@ func (c *Conn) setPong(f Frame) {
 	c.pong = f
 }
 
-// drop has nothing wait any more. Its caller holds mu.
+// drop has nothing wait any more, as the connection is cut or has ended. Its caller holds mu.
 func (c *Conn) drop() {
 	for i, ok := c.queue.pop(); ok; i, ok = c.queue.pop() {
 		c.waiting -= i.frame.cost()
 	}
 	c.setPong(Frame{})
-	c.pingDue = false
+	c.pingDue, c.dropped = false, true
 }
 
 // Waiting returns what waits to be sent, as WaitingBytesMax counts it.
