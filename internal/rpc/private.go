@@ -15,16 +15,25 @@ func (r *reader) viewEnded() {
 }
 
 func (r *reader) openAccount() (stop func(), err error) {
-	return r.conn.door.view().Subscribe(r.channel.account, r.after, r.hasAfter, (*accountReader)(r),
-		func(snap *accounts.Snapshot, missed []*exchange.AccountEvent) {
-			if snap == nil {
-				r.progress.Reset(r.after)
-				r.giving = eventsParts(r.channel.name, missed)
-				return
-			}
-			r.progress.Reset(snap.N)
-			r.giving = snapshotParts(r.channel.name, snap)
-		})
+	return r.conn.door.view().Subscribe(r.channel.account, r.after, r.hasAfter, (*accountReader)(r), r.beginAccount)
+}
+
+// beginAccount has the slot give out an account as it stands or, if snap is nil, the events that were missed.
+func (r *reader) beginAccount(snap *accounts.Snapshot, missed []*exchange.AccountEvent) {
+	n := r.after
+	switch {
+	case snap != nil:
+		n = snap.N
+	case len(missed) > 0:
+		n = missed[len(missed)-1].N
+	}
+	switch {
+	case !r.conn.socket.Advance(&r.progress, n):
+	case snap == nil:
+		r.giving = eventsParts(r.channel.name, missed)
+	default:
+		r.giving = snapshotParts(r.channel.name, snap)
+	}
 }
 
 // accountReader is a reader of an account, as the view tells it.
@@ -116,8 +125,9 @@ func snapshotParts(channel string, s *accounts.Snapshot) parts {
 
 func (r *reader) openOrders() (stop func(), err error) {
 	return r.conn.door.view().ListenOrders(r.channel.sym, (*ordersReader)(r), func(s *accounts.OrdersSnapshot) {
-		r.progress.Reset(s.Seq)
-		r.giving = ordersParts(r.channel.name, s)
+		if r.conn.socket.Advance(&r.progress, s.Seq) {
+			r.giving = ordersParts(r.channel.name, s)
+		}
 	})
 }
 

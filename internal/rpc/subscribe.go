@@ -188,6 +188,7 @@ func (c *conn) newReader(k *call, of *channel) *reader {
 	r := &reader{conn: c, channel: *of}
 	if of.kind.private {
 		r.after, r.hasAfter = k.args.after, k.args.hasAfter
+		r.progress.Reset(r.after)
 	}
 	r.slot = c.socket.NewSlot(r.next)
 	return r

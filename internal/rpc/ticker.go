@@ -24,7 +24,9 @@ func (*tradesTeller) flush(*topic) bool { return true }
 // join implements teller.
 func (s *tradesTeller) join(_ *topic, r *reader, m *market.Market) parts {
 	seq, last := m.Seq(), m.LastTrade()
-	r.progress.Reset(last)
+	if !r.conn.socket.Advance(&r.progress, last) {
+		return parts{}
+	}
 	return parts{encode: func(b []byte, _ *cut, _ bool) []byte {
 		b = memberNumber(beginEvent(b, s.channel, kindSnapshot), "seq", seq)
 		return endEvent(memberNumber(b, "last_trade", last))

@@ -87,8 +87,10 @@ func untaken(t *testing.T) *socket.Conn {
 	conn := <-conns
 	t.Cleanup(conn.Abort)
 	piece := socket.NewFrame(make([]byte, 60_000))
+	const around = socket.FrameCostBytes + 4 // what a frame counts as besides its text
+	room := func() int { return socket.WaitingBytesMax - conn.Waiting() }
 	for taken := true; taken; { // until all that may wait does, with the kernel's buffers full
-		for conn.Waiting()+piece.Len() <= socket.WaitingBytesMax {
+		for room() >= piece.Len()+socket.FrameCostBytes {
 			require.True(t, conn.Push(piece, nil, 0))
 		}
 		conn.Flush()
@@ -98,8 +100,8 @@ func untaken(t *testing.T) *socket.Conn {
 			taken = conn.Waiting() < before
 		}
 	}
-	for rest := socket.WaitingBytesMax - conn.Waiting(); rest > 20; rest = socket.WaitingBytesMax - conn.Waiting() {
-		require.True(t, conn.Push(socket.NewFrame(make([]byte, max(1, min(rest, 60_000)-10))), nil, 0))
+	for rest := room(); rest >= around; rest = room() {
+		require.True(t, conn.Push(socket.NewFrame(make([]byte, min(rest, 60_000)-around)), nil, 0))
 	}
 	return conn
 }

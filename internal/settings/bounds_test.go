@@ -69,9 +69,10 @@ var bounds = []struct {
 		{"connections", "`--max-connections`", "{--max-connections}, those of XML among them",
 			"503 with the reason; of those without a token the oldest gives way, as above"},
 		{"a message", "`MessageBytesMax`", "{socket.MessageBytesMax KiB}, all fragments of it", "close 1009"},
-		{"answers that wait to be sent", "`WaitingBytesMax`", "{socket.WaitingBytesMax MiB}, events among them",
-			"the connection is not read from"},
-		{"events that wait to be sent", "`WaitingBytesMax`", "{socket.WaitingBytesMax MiB}, answers among them",
+		{"answers that wait to be sent", "`WaitingBytesMax`", "{socket.WaitingBytesMax MiB}, events among them; " +
+			"a frame counts {socket.FrameCostBytes} bytes more than it has",
+			"the connection is not read from; of pongs the newest alone waits"},
+		{"events that wait to be sent", "`WaitingBytesMax`", "{socket.WaitingBytesMax MiB}, answers among them; the same",
 			"what waits is dropped; close 4008 with the reason"},
 		{"events that can be merged", "`ConflateBytes`", "{socket.ConflateBytes KiB}", "they are merged"},
 		{"silence", "`pingEveryUsual`", "{socket.pingEveryUsual}, or half of `--idle-timeout` if that is less",

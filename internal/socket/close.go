@@ -158,7 +158,7 @@ func (c *Conn) finish() {
 	c.mu.Unlock()
 	c.discard()
 	c.mu.Lock()
-	for !c.dead && (c.writing || !c.queue.empty()) {
+	for !c.dead && (c.writing || c.hasWork()) {
 		c.moved.Wait()
 	}
 	dead := c.dead

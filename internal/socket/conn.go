@@ -28,8 +28,12 @@ const (
 	// MessageBytesMax is the largest message of a client, fragments together.
 	MessageBytesMax = 64 << 10
 	// WaitingBytesMax is how much may wait to be sent, besides what the kernel has: an answer waits for room, and an event
-	// that finds none cuts the connection.
+	// that finds none cuts the connection. Each waiting frame counts as its bytes and FrameCostBytes. The newest pong
+	// and the close, of 127 bytes at the most, may wait besides.
 	WaitingBytesMax = 1 << 20
+	// FrameCostBytes is what a waiting frame counts as besides its bytes: a place in a queue that has grown, and what an
+	// allocation is rounded up by. Without it a queue of the smallest frames would take many times WaitingBytesMax.
+	FrameCostBytes = 80
 	// ConflateBytes is how much may wait before a door should merge what can be merged (Slot).
 	ConflateBytes = 256 << 10
 
@@ -66,12 +70,14 @@ type Conn struct {
 	try      *trywrite.Writer // of the one who writes; nil if conn cannot be written to so
 	moved    sync.Cond        // something was written, or the state has changed
 	queue    queue
-	waiting  int    // bytes of frames in queue, and of those that are being written
+	pong     Frame  // to the newest ping that is not answered; the zero Frame if there is none
+	waiting  int    // cost of pong, of the frames in queue, and of those that are being written
 	taken    uint64 // bytes that the kernel took
 	pingDue  bool
 	writing  bool // write runs
 	ending   bool // a close is sent or waits: nothing more is taken
 	cut      bool // by Cut: slots make nothing more
+	dropped  bool // what waited was: slots begin nothing more (Advance)
 	reading  bool // the handler waits in Read
 	draining bool // the server stops
 	graced   bool // so the handler reads for drainGrace only
@@ -162,23 +168,44 @@ func (c *Conn) Push(f Frame, p *Progress, n uint64) bool {
 }
 
 // hasRoom reports whether so much more may wait. What is larger than all the room waits alone. Its caller holds mu.
-func (c *Conn) hasRoom(bytes int) bool { return c.waiting == 0 || c.waiting+bytes <= WaitingBytesMax }
+func (c *Conn) hasRoom(bytes int) bool {
+	return c.waiting == 0 || c.waiting+costOf(bytes) <= WaitingBytesMax
+}
+
+// costOf returns what so many bytes that wait as one frame count as.
+func costOf(bytes int) int { return bytes + FrameCostBytes }
+
+// cost returns what a frame that waits counts as: nothing of the zero Frame, which a slot has.
+func (f Frame) cost() int {
+	if f.bytes == nil {
+		return 0
+	}
+	return costOf(f.Len())
+}
 
 // push queues a frame. Its caller holds mu.
 func (c *Conn) push(i item) {
 	c.queue.push(i)
-	c.waiting += i.frame.Len()
+	c.waiting += i.frame.cost()
 }
 
-// drop empties the queue. Its caller holds mu.
+// setPong has a pong sent before all that waits, in the place of one that waits still: only the newest ping has to be
+// answered (RFC 6455, section 5.5.3). The zero Frame is none. Its caller holds mu.
+func (c *Conn) setPong(f Frame) {
+	c.waiting += f.cost() - c.pong.cost()
+	c.pong = f
+}
+
+// drop has nothing wait any more, as the connection is cut or has ended. Its caller holds mu.
 func (c *Conn) drop() {
 	for i, ok := c.queue.pop(); ok; i, ok = c.queue.pop() {
-		c.waiting -= i.frame.Len()
+		c.waiting -= i.frame.cost()
 	}
-	c.pingDue = false
+	c.setPong(Frame{})
+	c.pingDue, c.dropped = false, true
 }
 
-// Waiting returns how many bytes wait to be sent.
+// Waiting returns what waits to be sent, as WaitingBytesMax counts it.
 func (c *Conn) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

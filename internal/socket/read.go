@@ -173,13 +173,24 @@ func (c *Conn) readControl() error {
 	payload := c.control[:c.got]
 	switch c.frame.op {
 	case opPing:
-		_ = c.Answer(newFrame(opPong, payload)) // of a connection that ends the next read says so
+		c.answerPing(payload)
 	case opClose:
 		c.closed = true
 		c.answerClose(payload)
 		return errClosed
 	}
 	return nil
+}
+
+// answerPing answers a ping. It writes the pong itself if nobody else writes: so pings that come together are all
+// answered while the client takes the pongs, though one pong waits at the most.
+func (c *Conn) answerPing(payload []byte) {
+	c.mu.Lock()
+	if !c.ending {
+		c.setPong(newFrame(opPong, payload))
+	}
+	c.mu.Unlock()
+	c.flushHere()
 }
 
 // answerClose answers the client's close, or takes it as the answer to ours.

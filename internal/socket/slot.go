@@ -9,8 +9,21 @@ type Progress struct{ n atomic.Uint64 }
 // Sent returns the number of the newest event that was taken to be written, 0 if none was. A cut finishes those.
 func (p *Progress) Sent() uint64 { return p.n.Load() }
 
-// Reset sets what Sent returns: of a subscription that goes on after an event.
+// Reset sets what Sent returns: of a subscription that goes on after an event, and of which nothing is queued yet.
 func (p *Progress) Reset(n uint64) { p.n.Store(n) }
+
+// Advance sets p to n, up to which a slot gives out frames from now on: all of them are written before a close, as what
+// Push queued and a batch has is. It returns false if the connection was cut or has ended. Then p is unchanged, since
+// the reason of the cut may have told it, and the slot must give out nothing.
+func (c *Conn) Advance(p *Progress, n uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dropped {
+		return false
+	}
+	p.n.Store(n)
+	return true
+}
 
 // Slot has a place in a connection's queue at the most once, however often it is set, and makes its frames when its
 // turn comes: what a slow reader gets is then the newest, or all that came meanwhile in one.

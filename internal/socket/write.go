@@ -15,7 +15,8 @@ const (
 // goes on. Its memory is used again.
 type batch struct {
 	items  []item
-	size   int    // of the frames in items, and of what an answer begins with
+	size   int    // bytes of the frames in items
+	cost   int    // of the frames in items, and of what an answer begins with: what Conn.waiting has of them
 	at     int    // of items, the first that is not gathered
 	held   Frame  // likewise, of a slot: there was no room for it
 	buffer []byte // of frames that are written together; never grows
@@ -27,12 +28,15 @@ var batches = sync.Pool{New: func() any { return &batch{buffer: make([]byte, 0, 
 
 // begins reports whether the caller, who holds mu, is to write: there is something, and nobody does.
 func (c *Conn) begins() bool {
-	if c.writing || c.dead || c.conn == nil || c.queue.empty() && !c.pingDue {
+	if c.writing || c.dead || c.conn == nil || !c.hasWork() {
 		return false
 	}
 	c.writing = true // finish waits for it
 	return true
 }
+
+// hasWork reports whether anything is to be written that nobody has taken yet. Its caller holds mu.
+func (c *Conn) hasWork() bool { return c.pingDue || c.pong.bytes != nil || !c.queue.empty() }
 
 // flush has a goroutine write if there is something to write. Its caller holds mu.
 func (c *Conn) flush() {
@@ -77,7 +81,11 @@ func (c *Conn) take(b *batch) bool {
 	*b = batch{items: b.items[:0], buffer: b.buffer[:0]}
 	if c.pingDue && !c.dead {
 		c.pingDue = false
-		b.items = append(b.items, item{frame: pingFrame})
+		b.items = append(b.items, item{frame: pingFrame}) // it never counted
+	}
+	if c.pong.bytes != nil && !c.dead {
+		b.add(item{frame: c.pong})
+		c.pong = Frame{} // waiting has it until it is written
 	}
 	for len(b.items) < itemsMax && b.size < writeBytesMax && !c.dead {
 		i, ok := c.queue.pop()
@@ -90,8 +98,7 @@ func (c *Conn) take(b *batch) bool {
 		if i.progress != nil {
 			i.progress.n.Store(i.n) // it is written before a close, whatever happens
 		}
-		b.items = append(b.items, i)
-		b.size += i.frame.Len()
+		b.add(i)
 	}
 	if len(b.items) == 0 {
 		c.writing = false
@@ -99,6 +106,13 @@ func (c *Conn) take(b *batch) bool {
 		return false
 	}
 	return true
+}
+
+// add adds what is to be written.
+func (b *batch) add(i item) {
+	b.items = append(b.items, i)
+	b.size += i.frame.Len()
+	b.cost += i.frame.cost()
 }
 
 // wrote notes what has become of a batch.
@@ -110,7 +124,7 @@ func (c *Conn) wrote(b *batch, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting -= b.size
+	c.waiting -= b.cost
 	c.taken += uint64(b.sent)
 	if err != nil {
 		c.abort()
@@ -210,14 +224,14 @@ func (c *Conn) beginAnswer(frames []byte) (*batch, error) {
 	if err := c.awaitRoom(len(frames)); err != nil {
 		return nil, err
 	}
-	if c.writing || c.pingDue || !c.queue.empty() || c.try == nil {
+	if c.writing || c.hasWork() || c.try == nil {
 		c.push(item{frame: Frame{bytes.Clone(frames)}})
 		c.flush()
 		return nil, nil
 	}
 	c.writing = true // finish waits for it
-	c.waiting += len(frames)
 	b := batches.Get().(*batch)
-	b.size = len(frames)
+	b.cost = costOf(len(frames))
+	c.waiting += b.cost
 	return b, nil
 }

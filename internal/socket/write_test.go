@@ -33,7 +33,7 @@ func TestNothingLeavesBeforeFlush(t *testing.T) {
 	conn := <-h.conns
 	require.True(t, conn.Push(NewFrame([]byte("one")), nil, 0))
 	require.True(t, conn.Push(NewFrame([]byte("two")), nil, 0))
-	require.Equal(t, 2*5, conn.Waiting())
+	require.Equal(t, 2*(5+FrameCostBytes), conn.Waiting())
 	conn.Flush()
 	c.want("one")
 	c.want("two")
