@@ -249,10 +249,14 @@ func (r *reader) leave() {
 	r.left = true
 }
 
-// push sends frames of which the reader misses none. n is what progress counts.
+// push sends the frames of one message, of which the reader misses none. n is what progress counts once it is whole.
 func (r *reader) push(frames []socket.Frame, n uint64) {
-	for _, f := range frames {
-		r.conn.socket.Push(f, &r.progress, n)
+	for i, f := range frames {
+		progress := &r.progress
+		if i+1 < len(frames) {
+			progress = nil
+		}
+		r.conn.socket.Push(f, progress, n)
 	}
 }
 
