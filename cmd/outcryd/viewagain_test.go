@@ -33,9 +33,10 @@ func seen(t *testing.T, s *server) seenOf {
 	}
 	for _, id := range ids {
 		account := exchange.AccountID(fmt.Sprint(id))
-		snap, err := s.view.Snapshot(account)
+		leave, err := s.view.Subscribe(account, 0, false, silent{},
+			func(snap *accounts.Snapshot, _ []*exchange.AccountEvent) { all.accounts[account] = snap })
 		require.NoError(t, err)
-		all.accounts[account] = snap
+		leave()
 	}
 	for n := range instructedSymbols + 1 {
 		sym := exchange.Symbol(fmt.Sprintf("SYM%d", n))
@@ -48,9 +49,10 @@ func seen(t *testing.T, s *server) seenOf {
 	return all
 }
 
-// silent is an OrdersListener that wants nothing.
+// silent is a Listener and an OrdersListener that wants nothing.
 type silent struct{}
 
+func (silent) Event(*exchange.AccountEvent)  {}
 func (silent) Orders(*accounts.OrdersChange) {}
 func (silent) Flush()                        {}
 func (silent) End(error)                     {}

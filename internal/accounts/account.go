@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -27,8 +28,9 @@ type account struct {
 // symbol is what is known of a symbol.
 type symbol struct {
 	name    exchange.Symbol
-	trades  uint64   // how many there were
-	changed uint64   // the newest record that changed which orders rest, or the first that there could be
+	trades  uint64 // how many there were
+	changed uint64 // the newest record that changed which orders rest, or the first that there could be
+	open    openOrders
 	resting *resting // nil unless somebody listens, or did lately
 }
 
@@ -69,7 +71,7 @@ func (a *account) pay(free, held exchange.Cash) (ok bool) {
 func (a *account) deliver(s symbolNumber, free, held exchange.Position) (ok bool) {
 	i, found := a.place(s)
 	if !found {
-		a.positions = slices.Insert(a.positions, i, position{symbol: s})
+		a.positions = slices.Insert(withRoom(a.positions, math.MaxInt), i, position{symbol: s})
 	}
 	p := &a.positions[i]
 	p.shares, p.held = p.shares.Add(free), p.held.Add(held)
@@ -100,6 +102,16 @@ func (a *account) position(s symbolNumber) (shares, held exchange.Position) {
 		shares, held = a.positions[i].shares, a.positions[i].held
 	}
 	return shares, held
+}
+
+// withRoom returns all with room for one more; for half as many again if there is none, up to most. Nothing else takes
+// as much memory as what accounts have, mostly few each, and append would make room for as many again.
+func withRoom[T any](all []T, most int) []T {
+	n := len(all)
+	if n < cap(all) {
+		return all
+	}
+	return append(make([]T, 0, min(n+max(1, n/2), most)), all...)
 }
 
 // remove removes the i-th of all, and gives memory back if most of it is unused: what was many once

@@ -88,8 +88,8 @@ func (v *View) accept(e *exchange.Event) error {
 		return err
 	}
 	v.incoming = orderMore{}
-	o := order{id: e.Order, Terms: e.Terms, open: e.Shares, time: e.Time, more: &v.incoming, symbol: sym,
-		onDisconnect: e.OnDisconnect, unsent: e.Unsent}
+	o := order{id: e.Order, Limit: e.Limit, traits: traitsOf(&e.Terms), open: e.Shares, time: e.Time, more: &v.incoming,
+		symbol: sym, onDisconnect: e.OnDisconnect, unsent: e.Unsent}
 	if e.Kind == exchange.OrderReplaced {
 		v.incoming.amends = &orderAmends{newRef: e.Ref, before: e.Amend.Executed, replaces: e.Amend.Old.Order}
 		err = v.replace(a, e)
@@ -118,7 +118,7 @@ func (v *View) accept(e *exchange.Event) error {
 		more := v.incoming
 		o.more = &more
 	}
-	if !a.orders.insert(o) {
+	if !v.insert(a, o) {
 		return fmt.Errorf("order %d is there already", e.Order)
 	}
 	return nil
@@ -138,11 +138,13 @@ func (v *View) goOn(e *exchange.Event) error {
 	if err := v.execute(a, &changed, e); err != nil {
 		return err
 	}
+	o = a.orders.find(e.Order)
 	if changed.open == 0 {
-		a.orders.remove(e.Order)
+		v.remove(a, o)
 		return nil
 	}
-	*a.orders.find(e.Order) = changed
+	changed.place = o.place // another one may have gone, and o taken its place
+	*o = changed
 	return nil
 }
 
@@ -195,7 +197,7 @@ func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fil
 	err := v.change(resting, OrderOp{Kind: OpFill, Order: f.Resting, Trade: market.trades, Shares: f.Shares,
 		Open: resting.open})
 	if resting.open == 0 {
-		maker.orders.remove(f.Resting)
+		v.remove(maker, resting)
 	}
 	o.open -= f.Shares
 	o.with().execute(f.Shares, f.Price, e.Time)
@@ -254,7 +256,7 @@ func (v *View) cancel(id exchange.AccountID, s exchange.Symbol, c *exchange.Canc
 		n.Settle(why)
 	}
 	err = cmp.Or(err, v.change(o, OrderOp{Kind: OpDelete, Order: c.Order}))
-	a.orders.remove(c.Order)
+	v.remove(a, o)
 	return err
 }
 
@@ -272,7 +274,7 @@ func (v *View) replace(a *account, e *exchange.Event) error {
 		n.State, n.By = exchange.StatusReplaced, e.Order
 	}
 	err = cmp.Or(err, v.change(o, OrderOp{Kind: OpReplace, Order: old.Order, By: e.Order}))
-	a.orders.remove(old.Order)
+	v.remove(a, o)
 	return err
 }
 

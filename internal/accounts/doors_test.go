@@ -72,9 +72,7 @@ func TestWhatACommandDidIsTold(t *testing.T) {
 	_, err = v.Did(ctx, "1", 1, first+10)
 	require.ErrorIs(t, err, context.Canceled)
 
-	snap, err := v.Snapshot("2")
-	require.NoError(t, err)
-	require.Equal(t, exchange.OrderID(6), snap.Orders[0].ID)
+	require.Equal(t, exchange.OrderID(6), v.snapshot(v.accounts["2"]).Orders[0].ID)
 	events, err := v.Did(background, "2", 4, first+9)
 	require.NoError(t, err)
 	old := events[2].Orders[0]

@@ -238,9 +238,11 @@ func TestTheFeedTellsWhatTheRecordsDo(t *testing.T) {
 // requireWhole demands that a snapshot and the details of open orders are what the twin knows.
 func requireWhole(t testing.TB, v *View, w *twin, id exchange.AccountID) {
 	t.Helper()
-	snap, err := v.Snapshot(id)
-	require.NoError(t, err)
 	view := w.account(id)
+	got, seq, err := v.Account(id)
+	require.NoError(t, err)
+	require.Equal(t, view, got)
+	require.Equal(t, v.Seq(), seq)
 	orders := []exchange.OrderDetail{}
 	for _, o := range w.open(id, "") {
 		orders = append(orders, *w.details[o.ID])
@@ -257,5 +259,5 @@ func requireWhole(t testing.TB, v *View, w *twin, id exchange.AccountID) {
 		require.Empty(t, cmpFills(all[missing:], fills))
 	}
 	require.Equal(t, &Snapshot{N: w.n[id], LastFill: uint64(len(w.fills[id])), Seq: v.Seq(), Balance: view.Balance,
-		Held: view.Held, Positions: view.Positions, Orders: orders}, snap)
+		Held: view.Held, Positions: view.Positions, Orders: orders}, v.snapshot(v.accounts[id]))
 }

@@ -49,9 +49,34 @@ func requireFits(t testing.TB, v *View) {
 	require.Equal(t, v.fills.used, all)
 	require.LessOrEqual(t, all, v.fills.most)
 	requireKept(t, v)
+	requireOpen(t, v)
 	for i := range v.markets {
 		if b := v.markets[i].resting; b != nil {
 			requireRests(t, v, symbolNumber(i))
+		}
+	}
+}
+
+// requireOpen counts the open orders of each symbol again, one after the other, and looks each of them up.
+func requireOpen(t testing.TB, v *View) {
+	t.Helper()
+	counts := make([]int, len(v.markets))
+	for _, a := range v.list {
+		a.orders.after(0, func(o *order) bool {
+			counts[o.symbol]++
+			open := &v.markets[o.symbol].open
+			require.Less(t, int(o.place), open.len())
+			require.Equal(t, openOrder{o.id, a.number}, *open.at(o.place))
+			return true
+		})
+	}
+	for i := range v.markets {
+		open := &v.markets[i].open
+		require.Equal(t, counts[i], open.len())
+		for c, chunk := range open.chunks {
+			last := c == len(open.chunks)-1
+			require.True(t, last && (len(chunk) > 0 || c == 0) || len(chunk) == openChunk)
+			require.LessOrEqual(t, cap(chunk), max(openLeast, 4*len(chunk)+4))
 		}
 	}
 }

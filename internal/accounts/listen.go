@@ -133,18 +133,19 @@ func (v *View) snapshot(a *account) *Snapshot {
 	return snap
 }
 
-// Snapshot returns an account as it stands. The error is that of OpenOrders.
-func (v *View) Snapshot(id exchange.AccountID) (*Snapshot, error) {
+// Account returns an account as it stands, without its orders, and seq, the last record that it includes. The error is
+// that of OpenOrders.
+func (v *View) Account(id exchange.AccountID) (view *exchange.AccountView, seq uint64, err error) {
 	if err := v.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	a := v.accounts[id]
 	if a == nil {
-		return nil, ErrUnknownAccount
+		return nil, 0, ErrUnknownAccount
 	}
-	return v.snapshot(a), nil
+	return v.showAccount(a), v.Seq(), nil
 }
 
 // OpenOrders returns the open orders of an account above an id, of a symbol or, if that is empty, of all: at most so

@@ -97,28 +97,19 @@ func (v *View) ListenOrders(sym exchange.Symbol, l OrdersListener, begin func(*O
 	}), nil
 }
 
-// gather returns the orders that rest at a symbol, which it looks for among all that are open if nobody has listened
-// lately; nil if there is no such symbol. Its caller holds feeding.
+// gather returns the orders that rest at a symbol, which it looks up among its open ones if nobody has listened lately;
+// nil if there is no such symbol. Its caller holds feeding, so that none comes or goes: mu is not held meanwhile.
 func (v *View) gather(sym exchange.Symbol) (symbolNumber, *resting) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	n, made := v.symbols[sym]
 	if !made {
 		return 0, nil
 	}
 	market := &v.markets[n]
-	if market.resting != nil {
-		return n, market.resting
+	if market.resting == nil {
+		gathered := newResting(v.openOf(n))
+		v.mu.Lock()
+		market.resting = gathered
+		v.mu.Unlock()
 	}
-	var found []*order
-	for _, a := range v.list {
-		a.orders.after(0, func(o *order) bool {
-			if o.symbol == n {
-				found = append(found, o)
-			}
-			return true
-		})
-	}
-	market.resting = newResting(found)
 	return n, market.resting
 }

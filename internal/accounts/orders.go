@@ -12,15 +12,34 @@ const ordersChunk = 128
 
 // order is an open order.
 type order struct {
-	id exchange.OrderID
-	exchange.Terms
-	open         exchange.Shares
-	time         int64
-	more         *orderMore // nil if it has nothing of that
-	event        uint64     // the number of the account's newest event that was made of a change of it; 0 if none was
-	symbol       symbolNumber
+	id     exchange.OrderID
+	Limit  exchange.Price // with traits its exchange.Terms
+	open   exchange.Shares
+	time   int64
+	more   *orderMore // nil if it has nothing of that
+	event  uint64     // the number of the account's newest event that was made of a change of it; 0 if none was
+	symbol symbolNumber
+	place  uint32 // in the symbol's openOrders
+	traits
 	onDisconnect bool
 	unsent       exchange.Unsent
+}
+
+// traits are exchange.Terms without the limit, apart from which they take no room of their own in an order.
+type traits struct {
+	Side exchange.Side
+	TIF  exchange.TimeInForce
+	Post bool
+	Type exchange.OrderType
+	STP  exchange.SelfTrade
+}
+
+// traitsOf returns those of some terms.
+func traitsOf(t *exchange.Terms) traits { return traits{t.Side, t.TIF, t.Post, t.Type, t.STP} }
+
+// terms returns an order's terms.
+func (o *order) terms() exchange.Terms {
+	return exchange.Terms{Side: o.Side, TIF: o.TIF, Post: o.Post, Type: o.Type, STP: o.STP, Limit: o.Limit}
 }
 
 // orderMore is what few open orders have: so most of them take less memory.
@@ -76,7 +95,7 @@ func (o *order) total() exchange.Shares {
 
 // detail returns an order for the symbol as it stands, which is open.
 func (o *order) detail(sym exchange.Symbol) exchange.OrderDetail {
-	d := exchange.OrderDetail{ID: o.id, Symbol: sym, Terms: o.Terms, Unsent: o.unsent, OnDisconnect: o.onDisconnect,
+	d := exchange.OrderDetail{ID: o.id, Symbol: sym, Terms: o.terms(), Unsent: o.unsent, OnDisconnect: o.onDisconnect,
 		Open: o.open, Time: o.time, Changed: o.time}
 	m := o.more
 	if m == nil {
@@ -94,8 +113,8 @@ func (o *order) detail(sym exchange.Symbol) exchange.OrderDetail {
 
 // restored returns an open order as a snapshot has it.
 func restored(s *exchange.OrderState, sym symbolNumber) order {
-	o := order{id: s.ID, Terms: s.Terms, open: s.Open, time: s.Time, symbol: sym, onDisconnect: s.OnDisconnect,
-		unsent: s.Unsent}
+	o := order{id: s.ID, Limit: s.Limit, traits: traitsOf(&s.Terms), open: s.Open, time: s.Time, symbol: sym,
+		onDisconnect: s.OnDisconnect, unsent: s.Unsent}
 	if s.Ref != "" {
 		o.with().ref = s.Ref
 	}
@@ -202,7 +221,7 @@ func (l *orders) insert(o order) bool {
 			c, i = c+1, i-at
 		}
 	}
-	l.chunks[c] = slices.Insert(l.chunks[c], i, o)
+	l.chunks[c] = slices.Insert(withRoom(l.chunks[c], ordersChunk), i, o)
 	return true
 }
 

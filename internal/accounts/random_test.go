@@ -313,6 +313,7 @@ func TestTheViewFollowsOrdersInParts(t *testing.T) {
 			}
 			if len(e.Fills)+len(e.Own) > 0 {
 				tw.sameFirst(t, v)
+				requireOpen(t, v)
 				mirror.same(tw, "A")
 				midway := newMirror(t, newView(new(memory), tw.midway(v.Seq())), "A")
 				midway.same(tw, "A")

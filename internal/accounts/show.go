@@ -125,7 +125,7 @@ func (v *View) showOrders(a *account, s exchange.Symbol, after exchange.OrderID)
 		}
 		left--
 		if last = o.id; s == "" || o.symbol == wanted {
-			view.Orders = append(view.Orders, exchange.OpenOrder{ID: o.id, Symbol: v.markets[o.symbol].name, Terms: o.Terms,
+			view.Orders = append(view.Orders, exchange.OpenOrder{ID: o.id, Symbol: v.markets[o.symbol].name, Terms: o.terms(),
 				OnDisconnect: o.onDisconnect, Total: o.total(), Open: o.open, Time: o.time})
 		}
 		return true

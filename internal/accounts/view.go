@@ -148,7 +148,7 @@ func (v *View) restore(snap *exchange.Snapshot) error {
 		if err != nil {
 			return err
 		}
-		if s.Open <= 0 || !a.orders.insert(restored(s, sym)) {
+		if s.Open <= 0 || !v.insert(a, restored(s, sym)) {
 			return fmt.Errorf("accounts: order %d is there twice, or has %s open", s.ID, s.Open)
 		}
 	}

@@ -1,50 +1,56 @@
 package binance
 
 import (
+	"outcry/internal/accounts"
 	"outcry/internal/exchange"
 )
 
-// account answers GET account.
+// accountOf answers GET account.
 func (d *Door) accountOf(q *request) (work, *Error) {
 	return func() ([]byte, *Error) {
 		view, _, problem := d.seen(q)
 		if problem != nil {
 			return nil, problem
 		}
-		snap, err := view.Snapshot(q.account)
-		if err != nil {
-			return nil, problemOf(err)
-		}
-		w := begin(nil)
-		for _, name := range []string{"makerCommission", "takerCommission", "buyerCommission", "sellerCommission"} {
-			w.number(name, 0)
-		}
-		w.name("commissionRates")
-		rates := begin(w.b)
-		for _, name := range []string{"maker", "taker", "buyer", "seller"} {
-			rates.word(name, zero)
-		}
-		w.b = rates.end()
-		w.flag("canTrade", true)
-		w.flag("canWithdraw", false)
-		w.flag("canDeposit", false)
-		w.flag("brokered", false)
-		w.flag("requireSelfTradePrevention", false)
-		w.flag("preventSor", false)
-		w.number("updateTime", q.arrived.UnixMilli())
-		w.word("accountType", "SPOT")
-		w.name("balances")
-		w.b = appendBalance(append(w.b, '['), quoteAsset, snap.Balance, snap.Held)
-		for i := range snap.Positions {
-			if p := &snap.Positions[i]; offered(p.Symbol) {
-				w.b = appendBalance(append(w.b, ','), string(p.Symbol), p.Shares, p.Held)
-			}
-		}
-		w.b = append(w.b, ']')
-		w.raw("permissions", `["SPOT"]`)
-		w.raw("uid", uid(q.account))
-		return w.end(), nil
+		return q.appendAccount(nil, view)
 	}, nil
+}
+
+// appendAccount appends an account as the view has it.
+func (q *request) appendAccount(b []byte, view *accounts.View) ([]byte, *Error) {
+	a, _, err := view.Account(q.account)
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	w := begin(b)
+	for _, name := range []string{"makerCommission", "takerCommission", "buyerCommission", "sellerCommission"} {
+		w.number(name, 0)
+	}
+	w.name("commissionRates")
+	rates := begin(w.b)
+	for _, name := range []string{"maker", "taker", "buyer", "seller"} {
+		rates.word(name, zero)
+	}
+	w.b = rates.end()
+	w.flag("canTrade", true)
+	w.flag("canWithdraw", false)
+	w.flag("canDeposit", false)
+	w.flag("brokered", false)
+	w.flag("requireSelfTradePrevention", false)
+	w.flag("preventSor", false)
+	w.number("updateTime", q.arrived.UnixMilli())
+	w.word("accountType", "SPOT")
+	w.name("balances")
+	w.b = appendBalance(append(w.b, '['), quoteAsset, a.Balance, a.Held)
+	for i := range a.Positions {
+		if p := &a.Positions[i]; offered(p.Symbol) {
+			w.b = appendBalance(append(w.b, ','), string(p.Symbol), p.Shares, p.Held)
+		}
+	}
+	w.b = append(w.b, ']')
+	w.raw("permissions", `["SPOT"]`)
+	w.raw("uid", uid(q.account))
+	return w.end(), nil
 }
 
 // appendBalance appends how much an account has of an asset.

@@ -79,14 +79,14 @@ func (c *conn) answerAccount(ctx context.Context, k *call, b []byte) ([]byte, er
 	if err := c.await(ctx, k, accountsToo); err != nil {
 		return nil, err
 	}
-	s, err := c.door.view().Snapshot(k.args.Account)
+	a, seq, err := c.door.view().Account(k.args.Account)
 	if err != nil {
 		return nil, accountFault(err, &k.args)
 	}
-	b = memberText(c.seq(b, 0, s.Seq), "account", string(k.args.Account))
-	b = memberNumber(memberNumber(b, "n", s.N), "last_fill", s.LastFill)
-	b = memberDecimal(memberDecimal(b, "balance", s.Balance), "held", s.Held)
-	return memberPositions(b, s.Positions), nil
+	b = memberText(c.seq(b, 0, seq), "account", string(a.ID))
+	b = memberNumber(memberNumber(b, "n", a.N), "last_fill", a.LastFill)
+	b = memberDecimal(memberDecimal(b, "balance", a.Balance), "held", a.Held)
+	return memberPositions(b, a.Positions), nil
 }
 
 func (c *conn) answerOpen(ctx context.Context, k *call, b []byte) ([]byte, error) {

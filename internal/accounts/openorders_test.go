@@ -1,0 +1,31 @@
+package accounts
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+)
+
+// TestWhoListensToASymbolHasNoOthersLookedAt: the orders of its own accounts alone, however many others there are; none
+// if it has none. Every account was looked through, and all orders waited meanwhile.
+func TestWhoListensToASymbolHasNoOthersLookedAt(t *testing.T) {
+	m := new(memory)
+	crowd(m, 4, 3)
+	m.add(placed(1, 1, 0, exchange.Buy, 5), placed(2, 2, 1, exchange.Buy, 5), placed(3, 3, 0, exchange.Buy, 7))
+	v := newView(m, nil)
+	take(t, v)
+	requireFits(t, v)
+	v.list[1], v.list[3] = nil, nil // who looks at one of these panics
+	require.NotPanics(t, func() {
+		b := newMirror(t, v, "SYM0").bids
+		require.Equal(t, []RestingOrder{{1, 1e8, 5}, {3, 1e8, 7}}, b)
+	})
+	clear(v.list)
+	require.NotPanics(t, func() { require.Empty(t, newMirror(t, v, "SYM2").bids) })
+}
+
+// TestAnOrderIsOneCacheLine: a million of them may be open, and each is looked at when something happens to it.
+func TestAnOrderIsOneCacheLine(t *testing.T) { require.EqualValues(t, 64, unsafe.Sizeof(order{})) }
