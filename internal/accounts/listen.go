@@ -126,6 +126,7 @@ func (v *View) end() {
 func (v *View) snapshot(a *account) *Snapshot {
 	snap := &Snapshot{N: a.n, LastFill: a.fills.count, Seq: v.Seq(), Balance: a.balance, Held: a.held,
 		Positions: v.showPositions(a), Orders: make([]exchange.OrderDetail, 0, a.orders.len())}
+	sortPositions(snap.Positions)
 	a.orders.after(0, func(o *order) bool {
 		snap.Orders = append(snap.Orders, o.detail(v.markets[o.symbol].name))
 		return true
@@ -140,12 +141,15 @@ func (v *View) Account(id exchange.AccountID) (view *exchange.AccountView, seq u
 		return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	v.mu.RLock()
-	defer v.mu.RUnlock()
-	a := v.accounts[id]
-	if a == nil {
+	if a := v.accounts[id]; a != nil {
+		view, seq = v.showAccount(a), v.Seq()
+	}
+	v.mu.RUnlock()
+	if view == nil {
 		return nil, 0, ErrUnknownAccount
 	}
-	return v.showAccount(a), v.Seq(), nil
+	sortPositions(view.Positions)
+	return view, seq, nil
 }
 
 // OpenOrders returns the open orders of an account above an id, of a symbol or, if that is empty, of all: at most so

@@ -49,6 +49,15 @@ func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result
 
 // read completes a result as far as memory has what it asks for: so many fills are missing.
 func (v *View) read(c *exchange.Command, r *exchange.Result) (missing int) {
+	missing = v.readLocked(c, r)
+	if view := r.More.AccountView; view != nil {
+		sortPositions(view.Positions)
+	}
+	return missing
+}
+
+// readLocked is read, except that positions are in no order.
+func (v *View) readLocked(c *exchange.Command, r *exchange.Result) (missing int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	r.More = new(exchange.ResultMore)
@@ -89,25 +98,27 @@ func (v *View) wait(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// showAccount returns an account. Its caller holds mu.
+// showAccount returns an account, its positions in no order. Its caller holds mu.
 func (v *View) showAccount(a *account) *exchange.AccountView {
 	return &exchange.AccountView{ID: a.id, Balance: a.balance, Held: a.held, Positions: v.showPositions(a), N: a.n,
 		LastFill: a.fills.count}
 }
 
-// showPositions returns an account's positions. Its caller holds mu.
+// showPositions returns an account's positions in no order. Its caller holds mu, and sorts them without it: nobody may
+// hold back the view by asking for an account of very many.
 func (v *View) showPositions(a *account) []exchange.PositionView {
 	all := make([]exchange.PositionView, len(a.positions))
 	for i := range a.positions {
 		p := &a.positions[i]
 		all[i] = exchange.PositionView{Symbol: v.markets[p.symbol].name, Shares: p.shares, Held: p.held}
 	}
-	slices.SortFunc(all, comparePositions)
 	return all
 }
 
-// comparePositions orders positions as readers see them: by symbol.
-func comparePositions(p, q exchange.PositionView) int { return cmp.Compare(p.Symbol, q.Symbol) }
+// sortPositions puts positions in the order in which readers see them: by symbol.
+func sortPositions(all []exchange.PositionView) {
+	slices.SortFunc(all, func(p, q exchange.PositionView) int { return cmp.Compare(p.Symbol, q.Symbol) })
+}
 
 // showOrders returns the page of an account's orders after an id, of a symbol or of all. Its caller
 // holds mu.

@@ -207,7 +207,7 @@ func (v *View) finish() {
 			p.Shares, p.Held = a.position(sym)
 			e.Positions = append(e.Positions, p)
 		}
-		slices.SortFunc(e.Positions, comparePositions)
+		sortPositions(e.Positions)
 		sort.Sort((*byID)(e))
 		e.Positions, e.Orders, e.Fills = orNil(e.Positions), orNil(e.Orders), orNil(e.Fills)
 		e.measure()
