@@ -6,6 +6,30 @@
 ALTER TABLE people.exchange_state ADD COLUMN numbered_after bigint NOT NULL DEFAULT 0;
 UPDATE people.exchange_state SET numbered_after = applied_seq;
 
+-- The latest time of the records: after a start none is before it. It is the latest that a row has; of rows in whole
+-- seconds their second, which is all that was told of them. Executions have the time of their row in order_log or
+-- part_log.
+ALTER TABLE people.exchange_state ADD COLUMN time_ns bigint NOT NULL DEFAULT 0;
+UPDATE people.exchange_state SET time_ns = (
+    SELECT coalesce(greatest(0, max(ns)), 0)
+      FROM (SELECT max(time * 1000000000 + coalesce(nanos, 0)) AS ns FROM outcry.order_log
+            UNION ALL
+            SELECT max(time * 1000000000 + coalesce(nanos, 0)) FROM outcry.part_log
+            UNION ALL
+            SELECT max(time * 1000000000 + coalesce(nanos, 0)) FROM outcry.cancel_log
+            UNION ALL
+            SELECT max(time * 1000000000 + coalesce(nanos, 0)) FROM outcry.halt_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.amend_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.cause_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.account_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.symbol_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.switch_log) logs);
+
 ALTER TABLE people.accounts       ADD COLUMN n bigint NOT NULL DEFAULT 0;
 ALTER TABLE outcry.order_log      ADD COLUMN ref text COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE outcry.amend_log      ADD COLUMN ref text COLLATE "C" NOT NULL DEFAULT '';
@@ -174,6 +198,7 @@ SELECT sym,
   FROM outcry.execution_log;
 
 COMMENT ON COLUMN people.exchange_state.numbered_after IS 'The record after which executions have numbers, and cancels a reason; 0 unless an older schema was upgraded.';
+COMMENT ON COLUMN people.exchange_state.time_ns IS 'The latest time of the records up to applied_seq, in nanoseconds since the Unix epoch; 0 if there is none.';
 
 COMMENT ON COLUMN people.accounts.n IS 'How many events the account had: records that changed what it sees of itself.';
 

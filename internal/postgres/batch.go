@@ -13,6 +13,7 @@ import (
 // batch however often it changed.
 type batch struct {
 	first, last uint64 // seqs; first is last+1 when the batch is empty
+	time        int64  // the latest of its records; 0 when it is empty
 
 	opened    map[exchange.AccountID]openedRow // accounts made in this batch
 	accounts  map[exchange.AccountID]*cashChange
@@ -110,7 +111,7 @@ func newBatch() *batch {
 
 // reset empties b; its first record will be the one after seq.
 func (b *batch) reset(seq uint64) {
-	b.first, b.last = seq+1, seq
+	b.first, b.last, b.time = seq+1, seq, 0
 	clear(b.opened)
 	clear(b.accounts)
 	clear(b.made)
@@ -154,7 +155,7 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	if seq != b.last+1 {
 		return fmt.Errorf("postgres: journal record %d follows record %d", seq, b.last)
 	}
-	b.last = seq
+	b.last, b.time = seq, max(b.time, e.Time)
 	b.row = record{Event: *e, seq: seq, called: e.Ref}
 	if e.Ref != "" {
 		b.refs.add(&b.row)

@@ -15,9 +15,9 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 	snap := &exchange.Snapshot{}
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.conn, options, func(tx pgx.Tx) error {
-		row := tx.QueryRow(ctx, `SELECT applied_seq, (SELECT coalesce(max(id), 0) FROM outcry.order_log)
+		row := tx.QueryRow(ctx, `SELECT applied_seq, time_ns, (SELECT coalesce(max(id), 0) FROM outcry.order_log)
 			FROM people.exchange_state`)
-		if err := row.Scan(&snap.Seq, &snap.OrderID); err != nil {
+		if err := row.Scan(&snap.Seq, &snap.Time, &snap.OrderID); err != nil {
 			return fmt.Errorf("postgres: load exchange_state: %w", err)
 		}
 		if err := loadTables(ctx, tx, present, snap); err != nil {

@@ -23,6 +23,7 @@ type stateRow struct {
 	// numberedAfter is the last record whose executions have no numbers, and whose cancels and orders have no
 	// reason and no ref.
 	numberedAfter uint64
+	time          int64 // the latest of the records' times
 }
 
 var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
@@ -37,6 +38,7 @@ var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
 	bigint("orders_after", func(s *stateRow) *uint64 { return &s.OrdersAfter }),
 	bigint("exact_after", func(s *stateRow) *uint64 { return &s.exactAfter }),
 	bigint("numbered_after", func(s *stateRow) *uint64 { return &s.numberedAfter }),
+	bigint("time_ns", func(s *stateRow) *int64 { return &s.time }),
 }}
 
 // accountRow is a row of accounts.

@@ -17,7 +17,8 @@ import (
 
 // The statements of a batch.
 const (
-	advance = `UPDATE people.exchange_state SET applied_seq = $1 WHERE epoch = $2 AND applied_seq = $3`
+	advance = `UPDATE people.exchange_state SET applied_seq = $1, time_ns = greatest(time_ns, $4)
+		WHERE epoch = $2 AND applied_seq = $3`
 
 	// And the executions of those that had some. It tells the number of the last one.
 	changeAccounts = `WITH changed AS (UPDATE people.accounts a
@@ -84,7 +85,9 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 	}
 	w := &writer{ctx: ctx, conn: s.conn}
 	err = pgx.BeginFunc(ctx, s.conn, func(pgx.Tx) error {
-		if w.run(advance, parameter(b.last), parameter(uint64(s.epoch)), parameter(b.first-1)) != 1 && w.err == nil {
+		moved := w.run(advance, parameter(b.last), parameter(uint64(s.epoch)), parameter(b.first-1),
+			parameter(uint64(b.time)))
+		if moved != 1 && w.err == nil {
 			return ErrTaken
 		}
 		w.accounts(b)
