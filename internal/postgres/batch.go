@@ -40,11 +40,11 @@ type batch struct {
 
 	row record // of the record that is added, or of one of its cancels
 
-	orders   []restingRow                         // of this batch, at its end, but for those that their own record closed
-	accepted idmap.Map                            // orders of this batch → index in orders, from 1
-	taken    map[exchange.OrderID]exchange.Shares // open shares that older orders lost by executions
-	reduced  map[exchange.OrderID]exchange.Shares // likewise by amends
-	renamed  map[exchange.OrderID]exchange.Shares // none: older orders to which an amend only gave a ref
+	orders   []restingRow                          // of this batch, at its end, but for those that their own record closed
+	accepted idmap.Map                             // orders of this batch → index in orders, from 1
+	taken    map[exchange.OrderID]exchange.Shares  // open shares that older orders lost by executions
+	reduced  map[exchange.OrderID]exchange.Changes // likewise by amends
+	renamed  map[exchange.OrderID]exchange.Shares  // none: older orders to which an amend only gave a ref
 	// older orders that were canceled, with all that was open before the batch
 	canceled map[exchange.OrderID]exchange.Shares
 }
@@ -103,7 +103,7 @@ func newBatch() *batch {
 		halts:     make(map[exchange.Symbol]*exchange.Halt),
 		traded:    make(map[exchange.Symbol]*tradedChange),
 		taken:     make(map[exchange.OrderID]exchange.Shares),
-		reduced:   make(map[exchange.OrderID]exchange.Shares),
+		reduced:   make(map[exchange.OrderID]exchange.Changes),
 		renamed:   make(map[exchange.OrderID]exchange.Shares),
 		canceled:  make(map[exchange.OrderID]exchange.Shares),
 	}
@@ -295,7 +295,7 @@ func (b *batch) cancel(e *exchange.Event, n int32, why exchange.WhyCanceled) {
 	if o := b.find(e.Order); o != nil {
 		o.Open = 0
 	} else {
-		b.canceled[e.Order] = e.Shares + b.taken[e.Order] + b.reduced[e.Order]
+		b.canceled[e.Order] = e.Shares + b.taken[e.Order] + b.reduced[e.Order].Reduced
 		delete(b.taken, e.Order)
 		delete(b.reduced, e.Order)
 		delete(b.renamed, e.Order)

@@ -127,6 +127,8 @@ type restingRow struct {
 	exchange.OrderState
 	amended bool // amend_log has rows that changed it
 	renamed bool // amend_log has a row that only gave it a ref
+
+	exchange.Changes // what amends took off it, and when the last of them did
 }
 
 var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
@@ -148,6 +150,8 @@ var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
 			_, o.OnDisconnect, o.amended = unpackInstructions(v, &o.Terms)
 			o.renamed = v&renamedBit != 0
 		}),
+	bigint("reduced", func(o *restingRow) *exchange.Shares { return &o.Reduced }).orNull(),
+	bigint("reduced_at_ns", func(o *restingRow) *int64 { return &o.ReducedAt }).orNull(),
 }}
 
 // record is a row of a table that keeps the journal's records: its event, as far as the

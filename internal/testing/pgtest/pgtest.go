@@ -166,6 +166,7 @@ const UndoDoors = `
 	ALTER TABLE outcry.execution_log DROP COLUMN trade, DROP COLUMN taker_fill, DROP COLUMN resting_fill;
 	ALTER TABLE outcry.cancel_log DROP COLUMN why;
 	UPDATE outcry.resting_orders SET instructions = instructions & ~1024::smallint;
+	ALTER TABLE outcry.resting_orders DROP COLUMN reduced, DROP COLUMN reduced_at_ns;
 	UPDATE outcry.schema_version SET version = 9;`
 
 // UndoInstructions brings an exchange from version 10 of the schema back to version 8. Statements may follow it.
