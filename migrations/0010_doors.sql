@@ -6,6 +6,30 @@
 ALTER TABLE people.exchange_state ADD COLUMN numbered_after bigint NOT NULL DEFAULT 0;
 UPDATE people.exchange_state SET numbered_after = applied_seq;
 
+-- The latest time of the records: after a start none is before it. It is the latest that a row has; of rows in whole
+-- seconds their second, which is all that was told of them. Executions have the time of their row in order_log or
+-- part_log.
+ALTER TABLE people.exchange_state ADD COLUMN time_ns bigint NOT NULL DEFAULT 0;
+UPDATE people.exchange_state SET time_ns = (
+    SELECT coalesce(greatest(0, max(ns)), 0)
+      FROM (SELECT max(time * 1000000000 + coalesce(nanos, 0)) AS ns FROM outcry.order_log
+            UNION ALL
+            SELECT max(time * 1000000000 + coalesce(nanos, 0)) FROM outcry.part_log
+            UNION ALL
+            SELECT max(time * 1000000000 + coalesce(nanos, 0)) FROM outcry.cancel_log
+            UNION ALL
+            SELECT max(time * 1000000000 + coalesce(nanos, 0)) FROM outcry.halt_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.amend_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.cause_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.account_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.symbol_log
+            UNION ALL
+            SELECT max(time_ns) FROM outcry.switch_log) logs);
+
 ALTER TABLE people.accounts       ADD COLUMN n bigint NOT NULL DEFAULT 0;
 ALTER TABLE outcry.order_log      ADD COLUMN ref text COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE outcry.amend_log      ADD COLUMN ref text COLLATE "C" NOT NULL DEFAULT '';
@@ -80,6 +104,15 @@ UPDATE outcry.order_log o SET ref = f.ref
  WHERE o.id = r.id AND f.seq = o.seq AND NOT EXISTS (SELECT FROM outcry.amend_log m WHERE m.seq = o.seq);
 UPDATE outcry.resting_orders r SET instructions = instructions | 1024
  WHERE EXISTS (SELECT FROM outcry.amend_log m WHERE m.order_id = r.id AND m.old_id IS NULL AND m.reduced = 0);
+
+-- What amends took off an open order: a start must not read all of them. For orders that nothing was taken off, NULL.
+ALTER TABLE outcry.resting_orders ADD COLUMN reduced bigint, ADD COLUMN reduced_at_ns bigint;
+UPDATE outcry.resting_orders r SET reduced = d.reduced, reduced_at_ns = d.at
+  FROM (SELECT m.order_id, sum(m.reduced)::bigint AS reduced, (array_agg(m.time_ns ORDER BY m.seq DESC))[1] AS at
+          FROM outcry.resting_orders r JOIN outcry.amend_log m ON m.order_id = r.id
+         WHERE r.instructions & 512 <> 0 AND m.reduced > 0
+         GROUP BY m.order_id) d
+ WHERE r.id = d.order_id;
 
 CREATE TABLE people.candles (
     sym          text    NOT NULL,
@@ -174,6 +207,7 @@ SELECT sym,
   FROM outcry.execution_log;
 
 COMMENT ON COLUMN people.exchange_state.numbered_after IS 'The record after which executions have numbers, and cancels a reason; 0 unless an older schema was upgraded.';
+COMMENT ON COLUMN people.exchange_state.time_ns IS 'The latest time of the records up to applied_seq, in nanoseconds since the Unix epoch; 0 if there is none.';
 
 COMMENT ON COLUMN people.accounts.n IS 'How many events the account had: records that changed what it sees of itself.';
 
@@ -211,4 +245,6 @@ COMMENT ON COLUMN outcry.execution_log.taker_fill IS 'The number of the executio
 COMMENT ON COLUMN outcry.execution_log.resting_fill IS 'The number of the execution for the resting order''s account; NULL from before the tenth schema.';
 COMMENT ON COLUMN outcry.cancel_log.why IS '1 rest of its own record, 2 self-trade prevention, 3 its connection ended, 4 dead man''s switch, 5 operator, 6 its owner; NULL if it was replaced, and in most rows from before the tenth schema.';
 COMMENT ON COLUMN outcry.resting_orders.instructions IS 'As in order_log; 512 more if an amend changed it, 1024 if one only gave it a ref.';
+COMMENT ON COLUMN outcry.resting_orders.reduced IS 'What amends took off it in all, in units of 10^-8 shares; NULL for nothing.';
+COMMENT ON COLUMN outcry.resting_orders.reduced_at_ns IS 'When the last of them did, in nanoseconds since the Unix epoch; NULL if none did.';
 COMMENT ON COLUMN outcry.fill_log.fills IS 'Which executions, of which symbols, and the account''s side of each.';

@@ -240,6 +240,8 @@ var harms = []struct{ name, sql, check, want string }{
 		DELETE FROM order_log WHERE seq = (SELECT applied_seq FROM exchange_state);
 		DELETE FROM cancel_log WHERE seq = (SELECT applied_seq FROM exchange_state)`,
 		"history", `exchange_state, applied_seq: it is \d+, and no table has a row of record \d+`},
+	{"the newest time", `UPDATE exchange_state SET time_ns = time_ns - 1000000000`, "history",
+		`exchange_state, time_ns: it is \d+, and record \d+ has the time \d+`},
 	{"a row of a record that is not applied", `UPDATE exchange_state SET applied_seq = applied_seq - 1`, "history",
 		`it is of record \d+, and the tables include only those up to`},
 	{"an open order gone", `DELETE FROM resting_orders WHERE id = (SELECT min(id) FROM resting_orders)`, "history",
@@ -317,15 +319,15 @@ var harms = []struct{ name, sql, check, want string }{
 		DELETE FROM refs WHERE seq = (SELECT max(seq) FROM refs)`, "records",
 		`order_log, id \d+: it says [^;]*(; filled [^;]*)* \(time [\d.]+\); journal record \d+ says .*; ref \w{16} \(time`},
 	{"nanoseconds",
-		`UPDATE order_log SET nanos = nanos # 1 WHERE seq = (SELECT max(seq) FROM order_log o WHERE NOT EXISTS (SELECT ` +
-			`FROM execution_log WHERE order_id = o.id))`,
+		`UPDATE order_log SET nanos = abs(nanos - 1) WHERE seq = (SELECT max(seq) FROM order_log o WHERE NOT EXISTS ` +
+			`(SELECT FROM execution_log WHERE order_id = o.id))`,
 		"records", `order_log, id \d+: it says .*\(time [\d.]+\); journal record \d+ says`},
 	{"instructions",
 		`UPDATE order_log SET instructions = 48 WHERE id = (SELECT max(id) FROM order_log o WHERE NOT EXISTS ` +
 			`(SELECT FROM resting_orders WHERE id = o.id) AND NOT EXISTS (SELECT FROM cancel_log WHERE order_id = o.id))`,
 		"(history|records)", `\w+_log, (order_)?id \d+`},
 	{"a time",
-		`UPDATE order_log SET time = time + 1 WHERE seq = (SELECT max(seq) FROM order_log o WHERE NOT EXISTS (SELECT ` +
+		`UPDATE order_log SET time = time - 1 WHERE seq = (SELECT max(seq) FROM order_log o WHERE NOT EXISTS (SELECT ` +
 			`FROM execution_log WHERE order_id = o.id))`,
 		"records", `order_log, id \d+: it says .*\(time [\d.]+\); journal record \d+ says`},
 }

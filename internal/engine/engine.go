@@ -325,7 +325,7 @@ func (e *Engine) lastOrderID() exchange.OrderID {
 
 // State returns the exchange as it stands, for callers who read it once
 // Close has returned; it must not be called before. Where the journal has failed,
-// it may hold what no record says.
+// it may hold what no record says. Its Time is not set.
 func (e *Engine) State() *exchange.State {
 	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index,
 		Refs: e.refs.table, OrderID: e.lastOrderID()}

@@ -96,7 +96,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// neverBefore keeps the clock from showing a time before the last record's: another
+// neverBefore keeps the clock from showing a time before the latest of all records so far: another
 // machine's clock, or this one's before it was set back, may have been ahead.
 func (o *Options) neverBefore(last int64) {
 	if clock := o.Now; last > 0 {

@@ -52,7 +52,8 @@ func (b *Book) Halted() *Halt { return b.halt }
 
 // Moment returns the time of the symbol's next event, in nanoseconds since the epoch: the
 // clock's, or the last one's if the clock stands before that. A symbol's times never go
-// back. After a Restore the last one known is that of an open order's execution.
+// back. After a Restore the book knows only the last one of an open order's executions; State.Time keeps the
+// clock from standing before any other.
 func (b *Book) Moment(clock int64) int64 {
 	b.time = max(b.time, clock)
 	return b.time

@@ -79,8 +79,8 @@ type CandleState struct {
 }
 
 // StartAfter returns the start of the candle to which a symbol's next trade belongs. newest is the start of its
-// newest candle: a trade whose time lies before that, since the clock was set back over a restart, still belongs
-// to it, so that candles follow each other as trades do.
+// newest candle: a trade whose time lies before that, in records of older programs, whose clock was set back
+// over a restart, still belongs to it, so that candles follow each other as trades do.
 func (i Interval) StartAfter(newest, time int64) int64 { return max(newest, i.StartOf(time)) }
 
 // Last returns the symbol's number of the newest trade in c, which is not empty.

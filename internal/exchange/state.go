@@ -15,7 +15,9 @@ type State struct {
 	Index   *Index           // of all their orders
 	Refs    *Refs            // those of the events that were applied
 	OrderID OrderID
-	Time    int64 // the latest of the events that were applied, nanoseconds since the Unix epoch; 0 if none was
+	// Time is the latest of the events that were applied, and of those that a snapshot is of: nanoseconds since the
+	// Unix epoch, 0 if there is none. The clock of who goes on from here must not stand before it.
+	Time int64
 
 	fills []Fill // reused by Apply
 	again Event  // likewise: the record of what it has just done

@@ -7,6 +7,7 @@ import "fmt"
 type Snapshot struct {
 	Seq       uint64  // the last record that the state includes
 	OrderID   OrderID // the highest order id given out, 0 where none was
+	Time      int64   // the latest of its records, nanoseconds since the Unix epoch; 0 if it is not known
 	Accounts  []AccountState
 	Symbols   []SymbolState
 	Positions []PositionState
@@ -82,7 +83,7 @@ func (s *OrderState) value() string {
 // not add up: another hand has changed what was stored.
 func (s *Snapshot) Restore() (*State, error) {
 	st := NewState()
-	st.OrderID = s.OrderID
+	st.OrderID, st.Time = s.OrderID, s.Time
 	if err := s.restoreLedger(st.Ledger); err != nil {
 		return nil, err
 	}

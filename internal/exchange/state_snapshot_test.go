@@ -14,7 +14,7 @@ import (
 func snapshotOf(s *State, events []Event) *Snapshot {
 	snap := &Snapshot{OrderID: s.OrderID}
 	for _, e := range events {
-		if e.Kind == AccountOpened {
+		if snap.Time = max(snap.Time, e.Time); e.Kind == AccountOpened {
 			free, held := s.Ledger.Account(e.Account).Balance()
 			snap.Accounts = append(snap.Accounts, AccountState{ID: e.Account, Opened: e.Balance, Balance: free, Held: held,
 				Rules: s.Ledger.Account(e.Account).Rules(), Due: s.Ledger.Account(e.Account).Due()})
@@ -67,6 +67,17 @@ func TestASessionGoesOnFromItsSnapshot(t *testing.T) {
 		replay(t, restored, s.events[cut:])
 		require.NoError(t, restored.Audit())
 		require.Equal(t, dump(middle), dump(restored), "from event %d on", cut)
+	}
+}
+
+// TestTheNewestTimeOutlastsARestore, also if later events are older.
+func TestTheNewestTimeOutlastsARestore(t *testing.T) {
+	s, err := (&Snapshot{Time: 9}).Restore()
+	require.NoError(t, err)
+	require.EqualValues(t, 9, s.Time)
+	for _, c := range [][2]int64{{7, 9}, {12, 12}} {
+		require.NoError(t, s.Apply(&Event{Kind: SymbolMade, Time: c[0], Symbol: Symbol("ABCDEFGHIJKLM"[c[0] : c[0]+1])}))
+		require.Equal(t, c[1], s.Time)
 	}
 }
 

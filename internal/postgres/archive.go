@@ -124,7 +124,7 @@ func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
 // Tables returns the state that the tables hold, as of Position, without what
 // open orders have executed.
 func (a *Archive) Tables(ctx context.Context) (*exchange.Snapshot, error) {
-	snap := &exchange.Snapshot{Seq: a.state.Applied}
+	snap := &exchange.Snapshot{Seq: a.state.Applied, Time: a.state.time}
 	if err := loadTables(ctx, a.tx, present, snap); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 // batch however often it changed.
 type batch struct {
 	first, last uint64 // seqs; first is last+1 when the batch is empty
+	time        int64  // the latest of its records; 0 when it is empty
 
 	opened    map[exchange.AccountID]openedRow // accounts made in this batch
 	accounts  map[exchange.AccountID]*cashChange
@@ -39,11 +40,11 @@ type batch struct {
 
 	row record // of the record that is added, or of one of its cancels
 
-	orders   []restingRow                         // of this batch, at its end, but for those that their own record closed
-	accepted idmap.Map                            // orders of this batch → index in orders, from 1
-	taken    map[exchange.OrderID]exchange.Shares // open shares that older orders lost by executions
-	reduced  map[exchange.OrderID]exchange.Shares // likewise by amends
-	renamed  map[exchange.OrderID]exchange.Shares // none: older orders to which an amend only gave a ref
+	orders   []restingRow                          // of this batch, at its end, but for those that their own record closed
+	accepted idmap.Map                             // orders of this batch → index in orders, from 1
+	taken    map[exchange.OrderID]exchange.Shares  // open shares that older orders lost by executions
+	reduced  map[exchange.OrderID]exchange.Changes // likewise by amends
+	renamed  map[exchange.OrderID]exchange.Shares  // none: older orders to which an amend only gave a ref
 	// older orders that were canceled, with all that was open before the batch
 	canceled map[exchange.OrderID]exchange.Shares
 }
@@ -102,7 +103,7 @@ func newBatch() *batch {
 		halts:     make(map[exchange.Symbol]*exchange.Halt),
 		traded:    make(map[exchange.Symbol]*tradedChange),
 		taken:     make(map[exchange.OrderID]exchange.Shares),
-		reduced:   make(map[exchange.OrderID]exchange.Shares),
+		reduced:   make(map[exchange.OrderID]exchange.Changes),
 		renamed:   make(map[exchange.OrderID]exchange.Shares),
 		canceled:  make(map[exchange.OrderID]exchange.Shares),
 	}
@@ -110,7 +111,7 @@ func newBatch() *batch {
 
 // reset empties b; its first record will be the one after seq.
 func (b *batch) reset(seq uint64) {
-	b.first, b.last = seq+1, seq
+	b.first, b.last, b.time = seq+1, seq, 0
 	clear(b.opened)
 	clear(b.accounts)
 	clear(b.made)
@@ -154,7 +155,7 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	if seq != b.last+1 {
 		return fmt.Errorf("postgres: journal record %d follows record %d", seq, b.last)
 	}
-	b.last = seq
+	b.last, b.time = seq, max(b.time, e.Time)
 	b.row = record{Event: *e, seq: seq, called: e.Ref}
 	if e.Ref != "" {
 		b.refs.add(&b.row)
@@ -294,7 +295,7 @@ func (b *batch) cancel(e *exchange.Event, n int32, why exchange.WhyCanceled) {
 	if o := b.find(e.Order); o != nil {
 		o.Open = 0
 	} else {
-		b.canceled[e.Order] = e.Shares + b.taken[e.Order] + b.reduced[e.Order]
+		b.canceled[e.Order] = e.Shares + b.taken[e.Order] + b.reduced[e.Order].Reduced
 		delete(b.taken, e.Order)
 		delete(b.reduced, e.Order)
 		delete(b.renamed, e.Order)

@@ -82,7 +82,8 @@ func (b *batch) reduce(e *exchange.Event) {
 	if o != nil {
 		o.Open -= e.Shares
 		o.amended = true
+		o.Changes = exchange.Changes{Reduced: o.Reduced + e.Shares, ReducedAt: e.Time}
 	} else {
-		b.reduced[e.Order] += e.Shares
+		b.reduced[e.Order] = exchange.Changes{Reduced: b.reduced[e.Order].Reduced + e.Shares, ReducedAt: e.Time}
 	}
 }

@@ -15,9 +15,9 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 	snap := &exchange.Snapshot{}
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.conn, options, func(tx pgx.Tx) error {
-		row := tx.QueryRow(ctx, `SELECT applied_seq, (SELECT coalesce(max(id), 0) FROM outcry.order_log)
+		row := tx.QueryRow(ctx, `SELECT applied_seq, time_ns, (SELECT coalesce(max(id), 0) FROM outcry.order_log)
 			FROM people.exchange_state`)
-		if err := row.Scan(&snap.Seq, &snap.OrderID); err != nil {
+		if err := row.Scan(&snap.Seq, &snap.Time, &snap.OrderID); err != nil {
 			return fmt.Errorf("postgres: load exchange_state: %w", err)
 		}
 		if err := loadTables(ctx, tx, present, snap); err != nil {
@@ -41,7 +41,7 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 }
 
 // loadTables reads what accounts, symbols, positions and open orders there are, these in
-// the order of their ids and without what they have executed and what amends did to them.
+// the order of their ids, without what they have executed and, of those with a lineage, what they replace.
 func loadTables(ctx context.Context, tx pgx.Tx, from holdings, snap *exchange.Snapshot) error {
 	err := each(ctx, tx, from.accounts, "", func(a *accountRow) { snap.Accounts = append(snap.Accounts, a.state()) })
 	if err == nil {
@@ -58,7 +58,7 @@ func loadTables(ctx context.Context, tx pgx.Tx, from holdings, snap *exchange.Sn
 	if err == nil {
 		err = each(ctx, tx, from.orders, " ORDER BY id", func(o *restingRow) {
 			if o.Lineage = nil; o.amended {
-				o.Lineage = &exchange.Lineage{First: o.ID}
+				o.Lineage = &exchange.Lineage{First: o.ID, Changes: o.Changes}
 			}
 			snap.Orders = append(snap.Orders, o.OrderState)
 		})
@@ -123,37 +123,31 @@ func loadExecutions(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) err
 	})
 }
 
-// loadLineages reads what amends did to the open orders that have a lineage, and what they come from; and what the
-// newest amend of each is called.
+// loadLineages reads what the open orders that have a lineage replace, and what the newest amend of each is called. It
+// reads two rows of each, of however many amends: the oldest, which is the one that made the order if it replaces
+// another, and the newest. The conditions are such that only the index by order and record gives them in order.
 func loadLineages(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
 	next := 0 // both lists are sorted by id
 	var r record
-	sql := `SELECT ` + amendLog.list("m") + ` FROM outcry.resting_orders r
-		CROSS JOIN LATERAL (SELECT * FROM outcry.amend_log WHERE order_id = r.id OFFSET 0) m
-		WHERE r.instructions & 1536 <> 0 ORDER BY r.id, m.seq`
-	return load(ctx, tx, sql, amendLog.into(&r), func() error {
+	oldest := amendLog.pick("order_id", "old_id", "first_id", "executed")
+	sql := `SELECT ` + oldest.list("m") + `, l.ref FROM outcry.resting_orders r
+		CROSS JOIN LATERAL (SELECT * FROM outcry.amend_log WHERE order_id >= r.id ORDER BY order_id, seq LIMIT 1) m
+		CROSS JOIN LATERAL (SELECT order_id, ref FROM outcry.amend_log WHERE order_id <= r.id
+			ORDER BY order_id DESC, seq DESC LIMIT 1) l
+		WHERE r.instructions & 1536 <> 0 AND m.order_id = r.id AND l.order_id = r.id ORDER BY r.id`
+	return load(ctx, tx, sql, append(oldest.into(&r), &r.called), func() error {
 		for snap.Orders[next].ID != r.Order {
 			next++
 		}
 		o := &snap.Orders[next]
 		if o.NewRef = r.called; o.Lineage != nil { // else it only has that ref
-			o.Lineage = amended(o.Lineage, &r)
+			o.Lineage.First = r.Amend.First
+			if r.Amend.Old.Order != 0 {
+				o.Lineage.Replaces, o.Lineage.Executed = r.Amend.Old.Order, r.Amend.Executed
+			}
 		}
 		return nil
 	})
-}
-
-// amended returns a lineage as it is after one more amend, of a row of amend_log.
-func amended(l *exchange.Lineage, r *record) *exchange.Lineage {
-	m := *l
-	m.First = r.Amend.First
-	if r.Amend.Old.Order != 0 {
-		m.Replaces, m.Executed = r.Amend.Old.Order, r.Amend.Executed
-	}
-	if r.Shares > 0 {
-		m.Reduced, m.ReducedAt = m.Reduced+r.Shares, r.Time
-	}
-	return &m
 }
 
 // loadLast reads the price of each symbol's newest trade, and how many there were.

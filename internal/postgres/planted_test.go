@@ -50,8 +50,9 @@ var plantedIn = map[string][]string{
 	"symbols": {"halted_nanos", "tick", "lot", "protect", "band"}, "market": {"last_nanos"},
 	"order_log": {"nanos", "instructions", "ref"}, "part_log": {"nanos"},
 	"execution_log": {"nanos", "trade", "taker_fill", "resting_fill"},
-	"cancel_log":    {"nanos", "n", "seq", "why"}, "halt_log": {"nanos"}, "resting_orders": {"instructions"},
-	"fill_log": nil, "amend_log": nil, "hold_log": nil, "cause_log": nil, "account_log": nil, "symbol_log": nil,
+	"cancel_log":    {"nanos", "n", "seq", "why"}, "halt_log": {"nanos"},
+	"resting_orders": {"instructions", "reduced", "reduced_at_ns"},
+	"fill_log":       nil, "amend_log": nil, "hold_log": nil, "cause_log": nil, "account_log": nil, "symbol_log": nil,
 	"switch_log": nil, "placed_log": nil, "candles": nil, // all columns
 }
 

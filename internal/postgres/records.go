@@ -35,8 +35,8 @@ func (a *Archive) readRecords(
 	rows, err := openRecordRows(ctx, a.tx, condition)
 	if err == nil {
 		defer rows.close(ctx)
-		r := &recordReader{rows: rows, next: first, last: a.state.Applied, exactAfter: a.state.exactAfter,
-			numberedAfter: a.state.numberedAfter, f: f, told: &a.numbers}
+		r := &recordReader{rows: rows, next: first, last: a.state.Applied, newest: a.state.time,
+			exactAfter: a.state.exactAfter, numberedAfter: a.state.numberedAfter, f: f, told: &a.numbers}
 		err = r.read(ctx)
 	}
 	if _, ok := errors.AsType[*RowError](err); err != nil && !ok {
@@ -49,6 +49,7 @@ func (a *Archive) readRecords(
 type recordReader struct {
 	rows       *recordRows
 	next, last uint64 // the record that comes next, and the last one
+	newest     int64  // no record has a later time
 	exactAfter uint64 // rows of later records have times in nanoseconds
 	// numberedAfter is the last record whose rows have no reason of a cancel, and no ref.
 	numberedAfter uint64
@@ -151,6 +152,10 @@ func (r *recordReader) emit() error {
 		return nil
 	}
 	r.pending = false
+	if r.event.Time > r.newest {
+		return &RowError{"exchange_state", "time_ns",
+			fmt.Sprintf("it is %d, and record %d has the time %d", r.newest, r.next-1, r.event.Time)}
+	}
 	err := r.event.Check()
 	if err == nil && r.next-1 > r.numberedAfter {
 		err = r.checkMore()

@@ -23,6 +23,7 @@ type stateRow struct {
 	// numberedAfter is the last record whose executions have no numbers, and whose cancels and orders have no
 	// reason and no ref.
 	numberedAfter uint64
+	time          int64 // the latest of the records' times
 }
 
 var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
@@ -37,6 +38,7 @@ var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
 	bigint("orders_after", func(s *stateRow) *uint64 { return &s.OrdersAfter }),
 	bigint("exact_after", func(s *stateRow) *uint64 { return &s.exactAfter }),
 	bigint("numbered_after", func(s *stateRow) *uint64 { return &s.numberedAfter }),
+	bigint("time_ns", func(s *stateRow) *int64 { return &s.time }),
 }}
 
 // accountRow is a row of accounts.
@@ -125,6 +127,8 @@ type restingRow struct {
 	exchange.OrderState
 	amended bool // amend_log has rows that changed it
 	renamed bool // amend_log has a row that only gave it a ref
+
+	exchange.Changes // what amends took off it, and when the last of them did
 }
 
 var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
@@ -146,6 +150,8 @@ var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
 			_, o.OnDisconnect, o.amended = unpackInstructions(v, &o.Terms)
 			o.renamed = v&renamedBit != 0
 		}),
+	bigint("reduced", func(o *restingRow) *exchange.Shares { return &o.Reduced }).orNull(),
+	bigint("reduced_at_ns", func(o *restingRow) *int64 { return &o.ReducedAt }).orNull(),
 }}
 
 // record is a row of a table that keeps the journal's records: its event, as far as the

@@ -17,7 +17,8 @@ import (
 
 // The statements of a batch.
 const (
-	advance = `UPDATE people.exchange_state SET applied_seq = $1 WHERE epoch = $2 AND applied_seq = $3`
+	advance = `UPDATE people.exchange_state SET applied_seq = $1, time_ns = greatest(time_ns, $4)
+		WHERE epoch = $2 AND applied_seq = $3`
 
 	// And the executions of those that had some. It tells the number of the last one.
 	changeAccounts = `WITH changed AS (UPDATE people.accounts a
@@ -62,8 +63,9 @@ const (
 		RETURNING sym, trades, (SELECT max(start) FROM people.candles c WHERE c.sym = m.sym AND c.seconds = 1)`
 
 	// Orders that an amend took something off first, or gave a ref: the other changes are of what it left.
-	reduceOrders = `UPDATE outcry.resting_orders r SET open = r.open - d.shares, instructions = r.instructions | 512
-		FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`
+	reduceOrders = `UPDATE outcry.resting_orders r SET open = r.open - d.shares, instructions = r.instructions | 512,
+			reduced = coalesce(r.reduced, 0) + d.shares, reduced_at_ns = d.at
+		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS d (id, shares, at) WHERE r.id = d.id`
 	renameOrders = `UPDATE outcry.resting_orders r SET instructions = r.instructions | 1024
 		FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`
 
@@ -84,7 +86,9 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 	}
 	w := &writer{ctx: ctx, conn: s.conn}
 	err = pgx.BeginFunc(ctx, s.conn, func(pgx.Tx) error {
-		if w.run(advance, parameter(b.last), parameter(uint64(s.epoch)), parameter(b.first-1)) != 1 && w.err == nil {
+		moved := w.run(advance, parameter(b.last), parameter(uint64(s.epoch)), parameter(b.first-1),
+			parameter(uint64(b.time)))
+		if moved != 1 && w.err == nil {
 			return ErrTaken
 		}
 		w.accounts(b)
@@ -266,11 +270,8 @@ func (w *writer) positions(b *batch) {
 
 // resting keeps resting_orders: what is open at the end of the batch.
 func (w *writer) resting(b *batch) {
-	ids, shares := newOrders(b.reduced)
-	if ids.n > 0 {
-		w.expect(ids.n, w.run(reduceOrders, ids.bytes(), shares.bytes()), "resting_orders, of reduced orders")
-	}
-	ids, shares = newOrders(b.renamed)
+	w.reduced(b)
+	ids, shares := newOrders(b.renamed)
 	if ids.n > 0 {
 		w.expect(ids.n, w.run(renameOrders, ids.bytes(), shares.bytes()), "resting_orders, of orders with a new ref")
 	}
@@ -295,6 +296,20 @@ func (w *writer) resting(b *batch) {
 		}
 	}
 	copyInto(w, &rows)
+}
+
+// reduced takes off the orders of former batches what amends took off them.
+func (w *writer) reduced(b *batch) {
+	ids, shares, times := newArray(bigints), newArray(bigints), newArray(bigints)
+	for _, id := range slices.Sorted(maps.Keys(b.reduced)) {
+		ids.bigint(int64(id))
+		shares.bigint(int64(b.reduced[id].Reduced))
+		times.bigint(b.reduced[id].ReducedAt)
+	}
+	if ids.n > 0 {
+		changed := w.run(reduceOrders, ids.bytes(), shares.bytes(), times.bytes())
+		w.expect(ids.n, changed, "resting_orders, of reduced orders")
+	}
 }
 
 // newOrders returns the ids and the shares of orders, by id: neighbours are found in the same pages.

@@ -160,11 +160,13 @@ const (
 const UndoDoors = `
 	DROP VIEW public.orders, public.executions;
 	DROP TABLE public.candles, outcry.placed_log;
-	ALTER TABLE public.exchange_state DROP COLUMN numbered_after; ALTER TABLE public.accounts DROP COLUMN n;
+	ALTER TABLE public.exchange_state DROP COLUMN numbered_after, DROP COLUMN time_ns;
+	ALTER TABLE public.accounts DROP COLUMN n;
 	ALTER TABLE outcry.order_log DROP COLUMN ref; ALTER TABLE outcry.amend_log DROP COLUMN ref;
 	ALTER TABLE outcry.execution_log DROP COLUMN trade, DROP COLUMN taker_fill, DROP COLUMN resting_fill;
 	ALTER TABLE outcry.cancel_log DROP COLUMN why;
 	UPDATE outcry.resting_orders SET instructions = instructions & ~1024::smallint;
+	ALTER TABLE outcry.resting_orders DROP COLUMN reduced, DROP COLUMN reduced_at_ns;
 	UPDATE outcry.schema_version SET version = 9;`
 
 // UndoInstructions brings an exchange from version 10 of the schema back to version 8. Statements may follow it.
