@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -236,6 +237,44 @@ func TestABlockedAccountPlacesNothing(t *testing.T) {
 	require.Equal(t, exchange.BlockResult{}, ended)
 	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
 	m.agrees()
+}
+
+// TestABlockIsDoneWhateverBecomesOfItsCaller: its record is there, so what is open is canceled.
+func TestABlockIsDoneWhateverBecomesOfItsCaller(t *testing.T) {
+	for name, block := range map[string]func(m *market, recording *func()) error{
+		"the caller leaves while a symbol is busy": func(m *market, _ *func()) error {
+			defer m.held("A")()
+			ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
+			defer cancel()
+			_, err := m.Block(ctx, "1", "lost")
+			return err
+		},
+		"the caller leaves while the record is made": func(m *market, recording *func()) error {
+			defer m.held("A")()
+			ctx, cancel := context.WithCancel(background)
+			*recording = cancel
+			_, err := m.Block(ctx, "1", "lost")
+			return err
+		},
+		"too many operators wait for a symbol": func(m *market, _ *func()) error {
+			defer m.held("A")()
+			for range requestsMax {
+				require.NoError(m.t, m.shard("A").inbox.offer(&task{request: sign{}, done: make(chan struct{}, 1)}))
+			}
+			_, err := m.Block(background, "1", "lost")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recording := func() {}
+			m := open(t, Options{Readers: func() error { recording(); return nil }})
+			require.Equal(t, exchange.OK, m.do(buy("A", 3, 5)).Reason)
+			require.Error(t, block(m, &recording))
+			require.Equal(t, exchange.Blocked, m.do(buy("A", 1, 1)).Reason)
+			require.Eventually(t, func() bool { return m.Stats().OpenOrders == 0 }, 10*time.Second, time.Millisecond)
+			m.agrees()
+		})
+	}
 }
 
 // TestAStartCancelsWhatABlockHasLeft: the process ended between the two records.
