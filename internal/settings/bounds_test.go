@@ -154,6 +154,8 @@ var bounds = []struct {
 		{"tasks at a symbol", "`InboxLen`, `keptMax`", "256; {engine.keptMax} put aside", "the session waits"},
 		{"one session's turn at a symbol", "`turnWork`",
 			"{engine.turnWork} commands, {engine.fillsPerWork} fills count as one", "the next session has its turn"},
+		{"orders that an FOK or a market order looks at, also if it is refused", "`--max-open-orders`, `--min-order-value`",
+			"those that it meets, 400,000 in some 10 ms", "the next session has its turn; a least value keeps dust out"},
 		{"goroutines of symbols without work", "`awakeMax`", "{engine.awakeMax}, for 2 s", "they end at once"},
 		{"orders of a book that a cancel of all visits while it holds shards", "`surveyMax`",
 			"{engine.surveyMax}, beside the account's own",
