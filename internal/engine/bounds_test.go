@@ -23,7 +23,6 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 
 		"`disconnectCancelsMax`": {fmt.Sprint(disconnectCancelsMax)},
 		"`cancelAllsMax`":        {fmt.Sprintf("%d a second", cancelAllsMax)},
-		"`cancelAllAccountsMax`": {thousands(cancelAllAccountsMax)},
 		"`keepEvery`":            {fmt.Sprintf("every %g s", keepEvery.Seconds())},
 	}))
 	require.LessOrEqual(t, readsWait, 5*time.Millisecond)

@@ -108,9 +108,7 @@ type heldShard struct {
 // cancelAll does it, and returns the try that did. The error is ctx's, ErrStopped or
 // errBusy, and then nothing was done; or the journal's, which is final.
 func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, error) {
-	e.mu.Lock()
-	owner := e.ledger.Account(what.account)
-	e.mu.Unlock()
+	owner := e.account(what.account)
 	_, made := e.shards.Load(what.symbol)
 	switch {
 	case owner == nil:

@@ -8,20 +8,18 @@ import (
 	"outcry/internal/exchange"
 )
 
-const (
-	// cancelAllsMax is how often an account may cancel all within a second: each holds all symbols in
-	// which the account has open orders.
-	cancelAllsMax = 10
+// cancelAllsMax is how often an account may cancel all within a second: each holds all symbols in
+// which the account has open orders.
+const cancelAllsMax = 10
 
-	// cancelAllAccountsMax is of how many accounts the engine remembers that they have canceled all
-	// within the last second. If there are more, those that come are refused.
-	cancelAllAccountsMax = 4096
-)
-
-// cancelAllRates knows when accounts have canceled all.
+// cancelAllRates knows when accounts have canceled all. It is bounded by accounts, and by those that did within
+// the last two seconds in which anybody did. An account is refused for what it did itself alone.
+//
+// It has two generations, so that nobody has to search for what is old: all that older has is older than begun.
 type cancelAllRates struct {
-	mu    sync.Mutex
-	times map[exchange.AccountID]*cancelAllTimes
+	mu           sync.Mutex
+	newer, older map[*exchange.Account]*cancelAllTimes
+	begun        int64 // when the first was entered into newer
 }
 
 // cancelAllTimes are the times of the last ones, a ring.
@@ -31,23 +29,10 @@ type cancelAllTimes struct {
 }
 
 // take counts one at now, or returns false if it is one too many. Refused ones do not count.
-func (c *cancelAllRates) take(id exchange.AccountID, now int64) bool {
+func (c *cancelAllRates) take(a *exchange.Account, now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.times[id]
-	if t == nil {
-		if c.times == nil {
-			c.times = make(map[exchange.AccountID]*cancelAllTimes)
-		}
-		if len(c.times) >= cancelAllAccountsMax && !c.sweep(now) {
-			return false
-		}
-		t = &cancelAllTimes{}
-		for i := range t.at {
-			t.at[i] = now - exchange.Second
-		}
-		c.times[id] = t
-	}
+	t := c.of(a, now)
 	if now-t.at[t.next] < exchange.Second {
 		return false
 	}
@@ -56,15 +41,22 @@ func (c *cancelAllRates) take(id exchange.AccountID, now int64) bool {
 	return true
 }
 
-// sweep drops the accounts that have not canceled all within the last second, and reports whether there were any.
-func (c *cancelAllRates) sweep(now int64) bool {
-	before := len(c.times)
-	for id, t := range c.times {
-		if newest := t.at[(t.next+cancelAllsMax-1)%cancelAllsMax]; now-newest >= exchange.Second {
-			delete(c.times, id)
-		}
+// of returns the times of an account, in the newer generation. Callers hold mu.
+func (c *cancelAllRates) of(a *exchange.Account, now int64) *cancelAllTimes {
+	if c.newer == nil || now-c.begun >= exchange.Second {
+		c.newer, c.older, c.begun = make(map[*exchange.Account]*cancelAllTimes), c.newer, now
 	}
-	return len(c.times) < before
+	t := c.newer[a]
+	if t == nil {
+		if t = c.older[a]; t == nil {
+			t = &cancelAllTimes{}
+			for i := range t.at {
+				t.at[i] = now - exchange.Second
+			}
+		}
+		c.newer[a] = t
+	}
+	return t
 }
 
 // cancelAllOf does the next command of a task, which is a CancelAll, in its caller's goroutine: no owner
@@ -72,13 +64,14 @@ func (c *cancelAllRates) sweep(now int64) bool {
 func (e *Engine) cancelAllOf(ctx context.Context, t *task) error {
 	command, r := &t.commands[t.next].Command, &t.results[t.next]
 	t.appended = false
+	account := e.account(command.Account)
 	switch {
 	case e.interrupted.Load():
 		return ErrStopped
-	case !e.known(command.Account):
+	case account == nil:
 		r.Reason = exchange.UnknownAccount
 	case e.unreadable(r):
-	case !e.cancelAlls.take(command.Account, e.keeper.clock.now()):
+	case !e.cancelAlls.take(account, e.keeper.clock.now()):
 		r.Reason = exchange.TooManyCancelAlls
 	default:
 		c, err := e.cancelAllOnce(ctx, canceling{account: command.Account, symbol: command.Symbol, cause: exchange.ByClient})

@@ -274,7 +274,7 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 		return &e.registrar.inbox
 	case c.Kind == exchange.ShowOrder:
 		e.absent(c.Order, r)
-	case c.Kind != exchange.DepositShares && !e.known(c.Account):
+	case c.Kind != exchange.DepositShares && e.account(c.Account) == nil:
 		r.Reason = exchange.UnknownAccount
 	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder || c.Kind == exchange.AmendOrder:
 		e.absent(c.Names(r), r)
@@ -286,11 +286,11 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	return nil
 }
 
-// known reports whether an account exists.
-func (e *Engine) known(id exchange.AccountID) bool {
+// account returns an account, nil if there is none.
+func (e *Engine) account(id exchange.AccountID) *exchange.Account {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.ledger.Account(id) != nil
+	return e.ledger.Account(id)
 }
 
 // append puts one record into the journal, with room for it that was claimed. An

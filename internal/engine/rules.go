@@ -11,7 +11,8 @@ import (
 // all that it has open. An account that is blocked stays so as it is, without another record. The
 // result is durable. Its Reason is OK, UnknownAccount, NoRoomToCancel or NotReadYet;
 // what became of the cancel is in Canceled: if there is no room for it, it is tried again until there
-// is. reason has passed exchange.ParseHaltReason. The error is that of Halt.
+// is. reason has passed exchange.ParseHaltReason. The error is that of Halt; the account may be blocked then, and
+// the cancel is done without the caller.
 func (e *Engine) Block(ctx context.Context, id exchange.AccountID, reason string) (r exchange.BlockResult, err error) {
 	now := e.options.Now()
 	set, err := e.rule(ctx, id, func(rules *exchange.AccountRules) {
@@ -25,12 +26,13 @@ func (e *Engine) Block(ctx context.Context, id exchange.AccountID, reason string
 	r.Changed, r.Block = set.Changed, *set.Rules.Block
 	// Whatever was reserved before the block is open now, or soon: the cancel waits for it.
 	c, err := e.cancelAll(ctx, canceling{account: id, cause: exchange.ByBlock})
+	if err != nil || c.result.Reason != exchange.OK {
+		e.keeper.laterBlocked(c.owner) // the account is blocked, also if the caller has left
+	}
 	if err != nil {
 		return exchange.BlockResult{}, err
 	}
-	if r.Canceled = c.result; r.Canceled.Reason != exchange.OK {
-		e.keeper.laterBlocked(c.owner)
-	}
+	r.Canceled = c.result
 	return r, e.told(ctx)
 }
 
@@ -82,7 +84,7 @@ func (e *Engine) rule(
 	r := new(exchange.AccountRulesResult)
 	err := e.call(ctx, &e.registrar.inbox, func() error { return e.registrar.ruleAccount(id, change, r) })
 	if err != nil {
-		return exchange.AccountRulesResult{}, err // the registrar may still write to r
+		return exchange.AccountRulesResult{}, err // nothing was done, or the engine has failed
 	}
 	return *r, nil
 }

@@ -7,9 +7,7 @@ import "outcry/internal/exchange"
 // and final.
 func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
-	e.mu.Lock()
-	account := e.ledger.Account(c.Account)
-	e.mu.Unlock()
+	account := e.account(c.Account)
 	if account == nil {
 		result.Reason = exchange.UnknownAccount
 		return nil
@@ -52,7 +50,7 @@ func (e *Engine) claimToArm(a *exchange.Account, r *exchange.Result) (ok bool, e
 			return ok, err
 		}
 	}
-	if !e.arms.take(a.ID, e.keeper.clock.now()) {
+	if !e.arms.take(a, e.keeper.clock.now()) {
 		return false, nil
 	}
 	r.Reason = exchange.OK

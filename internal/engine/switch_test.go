@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -146,23 +148,24 @@ func TestClientsCancelAll(t *testing.T) {
 	m.agrees()
 }
 
-// TestCancelAllsAreBounded to ten a second and account, and what is remembered of them as well.
+// TestCancelAllsAreBounded to ten a second and account.
 func TestCancelAllsAreBounded(t *testing.T) {
 	var rates cancelAllRates
+	one, two := &exchange.Account{ID: "1"}, &exchange.Account{ID: "2"}
 	now := int64(5 * exchange.Second)
 	for n := range cancelAllsMax {
-		require.True(t, rates.take("1", now+int64(n)))
+		require.True(t, rates.take(one, now+int64(n)))
 	}
-	require.False(t, rates.take("1", now+exchange.Second-1), "the eleventh within a second of the first")
-	require.True(t, rates.take("1", now+exchange.Second), "refused ones do not count")
-	require.False(t, rates.take("1", now+exchange.Second))
-	require.True(t, rates.take("2", now))
-	for n := 0; len(rates.times) < cancelAllAccountsMax; n++ {
-		require.True(t, rates.take(exchange.AccountID(rune('a'+n)), now))
-	}
-	require.False(t, rates.take("3", now+exchange.Second-1))
-	require.True(t, rates.take("3", now+2*exchange.Second), "those of long ago are forgotten")
-	require.Less(t, len(rates.times), 3)
+	require.False(t, rates.take(one, now+exchange.Second-1), "the eleventh within a second of the first")
+	require.True(t, rates.take(one, now+exchange.Second), "refused ones do not count")
+	require.False(t, rates.take(one, now+exchange.Second))
+	require.True(t, rates.take(one, now+exchange.Second+1), "one after the other becomes old")
+	require.False(t, rates.take(one, now+exchange.Second+1))
+	require.True(t, rates.take(two, now+2*exchange.Second-1))
+	require.Len(t, rates.newer, 2)
+	require.True(t, rates.take(two, now+2*exchange.Second))
+	require.True(t, rates.take(two, now+3*exchange.Second))
+	require.Equal(t, [2]int{1, 1}, [2]int{len(rates.newer), len(rates.older)}, "those of long ago are forgotten")
 
 	m := open(t, Options{})
 	for range cancelAllsMax {
@@ -170,6 +173,18 @@ func TestCancelAllsAreBounded(t *testing.T) {
 	}
 	require.Equal(t, exchange.TooManyCancelAlls, m.do(cancelAllOf("1", "")).Reason)
 	require.Equal(t, exchange.OK, m.do(cancelAllOf("2", "")).Reason)
+}
+
+// TestNobodyTakesCancelAllFromOthers: however many accounts use it, each has its own ten a second.
+func TestNobodyTakesCancelAllFromOthers(t *testing.T) {
+	m := open(t, Options{})
+	const others = 5000
+	for n := range others {
+		id := exchange.AccountID(fmt.Sprint("o", n))
+		require.Equal(t, exchange.OK, m.do(exchange.Command{Kind: exchange.OpenAccount, Account: id}).Reason)
+		require.Equal(t, exchange.OK, m.do(cancelAllOf(id, "")).Reason, n)
+	}
+	require.Equal(t, exchange.OK, m.do(cancelAllOf("1", "")).Reason)
 }
 
 // TestSwitchesLeaveTheReserveToCancels: on a full disk they go on, and none who sends them again and again takes
@@ -236,6 +251,44 @@ func TestABlockedAccountPlacesNothing(t *testing.T) {
 	require.Equal(t, exchange.BlockResult{}, ended)
 	require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
 	m.agrees()
+}
+
+// TestABlockIsDoneWhateverBecomesOfItsCaller: its record is there, so what is open is canceled.
+func TestABlockIsDoneWhateverBecomesOfItsCaller(t *testing.T) {
+	for name, block := range map[string]func(m *market, recording *func()) error{
+		"the caller leaves while a symbol is busy": func(m *market, _ *func()) error {
+			defer m.held("A")()
+			ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
+			defer cancel()
+			_, err := m.Block(ctx, "1", "lost")
+			return err
+		},
+		"the caller leaves while the record is made": func(m *market, recording *func()) error {
+			defer m.held("A")()
+			ctx, cancel := context.WithCancel(background)
+			*recording = cancel
+			_, err := m.Block(ctx, "1", "lost")
+			return err
+		},
+		"too many operators wait for a symbol": func(m *market, _ *func()) error {
+			defer m.held("A")()
+			for range requestsMax {
+				require.NoError(m.t, m.shard("A").inbox.offer(&task{request: sign{}, done: make(chan struct{}, 1)}))
+			}
+			_, err := m.Block(background, "1", "lost")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recording := func() {}
+			m := open(t, Options{Readers: func() error { recording(); return nil }})
+			require.Equal(t, exchange.OK, m.do(buy("A", 3, 5)).Reason)
+			require.Error(t, block(m, &recording))
+			require.Equal(t, exchange.Blocked, m.do(buy("A", 1, 1)).Reason)
+			require.Eventually(t, func() bool { return m.Stats().OpenOrders == 0 }, 10*time.Second, time.Millisecond)
+			m.agrees()
+		})
+	}
 }
 
 // TestAStartCancelsWhatABlockHasLeft: the process ended between the two records.
