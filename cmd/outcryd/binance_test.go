@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -335,6 +336,28 @@ func TestAnOrderIsReplacedOrTheOldOneStands(t *testing.T) {
 	status, answer = replace("g", "BUY", "1", "50", "&newClientOrderId=h")
 	require.Equal(t, 200, status, answer)
 	require.Equal(t, "h BUY 1 50", open())
+}
+
+// TestAReplacementHasWhatWasAskedForWhateverExecutesMeanwhile: and never stands beside the order that it replaces.
+func TestAReplacementHasWhatWasAskedForWhateverExecutesMeanwhile(t *testing.T) {
+	t.Parallel()
+	seven, eight, _, _ := bots(t)
+	const replace = "&cancelReplaceMode=ALLOW_FAILURE&cancelOrigClientOrderId="
+	for i := range 30 {
+		old, made := fmt.Sprint("old", i), fmt.Sprint("new", i)
+		seven.order(t, "SELL", "20", "10", "&newClientOrderId="+old)
+		var takers sync.WaitGroup
+		for range 4 {
+			takers.Go(func() { eight.ask(t, "POST", "/order", orderParams("BUY", "2", "10", "&timeInForce=IOC")) })
+		}
+		_, body := seven.ask(t, "POST", "/order/cancelReplace", orderParams("SELL", "5", "11",
+			replace+old+"&newClientOrderId="+made))
+		takers.Wait()
+		open := seven.list(t, "/openOrders", "symbol=SPYUSD")
+		require.Len(t, open, 1, body)
+		require.Equal(t, made+" 5", fields(open[0], "clientOrderId origQty"), body)
+		seven.object(t, "DELETE", "/order", "symbol=SPYUSD&origClientOrderId="+made)
+	}
 }
 
 // TestWhatIsRefusedIsSaidInTheWordsThatClientsKnow: some decide by the text, some by the code, some by the status.

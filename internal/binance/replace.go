@@ -94,12 +94,12 @@ func (d *Door) placeNew(q *request, r *replacement) ([]byte, *Error) {
 
 // amend replaces the old order by an amend of it.
 func (d *Door) amend(q *request, r *replacement, old *exchange.OrderDetail) ([]byte, *Error) {
-	c := exchange.Command{Kind: exchange.AmendOrder, Order: old.ID,
-		Shares: old.Before + old.Executed + r.place.Shares, Terms: exchange.Terms{Side: old.Side, Limit: r.place.Limit},
-		More: &exchange.CommandMore{NewRef: r.place.Ref}}
+	c := exchange.Command{Kind: exchange.AmendOrder, Order: old.ID, Shares: r.place.Shares,
+		Terms: exchange.Terms{Side: old.Side, Limit: r.place.Limit},
+		More:  &exchange.CommandMore{NewRef: r.place.Ref, Open: true}}
 	done, problem := d.one(q, c)
 	switch {
-	case problem == errCancelUnknown || problem != nil && done != nil && done.Reason == exchange.AmountExecuted:
+	case problem == errCancelUnknown: // it is not open any more
 		return d.replaceNothing(q, r)
 	case problem == errNow || problem == errUnknown || problem == errRate:
 		return nil, problem

@@ -1,6 +1,10 @@
 package engine
 
-import "outcry/internal/exchange"
+import (
+	"fmt"
+
+	"outcry/internal/exchange"
+)
 
 // newRef returns the ref that a command makes use of for itself: that of what it makes, or an amend's own.
 func newRef(c *exchange.Command) exchange.Ref {
@@ -60,6 +64,11 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 		return nil
 	}
 	d.old = o
+	if c.More != nil && c.More.Open {
+		if c = d.totalOf(c, r); c == nil {
+			return nil
+		}
+	}
 	total, limit, ok := d.amount(&c.Command, r)
 	if !ok {
 		return nil
@@ -83,6 +92,19 @@ func orNone(rules *exchange.AccountRules) *exchange.AccountRules {
 		return &noRules
 	}
 	return rules
+}
+
+// totalOf returns an amend by what is to be open of d.old as one by the total, or nil if that is too large: then r says
+// so. It may be called again for the same c: what has executed is as of now.
+func (d *shard) totalOf(c *Request, r *exchange.Result) *Request {
+	executed, total := d.old.ChainExecuted(), *c
+	if c.Shares >= exchange.OrderSharesMax-executed {
+		r.Reason, r.More = exchange.OrderTooLarge, &exchange.ResultMore{
+			Bound: fmt.Sprintf("with the %s that are executed they have to stay below %s", executed, exchange.OrderSharesMax)}
+		return nil
+	}
+	total.Shares += executed
+	return &total
 }
 
 // amount returns the new total and limit of d.old, or says in r why they cannot be.

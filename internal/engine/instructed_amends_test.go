@@ -137,3 +137,27 @@ func TestAReplacementInherits(t *testing.T) {
 	require.Equal(t, exchange.CancelOldest, o.STP)
 	m.agrees()
 }
+
+// TestAnAmendMayNameWhatIsToBeOpen: whatever has executed by then.
+func TestAnAmendMayNameWhatIsToBeOpen(t *testing.T) {
+	m := open(t, Options{})
+	toOpen := func(c exchange.Command) exchange.Command {
+		c.More = &exchange.CommandMore{Open: true}
+		return c
+	}
+	old := m.do(buy("A", 100, 10)).Order
+	m.all(sell("A", 40, 10))
+	r := m.do(toOpen(amend(old, "1", exchange.Buy, 30, 9))) // less than has executed
+	require.Equal(t, exchange.OK, r.Reason)
+	require.Equal(t, exchange.Shares(30), m.do(queryOf(r.Amended.By)).Status.Open)
+	old = r.Amended.By
+	m.agrees()
+	m.all(sell("A", 10, 9))
+	r = m.do(toOpen(amend(old, "1", exchange.Buy, 30, 9)))
+	require.Equal(t, exchange.OK, r.Reason)
+	require.Equal(t, exchange.Shares(30), m.do(queryOf(r.Amended.By)).Status.Open)
+	m.agrees()
+	m.refused(exchange.OrderTooLarge, toOpen(amend(r.Amended.By, "1", exchange.Buy, exchange.OrderSharesMax-50, 8)))
+	require.Equal(t, exchange.Shares(30), m.do(queryOf(r.Amended.By)).Status.Open)
+	m.agrees()
+}

@@ -87,6 +87,8 @@ type Command struct {
 // CommandMore is what few commands have.
 type CommandMore struct {
 	NewRef Ref // of an AmendOrder
+	// Open says that the Shares of an AmendOrder are what is to be open, whatever has executed, and not the total.
+	Open bool
 	// Rules are, of a MakeSymbol, the Tick and the Lot, 0 where they were not sent. A DepositShares in the same
 	// <symbol> has them too: it is refused as RulesDiffer where that was.
 	Rules   SymbolRules

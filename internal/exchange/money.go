@@ -16,6 +16,9 @@ const (
 	wholeMax          = 1e18        // balances and deposits stay below it
 	orderWholeMax     = 90000000000 // amounts and limits stay below it
 
+	// OrderSharesMax is what the total of an order stays below.
+	OrderSharesMax Shares = orderUnitsMax
+
 	orderUnitsMax = orderWholeMax * 1e8 // orderWholeMax in units of 10^-8, within an int64
 )
 
