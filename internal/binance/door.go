@@ -56,7 +56,7 @@ type Options struct {
 const (
 	bodyBytesMax    = 64 << 10 // of a request over HTTP, its query included
 	requestTimeout  = 10 * time.Second
-	largeAnswersMax = 4 // answers about all symbols that are made at a time
+	largeAnswersMax = 4 // answers about all symbols, or very many orders, that are made at a time
 )
 
 // Door answers requests. Its methods may be called from any goroutine.

@@ -17,7 +17,7 @@ func (d *Door) openOrders(q *request) (work, *Error) {
 		if problem != nil {
 			return nil, problem
 		}
-		b := []byte{'['}
+		b, large := []byte{'['}, false
 		for after, more := exchange.OrderID(0), true; more; {
 			var orders []exchange.OrderDetail
 			var err error
@@ -32,6 +32,15 @@ func (d *Door) openOrders(q *request) (work, *Error) {
 					b = append(b, ',')
 				}
 				b = appendOrder(b, &orders[i])
+			}
+			if more && !large {
+				select {
+				case d.large <- struct{}{}:
+					large = true
+					defer func() { <-d.large }()
+				case <-q.ctx.Done():
+					return nil, errNow
+				}
 			}
 		}
 		return append(b, ']'), nil

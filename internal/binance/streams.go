@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"outcry/internal/exchange"
 	"outcry/internal/market"
@@ -60,7 +61,8 @@ const (
 // parseStream reads the name of a stream, such as spyusd@depth@100ms. ok is false if it is none.
 func parseStream(text string) (n streamName, ok bool) {
 	name, what, _ := strings.Cut(text, "@")
-	if name != strings.ToLower(name) {
+	// Beyond ASCII, other letters have the same capitals: a stream would have several names.
+	if name != strings.ToLower(name) || strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return n, false
 	}
 	n.text = text
