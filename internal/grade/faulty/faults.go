@@ -13,6 +13,7 @@ var Faults = []Fault{
 	{"deposit-for-nobody", "create", "places shares with an account that there is not"},
 	{"negative-balance", "create", "opens an account with less than nothing"},
 	{"create-stops", "create", "leaves out what stands behind an account that it refuses"},
+	{"letters-only", "create", "refuses a symbol with a digit"},
 	{"symbol-once", "create", "refuses to place shares of a symbol that there is already"},
 
 	{"unknown-account", "orders", "opens an account for anyone who sends an order"},

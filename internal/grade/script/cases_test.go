@@ -221,6 +221,7 @@ var seenBy = map[string]string{
 	"account-overwritten":  "create/account-again",
 	"deposit-replaces":     "create/symbol-twice",
 	"create-stops":         "create/alone",
+	"letters-only":         "create/symbol-digits",
 	"symbol-once":          "create/symbol-twice",
 	"deposit-for-nobody":   "create/unknown-account",
 	"negative-balance":     "create/negative-balance",
