@@ -110,10 +110,16 @@ func (s *server) serve(c net.Conn) {
 			return
 		}
 		reply, err := s.answer(doc)
-		if err != nil || s.reply(c, reply) != nil || s.o.Habits.OneFrame {
+		if err != nil || s.reply(c, reply) != nil || s.o.Habits.OneFrame || s.hangsUpAfter(reply) {
 			return
 		}
 	}
+}
+
+// hangsUpAfter reports whether a reply ends its connection.
+func (s *server) hangsUpAfter(reply string) bool {
+	closes := s.o.Habits.ErrorCloses || s.o.has("error-hangs-up")
+	return closes && strings.Contains(reply, "<error")
 }
 
 // answer does a frame, and returns its reply.

@@ -218,6 +218,7 @@ var seenBy = map[string]string{
 	"half-close-hangs-up":  "frames/half-close",
 	"strict-length":        "frames/blank-lines frames/carriage-return",
 	"cut-off-done":         "frames/cut-off",
+	"error-hangs-up":       "frames/two-on-one-connection",
 	"account-overwritten":  "create/account-again",
 	"deposit-replaces":     "create/symbol-twice",
 	"create-stops":         "create/alone",

@@ -33,7 +33,7 @@ type play struct {
 	vars     map[string]string // of $1
 	orders   map[string]string // what each order is, in words
 	channels map[int]*channel
-	strict   bool // connections are made without regard for Habits.OneFrame
+	strict   bool // connections are made without regard for Habits.OneFrame and ErrorCloses
 	trace    trace
 	ledger   ledger
 	left     time.Duration // of the case's time
