@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,10 +39,11 @@ func (s *server) event(format string, args ...any) {
 	s.events = append(s.events, fmt.Sprintf("%.1f ", time.Since(s.since).Seconds())+fmt.Sprintf(format, args...))
 }
 
-func (s *server) Name() string  { return "server" }
-func (s *server) Addr() string  { return "nowhere:1" }
-func (s *server) CanKill() bool { return s.canKill }
-func (s *server) Log() string   { return "log" }
+func (s *server) Name() string    { return "server" }
+func (s *server) Addr() string    { return "nowhere:1" }
+func (s *server) CanKill() bool   { return s.canKill }
+func (s *server) First() net.Conn { return nil }
+func (s *server) Log() string     { return "log" }
 
 func (s *server) Start(ctx context.Context) error {
 	if s.since.IsZero() {
@@ -432,6 +434,7 @@ func (m *moving) Name() string  { return "moving" }
 func (m *moving) Addr() string  { return m.addr }
 func (m *moving) CanKill() bool { return true }
 func (m *moving) Log() string   { return "" }
+func (*moving) First() net.Conn { return nil }
 func (m *moving) Close() error  { m.stop(); return nil }
 
 func (m *moving) Start(context.Context) (err error) {

@@ -83,8 +83,12 @@ func (w *wire) open(ctx context.Context) (net.Conn, error) {
 	return w.dial(ctx)
 }
 
-// dial opens a connection to where the target is now: a start may have changed that.
+// dial opens a connection to where the target is now: a start may have changed that. The first is the one by
+// which it saw that the server is ready.
 func (w *wire) dial(ctx context.Context) (net.Conn, error) {
+	if conn := w.r.o.Target.First(); conn != nil {
+		return conn, nil
+	}
 	d := net.Dialer{Timeout: w.r.p.Frame}
 	return d.DialContext(ctx, "tcp", w.r.o.Target.Addr())
 }

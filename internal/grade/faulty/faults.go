@@ -8,6 +8,7 @@ var Faults = []Fault{
 	{"strict-length", "frames", "closes at blank lines, and at a carriage return"},
 	{"cut-off-done", "frames", "does the frame that was cut off"},
 	{"error-hangs-up", "frames", "closes after a reply that has an error"},
+	{"silence-ends", "frames", "ends when a client connects, and closes without a frame"},
 
 	{"account-overwritten", "create", "opens an account again, with the new balance"},
 	{"deposit-replaces", "create", "sets an account's shares to what is placed, instead of adding it"},

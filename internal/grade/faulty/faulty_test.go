@@ -196,6 +196,7 @@ func TestTheFaultsOfFramesAreSeen(t *testing.T) {
 		"pipelined-lost":      framed(query) + framed(query),
 		"half-close-hangs-up": framed(query),
 		"strict-length":       "\n" + framed(query),
+		"error-hangs-up":      framed("<bad/>") + framed(query),
 	} {
 		t.Run(name, func(t *testing.T) {
 			right := talk(t, begin(t, Options{}), sent)

@@ -94,8 +94,11 @@ func (s *server) close() {
 // serve answers the frames of a connection until one of them ends it.
 func (s *server) serve(c net.Conn) {
 	in := &input{c: c, r: bufio.NewReaderSize(c, frameBytesMax), o: s.o}
-	for {
+	for first := true; ; first = false {
 		doc, err := in.frame()
+		if first && err == io.EOF && s.o.has("silence-ends") {
+			_ = s.l.Close()
+		}
 		if errors.Is(err, io.ErrUnexpectedEOF) && s.o.has("cut-off-done") {
 			s.cutOff(doc)
 		}

@@ -219,6 +219,7 @@ var seenBy = map[string]string{
 	"strict-length":        "frames/blank-lines frames/carriage-return",
 	"cut-off-done":         "frames/cut-off",
 	"error-hangs-up":       "frames/two-on-one-connection",
+	"silence-ends":         "frames/silence",
 	"account-overwritten":  "create/account-again",
 	"deposit-replaces":     "create/symbol-twice",
 	"create-stops":         "create/alone",
