@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/grade/dialog"
+	"outcry/internal/grade/faulty"
 	"outcry/internal/grade/script"
 	"outcry/internal/grade/target"
 )
@@ -35,10 +39,11 @@ func (s *server) event(format string, args ...any) {
 	s.events = append(s.events, fmt.Sprintf("%.1f ", time.Since(s.since).Seconds())+fmt.Sprintf(format, args...))
 }
 
-func (s *server) Name() string  { return "server" }
-func (s *server) Addr() string  { return "nowhere:1" }
-func (s *server) CanKill() bool { return s.canKill }
-func (s *server) Log() string   { return "log" }
+func (s *server) Name() string    { return "server" }
+func (s *server) Addr() string    { return "nowhere:1" }
+func (s *server) CanKill() bool   { return s.canKill }
+func (s *server) First() net.Conn { return nil }
+func (s *server) Log() string     { return "log" }
 
 func (s *server) Start(ctx context.Context) error {
 	if s.since.IsZero() {
@@ -415,4 +420,45 @@ func TestTheLoadIsPlayedLastAndCountsWhereTheProfileSaysSo(t *testing.T) {
 	require.Equal(t, []GroupResult{{"create", 9, 9}, {"load", 4.5, 9}}, r.Groups)
 	require.Equal(t, 7.5, r.Score)
 	require.Equal(t, 10.0, r.Best)
+}
+
+// moving is a server whose address is another one after each start, as where Compose gives a port of its choice.
+type moving struct {
+	journal string
+	starts  int
+	addr    string
+	stop    func()
+}
+
+func (m *moving) Name() string  { return "moving" }
+func (m *moving) Addr() string  { return m.addr }
+func (m *moving) CanKill() bool { return true }
+func (m *moving) Log() string   { return "" }
+func (*moving) First() net.Conn { return nil }
+func (m *moving) Close() error  { m.stop(); return nil }
+
+func (m *moving) Start(context.Context) (err error) {
+	m.starts++
+	m.addr, m.stop, err = faulty.Start(faulty.Options{Journal: m.journal})
+	return err
+}
+
+func (m *moving) Kill(context.Context) error { m.stop(); return nil }
+
+// TestAServerThatComesBackElsewhereIsFound there.
+func TestAServerThatComesBackElsewhereIsFound(t *testing.T) {
+	t.Parallel()
+	all, err := script.Builtin()
+	require.NoError(t, err)
+	all = slices.DeleteFunc(all, func(c *script.Case) bool {
+		return c.Group != durabilityGroup || c.Name == "durability/under-load" // which takes a second
+	})
+	require.Len(t, all, 4)
+	m := &moving{journal: filepath.Join(t.TempDir(), "journal")}
+	r, err := Run(t.Context(), Options{Target: m, Cases: all})
+	require.NoError(t, err)
+	for _, c := range r.Cases {
+		require.Contains(t, []script.Status{script.Pass, script.Skip}, c.Status, "%+v", c)
+	}
+	require.Greater(t, m.starts, 4)
 }

@@ -17,7 +17,7 @@ const durabilityGroup = "durability"
 // loadCase is the case of the group load.
 var loadCase = &script.Case{Name: loadGroup + "/throughput", Group: loadGroup, Rule: "5",
 	Tell:   "The server answers many orders a second, beside what this machine can do at all.",
-	Points: 1, Time: 2*throughput.DurationUsual + 10*time.Second}
+	Points: 1, Time: 3*throughput.DurationUsual + 10*time.Second}
 
 // Salts: that of a run is made of tenths of seconds, and is the next one where the server has its
 // accounts already.
@@ -61,7 +61,7 @@ func (w *wire) probe(ctx context.Context) (dialog.Habits, error) {
 	if err != nil {
 		return habits, err
 	}
-	w.connector = &dialog.Connector{Addr: w.r.o.Target.Addr(),
+	w.connector = &dialog.Connector{Open: w.dial,
 		Options: dialog.Options{Habits: habits, Remark: w.r.remark, ReplyTime: w.r.p.Frame}}
 	for range saltsMax {
 		reply, err := w.create(ctx)
@@ -76,11 +76,20 @@ func (w *wire) probe(ctx context.Context) (dialog.Habits, error) {
 
 // open opens a connection for probing. A server that a frame before has brought down is started again.
 func (w *wire) open(ctx context.Context) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", w.r.o.Target.Addr())
+	conn, err := w.dial(ctx)
 	if err == nil || ctx.Err() != nil || !w.r.o.Target.CanKill() || w.r.restart(ctx) != nil {
 		return conn, err
 	}
+	return w.dial(ctx)
+}
+
+// dial opens a connection to where the target is now: a start may have changed that. The first is the one by
+// which it saw that the server is ready.
+func (w *wire) dial(ctx context.Context) (net.Conn, error) {
+	if conn := w.r.o.Target.First(); conn != nil {
+		return conn, nil
+	}
+	d := net.Dialer{Timeout: w.r.p.Frame}
 	return d.DialContext(ctx, "tcp", w.r.o.Target.Addr())
 }
 

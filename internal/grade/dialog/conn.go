@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -38,7 +39,8 @@ type Connector struct {
 
 // Dial connects to the server.
 func (c *Connector) Dial(ctx context.Context) (*Conn, error) {
-	conn := &Conn{connector: c, alone: c.Options.Habits.OneFrame, time: c.Options.ReplyTime}
+	h := c.Options.Habits
+	conn := &Conn{connector: c, alone: h.OneFrame, errorEnds: h.ErrorCloses, time: c.Options.ReplyTime}
 	if conn.time == 0 {
 		conn.time = ReplyTime
 	}
@@ -60,19 +62,21 @@ func (c *Connector) open(ctx context.Context, within time.Duration) (net.Conn, e
 }
 
 // Conn is a connection to a server, in the server's habits. If they are to close after each reply,
-// each frame gets a connection of its own. It is used by one goroutine, which closes it. Everything
-// that the server sends is read while frames are written, up to unreadMax bytes ahead of Receive.
+// each frame gets a connection of its own; if after an error, the frame behind one gets a new one. It is used
+// by one goroutine, which closes it. Everything that the server sends is read while frames are written, up to
+// unreadMax bytes ahead of Receive.
 type Conn struct {
 	connector *Connector
 	time      time.Duration // for a frame, and for a reply
 	alone     bool          // each frame has a connection of its own
+	errorEnds bool          // so has the frame behind a reply that has an error
 
 	conn  net.Conn // nil if there is none
 	in    *inbox   // of conn
 	chunk []byte   // taken from in, and not yet read
 
 	sent []string // documents without a reply so far
-	held []string // documents that wait for the replies to those before; only if alone
+	held []string // documents that wait for the replies to those before; only if alone, or errorEnds
 	raw  []byte   // the beginning of what SendRaw sent; from then on no reply is the one to a document
 }
 
@@ -91,14 +95,14 @@ func (c *Conn) connect(ctx context.Context) error {
 
 // Strict makes c one connection of TCP, whatever the habits are: for what is about the connection
 // itself. It is called before the first Send.
-func (c *Conn) Strict() { c.alone = false }
+func (c *Conn) Strict() { c.alone, c.errorEnds = false, false }
 
 // Send sends a document as a frame: with its length in bytes, and the account of <transactions> in
 // the attribute that the server knows. A server that has closed the connection is no error: Receive
 // reports that, behind the replies that came before. The error is a *Broken: TimedOut (the server
 // does not read), or Refused if a connection has to be made first.
 func (c *Conn) Send(ctx context.Context, doc string) error {
-	if c.alone && len(c.sent)+len(c.held) > 0 {
+	if (c.alone || c.errorEnds) && len(c.sent)+len(c.held) > 0 {
 		if len(c.held) == heldMax {
 			return &Broken{Kind: TimedOut, Err: fmt.Errorf("more than %d frames wait for a reply", heldMax)}
 		}
@@ -185,7 +189,7 @@ func (c *Conn) Receive(ctx context.Context) (*Reply, error) {
 	r := reading{ctx: within, in: c.in, chunk: &c.chunk, habits: o.Habits, faults: map[Form]string{}}
 	root, declared, err := r.reply()
 	sent := c.answered()
-	if c.alone {
+	if c.alone || c.errorEnds && err == nil && hasError(root) {
 		c.disconnect()
 	}
 	if err != nil {
@@ -203,6 +207,9 @@ func (c *Conn) Receive(ctx context.Context) (*Reply, error) {
 	reply.report(r.remarks(root, time.Now()), sent)
 	return reply, nil
 }
+
+// hasError reports whether an element is an error, or has one in it.
+func hasError(e *Element) bool { return e.Name == "error" || slices.ContainsFunc(e.Children, hasError) }
 
 // answered returns the oldest document without a reply, which has one now.
 func (c *Conn) answered() string {
@@ -241,6 +248,7 @@ func (c *Conn) CloseWrite(ctx context.Context) error {
 func (c *Conn) WaitClosed(ctx context.Context) (last *Reply, err error) {
 	within, cancel := context.WithTimeout(ctx, c.time)
 	defer cancel()
+	c.errorEnds = false // whether the server closes is what is asked for
 	for c.conn != nil && err == nil {
 		var r *Reply
 		if r, err = c.Receive(within); err == nil {

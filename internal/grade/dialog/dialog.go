@@ -14,6 +14,7 @@ type Habits struct {
 	OneFrame         bool `json:"one_frame"`         // the server closes after each reply
 	ResultRoot       bool `json:"result_root"`       // the root of replies is <result>
 	Whole            bool `json:"whole"`             // numbers have to be whole
+	ErrorCloses      bool `json:"error_closes"`      // the server closes after a reply that has an error
 }
 
 // Bounds of what a server may send, and how long it may take. A reply of the kit's own cases has

@@ -23,7 +23,7 @@ type Known struct {
 // connections one after another; to.Open may start the server again if the one before has brought it
 // down. fresh returns account ids that nobody has used. The remarks are those of the habits found
 // that Known does not say, and of everything else that the replies show, at most one a form. It takes
-// at most some twelve times ReplyTime. The error says that nothing was ever answered, or that ctx
+// at most some fourteen times ReplyTime. The error says that nothing was ever answered, or that ctx
 // ended, and is a *Broken; or it names a value that known cannot have.
 func Probe(ctx context.Context, to *Connector, fresh func() string, known Known) (Habits, []Remark, error) {
 	p := prober{to: *to, fresh: fresh, known: known}
@@ -36,8 +36,12 @@ func Probe(ctx context.Context, to *Connector, fresh func() string, known Known)
 	if unknown(known.OneFrame) {
 		p.oneFrame(ctx)
 	}
-	if p.account(ctx) && unknown(known.Decimals) {
+	trades := p.account(ctx)
+	if trades && unknown(known.Decimals) {
 		p.decimals(ctx)
+	}
+	if trades && !p.habits.OneFrame {
+		p.errorCloses(ctx)
 	}
 	if ctx.Err() != nil {
 		return Habits{}, nil, &Broken{Kind: TimedOut, Err: ctx.Err()}
@@ -221,17 +225,34 @@ func (p *prober) decimals(ctx context.Context) {
 // trade opens an account, makes a symbol and sends an order. It reports whether all was done, and
 // returns the conversation of the last of it.
 func (p *prober) trade(ctx context.Context, balance, limit string) (seen Remark, ok bool) {
-	id := p.fresh()
-	sym := strings.Map(func(digit rune) rune { return digit - '0' + 'A' }, id) // letters: every server takes them
-	docs := []string{
-		fmt.Sprintf(`<create><account id="%s" balance="%s"/>`, id, balance) +
-			fmt.Sprintf(`<symbol sym="%s"><account id="%s">1</account></symbol></create>`, sym, id),
-		fmt.Sprintf(`<transactions id="%s"><order sym="%s" amount="1" limit="%s"/></transactions>`, id, sym, limit),
-	}
+	docs := p.trading(balance, limit)
 	replies, _ := p.ask(ctx, docs...)
 	if n := len(replies); n < len(docs) {
 		return Remark{Sent: docs[n]}, false
 	}
 	seen = Remark{Sent: docs[1], Got: replies[1].Raw}
 	return seen, done(replies[0], "created") && done(replies[1], "opened")
+}
+
+// trading returns the documents that open an account with a balance and make a symbol, and that buy a share of it.
+func (p *prober) trading(balance, limit string) []string {
+	id := p.fresh()
+	sym := strings.Map(func(digit rune) rune { return digit - '0' + 'A' }, id) // letters: every server takes them
+	return []string{
+		fmt.Sprintf(`<create><account id="%s" balance="%s"/>`, id, balance) +
+			fmt.Sprintf(`<symbol sym="%s"><account id="%s">1</account></symbol></create>`, sym, id),
+		fmt.Sprintf(`<transactions id="%s"><order sym="%s" amount="1" limit="%s"/></transactions>`, id, sym, limit),
+	}
+}
+
+// errorCloses finds out whether the server closes after a reply that has an error: behind an order that is
+// too dear nothing is answered on its connection, but on another one it is.
+func (p *prober) errorCloses(ctx context.Context) {
+	docs := append(p.trading("100", "1000"), p.opening())
+	replies, err := p.ask(ctx, docs...)
+	if err == nil || len(replies) != len(docs)-1 || !hasError(replies[1].Root) {
+		return
+	}
+	_, err = p.ask(ctx, p.opening())
+	p.habits.ErrorCloses = err == nil
 }

@@ -36,13 +36,14 @@ var small = []struct {
 		[]Form{Length}},
 	{"one frame, then closes", habitServer{habits: Habits{OneFrame: true}}, Habits{OneFrame: true}, nil},
 	{"one frame, then waits", habitServer{habits: Habits{OneFrame: true}, patient: true}, Habits{OneFrame: true}, nil},
+	{"an error, then closes", habitServer{habits: Habits{ErrorCloses: true}}, Habits{ErrorCloses: true}, nil},
 	{"result", habitServer{habits: Habits{ResultRoot: true}}, Habits{ResultRoot: true}, []Form{Root}},
 	{"whole, or an error", habitServer{habits: Habits{Whole: true}, rejects: true}, Habits{Whole: true}, nil},
 	{"whole, or it closes", habitServer{habits: Habits{Whole: true}}, Habits{Whole: true}, nil},
-	{"all, without length", habitServer{habits: Habits{true, true, true, false, true, true, true}},
-		Habits{true, true, true, false, true, true, true}, []Form{LengthLine, Root, AccountAttribute}},
-	{"all, with a wrong length", habitServer{habits: Habits{true, true, false, true, true, true, true}, off: 9},
-		Habits{true, true, false, true, true, true, true}, []Form{LengthLine, Length, Root, AccountAttribute}},
+	{"all, without length", habitServer{habits: Habits{true, true, true, false, true, true, true, false}},
+		Habits{true, true, true, false, true, true, true, false}, []Form{LengthLine, Root, AccountAttribute}},
+	{"all, with a wrong length", habitServer{habits: Habits{true, true, false, true, true, true, true, false}, off: 9},
+		Habits{true, true, false, true, true, true, true, false}, []Form{LengthLine, Length, Root, AccountAttribute}},
 }
 
 func TestProbeFindsEachHabitAndTheServerIsThenUnderstood(t *testing.T) {
@@ -76,11 +77,13 @@ func speaks(t *testing.T, addr string, habits Habits, fresh func() string) {
 			`<symbol sym="SPY"><account id="` + id + `">5</account></symbol></create>`,
 		`<transactions id="` + id + `"><order sym="SPY" amount="1" limit="10"/></transactions>`,
 		`<transactions id="` + id + `"><order sym="SPY" amount="-1" limit="10"/><query id="1"/></transactions>`,
+		`<transactions id="` + id + `"><order sym="SPY" amount="1" limit="1000"/></transactions>`,
+		`<create><account id="` + fresh() + `" balance="100"/></create>`,
 	}
-	for _, doc := range docs { // two frames wait for their replies
+	for _, doc := range docs { // all wait for their replies
 		require.NoError(t, c.Send(t.Context(), doc))
 	}
-	for i, children := range []string{"created created", "opened", "opened status"} {
+	for i, children := range []string{"created created", "opened", "opened status", "error", "created"} {
 		r, err := c.Receive(t.Context())
 		require.NoError(t, err)
 		var names []string

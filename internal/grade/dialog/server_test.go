@@ -93,6 +93,9 @@ func (s *habitServer) connection(c net.Conn) {
 			return
 		}
 		io.WriteString(c, reply)
+		if s.habits.ErrorCloses && strings.Contains(reply, "<error") {
+			return
+		}
 		if s.habits.OneFrame {
 			if s.patient {
 				io.Copy(io.Discard, in)

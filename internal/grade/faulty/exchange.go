@@ -192,7 +192,7 @@ func (x *exchange) open(id, balance string) error {
 // symbol answers a <symbol>: each of its children, or itself if it has none.
 func (x *exchange) symbol(n *node) (replies []string) {
 	sym := n.get("sym")
-	if !n.only("sym") || !symbol.MatchString(sym) {
+	if !n.only("sym") || !symbol.MatchString(sym) || x.o.has("letters-only") && strings.ContainsAny(sym, "0123456789") {
 		err := errors.New("bad symbol, or unknown attribute")
 		for _, child := range n.children {
 			replies = append(replies, x.created(child, n, err))

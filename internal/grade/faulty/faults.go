@@ -7,12 +7,15 @@ var Faults = []Fault{
 	{"half-close-hangs-up", "frames", "closes when the client has shut down its sending side"},
 	{"strict-length", "frames", "closes at blank lines, and at a carriage return"},
 	{"cut-off-done", "frames", "does the frame that was cut off"},
+	{"error-hangs-up", "frames", "closes after a reply that has an error"},
+	{"silence-ends", "frames", "ends when a client connects, and closes without a frame"},
 
 	{"account-overwritten", "create", "opens an account again, with the new balance"},
 	{"deposit-replaces", "create", "sets an account's shares to what is placed, instead of adding it"},
 	{"deposit-for-nobody", "create", "places shares with an account that there is not"},
 	{"negative-balance", "create", "opens an account with less than nothing"},
 	{"create-stops", "create", "leaves out what stands behind an account that it refuses"},
+	{"letters-only", "create", "refuses a symbol with a digit"},
 	{"symbol-once", "create", "refuses to place shares of a symbol that there is already"},
 
 	{"unknown-account", "orders", "opens an account for anyone who sends an order"},

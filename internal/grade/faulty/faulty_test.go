@@ -122,7 +122,7 @@ var story = []string{
 		`<account id="5" balance="-1"/><account id="x" balance="1"/><symbol sym="A"><account id="1">100</account>` +
 		`<account id="2">100</account><account id="9">1</account></symbol>
 		<symbol sym="B"><account id="1">50</account></symbol></create>`,
-	`<create><symbol sym="A"><account id="1">10</account></symbol></create>`,
+	`<create><symbol sym="A"><account id="1">10</account></symbol><symbol sym="A1"/></create>`,
 	`<transactions id="1"><order sym="A" amount="-10" limit="10"/><order sym="A" amount="-10" limit="10"/>` +
 		`<order sym="A" amount="-10" limit="9"/><order sym="A" amount="-101" limit="10"/>
 		<order sym="A" amount="0" limit="1"/>` +
@@ -196,6 +196,7 @@ func TestTheFaultsOfFramesAreSeen(t *testing.T) {
 		"pipelined-lost":      framed(query) + framed(query),
 		"half-close-hangs-up": framed(query),
 		"strict-length":       "\n" + framed(query),
+		"error-hangs-up":      framed("<bad/>") + framed(query),
 	} {
 		t.Run(name, func(t *testing.T) {
 			right := talk(t, begin(t, Options{}), sent)

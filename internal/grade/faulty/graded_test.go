@@ -136,7 +136,7 @@ func gradeFault(t *testing.T, f Fault, page []string) (graded row) {
 // gradeOnce grades a server with one fault, and says what it costs that it must not.
 func gradeOnce(t *testing.T, f Fault) (graded row, wrong string) {
 	to := attached
-	if f.Group == "durability" {
+	if f.Group == "durability" || f.Name == "silence-ends" { // what it costs after a restart is asked for, too
 		to = started
 	}
 	result := gradeOf(t, to(t, Options{Faults: []string{f.Name}}), gradeTime)
@@ -189,6 +189,21 @@ func TestTheTwinHasAllPoints(t *testing.T) {
 	r := gradeOf(t, started(t, Options{}), gradeTime)
 	requireFull(t, r)
 	require.NotContains(t, rowOf(r).cells(), "–", "each group counts")
+}
+
+// TestTheFirstConnectionOfARunCarriesAFrame grades a server that ends at one that does not.
+func TestTheFirstConnectionOfARunCarriesAFrame(t *testing.T) {
+	t.Parallel()
+	cases, err := script.Builtin()
+	require.NoError(t, err)
+	cases = slices.DeleteFunc(cases, func(c *script.Case) bool { return c.Group != "orders" })
+	o := Options{Faults: []string{"silence-ends"}}
+	for _, to := range []target.Target{attached(t, o), started(t, o)} {
+		r, err := grade.Run(t.Context(), grade.Options{Target: to, Cases: cases})
+		require.NoError(t, err)
+		require.Empty(t, failures(r, ""))
+		require.InDelta(t, 100, r.Score, 1e-9)
+	}
 }
 
 // pageRows returns the rows of the page, by their name, its head first.

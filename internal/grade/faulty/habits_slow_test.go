@@ -23,6 +23,7 @@ func TestAHabitCostsItsOwnCase(t *testing.T) {
 		{dialog.Habits{Bare: true}, []string{"form/length-line"}},
 		{dialog.Habits{WrongLength: true}, []string{"form/length"}},
 		{dialog.Habits{OneFrame: true}, []string{"frames/two-on-one-connection"}},
+		{dialog.Habits{ErrorCloses: true}, []string{"frames/two-on-one-connection"}},
 		{dialog.Habits{ResultRoot: true}, []string{"form/root"}},
 		{dialog.Habits{Whole: true}, []string{"money/fractions"}},
 		{dialog.Habits{AccountAttribute: true, CRLF: true, WrongLength: true, OneFrame: true, ResultRoot: true},

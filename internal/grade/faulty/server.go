@@ -94,8 +94,11 @@ func (s *server) close() {
 // serve answers the frames of a connection until one of them ends it.
 func (s *server) serve(c net.Conn) {
 	in := &input{c: c, r: bufio.NewReaderSize(c, frameBytesMax), o: s.o}
-	for {
+	for first := true; ; first = false {
 		doc, err := in.frame()
+		if first && err == io.EOF && s.o.has("silence-ends") {
+			_ = s.l.Close()
+		}
 		if errors.Is(err, io.ErrUnexpectedEOF) && s.o.has("cut-off-done") {
 			s.cutOff(doc)
 		}
@@ -110,10 +113,16 @@ func (s *server) serve(c net.Conn) {
 			return
 		}
 		reply, err := s.answer(doc)
-		if err != nil || s.reply(c, reply) != nil || s.o.Habits.OneFrame {
+		if err != nil || s.reply(c, reply) != nil || s.o.Habits.OneFrame || s.hangsUpAfter(reply) {
 			return
 		}
 	}
+}
+
+// hangsUpAfter reports whether a reply ends its connection.
+func (s *server) hangsUpAfter(reply string) bool {
+	closes := s.o.Habits.ErrorCloses || s.o.has("error-hangs-up")
+	return closes && strings.Contains(reply, "<error")
 }
 
 // answer does a frame, and returns its reply.

@@ -28,7 +28,7 @@ var connectionVerbs = []*verb{
 			return nil
 		}},
 	{name: "strict", tells: "from here on every connection carries any number of frames, even if the server is known to " +
-		"close after each reply; for cases about the connection itself; it stands above the first frame",
+		"close after each reply, or after an error; for cases about the connection itself; it stands above the first frame",
 		run: func(_ context.Context, p *play, _ *Step) error {
 			p.strict = true
 			return nil

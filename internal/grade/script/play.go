@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
 	"outcry/internal/grade/dialog"
@@ -34,7 +33,7 @@ type play struct {
 	vars     map[string]string // of $1
 	orders   map[string]string // what each order is, in words
 	channels map[int]*channel
-	strict   bool // connections are made without regard for Habits.OneFrame
+	strict   bool // connections are made without regard for Habits.OneFrame and ErrorCloses
 	trace    trace
 	ledger   ledger
 	left     time.Duration // of the case's time
@@ -84,10 +83,14 @@ func (p *Player) Account() string {
 	return strconv.Itoa(1_000_000_000 + p.salt(100_000)*10_000 + p.fresh%100_000_000)
 }
 
-// Symbol returns a symbol that nobody has used: at most 8 letters and digits.
+// Symbol returns a symbol that nobody has used: at most 8 capital letters, which every server takes.
 func (p *Player) Symbol() string {
 	p.fresh++
-	return "S" + strings.ToUpper(strconv.FormatInt(int64(p.salt(100_000)*10_000+p.fresh), 36))
+	var letters []byte
+	for n := p.salt(100_000)*10_000 + p.fresh; n > 0; n /= 26 {
+		letters = append(letters, byte('A'+n%26))
+	}
+	return "S" + string(letters)
 }
 
 // salt returns the last digits of Salt.

@@ -131,7 +131,7 @@ func TestWhatDoesNotHold(t *testing.T) {
 		"| at-once 3\n> <create/>\n<0 <error/>\n":   "Of the 3 replies, this one may not come: <results/>.",
 		"| at-once 3\n> <create/>\n<* <created/>\n": "The reply must have 1 answer: <created>. It has no answers.",
 		"| at-once 2\n> <create><symbol sym=\"{S}\"/></create>\n<2 <created sym=\"$new\"/>\n": "Each reply " +
-			"must have another value here, and S9E3UQ9 comes twice.",
+			"must have another value here, and SDZNSUVB comes twice.",
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := twin(t, nil)
@@ -352,10 +352,10 @@ func TestTheConversationIsTheShortest(t *testing.T) {
 	require.Equal(t, []string{
 		`> <create><account id="1567890002" balance="1"/></create>`,
 		`< <results><created id="1567890002"/></results>`,
-		`> <create><symbol sym="S9E3UQB"><account id="1567890002">1</account></symbol></create>`,
-		`< <results><created sym="S9E3UQB" id="1567890002"/></results>`,
-		`> <create><symbol sym="S9E3UQB"/></create>`,
-		`< <results><created sym="S9E3UQB"/></results>`,
+		`> <create><symbol sym="SFZNSUVB"><account id="1567890002">1</account></symbol></create>`,
+		`< <results><created sym="SFZNSUVB" id="1567890002"/></results>`,
+		`> <create><symbol sym="SFZNSUVB"/></create>`,
+		`< <results><created sym="SFZNSUVB"/></results>`,
 		`! <results><error/></results>`,
 	}, out.Conversation)
 }

@@ -17,43 +17,49 @@ const attachedTime = 5 * time.Second
 var errInUse = errors.New("something else listens there already")
 
 // attached is a server that runs already.
-type attached struct{ addr string }
+type attached struct {
+	addr string
+	first
+}
 
 // Attached returns a server that runs already. Start waits a few seconds for it to accept a
-// connection, Kill is an error, Close does nothing. The error names an address that is not one.
+// connection, Kill is an error, Close leaves it alone. The error names an address that is not one.
 func Attached(addr string) (Target, error) {
 	if _, err := portOf(addr); err != nil {
 		return nil, err
 	}
-	return attached{addr}, nil
+	return &attached{addr: addr}, nil
 }
 
 // Name is part of Target.
-func (a attached) Name() string { return a.addr }
+func (a *attached) Name() string { return a.addr }
 
 // Addr is part of Target.
-func (a attached) Addr() string { return a.addr }
+func (a *attached) Addr() string { return a.addr }
 
 // CanKill is part of Target.
-func (a attached) CanKill() bool { return false }
+func (a *attached) CanKill() bool { return false }
 
 // Log is part of Target.
-func (a attached) Log() string { return "" }
+func (a *attached) Log() string { return "" }
 
 // Close is part of Target.
-func (a attached) Close() error { return nil }
+func (a *attached) Close() error {
+	a.drop()
+	return nil
+}
 
 // Kill is part of Target.
-func (a attached) Kill(context.Context) error {
+func (a *attached) Kill(context.Context) error {
 	return fmt.Errorf("grade: %s was not started by us, so it cannot be killed", a.addr)
 }
 
 // Start is part of Target.
-func (a attached) Start(ctx context.Context) error {
+func (a *attached) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attachedTime)
 	defer cancel()
 	for {
-		_, err := accepts(ctx, []string{a.addr})
+		_, err := a.dial(ctx, []string{a.addr})
 		if err == nil {
 			return nil
 		}
@@ -78,13 +84,9 @@ func portOf(addr string) (int, error) {
 
 // accepts returns the first of addrs that accepts a connection. The error is of the last.
 func accepts(ctx context.Context, addrs []string) (addr string, err error) {
-	for _, a := range addrs {
-		var c net.Conn
-		if c, err = new(net.Dialer).DialContext(ctx, "tcp", a); err == nil {
-			return a, c.Close()
-		}
-	}
-	return "", err
+	var f first
+	defer f.drop()
+	return f.dial(ctx, addrs)
 }
 
 // awaitFree waits until nothing accepts connections at addrs, for at most portTime.

@@ -43,6 +43,7 @@ type command struct {
 	began   bool   // it was ready once
 	keeper  *kept  // nil while it is not started
 	log     *tail
+	first
 }
 
 // Command returns a server that a shell command starts. It runs as another user if we are root,
@@ -185,7 +186,7 @@ func (c *command) startOnce(ctx context.Context) (err error) {
 		return err
 	}
 	for {
-		addr, err := accepts(ctx, c.addrs)
+		addr, err := c.dial(ctx, c.addrs)
 		if err == nil {
 			c.addr = addr
 			return nil
@@ -205,6 +206,7 @@ func (c *command) startOnce(ctx context.Context) (err error) {
 
 // kill kills the server, if it was started. goesOn is whether it keeps its folder.
 func (c *command) kill(goesOn bool) error {
+	c.drop()
 	if c.keeper == nil {
 		return nil
 	}

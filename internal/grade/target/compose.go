@@ -41,6 +41,7 @@ type compose struct {
 	built                  bool
 	log                    *tail // of docker compose
 	printed                *tail // of the containers, when they were last asked
+	first
 }
 
 // Compose returns a service of a Compose file. Start builds and starts it and what it depends on, in
@@ -159,7 +160,7 @@ func (c *compose) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ReadyTime)
 	defer cancel()
 	for {
-		err := keeps(ctx, c.addr)
+		err := c.keeps(ctx)
 		if err == nil {
 			return nil
 		}
@@ -172,19 +173,22 @@ func (c *compose) ready(ctx context.Context) error {
 }
 
 // keeps returns nil if addr accepts a connection and does not close it at once.
-func keeps(ctx context.Context, addr string) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+func (c *compose) keeps(ctx context.Context) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.addr)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	if err := conn.SetReadDeadline(time.Now().Add(staysOpen)); err != nil {
-		return err
+	err = conn.SetReadDeadline(time.Now().Add(staysOpen))
+	if err == nil {
+		_, err = conn.Read(make([]byte, 1))
 	}
-	if _, err = conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if err = conn.SetReadDeadline(time.Time{}); err == nil {
+			c.keep(conn)
+			return nil
+		}
 	}
-	return err
+	return errors.Join(err, conn.Close())
 }
 
 // published returns the address of the first TCP port that the service publishes.
@@ -243,6 +247,7 @@ func (c *compose) keepLog() {
 
 // Kill is part of Target.
 func (c *compose) Kill(ctx context.Context) error {
+	c.drop()
 	if c.keeper == nil {
 		return nil
 	}
@@ -262,6 +267,7 @@ func (c *compose) Log() string {
 
 // Close is part of Target.
 func (c *compose) Close() error {
+	c.drop()
 	if c.keeper == nil {
 		return nil
 	}

@@ -22,6 +22,7 @@ package target
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 )
 
@@ -48,6 +49,10 @@ type Target interface {
 	// Start starts it, and returns when it accepts connections. The error says that it did not
 	// within ReadyTime, with the end of what it printed; then nothing of it runs.
 	Start(ctx context.Context) error
+	// First returns the connection by which the last Start saw that it accepts, which the caller closes; nil if
+	// there is none, or it was taken. A server may end at a connection that is closed before it sends anything,
+	// so this one carries the first frame. It may be called by any goroutine.
+	First() net.Conn
 	// CanKill reports whether Kill and Start can be called again.
 	CanKill() bool
 	// Kill kills every process of it with SIGKILL, and returns when its port is free. Connections to it

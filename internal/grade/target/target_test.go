@@ -99,7 +99,9 @@ func serve(mode string) {
 	for {
 		if c, err := l.Accept(); err == nil {
 			go func() {
-				_, _ = io.Copy(c, c)
+				if n, _ := io.Copy(c, c); n == 0 && mode == "silence-ends" {
+					os.Exit(1)
+				}
 				_ = c.Close()
 			}()
 		}
@@ -285,6 +287,7 @@ func TestAnAttachedServerIsLeftAlone(t *testing.T) {
 	require.Equal(t, []any{addr, addr, false, ""}, []any{s.Name(), s.Addr(), s.CanKill(), s.Log()})
 	require.ErrorContains(t, s.Kill(t.Context()), "not started by us")
 	require.NoError(t, s.Close())
+	require.Nil(t, s.First(), "it was closed")
 	require.NoError(t, s.Start(t.Context()))
 	require.NoError(t, l.Close())
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,7 +1,12 @@
 package throughput
 
 import (
+	"bytes"
 	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,6 +74,56 @@ func TestOrdersThatAreNotThereCount(t *testing.T) {
 	out := Outcome(r, nil, []Step{{0, 1}})
 	require.Equal(t, script.Fail, out.Status)
 	require.Contains(t, out.Message, "are not there as they were sent")
+}
+
+// TestAServerThatAnswersForNoOrderHasNoRate: it answers orders, and hangs at the first query.
+func TestAServerThatAnswersForNoOrderHasNoRate(t *testing.T) {
+	addr, stop, err := faulty.Start(faulty.Options{})
+	require.NoError(t, err)
+	defer stop()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer l.Close()
+	running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { forgets(c, addr) })
+		}
+	})
+	for d := short; ; d *= 2 {
+		_, err = Measure(t.Context(), Options{Addr: l.Addr().String(), Salt: strconv.Itoa(int(d)), Connections: 2,
+			Duration: d})
+		if !errors.Is(err, errNothing) && !errors.Is(err, errEchoNothing) {
+			break
+		}
+	}
+	require.ErrorContains(t, err, "it answered for 0 of ")
+}
+
+// forgets passes what a client sends on to a server, and the replies back, up to the first query.
+func forgets(c net.Conn, addr string) {
+	defer c.Close()
+	up, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	go func() { _, _ = io.Copy(c, up) }()
+	for b := make([]byte, 1<<16); ; {
+		n, err := c.Read(b)
+		if err != nil || bytes.Contains(b[:n], []byte("<query")) {
+			_, _ = io.Copy(io.Discard, c)
+			return
+		}
+		if _, err := up.Write(b[:n]); err != nil {
+			return
+		}
+	}
 }
 
 func TestMeasureSaysWhatIsWrong(t *testing.T) {
