@@ -90,7 +90,8 @@ func TestNamesOfSymbolsThatClientsCannotWriteAreNotOffered(t *testing.T) {
 		require.Equal(t, want, n)
 	}
 	for _, name := range []string{"", "spyusd", "SPYUSD@trade", "spyusd@trades", "spyusd@depth7", "spyusd@depth@10ms",
-		"spyusd@kline_3m", "spyusd@kline", "spyeur@trade", "@trade", "spyusd@depth5@", "\u017fpyu\u017fd@trade", "\u0131bmusd@trade"} {
+		"spyusd@kline_3m", "spyusd@kline", "spyeur@trade", "@trade", "spyusd@depth5@",
+		"\u017fpyu\u017fd@trade", "\u0131bmusd@trade"} {
 		_, ok := parseStream(name)
 		require.False(t, ok, name)
 	}

@@ -129,7 +129,8 @@ var bounds = []struct {
 	{"Bots made for Binance", []bound{
 		{"a request, its query and its body", "`bodyBytesMax`", "{binance.bodyBytesMax KiB}", "413, code -1104"},
 		{"an answer", "`requestTimeout`", "{binance.requestTimeout}", "503, code -1000, or -1007 if it may have been done"},
-		{"answers about all symbols, or very many orders, at a time", "`largeAnswersMax`", "{binance.largeAnswersMax}", "they wait"},
+		{"answers about all symbols, or very many orders, at a time", "`largeAnswersMax`",
+			"{binance.largeAnswersMax}", "they wait"},
 		{"entries of an answer", "`listMost`, `depthMost`", "{binance.listMost} orders, trades, candles; " +
 			"{binance.depthMost} levels of a side; open orders: all", "cut to that"},
 		{"streams of a connection", "`streamsMax`, `userStreamsMax`", "{binance.streamsMax} of the market, " +

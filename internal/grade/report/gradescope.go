@@ -115,6 +115,7 @@ func habits(h dialog.Habits) (all []string) {
 		{h.OneFrame, "a connection is closed after each reply"},
 		{h.ResultRoot, "the root of replies is <result>, not <results>"},
 		{h.Whole, "numbers have to be whole"},
+		{h.ErrorCloses, "a connection is closed after an error"},
 	} {
 		if each.has {
 			all = append(all, each.tell)
