@@ -80,7 +80,7 @@ func TestAnOperatorsNight(t *testing.T) {
 			`it should have 500 placed, halted since`,
 		`UPDATE symbols SET halt_reason = 'x' WHERE sym = 'SPY'`:     `symbol SPY has 500 placed, halted since`,
 		`UPDATE halt_log SET reason = 'x' WHERE seq = 9`:             `it should have 500 placed, halted since`,
-		`UPDATE halt_log SET time = time + 1 WHERE seq = 12`:         `halt_log, seq 12: it says symbol QQQ halted`,
+		`UPDATE halt_log SET time = time - 1 WHERE seq = 12`:         `halt_log, seq 12: it says symbol QQQ halted`,
 		`UPDATE cancel_log SET shares = 99000000 WHERE order_id = 2`: `order 2`,
 	} {
 		t.Run(damage, func(t *testing.T) {

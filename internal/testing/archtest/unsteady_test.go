@@ -47,7 +47,7 @@ cat first
 				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(content), 0o755))
 			}
 			run := exec.Command(filepath.Join(root, ".ci/test"), filepath.Join(dir, "go"), "-flag", "--", "./...")
-			run.Env = append(os.Environ(), "OUTCRY_UNSTEADY="+filepath.Join(dir, "unsteady"))
+			run.Env = append(os.Environ(), "UNSTEADY_TESTS="+filepath.Join(dir, "unsteady"))
 			out, err := run.CombinedOutput()
 			require.Equal(t, test.passes, err == nil, string(out))
 			unsteady, err := os.ReadFile(filepath.Join(dir, "unsteady"))
