@@ -291,7 +291,8 @@ func TestAccountsFindTheirOrders(t *testing.T) {
 		of[o.account][o.Symbol] = append(of[o.account][o.Symbol], o.OrderDetail)
 	}
 	found := 0
-	for range 300 {
+	for asked := 0; asked < 300 || found <= 300; asked++ { // some seeds trade little
+		require.Less(t, asked, 3000)
 		id, sym := exchange.AccountID('0'+rune(h.r.IntN(10))), exchange.Symbol('A'+rune(h.r.IntN(3)))
 		from, start, end, limit := exchange.OrderID(0), int64(0), int64(0), 1+h.r.IntN(20)
 		if h.r.IntN(2) == 0 {
@@ -317,7 +318,6 @@ func TestAccountsFindTheirOrders(t *testing.T) {
 			"account %s, %s, from %d, %d to %d, %d", id, sym, from, start, end, limit)
 		found += len(got)
 	}
-	require.Greater(t, found, 300)
 	none, err := past.AccountOrders(background, "77", "A", 0, 0, 0, 10)
 	require.NoError(t, err)
 	require.Empty(t, none)
@@ -336,7 +336,8 @@ func TestAccountsFindTheirTrades(t *testing.T) {
 	t.Parallel()
 	h, _, _, w, past := detailed(t, effort.Of(3000))
 	found := 0
-	for range 400 {
+	for asked := 0; asked < 400 || found <= 400; asked++ { // some seeds trade little
+		require.Less(t, asked, 4000)
 		id, sym := exchange.AccountID('0'+rune(h.r.IntN(10))), exchange.Symbol('A'+rune(h.r.IntN(3)))
 		trade, order, start, end, limit := uint64(0), exchange.OrderID(0), int64(0), int64(math.MaxInt64), 1+h.r.IntN(30)
 		all := w.fills[id]
@@ -372,5 +373,4 @@ func TestAccountsFindTheirTrades(t *testing.T) {
 			"account %s, %s, trade %d, order %d, %d to %d, %d", id, sym, trade, order, start, end, limit)
 		found += len(got)
 	}
-	require.Greater(t, found, 400)
 }
