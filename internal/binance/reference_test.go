@@ -81,7 +81,7 @@ const referenceText = "# The door for bots that were made for Binance\n\n" +
 - A client id is the exchange's ref: an account uses each once, for ever. The same id with the same content is answered
   with the first answer again. An order without one is called outcry- and its id.
 - A cancel-replace is an amend where that can do it: refused, the old order stands. Its new order is for the shares
-  asked for, less what the old one executes on the way.
+  asked for, whatever the old one executes on the way.
 - A market order that nobody can fill is refused and has no id; one that is filled in part has expired.
 - There are no listen keys, stops, icebergs, order lists, fees, margin and withdrawals.
 - Candles without trades are left out. The ticker of 24 hours counts whole hours.

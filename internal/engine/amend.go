@@ -26,6 +26,9 @@ func (d *shard) amendUse(c *exchange.Command, r *exchange.Result) (use exchange.
 	}
 	use = c.Use()
 	use.Symbol, use.Amend.First = d.symbol, o.First()
+	if c.More != nil && c.More.Open { // the record has the total
+		use.Quantity = exchange.Int128(o.ChainExecuted().Position().Add(c.Shares.Position()))
+	}
 	return use, true
 }
 

@@ -161,3 +161,24 @@ func TestAnAmendMayNameWhatIsToBeOpen(t *testing.T) {
 	require.Equal(t, exchange.Shares(30), m.do(queryOf(r.Amended.By)).Status.Open)
 	m.agrees()
 }
+
+// TestARefOfAnAmendByWhatIsToBeOpenIsThatOfItsRecord: the total, in memory as after a replay.
+func TestARefOfAnAmendByWhatIsToBeOpenIsThatOfItsRecord(t *testing.T) {
+	m := open(t, Options{})
+	old := m.do(buy("A", 20, 10)).Order
+	m.all(sell("A", 4, 10))
+	c := as("r", amend(old, "1", exchange.Buy, 8, 9))
+	c.More.Open = true
+	r := m.do(c)
+	require.Equal(t, exchange.OK, r.Reason)
+	use, used := m.refs.table.Find(m.ledger.Account("1"), "r")
+	require.True(t, used)
+	require.Equal(t, exchange.Int128(exchange.Shares(12).Position()), use.Quantity)
+	again := m.do(c)
+	require.Equal(t, exchange.OK, again.Reason)
+	require.Equal(t, r.Amended.By, again.Amended.By, "it is done once")
+	again = m.do(as("r", amend(old, "1", exchange.Buy, 12, 9)))
+	require.Equal(t, r.Amended.By, again.Amended.By, "by the total it is the same")
+	m.refused(exchange.RefUsed, as("r", amend(old, "1", exchange.Buy, 8, 9)))
+	m.agrees()
+}

@@ -128,10 +128,11 @@ func (e *Engine) recallAmend(ctx context.Context, c *exchange.Command, r *exchan
 }
 
 // repeats reports whether an amend of an order is the one that a ref was used for. A client that sends it
-// again names the order as it did then, or one of the chain that it knows from the reply.
+// again names the order as it did then, or one of the chain that it knows from the reply. One by what is to be open is
+// none: what had executed is not known here.
 func repeats(c *exchange.Command, order exchange.OrderID, use *exchange.RefUse) bool {
 	a := use.Amend
-	if a == nil || order != a.First && order != a.Named && order != use.Order {
+	if a == nil || c.More != nil && c.More.Open || order != a.First && order != a.Named && order != use.Order {
 		return false
 	}
 	as := c.Use()
