@@ -248,6 +248,24 @@ func TestAnAccountHearsOfItsOrders(t *testing.T) {
 		"NEW NEW 3 outcry-3  0 0 -1",
 		"EXPIRED EXPIRED 3 outcry-3  0 0 -1",
 	}, told[:8])
+	// A cancel that has an id of the client's, alone and as half of a replacement by either way.
+	const replace = "&cancelReplaceMode=STOP_ON_FAILURE&cancelOrigClientOrderId="
+	seven.order(t, "SELL", "1", "120", "&newClientOrderId=n1")
+	for _, how := range []struct{ method, path, params, want string }{
+		{"POST", "/order/cancelReplace", orderParams("SELL", "1", "121",
+			replace+"n1&newClientOrderId=n2&cancelNewClientOrderId=c1"), "c1 n1"}, // an amend
+		{"POST", "/order/cancelReplace", orderParams("BUY", "1", "1",
+			replace+"n2&newClientOrderId=n3&cancelNewClientOrderId=c2"), "c2 n2"},
+		{"DELETE", "/order", "symbol=SPYUSD&origClientOrderId=n3&newClientOrderId=c3", "c3 n3"},
+	} {
+		seven.object(t, how.method, how.path, how.params)
+		for {
+			if e := s.read(t)["event"].(map[string]any); e["x"] == "CANCELED" {
+				require.Equal(t, how.want, fields(e, "c C"))
+				break
+			}
+		}
+	}
 	answer, _ = s.ask(t, "userDataStream.unsubscribe", `{"subscriptionId":0}`)
 	require.Equal(t, "200", fields(answer, "status"))
 	answer, _ = s.ask(t, "order.status", signedParams("7", "x", `,"symbol":"SPYUSD","orderId":1`))

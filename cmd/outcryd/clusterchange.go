@@ -78,7 +78,7 @@ func (c changes) Transfer(ctx context.Context, node uint64) error {
 	})
 }
 
-// relief returns who can take the leadership over: the given node, or if that is 0 the voter that has most. Whoever is
+// relief returns who can take the leadership over: the given node, or if that is 0 the voter that has most. The one
 // asked says itself that it can: clients are sent away first. The error says why nobody can.
 func (m *member) relief(ctx context.Context, peers []replica.Peer, node uint64) (uint64, error) {
 	self := m.replica.Load().Status().Node

@@ -64,6 +64,7 @@ type Door struct {
 	options Options
 	large   chan struct{} // holds a value for each large answer that is made
 	streams *streams
+	cancels cancelNames
 }
 
 // New returns a door. Close ends it.

@@ -224,7 +224,7 @@ func (d *Door) cancelOrder(q *request) (work, *Error) {
 		case o == nil || o.State != exchange.StatusOpen:
 			return nil, errCancelUnknown
 		}
-		canceled, problem := d.cancel(q, o.ID)
+		canceled, problem := d.cancel(q, o.ID, own)
 		if problem != nil {
 			return nil, problem
 		}
@@ -232,10 +232,14 @@ func (d *Door) cancelOrder(q *request) (work, *Error) {
 	}, problem
 }
 
-// cancel cancels an order, and returns it as it is then.
-func (d *Door) cancel(q *request, id exchange.OrderID) (*exchange.OrderDetail, *Error) {
+// cancel cancels an order, and returns it as it is then. own is the client's id of the cancel, "" if it gave none.
+func (d *Door) cancel(q *request, id exchange.OrderID, own exchange.Ref) (*exchange.OrderDetail, *Error) {
+	drop := d.cancels.put(id, own)
 	done, problem := d.one(q, exchange.Command{Kind: exchange.CancelOrder, Order: id})
 	if problem != nil {
+		if problem != errUnknown { // else it may have been done
+			drop()
+		}
 		return nil, problem
 	}
 	return d.after(q, id, done.Seq)

@@ -97,7 +97,11 @@ func (d *Door) amend(q *request, r *replacement, old *exchange.OrderDetail) ([]b
 	c := exchange.Command{Kind: exchange.AmendOrder, Order: old.ID, Shares: r.place.Shares,
 		Terms: exchange.Terms{Side: old.Side, Limit: r.place.Limit},
 		More:  &exchange.CommandMore{NewRef: r.place.Ref, Open: true}}
+	drop := d.cancels.put(old.ID, r.cancelRef)
 	done, problem := d.one(q, c)
+	if problem != nil && problem != errUnknown { // else it may have been done
+		drop()
+	}
 	switch {
 	case problem == errCancelUnknown: // it is not open any more
 		return d.replaceNothing(q, r)
@@ -139,19 +143,11 @@ func (d *Door) replaced(q *request, id exchange.OrderID, seq uint64) (*exchange.
 
 // cancelAndPlace cancels the old order, and then places the new one.
 func (d *Door) cancelAndPlace(q *request, r *replacement, old *exchange.OrderDetail) ([]byte, *Error) {
-	cancel := exchange.Command{Kind: exchange.CancelOrder, Order: old.ID}
-	results, problem := d.do(q, cancel)
-	if problem == nil {
-		problem = refused(&cancel, &results[0])
-	}
+	canceled, problem := d.cancel(q, old.ID, r.cancelRef)
 	switch {
 	case problem == errCancelUnknown:
 		return d.replaceNothing(q, r)
 	case problem != nil:
-		return nil, problem
-	}
-	canceled, problem := d.after(q, old.ID, results[0].Seq)
-	if problem != nil {
 		return nil, problem
 	}
 	answer := appendCanceled(nil, canceled, r.cancelRef)

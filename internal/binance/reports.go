@@ -23,6 +23,8 @@ type report struct {
 	executed exchange.Shares
 	notional exchange.Cash
 	fill     *exchange.AccountFill // of a TRADE; nil otherwise
+
+	canceledBy exchange.Ref // the client id of the cancel, "" if none is known
 }
 
 // running is how much of an order is executed while the reports of one record are made.
@@ -103,7 +105,7 @@ func appendReport(b []byte, r *report) []byte {
 	w := beginEvent(b, "executionReport", millis(r.at), o.Symbol)
 	own, original := clientID(o), ""
 	if r.exec == execCanceled { // some clients take C for the order's id if it is not empty
-		own, original = cancelID(o.ID, ""), own
+		own, original = cancelID(o.ID, r.canceledBy), own
 	}
 	w.word("c", own)
 	w.word("S", side(o.Side))

@@ -8,6 +8,7 @@ import (
 
 // userStream is a subscription of a connection to the events of an account. It listens to the view.
 type userStream struct {
+	door  *Door
 	conn  *socket.Conn
 	id    int64
 	leave func()
@@ -35,7 +36,12 @@ func (u *userStream) begin(view *accounts.View, q *request, answer socket.Frame)
 
 // Event implements accounts.Listener.
 func (u *userStream) Event(e *exchange.AccountEvent) {
-	eachReport(e, func(r *report) { u.push(appendReport(nil, r)) })
+	eachReport(e, func(r *report) {
+		if r.exec == execCanceled {
+			r.canceledBy = u.door.cancels.get(r.order.ID)
+		}
+		u.push(appendReport(nil, r))
+	})
 	u.push(appendPosition(nil, e))
 }
 

@@ -172,7 +172,7 @@ func (c *apiConn) subscribe(a *apiRequest, q *request) bool {
 	}
 	w := begin(nil)
 	w.number("subscriptionId", c.nextID)
-	u := &userStream{conn: c.socket, id: c.nextID}
+	u := &userStream{door: c.door, conn: c.socket, id: c.nextID}
 	if err := u.begin(view, q, socket.NewFrame(appendAPIAnswer(a.ID, w.end(), nil))); err != nil {
 		return c.answer(a.ID, nil, problemOf(err))
 	}

@@ -131,6 +131,8 @@ var bounds = []struct {
 		{"an answer", "`requestTimeout`", "{binance.requestTimeout}", "503, code -1000, or -1007 if it may have been done"},
 		{"answers about all symbols, or very many orders, at a time", "`largeAnswersMax`",
 			"{binance.largeAnswersMax}", "they wait"},
+		{"cancels of bots whose client ids are kept for reports", "`cancelNamesMax`", "{binance.cancelNamesMax}",
+			"the oldest is reported with an id that is made up"},
 		{"entries of an answer", "`listMost`, `depthMost`", "{binance.listMost} orders, trades, candles; " +
 			"{binance.depthMost} levels of a side; open orders: all", "cut to that"},
 		{"streams of a connection", "`streamsMax`, `userStreamsMax`", "{binance.streamsMax} of the market, " +

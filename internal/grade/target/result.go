@@ -24,7 +24,7 @@ type place struct {
 	uid  uint32 // its owner
 }
 
-// Resolve returns the path of a result without its links: whoever changes one of them later changes
+// Resolve returns the path of a result without its links: a change of one of them later changes
 // nothing. The file need not be there. The error names a folder that is not, or a link of another user
 // than root and who we are: it is not ours to follow.
 func Resolve(path string) (string, error) {
