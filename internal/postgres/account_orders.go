@@ -14,8 +14,8 @@ import (
 )
 
 // An index of order_log by account and symbol would cost the writer half as much as all that it does for an order:
-// each goes to another page. So placed_log has, for each account and batch, which orders came: for each
-// symbol, as often as it is another one than before,
+// each goes to another page. So placed_log has, for each account and batch, which orders came, in several rows if they
+// are many: for each symbol, as often as it is another one than before,
 //
 //	how long its name is (a byte), the name, how many orders there are (2 bytes), their ids (8 bytes each)
 //
@@ -23,6 +23,9 @@ import (
 
 // placedOrders are the orders of an account in a batch.
 type placedOrders struct {
+	full []placedRow // that take no further one
+
+	// The row at hand.
 	seq   uint64 // of the last one
 	sym   exchange.Symbol
 	count int // of the newest orders of sym, the last ones
@@ -32,7 +35,11 @@ type placedOrders struct {
 
 // add appends an order.
 func (p *placedOrders) add(seq uint64, sym exchange.Symbol, id exchange.OrderID) {
-	if p.seq = seq; p.count == 0 || p.sym != sym || p.count == math.MaxInt16 {
+	if len(p.b)+itemBytesMax > rowBytesMax {
+		p.full = append(p.full, placedRow{seq: int64(p.seq), orders: p.b})
+		p.b, p.count = nil, 0
+	}
+	if p.seq = seq; p.count == 0 || p.sym != sym {
 		p.b = append(append(p.b, byte(len(sym))), sym...)
 		p.sym, p.count, p.at = sym, 0, len(p.b)
 		p.b = append(p.b, 0, 0)
@@ -62,6 +69,10 @@ func (b *batch) placedBy() *copyRows[placedRow] {
 	b.placedLog.reset()
 	for id, c := range b.accounts {
 		if c.placed.count > 0 {
+			for _, full := range c.placed.full {
+				full.account = id
+				b.placedLog.add(&full)
+			}
 			b.placedLog.add(&placedRow{account: id, seq: int64(c.placed.seq), orders: c.placed.b})
 		}
 	}

@@ -96,7 +96,6 @@ type elementType uint32
 
 const (
 	booleans elementType = 16
-	byteas   elementType = 17
 	bigints  elementType = 20
 	integers elementType = 23
 	texts    elementType = 25
@@ -135,8 +134,6 @@ func (a *array) bigint(v int64) { a.n, a.b = a.n+1, appendBigint(a.b, v) }
 func (a *array) boolean(v bool) { a.n, a.b = a.n+1, appendBool(a.b, v) }
 
 func (a *array) integer(v int32) { a.n, a.b = a.n+1, appendInt(a.b, v) }
-
-func (a *array) bytea(v []byte) { a.n, a.b = a.n+1, appendBytes(a.b, v) }
 
 func (a *array) cash(v exchange.Cash) { a.n, a.b = a.n+1, appendCash(a.b, v) }
 

@@ -14,7 +14,8 @@ import (
 
 // The executions of an account are numbered 1, 2, 3 and so on: by journal record, in a record by
 // fill, and the resting side first. A row for each would cost the writer about as much as all
-// others. So fill_log has, for each account and batch, which executions came, in a few bytes each:
+// others. So fill_log has, for each account and batch, which executions came, in a few bytes each; in several rows if
+// they are many:
 //
 //	0, and then for each execution, as varints
 //	    twice the distance of its taker from the one before, 1 more where the account was the taker's
@@ -22,18 +23,51 @@ import (
 //
 // Before the tenth schema there was no 0 at the begin, which no first distance is, n itself, and no symbol.
 
+// rowBytesMax bounds the bytes of a row of fill_log or placed_log: Postgres compresses rows of more than 2,032 bytes, and
+// writes them elsewhere, which cost it a tenth of all that it did for an order. itemBytesMax is the most of one item.
+const (
+	rowBytesMax  = 1900
+	itemBytesMax = 2*binary.MaxVarintLen64 + 1 + exchange.SymbolCharsMax
+)
+
 // accountFills are some executions of an account in the order of their numbers.
 type accountFills struct {
-	n     uint32
+	n    uint32
+	full []fillPart // rows that take no further one
+
+	// The row at hand.
 	b     []byte
 	taker exchange.OrderID // of the last one
 	sym   exchange.Symbol  // likewise
 }
 
+// fillPart is one row of accountFills.
+type fillPart struct {
+	last uint32 // of its executions, counted from the batch's begin
+	b    []byte
+}
+
+// rows appends the rows, of which the first execution has the number behind before.
+func (f *accountFills) rows(to *copyRows[fillRow], account exchange.AccountID, before uint64) {
+	if f.n == 0 {
+		return
+	}
+	first := uint32(0)
+	for _, part := range append(f.full, fillPart{f.n, f.b}) {
+		to.add(&fillRow{account: account, last: before + uint64(part.last), count: part.last - first, fills: part.b})
+		first = part.last
+	}
+}
+
 // add appends the n-th execution of an order as taker. The account has the taker, or else the
 // resting order.
 func (f *accountFills) add(taker exchange.OrderID, n int, isTaker bool, sym exchange.Symbol) {
-	if f.n++; f.n == 1 {
+	if len(f.b)+itemBytesMax > rowBytesMax {
+		f.full = append(f.full, fillPart{f.n, f.b})
+		f.b, f.taker, f.sym = nil, 0, ""
+	}
+	f.n++
+	if len(f.b) == 0 {
 		f.b = append(f.b, 0)
 	}
 	away := int64(taker) - int64(f.taker)

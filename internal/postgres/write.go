@@ -20,16 +20,13 @@ const (
 	advance = `UPDATE people.exchange_state SET applied_seq = $1, time_ns = greatest(time_ns, $4)
 		WHERE epoch = $2 AND applied_seq = $3`
 
-	// And the executions of those that had some. It tells the number of the last one.
-	changeAccounts = `WITH changed AS (UPDATE people.accounts a
-			SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held), fills = a.fills + d.count,
-				n = a.n + d.events
-			FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::integer[], $5::bytea[], $6::integer[])
-				AS d (id, balance, held, count, fills, events)
-			WHERE a.id = d.id RETURNING a.id, a.fills AS last, d.count, d.fills),
-		logged AS (INSERT INTO outcry.fill_log (account, last, count, fills)
-			SELECT id, last, count, fills FROM changed WHERE count > 0)
-		SELECT id, last FROM changed`
+	// It tells the number of each account's last execution.
+	changeAccounts = `UPDATE people.accounts a
+		SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held), fills = a.fills + d.count,
+			n = a.n + d.events
+		FROM unnest($1::text[], $2::numeric[], $3::numeric[], $4::integer[], $5::integer[])
+			AS d (id, balance, held, count, events)
+		WHERE a.id = d.id RETURNING a.id, a.fills`
 
 	placeSymbols = `INSERT INTO people.symbols AS s (sym, placed, seq)
 		SELECT * FROM unnest($1::text[], $2::numeric[], $3::bigint[])
@@ -173,38 +170,33 @@ func copyInto[R any](w *writer, rows *copyRows[R]) {
 // both.
 func (w *writer) accounts(b *batch) {
 	opened, fills := newCopy(newAccounts), newCopy(fillLog)
-	ids, balances, helds, counts, named := newArray(texts), newArray(numerics), newArray(numerics), newArray(integers),
-		newArray(byteas)
-	events := newArray(integers)
+	ids, balances, helds, counts, events := newArray(texts), newArray(numerics), newArray(numerics), newArray(integers),
+		newArray(integers)
 	for id, c := range b.accounts {
 		if o, ok := b.opened[id]; ok {
 			c.before = 0
 			opened.add(&accountRow{seq: o.seq, AccountState: exchange.AccountState{ID: id, Opened: o.balance,
 				Balance: c.balance, Held: c.held, Fills: uint64(c.fills.n), Events: uint64(c.events)}})
-			if c.fills.n > 0 {
-				fills.add(&fillRow{account: id, last: uint64(c.fills.n), count: c.fills.n, fills: c.fills.b})
-			}
 			continue
-		}
-		if c.fills.n > 0 {
-			w.rows++ // of fill_log
 		}
 		ids.text(string(id))
 		balances.cash(c.balance)
 		helds.cash(c.held)
 		counts.integer(int32(c.fills.n))
-		named.bytea(c.fills.b)
 		events.integer(int32(c.events))
 	}
 	copyInto(w, &opened)
-	copyInto(w, &fills)
 	if ids.n > 0 {
 		changed := w.query(func(columns [][]byte) {
 			c := b.accounts[exchange.AccountID(columns[0])]
 			c.before = binary.BigEndian.Uint64(columns[1]) - uint64(c.fills.n)
-		}, changeAccounts, ids.bytes(), balances.bytes(), helds.bytes(), counts.bytes(), named.bytes(), events.bytes())
+		}, changeAccounts, ids.bytes(), balances.bytes(), helds.bytes(), counts.bytes(), events.bytes())
 		w.expect(ids.n, changed, "accounts")
 	}
+	for id, c := range b.accounts {
+		c.fills.rows(&fills, id, c.before)
+	}
+	copyInto(w, &fills)
 }
 
 // symbols inserts the symbols that are new and adds to the others. Only the new

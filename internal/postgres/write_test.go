@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -232,4 +233,44 @@ func TestABatchThatFailedLateIsWrittenAgain(t *testing.T) {
 	restored, err := snap.Restore()
 	require.NoError(t, err)
 	compareStates(t, h.state, restored)
+}
+
+// TestAnAccountWithManyRecordsHasSeveralRows writes a batch in which each account has far more orders and executions
+// than a row may name: Postgres would compress larger rows, and write them elsewhere.
+func TestAnAccountWithManyRecordsHasSeveralRows(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	url := pgtest.NewDatabase(t)
+	s, h, b := mustOpen(t, url), newHistory(seed), newBatch()
+	var events []exchange.Event
+	for _, size := range []int{100, 10_000, 5_000} {
+		b.reset(h.seq)
+		for range size {
+			e := h.next()
+			events = append(events, e)
+			require.NoError(t, b.add(h.seq, &e))
+		}
+		_, err := s.write(background, b)
+		require.NoError(t, err)
+	}
+	for table, column := range map[string]string{"fill_log": "fills", "placed_log": "orders"} {
+		var longest, elsewhere int
+		require.NoError(t, s.conn.QueryRow(background, `SELECT max(octet_length(`+column+`)),
+			(SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'outcry.`+table+`'::regclass)
+			FROM outcry.`+table).Scan(&longest, &elsewhere))
+		require.LessOrEqual(t, longest, rowBytesMax, table)
+		require.Greater(t, longest, rowBytesMax-2*itemBytesMax, "%s: a row has what it may have", table)
+		require.Zero(t, elsewhere, table)
+	}
+	a := mustOpenArchive(t, url)
+	require.NoError(t, a.CheckPlaced(background))
+	fills, err := a.CountFills(background)
+	require.NoError(t, err)
+	require.NoError(t, a.History(background, fills.Add))
+	require.NoError(t, fills.Check(background))
+	past, err := OpenHistory(background, url, "")
+	require.NoError(t, err)
+	t.Cleanup(past.Close)
+	requireFills(t, past, events)
 }
