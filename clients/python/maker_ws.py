@@ -10,7 +10,8 @@ from decimal import Decimal
 from outcry import Exchange as Opener
 from outcry_ws import AccountFeed, Book, ConnectionLost, Exchange, Refused, new_ref
 
-ACCOUNT, SYMBOL, SHARES, EDGE, LEAN, TURNS = "9", "SPY", 10, Decimal("0.02"), Decimal("0.0005"), 20
+ACCOUNT, SYMBOL, SHARES, EDGE, LEAN = "9", "SPY", 10, Decimal("0.02"), Decimal("0.0005")
+TURNS = 20
 
 
 class Maker:

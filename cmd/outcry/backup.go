@@ -114,8 +114,8 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 			"write to the data directory: %w", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the exchange runs, and its local Postgres does not or there is none: "+
-			"name its database with --database-url: %w", err)
+		return nil, fmt.Errorf("the exchange runs, and its local Postgres does not: try again if it has just started; "+
+			"name its database with --database-url if it has another one: %w", err)
 	}
 	o.Progress("starting the local Postgres")
 	local, err := startCluster(ctx, dir, stderr)

@@ -104,7 +104,8 @@ func addressOf(dir string, node uint64) (string, error) {
 }
 
 func printRescued(w io.Writer, o raftlog.Outcome, what, next string) {
-	fmt.Fprintf(w, "rescued  %s, as of record %d; of these, only its part of Raft's log had %d\n", what, o.Last, o.Taken)
+	fmt.Fprintf(w, "rescued  %s, as of record %d; its part of Raft's log had %d that its journal had not\n", what, o.Last,
+		o.Taken)
 	if !o.Alone {
 		fmt.Fprintf(w, "LOST     records behind %d, if another node had any, of which clients may have been told\n", o.Last)
 	}

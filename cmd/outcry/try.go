@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,6 +137,9 @@ func (t *trial) say(format string, args ...any) {
 // run runs the nodes until ctx ends, and then stops them. The error says that a node cannot
 // run, or does not stop.
 func (t *trial) run(ctx context.Context) error {
+	if err := t.free(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return err
 	}
@@ -165,6 +169,36 @@ func (t *trial) run(ctx context.Context) error {
 	return nil
 }
 
+// free demands that nobody listens where the nodes will, such as another trial. The error names the address.
+func (t *trial) free() error {
+	for _, n := range t.nodes {
+		for _, address := range []string{n.listen, n.http, n.peer} {
+			l, err := net.Listen("tcp", address)
+			if err != nil {
+				return fmt.Errorf("%w: end what listens there, perhaps another trial, or give another --base-port", err)
+			}
+			l.Close()
+		}
+	}
+	return nil
+}
+
+// lastLine returns the last line of a log, or what is in its last bytes.
+func lastLine(path string) string {
+	const most = 2000
+	f, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, size-most), io.SeekStart)
+	}
+	text, _ := io.ReadAll(io.LimitReader(f, most)) // what there is
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return lines[len(lines)-1]
+}
+
 // keep runs a node, again when it has ended, until ctx ends. The error says why it cannot run.
 func (t *trial) keep(ctx context.Context, n *tryNode) error {
 	for {
@@ -181,8 +215,8 @@ func (t *trial) keep(ctx context.Context, n *tryNode) error {
 			n.ends = n.ends[1:]
 		}
 		if len(n.ends) > tryEndsMax {
-			return fmt.Errorf("node %d has ended %d times within %s (%s), see %s", n.number, len(n.ends), tryEndsTime,
-				ended, n.log)
+			return fmt.Errorf("node %d has ended %d times within %s (%s), see %s: %s", n.number, len(n.ends), tryEndsTime,
+				ended, n.log, lastLine(n.log))
 		}
 		t.noteEnd(n, now)
 		t.say("node %d has ended: %s; it is started again", n.number, ended)

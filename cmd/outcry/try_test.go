@@ -169,10 +169,23 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 	_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir())
 	require.Equal(t, exitError, status)
 	require.Contains(t, said, "there is no outcryd beside outcry, nor in the path: name it with --outcryd")
-	_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir(), "--outcryd=/bin/false",
-		fmt.Sprintf("--base-port=%d", freeBlock(t, tryNodes*tryPorts)))
-	require.Equal(t, exitError, status)
-	require.Regexp(t, `node \d has ended 6 times within 1m0s \(exit status 1\), see .*node-\d\.log`, said)
+	ends := filepath.Join(t.TempDir(), "ends")
+	require.NoError(t, os.WriteFile(ends, []byte("#!/bin/sh\nprintf 'this\\nthat is why\\n' >&2\nexit 1\n"), 0o755))
+	base := freeBlock(t, tryNodes*tryPorts)
+	try := func() {
+		_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir(), "--outcryd="+ends,
+			fmt.Sprintf("--base-port=%d", base))
+		require.Equal(t, exitError, status)
+	}
+	try()
+	require.Regexp(t, `node \d has ended 6 times within 1m0s \(exit status 1\), see .*node-\d\.log: that is why\n`, said)
+	taken := fmt.Sprintf("127.0.0.1:%d", base+tryNodes*tryPorts)
+	other, err := net.Listen("tcp", taken)
+	require.NoError(t, err)
+	defer other.Close()
+	try()
+	require.Contains(t, said, taken)
+	require.Contains(t, said, "address already in use: end what listens there")
 }
 
 func TestNodesOfATrialDoNotGetTheSettingsOfAnotherServer(t *testing.T) {

@@ -117,7 +117,7 @@ func (d *Door) serveREST(w http.ResponseWriter, r *http.Request, path string) {
 	at := findRoute(r.Method, path)
 	if at == nil {
 		d.refuse(w, fail(http.StatusNotFound, -1000, fmt.Sprintf(
-			"Path %.20s "+Prefix+"%.80q is not offered; docs/reference/BINANCE.md has those that are.", r.Method, path)))
+			"Path %.20s %.80q is not offered; docs/reference/BINANCE.md has those that are.", r.Method, Prefix+path)))
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytesMax))

@@ -23,8 +23,9 @@ import (
 //
 // Before the tenth schema there was no 0 at the begin, which no first distance is, n itself, and no symbol.
 
-// rowBytesMax bounds the bytes of a row of fill_log or placed_log: Postgres compresses rows of more than 2,032 bytes, and
-// writes them elsewhere, which cost it a tenth of all that it did for an order. itemBytesMax is the most of one item.
+// rowBytesMax bounds the bytes of a row of fill_log or placed_log: Postgres compresses rows of more than 2,032 bytes,
+// and writes them elsewhere, which cost it a tenth of all that it did for an order. itemBytesMax is the most of one
+// item.
 const (
 	rowBytesMax  = 1900
 	itemBytesMax = 2*binary.MaxVarintLen64 + 1 + exchange.SymbolCharsMax
