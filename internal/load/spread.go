@@ -22,8 +22,8 @@ func (s Spread) Wide() bool { return s.Max-s.Min > s.Median/5 }
 // Headline returns the median as write writes it, or the least and the most if they are too far apart for one
 // figure.
 func (s Spread) Headline(write func(float64) string) string {
-	if s.Wide() {
-		return write(s.Min) + "–" + write(s.Max)
+	if least, most := write(s.Min), write(s.Max); s.Wide() && least != most {
+		return least + "–" + most
 	}
 	return write(s.Median)
 }
