@@ -19,13 +19,15 @@ that has not answered the leader lately is silent. The exit status is 1 if no no
 that votes is silent, or if the digests of two nodes differ at the same record: then one of them
 is wrong.`
 
-const clusterAddText = `The node is started first, with --join, an empty directory and the list of all nodes as
---peers. It learns until it has nearly everything, and then votes: outcry waits for that. Ctrl-C
-ends the waiting alone; the same command goes on with it.`
+const clusterAddText = `The node is started first, with --join, the list of all nodes as --peers, and a
+directory that has no more than another node's tokens and hmac-keys. It learns until it has nearly
+everything, and then votes: outcry waits for that. Ctrl-C ends the waiting alone; the same command
+goes on with it.`
 
-const clusterReplaceText = `Its old directory never votes again. The node is started with --join and an empty directory,
-and learns until it has nearly everything, and then votes: outcry waits for that. Ctrl-C ends
-the waiting alone; outcry cluster add goes on with it.`
+const clusterReplaceText = `Its old directory never votes again. The node is started with --join and a directory
+that has no more than another node's tokens and hmac-keys, and learns until it has nearly
+everything, and then votes: outcry waits for that. Ctrl-C ends the waiting alone; outcry cluster
+add goes on with it.`
 
 // Times of changes.
 const (

@@ -215,8 +215,8 @@ func (t *trial) keep(ctx context.Context, n *tryNode) error {
 			n.ends = n.ends[1:]
 		}
 		if len(n.ends) > tryEndsMax {
-			return fmt.Errorf("node %d has ended %d times within %s (%s), see %s: %s", n.number, len(n.ends), tryEndsTime,
-				ended, n.log, lastLine(n.log))
+			return fmt.Errorf("node %d has ended %d times within %s (%s), see %s; its last line: %s", n.number, len(n.ends),
+				tryEndsTime, ended, n.log, lastLine(n.log))
 		}
 		t.noteEnd(n, now)
 		t.say("node %d has ended: %s; it is started again", n.number, ended)

@@ -178,7 +178,8 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 		require.Equal(t, exitError, status)
 	}
 	try()
-	require.Regexp(t, `node \d has ended 6 times within 1m0s \(exit status 1\), see .*node-\d\.log: that is why\n`, said)
+	require.Regexp(t, `node \d has ended 6 times within 1m0s \(exit status 1\), see .*node-\d\.log; `+
+		`its last line: that is why\n`, said)
 	taken := fmt.Sprintf("127.0.0.1:%d", base+tryNodes*tryPorts)
 	other, err := net.Listen("tcp", taken)
 	require.NoError(t, err)

@@ -277,11 +277,15 @@ func (l *orderList) collect(
 		if rows, last, more, err = l.rows(where, direction, seq, math.MaxInt64, placedRowsRead); err != nil {
 			return nil, err
 		}
-		for _, r := range rows {
+		var page []int64 // the orders of some rows, which are asked for together
+		for i, r := range rows {
 			if direction == "DESC" {
 				slices.Reverse(r.ids)
 			}
-			err := l.times(r.ids, func(o acceptedOrder) bool {
+			if page = append(page, r.ids...); len(ids)+len(page) < limit && i < len(rows)-1 {
+				continue
+			}
+			err := l.times(page, func(o acceptedOrder) bool {
 				var keep bool
 				if keep, behind = fits(o); keep {
 					ids = append(ids, o.id)
@@ -291,7 +295,7 @@ func (l *orderList) collect(
 			if err != nil {
 				return nil, err
 			}
-			if behind || len(ids) == limit {
+			if page = page[:0]; behind || len(ids) == limit {
 				break
 			}
 		}

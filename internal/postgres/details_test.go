@@ -282,6 +282,12 @@ func requireLoaded(t *testing.T, s *Store, w *detailTwin) {
 func TestAccountsFindTheirOrders(t *testing.T) {
 	t.Parallel()
 	h, _, _, w, past := detailed(t, effort.Of(3000))
+	requireOrders(t, h, w, past)
+}
+
+// requireOrders asks for pages of accounts' orders, and compares them with those of the records.
+func requireOrders(t *testing.T, h *history, w *detailTwin, past *History) {
+	t.Helper()
 	of := map[exchange.AccountID]map[exchange.Symbol][]exchange.OrderDetail{}
 	for _, id := range slices.Sorted(maps.Keys(w.orders)) {
 		o := w.orders[id].now()
@@ -335,6 +341,12 @@ func (h *history) momentOf(orders []exchange.OrderDetail) int64 {
 func TestAccountsFindTheirTrades(t *testing.T) {
 	t.Parallel()
 	h, _, _, w, past := detailed(t, effort.Of(3000))
+	requireTrades(t, h, w, past)
+}
+
+// requireTrades asks for accounts' executions, and compares them with those of the records.
+func requireTrades(t *testing.T, h *history, w *detailTwin, past *History) {
+	t.Helper()
 	found := 0
 	for asked := 0; asked < 400 || found <= 400; asked++ { // some seeds trade little
 		require.Less(t, asked, 4000)

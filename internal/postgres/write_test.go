@@ -236,22 +236,31 @@ func TestABatchThatFailedLateIsWrittenAgain(t *testing.T) {
 }
 
 // TestAnAccountWithManyRecordsHasSeveralRows writes a batch in which each account has far more orders and executions
-// than a row may name: Postgres would compress larger rows, and write them elsewhere.
+// than a row may name: Postgres would compress larger rows, and write them elsewhere. Each batch fails once.
 func TestAnAccountWithManyRecordsHasSeveralRows(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	url := pgtest.NewDatabase(t)
-	s, h, b := mustOpen(t, url), newHistory(seed), newBatch()
+	s, h, b, w := mustOpen(t, url), newHistory(seed), newBatch(), newDetailTwin()
 	var events []exchange.Event
+	do := func(sql string) {
+		_, err := s.conn.Exec(background, sql)
+		require.NoError(t, err)
+	}
 	for _, size := range []int{100, 10_000, 5_000} {
 		b.reset(h.seq)
 		for range size {
 			e := h.next()
 			events = append(events, e)
+			w.apply(h.seq, &e)
 			require.NoError(t, b.add(h.seq, &e))
 		}
+		do(`ALTER TABLE outcry.placed_log ADD CONSTRAINT late CHECK (false) NOT VALID`)
 		_, err := s.write(background, b)
+		require.ErrorContains(t, err, "late")
+		do(`ALTER TABLE outcry.placed_log DROP CONSTRAINT late`)
+		_, err = s.write(background, b)
 		require.NoError(t, err)
 	}
 	for table, column := range map[string]string{"fill_log": "fills", "placed_log": "orders"} {
@@ -273,4 +282,6 @@ func TestAnAccountWithManyRecordsHasSeveralRows(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(past.Close)
 	requireFills(t, past, events)
+	requireOrders(t, h, w, past)
+	requireTrades(t, h, w, past)
 }
