@@ -108,6 +108,7 @@ func TestInstructionsOfManySessionsAreReplayed(t *testing.T) {
 		})
 	}
 	sessions.Wait()
+	m.settleSwitches(c)
 	for _, d := range *m.numbered.Load() {
 		require.NoError(t, m.call(background, &d.inbox, func() error { _, err := d.cancelAllDue(); return err }))
 	}

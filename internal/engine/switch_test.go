@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +26,21 @@ func (c *clock) options() Options {
 func (m *market) pass(c *clock, now int64) {
 	c.Store(now)
 	m.keeper.nudge()
+}
+
+// settleSwitches waits until what passed switches cancel is canceled. None passes afterwards: the clock stands still.
+func (m *market) settleSwitches(c *clock) {
+	m.t.Helper()
+	require.Eventually(m.t, func() bool {
+		k := &m.keeper
+		k.mu.Lock()
+		due := slices.ContainsFunc(k.switches, func(s *armedSwitch) bool { return s.due <= c.Load() })
+		k.mu.Unlock()
+		if due {
+			m.pass(c, c.Load()+int64(keepEvery)) // one that could not be done is tried again
+		}
+		return !due
+	}, time.Minute, time.Millisecond)
 }
 
 func cancelAfter(account exchange.AccountID, seconds int) exchange.Command {
