@@ -63,6 +63,7 @@ func TestReplayRefusesWhatInstructionsDidOtherwise(t *testing.T) {
 			}
 		}
 	}
+	require.Len(t, tried, 15, "%v", tried)
 }
 
 // mustBe ends a change that the event is not for.

@@ -206,27 +206,33 @@ func TestEveryKindOfRecordHasRows(t *testing.T) {
 	}
 }
 
+// mustWriteAgain has a batch fail after most of its statements, and writes it again as it is.
+func mustWriteAgain(t *testing.T, s *Store, b *batch) {
+	t.Helper()
+	do := func(sql string) {
+		_, err := s.conn.Exec(background, sql)
+		require.NoError(t, err)
+	}
+	do(`ALTER TABLE outcry.placed_log ADD CONSTRAINT late CHECK (false) NOT VALID`)
+	_, err := s.write(background, b)
+	require.ErrorContains(t, err, "late")
+	do(`ALTER TABLE outcry.placed_log DROP CONSTRAINT late`)
+	_, err = s.write(background, b)
+	require.NoError(t, err)
+}
+
 // TestABatchThatFailedLateIsWrittenAgain has each batch fail after most of its statements, and writes it again as it
 // is.
 func TestABatchThatFailedLateIsWrittenAgain(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	h, b := newHistory(3), newBatch()
-	do := func(sql string) {
-		_, err := s.conn.Exec(background, sql)
-		require.NoError(t, err)
-	}
 	for range 10 {
 		b.reset(h.seq)
 		for range 100 {
 			e := h.next()
 			require.NoError(t, b.add(h.seq, &e))
 		}
-		do(`ALTER TABLE outcry.placed_log ADD CONSTRAINT late CHECK (false) NOT VALID`)
-		_, err := s.write(background, b)
-		require.ErrorContains(t, err, "late")
-		do(`ALTER TABLE outcry.placed_log DROP CONSTRAINT late`)
-		_, err = s.write(background, b)
-		require.NoError(t, err)
+		mustWriteAgain(t, s, b)
 	}
 	snap, err := s.Load(background)
 	require.NoError(t, err)
@@ -244,10 +250,6 @@ func TestAnAccountWithManyRecordsHasSeveralRows(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h, b, w := mustOpen(t, url), newHistory(seed), newBatch(), newDetailTwin()
 	var events []exchange.Event
-	do := func(sql string) {
-		_, err := s.conn.Exec(background, sql)
-		require.NoError(t, err)
-	}
 	for _, size := range []int{100, 10_000, 5_000} {
 		b.reset(h.seq)
 		for range size {
@@ -256,12 +258,7 @@ func TestAnAccountWithManyRecordsHasSeveralRows(t *testing.T) {
 			w.apply(h.seq, &e)
 			require.NoError(t, b.add(h.seq, &e))
 		}
-		do(`ALTER TABLE outcry.placed_log ADD CONSTRAINT late CHECK (false) NOT VALID`)
-		_, err := s.write(background, b)
-		require.ErrorContains(t, err, "late")
-		do(`ALTER TABLE outcry.placed_log DROP CONSTRAINT late`)
-		_, err = s.write(background, b)
-		require.NoError(t, err)
+		mustWriteAgain(t, s, b)
 	}
 	for table, column := range map[string]string{"fill_log": "fills", "placed_log": "orders"} {
 		var longest, elsewhere int
