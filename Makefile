@@ -19,7 +19,7 @@ endif
 # Static, and without paths of this machine. The Dockerfile calls this as well. Where git
 # knows the commit, the linker is told it: Go does not know it in each kind of checkout.
 COMMIT = $(shell git describe --always --abbrev=40 --exclude='*' --dirty=-modified 2>/dev/null)
-LINKED = -X $(shell sed -n 's/^module //p' go.mod)/internal/version.linked=$(COMMIT)
+LINKED = -X $(shell sed -n 's/^module //p' go.mod)/internal/process/version.linked=$(COMMIT)
 binaries:
 	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags='-s -w $(LINKED)' -o $(OUT)/ ./cmd/outcryd ./cmd/outcry
 
@@ -30,7 +30,7 @@ deb: binaries
 # Archives of static programs, Debian packages, the Python wheel and checksums, in
 # $(OUT)/release. Needs dpkg-deb, and pip, which fetches what makes wheels.
 TARGETS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-RELEASE = $(shell sed -n 's/^const Number = "\(.*\)"/\1/p' internal/version/version.go)
+RELEASE = $(shell sed -n 's/^const Number = "\(.*\)"/\1/p' internal/process/version/version.go)
 release:
 	deploy/release/release.sh $(OUT)/release $(RELEASE) $(TARGETS)
 
@@ -39,7 +39,7 @@ module:
 
 # docs/reference is made of the code. Tests compare it, and say when this has to be run.
 reference:
-	go test ./loadtest/bench ./internal/grade/script ./internal/settings ./internal/binance ./internal/exchange ./internal/rpc ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry -run '^TestReference' -count=1 -update
+	go test ./internal/lab/bench ./internal/lab/grade/script ./internal/operate/settings ./internal/door/binance ./internal/exchange ./internal/door/jsonrpc ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry -run '^TestReference' -count=1 -update
 
 # A few minutes, and nothing is installed. Four test programs run at a time, since they wait
 # for sockets, disks and Postgres.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/load"
-	"outcry/internal/load/scenario"
+	"outcry/internal/lab/load"
+	"outcry/internal/lab/load/scenario"
 )
 
 // expression is one of the dashboard's, by the title of its panel.

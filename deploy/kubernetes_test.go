@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"outcry/loadtest/harness"
+	"outcry/internal/lab/harness"
 )
 
 // statefulSet is what is looked at of Kubernetes' objects.

@@ -22,7 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/harness"
+	"outcry/internal/lab/harness"
 )
 
 const (

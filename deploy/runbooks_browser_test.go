@@ -18,7 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/harness"
+	"outcry/internal/lab/harness"
 )
 
 // TestARunbookOpensInABrowser follows each alert's link as a person does: Prometheus serves

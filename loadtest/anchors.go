@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"outcry/loadtest/anchors"
-	"outcry/loadtest/bench"
-	"outcry/loadtest/harness"
+	"outcry/internal/lab/anchors"
+	"outcry/internal/lab/bench"
+	"outcry/internal/lab/harness"
 )
 
 // runAnchors measures servers that people know beside this exchange.

@@ -16,10 +16,10 @@ import (
 	lib "github.com/tsenart/vegeta/v12/lib"
 
 	"outcry/internal/journal"
-	"outcry/internal/load"
-	"outcry/internal/load/scenario"
-	"outcry/loadtest/bench"
-	"outcry/loadtest/harness"
+	"outcry/internal/lab/bench"
+	"outcry/internal/lab/harness"
+	"outcry/internal/lab/load"
+	"outcry/internal/lab/load/scenario"
 )
 
 // benches are what bench measures; scenarios come in addition. Each declares its flags, and sets

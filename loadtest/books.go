@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"outcry/loadtest/bench"
-	"outcry/loadtest/books"
+	"outcry/internal/lab/bench"
+	"outcry/internal/lab/books"
 )
 
 // runBooks holds local books and private feeds against the exchange.

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"outcry/loadtest/bench"
-	"outcry/loadtest/failover"
-	"outcry/loadtest/harness"
+	"outcry/internal/lab/bench"
+	"outcry/internal/lab/failover"
+	"outcry/internal/lab/harness"
 )
 
 // Plans of the torture run of a cluster. The short one takes about two minutes.

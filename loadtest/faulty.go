@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"outcry/internal/grade/faulty"
+	"outcry/internal/lab/grade/faulty"
 )
 
 // runFaulty serves an exchange with faults, until ctx ends.

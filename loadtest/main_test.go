@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/load"
-	"outcry/loadtest/bench"
-	"outcry/loadtest/torture"
+	"outcry/internal/lab/bench"
+	"outcry/internal/lab/load"
+	"outcry/internal/lab/torture"
 )
 
 func TestUsage(t *testing.T) {

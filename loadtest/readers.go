@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"outcry/loadtest/readers"
+	"outcry/internal/lab/readers"
 )
 
 // runReaders measures what readers over WebSocket cost.

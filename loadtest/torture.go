@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"outcry/loadtest/bench"
-	"outcry/loadtest/harness"
-	"outcry/loadtest/mutation"
-	"outcry/loadtest/torture"
+	"outcry/internal/lab/bench"
+	"outcry/internal/lab/harness"
+	"outcry/internal/lab/mutation"
+	"outcry/internal/lab/torture"
 )
 
 // Plans of the torture run. The short one takes about a minute.

@@ -30,7 +30,9 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	number := func(flag string) int { return figure("internal/settings/table.go", `"`+flag+`",.* initial: ([\d_]+),`) }
+	number := func(flag string) int {
+		return figure("internal/operate/settings/table.go", `"`+flag+`",.* initial: ([\d_]+),`)
+	}
 
 	closedOrder := figure("docs/reference/BOUNDS.md", `some (\d+) bytes each`)
 	ref := figure("docs/reference/METRICS.md", `outcry_refs_in_memory.* each takes some (\d+) bytes`)

@@ -12,7 +12,7 @@ import (
 
 	api "outcry/clients/go/client"
 	"outcry/internal/auth"
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // access is how the client gets to the exchange, and proves who it is.

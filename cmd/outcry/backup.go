@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"outcry/internal/backup"
 	"outcry/internal/journal"
-	"outcry/internal/memory"
-	"outcry/internal/postgres/cluster"
-	"outcry/internal/progress"
-	"outcry/internal/version"
+	"outcry/internal/operate/backup"
+	"outcry/internal/postgres/local"
+	"outcry/internal/process/memlimit"
+	"outcry/internal/process/progress"
+	"outcry/internal/process/version"
 )
 
 const backupText = `Writes the whole state of the exchange, with all of its history, into one file: as of one
@@ -36,7 +36,7 @@ func prepareBackup(f *flag.FlagSet, c *client) func([]string) error {
 		"take what the database has, on a machine without the data directory: the newest records may be missing")
 	f.BoolVar(&o.WithSecrets, "with-secrets", false,
 		"take the keys of token add --hmac too, with their secrets: who reads the backup can trade with them")
-	memory.BytesVar(f, &o.BytesMax, "max-bytes", 0,
+	memlimit.BytesVar(f, &o.BytesMax, "max-bytes", 0,
 		"largest size of the backup, in `bytes`; a larger one fails and leaves no file; 0 for no limit")
 	return func(words []string) error {
 		at, err := where.find()
@@ -104,8 +104,8 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 	if err := requireDir(o.Data, "there is no data directory %s", o.Data); err != nil {
 		return nil, err
 	}
-	o.DatabaseURL, err = cluster.RunningURL(dir)
-	if !errors.Is(err, cluster.ErrNotRunning) {
+	o.DatabaseURL, err = local.RunningURL(dir)
+	if !errors.Is(err, local.ErrNotRunning) {
 		return func() {}, err
 	}
 	lock, err := journal.Lock(o.Data)

@@ -18,12 +18,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/backup"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/operate/backup"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 // stateLine is what backup, restore and verify print of a state.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	api "outcry/clients/go/client"
-	measure "outcry/internal/load"
+	measure "outcry/internal/lab/load"
 )
 
 const benchText = `Opens accounts of its own and trades between them: a buy and a sell of one share in turn. They

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	measure "outcry/internal/load"
-	"outcry/internal/load/scenario"
+	measure "outcry/internal/lab/load"
+	"outcry/internal/lab/load/scenario"
 )
 
 // Bounds and times of experiments.

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	api "outcry/clients/go/client"
-	"outcry/internal/grade"
-	"outcry/internal/grade/dialog"
-	"outcry/internal/grade/script"
-	measure "outcry/internal/load"
-	"outcry/internal/progress"
+	"outcry/internal/lab/dialect"
+	"outcry/internal/lab/grade"
+	"outcry/internal/lab/grade/script"
+	measure "outcry/internal/lab/load"
+	"outcry/internal/process/progress"
 )
 
 // askTime bounds the first question to a server, which says whether it is an Outcry.
@@ -35,7 +35,7 @@ type plainBench struct {
 	*benching
 	addrs  []string
 	how    api.Options
-	habits dialog.Habits
+	habits dialect.Habits
 	first  uint64 // account
 	rows   []*benchRow
 }
@@ -43,7 +43,7 @@ type plainBench struct {
 // find reports whether the run goes without refs, and finds out how the server speaks. The error is a
 // *usageError, ctx's, or says that the server answers nothing.
 func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
-	var known dialog.Known
+	var known dialect.Known
 	if p.profile != "" {
 		if known, err = readHabits(p.profile); err != nil {
 			return false, &usageError{"--profile " + p.profile + ": " + err.Error()}
@@ -65,7 +65,7 @@ func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
 				continue
 			}
 		}
-		p.habits, _, err = dialog.Probe(ctx, &dialog.Connector{Addr: addr}, p.fresh(), known)
+		p.habits, _, err = dialect.Probe(ctx, &dialect.Connector{Addr: addr}, p.fresh(), known)
 		if err == nil || ctx.Err() != nil {
 			return true, err
 		}
@@ -77,7 +77,7 @@ func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
 }
 
 // readHabits returns what a profile says of the server's habits.
-func readHabits(path string) (known dialog.Known, err error) {
+func readHabits(path string) (known dialect.Known, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return known, err
@@ -108,7 +108,7 @@ func (p *plainBench) depth() int {
 }
 
 // load returns the load for a server.
-func (p *plainBench) load(addrs []string, habits dialog.Habits, how api.Options) workload {
+func (p *plainBench) load(addrs []string, habits dialect.Habits, how api.Options) workload {
 	depth := p.depth()
 	if p.experiment != "" {
 		return p.newExperiment(addrs, measure.Options{Habits: habits, Client: how})
@@ -176,7 +176,7 @@ func (p *plainBench) startBeside(ctx context.Context, line *progress.Line) (end 
 	if err != nil {
 		return func() {}, err
 	}
-	once := dialog.Habits{OneFrame: p.habits.OneFrame} // as the server: a connection for each frame
+	once := dialect.Habits{OneFrame: p.habits.OneFrame} // as the server: a connection for each frame
 	p.rows = append(p.rows,
 		&benchRow{Name: "Outcry", Kind: kindOutcry, load: p.load([]string{own.addr}, once, api.Options{})},
 		&benchRow{Name: "echo", Kind: kindEcho, load: p.load(nil, once, api.Options{})})
@@ -198,15 +198,15 @@ func (p *plainBench) result(rounds int) *besideResult {
 
 // besideResult is the result as JSON.
 type besideResult struct {
-	Version     int           `json:"version"`
-	Machine     string        `json:"machine"`
-	Experiment  string        `json:"experiment,omitempty"`
-	Connections int           `json:"connections"`
-	Depth       int           `json:"depth"`
-	Seconds     float64       `json:"seconds"` // of a turn
-	Rounds      int           `json:"rounds"`
-	Habits      dialog.Habits `json:"habits"`
-	Servers     []*benchRow   `json:"servers"`
+	Version     int            `json:"version"`
+	Machine     string         `json:"machine"`
+	Experiment  string         `json:"experiment,omitempty"`
+	Connections int            `json:"connections"`
+	Depth       int            `json:"depth"`
+	Seconds     float64        `json:"seconds"` // of a turn
+	Rounds      int            `json:"rounds"`
+	Habits      dialect.Habits `json:"habits"`
+	Servers     []*benchRow    `json:"servers"`
 }
 
 // print prints the result for people.
@@ -244,7 +244,7 @@ func (p *plainBench) print(w io.Writer) {
 }
 
 // habitText says in words how a server differs from the protocol.
-func habitText(h dialog.Habits) string {
+func habitText(h dialect.Habits) string {
 	var all []string
 	for _, habit := range []struct {
 		is   bool

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/grade/dialog"
-	"outcry/internal/grade/faulty"
-	"outcry/internal/load/scenario"
+	"outcry/internal/lab/dialect"
+	"outcry/internal/lab/grade/faulty"
+	"outcry/internal/lab/load/scenario"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -31,7 +31,7 @@ func student(t *testing.T, o faulty.Options) (addr string) {
 // TestAServerIsMeasuredBesideOutcryAndEchoes: one that has another form, in one run with both.
 func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 	program := filepath.Join(filepath.Dir(builtServer(t)), "outcry")
-	habits := dialog.Habits{AccountAttribute: true, Bare: true}
+	habits := dialect.Habits{AccountAttribute: true, Bare: true}
 	addr := student(t, faulty.Options{Habits: habits})
 	cmd := exec.Command(program, "bench", "run", "--beside", "--addr="+addr, "--duration=200ms", "--rounds=2", "--json",
 		"--connections=3")
@@ -70,12 +70,12 @@ func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 // TestABenchFindsOutHowAServerSpeaks: without a flag, and in words.
 func TestABenchFindsOutHowAServerSpeaks(t *testing.T) {
 	for _, c := range []struct {
-		habits dialog.Habits
+		habits dialect.Habits
 		want   string
 	}{
-		{dialog.Habits{}, "habits: those of the protocol\n"},
-		{dialog.Habits{OneFrame: true}, "habits: closes after a reply\n"},
-		{dialog.Habits{CRLF: true, ResultRoot: true}, "habits: wants CR LF, sends <result>\n"},
+		{dialect.Habits{}, "habits: those of the protocol\n"},
+		{dialect.Habits{OneFrame: true}, "habits: closes after a reply\n"},
+		{dialect.Habits{CRLF: true, ResultRoot: true}, "habits: wants CR LF, sends <result>\n"},
 	} {
 		stdout, stderr, status := outcry("", "bench", "run", "--addr="+student(t, faulty.Options{Habits: c.habits}),
 			"--orders=200", "--connections=2")
@@ -107,7 +107,7 @@ func TestWhatAServerDoesWrongUnderLoadIsTold(t *testing.T) {
 
 // TestAProfileSaysTheHabits: they are not probed, and a wrong one is an error.
 func TestAProfileSaysTheHabits(t *testing.T) {
-	addr := student(t, faulty.Options{Habits: dialog.Habits{AccountAttribute: true}})
+	addr := student(t, faulty.Options{Habits: dialect.Habits{AccountAttribute: true}})
 	profile := filepath.Join(t.TempDir(), "profile.toml")
 	write := func(account string) {
 		text := fmt.Sprintf("[habits]\naccount = %q\nlength = \"lf\"\nbare = \"no\"\noneframe = \"no\"\n", account)
@@ -126,7 +126,7 @@ func TestAProfileSaysTheHabits(t *testing.T) {
 // TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer: one that closes after a reply, has another attribute and
 // sends no length; and against Outcry, twice, since accounts stay.
 func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
-	habits := dialog.Habits{AccountAttribute: true, Bare: true, OneFrame: true}
+	habits := dialect.Habits{AccountAttribute: true, Bare: true, OneFrame: true}
 	own := startExchange(t, t.TempDir(), pgtest.NewDatabase(t)).addr
 	all := scenario.All()
 	published := slices.Clone(all)

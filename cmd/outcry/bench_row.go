@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 
-	measure "outcry/internal/load"
+	measure "outcry/internal/lab/load"
 )
 
 // Kinds of a benchRow.

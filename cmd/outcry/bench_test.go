@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 // doomed passes connections on to an exchange, until a number of answers has come of all together: it

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"outcry/internal/auth"
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 )
 
 // classFileMax bounds the file of a class: more than that of classStudentsMax.

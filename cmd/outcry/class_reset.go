@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"outcry/internal/auth"
-	"outcry/internal/backup"
-	"outcry/internal/durable"
 	"outcry/internal/journal"
-	"outcry/internal/postgres/cluster"
+	"outcry/internal/journal/durable"
+	"outcry/internal/operate/backup"
+	"outcry/internal/postgres/local"
 )
 
 const classResetText = `Begins anew on a stopped exchange with a local Postgres: its data directory is renamed, as a
@@ -83,7 +83,7 @@ func (r *reset) run(c *client) error {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
-	if _, err := cluster.RunningURL(filepath.Join(r.data, "postgres")); !errors.Is(err, cluster.ErrNotRunning) {
+	if _, err := local.RunningURL(filepath.Join(r.data, "postgres")); !errors.Is(err, local.ErrNotRunning) {
 		return errors.Join(errors.New(
 			"the exchange was killed, and its Postgres still runs: start the exchange, and stop it"), err)
 	}

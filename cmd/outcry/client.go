@@ -10,7 +10,7 @@ import (
 	"time"
 
 	api "outcry/clients/go/client"
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // replyBytesMax bounds a reply: a query of an order with a million executions

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 const clusterStatusText = `Asks every address of --http. Nodes that are known to one of them, and were not asked, are
@@ -48,10 +48,10 @@ type clusterAnswer struct {
 
 // nodeAnswer is a node that was asked, or that another one knows.
 type nodeAnswer struct {
-	Address string           `json:"address"` // of its HTTP side
-	Error   string           `json:"error,omitempty"`
-	View    *operate.Cluster `json:"view,omitempty"`
-	Known   *operate.Member  `json:"known,omitempty"` // by the node that knows most
+	Address string          `json:"address"` // of its HTTP side
+	Error   string          `json:"error,omitempty"`
+	View    *remote.Cluster `json:"view,omitempty"`
+	Known   *remote.Member  `json:"known,omitempty"` // by the node that knows most
 
 	unauthorized bool // it wants a token, or another one
 	silent       bool // a member that has not answered the leader lately, as that says
@@ -59,9 +59,9 @@ type nodeAnswer struct {
 
 // clusterStatus prints the nodes. It returns errAnswered if none leads, or digests differ.
 func (o *operator) clusterStatus([]string) error {
-	views := operate.Views(o.ctx, o.all)
+	views := remote.Views(o.ctx, o.all)
 	if len(views) == 1 && views[0].Err != nil {
-		var refused *operate.Error
+		var refused *remote.Error
 		if errors.As(views[0].Err, &refused) && refused.Status == http.StatusNotFound {
 			return fmt.Errorf("%s is not a node of a cluster", views[0].Address)
 		}
@@ -79,18 +79,18 @@ func (o *operator) clusterStatus([]string) error {
 }
 
 // answerOf puts together what the nodes said.
-func answerOf(views []operate.NodeView) (a clusterAnswer) {
-	var best *operate.Cluster // that of the leader, or of the newest term
+func answerOf(views []remote.NodeView) (a clusterAnswer) {
+	var best *remote.Cluster // that of the leader, or of the newest term
 	for i := range views {
 		v := &views[i]
 		n := nodeAnswer{Address: v.Address}
 		if v.Err != nil {
 			n.Error = v.Err.Error()
-			refused, answered := v.Err.(*operate.Error)
+			refused, answered := v.Err.(*remote.Error)
 			n.unauthorized = answered && refused.Status == http.StatusUnauthorized
 		} else {
 			n.View = &v.Cluster
-			leads := v.Cluster.Role == operate.RoleLeader
+			leads := v.Cluster.Role == remote.RoleLeader
 			if best == nil || v.Cluster.Term > best.Term || v.Cluster.Term == best.Term && leads {
 				best = &v.Cluster
 			}
@@ -114,7 +114,7 @@ func answerOf(views []operate.NodeView) (a clusterAnswer) {
 			at = len(a.Nodes) - 1
 		}
 		a.Nodes[at].Known = m
-		a.Nodes[at].silent = best.Role == operate.RoleLeader && m.Node != best.Node && !m.Outside && !m.Active
+		a.Nodes[at].silent = best.Role == remote.RoleLeader && m.Node != best.Node && !m.Outside && !m.Active
 	}
 	slices.SortStableFunc(a.Nodes, func(x, y nodeAnswer) int { return int(x.number()) - int(y.number()) })
 	return a
@@ -133,7 +133,7 @@ func (n *nodeAnswer) number() uint64 {
 
 // differences says what must not be: two digests of one record, two leaders of one term, or
 // nodes of two clusters.
-func differences(views []operate.NodeView) (texts []string) {
+func differences(views []remote.NodeView) (texts []string) {
 	for i := range views {
 		for j := range i {
 			x, y := &views[j].Cluster, &views[i].Cluster
@@ -144,7 +144,7 @@ func differences(views []operate.NodeView) (texts []string) {
 				texts = append(texts, fmt.Sprintf("nodes %d and %d have different digests at record %d", x.Node, y.Node,
 					x.DigestSeq))
 			}
-			if x.Role == operate.RoleLeader && y.Role == x.Role && x.Term == y.Term {
+			if x.Role == remote.RoleLeader && y.Role == x.Role && x.Term == y.Term {
 				texts = append(texts, fmt.Sprintf("nodes %d and %d both lead in term %d", x.Node, y.Node, x.Term))
 			}
 			if x.Cluster != y.Cluster && x.Cluster != "" && y.Cluster != "" {
@@ -189,7 +189,7 @@ func (n *nodeAnswer) row() []string {
 	}
 	note := n.Error
 	if k := n.Known; k != nil {
-		if n.View == nil || n.View.Role != operate.RoleLeader {
+		if n.View == nil || n.View.Role != remote.RoleLeader {
 			lag = fmt.Sprintf("%d entries", k.LagEntries)
 		}
 		if len(k.Differs) > 0 {
@@ -205,12 +205,12 @@ func (n *nodeAnswer) row() []string {
 	case v != nil:
 		role = v.Role
 	case n.Known != nil && n.Known.Learner:
-		role = operate.RoleLearner
+		role = remote.RoleLearner
 	}
 	if v == nil {
 		return []string{number, role, "", "", lag, "", n.Address, note}
 	}
-	if v.Role == operate.RoleStarting && v.Why != v.Role {
+	if v.Role == remote.RoleStarting && v.Why != v.Role {
 		note = strings.TrimPrefix(note+"; "+v.Why, "; ")
 	}
 	digest := ""
@@ -243,17 +243,17 @@ func (o *operator) transfer(words []string) (err error) {
 		return err
 	}
 	if before.Node == to {
-		return o.print(operate.ClusterChanged{Change: operate.ChangeTransfer, ClusterChange: operate.ClusterChange{Node: to}},
+		return o.print(remote.ClusterChanged{Change: remote.ChangeTransfer, ClusterChange: remote.ClusterChange{Node: to}},
 			func() { fmt.Fprintf(o.stdout, "node %d leads already\n", to) })
 	}
-	a, err := o.client.Change(o.ctx, operate.ChangeTransfer, operate.ClusterChange{Node: to})
-	if err != nil && errors.As(err, new(*operate.Error)) {
+	a, err := o.client.Change(o.ctx, remote.ChangeTransfer, remote.ClusterChange{Node: to})
+	if err != nil && errors.As(err, new(*remote.Error)) {
 		return err // else it may be the end of its leadership that cut the answer off
 	}
 	for deadline := time.Now().Add(transferWait); time.Now().Before(deadline); {
-		for _, v := range operate.Views(o.ctx, o.all) {
+		for _, v := range remote.Views(o.ctx, o.all) {
 			if v.Err == nil && v.Cluster.Leader != 0 && v.Cluster.Leader != before.Node && v.Cluster.Term > before.Term {
-				a.Change, a.Node = operate.ChangeTransfer, v.Cluster.Leader
+				a.Change, a.Node = remote.ChangeTransfer, v.Cluster.Leader
 				return o.print(a, func() { fmt.Fprintf(o.stdout, "node %d leads now, in term %d\n", a.Node, v.Cluster.Term) })
 			}
 		}
@@ -274,9 +274,9 @@ func (o *operator) pause() error {
 	}
 }
 
-func (o *operator) addNode(words []string) error { return o.takeIn(operate.ChangeAdd, words) }
+func (o *operator) addNode(words []string) error { return o.takeIn(remote.ChangeAdd, words) }
 
-func (o *operator) replaceNode(words []string) error { return o.takeIn(operate.ChangeReplace, words) }
+func (o *operator) replaceNode(words []string) error { return o.takeIn(remote.ChangeReplace, words) }
 
 // takeIn adds or replaces a node, unless it learns already, and waits until it votes.
 func (o *operator) takeIn(change string, words []string) error {
@@ -288,8 +288,8 @@ func (o *operator) takeIn(change string, words []string) error {
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(v.Members, func(m operate.Member) bool { return m.Node == what.Node })
-	if change == operate.ChangeReplace || at < 0 || !v.Members[at].Learner {
+	at := slices.IndexFunc(v.Members, func(m remote.Member) bool { return m.Node == what.Node })
+	if change == remote.ChangeReplace || at < 0 || !v.Members[at].Learner {
 		if _, err := o.client.Change(o.ctx, change, what); err != nil {
 			return err
 		}
@@ -299,8 +299,8 @@ func (o *operator) takeIn(change string, words []string) error {
 	}
 	waits := waiting{node: what.Node, heard: time.Now()}
 	for {
-		a, err := o.client.Change(o.ctx, operate.ChangePromote, operate.ClusterChange{Node: what.Node})
-		var refused *operate.Error
+		a, err := o.client.Change(o.ctx, remote.ChangePromote, remote.ClusterChange{Node: what.Node})
+		var refused *remote.Error
 		switch {
 		case err == nil:
 			return o.print(a, func() { fmt.Fprintf(o.stdout, "node %d votes\n", what.Node) })
@@ -331,10 +331,10 @@ type waiting struct {
 
 // look says why the node does not vote yet, and returns an error once it has not answered for
 // silentMax: it may never come.
-func (w *waiting) look(o *operator, why *operate.Error) error {
+func (w *waiting) look(o *operator, why *remote.Error) error {
 	now := time.Now()
 	v, err := o.client.Cluster(o.ctx)
-	answers := err != nil || slices.ContainsFunc(v.Members, func(m operate.Member) bool {
+	answers := err != nil || slices.ContainsFunc(v.Members, func(m remote.Member) bool {
 		return m.Node == w.node && m.Active
 	})
 	switch {
@@ -352,7 +352,7 @@ func (w *waiting) look(o *operator, why *operate.Error) error {
 }
 
 // changeOf reads the number of a node and its address.
-func changeOf(words []string) (c operate.ClusterChange, err error) {
+func changeOf(words []string) (c remote.ClusterChange, err error) {
 	if c.Node, err = nodeNumber(words[0]); err == nil && len(words) > 1 {
 		c.Address = words[1]
 	}
@@ -364,7 +364,7 @@ func (o *operator) removeNode(words []string) error {
 	if err != nil {
 		return err
 	}
-	a, err := o.client.Change(o.ctx, operate.ChangeRemove, what)
+	a, err := o.client.Change(o.ctx, remote.ChangeRemove, what)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 // fakeNode answers as a node of a cluster does.
@@ -21,7 +21,7 @@ type fakeNode struct {
 	addr string
 
 	mu      sync.Mutex // guards what follows
-	view    operate.Cluster
+	view    remote.Cluster
 	asked   []string // changes, and operations
 	learned int      // how often a promotion is refused
 	closed  bool     // to those without a token
@@ -30,7 +30,7 @@ type fakeNode struct {
 func fakeNodes(t *testing.T, n int) (all []*fakeNode, https string) {
 	t.Helper()
 	for i := range n {
-		f := &fakeNode{view: operate.Cluster{Node: uint64(i + 1), Role: operate.RoleStandby, Cluster: "c1", Leader: 1,
+		f := &fakeNode{view: remote.Cluster{Node: uint64(i + 1), Role: remote.RoleStandby, Cluster: "c1", Leader: 1,
 			Term: 7, Seq: 10, Digest: "0123456789abcdef", DigestSeq: 10}}
 		s := httptest.NewServer(f)
 		t.Cleanup(s.Close)
@@ -38,10 +38,10 @@ func fakeNodes(t *testing.T, n int) (all []*fakeNode, https string) {
 		all = append(all, f)
 		https += "," + f.addr
 	}
-	all[0].view.Role = operate.RoleLeader
+	all[0].view.Role = remote.RoleLeader
 	for _, f := range all {
 		for i, other := range all {
-			f.view.Members = append(f.view.Members, operate.Member{Node: uint64(i + 1), Peer: "p", HTTP: other.addr,
+			f.view.Members = append(f.view.Members, remote.Member{Node: uint64(i + 1), Peer: "p", HTTP: other.addr,
 				LagEntries: uint64(i), Active: true})
 		}
 	}
@@ -60,7 +60,7 @@ func (f *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/api/v1/cluster":
 		_ = json.NewEncoder(w).Encode(f.view)
 		return
-	case f.view.Role != operate.RoleLeader:
+	case f.view.Role != remote.RoleLeader:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, `{"error":"standby"}`)
 		return
@@ -71,14 +71,14 @@ func (f *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, _ := io.ReadAll(r.Body)
 	f.asked = append(f.asked, change+" "+string(body))
-	if change == operate.ChangePromote && f.learned > 0 {
+	if change == remote.ChangePromote && f.learned > 0 {
 		f.learned--
 		w.WriteHeader(http.StatusConflict)
 		_, _ = io.WriteString(w, `{"error":"it has not nearly all"}`)
 		return
 	}
-	if change == operate.ChangeTransfer {
-		f.view.Role, f.view.Leader, f.view.Term = operate.RoleStandby, 2, 8
+	if change == remote.ChangeTransfer {
+		f.view.Role, f.view.Leader, f.view.Term = remote.RoleStandby, 2, 8
 	}
 	_, _ = fmt.Fprintf(w, `{"change":%q,"node":4}`, change)
 }
@@ -103,14 +103,14 @@ func TestTheNodesOfAClusterAreShown(t *testing.T) {
 	require.Equal(t, exitOK, status)
 	require.Regexp(t, `(?m)^3 +\? .*`+all[2].addr+` +not asked`, got, "the others are told by the one that was asked")
 
-	all[1].view.Digest, all[2].view.Role, all[2].view.Cluster = "f", operate.RoleLeader, "c2"
+	all[1].view.Digest, all[2].view.Role, all[2].view.Cluster = "f", remote.RoleLeader, "c2"
 	got, _, status = outcry("", "cluster", "status", "--http", https)
 	require.Equal(t, exitError, status)
 	for _, text := range []string{"nodes 1 and 2 have different digests at record 10", "nodes 1 and 3 both lead in term 7",
 		"nodes 2 and 3 are of different clusters"} {
 		require.Contains(t, got, "WRONG: "+text+"\n")
 	}
-	all[0].view.Role, all[2].view.Role = operate.RoleStandby, operate.RoleStarting
+	all[0].view.Role, all[2].view.Role = remote.RoleStandby, remote.RoleStarting
 	all[2].view.Why = "Postgres is away"
 	got, _, status = outcry("", "cluster", "status", "--http", https+",127.0.0.1:1")
 	require.Equal(t, exitError, status)
@@ -173,7 +173,7 @@ func TestWhatIsOfNoClusterIsSaid(t *testing.T) {
 // address is told.
 func TestOperationsGoToTheLeader(t *testing.T) {
 	all, https := fakeNodes(t, 3)
-	all[0].view.Role, all[2].view.Role = operate.RoleStandby, operate.RoleLeader
+	all[0].view.Role, all[2].view.Role = remote.RoleStandby, remote.RoleLeader
 	_, said, status := outcry("", "halt", "SPY", "--http", "127.0.0.1:1,"+https)
 	require.Equal(t, exitOK, status, said)
 	require.Equal(t, []string{"/admin/halt"}, all[2].did())
@@ -181,7 +181,7 @@ func TestOperationsGoToTheLeader(t *testing.T) {
 	_, said, status = outcry("", "halt", "SPY", "--http", all[0].addr+","+all[1].addr)
 	require.Equal(t, exitError, status)
 	require.Contains(t, said, "no address is the leader's; the leader's address is "+all[2].addr+": ")
-	all[0].view.Why, all[1].view.Role, all[1].view.Why = "standby; wait", operate.RoleStarting, "starting"
+	all[0].view.Why, all[1].view.Role, all[1].view.Why = "standby; wait", remote.RoleStarting, "starting"
 	_, said, _ = outcry("", "halt", "SPY", "--http", all[0].addr+","+all[1].addr)
 	require.Contains(t, said, all[0].addr+": standby; wait; "+all[1].addr+": starting\n")
 	got, _, status := outcry("", "halt", "SPY", "--http", all[0].addr)
@@ -199,7 +199,7 @@ func TestAClusterIsChanged(t *testing.T) {
 	promote := `promote {"node":4}`
 	require.Equal(t, []string{`add {"node":4,"address":"10.0.0.4:7000"}`, promote, promote, promote}, all[0].did())
 
-	all[0].view.Members = append(all[0].view.Members, operate.Member{Node: 4, Learner: true})
+	all[0].view.Members = append(all[0].view.Members, remote.Member{Node: 4, Learner: true})
 	_, _, status = outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
 	require.Equal(t, exitOK, status)
 	require.Equal(t, []string{promote}, all[0].did(), "it learns already")
@@ -233,7 +233,7 @@ func TestANodeThatNeverComesIsNotWaitedForForEver(t *testing.T) {
 	require.Equal(t, exitError, status)
 	require.Contains(t, said, "node 4 has not answered for 0s: see that it runs, with --join and an empty directory")
 	require.Contains(t, said, "it has not nearly all")
-	all[0].view.Members = append(all[0].view.Members, operate.Member{Node: 4, Learner: true, Active: true})
+	all[0].view.Members = append(all[0].view.Members, remote.Member{Node: 4, Learner: true, Active: true})
 	all[0].learned = 2
 	got, _, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
 	require.Equal(t, exitOK, status)

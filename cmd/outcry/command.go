@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // command is a row of the table of commands: what runs it, its usage, its help, completion

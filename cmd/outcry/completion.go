@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // shellNames are the shells that there is completion for.

@@ -16,14 +16,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	feeds "outcry/internal/market"
-	"outcry/internal/model"
-	"outcry/internal/operate"
+	"outcry/internal/lab/model"
+	"outcry/internal/operate/remote"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
+	feeds "outcry/internal/view/market"
 )
 
 // both is an exchange with its reference model: what is done is done to both, and has to
@@ -31,7 +31,7 @@ import (
 type both struct {
 	t        *testing.T
 	client   *client
-	operator *operate.Client
+	operator *remote.Client
 	model    *model.Exchange
 }
 
@@ -108,7 +108,7 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 			Order("A", "-0.1", "8").Append(nil))
 	},
 	exchange.AccountRuled: func(b *both) {
-		got, err := b.operator.SetLimits(background, "2", operate.AccountRules{Shares: "5"})
+		got, err := b.operator.SetLimits(background, "2", remote.AccountRules{Shares: "5"})
 		require.NoError(b.t, err)
 		require.True(b.t, got.Changed)
 		b.model.SetAccountRules("2", model.AccountRules{SharesMax: big.NewInt(5e8)})
@@ -119,7 +119,7 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 		b.send(wire.NewTransactions("2").Order("A", "1", "1").Append(nil))
 	},
 	exchange.SymbolRuled: func(b *both) {
-		got, err := b.operator.SetSymbol(background, "A", operate.SymbolRules{Tick: "0.5", Band: "20%"})
+		got, err := b.operator.SetSymbol(background, "A", remote.SymbolRules{Tick: "0.5", Band: "20%"})
 		require.NoError(b.t, err)
 		require.True(b.t, got.Changed)
 		require.NoError(b.t, b.model.SetSymbolRules("A", model.SymbolRules{Tick: big.NewInt(5e7), Band: big.NewInt(2e7)}))
@@ -139,7 +139,7 @@ func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	p := startExchange(t, data, database, "--segment=8388608", "--http=127.0.0.1:0")
 	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
-	b := &both{t, c, operate.NewClient(p.http, time.Minute, nil), model.New()}
+	b := &both{t, c, remote.NewClient(p.http, time.Minute, nil), model.New()}
 	for kind := range exchange.EventKinds() {
 		require.Contains(t, leadsTo, kind, "add what leads to a record of kind %s", kind)
 		leadsTo[kind](b)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"outcry/internal/demo"
+	"outcry/internal/lab/demo"
 )
 
 const demoText = `The bots are market makers, takers and noise traders, each with an account of its own. The

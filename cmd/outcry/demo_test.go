@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/demo"
+	"outcry/internal/lab/demo"
 	"outcry/internal/testing/pgtest"
 )
 

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 
-	"outcry/internal/doctor"
-	"outcry/internal/memory"
-	"outcry/internal/version"
+	"outcry/internal/operate/doctor"
+	"outcry/internal/process/memlimit"
+	"outcry/internal/process/version"
 )
 
 const doctorText = `Looks at the machine, the disk and the database that an exchange runs on, or is to run on, and
@@ -32,11 +32,11 @@ func prepareDoctor(f *flag.FlagSet, c *client) func([]string) error {
 		"of a cluster those of all nodes, A,B,C; also as "+httpVariable+"; empty for none"
 	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "the server's --max-connections")
 	f.IntVar(&o.HTTPConnectionsMax, "max-http-connections", 4096, "the server's --max-http-connections")
-	memory.BytesVar(f, &o.MemoryMax, "max-memory", 512<<20, "the server's --max-memory, in `bytes`")
+	memlimit.BytesVar(f, &o.MemoryMax, "max-memory", 512<<20, "the server's --max-memory, in `bytes`")
 	f.IntVar(&o.OpenOrdersMax, "max-open-orders", 4_000_000, "the server's --max-open-orders")
 	f.IntVar(&o.AccountsMax, "max-accounts", 1_000_000, "the server's --max-accounts")
 	f.IntVar(&o.SymbolsMax, "max-symbols", 100_000, "the server's --max-symbols")
-	f.TextVar(&o.MemoryLimit, "memory-limit", memory.Limit{}, "the server's --memory-limit: `bytes`, auto or off")
+	f.TextVar(&o.MemoryLimit, "memory-limit", memlimit.Limit{}, "the server's --memory-limit: `bytes`, auto or off")
 	inJSON := f.Bool("json", false, "print the findings as JSON")
 	return func([]string) error {
 		at, err := where.find()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/doctor"
+	"outcry/internal/operate/doctor"
 	"outcry/internal/testing/pgtest"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/backup"
+	"outcry/internal/operate/backup"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/pgtest"
 )

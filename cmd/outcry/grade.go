@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"outcry/internal/grade"
-	"outcry/internal/grade/plain"
-	reports "outcry/internal/grade/report"
-	"outcry/internal/grade/script"
-	"outcry/internal/grade/target"
-	"outcry/internal/progress"
-	"outcry/internal/settings"
+	"outcry/internal/lab/grade"
+	reports "outcry/internal/lab/grade/report"
+	"outcry/internal/lab/grade/script"
+	"outcry/internal/lab/grade/target"
+	"outcry/internal/lab/printable"
+	"outcry/internal/operate/settings"
+	"outcry/internal/process/progress"
 )
 
 const gradeText = `Plays some hundred cases of the protocol (docs/PROTOCOL.md, part one) against a server in
@@ -334,17 +334,17 @@ func (g *grading) runMany(o grade.Options) error {
 	o.Progress = func(p grade.Progress) { line.Say(folder + ": " + inWords(p)) }
 	s, err := grade.Many(ctx, grade.ManyOptions{Dir: g.many, CSV: g.csv, Server: g.starts(), Run: o,
 		Begin: func(name string, n, of int) {
-			folder = fmt.Sprintf("%d of %d, %s", n, of, plain.Text(name))
+			folder = fmt.Sprintf("%d of %d, %s", n, of, printable.Text(name))
 			line.Say(folder + " is started")
 		},
 		Each: func(name string, r *grade.Result, note string) error {
 			line.Say("")
-			_, err := fmt.Fprintf(g.stdout, "%7.2f  %s\n%s", r.Score, plain.Text(name), indented(note))
+			_, err := fmt.Fprintf(g.stdout, "%7.2f  %s\n%s", r.Score, printable.Text(name), indented(note))
 			return err
 		}})
 	line.Stop()
 	for _, name := range s.Without {
-		fmt.Fprintf(g.stderr, "outcry: %s has no grade.sh\n", plain.Text(name))
+		fmt.Fprintf(g.stderr, "outcry: %s has no grade.sh\n", printable.Text(name))
 	}
 	if s.Before > 0 {
 		fmt.Fprintf(g.stderr, "outcry: %s in %s already\n", number(s.Before, "server"), g.csv)
@@ -360,7 +360,7 @@ func indented(note string) string {
 	if note == "" {
 		return ""
 	}
-	return "         " + strings.ReplaceAll(strings.TrimSpace(plain.Text(note)), "\n", "\n         ") + "\n"
+	return "         " + strings.ReplaceAll(strings.TrimSpace(printable.Text(note)), "\n", "\n         ") + "\n"
 }
 
 // inWords says in words how far a run is.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/grade/faulty"
+	"outcry/internal/lab/grade/faulty"
 )
 
 // TestAResultIsWrittenWhereALinkLed when the command began. A server that could change it, or another

@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/grade"
-	"outcry/internal/grade/faulty"
-	"outcry/internal/grade/script"
+	"outcry/internal/lab/grade"
+	"outcry/internal/lab/grade/faulty"
+	"outcry/internal/lab/grade/script"
 )
 
 func TestWhatAGradeIsToldIsChecked(t *testing.T) {

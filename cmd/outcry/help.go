@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"outcry/internal/settings"
-	"outcry/internal/version"
+	"outcry/internal/operate/settings"
+	"outcry/internal/process/version"
 )
 
 const overview = `outcry talks to an exchange, and looks after its data.

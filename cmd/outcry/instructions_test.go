@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	api "outcry/clients/go/client"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 // TestATradersDay trades from the shell with everything that an order can ask, and looks at

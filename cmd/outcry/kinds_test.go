@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/accounts"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	feeds "outcry/internal/market"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/view/accounts"
+	feeds "outcry/internal/view/market"
 )
 
 // TestNobodyPassesOverARecordOfAnUnknownKind puts one behind records that are known, and

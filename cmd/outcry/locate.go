@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // located says where the data and the database of a server are.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // TestTheDatabaseIsFoundWhereTheServerFindsIt names it in each place, and in two at once.

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 // operator does one of the operations.
 type operator struct {
-	client *operate.Client   // of the node that leads, of several
-	all    []*operate.Client // of all addresses
+	client *remote.Client   // of the node that leads, of several
+	all    []*remote.Client // of all addresses
 	ctx    context.Context
 	stdout io.Writer
 	json   bool // print the answer as it came
@@ -35,9 +35,9 @@ func operation(do func(*operator, []string) error) func(*flag.FlagSet, *client) 
 			if err == nil {
 				err = do(o, words)
 			}
-			var refused *operate.Error
+			var refused *remote.Error
 			if errors.As(err, &refused) {
-				_ = o.print(operate.ErrorAnswer{Error: refused.Text}, func() {
+				_ = o.print(remote.ErrorAnswer{Error: refused.Text}, func() {
 					fmt.Fprintf(c.stdout, "error: %s\n", refused.Text)
 				})
 				return errAnswered
@@ -54,7 +54,7 @@ func (o *operator) connect(a *access) error {
 		return err
 	}
 	for address := range strings.SplitSeq(a.httpAddr, ",") {
-		one := operate.NewClient(address, a.timeout, how.TLS)
+		one := remote.NewClient(address, a.timeout, how.TLS)
 		one.Token, one.InsecureToken = how.Token, how.InsecureToken
 		o.all = append(o.all, one)
 	}
@@ -65,7 +65,7 @@ func (o *operator) connect(a *access) error {
 // leader has the operations below go to the node that leads, of several.
 func (o *operator) leader() (err error) {
 	if len(o.all) > 1 {
-		o.client, err = operate.Leader(o.all, operate.Views(o.ctx, o.all))
+		o.client, err = remote.Leader(o.all, remote.Views(o.ctx, o.all))
 	}
 	return err
 }
@@ -126,7 +126,7 @@ func (o *operator) resume(args []string) error {
 }
 
 // since says since when a symbol is halted, and why if that was said.
-func since(h *operate.Halt) string {
+func since(h *remote.Halt) string {
 	s := "since " + time.Unix(h.Time, 0).UTC().Format(time.RFC3339)
 	if h.Reason != "" {
 		s += ": " + h.Reason

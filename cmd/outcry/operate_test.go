@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -121,15 +121,15 @@ func TestWrongOperationsAreNamed(t *testing.T) {
 func TestAnExchangeInTroubleSaysSo(t *testing.T) {
 	var b strings.Builder
 	o := &operator{stdout: &b}
-	o.printStatus(&operate.Status{Version: "v", Why: "its disk is full", MemoryBytes: 3 << 30,
-		Disk: &operate.Disk{Available: 100, Size: 2 << 40},
-		Exchange: &operate.Exchange{
-			Journal: operate.Journal{Appended: 1_000_007, Synced: 1_000_000, Segments: 2, RoomBytes: 1536,
+	o.printStatus(&remote.Status{Version: "v", Why: "its disk is full", MemoryBytes: 3 << 30,
+		Disk: &remote.Disk{Available: 100, Size: 2 << 40},
+		Exchange: &remote.Exchange{
+			Journal: remote.Journal{Appended: 1_000_007, Synced: 1_000_000, Segments: 2, RoomBytes: 1536,
 				NoRoom: "no space left"},
-			Postgres: operate.Postgres{Applied: 7, LagRecords: 1_000_000, LagSeconds: 754.2},
-			Load: &operate.Load{OrdersPerSecond: 1234.4, RequestsPerSecond: 99.6, P50Seconds: 0.00123, P99Seconds: 1.5,
-				Connections: 3, Limits: []operate.LimitHit{{Limit: "memory", Count: 7, Last: o.now.Unix() - 90}}},
-			Accounts: 1, Symbols: 1, OpenOrders: 1, HaltedSymbols: 102, Halted: []operate.HaltedSymbol{{Sym: "A"}},
+			Postgres: remote.Postgres{Applied: 7, LagRecords: 1_000_000, LagSeconds: 754.2},
+			Load: &remote.Load{OrdersPerSecond: 1234.4, RequestsPerSecond: 99.6, P50Seconds: 0.00123, P99Seconds: 1.5,
+				Connections: 3, Limits: []remote.LimitHit{{Limit: "memory", Count: 7, Last: o.now.Unix() - 90}}},
+			Accounts: 1, Symbols: 1, OpenOrders: 1, HaltedSymbols: 102, Halted: []remote.HaltedSymbol{{Sym: "A"}},
 			MarketData: "it has failed"}})
 	require.Equal(t, `ready     NO: its disk is full
 version   v

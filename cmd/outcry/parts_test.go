@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 // recordsUpTo makes a journal in the data directory to, which has the records of another

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	api "outcry/clients/go/client"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 // TestEveryAttributeOfAnOrderHasAFlag, except those that are arguments.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // printReference prints docs/reference/CLI.md: what help says, of all commands and of the

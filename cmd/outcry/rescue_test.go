@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/backup"
-	"outcry/internal/operate"
+	"outcry/internal/operate/backup"
+	"outcry/internal/operate/remote"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -85,7 +85,7 @@ func (m *memberProcess) kill() {
 }
 
 // view is how the node sees its cluster, zero without an answer.
-func (m *memberProcess) view() (c operate.Cluster) {
+func (m *memberProcess) view() (c remote.Cluster) {
 	r, err := http.Get("http://" + m.http + "/api/v1/cluster")
 	if err != nil {
 		return c
@@ -102,9 +102,9 @@ func leader(t *testing.T, nodes ...*memberProcess) (leads *memberProcess) {
 		follow := 0
 		for _, m := range nodes {
 			switch m.view().Role {
-			case operate.RoleLeader:
+			case remote.RoleLeader:
 				leads = m
-			case operate.RoleStandby:
+			case remote.RoleStandby:
 				follow++
 			}
 		}

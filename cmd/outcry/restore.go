@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"outcry/internal/backup"
-	"outcry/internal/memory"
-	"outcry/internal/progress"
+	"outcry/internal/operate/backup"
+	"outcry/internal/process/memlimit"
+	"outcry/internal/process/progress"
 )
 
 const restoreText = `Restores what outcry backup has written, into an empty directory and an empty database. It
@@ -28,7 +28,7 @@ func prepareRestore(f *flag.FlagSet, c *client) func([]string) error {
 	where := locating(f, "a local cluster below the data directory")
 	check := f.Bool("check", false, "only read the file, and report whether it is complete and what is in it")
 	f.StringVar(&o.Journal, "journal", "", "`directory` of the original journal, whose later records are kept too")
-	memory.BytesVar(f, &o.SegmentBytes, "segment", 64<<20,
+	memlimit.BytesVar(f, &o.SegmentBytes, "segment", 64<<20,
 		"size of the new journal's first segment, in `bytes`, as outcryd has it")
 	return func(words []string) error {
 		at, err := where.find()

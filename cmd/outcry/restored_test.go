@@ -13,13 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/backup"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	"outcry/internal/operate"
+	"outcry/internal/operate/backup"
+	"outcry/internal/operate/remote"
 	"outcry/internal/postgres"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 // answered is a frame, and what the exchange answered when it came for the first time.
@@ -38,8 +38,8 @@ func sent(t *testing.T, p *exchangeProcess, frames ...[]byte) (all []answered) {
 }
 
 // operating is the operator's way to an exchange.
-func operating(p *exchangeProcess) *operate.Client {
-	return operate.NewClient(p.http, time.Minute, nil)
+func operating(p *exchangeProcess) *remote.Client {
+	return remote.NewClient(p.http, time.Minute, nil)
 }
 
 // withRefs are commands of an account that use a ref of each of the three kinds, in a

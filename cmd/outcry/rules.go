@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	api "outcry/clients/go/client"
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 // symbol is the command: without flags it makes one, with one of them it changes rules.
 func symbol(f *flag.FlagSet, c *client) func([]string) error {
-	var to operate.SymbolRules
+	var to remote.SymbolRules
 	f.StringVar(&to.Tick, "tick", "", "`step` of limits: each has to be a multiple of it")
 	f.StringVar(&to.Lot, "lot", "", "`step` of amounts: each has to be a multiple of it")
 	f.StringVar(&to.Protect, "protect", "", "how far from the best price a market order without LIMIT may execute, "+
@@ -25,7 +25,7 @@ func symbol(f *flag.FlagSet, c *client) func([]string) error {
 		if err := noneEmpty(f, "tick", "lot", "protect", "band"); err != nil {
 			return err
 		}
-		if to == (operate.SymbolRules{}) && !isGiven(f, "json") {
+		if to == (remote.SymbolRules{}) && !isGiven(f, "json") {
 			return create(words)
 		}
 		return change(words)
@@ -34,7 +34,7 @@ func symbol(f *flag.FlagSet, c *client) func([]string) error {
 
 // limits is the command.
 func limits(f *flag.FlagSet, c *client) func([]string) error {
-	var to operate.AccountRules
+	var to remote.AccountRules
 	f.StringVar(&to.Shares, "shares", "", "`shares` of an order at most, or none")
 	f.StringVar(&to.Notional, "notional", "", "`dollars` that an order may be worth at most, or none")
 	f.StringVar(&to.Open, "open", "", "open `orders` at most, or none")
@@ -59,24 +59,24 @@ func noneEmpty(f *flag.FlagSet, names ...string) error {
 	return nil
 }
 
-func (o *operator) setSymbol(sym string, to operate.SymbolRules) error {
+func (o *operator) setSymbol(sym string, to remote.SymbolRules) error {
 	a, err := o.client.SetSymbol(o.ctx, sym, to)
 	if err != nil {
 		return err
 	}
 	return o.print(a, func() {
-		printRules(o.stdout, "symbol "+a.Sym, a.Changed, to == operate.SymbolRules{})
+		printRules(o.stdout, "symbol "+a.Sym, a.Changed, to == remote.SymbolRules{})
 		fmt.Fprintf(o.stdout, "  tick %s, lot %s, protect %s, band %s\n", a.Tick, a.Lot, a.Protect, a.Band)
 	})
 }
 
-func (o *operator) setLimits(account string, to operate.AccountRules) error {
+func (o *operator) setLimits(account string, to remote.AccountRules) error {
 	a, err := o.client.SetLimits(o.ctx, account, to)
 	if err != nil {
 		return err
 	}
 	return o.print(a, func() {
-		printRules(o.stdout, "account "+a.Account, a.Changed, to == operate.AccountRules{})
+		printRules(o.stdout, "account "+a.Account, a.Changed, to == remote.AccountRules{})
 		fmt.Fprintf(o.stdout, "  shares %s, notional %s, open %s, stp %s\n", a.Shares, a.Notional, a.Open, a.STP)
 		if a.Blocked != nil {
 			fmt.Fprintf(o.stdout, "  blocked %s\n", since(a.Blocked))
@@ -130,7 +130,7 @@ func (o *operator) unblock(args []string) error {
 }
 
 // printCanceled says what was canceled of an account.
-func (o *operator) printCanceled(a *operate.CancelAllAnswer) {
+func (o *operator) printCanceled(a *remote.CancelAllAnswer) {
 	if a.Orders == 0 {
 		fmt.Fprintf(o.stdout, "account %s had nothing open\n", a.Account)
 		return

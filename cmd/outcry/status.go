@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 // status prints how the exchange is doing. It returns errAnswered if it takes no
@@ -26,7 +26,7 @@ func (o *operator) status([]string) error {
 }
 
 // printStatus is one screen.
-func (o *operator) printStatus(s *operate.Status) {
+func (o *operator) printStatus(s *remote.Status) {
 	w := tabwriter.NewWriter(o.stdout, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
@@ -46,7 +46,7 @@ func (o *operator) printStatus(s *operate.Status) {
 }
 
 // printExchange prints what there is only while the exchange runs.
-func printExchange(line func(name, format string, args ...any), x *operate.Exchange, now time.Time) {
+func printExchange(line func(name, format string, args ...any), x *remote.Exchange, now time.Time) {
 	line("journal", "%s, %d of them synced; %s, ready for %s more", number(int(x.Journal.Appended), "record"),
 		x.Journal.Synced, number(x.Journal.Segments, "segment"), bytesOf(uint64(max(0, x.Journal.RoomBytes))))
 	if x.Journal.NoRoom != "" {

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 const tryText = `Three nodes on this machine, to see what a cluster does; real ones run on three machines. Kill
@@ -47,7 +47,7 @@ type tryNode struct {
 	number             int
 	listen, http, peer string
 	log                string // file
-	asks               *operate.Client
+	asks               *remote.Client
 
 	// Of the goroutine that runs it.
 	ends []time.Time
@@ -119,7 +119,7 @@ func newTrial(program, dir string, base int, stdout io.Writer) *trial {
 		at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", port+i) }
 		node := &tryNode{number: n + 1, listen: at(1), http: at(2), peer: at(3),
 			log: filepath.Join(dir, fmt.Sprintf("node-%d.log", n+1))}
-		node.asks = operate.NewClient(node.http, tryAskTimeout, nil)
+		node.asks = remote.NewClient(node.http, tryAskTimeout, nil)
 		t.nodes = append(t.nodes, node)
 		peers = append(peers, fmt.Sprintf("%d=%s", node.number, node.peer))
 	}
@@ -311,9 +311,9 @@ func (t *trial) look(ctx context.Context, n *tryNode) {
 	}
 	n.role = role
 	switch role {
-	case operate.RoleLeader:
+	case remote.RoleLeader:
 		t.sayLeads(n)
-	case operate.RoleStandby, operate.RoleLearner:
+	case remote.RoleStandby, remote.RoleLearner:
 		t.say("node %d is ready: %s; XML %s, page http://%s/", n.number, role, n.listen, n.http)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	api "outcry/clients/go/client"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/certtest"
-	"outcry/internal/wire"
 )
 
 // playing is an exchange that a test plays: it does each connection, and reads on after

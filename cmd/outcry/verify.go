@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"outcry/internal/backup"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/operate/backup"
 	"outcry/internal/postgres"
-	"outcry/internal/postgres/cluster"
-	"outcry/internal/progress"
+	"outcry/internal/postgres/local"
+	"outcry/internal/process/progress"
 )
 
 const verifyText = `No exchange may be running on them, except with --live. Nothing is changed. The whole history is
@@ -105,8 +105,8 @@ func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line tel
 	}
 	if url == "" {
 		var err error
-		url, err = cluster.RunningURL(filepath.Join(dir, "postgres"))
-		if errors.Is(err, cluster.ErrNotRunning) {
+		url, err = local.RunningURL(filepath.Join(dir, "postgres"))
+		if errors.Is(err, local.ErrNotRunning) {
 			err = fmt.Errorf("the local Postgres does not run: name the database with --database-url, "+
 				"or verify without --live: %w", err)
 		}
@@ -124,17 +124,17 @@ func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line tel
 }
 
 // startCluster starts the local cluster, if there is one.
-func startCluster(ctx context.Context, dir string, stderr io.Writer) (*cluster.Cluster, error) {
+func startCluster(ctx context.Context, dir string, stderr io.Writer) (*local.Cluster, error) {
 	if err := requireDir(filepath.Join(dir, "data"),
 		"there is no local cluster in %s; name the database with --database-url", dir); err != nil {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return cluster.Start(ctx, cluster.Options{Dir: dir, Log: log})
+	return local.Start(ctx, local.Options{Dir: dir, Log: log})
 }
 
 // stopCluster stops it; a failure changes nothing about what was found.
-func stopCluster(c *cluster.Cluster, stderr io.Writer) {
+func stopCluster(c *local.Cluster, stderr io.Writer) {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterStopTimeout)
 	defer cancel()
 	if err := c.Stop(ctx); err != nil {

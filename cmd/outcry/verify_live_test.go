@@ -12,7 +12,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -31,7 +31,7 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 		digests := map[uint64]string{}
 		conn := allTables(t, database)
 		applied := uint64(0)
-		for range 1 + effort.Of(3) {
+		for range 1 + budget.Of(3) {
 			then, before := answered.Load(), applied
 			require.Eventually(t, func() bool {
 				require.NoError(t, conn.QueryRow(background, `SELECT applied_seq FROM exchange_state`).Scan(&applied))

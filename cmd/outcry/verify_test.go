@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 var background = context.Background()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/version"
+	"outcry/internal/process/version"
 )
 
 func TestTheVersionIsPrinted(t *testing.T) {

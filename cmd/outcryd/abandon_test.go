@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // TestAStopThatHangsIsGivenUp: something of the server does not end. The process does, and

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"outcry/internal/accounts"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
+	"outcry/internal/view/accounts"
 )
 
 // newFollower returns the journal's records after one, for what follows it beside the exchange:

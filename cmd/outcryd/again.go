@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // TestAProcessBeginsAgainSixTimesInAMinute and no more: what it counts goes from run to run.

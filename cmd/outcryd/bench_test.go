@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/load"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/lab/load"
 	"outcry/internal/testing/processes"
-	"outcry/internal/wire"
 )
 
 // BenchmarkOneOrderEndToEnd places orders over TCP, each answered when it is on

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
-	"outcry/internal/wire"
 )
 
 // botSocket is a WebSocket of a bot.

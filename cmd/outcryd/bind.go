@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 
-	"outcry/internal/listen"
+	"outcry/internal/process/listen"
 )
 
 // bindBoth takes the addresses of the XML port and of the HTTP side, and returns the

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/listen"
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
+	"outcry/internal/process/listen"
 )
 
 // descriptors counts the open ones of this process.

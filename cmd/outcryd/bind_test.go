@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade: the kernel gives it to two sockets

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
-	"outcry/internal/wire"
 )
 
 // TestBots runs ccxt, ccxt.pro and the official Python SDK, all unmodified but for addresses, against a server that

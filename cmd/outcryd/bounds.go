@@ -8,7 +8,7 @@ import (
 
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // limitMemory puts --memory-limit in force, unless the environment has GOMEMLIMIT.

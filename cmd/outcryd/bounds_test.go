@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // TestBoundsOfClientsChangeByReload reaches each, with what clients are told.

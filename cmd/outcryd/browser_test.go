@@ -27,9 +27,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/demo"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
-	"outcry/internal/wire"
+	"outcry/internal/lab/demo"
 )
 
 // tab is the market page in a headless Chromium. What the browser complains about is

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // said waits until the ticket says something, and returns what an expression finds in it.

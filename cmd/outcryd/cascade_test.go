@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/model"
+	"outcry/internal/lab/model"
 )
 
 // TestAKillInTheMiddleOfACascade kills the program while an order comes to thousands of others, in several records,

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"outcry/internal/progress"
+	"outcry/internal/process/progress"
 )
 
 // sayEvery is how often the log says how far a stop is, and whom a founder waits for; tests say it more often.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 	"outcry/internal/testing/pgtest"
 )
 

@@ -18,11 +18,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/operate/remote"
 	"outcry/internal/testing/certtest"
 	"outcry/internal/testing/pgtest"
 	"outcry/internal/testing/processes"
-	"outcry/internal/wire"
 )
 
 // node is a node of a cluster, as a process of its own.
@@ -118,7 +118,7 @@ func (n *node) get(path string) (status int, body string) {
 }
 
 // view is how a node sees its cluster, zero without an answer.
-func (n *node) view() (c operate.Cluster) {
+func (n *node) view() (c remote.Cluster) {
 	if status, body := n.get("/api/v1/cluster"); status == http.StatusOK {
 		_ = json.Unmarshal([]byte(body), &c)
 	}
@@ -169,7 +169,7 @@ func (n *node) xmlOf() string {
 // oneDigest waits until all nodes have the same digest of the same record, and returns its seq.
 func oneDigest(t *testing.T, nodes []*node) (seq uint64) {
 	t.Helper()
-	var views []operate.Cluster
+	var views []remote.Cluster
 	require.Eventually(t, func() bool {
 		views = views[:0]
 		for _, n := range nodes {
@@ -338,7 +338,7 @@ func startCluster(t *testing.T, flags ...string) (nodes []*node, leader *node) {
 	}
 	leader = leaderOf(t, nodes...)
 	for _, n := range others(nodes, leader) {
-		n.becomes(t, operate.RoleStandby)
+		n.becomes(t, remote.RoleStandby)
 	}
 	for _, n := range nodes {
 		n.xml = n.xmlOf()
@@ -361,7 +361,7 @@ func TestKillOfTheLeaderLosesNothing(t *testing.T) {
 		next := leaderOf(t, others(nodes, leader)...)
 		load.more(t, 50)
 		leader.launch(t)
-		leader.becomes(t, operate.RoleStandby)
+		leader.becomes(t, remote.RoleStandby)
 		leader.xml = leader.xmlOf() // another port of the kernel
 		load.know()
 		leader = next
@@ -404,7 +404,7 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	require.Error(t, err, "%s", last)
 	require.Eventually(t, func() bool { return strings.Contains(old.log.String()[logged:], "the HTTP side is up") },
 		patience, time.Millisecond)
-	old.becomes(t, operate.RoleStandby)
+	old.becomes(t, remote.RoleStandby)
 	require.Equal(t, pid, old.cmd.Process.Pid)
 	require.Contains(t, old.log.String(), `"msg":"this process begins again as one that follows","pid":`+fmt.Sprint(pid))
 	require.NoError(t, old.cmd.Process.Signal(syscall.Signal(0)), "it is the same process")
@@ -438,7 +438,7 @@ func TestANodeWithoutItsPostgresVotesAndStores(t *testing.T) {
 	status, body := nodes[2].get("/healthz")
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Contains(t, body, "starting: ")
-	require.Equal(t, operate.RoleStarting, nodes[2].view().Role)
+	require.Equal(t, remote.RoleStarting, nodes[2].view().Role)
 	require.EqualValues(t, leader.number, nodes[2].view().Leader)
 	others(nodes[:2], leader)[0].kill()
 
@@ -448,7 +448,7 @@ func TestANodeWithoutItsPostgresVotesAndStores(t *testing.T) {
 	}
 	nodes[2].stop(t)
 	nodes[2].launch(t)
-	nodes[2].becomes(t, operate.RoleStandby)
+	nodes[2].becomes(t, remote.RoleStandby)
 	require.EqualValues(t, 15, oneDigest(t, []*node{leader, nodes[2]}), "3 of the set up, 2 deposits and 10 orders")
 }
 
@@ -491,7 +491,7 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	require.NoError(t, err)
 	// Under load the Postgres of another may lag as well, so that this one leads again.
 	require.Eventually(t, func() bool {
-		return slices.Contains([]string{operate.RoleStandby, operate.RoleLeader}, old.view().Role)
+		return slices.Contains([]string{remote.RoleStandby, remote.RoleLeader}, old.view().Role)
 	}, patience, lookEvery, "log: %s", old.log)
 	load.end(t)
 	oneDigest(t, nodes)
@@ -512,7 +512,7 @@ func TestNodesWithCertificatesAreACluster(t *testing.T) {
 	}
 	// Founders meet all of each other first, so nobody leads yet.
 	for _, n := range nodes {
-		n.becomes(t, operate.RoleStandby)
+		n.becomes(t, remote.RoleStandby)
 	}
 	require.NotContains(t, nodes[2].log.String(), "a peer is connected")
 	require.Eventually(t, func() bool { return strings.Contains(nodes[0].log.String(), "certificate") }, patience,

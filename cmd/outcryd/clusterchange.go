@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"outcry/internal/admin"
-	"outcry/internal/operate"
+	"outcry/internal/door/admin"
+	"outcry/internal/operate/remote"
 	"outcry/internal/replica"
 	"outcry/internal/replica/core"
 )
@@ -33,11 +33,11 @@ func (s *server) members() admin.Members {
 func (c changes) do(what func(r *replica.Replica) error) error {
 	r := c.member.replica.Load()
 	if r == nil {
-		return operate.ErrNotLeading
+		return remote.ErrNotLeading
 	}
 	err := what(r)
 	if errors.Is(err, core.ErrNotLeading) || errors.Is(err, replica.ErrNotLeading) {
-		return fmt.Errorf("%w: %s", operate.ErrNotLeading, c.member.server.why())
+		return fmt.Errorf("%w: %s", remote.ErrNotLeading, c.member.server.why())
 	}
 	return err
 }
@@ -171,7 +171,7 @@ func (c changes) Remove(ctx context.Context, node uint64) error {
 func (c changes) Replace(ctx context.Context, node uint64, address string) error {
 	r := c.member.replica.Load()
 	if r == nil {
-		return operate.ErrNotLeading
+		return remote.ErrNotLeading
 	}
 	status := r.Status()
 	if node == status.Node && status.Role == core.Leader {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 	"outcry/internal/replica"
 	"outcry/internal/replica/core"
 	"outcry/internal/replica/peers"
@@ -38,8 +38,8 @@ type digests struct {
 }
 
 // cluster returns how this node sees its cluster.
-func (m *member) cluster(ctx context.Context) operate.Cluster {
-	c := operate.Cluster{Node: uint64(m.server.config.Node), Role: operate.RoleStarting, Members: []operate.Member{}}
+func (m *member) cluster(ctx context.Context) remote.Cluster {
+	c := remote.Cluster{Node: uint64(m.server.config.Node), Role: remote.RoleStarting, Members: []remote.Member{}}
 	r := m.replica.Load()
 	if r == nil {
 		c.Why = m.server.why()
@@ -60,15 +60,15 @@ func (m *member) cluster(ctx context.Context) operate.Cluster {
 }
 
 // members returns the nodes that a status knows.
-func (m *member) members(status *replica.Status) []operate.Member {
-	all := []operate.Member{}
+func (m *member) members(status *replica.Status) []remote.Member {
+	all := []remote.Member{}
 	for i := range status.Peers {
 		p := &status.Peers[i]
 		hello := p.Hello
 		if p.ID == status.Node {
 			hello = m.hello
 		}
-		one := operate.Member{Node: p.ID, Learner: p.Learner, Peer: p.Address, Active: p.Active, LagEntries: p.Lag,
+		one := remote.Member{Node: p.ID, Learner: p.Learner, Peer: p.Address, Active: p.Active, LagEntries: p.Lag,
 			Outside: !p.Known && len(status.Members) > 0,
 			Listen:  hello.Listen, HTTP: hello.HTTP, Version: hello.Version}
 		if p.Heard {

@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
-	"outcry/internal/model"
-	"outcry/internal/wire"
+	"outcry/internal/lab/model"
 )
 
 // TestRandomCommandsConserve does 100,000 random commands of all of the protocol, with -tags slow 1,000,000, and

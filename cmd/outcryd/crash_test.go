@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/testing/effort"
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/testing/budget"
 )
 
 // told is what clients were told of orders before a crash, by their ids: the
@@ -70,7 +70,7 @@ func TestKillUnderLoadLosesNothing(t *testing.T) {
 		require.NotContains(t, setup.must(t, string(create.Append(nil))), "error")
 	}
 	known := &told{orders: map[string]wire.Answer{}, canceled: map[string]wire.Answer{}}
-	for round := range 1 + effort.Of(5) {
+	for round := range 1 + budget.Of(5) {
 		before := known.last
 		var clients sync.WaitGroup
 		enough := make(chan struct{}, 8*10_000)

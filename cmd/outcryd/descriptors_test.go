@@ -15,16 +15,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/admin"
-	"outcry/internal/operate"
-	"outcry/internal/session"
-	"outcry/internal/settings"
+	"outcry/internal/door"
+	"outcry/internal/door/admin"
+	"outcry/internal/operate/remote"
+	"outcry/internal/operate/settings"
 )
 
 func TestTheReserveOfDescriptorsHasRoomForEachPart(t *testing.T) {
 	const journalPostgresAndFiles = 64
-	require.GreaterOrEqual(t, operate.DescriptorReserve,
-		journalPostgresAndFiles+admin.OperatorConnectionsMax+session.RefusedMax)
+	require.GreaterOrEqual(t, remote.DescriptorReserve,
+		journalPostgresAndFiles+admin.OperatorConnectionsMax+door.RefusedMax)
 }
 
 // launchWithFiles is launch for a process that may have few files open.
@@ -107,7 +107,7 @@ func askOnce(t *testing.T, addr, path string) (status int, body string) {
 }
 
 // statusOver is what GET /admin/status answers.
-func statusOver(t *testing.T, addr string) (s operate.Status) {
+func statusOver(t *testing.T, addr string) (s remote.Status) {
 	t.Helper()
 	status, body := askOnce(t, addr, "/admin/status")
 	require.Equal(t, http.StatusOK, status)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -167,7 +167,7 @@ func TestANewLeaderEndsOrdersOfTheOldOnesConnections(t *testing.T) {
 			return c.must(t, `<transactions id="2"><orders/></transactions>`) == `<results><orders/></results>`
 		}, patience, time.Millisecond, "a switch passes at the new leader")
 		leader.launch(t)
-		leader.becomes(t, operate.RoleStandby)
+		leader.becomes(t, remote.RoleStandby)
 		leader = next
 		leader.xml = leader.xmlOf()
 	}

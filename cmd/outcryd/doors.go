@@ -4,18 +4,18 @@ import (
 	"context"
 	"sync/atomic"
 
-	"outcry/internal/accounts"
-	"outcry/internal/binance"
+	"outcry/internal/door"
+	"outcry/internal/door/binance"
+	"outcry/internal/door/jsonrpc"
 	"outcry/internal/exchange"
-	"outcry/internal/market"
 	"outcry/internal/postgres"
-	"outcry/internal/rpc"
-	"outcry/internal/session"
+	"outcry/internal/view/accounts"
+	"outcry/internal/view/market"
 )
 
 // doors is what the doors of the HTTP side, which is up first, reach of the exchange once it is there.
 type doors struct {
-	sessions atomic.Pointer[session.Server] // nil on a standby
+	sessions atomic.Pointer[door.Server] // nil on a standby
 	feed     atomic.Pointer[market.Feed]
 	view     atomic.Pointer[accounts.View]
 }
@@ -43,11 +43,11 @@ func (s *server) newBinance() *binance.Door {
 }
 
 // newRPC returns the door for JSON over WebSocket.
-func (s *server) newRPC() *rpc.Door {
-	return rpc.NewDoor(rpc.Options{
+func (s *server) newRPC() *jsonrpc.Door {
+	return jsonrpc.NewDoor(jsonrpc.Options{
 		Socket: s.sockets, Tokens: s.guards.tokens,
 		Sessions: s.doors.sessions.Load, Why: s.started, Feed: s.doors.feed.Load, View: s.doors.view.Load,
-		History: func() rpc.History { return tables{s.history, s.projector} },
+		History: func() jsonrpc.History { return tables{s.history, s.projector} },
 		Refused: s.metrics.sessions.Refused, Denied: s.metrics.sessions.Denied,
 	})
 }

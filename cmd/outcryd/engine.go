@@ -8,9 +8,9 @@ import (
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/operate/recovery"
+	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
-	"outcry/internal/recovery"
-	"outcry/internal/settings"
 )
 
 // startEngine opens the journal, restores the state, and starts what works on it.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -46,17 +46,17 @@ func TestWhoIsAwaitedIsNamed(t *testing.T) {
 	nodes[2].launch(t)
 	leader := leaderOf(t, nodes...)
 	for _, n := range others(nodes, leader) {
-		n.becomes(t, operate.RoleStandby)
+		n.becomes(t, remote.RoleStandby)
 		_, body := n.get("/readyz")
 		require.NotContains(t, body, "--peers")
 	}
 
-	client := operate.NewClient(leader.http, 10*time.Second, nil)
-	_, err := client.Change(t.Context(), operate.ChangeAdd,
-		operate.ClusterChange{Node: 4, Address: peerAddresses(t, 1)[0]})
+	client := remote.NewClient(leader.http, 10*time.Second, nil)
+	_, err := client.Change(t.Context(), remote.ChangeAdd,
+		remote.ClusterChange{Node: 4, Address: peerAddresses(t, 1)[0]})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		_, err = client.Change(t.Context(), operate.ChangePromote, operate.ClusterChange{Node: 4})
+		_, err = client.Change(t.Context(), remote.ChangePromote, remote.ClusterChange{Node: 4})
 		return err != nil && strings.Contains(err.Error(), "connection refused")
 	}, patience, lookEvery, "%v", &err)
 	require.ErrorContains(t, err, "; it is not reached: peers: node 4: dial tcp ")

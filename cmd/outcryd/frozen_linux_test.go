@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/model"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/lab/model"
 	"outcry/internal/testing/pgtest"
 	"outcry/internal/testing/processes"
-	"outcry/internal/wire"
 )
 
 // freeze stops every process of a cluster where it stands, and returns what lets them go

@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/grade"
-	"outcry/internal/grade/script"
-	"outcry/internal/grade/target"
+	"outcry/internal/lab/grade"
+	"outcry/internal/lab/grade/script"
+	"outcry/internal/lab/grade/target"
 )
 
 // TestTheExchangeHasAllPointsAgain grades one server twice: the second time there are accounts, symbols and

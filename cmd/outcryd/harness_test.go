@@ -24,9 +24,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/settings"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/operate/settings"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 var background = context.Background()

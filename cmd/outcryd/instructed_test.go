@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/model"
+	"outcry/internal/lab/model"
 )
 
 // instructedSymbols and instructedAccounts are few, so that orders meet those of their own account.

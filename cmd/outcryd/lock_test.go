@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/journal"
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // listener of a log does something when a line has a text.

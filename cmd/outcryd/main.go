@@ -12,13 +12,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"outcry/internal/door"
 	"outcry/internal/exchange"
-	"outcry/internal/health"
-	"outcry/internal/logging"
+	"outcry/internal/operate/health"
+	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
-	"outcry/internal/session"
-	"outcry/internal/settings"
-	"outcry/internal/version"
+	"outcry/internal/process/logging"
+	"outcry/internal/process/version"
 )
 
 // Exit statuses.
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case c.AskHealth:
 		return printHealth(ctx, c, stdout, stderr)
 	}
-	log := logging.New(stderr, c.LogLevel, session.LimitKey)
+	log := logging.New(stderr, c.LogLevel, door.LimitKey)
 	defer log.TellAll()
 	for _, warning := range c.Warnings {
 		log.Warn("a setting is probably a mistake", "warning", warning)

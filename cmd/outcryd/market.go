@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
-	"outcry/internal/health"
 	"outcry/internal/journal"
-	"outcry/internal/market"
-	"outcry/internal/version"
+	"outcry/internal/operate/health"
+	"outcry/internal/process/version"
+	"outcry/internal/view/market"
 )
 
 // streamWriteTimeout is how long a reader of the market data stream may take nothing.

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
-	"outcry/internal/wire"
 )
 
 // ask asks the HTTP side and decodes the answer, which has to have the status.

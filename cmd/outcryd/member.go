@@ -17,13 +17,13 @@ import (
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	"outcry/internal/operate"
-	"outcry/internal/recovery"
+	"outcry/internal/operate/recovery"
+	"outcry/internal/operate/remote"
+	"outcry/internal/operate/settings"
+	"outcry/internal/process/version"
 	"outcry/internal/replica"
 	"outcry/internal/replica/core"
 	"outcry/internal/replica/peers"
-	"outcry/internal/settings"
-	"outcry/internal/version"
 )
 
 // journalGather is how long committed records gather before the journal of a node syncs
@@ -252,7 +252,7 @@ func (s *server) refuseData() error {
 }
 
 // clusterView returns how GET /api/v1/cluster is answered, nil for a server alone.
-func (s *server) clusterView() func(context.Context) operate.Cluster {
+func (s *server) clusterView() func(context.Context) remote.Cluster {
 	if s.member == nil {
 		return nil
 	}
@@ -345,19 +345,19 @@ func (f following) Error() string {
 func (m *member) role(r core.Role) string {
 	switch {
 	case !m.loaded.Load():
-		return operate.RoleStarting
+		return remote.RoleStarting
 	case r == core.Learner:
-		return operate.RoleLearner
+		return remote.RoleLearner
 	case m.server.notReady.Load() == nil:
-		return operate.RoleLeader
+		return remote.RoleLeader
 	}
-	return operate.RoleStandby
+	return remote.RoleStandby
 }
 
 // alive returns the role of a node that leads or follows, or why it does neither yet.
 func (m *member) alive() (string, error) {
 	if !m.loaded.Load() {
-		return "", fmt.Errorf("%s: %w", operate.RoleStarting, *m.server.notReady.Load())
+		return "", fmt.Errorf("%s: %w", remote.RoleStarting, *m.server.notReady.Load())
 	}
 	if err := m.err(); err != nil {
 		return "", err

@@ -9,16 +9,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"outcry/internal/market"
-	"outcry/internal/session"
-	"outcry/internal/version"
+	"outcry/internal/door"
+	"outcry/internal/process/version"
+	"outcry/internal/view/market"
 )
 
 // metrics are everything that /metrics shows, in a registry of their own. What each
 // means, and what to do when it is bad, is in docs/reference/METRICS.md.
 type metrics struct {
 	registry *prometheus.Registry
-	sessions *session.Metrics
+	sessions *door.Metrics
 	stream   *market.Metrics
 	reload   *reloadMetrics
 
@@ -41,7 +41,7 @@ func newMetrics() *metrics {
 	}
 	m := &metrics{
 		registry:    prometheus.NewRegistry(),
-		sessions:    session.NewMetrics(),
+		sessions:    door.NewMetrics(),
 		stream:      market.NewMetrics(),
 		reload:      newReloadMetrics(),
 		syncSeconds: histogram("outcry_journal_sync_seconds", "Time to write and sync a batch of the journal.", 25e-6, 16),

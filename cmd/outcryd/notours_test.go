@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
-	"outcry/internal/settings"
 )
 
 // segmentsOf are the paths of a data directory's segments, oldest first.

@@ -12,13 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/model"
-	"outcry/internal/operate"
-	"outcry/internal/testing/effort"
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/lab/model"
+	"outcry/internal/operate/remote"
+	"outcry/internal/testing/budget"
 )
 
-func operatorOf(p *program) *operate.Client { return operate.NewClient(p.http, patience, nil) }
+func operatorOf(p *program) *remote.Client { return remote.NewClient(p.http, patience, nil) }
 
 // TestAHaltOutlivesACrash halts and resumes over HTTP, and looks at what clients, market
 // data, metrics and the status tell, before and after a kill.
@@ -34,7 +34,7 @@ func TestAHaltOutlivesACrash(t *testing.T) {
 	require.True(t, first.Changed)
 	again, err := op.Halt(background, "S", "other news")
 	require.NoError(t, err)
-	require.Equal(t, operate.HaltAnswer{Sym: "S", Halted: first.Halted}, again)
+	require.Equal(t, remote.HaltAnswer{Sym: "S", Halted: first.Halted}, again)
 	_, err = op.Halt(background, "T", "")
 	require.NoError(t, err)
 	ended, err := op.Resume(background, "T")
@@ -54,7 +54,7 @@ func TestAHaltOutlivesACrash(t *testing.T) {
 	status, err := op.Status(background)
 	require.NoError(t, err)
 	require.True(t, status.Ready, status.Why)
-	require.Equal(t, []operate.HaltedSymbol{{Sym: "S", Halt: *first.Halted}}, status.Exchange.Halted)
+	require.Equal(t, []remote.HaltedSymbol{{Sym: "S", Halt: *first.Halted}}, status.Exchange.Halted)
 	require.Eventually(t, func() bool {
 		text, err := io.ReadAll(get(t, p, "/api/v1/symbols").Body)
 		return err == nil && strings.Contains(string(text),
@@ -62,7 +62,7 @@ func TestAHaltOutlivesACrash(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 	ended, err = op.Resume(background, "S")
 	require.NoError(t, err)
-	require.Equal(t, operate.HaltAnswer{Sym: "S", Changed: true, Ended: first.Halted}, ended)
+	require.Equal(t, remote.HaltAnswer{Sym: "S", Changed: true, Ended: first.Halted}, ended)
 	require.Contains(t, c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`), "opened")
 	p.stop(t)
 	require.Empty(t, query(t, database, `SELECT sym FROM symbols WHERE halted_at IS NOT NULL`))
@@ -151,7 +151,7 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	}
 	connect()
 	op, canceled, halts := operatorOf(p), 0, 0
-	for n := 1; g.Commands() < effort.Of(6000); n++ {
+	for n := 1; g.Commands() < budget.Of(6000); n++ {
 		frame := g.Frame()
 		i := r.IntN(len(sessions))
 		want := twins[i].Do(frame, 1)
@@ -163,7 +163,7 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 			c, h := operateBoth(t, r, op, x)
 			canceled, halts = canceled+c, halts+h
 		}
-		if n%effort.Of(600) == 0 {
+		if n%budget.Of(600) == 0 {
 			p.kill()
 			x.Disconnect(1, twins[:]...)
 			p = start(t, flags...)
@@ -186,7 +186,7 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 
 // operateBoth does one random operation on the exchange and on its model. It tells how
 // many orders it has canceled, and whether it halted a symbol.
-func operateBoth(t *testing.T, r *rand.Rand, op *operate.Client, x *model.Exchange) (canceled, halts int) {
+func operateBoth(t *testing.T, r *rand.Rand, op *remote.Client, x *model.Exchange) (canceled, halts int) {
 	t.Helper()
 	sym, account := fmt.Sprintf("SYM%d", r.IntN(4)), fmt.Sprint(1+r.IntN(12))
 	switch r.IntN(8) {
@@ -246,7 +246,7 @@ func TestAKillAroundACancelAllLeavesAllOrNothingOfIt(t *testing.T) {
 		time.Sleep(time.Duration(r.Int64N(int64(6 * time.Millisecond)))) // to meet it at any moment
 		p.kill()
 		err = <-answered
-		var refused *operate.Error
+		var refused *remote.Error
 		require.False(t, errors.As(err, &refused), "seed %d: %v", seed, err)
 		p = start(t, flags...)
 		ask := wire.NewTransactions("1")
@@ -288,7 +288,7 @@ func TestTheStatusSaysWhatMatters(t *testing.T) {
 	refused, err := io.ReadAll(dial(t, p.xml)) // over the limit
 	require.NoError(t, err)
 	require.Contains(t, string(refused), "error")
-	var s operate.Status
+	var s remote.Status
 	require.Eventually(t, func() bool {
 		s, err = op.Status(background)
 		return err == nil && s.Exchange.Load != nil && len(s.Exchange.Load.Limits) > 0 && s.Exchange.Postgres.LagRecords == 0
@@ -300,12 +300,12 @@ func TestTheStatusSaysWhatMatters(t *testing.T) {
 	require.NotZero(t, s.UptimeSeconds)
 	require.Greater(t, s.MemoryBytes, uint64(1<<20))
 	require.Positive(t, s.Disk.Available)
-	require.Equal(t, operate.Journal{Appended: 5, Synced: 5, Segments: x.Journal.Segments, RoomBytes: x.Journal.RoomBytes},
+	require.Equal(t, remote.Journal{Appended: 5, Synced: 5, Segments: x.Journal.Segments, RoomBytes: x.Journal.RoomBytes},
 		x.Journal)
-	require.Equal(t, operate.Postgres{Up: true, Applied: 5}, x.Postgres)
+	require.Equal(t, remote.Postgres{Up: true, Applied: 5}, x.Postgres)
 	require.Equal(t, [4]int64{2, 1, 1, 0}, [4]int64{x.Accounts, x.Symbols, x.OpenOrders, x.HaltedSymbols})
 	require.Equal(t, 1, x.Load.Connections)
-	require.Equal(t, []operate.LimitHit{{Limit: "connections", Count: 1, Last: x.Load.Limits[0].Last}}, x.Load.Limits)
+	require.Equal(t, []remote.LimitHit{{Limit: "connections", Count: 1, Last: x.Load.Limits[0].Last}}, x.Load.Limits)
 	require.Empty(t, x.MarketData)
 }
 
@@ -315,7 +315,7 @@ func TestTheStatusOfAnExchangeThatStartsSaysWhyItIsNotReady(t *testing.T) {
 	p := launch(t, "--data="+t.TempDir(), "--database-url=postgres:///x?host=/nowhere")
 	response := getWhenUp(t, p, "/admin/status")
 	require.Equal(t, 200, response.StatusCode)
-	var s operate.Status
+	var s remote.Status
 	require.Eventually(t, func() bool {
 		var err error
 		s, err = operatorOf(p).Status(background)
@@ -324,7 +324,7 @@ func TestTheStatusOfAnExchangeThatStartsSaysWhyItIsNotReady(t *testing.T) {
 	require.False(t, s.Ready)
 	require.Nil(t, s.Exchange)
 	_, err := operatorOf(p).Halt(background, "S", "")
-	var refused *operate.Error
+	var refused *remote.Error
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, 503, refused.Status)
 	require.Contains(t, refused.Text, "/nowhere")

@@ -22,7 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // screenshots names a directory for the pictures of TestThePageIsPictured.

@@ -13,14 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/model"
-	"outcry/internal/postgres/cluster"
+	"outcry/internal/lab/model"
+	"outcry/internal/postgres/local"
 	"outcry/internal/testing/pgtest"
 )
 
 // away takes a cluster away: its postmaster is killed, and cannot come back until
 // the returned function is called.
-func away(t *testing.T, c *cluster.Cluster, dir string) (back func()) {
+func away(t *testing.T, c *local.Cluster, dir string) (back func()) {
 	t.Helper()
 	require.NoError(t, os.Rename(dir+"/data", dir+"/hidden"))
 	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/certtest"
-	"outcry/internal/wire"
 )
 
 // TestPythonClient runs the tests of clients/python against servers of this

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/model"
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/lab/model"
 )
 
 // TestARandomSessionAgreesWithTheModel compares 10,000 commands, with -tags slow

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/model"
-	"outcry/internal/testing/effort"
+	"outcry/internal/lab/model"
+	"outcry/internal/testing/budget"
 )
 
 // What the frames of a generator have.
@@ -35,7 +35,7 @@ func TestWhatMemoryForgetsIsAnsweredTheSame(t *testing.T) {
 	for range 2 {
 		p := start(t, flags...)
 		c := dial(t, p.xml)
-		for until := g.Commands() + effort.Of(1500); g.Commands() < until; {
+		for until := g.Commands() + budget.Of(1500); g.Commands() < until; {
 			frame := string(g.Frame())
 			g.Observe([]byte(c.must(t, frame)))
 			if account := accountOf.FindStringSubmatch(frame); account != nil {

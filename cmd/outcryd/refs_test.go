@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 // TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes sends the same frames again: at

@@ -18,8 +18,8 @@ import (
 // startsIn are the files whose every error is a refusal to start, and so is in refusals or
 // in besides.
 var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/outcryd/security.go",
-	"internal/listen/listen.go", "internal/recovery/database.go", "internal/recovery/state.go",
-	"internal/settings/security.go"}
+	"internal/process/listen/listen.go", "internal/operate/recovery/database.go", "internal/operate/recovery/state.go",
+	"internal/operate/settings/security.go"}
 
 // refusal is a row of the page.
 type refusal struct {
@@ -42,24 +42,24 @@ var refusals = []refusal{
 	{"address already in use", "another program has the port; nothing was started",
 		"`ss -Hltnp sport = :12345`; end it, or change `OUTCRY_LISTEN`", nil},
 	{"is the address of --listen too", "both ports have the same address; nothing was started", "change `OUTCRY_HTTP`",
-		[]string{"cmd/outcryd/bind.go", "internal/settings/inspect.go"}},
+		[]string{"cmd/outcryd/bind.go", "internal/operate/settings/inspect.go"}},
 	{"is open beyond this machine", "others can reach the address, and neither tokens nor client certificates are " +
 		"required",
 		"[Security](../DEPLOYMENT.md#security); or `OUTCRY_OPEN=true`: anyone who reaches it then trades for anybody",
-		[]string{"internal/settings/security.go"}},
+		[]string{"internal/operate/settings/security.go"}},
 	{"records that were answered may be lost", "the journal is not the newest, or gone",
-		"[Lose the journal](PROCEDURES.md#lose-the-journal)", []string{"internal/recovery/database.go"}},
+		"[Lose the journal](PROCEDURES.md#lose-the-journal)", []string{"internal/operate/recovery/database.go"}},
 	{"the database is older than the journal reaches back", "the database is an old copy",
-		"[Lose Postgres](PROCEDURES.md#lose-postgres)", []string{"internal/recovery/state.go"}},
+		"[Lose Postgres](PROCEDURES.md#lose-postgres)", []string{"internal/operate/recovery/state.go"}},
 	{"this data directory belongs to another database", "`DATABASE_URL` or `OUTCRY_DATA` is wrong", "correct it",
-		[]string{"internal/recovery/state.go"}},
+		[]string{"internal/operate/recovery/state.go"}},
 	{"is damaged at offset", "a segment of the journal is not what was written",
 		"keep everything: [A damaged journal](PROCEDURES.md#a-damaged-journal)", []string{"internal/journal/segment.go"}},
 	{"does not add up", "somebody has changed the tables, or a bug", "keep everything, `outcry verify`",
-		[]string{"internal/recovery/state.go"}},
+		[]string{"internal/operate/recovery/state.go"}},
 	{"does not come out as recorded", "replaying the journal has another result than it recorded: a bug, or another " +
 		"version",
-		"keep everything, try the version that wrote it", []string{"internal/recovery/state.go"}},
+		"keep everything, try the version that wrote it", []string{"internal/operate/recovery/state.go"}},
 	{"may not make the schema outcry", "the role owns neither the database nor a schema `outcry`",
 		"as a superuser, in that database: `CREATE SCHEMA outcry AUTHORIZATION outcry`",
 		[]string{"internal/postgres/names.go"}},
@@ -74,13 +74,13 @@ var refusals = []refusal{
 	{"this program reads up to version", "this program is older than the one that wrote the journal",
 		"install the newer one", []string{"internal/journal/segment.go"}},
 	{"must be a whole number", "a setting has a malformed value; the line names it, and says what it must be",
-		"correct it", []string{"internal/settings/flags.go"}},
+		"correct it", []string{"internal/operate/settings/flags.go"}},
 	{"must be from", "a setting out of its bounds; the line names them", "correct it",
-		[]string{"internal/settings/table.go"}},
+		[]string{"internal/operate/settings/table.go"}},
 	{"is no setting", "a misspelled name in the file of settings; the line names it", "correct it",
-		[]string{"internal/settings/configfile.go"}},
+		[]string{"internal/operate/settings/configfile.go"}},
 	{"was begun and has not ended", "a restore into this data directory was interrupted",
-		"`outcry restore` again, with the same backup", []string{"internal/backup/marker.go"}},
+		"`outcry restore` again, with the same backup", []string{"internal/operate/backup/marker.go"}},
 	{"--auth: ", "the file of tokens, `/var/lib/outcry/tokens`, is damaged or cannot be read; the line says where",
 		"restore it from a backup; without it all tokens are revoked", []string{"cmd/outcryd/security.go"}},
 	{"--tls-cert: ", "certificate, key or authorities cannot be read, or do not fit together; an expired one is " +

@@ -16,13 +16,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
-	"outcry/internal/settings"
+	"outcry/internal/process/version"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/version"
-	"outcry/internal/wire"
 )
 
 func TestASecondServerIsRefused(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"outcry/internal/operate"
-	"outcry/internal/sdnotify"
-	"outcry/internal/session"
-	"outcry/internal/settings"
+	"outcry/internal/door"
+	"outcry/internal/operate/remote"
+	"outcry/internal/operate/settings"
+	"outcry/internal/process/sdnotify"
 )
 
 // onReload registers a part of the server that takes over settings while it runs. It may
@@ -83,7 +83,7 @@ func (s *server) connections() settings.ConnectionBounds { return s.settings().C
 // warnOfDescriptors says what the bounds of connections are if they had to be lowered.
 func (s *server) warnOfDescriptors() {
 	if b := s.connections(); b.Lowered {
-		s.log.Warn(settings.ConnectionsLowered, "open_files", b.Files, "reserve", operate.DescriptorReserve,
+		s.log.Warn(settings.ConnectionsLowered, "open_files", b.Files, "reserve", remote.DescriptorReserve,
 			"max-connections", b.XML, "max-http-connections", b.HTTP)
 	}
 }
@@ -94,7 +94,7 @@ func (s *server) reloadSessions(c *settings.Config) (func(), error) {
 		if s.sessions == nil { // of a standby, which has none yet
 			return
 		}
-		s.sessions.SetLimits(session.Limits{ConnectionsMax: c.Connections().XML, IdleTimeout: c.IdleTimeout,
+		s.sessions.SetLimits(door.Limits{ConnectionsMax: c.Connections().XML, IdleTimeout: c.IdleTimeout,
 			FrameTimeout: c.FrameTimeout, WriteTimeout: c.WriteTimeout})
 	}, nil
 }

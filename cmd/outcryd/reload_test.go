@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outcry/internal/auth"
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 	"outcry/internal/testing/certtest"
 )
 

@@ -9,30 +9,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 // TestReplaceChecksBeforeItRemoves: a slip of the pen must not cost the cluster a node.
 func TestReplaceChecksBeforeItRemoves(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
-	client := operate.NewClient(leader.http, 10*time.Second, nil)
+	client := remote.NewClient(leader.http, 10*time.Second, nil)
 	for _, m := range leader.view().Members {
-		what, text := operate.ClusterChange{Node: m.Node, Address: "nonsense"}, "must be HOST:PORT"
+		what, text := remote.ClusterChange{Node: m.Node, Address: "nonsense"}, "must be HOST:PORT"
 		if m.Node == leader.view().Node {
 			what.Address, text = "", "so it has not lost its disk"
 		}
-		_, err := client.Change(t.Context(), operate.ChangeReplace, what)
+		_, err := client.Change(t.Context(), remote.ChangeReplace, what)
 		require.ErrorContains(t, err, text)
 	}
 	standby := others(nodes, leader)[0]
-	gone := operate.ClusterChange{Node: uint64(standby.number)}
-	_, err := client.Change(t.Context(), operate.ChangeReplace, gone)
+	gone := remote.ClusterChange{Node: uint64(standby.number)}
+	_, err := client.Change(t.Context(), remote.ChangeReplace, gone)
 	require.ErrorContains(t, err, fmt.Sprintf("node %d votes, and answers", standby.number))
 	require.Len(t, leader.view().Members, 3)
 	require.False(t, leader.view().Members[standby.number-1].Outside)
 
-	_, err = client.Change(t.Context(), operate.ChangeRemove, gone)
+	_, err = client.Change(t.Context(), remote.ChangeRemove, gone)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return leader.view().Members[standby.number-1].Outside }, patience, 5e6,
 		"it is named by --peers alone")

@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"outcry/internal/backup"
 	"outcry/internal/journal"
+	"outcry/internal/operate/backup"
+	"outcry/internal/operate/recovery"
 	"outcry/internal/postgres"
-	"outcry/internal/recovery"
+	"outcry/internal/process/version"
 	"outcry/internal/replica"
-	"outcry/internal/version"
 )
 
 // restoreFile is where a node that is restored keeps the backup of another one.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 // dataOf returns a node's data directory.
@@ -45,12 +45,12 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `{"seq":%d}`, seq), 0o600))
 	behind.launch(t)
 	load.more(t, 50)
-	behind.becomes(t, operate.RoleStandby)
+	behind.becomes(t, remote.RoleStandby)
 	require.NoFileExists(t, path)
 	require.NoFileExists(t, filepath.Join(behind.dataOf(), restoreFile))
 	from := `"msg":"taking a backup of another node","peer":`
 	require.Contains(t, behind.log.String(), from)
-	if v := leader.view(); v.Role == operate.RoleLeader && v.Term == term { // it has led all along
+	if v := leader.view(); v.Role == remote.RoleLeader && v.Term == term { // it has led all along
 		require.Contains(t, behind.log.String(), from+fmt.Sprint(third.number), "not of the leader")
 	}
 	require.Contains(t, behind.log.String(), `"msg":"the database is restored"`)
@@ -65,11 +65,11 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	third.kill() // so that the restored one is needed
 	load.more(t, 50)
 	third.launch(t)
-	third.becomes(t, operate.RoleStandby)
+	third.becomes(t, remote.RoleStandby)
 	load.moved(third)
 	behind.stop(t)
 	behind.launch(t)
-	behind.becomes(t, operate.RoleStandby)
+	behind.becomes(t, remote.RoleStandby)
 	load.moved(behind)
 	load.end(t)
 	oneDigest(t, nodes)
@@ -107,7 +107,7 @@ func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 			"log: %s", behind.log)
 		behind.kill()
 		behind.launch(t)
-		behind.becomes(t, operate.RoleStandby)
+		behind.becomes(t, remote.RoleStandby)
 		require.NoFileExists(t, filepath.Join(behind.dataOf(), "RESTORE"))
 	}
 	load.moved(behind)
@@ -132,12 +132,12 @@ func TestALocalPostgresIsRestored(t *testing.T) {
 	if leader == local {
 		local = nodes[1]
 	}
-	local.becomes(t, operate.RoleStandby)
+	local.becomes(t, remote.RoleStandby)
 	local.stop(t)
 	seq := leader.view().Seq
 	require.NoError(t, os.WriteFile(filepath.Join(local.dataOf(), "RESTORE"), fmt.Appendf(nil, `{"seq":%d}`, seq), 0o600))
 	local.launch(t)
-	local.becomes(t, operate.RoleStandby)
+	local.becomes(t, remote.RoleStandby)
 	require.NoFileExists(t, filepath.Join(local.dataOf(), "RESTORE"))
 	c := dial(t, leader.xml)
 	require.Contains(t, c.must(t, `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`),
@@ -146,7 +146,7 @@ func TestALocalPostgresIsRestored(t *testing.T) {
 	require.EqualValues(t, seq+1, oneDigest(t, nodes))
 	local.stop(t)
 	local.launch(t)
-	local.becomes(t, operate.RoleStandby)
+	local.becomes(t, remote.RoleStandby)
 	require.EqualValues(t, seq+1, oneDigest(t, nodes))
 	for _, n := range nodes {
 		n.stop(t)

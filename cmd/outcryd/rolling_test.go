@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 // before is the last commit whose program reads records up to version 3.
@@ -57,7 +57,7 @@ func TestARollingUpgradeRaisesTheVersionOfRecords(t *testing.T) {
 	}
 	leader := leaderOf(t, nodes...)
 	for _, n := range others(nodes, leader) {
-		n.becomes(t, operate.RoleStandby)
+		n.becomes(t, remote.RoleStandby)
 	}
 	for _, n := range nodes {
 		n.xml = n.xmlOf()
@@ -75,7 +75,7 @@ func TestARollingUpgradeRaisesTheVersionOfRecords(t *testing.T) {
 			require.Contains(t, dial(t, next.xmlOf()).must(t, instructed), fmt.Sprintf(notReadByAll, n.number))
 		}
 		n.launch(t)
-		n.becomes(t, operate.RoleStandby)
+		n.becomes(t, remote.RoleStandby)
 		n.xml = n.xmlOf()
 		load.know()
 		load.more(t, 20)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/certtest"
-	"outcry/internal/wire"
 )
 
 // TestAPasswordIsInNoLogWhereverItWasGiven starts a server whose database is away, or

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"outcry/internal/auth"
-	"outcry/internal/settings"
+	"outcry/internal/operate/settings"
 )
 
 // guards are what proves who is at the other end.

@@ -19,11 +19,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/admin"
 	"outcry/internal/auth"
-	"outcry/internal/settings"
+	"outcry/internal/door/admin"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/operate/settings"
 	"outcry/internal/testing/certtest"
-	"outcry/internal/wire"
 )
 
 // protected is a server with tokens and TLS, which asks clients for certificates.

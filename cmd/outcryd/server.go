@@ -12,25 +12,25 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"outcry/internal/accounts"
-	"outcry/internal/admin"
-	"outcry/internal/backup"
-	"outcry/internal/binance"
+	"outcry/internal/door"
+	"outcry/internal/door/admin"
+	"outcry/internal/door/binance"
+	"outcry/internal/door/websocket"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
-	"outcry/internal/health"
 	"outcry/internal/journal"
-	"outcry/internal/listen"
-	"outcry/internal/logging"
-	"outcry/internal/market"
+	"outcry/internal/operate/backup"
+	"outcry/internal/operate/health"
+	"outcry/internal/operate/recovery"
+	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
-	"outcry/internal/recovery"
-	"outcry/internal/sdnotify"
-	"outcry/internal/session"
-	"outcry/internal/settings"
-	"outcry/internal/socket"
-	"outcry/internal/version"
-	"outcry/internal/wire"
+	"outcry/internal/process/listen"
+	"outcry/internal/process/logging"
+	"outcry/internal/process/sdnotify"
+	"outcry/internal/process/version"
+	"outcry/internal/view/accounts"
+	"outcry/internal/view/market"
 )
 
 // The journal is the log of an engine on one machine.
@@ -52,7 +52,7 @@ type server struct {
 	xmlAddr         *listen.Bound // taken from the start on, and listened on once all is there
 	http            *http.Server
 	httpConnections *admin.Connections
-	sockets         *socket.Server // nil without HTTP, as are market and feed
+	sockets         *websocket.Server // nil without HTTP, as are market and feed
 	market          *market.API
 	binance         *binance.Door
 	doors           doors
@@ -66,7 +66,7 @@ type server struct {
 	projector       *postgres.Projector
 	history         *postgres.History
 	engine          *engine.Engine
-	sessions        *session.Server
+	sessions        *door.Server
 
 	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
 	running   sync.WaitGroup        // the goroutines below
@@ -243,7 +243,7 @@ func (s *server) startHTTP(at *listen.Bound) error {
 		Answer: func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
 			return s.sessions.Answer(ctx, s.codecOf(true), xml, tell)
 		},
-		Busy:          session.ErrBusy,
+		Busy:          door.ErrBusy,
 		Refuse:        func(text string) []byte { return wire.AppendError(nil, text) },
 		FrameBytesMax: s.config.FrameBytesMax,
 		Connections:   s.httpConnections,
@@ -274,14 +274,14 @@ func (s *server) startHTTP(at *listen.Bound) error {
 }
 
 // codecOf is the protocol that clients speak, over HTTP or, otherwise, over TCP.
-func (s *server) codecOf(http bool) session.Codec {
-	return session.Adapt(wire.XML{Bare: s.config.BareReplies, HTTP: http})
+func (s *server) codecOf(http bool) door.Codec {
+	return door.Adapt(wire.XML{Bare: s.config.BareReplies, HTTP: http})
 }
 
 // startSessions listens for clients, and declares the exchange ready.
 func (s *server) startSessions() error {
 	now := s.settings() // a standby may have reloaded them
-	s.sessions = session.New(s.engine, session.Options{
+	s.sessions = door.New(s.engine, door.Options{
 		FrameBytesMax: s.config.FrameBytesMax, ReplyBytesMax: s.config.ReplyBytesMax, MemoryMax: s.config.MemoryMax,
 		ConnectionsMax: s.connections().XML,
 		IdleTimeout:    now.IdleTimeout, FrameTimeout: now.FrameTimeout, WriteTimeout: now.WriteTimeout,

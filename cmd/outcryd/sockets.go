@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"outcry/internal/socket"
+	"outcry/internal/door/websocket"
 )
 
 // newSockets returns what has the WebSocket connections of all doors.
-func (s *server) newSockets() *socket.Server {
-	m := socket.NewMetrics()
+func (s *server) newSockets() *websocket.Server {
+	m := websocket.NewMetrics()
 	s.metrics.registry.MustRegister(m)
-	return socket.NewServer(socket.Options{
+	return websocket.NewServer(websocket.Options{
 		Max:         func() int { return s.connections().XML },
 		IdleTimeout: func() time.Duration { return s.settings().IdleTimeout },
 		Origins:     s.config.Origins(),

@@ -10,7 +10,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 // twoAccounts makes two accounts with a symbol.
@@ -100,7 +100,7 @@ func TestAStandbyThatLeadsEndsItsWebSockets(t *testing.T) {
 	again.must("order.place", `{"account":"1","sym":"SPY","amount":"1","limit":"10"}`)
 	for _, n := range others(nodes, leader) {
 		if n != next {
-			n.becomes(t, operate.RoleStandby)
+			n.becomes(t, remote.RoleStandby)
 			conns[n].must("ping", `{}`)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
+	"outcry/internal/operate/remote"
 )
 
 // TestAStandbyServesReadersAndNamesTheLeader: what it knows is told with its record, and what
@@ -62,7 +62,7 @@ func TestAStandbyServesReadersAndNamesTheLeader(t *testing.T) {
 	require.EqualValues(t, 1, metric(t, standby.program, "outcry_open_orders"))
 	require.EqualValues(t, 1, metric(t, leader.program, "outcry_cluster_leads"))
 
-	for n, role := range map[*node]string{leader: operate.RoleLeader, standby: operate.RoleStandby} {
+	for n, role := range map[*node]string{leader: remote.RoleLeader, standby: remote.RoleStandby} {
 		var out, errs strings.Builder
 		args := append([]string{"--health", "--http=" + n.http}, n.flags[:2]...)
 		require.Equal(t, exitOK, run(background, args, &out, &errs), errs.String())

@@ -5,10 +5,10 @@ import (
 
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
-	"outcry/internal/health"
-	"outcry/internal/operate"
-	"outcry/internal/sdnotify"
-	"outcry/internal/version"
+	"outcry/internal/operate/health"
+	"outcry/internal/operate/remote"
+	"outcry/internal/process/sdnotify"
+	"outcry/internal/process/version"
 )
 
 // setNotReady says why the exchange takes no orders.
@@ -49,12 +49,12 @@ func (s *server) ready() error {
 var processStart = time.Now()
 
 // statusNow is how the exchange is doing.
-func (s *server) statusNow() operate.Status {
-	status := operate.Status{Version: version.String(), UptimeSeconds: time.Since(processStart).Seconds(),
+func (s *server) statusNow() remote.Status {
+	status := remote.Status{Version: version.String(), UptimeSeconds: time.Since(processStart).Seconds(),
 		MemoryBytes: health.MemoryBytes()}
 	if health.DiskIsKnown {
 		d := health.DiskOf(s.config.Data)
-		status.Disk = &operate.Disk{Available: d.Available, Size: d.Size}
+		status.Disk = &remote.Disk{Available: d.Available, Size: d.Size}
 	}
 	status.Why = s.why()
 	status.Ready = status.Why == ""
@@ -69,13 +69,13 @@ func (s *server) statusNow() operate.Status {
 
 // exchangeNow is the part of a status that there is once the exchange has started, of which
 // feed and health are parts: it is asked for over HTTP only.
-func (s *server) exchangeNow() *operate.Exchange {
+func (s *server) exchangeNow() *remote.Exchange {
 	stats, applied := s.stats(), s.projector.Applied() // first: the journal may go on meanwhile
 	synced := s.journal.Synced()
-	x := &operate.Exchange{
-		Journal: operate.Journal{Appended: s.journal.Appended(), Synced: synced,
+	x := &remote.Exchange{
+		Journal: remote.Journal{Appended: s.journal.Appended(), Synced: synced,
 			Segments: s.journal.SegmentCount(), RoomBytes: s.journal.RoomBytes()},
-		Postgres: operate.Postgres{Up: !s.projector.Down(), Applied: applied,
+		Postgres: remote.Postgres{Up: !s.projector.Down(), Applied: applied,
 			LagSeconds: s.marks.Lag(applied, time.Now()).Seconds()},
 		Load:     s.health.Lately(),
 		Accounts: stats.Accounts, Symbols: stats.Symbols, OpenOrders: stats.OpenOrders, HaltedSymbols: stats.Halted,
@@ -88,9 +88,9 @@ func (s *server) exchangeNow() *operate.Exchange {
 		x.MarketData = err.Error()
 	}
 	halts := s.halts()
-	for _, h := range halts[:min(len(halts), operate.HaltedMost)] {
-		x.Halted = append(x.Halted, operate.HaltedSymbol{
-			Sym: string(h.Symbol), Halt: operate.Halt{Time: exchange.Seconds(h.Since), Reason: h.Reason}})
+	for _, h := range halts[:min(len(halts), remote.HaltedMost)] {
+		x.Halted = append(x.Halted, remote.HaltedSymbol{
+			Sym: string(h.Symbol), Halt: remote.Halt{Time: exchange.Seconds(h.Since), Reason: h.Reason}})
 	}
 	return x
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"outcry/internal/door/websocket"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
-	"outcry/internal/socket"
 )
 
 // errDeposed says that this node leads no more, so that its memory may hold what is in
@@ -177,7 +177,7 @@ func (m *member) takeOver(ctx context.Context) error {
 		return err
 	}
 	if s.sockets != nil { // what a connection can do does not change while it lasts
-		s.sockets.End(socket.CodeGoingAway, "this node leads from now on; connect again")
+		s.sockets.End(websocket.CodeGoingAway, "this node leads from now on; connect again")
 	}
 	s.log.Info("this node leads", "node", s.config.Node, "seq", last, "took", time.Since(begun).String())
 	return nil

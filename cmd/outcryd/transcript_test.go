@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/model"
+	"outcry/internal/lab/model"
 )
 
 func transcripts(t *testing.T) []model.Transcript {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/operate"
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/operate/remote"
 )
 
 // TestATransferAnswersWhatWasSent: a client that gives no refs sends order after order while
@@ -60,7 +60,7 @@ func TestATransferAnswersWhatWasSent(t *testing.T) {
 	)
 	require.Contains(t, at.must(t, fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, opened+1)),
 		"<error ", "an order was placed and not answered")
-	old.becomes(t, operate.RoleStandby)
+	old.becomes(t, remote.RoleStandby)
 	for _, n := range nodes {
 		n.stop(t)
 	}
@@ -75,10 +75,10 @@ func TestTheLeadershipGoesToOneThatCanLead(t *testing.T) {
 	starting, able := others(nodes, leader)[0], others(nodes, leader)[1]
 	starting.kill()
 	starting.launch(t, "--database-url=postgres://nobody@127.0.0.1:9/away")
-	client := operate.NewClient(leader.http, 10*time.Second, nil)
+	client := remote.NewClient(leader.http, 10*time.Second, nil)
 	require.Eventually(t, func() bool {
-		to := operate.ClusterChange{Node: uint64(starting.number)}
-		_, err := client.Change(t.Context(), operate.ChangeTransfer, to)
+		to := remote.ClusterChange{Node: uint64(starting.number)}
+		_, err := client.Change(t.Context(), remote.ChangeTransfer, to)
 		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("node %d cannot lead now: it is starting", to.Node))
 	}, patience, lookEvery)
 	require.Contains(t, c.must(t, `<transactions id="1"><order sym="SPY" amount="-1" limit="1000"/></transactions>`),

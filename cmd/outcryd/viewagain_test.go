@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/accounts"
 	"outcry/internal/exchange"
-	"outcry/internal/model"
-	"outcry/internal/testing/effort"
+	"outcry/internal/lab/model"
+	"outcry/internal/testing/budget"
+	"outcry/internal/view/accounts"
 )
 
 // viewSeller and viewBuyer are accounts that the model's generator does not open.
@@ -66,7 +66,7 @@ func TestAViewFromPostgresIsTheOneThatRan(t *testing.T) {
 	s, addr, err := tryInProcess(flags...)
 	require.NoError(t, err)
 	c, g := dial(t, addr), model.NewGenerator(seed, instructedSymbols, instructedAccounts).Instruct()
-	for g.Commands() < effort.Of(6000) {
+	for g.Commands() < budget.Of(6000) {
 		g.Observe([]byte(c.must(t, string(g.Frame()))))
 	}
 	require.NoError(t, c.Close())

@@ -8,11 +8,11 @@ import (
 
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
-	"outcry/internal/health"
 	"outcry/internal/journal"
-	"outcry/internal/logging"
+	"outcry/internal/operate/health"
+	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
-	"outcry/internal/settings"
+	"outcry/internal/process/logging"
 )
 
 // gauge adds a gauge that is read when somebody looks.

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"outcry/internal/engine"
-	"outcry/internal/sdnotify"
+	"outcry/internal/process/sdnotify"
 )
 
 // feedWatchdog begins to tell the service manager that the exchange is alive, until

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/load"
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/lab/load"
 )
 
 // socketFrames returns messages as a client's frames.

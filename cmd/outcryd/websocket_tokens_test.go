@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // secretOf is what stands in everything that is private of an account, and nowhere else: in its refs, and in the

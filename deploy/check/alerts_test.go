@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/loadtest/harness"
+	"outcry/internal/lab/harness"
 )
 
 // trouble is how an alert comes about, and what its runbook leaves to people.
@@ -143,7 +143,7 @@ var (
 			ended: forget + "systemctl restart outcryd"},
 		// The view does not take in shares that are placed.
 		{alert: "OutcryAccountViewDown",
-			bug: []harness.Edit{{File: "internal/accounts/apply.go",
+			bug: []harness.Edit{{File: "internal/view/accounts/apply.go",
 				Old: "return check(a.deliver(sym, e.Deposited, noShares))",
 				New: "return check(a.deliver(sym, e.Deposited, noShares) && e.Symbol != \"VIEW\")"}},
 			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && " +

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/loadtest/harness"
+	"outcry/internal/lab/harness"
 )
 
 // procedure is one of the pages', and what comes in place of people and machines.

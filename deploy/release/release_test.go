@@ -24,8 +24,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/process/version"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/version"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 )
 
 // Issued is a token that callers keep before a file knows it.

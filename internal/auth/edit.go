@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 )
 
 // Names in the data directory.

@@ -9,14 +9,14 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 )
 
 // TestPartsAndForgettingChangeNothingOfWhatOrdersWithInstructionsComeTo sends orders and amends of all kinds to a
 // market with parts that forgets what is closed, and to one without: each is answered the same, and, when it is sent
 // again much later, as it was first; by another engine, too, which replays it or was a standby.
 func TestPartsAndForgettingChangeNothingOfWhatOrdersWithInstructionsComeTo(t *testing.T) {
-	for range effort.Of(3) {
+	for range budget.Of(3) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		p := newInstructedPair(t, seed)

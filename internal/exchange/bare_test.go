@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 )
 
 // bareBook is the least that can be called a book, to see what a flow costs at all. Its
@@ -143,7 +143,7 @@ func (s *bareSide) drop(key int32) {
 func TestBareBookFillsWhatABookFills(t *testing.T) {
 	f := newFlow(spreads[0].ticks)
 	path, bare := newOrderPath(f), newBareBook(f)
-	for i := range f.steps[:effort.Of(100_000)] {
+	for i := range f.steps[:budget.Of(100_000)] {
 		s := &f.steps[i]
 		path.fills = path.fills[:0]
 		path.run(s)

@@ -1,6 +1,6 @@
 package exchange
 
-import "outcry/internal/idmap"
+import "outcry/internal/exchange/idmap"
 
 // Index finds the orders that books hold by their ids: it leads to an order's book
 // and to its slot there. Each book enters and removes its own, so that all books of

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 )
 
 // naiveBook is the obvious order book: one list of orders, scanned from the
@@ -217,7 +217,7 @@ func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
 	w.check(t)
 	require.Greater(t, len(w.book.side(Sell).others.chunks), 4)
 	require.Greater(t, len(w.book.side(Buy).others.chunks), 4)
-	for step := range effort.Of(3000) {
+	for step := range budget.Of(3000) {
 		switch n := r.IntN(10); {
 		case n < 4:
 			w.submit(t, "1", randomSide(r), Shares(1+r.IntN(20)), Price(middle-levels+r.IntN(2*levels))*grain)

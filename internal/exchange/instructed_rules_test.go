@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 )
 
 // selfTradeTable has, for each stp, place of the account's own order and tif, what a buy of 25 at 12 comes to. 10
@@ -116,7 +116,7 @@ func selfTradeRow(t *testing.T, stp SelfTrade, own OrderID, tif TimeInForce) str
 func TestAMarketOrderIsAnIOCAtItsProtectionPrice(t *testing.T) {
 	r := testRand(t)
 	compared := 0
-	for range effort.Of(2000) {
+	for range budget.Of(2000) {
 		p := newPair(t, r)
 		for range 15 {
 			p.submit(p.draw(false))
@@ -156,7 +156,7 @@ func TestAMarketOrderIsAnIOCAtItsProtectionPrice(t *testing.T) {
 func TestAReplacementIsACancelAndANewOrder(t *testing.T) {
 	r := testRand(t)
 	replaced := 0
-	for range effort.Of(10_000) {
+	for range budget.Of(10_000) {
 		p := newPair(t, r)
 		for range 12 {
 			o := p.draw(true)

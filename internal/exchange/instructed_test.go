@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 )
 
 // desk does to a shard of one symbol what an engine does with orders of every kind, and keeps what they came to.
@@ -286,7 +286,7 @@ func (p *pair) compareAll(t require.TestingT) {
 // replayed, restored from a snapshot, and goes on after each of its events.
 func TestOrdersWithInstructionsEqualTheirTwin(t *testing.T) {
 	r := testRand(t)
-	for range effort.Of(200) {
+	for range budget.Of(200) {
 		p := newPair(t, r)
 		var digests [][32]byte
 		p.noted = func() { digests = append(digests, p.Digest()) }

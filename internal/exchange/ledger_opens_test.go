@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 )
 
 // TestAnAccountKnowsWhereItHasOpenOrders opens and closes orders of one account in so many
@@ -23,7 +23,7 @@ func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 	}
 	open := map[Symbol][]OrderID{}
 	total, closing, shape := 0, false, map[string]bool{}
-	for range effort.Of(20_000) {
+	for range budget.Of(20_000) {
 		sym := Symbol(fmt.Sprint("S", r.IntN(3*openListMax)))
 		in, book := s.Ledger.Instrument(sym), s.Books[sym]
 		if (r.IntN(3) > 0) == closing && len(open[sym]) > 0 {

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 )
 
 // Newest returns the id of the journal in dir and the seq of its last record, one

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 )
 
 const memDir = "/journal"
@@ -101,7 +101,7 @@ func goesOn(t *testing.T, fs *memFS, promised uint64, what string, args ...any) 
 // cut then.
 func TestCrashAtEveryStepKeepsWhatWasPromised(t *testing.T) {
 	const seed, records = 11, 60
-	variants := uint64(effort.UnlessRaced(6))
+	variants := uint64(budget.UnlessRaced(6))
 	t.Logf("seed %d", seed)
 	gathering := small
 	gathering.Gather, gathering.MarkSyncs = time.Millisecond, true

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 )
 
 // fileSystem is what a journal does with its directory. Tests put one in its

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"outcry/internal/exchange"
-	"outcry/internal/idmap"
+	"outcry/internal/exchange/idmap"
 )
 
 // batch is what a run of journal records changes in the tables. Balances,

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/postgres/cluster"
+	"outcry/internal/postgres/local"
 )
 
 // market makes journal records like those of a busy exchange: three orders to a
@@ -154,7 +154,7 @@ func (m *market) order(s *marketSymbol) {
 // durableDatabase returns the URL of a cluster with the settings that outcryd
 // gives its own.
 func durableDatabase(b *testing.B) string {
-	c, err := cluster.Start(background, cluster.Options{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	c, err := local.Start(background, local.Options{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, c.Stop(background)) })
 	return c.URL()

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/accounts"
 	"outcry/internal/exchange"
 	"outcry/internal/testing/pgtest"
+	"outcry/internal/view/accounts"
 )
 
 // passed hands records on, one by one.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -203,7 +203,7 @@ func detailed(t *testing.T, records int) (h *history, s *Store, events []exchang
 // changed it.
 func TestDetailsAreThoseOfTheRecords(t *testing.T) {
 	t.Parallel()
-	h, s, _, w, past := detailed(t, effort.Of(3000))
+	h, s, _, w, past := detailed(t, budget.Of(3000))
 	require.Len(t, w.orders, int(h.state.OrderID))
 	states, whys := map[exchange.OrderStatus]int{}, map[exchange.WhyCanceled]int{}
 	for id, o := range w.orders {
@@ -281,7 +281,7 @@ func requireLoaded(t *testing.T, s *Store, w *detailTwin) {
 // TestAccountsFindTheirOrders asks for pages of each account's orders.
 func TestAccountsFindTheirOrders(t *testing.T) {
 	t.Parallel()
-	h, _, _, w, past := detailed(t, effort.Of(3000))
+	h, _, _, w, past := detailed(t, budget.Of(3000))
 	requireOrders(t, h, w, past)
 }
 
@@ -340,7 +340,7 @@ func (h *history) momentOf(orders []exchange.OrderDetail) int64 {
 // TestAccountsFindTheirTrades asks for pages of each account's executions, also those of an order.
 func TestAccountsFindTheirTrades(t *testing.T) {
 	t.Parallel()
-	h, _, _, w, past := detailed(t, effort.Of(3000))
+	h, _, _, w, past := detailed(t, budget.Of(3000))
 	requireTrades(t, h, w, past)
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 )
 
 // DirectoryFile is the file of a data directory that holds its number.

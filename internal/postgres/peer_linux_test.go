@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"outcry/internal/postgres/cluster"
+	"outcry/internal/postgres/local"
 )
 
 // TestBothSidesNoticeAPeerThatHasGone asks Postgres and the kernel for what they keep of
 // a connection over TCP.
 func TestBothSidesNoticeAPeerThatHasGone(t *testing.T) {
 	dir, host := t.TempDir(), fmt.Sprintf("127.%d.%d.1", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff)
-	c, err := cluster.Start(background, cluster.Options{Dir: dir, Log: slog.New(slog.DiscardHandler),
+	c, err := local.Start(background, local.Options{Dir: dir, Log: slog.New(slog.DiscardHandler),
 		Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB", "listen_addresses": host}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop(background)) })

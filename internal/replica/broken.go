@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 )
 
 // brokenName is the file in the data directory that says that this node has to stay down.

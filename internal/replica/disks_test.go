@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 )
 
 // hangs lets syncs of some files hang, as a disk that is stuck does.

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/replica/core"
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 )
 
 // writers append to whoever they are told leads, until it ends, and note what was answered.
@@ -78,7 +78,7 @@ func TestNothingAnsweredIsLost(t *testing.T) {
 			c := newCluster(t, size)
 			w := &writers{answered: map[uint64]string{}}
 			among := c.others(0)
-			for range 1 + effort.UnlessRaced(3) {
+			for range 1 + budget.UnlessRaced(3) {
 				leader := c.leader(among...)
 				w.write(leader, 8)
 				w.some(t, 200)

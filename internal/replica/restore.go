@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 	"outcry/internal/replica/raftlog"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // TestEveryAttributeOfAnOrderIsSent: a command with a value in each of its fields is an order

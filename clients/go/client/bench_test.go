@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/clients/go/client"
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // The same order, 64 frames of it under way on one connection, in three ways. The

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // OrderID is the number that the exchange gives an order, from 1 up. 0 is no order.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // Conn is one connection to an exchange that carries frames: XML out, XML in. It knows

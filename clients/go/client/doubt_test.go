@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // refusal answers buys(1) with a ref.

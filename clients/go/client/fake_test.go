@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 var background = context.Background()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // TestWhatIsNoAnswerIsAProtocolError: the frame that it should answer is told so, and

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // TimeInForce says how long an order may stay open (FIX tag 59).

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // link is a Client's connection while there is one. Two goroutines serve it: the

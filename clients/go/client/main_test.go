@@ -17,12 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/clients/go/client"
+	"outcry/internal/door"
+	"outcry/internal/door/xml/wire"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
-	"outcry/internal/session"
 	"outcry/internal/testing/pgtest"
-	"outcry/internal/wire"
 )
 
 var background = context.Background()
@@ -61,9 +61,9 @@ func startForExamples() (stop func(), err error) {
 	}
 	exchangeAddr = l.Addr().String()
 	e := engine.New(engine.Options{Journal: j, State: exchange.NewState()})
-	s := session.New(e, session.Options{})
+	s := door.New(e, door.Options{})
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(l, session.Adapt(wire.XML{})) }()
+	go func() { served <- s.Serve(l, door.Adapt(wire.XML{})) }()
 	return func() {
 		ctx, cancel := context.WithTimeout(background, patience)
 		defer cancel()

@@ -11,9 +11,9 @@ import (
 	"outcry/clients/go/client"
 )
 
-// door is one of several addresses of an exchange: open, it passes on what comes; shut, it
+// gate is one of several addresses of an exchange. Open, it passes on what arrives; shut, it
 // refuses connections; frozen, it accepts, and passes on nothing.
-type door struct {
+type gate struct {
 	addr, target string
 	serving      sync.WaitGroup
 
@@ -23,13 +23,13 @@ type door struct {
 	frozen   bool
 }
 
-// doors returns addresses at which nobody listens yet.
-func doors(t *testing.T, n int, target string) (all []*door, list string) {
+// gates returns addresses at which nobody listens yet.
+func gates(t *testing.T, n int, target string) (all []*gate, list string) {
 	t.Helper()
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		d := &door{addr: l.Addr().String(), target: target}
+		d := &gate{addr: l.Addr().String(), target: target}
 		require.NoError(t, l.Close())
 		t.Cleanup(d.shut)
 		all = append(all, d)
@@ -38,7 +38,7 @@ func doors(t *testing.T, n int, target string) (all []*door, list string) {
 	return all, list[1:]
 }
 
-func (d *door) open(t *testing.T) {
+func (d *gate) open(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", d.addr)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func (d *door) open(t *testing.T) {
 	})
 }
 
-func (d *door) serve(conn net.Conn) {
+func (d *gate) serve(conn net.Conn) {
 	to, err := net.Dial("tcp", d.target)
 	if err != nil {
 		conn.Close()
@@ -73,8 +73,8 @@ func (d *door) serve(conn net.Conn) {
 	passing.Wait()
 }
 
-// pass copies what comes; of a frozen door it takes no more.
-func (d *door) pass(to, from net.Conn) {
+// pass copies what comes; of a frozen gate it takes no more.
+func (d *gate) pass(to, from net.Conn) {
 	part := make([]byte, 512) // a failover tears replies apart
 	for {
 		n, err := from.Read(part)
@@ -93,14 +93,14 @@ func (d *door) pass(to, from net.Conn) {
 	}
 }
 
-func (d *door) freeze() {
+func (d *gate) freeze() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.frozen = true
 }
 
 // shut closes it and all connections through it.
-func (d *door) shut() {
+func (d *gate) shut() {
 	d.mu.Lock()
 	if d.listener != nil {
 		d.listener.Close()
@@ -120,8 +120,8 @@ func TestALeaderThatMovesLosesNothing(t *testing.T) {
 	direct := dial(t, x.addr, client.Options{})
 	market(t, direct)
 	placed := 0
-	for round, leave := range []func(*door){(*door).shut, (*door).freeze, (*door).shut, (*door).freeze} {
-		all, list := doors(t, 3, x.addr)
+	for round, leave := range []func(*gate){(*gate).shut, (*gate).freeze, (*gate).shut, (*gate).freeze} {
+		all, list := gates(t, 3, x.addr)
 		all[0].open(t)
 		c := dial(t, list, client.Options{AutoRef: true, Depth: 100})
 		var calls []*client.Call

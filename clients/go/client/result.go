@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // Result is what a command has come to.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // nodes are the exchanges of a list of addresses, which a test plays. A missing one, or nil,

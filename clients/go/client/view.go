@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"outcry/internal/wire"
+	"outcry/internal/door/xml/wire"
 )
 
 // Cash is an exact decimal number of dollars, as the exchange prints it. What an account has may have

@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/testing/effort"
+	"outcry/internal/testing/budget"
 )
 
 var (
-	simSeeds = flag.Int("seeds", effort.Of(500), "histories of TestSimulation")
+	simSeeds = flag.Int("seeds", budget.Of(500), "histories of TestSimulation")
 	simSeed  = flag.Uint64("seed", 1, "seed of the first history of TestSimulation")
 )
 
@@ -41,7 +41,7 @@ func TestSimulation(t *testing.T) {
 }
 
 func TestASeedIsOneHistory(t *testing.T) {
-	for seed := uint64(1); seed <= uint64(effort.Of(30)); seed++ {
+	for seed := uint64(1); seed <= uint64(budget.Of(30)); seed++ {
 		a, b := history(seed, plant{}), history(seed, plant{})
 		require.Equal(t, a.trace[0].lines, b.trace[0].lines, "seed %d", seed)
 		require.Equal(t, a.hash, b.hash, "seed %d", seed)
@@ -66,7 +66,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		{"lost disk votes", plant{lostDiskVotes: true}},
 		{"no confirm of reads", plant{noConfirm: true}},
 	}
-	for _, bug := range bugs[:effort.UnlessRaced(len(bugs))] {
+	for _, bug := range bugs[:budget.UnlessRaced(len(bugs))] {
 		t.Run(bug.name, func(t *testing.T) {
 			for seed := uint64(1); seed < seedsMax; seed++ {
 				if s := history(seed, bug.plant); s.err != nil && !s.stuck {
@@ -83,7 +83,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 // term of what it proposes, and one that does needs no such fence.
 func TestEitherFenceIsEnough(t *testing.T) {
 	for _, p := range []plant{{noFence: true}, {noStepDown: true}} {
-		for seed := uint64(1); seed <= uint64(effort.Of(60)); seed++ {
+		for seed := uint64(1); seed <= uint64(budget.Of(60)); seed++ {
 			if s := history(seed, p); !s.stuck {
 				require.NoError(t, s.err)
 			}

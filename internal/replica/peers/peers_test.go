@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
 
-	"outcry/internal/listen"
+	"outcry/internal/process/listen"
 	"outcry/internal/replica/core"
 )
 

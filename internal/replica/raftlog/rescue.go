@@ -11,8 +11,8 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"outcry/internal/durable"
 	"outcry/internal/journal"
+	"outcry/internal/journal/durable"
 	"outcry/internal/replica/core"
 )
 

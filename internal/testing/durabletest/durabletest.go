@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"outcry/internal/durable"
+	"outcry/internal/journal/durable"
 )
 
 // Sync is one sync as it was asked for.

@@ -26,7 +26,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/postgres/cluster"
+	"outcry/internal/postgres/local"
 )
 
 const (
@@ -56,7 +56,7 @@ var fast = map[string]string{"fsync": "off", "full_page_writes": "off", "synchro
 var shared struct {
 	once    sync.Once
 	dir     string
-	cluster *cluster.Cluster
+	cluster *local.Cluster
 	err     error
 
 	mu   sync.Mutex // guards what follows
@@ -74,7 +74,7 @@ func Main(m *testing.M) int {
 	if shared.dir == "" {
 		return status
 	}
-	if err := errors.Join(stop(shared.cluster), cluster.Remove(shared.dir)); err != nil {
+	if err := errors.Join(stop(shared.cluster), local.Remove(shared.dir)); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		return max(status, 1)
 	}
@@ -224,7 +224,7 @@ func urlOf(cluster, name string) string {
 // NewCluster returns a cluster of the test's own, for tests that stop and kill it,
 // and the directory that it lives in. It stops when the test ends. It is without
 // durability against a crash of the machine, but not of Postgres.
-func NewCluster(t testing.TB) (c *cluster.Cluster, dir string) {
+func NewCluster(t testing.TB) (c *local.Cluster, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	c, err := start(dir)
@@ -262,19 +262,19 @@ func removeLeft() {
 	left, _ := filepath.Glob(filepath.Join(parent(), dirPrefix+"*"))
 	for _, dir := range left {
 		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > leftAfter {
-			_ = cluster.Remove(dir)
+			_ = local.Remove(dir)
 		}
 	}
 }
 
-func start(dir string) (*cluster.Cluster, error) {
+func start(dir string) (*local.Cluster, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	return cluster.Start(ctx, cluster.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
+	return local.Start(ctx, local.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
 }
 
 // stop stops a cluster, if there is one.
-func stop(c *cluster.Cluster) error {
+func stop(c *local.Cluster) error {
 	if c == nil {
 		return nil
 	}

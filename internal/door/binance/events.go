@@ -1,0 +1,112 @@
+package binance
+
+import (
+	"slices"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/view/market"
+)
+
+// beginEvent begins an event of a market stream.
+func beginEvent(b []byte, name string, at int64, sym exchange.Symbol) object {
+	w := begin(b)
+	w.word("e", name)
+	w.number("E", at)
+	w.word("s", pair(sym))
+	return w
+}
+
+// appendTradeEvent appends a trade as the streams trade and aggTrade have it.
+func appendTradeEvent(b []byte, kind streamKind, sym exchange.Symbol, t *numbered) []byte {
+	if kind == aggTradeStream {
+		w := beginEvent(b, "aggTrade", millis(t.Time), sym)
+		putAggTrade(&w, t)
+		return w.end()
+	}
+	w := beginEvent(b, "trade", millis(t.Time), sym)
+	w.number("t", int64(t.id))
+	put(&w, "p", t.Price)
+	put(&w, "q", t.Shares)
+	w.number("T", millis(t.Time))
+	w.flag("m", t.Side() == exchange.Sell)
+	w.flag("M", true)
+	return w.end()
+}
+
+// appendDepthEvent appends the levels that have changed since the event before. first is behind the last number of
+// that, and last is the newest record that changed the book, also where that was no record of this symbol in between:
+// readers take the chain for broken otherwise.
+func appendDepthEvent(b []byte, sym exchange.Symbol, now time.Time, first, last uint64,
+	bids, asks map[exchange.Price]exchange.Position) []byte {
+	w := beginEvent(b, "depthUpdate", now.UnixMilli(), sym)
+	w.number("U", int64(first))
+	w.number("u", int64(last))
+	best := sorted(bids)
+	slices.Reverse(best)
+	w.name("b")
+	w.b = appendTotals(w.b, best, bids)
+	w.name("a")
+	w.b = appendTotals(w.b, sorted(asks), asks)
+	return w.end()
+}
+
+// appendTotals appends the new totals of levels.
+func appendTotals(b []byte, prices []exchange.Price, totals map[exchange.Price]exchange.Position) []byte {
+	return appendList(b, prices, func(b []byte, p *exchange.Price) []byte { return appendLevel(b, *p, totals[*p]) })
+}
+
+// appendKlineEvent appends a candle.
+func appendKlineEvent(b []byte, sym exchange.Symbol, c *exchange.Candle, i exchange.Interval, closed bool) []byte {
+	w := beginEvent(b, "kline", time.Now().UnixMilli(), sym)
+	w.name("k")
+	k := begin(w.b)
+	k.number("t", millis(c.Start))
+	k.number("T", millis(c.Start+i.Length())-1)
+	k.word("s", pair(sym))
+	k.word("i", i.String())
+	first, last := tradesOf(c)
+	k.number("f", first)
+	k.number("L", last)
+	put(&k, "o", c.Open)
+	put(&k, "c", c.Close)
+	put(&k, "h", c.High)
+	put(&k, "l", c.Low)
+	put(&k, "v", c.Shares)
+	k.number("n", int64(c.Trades))
+	k.flag("x", closed)
+	put(&k, "q", c.Notional)
+	put(&k, "V", c.TakerBought)
+	put(&k, "Q", c.TakerPaid)
+	k.word("B", "0")
+	w.b = k.end()
+	return w.end()
+}
+
+// appendTickerEvent appends what the last 24 hours came to.
+func appendTickerEvent(b []byte, kind streamKind, m *market.Market, now time.Time) []byte {
+	c, name := window(m, now), "24hrTicker"
+	if kind == miniTickerStream {
+		name = "24hrMiniTicker"
+	}
+	w := beginEvent(b, name, now.UnixMilli(), m.Symbol())
+	if kind == tickerStream {
+		putChange(&w, &c, "p", "P", "w")
+		put(&w, "x", c.Open)
+		put(&w, "Q", lastShares(m))
+		putBest(&w, m, "b", "B", "a", "A")
+		w.number("O", now.Add(-day).UnixMilli())
+		w.number("C", now.UnixMilli())
+		first, last := tradesOf(&c)
+		w.number("F", first)
+		w.number("L", last)
+		w.number("n", int64(c.Trades))
+	}
+	put(&w, "c", m.Traded().Last)
+	put(&w, "o", c.Open)
+	put(&w, "h", c.High)
+	put(&w, "l", c.Low)
+	put(&w, "v", c.Shares)
+	put(&w, "q", c.Notional)
+	return w.end()
+}

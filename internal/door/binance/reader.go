@@ -1,0 +1,251 @@
+package binance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"outcry/internal/door"
+	"outcry/internal/door/websocket"
+	"outcry/internal/view/market"
+)
+
+// streamsMax is how many streams a connection may read.
+const streamsMax = 1024
+
+// slowMax bounds how long a connection is not read that sends more than it may.
+const slowMax = time.Second
+
+// reader is a connection that reads market streams. Its goroutine alone uses what it has, except conn.
+type reader struct {
+	door    *Door
+	conn    *websocket.Conn
+	caller  *door.Caller // nil on a standby
+	wrapped bool         // each event has the name of its stream around it
+	names   []streamName // in the order in which they were asked for
+}
+
+// serveStreams opens a connection for market streams, at /ws and /stream: some are named by the path or the query,
+// others are asked for over the connection.
+func (d *Door) serveStreams(w http.ResponseWriter, r *http.Request, path string) {
+	names, wrapped := r.URL.Query().Get("streams"), path == "/stream"
+	if !wrapped {
+		names = strings.TrimPrefix(strings.TrimPrefix(path, "/ws"), "/")
+	}
+	if problem := d.mayLook(); problem != nil {
+		d.refuse(w, problem)
+		return
+	}
+	d.open(w, r, func(conn *websocket.Conn, caller *door.Caller) {
+		reader := &reader{door: d, conn: conn, caller: caller, wrapped: wrapped}
+		conn.OnSlow(func() string { return "too slow for its streams" })
+		reader.serve(strings.Split(names, "/"))
+	})
+}
+
+// open opens a connection, unless there is nothing behind the door yet: clients try that again, and take an error of
+// what they ask for as final. serve serves it until Read returns an error.
+func (d *Door) open(w http.ResponseWriter, r *http.Request, serve func(*websocket.Conn, *door.Caller)) {
+	if feed := d.options.Feed(); feed == nil || feed.Err() != nil {
+		d.refuse(w, errNow)
+		return
+	}
+	d.options.Sockets.Serve(w, r, func(conn *websocket.Conn) (func(), error) {
+		server := d.options.Sessions()
+		if server == nil {
+			return func() { serve(conn, nil) }, nil
+		}
+		caller, err := server.Enter(conn.RemoteAddr(), nil, conn.Abort)
+		if err != nil {
+			return nil, err
+		}
+		return func() {
+			defer caller.Leave()
+			serve(conn, caller)
+		}, nil
+	})
+}
+
+// slowDown waits if a connection has sent more than it may.
+func slowDown(caller *door.Caller) {
+	if caller == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), slowMax) // the client may have gone, and nobody looks
+	defer cancel()
+	caller.SlowDown(ctx, 1)
+}
+
+// serve subscribes to what the path names, and then to what the connection asks for.
+func (r *reader) serve(named []string) {
+	defer r.leave()
+	for _, name := range named {
+		if !strings.Contains(name, "@") {
+			continue // clients number their connections
+		}
+		if problem := r.subscribe([]string{name}, func() error { return nil }); problem != "" {
+			r.conn.Close(websocket.CodeUnsupported, problem)
+			return
+		}
+	}
+	for {
+		text, err := r.conn.Read()
+		if err != nil {
+			r.end(err)
+			return
+		}
+		slowDown(r.caller)
+		if !r.take(text) {
+			return
+		}
+	}
+}
+
+// end says why a connection ends, if it is the server that does.
+func (r *reader) end(err error) {
+	if errors.Is(err, websocket.ErrDraining) {
+		r.conn.Close(websocket.CodeGoingAway, "the exchange stops")
+	}
+}
+
+// leave ends all subscriptions.
+func (r *reader) leave() {
+	for _, n := range r.names {
+		r.door.streams.quit(r, n)
+	}
+}
+
+// streamRequest is what a connection asks for.
+type streamRequest struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	ID     json.RawMessage `json:"id"`
+}
+
+// take does what a message asks for. It reports false if the connection has ended.
+func (r *reader) take(text []byte) bool {
+	var q streamRequest
+	if err := json.Unmarshal(text, &q); err != nil || !isID(q.ID) {
+		return r.answer(nil, "", "Invalid request: not a JSON object with method, params and id")
+	}
+	var names []string
+	if len(q.Params) > 0 && json.Unmarshal(q.Params, &names) != nil {
+		return r.answer(q.ID, "", "Invalid request: params must be a list of the names of streams")
+	}
+	switch q.Method {
+	case "SUBSCRIBE":
+		told := true
+		problem := r.subscribe(names, func() error {
+			told = r.answer(q.ID, "null", "")
+			return nil
+		})
+		if problem != "" {
+			return r.answer(q.ID, "", problem)
+		}
+		return told
+	case "UNSUBSCRIBE":
+		r.unsubscribe(names)
+		return r.answer(q.ID, "null", "")
+	case "LIST_SUBSCRIPTIONS":
+		list := appendList(nil, r.names, func(b []byte, n *streamName) []byte { return appendText(b, n.text) })
+		return r.answer(q.ID, string(list), "")
+	}
+	return r.answer(q.ID, "", fmt.Sprintf("Invalid request: unknown method %.40q", q.Method))
+}
+
+// idBytesMax is how long the id of a request may be.
+const idBytesMax = 64
+
+// isID reports whether a value may be the id of a request: a number or a string, which comes back as it came.
+func isID(id json.RawMessage) bool {
+	if len(id) == 0 || string(id) == "null" {
+		return true
+	}
+	return len(id) <= idBytesMax && (id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9')
+}
+
+// answer answers a request with a result or, if that is "", with a problem. It reports false if the connection has
+// ended.
+func (r *reader) answer(id json.RawMessage, result, problem string) bool {
+	w := begin(nil)
+	if result != "" {
+		w.raw("result", result)
+	} else {
+		w.name("error")
+		e := begin(w.b)
+		e.number("code", 2)
+		e.name("msg")
+		e.b = appendText(e.b, problem)
+		w.b = e.end()
+	}
+	if len(id) == 0 {
+		id = json.RawMessage("null")
+	}
+	w.raw("id", string(id))
+	return r.conn.Answer(websocket.NewFrame(w.end())) == nil
+}
+
+// subscribe has the events of streams sent, behind what tell sends: all of them, or none and why.
+func (r *reader) subscribe(texts []string, tell func() error) (problem string) {
+	var fresh []streamName
+	for _, text := range texts {
+		n, ok := parseStream(text)
+		if !ok {
+			return fmt.Sprintf("Invalid request: there is no stream %.80q", text)
+		}
+		named := func(m streamName) bool { return m.text == n.text }
+		if !slices.ContainsFunc(r.names, named) && !slices.ContainsFunc(fresh, named) {
+			fresh = append(fresh, n)
+		}
+	}
+	if len(r.names)+len(fresh) > streamsMax {
+		return fmt.Sprintf("Invalid request: a connection may read %d streams", streamsMax)
+	}
+	feed := r.door.options.Feed()
+	if err := r.await(); err != nil {
+		r.conn.Close(websocket.CodeGoingAway, errNow.Text) // clients connect again
+		return ""
+	}
+	for _, n := range fresh {
+		if err := feed.View(n.symbol, func(*market.Market) {}); err != nil {
+			return fmt.Sprintf("Invalid request: there is no stream %.80q", n.text)
+		}
+	}
+	if tell() != nil {
+		return ""
+	}
+	for _, n := range fresh {
+		if err := r.door.streams.join(r, n); err != nil {
+			r.conn.Close(websocket.CodeGoingAway, "there is no market data any more")
+			return ""
+		}
+		r.names = append(r.names, n)
+	}
+	return ""
+}
+
+// await waits until streams begin behind all that was answered before.
+func (r *reader) await() error {
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	if _, problem := r.door.feed(&request{ctx: ctx}); problem != nil {
+		return problem
+	}
+	return nil
+}
+
+// unsubscribe ends the events of streams. Those that are not read are ignored.
+func (r *reader) unsubscribe(texts []string) {
+	for _, text := range texts {
+		i := slices.IndexFunc(r.names, func(n streamName) bool { return n.text == text })
+		if i >= 0 {
+			r.door.streams.quit(r, r.names[i])
+			r.names = slices.Delete(r.names, i, i+1)
+		}
+	}
+}

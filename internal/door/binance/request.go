@@ -1,0 +1,219 @@
+package binance
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"outcry/internal/auth"
+	"outcry/internal/exchange"
+	"outcry/internal/view/accounts"
+)
+
+// request is what a client asks, over HTTP or a WebSocket. Its goroutine alone uses it.
+type request struct {
+	ctx     context.Context
+	address string // of the client
+	arrived time.Time
+	key     string // that it shows
+	values  map[string]string
+	// signed is what the signature is made of, and signature what the client says it is.
+	signed, signature string
+
+	// Of a signed route, once know has found out.
+	account exchange.AccountID
+	grant   *auth.Grant // nil without Options.Keys
+	secret  string
+}
+
+// get returns a parameter, "" if it is not there.
+func (q *request) get(name string) string { return q.values[name] }
+
+// need returns a parameter that must be there.
+func (q *request) need(name string) (string, *Error) {
+	if value := q.values[name]; value != "" {
+		return value, nil
+	}
+	return "", missing(name)
+}
+
+// readREST reads the parameters of a query and a body, in both of which they may lie; the query's win. The signature
+// is for the bytes as they came, of both joined with nothing, without the signature itself.
+func (q *request) readREST(query, body string) *Error {
+	q.values = make(map[string]string)
+	for _, part := range []string{query, body} {
+		found := make(map[string]string)
+		rest := part
+		for part != "" {
+			pair, more, _ := strings.Cut(part, "&")
+			name, value, _ := strings.Cut(pair, "=")
+			if name == "signature" {
+				rest, q.signature = withoutPair(rest, pair), value
+			} else if name != "" {
+				name, errName := url.QueryUnescape(name)
+				value, errValue := url.QueryUnescape(value)
+				if errName != nil || errValue != nil {
+					return bad(-1100, "Illegal characters found in a parameter.")
+				}
+				if _, twice := found[name]; twice {
+					return bad(-1101, "Duplicate values for a parameter detected.")
+				}
+				found[name] = value
+			}
+			part = more
+		}
+		for name, value := range found {
+			if _, there := q.values[name]; !there {
+				q.values[name] = value
+			}
+		}
+		q.signed += rest
+	}
+	return nil
+}
+
+// withoutPair returns a query without one of its pairs, and the & at it.
+func withoutPair(query, pair string) string {
+	if rest, last := strings.CutSuffix(query, pair); last {
+		return strings.TrimSuffix(rest, "&")
+	}
+	if rest, first := strings.CutPrefix(query, pair+"&"); first {
+		return rest
+	}
+	return strings.Replace(query, "&"+pair+"&", "&", 1)
+}
+
+// know finds out whose key a request shows.
+func (d *Door) know(q *request) *Error {
+	if d.options.Keys == nil {
+		id, err := exchange.ParseAccountID(q.key)
+		if err != nil {
+			return errNoKey
+		}
+		q.account = id
+		return d.isThere(q)
+	}
+	grant, secret, err := d.options.Keys.Check(q.key)
+	if err != nil {
+		return d.wrong(q, err)
+	}
+	id, ok := grant.Scope.Account()
+	if !ok {
+		return errUnknownKey
+	}
+	q.account, q.grant, q.secret = id, grant, secret
+	return nil
+}
+
+// isThere refuses an account that does not exist.
+func (d *Door) isThere(q *request) *Error {
+	view, _, problem := d.seen(q)
+	if problem != nil {
+		return problem
+	}
+	switch _, _, _, err := view.OpenOrders(q.account, "", 0, 1); {
+	case errors.Is(err, accounts.ErrUnknownAccount):
+		return errUnknownKey
+	case err != nil:
+		return errNow
+	}
+	return nil
+}
+
+// wrong refuses a key that is not taken, or a signature: slowly, if the client's address sends many.
+func (d *Door) wrong(q *request, why error) *Error {
+	answer, slowed := d.options.Keys.Wrong(q.ctx, q.address)
+	d.options.Log.Info("a request shows no key that is taken, or no signature of it",
+		"client", q.address, "error", why, "slowed", slowed)
+	switch {
+	case !answer:
+		return errRate
+	case errors.Is(why, auth.ErrKeyForm):
+		return errNoKey
+	case errors.Is(why, errSignature):
+		return errSignature
+	}
+	return errUnknownKey
+}
+
+// mayLook refuses market data on an exchange that asks for proof as long as it has given nobody a key: clients of this
+// door send none with what they ask of the market.
+func (d *Door) mayLook() *Error {
+	if d.options.Keys != nil && d.options.Keys.Count() == 0 {
+		return errUnknownKey
+	}
+	return nil
+}
+
+// Bounds of a request's time.
+const (
+	aheadMax       = time.Second // that a client's clock may be ahead
+	windowStandard = 5 * time.Second
+	windowMax      = time.Minute
+	microsFrom     = 100_000_000_000_000 // a timestamp above it is in microseconds
+)
+
+// authorize finds out whether a request was made now, and by the owner of its key.
+func (d *Door) authorize(q *request) *Error {
+	if problem := q.checkTime(); problem != nil {
+		return problem
+	}
+	if q.signature == "" {
+		return missing("signature")
+	}
+	if d.options.Keys == nil {
+		return nil
+	}
+	if !q.isSigned() {
+		return d.wrong(q, errSignature)
+	}
+	return nil
+}
+
+// isSigned reports whether the signature is that of the secret.
+func (q *request) isSigned() bool {
+	mac := hmac.New(sha256.New, []byte(q.secret))
+	_, _ = mac.Write([]byte(q.signed)) // never fails
+	given, err := hex.DecodeString(q.signature)
+	return err == nil && hmac.Equal(given, mac.Sum(nil))
+}
+
+// checkTime returns why a request is too old or too new.
+func (q *request) checkTime() *Error {
+	value, problem := q.need("timestamp")
+	if problem != nil {
+		return problem
+	}
+	stamp, problem := whole("timestamp", value, 1)
+	if problem != nil {
+		return problem
+	}
+	sent := time.UnixMilli(stamp)
+	if stamp > microsFrom {
+		sent = time.UnixMicro(stamp)
+	}
+	window := windowStandard
+	if value := q.get("recvWindow"); value != "" {
+		ms, err := strconv.ParseFloat(value, 64)
+		if _, problem := plainDecimal("recvWindow", value); problem != nil || err != nil {
+			return illegal("recvWindow", legalDecimal)
+		}
+		if ms > float64(windowMax/time.Millisecond) {
+			return errWindow
+		}
+		window = time.Duration(ms * float64(time.Millisecond))
+	}
+	switch {
+	case sent.Sub(q.arrived) > aheadMax:
+		return errTooNew
+	case q.arrived.Sub(sent) > window:
+		return errTooOld
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package binance
+
+import (
+	"encoding/json"
+	"math/big"
+	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/view/market"
+)
+
+// day is how far back a ticker of 24 hours looks: by whole hours, as candles are kept.
+const day = 24 * time.Hour
+
+// window returns what was traded within the last 24 hours.
+func window(m *market.Market, now time.Time) exchange.Candle {
+	return m.Window(now.Add(-day).UnixNano())
+}
+
+// ticker24 answers GET ticker/24hr.
+func (d *Door) ticker24(q *request) (work, *Error) {
+	return d.each(q, func(b []byte, m *market.Market) []byte { return appendTicker24(b, m, q.arrived) })
+}
+
+// tickerPrice answers GET ticker/price.
+func (d *Door) tickerPrice(q *request) (work, *Error) {
+	return d.each(q, func(b []byte, m *market.Market) []byte {
+		w := begin(b)
+		w.word("symbol", pair(m.Symbol()))
+		put(&w, "price", m.Traded().Last)
+		return w.end()
+	})
+}
+
+// bookTicker answers GET ticker/bookTicker.
+func (d *Door) bookTicker(q *request) (work, *Error) {
+	return d.each(q, func(b []byte, m *market.Market) []byte {
+		w := begin(b)
+		w.word("symbol", pair(m.Symbol()))
+		putBest(&w, m, "bidPrice", "bidQty", "askPrice", "askQty")
+		return w.end()
+	})
+}
+
+// putBest writes the best level of each side, zeros where it is empty.
+func putBest(w *object, m *market.Market, bid, bidQty, ask, askQty string) {
+	best, _ := m.Best(exchange.Buy)
+	put(w, bid, best.Price)
+	put(w, bidQty, best.Shares)
+	best, _ = m.Best(exchange.Sell)
+	put(w, ask, best.Price)
+	put(w, askQty, best.Shares)
+}
+
+// appendTicker24 appends what the last 24 hours came to.
+func appendTicker24(b []byte, m *market.Market, now time.Time) []byte {
+	c, traded := window(m, now), m.Traded()
+	w := begin(b)
+	w.word("symbol", pair(m.Symbol()))
+	putChange(&w, &c, "priceChange", "priceChangePercent", "weightedAvgPrice")
+	put(&w, "prevClosePrice", c.Open)
+	put(&w, "lastPrice", traded.Last)
+	put(&w, "lastQty", lastShares(m))
+	putBest(&w, m, "bidPrice", "bidQty", "askPrice", "askQty")
+	put(&w, "openPrice", c.Open)
+	put(&w, "highPrice", c.High)
+	put(&w, "lowPrice", c.Low)
+	put(&w, "volume", c.Shares)
+	put(&w, "quoteVolume", c.Notional)
+	w.number("openTime", now.Add(-day).UnixMilli())
+	w.number("closeTime", now.UnixMilli())
+	first, last := tradesOf(&c)
+	w.number("firstId", first)
+	w.number("lastId", last)
+	w.number("count", int64(c.Trades))
+	return w.end()
+}
+
+// tradesOf returns the numbers of the first and the last trade of a candle, -1 if it has none.
+func tradesOf(c *exchange.Candle) (first, last int64) {
+	if c.Trades == 0 {
+		return -1, -1
+	}
+	return int64(c.First), int64(c.First + c.Trades - 1)
+}
+
+// lastShares returns how much the newest trade was about, 0 if there is none in memory.
+func lastShares(m *market.Market) exchange.Shares {
+	if n := m.LastTrade(); n > 0 && n >= m.FirstTrade() {
+		t := m.Trade(n)
+		return t.Shares
+	}
+	return 0
+}
+
+// putChange writes by how much a price has changed, and the mean price, cut to eight digits: these are for people.
+func putChange(w *object, c *exchange.Candle, change, percent, mean string) {
+	put(w, change, c.Close-c.Open)
+	w.word(percent, percentOf(c.Close-c.Open, c.Open))
+	w.word(mean, meanPrice(c))
+}
+
+// percentOf returns a change in percent of what it changed, with three digits behind the point.
+func percentOf(change, of exchange.Price) string {
+	if of == 0 {
+		return "0.000"
+	}
+	r := big.NewRat(int64(change), int64(of))
+	return r.Mul(r, big.NewRat(100, 1)).FloatString(3)
+}
+
+// meanPrice returns what was paid for a share.
+func meanPrice(c *exchange.Candle) string {
+	paid, ok := new(big.Rat).SetString(c.Notional.String())
+	shares, fine := new(big.Rat).SetString(c.Shares.String())
+	if !ok || !fine || shares.Sign() == 0 {
+		return zero
+	}
+	return paid.Quo(paid, shares).FloatString(fractionDigits)
+}
+
+// each answers with what write appends for the symbol of a request, or for each of its symbols, or, if it names none,
+// for all.
+func (d *Door) each(q *request, write func(b []byte, m *market.Market) []byte) (work, *Error) {
+	syms, one, problem := q.symbols()
+	return func() ([]byte, *Error) {
+		if one {
+			var answer []byte
+			problem := d.market(q, syms[0], func(m *market.Market) { answer = write(nil, m) })
+			return answer, problem
+		}
+		b, problem := d.list(q, syms, write)
+		return b, problem
+	}, problem
+}
+
+// symbols reads the parameters symbol and symbols, of which one at most may be there. one reports whether it is symbol.
+func (q *request) symbols() (syms []exchange.Symbol, one bool, problem *Error) {
+	list := q.get("symbols")
+	switch {
+	case q.get("symbol") != "" && list != "":
+		return nil, false, bad(-1128, "Combination of optional parameters invalid.")
+	case q.get("symbol") != "":
+		sym, problem := q.symbol()
+		return []exchange.Symbol{sym}, true, problem
+	case list == "":
+		return nil, false, nil
+	}
+	var names []string
+	if json.Unmarshal([]byte(list), &names) != nil || len(names) == 0 {
+		return nil, false, illegal("symbols", `^\["[A-Z0-9-_.]{1,20}"(,"[A-Z0-9-_.]{1,20}"){0,}\]$`)
+	}
+	seen := make(map[exchange.Symbol]struct{}, len(names))
+	for _, name := range names {
+		sym, ok := symbolOf(name)
+		if !ok {
+			return nil, false, errSymbol
+		}
+		if _, twice := seen[sym]; twice {
+			return nil, false, bad(-1151, "Symbol is present multiple times in the list.")
+		}
+		seen[sym] = struct{}{}
+		syms = append(syms, sym)
+	}
+	return syms, false, nil
+}
+
+// list appends a list of what write appends for each symbol, or for all if syms is nil.
+func (d *Door) list(q *request, syms []exchange.Symbol, write func(b []byte, m *market.Market) []byte) ([]byte,
+	*Error) {
+	feed, problem := d.feed(q)
+	if problem != nil {
+		return nil, problem
+	}
+	b := []byte{'['}
+	add := func(m *market.Market) {
+		if !offered(m.Symbol()) {
+			return
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = write(b, m)
+	}
+	for _, sym := range syms {
+		if problem := problemOf(feed.View(sym, add)); problem != nil {
+			return nil, problem
+		}
+	}
+	if syms != nil {
+		return append(b, ']'), nil
+	}
+	select {
+	case d.large <- struct{}{}:
+		defer func() { <-d.large }()
+	case <-q.ctx.Done():
+		return nil, errNow
+	}
+	// Page by page, so that nothing else waits for long.
+	for after, more := exchange.Symbol(""), true; more; {
+		left := symbolsPage
+		more = false
+		err := feed.Each(after, func(m *market.Market) bool {
+			if left == 0 {
+				more = true
+				return false
+			}
+			left, after = left-1, m.Symbol()
+			add(m)
+			return true
+		})
+		if err != nil {
+			return nil, errNow
+		}
+	}
+	return append(b, ']'), nil
+}
+
+// symbolsPage is how many symbols are read at a time.
+const symbolsPage = 256

@@ -1,0 +1,28 @@
+package door
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/doctest"
+)
+
+// TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
+// name; here its value is.
+func TestBoundsAreTheDocumentedOnes(t *testing.T) {
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{
+		"`RefusedMax`":                         {fmt.Sprint(RefusedMax)},
+		"connections that have proved nothing": {seconds(handshakeTimeout), seconds(authTimeout)},
+		"`--max-frame`":                        {fmt.Sprintf("%d KiB before a token", authFrameBytesMax>>10)},
+		"`lateBatchesMax`":                     {fmt.Sprintf("%d batches", lateBatchesMax)},
+		"`recallsMax`":                         {fmt.Sprintf("%d orders", recallsMax), seconds(recallTimeout)},
+		"`answersMax`":                         {fmt.Sprint(answersMax)},
+		"`lateAnswersMax`":                     {fmt.Sprint(lateAnswersMax)},
+		"`--write-timeout`":                    {fmt.Sprintf("%d KiB", writeBytesMax>>10)},
+	}))
+	require.Equal(t, time.Minute, slowMax, "docs/DEPLOYMENT.md: the next is read after a minute")
+}

@@ -1,0 +1,382 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/auth"
+	"outcry/internal/engine"
+	"outcry/internal/exchange"
+)
+
+var background = context.Background()
+
+// callable returns a server for calls alone, which has to hold nothing when the test ends.
+func callable(t *testing.T, x Exchange, o Options) *Server {
+	t.Helper()
+	s := New(x, o)
+	t.Cleanup(func() {
+		require.NoError(t, s.Shutdown(background))
+		requireNothingHeld(t, s)
+		require.True(t, s.answering.TryAcquire(answersMax), "the place of each call is given back")
+		require.True(t, s.lateAnswers.TryAcquire(lateAnswersMax))
+		require.True(t, s.recalls.TryAcquire(recallsMax))
+		served, unproved := s.counts()
+		require.Zero(t, served)
+		require.Zero(t, unproved)
+		require.Empty(t, s.bearers)
+	})
+	return s
+}
+
+func place1(account exchange.AccountID) engine.Request {
+	return engine.Request{Command: exchange.Command{Kind: exchange.PlaceOrder, Account: account, Symbol: "A", Shares: 1,
+		Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}}}
+}
+
+func query1(account exchange.AccountID, order exchange.OrderID) engine.Request {
+	return engine.Request{Command: exchange.Command{Kind: exchange.QueryOrder, Account: account, Order: order}}
+}
+
+// call does requests, completes them, and waits until they may be told.
+func call(t *testing.T, s *Server, c *Caller, requests ...engine.Request) []Outcome {
+	t.Helper()
+	outcomes := make([]Outcome, len(requests))
+	p, err := s.Call(background, c, requests, outcomes)
+	require.NoError(t, err)
+	p.Complete(background)
+	require.NoError(t, p.Wait(background))
+	return outcomes
+}
+
+// enter returns a caller that leaves when the test ends.
+func enter(t *testing.T, s *Server, grant *auth.Grant) *Caller {
+	t.Helper()
+	c, err := s.Enter("somebody", grant, func() { t.Error("it has to give way") })
+	require.NoError(t, err)
+	t.Cleanup(c.Leave)
+	return c
+}
+
+func TestACallIsDoneInItsOrderAndToldOnceItIsDurable(t *testing.T) {
+	x := newFake()
+	x.held = true
+	s := callable(t, x, Options{})
+	c := enter(t, s, nil)
+	requests := []engine.Request{query1("1", 7), place1("1"), query1("1", 8)}
+	outcomes := make([]Outcome, 3)
+	p, err := s.Call(background, c, requests, outcomes)
+	require.NoError(t, err)
+	require.Equal(t, []int{7, 8}, x.queried)
+	require.Equal(t, exchange.Shares(7e8), outcomes[0].Status.Open)
+	require.Equal(t, exchange.Shares(8e8), outcomes[2].Status.Open)
+	require.False(t, p.MayTell())
+	short, cancel := context.WithCancel(background)
+	cancel()
+	require.ErrorIs(t, s.Durable(short, engine.Mark{Seq: 3}), context.Canceled)
+	told := make(chan error, 1)
+	go func() { told <- p.Wait(background) }()
+	x.set(func() { x.durable = 2 })
+	select {
+	case <-told:
+		t.Fatal("it may not be told yet")
+	default:
+	}
+	x.set(func() { x.durable = 3 })
+	require.NoError(t, <-told)
+	require.True(t, p.MayTell())
+	m := s.options.Metrics
+	require.Equal(t, 3.0, testutil.ToFloat64(m.frames))
+	require.Equal(t, 2.0, testutil.ToFloat64(m.byKind[exchange.QueryOrder][exchange.OK]))
+}
+
+func TestWhatATokenOrARateDoesNotAllowIsNotDone(t *testing.T) {
+	x, keys := newFake(), newKeyring(t)
+	token, id := keys.add("account:1", time.Time{})
+	s := callable(t, x, Options{Tokens: keys.tokens})
+	s.SetRates(0, 2)
+	grant, err := keys.tokens.Check(token)
+	require.NoError(t, err)
+	c := enter(t, s, grant)
+	require.Same(t, grant, c.Grant())
+	outcomes := call(t, s, c, place1("2"), place1("1"), place1("1"), place1("1"), query1("1", 3))
+	require.Equal(t, exchange.NotAllowed, outcomes[0].Refusal.Reason)
+	require.Equal(t, exchange.NotAllowed, outcomes[0].Reason)
+	require.Contains(t, outcomes[0].Refusal.Text, "account 2")
+	require.Equal(t, exchange.OK, outcomes[1].Reason)
+	require.Equal(t, exchange.OK, outcomes[2].Reason)
+	require.Equal(t, exchange.RateExceeded, outcomes[3].Refusal.Reason)
+	require.Contains(t, outcomes[3].Refusal.Text, "account 1 is over its limit of 2 orders and creates a second")
+	require.Equal(t, exchange.Shares(3e8), outcomes[4].Status.Open, "the results are those of their own requests")
+	require.Equal(t, 3, x.executed())
+	require.Empty(t, call(t, s, c))
+
+	// Without a token, or once it has ended, nothing is done.
+	_, err = s.Call(background, s.Request(nil), []engine.Request{place1("1")}, make([]Outcome, 1))
+	require.ErrorIs(t, err, ErrUnauthorized)
+	keys.revoke(id)
+	_, err = s.Call(background, c, []engine.Request{place1("1")}, make([]Outcome, 1))
+	require.ErrorIs(t, err, ErrUnauthorized)
+	require.Equal(t, 3, x.executed())
+}
+
+func TestOnlyItsOwnOrdersAreShownToABearer(t *testing.T) {
+	x, keys := newFake(), newKeyring(t)
+	x.foreign = 5
+	s := callable(t, x, Options{Tokens: keys.tokens})
+	token, _ := keys.add("account:1", time.Time{})
+	grant, err := keys.tokens.Check(token)
+	require.NoError(t, err)
+	require.Equal(t, exchange.UnknownOrder, call(t, s, enter(t, s, grant), query1("1", 5))[0].Reason)
+	require.True(t, x.commands[0].OwnOnly)
+
+	open := callable(t, x, Options{})
+	require.Equal(t, exchange.ForeignOrder, call(t, open, enter(t, open, nil), query1("1", 5))[0].Reason)
+}
+
+// TestWhatIsInTheHistoryIsFetched, and if it does not answer that is said once for all.
+func TestWhatIsInTheHistoryIsFetched(t *testing.T) {
+	x := newFake()
+	x.past, x.executions = 10, exchange.ReportExecutionsMax+5
+	s := callable(t, x, Options{})
+	c := enter(t, s, nil)
+	outcomes := call(t, s, c, query1("1", 3), query1("1", 11))
+	require.Equal(t, exchange.Shares(3e8), outcomes[0].Status.Open)
+	require.Len(t, outcomes[0].Status.Executions, exchange.ReportExecutionsMax+1)
+	require.Equal(t, []int{3}, x.recalled)
+	x.away = true
+	outcomes = call(t, s, c, query1("1", 3), query1("1", 4), engine.Request{Command: exchange.Command{
+		Kind: exchange.ListFills, Account: "1"}})
+	require.Equal(t, exchange.HistoryUnavailable, outcomes[0].Reason)
+	require.Equal(t, exchange.HistoryUnavailable, outcomes[1].Reason)
+	require.Equal(t, exchange.ViewUnavailable, outcomes[2].Reason, "there is no view")
+	require.Equal(t, []int{3, 3}, x.recalled, "it is not asked again")
+}
+
+// TestRequestsOfOtherTransportsAreBounded, but not those of connections, which are bounded themselves.
+func TestRequestsOfOtherTransportsAreBounded(t *testing.T) {
+	x := newFake()
+	s := callable(t, x, Options{})
+	var pending []Pending
+	for range answersMax {
+		p, err := s.Call(background, s.Request(nil), []engine.Request{place1("1")}, make([]Outcome, 1))
+		require.NoError(t, err)
+		pending = append(pending, p)
+	}
+	_, err := s.Call(background, s.Request(nil), []engine.Request{place1("1")}, make([]Outcome, 1))
+	require.ErrorIs(t, err, ErrBusy)
+	require.Equal(t, answersMax, x.executed())
+	call(t, s, enter(t, s, nil), place1("1"))
+	for i := range pending {
+		require.NoError(t, pending[i].Wait(background))
+	}
+	// What asks the database first has fewer places.
+	x.old = "old"
+	late := place1("1")
+	late.Ref = "old"
+	pending = nil
+	for range lateAnswersMax {
+		p, err := s.Call(background, s.Request(nil), []engine.Request{late}, make([]Outcome, 1))
+		require.NoError(t, err)
+		pending = append(pending, p)
+	}
+	_, err = s.Call(background, s.Request(nil), []engine.Request{late}, make([]Outcome, 1))
+	require.ErrorIs(t, err, ErrBusy)
+	call(t, s, s.Request(nil), place1("1"))
+	for i := range pending {
+		require.NoError(t, pending[i].Wait(background))
+	}
+}
+
+func TestAFailedExchangeTellsNothing(t *testing.T) {
+	x := newFake()
+	s := callable(t, x, Options{})
+	gone := errors.New("the disk is gone")
+	x.set(func() { x.executeErr = gone })
+	_, err := s.Call(background, s.Request(nil), []engine.Request{place1("1")}, make([]Outcome, 1))
+	require.ErrorIs(t, err, gone)
+	x.set(func() { x.executeErr, x.durableErr = nil, gone })
+	p, err := s.Call(background, s.Request(nil), []engine.Request{place1("1")}, make([]Outcome, 1))
+	require.NoError(t, err)
+	require.ErrorIs(t, p.Wait(background), gone)
+	x.set(func() { x.durableErr = nil })
+	p, err = s.Call(background, s.Request(nil), []engine.Request{place1("1")}, make([]Outcome, 1))
+	require.NoError(t, err)
+	s.Abort()
+	require.ErrorIs(t, p.Wait(background), ErrAborted)
+	_, err = s.Call(background, s.Request(nil), []engine.Request{place1("1")}, make([]Outcome, 1))
+	require.ErrorIs(t, err, ErrAborted)
+}
+
+// TestCallersAndSessionsShareTheirPlaces, with the same rules of who gives way.
+func TestCallersAndSessionsShareTheirPlaces(t *testing.T) {
+	l, keys := listen(t), newKeyring(t)
+	token, _ := keys.add("account:1", time.Time{})
+	other, _ := keys.add("account:2", time.Time{})
+	s := start(t, l, newFake(), Options{Tokens: keys.tokens, ConnectionsMax: 3})
+	grant, err := keys.tokens.Check(token)
+	require.NoError(t, err)
+	aborted := make(chan int, 10)
+	enter := func(n int, grant *auth.Grant) (*Caller, error) {
+		return s.Enter("somebody", grant, func() { aborted <- n })
+	}
+	first, err := enter(1, nil)
+	require.NoError(t, err)
+	proved, err := enter(2, grant)
+	require.NoError(t, err)
+	c := dial(t, l)
+	c.send(authFrame(other))
+	require.NotContains(t, c.reply(), "<error")
+	third, err := enter(3, nil) // the first, which has proved nothing, gives way
+	require.NoError(t, err)
+	require.Equal(t, 1, <-aborted)
+	first.Leave()
+	first.Leave()
+	served, unproved := s.counts()
+	require.Equal(t, 3, served)
+	require.Equal(t, 1, unproved)
+
+	// A token has as many as it may: two of three.
+	require.NoError(t, third.Prove(grant))
+	third.Leave()
+	fourth, err := enter(4, nil)
+	require.NoError(t, err)
+	another, err := enter(5, grant) // the fourth gives way
+	require.NoError(t, err)
+	require.Equal(t, 4, <-aborted)
+	_, err = enter(6, nil)
+	require.EqualError(t, err, "the exchange has 3 connections and takes no more; try again later")
+	another.Leave()
+	again, err := enter(7, nil)
+	require.NoError(t, err)
+	require.NoError(t, again.Prove(grant))
+	c.Close()
+	eventually(t, func() bool { served, _ := s.counts(); return served == 2 })
+	last, err := enter(8, nil)
+	require.NoError(t, err)
+	require.EqualError(t, last.Prove(grant), "the token has 2 connections and may have no more; try again later")
+	for _, c := range []*Caller{fourth, proved, again, last} {
+		c.Leave()
+	}
+	served, unproved = s.counts()
+	require.Zero(t, served)
+	require.Zero(t, unproved)
+}
+
+func TestACallersOrdersEndWithIt(t *testing.T) {
+	x := newFake()
+	s := callable(t, x, Options{})
+	c := enter(t, s, nil)
+	cod := place1("1")
+	cod.OnDisconnect = true
+	call(t, s, c, place1("1"), cod, cod)
+	require.Len(t, x.made(), 1)
+	require.Equal(t, []*engine.Origin{nil, x.made()[0], x.made()[0]}, x.originsOf())
+	require.Empty(t, x.endedOf())
+	c.Leave()
+	c.Leave()
+	require.Equal(t, x.made(), x.endedOf())
+	require.Panics(t, func() { call(t, s, s.Request(nil), cod) })
+}
+
+func TestAStoppedServerLetsNoCallerIn(t *testing.T) {
+	s := callable(t, newFake(), Options{})
+	select {
+	case <-s.Draining():
+		t.Fatal("it does not stop yet")
+	default:
+	}
+	require.NoError(t, s.Shutdown(background))
+	<-s.Draining()
+	_, err := s.Enter("somebody", nil, func() {})
+	require.EqualError(t, err, "the exchange is stopping")
+}
+
+func TestACallerIsReadMoreSlowlyAboveItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := callable(t, newFake(), Options{})
+		c := enter(t, s, nil)
+		require.Zero(t, c.Over(1_000_000))
+		s.SetRates(10, 0)
+		require.Zero(t, c.Over(10))
+		require.Equal(t, time.Second, c.Over(10))
+		require.LessOrEqual(t, c.Over(1_000_000), slowMax)
+		require.Equal(t, 2.0, testutil.ToFloat64(s.options.Metrics.byLimit[limitRateConnection]))
+		s.SetRates(1000, 0)
+		require.Zero(t, c.Over(1), "what was over another rate is forgotten")
+	})
+}
+
+// TestASlowedCallerIsLetGo at a stop, and when its connection ends: it is over its rate for much longer.
+func TestASlowedCallerIsLetGo(t *testing.T) {
+	for name, end := range map[string]func(s *Server, cancel func()){
+		"stop": func(s *Server, _ func()) { s.drain() },
+		"end":  func(_ *Server, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := callable(t, newFake(), Options{})
+			c := enter(t, s, nil)
+			s.SetRates(1, 0)
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			slowed := make(chan struct{})
+			go func() {
+				defer close(slowed)
+				c.SlowDown(ctx, 1000)
+			}()
+			end(s, cancel)
+			select {
+			case <-slowed:
+			case <-time.After(slowMax / 2):
+				t.Fatal("it waits for its rate")
+			}
+		})
+	}
+}
+
+// TestEachOutcomeOfACallIsToldByItself: parts of one Call wait for what it did, are counted once each, and what may
+// have to wait for the history begins a Call of its own.
+func TestEachOutcomeOfACallIsToldByItself(t *testing.T) {
+	x := newFake()
+	x.held = true
+	s := callable(t, x, Options{})
+	c := enter(t, s, nil)
+	requests, outcomes := []engine.Request{place1("1"), query1("1", 7), place1("1")}, make([]Outcome, 3)
+	p, err := s.Call(background, c, requests, outcomes)
+	require.NoError(t, err)
+	for i := range requests {
+		part := p.Part(requests[i:i+1], outcomes[i:i+1])
+		require.False(t, part.MayTell())
+		require.Equal(t, p.Seq(), part.Seq())
+		if i == 1 {
+			x.set(func() { outcomes[0].Reason = exchange.InView })
+			part.Complete(background)
+			require.Equal(t, exchange.InView, outcomes[0].Reason, "of no other request")
+			outcomes[0].Reason = exchange.OK
+		}
+	}
+	x.set(func() { x.durable = 3 })
+	for i := range requests {
+		part := p.Part(requests[i:i+1], outcomes[i:i+1])
+		require.NoError(t, part.Wait(background))
+	}
+	m := s.options.Metrics
+	require.Equal(t, 3.0, testutil.ToFloat64(m.frames))
+	require.Equal(t, 2.0, testutil.ToFloat64(m.byKind[exchange.PlaceOrder][exchange.OK]))
+
+	require.Equal(t, 0, s.Together(nil))
+	require.Equal(t, 3, s.Together(requests))
+	x.old = "old"
+	for old, want := range []int{1, 1, 2} {
+		late := slices.Clone(requests)
+		late[old].Ref = x.old
+		require.Equal(t, want, s.Together(late))
+	}
+}

@@ -1,0 +1,138 @@
+package jsonrpc
+
+import (
+	"errors"
+	"sync"
+
+	"outcry/internal/door/websocket"
+)
+
+// answerAll answers what is in the queue, and ends.
+func (c *conn) answerAll() {
+	o := outs.Get().(*out)
+	defer o.release()
+	for {
+		k := c.next(o)
+		if k == nil {
+			return
+		}
+		if err := c.answer(k, o); err != nil {
+			// The reader ends, too.
+			c.socket.Cut(websocket.CodeGoingAway, "an answer is not known: send the command again, with its ref")
+			c.cancel()
+			c.mu.Lock()
+			c.ended, c.broken = true, true
+			c.mu.Unlock()
+			continue
+		}
+		if k.fault == nil && k.method.reads {
+			c.mu.Lock()
+			c.reads--
+			c.changed.Broadcast()
+			c.mu.Unlock()
+		}
+		*k = call{}
+		calls.Put(k)
+	}
+}
+
+// next takes a call out of the queue. If there is none, it has the answers sent that wait; it returns nil if there is
+// none then, and the goroutine must end.
+func (c *conn) next(o *out) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken {
+		c.queue = callQueue{}
+		c.bytes, c.reads = 0, 0
+	}
+	c.changed.Broadcast()
+	if c.queue.len() == 0 && len(o.frames) > 0 {
+		c.mu.Unlock()
+		_ = c.send(o) // of a connection that has ended the reader knows
+		c.mu.Lock()   // more may have come
+	}
+	if c.queue.len() == 0 {
+		c.answering = false
+		c.changed.Broadcast() // finish may have begun to wait meanwhile
+		return nil
+	}
+	k := c.queue.pop()
+	c.bytes -= k.size
+	return k
+}
+
+// answer waits until a call may be answered, and has the answer sent, perhaps with those behind it. The error
+// says that it cannot be, or that the connection has ended.
+func (c *conn) answer(k *call, o *out) error {
+	f := k.fault
+	if f == nil && k.err != nil {
+		return k.err
+	}
+	if f == nil && len(o.frames) > 0 && !c.mayTell(k) {
+		if err := c.send(o); err != nil { // nobody waits for what comes behind
+			return err
+		}
+	}
+	begin := len(o.frames)
+	b := websocket.BeginFrame(o.frames)
+	if f == nil {
+		var err error
+		b, err = k.method.answer(c, c.ctx, k, beginResult(b, k.id))
+		switch {
+		case errors.As(err, &f):
+			b = websocket.BeginFrame(o.frames)
+		case err != nil:
+			return err
+		case b == nil:
+			return nil // it has sent its answer itself
+		default:
+			b = endResult(b)
+		}
+	}
+	if f != nil {
+		b = appendFault(b, k.id, f)
+	}
+	o.frames = websocket.EndFrame(b, begin)
+	if len(o.frames) < outBytes && !k.last {
+		return nil
+	}
+	err := c.send(o)
+	if k.last {
+		c.socket.Close(websocket.CodeUnauthorized, "the token is not taken")
+	}
+	return err
+}
+
+// outBytes is how many bytes of answers wait for further ones at the most.
+const outBytes = 16 << 10
+
+// out are answers that are sent together. Its memory is used again.
+type out struct{ frames []byte }
+
+var outs = sync.Pool{New: func() any { return &out{make([]byte, 0, 2*outBytes)} }}
+
+// release gives it back, unless it is large.
+func (o *out) release() {
+	if o.frames = o.frames[:0]; cap(o.frames) <= 2*outBytes {
+		outs.Put(o)
+	}
+}
+
+// send sends the answers that wait.
+func (c *conn) send(o *out) error {
+	err := c.socket.AnswerFrames(o.frames)
+	o.frames = o.frames[:0]
+	return err
+}
+
+// mayTell reports whether the answer to a command can be made without waiting.
+func (c *conn) mayTell(k *call) bool {
+	if !c.mayChange(k.method) || !k.pending.MayTell() {
+		return false
+	}
+	seq := k.came[0].Seq
+	if seq == 0 {
+		seq = k.mark.Seq
+	}
+	return c.door.view().Seq() >= seq
+}

@@ -1,0 +1,232 @@
+package jsonrpc
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"outcry/internal/exchange"
+)
+
+// secondsMax bounds what cancel_after takes: a day.
+const secondsMax = 86_400
+
+// depthLevelsMax is how many levels of each side book.get answers at the most, depthLevels how many if it is not
+// asked for any number.
+const (
+	depthLevelsMax = 1000
+	depthLevels    = 100
+)
+
+// args are the params of a request, as values.
+type args struct {
+	params value // as sent; dropped once they are read, as it may be much larger than what follows
+
+	exchange.Command                 // what a command asks for, and the account, the symbol or the order of others
+	newRef           exchange.Ref    // of order.amend
+	seconds          int             // of cancel_after
+	after            uint64          // of lists by number, and of subscribe
+	hasAfter         bool            // it was sent
+	afterName        exchange.Symbol // of lists by name
+	depth            int             // of book.get
+	names            []string        // of subscribe and unsubscribe
+	channels         []channel       // the same
+	on               bool            // of session.cancel_on_disconnect
+	token            string          // of auth
+}
+
+// has reports whether a param was sent.
+func (a *args) has(name string) bool {
+	_, ok := a.params.get(name)
+	return ok
+}
+
+// paramType is the type of JSON that a param has.
+type paramType uint8
+
+const (
+	aString paramType = iota
+	aDecimal
+	aWhole
+	aBool
+	aList
+)
+
+// String returns the type as the reference and texts of errors have it.
+func (t paramType) String() string {
+	return [...]string{"a string", "a decimal in a string", "a whole number", "true or false", "an array of strings"}[t]
+}
+
+// fits reports whether a value is of the type.
+func (t paramType) fits(v *value) bool {
+	switch t {
+	case aString, aDecimal:
+		return v.kind == isString
+	case aWhole:
+		return v.kind == isNumber && !strings.ContainsAny(string(v.raw), ".eE")
+	case aBool:
+		return v.kind == isBool
+	case aList:
+		for i := range v.items {
+			if v.items[i].kind != isString {
+				return false
+			}
+		}
+		return v.kind == isArray
+	}
+	return false
+}
+
+// param is a parameter: its name, its type, and how its value becomes a part of args. The error of read names the
+// value.
+type param struct {
+	name     string
+	kind     paramType
+	optional bool
+	doc      string
+	read     func(a *args, v *value) error
+}
+
+// The parameters of which several methods have one.
+var (
+	pAccount = param{name: "account", doc: "the account's id; may be left out with a token of exactly one account",
+		read: func(a *args, v *value) (err error) { a.Account, err = exchange.ParseAccountID(v.own()); return err }}
+	pSym = param{name: "sym", doc: "a symbol",
+		read: func(a *args, v *value) (err error) { a.Symbol, err = exchange.ParseSymbol(v.own()); return err }}
+	pSymOnly = param{name: "sym", optional: true, doc: "of this symbol only", read: pSym.read}
+	pID      = param{name: "id", kind: aWhole, optional: true, doc: "the order, by its id",
+		read: func(a *args, v *value) (err error) { a.Order, err = exchange.ParseOrderID(v.raw); return err }}
+	pRef   = param{name: "ref", optional: true, doc: "the order, by a ref of its chain", read: readRef}
+	pAfter = param{name: "after", kind: aWhole, optional: true, read: readAfter}
+)
+
+// afterThat returns the param after, with what it is about.
+func afterThat(doc string) param {
+	p := pAfter
+	p.doc = doc
+	return p
+}
+
+func readRef(a *args, v *value) (err error) {
+	a.Ref, err = exchange.ParseRef(v.own())
+	return err
+}
+
+func readNewRef(a *args, v *value) (err error) {
+	if a.newRef, err = exchange.ParseRef(v.own()); err != nil {
+		return fmt.Errorf("new%w", err)
+	}
+	return nil
+}
+
+func readAmount(a *args, v *value) (err error) {
+	a.Side, a.Shares, err = exchange.ParseAmount(v.text)
+	return err
+}
+
+func readLimit(a *args, v *value) (err error) {
+	a.Limit, err = exchange.ParseLimit(v.text)
+	return err
+}
+
+func readAfter(a *args, v *value) (err error) {
+	a.hasAfter = true
+	a.after, err = readWhole("after", v, 0, wholeMax)
+	return err
+}
+
+func readSeconds(a *args, v *value) error {
+	n, err := readWhole("seconds", v, 0, secondsMax)
+	a.seconds = int(n)
+	return err
+}
+
+func readDepth(a *args, v *value) error {
+	n, err := readWhole("depth", v, 1, depthLevelsMax)
+	a.depth = int(n)
+	return err
+}
+
+// readWhole reads a whole number within bounds.
+func readWhole(name string, v *value, least, most uint64) (uint64, error) {
+	n, err := strconv.ParseUint(string(v.raw), 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%s %s is not a whole number from %d to %d", name, clip(string(v.raw)), least, most)
+	}
+	return n, nil
+}
+
+// clip returns a number as errors repeat it.
+func clip(s string) string {
+	if len(s) > quotedBytesMax {
+		return s[:quotedBytesMax] + "…"
+	}
+	return s
+}
+
+func readChannels(a *args, v *value) error {
+	if len(v.items) == 0 || len(v.items) > channelsMax {
+		return fmt.Errorf("channels has %d names, and takes 1 to %d", len(v.items), channelsMax)
+	}
+	seen := make(map[string]struct{}, len(v.items))
+	for i := range v.items {
+		name := v.items[i].own()
+		if _, twice := seen[name]; twice {
+			return fmt.Errorf("channel %s is named twice", quote(name))
+		}
+		seen[name] = struct{}{}
+		a.names = append(a.names, name)
+	}
+	return nil
+}
+
+// read reads the params of a method: their names, then their types, then their values, and then what they are together.
+// one is the account that may be left out, "" if it may not.
+func (m *method) read(a *args, one exchange.AccountID) *fault {
+	for i := range a.params.members {
+		if name := a.params.members[i].name; m.param(name) == nil {
+			return wrong(unknownParam, m.name+" has no parameter "+quote(name))
+		}
+	}
+	for i := range m.params {
+		p := &m.params[i]
+		if p.optional || a.has(p.name) || p.name == pAccount.name && one != "" {
+			continue
+		}
+		return wrong(missingParam, m.name+" has no "+p.name)
+	}
+	if m.needs != nil {
+		if f := m.needs(m, a); f != nil {
+			return f
+		}
+	}
+	for i := range a.params.members {
+		v := &a.params.members[i]
+		if p := m.param(v.name); !p.kind.fits(&v.value) {
+			return wrong(wrongType, v.name+" has to be "+p.kind.String())
+		}
+	}
+	a.Account, a.depth = one, depthLevels
+	for i := range m.params { // in the order of the table, as elements are read through the XML door
+		p := &m.params[i]
+		if v, ok := a.params.get(p.name); ok {
+			if err := p.read(a, v); err != nil {
+				return wrong(invalidValue, err.Error())
+			}
+		}
+	}
+	if m.check != nil {
+		return m.check(m, a)
+	}
+	return nil
+}
+
+// param returns the parameter of a name, nil if the method has none.
+func (m *method) param(name string) *param {
+	for i := range m.params {
+		if m.params[i].name == name {
+			return &m.params[i]
+		}
+	}
+	return nil
+}

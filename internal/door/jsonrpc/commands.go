@@ -1,0 +1,256 @@
+package jsonrpc
+
+import (
+	"context"
+	"fmt"
+
+	"outcry/internal/engine"
+	"outcry/internal/exchange"
+)
+
+// ask has a command executed with its run, and a read at once. A fault says that nothing is, or was, done.
+func (c *conn) ask(k *call, r engine.Request) *fault {
+	if r.Kind == exchange.PlaceOrder || r.Kind == exchange.AmendOrder || r.Kind == exchange.CancelOrder {
+		if err := c.door.options.View().Err(); err != nil { // which has to tell what the command did
+			return unseen()
+		}
+		c.watch(r.Account)
+	}
+	if err := c.enter(); err != nil { // it came while there were no orders
+		return wrong(busy, err.Error())
+	}
+	k.asked[0] = r
+	if k.method.reads {
+		c.call([]*call{k}, k.asked[:], k.came[:])
+	}
+	return k.fault
+}
+
+// unseen is the fault of what the view of accounts has to tell, while there is none.
+func unseen() *fault {
+	r := exchange.Result{Reason: exchange.ViewUnavailable}
+	return refused(r.Reason, r.Text(nil))
+}
+
+// watch has the view of accounts keep the events of an account from now on, for the answers of its commands.
+func (c *conn) watch(id exchange.AccountID) {
+	if _, watched := c.watched[id]; watched {
+		return
+	}
+	if len(c.watched) >= watchedMax {
+		for _, release := range c.watched {
+			release()
+		}
+		c.watched = nil
+	}
+	if c.watched == nil {
+		c.watched = make(map[exchange.AccountID]func())
+	}
+	c.watched[id] = c.door.options.View().Watch(id)
+}
+
+// settle waits until the outcome of a command may be told. A *fault says that it was refused.
+func (c *conn) settle(ctx context.Context, k *call) error {
+	k.pending.Complete(ctx)
+	if err := k.pending.Wait(ctx); err != nil {
+		return err
+	}
+	o := &k.came[0]
+	if o.Refusal.Reason != exchange.OK {
+		return refused(o.Refusal.Reason, o.Refusal.Text)
+	}
+	if o.Reason == exchange.ForeignOrder && c.door.options.Tokens != nil {
+		o.Reason = exchange.UnknownOrder // tells nobody which orders others have
+	}
+	if o.Reason == exchange.OK {
+		return nil
+	}
+	if o.Reason == exchange.AlreadyCanceled {
+		if f := c.replaced(ctx, k); f != nil {
+			return f
+		}
+	}
+	return refused(o.Reason, o.Text(&k.asked[0].Command))
+}
+
+// replaced returns the fault of a command about an order that has nothing open as another one has replaced it, nil if
+// that is not so, or not known.
+func (c *conn) replaced(ctx context.Context, k *call) *fault {
+	id := k.asked[0].Names(&k.came[0].Result)
+	o, _, err := c.door.orderNow(ctx, k.asked[0].Account, id, k.mark.Seq)
+	if err != nil || o.State != exchange.StatusReplaced {
+		return nil
+	}
+	return wrong(alreadyReplaced, fmt.Sprintf("order %d has nothing open: it was replaced by order %d", id, o.By))
+}
+
+// seq appends the seq of a result: that of the record that a command wrote, 0 if it wrote none; then it is the one up
+// to which the answer includes everything. It never goes back.
+func (c *conn) seq(b []byte, wrote, read uint64) []byte {
+	if wrote == 0 {
+		wrote = max(read, c.told)
+	}
+	c.told = max(c.told, wrote)
+	return memberNumber(b, "seq", wrote)
+}
+
+func (c *conn) beginPlace(k *call) *fault {
+	a := &k.args
+	a.Kind, a.Report = exchange.PlaceOrder, true
+	if !a.has("cod") {
+		a.OnDisconnect = c.cancels
+	}
+	return c.ask(k, engine.Request{Command: a.Command})
+}
+
+func (c *conn) answerPlace(ctx context.Context, k *call, b []byte) ([]byte, error) {
+	if err := c.settle(ctx, k); err != nil {
+		return nil, err
+	}
+	r := &k.came[0].Result
+	var o orderWithFills
+	var err error
+	if r.Seq != 0 {
+		o, err = c.door.orderAt(ctx, k.asked[0].Account, r.Order, r.Seq, atFirst)
+	} else {
+		o, err = c.door.orderAgain(ctx, k.asked[0].Account, r.Order, &r.Status, k.mark.Seq)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return memberOrder(c.seq(b, r.Seq, k.mark.Seq), &o.OrderDetail, o.fills), nil
+}
+
+func (c *conn) beginAmend(k *call) *fault {
+	a := &k.args
+	a.Kind, a.Report = exchange.AmendOrder, true
+	if a.newRef != "" {
+		a.More = &exchange.CommandMore{NewRef: a.newRef}
+	}
+	return c.ask(k, engine.Request{Command: a.Command})
+}
+
+func (c *conn) answerAmend(ctx context.Context, k *call, b []byte) ([]byte, error) {
+	if err := c.settle(ctx, k); err != nil {
+		return nil, err
+	}
+	r := &k.came[0].Result
+	named := k.asked[0].Names(r)
+	o, err := c.amended(ctx, k, named)
+	if err != nil {
+		return nil, err
+	}
+	b = memberNumber(c.seq(b, r.Seq, k.mark.Seq), "id", named)
+	if r.Amended.By != 0 {
+		b = memberNumber(b, "by", r.Amended.By)
+	}
+	return memberOrder(b, &o.OrderDetail, o.fills), nil
+}
+
+// amended returns the order that an amend has left.
+func (c *conn) amended(ctx context.Context, k *call, named exchange.OrderID) (o orderWithFills, err error) {
+	r, account := &k.came[0].Result, k.asked[0].Account
+	switch by := r.Amended.By; {
+	case r.Seq != 0 && by != 0:
+		o, err = c.door.orderAt(ctx, account, by, r.Seq, atFirst)
+	case r.Seq != 0:
+		o, err = c.door.orderAt(ctx, account, named, r.Seq, afterRecord)
+	case by != 0:
+		o, err = c.door.orderAgain(ctx, account, by, &r.Status, k.mark.Seq)
+	case k.args.newRef != "":
+		o, err = c.door.orderOfRef(ctx, account, named, k.args.newRef, k.mark.Seq)
+	default:
+		o, err = c.door.orderAt(ctx, account, named, k.mark.Seq, asStored)
+	}
+	if k.args.newRef != "" {
+		o.NewRef = k.args.newRef // which an amend that changes nothing else tells in no event
+	}
+	return o, err
+}
+
+func (c *conn) beginCancel(k *call) *fault {
+	k.args.Kind = exchange.CancelOrder
+	return c.ask(k, engine.Request{Command: k.args.Command})
+}
+
+func (c *conn) answerCancel(ctx context.Context, k *call, b []byte) ([]byte, error) {
+	if err := c.settle(ctx, k); err != nil {
+		return nil, err
+	}
+	r := &k.came[0].Result
+	o, err := c.door.orderAt(ctx, k.asked[0].Account, k.asked[0].Names(r), r.Seq, afterRecord)
+	if err != nil {
+		return nil, err
+	}
+	return memberOrder(c.seq(b, r.Seq, k.mark.Seq), &o.OrderDetail, o.fills), nil
+}
+
+func (c *conn) beginCancelAll(k *call) *fault {
+	k.args.Kind = exchange.CancelAll
+	return c.ask(k, engine.Request{Command: k.args.Command})
+}
+
+func (c *conn) answerCancelAll(ctx context.Context, k *call, b []byte) ([]byte, error) {
+	if err := c.settle(ctx, k); err != nil {
+		return nil, err
+	}
+	r, count := &k.came[0].Result, 0
+	if r.More != nil {
+		count = r.More.Count
+	}
+	return memberNumber(c.seq(b, r.Seq, k.mark.Seq), "count", uint64(count)), nil
+}
+
+func (c *conn) beginSwitch(k *call) *fault {
+	k.args.Kind, k.args.More = exchange.SetSwitch, &exchange.CommandMore{Seconds: k.args.seconds}
+	return c.ask(k, engine.Request{Command: k.args.Command})
+}
+
+func (c *conn) answerSwitch(ctx context.Context, k *call, b []byte) ([]byte, error) {
+	if err := c.settle(ctx, k); err != nil {
+		return nil, err
+	}
+	b = c.seq(b, k.came[0].Seq, k.mark.Seq)
+	return memberNumber(b, "seconds", uint64(k.args.seconds)), nil
+}
+
+// beginOrder finds which order is asked for: the engine knows what refs name, and whose an order is.
+func (c *conn) beginOrder(k *call) *fault {
+	k.args.Kind = exchange.QueryOrder
+	return c.ask(k, engine.Request{Command: k.args.Command, OwnOnly: true})
+}
+
+func (c *conn) answerOrder(ctx context.Context, k *call, b []byte) ([]byte, error) {
+	if err := c.settle(ctx, k); err != nil {
+		return nil, err
+	}
+	id := k.asked[0].Names(&k.came[0].Result)
+	o, seq, err := c.door.orderNow(ctx, k.asked[0].Account, id, max(k.mark.Seq, c.told))
+	if err != nil {
+		return nil, err
+	}
+	return memberOrder(c.seq(b, 0, seq), &o.OrderDetail, o.fills), nil
+}
+
+// beginFills asks the view for fills, and the database behind it.
+func (c *conn) beginFills(k *call) *fault {
+	a := &k.args
+	a.Kind = exchange.ListFills
+	if a.hasAfter {
+		a.More = &exchange.CommandMore{After: a.after, HasAfter: true}
+	}
+	return c.ask(k, engine.Request{Command: a.Command})
+}
+
+func (c *conn) answerFills(ctx context.Context, k *call, b []byte) ([]byte, error) {
+	if err := c.settle(ctx, k); err != nil {
+		return nil, err
+	}
+	r := &k.came[0].Result
+	if r.More == nil || r.More.FillsView == nil {
+		return nil, unseen()
+	}
+	v := r.More.FillsView
+	b = memberNumber(c.seq(b, 0, k.mark.Seq), "last_fill", v.Last)
+	return memberBool(memberFills(b, v.Fills), "more", v.More != 0), nil
+}

@@ -1,0 +1,112 @@
+package jsonrpc
+
+import (
+	"slices"
+	"strings"
+)
+
+// What follows describes messages: docs/reference/WEBSOCKET.md and docs/asyncapi.yaml are made of it, and tests hold
+// every message against it.
+
+// field is a member of a message. kind is one of kinds, one of objects, or objects with an s, which is an array of
+// them.
+type field struct {
+	name, kind, doc string
+	optional        bool
+	values          []string // that a string may have; nil for any
+}
+
+// has is a member that is always there, may is one that is left out if there is nothing.
+func has(name, kind, doc string) field { return field{name: name, kind: kind, doc: doc} }
+func may(name, kind, doc string) field {
+	return field{name: name, kind: kind, doc: doc, optional: true}
+}
+
+// oneOf is a member that is one of some strings.
+func oneOf(name, doc string, values ...string) field {
+	return field{name: name, kind: "string", doc: doc, values: values}
+}
+
+// typeOf is the member that says what a message is.
+func typeOf(kinds ...string) field { return oneOf("type", strings.Join(kinds, " or "), kinds...) }
+
+// timeFields are the two members of a time.
+func timeFields(name, doc string) []field {
+	return []field{has(name+"_ns", "nanoseconds", doc), has(name+"_ms", "whole", "the same, rounded down")}
+}
+
+// optionalAll makes members such as may be left out.
+func optionalAll(all []field) []field {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].optional = true
+	}
+	return all
+}
+
+// join puts lists of members together.
+func join(all ...[]field) []field { return slices.Concat(all...) }
+
+var (
+	seqField   = has("seq", "whole", "the newest record that is in the answer")
+	prevField  = may("prev", "whole", "of a delta: the seq of the message before; if that is another one, subscribe again")
+	moreField  = may("more", "boolean", "true: the message goes on in the next one of the channel")
+	recordTime = optionalAll(timeFields("time", "of the record; absent in a snapshot"))
+)
+
+// object is an object in messages.
+type object struct {
+	name, doc string
+	fields    []field
+}
+
+// objects are all of them.
+var objects = []object{
+	{"order", "an order, after a record. |amount| = before + open + executed + canceled", join([]field{
+		has("id", "whole", ""), may("ref", "string", "as placed"),
+		may("newref", "string", "of the newest amend that left it"),
+		has("sym", "string", ""), has("amount", "decimal", "its total, executed shares included; negative sells"),
+		oneOf("type", "", "limit", "market"), may("limit", "decimal", "as sent"),
+		may("protection", "decimal", "of a market order: the price beyond which it does not execute"),
+		oneOf("tif", "", "GTC", "IOC", "FOK"), has("post", "boolean", ""), has("cod", "boolean", "canceled on disconnect"),
+		{name: "stp", kind: "string", doc: "the mode that is in force", optional: true,
+			values: []string{"newest", "oldest", "both"}},
+		oneOf("state", "canceled with fills, too", "open", "executed", "canceled", "replaced"),
+		{name: "why", kind: "string", optional: true, doc: "of state canceled: its rest in its own record, or who did it",
+			values: []string{"rest", "stp", "disconnect", "timer", "operator", "cancel"}},
+		has("open", "decimal", "shares"), has("executed", "decimal", "shares"),
+		has("notional", "decimal", "sum of shares × price"),
+		has("reduced", "decimal", "shares that amends took off in place"),
+		has("canceled", "decimal", "shares; of a replaced order what moved on"),
+		may("before", "decimal", "executed by the orders that it replaced"), may("replaces", "whole", "an order"),
+		may("by", "whole", "the order that replaced it")}, timeFields("time", "when it was accepted"),
+		timeFields("changed", "its newest change"),
+		[]field{may("fills", "fills", "in results about one order: the newest 1,000, oldest first")})},
+	{"fill", "an execution, as one of its accounts sees it", join([]field{
+		has("fill", "whole", "counts the account's fills 1, 2, 3 without a gap"), has("order", "whole", ""),
+		may("trade", "whole", "id of the trade; absent if it is older than these are kept"), has("sym", "string", ""),
+		oneOf("side", "", "buy", "sell"), has("shares", "decimal", ""), has("price", "decimal", ""),
+		has("maker", "boolean", "it was resting")}, timeFields("time", ""))},
+	{"position", "what an account has of a symbol", []field{has("sym", "string", ""), has("shares", "decimal", "free"),
+		has("held", "decimal", "by open sells")}},
+	{"trade", "a trade, as everybody sees it", join([]field{has("id", "whole", "counts the symbol's trades"),
+		has("price", "decimal", ""), has("shares", "decimal", ""), oneOf("side", "of who came last", "buy", "sell"),
+		has("buy", "whole", "order"), has("sell", "whole", "order")}, timeFields("time", ""))},
+	{"symbol", "a symbol", []field{has("sym", "string", ""), has("tick", "decimal", ""), has("lot", "decimal", ""),
+		has("halted", "boolean", "")}},
+	{"change", "a change of an order that rests; an order of open \"0\" is gone", []field{
+		oneOf("op", "replace: id leaves the book for by; add: id is the last one at its price", "replace", "fill", "delete",
+			"reduce", "add"),
+		has("id", "whole", "order"), may("by", "whole", "of replace"), may("trade", "whole", "of fill"),
+		may("shares", "decimal", "of fill, reduce, add"), may("open", "decimal", "what is left, of fill and reduce"),
+		{name: "side", kind: "string", doc: "of add", optional: true, values: []string{"buy", "sell"}},
+		may("price", "decimal", "of add")}},
+}
+
+// kinds are the types of members that are no objects, and what they are in JSON.
+var kinds = map[string]string{
+	"string": "a string", "strings": "an array of strings", "boolean": "true or false",
+	"whole": "a whole number from 0 to 2^53-1", "decimal": "a decimal in a string, exact",
+	"nanoseconds": "a whole number in a string: nanoseconds since the Unix epoch",
+	"levels":      `an array of ["price","shares"]`, "resting": `an array of [id,"price","shares"]`,
+}

@@ -1,0 +1,88 @@
+package jsonrpc
+
+import (
+	"context"
+	"net/http"
+
+	"outcry/internal/auth"
+	"outcry/internal/door"
+	"outcry/internal/door/websocket"
+	"outcry/internal/exchange"
+	"outcry/internal/view/accounts"
+	"outcry/internal/view/market"
+)
+
+// History is the database, which has what is closed. Its methods are called by many goroutines.
+type History interface {
+	// WaitApplied waits until the database has a record.
+	WaitApplied(ctx context.Context, seq uint64) error
+	// OrderDetail returns an order as the database has it, whose it is, and its newest fills, oldest first, at most
+	// exchange.ViewPageMax. found is false if there is none. The error says why it could not be asked.
+	OrderDetail(ctx context.Context, id exchange.OrderID) (
+		d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error)
+	// OrderAtFirstDetail is OrderDetail as it was right behind the order's own records.
+	OrderAtFirstDetail(ctx context.Context, id exchange.OrderID) (
+		d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error)
+	// OrderDetailAfter is OrderDetail as it was right behind a record that changed the order.
+	OrderDetailAfter(ctx context.Context, id exchange.OrderID, seq uint64) (
+		d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error)
+	// RefRecord returns the record that used an account's ref, and the order that it made or left.
+	RefRecord(ctx context.Context, account exchange.AccountID, ref exchange.Ref) (
+		seq uint64, order exchange.OrderID, found bool, err error)
+}
+
+// Options are what a Door needs. Those that are functions are called again and again: what they return comes later than
+// the door.
+type Options struct {
+	Socket *websocket.Server
+	// Sessions returns nil while there are no orders and no accounts, such as on a standby; Why says why. View, which may
+	// return nil then, and History are there while Sessions is.
+	Sessions func() *door.Server
+	Why      func() error
+	View     func() *accounts.View
+	History  func() History
+	Feed     func() *market.Feed // returns nil while there is no market data
+	Tokens   *auth.Tokens        // nil: nobody has to prove anything
+	Denied   func()              // counts requests that their token does not allow
+	Refused  func()              // counts tokens that are not taken
+}
+
+// Door serves JSON-RPC over WebSocket.
+type Door struct {
+	options Options
+	hub     hub
+	events  madeOnce[exchange.AccountEvent]
+	orders  madeOnce[accounts.OrdersChange]
+}
+
+// NewDoor returns a door.
+func NewDoor(o Options) *Door { return &Door{options: o, hub: hub{topics: make(map[string]*topic)}} }
+
+// ServeHTTP answers a request to open a connection. Its context has the grant of a token that was shown
+// (auth.WithGrant), if one was.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	grant := auth.GrantOf(r.Context())
+	d.options.Socket.Serve(w, r, func(s *websocket.Conn) (serve func(), err error) {
+		c := d.newConn(s, grant)
+		if err = c.enter(); err != nil {
+			c.end()
+			return nil, err
+		}
+		return c.serve, nil
+	})
+}
+
+// ready returns a fault while there are no orders and no accounts.
+func (d *Door) ready() *fault {
+	if d.options.Sessions() != nil {
+		return nil
+	}
+	text := "there are no orders and no accounts here now"
+	if err := d.options.Why(); err != nil {
+		text += ": " + err.Error()
+	}
+	return wrong(notReady, text)
+}
+
+// view returns the view of accounts.
+func (d *Door) view() *accounts.View { return d.options.View() }

@@ -1,0 +1,236 @@
+package jsonrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"outcry/internal/exchange"
+)
+
+// access is what a method asks of a token.
+type access uint8
+
+const (
+	forAll     access = iota // before a token is shown, too
+	forBearers               // any token
+	forMarket                // the right to market data
+	forAccount               // the param account
+)
+
+// method is a method of the API.
+type method struct {
+	name   string
+	doc    string
+	access access
+	params []param
+	result []field // besides seq
+
+	// needs says which params are missing that depend on others; check, what is wrong with the values together. Both may
+	// be nil.
+	needs func(m *method, a *args) *fault
+	check func(m *method, a *args) *fault
+
+	// begin does what the method does at once: the goroutine that reads a connection calls it, in the order of
+	// the requests. Nil is nothing. answer waits until it may be told, and appends the members of the result: the
+	// goroutine that answers calls it. An error that is not a fault ends the connection.
+	begin  func(c *conn, k *call) *fault
+	answer func(c *conn, ctx context.Context, k *call, b []byte) ([]byte, error)
+	reads  bool // answer reads what commands change: those that come behind wait for it
+}
+
+// methodNamed returns the method of a name, nil if there is none.
+func methodNamed(name string) *method {
+	for i := range methods {
+		if methods[i].name == name {
+			return &methods[i]
+		}
+	}
+	return nil
+}
+
+// methods are all of them. init sets them, as what they do refers to them.
+var methods []method
+
+func init() {
+	methods = append(append(connectionMethods(), orderMethods()...), append(readMethods(), channelMethods()...)...)
+}
+
+func connectionMethods() []method {
+	return []method{
+		{name: "ping", access: forAll, answer: (*conn).answerPing, doc: "the exchange's clock",
+			result: timeFields("time", "now")},
+		{name: "auth", access: forAll, begin: (*conn).beginAuth, answer: (*conn).answerAuth,
+			doc: "shows a token, if none was shown at the handshake",
+			params: []param{{name: "token", doc: "as outcry token add printed it",
+				read: func(a *args, v *value) error { a.token = v.own(); return nil }}},
+			result: []field{
+				has("required", "boolean", "whether the exchange asks for tokens; if not, the token is not looked at"),
+				may("scope", "string", "of the token"), may("accounts", "strings", "that it is for; absent for all")}},
+		{name: "session.cancel_on_disconnect", access: forBearers, begin: (*conn).beginOnDisconnect,
+			answer: (*conn).answerOnDisconnect,
+			doc:    "whether orders that follow on this connection, and do not say cod, are canceled when it ends",
+			params: []param{{name: "on", kind: aBool, doc: "true or false",
+				read: func(a *args, v *value) error { a.on = v.yes; return nil }}},
+			result: []field{has("on", "boolean", "as sent")}},
+	}
+}
+
+func orderMethods() []method {
+	return []method{
+		{name: "order.place", access: forAccount, doc: "places an order", params: placeParams(),
+			result: []field{has("order", "order", "its state right after its record, with all its fills")},
+			needs:  needsLimit, check: checkTerms, begin: (*conn).beginPlace, answer: (*conn).answerPlace},
+		{name: "order.amend", access: forAccount,
+			doc: "changes an order's total, its limit or both; a smaller amount alone keeps its place",
+			params: []param{pAccount, pID, pRef,
+				{name: "amount", kind: aDecimal, optional: true, doc: "the new total, executed shares included", read: readAmount},
+				{name: "limit", kind: aDecimal, optional: true, doc: "the new limit", read: readLimit},
+				{name: "newref", optional: true, doc: "a ref for this amend", read: readNewRef}},
+			result: []field{has("id", "whole", "the order that was amended"), may("by", "whole", "the order that replaced it"),
+				has("order", "order", "the order that is open now, or what is left of it")},
+			needs: needsChange, check: checkNamed, begin: (*conn).beginAmend, answer: (*conn).answerAmend},
+		{name: "order.cancel", access: forAccount, doc: "cancels what is open of an order",
+			params: []param{pAccount, pID, pRef}, result: []field{has("order", "order", "with its fills")},
+			needs: needsNamed, check: checkNamed, begin: (*conn).beginCancel, answer: (*conn).answerCancel},
+		{name: "order.cancel_all", access: forAccount,
+			doc:    "cancels all that an account has open; at most ten times a second",
+			params: []param{pAccount, pSymOnly}, result: []field{has("count", "whole", "how many orders were canceled")},
+			begin: (*conn).beginCancelAll, answer: (*conn).answerCancelAll},
+		{name: "cancel_after", access: forAccount,
+			doc:    "a dead man's switch: all that the account then has open is canceled, unless it is called again",
+			params: []param{pAccount, {name: "seconds", kind: aWhole, doc: "0 to 86400; 0 turns it off", read: readSeconds}},
+			result: []field{has("seconds", "whole", "as sent")}, begin: (*conn).beginSwitch, answer: (*conn).answerSwitch},
+	}
+}
+
+// placeParams are the parameters of order.place, in the order in which <order> is read.
+func placeParams() []param {
+	return []param{pAccount, pSym,
+		{name: "amount", kind: aDecimal, doc: "shares; negative sells", read: readAmount},
+		{name: "limit", kind: aDecimal, optional: true, doc: "dollars a share; required unless type is there",
+			read: readLimit},
+		{name: "type", optional: true, doc: "market",
+			read: func(a *args, v *value) (err error) { a.Type, err = exchange.ParseOrderType(v.text); return err }},
+		{name: "tif", optional: true, doc: "GTC, IOC or FOK",
+			read: func(a *args, v *value) (err error) { a.TIF, err = exchange.ParseTimeInForce(v.text); return err }},
+		{name: "post", kind: aBool, optional: true, doc: "refused if it would execute at once",
+			read: func(a *args, v *value) error { a.Post = v.yes; return nil }},
+		{name: "stp", optional: true, doc: "self-trade prevention: newest, oldest or both",
+			read: func(a *args, v *value) (err error) { a.STP, err = exchange.ParseSelfTrade(v.text); return err }},
+		{name: "cod", kind: aBool, optional: true, doc: "canceled when this connection ends",
+			read: func(a *args, v *value) error { a.OnDisconnect = v.yes; return nil }},
+		{name: "ref", optional: true, doc: "a name for the order: sent again, it is answered with the first order again",
+			read: readRef}}
+}
+
+func readMethods() []method {
+	more := has("more", "boolean", "whether there are further ones")
+	return []method{
+		{name: "account.get", access: forAccount, reads: true, answer: (*conn).answerAccount, params: []param{pAccount},
+			doc: "what an account has",
+			result: []field{has("account", "string", "its id"), has("n", "whole", "the number of its newest event"),
+				has("last_fill", "whole", "the number of its newest fill, 0 if it has none"),
+				has("balance", "decimal", "free dollars"),
+				has("held", "decimal", "dollars held by open buys"), has("positions", "positions", "by sym; empty ones left out")}},
+		{name: "order.get", access: forAccount, reads: true, params: []param{pAccount, pID, pRef},
+			doc:    "an order of an account, of any age; a ref names the newest of its chain",
+			result: []field{has("order", "order", "with its fills")}, needs: needsNamed, check: checkNamed,
+			begin: (*conn).beginOrder, answer: (*conn).answerOrder},
+		{name: "orders.open", access: forAccount, reads: true, answer: (*conn).answerOpen,
+			doc:    "the open orders of an account: 1,000 by id",
+			params: []param{pAccount, pSymOnly, afterThat("above this id")},
+			result: []field{has("orders", "orders", "without fills"), more}},
+		{name: "fills.list", access: forAccount, reads: true, begin: (*conn).beginFills, answer: (*conn).answerFills,
+			doc:    "executions of an account: the newest 1,000, or the next 1,000",
+			params: []param{pAccount, afterThat("above this number")},
+			result: []field{has("last_fill", "whole", "the number of the newest, 0 if there is none"),
+				has("fills", "fills", "oldest first"), more}},
+		{name: "symbols.list", access: forMarket, reads: true, answer: (*conn).answerSymbols,
+			doc: "the symbols: 1,000 by name",
+			params: []param{{name: "after", optional: true, doc: "behind this name",
+				read: func(a *args, v *value) (err error) { a.afterName, err = exchange.ParseSymbol(v.own()); return err }}},
+			result: []field{has("symbols", "symbols", "by name"), more}},
+		{name: "book.get", access: forMarket, reads: true, answer: (*conn).answerBook, doc: "the price levels of a symbol",
+			params: []param{pSym, {name: "depth", kind: aWhole, optional: true, doc: "levels of each side, 1 to 1000; else 100",
+				read: readDepth}},
+			result: []field{has("book_seq", "whole", "the newest record that changed the book"), has("sym", "string", ""),
+				has("bids", "levels", "highest first"), has("asks", "levels", "lowest first"),
+				has("checksum", "whole", "of the ten best of each side")}},
+		{name: "trades.list", access: forMarket, reads: true, answer: (*conn).answerTrades,
+			doc: "the newest 100 trades of a symbol, or the next 1,000", params: []param{pSym, afterThat("above this id")},
+			result: []field{has("sym", "string", ""), has("last_trade", "whole", "the id of the newest, 0 if there is none"),
+				has("trades", "trades", "oldest first"), more}},
+	}
+}
+
+func channelMethods() []method {
+	channels := param{name: "channels", kind: aList, doc: "1 to 100 names, each once", read: readChannels}
+	return []method{
+		{name: "subscribe", access: forBearers, reads: true, answer: (*conn).answerSubscribe, check: checkChannels,
+			doc: "turns channels on; one that is on begins anew. If a name is wrong, none is turned on",
+			params: []param{channels,
+				afterThat("with exactly one account channel: the number of the last event that the client has")},
+			result: []field{has("channels", "strings", "all that are on, sorted")}},
+		{name: "unsubscribe", access: forBearers, reads: true, answer: (*conn).answerUnsubscribe, check: checkChannels,
+			doc: "turns channels off: none of their messages comes behind the result", params: []param{channels},
+			result: []field{has("channels", "strings", "those that are left, sorted")}},
+	}
+}
+
+// needsNamed says that an order is not named.
+func needsNamed(m *method, a *args) *fault {
+	if !a.has("id") && !a.has("ref") {
+		return wrong(missingParam, m.name+" has neither id nor ref")
+	}
+	return nil
+}
+
+// needsChange says that an order is not named, or what changes of it.
+func needsChange(m *method, a *args) *fault {
+	if f := needsNamed(m, a); f != nil {
+		return f
+	}
+	if !a.has("amount") && !a.has("limit") {
+		return wrong(missingParam, m.name+" has neither an amount nor a limit")
+	}
+	return nil
+}
+
+// needsLimit says that an order has no limit, and needs one.
+func needsLimit(m *method, a *args) *fault {
+	if !a.has("limit") && !a.has("type") {
+		return wrong(missingParam, m.name+" has no limit")
+	}
+	return nil
+}
+
+// checkNamed says that an order is named twice.
+func checkNamed(m *method, a *args) *fault {
+	if a.has("id") && a.has("ref") {
+		return wrong(conflict, m.name+" names its order twice, by id and by ref")
+	}
+	return nil
+}
+
+// checkTerms says what is wrong with the terms of an order together. A market order that does not say how long it may
+// stay becomes an IOC.
+func checkTerms(_ *method, a *args) *fault {
+	market := a.Type == exchange.Market
+	if market && !a.has("tif") {
+		a.TIF = exchange.IOC
+	}
+	var err error
+	switch {
+	case market && a.TIF == exchange.GTC:
+		err = errors.New("a market order is IOC or FOK, not GTC")
+	case market && a.Post:
+		err = errors.New("a market order cannot be a post")
+	case a.Post && a.TIF != exchange.GTC:
+		err = fmt.Errorf("a post rests, so it cannot be %s", a.TIF)
+	}
+	if err != nil {
+		return wrong(conflict, err.Error())
+	}
+	return nil
+}

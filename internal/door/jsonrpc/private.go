@@ -1,0 +1,192 @@
+package jsonrpc
+
+import (
+	"strconv"
+	"sync"
+
+	"outcry/internal/door/websocket"
+	"outcry/internal/exchange"
+	"outcry/internal/view/accounts"
+)
+
+// viewEnded says to a client that the view of accounts has ended.
+func (r *reader) viewEnded() {
+	r.conn.socket.Close(websocket.CodeGoingAway, "the view of accounts has ended")
+}
+
+func (r *reader) openAccount() (stop func(), err error) {
+	return r.conn.door.view().Subscribe(r.channel.account, r.after, r.hasAfter, (*accountReader)(r), r.beginAccount)
+}
+
+// beginAccount has the slot give out an account as it stands or, if snap is nil, the events that were missed.
+func (r *reader) beginAccount(snap *accounts.Snapshot, missed []*exchange.AccountEvent) {
+	n := r.after
+	switch {
+	case snap != nil:
+		n = snap.N
+	case len(missed) > 0:
+		n = missed[len(missed)-1].N
+	}
+	switch {
+	case !r.conn.socket.Advance(&r.progress, n):
+	case snap == nil:
+		r.giving = eventsParts(r.channel.name, missed)
+	default:
+		r.giving = snapshotParts(r.channel.name, snap)
+	}
+}
+
+// accountReader is a reader of an account, as the view tells it.
+type accountReader reader
+
+// Event implements accounts.Listener.
+func (a *accountReader) Event(e *exchange.AccountEvent) {
+	r := (*reader)(a)
+	r.push(r.conn.door.events.frames(r.channel.name, e, eventParts), e.N)
+}
+
+// Flush implements accounts.Listener.
+func (a *accountReader) Flush() { a.conn.socket.Flush() }
+
+// End implements accounts.Listener.
+func (a *accountReader) End(error) { (*reader)(a).viewEnded() }
+
+// madeOnce has the messages of the newest event, or change: the view tells all listeners of one before the next.
+type madeOnce[T any] struct {
+	mu   sync.Mutex // guards what follows
+	of   *T
+	made []websocket.Frame
+}
+
+// frames returns the messages of an event of a channel, of which encode makes parts.
+func (c *madeOnce[T]) frames(channel string, of *T, encode func(channel string, of *T) parts) []websocket.Frame {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of != of {
+		c.of, c.made = of, framesOf(encode(channel, of))
+	}
+	return c.made
+}
+
+// eventParts are the messages of an event.
+func eventParts(channel string, e *exchange.AccountEvent) parts {
+	return parts{entries: len(e.Positions) + len(e.Orders) + len(e.Fills),
+		encode: func(b []byte, c *cut, more bool) []byte {
+			b = memberNumber(memberNumber(beginEvent(b, channel, kindEvent), "n", e.N), "seq", e.Seq)
+			b = memberDecimal(memberDecimal(b, "balance", e.Balance), "held", e.Held)
+			from, to := c.of(len(e.Positions))
+			b = memberPositions(b, e.Positions[from:to])
+			from, to = c.of(len(e.Orders))
+			orders := e.Orders[from:to]
+			b = list(b, "orders", len(orders), func(b []byte, i int) []byte {
+				return append(appendOrder(b, &orders[i].OrderDetail), '}')
+			})
+			from, to = c.of(len(e.Fills))
+			b = memberFills(b, e.Fills[from:to])
+			return endEvent(memberMore(memberTime(b, "time", e.Time), more))
+		}}
+}
+
+// eventsParts are the messages of several events, one behind the other.
+func eventsParts(channel string, events []*exchange.AccountEvent) parts {
+	if len(events) == 0 {
+		return parts{}
+	}
+	var one parts
+	at, total := 0, 0
+	for _, e := range events {
+		one = eventParts(channel, e)
+		total += max(1, (one.entries+entriesMax-1)/entriesMax)
+	}
+	one = eventParts(channel, events[0])
+	return parts{entries: total * entriesMax, encode: func(b []byte, _ *cut, _ bool) []byte {
+		for {
+			before := len(b)
+			if b, _ = one.next(b); len(b) > before {
+				return b
+			}
+			at++
+			one = eventParts(channel, events[at])
+		}
+	}}
+}
+
+// snapshotParts are the messages of an account as it stands.
+func snapshotParts(channel string, s *accounts.Snapshot) parts {
+	return parts{entries: len(s.Positions) + len(s.Orders), encode: func(b []byte, c *cut, more bool) []byte {
+		b = memberNumber(memberNumber(beginEvent(b, channel, kindSnapshot), "seq", s.Seq), "n", s.N)
+		b = memberDecimal(memberDecimal(memberNumber(b, "last_fill", s.LastFill), "balance", s.Balance), "held", s.Held)
+		from, to := c.of(len(s.Positions))
+		b = memberPositions(b, s.Positions[from:to])
+		from, to = c.of(len(s.Orders))
+		return endEvent(memberMore(memberOrders(b, s.Orders[from:to]), more))
+	}}
+}
+
+func (r *reader) openOrders() (stop func(), err error) {
+	return r.conn.door.view().ListenOrders(r.channel.sym, (*ordersReader)(r), func(s *accounts.OrdersSnapshot) {
+		if r.conn.socket.Advance(&r.progress, s.Seq) {
+			r.giving = ordersParts(r.channel.name, s)
+		}
+	})
+}
+
+// ordersReader is a reader of the orders of a symbol, as the view tells it.
+type ordersReader reader
+
+// Orders implements accounts.OrdersListener.
+func (o *ordersReader) Orders(c *accounts.OrdersChange) {
+	r := (*reader)(o)
+	r.push(r.conn.door.orders.frames(r.channel.name, c, changeParts), c.Seq)
+}
+
+// Flush implements accounts.OrdersListener.
+func (o *ordersReader) Flush() { o.conn.socket.FlushSoon() }
+
+// End implements accounts.OrdersListener.
+func (o *ordersReader) End(error) { (*reader)(o).viewEnded() }
+
+// changeParts are the messages of a change of the orders that rest.
+func changeParts(channel string, o *accounts.OrdersChange) parts {
+	return parts{entries: len(o.Ops), encode: func(b []byte, c *cut, more bool) []byte {
+		b = memberNumber(memberNumber(beginEvent(b, channel, kindDelta), "prev", o.Prev), "seq", o.Seq)
+		from, to := c.of(len(o.Ops))
+		ops := o.Ops[from:to]
+		b = list(b, "changes", len(ops), func(b []byte, i int) []byte { return appendOp(b, &ops[i]) })
+		return endEvent(memberMore(memberTime(b, "time", o.Time), more))
+	}}
+}
+
+// appendOp appends a change of one order.
+func appendOp(b []byte, o *accounts.OrderOp) []byte {
+	b = memberNumber(memberName(append(b, '{'), "op", o.Kind.String()), "id", o.Order)
+	switch o.Kind {
+	case accounts.OpReplace:
+		b = memberNumber(b, "by", o.By)
+	case accounts.OpFill:
+		b = memberDecimal(memberDecimal(memberNumber(b, "trade", o.Trade), "shares", o.Shares), "open", o.Open)
+	case accounts.OpReduce:
+		b = memberDecimal(memberDecimal(b, "shares", o.Shares), "open", o.Open)
+	case accounts.OpAdd:
+		b = memberDecimal(memberDecimal(memberName(b, "side", o.Side.String()), "price", o.Price), "shares", o.Shares)
+	case accounts.OpDelete:
+	}
+	return append(b, '}')
+}
+
+// ordersParts are the messages of all orders that rest.
+func ordersParts(channel string, s *accounts.OrdersSnapshot) parts {
+	side := func(b []byte, name string, all []accounts.RestingOrder, c *cut) []byte {
+		from, to := c.of(len(all))
+		all = all[from:to]
+		return list(b, name, len(all), func(b []byte, i int) []byte {
+			b = strconv.AppendUint(append(b, '['), uint64(all[i].ID), 10)
+			b = appendDecimal(append(b, ','), all[i].Price)
+			return append(appendDecimal(append(b, ','), all[i].Shares), ']')
+		})
+	}
+	return parts{entries: len(s.Bids) + len(s.Asks), encode: func(b []byte, c *cut, more bool) []byte {
+		b = memberNumber(beginEvent(b, channel, kindSnapshot), "seq", s.Seq)
+		return endEvent(memberMore(side(side(b, "bids", s.Bids, c), "asks", s.Asks, c), more))
+	}}
+}

@@ -1,0 +1,65 @@
+package jsonrpc
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/door/websocket"
+	"outcry/internal/exchange"
+	"outcry/internal/view/accounts"
+)
+
+// resuming returns a subscription to account 1 that goes on behind event 5, on a connection with no room for more.
+func resuming(t *testing.T) (c *conn, r *reader) {
+	t.Helper()
+	c = &conn{socket: untaken(t), subs: make(map[string]*reader)}
+	c.socket.OnSlow(c.slow)
+	k := &call{request: request{args: args{after: 5, hasAfter: true}}}
+	r = c.newReader(k, &channel{name: "account.1", kind: channelKinds["account"], account: "1"})
+	c.addSubs([]*reader{r})
+	return c, r
+}
+
+// given returns how many messages a slot gives out.
+func given(r *reader) (n int) {
+	for _, ok := r.give(); ok; _, ok = r.give() {
+		n++
+	}
+	return n
+}
+
+var missedEvents = []*exchange.AccountEvent{{N: 6, Seq: 10}, {N: 7, Seq: 11}, {N: 8, Seq: 12}}
+
+// TestMissedEventsCountAsSent: the reason of a later cut names the last of them, so that a client which goes on from
+// there gets none of them twice.
+func TestMissedEventsCountAsSent(t *testing.T) {
+	c, r := resuming(t)
+	require.Equal(t, "too slow: account.1 was sent up to n 5", c.slow(), "before its turn")
+	r.beginAccount(nil, missedEvents)
+	require.Equal(t, "too slow: account.1 was sent up to n 8", c.slow())
+	require.Equal(t, len(missedEvents), given(r))
+
+	c, r = resuming(t)
+	r.beginAccount(nil, nil)
+	require.Equal(t, "too slow: account.1 was sent up to n 5", c.slow())
+	require.Zero(t, given(r))
+
+	c, r = resuming(t)
+	r.beginAccount(&accounts.Snapshot{N: 20}, nil)
+	require.Equal(t, "too slow: account.1 was sent up to n 20", c.slow())
+	require.Equal(t, 1, given(r))
+}
+
+// TestNothingBeginsBehindACut: a subscription whose turn comes once its connection was cut as too slow gives out
+// nothing, as the reason says so.
+func TestNothingBeginsBehindACut(t *testing.T) {
+	c, r := resuming(t)
+	require.False(t, c.socket.Push(websocket.NewFrame(make([]byte, 60_000)), nil, 0))
+	r.beginAccount(nil, missedEvents)
+	require.Equal(t, "too slow: account.1 was sent up to n 5", c.slow())
+	require.Zero(t, given(r))
+	r.beginAccount(&accounts.Snapshot{N: 20}, nil)
+	require.Equal(t, "too slow: account.1 was sent up to n 5", c.slow())
+	require.Zero(t, given(r))
+}

@@ -1,0 +1,156 @@
+package jsonrpc
+
+import "outcry/internal/exchange"
+
+// The codes of errors: each is a class of reasons.
+const (
+	codeJSON    = -32700 // not the JSON that is accepted
+	codeRequest = -32600 // not a request
+	codeMethod  = -32601 // no such method
+	codeParams  = -32602 // wrong params: never accepted as they are
+	codeState   = 1000   // refused by the state of the exchange
+	codeWho     = 1001   // about who asks
+	codeNotNow  = 1002   // temporarily unavailable: surely not done
+)
+
+// codes says what each class of reasons means, for the reference.
+var codes = []struct {
+	code    int
+	meaning string
+}{
+	{codeJSON, "not JSON, or JSON in which a name is given twice. Nothing was done, nor will it ever be"},
+	{codeRequest, "not a request. Nothing was done, nor will it ever be"},
+	{codeMethod, "no such method. Nothing was done, nor will it ever be"},
+	{codeParams, "wrong params. Nothing was done, nor will it ever be"},
+	{codeState, "refused by the state of the exchange; as it stands, nothing was done and no ref used"},
+	{codeWho, "about who asks"},
+	{codeNotNow, "temporarily unavailable; surely not done: try again"},
+}
+
+// reason is why a request is refused, by the name that programs decide by. It never changes.
+type reason string
+
+// The reasons that this package finds itself. All others are those of exchange.RejectReason.
+const (
+	invalidJSON          reason = "invalid_json"
+	invalidRequest       reason = "invalid_request"
+	unknownMethod        reason = "unknown_method"
+	missingParam         reason = "missing_param"
+	unknownParam         reason = "unknown_param"
+	wrongType            reason = "wrong_type"
+	invalidValue         reason = "invalid_value"
+	conflict             reason = "conflict"
+	unknownChannel       reason = "unknown_channel"
+	tooManySubscriptions reason = "too_many_subscriptions"
+	alreadyReplaced      reason = "already_replaced"
+	unauthenticated      reason = "unauthenticated"
+	alreadyAuthenticated reason = "already_authenticated"
+	notReady             reason = "not_ready"
+	busy                 reason = "busy"
+)
+
+// ownReasons are these, with an example of their text.
+var ownReasons = []struct {
+	reason
+	code    int
+	example string
+}{
+	{invalidJSON, codeJSON, `"amount" is given twice, at byte 71`},
+	{invalidRequest, codeRequest, "a request has no method"},
+	{unknownMethod, codeMethod, `there is no method "order.new"`},
+	{missingParam, codeParams, "order.place has no limit"},
+	{unknownParam, codeParams, `order.place has no parameter "color"`},
+	{wrongType, codeParams, "amount has to be a decimal in a string"},
+	{invalidValue, codeParams, `amount "1e3" is not a decimal number`},
+	{conflict, codeParams, "order.get names its order twice, by id and by ref"},
+	{unknownChannel, codeParams, `there is no channel "books.SPY"`},
+	{tooManySubscriptions, codeState, "a connection has at most 1000 subscriptions"},
+	{alreadyReplaced, codeState, "order 1 has nothing open: it was replaced by order 9"},
+	{unauthenticated, codeWho, textUnauthenticated},
+	{alreadyAuthenticated, codeWho, "this connection has shown a token already"},
+	{notReady, codeNotNow, "this node is a standby: it takes no orders, and knows no accounts"},
+	{busy, codeNotNow, "the exchange has as many requests of this kind under way as it takes; try again later"},
+}
+
+// textUnauthenticated is what everybody gets who shows no token that is taken, whatever is wrong with it.
+const textUnauthenticated = "this exchange " +
+	"needs a token that is known and has not ended: as a bearer at the handshake, " +
+	"or by auth"
+
+// coreReason is how a reason of the core is told here.
+type coreReason struct {
+	code int
+	reason
+}
+
+// told returns how a refusal of the core is told. Those that no command of this package can get are told as they are.
+func told(r exchange.RejectReason) coreReason {
+	name := reason(r.String())
+	switch r {
+	case exchange.AmountSide:
+		return coreReason{codeParams, "wrong_side"}
+	case exchange.AmountExecuted:
+		return coreReason{codeState, "below_executed"}
+	case exchange.NobodyOpposite:
+		return coreReason{codeState, "no_opposite"}
+	case exchange.OrderTooLarge:
+		return coreReason{codeState, "order_shares_exceeded"}
+	case exchange.NotionalExceeded:
+		return coreReason{codeState, "order_notional_exceeded"}
+	case exchange.AccountOrdersExceeded:
+		return coreReason{codeState, "open_orders_exceeded"}
+	case exchange.FillsForgotten:
+		return coreReason{codeState, "not_kept"}
+	case exchange.NotAllowed:
+		return coreReason{codeWho, name}
+	case exchange.TooManyCancelAlls, exchange.RateExceeded:
+		return coreReason{codeNotNow, "rate_exceeded"}
+	case exchange.InHistory:
+		return coreReason{codeNotNow, reason(exchange.HistoryUnavailable.String())}
+	case exchange.InView:
+		return coreReason{codeNotNow, reason(exchange.ViewUnavailable.String())}
+	case exchange.NoRoom, exchange.NoRoomToCancel, exchange.DatabaseBehind, exchange.HistoryUnavailable,
+		exchange.RefUnavailable, exchange.NoMemory, exchange.NotReadYet, exchange.ViewUnavailable, exchange.Unresumed:
+		return coreReason{codeNotNow, name}
+	case exchange.OK, exchange.AccountExists, exchange.BalanceTotalExceeded, exchange.UnknownAccount,
+		exchange.SymbolLimitExceeded, exchange.PositionTotalExceeded, exchange.UnknownSymbol, exchange.InsufficientFunds,
+		exchange.InsufficientShares, exchange.UnknownOrder, exchange.ForeignOrder, exchange.AlreadyExecuted,
+		exchange.AlreadyCanceled, exchange.TooManyFills, exchange.RefUsed, exchange.Halted, exchange.TooManyCancels,
+		exchange.AccountLimitExceeded, exchange.OpenOrdersExceeded, exchange.OrderTooSmall, exchange.CannotFill,
+		exchange.WouldExecute, exchange.OffTick, exchange.OffLot, exchange.OutsideBand, exchange.Blocked,
+		exchange.RulesDiffer, exchange.ReplyTooLong:
+	}
+	return coreReason{codeState, name}
+}
+
+// throughXML are the reasons that only commands of the XML door get: it alone makes accounts and symbols, and has
+// frames.
+var throughXML = []exchange.RejectReason{exchange.AccountExists, exchange.BalanceTotalExceeded,
+	exchange.PositionTotalExceeded, exchange.SymbolLimitExceeded, exchange.AccountLimitExceeded, exchange.RulesDiffer,
+	exchange.ReplyTooLong}
+
+// fault is an error that answers a request.
+type fault struct {
+	code int
+	reason
+	text string // for people, one line
+}
+
+// Error implements error.
+func (f *fault) Error() string { return f.text }
+
+// wrong returns a fault of one of ownReasons.
+func wrong(r reason, text string) *fault {
+	for i := range ownReasons {
+		if ownReasons[i].reason == r {
+			return &fault{ownReasons[i].code, r, text}
+		}
+	}
+	panic("rpc: " + string(r) + " is not one of ownReasons")
+}
+
+// refused returns the fault that a refusal of the core is told as.
+func refused(r exchange.RejectReason, text string) *fault {
+	as := told(r)
+	return &fault{as.code, as.reason, text}
+}

@@ -1,0 +1,154 @@
+package jsonrpc
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestScanAcceptsWhatJSONIs(t *testing.T) {
+	v, err := new(scanner).scan([]byte(
+		` {"a" : [1, -0.5e+3, true,false ,null, {}, []], "b\u0041\ud83d\ude00":"\"\\\/\b\f\n\r\té"} `))
+	require.NoError(t, err)
+	a, ok := v.get("a")
+	require.True(t, ok)
+	require.Len(t, a.items, 7)
+	require.Equal(t, "-0.5e+3", string(a.items[1].raw))
+	require.True(t, a.items[2].yes)
+	require.Equal(t, isNull, a.items[4].kind)
+	b, ok := v.get("bA😀")
+	require.True(t, ok)
+	require.Equal(t, "\"\\/\b\f\n\r\té", b.text)
+}
+
+func TestScanRefuses(t *testing.T) {
+	many := strings.Builder{}
+	for i := range 40 {
+		many.WriteString(`"` + strings.Repeat("n", i+1) + `":0,`)
+	}
+	for name, text := range map[string]string{
+		"nothing": "", "white space": " \n", "no value": "{]", "an open object": `{"a":1`, "an open array": "[1,",
+		"an open string": `"a`, "a comma at the end": `{"a":1,}`, "a comma at the end of an array": "[1,]",
+		"a name twice": `{"a":1,"a":1}`, "a name twice, once with an escape": `{"a":1,"\u0061":1}`,
+		"one of many names twice":  "{" + many.String() + `"nnn":1}`,
+		"the last of many twice":   "{" + many.String() + `"z":1,"z":2}`,
+		"text behind":              `{} {}`,
+		"NaN":                      "NaN",
+		"Infinity":                 "-Infinity",
+		"a leading zero":           "01",
+		"a bare point":             "1.",
+		"a leading plus":           "+1",
+		"an empty exponent":        "1e",
+		"hexadecimal":              "0x1",
+		"a control character":      "\"\n\"",
+		"half a pair":              `"\ud800"`,
+		"half a pair and text":     `"\ud800\u0041"`,
+		"the other half":           `"\udc00"`,
+		"an unknown escape":        `"\x41"`,
+		"a short escape":           `"\u41"`,
+		"an escape with a sign":    `"\u+041"`,
+		"single quotes":            `{'a':1}`,
+		"a name without quotes":    `{a:1}`,
+		"a comment":                `{} // x`,
+		"a byte-order mark":        "\ufeff{}",
+		"deeper than 16":           strings.Repeat("[", 17) + strings.Repeat("]", 17),
+		"objects deeper than 16":   strings.Repeat(`{"a":`, 17) + "0" + strings.Repeat("}", 17),
+		"a word with an upper":     "True",
+		"a name without its colon": `{"a" 1}`,
+	} {
+		_, err := new(scanner).scan([]byte(text))
+		require.Error(t, err, name)
+	}
+	_, err := new(scanner).scan([]byte(strings.Repeat("[", 16) + strings.Repeat("]", 16)))
+	require.NoError(t, err)
+	_, err = new(scanner).scan([]byte("{" + many.String() + `"z":1}`))
+	require.NoError(t, err)
+}
+
+// FuzzScan compares scan with encoding/json: what scan accepts is JSON and has the same values, and what it refuses is
+// no JSON, or one of the three that it must refuse.
+func FuzzScan(f *testing.F) {
+	for _, text := range []string{`{"a":1,"a":2}`, `[1,2.5e-3,"\u00e9"]`, `{"jsonrpc":"2.0","id":7,"method":"ping"}`,
+		`"\ud83d\ude00"`, `"\ud83d"`, strings.Repeat("[", 17), "nul", "-", "[1 2]", `{"a":{"b":[{}]}}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if !utf8.Valid(text) {
+			return // the socket closes such connections
+		}
+		v, err := new(scanner).scan(text)
+		if err != nil {
+			for _, stricter := range []string{"given twice", "nested more", "surrogate pair"} {
+				if strings.Contains(err.Error(), stricter) {
+					return
+				}
+			}
+			require.False(t, json.Valid(text), "%q: %v", text, err)
+			return
+		}
+		var theirs any
+		decoder := json.NewDecoder(strings.NewReader(string(text)))
+		decoder.UseNumber()
+		require.NoError(t, decoder.Decode(&theirs), "%q", text)
+		require.True(t, json.Valid(text), "%q", text)
+		require.Equal(t, theirs, plain(&v))
+	})
+}
+
+// plain returns a value as encoding/json has it.
+func plain(v *value) any {
+	switch v.kind {
+	case isNull:
+		return nil
+	case isBool:
+		return v.yes
+	case isNumber:
+		return json.Number(v.raw)
+	case isString:
+		return v.text
+	case isArray:
+		all := make([]any, 0, len(v.items))
+		for i := range v.items {
+			all = append(all, plain(&v.items[i]))
+		}
+		return all
+	case isObject:
+	}
+	all := make(map[string]any, len(v.members))
+	for i := range v.members {
+		all[v.members[i].name] = plain(&v.members[i].value)
+	}
+	return all
+}
+
+// FuzzRequest feeds whatever to the reader of requests: it must not panic, and what it refuses has a reason of
+// the table and an answer that is JSON.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"order.place","params":{"account":"1",` +
+		`"sym":"SPY","amount":"1","limit":"1"}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":"é","method":"subscribe",` +
+		`"params":{"channels":["book.SPY","account.1"],"after":3}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":-1,"method":"cancel_after","params":{"account":"1","seconds":90000}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"\ud83d\ude00\u0001\"","params":{}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if !utf8.Valid(text) {
+			return
+		}
+		var r request
+		fault := r.parse(new(scanner), text)
+		if fault == nil {
+			fault = r.method.read(&r.args, "")
+		}
+		if fault == nil {
+			return
+		}
+		answer := appendFault(nil, r.id, fault)
+		require.True(t, json.Valid(answer), "%s", answer)
+		again, err := new(scanner).scan(answer)
+		require.NoError(t, err, "%s", answer)
+		require.NotEmpty(t, again.members)
+	})
+}

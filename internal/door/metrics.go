@@ -1,0 +1,327 @@
+package door
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"outcry/internal/exchange"
+	"outcry/internal/process/latency"
+)
+
+// limit is a bound that a client can run into.
+type limit int
+
+const (
+	limitConnections limit = iota
+	limitFrame
+	limitLengthLine
+	limitMemory
+	limitReply
+	limitFrameTime
+	limitIdle
+	limitWriteTime
+	limitRateConnection
+	limitRateAccount
+	limitHTTPConnections
+	// Those of the exchange behind the sessions: a command is refused.
+	limitSymbols
+	limitFills
+	limitLag
+	limitRoom
+	limitCancelRoom
+	limitAccounts
+	limitAccountOrders
+	limitOpenOrders
+	limits
+)
+
+var limitNames = [limits]string{
+	limitConnections:     "connections",
+	limitFrame:           "frame",
+	limitLengthLine:      "length_line",
+	limitMemory:          "memory",
+	limitReply:           "reply",
+	limitFrameTime:       "frame_timeout",
+	limitIdle:            "idle_timeout",
+	limitWriteTime:       "write_timeout",
+	limitRateConnection:  "rate_connection",
+	limitRateAccount:     "rate_account",
+	limitHTTPConnections: "http_connections",
+	limitSymbols:         "symbols",
+	limitFills:           "fills",
+	limitLag:             "lag",
+	limitRoom:            "journal_room",
+	limitCancelRoom:      "cancel_room",
+	limitAccounts:        "accounts",
+	limitAccountOrders:   "account_orders",
+	limitOpenOrders:      "open_orders",
+}
+
+// unanswered is why a session itself does not answer a query that the exchange has done.
+var unanswered = [...]exchange.RejectReason{exchange.ReplyTooLong, exchange.NoMemory}
+
+// limitOf are the limits that a refused command has run into.
+var limitOf = map[exchange.RejectReason]limit{
+	exchange.SymbolLimitExceeded: limitSymbols,
+	exchange.TooManyFills:        limitFills,
+	exchange.DatabaseBehind:      limitLag,
+	exchange.NoRoom:              limitRoom,
+	exchange.NoRoomToCancel:      limitCancelRoom,
+
+	exchange.AccountLimitExceeded:  limitAccounts,
+	exchange.AccountOrdersExceeded: limitAccountOrders,
+	exchange.OpenOrdersExceeded:    limitOpenOrders,
+}
+
+// outcome is what a command came to, as the histogram of latencies has it; the
+// counter of commands has each reason.
+type outcome uint8
+
+const (
+	outcomeOK       outcome = iota
+	outcomeRejected         // the client's mistake
+	outcomeRefused          // the exchange could not do it now
+	outcomes
+)
+
+var outcomeNames = [outcomes]string{"ok", "rejected", "refused"}
+
+func outcomeOf(r exchange.RejectReason) outcome {
+	switch {
+	case r == exchange.OK:
+		return outcomeOK
+	case r.IsRefusal():
+		return outcomeRefused
+	}
+	return outcomeRejected
+}
+
+// tally is how many commands of a kind have come to the same.
+type tally struct {
+	kind    exchange.CommandKind
+	outcome outcome
+	n       int
+}
+
+// Metrics are what sessions count. It is a prometheus.Collector, to be
+// registered by the program, and may be used from any goroutine.
+type Metrics struct {
+	commands     *prometheus.CounterVec
+	frames       prometheus.Counter
+	malformed    prometheus.Counter
+	requestBytes prometheus.Counter
+	replyBytes   prometheus.Counter
+	seconds      *latency.Family
+	stages       *latency.Family
+	connections  prometheus.Gauge
+	accepted     prometheus.Counter
+	acceptErrors prometheus.Counter
+	limitHits    *prometheus.CounterVec
+	memory       *prometheus.GaugeVec
+
+	handshakeFailures, authRefused, authDenied prometheus.Counter
+
+	// Children of the vectors, so that counting looks nothing up.
+	byKind  [exchange.ListFills + 1][math.MaxUint8 + 1]prometheus.Counter // by reason
+	byLimit [limits]prometheus.Counter
+	latency [exchange.ListFills + 1][outcomes]*latency.Histogram
+	byStage [stages]*latency.Histogram
+
+	arriving, working, huge, recalling prometheus.Gauge // of memory
+}
+
+// NewMetrics returns metrics that count from zero.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		commands: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_commands_total",
+			Help: "Commands that were executed, by kind and by what they came to: ok or the reason of a reject, or why a " +
+				"query was not answered."}, []string{"kind", "outcome"}),
+		frames: newCounter("outcry_frames_total", "Whole frames that were executed."),
+		malformed: newCounter("outcry_malformed_total",
+			"Errors in replies that no command led to: malformed documents, elements and values."),
+		requestBytes: newCounter("outcry_request_bytes_total", "Bytes of XML in the frames that were executed."),
+		replyBytes:   newCounter("outcry_reply_bytes_total", "Bytes of the replies that were sent."),
+		seconds: latency.NewFamily("outcry_request_seconds",
+			"Time from a whole frame to its reply handed to the kernel, the journal's sync included, "+
+				"counted once for each command by kind and outcome: ok, rejected (the client's mistake), refused (the exchange "+
+				"could not). "+
+				"Commands of frames that are executed together all have the time from the first frame to the last reply.",
+			30*time.Microsecond, 4*time.Second, "kind", "outcome"),
+		stages: latency.NewFamily("outcry_request_stage_seconds",
+			fmt.Sprintf("Where the time of a request goes, of one in %d batches of frames that are executed together. "+
+				"decode: until its commands are known. inbox: waiting for the goroutines of its symbols, there and back. "+
+				"match: in them. "+
+				"encode: making the replies. journal: until they may be told. write: handing them to the kernel.", stageSample),
+			time.Microsecond, 4*time.Second, "stage"),
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_connections",
+			Help: "TCP connections that are open, without those over the limit."}),
+		accepted: newCounter("outcry_connections_accepted_total",
+			"TCP connections that were accepted, without those over the limit."),
+		acceptErrors: newCounter("outcry_accept_errors_total",
+			"Connections that could not be accepted, for want of file descriptors or memory."),
+		limitHits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_limit_hits_total",
+			Help: "How often a client ran into a limit. frame: too large. length_line: it is no length. " +
+				"rate_connection: it is read more slowly. rate_account: commands that are refused. " +
+				"memory, reply: once for each reply with queries that are not answered, or frame that is not taken. " +
+				"symbols, fills, lag, journal_room, cancel_room: commands that are refused."}, []string{"limit"}),
+		handshakeFailures: newCounter("outcry_tls_handshake_failures_total",
+			"TCP connections to the XML port whose TLS handshake failed or took too long."),
+		authRefused: newCounter("outcry_auth_refused_total",
+			"TCP connections and HTTP requests without a valid token."),
+		authDenied: newCounter("outcry_auth_denied_total",
+			"Commands and HTTP requests that the token of their sender does not allow."),
+		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outcry_memory_bytes",
+			Help: "Memory that large frames and replies hold of what there is for all connections. " +
+				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are " +
+				"sent. huge: the same for the largest frames. " +
+				"recalling: frames that were executed, while their replies wait for the database."}, []string{"part"}),
+	}
+	m.countKinds()
+	for s, name := range stageNames {
+		m.byStage[s] = m.stages.Histogram(name)
+	}
+	m.arriving, m.working = m.memory.WithLabelValues("arriving"), m.memory.WithLabelValues("working")
+	m.huge, m.recalling = m.memory.WithLabelValues("huge"), m.memory.WithLabelValues("recalling")
+	for l, name := range limitNames {
+		m.byLimit[l] = m.limitHits.WithLabelValues(name)
+	}
+	return m
+}
+
+// countKinds makes what counts commands, by kind.
+func (m *Metrics) countKinds() {
+	for kind := exchange.OpenAccount; kind <= exchange.ListFills; kind++ {
+		if kind == exchange.ShowOrder {
+			continue // no session asks for it
+		}
+		for reason := exchange.OK; known(reason); reason++ {
+			m.byKind[kind][reason] = m.commands.WithLabelValues(kind.String(), reason.String())
+		}
+		for o, name := range outcomeNames {
+			m.latency[kind][o] = m.seconds.Histogram(kind.String(), name)
+		}
+	}
+	for _, reason := range unanswered {
+		for _, kind := range []exchange.CommandKind{exchange.QueryOrder, exchange.ShowAccount, exchange.ListOrders,
+			exchange.ListFills} {
+			m.byKind[kind][reason] = m.commands.WithLabelValues(kind.String(), reason.String())
+		}
+	}
+}
+
+func newCounter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+// known reports whether what executes commands may come to a reason; these are numbered without a gap.
+func known(r exchange.RejectReason) bool { return r.String() != "unknown" && !r.OfSession() }
+
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.commands, m.frames, m.malformed, m.requestBytes, m.replyBytes,
+		m.seconds, m.stages, m.connections, m.accepted, m.acceptErrors, m.limitHits, m.memory,
+		m.handshakeFailures, m.authRefused, m.authDenied}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(ch)
+	}
+}
+
+func (m *Metrics) hit(l limit) { m.byLimit[l].Inc() }
+
+// Refused counts a request over another transport without a token that is taken.
+func (m *Metrics) Refused() { m.authRefused.Inc() }
+
+// HTTPFull counts a connection over HTTP that came when there were as many as there may be.
+func (m *Metrics) HTTPFull() { m.hit(limitHTTPConnections) }
+
+// Denied counts a request over another transport that its token does not allow.
+func (m *Metrics) Denied() { m.authDenied.Inc() }
+
+// opened counts a session that begins.
+func (m *Metrics) opened() {
+	m.connections.Inc()
+	m.accepted.Inc()
+}
+
+// executed counts the commands and frames of a batch, of which r has the last reply.
+// Neighbours that came to the same are counted in one step.
+func (m *Metrics) executed(b *batch, r *reply) {
+	for first := 0; first < len(b.commands); {
+		kind, reason := b.commands[first].Kind, b.results[first].Reason
+		next := first + 1
+		for next < len(b.commands) && b.commands[next].Kind == kind && b.results[next].Reason == reason {
+			next++
+		}
+		m.byKind[kind][reason].Add(float64(next - first))
+		r.count(tally{kind, m.outcome(reason, next-first), next - first})
+		first = next
+	}
+	malformed := 0
+	for i := range b.messages[:b.frames] {
+		malformed += b.messages[i].Refused()
+	}
+	m.malformed.Add(float64(malformed))
+	m.frames.Add(float64(b.frames))
+	m.requestBytes.Add(float64(b.bytes))
+	m.lap(&b.clock, stageEncode)
+	r.clock = b.clock
+}
+
+// called counts the requests of a Call whose outcomes may be told.
+func (m *Metrics) called(p *Pending) {
+	took := time.Since(p.begun)
+	for i := range p.outcomes {
+		kind, reason := p.requests[i].Kind, p.outcomes[i].Reason
+		if p.outcomes[i].Refusal.Reason != exchange.OK {
+			continue
+		}
+		m.byKind[kind][reason].Inc()
+		m.latency[kind][m.outcome(reason, 1)].Observe(took, 1)
+	}
+	m.frames.Add(float64(len(p.requests)))
+}
+
+// outcome returns what n commands came to, and counts the limit that they ran into.
+func (m *Metrics) outcome(r exchange.RejectReason, n int) outcome {
+	if r == exchange.OK {
+		return outcomeOK // mostly; spares the search in the map
+	}
+	if l, ok := limitOf[r]; ok {
+		m.byLimit[l].Add(float64(n))
+	}
+	return outcomeOf(r)
+}
+
+// count adds to what the reply's commands came to.
+func (r *reply) count(t tally) {
+	for i := range r.tallies {
+		if have := &r.tallies[i]; have.kind == t.kind && have.outcome == t.outcome {
+			have.n += t.n
+			return
+		}
+	}
+	r.tallies = append(r.tallies, t)
+}
+
+// answered counts a reply that was sent, and how long its commands took.
+func (m *Metrics) answered(r *reply) {
+	m.lap(&r.clock, stageWrite)
+	took := time.Since(r.begun)
+	for _, t := range r.tallies {
+		m.latency[t.kind][t.outcome].Observe(took, t.n)
+	}
+	m.replyBytes.Add(float64(len(r.bytes)))
+}

@@ -1,0 +1,110 @@
+package door
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lineLog keeps what is logged.
+type lineLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lineLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// lines returns what was logged at any level, without time.
+func (l *lineLog) lines(t *testing.T) (all []map[string]any) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		var attrs map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &attrs))
+		delete(attrs, "time")
+		all = append(all, attrs)
+	}
+	return all
+}
+
+func (l *lineLog) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// TestAClosedConnectionIsOneLineWithItsNumber has two clients trade, the second of
+// which then sends no frame: the log has one line, with what that client is told.
+func TestAClosedConnectionIsOneLineWithItsNumber(t *testing.T) {
+	l, log := listen(t), new(lineLog)
+	s := start(t, l, newFake(), Options{Log: log.logger()})
+	first, second := dial(t, l), dial(t, l)
+	for _, c := range []*client{first, second, second} {
+		c.send(query(1), query(2))
+		require.Equal(t, answer(1), c.reply())
+		require.Equal(t, answer(2), c.reply())
+	}
+	second.send("what?\n")
+	told, err := io.ReadAll(second.in)
+	require.NoError(t, err)
+	const reason = `a frame begins with its length in bytes, alone on a line, not with "what?"`
+	require.Contains(t, string(told), reason+" (connection 2)</error></results>")
+	require.NoError(t, first.Close())
+	require.NoError(t, second.Close())
+	eventually(t, func() bool { return s.count() == 0 })
+	require.Equal(t, []map[string]any{{"level": "INFO", "msg": "a connection is closed", "connection": 2.0,
+		"client": second.LocalAddr().String(), "frame": 5.0, "limit": "length_line", "reason": reason}}, log.lines(t))
+}
+
+func TestARefusedConnectionIsOneLineWithItsNumber(t *testing.T) {
+	l, log := listen(t), new(lineLog)
+	s := start(t, l, newFake(), Options{Log: log.logger(), ConnectionsMax: 1})
+	first := dial(t, l)
+	first.send(query(1))
+	require.Equal(t, answer(1), first.reply())
+	second := dial(t, l)
+	told, err := io.ReadAll(second.in)
+	require.NoError(t, err)
+	require.Contains(t, string(told), "(connection 2)")
+	require.NoError(t, first.Close())
+	require.NoError(t, second.Close())
+	eventually(t, func() bool { return s.count() == 0 })
+	lines := log.lines(t)
+	require.Len(t, lines, 1)
+	require.Equal(t, "WARN", lines[0]["level"])
+	require.InDelta(t, 2, lines[0]["connection"], 0)
+	require.NotContains(t, lines[0], "frame")
+}
+
+// TestAFailureIsOneLineForEachConnection fails while a reply waits to be told, and
+// while a command is done.
+func TestAFailureIsOneLineForEachConnection(t *testing.T) {
+	gone := errors.New("the disk is gone")
+	for name, x := range map[string]*fake{"execute": {executeErr: gone}, "durable": {durableErr: gone}} {
+		t.Run(name, func(t *testing.T) {
+			l, log := listen(t), new(lineLog)
+			s := start(t, l, x, Options{Log: log.logger()})
+			c := dial(t, l)
+			c.send(query(1))
+			told, err := io.ReadAll(c.in)
+			require.NoError(t, err)
+			require.Contains(t, string(told), "(connection 1)")
+			require.NoError(t, c.Close())
+			eventually(t, func() bool { return s.count() == 0 })
+			lines := log.lines(t)
+			require.Len(t, lines, 1)
+			require.Contains(t, lines[0]["error"], "the disk is gone")
+			require.InDelta(t, 1, lines[0]["connection"], 0)
+			require.InDelta(t, 1, lines[0]["frame"], 0)
+		})
+	}
+}

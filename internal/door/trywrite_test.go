@@ -1,0 +1,111 @@
+package door
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// narrow is a listener whose connections take little at once: a longer reply is
+// rarely sent by one write.
+type narrow struct{ net.Listener }
+
+func (l narrow) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return conn, conn.(*net.TCPConn).SetWriteBuffer(64 << 10)
+}
+
+// TestRepliesThatAreSentAtOnceAndThoseThatWaitComeInOrder has replies that may be told
+// at once come behind others that wait for the journal, or for the client.
+func TestRepliesThatAreSentAtOnceAndThoseThatWaitComeInOrder(t *testing.T) {
+	r := random(t)
+	x := newFake()
+	x.executions = 2000 // some 200 kB
+	l := narrow{listen(t)}
+	start(t, l, x, Options{UnsentRepliesMax: 8})
+	c := dial(t, l)
+	require.NoError(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
+	one := query(1)
+	c.send(one)
+	whole := len(c.reply())
+	for range 40 {
+		orders := make([]int, 1+r.IntN(16))
+		for i := range orders {
+			orders[i] = 1000 + r.IntN(1000)
+		}
+		x.set(func() { x.held, x.durable = r.IntN(2) == 0, uint64(x.total()+r.IntN(len(orders)+1)) })
+		wrote := make(chan error, 1)
+		go func() {
+			for _, order := range orders {
+				if _, err := io.WriteString(c, query(order)); err != nil {
+					wrote <- err
+					return
+				}
+			}
+			wrote <- nil
+		}()
+		x.set(func() { x.held = false })
+		for _, order := range orders {
+			reply := c.reply()
+			require.Contains(t, reply, fmt.Sprintf(`<status id="%d"><open shares="%d"/>`, order, order))
+			require.Len(t, reply, whole+2*len("000"))
+		}
+		require.NoError(t, <-wrote)
+	}
+}
+
+// TestAReplyThatMayBeToldIsSentByWhoMadeIt sees that none went through the queue of
+// the writer.
+func TestAReplyThatMayBeToldIsSentByWhoMadeIt(t *testing.T) {
+	x := newFake()
+	l := listen(t)
+	s := start(t, l, x, Options{})
+	c := dial(t, l)
+	for i := range 100 {
+		c.send(query(i + 1))
+		require.Equal(t, answer(i+1), c.reply())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for session := range s.sessions {
+		require.Zero(t, cap(session.unsent.replies))
+	}
+}
+
+// TestADeadlineThatHasPassedLosesNothing leaves the connection with a deadline of an
+// earlier reply, as one that had to wait does: a write that is tried without a new one
+// takes nothing, however it is tried.
+func TestADeadlineThatHasPassedLosesNothing(t *testing.T) {
+	x := newFake()
+	l := listen(t)
+	s := start(t, l, x, Options{})
+	c := dial(t, l)
+	c.send(query(1))
+	require.Equal(t, answer(1), c.reply())
+	var served *session
+	s.mu.Lock()
+	for served = range s.sessions {
+	}
+	s.mu.Unlock()
+	empty := func() bool { _, empty := served.unsent.silence(); return empty }
+	for order := 2; order < 20; order += 2 {
+		require.NoError(t, served.conn.SetWriteDeadline(time.Unix(1, 0)))
+		c.send(query(order)) // the reader's
+		require.Equal(t, answer(order), c.reply())
+		require.Eventually(t, empty, time.Minute, time.Millisecond)
+		require.NoError(t, served.conn.SetWriteDeadline(time.Unix(1, 0)))
+		x.set(func() { x.held, x.durable = true, 0 })
+		c.send(query(order + 1)) // the writer's
+		require.Eventually(t, func() bool { return !empty() }, time.Minute, time.Millisecond)
+		x.set(func() { x.held = false })
+		require.Equal(t, answer(order+1), c.reply())
+		require.Eventually(t, empty, time.Minute, time.Millisecond)
+	}
+}

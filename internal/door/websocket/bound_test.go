@@ -1,0 +1,172 @@
+package websocket
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSmallFramesCountAsWhatTheyCost: it is not their bytes that take the memory.
+func TestSmallFramesCountAsWhatTheyCost(t *testing.T) {
+	h := serving(t, Options{CloseTimeout: time.Second}, readOn)
+	c := dial(t, h)
+	conn := <-h.conns
+	smallest, pushed := NewFrame(nil), 0
+	for conn.Push(smallest, nil, 0) { // without Flush nothing leaves
+		pushed++
+		require.LessOrEqual(t, pushed*FrameCostBytes, WaitingBytesMax)
+	}
+	require.Equal(t, WaitingBytesMax/(smallest.Len()+FrameCostBytes), pushed)
+	require.LessOrEqual(t, unsafe.Sizeof(item{})*3/2, uintptr(FrameCostBytes), "a queue grows by a half at the most")
+	c.wantClose(CodeTooSlow)
+	eventually(t, func() bool { return conn.Waiting() == 0 })
+}
+
+// TestWhatWasWrittenCountsNoMore, however it was sent.
+func TestWhatWasWrittenCountsNoMore(t *testing.T) {
+	h := serving(t, Options{}, readOn)
+	c := dial(t, h)
+	conn := <-h.conns
+	frame := NewFrame([]byte("x"))
+	for range 1000 {
+		require.True(t, conn.Push(frame, nil, 0))
+		require.NoError(t, conn.Answer(frame))
+		require.True(t, conn.Push(frame, nil, 0))
+		require.NoError(t, conn.AnswerFrames(bytes.Repeat(frame.bytes, 2)))
+		c.send(masked(bitFin|opPing, []byte("p")))
+		for frames := 0; frames < 5; {
+			if op, _ := c.next(); op == opText {
+				frames++
+			}
+		}
+	}
+	eventually(t, func() bool { return conn.Waiting() == 0 })
+}
+
+// heldUp returns a connection whose client takes nothing more: the kernel's buffers are full, and some more waits. It
+// also returns how many text frames the client has not read.
+func heldUp(t *testing.T) (c *client, conn *Conn, behind int) {
+	t.Helper()
+	h := serving(t, Options{PingEvery: time.Hour}, echo)
+	c = dial(t, h)
+	conn = <-h.conns
+	fill := NewFrame([]byte(strings.Repeat("x", 50_000)))
+	for stands := 0; stands < 100; {
+		before := conn.Waiting()
+		if before < WaitingBytesMax/2 {
+			require.True(t, conn.Push(fill, nil, 0))
+			conn.Flush()
+			behind++
+			stands = 0
+			continue
+		}
+		time.Sleep(time.Millisecond)
+		if stands++; conn.Waiting() < before {
+			stands = 0
+		}
+	}
+	return c, conn, behind
+}
+
+// TestOnePongWaitsAtMost: a client that sends pings and reads nothing gets the newest pong, and costs no more memory.
+func TestOnePongWaitsAtMost(t *testing.T) {
+	c, conn, behind := heldUp(t)
+	before := conn.Waiting()
+	const pings = 10_000
+	var all []byte
+	for n := range pings {
+		all = append(all, masked(bitFin|opPing, binary.BigEndian.AppendUint32(nil, uint32(n)))...)
+	}
+	c.send(all)
+	c.text("behind all pings")
+	answer := NewFrame([]byte("behind all pings")).Len() + FrameCostBytes
+	eventually(t, func() bool { return conn.Waiting() >= before+answer })
+	pong := headerBytes(4) + 4 + FrameCostBytes
+	eventually(t, func() bool { return conn.Waiting() == before+answer+pong })
+	var pongs []uint32
+	for texts := 0; texts <= behind; {
+		switch op, payload := c.next(); op {
+		case opPong:
+			pongs = append(pongs, binary.BigEndian.Uint32(payload))
+		default:
+			texts++
+		}
+	}
+	require.Equal(t, []uint32{pings - 1}, pongs)
+	eventually(t, func() bool { return conn.Waiting() == 0 })
+}
+
+// TestAPongIsDroppedByACut, as is all that waits.
+func TestAPongIsDroppedByACut(t *testing.T) {
+	c, conn, behind := heldUp(t)
+	before := conn.Waiting()
+	c.send(masked(bitFin|opPing, []byte("late")))
+	eventually(t, func() bool { return conn.Waiting() > before })
+	conn.Cut(CodeUnauthorized, "the token has ended")
+	for range behind { // some of them were on their way
+		op, payload := c.next()
+		if op == opClose {
+			require.Equal(t, "the token has ended", string(payload[2:]))
+			eventually(t, func() bool { return conn.Waiting() == 0 })
+			return
+		}
+		require.Equal(t, byte(opText), op)
+	}
+	require.Fail(t, "no close came")
+}
+
+// TestPingsThatComeTogetherAreAllAnswered while the client takes the pongs.
+func TestPingsThatComeTogetherAreAllAnswered(t *testing.T) {
+	h := serving(t, Options{}, echo)
+	c := dial(t, h)
+	var all []byte
+	for n := range 1000 {
+		all = append(all, masked(bitFin|opPing, fmt.Append(nil, n))...)
+	}
+	c.send(all)
+	for n := range 1000 {
+		op, payload := c.next()
+		require.Equal(t, byte(opPong), op)
+		require.Equal(t, fmt.Sprint(n), string(payload))
+	}
+}
+
+// TestWhoTakesNoPongsIsEnded: to send pings alone is no sign of life.
+func TestWhoTakesNoPongsIsEnded(t *testing.T) {
+	h := serving(t, Options{PingEvery: 100 * time.Millisecond}, readOn)
+	c := dial(t, h)
+	conn := <-h.conns
+	pings := bytes.Repeat(masked(bitFin|opPing, make([]byte, controlBytesMax)), 100)
+	for {
+		require.LessOrEqual(t, conn.Waiting(), 2*(headerBytes(controlBytesMax)+controlBytesMax+FrameCostBytes))
+		if _, err := c.conn.Write(pings); err != nil {
+			break
+		}
+	}
+	eventually(t, func() bool { return h.Count() == 0 })
+}
+
+// TestASlotBeginsNothingBehindACut: what it would give out is not in the reason. Behind a close it is sent still.
+func TestASlotBeginsNothingBehindACut(t *testing.T) {
+	for name, end := range map[string]func(c *Conn){
+		"too slow": func(c *Conn) { c.Push(NewFrame(make([]byte, WaitingBytesMax)), nil, 0) },
+		"cut":      func(c *Conn) { c.Cut(CodeUnauthorized, "") },
+		"aborted":  (*Conn).Abort,
+		"closed":   func(c *Conn) { c.Close(CodeNormal, "") },
+	} {
+		c := newConn(NewServer(Options{}), "") // nothing leaves it
+		var p Progress
+		require.True(t, c.Push(NewFrame(nil), nil, 0))
+		require.True(t, c.Advance(&p, 1))
+		end(c)
+		begins := c.Advance(&p, 2)
+		require.Equal(t, name == "closed", begins, name)
+		require.Equal(t, begins, p.Sent() == 2, name)
+	}
+}

@@ -1,0 +1,54 @@
+package websocket
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics are what WebSocket connections count. It is a prometheus.Collector, to be registered by the program, and may
+// be used from any goroutine.
+type Metrics struct {
+	connections               prometheus.Gauge
+	accepted, full, cut, dead prometheus.Counter
+	bytes, writes             prometheus.Counter
+}
+
+// NewMetrics returns metrics that count from zero.
+func NewMetrics() *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	return &Metrics{
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_websocket_connections",
+			Help: "WebSocket connections that are open."}),
+		accepted: counter("outcry_websocket_connections_accepted_total", "WebSocket connections that were opened."),
+		full: counter("outcry_websocket_refused_total",
+			"WebSocket connections that were refused, as there were as many as there may be."),
+		cut: counter("outcry_websocket_cut_total",
+			"WebSocket connections that were cut as their clients were too slow for what they had subscribed to."),
+		dead: counter("outcry_websocket_dead_total",
+			"WebSocket connections that were ended as their clients showed no life."),
+		writes: counter("outcry_websocket_writes_total", "Writes to WebSocket connections: each has what waited."),
+		bytes:  counter("outcry_websocket_sent_bytes_total", "Bytes that were sent to WebSocket connections."),
+	}
+}
+
+func (m *Metrics) opened() {
+	m.connections.Inc()
+	m.accepted.Inc()
+}
+
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.connections, m.accepted, m.full, m.cut, m.dead, m.bytes, m.writes}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(ch)
+	}
+}

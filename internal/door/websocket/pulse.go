@@ -1,0 +1,47 @@
+package websocket
+
+import "time"
+
+var pingFrame = newFrame(opPing, nil)
+
+// pulse is what a connection was found to be at its last ping.
+type pulse struct {
+	began   bool // there was one
+	reading bool // the handler waited in Read
+	waiting bool // something waited to be written
+	taken   uint64
+}
+
+// pingEvery returns how often the client is asked whether it lives: a pong counts as life for the idle timeout.
+func (c *Conn) pingEvery() time.Duration {
+	o := &c.server.options
+	every := o.PingEvery
+	if idle := o.IdleTimeout(); idle > 0 {
+		every = min(every, idle/2)
+	}
+	return every
+}
+
+// beat ends the connection if the client shows no life, and asks again. It has shown none if no frame came since the
+// last ping though the handler waited for one, or if it took nothing of what waits for it.
+func (c *Conn) beat() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending || c.timer == nil {
+		return
+	}
+	now := pulse{began: true, reading: c.reading, waiting: c.waiting > 0, taken: c.taken}
+	last, heard := c.pulse, c.heard.Swap(false)
+	c.pulse = now
+	deaf := now.reading && last.reading && !heard
+	stuck := now.waiting && last.waiting && now.taken == last.taken
+	if last.began && (deaf || stuck) {
+		c.server.options.Metrics.dead.Inc()
+		c.server.options.Log.Info("a WebSocket connection shows no life", "client", c.remote)
+		c.abort()
+		return
+	}
+	c.pingDue = true
+	c.flush()
+	c.timer.Reset(c.pingEvery())
+}

@@ -1,0 +1,232 @@
+// Package anchors measures servers that people know beside Outcry, on the same disk, in turns, with one
+// client: Redis, Postgres, etcd and NATS JetStream, each made to answer a write only once it is durable,
+// and a server that only echoes. What a request costs the client is alike for all: bytes that are
+// prepared, a write, a read, and a look for the ends of replies (package load). Every reply is compared
+// with the one that is expected, and afterwards each server is asked how many writes it has.
+package anchors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"outcry/internal/lab/harness"
+	"outcry/internal/lab/load"
+)
+
+// Shape is a load: connections, and requests under way on each.
+type Shape struct {
+	Connections int `json:"connections"`
+	Depth       int `json:"depth"`
+}
+
+// String returns it as it is written: 64×16.
+func (s Shape) String() string { return fmt.Sprintf("%d×%d", s.Connections, s.Depth) }
+
+// ParseShape reads what String writes; an x will do as well. The error names the text.
+func ParseShape(text string) (s Shape, err error) {
+	n, err := fmt.Sscanf(strings.ReplaceAll(text, "×", "x"), "%dx%d", &s.Connections, &s.Depth)
+	if err != nil || n != 2 || s.Connections < 1 || s.Connections > connectionsMax || s.Depth < 1 || s.Depth > depthMax ||
+		s.String() != strings.ReplaceAll(text, "x", "×") {
+		return s, fmt.Errorf("%q is no load: it must be connections×requests under way, up to %d×%d", text, connectionsMax,
+			depthMax)
+	}
+	return s, nil
+}
+
+// Bounds of a load.
+const (
+	connectionsMax = 128
+	depthMax       = 64
+)
+
+// Options say what is measured.
+type Options struct {
+	Dir      string // where data goes, in a fresh folder
+	Echo     []string
+	Servers  []string // programs of Outcry; the first is called outcry, the others after their files
+	Only     []string // names of those that are measured; empty for all that are installed
+	At       []Shape
+	Rounds   int
+	Duration time.Duration // of each measurement
+	Rate     float64       // requests a second; 0: as many as possible
+	Share    float64       // of each server's own rate in the same round that is sent in addition; 0 for none
+	Of       string        // whose rate Share is of, for all that reach it, at loads of one request; "" for each one's own
+	Command  string        // how the run is repeated
+	Out      io.Writer
+}
+
+// anchor is a server that may be measured.
+type anchor struct {
+	name    string
+	durable string   // what makes a write durable before its reply
+	needs   []string // programs, in the order in which they are looked for; none for those that are given
+	start   func(ctx context.Context, dir string) (server, error)
+}
+
+// server is one that runs.
+type server interface {
+	// measure sends for o.Duration, over o.Connections with o.Depth requests under way on each; o.Rate > 0 is open.
+	measure(ctx context.Context, o load.Options, rate float64) (*load.Result, error)
+	// settle waits until nothing is left to do for what was answered.
+	settle(ctx context.Context) error
+	// used returns the processor time so far, of the server and of a Postgres that follows it.
+	used() (own, postgres time.Duration)
+	// check demands that it has done so many writes in all.
+	check(ctx context.Context, writes uint64) error
+	stop()
+}
+
+// running is a server with what it was asked for.
+type running struct {
+	anchor
+	server
+	writes uint64
+}
+
+// settleMax bounds how long a server may be behind.
+const settleMax = 2 * time.Minute
+
+// Run measures, and returns what came of it; the table is Report.Write. The error says that a server could
+// not be started, gave a wrong reply, or has not what it said.
+func Run(ctx context.Context, o Options) (r *Report, err error) {
+	all, err := o.anchors()
+	if err != nil {
+		return nil, err
+	}
+	if o.Dir, err = os.MkdirTemp(o.Dir, "outcry-anchors-"); err != nil {
+		return nil, fmt.Errorf("anchors: %w", err)
+	}
+	defer os.RemoveAll(o.Dir)
+	warnOfMemory(o.Dir, o.Out)
+	r = newReport(ctx, o)
+	var up []*running
+	defer func() {
+		for _, s := range up {
+			s.stop()
+		}
+	}()
+	for n, a := range all {
+		dir := filepath.Join(o.Dir, fmt.Sprint(n))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return nil, fmt.Errorf("anchors: %w", err)
+		}
+		s, err := a.start(ctx, dir)
+		if errors.Is(err, errLeftOut) && !slices.Contains(o.Only, a.name) {
+			fmt.Fprintf(o.Out, "%s is left out: %v\n", a.name, err)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("anchors: start %s: %w", a.name, err)
+		}
+		up = append(up, &running{anchor: a, server: s})
+		r.Servers = append(r.Servers, About{a.name, a.durable})
+	}
+	for round := range o.Rounds {
+		for _, at := range o.At {
+			if err := r.turn(ctx, o, turned(up, round), at, round); err != nil {
+				return r, err
+			}
+		}
+	}
+	for _, s := range up {
+		if err := s.check(ctx, s.writes); err != nil {
+			return r, fmt.Errorf("anchors: %s: %w", s.name, err)
+		}
+	}
+	r.Seconds = time.Since(r.Began).Seconds()
+	return r, nil
+}
+
+// turned returns all, with another one first in each round.
+func turned(all []*running, round int) []*running {
+	n := round % len(all)
+	return append(slices.Clone(all[n:]), all[:n]...)
+}
+
+// turn measures each server once.
+func (r *Report) turn(ctx context.Context, o Options, all []*running, at Shape, round int) error {
+	rates := map[string]float64{}
+	for _, s := range all {
+		p, err := s.once(ctx, o, at, o.Rate)
+		if err != nil {
+			return err
+		}
+		rates[s.name] = p.Rate
+		r.add(p, round)
+		fmt.Fprintf(o.Out, "round %d, %s: %s\n", round+1, at, p)
+	}
+	if o.Share == 0 || o.Of != "" && at.Depth > 1 {
+		return nil // at a rate that others set, requests are sent one by one when each is due
+	}
+	for _, s := range all {
+		of := s.name
+		if o.Of != "" {
+			of = o.Of
+		}
+		if rates[of] == 0 {
+			return fmt.Errorf("anchors: %s is not measured: there is no rate to take a share of", of)
+		}
+		asked := o.Share * rates[of]
+		if rates[s.name] <= asked {
+			fmt.Fprintf(o.Out, "round %d, %s: %s did %.0f/s: it is not asked for %.0f\n",
+				round+1, at, s.name, rates[s.name], asked)
+			continue
+		}
+		p, err := s.once(ctx, o, at, asked)
+		if err != nil {
+			return err
+		}
+		r.add(p, round)
+		fmt.Fprintf(o.Out, "round %d, %s: %s\n", round+1, at, p)
+	}
+	return nil
+}
+
+// once measures a server.
+func (s *running) once(ctx context.Context, o Options, at Shape, rate float64) (*Point, error) {
+	p := &Point{Server: s.name, At: at, Asked: rate}
+	before, beforePG := s.used()
+	client := harness.OwnCPU()
+	began := time.Now()
+	result, err := s.measure(ctx, load.Options{Connections: at.Connections, Depth: at.Depth, Duration: o.Duration}, rate)
+	ended := time.Now()
+	client = harness.OwnCPU() - client
+	sending, _ := s.used()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("anchors: %s: %w", s.name, err)
+	case result.Errors > 0:
+		return nil, fmt.Errorf("anchors: %s: %d wrong replies, for example: %s", s.name, result.Errors, result.Examples[0])
+	case result.Requests == 0:
+		return nil, fmt.Errorf("anchors: %s: it answered nothing", s.name)
+	}
+	s.writes += result.Requests
+	settling, cancel := context.WithTimeout(ctx, settleMax)
+	defer cancel()
+	if err := s.settle(settling); err != nil {
+		return nil, fmt.Errorf("anchors: %s: %w", s.name, err)
+	}
+	p.Behind = time.Since(ended).Seconds()
+	after, afterPG := s.used()
+	each := func(d time.Duration) float64 { return float64(d) / 1e3 / float64(result.Requests) }
+	p.Summary = result.Summary()
+	p.Timeline = nil
+	p.ServerCPU, p.PostgresCPU, p.ClientCPU = each(after-before), each(afterPG-beforePG), each(client)
+	p.ServerBusy = (sending - before).Seconds() / ended.Sub(began).Seconds()
+	return p, nil
+}
+
+var (
+	// errNone is returned when nothing is left to measure.
+	errNone = errors.New("anchors: none of the servers is installed")
+
+	// errLeftOut is wrapped by the start of a server that cannot make writes durable one by one.
+	errLeftOut = errors.New("it is no anchor")
+)

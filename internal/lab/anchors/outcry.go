@@ -1,0 +1,105 @@
+package anchors
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"outcry/internal/lab/audit"
+	"outcry/internal/lab/harness"
+	"outcry/internal/lab/load"
+	"outcry/internal/postgres/local"
+	"outcry/internal/testing/processes"
+)
+
+// outcry is an Outcry as it is shipped, with the Postgres that it starts for itself.
+type outcry struct {
+	*harness.Server
+	plain    *load.Plain
+	cluster  string // directory of its Postgres
+	postgres int    // process id of that
+}
+
+// symbols is how many are traded.
+const symbols = 10
+
+// firstAccount is one that no scenario has.
+const firstAccount = 2_000_000_000
+
+func startOutcry(ctx context.Context, program, dir string) (server, error) {
+	data := filepath.Join(dir, "data")
+	s, err := harness.Launch(harness.ServerOptions{Program: program, Data: data})
+	if err != nil {
+		return nil, err
+	}
+	o := &outcry{Server: s, cluster: filepath.Join(data, "postgres")}
+	ready, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := s.WaitReady(ready); err != nil {
+		o.stop()
+		return nil, err
+	}
+	for _, pid := range processes.Children(s.Pid()) {
+		o.postgres = pid
+	}
+	o.plain = &load.Plain{Symbols: symbols, Orders: math.MaxUint64, First: firstAccount, Tag: "ANCHOR",
+		Options: load.Options{Addrs: []string{s.XML}, Connections: connectionsMax}}
+	if err := o.plain.Prepare(ctx); err != nil {
+		o.stop()
+		return nil, err
+	}
+	return o, o.settle(ctx)
+}
+
+func (o *outcry) measure(ctx context.Context, how load.Options, rate float64) (*load.Result, error) {
+	how.Addrs = o.plain.Addrs
+	o.plain.Options, o.plain.Rate = how, int(rate)
+	return o.plain.Run(ctx)
+}
+
+// settle implements server: Postgres has everything.
+func (o *outcry) settle(ctx context.Context) error { return o.CatchUp(ctx, settleMax) }
+
+func (o *outcry) used() (own, postgres time.Duration) {
+	u, _ := o.Usage() // one that has ended answers nothing more either
+	return u.CPU, processes.FamilyCPU(o.postgres)
+}
+
+// check implements server: the tables have every order, money and shares add up, and the exchange knows
+// orders by the numbers that it gave.
+func (o *outcry) check(ctx context.Context, writes uint64) error {
+	url, err := local.RunningURL(o.cluster)
+	if err != nil {
+		return err
+	}
+	have, err := audit.ReadTotals(ctx, url, "")
+	if err != nil {
+		return err
+	}
+	if have.Orders != writes {
+		return fmt.Errorf("the tables have %d orders, clients were told of %d", have.Orders, writes)
+	}
+	c, err := o.plain.Check(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !c.OK():
+		return fmt.Errorf("of %d orders %d are lost, %d wrong, %d doubled: %s", c.Asked, c.Lost, c.Wrong, c.Doubled,
+			c.Example)
+	}
+	return nil
+}
+
+// stopTimeout bounds an end in order, which its Postgres needs.
+const stopTimeout = time.Minute
+
+func (o *outcry) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if o.Server.Stop(ctx) != nil {
+		o.Kill() // its Postgres ends with it
+	}
+	_ = local.Remove(o.cluster)
+}

@@ -1,0 +1,57 @@
+package audit
+
+import (
+	"math/big"
+	"strconv"
+	"strings"
+
+	"outcry/internal/lab/model"
+)
+
+// unit is one share, or one dollar a share, in units of 10^-8.
+const unit = 100_000_000
+
+// decimal prints v units of 10^-8 in the shortest exact form.
+func decimal(v int64) string { return model.Decimal(big.NewInt(v), 8) }
+
+// number reads an order id; 0 is none.
+func number(s string) uint64 {
+	n, _ := strconv.ParseUint(s, 10, 64)
+	return n
+}
+
+// kindOf strips an error's text of its figures, so that texts can be counted.
+func kindOf(text string) string {
+	digits := false
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			digits = r == '.' && digits
+			if digits {
+				return -1
+			}
+			return r
+		}
+		if digits {
+			return -1
+		}
+		digits = true
+		return '#'
+	}, text)
+}
+
+// hundredMillionths reads a decimal in units of 10^-8; "" is 0. A malformed one,
+// or too fine, is -1: it equals nothing.
+func hundredMillionths(s string) int64 {
+	if s == "" {
+		return 0
+	}
+	r, ok := new(big.Rat).SetString(s)
+	if !ok {
+		return -1
+	}
+	r.Mul(r, big.NewRat(unit, 1))
+	if !r.IsInt() || !r.Num().IsInt64() {
+		return -1
+	}
+	return r.Num().Int64()
+}

@@ -1,0 +1,161 @@
+package audit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"outcry/internal/door/xml/wire"
+)
+
+// instructions are what an order says of itself beside its amount and limit, as its client sends them.
+type instructions struct{ kind, tif, post, stp, cod, report string }
+
+// drawn returns instructions: of every second order none.
+func drawn(r *rand.Rand) (i instructions) {
+	pick := func(values ...string) string { return values[r.IntN(len(values))] }
+	if r.IntN(2) == 0 {
+		return i
+	}
+	switch r.IntN(6) {
+	case 0:
+		i.kind, i.tif = "market", pick("", "IOC", "FOK")
+	case 1, 2:
+		i.tif = pick("IOC", "FOK")
+	case 3:
+		i.post = "yes"
+	}
+	i.stp, i.cod, i.report = pick("", "", "newest", "oldest", "both"), pick("", "", "yes", "no"), pick("", "full")
+	return i
+}
+
+// inEffect returns what the tables say of an order with them: what is absent has its standard, and how it is
+// answered is nobody's business.
+func (i instructions) inEffect() instructions {
+	if i.tif == "" {
+		i.tif = "GTC"
+		if i.kind == "market" {
+			i.tif = "IOC"
+		}
+	}
+	if i.cod == "no" {
+		i.cod = ""
+	}
+	i.report = ""
+	return i
+}
+
+// mayRest reports whether what is left of an order in effect stays open.
+func (i instructions) mayRest() bool { return i.tif != "IOC" && i.tif != "FOK" }
+
+// element returns an order as it is sent and repeated.
+func (o *sentOrder) element() wire.Order {
+	i := o.instructions
+	return wire.Order{Sym: o.sym, Amount: decimal(o.amount), Limit: limitOf(o.limit), Type: i.kind, TIF: i.tif,
+		Post: i.post, STP: i.stp, COD: i.cod, Report: i.report, Ref: o.ref}
+}
+
+// limitOf returns a limit as it is sent, "" if there is none.
+func limitOf(limit int64) string {
+	if limit == 0 {
+		return ""
+	}
+	return decimal(limit)
+}
+
+// add adds the order, or the amend, to a frame.
+func (o *sentOrder) add(t *wire.Transactions) {
+	if !o.amends() {
+		t.Place(o.element())
+		return
+	}
+	t.Element("amend", wire.Attr{Name: "id", Value: fmt.Sprint(o.old)},
+		wire.Attr{Name: "amount", Value: decimal(o.amount)},
+		wire.Attr{Name: "limit", Value: limitOf(o.limit)}, wire.Attr{Name: "report", Value: o.instructions.report},
+		wire.Attr{Name: "newref", Value: o.ref})
+}
+
+// amends reports whether it is an amend: its amount is the new total, with a serial number of its own, its limit
+// the new one or 0, and its ref the newref.
+func (o *sentOrder) amends() bool { return o.old > 0 }
+
+// amend makes an amend of an order of this client that is about to be sent.
+func (c *client) amend(of own) *sentOrder {
+	amount := int64(1 + c.r.IntN(2*sharesMax))
+	if of.sells {
+		amount = -amount
+	}
+	limit := int64(0)
+	if c.r.IntN(2) == 0 {
+		limit = c.limit()
+	}
+	o := c.history.order(of.account, "", amount, limit)
+	o.old = of.id
+	if c.r.IntN(2) == 0 {
+		o.instructions.report = "full"
+	}
+	if c.r.IntN(2) == 0 {
+		o.give()
+	}
+	return o
+}
+
+// mayRefuse reports whether an order, or an amend, may be answered with such an error.
+func (o *sentOrder) mayRefuse(text string) bool {
+	i := o.instructions
+	switch {
+	case strings.HasPrefix(text, "insufficient "):
+		return true
+	case strings.Contains(text, unavailable):
+		return o.ref != "" || o.amends()
+	case strings.Contains(text, "would execute at once"):
+		return i.post == "yes" || o.amends()
+	case strings.Contains(text, "cannot be filled at once"):
+		return i.tif == "FOK"
+	case strings.HasPrefix(text, "nobody "):
+		return i.kind == "market"
+	}
+	return o.amends() && (strings.Contains(text, "has nothing open") || strings.Contains(text, "has executed"))
+}
+
+// noteAmend takes in the answer to an amend that was not refused, and was not answered before.
+func (h *history) noteAmend(o *sentOrder, a *wire.Answer) {
+	if number(a.ID) != o.old || a.Amount != decimal(o.amount) || a.Limit != limitOf(o.limit) {
+		h.complainLocked("amend %+v is answered with %+v", *o, *a)
+	}
+	o.fate, o.id, o.reduced = answered, number(a.By), a.Reduced
+	h.counts.Amended++
+	if o.id > 0 {
+		h.noteID(o)
+		return
+	}
+	if a.Reduced == "" || a.Open == "" {
+		h.complainLocked("amend %+v changed nothing: %+v", *o, *a)
+	}
+}
+
+// matchAmend demands that an amend in the tables is one that was sent, and was not refused. An amend that has
+// replaced its order is matched with the new one.
+func (h *history) matchAmend(a *amendRow) error {
+	if h.bulk.accounts[a.account] {
+		return nil
+	}
+	s := h.orders[serial(a.amount)]
+	switch {
+	case s == nil || !s.amends() || s.old != a.about || abs(s.amount) != a.amount || s.limit != a.limit:
+		return fmt.Errorf("amend %+v is there and was never sent so, or is there a second time: %+v", *a, s)
+	case s.fate == refused || s.fate == cutOff:
+		return fmt.Errorf("amend %+v is there, but was refused, or its frame was never whole", *a)
+	case s.done:
+		return fmt.Errorf("amend %+v is there a second time", *a)
+	case s.fate == answered && a.replaces && s.id != a.order:
+		return fmt.Errorf("amend %+v was told to be order %d", *a, s.id)
+	case s.fate == answered && !a.replaces && s.reduced != decimal(a.reduced):
+		return fmt.Errorf("amend %+v was told to reduce by %q", *a, s.reduced)
+	}
+	if s.fate == sent {
+		h.counts.UnknownHappened++
+	}
+	s.done = true
+	return nil
+}

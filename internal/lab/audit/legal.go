@@ -1,0 +1,46 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// LegalOp is a command for one symbol and its answer. Numbers are whole; an order is a buy if Amount is
+// above 0 and a sell if it is below, and a command without an Amount is a query or a cancel.
+type LegalOp struct {
+	Client                   int
+	Sent, Answered           int64 // moments on one clock; Sent is before Answered
+	ID                       uint64
+	Amount, Limit            int64
+	Cancel                   bool
+	Refused                  bool
+	Open, Canceled, Executed int64 // shares that the answer to a query or a cancel has
+}
+
+// Legal reports whether there is an order of the commands, each at one moment between its sending and its
+// answer, in which a plain book gives these answers. Ids need not rise, and of executions only the
+// shares count: a server may number orders before it accepts them, and what their prices have to be is
+// looked at elsewhere. known is false if it was not found out within the time.
+func Legal(ops []LegalOp, within time.Duration) (legal, known bool) {
+	history, most := make([]porcupine.Operation, len(ops)), map[uint64]int64{}
+	for i, o := range ops {
+		in, out := input{kind: query, amount: o.Amount, limit: o.Limit, id: o.ID},
+			output{refused: o.Refused, id: o.ID, open: o.Open, canceled: o.Canceled}
+		switch {
+		case o.Amount != 0:
+			in.kind = place
+		case o.Cancel:
+			in.kind = cancel
+		}
+		if o.Amount == 0 && !o.Refused {
+			most[o.ID] = max(most[o.ID], o.Executed)
+		}
+		if o.Executed > 0 {
+			out.fills = []trade{{shares: o.Executed}}
+		}
+		history[i] = porcupine.Operation{ClientId: o.Client, Input: in, Output: out, Call: o.Sent, Return: o.Answered}
+	}
+	result := porcupine.CheckOperationsTimeout(linearModelOf(agreement{most: most}), history, within)
+	return result == porcupine.Ok, result != porcupine.Unknown
+}

@@ -1,0 +1,151 @@
+package audit
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// match demands that the orders in the tables are those that were sent, each at
+// most once, none that was refused, every one that was answered, and with what
+// was told of it. Orders without an answer and without a row are given up: they
+// never happened, and if they turn up later, something is wrong.
+func (h *history) match(t *truth) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range t.amends {
+		if err := h.matchAmend(&t.amends[i]); err != nil {
+			return err
+		}
+	}
+	t.amends = nil
+	for id := range t.touched {
+		if err := h.matchOrder(t.orders[id]); err != nil {
+			return err
+		}
+	}
+	if err := h.bulk.lost(); err != nil {
+		return err
+	}
+	for n, s := range h.orders {
+		switch s.fate {
+		case answered:
+			switch {
+			case s.amends() && s.id == 0 && !s.done:
+				return fmt.Errorf("an amend of order %d was answered with <amended> and is lost: %+v", s.old, *s)
+			case s.amends() && s.id == 0:
+				delete(h.orders, n)
+			case t.orders[s.id] == nil:
+				return fmt.Errorf("order %d was answered with <opened> and is lost: %+v", s.id, *s)
+			}
+		case sent:
+			switch {
+			case s.done && s.id == 0:
+				delete(h.orders, n)
+			case s.id == 0:
+				h.counts.UnknownNever++
+				delete(h.orders, n)
+			}
+		case refused, cutOff:
+			delete(h.orders, n)
+		}
+	}
+	return nil
+}
+
+func (h *history) matchOrder(o *order) error {
+	if h.bulk.accounts[o.account] {
+		return h.bulk.match(o)
+	}
+	s := h.orders[o.serial()]
+	switch {
+	case s == nil || s.amends() != (o.replaces > 0):
+		return fmt.Errorf("order %d (%s of %s for account %s) is there and was never sent, or is there a second time, or "+
+			"was given up", o.id, decimal(o.amount), o.sym, o.account)
+	case s.account != o.account || !s.amends() && s.sym != o.sym || abs(s.amount) != o.total() ||
+		s.amount > 0 != o.buys() || s.limit != 0 && s.limit != o.limit || !s.amends() && s.inEffect() != o.instructions:
+		return fmt.Errorf("order %d is there as %+v and was sent as %+v", o.id, *o, *s)
+	case s.fate == refused:
+		return fmt.Errorf("order %d is there, but its client was told that it was refused", o.id)
+	case s.fate == cutOff:
+		return fmt.Errorf("order %d is there, but its frame was never whole", o.id)
+	case s.id != 0 && s.id != o.id:
+		return fmt.Errorf("one order is there as %d and as %d", s.id, o.id)
+	}
+	if s.fate == sent && s.id == 0 {
+		s.id = o.id
+		h.ids[o.id] = o.serial()
+		if !s.amends() { // which matchAmend has counted
+			h.counts.UnknownHappened++
+		}
+	}
+	if s.kind == "market" && s.limit == 0 && o.limit != protection(o) {
+		return fmt.Errorf("order %d at market has the limit %s, and the best price was %s", o.id, decimal(o.limit),
+			decimal(o.best))
+	}
+	n := len(s.told.Executed)
+	if n > len(o.executed) || !slices.Equal(s.told.Executed, o.executed[:n]) {
+		return fmt.Errorf("order %d was told to have executed %+v, and has executed %+v", o.id, s.told.Executed, o.executed)
+	}
+	if s.canceled && (s.told.Canceled != decimal(o.canceled) || s.told.CanceledAt != o.canceledAt ||
+		n != len(o.executed)) {
+		return fmt.Errorf("order %d was told to be canceled (%+v), and is %+v", o.id, s.told, o.status())
+	}
+	return nil
+}
+
+// serial returns the serial number of an order in the tables: that of its total, which is its amount unless it has
+// replaced another one.
+func (o *order) serial() int64 { return serial(o.total()) }
+
+// protection returns the limit of an order at market that was sent without one: a tenth behind the other side's best
+// price, rounded towards it.
+func protection(o *order) int64 {
+	if o.buys() {
+		return o.best + o.best/10
+	}
+	return o.best - o.best/10
+}
+
+// matchAccounts does the same for accounts and for shares placed with them. opened
+// has "ACCOUNT BALANCE", placed "ACCOUNT SYM SHARES".
+func (h *history) matchAccounts(t *truth, opened, placed []string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, row := range opened {
+		id, balance, _ := strings.Cut(row, " ")
+		a := h.accounts[id]
+		switch {
+		case a == nil || a.opened == refused || a.opened == cutOff:
+			return fmt.Errorf("account %s is there, but was never asked for, or refused, or its frame was cut", id)
+		case balance != decimal(a.balance):
+			return fmt.Errorf("account %s was opened with %s, and asked for with %s", id, balance, decimal(a.balance))
+		case !a.inTables:
+			a.inTables = true
+			t.openAccount(id, product(a.balance, unit))
+		}
+	}
+	for _, row := range placed {
+		fields := strings.Fields(row)
+		a := h.accounts[fields[0]]
+		switch {
+		case a == nil || a.sym != fields[1] || a.placed == refused || a.placed == cutOff:
+			return fmt.Errorf("shares are placed that nobody asked for: %s", row)
+		case fields[2] != decimal(a.shares):
+			return fmt.Errorf("account %s has %s shares of %s, and %s were placed", a.id, fields[2], a.sym, decimal(a.shares))
+		case !a.placedInTables:
+			a.placedInTables = true
+			t.placeShares(a.sym, a.id, big.NewInt(a.shares))
+		}
+	}
+	for _, a := range h.accounts {
+		if a.opened == answered && !a.inTables || a.placed == answered && !a.placedInTables {
+			return fmt.Errorf("account %s was answered with <created>, and it or its shares are lost", a.id)
+		}
+		if a.placedInTables && !a.inTables {
+			return fmt.Errorf("account %s has shares and is not there", a.id)
+		}
+	}
+	return nil
+}

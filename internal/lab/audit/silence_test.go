@@ -1,0 +1,27 @@
+package audit
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheLongestSilenceIsBetweenAnswersOfAnybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory(nil)
+		answer := func() { h.note(new(frame), nil) }
+		answer()
+		time.Sleep(time.Hour) // before anybody listens
+		answer()
+		h.listen()
+		for _, pause := range []time.Duration{20, 300, 40} {
+			time.Sleep(pause * time.Millisecond)
+			answer()
+		}
+		require.Equal(t, 300*time.Millisecond, h.longestSilence())
+		time.Sleep(time.Second)
+		require.Equal(t, time.Second, h.longestSilence(), "one that lasts counts")
+	})
+}

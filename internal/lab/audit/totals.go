@@ -1,0 +1,47 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Totals are what is in an exchange's tables.
+type Totals struct {
+	Orders, Cancels uint64
+	Created         uint64 // accounts and placements
+	Bytes           int64  // of the database
+}
+
+// ReadTotals counts what the tables hold, without the account of that id. It is for a moment at
+// which Postgres has everything and nobody sends any more. The error says that balances,
+// positions or orders do not add up, or what could not be asked.
+func ReadTotals(ctx context.Context, url, except string) (t Totals, err error) {
+	db, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return t, fmt.Errorf("check: %w", err)
+	}
+	defer db.Close(ctx)
+	var cash, shares, filled bool
+	err = db.QueryRow(ctx, `SELECT (SELECT count(*) FROM outcry.order_log), (SELECT count(*) FROM outcry.cancel_log),
+		(SELECT count(*) FROM public.accounts WHERE id <> $1) + (SELECT count(*) FROM outcry.placement_log),
+		pg_database_size(current_database()),
+		(SELECT coalesce(sum(balance + held) = sum(opened), true) FROM public.accounts),
+		NOT EXISTS (SELECT FROM public.symbols s
+			WHERE s.placed <> (SELECT coalesce(sum(p.shares + p.held), 0) FROM public.positions p WHERE p.sym = s.sym)),
+		NOT EXISTS (SELECT FROM outcry.resting_orders WHERE open > abs(amount))`, except).
+		Scan(&t.Orders, &t.Cancels, &t.Created, &t.Bytes, &cash, &shares, &filled)
+	switch {
+	case err != nil:
+		return t, fmt.Errorf("check: %w", err)
+	case !cash:
+		return t, errors.New("the tables' balances do not add up to what accounts were opened with")
+	case !shares:
+		return t, errors.New("the tables' positions do not add up to what was placed")
+	case !filled:
+		return t, errors.New("an order has more open than it has shares")
+	}
+	return t, nil
+}

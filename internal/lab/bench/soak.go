@@ -1,0 +1,197 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"outcry/internal/lab/harness"
+	"outcry/internal/lab/load"
+	"outcry/internal/lab/load/scenario"
+)
+
+// SoakOptions say how long an exchange trades at half of what it can do, and how much.
+type SoakOptions struct {
+	Duration time.Duration
+	Rate     int // frames a second; 0: half of what a short run reaches
+	Seed     uint64
+	Progress func(load.Progress)
+	Out      io.Writer
+}
+
+// Sample is what is seen at one moment of a soak. Requests and latencies are of the time
+// since the sample before, from when frames were due.
+type Sample struct {
+	Second float64 `json:"second"`
+	load.Moment
+	Resident   int64   `json:"server_resident_bytes"`
+	Files      int     `json:"server_files"`
+	Goroutines float64 `json:"server_goroutines"`
+	OpenOrders float64 `json:"open_orders"`
+	Lag        float64 `json:"lag_records"`
+}
+
+// Soak is what a long run found: whether memory, open files and latency stay flat.
+type Soak struct {
+	Capacity float64  `json:"capacity_per_second"` // what the short run reached; 0 if the rate was given
+	Rate     int      `json:"rate_per_second"`
+	Requests uint64   `json:"requests"`
+	Errors   uint64   `json:"errors"`
+	Example  string   `json:"error_example,omitempty"`
+	Samples  []Sample `json:"samples"`
+	Findings []string `json:"findings"` // what did not stay flat, or does not agree; none is a pass
+}
+
+// soakScenario is the one whose flow a soak has: books must not grow by themselves.
+const soakScenario = "steady"
+
+const (
+	samplesMost  = 60
+	sampleLeast  = time.Second
+	capacityTime = 5 * time.Second
+
+	// soakConnections carry the frames: more than are ever under way, except in a stall.
+	soakConnections = 256
+)
+
+// soaking is a soak under way.
+type soaking struct {
+	SoakOptions
+	*harness.Exchange
+	*Soak
+	market scenario.Scenario
+	trade  *scenario.Run
+}
+
+// RunSoak soaks an exchange whose data are in dir. What did not stay flat is in the
+// result; the error says what could not be done.
+func RunSoak(ctx context.Context, programs Programs, dir string, o SoakOptions) (*Soak, error) {
+	e, err := harness.StartExchange(ctx, dir, harness.ServerOptions{Program: programs.Server})
+	if err != nil {
+		return nil, err
+	}
+	defer e.End()
+	s := &soaking{SoakOptions: o, Exchange: e, Soak: &Soak{Findings: []string{}}}
+	s.market, _ = scenario.Find(soakScenario)
+	s.trade = &scenario.Run{Addrs: []string{e.XML}, Seed: o.Seed, Params: s.market.Defaults}
+	if err := s.market.Prepare(ctx, s.trade); err != nil {
+		return nil, err
+	}
+	if s.Soak.Rate = o.Rate; o.Rate == 0 { // half of what its connections reach, one frame after another
+		s.trade.Params.Duration = capacityTime
+		result, err := s.market.Measure(ctx, s.trade)
+		if err = errors.Join(err, s.CatchUp(ctx, catchUpTimeout)); err != nil {
+			return nil, err
+		}
+		s.Capacity, s.Soak.Rate = result.Rate(), max(int(result.Rate()/2), 1)
+	}
+	return s.Soak, s.run(ctx)
+}
+
+// run trades, and judges.
+func (s *soaking) run(ctx context.Context) error {
+	fmt.Fprintf(s.Out, "%d frames a second for %s\n", s.Soak.Rate, s.Duration)
+	p := &s.trade.Params
+	p.Clients, p.Rate, p.Duration = soakConnections, s.Soak.Rate, s.Duration
+	s.trade.Progress = s.Progress
+	every, begun := max(s.Duration/samplesMost, sampleLeast).Truncate(time.Second), time.Now() // as the timeline has
+	stop := harness.Every(every, func() { s.sample(ctx, begun) })
+	result, err := s.market.Measure(ctx, s.trade)
+	stop()
+	if err != nil {
+		return err
+	}
+	if s.Requests, s.Errors = result.Requests, result.Errors; s.Errors > 0 {
+		s.Example = result.Examples[0]
+	}
+	for i, m := range load.Moments(result.Timeline, int(every/time.Second)) {
+		if i < len(s.Samples) {
+			s.Samples[i].Moment = m
+		}
+	}
+	if err := s.CatchUp(ctx, catchUpTimeout); err != nil {
+		return err
+	}
+	s.Findings = append(s.Findings, s.judge()...)
+	if err := agree(ctx, s.Exchange, s.trade.Told()); err != nil {
+		s.Findings = append(s.Findings, err.Error())
+	}
+	return nil
+}
+
+// sample takes one, unless the run has only just begun. It takes none of a server that is
+// gone: the run ends with an error then.
+func (s *soaking) sample(ctx context.Context, begun time.Time) {
+	if time.Since(begun) < sampleLeast {
+		return
+	}
+	used, err := s.Usage()
+	x := Sample{Second: time.Since(begun).Seconds(), Resident: used.Resident, Files: used.Files}
+	for name, to := range map[string]*float64{"go_goroutines": &x.Goroutines, "outcry_open_orders": &x.OpenOrders,
+		"outcry_postgres_lag_records": &x.Lag} {
+		var failed error
+		*to, failed = s.Metric(ctx, name)
+		err = errors.Join(err, failed)
+	}
+	if err == nil {
+		s.Samples = append(s.Samples, x)
+	}
+}
+
+// How much more the last third of a run may have than the second one.
+const (
+	memoryGrowth = 1.2
+	memorySlack  = 16 << 20
+	filesSlack   = 8
+	latencySlack = 2.0
+
+	// Of a shorter run latency tells how busy the machine was otherwise.
+	latencySeconds = 120
+)
+
+// judge returns what did not stay flat: the last third of the samples against the
+// second one. The first is left out: caches fill then. Latency counts from two
+// minutes on.
+func (s *Soak) judge() (findings []string) {
+	n := len(s.Samples)
+	if n < 6 {
+		return []string{fmt.Sprintf("%d samples are too few to report whether anything stays flat", n)}
+	}
+	before, after := s.Samples[n/3:2*n/3], s.Samples[2*n/3:]
+	compare := func(what string, figure func(Sample) float64, growth, slack float64) {
+		was, is := load.SpreadOf(before, figure).Median, load.SpreadOf(after, figure).Median
+		if is > was*growth+slack {
+			findings = append(findings, fmt.Sprintf("%s did not stay flat: %.4g in the second third of the run, %.4g in the "+
+				"last",
+				what, was, is))
+		}
+	}
+	compare("the server's memory", func(x Sample) float64 { return float64(x.Resident) }, memoryGrowth, memorySlack)
+	compare("the number of open files", func(x Sample) float64 { return float64(x.Files) }, 1, filesSlack)
+	compare("the number of goroutines", func(x Sample) float64 { return x.Goroutines }, 1, soakConnections)
+	if s.Samples[n-1].Second >= latencySeconds {
+		compare("the median of p99", func(x Sample) float64 { return x.P99 }, latencySlack, 1)
+	}
+	if s.Errors > 0 {
+		findings = append(findings, fmt.Sprintf("%d unexpected replies, for example: %s", s.Errors, s.Example))
+	}
+	return findings
+}
+
+// samples returns the table of some moments of the soak, with the last of each part.
+func (s *Soak) samples(parts int) load.Table {
+	t := load.Table{{"second", "p50 ms", "p99 ms", "longest ms", "server MiB", "files", "goroutines", "open orders",
+		"Postgres behind"}}
+	step := max(len(s.Samples)/parts, 1)
+	for i := step - 1; i < len(s.Samples); i += step {
+		x := s.Samples[i]
+		t.Add(number(x.Second, 0), number(x.P50, 2), number(x.P99, 2), number(x.Max, 1), number(mega(x.Resident), 0), x.Files,
+			x.Goroutines, grouped(x.OpenOrders), grouped(x.Lag))
+	}
+	return t
+}
+
+// Write writes about a dozen of the samples for people.
+func (s *Soak) Write(w io.Writer) { s.samples(12).Write(w) }

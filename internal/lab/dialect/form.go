@@ -1,0 +1,116 @@
+package dialect
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// clockMax is how far a server's clock may be off.
+const clockMax = 24 * time.Hour
+
+var (
+	decimal = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$`)
+	seconds = regexp.MustCompile(`^[0-9]{10}$`)
+)
+
+// inspect returns what is wrong in the form of a reply, as far as the reply alone shows it, at most
+// once a form. now is when it came.
+func inspect(root *Element, h Habits, now time.Time) []Remark {
+	f := findings{}
+	if root.Name != "results" && !(h.ResultRoot && root.Name == "result") {
+		f.add(Root, "the root of the reply is <%s> instead of <results>", excerpt(root.Name))
+	}
+	for _, e := range root.Children {
+		switch e.Name {
+		case "error":
+			if e.Text == "" && len(e.Children) == 0 {
+				f.add(ErrorText, "an <error> has no text that says what is wrong")
+			}
+		case "status", "canceled":
+			f.parts(e, now)
+		}
+	}
+	return f.remarks
+}
+
+// findings are faults of form, the first of each.
+type findings struct{ remarks []Remark }
+
+// add adds a fault of a form that has none yet.
+func (f *findings) add(form Form, format string, args ...any) {
+	for _, r := range f.remarks {
+		if r.Form == form {
+			return
+		}
+	}
+	f.remarks = append(f.remarks, Remark{Form: form, Detail: fmt.Sprintf(format, args...)})
+}
+
+// parts looks at the parts of a <status> or <canceled>.
+func (f *findings) parts(status *Element, now time.Time) {
+	last := int64(0)
+	for _, e := range status.Children {
+		switch e.Name {
+		case "open":
+			f.shares(e)
+			if n, err := strconv.ParseFloat(value(e, "shares"), 64); err == nil && n == 0 {
+				f.add(OpenZero, `<open shares="%s"/>: of an order that has nothing open there is no <open>`,
+					value(e, "shares"))
+			}
+		case "canceled":
+			f.shares(e)
+			f.time(e, now)
+		case "executed":
+			f.shares(e)
+			f.number(e, "price")
+			at := f.time(e, now)
+			if 0 < at && at < last {
+				f.add(ExecutionsOrder, "an execution of time %d stands before one of time %d: they have to be oldest first",
+					last, at)
+			}
+			last = max(last, at)
+		}
+	}
+}
+
+// shares looks at the attribute shares of a part.
+func (f *findings) shares(e *Element) {
+	f.number(e, "shares")
+	if s := value(e, "shares"); s != "" && s[0] == '-' {
+		f.add(Sign, `<%s shares="%s"/>: shares are positive for buys and sells`, e.Name, excerpt(s))
+	}
+}
+
+// number looks at an attribute, if it is there, that is a number of the server's own.
+func (f *findings) number(e *Element, name string) {
+	if s, ok := e.Attr(name); ok && !decimal.MatchString(s) {
+		f.add(Number, `<%s %s="%s"/>: %s is no decimal number as the protocol writes them`, e.Name, name,
+			excerpt(s), name)
+	}
+}
+
+// time looks at the attribute time of a part, and returns it; 0 if it has not the form.
+func (f *findings) time(e *Element, now time.Time) int64 {
+	s, ok := e.Attr("time")
+	if !ok {
+		f.add(Time, "<%s> has no time", e.Name)
+		return 0
+	}
+	if !seconds.MatchString(s) {
+		f.add(Time, `time="%s" is not the seconds since 1970, in ten digits`, excerpt(s))
+		return 0
+	}
+	at, _ := strconv.ParseInt(s, 10, 64)
+	if now.Sub(time.Unix(at, 0)).Abs() > clockMax {
+		f.add(Time, `time="%s" is more than a day away from now, %d`, s, now.Unix())
+	}
+	return at
+}
+
+// value returns an attribute, empty if it is not there.
+func value(e *Element, name string) string {
+	s, _ := e.Attr(name)
+	return s
+}

@@ -1,0 +1,110 @@
+package dialect
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+)
+
+// inbox reads what a connection brings, ahead of who takes it, so that the other side is never
+// stopped by a reply that nobody reads yet. It has one goroutine, which ends with stop.
+type inbox struct {
+	conn net.Conn
+	wake chan struct{} // of one place: there is something to take
+	room chan struct{} // of one place: something was taken
+	quit chan struct{} // closed by stop
+	done chan struct{} // closed when the goroutine has ended
+
+	mu   sync.Mutex
+	data []byte // guarded by mu; at most unreadMax and what one read brings
+	err  error  // guarded by mu: why no more comes
+}
+
+// readSize is how much is read at once.
+const readSize = 16 << 10
+
+func newInbox(conn net.Conn) *inbox {
+	in := &inbox{conn: conn, wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		quit: make(chan struct{}), done: make(chan struct{})}
+	go in.run()
+	return in
+}
+
+// run reads until the connection ends or stop is called.
+func (in *inbox) run() {
+	defer close(in.done)
+	buffer := make([]byte, readSize)
+	for {
+		n, err := in.conn.Read(buffer)
+		in.mu.Lock()
+		in.data = append(in.data, buffer[:n]...)
+		in.err = err
+		full := len(in.data) >= unreadMax
+		in.mu.Unlock()
+		signal(in.wake)
+		if err != nil {
+			return
+		}
+		for full {
+			select {
+			case <-in.room:
+			case <-in.quit:
+				return
+			}
+			in.mu.Lock()
+			full = len(in.data) >= unreadMax
+			in.mu.Unlock()
+		}
+	}
+}
+
+// take returns what has come, at least a byte, and waits for it as long as ctx lasts. The error is
+// a *Broken, TimedOut or Closed. Also while there is always something to take it ends with ctx.
+func (in *inbox) take(ctx context.Context) ([]byte, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, &Broken{Kind: TimedOut}
+		}
+		in.mu.Lock()
+		data, err := in.data, in.err
+		in.data = nil
+		in.mu.Unlock()
+		switch {
+		case len(data) > 0:
+			signal(in.room)
+			return data, nil
+		case err == io.EOF:
+			return nil, &Broken{Kind: Closed}
+		case err != nil:
+			return nil, &Broken{Kind: Closed, Err: err}
+		}
+		select {
+		case <-in.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// stop closes the connection, and returns when the goroutine has ended. A connection that the other
+// side has closed first is reset: else it would stay in the kernel for a minute, and a server that
+// does not set SO_REUSEADDR could not be started again.
+func (in *inbox) stop() {
+	close(in.quit)
+	in.mu.Lock()
+	closed := in.err == io.EOF
+	in.mu.Unlock()
+	if tcp, ok := in.conn.(*net.TCPConn); ok && closed {
+		_ = tcp.SetLinger(0) // it may be reset already
+	}
+	in.conn.Close()
+	<-in.done
+}
+
+// signal puts something in a channel of one place, if it is empty.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,294 @@
+package dialect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// NoLength is Reply.Declared if there was no length line, or no number in it.
+const NoLength = -1
+
+// Reply is a reply to a frame.
+type Reply struct {
+	Root     *Element
+	Raw      string // what came, with the length line; at most ExcerptMax bytes
+	Sent     string // the document that it answers; empty after SendRaw
+	Declared int64  // what the length line said, or NoLength
+
+	remark func(Remark) // may be nil
+}
+
+// reading is a reply while it is read: from an inbox, as long as ctx lasts.
+type reading struct {
+	ctx    context.Context
+	in     *inbox
+	chunk  *[]byte // taken from in and not yet read; what is left of it is the next reply's
+	raw    []byte  // the beginning of what was read
+	faults map[Form]string
+	habits Habits
+}
+
+// next reads a byte. The error is a *Broken.
+func (r *reading) next() (byte, error) {
+	b, err := r.peek(r.ctx)
+	if err != nil {
+		return 0, err
+	}
+	r.drop(b)
+	return b, nil
+}
+
+// peek returns the next byte without reading it, waiting as long as ctx lasts. The error is a *Broken.
+func (r *reading) peek(ctx context.Context) (byte, error) {
+	if len(*r.chunk) == 0 {
+		data, err := r.in.take(ctx)
+		if err != nil {
+			return 0, err
+		}
+		*r.chunk = data
+	}
+	return (*r.chunk)[0], nil
+}
+
+// soon is peek that waits no longer than SilenceEnds.
+func (r *reading) soon() (byte, error) {
+	if len(*r.chunk) > 0 {
+		return (*r.chunk)[0], nil
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, SilenceEnds)
+	defer cancel()
+	return r.peek(ctx)
+}
+
+// drop reads b, which peek has returned.
+func (r *reading) drop(b byte) {
+	*r.chunk = (*r.chunk)[1:]
+	if len(r.raw) <= ExcerptMax {
+		r.raw = append(r.raw, b)
+	}
+}
+
+// fault notes a fault of form, the first of its kind.
+func (r *reading) fault(form Form, detail string) {
+	if _, noted := r.faults[form]; !noted {
+		r.faults[form] = detail
+	}
+}
+
+// reply reads a reply. The document ends where its root ends, whatever the length says; what the
+// length says besides is a fault of form. The error is a *Broken.
+func (r *reading) reply() (root *Element, declared int64, err error) {
+	defer func() {
+		if err != nil {
+			err = broken(err, string(r.raw))
+		}
+	}()
+	blanks, err := r.skipBlank()
+	if err != nil {
+		return nil, 0, err
+	}
+	declared, err = r.lengthLine()
+	if err != nil {
+		return nil, 0, err
+	}
+	if blanks > 0 && declared != NoLength && !r.habits.WrongLength {
+		r.fault(Length, "there are "+strconv.Itoa(blanks)+" bytes before the reply that no length counts")
+	}
+	src := &source{next: r.next}
+	root, err = parse(src)
+	if err != nil {
+		if b := new(Broken); errors.As(err, &b) && b.Kind == NotXML {
+			r.gather()
+		}
+		return nil, 0, err
+	}
+	if declared >= 0 && !r.habits.WrongLength {
+		r.compareLength(declared, src.size)
+	}
+	return root, declared, nil
+}
+
+// blank reports whether b may be left over from the reply before, or stand before a length.
+func blank(b byte) bool { return b == 0 || b == ' ' || '\t' <= b && b <= '\r' }
+
+// skipBlank reads what stands before a reply and belongs to none, and counts it.
+func (r *reading) skipBlank() (n int, err error) {
+	for ; n < ReplyBytesMax; n++ {
+		b, err := r.peek(r.ctx)
+		if err != nil {
+			r.raw = nil // nothing of a reply came
+			return n, err
+		}
+		if !blank(b) {
+			return n, nil
+		}
+		r.drop(b)
+	}
+	return n, tooLarge("more than %d blanks before a reply", ReplyBytesMax)
+}
+
+// lengthLine reads what stands before a document: its length, or NoLength.
+func (r *reading) lengthLine() (int64, error) {
+	var line []byte
+	for {
+		b, err := r.peek(r.ctx)
+		switch {
+		case err != nil:
+			return 0, err
+		case b == '<' || b == '\xef' && len(line) == 0: // a byte-order mark begins with ef
+			if len(line) == 0 {
+				r.lineFault(!r.habits.Bare, "there is no line with its length before the reply")
+				return NoLength, nil
+			}
+			r.lineFault(true, "there is no line feed behind the length")
+			return r.length(line), nil
+		}
+		r.drop(b)
+		if b == '\n' {
+			return r.numbered(line)
+		}
+		if line = append(line, b); len(line) > lengthLineMax {
+			r.gather()
+			return 0, notXML("it begins with neither a length nor a document")
+		}
+	}
+}
+
+// numbered returns the length in line, behind which a line feed was read. What is neither a length
+// nor a word before a document is no reply.
+func (r *reading) numbered(line []byte) (int64, error) {
+	r.lineFault(bytes.HasSuffix(line, []byte("\r")) && !r.habits.CRLF,
+		"the line with the length ends with CR LF instead of LF alone")
+	n := r.length(line)
+	if n >= 0 {
+		return n, nil
+	}
+	b, err := r.soon()
+	for err == nil && blank(b) { // the blank line behind a header
+		r.drop(b)
+		b, err = r.soon()
+	}
+	if err != nil || b != '<' {
+		r.gather()
+		return 0, notXML("it begins with neither a length nor a document")
+	}
+	return n, nil
+}
+
+// length returns the number in line; NoLength, with a fault, if there is none.
+func (r *reading) length(line []byte) int64 {
+	text := strings.TrimSpace(string(line))
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		r.lineFault(true, "the line before the reply is "+strconv.Quote(text)+" instead of its length")
+		return NoLength
+	}
+	return int64(n)
+}
+
+// lineFault notes a fault of the length line if there is one.
+func (r *reading) lineFault(is bool, detail string) {
+	if is {
+		r.fault(LengthLine, detail)
+	}
+}
+
+// compareLength reads what the length counts behind the document's end, which may be blanks, comments
+// and processing instructions, and notes where it is wrong. size is the document's.
+func (r *reading) compareLength(declared, size int64) {
+	wrong := func() {
+		r.fault(Length, "the length says "+strconv.FormatInt(declared, 10)+", the reply has "+
+			strconv.FormatInt(size, 10)+" bytes")
+	}
+	if declared < size {
+		wrong()
+		return
+	}
+	for n := size; n < declared; {
+		b, err := r.soon()
+		if err == nil && b == '<' {
+			if n, err = r.aside(n, declared); err == nil {
+				continue
+			}
+		}
+		if err != nil || !blank(b) {
+			wrong()
+			return
+		}
+		r.drop(b)
+		n++
+		if b == 0 {
+			r.fault(Length, "the length counts a byte 0 behind the reply")
+		}
+	}
+}
+
+// errNoAside says that neither a comment nor a processing instruction stands here, or none that ends
+// where the length says.
+var errNoAside = errors.New("no comment")
+
+// aside reads a comment or processing instruction that stands behind n bytes of declared, and returns
+// how many there are then. It reads nothing that begins otherwise: that may be the next reply.
+func (r *reading) aside(n, declared int64) (int64, error) {
+	if len(*r.chunk) == 1 {
+		ctx, cancel := context.WithTimeout(r.ctx, SilenceEnds)
+		more, err := r.in.take(ctx)
+		cancel()
+		if err != nil {
+			return n, err
+		}
+		*r.chunk = append([]byte{(*r.chunk)[0]}, more...)
+	}
+	end, begin := "-->", len("<!--")
+	switch (*r.chunk)[1] {
+	case '!':
+	case '?':
+		end, begin = "?>", len("<?")
+	default:
+		return n, errNoAside
+	}
+	last := "" // bytes, as many as end has, of those behind the beginning
+	for i := 0; n < declared; i++ {
+		b, err := r.soon()
+		if err != nil {
+			return n, err
+		}
+		r.drop(b)
+		n++
+		if i >= begin {
+			last += string([]byte{b})
+			last = last[max(len(last)-len(end), 0):]
+		}
+		if last == end {
+			return n, nil
+		}
+	}
+	return n, errNoAside
+}
+
+// gather reads on after what is no reply, so that people see more of it: until there is silence,
+// or enough.
+func (r *reading) gather() {
+	for len(r.raw) <= ExcerptMax {
+		b, err := r.soon()
+		if err != nil {
+			return
+		}
+		r.drop(b)
+	}
+}
+
+// remarks returns what was noted, and what is wrong in root, in the words of the kit.
+func (r *reading) remarks(root *Element, now time.Time) []Remark {
+	var all []Remark
+	for _, form := range []Form{LengthLine, Length} {
+		if detail, noted := r.faults[form]; noted {
+			all = append(all, Remark{Form: form, Detail: detail})
+		}
+	}
+	return append(all, inspect(root, r.habits, now)...)
+}

@@ -1,0 +1,174 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"outcry/internal/lab/harness"
+)
+
+const (
+	// refusedFor is how long an empty node is watched that must not come in.
+	refusedFor = time.Second
+	// exitTimeout is how long a node that refuses its data may take to end.
+	exitTimeout = 20 * time.Second
+)
+
+// cluster runs `outcry cluster` against all nodes, again while it fails: leaders change.
+func (r *runner) cluster(ctx context.Context, args ...string) error {
+	var http []string
+	for _, n := range r.nodes {
+		http = append(http, n.address+":"+httpPort)
+	}
+	args = append([]string{"cluster", args[0], "--http", strings.Join(http, ",")}, args[1:]...)
+	var out []byte
+	err := r.await(ctx, strings.Join(args, " "), 0, func() (bool, error) {
+		var err error
+		out, err = exec.CommandContext(ctx, r.client, args...).CombinedOutput()
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w; it says: %s", err, out)
+	}
+	return nil
+}
+
+// lose takes everything from a node: its disk and its Postgres.
+func (n *node) lose(ctx context.Context) error {
+	n.kill()
+	if n.db != nil {
+		n.db.Close(ctx)
+		n.db = nil
+	}
+	if err := errors.Join(n.disk.Lose(diskBytes), n.pg.Stop(ctx)); err != nil {
+		return err
+	}
+	if err := harness.RemoveAll(n.postgresDir()); err != nil {
+		return err
+	}
+	n.lives++
+	if err := os.MkdirAll(n.postgresDir(), 0o755); err != nil {
+		return err
+	}
+	var err error
+	n.pg, err = harness.StartPostgres(ctx, n.postgresDir())
+	return err
+}
+
+// comeBack has a node that has lost everything take part again.
+func (r *runner) comeBack(ctx context.Context, n *node, command string) error {
+	if err := n.start("--join"); err != nil {
+		return err
+	}
+	args := []string{command, fmt.Sprint(n.number)}
+	if command == "add" {
+		args = append(args, n.address+":"+peerPort)
+	}
+	if err := r.cluster(ctx, args...); err != nil {
+		return err
+	}
+	return r.upToDate(ctx, n)
+}
+
+func loseDisk(r *runner, ctx context.Context, leader *node) error {
+	n := r.standbys(leader)[0]
+	if err := n.lose(ctx); err != nil {
+		return err
+	}
+	if err := n.start(); err != nil { // as if nothing had been
+		return err
+	}
+	for end := time.Now().Add(refusedFor); time.Now().Before(end); {
+		if v, err := n.look(ctx); err == nil && (v.Role == leads || v.Role == "standby" && v.Leader != 0) {
+			return fmt.Errorf("node %d has lost its disk, and is let in: %+v", n.number, v)
+		}
+		if err := wait(ctx, poll); err != nil {
+			return err
+		}
+	}
+	if err := n.lose(ctx); err != nil {
+		return err
+	}
+	return r.comeBack(ctx, n, "replace")
+}
+
+func loseKill(r *runner, ctx context.Context, leader *node) error {
+	n := r.standbys(leader)[0]
+	if err := n.lose(ctx); err != nil {
+		return err
+	}
+	killed := make(chan error, 1)
+	go func() {
+		time.Sleep(r.killAfter())
+		leader.kill()
+		killed <- leader.start() // two of three are needed
+	}()
+	err := r.comeBack(ctx, n, "replace")
+	return errors.Join(err, <-killed)
+}
+
+// killAfter is when the leader is killed while another node learns.
+func (r *runner) killAfter() time.Duration { return time.Duration(r.Seed%1000) * time.Millisecond }
+
+func removeAdd(r *runner, ctx context.Context, leader *node) error {
+	n := r.standbys(leader)[0]
+	if err := r.cluster(ctx, "remove", fmt.Sprint(n.number)); err != nil {
+		return err
+	}
+	if err := n.lose(ctx); err != nil {
+		return err
+	}
+	return r.comeBack(ctx, n, "add")
+}
+
+func flipByte(r *runner, ctx context.Context, leader *node) error {
+	n := r.standbys(leader)[0]
+	n.kill()
+	log := "journal"
+	if r.Rand.IntN(2) == 0 {
+		log = "raft"
+	}
+	if err := r.flip(filepath.Join(n.data(), log)); err != nil {
+		return err
+	}
+	if err := n.start(); err != nil {
+		return err
+	}
+	for end := time.Now().Add(exitTimeout); !n.server.Gone(); {
+		if time.Now().After(end) {
+			return fmt.Errorf("node %d runs although a byte of its %s is flipped; its log ends with:\n%s",
+				n.number, log, n.server.LogTail())
+		}
+		if err := wait(ctx, poll); err != nil {
+			return err
+		}
+	}
+	if err := n.lose(ctx); err != nil {
+		return err
+	}
+	return r.comeBack(ctx, n, "replace")
+}
+
+// flip changes a byte in the front half of what a log's oldest segment has.
+func (r *runner) flip(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("failover: no segment in %s: %w", dir, err)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		return fmt.Errorf("failover: %w", err)
+	}
+	written := len(strings.TrimRight(string(b), "\x00"))
+	b[r.Rand.IntN(written/2)] ^= 1 << r.Rand.IntN(8)
+	if err := os.WriteFile(files[0], b, 0o600); err != nil {
+		return fmt.Errorf("failover: %w", err)
+	}
+	return nil
+}

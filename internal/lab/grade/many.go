@@ -1,0 +1,248 @@
+package grade
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"outcry/internal/lab/grade/target"
+	"outcry/internal/lab/printable"
+)
+
+// startScript is the file of a folder that starts its server.
+const startScript = "grade.sh"
+
+// total is what a folder's own row has in the place of a group.
+const total = "total"
+
+// manyColumns are the columns of the file that Many writes. A folder has a row for each group, then
+// that of its score.
+var manyColumns = []string{"directory", "group", "points", "max", "seconds", "note"}
+
+// Bounds of the file that Many reads when it goes on.
+const (
+	manyBytesMax = 64 << 20
+	noteMax      = 1000 // bytes
+)
+
+// ManyOptions say what Many grades, and how.
+type ManyOptions struct {
+	Dir    string         // its folders are graded that have a grade.sh
+	CSV    string         // file of the results; folders that it has already are left out
+	Server target.Options // Many sets Command and Dir, and adds to Results and Reads
+	Run    Options        // Many sets Target
+	// Begin is called before each folder is graded, and Each after it, with what it came to, and why if its
+	// server was not graded; nil is for nobody. An error ends Many.
+	Begin func(folder string, n, of int)
+	Each  func(folder string, r *Result, note string) error
+}
+
+// Summary is what Many has done.
+type Summary struct {
+	Graded, Before int      // folders graded now, and by runs before
+	Without        []string // folders that have no grade.sh
+}
+
+// Many grades the servers of all folders of a folder, one after another, and writes each result
+// before it begins the next: called again, it goes on where it ended. A server that never accepts a
+// connection has score 0 and a note. The error names a folder or file that cannot be used, says that
+// processes of a server do not end, is target.ErrNotTried, or says that ctx ended. With the last two, the
+// folder that was being graded has no rows. The file is always whole.
+func Many(ctx context.Context, o ManyOptions) (s Summary, err error) {
+	folders, without, err := foldersOf(o.Dir)
+	s.Without = without
+	if err != nil {
+		return s, err
+	}
+	if err := target.CheckResults(o.Server.User, o.CSV); err != nil { // before a word of it is believed
+		return s, err
+	}
+	table, err := readTable(o.CSV)
+	if err != nil {
+		return s, err
+	}
+	for n, folder := range folders {
+		if table.has(folder) {
+			s.Before++
+			continue
+		}
+		if ctx.Err() != nil {
+			return s, fmt.Errorf("grade: %w", context.Cause(ctx))
+		}
+		if o.Begin != nil {
+			o.Begin(folder, n+1, len(folders))
+		}
+		if err := o.grade(ctx, folder, table); err != nil {
+			return s, fmt.Errorf("grade: %s: %w", folder, err)
+		}
+		s.Graded++
+	}
+	return s, nil
+}
+
+// grade grades one folder, and adds it to the table.
+func (o ManyOptions) grade(ctx context.Context, folder string, t *table) error {
+	server, run := o.Server, o.Run
+	server.Dir = filepath.Join(o.Dir, folder)
+	path, err := filepath.Abs(filepath.Join(server.Dir, startScript))
+	if err != nil {
+		return err
+	}
+	server.Command = "exec sh ./" + startScript
+	if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
+		server.Command = "exec ./" + startScript // it may be of another shell
+		if info.Mode()&0o111 != 0o111 {          // not everybody can execute it
+			server.Command = "[ ! -x " + startScript + " ] || " + server.Command + "; exec sh ./" + startScript
+		}
+	}
+	server.Results = append(slices.Clone(server.Results), o.CSV)
+	server.Reads = append(slices.Clone(server.Reads), path)
+	if run.Target, err = target.Command(server); err != nil {
+		return err
+	}
+	result, err := Run(ctx, run)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if result == nil {
+		return err
+	}
+	note := ""
+	if err != nil {
+		note = err.Error()
+	}
+	if err := t.add(folder, result, note); err != nil {
+		return err
+	}
+	if o.Each != nil {
+		if err := o.Each(folder, result, note); err != nil {
+			return err
+		}
+	}
+	if errors.Is(err, ErrNothingAccepts) {
+		return nil
+	}
+	return err
+}
+
+// foldersOf returns the folders in dir that have a file to start their server, and those that have none.
+func foldersOf(dir string) (with, without []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("grade: %w", err)
+	}
+	cells := map[string]string{}
+	for _, e := range entries {
+		name := e.Name()
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() { // a link may lead to one
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(dir, name, startScript)); err != nil || !info.Mode().IsRegular() {
+			without = append(without, name)
+			continue
+		}
+		if other, ok := cells[printable.Cell(name)]; ok {
+			return nil, nil, fmt.Errorf("grade: folders %q and %q look the same in a table: rename one", other, name)
+		}
+		cells[printable.Cell(name)] = name
+		with = append(with, name)
+	}
+	if len(with) == 0 {
+		return nil, without, fmt.Errorf("grade: no folder in %s has a file %s", dir, startScript)
+	}
+	return with, without, nil
+}
+
+// table is the file of results. What it has is whole: all rows of a folder, or none.
+type table struct {
+	path string
+	rows [][]string
+	done map[string]bool // by what the first column has
+}
+
+// readTable reads the file of an earlier run, if there is one. The error says that it is something
+// else.
+func readTable(path string) (*table, error) {
+	t := &table{path: path, done: map[string]bool{}}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("grade: %w", err)
+	}
+	defer f.Close()
+	r := csv.NewReader(io.LimitReader(f, manyBytesMax))
+	rows, err := r.ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("grade: read %s: %w", path, err)
+	}
+	if len(rows) == 0 { // a file that somebody made so that nobody else does
+		return t, nil
+	}
+	if !slices.Equal(rows[0], manyColumns) {
+		return nil, fmt.Errorf("grade: %s is not a table of this program: its columns are not %v", path, manyColumns)
+	}
+	t.rows = rows[1:]
+	for _, row := range t.rows {
+		t.done[row[0]] = true
+	}
+	return t, nil
+}
+
+// has reports whether the table has a folder.
+func (t *table) has(folder string) bool { return t.done[printable.Cell(folder)] }
+
+// add adds what a folder came to, and writes the file. If the error is not nil, the file is as it was.
+func (t *table) add(folder string, r *Result, note string) error {
+	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	rows := slices.Clone(t.rows)
+	for _, g := range r.Groups {
+		seconds := 0.0
+		for _, c := range r.Cases {
+			if c.Group == g.Name {
+				seconds += c.Seconds
+			}
+		}
+		rows = append(rows, []string{printable.Cell(folder), g.Name, number(g.Points), number(g.Max),
+			number(rounded(seconds, 3)), ""})
+	}
+	rows = append(rows, []string{printable.Cell(folder), total, number(r.Score), number(r.Best), number(r.Seconds),
+		printable.Cell(note[:min(len(note), noteMax)])})
+	if err := writeTable(t.path, rows); err != nil {
+		return err
+	}
+	t.rows, t.done[printable.Cell(folder)] = rows, true
+	return nil
+}
+
+// writeTable writes a file beside path and gives it that name: it is whole at any time.
+func writeTable(path string, rows [][]string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // only its owner may read it
+	if err != nil {
+		return fmt.Errorf("grade: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("grade: write %s: %w", path, errors.Join(err, f.Close()))
+			_ = os.Remove(f.Name()) // it may have the other name already
+		}
+	}()
+	if err := csv.NewWriter(f).WriteAll(append([][]string{manyColumns}, rows...)); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,247 @@
+package grade
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"outcry/internal/lab/dialect"
+	"outcry/internal/lab/grade/script"
+	"outcry/internal/lab/grade/throughput"
+)
+
+// Profile is what a teacher says of a run. It is not changed after it was read.
+type Profile struct {
+	Points  float64       // the best score there is
+	Time    time.Duration // of the run, once the server is ready
+	Frame   time.Duration // for a reply
+	Case    time.Duration // of a case that says nothing else; others change in proportion
+	Seed    uint64
+	Habits  dialect.Known
+	Weights map[string]float64     // of all groups
+	Cases   map[string]CaseProfile // by name
+	Load    LoadProfile
+}
+
+// CaseProfile is what a profile says of a case; nil is as the case has it.
+type CaseProfile struct {
+	Points *float64 `toml:"points"`
+	Hidden *bool    `toml:"hidden"`
+}
+
+// LoadProfile says how the throughput is measured, and what it is worth.
+type LoadProfile struct {
+	Connections int // 0 is that of package throughput; and so Duration
+	Duration    time.Duration
+	Steps       []throughput.Step
+}
+
+// TimeMax is how long a run may take at the most.
+const TimeMax = 24 * time.Hour
+
+// What a profile says that is not given, and bounds of what it may say. Times are in seconds.
+const (
+	pointsUsual = 100
+	pointsMax   = 1_000_000
+	timeUsual   = 180
+	frameUsual  = float64(dialect.ReplyTime / time.Second)
+	frameMin    = 0.1
+	frameMax    = 60
+	caseUsual   = 10
+	caseMin     = 1
+	caseMax     = 600
+	seedUsual   = 1
+
+	profileBytesMax    = 1 << 20
+	loadConnectionsMax = 1000
+	loadSecondsMax     = 60
+	loadStepsMax       = 100
+)
+
+// profileFile is a profile as its file has it.
+type profileFile struct {
+	Grade struct {
+		Points float64 `toml:"points"`
+		Time   float64 `toml:"time"`
+		Frame  float64 `toml:"frame"`
+		Case   float64 `toml:"case"`
+		Seed   int64   `toml:"seed"`
+	} `toml:"grade"`
+	Habits struct {
+		Account  string `toml:"account"`
+		Length   string `toml:"length"`
+		Bare     string `toml:"bare"`
+		OneFrame string `toml:"oneframe"`
+		Decimals string `toml:"decimals"`
+	} `toml:"habits"`
+	Weights map[string]float64     `toml:"weights"`
+	Case    map[string]CaseProfile `toml:"case"`
+	Load    struct {
+		Connections int         `toml:"connections"`
+		Seconds     float64     `toml:"seconds"`
+		Points      [][]float64 `toml:"points"`
+	} `toml:"load"`
+}
+
+// DefaultProfile returns the profile of a run that has none.
+func DefaultProfile() *Profile {
+	p, err := ReadProfile(nil, nil)
+	if err != nil {
+		panic(fmt.Sprintf("grade: the profile that says nothing is wrong: %v", err))
+	}
+	return p
+}
+
+// ReadProfile reads a profile in TOML. The error names what is wrong with it: an unknown key, a group
+// or case that there is not, or a value that is out of bounds. Cases are those it may name.
+func ReadProfile(text []byte, cases []*script.Case) (*Profile, error) {
+	if len(text) > profileBytesMax {
+		return nil, fmt.Errorf("the profile has %d bytes; at most %d are read", len(text), profileBytesMax)
+	}
+	var f profileFile
+	f.Grade.Points, f.Grade.Time, f.Grade.Frame = pointsUsual, timeUsual, frameUsual
+	f.Grade.Case, f.Grade.Seed = caseUsual, seedUsual
+	found, err := toml.Decode(string(text), &f)
+	if err != nil {
+		return nil, err
+	}
+	if unknown := found.Undecoded(); len(unknown) > 0 {
+		return nil, fmt.Errorf("unknown key %s", unknown[0])
+	}
+	if err := f.check(cases); err != nil {
+		return nil, err
+	}
+	return f.profile(), nil
+}
+
+// check returns an error that names the first value that cannot be.
+func (f *profileFile) check(cases []*script.Case) error {
+	type number struct {
+		name              string
+		value, least, top float64
+	}
+	numbers := []number{
+		{"grade.points", f.Grade.Points, 1, pointsMax}, {"grade.time", f.Grade.Time, 1, TimeMax.Seconds()},
+		{"grade.frame", f.Grade.Frame, frameMin, frameMax}, {"grade.case", f.Grade.Case, caseMin, caseMax},
+		{"grade.seed", float64(f.Grade.Seed), 0, math.MaxInt64},
+		{"load.connections", float64(f.Load.Connections), 0, loadConnectionsMax},
+		{"load.seconds", f.Load.Seconds, 0, loadSecondsMax},
+	}
+	for group, weight := range f.Weights {
+		if !slices.ContainsFunc(script.Groups, func(g script.Group) bool { return g.Name == group }) {
+			return fmt.Errorf("weights.%s: there is no such group of cases", group)
+		}
+		numbers = append(numbers, number{"weights." + group, weight, 0, pointsMax})
+	}
+	for name, c := range f.Case {
+		if !slices.ContainsFunc(cases, func(c *script.Case) bool { return c.Name == name }) {
+			return fmt.Errorf("case.%q: there is no such case", name)
+		}
+		if c.Points != nil {
+			numbers = append(numbers, number{fmt.Sprintf("case.%q.points", name), *c.Points, 0, pointsMax})
+		}
+	}
+	for _, n := range numbers {
+		if math.IsNaN(n.value) || n.value < n.least || n.value > n.top {
+			return fmt.Errorf("%s = %v: must be from %v to %v", n.name, n.value, n.least, n.top)
+		}
+	}
+	return f.checkWords()
+}
+
+// checkWords returns an error that names the first habit that cannot be, or what is wrong with load.points.
+func (f *profileFile) checkWords() error {
+	for _, h := range []struct {
+		name, value string
+		words       []string
+	}{
+		{"account", f.Habits.Account, []string{"auto", "id", "account"}},
+		{"length", f.Habits.Length, []string{"auto", "lf", "crlf"}},
+		{"bare", f.Habits.Bare, []string{"auto", "yes", "no"}},
+		{"oneframe", f.Habits.OneFrame, []string{"auto", "yes", "no"}},
+		{"decimals", f.Habits.Decimals, []string{"auto", "yes", "no"}},
+	} {
+		if h.value != "" && !slices.Contains(h.words, h.value) {
+			return fmt.Errorf("habits.%s = %q: must be one of %s", h.name, h.value, strings.Join(h.words, ", "))
+		}
+	}
+	if n := len(f.Load.Points); n > loadStepsMax {
+		return fmt.Errorf("load.points has %d steps: must be at most %d", n, loadStepsMax)
+	}
+	share, points := 0.0, 0.0
+	for i, step := range f.Load.Points {
+		if len(step) != 2 || !(step[0] > share && step[0] < math.MaxFloat32) || !(step[1] > points && step[1] <= pointsMax) {
+			return fmt.Errorf("load.points: step %d is %v: must be [share, points], both more than before", i+1, step)
+		}
+		share, points = step[0], step[1]
+	}
+	return nil
+}
+
+// profile returns what a file says that has been checked.
+func (f *profileFile) profile() *Profile {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	p := &Profile{Points: f.Grade.Points, Time: seconds(f.Grade.Time), Frame: seconds(f.Grade.Frame),
+		Case: seconds(f.Grade.Case), Seed: uint64(f.Grade.Seed), Habits: dialect.Known(f.Habits),
+		Weights: map[string]float64{}, Cases: f.Case,
+		Load: LoadProfile{Connections: f.Load.Connections, Duration: seconds(f.Load.Seconds)}}
+	for _, g := range script.Groups {
+		p.Weights[g.Name] = g.Weight
+		if weight, ok := f.Weights[g.Name]; ok {
+			p.Weights[g.Name] = weight
+		}
+	}
+	for _, step := range f.Load.Points {
+		p.Load.Steps = append(p.Load.Steps, throughput.Step{Share: step[0], Points: step[1]})
+	}
+	return p
+}
+
+// points returns what a case is worth within its group.
+func (p *Profile) points(c *script.Case) float64 {
+	if of := p.Cases[c.Name].Points; of != nil {
+		return *of
+	}
+	return c.Points
+}
+
+// hidden reports whether a case is hidden.
+func (p *Profile) hidden(c *script.Case) bool {
+	if of := p.Cases[c.Name].Hidden; of != nil {
+		return *of
+	}
+	return c.Hidden
+}
+
+// limit returns how long a case may take.
+func (p *Profile) limit(c *script.Case) time.Duration {
+	return time.Duration(float64(c.Time) * p.Case.Seconds() / caseUsual)
+}
+
+// excused has the cases that are skipped where the profile says that servers of a class have a habit.
+var excused = []struct {
+	has   func(dialect.Known) bool
+	cases []string
+}{
+	{func(k dialect.Known) bool { return k.Account == "account" },
+		[]string{formGroup + "/" + string(dialect.AccountAttribute)}},
+	{func(k dialect.Known) bool { return k.Bare == "yes" },
+		[]string{formGroup + "/" + string(dialect.LengthLine), formGroup + "/" + string(dialect.Length)}},
+	{func(k dialect.Known) bool { return k.OneFrame == "yes" },
+		[]string{"frames/two-on-one-connection", "frames/pipelined"}},
+	{func(k dialect.Known) bool { return k.Decimals == "no" }, []string{"money/fractions"}},
+}
+
+// excuses reports whether the profile says that a case is not for its servers.
+func (p *Profile) excuses(c *script.Case) bool {
+	for _, e := range excused {
+		if e.has(p.Habits) && slices.Contains(e.cases, c.Name) {
+			return true
+		}
+	}
+	return false
+}

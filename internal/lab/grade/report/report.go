@@ -1,0 +1,139 @@
+// Package report writes what a grade came to, for people and for programs. All that a server sent
+// is hostile: each format escapes it.
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"outcry/internal/lab/grade"
+	"outcry/internal/lab/grade/script"
+)
+
+// Save writes a file by way of another one beside it, so that nobody ever reads half of it. Only
+// its owner may read it: a server that is graded must not. On failure the file is what it was. A terminal
+// or a pipe is written as it is. A link is an error: target.Resolve follows it before a server runs.
+func Save(path string, write func(io.Writer) error) (err error) {
+	if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() {
+		return into(path, write)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("report: write %s: %w", path, err)
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// openFiles is where the kernel has links to the files that this process has open; nobody can plant one.
+const openFiles = "/proc/*/fd/*"
+
+// into writes to a terminal, a pipe, or a file that this process has open.
+func into(path string, write func(io.Writer) error) error {
+	open, _ := filepath.Match(openFiles, path)
+	flags := os.O_WRONLY
+	if !open {
+		flags |= syscall.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return fmt.Errorf("report: %s is a link, and was none when this began", path)
+	}
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	at, err := f.Stat()
+	switch {
+	case err != nil || !at.Mode().IsRegular():
+	case open:
+		err = f.Truncate(0)
+	default:
+		err = fmt.Errorf("report: %s has become a file", path)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// group is a group with its cases, in the order of the result.
+type group struct {
+	grade.GroupResult
+	cases []grade.CaseResult
+}
+
+// grouped returns the groups that have cases, with them.
+func grouped(r *grade.Result) (all []group) {
+	for _, g := range r.Groups {
+		each := group{GroupResult: g}
+		for _, c := range r.Cases {
+			if c.Group == g.Name {
+				each.cases = append(each.cases, c)
+			}
+		}
+		if len(each.cases) > 0 {
+			all = append(all, each)
+		}
+	}
+	return all
+}
+
+// failures returns the cases that failed, those that cost points first.
+func failures(r *grade.Result) []grade.CaseResult {
+	var cost, free []grade.CaseResult
+	for _, c := range r.Cases {
+		switch {
+		case c.Status != script.Fail && c.Status != script.Part:
+		case c.Max > 0:
+			cost = append(cost, c)
+		default:
+			free = append(free, c)
+		}
+	}
+	return append(cost, free...)
+}
+
+// worth says which points a case has.
+func worth(c *grade.CaseResult) string {
+	if c.Max <= 0 {
+		return "counts nothing"
+	}
+	return figure(c.Points) + " of " + figure(c.Max) + " points"
+}
+
+// sum returns the points of all groups. scaled reports whether that is another number than the score: the
+// score is the share of the points, and groups may be worth more or less than the best score in all.
+func sum(r *grade.Result) (got, most float64, scaled bool) {
+	for _, g := range r.Groups {
+		got, most = got+g.Points, most+g.Max
+	}
+	return got, most, most > 0 && math.Abs(most-r.Best) >= 0.005
+}
+
+// figure prints points: two decimals at most.
+func figure(f float64) string {
+	s := strconv.FormatFloat(f, 'f', 2, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}

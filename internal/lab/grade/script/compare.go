@@ -1,0 +1,207 @@
+package script
+
+import (
+	"fmt"
+	"maps"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+
+	"outcry/internal/lab/dialect"
+)
+
+// matcher compares replies with what is wanted. It compares nothing that is not named, and nothing
+// that is a fault of form.
+type matcher struct {
+	vars  map[string]string // of $; those that are new are added by a reply that matches
+	fresh map[string]bool   // values of "$new" so far; nil outside of at-once
+	again string            // a value of "$new" that came twice
+	// orders has in words what each id of an order was given for, for messages.
+	orders map[string]string
+}
+
+// answers compares the answers of a reply to a document, which may be empty if it is not known. What
+// it binds is added to vars if all match. It returns nil, or a *wrong that names the first difference.
+func (m *matcher) answers(want, got []*dialect.Element, doc string) error {
+	if len(want) != len(got) {
+		return wrongf("The reply must have %s%s. It has %s%s.", count(len(want), "answer"), behindColon(names(want)),
+			count(len(got), "answer"), behindColon(names(got)))
+	}
+	try := *m
+	try.vars, try.fresh = maps.Clone(m.vars), maps.Clone(m.fresh)
+	for i, w := range want {
+		if err := try.element(w, got[i]); err != "" {
+			return wrongf("%s%s.", which(i, len(want), asked(doc, m.orders)), err)
+		}
+	}
+	*m = try
+	return nil
+}
+
+// which says which answer a message is about.
+func which(i, of int, asked []string) string {
+	answer := "The answer"
+	if of > 1 {
+		answer = fmt.Sprintf("Answer %d of %d", i+1, of)
+	}
+	if len(asked) == of {
+		answer += ", to " + asked[i] + ","
+	}
+	return answer + " "
+}
+
+// element compares an answer. It returns what is wrong, as the end of a sentence that begins with
+// the answer; empty if nothing is.
+func (m *matcher) element(want, got *dialect.Element) string {
+	if want.Name == "any" {
+		return ""
+	}
+	if want.Name != got.Name {
+		return otherTag(want, got)
+	}
+	for _, a := range want.Attrs {
+		value, ok := got.Attr(a.Name)
+		if !ok {
+			return fmt.Sprintf("must have the attribute %s: it is %s", a.Name, show(got))
+		}
+		if wanted, ok := m.attribute(a, value); !ok {
+			return fmt.Sprintf("must have %s=%q: it is %s", a.Name, wanted, show(got))
+		}
+	}
+	if len(want.Children) > 0 && !m.set(want.Children, got.Children) {
+		return fmt.Sprintf("must have in it %s, and nothing else; it has %s", showAll(m.filled(want.Children)),
+			showAll(got.Children))
+	}
+	return ""
+}
+
+// attribute reports whether a value is what an attribute wants, and what that is.
+func (m *matcher) attribute(a dialect.Attr, got string) (wanted string, ok bool) {
+	switch name, isVar := strings.CutPrefix(a.Value, "$"); {
+	case a.Value == "*":
+		return "*", true
+	case !isVar:
+		return a.Value, same(a.Name, a.Value, got)
+	case name == "new":
+		if m.fresh[canonical(got)] {
+			m.again = got
+		}
+		m.fresh[canonical(got)] = true
+		return "", true
+	default:
+		value, bound := m.vars[name]
+		if !bound {
+			m.vars[name] = got
+			return "", true
+		}
+		return value, same(a.Name, value, got)
+	}
+}
+
+// set reports whether the children are the ones wanted, in any order. Those that say that there is
+// nothing, of no shares, are a fault of form alone, and are left out.
+func (m *matcher) set(want, got []*dialect.Element) bool {
+	got = slices.DeleteFunc(slices.Clone(got), isNothing)
+	if len(want) != len(got) {
+		return false
+	}
+	taken := make([]int, len(got)) // by which of want, plus 1
+	var place func(w int, seen []bool) bool
+	place = func(w int, seen []bool) bool { // a bipartite matching, by paths that free a place
+		for g := range got {
+			if seen[g] || m.element(want[w], got[g]) != "" {
+				continue
+			}
+			seen[g] = true
+			if taken[g] == 0 || place(taken[g]-1, seen) {
+				taken[g] = w + 1
+				return true
+			}
+		}
+		return false
+	}
+	for w := range want {
+		if !place(w, make([]bool, len(got))) {
+			return false
+		}
+	}
+	return true
+}
+
+// isNothing reports whether e is open, canceled or executed, of no shares.
+func isNothing(e *dialect.Element) bool {
+	shares, ok := e.Attr("shares")
+	n := number(shares)
+	return ok && n != nil && n.Sign() == 0
+}
+
+// same reports whether two values of an attribute are equal.
+func same(attribute, want, got string) bool {
+	if want == got {
+		return true
+	}
+	w, g := number(want), number(got)
+	if attribute == "sym" || w == nil || g == nil {
+		return false
+	}
+	if attribute == "shares" {
+		w.Abs(w)
+		g.Abs(g)
+	}
+	return w.Cmp(g) == 0
+}
+
+// canonical returns a value so that equal numbers are equal.
+func canonical(value string) string {
+	if n := number(value); n != nil {
+		return n.RatString()
+	}
+	return value
+}
+
+// numeric is how servers write numbers. That some are a fault of form is not for here. The bounds
+// keep what a server sends from taking time.
+var numeric = regexp.MustCompile(`^\s*[-+]?\$?[-+]?` +
+	`([0-9][0-9,]{0,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][-+]?[0-9]{1,2})?\s*$`)
+
+// number returns the number that a value is, or nil.
+func number(value string) *big.Rat {
+	if !numeric.MatchString(value) {
+		return nil
+	}
+	n, ok := new(big.Rat).SetString(strings.NewReplacer("$", "", ",", "", " ", "").Replace(strings.TrimSpace(value)))
+	if !ok {
+		return nil
+	}
+	return n
+}
+
+// otherTag says that an answer is another one than wanted.
+func otherTag(want, got *dialect.Element) string {
+	switch {
+	case want.Name == "error":
+		return "must be refused with <error>, but the server answered " + show(got)
+	case got.Name == "error":
+		return fmt.Sprintf("must be <%s>, but it was refused: %s", want.Name, show(got))
+	}
+	return fmt.Sprintf("must be <%s>: it is %s", want.Name, show(got))
+}
+
+// filled returns elements with the values of $ in them.
+func (m *matcher) filled(elements []*dialect.Element) []*dialect.Element {
+	var out []*dialect.Element
+	for _, e := range elements {
+		filled := &dialect.Element{Name: e.Name, Children: m.filled(e.Children)}
+		for _, a := range e.Attrs {
+			if name, ok := strings.CutPrefix(a.Value, "$"); ok {
+				if a.Value = "…"; m.vars[name] != "" {
+					a.Value = m.vars[name]
+				}
+			}
+			filled.Attrs = append(filled.Attrs, a)
+		}
+		out = append(out, filled)
+	}
+	return out
+}

@@ -1,0 +1,243 @@
+// Package throughput measures how many orders a second a server answers, as a share of what an echo
+// server answers on the same host to the same load: that share says something on any machine.
+package throughput
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"outcry/internal/lab/dialect"
+	"outcry/internal/lab/grade/script"
+	"outcry/internal/lab/load"
+)
+
+// Options say what is measured.
+type Options struct {
+	Addr        string         // host and port
+	Habits      dialect.Habits // of the server
+	Salt        string         // digits that no other run on this server had
+	Connections int            // at once, an order under way on each; 0 is ConnectionsUsual
+	Duration    time.Duration  // for each of the two servers; 0 is DurationUsual
+}
+
+// What Options mean without a value, and the most that they may be.
+const (
+	ConnectionsUsual = 8
+	ConnectionsMax   = 1000
+	DurationUsual    = 5 * time.Second
+	DurationMax      = time.Minute
+)
+
+// Bounds of a measurement.
+const (
+	symbols         = 4
+	ordersMax       = 4_000_000
+	setupTime       = 10 * time.Second // for the accounts
+	replyTime       = 5 * time.Second  // for the last replies behind a run
+	repliesBytesMax = 64 << 20         // of the replies of all connections at a moment
+	askTime         = 5 * time.Second  // for orders afterwards
+	firstOfAll      = 2_000_000_000    // account; all are below 2^31, and above those of cases
+	salts           = 50_000           // that have accounts of their own
+	askedMin        = 50               // orders that have to be answered for afterwards
+	usualReply      = 80               // bytes of a reply, before the server has shown its own
+)
+
+// Result is what was measured.
+type Result struct {
+	Rate     float64       // orders that the server accepted, a second
+	Echo     float64       // answers of the echo server, a second
+	Share    float64       // Rate ÷ Echo
+	Requests uint64        // that the server answered
+	Errors   uint64        // of those, with a reply that accepts no order
+	Asked    uint64        // accepted orders that were asked for afterwards
+	Wrong    uint64        // of those, that are not there as they were sent
+	P50, P99 time.Duration // from an order to its reply
+}
+
+// Step is a share of the echo server's rate, and the points for a server that reaches it.
+type Step struct{ Share, Points float64 }
+
+// Measure opens accounts on the server, trades between them, asks for the orders, and sends the same load to an echo
+// server before and after the orders, of which the better rate counts: a server that keeps the processors busy must not
+// gain by it. It takes three times the duration and at most half a minute more. The error names an option that cannot
+// be, or says that the server did not answer all the time, or for too few of its orders afterwards.
+func Measure(ctx context.Context, o Options) (*Result, error) {
+	p, err := o.plain()
+	if err != nil {
+		return nil, err
+	}
+	if err := within(ctx, setupTime, p.Prepare); err != nil {
+		return nil, fmt.Errorf("throughput: %w", err)
+	}
+	before, err := measureEcho(ctx, p, usualReply)
+	if err != nil {
+		return nil, err
+	}
+	var served *load.Result
+	err = within(ctx, p.Duration+replyTime, func(ctx context.Context) (err error) {
+		served, err = p.Run(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("throughput: %w", err)
+	}
+	r := &Result{Requests: served.Requests, Errors: served.Errors,
+		Rate: float64(served.Requests-served.Errors) / served.Elapsed.Seconds(),
+		P50:  served.Quantile(0.5), P99: served.Quantile(0.99)}
+	if r.Requests == 0 {
+		return nil, errNothing
+	}
+	asking, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	checked, err := p.Check(asking)
+	if r.Asked, r.Wrong = checked.Asked, checked.Lost+checked.Wrong+checked.Doubled; err != nil && asking.Err() == nil {
+		return nil, fmt.Errorf("throughput: %w", err)
+	}
+	if checked.Asked < min(checked.Opened, askedMin) {
+		return nil, fmt.Errorf("throughput: it answered for %d of %d accepted orders afterwards: %d are needed",
+			checked.Asked, checked.Opened, min(checked.Opened, askedMin))
+	}
+	after, err := measureEcho(ctx, p, int(served.BytesIn/served.Requests))
+	if err != nil {
+		return nil, err
+	}
+	if after.Rate() < before.Rate() {
+		after = before
+	}
+	if err := r.compare(after); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// measureEcho returns what an echo server on this machine does with replies of so many bytes.
+func measureEcho(ctx context.Context, p *load.Plain, replyBytes int) (echoed *load.Result, err error) {
+	err = within(ctx, p.Duration+replyTime, func(ctx context.Context) (err error) {
+		echoed, err = echo(ctx, p, replyBytes)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("throughput: echo: %w", err)
+	}
+	return echoed, nil
+}
+
+// What answers nothing has no rate.
+var (
+	errNothing     = errors.New("throughput: the server answered nothing")
+	errEchoNothing = errors.New("throughput: the echo server answered nothing in time: this machine is too busy")
+)
+
+// compare sets what the echo server came to, and the share.
+func (r *Result) compare(echoed *load.Result) error {
+	if echoed.Requests == 0 {
+		return errEchoNothing
+	}
+	r.Echo = echoed.Rate()
+	r.Share = r.Rate / r.Echo
+	return nil
+}
+
+// plain returns the load.
+func (o Options) plain() (*load.Plain, error) {
+	if o.Connections == 0 {
+		o.Connections = ConnectionsUsual
+	}
+	if o.Duration == 0 {
+		o.Duration = DurationUsual
+	}
+	n, err := strconv.ParseUint(o.Salt, 10, 64)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("throughput: salt %q is not a number", o.Salt)
+	case o.Connections < 1 || o.Connections > ConnectionsMax:
+		return nil, fmt.Errorf("throughput: %d connections: must be from 1 to %d", o.Connections, ConnectionsMax)
+	case o.Duration < 0 || o.Duration > DurationMax:
+		return nil, fmt.Errorf("throughput: %s: must be at most %s", o.Duration, DurationMax)
+	}
+	return &load.Plain{
+		Options: load.Options{Addrs: []string{o.Addr}, Connections: o.Connections, Depth: 1, Duration: o.Duration,
+			Habits: o.Habits, ReplyBytesMax: repliesBytesMax / o.Connections},
+		Symbols: symbols, Orders: ordersMax, First: firstOfAll + n%salts*2*ConnectionsMax, Tag: fmt.Sprintf("L%dS", n%salts),
+	}, nil
+}
+
+// within bounds a step.
+func within(ctx context.Context, d time.Duration, step func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("not done within %s", d))
+	defer cancel()
+	return step(ctx)
+}
+
+// echo sends the load to an echo server whose replies are as long as those of the other server. It is
+// in this process: what it costs besides is the same for both.
+func echo(ctx context.Context, p *load.Plain, replyBytes int) (*load.Result, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- load.Echo(l, replyBytes, nil) }()
+	r, err := p.Blank(ctx, l.Addr().String())
+	l.Close()
+	<-ended // its error is that of the listener
+	return r, err
+}
+
+// Outcome grades what Measure returned: the points of the best step that was reached, as a share of the
+// most that a step has. Without steps there is nothing to reach, and it is skipped with the figures as its
+// message. A server that has lost orders gets nothing.
+func Outcome(r *Result, err error, steps []Step) script.Outcome {
+	if err != nil {
+		return script.Outcome{Status: script.Fail, Tries: 1, Trouble: true,
+			Message: "The server must answer under load: " + err.Error() + "."}
+	}
+	out := script.Outcome{Status: script.Fail, Tries: 1, Message: r.text()}
+	if r.Wrong > 0 {
+		out.Message += fmt.Sprintf(" Of %d accepted orders that were asked for, %d are not there as they were sent.",
+			r.Asked, r.Wrong)
+		return out
+	}
+	most, next := 0.0, 0.0
+	for _, s := range steps {
+		most = max(most, s.Points)
+		if r.Share >= s.Share {
+			out.Share = max(out.Share, s.Points)
+		} else if next == 0 || s.Share < next {
+			next = s.Share
+		}
+	}
+	if most == 0 {
+		out.Status = script.Skip
+		return out
+	}
+	if out.Share /= most; out.Share > 0 {
+		out.Status = script.Part
+	}
+	if out.Share == 1 {
+		out.Status = script.Pass
+	} else if next > 0 {
+		out.Message += fmt.Sprintf(" The next step is at %s.", percent(next))
+	}
+	return out
+}
+
+// text tells the figures.
+func (r *Result) text() string {
+	text := fmt.Sprintf("%.0f orders a second, each within %s (median) or %s (99 of 100). An echo server on this machine "+
+		"answers %.0f: the share is %s.", r.Rate, r.P50.Round(time.Microsecond), r.P99.Round(time.Microsecond), r.Echo,
+		percent(r.Share))
+	if r.Errors > 0 {
+		text += fmt.Sprintf(" %d of %d replies accepted no order.", r.Errors, r.Requests)
+	}
+	return text
+}
+
+func percent(share float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(100*share, 'f', 1, 64), ".0") + " %"
+}

@@ -1,0 +1,217 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"outcry/internal/postgres/local"
+	"outcry/internal/testing/processes"
+)
+
+// Postgres is a cluster of its own and a proxy before it. It has the settings
+// that a real one has: what is committed survives the death of its processes.
+type Postgres struct {
+	cluster *local.Cluster
+	proxy   *proxy
+	url     string // through the proxy
+}
+
+// RemoveAll removes the directory of a harness, the files of a cluster below it too.
+// The error says what could not be removed.
+func RemoveAll(dir string) error {
+	if err := local.Remove(filepath.Join(dir, "postgres")); err != nil {
+		return fmt.Errorf("harness: %w", err)
+	}
+	return os.RemoveAll(dir)
+}
+
+// StartPostgres starts a cluster in dir/postgres.
+func StartPostgres(ctx context.Context, dir string) (*Postgres, error) {
+	c, err := local.Start(ctx, local.Options{Dir: filepath.Join(dir, "postgres"), Log: slog.New(slog.DiscardHandler),
+		Settings: map[string]string{"shared_buffers": "64MB", "restart_after_crash": "on"}})
+	if err != nil {
+		return nil, fmt.Errorf("harness: %w", err)
+	}
+	p := &Postgres{cluster: c}
+	if err := p.listen(); err != nil {
+		return nil, fmt.Errorf("harness: proxy: %w", err)
+	}
+	return p, nil
+}
+
+func (p *Postgres) listen() error {
+	u, err := url.Parse(p.cluster.URL())
+	if err != nil {
+		return err
+	}
+	q := u.Query()
+	socket := "/.s.PGSQL." + q.Get("port")
+	dir, err := os.MkdirTemp("", "outcry-proxy-") // a socket's path must be short
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("unix", dir+socket)
+	if err != nil {
+		return err
+	}
+	p.proxy = &proxy{listener: l, dir: dir, upstream: q.Get("host") + socket,
+		open: map[net.Conn]bool{}, keep: map[net.Conn]bool{}}
+	go p.proxy.serve()
+	q.Set("host", dir)
+	u.RawQuery = q.Encode()
+	p.url = u.String()
+	return nil
+}
+
+// URL returns the database's address through the proxy, DirectURL past it.
+func (p *Postgres) URL() string { return p.url }
+
+// DirectURL returns the database's address past the proxy.
+func (p *Postgres) DirectURL() string { return p.cluster.URL() }
+
+// AdminURL is as DirectURL, for a superuser.
+func (p *Postgres) AdminURL() string { return p.cluster.AdminURL() }
+
+// Kill kills the postmaster. Another one starts by itself and recovers.
+func (p *Postgres) Kill() { p.signal(syscall.SIGKILL) }
+
+// Restart ends all connections and stops the postmaster in order. Another one
+// starts by itself.
+func (p *Postgres) Restart() { p.signal(syscall.SIGINT) }
+
+func (p *Postgres) signal(s syscall.Signal) {
+	if pid := p.cluster.Pid(); pid > 0 {
+		_ = syscall.Kill(pid, s) // it may just have ended
+	}
+}
+
+// Freeze stops every process of the cluster where it stands, and returns what
+// lets them go on.
+func (p *Postgres) Freeze() (thaw func()) {
+	thaw, _ = processes.Freeze(p.cluster.Pid())
+	return thaw
+}
+
+// Slow makes every packet in either direction take that much longer; 0 ends it.
+func (p *Postgres) Slow(by time.Duration) { p.proxy.delay.Store(int64(by)) }
+
+// Cut breaks every connection through the proxy. New ones may come.
+func (p *Postgres) Cut() { p.proxy.cut() }
+
+// Lose ends every connection through the proxy for the server alone: to Postgres its
+// sessions look alive, as after a partition. They end with Find, or Stop.
+func (p *Postgres) Lose() { p.proxy.lose() }
+
+// Find ends the sessions that Lose has left.
+func (p *Postgres) Find() { p.proxy.find() }
+
+// Stop stops everything, in order.
+func (p *Postgres) Stop(ctx context.Context) error {
+	p.proxy.close()
+	return p.cluster.Stop(ctx)
+}
+
+// proxy carries connections from one Unix socket to another.
+type proxy struct {
+	listener      net.Listener
+	dir, upstream string
+	delay         atomic.Int64 // nanoseconds
+
+	mu   sync.Mutex        // guards what follows
+	open map[net.Conn]bool // both sides; reports whether it is the client's
+	keep map[net.Conn]bool // sides of Postgres that stay open without their client
+}
+
+func (p *proxy) serve() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		go p.carry(c)
+	}
+}
+
+func (p *proxy) carry(c net.Conn) {
+	defer c.Close()
+	up, err := net.Dial("unix", p.upstream)
+	if err != nil {
+		return // as if it were not there
+	}
+	p.mu.Lock()
+	p.open[c], p.open[up] = true, false
+	p.mu.Unlock()
+	ended := make(chan struct{}, 2)
+	for _, way := range [][2]net.Conn{{c, up}, {up, c}} {
+		go func() {
+			_, _ = io.Copy(way[0], &delayed{way[1], &p.delay}) // how it ends does not matter
+			ended <- struct{}{}
+		}()
+	}
+	<-ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+	delete(p.open, up)
+	if !p.keep[up] {
+		up.Close()
+	}
+}
+
+// delayed reads no sooner than delay after something has come.
+type delayed struct {
+	io.Reader
+	delay *atomic.Int64
+}
+
+func (d *delayed) Read(b []byte) (int, error) {
+	n, err := d.Reader.Read(b)
+	time.Sleep(time.Duration(d.delay.Load()))
+	return n, err
+}
+
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.open {
+		c.Close()
+	}
+}
+
+func (p *proxy) lose() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, isClient := range p.open {
+		if isClient {
+			c.Close()
+		} else {
+			p.keep[c] = true
+		}
+	}
+}
+
+func (p *proxy) find() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for up := range p.keep {
+		up.Close()
+	}
+	clear(p.keep)
+}
+
+func (p *proxy) close() {
+	p.listener.Close()
+	p.cut()
+	p.find()
+	_ = os.RemoveAll(p.dir)
+}

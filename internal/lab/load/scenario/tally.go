@@ -1,0 +1,208 @@
+package scenario
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"outcry/internal/lab/dialect"
+)
+
+// idsKept is how many order ids one client remembers for the check afterwards.
+const idsKept = 500
+
+// Tally counts what clients were told.
+type Tally struct {
+	Accepted, Canceled, Queried, Created uint64
+	Refused                              uint64            // what a scenario expects to be refused now and then
+	Reasons                              map[string]uint64 // of those, by text without its figures
+	IDs                                  []uint64          // a sample of accepted orders
+
+	opened []uint64 // ids of the last reply, in their order
+	owed   []int    // how many answers each frame under way is to get, oldest first
+	any    bool     // replies may look as a student's program writes them
+}
+
+// commands are how the elements begin that are answered, each once.
+var commands = [][]byte{[]byte("<order "), []byte("<query "), []byte("<cancel "), []byte("<account ")}
+
+// sends notes a frame that is about to be sent, and returns it.
+func (t *Tally) sends(xml []byte) []byte {
+	n := 0
+	for _, c := range commands {
+		n += bytes.Count(xml, c)
+	}
+	t.owes(n)
+	return xml
+}
+
+// owes notes that a frame of n commands is about to be sent.
+func (t *Tally) owes(n int) { t.owed = append(t.owed, n) }
+
+// underWay returns how many frames have no reply.
+func (t *Tally) underWay() int { return len(t.owed) }
+
+// Add adds what o counts.
+func (t *Tally) Add(o *Tally) {
+	t.Accepted += o.Accepted
+	t.Canceled += o.Canceled
+	t.Queried += o.Queried
+	t.Created += o.Created
+	t.Refused += o.Refused
+	t.IDs = append(t.IDs, o.IDs...)
+	for reason, n := range o.Reasons {
+		if t.Reasons == nil {
+			t.Reasons = map[string]uint64{}
+		}
+		t.Reasons[reason] += n
+	}
+}
+
+// nothingRefused is for scenarios in which every command succeeds.
+var nothingRefused func(text string) bool
+
+// kinds are the answers of a reply: how each begins, and how it ends.
+var kinds = []struct{ begin, end string }{
+	{"<opened ", "/>"},
+	{"<status ", "</status>"},
+	{"<canceled ", "</canceled>"},
+	{"<created ", "/>"},
+	{"<error", "</error>"},
+}
+
+// take counts the answers of a reply to the oldest frame under way, of which there
+// must be as many as it has commands. A refusal is an error unless may says that its
+// text is one that the scenario expects. It is quicker than a parser: the client
+// shares the machine with the exchange.
+func (t *Tally) take(reply []byte, may func(text string) bool) error {
+	t.opened = t.opened[:0]
+	owed, had := t.owed[0], t.Done()+t.Refused
+	t.owed = append(t.owed[:0], t.owed[1:]...)
+	count := t.count
+	if t.any {
+		count = t.countAny
+	}
+	if err := count(reply, may); err != nil {
+		return err
+	}
+	if n := int(t.Done() + t.Refused - had); n != owed {
+		return fmt.Errorf("%d answers to %d commands: %.200s", n, owed, reply)
+	}
+	return nil
+}
+
+func (t *Tally) count(reply []byte, may func(text string) bool) error {
+	rest, ok := bytes.CutPrefix(reply, []byte("<results>"))
+	if !ok {
+		return fmt.Errorf("not a reply: %.200s", reply)
+	}
+	for !bytes.Equal(rest, []byte("</results>")) {
+		kind := 0
+		for kind < len(kinds) && !bytes.HasPrefix(rest, []byte(kinds[kind].begin)) {
+			kind++
+		}
+		if kind == len(kinds) {
+			return fmt.Errorf("not an answer: %.200s", rest)
+		}
+		end := bytes.Index(rest, []byte(kinds[kind].end))
+		if end < 0 {
+			return fmt.Errorf("an answer without an end: %.200s", rest)
+		}
+		answer := rest[:end]
+		rest = rest[end+len(kinds[kind].end):]
+		switch kind {
+		case 0:
+			if err := t.accepted(answer); err != nil {
+				return err
+			}
+		case 1:
+			t.Queried++
+		case 2:
+			t.Canceled++
+		case 3:
+			t.Created++
+		default:
+			if err := t.refused(answer, may); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// countAny is count for replies that need only be XML. In them texts are the server's own: where a scenario
+// expects refusals, any is one.
+func (t *Tally) countAny(reply []byte, may func(string) bool) error {
+	root, err := dialect.ParseDoc(string(reply))
+	if err != nil {
+		return fmt.Errorf("%w: %.200s", err, reply)
+	}
+	if may != nil {
+		may = func(string) bool { return true }
+	}
+	for _, c := range root.Children {
+		switch c.Name {
+		case "opened":
+			id, _ := c.Attr("id")
+			err = t.accepted([]byte(` id="` + id))
+		case "status":
+			t.Queried++
+		case "canceled":
+			t.Canceled++
+		case "created":
+			t.Created++
+		case "error":
+			err = t.refused([]byte(">"+c.Text), may)
+		default:
+			err = fmt.Errorf("not an answer: <%.50s>", c.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tally) accepted(answer []byte) error {
+	_, id, _ := bytes.Cut(answer, []byte(` id="`))
+	n, err := strconv.ParseUint(string(bytes.TrimRight(id, `"`)), 10, 64)
+	if err != nil {
+		return fmt.Errorf("an order without an id: %s", answer)
+	}
+	t.Accepted++
+	t.opened = append(t.opened, n)
+	if len(t.IDs) < idsKept {
+		t.IDs = append(t.IDs, n)
+	}
+	return nil
+}
+
+func (t *Tally) refused(answer []byte, may func(string) bool) error {
+	_, text, _ := bytes.Cut(answer, []byte(">"))
+	if may == nil || !may(string(text)) {
+		return fmt.Errorf("refused: %s", text)
+	}
+	t.Refused++
+	if t.Reasons == nil {
+		t.Reasons = map[string]uint64{}
+	}
+	t.Reasons[withoutFigures(string(text))]++
+	return nil
+}
+
+// withoutFigures lets texts be counted that differ in numbers only.
+func withoutFigures(text string) string {
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// tooLate reports whether a cancel was refused because its order was executed.
+func tooLate(text string) bool { return strings.Contains(text, "has nothing open") }
+
+// Done returns how many commands were done.
+func (t *Tally) Done() uint64 { return t.Accepted + t.Canceled + t.Queried + t.Created }

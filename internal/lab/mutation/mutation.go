@@ -1,0 +1,144 @@
+// Package mutation proves that the proofs can fail: it breaks promises of the
+// exchange on purpose, one at a time, in a copy of a source file that only the
+// build sees, and demands that the torture run or the tests notice.
+package mutation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"outcry/internal/lab/books"
+	"outcry/internal/lab/failover"
+	"outcry/internal/lab/harness"
+	"outcry/internal/lab/torture"
+)
+
+// Mutation is one promise that is broken.
+type Mutation struct {
+	Name    string
+	Promise string           // what no longer holds
+	noticed []*regexp.Regexp // one of them has to match what is said of it
+	edits   []harness.Edit
+	// plan is the torture run that has to fail, cluster one of three nodes; or books is how long readers of books and
+	// feeds have to notice it. If there is none, the test of pkg that matches test has to.
+	plan, cluster map[string]int
+	books         time.Duration
+	pkg, test     string
+}
+
+// Cluster reports whether it takes three nodes to notice: harness.Isolate comes before Try.
+func (m *Mutation) Cluster() bool { return m.cluster != nil }
+
+// All returns all of them, as mutations.txt has them. The error names a line of it.
+func All() ([]Mutation, error) { return read(text) }
+
+// Results for a mutation that nothing noticed, or that something else seems to have ended.
+var (
+	errNotCaught     = errors.New("NOT CAUGHT")
+	errSomethingElse = errors.New("CAUGHT BY ACCIDENT")
+)
+
+// testTimeout bounds a run of tests.
+const testTimeout = 5 * time.Minute
+
+// Try tries a mutation and returns the first sentence of what noticed it. The error
+// says that nothing did, that what was noticed is not what the mutation leads to, or
+// that it could not be tried. Progress goes to out.
+func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught string, err error) {
+	dir, err := os.MkdirTemp("", "outcry-mutation-")
+	if err != nil {
+		return "", fmt.Errorf("mutation: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if m.cluster != nil {
+		return m.tryCluster(ctx, seed, dir, out)
+	}
+	if m.books > 0 {
+		return m.tryBooks(ctx, seed, dir, out)
+	}
+	if m.plan == nil {
+		return m.tryTests(ctx, dir)
+	}
+	_, err = torture.Run(ctx, torture.Options{Seed: seed, Plan: m.plan, Clients: 12, Load: time.Second, Edits: m.edits,
+		Dir: dir, Out: out})
+	var finding *torture.Finding
+	switch {
+	case errors.As(err, &finding):
+		first, _, _ := strings.Cut(finding.Error(), "\n")
+		return m.judge("torture: "+first, finding.Error())
+	case err != nil:
+		return "", err
+	}
+	return "", fmt.Errorf("%s: %w by %v", m.Name, errNotCaught, m.plan)
+}
+
+// tryCluster runs a cluster of three nodes with the mutation.
+func (m Mutation) tryCluster(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
+	_, err = failover.Run(ctx, failover.Options{Seed: seed, Plan: m.cluster, Clients: 8, Load: time.Second, Edits: m.edits,
+		Dir: dir, Out: out})
+	if finding, ok := errors.AsType[*failover.Finding](err); ok {
+		first, _, _ := strings.Cut(finding.Error(), "\n")
+		return m.judge("torture -cluster: "+first, finding.Error())
+	}
+	if err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%s: %w by %v", m.Name, errNotCaught, m.cluster)
+}
+
+// tryBooks has readers of books and feeds look at an exchange with the mutation.
+func (m Mutation) tryBooks(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
+	_, err = books.Run(ctx, books.RunOptions{Duration: m.books, Clients: 8, Rate: 500, Symbols: 3, Watched: 4,
+		Break: time.Second, Seed: seed, Edits: m.edits, Dir: dir, Out: out})
+	if finding, ok := errors.AsType[*books.Finding](err); ok {
+		first, _, _ := strings.Cut(finding.Error(), "\n")
+		return m.judge(first, finding.Error())
+	}
+	if err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%s: %w by readers within %s", m.Name, errNotCaught, m.books)
+}
+
+// tryTests runs the package's tests with the mutation.
+func (m Mutation) tryTests(ctx context.Context, dir string) (caught string, err error) {
+	root, err := harness.Root(ctx)
+	if err != nil {
+		return "", err
+	}
+	overlay, err := harness.Overlay(root, dir, m.edits)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, testTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-run", m.test, m.pkg)
+	cmd.Dir = root
+	output, err := cmd.CombinedOutput()
+	for line := range strings.Lines(string(output)) {
+		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			return m.judge(fmt.Sprintf("go test %s: %s", m.pkg, name), name)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("mutation: %s: %w: %s", m.Name, err, output)
+	}
+	return "", fmt.Errorf("%s: %w by go test -run %s %s", m.Name, errNotCaught, m.test, m.pkg)
+}
+
+// judge returns what caught the mutation, if it says what that has to lead to.
+func (m Mutation) judge(caught, said string) (string, error) {
+	if !slices.ContainsFunc(m.noticed, func(r *regexp.Regexp) bool { return r.MatchString(said) }) {
+		return "", fmt.Errorf("%s: %w: %s, and not %q", m.Name, errSomethingElse, said, m.noticed)
+	}
+	return caught, nil
+}

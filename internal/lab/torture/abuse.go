@@ -1,0 +1,273 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/lab/audit"
+	"outcry/internal/lab/harness"
+)
+
+// Abuse is a fault that one client brings about, with nothing but what it is allowed.
+// Each round of it has an exchange of its own, with bounds that suit the size of the
+// attack. Traders go on beside it: what they are told is checked as in every round, and
+// must not stop coming. No time is judged: reported is the p99 of the traders' frames,
+// beside that of the same exchange before the attack.
+
+const (
+	abusePrefix = "abuse-"
+
+	abuseSym   = "ABUSE"
+	abuserName = "801" // has a dollar, and shares of abuseSym
+	takerName  = "802" // of the abuser as well: has money, and no shares
+	idleName   = "803" // has nothing open
+
+	// memorySmall and memoryLarge are --max-memory of an exchange that is abused. Its resident
+	// memory may grow by twice that, and tradeGrow for what traders' orders and the collector take.
+	memorySmall, memoryLarge = 64 << 20, 512 << 20
+	frameSmall, frameLarge   = 1 << 20, 4 << 20 // --max-frame
+	tradeGrow                = 192 << 20
+
+	quietSmall = 300 * time.Millisecond // without attack, before it
+	quietLarge = 5 * time.Second
+	usagePoll  = 5 * time.Millisecond
+
+	largePatience = 10
+	goesOnAnswers = 200 // to traders' orders, that have to come beside an attack
+)
+
+func isAbuse(fault string) bool { return strings.HasPrefix(fault, abusePrefix) }
+
+// size picks the size of an attack.
+func (r *runner) size(small, large int) int {
+	if r.Large {
+		return large
+	}
+	return small
+}
+
+// patient returns how long to wait: millions of orders take longer than d, which suits some thousands.
+func (r *runner) patient(d time.Duration) time.Duration {
+	return time.Duration(r.size(1, largePatience)) * d
+}
+
+// Abuse is what a round of abuse came to. Times are in milliseconds, memory in MiB.
+type Abuse struct {
+	Fault     string           `json:"fault"`
+	Auth      bool             `json:"auth"` // the abuser had a token for its accounts, and no other right
+	Note      string           `json:"note"` // what was done, how often
+	Quiet     float64          `json:"traders_p99_without_ms"`
+	P99       float64          `json:"traders_p99_ms"`
+	Max       float64          `json:"traders_max_ms"`
+	Frames    int64            `json:"traders_frames"` // beside the attack
+	Probes    map[string]Waits `json:"probes,omitempty"`
+	Resident  int64            `json:"resident_before_mib"`
+	Peak      int64            `json:"resident_peak_mib"`
+	FilesPeak int              `json:"descriptors_peak"`
+}
+
+// Waits are the times that something took, in milliseconds.
+type Waits struct {
+	Count int64   `json:"count"`
+	P99   float64 `json:"p99_ms"`
+	Max   float64 `json:"max_ms"`
+}
+
+func waits(h *hdrhistogram.Histogram) Waits {
+	return Waits{h.TotalCount(), millis(h.ValueAtQuantile(99)), millis(h.Max())}
+}
+
+// String returns it in a line.
+func (a Abuse) String() string {
+	how := ""
+	if a.Auth {
+		how = ", with a token"
+	}
+	return fmt.Sprintf("%s%s; p99 %.1f ms of %d frames beside it (%.1f ms without); %d MiB, %d descriptors at most",
+		a.Note, how, a.P99, a.Frames, a.Quiet, a.Peak, a.FilesPeak)
+}
+
+// abuseDir is where exchanges that are abused live.
+func (r *runner) abuseDir() string { return filepath.Join(r.Dir, "abuse") }
+
+// abuseRound makes an exchange of its own, with the market and the abuser's accounts, does a
+// round of the fault with it, stops it in order, and says what came of it.
+func (r *runner) abuseRound(ctx context.Context, n int, name string) (came string, err error) {
+	if r.abused == nil {
+		if r.abused, err = harness.StartPostgres(ctx, r.abuseDir()); err != nil {
+			return "", err
+		}
+	}
+	sub := &runner{Options: r.Options, plain: r.plain, client: r.client, log: r.log, report: r.report, pg: r.abused,
+		Session: audit.NewSession(audit.Target{}, rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1)), abuserName, takerName)}
+	sub.Dir, sub.NoCreates = r.abuseDir(), attacks[name].noCreates
+	defer sub.pg.Find()
+	defer sub.end()
+	settings := func(ctx context.Context) error { return sub.setFlags(ctx, attacks[name]) }
+	round := func(ctx context.Context) error { return sub.round(ctx, n, name) }
+	err = inTurn(ctx, sub.empty, settings, sub.start, sub.OpenMarket, sub.openAbuser, round, sub.stopAndCheck)
+	if err != nil {
+		return "", err
+	}
+	r.report.take(sub)
+	return r.abuseReport().String(), nil
+}
+
+// empty removes what the exchange before has left.
+func (r *runner) empty(ctx context.Context) (err error) {
+	if err := os.RemoveAll(r.data()); err != nil {
+		return fmt.Errorf("torture: %w", err)
+	}
+	if r.db, err = r.connect(ctx); err != nil {
+		return err
+	}
+	if _, err := r.db.Exec(ctx, "DROP SCHEMA IF EXISTS public, outcry CASCADE; CREATE SCHEMA public"); err != nil {
+		return fmt.Errorf("torture: empty the database: %w", err)
+	}
+	return nil
+}
+
+// setFlags sets those of the server, as an attack wants it.
+func (r *runner) setFlags(ctx context.Context, a attack) (err error) {
+	var flags []string
+	for _, x := range append(anyFlags, a.flags...) {
+		flags = append(flags, fmt.Sprintf(x.format, r.size(x.small, x.large)))
+	}
+	if a.auth && r.Rand.IntN(2) == 0 {
+		if r.token, r.abuser.Token, err = r.makeTokens(ctx); err != nil {
+			return err
+		}
+		flags = append(flags, "--auth")
+	}
+	if a.files {
+		r.files = r.idleConnections() - idleBeyond
+	}
+	r.flags, err = knownFlags(ctx, r.plain, flags)
+	return err
+}
+
+// openAbuser opens the abuser's accounts.
+func (r *runner) openAbuser(ctx context.Context) error {
+	r.abuser.Addr = r.server.XML
+	c := new(wire.Create)
+	r.Account(c, abuserName, 1)
+	r.Account(c, takerName, 1_000_000)
+	r.Account(c, idleName, 1)
+	r.Deposit(c, abuseSym, []string{abuserName}, 1_000_000)
+	return r.MustCreate(ctx, c)
+}
+
+// makeTokens makes one that may everything, and one for the abuser's accounts alone.
+func (r *runner) makeTokens(ctx context.Context) (admin, little string, err error) {
+	if err := os.MkdirAll(r.data(), 0o700); err != nil {
+		return "", "", fmt.Errorf("torture: %w", err)
+	}
+	tokens := make([]string, 2)
+	for i, scope := range []string{"admin", "account:" + abuserName + "," + takerName} {
+		out, err := exec.CommandContext(ctx, r.client, "token", "add", "--data", r.data(), "--scope", scope).Output()
+		if err != nil {
+			return "", "", fmt.Errorf("torture: make a token: %w", err)
+		}
+		tokens[i] = strings.TrimSpace(string(out))
+	}
+	return tokens[0], tokens[1], nil
+}
+
+// knownFlags returns those that the program has: an older one is abused as it is.
+func knownFlags(ctx context.Context, program string, flags []string) (known []string, err error) {
+	help, err := exec.CommandContext(ctx, program, "--help").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("torture: %s --help: %w", program, err)
+	}
+	for _, f := range flags {
+		name, _, _ := strings.Cut(f, "=")
+		if regexp.MustCompile(`(?m)^  --?` + strings.TrimPrefix(name, "--") + `( |$)`).Match(help) {
+			known = append(known, f)
+		}
+	}
+	return known, nil
+}
+
+// inject lets traders trade for a while, attacks, and judges what came of it: the process
+// is the same, its memory stays within bounds, traders go on.
+func (a attack) inject(name string) func(*runner, context.Context) error {
+	return func(r *runner, ctx context.Context) error {
+		if err := wait(ctx, time.Duration(r.size(int(quietSmall), int(quietLarge)))); err != nil {
+			return err
+		}
+		before, err := r.server.Usage()
+		if err != nil {
+			return err
+		}
+		found := Abuse{Fault: name, Auth: r.abuser.Token != "", Resident: before.Resident >> 20, Probes: map[string]Waits{}}
+		found.Quiet = millis(r.CutPace().ValueAtQuantile(99))
+		r.report.Abuse = append(r.report.Abuse, found)
+		watch := watchUsage(r.server)
+		if err = a.run(r, ctx); err == nil && !a.ends && !a.restarts {
+			err = r.goesOn(ctx)
+		}
+		peak := watch()
+		pace, at := r.CutPace(), r.abuseReport()
+		at.P99, at.Max, at.Frames = millis(pace.ValueAtQuantile(99)), millis(pace.Max()), pace.TotalCount()
+		at.Peak, at.FilesPeak = peak.Resident>>20, peak.Files
+		if !a.ends && r.server.Gone() {
+			return fmt.Errorf("the exchange ended by itself (%w); its log ends with:\n%s", errors.Join(err), r.server.LogTail())
+		}
+		if err != nil {
+			return err
+		}
+		grow := 2*r.size(memorySmall, memoryLarge) + tradeGrow + r.size(a.grow.small, a.grow.large)
+		return judgeUsage(before, peak, int64(grow), r.files)
+	}
+}
+
+// abuseReport returns that of the round.
+func (r *runner) abuseReport() *Abuse { return &r.report.Abuse[len(r.report.Abuse)-1] }
+
+func (r *runner) abuseNote(format string, args ...any) {
+	r.abuseReport().Note = fmt.Sprintf(format, args...)
+}
+
+func millis(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }
+
+// judgeUsage demands that memory and descriptors stayed within their bounds; files 0 is no bound.
+func judgeUsage(before, peak harness.Usage, grow int64, files int) error {
+	switch {
+	case peak.Resident > before.Resident+grow:
+		return fmt.Errorf("the server's memory grew from %d MiB to %d MiB, and may grow by %d MiB", before.Resident>>20,
+			peak.Resident>>20, grow>>20)
+	case files > 0 && peak.Files > files:
+		return fmt.Errorf("the server had %d descriptors, of %d", peak.Files, files)
+	}
+	return nil
+}
+
+// watchUsage looks at the server again and again, until the function that it returns is called.
+func watchUsage(s *harness.Server) (stop func() harness.Usage) {
+	var peak harness.Usage
+	end := harness.Every(usagePoll, func() {
+		if u, err := s.Usage(); err == nil { // it may be gone
+			peak.Resident, peak.Files = max(peak.Resident, u.Resident), max(peak.Files, u.Files)
+		}
+	})
+	return func() harness.Usage { end(); return peak }
+}
+
+// goesOn waits until traders have had a number of answers more.
+func (r *runner) goesOn(ctx context.Context) error { return r.awaitAnswers(ctx, goesOnAnswers) }
+
+func (r *runner) awaitAnswers(ctx context.Context, n int64) error {
+	enough := r.Answered() + n
+	return r.await(ctx, "traders go on", 0, func() (bool, error) { return r.Answered() >= enough, nil })
+}

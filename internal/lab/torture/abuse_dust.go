@@ -1,0 +1,142 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"outcry/internal/door/xml/wire"
+	"outcry/internal/lab/audit"
+)
+
+// Dust: sells of the smallest fraction of a share, more than a record takes. An order
+// that meets all of them executes all the same. Judged is that it does, in the order of
+// price and time, and that queries of the symbol, creates and cancels of all get their
+// answers meanwhile. The tables show whether it was in that order (truth.go).
+
+const (
+	dustSmall, dustLarge     = 16_000, 1_600_000
+	dustSegment              = 1 << 20   // one record of such a journal takes a part of a small attack
+	takersSmall, takersLarge = 20, 3_000 // in a frame, each of which is large enough for all the dust
+	dustStop                 = 5         // seconds of --stop-timeout
+
+	dustRestSmall, dustRestLarge = 200 * time.Millisecond, 10 * time.Second // probed before it is met
+	// beyond --stop-timeout, for a machine that is busy
+	stopGrace = 25 * time.Second
+)
+
+var (
+	dust = audit.BulkOrder{Account: abuserName, Sym: abuseSym, Amount: "-0.00000001", Limit: "0.01"}
+	take = audit.BulkOrder{Account: takerName, Sym: abuseSym, Amount: "1", Limit: "0.01"}
+)
+
+// layDust places the dust and returns the oldest of it, and a connection for those that meet it.
+func (r *runner) layDust(ctx context.Context) (first uint64, l *audit.Line, err error) {
+	n := r.size(dustSmall, dustLarge)
+	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dust, n)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case len(ids) < n:
+		return 0, nil, fmt.Errorf("%d orders of dust, of %d: %s", len(ids), n, refusal)
+	}
+	l, err = audit.DialLine(ctx, r.abuser)
+	return ids[0], l, err
+}
+
+// abuseDust meets all the dust with each order of a frame, and probes what must not wait.
+func (r *runner) abuseDust(ctx context.Context) error {
+	first, l, err := r.layDust(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	r.abuseReport().Probes["traders, while it is placed"] = waits(r.CutPace())
+	over, end := context.WithCancel(ctx)
+	probed := make(chan error, 1)
+	go func() { probed <- r.probe(ctx, first, over) }()
+	err = wait(ctx, time.Duration(r.size(int(dustRestSmall), int(dustRestLarge))))
+	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
+	err = errors.Join(err, l.Send(r.BulkFrame(take, takers)))
+	var answers []wire.Answer
+	if err == nil {
+		answers, err = l.Reply(audit.BulkReplyMax)
+	}
+	end()
+	if err = errors.Join(err, <-probed); err != nil {
+		return err
+	}
+	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers,
+		millis(int64(time.Since(begun))))
+	ids, refusal := r.BulkTold(answers)
+	if len(ids) != takers {
+		return fmt.Errorf("%d of %d orders that meet the dust are accepted: %s", len(ids), takers, refusal)
+	}
+	return nil
+}
+
+// probe asks for an order of the symbol, makes accounts and cancels all of one that has
+// nothing open, again and again until over ends. It returns what was wrong, and
+// notes the times of each.
+func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context) error {
+	made := 0
+	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
+	times, err := audit.Probe(over, map[string]func() error{
+		"query": func() error {
+			return audit.Expect(ctx, r.At, "status", wire.NewTransactions(abuserName).Query(fmt.Sprint(dustID)).Append(nil))
+		},
+		"create": func() error {
+			made++
+			c := new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"})
+			return audit.Expect(ctx, r.At, "created", c.Append(nil))
+		},
+		"cancel-all": func() error {
+			return r.must(ctx, "/admin/cancel-all?account="+idleName, r.token, "")
+		},
+	})
+	for name, t := range times {
+		r.abuseReport().Probes[name] = waits(t)
+	}
+	for n := range made {
+		r.Opened(account(n+1), 1)
+	}
+	return err
+}
+
+// must posts to the HTTP side and demands that the answer is OK.
+func (r *runner) must(ctx context.Context, path, token, body string) error {
+	status, answer, err := r.server.Ask(ctx, http.MethodPost, path, token, body)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s is answered with status %d: %s", path, status, answer)
+	}
+	return err
+}
+
+// abuseStop has the exchange stopped while a frame meets the dust.
+func (r *runner) abuseStop(ctx context.Context) error {
+	_, l, err := r.layDust(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := l.Send(r.BulkFrame(take, r.size(takersSmall, takersLarge))); err != nil {
+		return err
+	}
+	if err := r.goesOn(ctx); err != nil {
+		return err
+	}
+	r.End.MayBeGone.Store(true)
+	stop, cancel := context.WithTimeout(ctx, dustStop*time.Second+stopGrace)
+	defer cancel()
+	begun := time.Now()
+	err = r.server.Stop(stop)
+	r.abuseNote("a stop while a frame meets %d orders of dust: %.1f ms", r.size(dustSmall, dustLarge),
+		millis(int64(time.Since(begun))))
+	if stop.Err() != nil {
+		r.server.Kill()
+		return err
+	}
+	return nil // with whatever status: what is missing in the tables is in the journal, and comes at the start
+}

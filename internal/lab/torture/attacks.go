@@ -1,0 +1,74 @@
+package torture
+
+import (
+	"context"
+
+	"outcry/internal/lab/audit"
+)
+
+// attack is one way of abuse.
+type attack struct {
+	about     string
+	auth      bool      // enough for it is a token that trades for the abuser's accounts
+	files     bool      // the server has idleBeyond fewer descriptors than the abuser has connections
+	ends      bool      // the server is gone afterwards
+	restarts  bool      // it is another process afterwards, and traders are gone
+	noCreates bool      // traders open no accounts: they run out
+	grow      sized     // bytes that the server may grow by, besides what any attack may make it grow
+	flags     []setting // of the server
+	run       func(r *runner, ctx context.Context) error
+}
+
+// sized is a number that a small attack has, and another one of a large attack.
+type sized struct{ small, large int }
+
+// setting is a flag whose value is one.
+type setting struct {
+	format string
+	sized
+}
+
+// attacks are all ways of abuse, by the name of the fault.
+var attacks map[string]attack
+
+func allAttacks() map[string]attack {
+	dustFlags := []setting{
+		{"--max-open-orders-account=%d", sized{dustSmall + audit.BulkAtOnce, dustLarge + audit.BulkAtOnce}},
+		{"--segment=%d", sized{dustSegment, 64 << 20}}, {"--stop-timeout=%ds", sized{dustStop, dustStop}}}
+	dustGrow := sized{orderBytes * dustSmall, orderBytes * dustLarge}
+	return map[string]attack{
+		"abuse-frame": {about: "frames whose replies would be many times as large: names of a megabyte, echoed in " +
+			"hundreds of errors",
+			auth: true, flags: []setting{{"--max-reply=%d", sized{frameReplyMax, frameReplyMax}}}, run: (*runner).abuseFrames},
+		"abuse-resting": {about: "an account with one dollar places orders until it is refused",
+			auth: true, flags: []setting{{"--max-open-orders-account=%d", sized{openSmall, openLarge}}},
+			run: (*runner).abuseResting, grow: sized{orderBytes * openSmall, orderBytes * openLarge}},
+		"abuse-accounts": {about: "accounts are made until there are too many", noCreates: true,
+			flags: []setting{{"--max-accounts=%d", sized{accountsSmall, accountsLarge}}},
+			run:   (*runner).abuseAccounts, grow: sized{orderBytes * 2 * accountsSmall, orderBytes * 2 * accountsLarge}},
+		"abuse-symbols": {about: "symbols are made until there are too many; at rest none has a goroutine",
+			flags: []setting{{"--max-symbols=%d", sized{symbolsSmall, symbolsLarge}}},
+			run:   (*runner).abuseSymbols, grow: sized{symbolBytes * symbolsSmall, symbolBytes * symbolsLarge}},
+		"abuse-files": {about: "more idle connections than the server has descriptors, of HTTP without a token, then of XML",
+			auth: true, files: true, run: (*runner).abuseFiles},
+		"abuse-bodies": {about: "requests of HTTP whose body does not come", auth: true, run: (*runner).abuseBodies},
+		"abuse-floods": {about: "connections that end at once, garbage, requests with two ends", auth: true,
+			run: (*runner).abuseFloods},
+		"abuse-dust": {about: "orders of the smallest fraction, and a frame of orders each of which meets them all",
+			auth: true, flags: dustFlags[:2], run: (*runner).abuseDust, grow: dustGrow},
+		"abuse-stop": {about: "SIGTERM while such a frame is executed",
+			auth: true, ends: true, flags: dustFlags, run: (*runner).abuseStop, grow: dustGrow},
+		"abuse-history": {about: "queries of old orders while Postgres stands still, and an order behind them",
+			auth: true, flags: []setting{{"--closed-orders=%d", sized{10, 10}}}, run: (*runner).abuseHistory},
+		"abuse-lost": {about: "connections to Postgres are lost, and its sessions live on", run: (*runner).abuseLost},
+		"abuse-sessions": {about: "sessions are ended, and the role has timeouts that no batch keeps",
+			run: (*runner).abuseSessions},
+		"abuse-lock": {about: "a session locks a table as CREATE INDEX does; killed and started meanwhile",
+			restarts: true, run: (*runner).abuseLock},
+		"abuse-hosts": {about: "requests of foreign hosts, as after DNS rebinding", run: (*runner).abuseHosts},
+	}
+}
+
+// anyFlags are settings of every exchange that is abused.
+var anyFlags = []setting{{"--max-symbols=%d", sized{1_000_000, 1_000_000}},
+	{"--max-memory=%d", sized{memorySmall, memoryLarge}}, {"--max-frame=%d", sized{frameSmall, frameLarge}}}

@@ -1,0 +1,226 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outcry/internal/auth"
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/operate/backup"
+	"outcry/internal/operate/remote"
+	"outcry/internal/postgres"
+)
+
+// checkTimeout bounds how long --check-config waits for names to be resolved.
+const checkTimeout = 10 * time.Second
+
+// Print is --check-config: it prints what the server would run with, as a file of settings
+// except secrets, then warnings and what is wrong. It reports whether nothing is.
+func (c *Config) Print(ctx context.Context, stdout, stderr io.Writer) bool {
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
+		s := c.settings[name]
+		if isAct(name) || s.derived {
+			continue
+		}
+		fmt.Fprintf(table, "%s\t# %s\n", appendSetting(nil, name, shown(name, s.value)), s.origin)
+	}
+	if err := table.Flush(); err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	err := c.inspect(ctx)
+	for _, warning := range c.Warnings {
+		fmt.Fprintf(stderr, "outcryd: warning: %s\n", warning)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "outcryd: %s\n", strings.ReplaceAll(err.Error(), "\n", "\noutcryd: "))
+		return false
+	}
+	return true
+}
+
+// shown returns the value of a setting as people may see it.
+func shown(name, value string) string {
+	if value != "" && rowOf(name).secret {
+		return "…"
+	}
+	return value
+}
+
+// inspect looks whether the settings fit the machine, and adds warnings. It changes
+// nothing else. The error has a line for each that does not fit. It does not say that a
+// start will do: an address may be in use, and a database away.
+func (c *Config) inspect(ctx context.Context) error {
+	data := inspectDirectory("data", c.Data)
+	if data == nil {
+		data = errors.Join(c.inspectData(), c.inspectTokens())
+	}
+	if b := c.Connections(); b.Lowered {
+		c.Warnings = append(c.Warnings, fmt.Sprintf(
+			"%s: of %d, after a reserve of %d, --max-connections are %d and --max-http-connections %d",
+			ConnectionsLowered, b.Files, remote.DescriptorReserve, b.XML, b.HTTP))
+	}
+	if excess := c.Excess(); excess != "" {
+		c.Warnings = append(c.Warnings, excess)
+	}
+	return errors.Join(
+		c.inspectExposure(ctx),
+		inspectAddress(ctx, "listen", c.Listen),
+		inspectAddress(ctx, "http", c.HTTP),
+		c.inspectBothAddresses(),
+		data,
+		c.inspectCertificates(),
+		c.inspectDatabase(),
+	)
+}
+
+// inspectExposure returns why a start would refuse the addresses, and warns of what is
+// not protected.
+func (c *Config) inspectExposure(ctx context.Context) error {
+	xml, http := addressOf(ctx, c.Listen), addressOf(ctx, c.HTTP)
+	if err := c.RefuseOpen(xml, http); err != nil {
+		return err
+	}
+	for _, e := range c.Exposures(xml, http) {
+		c.Warnings = append(c.Warnings, e.String())
+	}
+	return nil
+}
+
+// addressOf returns what a start would listen on, nil if that is not known: one
+// beyond this machine if a name has several.
+func addressOf(ctx context.Context, address string) net.Addr {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil
+	}
+	if host == "" {
+		return &net.TCPAddr{IP: net.IPv4zero}
+	}
+	all, _ := net.DefaultResolver.LookupIPAddr(ctx, host)
+	for _, a := range all {
+		if !a.IP.IsLoopback() {
+			return &net.TCPAddr{IP: a.IP}
+		}
+	}
+	return nil
+}
+
+// inspectAddress returns why an address cannot be listened on: it is malformed, or its name
+// cannot be resolved.
+func inspectAddress(ctx context.Context, flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	}
+	if err == nil && host != "" {
+		_, err = net.DefaultResolver.LookupHost(ctx, host)
+	}
+	if err != nil {
+		return fmt.Errorf("--%s %q: %w", flag, address, err)
+	}
+	return nil
+}
+
+// inspectBothAddresses refuses one address for two listeners.
+func (c *Config) inspectBothAddresses() error {
+	if _, port, err := net.SplitHostPort(c.Listen); err == nil && port != "0" && c.Listen == c.HTTP {
+		return fmt.Errorf("--http %q: is the address of --listen too", c.HTTP)
+	}
+	return nil
+}
+
+// inspectDirectory returns why a directory cannot be written to, or made.
+func inspectDirectory(flag, path string) error {
+	there, err := os.Stat(path)
+	parent := path
+	for errors.Is(err, os.ErrNotExist) && parent != filepath.Dir(parent) {
+		parent = filepath.Dir(parent)
+		there, err = os.Stat(parent)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("--%s %q: %w", flag, path, err)
+	case !there.IsDir():
+		return fmt.Errorf("--%s %q: %s is not a directory", flag, path, parent)
+	}
+	if err := unix.Access(parent, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("--%s %q: %s cannot be written to: %w", flag, path, parent, err)
+	}
+	return nil
+}
+
+// inspectData returns why no server may start on what is in the data directory.
+func (c *Config) inspectData() error {
+	if err := backup.Unfinished(c.Data); err != nil {
+		return err
+	}
+	return journal.CheckVersion(c.JournalDir(), exchange.EventVersion)
+}
+
+// inspectCertificates returns why a start would not take the files for TLS, and warns of
+// a certificate that clients would not.
+func (c *Config) inspectCertificates() error {
+	if c.TLSCert == "" {
+		return nil
+	}
+	certificates, err := auth.LoadCertificates(c.TLSCert, c.TLSKey, c.TLSClientCA, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
+	if err := certificates.Unfit(); err != nil {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("--tls-cert: %s: clients are likely to refuse it", err))
+	}
+	return nil
+}
+
+// inspectTokens returns why a start would not take the file of tokens, and warns if
+// there is no token.
+func (c *Config) inspectTokens() error {
+	if !c.Auth {
+		return nil
+	}
+	all, err := auth.List(c.Data)
+	if err != nil {
+		return fmt.Errorf("--auth: %w", err)
+	}
+	now := time.Now()
+	if !slices.ContainsFunc(all, func(e auth.Entry) bool { return e.Expires.IsZero() || now.Before(e.Expires) }) {
+		c.Warnings = append(c.Warnings, NoTokenYet)
+	}
+	return nil
+}
+
+// NoTokenYet warns of a server that asks for tokens of which there is none.
+const NoTokenYet = "there is no token yet, so nobody can connect; " +
+	"`outcry token add` makes one, even while the exchange runs"
+
+// inspectDatabase returns why the URL of the database is none. It does not connect.
+func (c *Config) inspectDatabase() error {
+	if c.DatabaseURL == "" {
+		return nil
+	}
+	if err := postgres.CheckURL(c.DatabaseURL); err != nil {
+		return fmt.Errorf("--database-url: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,15 @@
+package local
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAUserWithoutANameIsRefused: Postgres would let nobody in.
+func TestAUserWithoutANameIsRefused(t *testing.T) {
+	nameless := &syscall.SysProcAttr{UidMappings: []syscall.SysProcIDMap{{ContainerID: 1_999_999_999}}}
+	_, err := (&Cluster{as: nameless}).users()
+	require.ErrorContains(t, err, "user 1999999999 has no name on this machine")
+}

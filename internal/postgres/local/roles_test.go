@@ -1,0 +1,276 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+)
+
+// query returns the single text that a query makes, as whom the URL says.
+func query(t *testing.T, url, sql string) (text string) {
+	t.Helper()
+	conn, err := pgx.Connect(background, url)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	require.NoError(t, conn.QueryRow(background, sql).Scan(&text), sql)
+	return text
+}
+
+// do executes statements, as whom the URL says.
+func do(t *testing.T, url, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(background, url)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	_, err = conn.Exec(background, sql)
+	require.NoError(t, err, sql)
+}
+
+// roles are all that are not Postgres's own, superusers with a star, and the owner of the
+// database.
+const roles = `SELECT (SELECT string_agg(rolname || CASE WHEN rolsuper THEN '*' ELSE '' END, ' ' ORDER BY rolname)
+	FROM pg_roles WHERE rolname !~ '^pg_')
+	|| ', ' || (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = current_database())`
+
+const settledRoles = "outcry outcry_admin*, outcry"
+
+// things are of every kind that changes hands.
+const things = `CREATE TABLE kept AS SELECT 42 AS v;
+	CREATE TABLE numbered (id serial PRIMARY KEY, n bigint GENERATED ALWAYS AS IDENTITY, v text);
+	CREATE TABLE parted (v int) PARTITION BY RANGE (v); CREATE TABLE part PARTITION OF parted DEFAULT;
+	CREATE SCHEMA "other place"; CREATE TABLE "other place"."a table" (v int);
+	CREATE SEQUENCE counted;
+	CREATE VIEW seen AS SELECT v FROM kept; CREATE MATERIALIZED VIEW stored AS SELECT v FROM kept;
+	CREATE FUNCTION twice(v int) RETURNS int LANGUAGE sql AS 'SELECT 2 * v';
+	CREATE PROCEDURE done() LANGUAGE sql AS 'SELECT 1';
+	CREATE FUNCTION of_plpgsql() RETURNS int LANGUAGE sql AS 'SELECT 1'; ALTER EXTENSION plpgsql ADD FUNCTION of_plpgsql();
+	CREATE AGGREGATE total(int) (SFUNC = int4pl, STYPE = int);
+	CREATE TYPE color AS ENUM ('red'); CREATE DOMAIN small AS int; CREATE TYPE pair AS (a int, b int);
+	CREATE TYPE span AS RANGE (subtype = int4)`
+
+// foreign counts what the superuser owns of all that initdb has not made. The functions
+// that make ranges are a part of their type.
+const foreign = `SELECT ((SELECT count(*) FROM pg_class
+	WHERE relowner = 10 AND oid >= 16384 AND relnamespace <> 'pg_toast'::regnamespace)
+	+ (SELECT count(*) FROM pg_namespace WHERE nspowner = 10 AND (oid >= 16384 OR nspname = 'public'))
+	+ (SELECT count(*) FROM pg_proc
+	WHERE proowner = 10 AND oid >= 16384 AND proname !~ '^span' AND proname <> 'of_plpgsql')
+	+ (SELECT count(*) FROM pg_type WHERE typowner = 10 AND oid >= 16384 AND typname !~ 'multirange'))::text`
+
+// former makes a cluster as former versions did: its bootstrap superuser is outcry, and
+// everybody who reaches the socket is let in.
+func former(t *testing.T, dir string) Options {
+	t.Helper()
+	o := options(dir)
+	c := begin(t, o)
+	do(t, c.AdminURL(), `ALTER DATABASE postgres OWNER TO outcry_admin; DROP ROLE outcry; CREATE ROLE other SUPERUSER;
+		SET SESSION AUTHORIZATION other; ALTER ROLE outcry_admin RENAME TO outcry; RESET SESSION AUTHORIZATION;
+		DROP ROLE other; CREATE ROLE reader;
+		GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader;`+things+`; GRANT SELECT ON kept TO reader`)
+	stop(t, c)
+	require.NoError(t, os.WriteFile(filepath.Join(c.dataDir(), "pg_hba.conf"), []byte("local all all trust\n"), 0o600))
+	return o
+}
+
+// requireSettled checks a cluster that former made.
+func requireSettled(t *testing.T, c *Cluster) {
+	t.Helper()
+	require.Equal(t, "outcry outcry_admin* reader, outcry", query(t, c.URL(), roles))
+	require.Equal(t, "0", query(t, c.URL(), foreign))
+	require.Equal(t, superuser, query(t, c.URL(), "SELECT pg_get_userbyid(proowner)::text FROM pg_proc WHERE proname = "+
+		"'of_plpgsql'"),
+		"a part of an extension stays with it")
+	require.Equal(t, "42", query(t, c.URL(), "SELECT v::text FROM seen"))
+	do(t, c.URL(), `ALTER TABLE kept ADD COLUMN more int; DROP VIEW seen; CREATE VIEW seen AS SELECT v FROM kept;
+		REFRESH MATERIALIZED VIEW stored;
+		INSERT INTO numbered (v) VALUES ('x'); DROP FUNCTION twice; ALTER TYPE color ADD VALUE 'blue';
+		CREATE TABLE "other place".another ()`)
+	require.Equal(t, "true", query(t, c.URL(), "SELECT has_table_privilege('reader', 'kept', 'SELECT')::text"))
+}
+
+func TestTheRoleOfTheExchangeIsNoSuperuser(t *testing.T) {
+	for name, way := range ways(t) {
+		t.Run(name, func(t *testing.T) {
+			o, m := initialized(t, t.TempDir()), thisMachine
+			m.user = func(_, _ string) (*syscall.SysProcAttr, error) { return way, nil }
+			for range 2 {
+				c := beginOn(t, o, m)
+				require.Equal(t, settledRoles, query(t, c.URL(), roles))
+				require.Equal(t, "outcry", query(t, c.URL(), "SELECT current_user::text"))
+				require.Equal(t, "outcry_admin", query(t, c.AdminURL(), "SELECT current_user::text"))
+				keep(t, c, 1)
+				do(t, c.AdminURL(), "ALTER ROLE outcry SUPERUSER") // by somebody; the next start takes it back
+				stop(t, c)
+			}
+		})
+	}
+}
+
+// TestARoleIsMadeAgain, also if a start was cut off before it.
+func TestARoleIsMadeAgain(t *testing.T) {
+	o := initialized(t, t.TempDir())
+	c := begin(t, o)
+	do(t, c.AdminURL(), "ALTER DATABASE postgres OWNER TO outcry_admin; DROP OWNED BY outcry; DROP ROLE outcry")
+	stop(t, c)
+	c = begin(t, o)
+	require.Equal(t, settledRoles, query(t, c.URL(), roles))
+	do(t, c.AdminURL(), "ALTER ROLE outcry NOLOGIN")
+	stop(t, c)
+	require.Equal(t, settledRoles, query(t, begin(t, o).URL(), roles), "it may log in again")
+}
+
+// TestTheSuperusersSessionsHaveTheirOwnSettings, whatever the database has. The bound of a
+// lock is the one that a start has time for.
+func TestTheSuperusersSessionsHaveTheirOwnSettings(t *testing.T) {
+	o := initialized(t, t.TempDir())
+	c := begin(t, o)
+	want := map[string]string{"search_path": "pg_catalog", "statement_timeout": "0", "lock_timeout": "30s",
+		"idle_in_transaction_session_timeout": "0", "default_transaction_read_only": "off"}
+	for name := range want {
+		value := map[string]string{"search_path": "public", "default_transaction_read_only": "on"}[name]
+		if value == "" {
+			value = "'1h'"
+		}
+		do(t, c.AdminURL()+"&default_transaction_read_only=off", "ALTER DATABASE postgres SET "+name+" = "+value)
+	}
+	conn, err := c.connectAsSuperuser(background)
+	require.NoError(t, err)
+	defer conn.Close(background)
+	for name, value := range want {
+		var is string
+		require.NoError(t, conn.QueryRow(background, "SHOW "+name).Scan(&is))
+		require.Equal(t, value, is, name)
+	}
+	_, err = conn.Exec(background, "ALTER DATABASE postgres RESET ALL")
+	require.NoError(t, err)
+	stop(t, c)
+}
+
+// TestAnErrorOfAStepIsTheStarts: a cluster whose roles are not settled is not used.
+func TestAnErrorOfAStepIsTheStarts(t *testing.T) {
+	c := begin(t, initialized(t, t.TempDir()))
+	was := settling
+	t.Cleanup(func() { settling = was })
+	settling = []step{{"fail", "SELECT 1/0"}, was[0]}
+	err := c.settleRoles(background)
+	require.ErrorContains(t, err, "settle the roles of "+c.options.Dir+": fail: ERROR: division by zero")
+}
+
+// TestOnlyARefusalIsOne: other answers of Postgres will pass, or say more.
+func TestOnlyARefusalIsOne(t *testing.T) {
+	require.True(t, refused(fmt.Errorf("connect: %w", &pgconn.PgError{Code: notLetIn})))
+	require.False(t, refused(&pgconn.PgError{Code: "57P03"}))
+	require.False(t, refused(os.ErrNotExist))
+}
+
+// TestSettingsOfTheDatabaseDoNotReachTheSuperuser: its owner may give it any. A start would
+// fail for good, or run what the owner has made.
+func TestSettingsOfTheDatabaseDoNotReachTheSuperuser(t *testing.T) {
+	const without = "&search_path=pg_catalog&statement_timeout=0&default_transaction_read_only=off"
+	o := initialized(t, t.TempDir())
+	c := begin(t, o)
+	do(t, c.AdminURL(), "ALTER ROLE outcry SUPERUSER") // which the next start takes back
+	do(t, c.URL(), `CREATE SCHEMA mine; CREATE FUNCTION mine.pg_get_userbyid(oid) RETURNS name LANGUAGE plpgsql AS
+		$$ BEGIN ALTER ROLE outcry SUPERUSER; RETURN 'outcry'; END $$`)
+	for _, setting := range []string{"search_path = mine, pg_catalog", "statement_timeout = 1", "lock_timeout = 1",
+		"idle_in_transaction_session_timeout = 1", "default_transaction_read_only = on"} {
+		do(t, c.URL()+without, "ALTER DATABASE postgres SET "+setting)
+	}
+	stop(t, c)
+	c = begin(t, o)
+	require.Equal(t, settledRoles, query(t, c.URL()+without, roles))
+	do(t, c.URL()+without, "ALTER DATABASE postgres RESET ALL; DROP SCHEMA mine CASCADE") // other tests go on with it
+	stop(t, c)
+}
+
+func TestAClusterOfAFormerVersionIsBroughtHere(t *testing.T) {
+	for name, way := range ways(t) {
+		t.Run(name, func(t *testing.T) {
+			o, m := former(t, t.TempDir()), thisMachine
+			m.user = func(_, _ string) (*syscall.SysProcAttr, error) { return way, nil }
+			c := beginOn(t, o, m)
+			requireSettled(t, c)
+			stop(t, c)
+			m.stepped = func(_ *Cluster, does string) { require.NotEqual(t, rename.does, does) }
+			require.Equal(t, "0", query(t, beginOn(t, o, m).URL(), foreign))
+		})
+	}
+}
+
+// TestItIsBroughtHereAlsoIfKilledInTheMiddle of each step in turn.
+func TestItIsBroughtHereAlsoIfKilledInTheMiddle(t *testing.T) {
+	o := former(t, t.TempDir())
+	var steps int
+	for cut := 1; ; cut++ {
+		m, done := thisMachine, 0
+		m.stepped = func(c *Cluster, does string) {
+			if done++; done == cut {
+				t.Logf("killed after: %s", does)
+				require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
+				require.Eventually(t, func() bool { return c.ping(background) == nil }, patience, readyPoll, "it comes back")
+			}
+		}
+		c, err := start(background, o, m)
+		if done < cut { // all were done
+			require.NoError(t, err)
+			t.Cleanup(func() { stop(t, c) })
+			require.Equal(t, steps, done)
+			requireSettled(t, c)
+			break
+		}
+		require.Error(t, err)
+		steps = done
+	}
+	require.Equal(t, 1+len(settling)+len(handing), steps)
+}
+
+// TestOnlyThoseOfTheMapGetIn looks at the files; a foreign user can't even reach the
+// socket, whose folder is closed.
+func TestOnlyThoseOfTheMapGetIn(t *testing.T) {
+	o := initialized(t, t.TempDir())
+	c := begin(t, o)
+	hba, err := os.ReadFile(filepath.Join(c.dataDir(), "pg_hba.conf"))
+	require.NoError(t, err)
+	require.Equal(t, "# outcry writes this file at each start.\nlocal all all peer map=outcry\n", string(hba))
+	for _, sql := range []string{
+		"SELECT 'lines ' || count(*) FROM pg_hba_file_rules WHERE auth_method <> 'peer' OR error IS NOT NULL HAVING " +
+			"count(*) = 0",
+		"SELECT 'lines ' || 0",
+	} {
+		require.Equal(t, "lines 0", query(t, c.AdminURL(), sql))
+	}
+	ident, err := os.ReadFile(filepath.Join(c.dataDir(), "pg_ident.conf"))
+	require.NoError(t, err)
+	for _, id := range []int{0, os.Geteuid()} {
+		require.Contains(t, string(ident), fmt.Sprintf("outcry \"%s\" outcry\n", userName(id)))
+	}
+	info, err := os.Stat(c.socket)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+
+	// Somebody who is not in the map is not let in: postmaster reads it anew.
+	require.NoError(t, os.WriteFile(filepath.Join(c.dataDir(), "pg_ident.conf"), []byte("outcry somebody outcry\n"),
+		0o600))
+	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGHUP))
+	require.Eventually(t, func() bool { return refused(c.ping(background)) }, patience, readyPoll)
+	stop(t, c)
+	keep(t, begin(t, o), 1) // the next start writes it anew
+}
+
+func TestAnEnvironmentHasNothingOfOurs(t *testing.T) {
+	t.Setenv("LD_PRELOAD", "")
+	t.Setenv("OUTCRY_SECRET", "hidden")
+	t.Setenv("PGDATA", "/nowhere")
+	c := begin(t, initialized(t, t.TempDir()))
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", c.Pid()))
+	require.NoError(t, err)
+	for _, name := range []string{"LD_PRELOAD", "OUTCRY_SECRET", "PGDATA", "HOME"} {
+		require.NotContains(t, string(env), name+"=")
+	}
+}

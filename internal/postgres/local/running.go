@@ -1,0 +1,65 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ErrNotRunning means that nobody runs the cluster.
+var ErrNotRunning = errors.New("the cluster does not run")
+
+// RunningURL returns what a client connects with to the cluster in dir, which another
+// process runs. Only root and the user whom Postgres runs as get in. The error is
+// ErrNotRunning, or says why the socket cannot be reached.
+func RunningURL(dir string) (string, error) {
+	socket, err := runningSocket(dir)
+	if err != nil {
+		return "", fmt.Errorf("cluster: %s: %w", dir, err)
+	}
+	return urlOf(socket, role), nil
+}
+
+// urlOf returns what a client connects with as a user through a socket's folder.
+func urlOf(socket, user string) string {
+	q := url.Values{"host": {socket}, "port": {port}, "user": {user}, "sslmode": {"disable"}}
+	return "postgres:///" + database + "?" + q.Encode()
+}
+
+// runningSocket returns the folder of the socket. Where the cluster runs with a /tmp of
+// its own, as a service of systemd may, the folder is in that one.
+func runningSocket(dir string) (string, error) {
+	target, err := os.Readlink(filepath.Join(dir, socketLink))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", ErrNotRunning
+	}
+	if err != nil {
+		return "", err
+	}
+	file := ".s.PGSQL." + port
+	if _, err = os.Stat(filepath.Join(target, file)); err == nil {
+		return target, nil
+	}
+	b, readErr := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	if errors.Is(readErr, os.ErrNotExist) {
+		return "", ErrNotRunning
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	pid, pidErr := strconv.Atoi(strings.TrimSpace(line))
+	if err := errors.Join(readErr, pidErr); err != nil {
+		return "", err
+	}
+	elsewhere := filepath.Join("/proc", strconv.Itoa(pid), "root", target)
+	_, elsewhereErr := os.Stat(filepath.Join(elsewhere, file))
+	switch {
+	case elsewhereErr == nil:
+		return elsewhere, nil
+	case errors.Is(err, os.ErrNotExist) && errors.Is(elsewhereErr, os.ErrNotExist):
+		return "", ErrNotRunning // what a kill left
+	}
+	return "", err
+}

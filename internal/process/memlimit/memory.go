@@ -1,0 +1,164 @@
+// Package memlimit knows how much memory there is for the exchange, how much it is to use,
+// and what its bounds come to together.
+package memlimit
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What the exchange takes for each of what it bounds, in bytes: as the tests of package
+// engine measure it (BenchmarkMemory, and the test of symbols at rest), at the worst.
+const (
+	OrderBytes   = 280  // an open order, alone at its price and far from others
+	AccountBytes = 160  // an account with an id of 7 digits
+	SymbolBytes  = 2048 // a symbol with a few positions, and what market data keep of it
+)
+
+// Part of the memory that there is, which the exchange uses if nobody says otherwise: 4/5.
+const partNumerator, partDenominator = 4, 5
+
+// LimitMin is the least that Limit accepts.
+const LimitMin = 64 << 20
+
+// Limit is how much memory the exchange is to use: a number of bytes, 0 for no limit, or
+// Auto, which is the zero value's text: 4/5 of what there is.
+type Limit struct {
+	bytes int64
+	given bool
+}
+
+// auto is the text of a limit that follows the machine.
+const auto = "auto"
+
+// UnmarshalText reads "auto", "off", or a size as ParseBytes does. The error says what a limit may be.
+func (l *Limit) UnmarshalText(text []byte) error {
+	switch s := string(text); s {
+	case auto:
+		*l = Limit{}
+	case "off", "0":
+		*l = Limit{given: true}
+	default:
+		n, err := ParseBytes(s)
+		if err != nil || n < LimitMin || n > 1<<50 {
+			return fmt.Errorf("must be %s, off, or from %d to %d bytes, such as 2GiB", auto, LimitMin, int64(1)<<50)
+		}
+		*l = Limit{bytes: n, given: true}
+	}
+	return nil
+}
+
+// MarshalText returns what UnmarshalText reads.
+func (l Limit) MarshalText() ([]byte, error) {
+	switch {
+	case !l.given:
+		return []byte(auto), nil
+	case l.bytes == 0:
+		return []byte("off"), nil
+	}
+	return strconv.AppendInt(nil, l.bytes, 10), nil
+}
+
+// Bytes returns the limit, 0 for none, and whose it is. read reads files of /proc and /sys.
+func (l Limit) Bytes(read func(string) ([]byte, error)) (bytes int64, of string) {
+	if l.given {
+		return l.bytes, "--memory-limit"
+	}
+	there, of, err := Available(read)
+	if err != nil {
+		return 0, ""
+	}
+	of = fmt.Sprintf("%d/%d of the memory %s", partNumerator, partDenominator, of)
+	return int64(there / partDenominator * partNumerator), of
+}
+
+// Available returns how many bytes of memory there are, and whose limit that is: the
+// least of the machine's, and of the control group's and those above it. An error says
+// that the machine does not tell.
+func Available(read func(string) ([]byte, error)) (bytes uint64, of string, err error) {
+	text, err := read("/proc/meminfo")
+	if err != nil {
+		return 0, "", err
+	}
+	var kib uint64
+	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err != nil {
+		return 0, "", fmt.Errorf("/proc/meminfo: %w", err)
+	}
+	if kib == 0 {
+		return 0, "", errors.New("/proc/meminfo: no memory")
+	}
+	bytes, of = kib<<10, "of the machine"
+	texts := append(ControlGroup(read, "memory.max"), controlGroup1(read, "memory", "memory.limit_in_bytes")...)
+	for _, text := range texts {
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil && n < bytes { // "max" is none
+			bytes, of = n, "of the control group"
+		}
+	}
+	return bytes, of, nil
+}
+
+// ControlGroup returns what a file of this process's control group, version 2, and of
+// those above it says.
+func ControlGroup(read func(string) ([]byte, error), name string) []string {
+	group := "/"
+	for _, line := range groups(read) {
+		if after, ok := strings.CutPrefix(line, "0::"); ok {
+			group = after
+		}
+	}
+	return upwards(read, "/sys/fs/cgroup", group, name)
+}
+
+// controlGroup1 is ControlGroup for version 1, where each controller has groups of its own.
+// In a container the path is the host's, and the group is where the files begin.
+func controlGroup1(read func(string) ([]byte, error), controller, name string) []string {
+	for _, line := range groups(read) {
+		fields := strings.SplitN(line, ":", 3)
+		if len(fields) == 3 && slices.Contains(strings.Split(fields[1], ","), controller) {
+			return upwards(read, "/sys/fs/cgroup/"+controller, fields[2], name)
+		}
+	}
+	return upwards(read, "/sys/fs/cgroup/"+controller, "/", name)
+}
+
+func groups(read func(string) ([]byte, error)) []string {
+	text, _ := read("/proc/self/cgroup") // without it, what is at the top counts
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+func upwards(read func(string) ([]byte, error), root, group, name string) (all []string) {
+	for at := path.Clean("/" + group); ; at = path.Dir(at) {
+		if text, err := read(path.Join(root, at, name)); err == nil {
+			all = append(all, strings.TrimSpace(string(text)))
+		}
+		if at == "/" {
+			return all
+		}
+	}
+}
+
+// Needs are bounds of what takes memory.
+type Needs struct {
+	OpenOrders, Accounts, Symbols int
+	Large                         int64 // of large frames and replies; the collector needs as much again
+}
+
+// Bytes returns what they come to if all are reached.
+func (n Needs) Bytes() int64 {
+	return int64(n.OpenOrders)*OrderBytes + int64(n.Accounts)*AccountBytes + int64(n.Symbols)*SymbolBytes + 2*n.Large
+}
+
+// Excess says in a line how far the bounds together are above a limit, "" if they fit it
+// or there is none.
+func (n Needs) Excess(limit int64, of string) string {
+	if limit == 0 || n.Bytes() <= limit {
+		return ""
+	}
+	return fmt.Sprintf("--max-open-orders %d, --max-accounts %d, --max-symbols %d and twice --max-memory %d "+
+		"come to %d MiB together, and %s is %d MiB: lower them, or give it more",
+		n.OpenOrders, n.Accounts, n.Symbols, n.Large, n.Bytes()>>20, of, limit>>20)
+}

@@ -1,0 +1,5 @@
+//go:build !race && !full
+
+package budget
+
+const factor, raceFactor = 3, 1

@@ -1,5 +1,0 @@
-//go:build full
-
-package effort
-
-const factor, raceFactor = 1, 1
