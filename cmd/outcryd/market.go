@@ -85,7 +85,8 @@ func (s *server) runFeed(ctx context.Context) {
 		return
 	}
 	s.health = health.NewWatch(health.Parts{
-		Sessions: s.metrics.sessions, Journal: s.journal, Projector: s.projector, Marks: &s.marks, Ready: s.ready})
+		Load:    func() health.Load { return health.Load(s.metrics.sessions.Load()) },
+		Journal: s.journal, Projector: s.projector, Marks: &s.marks, Ready: s.ready})
 	s.metrics.watchFeed(s.feed, s.journal)
 	s.running.Go(func() { s.feed.Run(ctx) })
 	s.market.Attach(s.feed)

@@ -32,7 +32,7 @@ func (c *conn) mayRead() *fault {
 }
 
 // mayActFor returns a fault if the client may not trade for an account: the one place that says so for what a door
-// reads. What it executes session.Server judges once more.
+// reads. What it executes door.Server judges once more.
 func (c *conn) mayActFor(id exchange.AccountID) *fault {
 	if c.door.options.Tokens == nil || c.grant.Scope.ActsFor(id) {
 		return nil

@@ -1,6 +1,6 @@
-// Package websocket is the server's half of WebSocket (RFC 6455, without extensions and subprotocols), as doors need it:
-// messages are ready-made frames that any number of connections share, each connection has one bounded queue of them,
-// and what is too slow for it is cut, or gets the newest only. It knows nothing of what messages say.
+// Package websocket is the server's half of WebSocket (RFC 6455, without extensions and subprotocols), as doors need
+// it: messages are ready-made frames that any number of connections share, each connection has one bounded queue
+// of them, and what is too slow for it is cut, or gets the newest only. It knows nothing of what messages say.
 //
 // An idle connection has one goroutine, which reads, and 4 KiB for that. A second one writes while something waits.
 package websocket

@@ -131,7 +131,8 @@ func (e *examination) checkMemoryLimit(there uint64) {
 		}
 		limit, of = int64(n), "GOMEMLIMIT"
 	}
-	bounds := memlimit.Needs{OpenOrders: e.OpenOrdersMax, Accounts: e.AccountsMax, Symbols: e.SymbolsMax, Large: e.MemoryMax}
+	bounds := memlimit.Needs{OpenOrders: e.OpenOrdersMax, Accounts: e.AccountsMax, Symbols: e.SymbolsMax,
+		Large: e.MemoryMax}
 	switch excess := bounds.Excess(limit, of); {
 	case limit == 0:
 		e.found("memory limit", Warn, "set --memory-limit: near it the server collects garbage instead of being killed",

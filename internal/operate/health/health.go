@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"outcry/internal/door"
 	"outcry/internal/journal"
 	"outcry/internal/operate/remote"
 	"outcry/internal/postgres"
+	"outcry/internal/process/latency"
 	"outcry/internal/view/market"
 )
 
@@ -20,9 +20,17 @@ import (
 // second.
 const latelyMax = 5 * time.Second
 
+// Load counts what clients have done since the server's start, and their present connections.
+type Load struct {
+	Requests, Orders uint64            // requests that were executed; orders that were accepted
+	Connections      int               // open TCP connections
+	Hits             map[string]uint64 // how often clients ran into each limit, by the limit's name
+	Seconds          *latency.Counts   // how long requests took
+}
+
 // Parts are what a Watch looks at.
 type Parts struct {
-	Sessions  *door.Metrics
+	Load      func() Load // returns the counts of the doors
 	Journal   *journal.Journal
 	Projector *postgres.Projector
 	Marks     *LagMarks
@@ -32,7 +40,7 @@ type Parts struct {
 // Watch works out how an exchange is doing from two looks at what it has done.
 type Watch struct {
 	parts    Parts
-	before   door.Load // at beforeAt, of the one goroutine that looks
+	before   Load // at beforeAt, of the one goroutine that looks
 	beforeAt time.Time
 
 	mu   sync.Mutex // guards what follows
@@ -42,12 +50,12 @@ type Watch struct {
 
 // NewWatch returns a watch that has looked once.
 func NewWatch(p Parts) *Watch {
-	return &Watch{parts: p, before: p.Sessions.Load(), beforeAt: time.Now()}
+	return &Watch{parts: p, before: p.Load(), beforeAt: time.Now()}
 }
 
 // Look returns how the exchange was doing since the last look. It is for one goroutine.
 func (w *Watch) Look() market.Health {
-	p, before, now, at := &w.parts, w.before, w.parts.Sessions.Load(), time.Now()
+	p, before, now, at := &w.parts, w.before, w.parts.Load(), time.Now()
 	took := max(at.Sub(w.beforeAt).Seconds(), 1e-3)
 	w.before, w.beforeAt = now, at
 	applied := p.Projector.Applied() // first: the journal may go on meanwhile
@@ -67,7 +75,7 @@ func (w *Watch) Look() market.Health {
 }
 
 // note keeps a look for Lately.
-func (w *Watch) note(of *market.Health, now *door.Load, at time.Time) {
+func (w *Watch) note(of *market.Health, now *Load, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	limits := w.load.Limits

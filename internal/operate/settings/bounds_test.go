@@ -15,8 +15,8 @@ import (
 )
 
 // bound is a row of docs/reference/BOUNDS.md. Within its texts {--max-frame} is the default
-// of a setting, {session.RefusedMax} a constant of internal/door, and
-// {session.writeBytesMax KiB} one of bytes, {admin.idleTimeout min} one of time in minutes.
+// of a setting, {door.RefusedMax} a constant of internal/door, and
+// {door.writeBytesMax KiB} one of bytes, {admin.idleTimeout min} one of time in minutes.
 type bound struct {
 	what  string
 	names string // flags, and names in the code
@@ -32,19 +32,19 @@ var bounds = []struct {
 }{
 	{"Clients of XML", []bound{
 		{"connections", "`--max-connections`", "{--max-connections}",
-			"a reply with the reason, then the end; more than {session.RefusedMax} such replies at a time " +
+			"a reply with the reason, then the end; more than {door.RefusedMax} such replies at a time " +
 				"(`RefusedMax`): the end alone; `connections`"},
 		{"connections that have proved nothing yet, with TLS or tokens", "`--max-connections`", "{--max-connections}",
-			"the oldest of them gives way; the handshake has {session.handshakeTimeout}, the token " +
-				"{session.authTimeout}"},
+			"the oldest of them gives way; the handshake has {door.handshakeTimeout}, the token " +
+				"{door.authTimeout}"},
 		{"connections of one token", "`othersShare`", "seven eighths of `--max-connections`",
 			"the connection is closed with the reason; other tokens still connect"},
 		{"silence", "`--idle-timeout`", "{--idle-timeout}", "the reason, then the end; `idle_timeout`"},
 		{"time for a frame to arrive", "`--frame-timeout`", "{--frame-timeout}", "the same; `frame_timeout`"},
-		{"time to take replies", "`--write-timeout`", "{--write-timeout} for {session.writeBytesMax KiB}",
+		{"time to take replies", "`--write-timeout`", "{--write-timeout} for {door.writeBytesMax KiB}",
 			"the connection is cut; `write_timeout`"},
 		{"a frame", "`--max-frame`", "{--max-frame}",
-			"the reason, then the end; {session.authFrameBytesMax KiB} before a token; `frame`"},
+			"the reason, then the end; {door.authFrameBytesMax KiB} before a token; `frame`"},
 		{"a length line", "`lengthLineMax`", "{wire.lengthLineMax} bytes", "the same; `length_line`"},
 		{"elements, depth, attributes of an element", "`ElementsMax`, `depthMax`, `attributesMax`",
 			"{wire.ElementsMax}, {wire.depthMax}, {wire.attributesMax}", "an error; the connection stays"},
@@ -58,8 +58,8 @@ var bounds = []struct {
 		{"a connection's own memory", "`BatchMemoryMax`", "320 KiB to decode, 64 KiB of a frame, 128 KiB of replies",
 			"the connection is not read from; it takes 12 KiB while idle"},
 		{"frames whose replies wait for Postgres", "`lateBatchesMax`, `recallsMax`",
-			"{session.lateBatchesMax} batches a connection; {session.recallsMax} orders fetched at a time, " +
-				"{session.recallTimeout} each", "that connection is not read from; the database \"does not answer now\""},
+			"{door.lateBatchesMax} batches a connection; {door.recallsMax} orders fetched at a time, " +
+				"{door.recallTimeout} each", "that connection is not read from; the database \"does not answer now\""},
 		{"commands a second", "`--rate-connection`, `--rate-account`", "no limit",
 			"the connection is read more slowly; orders and creates are rejected; `rate_connection`, `rate_account`"},
 		{"wrong tokens of one network", "`guessersMax`", "{auth.guessFree}, then one a second",
@@ -68,32 +68,32 @@ var bounds = []struct {
 	{"Clients of WebSocket", []bound{
 		{"connections", "`--max-connections`", "{--max-connections}, those of XML among them",
 			"503 with the reason; of those without a token the oldest gives way, as above"},
-		{"a message", "`MessageBytesMax`", "{socket.MessageBytesMax KiB}, all fragments of it", "close 1009"},
-		{"answers that wait to be sent", "`WaitingBytesMax`", "{socket.WaitingBytesMax MiB}, events among them; " +
-			"a frame counts {socket.FrameCostBytes} bytes more than it has",
+		{"a message", "`MessageBytesMax`", "{websocket.MessageBytesMax KiB}, all fragments of it", "close 1009"},
+		{"answers that wait to be sent", "`WaitingBytesMax`", "{websocket.WaitingBytesMax MiB}, events among them; " +
+			"a frame counts {websocket.FrameCostBytes} bytes more than it has",
 			"the connection is not read from; of pongs the newest alone waits"},
-		{"events that wait to be sent", "`WaitingBytesMax`", "{socket.WaitingBytesMax MiB}, answers among them; the same",
+		{"events that wait to be sent", "`WaitingBytesMax`", "{websocket.WaitingBytesMax MiB}, answers among them; the same",
 			"what waits is dropped; close 4008 with the reason"},
-		{"events that can be merged", "`ConflateBytes`", "{socket.ConflateBytes KiB}", "they are merged"},
-		{"silence", "`pingEveryUsual`", "{socket.pingEveryUsual}, or half of `--idle-timeout` if that is less",
+		{"events that can be merged", "`ConflateBytes`", "{websocket.ConflateBytes KiB}", "they are merged"},
+		{"silence", "`pingEveryUsual`", "{websocket.pingEveryUsual}, or half of `--idle-timeout` if that is less",
 			"a ping; who has not answered until the next one, or has taken nothing of what waits, is cut off"},
-		{"time to take what waits and to answer a close", "`closeTimeoutUsual`", "{socket.closeTimeoutUsual}", "cut off"},
-		{"requests under way", "`underWayMax`", "{rpc.underWayMax}", "the connection is not read from"},
-		{"requests executed together", "`runMax`", "{rpc.runMax}", "the next are executed behind them"},
-		{"time to show a token", "`authTimeout`", "{rpc.authTimeout}", "close 4001"},
-		{"depth of a message; characters of an id", "`depthMax`, `idCharsMax`", "{rpc.depthMax}; {rpc.idCharsMax}",
+		{"time to take what waits and to answer a close", "`closeTimeoutUsual`", "{websocket.closeTimeoutUsual}", "cut off"},
+		{"requests under way", "`underWayMax`", "{jsonrpc.underWayMax}", "the connection is not read from"},
+		{"requests executed together", "`runMax`", "{jsonrpc.runMax}", "the next are executed behind them"},
+		{"time to show a token", "`authTimeout`", "{jsonrpc.authTimeout}", "close 4001"},
+		{"depth of a message; characters of an id", "`depthMax`, `idCharsMax`", "{jsonrpc.depthMax}; {jsonrpc.idCharsMax}",
 			"an error"},
 		{"names in a request; subscriptions", "`channelsMax`, `subscriptionsMax`",
-			"{rpc.channelsMax}; {rpc.subscriptionsMax}", "an error"},
-		{"entries of a message; pages of a list", "`entriesMax`, `pageMax`", "{rpc.entriesMax}; {rpc.pageMax}",
+			"{jsonrpc.channelsMax}; {jsonrpc.subscriptionsMax}", "an error"},
+		{"entries of a message; pages of a list", "`entriesMax`, `pageMax`", "{jsonrpc.entriesMax}; {jsonrpc.pageMax}",
 			"further ones are in the next"},
 		{"levels of an answer; fills of an order", "`depthLevelsMax`, `fillsMax`",
-			"{rpc.depthLevelsMax} of a side; the newest {exchange.ReportExecutionsMax}",
+			"{jsonrpc.depthLevelsMax} of a side; the newest {exchange.ReportExecutionsMax}",
 			"an error; older ones are in `fills.list`"},
-		{"levels that change while a reader is behind", "`mergedLevelsMax`", "{rpc.mergedLevelsMax}", "close 4008"},
-		{"accounts whose events are kept for a connection", "`watchedMax`", "{rpc.watchedMax}",
+		{"levels that change while a reader is behind", "`mergedLevelsMax`", "{jsonrpc.mergedLevelsMax}", "close 4008"},
+		{"accounts whose events are kept for a connection", "`watchedMax`", "{jsonrpc.watchedMax}",
 			"they are forgotten minutes later, and it begins again"},
-		{"time for the database to answer", "`historyTimeout`", "{rpc.historyTimeout}", "`history_unavailable`"},
+		{"time for the database to answer", "`historyTimeout`", "{jsonrpc.historyTimeout}", "`history_unavailable`"},
 	}},
 	{"HTTP", []bound{
 		{"connections", "`--max-http-connections`", "{--max-http-connections}",
@@ -108,7 +108,7 @@ var bounds = []struct {
 		{"connections with requests of one token", "`othersShare`", "seven eighths of `--max-http-connections`",
 			"503; other tokens are answered"},
 		{"frames of `POST /xml` that are executed", "`answersMax`, `lateAnswersMax`",
-			"{session.answersMax}, and {session.lateAnswersMax} that wait for Postgres", "503, nothing was done"},
+			"{door.answersMax}, and {door.lateAnswersMax} that wait for Postgres", "503, nothing was done"},
 		{"another body", "`requestBodyTimeout`", "{admin.requestBodyTimeout}", "the end"},
 		{"an operation", "`operateTimeout`", "{admin.operateTimeout}", "503: not known to be done"},
 		{"readers of the market data stream", "`--max-stream-readers`",
@@ -187,7 +187,7 @@ var bounds = []struct {
 		{"journal that is kept for nodes of a cluster that lag", "`--keep-for-members`", "{--keep-for-members}",
 			"a node that lags more is restored from a backup of another"},
 		{"descriptors", "`ulimit -n`", "the machine's", "at a start both bounds of connections are lowered to what is " +
-			"left after {operate.DescriptorReserve} (`DescriptorReserve`). If none are left, the journal is as on a full " +
+			"left after {remote.DescriptorReserve} (`DescriptorReserve`). If none are left, the journal is as on a full " +
 			"disk, and readers and accepting wait"},
 		{"a backup's wait for tables that no server brings further", "`unservedMax`",
 			"{backup.unservedMax}, beside `--wait`", "it ends with the reason"},
@@ -233,10 +233,7 @@ func TestReferenceOfBounds(t *testing.T) {
 			}
 			name, unit, _ := strings.Cut(part, " ")
 			dir, name, _ := strings.Cut(name, ".")
-			if dir = "internal/" + dir; dir == "internal/outcryd" {
-				dir = "cmd/outcryd"
-			}
-			value, err := constants.Text(dir, name, unit)
+			value, err := constants.Text(folderOf(t, dir), name, unit)
 			require.NoError(t, err)
 			return value
 		})
@@ -250,6 +247,19 @@ func TestReferenceOfBounds(t *testing.T) {
 		page += "\n## " + section.title + "\n\n" + doctest.Table(rows)
 	}
 	require.NoError(t, doctest.Reference("../../../docs/reference/BOUNDS.md", page, *update))
+}
+
+// folderOf returns the folder of the only package with a name.
+func folderOf(t *testing.T, name string) string {
+	t.Helper()
+	var found []string
+	for _, pattern := range []string{"cmd/", "internal/", "internal/*/", "internal/*/*/"} {
+		all, err := filepath.Glob("../../../" + pattern + name)
+		require.NoError(t, err)
+		found = append(found, all...)
+	}
+	require.Len(t, found, 1, name)
+	return strings.TrimPrefix(found[0], "../../../")
 }
 
 // TestEveryBoundIsOnThePage: each bounded setting has a row, and each name is one of the code.

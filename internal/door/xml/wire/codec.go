@@ -3,7 +3,7 @@ package wire
 import "io"
 
 // XML is the protocol as a server uses it: what decodes and encodes frames, as methods of one value
-// (session.Codec says what each is for). It is comparable.
+// (door.Codec says what each is for). It is comparable.
 type XML struct {
 	Bare bool // replies over a stream have no length line
 	HTTP bool // frames come over HTTP, which has no connections that orders could be canceled with

@@ -77,7 +77,8 @@ func piped(t *testing.T, o faulty.Options) dialect.Dialer {
 	ended := make(chan error, 1)
 	go func() { ended <- faulty.Serve(l, o) }()
 	t.Cleanup(func() { _ = l.Close(); require.NoError(t, <-ended) })
-	return &dialect.Connector{Options: dialect.Options{ReplyTime: quick}, Open: func(ctx context.Context) (net.Conn, error) {
+	options := dialect.Options{ReplyTime: quick}
+	return &dialect.Connector{Options: options, Open: func(ctx context.Context) (net.Conn, error) {
 		client, server := net.Pipe()
 		select {
 		case l.conns <- server:

@@ -83,5 +83,6 @@ A case fails at its first line that does not hold.
 - **Races.** A case of the group concurrency is first played one after another. If it is wrong there it is skipped,
   since another case says so. Then it is played at once; if that fails, three times in all.
 `
-	require.NoError(t, doctest.Reference("../../../../docs/reference/CASES.md", strings.ReplaceAll(page, "´", "`"), *update))
+	page = strings.ReplaceAll(page, "´", "`")
+	require.NoError(t, doctest.Reference("../../../../docs/reference/CASES.md", page, *update))
 }

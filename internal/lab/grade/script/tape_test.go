@@ -20,7 +20,8 @@ func faultyPlayer(t *testing.T, o faulty.Options) *Player {
 	addr, stop, err := faulty.Start(o)
 	require.NoError(t, err)
 	t.Cleanup(stop)
-	return &Player{Dialer: &dialect.Connector{Addr: addr, Options: dialect.Options{Habits: o.Habits, ReplyTime: replyTime}},
+	options := dialect.Options{Habits: o.Habits, ReplyTime: replyTime}
+	return &Player{Dialer: &dialect.Connector{Addr: addr, Options: options},
 		Habits: o.Habits, Seed: 1, Salt: "123456789"}
 }
 

@@ -14,7 +14,7 @@ type verb struct {
 	// function if there are none.
 	check func(args []string) error
 	// run does it; s.args is like that too. Names stand in it as written: play.name has them. The error is a
-	// *wrong if the server is, a *dialog.Broken if it does not answer, a *skipped if that cannot be tried on it.
+	// *wrong if the server is, a *dialect.Broken if it does not answer, a *skipped if that cannot be tried on it.
 	run func(ctx context.Context, p *play, s *Step) error
 	// frame: a line with > and lines that count replies belong to it: at-once.
 	frame bool
