@@ -21,7 +21,7 @@ endif
 COMMIT = $(shell git describe --always --abbrev=40 --exclude='*' --dirty=-modified 2>/dev/null)
 LINKED = -X $(shell sed -n 's/^module //p' go.mod)/internal/process/version.linked=$(COMMIT)
 binaries:
-	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags='-s -w $(LINKED)' -o $(OUT)/ ./cmd/outcryd ./cmd/outcry
+	CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags='-s -w $(LINKED)' -o $(OUT)/ ./cmd/outcryd ./cmd/outcry ./cmd/outcry-lab
 
 # Needs dpkg-deb. VERSION is the package's version; by default git's.
 deb: binaries
@@ -39,7 +39,7 @@ module:
 
 # docs/reference is made of the code. Tests compare it, and say when this has to be run.
 reference:
-	go test ./internal/lab/bench ./internal/lab/grade/script ./internal/operate/settings ./internal/door/binance ./internal/exchange ./internal/door/jsonrpc ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry -run '^TestReference' -count=1 -update
+	go test ./internal/lab/bench ./internal/lab/grade/script ./internal/operate/settings ./internal/door/binance ./internal/exchange ./internal/door/jsonrpc ./internal/testing/archtest ./cmd/outcryd ./cmd/outcry ./cmd/outcry-lab -run '^TestReference' -count=1 -update
 
 # A few minutes, and nothing is installed. Four test programs run at a time, since they wait
 # for sockets, disks and Postgres.

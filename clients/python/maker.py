@@ -1,6 +1,6 @@
 """A market maker of one symbol, to begin from: see docs/STRATEGIES.md.
 
-It needs a market to quote in (`outcry demo`) and outcry.py beside it, and takes twenty turns.
+It needs a market to quote in (`outcry-lab demo`) and outcry.py beside it, and takes twenty turns.
 """
 
 import json

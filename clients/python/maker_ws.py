@@ -1,7 +1,7 @@
 """A market maker of one symbol over WebSocket, in 60 lines, to begin from: see docs/STRATEGIES.md.
 
 It leans against what it has gathered, leaves nothing in the book, and goes on over a restart. It needs a market
-(`outcry demo`).
+(`outcry-lab demo`).
 """
 
 import asyncio

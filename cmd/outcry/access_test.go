@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/testing/certtest"
+	"outcry/internal/testing/exchangetest"
 )
 
 // TestTokensStepByStep is how a person protects an exchange: make a token, trade with
@@ -20,7 +22,7 @@ func TestTokensStepByStep(t *testing.T) {
 	own, mine := authority.Server("server"), authority.Client("me")
 	add := func(scope string) (file, id string) {
 		token, said, status := outcry("", "token", "add", "--data", data, "--scope", scope, "--note", "for a test")
-		require.Equal(t, exitOK, status, said)
+		require.Equal(t, cli.ExitOK, status, said)
 		require.Regexp(t, `^outc_[0-9a-f]{16}_[0-9a-f]{64}\n$`, token)
 		id = token[5:21]
 		require.Equal(t, "token "+id+" for "+scope+", expires never; it cannot be shown again\n", said)
@@ -30,20 +32,20 @@ func TestTokensStepByStep(t *testing.T) {
 	}
 	for _, what := range []string{"--scope=admin", "--hmac=1"} {
 		_, said, status := outcry("", "token", "add", "--data", data, what)
-		require.Equal(t, exitError, status)
+		require.Equal(t, cli.ExitError, status)
 		require.Equal(t, "outcry: there is no data directory "+data+"\n", said)
 		require.NoDirExists(t, data, "a slip of the pen would make tokens for nobody")
 	}
 	require.NoError(t, os.Mkdir(data, 0o700))
 	admin, _ := add("admin")
-	p := startExchange(t, data, "", "--http=127.0.0.1:0", "--auth", "--tls-cert="+own.CertFile, "--tls-key="+own.KeyFile,
-		"--tls-client-ca="+authority.File)
-	t.Setenv("OUTCRY_ADDR", p.addr)
+	p := exchangetest.Start(t, data, "", "--http=127.0.0.1:0", "--auth", "--tls-cert="+own.CertFile,
+		"--tls-key="+own.KeyFile, "--tls-client-ca="+authority.File)
+	t.Setenv("OUTCRY_ADDR", p.Addr)
 	t.Setenv("OUTCRY_TLS_CA", authority.File)
 	t.Setenv("OUTCRY_CLIENT_CERT", mine.CertFile)
 	t.Setenv("OUTCRY_CLIENT_KEY", mine.KeyFile)
 	_, said, status := outcry("", "buy", "--ref", "r", "1", "SPY", "1", "2")
-	require.Equal(t, exitError, status, "at once, or the status is that of no reply")
+	require.Equal(t, cli.ExitError, status, "at once, or the status is that of no reply")
 	require.Contains(t, said, "nothing has changed: no token was shown: this exchange takes <auth")
 	require.Contains(t, said, "; give a token with --token-file\n")
 	trader, id := add("account:1") // while it runs
@@ -60,14 +62,14 @@ func TestTokensStepByStep(t *testing.T) {
 	got, _, _ = as(trader, "symbol", "QQQ")
 	require.Equal(t, "error: <create> needs a token of scope admin\n", got)
 
-	got, _, _ = as(admin, "--http="+p.http, "doctor", "--data="+data, "--database-url=")
+	got, _, _ = as(admin, "--http="+p.Http, "doctor", "--data="+data, "--database-url=")
 	require.Regexp(t, `(?m)^ok +server +/readyz says 200: ready$`, got)
 	require.Regexp(t, `(?m)^ok +server's journal`, got)
-	got, _, _ = as(trader, "doctor", "--http="+p.http, "--data="+data, "--database-url=")
+	got, _, _ = as(trader, "doctor", "--http="+p.Http, "--data="+data, "--database-url=")
 	require.Regexp(t, `(?m)^warn +server version +/metrics says 403: the token may not read it$`, got)
 
 	list, _, status := outcry("", "token", "list", "--data", data)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Contains(t, list, id+"  account:1  created T  expires never  for a test\n")
 	token, err := os.ReadFile(trader)
 	require.NoError(t, err)
@@ -77,16 +79,16 @@ func TestTokensStepByStep(t *testing.T) {
 	require.Equal(t, "order 1\n  open      1\n", got)
 
 	got, _, status = outcry("", "token", "revoke", "--data", data, id)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Equal(t, "token "+id+" revoked\n", got)
 	require.Eventually(t, func() bool {
 		_, said, status = outcry("", "query", "1", "1")
-		return status == exitError && strings.Contains(said, "the token is refused: this exchange takes <auth")
+		return status == cli.ExitError && strings.Contains(said, "the token is refused: this exchange takes <auth")
 	}, time.Minute, 20*time.Millisecond)
 
 	t.Setenv("OUTCRY_TLS_CA", certtest.NewAuthority(t).File)
 	_, said, status = as(admin, "symbol", "A")
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, said, "certificate signed by unknown authority")
 }
 
@@ -106,16 +108,16 @@ func TestWrongUsesOfTokensAreNamed(t *testing.T) {
 		"token revoke --data=DATA 0123456789abcdef":         "no such file",
 	} {
 		_, stderr, status := outcry("", strings.Fields(strings.ReplaceAll(args, "DATA", data))...)
-		require.NotEqual(t, exitOK, status, args)
+		require.NotEqual(t, cli.ExitOK, status, args)
 		require.Contains(t, stderr, want, args)
 	}
 	t.Setenv("OUTCRY_TOKEN", "outc_secret")
 	_, stderr, status := outcry("", "symbol", "A")
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Equal(t, "outcry: OUTCRY_TOKEN: not a token\n", stderr)
 	for _, help := range [][]string{{"--help"}, {"token", "add", "--help"}} {
 		stdout, stderr, status := outcry("", help...)
-		require.Equal(t, exitOK, status)
+		require.Equal(t, cli.ExitOK, status)
 		require.Contains(t, stdout, "Usage: outcry ")
 		require.NotContains(t, stdout+stderr, "outc_secret")
 	}

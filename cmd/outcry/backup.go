@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/journal"
 	"outcry/internal/operate/backup"
 	"outcry/internal/postgres/local"
@@ -27,9 +28,9 @@ it are the configuration, TLS keys, metrics, logs, what clients keep and, unless
 for, the keys of token add --hmac.`
 
 // prepareBackup is the command.
-func prepareBackup(f *flag.FlagSet, c *client) func([]string) error {
+func prepareBackup(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := backup.TakeOptions{Program: version.String()}
-	where := locating(f, "the local cluster below the data directory")
+	where := cli.Locating(f, "the local cluster below the data directory")
 	f.DurationVar(&o.Wait, "wait", time.Minute,
 		"how long Postgres may take to hold everything that was answered before the backup began")
 	f.BoolVar(&o.WithoutJournal, "without-journal", false,
@@ -39,24 +40,24 @@ func prepareBackup(f *flag.FlagSet, c *client) func([]string) error {
 	memlimit.BytesVar(f, &o.BytesMax, "max-bytes", 0,
 		"largest size of the backup, in `bytes`; a larger one fails and leaves no file; 0 for no limit")
 	return func(words []string) error {
-		at, err := where.find()
+		at, err := where.Find()
 		if err != nil {
 			return err
 		}
 		if o.BytesMax < 0 {
-			return &usageError{fmt.Sprintf("--max-bytes %d: must not be negative", o.BytesMax)}
+			return cli.Usage(fmt.Sprintf("--max-bytes %d: must not be negative", o.BytesMax))
 		}
-		if o.WithoutJournal && at.url == "" {
-			return &usageError{"--without-journal needs --database-url"}
+		if o.WithoutJournal && at.URL == "" {
+			return cli.Usage("--without-journal needs --database-url")
 		}
-		o.Data, o.DatabaseURL = at.data, at.url
-		return runBackup(words[0], o, c.stdout, c.stderr)
+		o.Data, o.DatabaseURL = at.Data, at.URL
+		return runBackup(words[0], o, c.Stdout, c.Stderr)
 	}
 }
 
 // runBackup takes a backup into a file, of the database of o, or of the local one.
 func runBackup(path string, o backup.TakeOptions, stdout, stderr io.Writer) error {
-	ctx, stop := interruptible()
+	ctx, stop := cli.Interruptible()
 	defer stop()
 	line := progress.Start(stderr)
 	defer line.Stop()
@@ -101,7 +102,7 @@ func takeBackup(
 // exchange that does not run. release stops what it has started.
 func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer) (release func(), err error) {
 	dir := filepath.Join(o.Data, "postgres")
-	if err := requireDir(o.Data, "there is no data directory %s", o.Data); err != nil {
+	if err := cli.RequireDir(o.Data, "there is no data directory %s", o.Data); err != nil {
 		return nil, err
 	}
 	o.DatabaseURL, err = local.RunningURL(dir)

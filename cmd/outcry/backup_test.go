@@ -18,11 +18,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/operate/backup"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -41,7 +43,7 @@ func stateOf(t *testing.T, stdout string) (seq, digest string) {
 func must(t *testing.T, args ...string) (stdout string) {
 	t.Helper()
 	stdout, stderr, status := outcry("", args...)
-	require.Equal(t, exitOK, status, "%v: %s%s", args, stdout, stderr)
+	require.Equal(t, cli.ExitOK, status, "%v: %s%s", args, stdout, stderr)
 	return stdout
 }
 
@@ -49,7 +51,7 @@ func must(t *testing.T, args ...string) (stdout string) {
 func refused(t *testing.T, want string, args ...string) {
 	t.Helper()
 	stdout, stderr, status := outcry("", args...)
-	require.Equal(t, exitError, status, "%v: %s%s", args, stdout, stderr)
+	require.Equal(t, cli.ExitError, status, "%v: %s%s", args, stdout, stderr)
 	require.Contains(t, stderr, want)
 }
 
@@ -72,7 +74,7 @@ func replayed(t *testing.T, dir string, last uint64) *exchange.State {
 }
 
 // openMarket opens accounts 1 to 5 with shares of A and B.
-func openMarket(t *testing.T, p *exchangeProcess) {
+func openMarket(t *testing.T, p *exchangetest.Process) {
 	t.Helper()
 	create := new(wire.Create)
 	for id := range 5 {
@@ -83,13 +85,13 @@ func openMarket(t *testing.T, p *exchangeProcess) {
 			create.Symbol(sym, wire.Placement{Account: fmt.Sprint(id + 1), Shares: "10000.00000001"})
 		}
 	}
-	_, err := (&client{access: access{addr: p.addr, timeout: time.Minute}}).exchange(create.Append(nil))
+	_, err := exchangeXML(&cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}, create.Append(nil))
 	require.NoError(t, err)
 }
 
 // load trades with two clients until stop is called, which returns how many frames were
 // answered in all.
-func load(t *testing.T, p *exchangeProcess, seed uint64) (answered *atomic.Int64, stop func()) {
+func load(t *testing.T, p *exchangetest.Process, seed uint64) (answered *atomic.Int64, stop func()) {
 	answered = new(atomic.Int64)
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan struct{}, 2)
@@ -119,7 +121,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	t.Logf("seed %d", seed)
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
 	file := filepath.Join(dir, "one.backup")
-	p := startExchange(t, data, database, "--segment=16777216", "--http=127.0.0.1:0") // which keeps every record
+	p := exchangetest.Start(t, data, database, "--segment=16777216", "--http=127.0.0.1:0") // which keeps every record
 	openMarket(t, p)
 	kept := beforeBackup(t, p)
 	answered, stop := load(t, p, seed)
@@ -131,7 +133,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	then := answered.Load()
 	require.Eventually(t, func() bool { return answered.Load() > then }, time.Minute, time.Millisecond, "trading goes on")
 	stop()
-	last := p.stop()
+	last := p.Stop()
 
 	seq, digest := stateOf(t, stdout)
 	h, _, err := backup.CheckFile(file)
@@ -152,14 +154,14 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	gotSeq, gotDigest := stateOf(t, must(t, "verify", "--database-url="+restored, elsewhere))
 	require.Equal(t, []string{seq, digest}, []string{gotSeq, gotDigest})
 
-	p = startExchange(t, elsewhere, restored)
-	require.Equal(t, digest, p.loaded.Digest)
+	p = exchangetest.Start(t, elsewhere, restored)
+	require.Equal(t, digest, p.Loaded.Digest)
 	requireAnswered(t, p, kept)
 	requireHalted(t, p, "EARLY", "before the backup")
 	requireHalted(t, p, "B", "before the backup")
 	requireNewID(t, p, stdout, skippedMin)
 	trade(t, p, rand.New(rand.NewPCG(seed, 9)), 5)
-	end := p.stop()
+	end := p.Stop()
 	gotSeq, gotDigest = stateOf(t, must(t, "verify", "--database-url="+restored, elsewhere))
 	require.Equal(t, []string{fmt.Sprint(end.Seq), end.Digest}, []string{gotSeq, gotDigest})
 
@@ -170,7 +172,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 func notMixed(t *testing.T, data, database, elsewhere, restored string) {
 	t.Helper()
 	for _, mixed := range [][2]string{{data, restored}, {elsewhere, database}} {
-		cmd := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+mixed[0], "--database-url="+mixed[1],
+		cmd := exec.Command(exchangetest.Server(t), "--data="+mixed[0], "--database-url="+mixed[1],
 			"--listen=127.0.0.1:0", "--http=")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		log, err := cmd.CombinedOutput()
@@ -185,7 +187,7 @@ func notMixed(t *testing.T, data, database, elsewhere, restored string) {
 func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	t.Parallel()
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
-	p := startExchange(t, data, database, "--segment=16777216", "--http=127.0.0.1:0")
+	p := exchangetest.Start(t, data, database, "--segment=16777216", "--http=127.0.0.1:0")
 	openMarket(t, p)
 	r := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	trade(t, p, r, 5)
@@ -196,8 +198,8 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	trade(t, p, r, 5)
 	kept = append(kept, afterBackup(t, p)...)
 	require.NoError(t, os.WriteFile(filepath.Join(data, "tokens"), []byte("one was revoked\n"), 0o600))
-	require.NoError(t, p.cmd.Process.Kill())
-	_ = p.cmd.Wait()
+	require.NoError(t, p.Cmd.Process.Kill())
+	_ = p.Cmd.Wait()
 	_, last, err := journal.Newest(filepath.Join(data, "journal"), exchange.EventVersion)
 	require.NoError(t, err)
 	backed, err := strconv.ParseUint(seq, 10, 64)
@@ -220,15 +222,15 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	gotSeq, digest := stateOf(t, stdout)
 	require.Equal(t, []string{fmt.Sprint(last), want}, []string{gotSeq, digest})
 	require.NotEqual(t, seq, gotSeq)
-	p = startExchange(t, elsewhere, restored)
-	require.Equal(t, want, p.loaded.Digest)
+	p = exchangetest.Start(t, elsewhere, restored)
+	require.Equal(t, want, p.Loaded.Digest)
 	requireAnswered(t, p, kept)
 	requireHalted(t, p, "EARLY", "before the backup")
 	requireHalted(t, p, "LATE", "after the backup")
 	requireNewID(t, p, stdout, skippedMin)
 	requireHalted(t, p, "B", "")
 	trade(t, p, r, 2)
-	p.stop()
+	p.Stop()
 	must(t, "verify", "--database-url="+restored, elsewhere)
 	notMixed(t, data, database, elsewhere, restored)
 
@@ -247,11 +249,11 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	edit(t, (&life{data: short}).segments(t)[0], func(b []byte) { b[200] ^= 1 })
 	refused(t, "is damaged at offset", "restore", "--data="+elsewhere, "--database-url="+pgtest.NewDatabase(t),
 		"--journal="+short, whole)
-	p = startExchange(t, other.data, other.database)
+	p = exchangetest.Start(t, other.data, other.database)
 	for range 8 {
 		trade(t, p, r, 8)
 	}
-	p.stop()
+	p.Stop()
 	refused(t, "the server deletes what Postgres has", "restore", "--data="+filepath.Join(dir, "y"),
 		"--database-url="+pgtest.NewDatabase(t), "--journal="+other.data, whole)
 }
@@ -292,8 +294,8 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 		os.WriteFile(damaged, append(content[:len(content)/2:len(content)/2], content[len(content)/2+1:]...), 0o600))
 	cats := pgtest.NewDatabase(t)
 	execute(t, cats, "CREATE TABLE cats (id int)")
-	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t))
-	another := p.cmd.Args[4][len("--database-url="):]
+	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
+	another := p.Cmd.Args[4][len("--database-url="):]
 	dir := t.TempDir()
 	before := contents(t, dir)
 	for want, args := range map[string][]string{
@@ -314,7 +316,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 		return loader.CheckEmpty(background)
 	}())
 	_, stderr, status := outcry("", "restore", "--segment=7", file)
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, stderr, "--segment 7: must be from 65536")
 	refused(t, "exists already: nothing was written", "backup", "--data="+l.data, "--database-url="+l.database, file)
 	refused(t, "they are not of the same exchange", "backup", "--data="+l.data, "--database-url="+another, file+"2")
@@ -330,7 +332,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 		"--database-url="+l.database, file+"3")
 	require.NoFileExists(t, file+"3.partial")
 	_, stderr, status = outcry("", "backup", "--max-bytes=-1", file+"3")
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, stderr, "--max-bytes -1: must not be negative")
 	execute(t, l.database, "UPDATE accounts SET balance = balance + 1 WHERE id = '1'")
 	refused(t, "exchange: ", "backup", "--data="+l.data, "--database-url="+l.database, file+"3")
@@ -342,12 +344,12 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 func TestTheLocalClusterIsBackedUp(t *testing.T) {
 	t.Parallel()
 	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
-	p := startExchange(t, data, "")
+	p := exchangetest.Start(t, data, "")
 	openMarket(t, p)
 	trade(t, p, rand.New(rand.NewPCG(1, 1)), 2)
 	running, file := filepath.Join(dir, "running"), filepath.Join(dir, "stopped")
 	stateOf(t, must(t, "backup", "--database-url=", "--data="+data, running))
-	last := p.stop()
+	last := p.Stop()
 	seq, digest := stateOf(t, must(t, "backup", "--database-url=", "--data="+data, file))
 	require.Equal(t, []string{fmt.Sprint(last.Seq), last.Digest}, []string{seq, digest})
 	restored := filepath.Join(dir, "restored")
@@ -401,14 +403,14 @@ func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
 			SegmentBytes: 1 << 16}
 		killedRestore(t, o, step)
 		require.ErrorContains(t, backup.Unfinished(o.Data), "has not ended", "step %d", step)
-		server := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+o.Data, "--database-url="+o.DatabaseURL,
+		server := exec.Command(exchangetest.Server(t), "--data="+o.Data, "--database-url="+o.DatabaseURL,
 			"--listen=127.0.0.1:0", "--http=")
 		server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		log, err := server.CombinedOutput()
 		require.Error(t, err)
 		require.Contains(t, string(log), "has not ended: run outcry restore there again", "step %d", step)
 		_, stderr, status := outcry("", "verify", "--database-url="+o.DatabaseURL, o.Data)
-		require.Equal(t, exitUsage, status)
+		require.Equal(t, cli.ExitUsage, status)
 		require.Contains(t, stderr, "has not ended")
 
 		r, err := backup.Restore(background, o)

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
@@ -20,7 +21,7 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	if errors.As(err, &damage) {
 		return "", err
 	} else if err != nil {
-		return "", unchecked(err)
+		return "", cli.Unchecked(err)
 	}
 	if !there {
 		return "there is none", nil
@@ -38,12 +39,12 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	case errors.As(err, &damage), errors.Is(err, exchange.ErrEvent):
 		return "", err
 	case err != nil:
-		return "", unchecked(err)
+		return "", cli.Unchecked(err)
 	}
-	figures = fmt.Sprintf("%s with records %d to %d, every checksum matches", number(v.found.Segments, "segment"),
+	figures = fmt.Sprintf("%s with records %d to %d, every checksum matches", cli.Number(v.found.Segments, "segment"),
 		v.found.First, v.found.Last)
 	if v.found.Last < v.found.First {
-		figures = number(v.found.Segments, "segment") + " without a record"
+		figures = cli.Number(v.found.Segments, "segment") + " without a record"
 	}
 	if v.found.Torn > 0 {
 		figures += fmt.Sprintf("; of a crash %d bytes are left at offset %d of %s, which no reply revealed and a start cuts",
@@ -113,14 +114,14 @@ func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 func (v *verifier) checkHistory(ctx context.Context) (figures string, err error) {
 	opening, err := v.archive.Opening(ctx)
 	if err != nil {
-		return "", unchecked(err)
+		return "", cli.Unchecked(err)
 	}
 	if v.state, err = opening.Restore(); err != nil {
 		return "", fmt.Errorf("the tables opening_*: %w", err)
 	}
 	fills, err := v.archive.CountFills(ctx)
 	if err != nil {
-		return "", unchecked(err)
+		return "", cli.Unchecked(err)
 	}
 	var orders, executions, cancels int
 	v.last = v.archive.Position().Applied
@@ -151,11 +152,11 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 	if err != nil {
 		return "", err
 	}
-	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s", number(int(v.last-opening.Seq), "record"),
-		number(orders, "order"), number(executions, "execution"), number(cancels, "cancel"),
-		number(len(v.tables.Orders), "order"))
+	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s",
+		cli.Number(int(v.last-opening.Seq), "record"), cli.Number(orders, "order"), cli.Number(executions, "execution"),
+		cli.Number(cancels, "cancel"), cli.Number(len(v.tables.Orders), "order"))
 	if refs > 0 {
-		figures += fmt.Sprintf("; %s, each of one record", number(int(refs), "ref"))
+		figures += fmt.Sprintf("; %s, each of one record", cli.Number(int(refs), "ref"))
 	}
 	if opening.Seq > 0 {
 		figures += fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say",
@@ -168,7 +169,7 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 func (v *verifier) compareTables(ctx context.Context, fills *postgres.FillCounter) (refs int64, err error) {
 	v.say("comparing the tables")
 	if v.tables, err = v.archive.Tables(ctx); err != nil {
-		return 0, unchecked(err)
+		return 0, cli.Unchecked(err)
 	}
 	if err := v.state.SameOrders(v.tables); err != nil {
 		return 0, fmt.Errorf("resting_orders: %w", err)
@@ -210,14 +211,6 @@ func orNothing(f *exchange.Fill) string {
 	return f.String()
 }
 
-// number says how many there are of something.
-func number(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // ofTables tells an error of the archive that names a row from one that says why
 // it could not be read.
 func ofTables(err error) error {
@@ -225,7 +218,7 @@ func ofTables(err error) error {
 	if errors.As(err, &row) {
 		return row
 	}
-	return unchecked(err)
+	return cli.Unchecked(err)
 }
 
 // checkMoney compares each balance and each position with what history comes to,
@@ -243,8 +236,8 @@ func (v *verifier) checkMoney(context.Context) (figures string, err error) {
 	}
 	return fmt.Sprintf("the balances of %s add up to the %s dollars that they were opened with, %s to the shares placed "+
 		"of %s; each is what its history comes to",
-		number(len(v.tables.Accounts), "account"), total, number(len(v.tables.Positions), "position"),
-		number(len(v.tables.Symbols), "symbol")), nil
+		cli.Number(len(v.tables.Accounts), "account"), total, cli.Number(len(v.tables.Positions), "position"),
+		cli.Number(len(v.tables.Symbols), "symbol")), nil
 }
 
 // checkRecords compares the journal's records with their rows, and does those
@@ -287,7 +280,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	case wrong != nil:
 		return "", wrong
 	case err != nil:
-		return "", unchecked(err)
+		return "", cli.Unchecked(err)
 	}
 	if err := v.state.Audit(); err != nil {
 		return "", fmt.Errorf("after the journal's last record: %w", err)
@@ -297,10 +290,10 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	}
 	if v.live {
 		return fmt.Sprintf("%s of the journal compared with the tables; later ones, which the snapshot does not have: %d",
-			number(compared, "record"), later), nil
+			cli.Number(compared, "record"), later), nil
 	}
 	return fmt.Sprintf("%s of the journal compared with the tables; later ones done again on top: %d",
-		number(compared, "record"), v.last-applied), nil
+		cli.Number(compared, "record"), v.last-applied), nil
 }
 
 // follow applies a record of the journal that the database does not have yet.
@@ -321,7 +314,7 @@ func (v *verifier) checkLateRefs(ctx context.Context) error {
 	for keys := range slices.Chunk(v.lateRefs, refsAskedMax) {
 		used, err := v.archive.Refs(ctx, keys)
 		if err != nil {
-			return unchecked(err)
+			return cli.Unchecked(err)
 		}
 		for _, key := range keys {
 			if use, ok := used[key]; ok {

@@ -10,34 +10,23 @@ import (
 	"time"
 
 	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
 )
 
-// replyBytesMax bounds a reply: a query of an order with a million executions
-// stays below it.
-const replyBytesMax = 256 << 20
-
-// client does one command.
-type client struct {
-	access access
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
-}
-
 // do sends a command and prints in words what it has come to. If the connection
 // breaks, what is safe to be sent again is, for as long as an answer may take.
-func (c *client) do(command api.Command) error {
-	if err := c.access.checkTimeout(); err != nil {
+func doCommand(c *cli.Client, command api.Command) error {
+	if err := c.Access.CheckTimeout(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.Access.Timeout)
 	defer cancel()
-	o, err := c.access.options()
+	o, err := c.Access.Options()
 	if err != nil {
 		return err
 	}
-	exchange, err := api.Dial(ctx, c.access.addr, o)
+	exchange, err := api.Dial(ctx, c.Access.Addr, o)
 	if err != nil {
 		return unsent(err)
 	}
@@ -51,10 +40,10 @@ func (c *client) do(command api.Command) error {
 		if err := r.Err(); api.MaybeDone(err) {
 			return unanswered(err, command)
 		}
-		printResult(c.stdout, r)
+		printResult(c.Stdout, r)
 		switch {
 		case r.Refused != nil:
-			return errAnswered
+			return cli.ErrAnswered
 		case command.Kind != api.KindListOrders || !r.More:
 			return nil
 		}
@@ -63,31 +52,31 @@ func (c *client) do(command api.Command) error {
 }
 
 // sendFile is the command.
-func sendFile(_ *flag.FlagSet, c *client) func([]string) error {
-	return func(words []string) error { return c.send(words[0]) }
+func sendFile(_ *flag.FlagSet, c *cli.Client) func([]string) error {
+	return func(words []string) error { return sendXML(c, words[0]) }
 }
 
 // send sends a file's XML as it is and prints the reply as it comes.
-func (c *client) send(path string) error {
+func sendXML(c *cli.Client, path string) error {
 	var xml []byte
 	var err error
 	if path == "-" {
-		xml, err = io.ReadAll(c.stdin)
+		xml, err = io.ReadAll(c.Stdin)
 	} else {
 		xml, err = os.ReadFile(path)
 	}
 	if err != nil {
 		return err
 	}
-	reply, err := c.exchange(xml)
+	reply, err := exchangeXML(c, xml)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "%s\n", reply)
+	fmt.Fprintf(c.Stdout, "%s\n", reply)
 	answers, err := wire.ParseReply(reply)
 	for _, a := range answers {
 		if a.Kind == "error" {
-			err = errAnswered
+			err = cli.ErrAnswered
 		}
 	}
 	return err
@@ -98,34 +87,34 @@ const maybeDone = "whether the file was done is unknown"
 
 // exchange sends one frame and returns the reply's XML. The error is a *noAnswerError
 // if the frame may have been sent.
-func (c *client) exchange(xml []byte) ([]byte, error) {
-	if err := c.access.checkTimeout(); err != nil {
+func exchangeXML(c *cli.Client, xml []byte) ([]byte, error) {
+	if err := c.Access.CheckTimeout(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.access.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.Access.Timeout)
 	defer cancel()
-	o, err := c.access.options()
+	o, err := c.Access.Options()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := api.DialConn(ctx, c.access.addr, o)
+	conn, err := api.DialConn(ctx, c.Access.Addr, o)
 	if err != nil {
 		return nil, unsent(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(c.access.timeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(c.Access.Timeout)); err != nil {
 		return nil, err
 	}
 	conn.SendFrame(xml)
 	if err := conn.Flush(); err != nil {
-		return nil, &noAnswerError{fmt.Errorf("%s: send to %s: %w", maybeDone, c.access.addr, err)}
+		return nil, cli.NoAnswer(fmt.Errorf("%s: send to %s: %w", maybeDone, c.Access.Addr, err))
 	}
 	reply, err := conn.NextReply()
 	if errors.Is(err, io.EOF) {
-		return nil, &noAnswerError{fmt.Errorf("%s: %s closed the connection without an answer", maybeDone, c.access.addr)}
+		return nil, cli.NoAnswer(fmt.Errorf("%s: %s closed the connection without an answer", maybeDone, c.Access.Addr))
 	}
 	if err != nil {
-		return nil, &noAnswerError{fmt.Errorf("%s: answer of %s: %w", maybeDone, c.access.addr, err)}
+		return nil, cli.NoAnswer(fmt.Errorf("%s: answer of %s: %w", maybeDone, c.Access.Addr, err))
 	}
 	return reply, nil
 }

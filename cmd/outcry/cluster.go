@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
 )
 
@@ -73,7 +74,7 @@ func (o *operator) clusterStatus([]string) error {
 	}
 	silent := slices.ContainsFunc(a.Nodes, func(n nodeAnswer) bool { return n.silent && !n.Known.Learner })
 	if a.Leader == 0 || len(a.Different) > 0 || silent {
-		return errAnswered
+		return cli.ErrAnswered
 	}
 	return nil
 }
@@ -225,7 +226,7 @@ func (n *nodeAnswer) row() []string {
 func nodeNumber(word string) (uint64, error) {
 	n, err := strconv.ParseUint(word, 10, 32)
 	if err != nil || n == 0 {
-		return 0, &usageError{fmt.Sprintf("%.64q is not the number of a node", word)}
+		return 0, cli.Usage(fmt.Sprintf("%.64q is not the number of a node", word))
 	}
 	return n, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
 )
 
@@ -93,19 +94,19 @@ func (f *fakeNode) did() (asked []string) {
 func TestTheNodesOfAClusterAreShown(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	got, said, status := outcry("", "cluster", "status", "--http", https)
-	require.Equal(t, exitOK, status, said)
+	require.Equal(t, cli.ExitOK, status, said)
 	require.Equal(t, []string{"node", "role", "term", "record", "lag", "digest", "HTTP"},
 		strings.Fields(strings.SplitN(got, "\n", 2)[0]))
 	require.Regexp(t, `(?m)^1 +leader +7 +10 +0123456789ab at 10 +127`, got)
 	require.Regexp(t, `(?m)^3 +standby +7 +10 +2 entries +0123456789ab at 10 +127`, got)
 
 	got, _, status = outcry("", "cluster", "status", "--http", all[0].addr)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Regexp(t, `(?m)^3 +\? .*`+all[2].addr+` +not asked`, got, "the others are told by the one that was asked")
 
 	all[1].view.Digest, all[2].view.Role, all[2].view.Cluster = "f", remote.RoleLeader, "c2"
 	got, _, status = outcry("", "cluster", "status", "--http", https)
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	for _, text := range []string{"nodes 1 and 2 have different digests at record 10", "nodes 1 and 3 both lead in term 7",
 		"nodes 2 and 3 are of different clusters"} {
 		require.Contains(t, got, "WRONG: "+text+"\n")
@@ -113,13 +114,13 @@ func TestTheNodesOfAClusterAreShown(t *testing.T) {
 	all[0].view.Role, all[2].view.Role = remote.RoleStandby, remote.RoleStarting
 	all[2].view.Why = "Postgres is away"
 	got, _, status = outcry("", "cluster", "status", "--http", https+",127.0.0.1:1")
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, got, "NO LEADER among the nodes that were asked\n")
 	require.Regexp(t, `(?m)^3 +starting .*Postgres is away`, got)
 	require.Regexp(t, `(?m)^\? .*127.0.0.1:1 .*connection refused`, got)
 
 	got, _, status = outcry("", "cluster", "status", "--json", "--http", https)
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	var a clusterAnswer
 	require.NoError(t, json.Unmarshal([]byte(got), &a))
 	require.Zero(t, a.Leader)
@@ -134,7 +135,7 @@ func TestWhoWasNotAskedIsNoLeaderLost(t *testing.T) {
 		f.closed = true
 	}
 	got, _, status := outcry("", "cluster", "status", "--http", https)
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, got, "NO NODE could be asked: give a token, with --token-file or OUTCRY_TOKEN\n")
 	require.NotContains(t, got, "NO LEADER")
 	got, _, _ = outcry("", "cluster", "status", "--http", "127.0.0.1:1,127.0.0.1:2")
@@ -147,16 +148,16 @@ func TestWhatTheLeaderKnowsOfANodeIsShown(t *testing.T) {
 	members := all[0].view.Members
 	members[2].Learner = true
 	got, _, status := outcry("", "cluster", "status", "--http", all[0].addr)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Regexp(t, `(?m)^3 +learner .*not asked`, got)
 	members[2].Active = false
 	got, _, status = outcry("", "cluster", "status", "--http", https)
-	require.Equal(t, exitOK, status, "it has no vote")
+	require.Equal(t, cli.ExitOK, status, "it has no vote")
 	require.Regexp(t, `(?m)^2 +standby`, got)
 	require.Regexp(t, `(?m)^3 +silent `, got)
 	members[1].Active = false
 	got, _, status = outcry("", "cluster", "status", "--http", https)
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Regexp(t, `(?m)^1 +leader`, got)
 	require.Regexp(t, `(?m)^2 +silent `, got)
 }
@@ -165,7 +166,7 @@ func TestWhatIsOfNoClusterIsSaid(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
 	_, said, status := outcry("", "cluster", "status", "--http", s.Listener.Addr().String())
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, said, "is not a node of a cluster")
 }
 
@@ -175,17 +176,17 @@ func TestOperationsGoToTheLeader(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	all[0].view.Role, all[2].view.Role = remote.RoleStandby, remote.RoleLeader
 	_, said, status := outcry("", "halt", "SPY", "--http", "127.0.0.1:1,"+https)
-	require.Equal(t, exitOK, status, said)
+	require.Equal(t, cli.ExitOK, status, said)
 	require.Equal(t, []string{"/admin/halt"}, all[2].did())
 	all[0].view.Leader, all[1].view.Leader = 3, 3
 	_, said, status = outcry("", "halt", "SPY", "--http", all[0].addr+","+all[1].addr)
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, said, "no address is the leader's; the leader's address is "+all[2].addr+": ")
 	all[0].view.Why, all[1].view.Role, all[1].view.Why = "standby; wait", remote.RoleStarting, "starting"
 	_, said, _ = outcry("", "halt", "SPY", "--http", all[0].addr+","+all[1].addr)
 	require.Contains(t, said, all[0].addr+": standby; wait; "+all[1].addr+": starting\n")
 	got, _, status := outcry("", "halt", "SPY", "--http", all[0].addr)
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Equal(t, "error: standby\n", got)
 }
 
@@ -193,7 +194,7 @@ func TestAClusterIsChanged(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	all[0].learned = 2
 	got, said, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
-	require.Equal(t, exitOK, status, said)
+	require.Equal(t, cli.ExitOK, status, said)
 	require.Equal(t, "node 4 learns; waiting until it has nearly everything\nwaiting: it has not nearly all\n"+
 		"node 4 votes\n", got)
 	promote := `promote {"node":4}`
@@ -201,11 +202,11 @@ func TestAClusterIsChanged(t *testing.T) {
 
 	all[0].view.Members = append(all[0].view.Members, remote.Member{Node: 4, Learner: true})
 	_, _, status = outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Equal(t, []string{promote}, all[0].did(), "it learns already")
 
 	_, _, status = outcry("", "cluster", "replace", "4", "--http", https)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Equal(t, []string{`replace {"node":4}`, promote}, all[0].did())
 	got, _, _ = outcry("", "cluster", "remove", "4", "--http", https)
 	require.Equal(t, "node 4 is removed\n", got)
@@ -213,13 +214,13 @@ func TestAClusterIsChanged(t *testing.T) {
 
 	got, said, status = outcry("", "cluster", "transfer", "1", "--http", https)
 	require.Equal(t, "node 1 leads already\n", got, said)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Empty(t, all[0].did())
 	got, said, status = outcry("", "cluster", "transfer", "--http", https)
-	require.Equal(t, exitOK, status, said)
+	require.Equal(t, cli.ExitOK, status, said)
 	require.Equal(t, "node 2 leads now, in term 8\n", got)
 	_, said, status = outcry("", "cluster", "transfer", "x", "--http", all[1].addr)
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, said, `"x" is not the number of a node`)
 }
 
@@ -230,13 +231,13 @@ func TestANodeThatNeverComesIsNotWaitedForForEver(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	all[0].learned = 1
 	_, said, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, said, "node 4 has not answered for 0s: see that it runs, with --join and an empty directory")
 	require.Contains(t, said, "it has not nearly all")
 	all[0].view.Members = append(all[0].view.Members, remote.Member{Node: 4, Learner: true, Active: true})
 	all[0].learned = 2
 	got, _, status := outcry("", "cluster", "add", "4", "10.0.0.4:7000", "--http", https)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Contains(t, got, "node 4 votes\n")
 }
 
@@ -245,18 +246,18 @@ func TestANodeThatIsNoMemberIsShownAsOutside(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	all[0].view.Members[2].Outside = true
 	got, _, status := outcry("", "cluster", "status", "--http", https)
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Regexp(t, `(?m)^3 +outside +7 +10 +0123456789ab at 10 +127`, got)
 	require.Regexp(t, `(?m)^2 +standby `, got)
 }
 
 func TestAddressesOfAListAreChecked(t *testing.T) {
-	list, err := addresses("a, b:1,[::1]", "12345")
+	list, err := cli.Addresses("a, b:1,[::1]", "12345")
 	require.NoError(t, err)
 	require.Equal(t, "a:12345,b:1,[::1]:12345", list)
-	_, err = addresses("a,b:x", "12345")
+	_, err = cli.Addresses("a,b:x", "12345")
 	require.ErrorContains(t, err, "address 2 of 2: ")
-	list, err = addresses("a,https://b/x", "8080")
+	list, err = cli.Addresses("a,https://b/x", "8080")
 	require.NoError(t, err)
 	require.Equal(t, "a:8080,https://b/x", list)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/settings"
 )
 
@@ -19,11 +20,11 @@ var update = flag.Bool("update", false, "write the reference and the completions
 func TestReferenceOfCommands(t *testing.T) {
 	t.Setenv("OUTCRY_CONFIG", "")
 	var page strings.Builder
-	printReference(&page, commands())
+	cli.PrintReference(&page, newOutcry(), true)
 	files := map[string]string{"docs/reference/CLI.md": page.String()}
 	for shell, file := range map[string]string{"bash": "outcry.bash", "zsh": "_outcry", "fish": "outcry.fish"} {
 		text, _, status := outcry("", "completion", shell)
-		require.Equal(t, exitOK, status)
+		require.Equal(t, cli.ExitOK, status)
 		files["deploy/completion/"+file] = text
 	}
 	for file, text := range files {
@@ -75,13 +76,13 @@ func TestBashCompletesALine(t *testing.T) {
 func TestFlagsOfOneNameAreOfOneForm(t *testing.T) {
 	forms := map[string]bool{}
 	for _, c := range commands() {
-		f, _ := c.flagSet(new(client))
+		f, _ := c.FlagSet(new(cli.Client))
 		f.VisitAll(func(fl *flag.Flag) {
 			is, known := forms[fl.Name]
-			if c.name == "grade" && fl.Name == "json" {
+			if c.Name == "grade" && fl.Name == "json" {
 				return
 			}
-			require.True(t, !known || is == settings.IsSwitch(fl), "--%s of %s", fl.Name, c.name)
+			require.True(t, !known || is == settings.IsSwitch(fl), "--%s of %s", fl.Name, c.Name)
 			forms[fl.Name] = settings.IsSwitch(fl)
 			require.NotContains(t, []string{"", "value"}, fl.Usage)
 		})
@@ -92,26 +93,26 @@ func TestFlagsOfOneNameAreOfOneForm(t *testing.T) {
 func TestEachExampleIsALine(t *testing.T) {
 	all := commands()
 	for _, c := range all {
-		require.NotEmpty(t, c.examples, c.name)
-		require.NotRegexp(t, `^[A-Z]|\.$`, c.summary)
-		for _, example := range c.examples {
-			in := &client{stderr: &strings.Builder{}}
-			l, err := read(all, in, strings.Fields(example))
+		require.NotEmpty(t, c.Examples, c.Name)
+		require.NotRegexp(t, `^[A-Z]|\.$`, c.Summary)
+		for _, example := range c.Examples {
+			in := &cli.Client{Stderr: &strings.Builder{}}
+			l, err := newOutcry().Read(in, strings.Fields(example))
 			require.NoError(t, err, example)
-			require.Equal(t, c.name == "help", l.help)
-			if !l.help {
-				require.Equal(t, c.name, l.command.name)
+			require.Equal(t, c.Name == "help", l.Help)
+			if !l.Help {
+				require.Equal(t, c.Name, l.Command.Name)
 			}
 		}
-		if c.name == "help" {
+		if c.Name == "help" {
 			continue // of which --help is the help of all
 		}
-		for _, help := range [][]string{{"help", c.name}, append(strings.Fields(c.name), "--help"), {"-h", c.name}} {
+		for _, help := range [][]string{{"help", c.Name}, append(strings.Fields(c.Name), "--help"), {"-h", c.Name}} {
 			stdout, stderr, status := outcry("", strings.Fields(strings.Join(help, " "))...)
-			require.Equal(t, exitOK, status, stderr)
-			require.Contains(t, stdout, "Usage: "+c.usage()+"\nExample: outcry "+c.examples[0])
-			for _, a := range c.arguments {
-				require.Contains(t, stdout, "\n  "+a.name)
+			require.Equal(t, cli.ExitOK, status, stderr)
+			require.Contains(t, stdout, "Usage: "+c.Usage()+"\nExample: outcry "+c.Examples[0])
+			for _, a := range c.Arguments {
+				require.Contains(t, stdout, "\n  "+a.Name)
 			}
 		}
 	}
@@ -122,15 +123,15 @@ func TestFlagsStandAnywhere(t *testing.T) {
 	for _, text := range []string{"--addr localhost buy --ref r 1 S 5 7", "buy 1 S 5 7 --ref=r --addr=localhost",
 		"buy 1 -ref r --addr localhost S 5 7", "--ref r --addr localhost buy -- 1 S 5 7",
 		"buy --sym S --ref r 1 5 7 --addr localhost"} {
-		in := &client{stderr: &strings.Builder{}}
-		l, err := read(commands(), in, strings.Fields(text))
+		in := &cli.Client{Stderr: &strings.Builder{}}
+		l, err := newOutcry().Read(in, strings.Fields(text))
 		require.NoError(t, err, text)
-		require.Equal(t, "buy", l.command.name)
-		require.Equal(t, "localhost:12345", in.access.addr)
-		f, _ := l.command.flagSet(&client{})
+		require.Equal(t, "buy", l.Command.Name)
+		require.Equal(t, "localhost:12345", in.Access.Addr)
+		f, _ := l.Command.FlagSet(&cli.Client{})
 		words, err := settings.ParseFlags(f, strings.Fields(text))
 		require.NoError(t, err)
-		words, err = l.command.fit(f, words[1:])
+		words, err = l.Command.Fit(f, words[1:])
 		require.NoError(t, err)
 		require.Equal(t, []string{"1", "S", "5", "7"}, words, text)
 		require.Equal(t, "r", f.Lookup("ref").Value.String())
@@ -140,14 +141,14 @@ func TestFlagsStandAnywhere(t *testing.T) {
 // TestTheClientAndTheServerShareNoVariable by mistake: what is the client's means nothing to
 // the server.
 func TestTheClientAndTheServerShareNoVariable(t *testing.T) {
-	for _, variable := range append([]string{tokenVariable, insecureVariable}, values(accessVariables)...) {
+	for _, variable := range append([]string{cli.TokenVariable, cli.InsecureVariable}, values(cli.AccessVariables)...) {
 		t.Setenv(variable, "::malformed::")
 	}
 	t.Setenv("OUTCRY_CONFIG", "-"+t.TempDir()+"/none")
 	c, err := settings.Parse(nil, &strings.Builder{})
 	require.NoError(t, err)
 	require.NotContains(t, strings.Join(c.Warnings, "\n"), "::malformed::")
-	for _, variable := range append([]string{tokenVariable, insecureVariable}, values(accessVariables)...) {
+	for _, variable := range append([]string{cli.TokenVariable, cli.InsecureVariable}, values(cli.AccessVariables)...) {
 		require.NotContains(t, strings.Join(c.Warnings, "\n"), variable+" is no setting")
 	}
 }
@@ -178,13 +179,23 @@ func TestTheServersVariableIsHeededOnceMore(t *testing.T) {
 		{"", ":8081", "status", ":8081", true},
 		{"https://one", "", "status", "https://one", false},
 	} {
-		t.Setenv(httpVariable, c.own)
-		t.Setenv(oldHTTPVariable, c.old)
+		t.Setenv(cli.HTTPVariable, c.own)
+		t.Setenv(cli.OldHTTPVariable, c.old)
 		var stderr strings.Builder
-		in := &client{stderr: &stderr, access: access{stderr: &stderr}}
-		_, err := read(commands(), in, strings.Fields(c.line))
+		in := &cli.Client{Stderr: &stderr, Access: cli.Access{Stderr: &stderr}}
+		_, err := newOutcry().Read(in, strings.Fields(c.line))
 		require.NoError(t, err)
-		require.Equal(t, c.want, in.access.httpAddr, "%+v", c)
+		require.Equal(t, c.want, in.Access.HTTPAddr, "%+v", c)
 		require.Equal(t, c.warned, strings.Contains(stderr.String(), warning), "%+v", c)
+	}
+}
+
+func TestCommandsOfTheLabNameTheirProgram(t *testing.T) {
+	for _, line := range []string{"grade --start ./server", "class new 3", "bench run --json", "demo", "help grade"} {
+		stdout, stderr, status := outcry("", strings.Fields(line)...)
+		first := strings.Fields(strings.TrimPrefix(line, "help "))[0]
+		require.Equal(t, cli.ExitUsage, status, line)
+		require.Empty(t, stdout, line)
+		require.True(t, strings.HasPrefix(stderr, "outcry: "+first+" is a command of outcry-lab now\n"), stderr)
 	}
 }

@@ -16,12 +16,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/lab/model"
 	"outcry/internal/operate/remote"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 	feeds "outcry/internal/view/market"
 )
@@ -30,7 +32,7 @@ import (
 // come out the same.
 type both struct {
 	t        *testing.T
-	client   *client
+	client   *cli.Client
 	operator *remote.Client
 	model    *model.Exchange
 }
@@ -38,7 +40,7 @@ type both struct {
 // send sends a frame.
 func (b *both) send(frame []byte) {
 	b.t.Helper()
-	got, err := b.client.exchange(frame)
+	got, err := exchangeXML(b.client, frame)
 	require.NoError(b.t, err)
 	require.Equal(b.t, model.Normalize(b.model.Do(frame, 1)), model.Normalize(got))
 }
@@ -137,15 +139,15 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
-	p := startExchange(t, data, database, "--segment=8388608", "--http=127.0.0.1:0")
-	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
-	b := &both{t, c, remote.NewClient(p.http, time.Minute, nil), model.New()}
+	p := exchangetest.Start(t, data, database, "--segment=8388608", "--http=127.0.0.1:0")
+	c := &cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}
+	b := &both{t, c, remote.NewClient(p.Http, time.Minute, nil), model.New()}
 	for kind := range exchange.EventKinds() {
 		require.Contains(t, leadsTo, kind, "add what leads to a record of kind %s", kind)
 		leadsTo[kind](b)
 	}
 	require.NoError(t, b.model.Check())
-	last := p.stop()
+	last := p.Stop()
 
 	first, fields := map[exchange.EventKind]uint64{}, map[string]bool{}
 	eachEvent(t, data, func(seq uint64, e *exchange.Event) {
@@ -204,8 +206,8 @@ func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 		must(t, "backup", "--data="+data, "--database-url="+database, file)
 		must(t, "restore", "--data="+restored, "--database-url="+elsewhere, file)
 		must(t, "verify", "--database-url="+elsewhere, restored)
-		again := startExchange(t, restored, elsewhere, "--segment=8388608")
-		require.Equal(t, last.Digest, again.loaded.Digest)
+		again := exchangetest.Start(t, restored, elsewhere, "--segment=8388608")
+		require.Equal(t, last.Digest, again.Loaded.Digest)
 	})
 	t.Run("market data", func(t *testing.T) { requireMarket(t, data, database) })
 }

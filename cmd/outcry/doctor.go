@@ -2,11 +2,11 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/doctor"
 	"outcry/internal/process/memlimit"
 	"outcry/internal/process/version"
@@ -19,17 +19,14 @@ in the server's environment, best while the server runs.
 With --http it asks a running server too. A token is shown only over TLS, or on this machine.
 Every line begins with ok, warn or bad. The exit status is 1 if something is bad.`
 
-// errBad means that something is bad, and that this has been said.
-var errBad = errors.New("something is bad")
-
 // prepareDoctor is the command.
-func prepareDoctor(f *flag.FlagSet, c *client) func([]string) error {
+func prepareDoctor(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	commit, _ := version.Commit()
 	o := doctor.Options{Revision: commit}
-	where := locating(f, "the local cluster below the data directory")
+	where := cli.Locating(f, "the local cluster below the data directory")
 	http := f.Lookup("http")
 	http.DefValue, http.Usage = "", "`address` of a running server's HTTP side, HOST or HOST:PORT, "+
-		"of a cluster those of all nodes, A,B,C; also as "+httpVariable+"; empty for none"
+		"of a cluster those of all nodes, A,B,C; also as "+cli.HTTPVariable+"; empty for none"
 	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "the server's --max-connections")
 	f.IntVar(&o.HTTPConnectionsMax, "max-http-connections", 4096, "the server's --max-http-connections")
 	memlimit.BytesVar(f, &o.MemoryMax, "max-memory", 512<<20, "the server's --max-memory, in `bytes`")
@@ -39,33 +36,33 @@ func prepareDoctor(f *flag.FlagSet, c *client) func([]string) error {
 	f.TextVar(&o.MemoryLimit, "memory-limit", memlimit.Limit{}, "the server's --memory-limit: `bytes`, auto or off")
 	inJSON := f.Bool("json", false, "print the findings as JSON")
 	return func([]string) error {
-		at, err := where.find()
+		at, err := where.Find()
 		if err != nil {
 			return err
 		}
 		switch {
 		case o.ConnectionsMax < 1 || o.ConnectionsMax > 1<<20:
-			return &usageError{fmt.Sprintf("--max-connections %d: must be from 1 to %d", o.ConnectionsMax, 1<<20)}
+			return cli.Usage(fmt.Sprintf("--max-connections %d: must be from 1 to %d", o.ConnectionsMax, 1<<20))
 		case o.HTTPConnectionsMax < 1 || o.HTTPConnectionsMax > 1<<20:
-			return &usageError{fmt.Sprintf("--max-http-connections %d: must be from 1 to %d", o.HTTPConnectionsMax, 1<<20)}
+			return cli.Usage(fmt.Sprintf("--max-http-connections %d: must be from 1 to %d", o.HTTPConnectionsMax, 1<<20))
 		case o.MemoryMax < 1<<20 || o.MemoryMax > 1<<50:
-			return &usageError{fmt.Sprintf("--max-memory %d: must be from %d to %d", o.MemoryMax, 1<<20, int64(1)<<50)}
+			return cli.Usage(fmt.Sprintf("--max-memory %d: must be from %d to %d", o.MemoryMax, 1<<20, int64(1)<<50))
 		}
-		o.Data, o.DatabaseURL = at.data, at.url
-		return runDoctor(o, &c.access, *inJSON, c.stdout)
+		o.Data, o.DatabaseURL = at.Data, at.URL
+		return runDoctor(o, &c.Access, *inJSON, c.Stdout)
 	}
 }
 
 // runDoctor looks, and says what it has found.
-func runDoctor(o doctor.Options, a *access, inJSON bool, stdout io.Writer) (err error) {
-	if a.httpAsked && a.httpAddr != "" {
-		how, err := a.options()
+func runDoctor(o doctor.Options, a *cli.Access, inJSON bool, stdout io.Writer) (err error) {
+	if a.HTTPAsked && a.HTTPAddr != "" {
+		how, err := a.Options()
 		if err != nil {
 			return err
 		}
-		o.HTTP, o.Token, o.TLS = a.httpAddr, how.Token, how.TLS
+		o.HTTP, o.Token, o.TLS = a.HTTPAddr, how.Token, how.TLS
 	}
-	ctx, stop := interruptible()
+	ctx, stop := cli.Interruptible()
 	defer stop()
 	findings := doctor.Examine(ctx, o)
 	if inJSON {
@@ -77,7 +74,7 @@ func runDoctor(o doctor.Options, a *access, inJSON bool, stdout io.Writer) (err 
 	}
 	for _, found := range findings {
 		if err == nil && found.Grade == doctor.Bad {
-			err = errBad
+			err = cli.ErrBad
 		}
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/doctor"
 	"outcry/internal/testing/pgtest"
 )
@@ -22,13 +23,13 @@ func TestDoctorSaysWhatToChange(t *testing.T) {
 	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	stdout, stderr, status := outcry("", "doctor", "--data="+data, "--database-url="+database)
-	require.Equal(t, exitError, status, "fsync is off")
+	require.Equal(t, cli.ExitError, status, "fsync is off")
 	require.Empty(t, stderr)
 	require.Regexp(t, `(?m)^bad   fsync +off\n +→ without it a power cut can destroy the database: set fsync = on$`,
 		stdout)
 	require.Regexp(t, `(?m)^(ok|warn|bad) +disk sync +p50 \S+, p99 \S+, of \d+ synced writes`, stdout)
 	stdout, _, status = outcry("", "doctor", "--json", "--data="+data, "--database-url="+database)
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	var findings []doctor.Finding
 	require.NoError(t, json.Unmarshal([]byte(stdout), &findings))
 	require.Contains(t, findings, doctor.Finding{Check: "fsync", Grade: doctor.Bad, Value: "off",
@@ -42,11 +43,11 @@ func TestDoctorSaysWhatToChange(t *testing.T) {
 		"doctor --max-memory=1":      "--max-memory 1: must be from",
 	} {
 		_, stderr, status := outcry("", strings.Fields(args)...)
-		require.Equal(t, exitUsage, status)
+		require.Equal(t, cli.ExitUsage, status)
 		require.Contains(t, stderr, want)
 	}
 	stdout, _, status = outcry("", "doctor", "--help")
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Contains(t, stdout, "It changes nothing and leaves no file behind.")
 }
 
@@ -61,7 +62,7 @@ func TestDoctorSeesTheLimitsItRunsUnder(t *testing.T) {
 	require.Contains(t, string(out),
 		"warn  open files           200 allowed, 20640 needed for 16384 connections and 4096 over HTTP\n")
 	require.Contains(t, string(out), "bad   postgres")
-	require.Equal(t, exitError, cmd.ProcessState.ExitCode())
+	require.Equal(t, cli.ExitError, cmd.ProcessState.ExitCode())
 }
 
 // TestADoctorThatIsKilledLeavesNothing kills it while it writes.
@@ -86,4 +87,15 @@ func TestADoctorThatIsKilledLeavesNothing(t *testing.T) {
 	entries, err := os.ReadDir(data)
 	require.NoError(t, err)
 	require.Empty(t, entries)
+}
+
+// TestHelpDoesNotPrintTheDatabase: a URL in the environment may have a password.
+func TestHelpDoesNotPrintTheDatabase(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://u:opensesame@x/x")
+	for _, command := range []string{"backup", "restore", "verify", "doctor"} {
+		stdout, stderr, status := outcry("", command, "--help")
+		require.Equal(t, cli.ExitOK, status)
+		require.Contains(t, stdout, "--database-url-file")
+		require.NotContains(t, stdout+stderr, "opensesame")
+	}
 }

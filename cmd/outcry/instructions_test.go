@@ -8,16 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
 // TestATradersDay trades from the shell with everything that an order can ask, and looks at
 // what the account has.
 func TestATradersDay(t *testing.T) {
-	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
-	t.Setenv("OUTCRY_ADDR", p.addr)
-	t.Setenv("OUTCRY_HTTP_ADDR", p.http)
+	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
+	t.Setenv("OUTCRY_ADDR", p.Addr)
+	t.Setenv("OUTCRY_HTTP_ADDR", p.Http)
 	steps(t, []step{
 		{"account 1 20000", "account 1 opened\n", 0},
 		{"account 2 0", "account 2 opened\n", 0},
@@ -58,9 +60,9 @@ func TestATradersDay(t *testing.T) {
 
 // TestAnOperatorsRules sets rules from the shell, and orders run into them.
 func TestAnOperatorsRules(t *testing.T) {
-	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
-	t.Setenv("OUTCRY_ADDR", p.addr)
-	t.Setenv("OUTCRY_HTTP_ADDR", p.http)
+	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
+	t.Setenv("OUTCRY_ADDR", p.Addr)
+	t.Setenv("OUTCRY_HTTP_ADDR", p.Http)
 	steps(t, []step{
 		{"account 1 20000", "account 1 opened\n", 0},
 		{"symbol SPY", "symbol SPY made\n", 0},
@@ -108,14 +110,14 @@ func TestAnOperatorsRules(t *testing.T) {
 
 // TestOrdersAreShownBehindAnEmptyPage: the exchange looks at 20,000 orders for a page.
 func TestOrdersAreShownBehindAnEmptyPage(t *testing.T) {
-	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t))
-	t.Setenv("OUTCRY_ADDR", p.addr)
+	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
+	t.Setenv("OUTCRY_ADDR", p.Addr)
 	steps(t, []step{
 		{"account 1 100000", "account 1 opened\n", 0},
 		{"symbol SPY", "symbol SPY made\n", 0},
 		{"symbol QQQ", "symbol QQQ made\n", 0},
 	})
-	c, err := api.Dial(t.Context(), p.addr, api.Options{})
+	c, err := api.Dial(t.Context(), p.Addr, api.Options{})
 	require.NoError(t, err)
 	defer c.Close()
 	frame := make([]api.Command, 603)
@@ -186,7 +188,7 @@ func TestWrongInstructionsAreNamed(t *testing.T) {
 		"symbol SPY --http 8080 --tick 5": "--http: that is a port without a host",
 	} {
 		_, stderr, status := outcry("", strings.Fields(args)...)
-		require.Equal(t, exitUsage, status, args)
+		require.Equal(t, cli.ExitUsage, status, args)
 		require.Contains(t, stderr, want, args)
 	}
 }

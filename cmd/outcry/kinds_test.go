@@ -15,6 +15,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 	"outcry/internal/view/accounts"
 	feeds "outcry/internal/view/market"
@@ -58,7 +59,7 @@ func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
 		require.Panics(t, func() { exchange.AppendEvent(nil, &exchange.Event{Kind: kind}) })
 
 		var stderr bytes.Buffer
-		server := exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+l.data, "--listen=127.0.0.1:0", "--http=",
+		server := exec.Command(exchangetest.Server(t), "--data="+l.data, "--listen=127.0.0.1:0", "--http=",
 			"--database-url="+l.database)
 		server.Stderr = &stderr
 		require.Error(t, server.Run())

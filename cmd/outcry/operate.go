@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
 )
 
@@ -24,23 +25,23 @@ type operator struct {
 }
 
 // operation returns how a command that an operator gives a running exchange is run.
-func operation(do func(*operator, []string) error) func(*flag.FlagSet, *client) func([]string) error {
-	return func(f *flag.FlagSet, c *client) func([]string) error {
+func operation(do func(*operator, []string) error) func(*flag.FlagSet, *cli.Client) func([]string) error {
+	return func(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		asJSON := f.Bool("json", false, "print the answer as JSON")
 		return func(words []string) error {
-			ctx, stop := interruptible()
+			ctx, stop := cli.Interruptible()
 			defer stop()
-			o := &operator{ctx: ctx, stdout: c.stdout, json: *asJSON, now: time.Now()}
-			err := o.connect(&c.access)
+			o := &operator{ctx: ctx, stdout: c.Stdout, json: *asJSON, now: time.Now()}
+			err := o.connect(&c.Access)
 			if err == nil {
 				err = do(o, words)
 			}
 			var refused *remote.Error
 			if errors.As(err, &refused) {
 				_ = o.print(remote.ErrorAnswer{Error: refused.Text}, func() {
-					fmt.Fprintf(c.stdout, "error: %s\n", refused.Text)
+					fmt.Fprintf(c.Stdout, "error: %s\n", refused.Text)
 				})
-				return errAnswered
+				return cli.ErrAnswered
 			}
 			return err
 		}
@@ -48,13 +49,13 @@ func operation(do func(*operator, []string) error) func(*flag.FlagSet, *client) 
 }
 
 // connect prepares to ask the addresses.
-func (o *operator) connect(a *access) error {
-	how, err := a.options()
+func (o *operator) connect(a *cli.Access) error {
+	how, err := a.Options()
 	if err != nil {
 		return err
 	}
-	for address := range strings.SplitSeq(a.httpAddr, ",") {
-		one := remote.NewClient(address, a.timeout, how.TLS)
+	for address := range strings.SplitSeq(a.HTTPAddr, ",") {
+		one := remote.NewClient(address, a.Timeout, how.TLS)
 		one.Token, one.InsecureToken = how.Token, how.InsecureToken
 		o.all = append(o.all, one)
 	}
@@ -71,7 +72,7 @@ func (o *operator) leader() (err error) {
 }
 
 // onLeader is an operation that goes to the node that leads.
-func onLeader(do func(*operator, []string) error) func(*flag.FlagSet, *client) func([]string) error {
+func onLeader(do func(*operator, []string) error) func(*flag.FlagSet, *cli.Client) func([]string) error {
 	return operation(func(o *operator, words []string) error {
 		if err := o.leader(); err != nil {
 			return err
@@ -81,7 +82,7 @@ func onLeader(do func(*operator, []string) error) func(*flag.FlagSet, *client) f
 }
 
 // cancelAllOrders is the command cancel-all.
-func cancelAllOrders(f *flag.FlagSet, c *client) func([]string) error {
+func cancelAllOrders(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	declareSym(f)
 	return onLeader((*operator).cancelAll)(f, c)
 }
@@ -138,7 +139,7 @@ func (o *operator) cancelAll(args []string) error {
 	sym := ""
 	if len(args) > 1 {
 		if sym = args[1]; sym == "" {
-			return &usageError{"the symbol is empty; without one everything is canceled"}
+			return cli.Usage("the symbol is empty; without one everything is canceled")
 		}
 	}
 	a, err := o.client.CancelAll(o.ctx, args[0], sym)

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -15,9 +17,9 @@ import (
 // is left of it.
 func TestAnOperatorsNight(t *testing.T) {
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
-	p := startExchange(t, data, database, "--http=127.0.0.1:0")
-	t.Setenv("OUTCRY_ADDR", p.addr)
-	t.Setenv("OUTCRY_HTTP_ADDR", p.http)
+	p := exchangetest.Start(t, data, database, "--http=127.0.0.1:0")
+	t.Setenv("OUTCRY_ADDR", p.Addr)
+	t.Setenv("OUTCRY_HTTP_ADDR", p.Http)
 	for _, step := range []struct {
 		args   string
 		want   string
@@ -49,7 +51,7 @@ func TestAnOperatorsNight(t *testing.T) {
 		require.Equal(t, step.status, status, step.args)
 	}
 	got, stderr, status := outcry("", "status")
-	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, cli.ExitOK, status, stderr)
 	for _, line := range []string{`ready +yes, for \S+`, `version +\S.*`,
 		`journal +13 records, 13 of them synced; \d+ segments?, ready for \S+ KiB more`,
 		`postgres +up, at record \d+, behind by \d+ records?, \S+`, `books +1 account, 2 symbols, 0 orders open`,
@@ -58,10 +60,10 @@ func TestAnOperatorsNight(t *testing.T) {
 		require.Regexp(t, regexp.MustCompile(`(?m)^`+line+`$`), got)
 	}
 	require.Less(t, strings.Count(got, "\n"), 25, "one screen")
-	p.stop()
+	p.Stop()
 	_, stderr, status = outcry("", "status")
-	require.Equal(t, exitError, status)
-	require.Contains(t, stderr, "is the exchange running, with an HTTP side at "+p.http+"?")
+	require.Equal(t, cli.ExitError, status)
+	require.Contains(t, stderr, "is the exchange running, with an HTTP side at "+p.Http+"?")
 
 	got, _, _ = outcry("", "journal", data)
 	require.Contains(t, got, `9 T symbol SPY halted: news is out
@@ -71,7 +73,7 @@ func TestAnOperatorsNight(t *testing.T) {
 13 T symbol QQQ resumed
 `)
 	got, stderr, status = outcry("", "verify", "--database-url="+database, data)
-	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Contains(t, got,
 		"13 records done again: 3 orders with 0 executions, 3 cancels; open in the end: 0 orders; 6 refs, each of one "+
 			"record: ok")
@@ -91,7 +93,7 @@ func TestAnOperatorsNight(t *testing.T) {
 			execute(t, database, `TRUNCATE symbols, halt_log, cancel_log;
 				INSERT INTO symbols TABLE kept_symbols; INSERT INTO halt_log TABLE kept_halts;
 				INSERT INTO cancel_log TABLE kept_cancels; DROP TABLE kept_symbols, kept_halts, kept_cancels`)
-			require.Equal(t, exitError, status, stderr)
+			require.Equal(t, cli.ExitError, status, stderr)
 			require.Contains(t, stderr, want)
 		})
 	}
@@ -106,14 +108,14 @@ func TestWrongOperationsAreNamed(t *testing.T) {
 		"cancel-all --nope 1": "unknown flag --nope",
 	} {
 		_, stderr, status := outcry("", strings.Fields(args)...)
-		require.Equal(t, exitUsage, status, args)
+		require.Equal(t, cli.ExitUsage, status, args)
 		require.Contains(t, stderr, want, args)
 	}
 	_, stderr, status := outcry("", "cancel-all", "1", "")
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, stderr, "without one everything is canceled")
 	stdout, _, status := outcry("", "cancel-all", "--help")
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Contains(t, stdout, "Usage: outcry cancel-all [flags] ACCOUNT [SYM]")
 }
 

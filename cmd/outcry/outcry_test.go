@@ -1,107 +1,25 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) {
 	beAnother()
 	status := pgtest.Main(m)
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
-	}
+	exchangetest.RemoveBuilt()
 	os.Exit(status)
-}
-
-// built are outcryd and outcry, built once for all tests.
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// exchangeProcess is an outcryd that a test has started. It dies with the test.
-type exchangeProcess struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	addr   string
-	http   string
-	log    *json.Decoder
-	loaded logLine // the state that it started with
-}
-
-// builtServer returns the file of outcryd, beside which outcry is.
-func builtServer(t *testing.T) string {
-	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "outcry-test-"); built.err == nil {
-			built.err = exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/outcryd",
-				"outcry/cmd/outcry").Run()
-		}
-	})
-	require.NoError(t, built.err)
-	return filepath.Join(built.dir, "outcryd")
-}
-
-// startExchange starts outcryd on a data directory and waits until it is ready. Flags
-// win over those that keep tests apart.
-func startExchange(t *testing.T, data, database string, flags ...string) *exchangeProcess {
-	t.Helper()
-	p := &exchangeProcess{t: t}
-	p.cmd = exec.Command(builtServer(t),
-		append([]string{"--data=" + data, "--listen=127.0.0.1:0", "--http=",
-			"--database-url=" + database, "--segment=65536"}, flags...)...)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr, err := p.cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	})
-	p.log = json.NewDecoder(stderr)
-	p.loaded = p.waitFor("state loaded")
-	ready := p.waitFor("ready")
-	p.addr, p.http = ready.XML, ready.HTTP
-	return p
-}
-
-// logLine is what tests look for in a line of the log.
-type logLine struct {
-	Msg, XML, HTTP, Digest string
-	Seq                    uint64
-}
-
-// waitFor reads the log up to the line with a message.
-func (p *exchangeProcess) waitFor(msg string) (line logLine) {
-	p.t.Helper()
-	for line.Msg != msg {
-		line = logLine{}
-		require.NoError(p.t, p.log.Decode(&line), "the exchange ended before it said %q", msg)
-	}
-	return line
-}
-
-// stop stops it in order and returns what its last line says.
-func (p *exchangeProcess) stop() logLine {
-	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
-	line := p.waitFor("stopped")
-	require.NoError(p.t, p.cmd.Wait())
-	return line
 }
 
 // refs are those that outcry has made.
@@ -119,8 +37,8 @@ func outcry(stdin string, args ...string) (stdout, stderr string, status int) {
 // TestTheFirstTrade is the one of the README, and what goes wrong around it.
 func TestTheFirstTrade(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	p := startExchange(t, data, "")
-	t.Setenv("OUTCRY_ADDR", p.addr)
+	p := exchangetest.Start(t, data, "")
+	t.Setenv("OUTCRY_ADDR", p.Addr)
 	file := filepath.Join(t.TempDir(), "frame.xml")
 	require.NoError(t, os.WriteFile(file, []byte(`<transactions id="1"><query id="1"/></transactions>`), 0o600))
 	for _, step := range []struct {
@@ -170,11 +88,11 @@ func TestTheFirstTrade(t *testing.T) {
 
 	t.Setenv("DATABASE_URL", "")
 	_, stderr, status := outcry("", "verify", data)
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, stderr, "an exchange must not be running, or use --live")
-	last := p.stop()
+	last := p.Stop()
 	got, stderr, status = outcry("", "verify", data)
-	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Equal(t, fmt.Sprintf(`journal  1 segment with records 1 to 11, every checksum matches: ok
 belongs  the database follows this journal, up to record 11: ok
 history  11 records done again: 3 orders with 1 execution, 1 cancel; open in the end: 0 orders; `+
@@ -229,18 +147,18 @@ func TestWrongCommandLinesAreNamed(t *testing.T) {
 		"backup --max-bytes 9E9 x":   `--max-bytes "9E9": must be a number of bytes`,
 	} {
 		_, stderr, status := outcry("", strings.Fields(args)...)
-		require.Equal(t, exitUsage, status, args)
+		require.Equal(t, cli.ExitUsage, status, args)
 		require.Contains(t, stderr, want, args)
 		require.Contains(t, stderr, "Usage: outcry ", args)
 	}
 	_, stderr, status := outcry("", "--addr=127.0.0.1:1", "symbol", "A")
-	require.Equal(t, exitNoAnswer, status)
+	require.Equal(t, cli.ExitNoAnswer, status)
 	require.Contains(t, stderr, "is the exchange running?")
 	_, stderr, status = outcry("", "journal", t.TempDir())
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, stderr, "there is no journal in")
 	_, _, status = outcry("", "send", filepath.Join(t.TempDir(), "none"))
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	_, _, status = outcry("", "--help")
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 }

@@ -10,10 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -65,26 +67,26 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	const resting = 2*exchange.FillsMax + 100
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
-	p := startExchange(t, data, database, "--segment=8388608")
+	p := exchangetest.Start(t, data, database, "--segment=8388608")
 	openMarket(t, p)
-	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
+	c := &cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}
 	for left := resting; left > 0; left -= min(left, 1000) {
 		tx := wire.NewTransactions("1")
 		for range min(left, 1000) {
 			tx.Order("A", "-0.00000001", "5")
 		}
-		_, err := c.exchange(tx.Append(nil))
+		_, err := exchangeXML(c, tx.Append(nil))
 		require.NoError(t, err)
 	}
-	reply, err := c.exchange(wire.NewTransactions("2").Order("A", fmt.Sprintf("0.%08d", resting+1),
-		"5").Query(fmt.Sprint(resting + 1)).Append(nil))
+	reply, err := exchangeXML(c, wire.NewTransactions("2").Order("A", fmt.Sprintf("0.%08d", resting+1),
+		"5").Query(fmt.Sprint(resting+1)).Append(nil))
 	require.NoError(t, err)
 	answers, err := wire.ParseReply(reply)
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprint(resting+1), answers[0].ID)
 	require.Equal(t, "0.00000001", answers[1].Open)
 	require.Len(t, answers[1].Executed, resting)
-	last := p.stop()
+	last := p.Stop()
 
 	printed := must(t, "journal", data)
 	for n := 1; n <= 2; n++ {
@@ -102,17 +104,17 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 
 	finished := func(data, database string) {
 		t.Helper()
-		again := startExchange(t, data, database, "--segment=8388608")
-		require.Equal(t, fmt.Sprintf("%x", first.Digest()), again.loaded.Digest)
-		c := &client{access: access{addr: again.addr, timeout: time.Minute}}
+		again := exchangetest.Start(t, data, database, "--segment=8388608")
+		require.Equal(t, fmt.Sprintf("%x", first.Digest()), again.Loaded.Digest)
+		c := &cli.Client{Access: cli.Access{Addr: again.Addr, Timeout: time.Minute}}
 		require.Eventually(t, func() bool { // a start goes on with the order by itself
-			reply, err := c.exchange(wire.NewTransactions("2").Query(fmt.Sprint(resting + 1)).Append(nil))
+			reply, err := exchangeXML(c, wire.NewTransactions("2").Query(fmt.Sprint(resting+1)).Append(nil))
 			require.NoError(t, err)
 			answers, err := wire.ParseReply(reply)
 			require.NoError(t, err)
 			return len(answers[0].Executed) == resting
 		}, time.Minute, 10*time.Millisecond)
-		require.Equal(t, last.Digest, again.stop().Digest)
+		require.Equal(t, last.Digest, again.Stop().Digest)
 		require.Contains(t, must(t, "verify", "--database-url="+database, data), fmt.Sprintf("%d executions", resting))
 	}
 	ofJournal := t.TempDir()
@@ -131,7 +133,7 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 	finished(cut, ofTables)
 	withRest, byJournal := filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t)
 	must(t, "restore", "--data="+withRest, "--database-url="+byJournal, "--journal="+cut, file)
-	whole := startExchange(t, withRest, byJournal, "--segment=8388608")
-	require.Equal(t, last.Digest, whole.loaded.Digest, "the backup is of the first part, the journal has the others")
-	whole.stop()
+	whole := exchangetest.Start(t, withRest, byJournal, "--segment=8388608")
+	require.Equal(t, last.Digest, whole.Loaded.Digest, "the backup is of the first part, the journal has the others")
+	whole.Stop()
 }

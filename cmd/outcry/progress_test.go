@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/backup"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -43,10 +45,10 @@ func (s *said) has(t *testing.T, texts ...string) {
 // TestLongWorkSaysWhatItDoes takes a backup, restores it and verifies that.
 func TestLongWorkSaysWhatItDoes(t *testing.T) {
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
-	p := startExchange(t, data, database)
-	t.Setenv("OUTCRY_ADDR", p.addr)
+	p := exchangetest.Start(t, data, database)
+	t.Setenv("OUTCRY_ADDR", p.Addr)
 	_, stderr, status := outcry("", "account", "1", "5")
-	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, cli.ExitOK, status, stderr)
 
 	file := filepath.Join(t.TempDir(), "file")
 	var taking, restoring, verifying said
@@ -90,7 +92,7 @@ func requireAnalyzed(t *testing.T, database string) {
 func TestAnInterruptIsNamed(t *testing.T) {
 	var stderr strings.Builder
 	err := fmt.Errorf("postgres: read: %w", context.Canceled)
-	require.Equal(t, exitError, conclude(nil, err, &stderr))
-	require.Equal(t, exitUsage, conclude(nil, unchecked(err), &stderr))
+	require.Equal(t, cli.ExitError, newOutcry().Conclude(nil, err, &stderr))
+	require.Equal(t, cli.ExitUsage, newOutcry().Conclude(nil, cli.Unchecked(err), &stderr))
 	require.Equal(t, "outcry: interrupted\noutcry: cannot be checked: interrupted\n", stderr.String())
 }

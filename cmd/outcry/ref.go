@@ -5,16 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 
 	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
 )
-
-// noAnswerError says that a command that trades, or a file, had no answer.
-type noAnswerError struct{ err error }
-
-func (e *noAnswerError) Error() string { return e.err.Error() }
-func (e *noAnswerError) Unwrap() error { return e.err }
 
 // unsent marks the error of a connection that was not made if that may pass by
 // itself, and adds what most often is the reason.
@@ -25,7 +19,7 @@ func unsent(err error) error {
 	if errors.As(err, new(*net.OpError)) {
 		err = fmt.Errorf("is the exchange running? %w", err)
 	}
-	return &noAnswerError{err}
+	return cli.NoAnswer(err)
 }
 
 // lasts reports whether the error of a connection that was not made says that a further
@@ -62,19 +56,7 @@ func unanswered(err error, command api.Command) error {
 	case !api.MaybeDone(err) && !errors.As(err, new(*api.Broken)) && !errors.As(err, new(*api.GaveUp)):
 		return err // the command itself is wrong
 	case ref == "":
-		return &noAnswerError{err}
+		return cli.NoAnswer(err)
 	}
-	return &noAnswerError{fmt.Errorf("%w; retry with %s %s: it is done at most once, also later", err, name, ref)}
-}
-
-// shown is an argument in an error: only if it is a word, since anything else may be a
-// secret that stands in the wrong place.
-func shown(argument string) string {
-	const longest = 20
-	word := strings.TrimLeft(argument, "-")
-	letters := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
-	if word == "" || len(argument) > longest || !letters {
-		return "one that is not shown, as it may be a secret"
-	}
-	return fmt.Sprintf("%q", argument)
+	return cli.NoAnswer(fmt.Errorf("%w; retry with %s %s: it is done at most once, also later", err, name, ref))
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -103,8 +105,8 @@ func (r *relay) serve(conn net.Conn) {
 
 // TestAScriptRepeatsALineUntilItHasAnAnswer: answers are lost, and nothing is done twice.
 func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
-	p := startExchange(t, t.TempDir(), pgtest.NewDatabase(t))
-	r := startRelay(t, p.addr)
+	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
+	r := startRelay(t, p.Addr)
 	t.Setenv("OUTCRY_ADDR", r.Addr().String())
 	for _, step := range []struct {
 		losing int64
@@ -113,19 +115,20 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 		stderr string
 		status int
 	}{
-		{2, "account 1 1000", "account 1 opened\n", "sent_again=1", exitOK},
-		{1, "place SPY 1 500", "500 SPY placed with account 1\n", "sent_again=1", exitOK},
-		{1, "sell 1 SPY 300 5", "order 1 sells 300 SPY at 5\n", "sent_again=1", exitOK},
-		{1000, "--timeout=300ms sell --ref mine 1 SPY 200 6", "", "whether it was done is unknown: ", exitNoAnswer},
-		{0, "sell --ref mine 1 SPY 200 6", "order 2 sells 200 SPY at 6\n", "", exitOK},
-		{0, "sell --ref mine 1 SPY 100 6", "error: account 1 has used ref mine before, and not for this\n", "", exitError},
-		{0, "query --ref mine 1", "order 2\n  open      200\n", "", exitOK},
-		{0, "query --ref other 1", "error: account 1 has no order of ref other\n", "", exitError},
-		{1, "cancel --ref mine 1", "", "whether it was done is unknown: ", exitNoAnswer},
-		{0, "cancel --ref mine 1", "error: order 2 has nothing open: it was canceled before\n", "", exitError},
-		{1, "query 1 1", "order 1\n  open      300\n", "sent_again=1", exitOK},
-		{0, "buy --ref a*b 1 SPY 1 1", "", `ref "a*b" is not 1 to 64 of`, exitError},
-		{0, "query 1 3", "error: there is no order 3\n", "", exitError},
+		{2, "account 1 1000", "account 1 opened\n", "sent_again=1", cli.ExitOK},
+		{1, "place SPY 1 500", "500 SPY placed with account 1\n", "sent_again=1", cli.ExitOK},
+		{1, "sell 1 SPY 300 5", "order 1 sells 300 SPY at 5\n", "sent_again=1", cli.ExitOK},
+		{1000, "--timeout=300ms sell --ref mine 1 SPY 200 6", "", "whether it was done is unknown: ", cli.ExitNoAnswer},
+		{0, "sell --ref mine 1 SPY 200 6", "order 2 sells 200 SPY at 6\n", "", cli.ExitOK},
+		{0, "sell --ref mine 1 SPY 100 6", "error: account 1 has used ref mine before, and not for this\n", "",
+			cli.ExitError},
+		{0, "query --ref mine 1", "order 2\n  open      200\n", "", cli.ExitOK},
+		{0, "query --ref other 1", "error: account 1 has no order of ref other\n", "", cli.ExitError},
+		{1, "cancel --ref mine 1", "", "whether it was done is unknown: ", cli.ExitNoAnswer},
+		{0, "cancel --ref mine 1", "error: order 2 has nothing open: it was canceled before\n", "", cli.ExitError},
+		{1, "query 1 1", "order 1\n  open      300\n", "sent_again=1", cli.ExitOK},
+		{0, "buy --ref a*b 1 SPY 1 1", "", `ref "a*b" is not 1 to 64 of`, cli.ExitError},
+		{0, "query 1 3", "error: there is no order 3\n", "", cli.ExitError},
 	} {
 		r.losing.Store(step.losing)
 		got, stderr, status := outcry("", strings.Fields(step.args)...)
@@ -160,13 +163,13 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	}()
 	t.Setenv("OUTCRY_ADDR", l.Addr().String())
 	got, stderr, status := outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
-	require.Equal(t, exitNoAnswer, status)
+	require.Equal(t, cli.ExitNoAnswer, status)
 	require.Empty(t, got)
 	require.Contains(t, stderr,
 		"refused when it was sent again, whether it was done before is unknown: not now; "+
 			"retry with --ref r: it is done at most once")
 	got, _, status = outcry("", "buy", "--ref", "r", "1", "SPY", "1", "1")
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Equal(t, "error: not now\n", got, "it was sent once")
 }
 
@@ -174,7 +177,7 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 // line does not know of the first.
 func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 	usage, _, status := outcry("", "help")
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	texts := map[string]string{"usage": usage}
 	for _, page := range []string{"docs/GUIDE.md", "docs/reference/MESSAGES.md"} {
 		text, err := os.ReadFile("../../" + page)
@@ -199,7 +202,7 @@ func TestErrorsDoNotRepeatWhatMayBeASecret(t *testing.T) {
 				args = append(args, strings.ReplaceAll(arg, "SECRET", secret))
 			}
 			_, stderr, status := outcry("", args...)
-			require.Equal(t, exitUsage, status, line)
+			require.Equal(t, cli.ExitUsage, status, line)
 			if strings.HasPrefix(secret, "-") {
 				continue // the name of a flag
 			}
@@ -213,7 +216,7 @@ func TestErrorsDoNotRepeatWhatMayBeASecret(t *testing.T) {
 func TestATokenStaysOnThisMachine(t *testing.T) {
 	t.Setenv("OUTCRY_TOKEN", "outc_"+strings.Repeat("0", 16)+"_"+strings.Repeat("0", 64))
 	_, stderr, status := outcry("", "--http=192.0.2.1:1", "status")
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Equal(t,
 		"outcry: 192.0.2.1:1: the token is not sent: the connection is not encrypted, and goes to another machine\n", stderr)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/replica/raftlog"
@@ -24,30 +25,30 @@ Then start it with itself as the only one of --peers, and add other nodes, with 
 directories. With --alone it becomes a server without a cluster instead.`
 
 // prepareRescue is the command.
-func prepareRescue(f *flag.FlagSet, c *client) func([]string) error {
-	where := locating(f, "the local cluster below the data directory")
+func prepareRescue(f *flag.FlagSet, c *cli.Client) func([]string) error {
+	where := cli.Locating(f, "the local cluster below the data directory")
 	alone := f.Bool("alone", false, "make it a server without a cluster")
 	address := f.String("address", "", "`HOST:PORT` where nodes to come reach it; as before if left out")
 	return func(words []string) error {
-		at, err := where.find()
+		at, err := where.Find()
 		if err != nil {
 			return err
 		}
 		if len(words) > 1 {
-			at.data = words[1]
+			at.Data = words[1]
 		}
 		node, err := strconv.ParseUint(words[0], 10, 64)
 		if err != nil || node == 0 {
-			return &usageError{fmt.Sprintf("%s is not the number of a node: 1 and up", words[0])}
+			return cli.Usage(fmt.Sprintf("%s is not the number of a node: 1 and up", words[0]))
 		}
-		return rescue(at.data, node, *address, *alone, c.stdout)
+		return rescue(at.Data, node, *address, *alone, c.Stdout)
 	}
 }
 
 // rescue makes the stopped node of a data directory the first of a new cluster, or a server
 // alone.
 func rescue(dir string, node uint64, address string, alone bool, stdout io.Writer) (err error) {
-	if err := requireDir(dir, "there is no data directory %s", dir); err != nil {
+	if err := cli.RequireDir(dir, "there is no data directory %s", dir); err != nil {
 		return err
 	}
 	lock, err := journal.Lock(dir)
@@ -100,7 +101,7 @@ func addressOf(dir string, node uint64) (string, error) {
 			return m.Address, nil
 		}
 	}
-	return "", &usageError{fmt.Sprintf("%s has no address of node %d: give --address", dir, node)}
+	return "", cli.Usage(fmt.Sprintf("%s has no address of node %d: give --address", dir, node))
 }
 
 func printRescued(w io.Writer, o raftlog.Outcome, what, next string) {

@@ -19,12 +19,13 @@ import (
 
 	"outcry/internal/operate/backup"
 	"outcry/internal/operate/remote"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
 // memberProcess is an outcryd that is a node of a cluster.
 type memberProcess struct {
-	exchangeProcess
+	exchangetest.Process
 	number         int
 	peer           string
 	data, database string
@@ -69,24 +70,24 @@ func (m *memberProcess) launch(t *testing.T, peers ...*memberProcess) {
 		list = append(list, fmt.Sprintf("%d=%s", p.number, p.peer))
 	}
 	m.output = &output{}
-	m.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), "--data="+m.data, "--listen="+m.addr, "--http="+m.http,
+	m.Cmd = exec.Command(exchangetest.Server(t), "--data="+m.data, "--listen="+m.Addr, "--http="+m.Http,
 		"--database-url="+m.database, "--segment=65536", fmt.Sprintf("--node=%d", m.number),
 		"--peers="+strings.Join(list, ","))
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	m.cmd.Stdout, m.cmd.Stderr = m.output, m.output
-	require.NoError(t, m.cmd.Start())
+	m.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	m.Cmd.Stdout, m.Cmd.Stderr = m.output, m.output
+	require.NoError(t, m.Cmd.Start())
 	t.Cleanup(m.kill)
 }
 
 // kill ends it at once.
 func (m *memberProcess) kill() {
-	_ = m.cmd.Process.Kill()
-	_ = m.cmd.Wait()
+	_ = m.Cmd.Process.Kill()
+	_ = m.Cmd.Wait()
 }
 
 // view is how the node sees its cluster, zero without an answer.
 func (m *memberProcess) view() (c remote.Cluster) {
-	r, err := http.Get("http://" + m.http + "/api/v1/cluster")
+	r, err := http.Get("http://" + m.Http + "/api/v1/cluster")
 	if err != nil {
 		return c
 	}
@@ -120,19 +121,19 @@ func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	startExchange(t, t.TempDir(), pgtest.NewDatabase(t)).stop() // builds the program
+	exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t)).Stop() // builds the program
 	var nodes []*memberProcess
 	for i := range 3 {
 		m := &memberProcess{number: i + 1, peer: freeAddress(t), data: t.TempDir(), database: pgtest.NewDatabase(t)}
-		m.t, m.addr, m.http = t, freeAddress(t), freeAddress(t)
+		m.T, m.Addr, m.Http = t, freeAddress(t), freeAddress(t)
 		nodes = append(nodes, m)
 	}
 	for _, m := range nodes {
 		m.launch(t, nodes...)
 	}
 	leads := leader(t, nodes...)
-	openMarket(t, &leads.exchangeProcess)
-	answered, stop := load(t, &leads.exchangeProcess, seed)
+	openMarket(t, &leads.Process)
+	answered, stop := load(t, &leads.Process, seed)
 	require.Eventually(t, func() bool { return answered.Load() > 50 }, time.Minute, time.Millisecond)
 	for _, m := range nodes {
 		then := answered.Load()
@@ -160,7 +161,7 @@ func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 
 	rescued.launch(t, rescued)
 	leader(t, rescued)
-	trade(t, &rescued.exchangeProcess, rand.New(rand.NewPCG(seed, 9)), 5)
+	trade(t, &rescued.Process, rand.New(rand.NewPCG(seed, 9)), 5)
 	stateOf(t, must(t, "verify", "--live", "--database-url="+rescued.database, rescued.data))
 	more := rescued.view().Seq
 	require.Greater(t, more, last, "%s", rescued.output)
@@ -168,9 +169,9 @@ func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 
 	stdout = must(t, "cluster", "rescue", "--alone", fmt.Sprint(rescued.number), rescued.data)
 	require.Contains(t, stdout, fmt.Sprintf("as of record %d;", more))
-	alone := startExchange(t, rescued.data, rescued.database)
+	alone := exchangetest.Start(t, rescued.data, rescued.database)
 	trade(t, alone, rand.New(rand.NewPCG(seed, 10)), 5)
-	end := alone.stop()
+	end := alone.Stop()
 	require.Greater(t, end.Seq, more)
 	seq, digest := stateOf(t, must(t, "verify", "--database-url="+rescued.database, rescued.data))
 	require.Equal(t, []string{fmt.Sprint(end.Seq), end.Digest}, []string{seq, digest})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/backup"
 	"outcry/internal/process/memlimit"
 	"outcry/internal/process/progress"
@@ -23,32 +24,32 @@ reaches back to the backup: name it with --journal, and nothing is lost.`
 const segmentMin, segmentMax = 1 << 16, 1 << 36
 
 // prepareRestore is the command.
-func prepareRestore(f *flag.FlagSet, c *client) func([]string) error {
+func prepareRestore(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var o backup.RestoreOptions
-	where := locating(f, "a local cluster below the data directory")
+	where := cli.Locating(f, "a local cluster below the data directory")
 	check := f.Bool("check", false, "only read the file, and report whether it is complete and what is in it")
 	f.StringVar(&o.Journal, "journal", "", "`directory` of the original journal, whose later records are kept too")
 	memlimit.BytesVar(f, &o.SegmentBytes, "segment", 64<<20,
 		"size of the new journal's first segment, in `bytes`, as outcryd has it")
 	return func(words []string) error {
-		at, err := where.find()
+		at, err := where.Find()
 		if err != nil {
 			return err
 		}
-		o.File, o.Data, o.DatabaseURL = words[0], at.data, at.url
+		o.File, o.Data, o.DatabaseURL = words[0], at.Data, at.URL
 		if o.SegmentBytes < segmentMin || o.SegmentBytes > segmentMax {
-			return &usageError{fmt.Sprintf("--segment %d: must be from %d to %d", o.SegmentBytes, segmentMin, segmentMax)}
+			return cli.Usage(fmt.Sprintf("--segment %d: must be from %d to %d", o.SegmentBytes, segmentMin, segmentMax))
 		}
 		if *check {
-			return checkBackup(o.File, c.stdout, c.stderr)
+			return checkBackup(o.File, c.Stdout, c.Stderr)
 		}
-		return runRestore(o, c.stdout, c.stderr)
+		return runRestore(o, c.Stdout, c.Stderr)
 	}
 }
 
 // runRestore restores a backup and says what is there now.
 func runRestore(o backup.RestoreOptions, stdout, stderr io.Writer) error {
-	ctx, stop := interruptible()
+	ctx, stop := cli.Interruptible()
 	defer stop()
 	line := progress.Start(stderr)
 	defer line.Stop()
@@ -116,7 +117,7 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 	}
 	if r.Journal != "" {
 		fmt.Fprintf(stdout, "journal  %s after the backup, which the next start does on top. Order ids that are not in\n",
-			number(int(r.Last-h.Seq), "record"))
+			cli.Number(int(r.Last-h.Seq), "record"))
 		fmt.Fprintf(stdout, "         it are not given out again: the next order is %d.\n", r.NextOrder)
 		return
 	}

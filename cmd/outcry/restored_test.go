@@ -13,12 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/operate/backup"
 	"outcry/internal/operate/remote"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -26,10 +28,10 @@ import (
 type answered struct{ frame, reply string }
 
 // sent sends frames and returns their answers, none of which may be an error.
-func sent(t *testing.T, p *exchangeProcess, frames ...[]byte) (all []answered) {
+func sent(t *testing.T, p *exchangetest.Process, frames ...[]byte) (all []answered) {
 	t.Helper()
 	for _, frame := range frames {
-		reply, err := (&client{access: access{addr: p.addr, timeout: time.Minute}}).exchange(frame)
+		reply, err := exchangeXML(&cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}, frame)
 		require.NoError(t, err)
 		require.NotContains(t, string(reply), "<error", "%s", frame)
 		all = append(all, answered{string(frame), string(reply)})
@@ -38,8 +40,8 @@ func sent(t *testing.T, p *exchangeProcess, frames ...[]byte) (all []answered) {
 }
 
 // operating is the operator's way to an exchange.
-func operating(p *exchangeProcess) *remote.Client {
-	return remote.NewClient(p.http, time.Minute, nil)
+func operating(p *exchangetest.Process) *remote.Client {
+	return remote.NewClient(p.Http, time.Minute, nil)
 }
 
 // withRefs are commands of an account that use a ref of each of the three kinds, in a
@@ -53,7 +55,7 @@ func withRefs(account, sym string) [][]byte {
 }
 
 // beforeBackup uses refs as account 101, and halts its symbol, EARLY, and B.
-func beforeBackup(t *testing.T, p *exchangeProcess) []answered {
+func beforeBackup(t *testing.T, p *exchangetest.Process) []answered {
 	t.Helper()
 	all := sent(t, p, withRefs("101", "EARLY")...)
 	for _, sym := range []string{"EARLY", "B"} {
@@ -65,7 +67,7 @@ func beforeBackup(t *testing.T, p *exchangeProcess) []answered {
 
 // afterBackup does one of everything: it uses refs as account 102, halts its symbol,
 // LATE, resumes B, and cancels one order and all of account 101.
-func afterBackup(t *testing.T, p *exchangeProcess) []answered {
+func afterBackup(t *testing.T, p *exchangetest.Process) []answered {
 	t.Helper()
 	all := sent(t, p, withRefs("102", "LATE")...)
 	_, err := operating(p).Halt(background, "LATE", "after the backup")
@@ -100,10 +102,10 @@ func requireEveryKind(t *testing.T, data string, after uint64) {
 }
 
 // requireAnswered sends frames again, each of which must get its first answer.
-func requireAnswered(t *testing.T, p *exchangeProcess, all []answered) {
+func requireAnswered(t *testing.T, p *exchangetest.Process, all []answered) {
 	t.Helper()
 	for _, a := range all {
-		reply, err := (&client{access: access{addr: p.addr, timeout: time.Minute}}).exchange([]byte(a.frame))
+		reply, err := exchangeXML(&cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}, []byte(a.frame))
 		require.NoError(t, err)
 		require.Equal(t, a.reply, string(reply), a.frame)
 	}
@@ -111,7 +113,7 @@ func requireAnswered(t *testing.T, p *exchangeProcess, all []answered) {
 
 // requireHalted demands that orders for a symbol are refused for a reason, or for "" that
 // they are taken.
-func requireHalted(t *testing.T, p *exchangeProcess, sym, reason string) {
+func requireHalted(t *testing.T, p *exchangetest.Process, sym, reason string) {
 	t.Helper()
 	answer := ordered(t, p, sym)
 	if reason == "" {
@@ -123,10 +125,10 @@ func requireHalted(t *testing.T, p *exchangeProcess, sym, reason string) {
 }
 
 // ordered places an order of account 1, and returns the answer.
-func ordered(t *testing.T, p *exchangeProcess, sym string) wire.Answer {
+func ordered(t *testing.T, p *exchangetest.Process, sym string) wire.Answer {
 	t.Helper()
-	reply, err := (&client{access: access{addr: p.addr,
-		timeout: time.Minute}}).exchange(wire.NewTransactions("1").Order(sym, "0.00000001", "0.01").Append(nil))
+	reply, err := exchangeXML(&cli.Client{Access: cli.Access{Addr: p.Addr,
+		Timeout: time.Minute}}, wire.NewTransactions("1").Order(sym, "0.00000001", "0.01").Append(nil))
 	require.NoError(t, err)
 	answers, err := wire.ParseReply(reply)
 	require.NoError(t, err)
@@ -139,7 +141,7 @@ const skippedMin = 1_000_000_000
 
 // requireNewID demands that the next order's id is the one that restore told, above all
 // that were given out.
-func requireNewID(t *testing.T, p *exchangeProcess, told string, above uint64) {
+func requireNewID(t *testing.T, p *exchangetest.Process, told string, above uint64) {
 	t.Helper()
 	answer := ordered(t, p, "A")
 	require.Empty(t, answer.Error)
@@ -162,7 +164,7 @@ func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
 	t.Parallel()
 	const bytesMax, entriesMax = 8 << 20, 10_000 // as internal/auth has them
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
-	startExchange(t, data, database).stop()
+	exchangetest.Start(t, data, database).Stop()
 	tokens := []byte("outcry tokens 1\n")
 	r := rand.NewChaCha8([32]byte{1})
 	for n := range entriesMax {
@@ -199,10 +201,10 @@ func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
 func liveShortly(t *testing.T) *life {
 	t.Helper()
 	l := &life{data: t.TempDir(), database: pgtest.NewDatabase(t), r: rand.New(rand.NewPCG(1, 1))}
-	p := startExchange(t, l.data, l.database)
+	p := exchangetest.Start(t, l.data, l.database)
 	openMarket(t, p)
 	trade(t, p, l.r, 2)
-	l.last = p.stop()
+	l.last = p.Stop()
 	return l
 }
 
@@ -274,8 +276,8 @@ func TestABackupOfBeforeTheSchemasIsRestored(t *testing.T) {
 	require.Contains(t, must(t, "restore", "--segment=65536", "--data="+data, "--database-url="+database,
 		"testdata/backup-schema-7"), state)
 	require.Contains(t, must(t, "verify", "--database-url="+database, data), state)
-	p := startExchange(t, data, database)
+	p := exchangetest.Start(t, data, database)
 	require.Contains(t, sent(t, p, []byte(`<transactions id="2"><query id="3"/></transactions>`))[0].reply,
 		`<open shares="3"/>`)
-	p.stop()
+	p.Stop()
 }

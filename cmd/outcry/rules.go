@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
 )
 
 // symbol is the command: without flags it makes one, with one of them it changes rules.
-func symbol(f *flag.FlagSet, c *client) func([]string) error {
+func symbol(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var to remote.SymbolRules
 	f.StringVar(&to.Tick, "tick", "", "`step` of limits: each has to be a multiple of it")
 	f.StringVar(&to.Lot, "lot", "", "`step` of amounts: each has to be a multiple of it")
@@ -25,7 +26,7 @@ func symbol(f *flag.FlagSet, c *client) func([]string) error {
 		if err := noneEmpty(f, "tick", "lot", "protect", "band"); err != nil {
 			return err
 		}
-		if to == (remote.SymbolRules{}) && !isGiven(f, "json") {
+		if to == (remote.SymbolRules{}) && !cli.IsGiven(f, "json") {
 			return create(words)
 		}
 		return change(words)
@@ -33,7 +34,7 @@ func symbol(f *flag.FlagSet, c *client) func([]string) error {
 }
 
 // limits is the command.
-func limits(f *flag.FlagSet, c *client) func([]string) error {
+func limits(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var to remote.AccountRules
 	f.StringVar(&to.Shares, "shares", "", "`shares` of an order at most, or none")
 	f.StringVar(&to.Notional, "notional", "", "`dollars` that an order may be worth at most, or none")
@@ -52,8 +53,8 @@ func limits(f *flag.FlagSet, c *client) func([]string) error {
 // noneEmpty returns a *usageError if one of the flags is given without a value.
 func noneEmpty(f *flag.FlagSet, names ...string) error {
 	for _, name := range names {
-		if isGiven(f, name) && f.Lookup(name).Value.String() == "" {
-			return &usageError{fmt.Sprintf("--%s is empty", name)}
+		if cli.IsGiven(f, name) && f.Lookup(name).Value.String() == "" {
+			return cli.Usage(fmt.Sprintf("--%s is empty", name))
 		}
 	}
 	return nil
@@ -135,8 +136,8 @@ func (o *operator) printCanceled(a *remote.CancelAllAnswer) {
 		fmt.Fprintf(o.stdout, "account %s had nothing open\n", a.Account)
 		return
 	}
-	fmt.Fprintf(o.stdout, "%s of account %s canceled\n", number(a.Orders, "order"), a.Account)
+	fmt.Fprintf(o.stdout, "%s of account %s canceled\n", cli.Number(a.Orders, "order"), a.Account)
 	for _, in := range a.Symbols {
-		fmt.Fprintf(o.stdout, "  %-8s %s, %s shares\n", in.Sym, number(in.Orders, "order"), in.Shares)
+		fmt.Fprintf(o.stdout, "  %-8s %s, %s shares\n", in.Sym, cli.Number(in.Orders, "order"), in.Shares)
 	}
 }

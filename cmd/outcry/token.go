@@ -4,9 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/auth"
 	"outcry/internal/exchange"
 )
@@ -24,20 +24,9 @@ With --hmac in the place of --scope it makes a key for one account, for the Bina
 and its secret on one line. The server has to know the secret: it is in a file that only its owner reads.
 WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.`
 
-// dataFlag declares where the tokens are, and returns a function that says it.
-func dataFlag(f *flag.FlagSet) func() string {
-	data := f.String("data", "outcry-data", "data `directory` of the exchange, also as OUTCRY_DATA")
-	return func() string {
-		if value := os.Getenv("OUTCRY_DATA"); value != "" && !isGiven(f, "data") {
-			return value
-		}
-		return *data
-	}
-}
-
 // tokenAdd is the command token add.
-func tokenAdd(f *flag.FlagSet, c *client) func([]string) error {
-	data := dataFlag(f)
+func tokenAdd(f *flag.FlagSet, c *cli.Client) func([]string) error {
+	data := cli.DataFlag(f)
 	scope := f.String("scope", "", "`scope`: what the token is for")
 	hmac := f.String("hmac", "", "`account` that a key is for, with which requests are signed")
 	expires := f.String("expires", "", "`when` it ends; empty for never")
@@ -45,28 +34,28 @@ func tokenAdd(f *flag.FlagSet, c *client) func([]string) error {
 	return func([]string) error {
 		if *hmac != "" {
 			if *scope != "" {
-				return &usageError{"--hmac is in the place of --scope"}
+				return cli.Usage("--hmac is in the place of --scope")
 			}
-			return addKey(data(), *hmac, *expires, *note, c.stdout, c.stderr)
+			return addKey(data(), *hmac, *expires, *note, c.Stdout, c.Stderr)
 		}
-		return addToken(data(), *scope, *expires, *note, c.stdout, c.stderr)
+		return addToken(data(), *scope, *expires, *note, c.Stdout, c.Stderr)
 	}
 }
 
 // tokenList is the command token list.
-func tokenList(f *flag.FlagSet, c *client) func([]string) error {
-	data := dataFlag(f)
-	return func([]string) error { return listTokens(data(), c.stdout) }
+func tokenList(f *flag.FlagSet, c *cli.Client) func([]string) error {
+	data := cli.DataFlag(f)
+	return func([]string) error { return listTokens(data(), c.Stdout) }
 }
 
 // tokenRevoke is the command token revoke.
-func tokenRevoke(f *flag.FlagSet, c *client) func([]string) error {
-	data := dataFlag(f)
+func tokenRevoke(f *flag.FlagSet, c *cli.Client) func([]string) error {
+	data := cli.DataFlag(f)
 	return func(words []string) error {
 		if err := auth.Revoke(data(), words[0]); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.stdout, "token %s revoked\n", words[0])
+		fmt.Fprintf(c.Stdout, "token %s revoked\n", words[0])
 		return nil
 	}
 }
@@ -76,7 +65,7 @@ func tokenRevoke(f *flag.FlagSet, c *client) func([]string) error {
 func addToken(data, scope, expires, note string, stdout, stderr io.Writer) error {
 	s, err := auth.ParseScope(scope)
 	if err != nil {
-		return &usageError{"--scope: " + err.Error()}
+		return cli.Usage("--scope: " + err.Error())
 	}
 	until, err := endOfNew(data, expires)
 	if err != nil {
@@ -95,7 +84,7 @@ func addToken(data, scope, expires, note string, stdout, stderr io.Writer) error
 func addKey(data, account, expires, note string, stdout, stderr io.Writer) error {
 	id, err := exchange.ParseAccountID(account)
 	if err != nil {
-		return &usageError{"--hmac: " + err.Error()}
+		return cli.Usage("--hmac: " + err.Error())
 	}
 	until, err := endOfNew(data, expires)
 	if err != nil {
@@ -118,7 +107,7 @@ func endOfNew(data, expires string) (until time.Time, err error) {
 			return time.Time{}, err
 		}
 	}
-	return until, requireDir(data, "there is no data directory %s", data)
+	return until, cli.RequireDir(data, "there is no data directory %s", data)
 }
 
 // parseWhen reads a duration from now or a time.
@@ -128,8 +117,8 @@ func parseWhen(text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, &usageError{
-			fmt.Sprintf("--expires %q is neither a duration, such as 720h, nor a time, such as 2030-01-31T00:00:00Z", text)}
+		return t, cli.Usage(fmt.Sprintf(
+			"--expires %q is neither a duration, such as 720h, nor a time, such as 2030-01-31T00:00:00Z", text))
 	}
 	return t, nil
 }

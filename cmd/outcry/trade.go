@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
 )
 
 // refUse is what --ref is to a command.
@@ -59,26 +59,20 @@ func (o *options) apply(command api.Command) api.Command {
 // trading returns how a command that trades is run: make turns the words into what is sent.
 func trading(
 	build func(words []string) (api.Command, error), use refUse,
-) func(*flag.FlagSet, *client) func([]string) error {
-	return func(f *flag.FlagSet, c *client) func([]string) error {
+) func(*flag.FlagSet, *cli.Client) func([]string) error {
+	return func(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		o := use.declare(f)
 		return func(words []string) error {
-			if isGiven(f, "ref") && o.ref == "" {
-				return &usageError{"--ref is empty: without a ref, it is not safe to retry"}
+			if cli.IsGiven(f, "ref") && o.ref == "" {
+				return cli.Usage("--ref is empty: without a ref, it is not safe to retry")
 			}
 			command, err := build(words)
 			if err != nil {
-				return &usageError{err.Error()}
+				return cli.Usage(err.Error())
 			}
-			return c.do(o.apply(command))
+			return doCommand(c, o.apply(command))
 		}
 	}
-}
-
-// isGiven reports whether a flag was on the command line.
-func isGiven(f *flag.FlagSet, name string) (given bool) {
-	f.Visit(func(fl *flag.Flag) { given = given || fl.Name == name })
-	return given
 }
 
 // declareSym adds --sym, which read puts in the place of the word.
@@ -95,11 +89,11 @@ func account(words []string) (api.Command, error) {
 
 // deposit is the command place. Earlier versions had the symbol in front of the account, and
 // scripts still do.
-func deposit(f *flag.FlagSet, c *client) func([]string) error {
+func deposit(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	declareSym(f)
 	return trading(func(words []string) (api.Command, error) {
 		account, sym := words[0], words[1]
-		if !isGiven(f, "sym") {
+		if !cli.IsGiven(f, "sym") {
 			var err error
 			if account, sym, err = accountAndSymbol(words[0], words[1]); err != nil {
 				return api.Command{}, err
@@ -114,7 +108,7 @@ func deposit(f *flag.FlagSet, c *client) func([]string) error {
 // of digits alone. The error says that both words are alike: nothing may be deposited by a
 // guess.
 func accountAndSymbol(first, second string) (account, sym string, err error) {
-	switch is, isToo := isDigits(first), isDigits(second); {
+	switch is, isToo := cli.IsDigits(first), cli.IsDigits(second); {
 	case is && isToo:
 		return "", "", fmt.Errorf(
 			"which of %.64s and %.64s is the symbol? Name it with --sym: place ACCOUNT --sym SYM SHARES", first, second)
@@ -126,12 +120,9 @@ func accountAndSymbol(first, second string) (account, sym string, err error) {
 	return "", "", fmt.Errorf("neither of the first two words is an account, which is made of digits")
 }
 
-// isDigits reports whether a text can be the id of an account.
-func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
-
 // order is the commands buy and sell.
-func order(side string) func(*flag.FlagSet, *client) func([]string) error {
-	return func(f *flag.FlagSet, c *client) func([]string) error {
+func order(side string) func(*flag.FlagSet, *cli.Client) func([]string) error {
+	return func(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		declareSym(f)
 		var o api.Instructions
 		declareInstructions(f, &o)
@@ -190,7 +181,7 @@ func declareReport(f *flag.FlagSet, o *api.Instructions) {
 }
 
 // amend is the command.
-func amend(f *flag.FlagSet, c *client) func([]string) error {
+func amend(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var o api.Instructions
 	declareReport(f, &o)
 	amount := f.String("amount", "", "new total of `shares`, with those that are executed; negative of a sell")
@@ -223,18 +214,18 @@ func queryOrder(words []string) (api.Command, error) {
 }
 
 // cancel is the command.
-func cancel(f *flag.FlagSet, c *client) func([]string) error {
+func cancel(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	all := f.Bool("all", false, "cancel all that the account has open, or has of --sym, in place of one order")
 	sym := f.String("sym", "", "`symbol`, with --all")
 	return trading(func(words []string) (api.Command, error) {
 		switch {
-		case *all && isGiven(f, "ref"):
+		case *all && cli.IsGiven(f, "ref"):
 			return api.Command{}, errors.New("cancel: --all and --ref exclude each other")
-		case *all && isGiven(f, "sym") && *sym == "":
+		case *all && cli.IsGiven(f, "sym") && *sym == "":
 			return api.Command{}, errors.New("--sym is empty; without it everything is canceled")
 		case *all:
 			return api.CancelAll(words[0], *sym), nil
-		case isGiven(f, "all") || isGiven(f, "sym"):
+		case cli.IsGiven(f, "all") || cli.IsGiven(f, "sym"):
 			return api.Command{}, errors.New("cancel: --all is missing")
 		}
 		id, err := orderID(words)
@@ -252,10 +243,10 @@ func cancelAfter(words []string) (api.Command, error) {
 }
 
 // listFills is the command fills.
-func listFills(f *flag.FlagSet, c *client) func([]string) error {
+func listFills(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	after := f.Uint64("after", 0, "`number` of the fill after which they begin, 0 for the first; the newest if left out")
 	return trading(func(words []string) (api.Command, error) {
-		if !isGiven(f, "after") {
+		if !cli.IsGiven(f, "after") {
 			return api.ListFills(words[0], api.Newest), nil
 		}
 		return api.ListFills(words[0], *after), nil
@@ -263,7 +254,7 @@ func listFills(f *flag.FlagSet, c *client) func([]string) error {
 }
 
 // listOrders is the command orders. It asks for as many pages as there are.
-func listOrders(f *flag.FlagSet, c *client) func([]string) error {
+func listOrders(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	declareSym(f)
 	return trading(func(words []string) (api.Command, error) {
 		if len(words) == 1 {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
 )
 
@@ -71,15 +72,15 @@ type trial struct {
 }
 
 // prepareTry is the command.
-func prepareTry(f *flag.FlagSet, c *client) func([]string) error {
+func prepareTry(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	dir := f.String("dir", "outcry-cluster", "`directory` of the nodes' data and logs")
 	base := f.Int("base-port", 12400, "the nodes use the nine ports after this one")
 	program := f.String("outcryd", "", "`program` of the nodes; the outcryd beside outcry if left out")
 	return func([]string) error {
 		if *base < 1 || *base > tryPortMax {
-			return &usageError{fmt.Sprintf("--base-port %d: must be from 1 to %d", *base, tryPortMax)}
+			return cli.Usage(fmt.Sprintf("--base-port %d: must be from 1 to %d", *base, tryPortMax))
 		}
-		found, err := findServer(*program)
+		found, err := cli.FindServer(*program)
 		if err != nil {
 			return err
 		}
@@ -87,28 +88,10 @@ func prepareTry(f *flag.FlagSet, c *client) func([]string) error {
 		if err != nil {
 			return err
 		}
-		ctx, stop := interruptible()
+		ctx, stop := cli.Interruptible()
 		defer stop()
-		return newTrial(found, whole, *base, c.stdout).run(ctx)
+		return newTrial(found, whole, *base, c.Stdout).run(ctx)
 	}
-}
-
-// findServer returns the outcryd to run: the one that is named, that beside this program, or
-// that of the path.
-func findServer(named string) (string, error) {
-	if named != "" {
-		return exec.LookPath(named)
-	}
-	if own, err := os.Executable(); err == nil {
-		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(own), "outcryd")); err == nil {
-			return beside, nil
-		}
-	}
-	found, err := exec.LookPath("outcryd")
-	if err != nil {
-		return "", fmt.Errorf("there is no outcryd beside outcry, nor in the path: name it with --outcryd: %w", err)
-	}
-	return found, nil
 }
 
 func newTrial(program, dir string, base int, stdout io.Writer) *trial {
@@ -247,9 +230,9 @@ func (t *trial) once(ctx context.Context, n *tryNode) (ended string, err error) 
 	defer log.Close()
 	cmd := exec.Command(t.program, fmt.Sprintf("--node=%d", n.number), "--peers="+t.peers, "--listen="+n.listen,
 		"--http="+n.http, "--data="+filepath.Join(t.dir, fmt.Sprintf("node-%d", n.number)))
-	cmd.Env, cmd.Stderr = ownEnviron(os.Environ()), log
+	cmd.Env, cmd.Stderr = cli.OwnEnviron(os.Environ()), log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for outcry, which stops them
-	endWithThread(cmd.SysProcAttr)
+	cli.EndWithThread(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
@@ -273,20 +256,6 @@ func (t *trial) once(ctx context.Context, n *tryNode) (ended string, err error) 
 	_ = cmd.Process.Kill()
 	<-exited
 	return "", fmt.Errorf("node %d did not stop within %s, and was killed", n.number, tryStopTime)
-}
-
-// ownEnviron leaves out what sets up a server: it is for another one.
-func ownEnviron(environ []string) (own []string) {
-	for _, v := range environ {
-		name, _, _ := strings.Cut(v, "=")
-		switch {
-		case strings.HasPrefix(name, "OUTCRY_"), strings.HasPrefix(name, "DATABASE_URL"), name == "NOTIFY_SOCKET",
-			name == "WATCHDOG_USEC":
-		default:
-			own = append(own, v)
-		}
-	}
-	return own
 }
 
 // watch says what becomes of a node, until ctx ends.

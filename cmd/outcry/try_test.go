@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
+	"outcry/internal/testing/exchangetest"
 )
 
 // freeBlock returns a port behind which so many are free.
@@ -52,7 +54,7 @@ type trying struct {
 
 func startTry(t *testing.T) (x *trying, addrs, https string) {
 	t.Helper()
-	outcry := filepath.Join(filepath.Dir(builtServer(t)), "outcry")
+	outcry := filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry")
 	base := freeBlock(t, tryNodes*tryPorts)
 	x = &trying{t: t, pids: map[string]int{}}
 	x.cmd = exec.Command(outcry, "cluster", "try", "--dir="+t.TempDir(), fmt.Sprintf("--base-port=%d", base))
@@ -108,7 +110,7 @@ func TestAClusterIsTried(t *testing.T) {
 	t.Setenv("OUTCRY_ADDR", addrs)
 	t.Setenv("OUTCRY_HTTP_ADDR", https)
 	got, said, status := outcry("", "cluster", "status")
-	require.Equal(t, exitOK, status, got+said)
+	require.Equal(t, cli.ExitOK, status, got+said)
 	require.Regexp(t, `(?m)^`+leader+` +leader `, got)
 	require.Equal(t, 2, strings.Count(got, "standby"), got)
 	got, said, _ = outcry("", "status")
@@ -121,7 +123,12 @@ func TestAClusterIsTried(t *testing.T) {
 	done := make(chan answer, 1)
 	go func() {
 		var a answer
-		a.stdout, a.stderr, a.status = outcry("", "bench", "run", "--orders=3000", "--rate=500", "--duration=1m", "--json")
+		bench := exec.Command(filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry-lab"),
+			"bench", "run", "--orders=3000", "--rate=500", "--duration=1m", "--json")
+		var out, said strings.Builder
+		bench.Stdout, bench.Stderr = &out, &said
+		_ = bench.Run() // the status says it
+		a.stdout, a.stderr, a.status = out.String(), said.String(), bench.ProcessState.ExitCode()
 		done <- a
 	}()
 	c, err := api.Dial(t.Context(), addrs, api.Options{})
@@ -139,8 +146,13 @@ func TestAClusterIsTried(t *testing.T) {
 		m = x.until(`node (\d) is ready: standby`)
 	}
 	a := <-done
-	require.Equal(t, exitOK, a.status, a.stdout+a.stderr)
-	var r benchResult
+	require.Equal(t, cli.ExitOK, a.status, a.stdout+a.stderr)
+	var r struct {
+		Refused                         int `json:"rejected"`
+		Unanswered                      int `json:"unanswered"`
+		Failovers, Asked, Lost, Doubled int
+		Others                          int `json:"numbers_of_others"`
+	}
 	require.NoError(t, json.Unmarshal([]byte(a.stdout), &r))
 	require.Zero(t, r.Lost+r.Doubled+r.Unanswered+r.Refused+r.Others, a.stdout)
 	require.EqualValues(t, 3000, r.Asked)
@@ -148,7 +160,7 @@ func TestAClusterIsTried(t *testing.T) {
 	require.NoError(t, c.Close())
 
 	got, said, status = outcry("", "cluster", "transfer", leader)
-	require.Equal(t, exitOK, status, got+said)
+	require.Equal(t, cli.ExitOK, status, got+said)
 	require.Regexp(t, `^node `+leader+` leads now, in term \d+\n$`, got)
 	for range 2 { // the process that led before has begun again
 		x.until(`node (` + leader + `) leads|node (` + m[1] + `) is ready: standby`)
@@ -163,11 +175,11 @@ func TestAClusterIsTried(t *testing.T) {
 
 func TestATrialSaysWhatItCannotDo(t *testing.T) {
 	_, said, status := outcry("", "cluster", "try", "--base-port=65530")
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, said, "--base-port 65530: must be from 1 to 65526")
 	t.Setenv("PATH", t.TempDir())
 	_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir())
-	require.Equal(t, exitError, status)
+	require.Equal(t, cli.ExitError, status)
 	require.Contains(t, said, "there is no outcryd beside outcry, nor in the path: name it with --outcryd")
 	ends := filepath.Join(t.TempDir(), "ends")
 	require.NoError(t, os.WriteFile(ends, []byte("#!/bin/sh\nprintf 'this\\nthat is why\\n' >&2\nexit 1\n"), 0o755))
@@ -175,7 +187,7 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 	try := func() {
 		_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir(), "--outcryd="+ends,
 			fmt.Sprintf("--base-port=%d", base))
-		require.Equal(t, exitError, status)
+		require.Equal(t, cli.ExitError, status)
 	}
 	try()
 	require.Regexp(t, `node \d has ended 6 times within 1m0s \(exit status 1\), see .*node-\d\.log; `+
@@ -190,6 +202,7 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 }
 
 func TestNodesOfATrialDoNotGetTheSettingsOfAnotherServer(t *testing.T) {
-	require.Equal(t, []string{"HOME=/h", "PATH=/bin"}, ownEnviron([]string{"HOME=/h", "OUTCRY_DATA=/d", "DATABASE_URL=x",
-		"DATABASE_URL_FILE=y", "NOTIFY_SOCKET=z", "PATH=/bin", "OUTCRY_LISTEN=1"}))
+	environ := []string{"HOME=/h", "OUTCRY_DATA=/d", "DATABASE_URL=x",
+		"DATABASE_URL_FILE=y", "NOTIFY_SOCKET=z", "PATH=/bin", "OUTCRY_LISTEN=1"}
+	require.Equal(t, []string{"HOME=/h", "PATH=/bin"}, cli.OwnEnviron(environ))
 }

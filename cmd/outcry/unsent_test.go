@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/testing/certtest"
 )
@@ -83,29 +84,29 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 		stderr string
 		status int
 	}{
-		{"nobody is there", nil, "", "is the exchange running? client: dial", exitNoAnswer},
-		{"an end in the handshake", hangUp, "--tls-ca=CA", "EOF", exitNoAnswer},
-		{"no handshake in time", wait, "--timeout=300ms --tls-ca=CA", "deadline exceeded", exitNoAnswer},
-		{"an end before the answer to the token", hangUp, "--token-file=TOKEN", "EOF", exitNoAnswer},
-		{"no answer to the token in time", wait, "--timeout=300ms --token-file=TOKEN", "deadline exceeded", exitNoAnswer},
+		{"nobody is there", nil, "", "is the exchange running? client: dial", cli.ExitNoAnswer},
+		{"an end in the handshake", hangUp, "--tls-ca=CA", "EOF", cli.ExitNoAnswer},
+		{"no handshake in time", wait, "--timeout=300ms --tls-ca=CA", "deadline exceeded", cli.ExitNoAnswer},
+		{"an end before the answer to the token", hangUp, "--token-file=TOKEN", "EOF", cli.ExitNoAnswer},
+		{"no answer to the token in time", wait, "--timeout=300ms --token-file=TOKEN", "deadline exceeded", cli.ExitNoAnswer},
 		{"too many connections",
 			answering("the exchange has 2 connections and takes no more; try again later (connection 3)"),
-			"--token-file=TOKEN", "the exchange closed the connection: the exchange has 2", exitNoAnswer},
+			"--token-file=TOKEN", "the exchange closed the connection: the exchange has 2", cli.ExitNoAnswer},
 		{"a bad token", answering(wire.TextUnauthorized + " (connection 3)"), "--token-file=TOKEN", "the token is refused: ",
-			exitError},
+			cli.ExitError},
 		{"no TLS where a token is asked for", answering(wire.TextNeedsTLS + " (connection 3)"), "--token-file=TOKEN",
-			"speaks TLS", exitError},
-		{"no port", nil, "--addr=localhost:", "--addr: the port after the colon is missing", exitUsage},
+			"speaks TLS", cli.ExitError},
+		{"no port", nil, "--addr=localhost:", "--addr: the port after the colon is missing", cli.ExitUsage},
 		{"no TLS", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") },
-			"--tls-ca=CA", "does not look like a TLS handshake", exitError},
+			"--tls-ca=CA", "does not look like a TLS handshake", cli.ExitError},
 		{"an unknown authority", shaking(&tls.Config{Certificates: []tls.Certificate{own}}), "--tls-ca=OTHER",
-			"unknown authority", exitError},
+			"unknown authority", cli.ExitError},
 		{"a missing certificate",
 			shaking(&tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert}),
-			"--tls-ca=CA --token-file=TOKEN", "certificate required", exitError},
+			"--tls-ca=CA --token-file=TOKEN", "certificate required", cli.ExitError},
 		{"a missing certificate in TLS 1.2",
 			shaking(&tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert,
-				MaxVersion: tls.VersionTLS12}), "--tls-ca=CA", "remote error: tls: ", exitError},
+				MaxVersion: tls.VersionTLS12}), "--tls-ca=CA", "remote error: tls: ", cli.ExitError},
 	} {
 		addr := nobody.Addr().String()
 		if of.play != nil {
@@ -124,10 +125,10 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 	}
 	addr := playing(t, answering(wire.TextNeedsTLS+" (connection 3)"))
 	got, stderr, status := outcry("", "--addr="+addr, "buy", "--ref=r", "1", "SPY", "1", "1")
-	require.Equal(t, []any{"", exitError}, []any{got, status})
+	require.Equal(t, []any{"", cli.ExitError}, []any{got, status})
 	require.Contains(t, stderr, "connect with --tls-ca")
 	err = unsent(fmt.Errorf("client: %w", api.ErrInsecureToken))
-	require.False(t, errors.As(err, new(*noAnswerError)), "the token goes to another machine")
+	require.False(t, errors.As(err, new(*cli.NoAnswerError)), "the token goes to another machine")
 }
 
 // TestAFileWithoutAnAnswerMayHaveBeenDone, however the answer is lost.
@@ -150,7 +151,7 @@ func TestAFileWithoutAnAnswerMayHaveBeenDone(t *testing.T) {
 	} {
 		got, stderr, status := outcry(`<transactions id="1"><order sym="SPY" amount="1" limit="1" ref="r"/></transactions>`,
 			"--addr="+playing(t, of.play), "--timeout=300ms", "send", "-")
-		require.Equal(t, exitNoAnswer, status, name)
+		require.Equal(t, cli.ExitNoAnswer, status, name)
 		require.Empty(t, got, name)
 		require.Contains(t, stderr, "outcry: whether the file was done is unknown: ", name)
 		require.Contains(t, stderr, of.stderr, name)

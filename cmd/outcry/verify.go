@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/operate/backup"
@@ -30,34 +31,26 @@ checked.`
 // clusterStopTimeout bounds how long the local cluster may take to stop.
 const clusterStopTimeout = 20 * time.Second
 
-// uncheckedError says why something could not be checked.
-type uncheckedError struct{ err error }
-
-func (e *uncheckedError) Error() string { return e.err.Error() }
-func (e *uncheckedError) Unwrap() error { return e.err }
-
-func unchecked(err error) error { return &uncheckedError{err} }
-
 // prepareVerify is the command.
-func prepareVerify(f *flag.FlagSet, c *client) func([]string) error {
-	where := locating(f, "the local cluster below the data directory")
+func prepareVerify(f *flag.FlagSet, c *cli.Client) func([]string) error {
+	where := cli.Locating(f, "the local cluster below the data directory")
 	live := f.Bool("live", false, "verify one snapshot of an exchange that runs")
 	return func(words []string) error {
-		at, err := where.find()
+		at, err := where.Find()
 		if err != nil {
 			return err
 		}
 		if len(words) > 0 {
-			at.data = words[0]
+			at.Data = words[0]
 		}
-		ctx, stop := interruptible()
+		ctx, stop := cli.Interruptible()
 		defer stop()
-		line := progress.Start(c.stderr)
+		line := progress.Start(c.Stderr)
 		defer line.Stop()
 		if *live {
-			return verifyLive(ctx, at.data, at.url, c.stdout, line)
+			return verifyLive(ctx, at.Data, at.URL, c.Stdout, line)
 		}
-		return verifyDir(ctx, at.data, at.url, c.stdout, line)
+		return verifyDir(ctx, at.Data, at.URL, c.Stdout, line)
 	}
 }
 
@@ -69,29 +62,29 @@ type teller interface {
 
 // verifyDir locks the data directory, connects to the database, and verifies.
 func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line teller) (err error) {
-	if err := requireDir(dir, "there is no data directory %s", dir); err != nil {
-		return unchecked(err)
+	if err := cli.RequireDir(dir, "there is no data directory %s", dir); err != nil {
+		return cli.Unchecked(err)
 	}
 	lock, err := journal.Lock(dir)
 	if err != nil {
-		return unchecked(fmt.Errorf("an exchange must not be running, or use --live: %w", err))
+		return cli.Unchecked(fmt.Errorf("an exchange must not be running, or use --live: %w", err))
 	}
 	defer lock.Unlock()
 	if err := backup.Unfinished(dir); err != nil {
-		return unchecked(err)
+		return cli.Unchecked(err)
 	}
 	if url == "" {
 		line.Say("starting the local Postgres")
 		local, err := startCluster(ctx, filepath.Join(dir, "postgres"), line)
 		if err != nil {
-			return unchecked(err)
+			return cli.Unchecked(err)
 		}
 		defer stopCluster(local, line)
 		url = local.URL()
 	}
 	archive, err := postgres.OpenArchive(ctx, url)
 	if err != nil {
-		return unchecked(err)
+		return cli.Unchecked(err)
 	}
 	defer archive.Close()
 	v := &verifier{dir: filepath.Join(dir, "journal"), archive: archive, stdout: stdout, say: line.Say}
@@ -100,8 +93,8 @@ func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line tell
 
 // verifyLive verifies one snapshot of the database of an exchange that runs, and its journal.
 func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line teller) error {
-	if err := requireDir(dir, "there is no data directory %s", dir); err != nil {
-		return unchecked(err)
+	if err := cli.RequireDir(dir, "there is no data directory %s", dir); err != nil {
+		return cli.Unchecked(err)
 	}
 	if url == "" {
 		var err error
@@ -111,12 +104,12 @@ func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line tel
 				"or verify without --live: %w", err)
 		}
 		if err != nil {
-			return unchecked(err)
+			return cli.Unchecked(err)
 		}
 	}
 	archive, err := postgres.OpenArchive(ctx, url)
 	if err != nil {
-		return unchecked(err)
+		return cli.Unchecked(err)
 	}
 	defer archive.Close()
 	v := &verifier{dir: filepath.Join(dir, "journal"), archive: archive, stdout: stdout, say: line.Say, live: true}
@@ -125,7 +118,7 @@ func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line tel
 
 // startCluster starts the local cluster, if there is one.
 func startCluster(ctx context.Context, dir string, stderr io.Writer) (*local.Cluster, error) {
-	if err := requireDir(filepath.Join(dir, "data"),
+	if err := cli.RequireDir(filepath.Join(dir, "data"),
 		"there is no local cluster in %s; name the database with --database-url", dir); err != nil {
 		return nil, err
 	}

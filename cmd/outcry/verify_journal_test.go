@@ -11,8 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/exchange"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -69,7 +71,7 @@ func TestVerifyChecksTheJournal(t *testing.T) {
 			harm.do(t, l)
 			defer restore()
 			stdout, stderr, status := l.verified()
-			require.Equal(t, exitError, status, stdout+stderr)
+			require.Equal(t, cli.ExitError, status, stdout+stderr)
 			require.Contains(t, stdout, harm.check+"  not ok\n")
 			require.Regexp(t, "^outcry: "+harm.check+": .*"+harm.want, stderr)
 		})
@@ -96,18 +98,18 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 	l := live(t)
 	restore := kept(t, l.database)
 	before := l.last.Seq
-	p := startExchange(t, l.data, l.database)
-	require.Equal(t, l.last.Digest, p.loaded.Digest, "a start logs the digest of the stop before it")
-	require.Equal(t, before, p.loaded.Seq)
+	p := exchangetest.Start(t, l.data, l.database)
+	require.Equal(t, l.last.Digest, p.Loaded.Digest, "a start logs the digest of the stop before it")
+	require.Equal(t, before, p.Loaded.Seq)
 	trade(t, p, l.r, 2)
-	last := p.stop()
+	last := p.Stop()
 	require.Greater(t, last.Seq, before)
 	all := l.segments(t)
 	edit(t, all[len(all)-1], func(b []byte) { copy(b[len(b)-10:], "torn") })
 	late := lateRef(t, l.database)
 	restore()
 	stdout, stderr, status := l.verified()
-	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Regexp(t,
 		`a crash \d+ bytes are left at offset \d+ of \S+\.seg, which no reply revealed and a start cuts: ok`, stdout)
 	require.Contains(t, stdout, fmt.Sprintf("; later ones done again on top: %d: ok\n", last.Seq-before))
@@ -121,7 +123,7 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 	require.EqualValues(t, 1, execute(t, l.database, fmt.Sprintf(`UPDATE order_log o SET ref = f.ref
 		FROM refs f WHERE f.ref = '%s' AND f.account = '%s' AND o.id = f.order_id`, late.Ref, late.Account)))
 	_, stderr, status = l.verified()
-	require.Equal(t, exitError, status, stderr)
+	require.Equal(t, cli.ExitError, status, stderr)
 	require.Contains(t, stderr,
 		fmt.Sprintf("records: the journal uses ref %s of account %s after record %d, and the database has it from before",
 			late.Ref, late.Account, before))
@@ -153,18 +155,18 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 	l := live(t)
 	execute(t, l.database, downgrade)
 	_, stderr, status := l.verified()
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, stderr,
 		fmt.Sprintf("its schema has version 1, this program needs %d; a start of outcryd brings it there",
 			postgres.SchemaVersion()))
 
-	p := startExchange(t, l.data, l.database)
+	p := exchangetest.Start(t, l.data, l.database)
 	trade(t, p, l.r, 10)
 	cancelOne(t, p, "9")
 	cancelOne(t, p, "10") // the other is not the last record
-	last := p.stop()
+	last := p.Stop()
 	stdout, stderr, status := l.verified()
-	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Contains(t, stdout,
 		fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say: ok",
 			l.last.Seq+1))
@@ -189,7 +191,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 			require.NotZero(t, execute(t, l.database, harm.sql), "there is nothing to change")
 			defer restore()
 			_, stderr, status := l.verified()
-			require.Equal(t, exitError, status, stderr)
+			require.Equal(t, cli.ExitError, status, stderr)
 			require.Regexp(t, harm.want, stderr)
 		})
 	}
@@ -212,15 +214,15 @@ func TestVerifySaysWhyItCannotCheck(t *testing.T) {
 		{[]string{"--database-url=" + database, empty}, "holds no exchange"},
 	} {
 		_, stderr, status := outcry("", append([]string{"verify"}, c.args...)...)
-		require.Equal(t, exitUsage, status, c.args)
+		require.Equal(t, cli.ExitUsage, status, c.args)
 		require.Contains(t, stderr, c.want, c.args)
 	}
 	t.Setenv("DATABASE_URL", database)
 	_, stderr, status := outcry("", "verify", empty)
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, stderr, "holds no exchange", "DATABASE_URL counts")
 	stdout, stderr, status := outcry("", "verify", "--help")
-	require.Equal(t, exitOK, status)
+	require.Equal(t, cli.ExitOK, status)
 	require.Contains(t, stdout, "check a data directory")
 	require.NotContains(t, stdout+stderr, database)
 }
@@ -246,6 +248,6 @@ func TestVerifyWritesNothing(t *testing.T) {
 	}
 	before := all()
 	_, stderr, status := l.verified()
-	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Equal(t, before, all())
 }

@@ -10,9 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/testing/budget"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -25,7 +27,7 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for _, segment := range []string{"16777216", "65536"} { // keeps every record, deletes them all the time
 		data, database := t.TempDir(), pgtest.NewDatabase(t)
-		p := startExchange(t, data, database, "--segment="+segment)
+		p := exchangetest.Start(t, data, database, "--segment="+segment)
 		openMarket(t, p)
 		answered, stop := load(t, p, seed)
 		digests := map[uint64]string{}
@@ -47,22 +49,22 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 			digests[seq], applied = digest, seq
 		}
 		stop()
-		last := p.stop()
+		last := p.Stop()
 		for seq, digest := range digests {
 			require.Less(t, seq, last.Seq)
 			if segment == "16777216" {
 				require.Equal(t, fmt.Sprintf("%x", replayed(t, data, seq).Digest()), digest)
 			}
 		}
-		p = startExchange(t, data, database)
+		p = exchangetest.Start(t, data, database)
 		_, err := conn.Exec(background, `UPDATE execution_log SET shares = shares + 1
 			WHERE (order_id, n) = (SELECT order_id, n FROM execution_log ORDER BY order_id DESC LIMIT 1)`)
 		require.NoError(t, err)
 		require.NoError(t, conn.Close(background))
 		stdout, stderr, status := outcry("", "verify", "--live", "--database-url="+database, data)
-		require.Equal(t, exitError, status, stdout+stderr)
+		require.Equal(t, cli.ExitError, status, stdout+stderr)
 		require.Contains(t, stdout, "history  not ok")
-		p.stop()
+		p.Stop()
 	}
 }
 
@@ -103,9 +105,9 @@ func TestVerifyLiveSaysWhatDoesNotRun(t *testing.T) {
 	data := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(data, "postgres", "data"), 0o700))
 	_, stderr, status := outcry("", "verify", "--live", data)
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, stderr, "or verify without --live")
 	_, stderr, status = outcry("", "verify", "--live", filepath.Join(data, "none"))
-	require.Equal(t, exitUsage, status)
+	require.Equal(t, cli.ExitUsage, status)
 	require.Contains(t, stderr, "there is no data directory")
 }

@@ -13,16 +13,18 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
 var background = context.Background()
 
 // trade sends frames of random orders and cancels of accounts 1 to 5 in A and B.
-func trade(t *testing.T, p *exchangeProcess, r *rand.Rand, frames int) {
+func trade(t *testing.T, p *exchangetest.Process, r *rand.Rand, frames int) {
 	t.Helper()
-	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
+	c := &cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}
 	var ids []string
 	for range frames {
 		tx := wire.NewTransactions(fmt.Sprint(1 + r.IntN(5)))
@@ -34,7 +36,7 @@ func trade(t *testing.T, p *exchangeProcess, r *rand.Rand, frames int) {
 			amount := fmt.Sprintf("%s%d.%08d", []string{"", "-"}[r.IntN(2)], r.IntN(5), 1+r.IntN(1e8-1))
 			tx.OrderRef([]string{"A", "B"}[r.IntN(2)], amount, fmt.Sprintf("%d.%08d", 95+r.IntN(10), r.IntN(1e8)), anyRef(r))
 		}
-		reply, err := c.exchange(tx.Append(nil))
+		reply, err := exchangeXML(c, tx.Append(nil))
 		require.NoError(t, err)
 		answers, err := wire.ParseReply(reply)
 		require.NoError(t, err)
@@ -57,17 +59,17 @@ func anyRef(r *rand.Rand) string {
 // life is what a stopped exchange has left.
 type life struct {
 	data, database string
-	last           logLine
+	last           exchangetest.LogLine
 	r              *rand.Rand
 }
 
 // cancelOne opens an account, places an order and cancels it: whatever trade came
 // to, one order was canceled.
-func cancelOne(t *testing.T, p *exchangeProcess, account string) {
+func cancelOne(t *testing.T, p *exchangetest.Process, account string) {
 	t.Helper()
-	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
+	c := &cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}
 	do := func(xml []byte) wire.Answer {
-		reply, err := c.exchange(xml)
+		reply, err := exchangeXML(c, xml)
 		require.NoError(t, err)
 		answers, err := wire.ParseReply(reply)
 		require.NoError(t, err)
@@ -86,8 +88,8 @@ func live(t *testing.T) *life {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	l := &life{data: t.TempDir(), database: pgtest.NewDatabase(t), r: rand.New(rand.NewPCG(seed, 1))}
-	p := startExchange(t, l.data, l.database)
-	c := &client{access: access{addr: p.addr, timeout: time.Minute}}
+	p := exchangetest.Start(t, l.data, l.database)
+	c := &cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}
 	create := new(wire.Create)
 	for id := range 5 {
 		create.Account(wire.Account{ID: fmt.Sprint(id + 1), Balance: "100000.00000001", Ref: fmt.Sprint("open", id%2)})
@@ -97,10 +99,10 @@ func live(t *testing.T) *life {
 			create.Symbol(sym, wire.Placement{Account: fmt.Sprint(id + 1), Shares: "1000.00000001", Ref: sym})
 		}
 	}
-	_, err := c.exchange(create.Append(nil))
+	_, err := exchangeXML(c, create.Append(nil))
 	require.NoError(t, err)
 	trade(t, p, l.r, 36) // ends well inside a segment: what comes next deletes none
-	l.last = p.stop()
+	l.last = p.Stop()
 	return l
 }
 
@@ -337,7 +339,7 @@ func TestVerifyNamesWhatIsWrongFirst(t *testing.T) {
 	whole := live(t)
 	require.NotEqual(t, "00000000000000000001.seg", filepath.Base(whole.segments(t)[0]), "the journal has let history go")
 	stdout, stderr, status := whole.verified()
-	require.Equal(t, exitOK, status, stderr)
+	require.Equal(t, cli.ExitOK, status, stderr)
 	require.Empty(t, stderr)
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", whole.last.Seq, whole.last.Digest))
 	require.Equal(t, 5, strings.Count(stdout, ": ok\n"), stdout)
@@ -349,11 +351,11 @@ func TestVerifyNamesWhatIsWrongFirst(t *testing.T) {
 			execute(t, whole.database, harm.sql)
 			defer restore()
 			stdout, stderr, status := whole.verified()
-			require.Equal(t, exitError, status, stdout+stderr)
+			require.Equal(t, cli.ExitError, status, stdout+stderr)
 			require.Regexp(t, "(?m)^"+harm.check+" +not ok$", stdout)
 			require.Regexp(t, "^outcry: "+harm.check+": .*"+harm.want, stderr)
 		})
 	}
 	_, stderr, status = whole.verified()
-	require.Equal(t, exitOK, status, "all harm is undone: %s", stderr)
+	require.Equal(t, cli.ExitOK, status, "all harm is undone: %s", stderr)
 }

@@ -48,11 +48,11 @@ func installed(t *testing.T, m machine) {
 	require.Equal(t, "disabled", m.try("systemctl is-enabled outcryd"))
 	require.Equal(t, "inactive", m.try("systemctl is-active outcryd"))
 	require.Equal(t,
-		"root root 755 /usr/bin/outcry\nroot root 755 /usr/bin/outcryd\nroot root 640 /etc/default/outcryd\nroot root 644 "+
-			"/etc/outcry/outcryd.conf\n"+
+		"root root 755 /usr/bin/outcry\nroot root 755 /usr/bin/outcry-lab\nroot root 755 /usr/bin/outcryd\n"+
+			"root root 640 /etc/default/outcryd\nroot root 644 /etc/outcry/outcryd.conf\n"+
 			"root root 644 /lib/systemd/system/outcryd.service", m.run(
-			"stat -c '%U %G %a %n' /usr/bin/outcry /usr/bin/outcryd /etc/default/outcryd /etc/outcry/outcryd.conf "+
-				"/lib/systemd/system/outcryd.service"))
+			"stat -c '%U %G %a %n' /usr/bin/outcry /usr/bin/outcry-lab /usr/bin/outcryd /etc/default/outcryd "+
+				"/etc/outcry/outcryd.conf /lib/systemd/system/outcryd.service"))
 	require.Contains(t, m.run("outcryd --version"), "outcryd")
 	require.Equal(t, "/var/lib/outcry:/usr/sbin/nologin", m.run("getent passwd outcry | cut -d: -f6-"))
 	require.Empty(t, m.run("systemd-analyze verify --man=no outcryd.service outcryd@1.service"))

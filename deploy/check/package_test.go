@@ -67,6 +67,8 @@ func TestLinksOfThePackagedPagesLeadThere(t *testing.T) {
 		require.FileExists(t, root+"/usr/share/outcry/"+file)
 	}
 	for _, file := range []string{"bash-completion/completions/outcry", "zsh/vendor-completions/_outcry",
+		"bash-completion/completions/outcry-lab", "zsh/vendor-completions/_outcry-lab",
+		"fish/vendor_completions.d/outcry-lab.fish",
 		"fish/vendor_completions.d/outcry.fish"} {
 		require.FileExists(t, root+"/usr/share/"+file)
 	}

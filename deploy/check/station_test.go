@@ -141,7 +141,7 @@ func (s *station) watch(t *testing.T) {
 // startCustomers starts a market of bots, with an environment, and waits until it trades.
 func (s *station) startCustomers(t *testing.T, environment string) {
 	t.Helper()
-	s.run(`printf '[Service]\nExecStart=outcry demo --rate 50\nEnvironment=` + environment +
+	s.run(`printf '[Service]\nExecStart=outcry-lab demo --rate 50\nEnvironment=` + environment +
 		`\nRestart=always\nRestartSec=1\n[Unit]\nStartLimitIntervalSec=0\n' > /run/systemd/system/customers.service`)
 	s.run("systemctl start customers")
 	s.until(t, `outcry_ready == 1 and on (instance) sum by (instance) (outcry_orders_total) > 10`)

@@ -6,7 +6,7 @@ _outcry() {
     case ${COMP_WORDS[i]} in '=' | ':') skip=1; continue ;; esac # bash breaks words there
     if [[ -n $skip ]]; then skip=; continue; fi
     case ${COMP_WORDS[i]} in
-    --accounts | --addr | --address | --after | --amount | --band | --base-port | --cases | --cash | --compose | --config | --connections | --csv | --data | --database-url | --database-url-file | --depth | --dir | --duration | --experiment | --expires | --first | --gradescope | --gradescope-zip | --hmac | --html | --http | --journal | --junit | --limit | --listen | --lot | --makers | --many | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --new-ref | --noise | --note | --notional | --open | --orders | --outcryd | --profile | --protect | --rate | --ref | --reply | --report | --requests | --require | --rounds | --scope | --seed | --segment | --service | --shares | --start | --stp | --sym | --symbols | --takers | --tick | --tif | --time | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --user | --wait) skip=1 ;;
+    --addr | --address | --after | --amount | --band | --base-port | --config | --data | --database-url | --database-url-file | --dir | --expires | --hmac | --http | --journal | --limit | --lot | --max-accounts | --max-bytes | --max-connections | --max-http-connections | --max-memory | --max-open-orders | --max-symbols | --memory-limit | --new-ref | --note | --notional | --open | --outcryd | --protect | --ref | --scope | --segment | --shares | --stp | --sym | --tick | --tif | --timeout | --tls-ca | --tls-cert | --tls-key | --token-file | --wait) skip=1 ;;
     -*) ;;
     *) if [[ -z $first ]]; then first=${COMP_WORDS[i]}; elif [[ -z $second ]]; then second=${COMP_WORDS[i]}; fi ;;
     esac
@@ -24,9 +24,6 @@ _outcry() {
   "orders "*) flags='--sym --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "fills "*) flags='--after --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "send "*) flags='--addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files=1 ;;
-  "demo "*) flags='--accounts --duration --leave-orders --makers --noise --rate --report --seed --symbols --takers --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "bench run") flags='--accounts --beside --connections --depth --duration --experiment --json --no-refs --orders --outcryd --profile --rate --requests --rounds --symbols --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "bench echo") flags='--listen --reply --help' next='' files= ;;
   "journal "*) flags='--help' next='' files=1 ;;
   "verify "*) flags='--config --data --database-url --database-url-file --live --help' next='' files=1 ;;
   "backup "*) flags='--config --data --database-url --database-url-file --max-bytes --wait --with-secrets --without-journal --help' next='' files=1 ;;
@@ -35,8 +32,6 @@ _outcry() {
   "token add") flags='--data --expires --hmac --note --scope --help' next='' files= ;;
   "token list") flags='--data --help' next='' files= ;;
   "token revoke") flags='--data --help' next='' files= ;;
-  "class new") flags='--cash --csv --data --first --shares --addr --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
-  "class reset") flags='--config --data --database-url --database-url-file --yes --help' next='' files= ;;
   "status "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "halt "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "resume "*) flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
@@ -51,19 +46,16 @@ _outcry() {
   "cluster replace") flags='--json --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='' files= ;;
   "cluster rescue") flags='--address --alone --config --data --database-url --database-url-file --help' next='' files=1 ;;
   "cluster try") flags='--base-port --dir --outcryd --help' next='' files= ;;
-  "grade "*) flags='--addr --cases --compose --csv --gradescope --gradescope-zip --html --json --junit --load --many --profile --require --seed --service --start --time --user --help' next='' files= ;;
   "completion "*) flags='--help' next='bash zsh fish' files= ;;
-  "help "*) flags='--help' next='account symbol place buy sell amend query cancel cancel-after orders fills send demo bench journal verify backup restore doctor token class status halt resume cancel-all block unblock limits cluster grade completion help version' files= ;;
+  "help "*) flags='--help' next='account symbol place buy sell amend query cancel cancel-after orders fills send journal verify backup restore doctor token status halt resume cancel-all block unblock limits cluster completion help version' files= ;;
   "version "*) flags='--help' next='' files= ;;
-  "bench "*) flags='' next='run echo' files= ;;
   "token "*) flags='' next='add list revoke' files= ;;
-  "class "*) flags='' next='new reset' files= ;;
   "cluster "*) flags='' next='status transfer add remove replace rescue try' files= ;;
-  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell amend query cancel cancel-after orders fills send demo bench journal verify backup restore doctor token class status halt resume cancel-all block unblock limits cluster grade completion help version' files= ;;
+  " "*) flags='--addr --http --insecure-token --timeout --tls-ca --tls-cert --tls-key --token-file --help' next='account symbol place buy sell amend query cancel cancel-after orders fills send journal verify backup restore doctor token status halt resume cancel-all block unblock limits cluster completion help version' files= ;;
   esac
   COMPREPLY=()
   if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi
-  case $prev in --cases | --compose | --config | --csv | --data | --database-url-file | --dir | --gradescope | --gradescope-zip | --html | --journal | --junit | --many | --profile | --tls-ca | --tls-cert | --tls-key | --token-file) skip=1 files=1 ;; *) [[ -n $skip ]] && files= ;; esac
+  case $prev in --config | --data | --database-url-file | --dir | --journal | --tls-ca | --tls-cert | --tls-key | --token-file) skip=1 files=1 ;; *) [[ -n $skip ]] && files= ;; esac
   if [[ -z $skip && $cur == -* ]]; then
     COMPREPLY=($(compgen -W "$flags" -- "$cur"))
   elif [[ -n $files ]]; then

@@ -28,7 +28,7 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 doc=$root/usr/share/doc/outcry
 mkdir -p "$root/DEBIAN" "$doc"
-install -D -m 755 -t "$root/usr/bin" "$out/outcryd" "$out/outcry"
+install -D -m 755 -t "$root/usr/bin" "$out/outcryd" "$out/outcry" "$out/outcry-lab"
 install -D -m 644 -t "$root/lib/systemd/system" deploy/systemd/*.service deploy/systemd/*.timer
 # A node of a cluster beside others on one machine: its name takes the place of outcryd.
 sed -e 's|^Description=.*|& %i|; s|/etc/default/outcryd$|&-%i|; s|/etc/outcry/outcryd.conf|/etc/outcry/%i.conf|' \
@@ -39,9 +39,11 @@ install -D -m 640 deploy/debian/outcryd.default "$root/etc/default/outcryd"
 install -D -m 644 deploy/debian/outcryd.conf "$root/etc/outcry/outcryd.conf"
 deploy/release/pages.sh "$doc"
 GOOS=linux GOARCH=$arch deploy/release/licenses.sh > "$doc/THIRD-PARTY-LICENSES"
-install -D -m 644 deploy/completion/outcry.bash "$root/usr/share/bash-completion/completions/outcry"
-install -D -m 644 -t "$root/usr/share/zsh/vendor-completions" deploy/completion/_outcry
-install -D -m 644 -t "$root/usr/share/fish/vendor_completions.d" deploy/completion/outcry.fish
+for program in outcry outcry-lab; do
+  install -D -m 644 deploy/completion/$program.bash "$root/usr/share/bash-completion/completions/$program"
+  install -D -m 644 -t "$root/usr/share/zsh/vendor-completions" deploy/completion/_$program
+  install -D -m 644 -t "$root/usr/share/fish/vendor_completions.d" deploy/completion/$program.fish
+done
 # What watches the exchange: rules and alerts, an example of where to send them, the dashboard.
 for file in prometheus/prometheus.yml prometheus/recording.yml prometheus/alerts.yml prometheus/alertmanager.yml grafana; do
   (cd deploy && find "$file" -type f -exec install -D -m 644 '{}' "$root/usr/share/outcry/{}" ';')

@@ -24,7 +24,7 @@ for file in $(licenses "$(go env GOROOT)"); do
   print "Go $(go env GOVERSION)" "$file"
 done
 # The folder of a module, of a package that is linked, and their names.
-go list -deps -f '{{with .Module}}{{if not .Main}}{{.Dir}} {{$.Dir}} {{.Path}} {{.Version}}{{end}}{{end}}' ./cmd/outcryd ./cmd/outcry |
+go list -deps -f '{{with .Module}}{{if not .Main}}{{.Dir}} {{$.Dir}} {{.Path}} {{.Version}}{{end}}{{end}}' ./cmd/outcryd ./cmd/outcry ./cmd/outcry-lab |
   while read -r module folder path version; do
     while :; do
       for file in $(licenses "$folder"); do

@@ -132,7 +132,7 @@ func TestTheSameCommitMakesTheSameBytes(t *testing.T) {
 
 func TestProgramsAreStatic(t *testing.T) {
 	for _, target := range []string{"linux/amd64", "linux/arm64"} {
-		for _, program := range []string{"outcryd", "outcry"} {
+		for _, program := range []string{"outcryd", "outcry", "outcry-lab"} {
 			f, err := elf.Open(filepath.Join(archive(target), program))
 			require.NoError(t, err)
 			for _, part := range f.Progs {

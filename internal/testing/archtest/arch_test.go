@@ -54,7 +54,8 @@ var rooms = []room{
 	{folder: "clients", floor: 5, only: []string{"internal/door/xml/wire"}},
 	{folder: "internal/lab", floor: 6},
 	{folder: "cmd/outcryd", floor: 5},
-	{folder: "cmd/outcry", floor: 6, also: []string{"internal/lab"}}, // until outcry-lab has its commands
+	{folder: "cmd/internal/cli", floor: 6},
+	{folder: "cmd/outcry", floor: 6, also: []string{"cmd/internal/cli"}},
 	{folder: "cmd/outcry-lab", floor: 7},
 	{folder: "loadtest", floor: 7},
 }
@@ -159,6 +160,8 @@ func TestTheHouseIsKeptByItsFloors(t *testing.T) {
 		{"clients/go/stream", "internal/door/xml/wire", true},
 		{"clients/go/client", "internal/exchange", false},
 		{"cmd/outcryd", "internal/lab/grade", false},
+		{"cmd/outcry", "internal/lab/grade", false},
+		{"cmd/outcry-lab", "internal/lab/grade", true},
 		{"internal/engine", "internal/lab/model", false},
 		{"loadtest", "internal/lab/torture", true},
 	} {

@@ -44,7 +44,7 @@ func writePage(t *testing.T, graded map[string]row) {
 	require.NoError(t, doctest.Reference(gradedPage, `# What faults cost
 
 Made by `+"`go test -tags slow -run TestEachFaultCostsItsGroup ./internal/lab/grade/faulty -update`"+`,
-which `+"`make prove`"+` runs: `+"`outcry grade`"+` grades a server of ours with one fault at a time. A figure is
+which `+"`make prove`"+` runs: `+"`outcry-lab grade`"+` grades a server of ours with one fault at a time. A figure is
 the share of the group's points that the fault leaves. It is below 0.97 in the group of the fault, and at least
 0.9 in each other; – is a group that was not played, since the server could not be killed.
 

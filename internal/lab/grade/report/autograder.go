@@ -65,7 +65,7 @@ func WriteGradescopeZip(w io.Writer, a Autograder) error {
 	}
 	add("setup.sh", 0o755, setupScript)
 	add("run_autograder", 0o755, runScript)
-	add("outcry", 0o755, program)
+	add("outcry-lab", 0o755, program)
 	add("start", 0o600, []byte(a.Start+"\n"))
 	if len(a.Options) > 0 {
 		add("options", 0o600, []byte(strings.Join(a.Options, "\n")+"\n"))

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// seen is what an autograder's call of outcry grade sees.
+// seen is what an autograder's call of outcry-lab grade sees.
 type seen struct {
 	Arguments []string
 	Folder    string

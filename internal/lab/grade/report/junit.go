@@ -53,7 +53,7 @@ type junitSkipped struct {
 // WriteJUnit writes r as JUnit's XML: a group is a suite. A case that a part of was right for is a
 // failure.
 func WriteJUnit(w io.Writer, r *grade.Result) error {
-	all := junitSuites{Name: "outcry grade", junitCounts: junitCounts{Time: seconds(r.Seconds)}}
+	all := junitSuites{Name: "outcry-lab grade", junitCounts: junitCounts{Time: seconds(r.Seconds)}}
 	for _, g := range grouped(r) {
 		s := junitSuite{Name: g.Name}
 		took := 0.0

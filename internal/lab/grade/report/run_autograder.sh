@@ -22,7 +22,7 @@ chmod -R go-rwx source results
 chmod -R u+rwX,go+rX submission
 [ "$(id -u)" != 0 ] || chown -hR "$user" submission
 cd submission || exit 1
-"$top/source/outcry" grade --start "$(cat "$top/source/start")" --gradescope "$top/results/results.json" \
+"$top/source/outcry-lab" grade --start "$(cat "$top/source/start")" --gradescope "$top/results/results.json" \
   ${options[@]+"${options[@]}"}
 status=$?
 # With a result every status is one that was graded.

@@ -61,7 +61,7 @@ func TestReferenceOfCases(t *testing.T) {
 	}
 	page := `# Cases
 
-Made by ´make reference´. ´outcry grade´ plays the cases in ´internal/lab/grade/script/cases´, and those of
+Made by ´make reference´. ´outcry-lab grade´ plays the cases in ´internal/lab/grade/script/cases´, and those of
 ´--cases DIR´: files GROUP/NAME.case, a header and a conversation. Your own replaces one of the same name.
 
     ` + strings.ReplaceAll(strings.TrimSpace(example), "\n", "\n    ") + `

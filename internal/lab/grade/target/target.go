@@ -5,7 +5,7 @@
 // environment, forks until it may not, ignores what it is told. A keeper stands between it and us,
 // a child of ours that runs this program again:
 //
-//	outcry grade ── lifeline, a pipe ──▶ keeper ── starter, which becomes sh -c COMMAND ── …
+//	outcry-lab grade ── lifeline, a pipe ──▶ keeper ── starter, which becomes sh -c COMMAND ── …
 //
 // On Linux the keeper is the subreaper of all that the command starts: what loses its parent becomes
 // the keeper's child, whatever it did to its group, session and environment. The end of the

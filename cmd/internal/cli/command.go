@@ -1,0 +1,319 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"outcry/internal/operate/settings"
+)
+
+// Command is a row of the table of commands: what runs it, its usage, its help, completion
+// and docs/reference/CLI.md are made of that.
+type Command struct {
+	program   string // that has it; newProgram fills it in
+	Name      string // one word, or two
+	Arguments []Argument
+	Summary   string   // one line, with a small letter
+	Text      string   // what --help says below it; "" for no more
+	Examples  []string // without the name of the program
+	Reaches   Reach
+
+	// Prepare declares the command's own flags and returns what runs it, with the words that
+	// fit arguments. That returns flag.ErrHelp, a *usageError, an *uncheckedError, a
+	// *noAnswerError, errAnswered, errBad, or what went wrong.
+	Prepare func(f *flag.FlagSet, c *Client) func(words []string) error
+}
+
+// Argument is a word that a command takes.
+type Argument struct {
+	Name, Help string
+	Optional   bool
+	Many       bool   // any number of words
+	Flag       string // that can be given in place of the word, or several with commas between them
+	Freed      string // flag with which it is optional
+	File       bool   // names a file or directory: completion offers them
+}
+
+// Reach is the side of an exchange that a command connects to. Common flags for another side do not apply to it.
+type Reach int
+
+// The sides. The zero value is for commands that connect to nothing.
+const (
+	nothing Reach = iota
+	XMLSide
+	HTTPSide
+	EitherSide // the HTTP side with some flags
+	Foreign    // a server that need not be ours, with an --addr of its own; the environment does not apply to it
+)
+
+// A command's words, which mean the same everywhere.
+var (
+	AccountWord = Argument{Name: "ACCOUNT", Help: "id of the account, 1 to 64 digits"}
+	SymWord     = Argument{Name: "SYM", Help: "symbol, 1 to 32 of A-Z a-z 0-9", Flag: "sym"}
+	SharesWord  = Argument{Name: "SHARES", Help: "number of shares, more than 0, up to 8 decimals"}
+	OrderWord   = Argument{Name: "ORDER", Help: "number of the order; left out with --ref", Flag: "ref"}
+	OnlySym     = Argument{Name: "SYM", Help: "only those of this symbol", Optional: true, Flag: "sym"}
+)
+
+// title returns a command with its arguments, as usage shows it.
+func (c *Command) title() string {
+	words := []string{c.Name}
+	for _, a := range c.Arguments {
+		switch {
+		case a.Many:
+			words = append(words, "["+a.Name+"...]")
+		case a.Optional:
+			words = append(words, "["+a.Name+"]")
+		default:
+			words = append(words, a.Name)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Usage returns how it is typed, in one line.
+func (c *Command) Usage() string {
+	return c.program + " " + strings.Replace(c.title(), c.Name, c.Name+" [flags]", 1)
+}
+
+// FlagSet declares the flags of a command, its own and the common ones, and returns what
+// runs it.
+func (c *Command) FlagSet(in *Client) (f *flag.FlagSet, do func(words []string) error) {
+	f = flag.NewFlagSet(c.program+" "+c.Name, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	in.Access.flags(f)
+	return f, c.Prepare(f, in)
+}
+
+// isCommon reports whether a flag is one of all commands, and not the command's own of that name.
+func (c *Command) isCommon(fl *flag.Flag) bool {
+	return commonFlags.Lookup(fl.Name) != nil && !(c.Reaches == Foreign && fl.Name == "addr")
+}
+
+// commonFlags are those of all commands.
+var commonFlags = func() *flag.FlagSet {
+	f := flag.NewFlagSet("outcry", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	new(Access).flags(f)
+	return f
+}()
+
+// concerns reports whether a flag does something for a command.
+func (c *Command) concerns(fl *flag.Flag) bool {
+	switch {
+	case !c.isCommon(fl):
+		return true
+	case c.Reaches == nothing || c.Reaches == Foreign:
+		return false
+	case fl.Name == "addr":
+		return c.Reaches != HTTPSide
+	case fl.Name == "http":
+		return c.Reaches != XMLSide
+	}
+	return true
+}
+
+// find returns the command that a line names, and how many of its words are the name; nil
+// if there is none.
+func find(all []Command, words []string) (*Command, int) {
+	for n := min(2, len(words)); n > 0; n-- {
+		name := strings.Join(words[:n], " ")
+		if i := slices.IndexFunc(all, func(c Command) bool { return c.Name == name }); i >= 0 {
+			return &all[i], n
+		}
+	}
+	return nil, 0
+}
+
+// line is a command line that has been read.
+type line struct {
+	Command *Command // nil if the words name none
+	words   []string // all of them
+	Help    bool     // is asked for
+	run     func() error
+}
+
+// Read reads a command line. The error is a *usageError; the line says then what the
+// command is, if that is known.
+func (p *Program) Read(in *Client, args []string) (l line, err error) {
+	all := p.commands
+	l.words, l.Help, err = split(all, args)
+	if len(l.words) > 0 && l.words[0] == "help" {
+		l.words, l.Help = l.words[1:], true
+	}
+	n := 0
+	l.Command, n = find(all, l.words)
+	switch {
+	case l.Help:
+		return l, nil
+	case l.Command == nil && err != nil:
+		return l, Usage(err.Error())
+	case l.Command == nil:
+		return l, p.unknownCommand(l.words)
+	}
+	f, do := l.Command.FlagSet(in)
+	words, err := settings.ParseFlags(f, args)
+	if err != nil {
+		return l, Usage(err.Error())
+	}
+	if words, err = l.Command.Fit(f, words[n:]); err != nil {
+		return l, err
+	}
+	if err := in.Access.complete(f, l.Command.Reaches); err != nil {
+		return l, err
+	}
+	l.run = func() error { return do(words) }
+	return l, nil
+}
+
+// split returns the words of a line, with flags of any command between them, and whether
+// help is asked for. The error names a flag that is of no command.
+func split(all []Command, args []string) (words []string, help bool, unknown error) {
+	union := everyFlag(all)
+	for len(args) > 0 {
+		arg, n := args[0], 1
+		switch {
+		case arg == "--":
+			return append(words, args[1:]...), help, unknown
+		case !settings.IsFlag(arg):
+			words = append(words, arg)
+		default:
+			name, _, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			fl := union.Lookup(name)
+			switch {
+			case name == "help" || name == "h":
+				help = true
+			case fl == nil:
+				_, unknown = settings.ParseFlags(union, args[:1])
+			case !given && !settings.IsSwitch(fl) && len(args) > 1:
+				n = 2 // the next is its value
+			}
+		}
+		args = args[n:]
+	}
+	return words, help, unknown
+}
+
+// everyFlag returns the flags of all commands, of which only the forms are known.
+func everyFlag(all []Command) *flag.FlagSet {
+	union := flag.NewFlagSet("outcry", flag.ContinueOnError)
+	union.SetOutput(io.Discard)
+	for i := range all {
+		f, _ := all[i].FlagSet(new(Client))
+		f.VisitAll(func(fl *flag.Flag) {
+			if union.Lookup(fl.Name) == nil {
+				union.Var(anything{settings.IsSwitch(fl)}, fl.Name, "")
+			}
+		})
+	}
+	return union
+}
+
+// anything is a flag of which only the form is known.
+type anything struct{ isSwitch bool }
+
+func (anything) Set(string) error   { return nil }
+func (anything) String() string     { return "" }
+func (a anything) IsBoolFlag() bool { return a.isSwitch }
+
+// unknownCommand says that the words name no command.
+func (p *Program) unknownCommand(words []string) error {
+	all := p.commands
+	var names []string
+	for i := range all {
+		names = append(names, all[i].Name)
+	}
+	if len(words) == 0 {
+		return Usage("a command is missing")
+	}
+	if group := subcommands(all, words[0]); len(group) > 0 {
+		names = nil
+		for _, c := range group {
+			names = append(names, strings.TrimPrefix(c.Name, words[0]+" "))
+		}
+		if len(words) == 1 {
+			return Usage(fmt.Sprintf("%s takes %s", words[0], either(names)))
+		}
+		return Usage(fmt.Sprintf("%s takes %s, not %s", words[0], either(names), shown(words[1])))
+	}
+	if !strings.HasPrefix(shown(words[0]), `"`) {
+		return Usage("unknown command, which is not shown, as it may be a secret")
+	}
+	return Usage("unknown command " + shown(words[0]) + settings.Suggest(words[0], names))
+}
+
+// subcommands returns the commands of two words that begin with one.
+func subcommands(all []Command, first string) (some []Command) {
+	for _, c := range all {
+		if strings.HasPrefix(c.Name, first+" ") {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// Fit returns the words of a command with what a flag says in place of one, or the
+// *usageError that they are too few or too many.
+func (c *Command) Fit(f *flag.FlagSet, words []string) ([]string, error) {
+	given := map[string]string{}
+	f.Visit(func(fl *flag.Flag) { given[fl.Name] = fl.Value.String() })
+	var wanted, missing []string
+	name, most, added := c.Name, 0, 0 // words that there may be, and that a flag has added
+	for i, a := range c.Arguments {
+		_, free := given[a.Freed]
+		value, instead := "", false
+		for flag := range strings.SplitSeq(a.Flag, ",") {
+			if text, is := given[flag]; is && !instead {
+				value, instead, a.Flag = text, true, flag
+			}
+		}
+		switch {
+		case instead && value == "":
+			return nil, Usage(fmt.Sprintf("--%s is empty", a.Flag))
+		case instead && a.Flag == "sym" && len(words) >= i:
+			words = slices.Insert(slices.Clone(words), i, value)
+			name, added = name+" with --"+a.Flag, added+1
+		case instead:
+			name += " with --" + a.Flag
+			continue
+		}
+		most++
+		if !a.Optional && !free {
+			wanted = append(wanted, a.Name)
+			if len(words) < len(wanted) {
+				missing = append(missing, a.Name)
+			}
+		}
+		if a.Many {
+			most = len(words)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		verb := "is"
+		if len(missing) > 1 {
+			verb = "are"
+		}
+		return nil, Usage(fmt.Sprintf("%s: %s %s missing", c.Name, List(missing, "and"), verb))
+	case len(words) > most && most == 0:
+		return nil, Usage(fmt.Sprintf("%s takes no arguments, not %d", name, len(words)))
+	case len(words) > most:
+		return nil, Usage(fmt.Sprintf("%s takes %s, not %d", name, Number(most-added, "argument"), len(words)-added))
+	}
+	return words, nil
+}
+
+// either lists words, of which one is to be chosen.
+func either(words []string) string { return List(words, "or") }
+
+// List lists words as people do.
+func List(words []string, last string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	n := len(words) - 1
+	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+}

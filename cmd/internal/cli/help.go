@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"outcry/internal/operate/settings"
+	"outcry/internal/process/version"
+)
+
+// printOverview prints the commands.
+func (p *Program) printOverview(w io.Writer) {
+	all := p.commands
+	fmt.Fprintf(w, "%s\n\nUsage: %s COMMAND [flags] ARGUMENTS\n\n", p.overview, p.name)
+	widest := 0
+	for i := range all {
+		widest = max(widest, len(all[i].title()))
+	}
+	for i := range all {
+		fmt.Fprintf(w, "  %-*s  %s\n", widest, all[i].title(), all[i].Summary)
+	}
+	fmt.Fprint(w, "\nFlags stand before or after the words. "+p.name+" help COMMAND explains a command and its flags.\n",
+		p.status, "\nFlags of all commands that connect to an exchange:\n")
+	settings.PrintFlags(w, commonFlags, nil)
+}
+
+// print prints the help of a command.
+func (c *Command) print(w io.Writer) {
+	fmt.Fprintf(w, "%s %s: %s.\n\n", c.program, c.Name, c.Summary)
+	c.printUsage(w)
+	if len(c.Arguments) > 0 {
+		fmt.Fprint(w, "\nArguments:\n")
+		for _, a := range c.Arguments {
+			fmt.Fprintf(w, "  %-9s %s\n", a.Name, a.Help)
+		}
+	}
+	if c.Text != "" {
+		fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(c.Text))
+	}
+	f, _ := c.FlagSet(new(Client))
+	if own, common := c.flags(f); len(own)+len(common) > 0 {
+		fmt.Fprint(w, "\nFlags:\n")
+		settings.PrintFlags(w, f, func(fl *flag.Flag) bool { return !c.isCommon(fl) })
+		settings.PrintFlags(w, f, func(fl *flag.Flag) bool { return c.isCommon(fl) && c.concerns(fl) })
+	}
+}
+
+// printUsage prints how a command is typed, with examples.
+func (c *Command) printUsage(w io.Writer) {
+	fmt.Fprintf(w, "Usage: %s\n", c.Usage())
+	for _, example := range c.Examples {
+		fmt.Fprintf(w, "Example: %s %s\n", c.program, example)
+	}
+}
+
+// flags returns the flags that do something for a command: its own, and the common ones.
+func (c *Command) flags(f *flag.FlagSet) (own, common []*flag.Flag) {
+	f.VisitAll(func(fl *flag.Flag) {
+		switch {
+		case !c.isCommon(fl):
+			own = append(own, fl)
+		case c.concerns(fl):
+			common = append(common, fl)
+		}
+	})
+	return own, common
+}
+
+// printHelp prints what is asked for: one command, those that begin with a word, or all.
+// It returns a *usageError if the words name none.
+func (p *Program) printHelp(w io.Writer, words []string) error {
+	all := p.commands
+	c, _ := find(all, words)
+	switch {
+	case c != nil:
+		c.print(w)
+	case len(words) == 0:
+		p.printOverview(w)
+	case len(words) == 1 && len(subcommands(all, words[0])) > 0:
+		for i, c := range subcommands(all, words[0]) {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			c.print(w)
+		}
+	default:
+		return p.unknownCommand(words)
+	}
+	return nil
+}
+
+// printMistake says what is wrong with a command line, and how the command is typed.
+func (p *Program) printMistake(w io.Writer, c *Command, err error) {
+	fmt.Fprintf(w, "%s: %v\n", p.name, err)
+	if c == nil {
+		fmt.Fprintf(w, "Usage: %[1]s COMMAND [flags] ARGUMENTS; %[1]s help lists the commands\n", p.name)
+		return
+	}
+	c.printUsage(w)
+	fmt.Fprintf(w, "%s help %s explains it\n", p.name, c.Name)
+}
+
+// prepareHelp is in the table for completion and the reference; read takes help before it
+// looks there.
+func prepareHelp(_ *flag.FlagSet, c *Client) func([]string) error {
+	return func(words []string) error { return c.program.printHelp(c.Stdout, words) }
+}
+
+// prepareVersion is the command.
+func prepareVersion(_ *flag.FlagSet, c *Client) func([]string) error {
+	return func([]string) error {
+		_, err := fmt.Fprintln(c.Stdout, c.program.name, version.String())
+		return err
+	}
+}
+
+const completionText = `In bash: source <(PROGRAM completion bash). In zsh, after compinit: source <(PROGRAM completion
+zsh). In fish: PROGRAM completion fish | source.`
+
+// helpCommands returns the commands about a program itself.
+func helpCommands(name string) []Command {
+	return []Command{
+		{Name: "completion", Summary: "print what a shell needs to complete " + name + "'s commands and flags",
+			Arguments: []Argument{{Name: "SHELL", Help: "bash, zsh or fish"}},
+			Text:      strings.ReplaceAll(completionText, "PROGRAM", name),
+			Examples:  []string{"completion bash"}, Prepare: prepareCompletion},
+		{Name: "help", Summary: "show the commands, or one of them",
+			Arguments: []Argument{{Name: "COMMAND", Help: "the command", Optional: true, Many: true}},
+			Examples:  []string{"help buy"}, Prepare: prepareHelp},
+		{Name: "version", Summary: "print the version and the commit",
+			Examples: []string{"version"}, Prepare: prepareVersion},
+	}
+}

@@ -1,0 +1,179 @@
+// Package cli is what the command-line programs share: a table of commands from which help, completion and the
+// reference are made, how a line is read, how the exchange is reached, and exit statuses.
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// Exit statuses.
+const (
+	ExitOK    = 0
+	ExitError = 1 // the exchange answered with an error, or a further try would end alike; something is wrong
+	ExitUsage = 2 // the command line is not one, or what it names could not be checked
+
+	// ExitNoAnswer says that a command that trades, or a file, had no answer: it was not
+	// sent, or may have been done. The same line with the same ref may be repeated.
+	ExitNoAnswer = 3
+)
+
+// Program is a command-line program: a name and a table of commands.
+type Program struct {
+	name     string // as it is typed
+	overview string // first lines of its help, before the usage
+	status   string // what its help says of exit statuses
+	commands []Command
+	// elsewhere maps the first word of a command that another program has to the name of that program.
+	elsewhere map[string]string
+}
+
+// NewProgram returns a program, whose commands and help are complete.
+func NewProgram(name, overview, status string, commands []Command, elsewhere map[string]string) *Program {
+	p := &Program{name: name, overview: overview, status: status, elsewhere: elsewhere}
+	p.commands = append(commands, helpCommands(name)...)
+	for i := range p.commands {
+		p.commands[i].program = name
+	}
+	return p
+}
+
+// Run runs a command line with the program's surroundings as arguments. It returns the exit status.
+func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := &Client{program: p, Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	c.Access.Stderr = stderr
+	if len(args) == 0 {
+		p.printOverview(stderr)
+		return ExitUsage
+	}
+	l, err := p.Read(c, args)
+	switch {
+	case err != nil:
+	case l.Help:
+		err = p.printHelp(stdout, l.words)
+	default:
+		err = l.run()
+	}
+	return p.Conclude(l.Command, err, stderr)
+}
+
+// Conclude prints what went wrong, unless it was already printed, and returns the exit status.
+func (p *Program) Conclude(c *Command, err error, stderr io.Writer) int {
+	var wrong *UsageError
+	var not *UncheckedError
+	if errors.Is(err, context.Canceled) {
+		err = errInterrupted{err}
+	}
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, ErrBad), errors.Is(err, ErrAnswered):
+		return ExitError // it has been printed
+	case errors.As(err, &not):
+		fmt.Fprintf(stderr, "%s: cannot be checked: %v\n", p.name, err)
+		return ExitUsage
+	case errors.As(err, new(*NoAnswerError)):
+		fmt.Fprintf(stderr, "%s: %v\n", p.name, err)
+		return ExitNoAnswer
+	case errors.As(err, &wrong):
+		p.printMistake(stderr, c, err)
+		return ExitUsage
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", p.name, err)
+	return ExitError
+}
+
+// errInterrupted is why a command ended that was interrupted, in words.
+type errInterrupted struct{ err error }
+
+func (errInterrupted) Error() string   { return "interrupted" }
+func (e errInterrupted) Unwrap() error { return e.err }
+
+// Interruptible returns a context that Ctrl-C and SIGTERM end. After them the signals have
+// their usual effect again.
+func Interruptible() (ctx context.Context, stop context.CancelFunc) {
+	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// Usage returns the error that the command line is wrong, with what is wrong with it.
+func Usage(text string) error { return &UsageError{text} }
+
+// UsageError means that the command line is wrong. Usage makes one.
+type UsageError struct{ text string }
+
+// Error returns what is wrong with the command line.
+func (e *UsageError) Error() string { return e.text }
+
+// ErrAnswered means that the exchange answered with an error.
+var ErrAnswered = errors.New("the exchange answered with an error")
+
+// NoAnswerError says that a command that trades, or a file, had no answer.
+type NoAnswerError struct{ err error }
+
+// Error returns the text of the error that it wraps.
+func (e *NoAnswerError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error that it wraps.
+func (e *NoAnswerError) Unwrap() error { return e.err }
+
+// NoAnswer marks an error after which it is unknown whether a command was done.
+func NoAnswer(err error) error { return &NoAnswerError{err} }
+
+// UncheckedError says why something could not be checked.
+type UncheckedError struct{ err error }
+
+// Error returns the text of the error that it wraps.
+func (e *UncheckedError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error that it wraps.
+func (e *UncheckedError) Unwrap() error { return e.err }
+
+// Unchecked marks an error that says why something could not be checked.
+func Unchecked(err error) error { return &UncheckedError{err} }
+
+// errBad: a check failed and was already reported.
+var ErrBad = errors.New("something is bad")
+
+// shown is an argument in an error: only if it is a word, since anything else may be a
+// secret that stands in the wrong place.
+func shown(argument string) string {
+	const longest = 20
+	word := strings.TrimLeft(argument, "-")
+	letters := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
+	if word == "" || len(argument) > longest || !letters {
+		return "one that is not shown, as it may be a secret"
+	}
+	return fmt.Sprintf("%q", argument)
+}
+
+// IsGiven reports whether a flag was on the command line.
+func IsGiven(f *flag.FlagSet, name string) (given bool) {
+	f.Visit(func(fl *flag.Flag) { given = given || fl.Name == name })
+	return given
+}
+
+// Number says how many there are of something.
+func Number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Client is what a command runs with: its program, how it reaches an exchange, and where it reads and prints.
+type Client struct {
+	program *Program
+	Access  Access
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"outcry/cmd/internal/cli"
+	measure "outcry/internal/lab/load"
+	"outcry/internal/lab/load/scenario"
+)
+
+// Bounds and times of experiments.
+const (
+	experimentRequestsMax = 1_000_000
+
+	// experimentAccounts is how many ids of accounts a run has for itself.
+	experimentAccounts = 50_000
+
+	// experimentEcho is how long an echo server is measured, unless each request has a connection.
+	experimentEcho = 2 * time.Second
+)
+
+// experimentNames returns the experiments that any server can be measured with: those before market.
+func experimentNames() (names []string) {
+	for _, s := range scenario.All() {
+		if s.Name == "market" {
+			break
+		}
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// firstOfExperiment returns the first id of a run that begins now: below 2^31, and different from those of runs that
+// begin within half a minute of it, if no two begin in one millisecond.
+func firstOfExperiment(now time.Time) uint64 {
+	return uint64(now.UnixMilli()%40_000+1) * experimentAccounts
+}
+
+// checkExperiment returns a *usageError that names what an experiment does not have.
+func (o *benching) checkExperiment() error {
+	switch {
+	case !slices.Contains(experimentNames(), o.experiment):
+		return cli.Usage(fmt.Sprintf("--experiment %q: must be one of %s", o.experiment,
+			strings.Join(experimentNames(), ", ")))
+	case o.Rate > 0:
+		return cli.Usage(fmt.Sprintf("--rate %d: an experiment has none", o.Rate))
+	case o.depthGiven && o.Depth > 1:
+		return cli.Usage(fmt.Sprintf("--depth %d: an experiment has 1", o.Depth))
+	case o.requests < 0 || o.requests > experimentRequestsMax:
+		return cli.Usage(fmt.Sprintf("--requests %d: must be from 0 to %d", o.requests, experimentRequestsMax))
+	}
+	return nil
+}
+
+// unit returns what a rate counts.
+func (p *plainBench) unit() string {
+	if p.experiment != "" {
+		return "requests/s"
+	}
+	return "orders/s"
+}
+
+// connections returns how many there are at once.
+func (p *plainBench) connections() int {
+	if e, ok := p.rows[0].load.(*experiment); ok {
+		return e.params.Clients
+	}
+	return p.Connections
+}
+
+// experiment is a workload of an earlier system.
+type experiment struct {
+	scenario scenario.Scenario
+	params   scenario.Params
+	addrs    []string
+	how      measure.Options // habits and token
+	first    int             // account, of the next turn
+	like     *experiment     // whose requests the echo server is sent
+	run      *scenario.Run   // of this turn
+	last     *measure.Result
+}
+
+// newExperiment returns that of the command line for a server.
+func (p *plainBench) newExperiment(addrs []string, how measure.Options) *experiment {
+	s, _ := scenario.Find(p.experiment) // checked
+	e := &experiment{scenario: s, params: s.Defaults, addrs: addrs, how: how,
+		first: int(p.first) + accountsEach}
+	if p.connectionsGiven {
+		e.params.Clients = p.Connections
+	}
+	if p.requests > 0 {
+		e.params.Requests = p.requests
+	}
+	if e.like = e; len(p.rows) > 0 {
+		e.like = p.rows[0].load.(*experiment)
+	}
+	return e
+}
+
+// Prepare implements workload: each turn is prepared by begin.
+func (e *experiment) Prepare(context.Context) error { return nil }
+
+// begin opens the accounts and symbols of a turn, which no other has, and lets orders rest. They stay. The error
+// says what was refused, or why there is no reply.
+func (e *experiment) begin(ctx context.Context) error {
+	e.run = &scenario.Run{Addrs: e.addrs, Seed: 1, Params: e.params, How: e.how, Any: true, First: e.first,
+		Tag: "X" + strings.ToUpper(strconv.FormatInt(int64(e.first), 36)) + "X"}
+	e.first += e.params.Clients*(e.params.Requests+1) + e.params.Accounts
+	return e.scenario.Prepare(ctx, e.run)
+}
+
+// Run implements workload.
+func (e *experiment) Run(ctx context.Context) (*measure.Result, error) {
+	result, err := e.scenario.Measure(ctx, e.run)
+	e.last = result
+	return result, err
+}
+
+// Blank implements workload.
+func (e *experiment) Blank(ctx context.Context, addr string) (*measure.Result, error) {
+	if e.like.last == nil {
+		return nil, fmt.Errorf("%s sends nothing to a server that has answered nothing", e.scenario.Name)
+	}
+	run := &scenario.Run{Addrs: []string{addr}, Params: e.params, How: e.how}
+	return e.scenario.Echo(ctx, run, e.like.last, experimentEcho)
+}
+
+// Check implements workload. Replies of experiments are checked as they come: nothing is asked for.
+func (e *experiment) Check(context.Context) (*measure.Checked, error) {
+	c := new(measure.Checked)
+	if e.run != nil {
+		told := e.run.Told()
+		c.Opened = told.Accepted
+	}
+	return c, nil
+}

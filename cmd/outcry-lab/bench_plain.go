@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
+	"outcry/internal/lab/dialect"
+	"outcry/internal/lab/grade"
+	"outcry/internal/lab/grade/script"
+	measure "outcry/internal/lab/load"
+	"outcry/internal/process/progress"
+)
+
+// askTime bounds the first question to a server, which says whether it is an Outcry.
+const askTime = 3 * time.Second
+
+// accountsEach is how many ids the accounts of a run have for themselves.
+const accountsEach = 4096
+
+// firstAccount returns the first id of a run that begins now: below 2^31, and different from those of
+// all runs of five days before, if no two begin in one second.
+func firstAccount(now time.Time) uint64 { return uint64(now.Unix()%500_000+1) * accountsEach }
+
+// plainBench measures servers that may have no refs.
+type plainBench struct {
+	*benching
+	addrs  []string
+	how    api.Options
+	habits dialect.Habits
+	first  uint64 // account
+	rows   []*benchRow
+}
+
+// find reports whether the run goes without refs, and finds out how the server speaks. The error is a
+// *usageError, ctx's, or says that the server answers nothing.
+func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
+	var known dialect.Known
+	if p.profile != "" {
+		if known, err = readHabits(p.profile); err != nil {
+			return false, cli.Usage("--profile " + p.profile + ": " + err.Error())
+		}
+	}
+	plain = p.noRefs || p.beside || p.profile != "" || p.experiment != ""
+	if p.how.Token != "" || p.how.TLS != nil {
+		return plain, nil // only Outcry has these
+	}
+	for _, addr := range p.addrs {
+		if !plain {
+			asks, stop := context.WithTimeout(ctx, askTime)
+			refs, err := measure.HasRefs(asks, measure.Options{Addrs: []string{addr}}, p.Accounts+"00")
+			stop()
+			var refused *net.OpError
+			if err == nil && refs {
+				return false, nil
+			} else if errors.As(err, &refused) && refused.Op == "dial" {
+				continue
+			}
+		}
+		p.habits, _, err = dialect.Probe(ctx, &dialect.Connector{Addr: addr}, p.fresh(), known)
+		if err == nil || ctx.Err() != nil {
+			return true, err
+		}
+	}
+	if !plain {
+		return false, nil // nobody answers: a run with refs goes on to ask
+	}
+	return true, err
+}
+
+// readHabits returns what a profile says of the server's habits.
+func readHabits(path string) (known dialect.Known, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return known, err
+	}
+	cases, err := script.Builtin()
+	if err != nil {
+		return known, err
+	}
+	profile, err := grade.ReadProfile(text, cases)
+	if err != nil {
+		return known, err
+	}
+	return profile.Habits, nil
+}
+
+// fresh returns what makes ids of accounts for probing: those behind the accounts that trade.
+func (p *plainBench) fresh() func() string {
+	next := p.first + 2*benchConnectionsMax
+	return func() string { next++; return strconv.FormatUint(next, 10) }
+}
+
+// depth returns how many frames are under way on each connection.
+func (p *plainBench) depth() int {
+	if p.depthGiven {
+		return p.Depth
+	}
+	return 1
+}
+
+// load returns the load for a server.
+func (p *plainBench) load(addrs []string, habits dialect.Habits, how api.Options) workload {
+	depth := p.depth()
+	if p.experiment != "" {
+		return p.newExperiment(addrs, measure.Options{Habits: habits, Client: how})
+	}
+	return &measure.Plain{Symbols: p.Symbols, Orders: uint64(p.Orders), Rate: p.Rate, First: p.first,
+		Tag: "B" + strings.ToUpper(strconv.FormatUint(p.first, 36)) + "X",
+		Options: measure.Options{Addrs: addrs, Connections: p.Connections, Depth: depth, Duration: p.Duration,
+			Habits: habits, Client: how}}
+}
+
+// run measures, prints, and returns errBad if an order was not treated as it has to be.
+func (p *plainBench) run(ctx context.Context, c *cli.Client) error {
+	line := progress.Start(c.Stderr)
+	defer line.Stop()
+	p.rows = []*benchRow{{Name: strings.Join(p.addrs, ","), Kind: kindServer,
+		load: p.load(p.addrs, p.habits, p.how)}}
+	rounds := 1
+	if p.beside {
+		rounds = p.rounds
+		end, err := p.startBeside(ctx, line)
+		defer end()
+		if err != nil {
+			return err
+		}
+	}
+	for _, r := range p.rows {
+		line.Say("preparing " + r.Name)
+		if err := r.prepare(ctx); err != nil {
+			return err
+		}
+	}
+	for round := range rounds {
+		for _, r := range p.rows {
+			line.Say(fmt.Sprintf("round %d of %d: %s", round+1, rounds, r.Name))
+			if err := r.turn(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	bad := false
+	for _, r := range p.rows {
+		line.Say("asking " + r.Name + " for its orders")
+		r.conclude(ctx, p.rows[len(p.rows)-1])
+		bad = bad || r.bad()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	line.Stop()
+	if p.asJSON {
+		printJSON(c.Stdout, p.result(rounds))
+	} else {
+		p.print(c.Stdout)
+	}
+	if bad {
+		return cli.ErrBad
+	}
+	return nil
+}
+
+// startBeside starts Outcry and the echo server, and adds their rows. end stops what was started.
+func (p *plainBench) startBeside(ctx context.Context, line *progress.Line) (end func(), err error) {
+	line.Say("starting Outcry")
+	own, err := startOwn(ctx, p.program)
+	if err != nil {
+		return func() {}, err
+	}
+	once := dialect.Habits{OneFrame: p.habits.OneFrame} // as the server: a connection for each frame
+	p.rows = append(p.rows,
+		&benchRow{Name: "Outcry", Kind: kindOutcry, load: p.load([]string{own.addr}, once, api.Options{})},
+		&benchRow{Name: "echo", Kind: kindEcho, load: p.load(nil, once, api.Options{})})
+	echo := p.rows[2]
+	return func() {
+		if echo.end != nil {
+			echo.end()
+		}
+		own.end()
+	}, nil
+}
+
+// result returns what is printed as JSON.
+func (p *plainBench) result(rounds int) *besideResult {
+	r := &besideResult{Version: 1, Machine: measure.Machine(), Experiment: p.experiment, Connections: p.connections(),
+		Depth: p.depth(), Seconds: p.Duration.Seconds(), Rounds: rounds, Habits: p.habits, Servers: p.rows}
+	return r
+}
+
+// besideResult is the result as JSON.
+type besideResult struct {
+	Version     int            `json:"version"`
+	Machine     string         `json:"machine"`
+	Experiment  string         `json:"experiment,omitempty"`
+	Connections int            `json:"connections"`
+	Depth       int            `json:"depth"`
+	Seconds     float64        `json:"seconds"` // of a turn
+	Rounds      int            `json:"rounds"`
+	Habits      dialect.Habits `json:"habits"`
+	Servers     []*benchRow    `json:"servers"`
+}
+
+// print prints the result for people.
+func (p *plainBench) print(w io.Writer) {
+	if p.experiment != "" {
+		fmt.Fprintf(w, "%s: %s\n", p.experiment, p.rows[0].load.(*experiment).scenario.About)
+	}
+	fmt.Fprintf(w, "%s, %d under way on each; habits: %s\n", cli.Number(p.connections(), "connection"), p.depth(),
+		habitText(p.habits))
+	t := measure.Table{{"", p.unit(), "least", "most", "p50 ms", "p99 ms", "of echo", "asked for", "lost or wrong"}}
+	if !p.beside {
+		t[0] = []string{"", p.unit(), "p50 ms", "p99 ms", "asked for", "lost or wrong"}
+	}
+	for _, r := range p.rows {
+		row := []any{r.Name, fmt.Sprintf("%.0f", r.Rate), fmt.Sprintf("%.0f", r.Least), fmt.Sprintf("%.0f", r.Most),
+			fmt.Sprintf("%.3g", r.P50), fmt.Sprintf("%.3g", r.P99), fmt.Sprintf("%.0f %%", 100*r.Share), r.Asked,
+			r.Lost + r.Wrong + r.Doubled}
+		switch {
+		case !p.beside:
+			row = append(append(row[:2:2], row[4:6]...), row[7:]...)
+		case r.Kind == kindEcho:
+			row = row[:7]
+		}
+		t.Add(row...)
+	}
+	t.Write(w)
+	for _, r := range p.rows {
+		for _, text := range r.complaints() {
+			fmt.Fprintf(w, "%s: %s\n", r.Name, text)
+		}
+	}
+	if !p.beside {
+		fmt.Fprintln(w, "--beside measures Outcry and an echo server too")
+	}
+}
+
+// habitText says in words how a server differs from the protocol.
+func habitText(h dialect.Habits) string {
+	var all []string
+	for _, habit := range []struct {
+		is   bool
+		text string
+	}{
+		{h.AccountAttribute, "wants the attribute account"}, {h.CRLF, "wants CR LF"}, {h.Bare, "sends no length"},
+		{h.WrongLength, "sends a wrong length"}, {h.OneFrame, "closes after a reply"}, {h.ResultRoot, "sends <result>"},
+		{h.Whole, "takes whole numbers only"}, {h.ErrorCloses, "closes after an error"},
+	} {
+		if habit.is {
+			all = append(all, habit.text)
+		}
+	}
+	if all == nil {
+		return "those of the protocol"
+	}
+	return strings.Join(all, ", ")
+}
+
+// cpuTime returns how long this process has used processors.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail with these
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/cmd/internal/cli"
+	"outcry/internal/lab/dialect"
+	"outcry/internal/lab/grade/faulty"
+	"outcry/internal/lab/load/scenario"
+	"outcry/internal/testing/exchangetest"
+	"outcry/internal/testing/pgtest"
+)
+
+// student starts a server of the protocol without refs, which ends with the test.
+func student(t *testing.T, o faulty.Options) (addr string) {
+	t.Helper()
+	addr, stop, err := faulty.Start(o)
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	return addr
+}
+
+// TestAServerIsMeasuredBesideOutcryAndEchoes: one that has another form, in one run with both.
+func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
+	program := filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry-lab")
+	habits := dialect.Habits{AccountAttribute: true, Bare: true}
+	addr := student(t, faulty.Options{Habits: habits})
+	cmd := exec.Command(program, "bench", "run", "--beside", "--addr="+addr, "--duration=200ms", "--rounds=2", "--json",
+		"--connections=3")
+	temporary := t.TempDir()
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	var r besideResult
+	require.NoError(t, json.Unmarshal(out, &r))
+	require.Equal(t, habits, r.Habits)
+	require.Len(t, r.Servers, 3)
+	for i, kind := range []string{kindServer, kindOutcry, kindEcho} {
+		row := r.Servers[i]
+		require.Equal(t, kind, row.Kind)
+		require.NotZero(t, row.Requests, kind)
+		require.Positive(t, row.Rate)
+		require.LessOrEqual(t, row.Least, row.Rate)
+		require.LessOrEqual(t, row.Rate, row.Most)
+		require.Positive(t, row.P50)
+		require.LessOrEqual(t, row.P50, row.P99)
+		require.Positive(t, row.Share)
+		require.Zero(t, row.Refused+row.Lost+row.Wrong+row.Doubled, "%+v", row)
+		if kind != kindEcho {
+			require.Equal(t, row.Requests, row.Opened)
+			require.NotZero(t, row.Asked)
+		}
+	}
+	require.InDelta(t, 1, r.Servers[2].Share, 1e-9)
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	require.Empty(t, left, "the Outcry beside is gone, and its directory")
+}
+
+// TestABenchFindsOutHowAServerSpeaks: without a flag, and in words.
+func TestABenchFindsOutHowAServerSpeaks(t *testing.T) {
+	for _, c := range []struct {
+		habits dialect.Habits
+		want   string
+	}{
+		{dialect.Habits{}, "habits: those of the protocol\n"},
+		{dialect.Habits{OneFrame: true}, "habits: closes after a reply\n"},
+		{dialect.Habits{CRLF: true, ResultRoot: true}, "habits: wants CR LF, sends <result>\n"},
+	} {
+		stdout, stderr, status := lab("", "bench", "run", "--addr="+student(t, faulty.Options{Habits: c.habits}),
+			"--orders=200", "--connections=2")
+		require.Equal(t, cli.ExitOK, status, stderr)
+		require.Contains(t, stdout, "2 connections, 1 under way on each; "+c.want)
+		require.Regexp(t, `\n127\.0\.0\.1:\d+ +\d+ +[\d.]+ +[\d.]+ +200 +0\n`+
+			`--beside measures Outcry and an echo server too\n$`, stdout)
+	}
+}
+
+// TestABenchOfOutcryWithoutRefs: refs are used unless somebody says no.
+func TestABenchOfOutcryWithoutRefs(t *testing.T) {
+	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
+	stdout, stderr, status := lab("", "bench", "run", "--addr="+p.Addr, "--orders=200")
+	require.Equal(t, cli.ExitOK, status, stderr)
+	require.Contains(t, stdout, "asked        200 orders: 0 lost, 0 doubled")
+	stdout, stderr, status = lab("", "bench", "run", "--addr="+p.Addr, "--orders=200", "--no-refs", "--depth=4")
+	require.Equal(t, cli.ExitOK, status, stderr)
+	require.Contains(t, stdout, "4 connections, 4 under way on each; habits: those of the protocol\n")
+}
+
+// TestWhatAServerDoesWrongUnderLoadIsTold: in the table, below it, and in the exit status.
+func TestWhatAServerDoesWrongUnderLoadIsTold(t *testing.T) {
+	addr := student(t, faulty.Options{Faults: []string{"ids-per-symbol"}})
+	stdout, _, status := lab("", "bench", "run", "--addr="+addr, "--orders=100")
+	require.Equal(t, cli.ExitError, status, stdout)
+	require.Regexp(t, `\n127\.0\.0\.1:\d+: 0 orders lost, \d+ wrong, [1-9]\d* numbers given twice, for example: `, stdout)
+}
+
+// TestAProfileSaysTheHabits: they are not probed, and a wrong one is an error.
+func TestAProfileSaysTheHabits(t *testing.T) {
+	addr := student(t, faulty.Options{Habits: dialect.Habits{AccountAttribute: true}})
+	profile := filepath.Join(t.TempDir(), "profile.toml")
+	write := func(account string) {
+		text := fmt.Sprintf("[habits]\naccount = %q\nlength = \"lf\"\nbare = \"no\"\noneframe = \"no\"\n", account)
+		require.NoError(t, os.WriteFile(profile, []byte(text), 0o600))
+	}
+	write("account")
+	stdout, stderr, status := lab("", "bench", "run", "--addr="+addr, "--orders=100", "--profile="+profile)
+	require.Equal(t, cli.ExitOK, status, stderr)
+	require.Contains(t, stdout, "habits: wants the attribute account\n")
+	write("name")
+	_, stderr, status = lab("", "bench", "run", "--addr="+addr, "--orders=100", "--profile="+profile)
+	require.Equal(t, cli.ExitUsage, status)
+	require.Contains(t, stderr, "--profile "+profile+": ")
+}
+
+// TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer: one that closes after a reply, has another attribute and
+// sends no length; and against Outcry, twice, since accounts stay.
+func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
+	habits := dialect.Habits{AccountAttribute: true, Bare: true, OneFrame: true}
+	own := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t)).Addr
+	all := scenario.All()
+	published := slices.Clone(all)
+	t.Cleanup(func() { copy(all, published) })
+	for i := range all { // of the tens of thousands of orders that some let rest, a few tell the same
+		all[i].Defaults.Orders = min(all[i].Defaults.Orders, 300)
+	}
+	for _, name := range experimentNames() {
+		other := student(t, faulty.Options{Habits: habits}) // anew: habits are probed with the accounts of a second
+		addrs := []string{other, own}
+		if name == "mix5" {
+			addrs = append(addrs, own)
+		}
+		for _, addr := range addrs {
+			stdout, stderr, status := lab("", "bench", "run", "--addr="+addr, "--experiment="+name, "--connections=3",
+				"--requests=4", "--json")
+			require.Equal(t, cli.ExitOK, status, "%s: %s%s", name, stdout, stderr)
+			var r besideResult
+			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+			require.Equal(t, name, r.Experiment)
+			require.Equal(t, addr == other, r.Habits.OneFrame)
+			requests := 12
+			if strings.HasPrefix(name, "populate") {
+				requests = 24 // frames
+			}
+			require.EqualValues(t, requests, r.Servers[0].Requests, name)
+			require.Zero(t, r.Servers[0].Refused, stdout)
+		}
+	}
+	for args, text := range map[string]string{
+		"--experiment=none":               `--experiment "none": must be one of cores, `,
+		"--experiment=mix5 --rate=5":      "--rate 5: an experiment has none",
+		"--experiment=mix5 --depth=2":     "--depth 2: an experiment has 1",
+		"--experiment=mix5 --requests=-1": "--requests -1: must be from 0",
+	} {
+		_, stderr, status := lab("", append([]string{"bench", "run"}, strings.Fields(args)...)...)
+		require.Equal(t, cli.ExitUsage, status)
+		require.Contains(t, stderr, text)
+	}
+}
+
+// TestABenchWithoutOutcrydSaysSo: before anything is measured.
+func TestABenchWithoutOutcrydSaysSo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, stderr, status := lab("", "bench", "run", "--beside", "--addr="+student(t, faulty.Options{}))
+	require.Equal(t, cli.ExitError, status)
+	require.Contains(t, stderr, "there is no outcryd beside outcry")
+	_, stderr, status = lab("", "bench", "run", "--beside", "--addr="+student(t, faulty.Options{}),
+		"--outcryd=/bin/false")
+	require.Equal(t, cli.ExitError, status)
+	require.Contains(t, stderr, "/bin/false ended before it was ready")
+}
+
+// TestEchoesEndWithTheirInput: who started them is gone.
+func TestEchoesEndWithTheirInput(t *testing.T) {
+	stdout, stderr, status := lab("", "bench", "echo")
+	require.Equal(t, cli.ExitOK, status, stderr)
+	_, _, err := net.SplitHostPort(strings.TrimSpace(stdout))
+	require.NoError(t, err)
+	_, stderr, status = lab("", "bench", "echo", "--reply=-1")
+	require.Equal(t, cli.ExitUsage, status)
+	require.Contains(t, stderr, "--reply -1: must be from 0")
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"outcry/cmd/internal/cli"
+	"outcry/internal/auth"
+	"outcry/internal/journal/durable"
+)
+
+// classFileMax bounds the file of a class: more than that of classStudentsMax.
+const classFileMax = 1 << 20
+
+// classHead is the first line of the file of a class, and teacher the account of its second.
+var classHead = []string{"account", "token"}
+
+const teacher = "teacher"
+
+// tokens returns the tokens of the class, the teacher's first: those of its file, or new ones, which
+// are in the file then. The error says what is in the file instead, or that it cannot be written; then
+// there is none.
+func (o *classOptions) tokens() (class []auth.Issued, isNew bool, err error) {
+	class, err = readClass(o.csv)
+	if errors.Is(err, fs.ErrNotExist) {
+		class, err = o.newTokens()
+		return class, true, err
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("%s is there, and is not the file of a class: %w; choose another with --csv",
+			o.csv, err)
+	}
+	first, last := class[1].Note, class[len(class)-1].Note
+	if ids := o.accounts(); len(ids) != len(class)-1 || ids[0] != first || ids[len(ids)-1] != last {
+		return nil, false, fmt.Errorf("%s is there, of a class with %s, %s to %s: give the same ones, or another --csv",
+			o.csv, cli.Number(len(class)-1, "account"), first, last)
+	}
+	return class, false, nil
+}
+
+// newTokens draws tokens and writes the file.
+func (o *classOptions) newTokens() ([]auth.Issued, error) {
+	var text bytes.Buffer
+	w := csv.NewWriter(&text)
+	_ = w.Write(classHead) // a buffer takes everything
+	var class []auth.Issued
+	for _, id := range append([]string{teacher}, o.accounts()...) {
+		t, err := issued(id, auth.NewToken())
+		if err != nil {
+			return nil, err
+		}
+		class = append(class, t)
+		_ = w.Write([]string{id, t.Token})
+	}
+	w.Flush()
+	return class, writeSecret(o.csv, text.Bytes())
+}
+
+// issued returns the token of an account, or of the teacher. The error says that it is no account.
+func issued(account, token string) (t auth.Issued, err error) {
+	scope := "admin"
+	if account != teacher {
+		scope = "account:" + account
+	}
+	t = auth.Issued{Token: token, Note: account}
+	t.Scope, err = auth.ParseScope(scope)
+	return t, err
+}
+
+// readClass reads the file of a class. The error is fs.ErrNotExist if there is none; it does not repeat
+// what is in the file.
+func readClass(path string) (class []auth.Issued, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(io.LimitReader(f, classFileMax)).ReadAll()
+	if err != nil {
+		return nil, errors.New("it cannot be read as CSV")
+	}
+	if len(lines) < 3 || strings.Join(lines[0], ",") != strings.Join(classHead, ",") || lines[1][0] != teacher {
+		return nil, fmt.Errorf("it does not begin with a line %s, and one of the %s", strings.Join(classHead, ","), teacher)
+	}
+	for n, line := range lines[1:] {
+		token, err := auth.CleanToken(line[1])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n+2, err)
+		}
+		t, err := issued(line[0], token)
+		if err != nil || n > 0 && t.Scope.IsAdmin() {
+			return nil, fmt.Errorf("line %d does not begin with an account", n+2)
+		}
+		class = append(class, t)
+	}
+	return class, nil
+}
+
+// writeSecret makes a file that only its owner can read. It gets its name once it is whole and on disk.
+func writeSecret(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = durable.File(f)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return durable.Dir(filepath.Dir(path))
+}

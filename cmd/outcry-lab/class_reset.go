@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"outcry/cmd/internal/cli"
+	"outcry/internal/auth"
+	"outcry/internal/journal"
+	"outcry/internal/journal/durable"
+	"outcry/internal/operate/backup"
+	"outcry/internal/postgres/local"
+)
+
+const classResetText = `Begins anew on a stopped exchange with a local Postgres: its data directory is renamed, as a
+backup that can be started again at any time, and a new one has the same tokens and nothing else.
+Start the exchange again and repeat outcry-lab class new: it opens the accounts anew, and students
+keep their tokens.
+
+It asks before it changes anything, unless --yes is given.`
+
+// keptMax is how many former exchanges there may be beside one: somebody who resets in a loop is stopped
+// before the disk is full.
+const keptMax = 100
+
+// classFiles are what a new data directory has of the old one.
+var classFiles = []string{auth.TokensFile, auth.KeysFile}
+
+// prepareClassReset is the command.
+func prepareClassReset(f *flag.FlagSet, c *cli.Client) func([]string) error {
+	where := cli.Locating(f, "the local cluster below the data directory")
+	yes := f.Bool("yes", false, "do not ask")
+	return func([]string) error {
+		at, err := where.Find()
+		if err != nil {
+			return err
+		}
+		if at.URL != "" {
+			return errors.New("the exchange has a database elsewhere, which is not begun anew: take an outcry backup, " +
+				"and start with an empty database and directory")
+		}
+		data, err := filepath.Abs(at.Data)
+		if err != nil {
+			return err
+		}
+		r := &reset{data: data, fresh: data + ".new", kept: data + time.Now().UTC().Format("-20060102-150405"), yes: *yes}
+		return ofAnother(data, r.run(c))
+	}
+}
+
+// reset is one under way.
+type reset struct {
+	data  string
+	fresh string // the directory that takes its place
+	kept  string // what the old one is called then
+	yes   bool
+}
+
+// run does it, or says why nothing is changed.
+func (r *reset) run(c *cli.Client) error {
+	if r.interrupted() {
+		if err := os.Rename(r.fresh, r.data); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.Stdout, "a former reset is finished: %s is empty but for its tokens\n", r.data)
+		return durable.Dir(filepath.Dir(r.data))
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	lock, err := journal.Lock(r.data)
+	if errors.Is(err, journal.ErrInUse) {
+		return fmt.Errorf("stop the exchange first: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
+	if _, err := local.RunningURL(filepath.Join(r.data, "postgres")); !errors.Is(err, local.ErrNotRunning) {
+		return errors.Join(errors.New(
+			"the exchange was killed, and its Postgres still runs: start the exchange, and stop it"), err)
+	}
+	if !r.yes && !r.confirmed(c) {
+		return errors.New("not confirmed: nothing is changed")
+	}
+	if err := r.swap(); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Stdout, "kept   %s; outcryd --data %s starts it again\n", r.kept, r.kept)
+	fmt.Fprintf(c.Stdout, "new    %s, with the same tokens\n", r.data)
+	fmt.Fprintf(c.Stdout, "next   start the exchange, and repeat outcry-lab class new\n")
+	return nil
+}
+
+// interrupted reports whether a former reset has renamed the old directory and not the new one.
+func (r *reset) interrupted() bool {
+	_, errData := os.Lstat(r.data)
+	_, errFresh := os.Lstat(filepath.Join(r.fresh, auth.TokensFile))
+	return errors.Is(errData, os.ErrNotExist) && errFresh == nil
+}
+
+// check returns why this directory is not begun anew, nil if it can be.
+func (r *reset) check() error {
+	if err := cli.RequireDir(r.data, "there is no data directory %s", r.data); err != nil {
+		return err
+	}
+	if err := backup.Unfinished(r.data); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(r.data, "raft")); err == nil {
+		return fmt.Errorf("%s is of a node of a cluster, which has its history from the other nodes", r.data)
+	}
+	if there, err := journal.Exists(filepath.Join(r.data, "journal")); err != nil || !there {
+		return errors.Join(err, fmt.Errorf("there is no exchange in %s: nothing has to begin anew", r.data))
+	}
+	if err := cli.RequireDir(filepath.Join(r.data, "postgres", "data"),
+		"the exchange in %s has no local Postgres: name its database with --database-url", r.data); err != nil {
+		return err
+	}
+	if before, _ := filepath.Glob(r.data + "-*-*"); len(before) >= keptMax {
+		return fmt.Errorf("there are %d former exchanges, %s and on: remove some", len(before), before[0])
+	}
+	if _, err := os.Lstat(r.kept); !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s is there already: wait a second", r.kept), err)
+	}
+	return nil
+}
+
+// confirmed asks, and reports whether the answer is yes.
+func (r *reset) confirmed(c *cli.Client) bool {
+	fmt.Fprintf(c.Stderr,
+		"All accounts, shares and orders in %s begin anew; what was is kept as\n%s.\nType yes to go on: ", r.data, r.kept)
+	answer, _ := bufio.NewReader(io.LimitReader(c.Stdin, 16)).ReadString('\n') // no answer is not yes
+	return strings.TrimSpace(answer) == "yes"
+}
+
+// swap puts the new directory in the place of the old one. After an error the old one is where it was,
+// unless the error says otherwise.
+func (r *reset) swap() (err error) {
+	if err := r.makeFresh(); err != nil {
+		return errors.Join(err, os.RemoveAll(r.fresh))
+	}
+	if err := os.Rename(r.data, r.kept); err != nil {
+		return errors.Join(err, os.RemoveAll(r.fresh))
+	}
+	if err := os.Rename(r.fresh, r.data); err != nil {
+		return errors.Join(err, os.Rename(r.kept, r.data))
+	}
+	return durable.Dir(filepath.Dir(r.data))
+}
+
+// makeFresh makes the new directory, with the owner and the mode of the old one.
+func (r *reset) makeFresh() error {
+	if err := os.RemoveAll(r.fresh); err != nil { // of a former reset that went no further
+		return err
+	}
+	info, err := os.Stat(r.data)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(r.fresh, 0o700); err != nil {
+		return err
+	}
+	for _, name := range classFiles {
+		content, err := os.ReadFile(filepath.Join(r.data, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = writeSecret(filepath.Join(r.fresh, name), content)
+		}
+		if err == nil {
+			err = giveAs(info, filepath.Join(r.fresh, name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(r.fresh, info.Mode().Perm()); err != nil {
+		return err
+	}
+	if err := giveAs(info, r.fresh); err != nil {
+		return err
+	}
+	return durable.Dir(r.fresh)
+}
+
+// giveAs gives a file to the owner of another one, where root has made it.
+func giveAs(other os.FileInfo, path string) error {
+	owner, ok := other.Sys().(*syscall.Stat_t)
+	if !ok || os.Geteuid() != 0 {
+		return nil
+	}
+	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
+}

@@ -1,0 +1,107 @@
+// Package exchangetest starts real exchanges for tests of the command-line programs.
+package exchangetest
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// built are the programs, built once for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// Process is an outcryd that a test has started. It dies with the test.
+type Process struct {
+	T      *testing.T
+	Cmd    *exec.Cmd
+	Addr   string
+	Http   string
+	log    *json.Decoder
+	Loaded LogLine // the state that it started with
+}
+
+// RemoveBuilt removes the programs that were built. TestMain calls it at the end.
+func RemoveBuilt() {
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+}
+
+// Server returns the file of outcryd, beside which the other programs are.
+func Server(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "outcry-test-"); built.err == nil {
+			built.err = exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/outcryd",
+				"outcry/cmd/outcry", "outcry/cmd/outcry-lab").Run()
+		}
+	})
+	require.NoError(t, built.err)
+	return filepath.Join(built.dir, "outcryd")
+}
+
+// Start starts outcryd on a data directory and waits until it is ready. Flags
+// win over those that keep tests apart.
+func Start(t *testing.T, data, database string, flags ...string) *Process {
+	t.Helper()
+	p := &Process{T: t}
+	p.Cmd = exec.Command(Server(t),
+		append([]string{"--data=" + data, "--listen=127.0.0.1:0", "--http=",
+			"--database-url=" + database, "--segment=65536"}, flags...)...)
+	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := p.Cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.Cmd.Start())
+	t.Cleanup(func() {
+		_ = p.Cmd.Process.Kill()
+		_ = p.Cmd.Wait()
+	})
+	p.log = json.NewDecoder(stderr)
+	p.Loaded = p.waitFor("state loaded")
+	ready := p.waitFor("ready")
+	p.Addr, p.Http = ready.XML, ready.HTTP
+	return p
+}
+
+// LogLine is what tests look for in a line of the log.
+type LogLine struct {
+	Msg, XML, HTTP, Digest string
+	Seq                    uint64
+}
+
+// waitFor reads the log up to the line with a message.
+func (p *Process) waitFor(msg string) (line LogLine) {
+	p.T.Helper()
+	for line.Msg != msg {
+		line = LogLine{}
+		require.NoError(p.T, p.log.Decode(&line), "the exchange ended before it said %q", msg)
+	}
+	return line
+}
+
+// Stop stops it in order and returns what its last line says.
+func (p *Process) Stop() LogLine {
+	p.T.Helper()
+	require.NoError(p.T, p.Cmd.Process.Signal(syscall.SIGTERM))
+	line := p.waitFor("stopped")
+	require.NoError(p.T, p.Cmd.Wait())
+	return line
+}
+
+// Verify runs `outcry verify` with arguments and requires that it finds nothing wrong.
+func Verify(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(filepath.Dir(Server(t)), "outcry"), append([]string{"verify"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "outcry verify: %s", out)
+}
