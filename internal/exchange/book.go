@@ -5,57 +5,58 @@ import (
 	"iter"
 )
 
-// Book is the order book of one symbol: it holds the resting orders, matches
-// what comes in by price and time (docs/PROTOCOL.md, section "Matching"), and
+// Book is the order book of one symbol. It holds the resting orders, matches
+// incoming orders by price and time (docs/PROTOCOL.md, section "Matching"), and
 // remembers closed orders until they are forgotten. Not safe for concurrent use.
 //
 // Invariants: an order either has open shares and rests, or is in the list of
 // closed orders; no price level is empty; a level is in order of acceptance; the
-// best bid is below the best ask, unless the newest order is unfinished: it has done
-// a part and rests at a limit that still crosses. No other order rests that may not (Terms.TIF).
-// Check proves them.
+// best bid is below the best ask, unless the newest order is unfinished: then that order
+// has executed a part and rests at a limit that still crosses. Except an unfinished order,
+// only orders that may rest (Terms.TIF) do. Check verifies the invariants.
 type Book struct {
-	sides      *[2]ladder // of bids and asks, see side; noSides until an order rests
+	sides      *[2]ladder // bids and asks, see side; &noSides until an order rests
 	orders     slab
-	index      *Index // finds them
-	number     uint32 // of the book, in the index
+	index      *Index // finds orders by id
+	number     uint32 // this book's number in the index
 	executions executionRoom
-	resting    [2]int // orders of each side, see side
+	resting    [2]int // number of resting orders of each side, see side
 	closed     int
-	oldest     slot      // of the closed orders, the one that closed first
-	latest     slot      // and the one that closed last
-	newest     OrderID   // ids within a book rise, so time priority is the order of ids
-	last       Price     // of the newest trade, 0 before the first
+	oldest     slot      // the order that closed first of those not yet forgotten; 0 if none
+	latest     slot      // the order that closed last
+	newest     OrderID   // highest id seen; ids within a book rise, so time priority is the order of ids
+	last       Price     // price of the newest trade, 0 before the first
 	more       *bookMore // nil in most books
-	time       int64     // of the newest event, see Moment
-	halt       *Halt     // nil while the symbol takes orders
+	time       int64     // time of the newest event, see Moment
+	halt       *Halt     // nil while the symbol accepts orders
 }
 
-// NewBook returns an empty book with an index of its own. Those of one exchange come
-// from State.List or Index.NewBook.
+// NewBook returns an empty book with its own index. The books of one exchange share an
+// index: they come from State.List or Index.NewBook.
 func NewBook() *Book { return new(Index).NewBook() }
 
-// Submit matches o against the resting orders of the other side, best price
-// first and at one price oldest first, each at the resting order's limit, and
-// lets what remains rest. It appends one Fill for each match to fills and
-// returns it. now is the time of the executions, in nanoseconds since the epoch.
+// Submit matches o against the resting orders of the other side, best price first
+// and, at one price, oldest first. Each match executes at the resting order's limit.
+// What remains of o rests in the book. Submit appends one Fill for each match to fills
+// and returns the slice. now is the time of the executions, in nanoseconds since the epoch.
 //
-// At most FillsMax orders are filled or canceled. If o could meet more, it is unfinished then
-// (Unfinished), and Continue takes it on before anything else is done with the book.
+// Submit fills or cancels at most FillsMax orders. If o could meet more, it is left unfinished
+// (Unfinished), and Continue must complete it before the book is used for anything else.
 //
-// If o meets an order of its own account and says so (Terms.STP), that one is canceled (Own), or o stops, or
-// both. What remains of an order that has stopped, or may not rest (Terms.TIF), is taken back at once: o.Canceled.
-// That an FOK is filled whole, or a post not at all, the caller has seen to before.
+// If o meets an order of its own account and asks for self-trade prevention (Terms.STP), then
+// the resting order is canceled (Own), or o stops, or both. The remainder of an order that has
+// stopped or may not rest (Terms.TIF) is canceled at once: o.Canceled. The caller has already
+// checked that an FOK can be filled whole and that a post-only order does not execute.
 //
 // The caller has reserved what o could spend (Ledger.Reserve). o.ID is above
 // that of every order of this book, o.Open is o.Shares and nothing of it is
-// executed, its limit is one that an order may have, and no order is unfinished;
-// anything else panics. On return o is as it stands in the book.
+// executed, its limit is valid, and no order is unfinished; otherwise Submit
+// panics. On return o is the order as the book has it.
 func (b *Book) Submit(o *Order, now int64, fills []Fill) []Fill {
 	return b.submit(o, now, fills, b.index.partFills())
 }
 
-// submit is Submit, with at most so many fills.
+// submit is Submit with at most `most` fills.
 func (b *Book) submit(o *Order, now int64, fills []Fill, most int) []Fill {
 	if !o.fresh() || o.ID <= b.newest || b.crossed() {
 		panic(fmt.Sprintf("exchange: order %d submitted out of order or malformed", o.ID))
@@ -78,7 +79,7 @@ func (b *Book) submit(o *Order, now int64, fills []Fill, most int) []Fill {
 	return fills
 }
 
-// proceed is Continue, with at most so many fills.
+// proceed is Continue with at most `most` fills.
 func (b *Book) proceed(o *Order, now int64, fills []Fill, most int) []Fill {
 	i := b.find(b.newest)
 	if i == 0 || !b.crossed() {
@@ -106,7 +107,7 @@ func (b *Book) proceed(o *Order, now int64, fills []Fill, most int) []Fill {
 	return fills
 }
 
-// match executes one part of o: it fills at most so many orders.
+// match executes one part of o: it fills or cancels at most `most` orders.
 func (b *Book) match(o *Order, now int64, fills []Fill, most int) []Fill {
 	if b.more != nil {
 		b.more.own = b.more.own[:0]
@@ -122,8 +123,8 @@ func (b *Book) match(o *Order, now int64, fills []Fill, most int) []Fill {
 	return fills
 }
 
-// fill executes what o and the order that rests at i have in common, at the
-// limit of the latter, and says so in f.
+// fill executes o against the order that rests at i, for the smaller of their open
+// shares and at the resting order's limit, and sets f to the fill.
 func (b *Book) fill(o *Order, i slot, now int64, f *Fill) {
 	r := b.orders.at(i)
 	shares := min(o.Open, r.left)
@@ -140,9 +141,9 @@ func (b *Book) fill(o *Order, i slot, now int64, f *Fill) {
 	}
 }
 
-// MayCancel reports whether Cancel would take an order out of the book: OK,
-// UnknownOrder, ForeignOrder where the order is not owner's, AlreadyExecuted or
-// AlreadyCanceled. UnknownOrder also stands for an order that was forgotten.
+// MayCancel reports whether Cancel would cancel the order. It returns OK,
+// UnknownOrder, ForeignOrder if the order is not owner's, AlreadyExecuted or
+// AlreadyCanceled. A forgotten order is an UnknownOrder.
 func (b *Book) MayCancel(id OrderID, owner AccountID) RejectReason {
 	return b.mayCancel(b.find(id), owner)
 }
@@ -162,9 +163,9 @@ func (b *Book) mayCancel(i slot, owner AccountID) RejectReason {
 	return OK
 }
 
-// Cancel takes what is open of an order out of the book and returns the order.
-// Where MayCancel does not say OK it returns that reason, and nothing changed. It
-// panics if an order is unfinished.
+// Cancel cancels the open shares of an order and returns the order. If MayCancel
+// returns another reason than OK, Cancel returns that reason and changes nothing.
+// It panics if an order is unfinished.
 func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (o Order, r RejectReason) {
 	i := b.find(id)
 	if r = b.mayCancel(i, owner); r != OK {
@@ -178,7 +179,7 @@ func (b *Book) Cancel(id OrderID, owner AccountID, now int64) (o Order, r Reject
 	return o, OK
 }
 
-// cancel takes what is open of the order that rests at i out of the book.
+// cancel removes the order at i, which rests, from its price level and marks it canceled.
 func (b *Book) cancel(i slot, now int64) {
 	n := b.orders.at(i)
 	b.leave(n)
@@ -187,7 +188,7 @@ func (b *Book) cancel(i slot, now int64) {
 	b.close(i)
 }
 
-// Find returns an order. found is false where the book never had it or forgot it.
+// Find returns an order. found is false if the book never had it or has forgotten it.
 func (b *Book) Find(id OrderID) (o Order, found bool) {
 	i := b.find(id)
 	if i == 0 {
@@ -197,7 +198,7 @@ func (b *Book) Find(id OrderID) (o Order, found bool) {
 }
 
 // Forget drops from memory the order that has been closed the longest, and
-// returns its id: 0 where no order is closed.
+// returns its id, or 0 if no order is closed.
 func (b *Book) Forget() OrderID {
 	i := b.oldest
 	if i == 0 {
@@ -217,7 +218,7 @@ func (b *Book) Forget() OrderID {
 	return id
 }
 
-// Orders ranges over the orders in memory, open and closed, in no order.
+// Orders ranges over the orders in memory, open and closed, in no particular order.
 func (b *Book) Orders() iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		for i := range b.orders.all() {
@@ -234,8 +235,8 @@ func (b *Book) Resting() int { return b.resting[0] + b.resting[1] }
 // Closed returns how many closed orders the book has not forgotten.
 func (b *Book) Closed() int { return b.closed }
 
-// OpenOf ranges over the orders of an account that rest in the book, in no order. It
-// looks at every order in memory. The book must not change meanwhile.
+// OpenOf ranges over the resting orders of an account, in no particular order. It
+// looks at every order in memory. The book must not change during the iteration.
 func (b *Book) OpenOf(owner *Account) iter.Seq[Order] {
 	return func(yield func(Order) bool) {
 		for i, n := range b.orders.all() {
@@ -246,10 +247,10 @@ func (b *Book) OpenOf(owner *Account) iter.Seq[Order] {
 	}
 }
 
-// AppendOpenOf is OpenOf in steps: it looks at up to so many places for orders, from a
-// place on, appends the ids of those that are the account's and rest, and returns the
-// place to go on with, 0 after the last one. The book may change between two steps: an
-// order that rests all the while is found.
+// AppendOpenOf is OpenOf in steps. It scans about `most` slots starting at slot `from`,
+// appends the ids of the account's resting orders to ids, and returns the slot to
+// continue from, or 0 after the last slot. The book may change between two steps: an
+// order that rests during the whole scan is found.
 func (b *Book) AppendOpenOf(ids []OrderID, owner *Account, from, most int) (_ []OrderID, next int) {
 	pages := b.orders.pages
 	for at := from / slabPage; at < len(pages); at++ {
@@ -268,8 +269,8 @@ func (b *Book) AppendOpenOf(ids []OrderID, owner *Account, from, most int) (_ []
 	return ids, 0
 }
 
-// Shrink gives up the memory that the book keeps for orders to come, where it holds no
-// order at all. Everything goes on as before.
+// Shrink releases the memory that an empty book keeps for future orders. It does
+// nothing if the book holds any order, open or closed.
 func (b *Book) Shrink() {
 	if b.Resting() == 0 && b.closed == 0 {
 		b.sides, b.orders, b.executions = &noSides, slab{}, executionRoom{}
@@ -279,7 +280,7 @@ func (b *Book) Shrink() {
 	}
 }
 
-// close adds an order that does not rest to those that may be forgotten.
+// close appends an order that no longer rests to the list of closed orders.
 func (b *Book) close(i slot) {
 	if b.latest == 0 {
 		b.oldest = i

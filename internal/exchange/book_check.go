@@ -2,8 +2,8 @@ package exchange
 
 import "fmt"
 
-// Check walks the whole book and returns an error that names the first
-// invariant that does not hold. It is for tests and for the end of a replay.
+// Check walks the whole book and returns an error that names the first violated
+// invariant. It is for tests and for the end of a replay.
 func (b *Book) Check() error {
 	for _, s := range []Side{Buy, Sell} {
 		resting, err := b.checkSide(s)
@@ -20,7 +20,7 @@ func (b *Book) Check() error {
 	return b.checkCrossed()
 }
 
-// checkSide counts the resting orders of a side and checks their levels.
+// checkSide checks the price levels of a side and returns how many orders rest there.
 func (b *Book) checkSide(s Side) (resting int, err error) {
 	l := b.side(s)
 	if err := l.check(); err != nil {
@@ -40,12 +40,12 @@ func (b *Book) checkSide(s Side) (resting int, err error) {
 	return resting, nil
 }
 
-// restsAt reports whether the order at i knows its side, price and level, and is found.
+// restsAt reports whether the order at i has this side, price and level, and the index leads to it.
 func (b *Book) restsAt(n *node, i slot, s Side, price Price, at slot) bool {
 	return n.level == at && n.limit == price && n.side() == s && b.find(n.id) == i
 }
 
-// checkOrders checks each order alone, and the list of closed ones.
+// checkOrders checks each order by itself, and the list of closed orders.
 func (b *Book) checkOrders() error {
 	orders := 0
 	for i, n := range b.orders.all() {
@@ -76,8 +76,8 @@ func (b *Book) checkOrders() error {
 	return nil
 }
 
-// checkCrossed proves that nothing crosses but the newest order, and that only after it
-// has executed something or canceled orders of its account, and that no other order rests that may not.
+// checkCrossed checks that only the newest order crosses, and only if it has executed or has
+// canceled orders of its own account. It also checks that every other resting order may rest.
 func (b *Book) checkCrossed() error {
 	for _, n := range b.orders.all() {
 		t := n.terms(n.limit)

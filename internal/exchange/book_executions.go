@@ -1,20 +1,20 @@
 package exchange
 
-// executionsChunk is how many executions come out of one piece of memory.
+// executionsChunk is how many executions one chunk of memory holds.
 const executionsChunk = 64
 
-// executionRoom makes the lists of executions of a book's orders. They are handed
+// executionRoom allocates the execution lists of a book's orders. The lists are handed
 // out to other goroutines (Order.Status), so an execution is written once, never
-// moved or used again, and left to the garbage collector. The first ones of an
-// order lie in a chunk that it shares with others: making them hardly allocates,
-// and the most memory of others that an order can keep is a chunk of 1.5 KiB.
+// moved or reused, and left to the garbage collector. The first executions of an
+// order lie in a chunk that it shares with other orders: this rarely allocates,
+// and the most foreign memory that an order can keep alive is a chunk of 1.5 KiB.
 type executionRoom struct {
-	chunk []Execution // its length is what is in use; behind that it is free
-	begin int         // where the list of the taker begins
+	chunk []Execution // executions up to its length are in use; the rest of its capacity is free
+	begin int         // index at which the taker's list begins
 }
 
-// add writes an execution at the end of the taker's list, and returns the
-// list. It is followed by end once the list is complete.
+// add appends an execution to the taker's list and returns the list so far. When
+// the list is complete, end must be called.
 func (x *executionRoom) add(e Execution) []Execution {
 	if len(x.chunk) == cap(x.chunk) {
 		x.grow()
@@ -23,8 +23,8 @@ func (x *executionRoom) add(e Execution) []Execution {
 	return x.chunk[x.begin:]
 }
 
-// grow makes room for more, with what the list holds already at its begin: a chunk, or
-// where the list is as long as that, memory of its own.
+// grow moves the taker's list to the start of a new chunk, or to memory of its own
+// if the list is at least a chunk long.
 func (x *executionRoom) grow() {
 	list, room := x.chunk[x.begin:], executionsChunk
 	if len(list) >= executionsChunk {
@@ -33,7 +33,7 @@ func (x *executionRoom) grow() {
 	x.chunk, x.begin = append(make([]Execution, 0, room), list...), 0
 }
 
-// end returns the complete list. What it did not use of a chunk is for the next.
+// end returns the complete list. The unused rest of the chunk is kept for the next list.
 func (x *executionRoom) end() []Execution {
 	end := len(x.chunk)
 	list := x.chunk[x.begin:end:end]
@@ -44,9 +44,9 @@ func (x *executionRoom) end() []Execution {
 	return list
 }
 
-// shareExecution adds the last execution of a taker's list to the list of a
-// resting order, which sees the same. A first execution is not copied, unless the
-// order stays and would keep a long list that is not its own.
+// shareExecution adds the last execution of a taker's list to the list of the resting
+// order. The order's first execution is shared and not copied, unless the order
+// stays open and would keep the taker's long list in memory.
 func shareExecution(to *[]Execution, first bool, list []Execution, closed bool) {
 	n := len(list)
 	switch {

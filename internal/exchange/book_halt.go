@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// HaltReasonCharsMax is how many characters the reason of a halt may have.
+// HaltReasonCharsMax is the maximum length of a halt's reason, in characters.
 const HaltReasonCharsMax = 200
 
-// Halt says since when and why a symbol takes no orders. It does not change once it
-// is made, so that it may be shared.
+// Halt records since when and why a symbol is halted, or an account is blocked. It is
+// immutable, so it may be shared.
 type Halt struct {
 	Since  int64  // nanoseconds since the Unix epoch
 	Reason string // for people, one line; may be empty
 }
 
 // ParseHaltReason checks the reason of a halt: up to HaltReasonCharsMax printable
-// characters of UTF-8, spaces among them. The error names the value.
+// characters of UTF-8, including spaces. The error names the value.
 func ParseHaltReason(s string) (string, error) {
 	if utf8.RuneCountInString(s) > HaltReasonCharsMax {
 		return "", fmt.Errorf("reason %s has more than %d characters", quote(s), HaltReasonCharsMax)
@@ -30,9 +30,9 @@ func ParseHaltReason(s string) (string, error) {
 	return s, nil
 }
 
-// Halt makes the book's symbol one that takes no orders, whose other commands go on;
-// resting orders keep their places. It returns the halt that was there, and then
-// changes nothing, or nil.
+// Halt halts the book's symbol: no orders are accepted; other commands still work, and
+// resting orders keep their priority. If the symbol is halted already, Halt changes
+// nothing and returns that halt; otherwise it returns nil.
 func (b *Book) Halt(h *Halt) (before *Halt) {
 	if before = b.halt; before == nil {
 		b.halt = h
@@ -40,40 +40,40 @@ func (b *Book) Halt(h *Halt) (before *Halt) {
 	return before
 }
 
-// Resume ends a halt and returns it, nil where there was none.
+// Resume ends the halt and returns it, or nil if the symbol was not halted.
 func (b *Book) Resume() (ended *Halt) {
 	ended, b.halt = b.halt, nil
 	return ended
 }
 
-// Halted returns the halt of the book's symbol, nil while it takes orders. It does not
-// keep Submit from matching: its caller has looked.
+// Halted returns the halt of the book's symbol, or nil while it accepts orders. Submit
+// does not check for a halt: its caller must.
 func (b *Book) Halted() *Halt { return b.halt }
 
-// Moment returns the time of the symbol's next event, in nanoseconds since the epoch: the
-// clock's, or the last one's if the clock stands before that. A symbol's times never go
-// back. After a Restore the book knows only the last one of an open order's executions; State.Time keeps the
-// clock from standing before any other.
+// Moment returns the time of the symbol's next event, in nanoseconds since the epoch: the later of
+// clock and the time of the last event, so a symbol's times never go back. After a Restore the book
+// only knows the last execution time of open orders; State.Time keeps the clock from going back
+// behind any other event.
 func (b *Book) Moment(clock int64) int64 {
 	b.time = max(b.time, clock)
 	return b.time
 }
 
-// HaltResult is what became of a halt or of its end.
+// HaltResult is the result of a halt or a resume.
 type HaltResult struct {
-	Reason  RejectReason // OK, or why nothing was done; then the other fields are zero
-	Changed bool         // false where the symbol was halted before, or took orders before
-	Halt    Halt         // the one that holds now, or that was ended; zero where there is none
+	Reason  RejectReason // OK, or why the request was refused; then the other fields are zero
+	Changed bool         // false if the symbol was halted already, or was not halted
+	Halt    Halt         // the halt in force, or the one that was ended; zero if there is none
 }
 
-// CancelAllResult is what became of a cancel of all that an account has open.
+// CancelAllResult is the result of canceling all open orders of an account.
 type CancelAllResult struct {
-	Reason  RejectReason // OK, or why nothing was done; then the other fields are zero
-	Time    int64        // when, nanoseconds since the Unix epoch
-	Symbols []CanceledIn // in order of their names; none where nothing was open
+	Reason  RejectReason // OK, or why the request was refused; then the other fields are zero
+	Time    int64        // of the cancel, nanoseconds since the Unix epoch
+	Symbols []CanceledIn // sorted by name; empty if no order was open
 }
 
-// CanceledIn is what was canceled of one symbol.
+// CanceledIn sums up what was canceled in one symbol.
 type CanceledIn struct {
 	Symbol Symbol
 	Orders int

@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// bookMore is what few books have.
+// bookMore holds the rarely used state of a book.
 type bookMore struct {
-	own     []Cancel             // see Book.Own
-	lineage map[OrderID]*Lineage // of the orders in memory that are flagged amended
-	newest  map[OrderID]OrderID  // of chains whose newest order, which is not the first, is in memory: by the first
+	own     []Cancel             // orders canceled by self-trade prevention, see Book.Own
+	lineage map[OrderID]*Lineage // by order id, for the orders in memory that are flagged amended
+	newest  map[OrderID]OrderID  // a chain's first order to its newest, if that one replaced another and is in memory
 	rules   SymbolRules
 }
 
@@ -21,8 +21,9 @@ func (b *Book) getMore() *bookMore {
 	return b.more
 }
 
-// Own returns the orders that the last Submit, Replace or Continue has canceled because they are of the account of the
-// incoming order, in the order in which it met them. Their Symbol is empty. The next one reuses the memory.
+// Own returns the orders that self-trade prevention canceled in the last Submit, Replace or Continue: resting
+// orders of the incoming order's account, in the order in which they were met. Their Symbol is empty. The slice is
+// valid until the next of these calls, which reuses the memory.
 func (b *Book) Own() []Cancel {
 	if b.more == nil || len(b.more.own) == 0 {
 		return nil
@@ -33,7 +34,7 @@ func (b *Book) Own() []Cancel {
 // Last returns the price of the newest trade, 0 before the first.
 func (b *Book) Last() Price { return b.last }
 
-// matchInstructed is match for an order that minds its own orders, or may not rest.
+// matchInstructed is match for an order with self-trade prevention, or that may not rest.
 func (b *Book) matchInstructed(o *Order, now int64, fills []Fill, most int) []Fill {
 	opposite, full := b.side(o.Side.opposite()), len(fills)+most
 	limit := opposite.key(o.Limit)
@@ -57,22 +58,23 @@ func (b *Book) matchInstructed(o *Order, now int64, fills []Fill, most int) []Fi
 	return fills
 }
 
-// takeBack takes back at once what is open of an incoming order.
+// takeBack cancels what is open of an incoming order.
 func (o *Order) takeBack(now int64) {
 	o.Open, o.Canceled, o.CanceledAt, o.AtOnce = 0, o.Open, now, true
 }
 
-// cancelOwn cancels a resting order of the account whose order comes in.
+// cancelOwn cancels a resting order of the incoming order's account and adds it to Own.
 func (b *Book) cancelOwn(i slot, now int64) {
 	n, m := b.orders.at(i), b.getMore()
 	m.own = append(m.own, Cancel{Order: n.id, Terms: n.terms(n.limit), Shares: n.left})
 	b.cancel(i, now)
 }
 
-// meets ranges over the resting orders that Submit would come to for o, in that order: those that it
-// would fill, and those of its own account that its STP is about (own). The book must not change meanwhile.
+// meets ranges over the resting orders that Submit would meet for o, in that order: those that it would fill, and
+// those of the same account that self-trade prevention applies to (own is true). The book must not change during
+// the iteration.
 //
-// It has a copy of o, so that callers can keep theirs on the stack.
+// o is passed by value, so that callers can keep theirs on the stack.
 func (b *Book) meets(o Order) iter.Seq2[*node, bool] {
 	return func(yield func(n *node, own bool) bool) {
 		open, opposite := o.Open, b.side(o.Side.opposite())
@@ -93,15 +95,15 @@ func (b *Book) meets(o Order) iter.Seq2[*node, bool] {
 	}
 }
 
-// Quote returns what Submit or Continue would come to for o, in all its parts, and changes nothing. It takes a
-// time that depends on how many orders o would meet.
+// Quote returns what Submit and all its Continue calls would execute for o, without changing anything. Its cost is
+// proportional to the number of resting orders that o would meet.
 func (b *Book) Quote(o *Order) Quote { return b.quote(o, Cash{}, math.MaxInt) }
 
-// QuoteWithin is Quote for a market buy of an account that has so much cash. Beyond FillsMax orders it looks at no
-// more than that pays for: then Quote.Cost is above it.
+// QuoteWithin is Quote for a market buy of an account with this much free cash. After FillsMax orders it stops as
+// soon as the cost exceeds the cash: then Quote.Cost is above cash, and Quote.Cut is set.
 func (b *Book) QuoteWithin(o *Order, cash Cash) Quote { return b.quote(o, cash, FillsMax) }
 
-// quote is QuoteWithin, for any order and beyond so many orders.
+// quote is QuoteWithin for any order; it may stop once `beyond` orders were looked at.
 func (b *Book) quote(o *Order, cash Cash, beyond int) (q Quote) {
 	q.Best = b.Best(o.Side.opposite())
 	for n, own := range b.meets(*o) {
@@ -117,8 +119,8 @@ func (b *Book) quote(o *Order, cash Cash, beyond int) (q Quote) {
 	return q
 }
 
-// HoldOf returns what a market buy that is unfinished, as o is, holds for its further parts: exactly what they
-// will cost. It is zero for all other orders.
+// HoldOf returns what o, an unfinished market buy, holds for its further parts: exactly what they will cost. It is
+// zero for all other orders.
 func (b *Book) HoldOf(o *Order) Cash {
 	if o.Open == 0 || !o.marketBuy() {
 		return Cash{}
@@ -126,9 +128,9 @@ func (b *Book) HoldOf(o *Order) Cash {
 	return b.Quote(o).Cost
 }
 
-// Reduce takes some shares off an open order, which keeps its place and has some left, and returns the order. If
-// MayCancel does not say OK it returns that reason, and nothing changed. It panics if an order is unfinished, or if the
-// order has not more open than that.
+// Reduce takes shares off an open order, which keeps its place in the queue, and returns the order. If MayCancel
+// returns another reason than OK, Reduce returns that reason and changes nothing. It panics if an order is
+// unfinished, or if no open shares would be left.
 func (b *Book) Reduce(id OrderID, owner AccountID, shares Shares, now int64) (o Order, r RejectReason) {
 	i := b.find(id)
 	if r = b.mayCancel(i, owner); r != OK {
@@ -146,13 +148,13 @@ func (b *Book) Reduce(id OrderID, owner AccountID, shares Shares, now int64) (o 
 	return o, OK
 }
 
-// Replace cancels the rest of the open order that o replaces, which is o.Lineage.Replaces, and submits o in its
-// stead, as Submit does. It panics if that order is not open.
+// Replace cancels the remainder of the open order o.Lineage.Replaces and submits o in its place, as Submit does. It
+// panics if that order is not open.
 func (b *Book) Replace(o *Order, now int64, fills []Fill) []Fill {
 	return b.replace(o, now, fills, b.index.partFills())
 }
 
-// replace is Replace, with at most so many fills.
+// replace is Replace with at most `most` fills.
 func (b *Book) replace(o *Order, now int64, fills []Fill, most int) []Fill {
 	old := b.find(o.Lineage.Replaces)
 	if b.crossed() || b.mayCancel(old, o.Account.ID) != OK || !o.fresh() || o.ID <= b.newest {
@@ -166,7 +168,7 @@ func (b *Book) replace(o *Order, now int64, fills []Fill, most int) []Fill {
 	return b.submit(o, now, fills, most)
 }
 
-// lineageOf returns a copy of what amends did to an order.
+// lineageOf returns a copy of an order's lineage; that of an order that was never amended has only First.
 func (b *Book) lineageOf(n *node) Lineage {
 	if n.has(amended) {
 		return *b.more.lineage[n.id]
@@ -174,7 +176,7 @@ func (b *Book) lineageOf(n *node) Lineage {
 	return Lineage{First: n.id}
 }
 
-// setLineage notes what amends did to an order.
+// setLineage stores an order's lineage.
 func (b *Book) setLineage(n *node, l *Lineage) {
 	m := b.getMore()
 	n.flags |= amended
@@ -184,7 +186,7 @@ func (b *Book) setLineage(n *node, l *Lineage) {
 	}
 }
 
-// dropLineage forgets what amends did to an order that is forgotten.
+// dropLineage drops the lineage of an order that is being forgotten.
 func (b *Book) dropLineage(id OrderID) {
 	m := b.more
 	if first := m.lineage[id].First; m.newest[first] == id {
@@ -193,8 +195,8 @@ func (b *Book) dropLineage(id OrderID) {
 	delete(m.lineage, id)
 }
 
-// Newest returns the newest order of a chain, as far as memory has it: its first order if memory has no order that
-// replaced another one of the chain, or the newest of them is forgotten.
+// Newest returns the newest order of the chain that begins with first. It returns first itself if no order in
+// memory replaced another one of the chain, or if the newest of them was forgotten.
 func (b *Book) Newest(first OrderID) OrderID {
 	if b.more != nil {
 		if id, found := b.more.newest[first]; found {
@@ -204,7 +206,7 @@ func (b *Book) Newest(first OrderID) OrderID {
 	return first
 }
 
-// knowsLineage reports whether what amends are said to have done to o can be.
+// knowsLineage reports whether o's lineage is consistent with o.
 func (o *Order) knowsLineage() bool {
 	l := o.Lineage
 	return l == nil || l.First != 0 && l.First <= o.ID && l.Replaces < o.ID && (l.Replaces == 0) == (l.First == o.ID) &&
@@ -212,7 +214,7 @@ func (o *Order) knowsLineage() bool {
 		(l.Replaced == 0 || l.Replaced > o.ID)
 }
 
-// Rules returns what holds for the orders of the symbol.
+// Rules returns the rules of the symbol.
 func (b *Book) Rules() SymbolRules {
 	if b.more == nil {
 		return SymbolRules{}
@@ -220,15 +222,15 @@ func (b *Book) Rules() SymbolRules {
 	return b.more.rules
 }
 
-// SetRules makes other rules hold for the orders to come.
+// SetRules replaces the symbol's rules; they apply to orders submitted from now on.
 func (b *Book) SetRules(r SymbolRules) {
 	if b.more != nil || r != (SymbolRules{}) {
 		b.getMore().rules = r
 	}
 }
 
-// OffTick returns a resting order whose limit is not a multiple of a tick. found is false if there is none. It looks
-// at every price.
+// OffTick returns a resting order whose limit is not a multiple of the tick, and whether there is one. It looks
+// at every price level.
 func (b *Book) OffTick(tick Price) (o Order, found bool) {
 	for _, s := range []Side{Buy, Sell} {
 		for price, at := range b.side(s).all() {

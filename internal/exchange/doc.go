@@ -1,36 +1,35 @@
-// Package exchange is the pure core of Outcry: exact numbers, commands and
-// their results, the order book, the ledger, and the events that a journal
-// keeps. Nothing in it does I/O, reads a clock, draws random numbers, starts a
-// goroutine or writes a log: time, ids and limits come in as arguments, and the
-// same inputs give the same bytes.
+// Package exchange is the pure core of Outcry: exact numbers, commands and their
+// results, the order book, the ledger, and the events that a journal keeps. It does
+// no I/O, reads no clock, draws no random numbers, starts no goroutine and writes no
+// log: time, ids and limits are arguments, and the same inputs give the same bytes.
 //
-// The files read in this order; those of a part begin with its name:
+// Read the files in this order; the file names of each part begin with the part's name:
 //
-//   - money: exact numbers, how they are read and printed.
-//   - order: what clients ask (command.go), what is told (order_public.go), the names
-//     that they give (order_ref.go), what amends did (order_lineage.go), what operators
-//     set (order_rules.go), and what is journaled (event*.go; event_more.go has what came
-//     with order instructions).
-//   - book: book.go matches; book_instructed.go matches what may not rest or minds its own
-//     orders, and amends; book_parts.go has orders that meet very many, book_halt.go
-//     what operators do. Only book_levels.go knows what is below: price levels
-//     (book_ladder*.go), orders in memory (book_slab.go, book_node.go,
-//     book_executions.go), and how an id finds its order (book_index.go).
-//   - ledger: who owns what, and how an account is found; ledger_instructed.go has the holds
-//     of orders at market and of amends.
-//   - state: all of it together: replay (state.go), snapshot, digest, comparison, audit,
-//     and the refs that were used.
+//   - money: exact numbers, and how they are parsed and printed.
+//   - order: commands and results (command.go), what is public (order_public.go), client
+//     order ids (order_ref.go), the history of amends (order_lineage.go), an operator's
+//     rules (order_rules.go), and journal events (event*.go; event_more.go has the fields
+//     that order instructions added).
+//   - book: book.go matches; book_instructed.go matches orders that may not rest or that
+//     prevent self-trades, and amends orders; book_parts.go handles orders that meet very
+//     many resting orders; book_halt.go halts and resumes a symbol. Only book_levels.go
+//     knows the layers below: price levels (book_ladder*.go), orders in memory
+//     (book_slab.go, book_node.go, book_executions.go), and the index from id to order
+//     (book_index.go).
+//   - ledger: cash, positions and holds, and how an account is found; ledger_instructed.go
+//     has the holds of market orders and of amends.
+//   - state: the whole exchange: replay (state.go), snapshot, digest, comparison, audit,
+//     and used refs.
 //
-// The parts, in the order in which an order meets them:
+// The types, in the order in which an order meets them:
 //
-//   - Command is what a client asks, Result what it is told.
-//   - Ledger knows who owns what. Reserve sets aside what an order could spend
-//     before the order may reach a book.
+//   - Command is a client's request, Result the reply to it.
+//   - Ledger keeps cash and shares. Reserve sets aside what an order could spend
+//     before the order reaches a book.
 //   - Book holds the resting orders of one symbol and matches by price and time.
 //   - Event is everything that one command did, or one part of an order that meets
-//     very many. A journal of events rebuilds every book and the ledger.
-//   - Refs knows which commands were named by their client, so that none of them
-//     is done twice.
+//     very many resting orders. A journal of events rebuilds all books and the ledger.
+//   - Refs records which commands had a ref, so that none of them is done twice.
 //
 // Money and shares are integers. A Price is an int64 count of 10^-8 dollars, a
 // Shares an int64 count of 10^-8 shares, and Cash a 128-bit count of 10^-16
