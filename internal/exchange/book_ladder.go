@@ -8,79 +8,79 @@ import (
 // level is one price level: the resting orders of one side and price, oldest first.
 type level struct{ oldest, last slot }
 
-// A stretch is stretchTicks neighbouring prices, each with a level whether or not
-// orders rest there. A block is blockStretches neighbouring stretches.
+// A stretch is stretchTicks neighbouring price levels, whether or not orders rest at
+// them. A block is blockStretches neighbouring stretches.
 const (
 	stretchTicks   = 16
 	blockStretches = 16
 	blockTicks     = blockStretches * stretchTicks
 )
 
-// block is a piece of the price scale on which orders rest or rested lately, by sort key.
+// block is a range of the price scale, in sort keys, where orders rest or rested recently.
 type block struct {
-	first         int64  // key of the first level of the first stretch, -1 where it is in no run
-	tick          int64  // from one level's key to the next
-	worse, better *block // its neighbours in its run
-	used          uint16 // a bit for each stretch that is not empty
-	vacant        bool   // it is in ladder.vacant
+	first         int64  // key of the first level of the first stretch; -1 once the block was removed from its run
+	tick          int64  // distance between the keys of two neighbouring levels
+	worse, better *block // neighbours in the run
+	used          uint16 // one bit for each stretch with a level in use
+	vacant        bool   // the block is listed in ladder.vacant
 	stretches     [blockStretches]*stretch
 }
 
-// stretch is a piece of a block.
+// stretch is stretchTicks neighbouring levels of a block.
 type stretch struct {
 	block  *block
-	place  uint8  // in the block
-	used   uint16 // a bit for each level that is not empty
-	slot   slot   // its place in ladder.stretches
+	place  uint8  // index in block.stretches
+	used   uint16 // one bit for each level in use
+	slot   slot   // index in ladder.stretches
 	levels [stretchTicks]level
 }
 
-// How much without orders stays where it is, since near the best price levels come and go
-// all the time: blocks, and stretches of blocks.
+// How many empty blocks and empty stretches are kept for reuse: near the best price, levels
+// come and go all the time.
 const (
 	vacantMax = 64
 	idleMax   = 1024
 )
 
-// blockHints is how many hints a ladder has: for a range of 32,768 cents.
+// blockHints is the number of hints of a ladder: enough for a range of 32,768 cents.
 const blockHints = 128
 
-// hintsFrom is how many blocks in a row a ladder has before it is worth while to have hints.
+// hintsFrom is the number of blocks above which a ladder uses hints.
 const hintsFrom = 4
 
-// cent is the tick of most prices. A price between two whole cents lies on a
-// scale of its own, in which the tick is the smallest difference there is.
+// cent is the tick of most prices. Prices between two whole cents are in blocks of
+// their own, whose tick is the smallest price difference.
 const cent = 1e6
 
-// ladder finds the price levels of one side. Most prices are whole cents, and
-// close to each other: a level lies in a stretch of neighbours, that in a block of
-// stretches, and the price leads through them; a search is for the block alone. Blocks
-// are kept in sorted chunks, so that it does not matter how many there are.
-// What has become empty stays for a while, so that it need not be made again.
+// ladder finds the price levels of one side. Most prices are whole cents and close
+// to each other, so levels lie in stretches of neighbours, and stretches in blocks.
+// Only the block is searched for; the level's place in it is computed from the price.
+// Blocks are kept in sorted chunks, so that large numbers of them cost little.
+// Empty blocks and stretches are kept for a while, so that they need not be made again.
 //
-// Prices are compared by their keys: the better for the side, the greater.
-// A level is named by a slot: that of its stretch × stretchTicks + its place there.
+// Prices are compared by their sort keys: the better the price for the side, the greater
+// its key. The slot of a level is the slot of its stretch × stretchTicks + its place there.
 //
 // Invariants: best is the level of bestKey, the greatest key of a level in use;
-// levels counts those in use, idle the stretches that have none; an empty block is
+// levels counts the levels in use, idle the stretches without any; every empty block is
 // listed in vacant.
 type ladder struct {
 	base, up  int64 // key = base + up × price: 0 and 1 for bids, orderUnitsMax and -1 for asks
-	cents     run   // blocks of whole cents
-	others    run   // blocks of prices between them
+	cents     run   // blocks of prices in whole cents
+	others    run   // blocks of all other prices
 	bestKey   int64 // noKey where no order rests
 	best      *level
 	bestSlot  slot
 	levels    int
-	stretches []*stretch // by slot; nil where there is none
-	free      []slot     // slots that may be used again
+	stretches []*stretch // by slot; nil if the slot is free
+	free      []slot     // free slots of stretches
 	idle      int
-	vacant    []*block            // have become empty; some are in use again
-	longest   int                 // the one in vacant that is there the longest, once it is full
-	hints     *[blockHints]*block // where a block was found, by the low bits of its number; nil while there are few
+	vacant    []*block            // blocks that became empty; some of them are in use again
+	longest   int                 // index of the oldest entry of vacant, once vacant is full
+	hints     *[blockHints]*block // where a block was last found, by the low bits of its number; nil with few blocks
 }
 
-// noKey is below every key.
+// noKey is below the key of every price.
 const noKey = 0
 
 func newLadder(s Side, chunkMax int) ladder {
@@ -91,13 +91,13 @@ func newLadder(s Side, chunkMax int) ladder {
 	return l
 }
 
-// key returns a price's sort key, and price the price of a key: each is the
-// other's inverse. Keys are above 0, and whole cents have keys of whole cents.
+// key returns the sort key of a price, and price is its inverse. Keys are above 0, and
+// prices in whole cents have keys in whole cents.
 func (l *ladder) key(p Price) int64 { return l.base + l.up*int64(p) }
 
 func (l *ladder) price(key int64) Price { return Price(l.up * (key - l.base)) }
 
-// at returns the level of a price, put in use where it is empty.
+// at returns the level of a price and its slot. A level that was not in use is now.
 func (l *ladder) at(p Price) (slot, *level) {
 	key := l.key(p)
 	if key == l.bestKey {
@@ -114,7 +114,7 @@ func (l *ladder) at(p Price) (slot, *level) {
 			l.hints = new([blockHints]*block)
 		}
 	} else if hint := &l.hints[ticks/blockTicks%blockHints]; !(*hint).begins(first, tick) {
-		b = r.block(first, tick) // the hint is of another one, or of one that is gone
+		b = r.block(first, tick) // the hint is for another block, or for a removed one
 		*hint = b
 	} else {
 		b = *hint
@@ -142,16 +142,16 @@ func (l *ladder) at(p Price) (slot, *level) {
 	return at, lv
 }
 
-// begins reports whether b is there and is the block that begins with a key, of a scale.
+// begins reports whether b is the block with this first key and tick. b may be nil.
 func (b *block) begins(first, tick int64) bool { return b != nil && b.first == first && b.tick == tick }
 
-// level returns the level of a slot.
+// level returns the level at a slot.
 func (l *ladder) level(s slot) *level { return &l.stretches[s/stretchTicks].levels[s%stretchTicks] }
 
-// stretch makes an empty stretch of a block.
+// stretch adds an empty stretch to a block.
 func (l *ladder) stretch(b *block, place uint8) *stretch {
 	if l.stretches == nil {
-		l.stretches = make([]*stretch, 1, 2) // slot 0 is none
+		l.stretches = make([]*stretch, 1, 2) // slot 0 means none
 	}
 	at := slot(len(l.stretches))
 	if n := len(l.free); n > 0 {
@@ -165,7 +165,7 @@ func (l *ladder) stretch(b *block, place uint8) *stretch {
 	return s
 }
 
-// remove gives an empty stretch to the garbage collector.
+// remove removes an empty stretch from its block, for the garbage collector.
 func (l *ladder) remove(s *stretch) {
 	s.block.stretches[s.place] = nil
 	l.stretches[s.slot] = nil
@@ -173,7 +173,7 @@ func (l *ladder) remove(s *stretch) {
 	l.idle--
 }
 
-// drop takes a level that has become empty out of use.
+// drop marks an empty level as not in use. It panics if the level has orders or is not in use.
 func (l *ladder) drop(at slot) {
 	s, place := l.stretches[at/stretchTicks], at%stretchTicks
 	if s.used&(1<<place) == 0 || s.levels[place] != (level{}) {
@@ -214,8 +214,8 @@ func (l *ladder) run(b *block) *run {
 	return &l.others
 }
 
-// vacate leaves a block that has become empty where it is for now, and takes the one
-// out of its run for which that was done the longest ago, unless it is in use again.
+// vacate lists an empty block in vacant and leaves it in its run for now. If the list is
+// full, its oldest block is taken off and, unless it is in use again, removed from its run.
 func (l *ladder) vacate(b *block) {
 	b.vacant = true
 	if len(l.vacant) < vacantMax {
@@ -236,8 +236,8 @@ func (l *ladder) vacate(b *block) {
 	l.run(old).remove(old)
 }
 
-// below returns the best level in use of the same run that is below a level: its key
-// and slot, noKey and 0 where there is none.
+// below returns the key and slot of the best level in use that is worse than the level at
+// `at` and in the same run, or noKey and 0 if there is none.
 func (l *ladder) below(at slot) (int64, slot) {
 	s := l.stretches[at/stretchTicks]
 	if used := s.used & (1<<(at%stretchTicks) - 1); used != 0 {
@@ -246,8 +246,8 @@ func (l *ladder) below(at slot) (int64, slot) {
 	return s.block.last(s.block.used & (1<<s.place - 1))
 }
 
-// last returns the best level in use among some stretches of b and all of the blocks
-// below: its key and slot, noKey and 0 where there is none.
+// last returns the key and slot of the best level in use among the given stretches of b
+// and all worse blocks, or noKey and 0 if there is none.
 func (b *block) last(used uint16) (int64, slot) {
 	for used == 0 {
 		if b = b.worse; b == nil {
@@ -259,13 +259,13 @@ func (b *block) last(used uint16) (int64, slot) {
 	return s.last(s.used)
 }
 
-// last returns the best of some levels of s: its key and slot.
+// last returns the key and slot of the best of the given levels of s.
 func (s *stretch) last(used uint16) (int64, slot) {
 	place := slot(bits.Len16(used) - 1)
 	return s.block.first + int64(slot(s.place)*stretchTicks+place)*s.block.tick, s.slot*stretchTicks + place
 }
 
-// all ranges over the levels in use, best first: their prices and slots.
+// all ranges over the levels in use, best first, with their prices and slots.
 func (l *ladder) all() iter.Seq2[Price, slot] {
 	return func(yield func(Price, slot) bool) {
 		cents, atCents := l.cents.bestKey, l.cents.best

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// check walks all levels and returns an error that names the first invariant
-// that does not hold.
+// check walks all levels and returns an error that names the first violated invariant.
 func (l *ladder) check() error {
 	levels, idle := 0, 0
 	for _, r := range []*run{&l.cents, &l.others} {
@@ -30,8 +29,8 @@ func (l *ladder) check() error {
 	return nil
 }
 
-// checkRun counts the levels of a run, and its stretches without any, and checks its
-// blocks and chunks.
+// checkRun checks the blocks and chunks of a run, and counts its levels in use and its
+// stretches without any.
 func (l *ladder) checkRun(r *run) (levels, idle int, err error) {
 	worse, best, bestKey := (*block)(nil), slot(0), int64(noKey)
 	for _, chunk := range r.chunks {
@@ -60,12 +59,12 @@ func (l *ladder) checkRun(r *run) (levels, idle int, err error) {
 	return levels, idle, nil
 }
 
-// belongs reports whether b begins where a block may, and is one of the scale of r.
+// belongs reports whether b's first key is valid, and b is of the scale of r.
 func (l *ladder) belongs(b *block, r *run) bool {
 	return b.first >= 0 && b.first%(b.tick*blockTicks) == 0 && l.run(b) == r
 }
 
-// follows reports whether b and worse, nil for none, are neighbours and know it.
+// follows reports whether b and worse are linked as neighbours; worse is nil for the first block.
 func (b *block) follows(worse *block) bool {
 	return b.worse == worse && (worse == nil || worse.better == b && worse.first < b.first)
 }
@@ -73,7 +72,7 @@ func (b *block) follows(worse *block) bool {
 // mayBeEmpty reports whether b has a level in use, or is listed as vacant.
 func (l *ladder) mayBeEmpty(b *block) bool { return b.used != 0 || slices.Contains(l.vacant, b) }
 
-// checkHints proves that no hint keeps in memory what is not the ladder's.
+// checkHints checks that no hint keeps memory alive that is no longer the ladder's.
 func (l *ladder) checkHints() error {
 	if l.hints == nil {
 		return nil
@@ -86,16 +85,16 @@ func (l *ladder) checkHints() error {
 	return nil
 }
 
-// removed reports whether b is in no run any more.
+// removed reports whether b was removed from its run.
 func (b *block) removed() bool { return b.first < 0 }
 
-// alone reports whether b leads to no other block and to no stretch.
+// alone reports whether b has no links to other blocks and no stretches.
 func (b *block) alone() bool {
 	return b.worse == nil && b.better == nil && b.stretches == [blockStretches]*stretch{}
 }
 
-// knowsBest reports whether the ladder's best level is the best one of a run: its key, its
-// slot, and the level itself, which is nil where there is none.
+// knowsBest reports whether bestKey, bestSlot and best of the ladder are those of the best
+// level of r; best must be nil if there is no level.
 func (l *ladder) knowsBest(r *run) bool {
 	if r.bestKey != l.bestKey || r.best != l.bestSlot {
 		return false
@@ -106,8 +105,8 @@ func (l *ladder) knowsBest(r *run) bool {
 	return l.best == l.level(r.best)
 }
 
-// checkBlock counts the levels of a block, and its stretches without any, and checks
-// them.
+// checkBlock checks the stretches and levels of a block, and counts its levels in use and
+// its stretches without any.
 func (l *ladder) checkBlock(b *block) (levels, idle int, err error) {
 	for i, s := range b.stretches {
 		first := b.first + int64(i)*stretchTicks*b.tick
@@ -133,13 +132,13 @@ func (l *ladder) checkBlock(b *block) (levels, idle int, err error) {
 	return levels, idle, nil
 }
 
-// knowsUse reports whether b's bit for its i-th stretch says whether a level of it is in use.
+// knowsUse reports whether b's bit for its i-th stretch is set exactly if a level there is in use.
 func (b *block) knowsUse(i int) bool {
 	s := b.stretches[i]
 	return (s != nil && s.used != 0) == (b.used>>i&1 == 1)
 }
 
-// isAt reports whether s knows that it is the i-th stretch of b, and its slot leads to it.
+// isAt reports whether s is the i-th stretch of b by its own fields, and its slot leads to it.
 func (l *ladder) isAt(s *stretch, b *block, i int) bool {
 	return s.block == b && int(s.place) == i && s.slot != 0 && l.stretches[s.slot] == s
 }
@@ -147,6 +146,6 @@ func (l *ladder) isAt(s *stretch, b *block, i int) bool {
 // uses reports whether the level at a place of s is in use.
 func (s *stretch) uses(place int) bool { return s.used>>place&1 == 1 }
 
-// mayHave reports whether a level of this key lies in blocks of b's scale: whole cents have
-// one of their own.
+// mayHave reports whether a level of this key belongs in a block with b's tick: whole
+// cents have blocks of their own.
 func (b *block) mayHave(key int64) bool { return b.tick == cent || key%cent != 0 }

@@ -2,39 +2,39 @@ package exchange
 
 import "slices"
 
-// run is a sorted run of blocks with the best at its end, cut into chunks: a far
-// block in a book of a million moves a chunk and not the whole run (figures:
+// run is a sorted list of blocks, best last, cut into chunks: inserting a distant
+// block into a book of a million moves one chunk and not the whole list (figures:
 // docs/decisions/0016).
 //
 // Invariants: no chunk is empty or longer than chunkMax; keys rise through all
 // chunks; the blocks are linked in the same order; best is the slot of the level of
 // bestKey, the greatest key of a level in use.
 type run struct {
-	bestKey  int64 // noKey where no order rests
+	bestKey  int64 // noKey if no order rests
 	best     slot
-	chunkMax int // how many blocks a chunk holds before it is split
+	chunkMax int // a chunk with more blocks is split
 	chunks   [][]rung
 }
 
-// rung is a block with its key beside it, so that a search stays in the chunk.
+// rung is a block with a copy of its key, so that a search reads only the chunk.
 type rung struct {
 	key   int64
 	block *block
 }
 
-// ladderChunkMax is the chunkMax of every book. Only tests and measurements use
-// another one.
+// ladderChunkMax is the chunkMax of every book. Only tests and benchmarks use
+// another value.
 const ladderChunkMax = 256
 
-// search returns where key is, or the chunk and place where it belongs. Its
-// comparisons become conditional moves: which way one goes cannot be foreseen.
+// search returns the chunk and index of key, or those at which it would be inserted. Its
+// comparisons compile to conditional moves, because their outcome is unpredictable.
 func (r *run) search(key int64) (chunk, i int, found bool) {
 	if len(r.chunks) == 0 {
 		return 0, 0, false
 	}
 	chunk = len(r.chunks) - 1
 	if r.chunks[chunk][0].key > key {
-		chunk = 0 // becomes the last that begins at or below key
+		chunk = 0 // becomes the last chunk whose first key is at or below key
 		for n := len(r.chunks); n > 1; {
 			half := n / 2
 			if r.chunks[chunk+half][0].key <= key {
@@ -57,7 +57,7 @@ func (r *run) search(key int64) (chunk, i int, found bool) {
 	return chunk, i, i < len(rungs) && rungs[i].key == key
 }
 
-// insert puts g at place i of a chunk and splits the chunk when it is full.
+// insert inserts g at index i of chunk c, and splits the chunk if it is too long.
 func (r *run) insert(c, i int, g rung) {
 	if len(r.chunks) == 0 {
 		r.chunks = append(r.chunks, make([]rung, 0, 4))
@@ -71,7 +71,7 @@ func (r *run) insert(c, i int, g rung) {
 	}
 }
 
-// block returns the block that begins with a key, made where there is none.
+// block returns the block whose first key is first, and makes it if there is none.
 func (r *run) block(first, tick int64) *block {
 	c, i, found := r.search(first)
 	if found {
@@ -85,7 +85,7 @@ func (r *run) block(first, tick int64) *block {
 	return b
 }
 
-// link links b with its neighbours: its place is i in a chunk.
+// link links b with its neighbours; b is about to be inserted at index i of chunk.
 func (r *run) link(b *block, chunk []rung, i int) {
 	if i < len(chunk) {
 		b.better = chunk[i].block
@@ -101,7 +101,7 @@ func (r *run) link(b *block, chunk []rung, i int) {
 	}
 }
 
-// remove takes out a block. It panics where it is not there.
+// remove removes a block. It panics if the block is not in the run.
 func (r *run) remove(b *block) {
 	c, i, found := r.search(b.first)
 	if !found {
@@ -113,8 +113,8 @@ func (r *run) remove(b *block) {
 	if b.better != nil {
 		b.better.worse = b.worse
 	}
-	b.first = -1                 // a hint may still lead here
-	b.worse, b.better = nil, nil // else a hint would keep all that were removed since
+	b.first = -1                 // a hint may still point here
+	b.worse, b.better = nil, nil // otherwise a hint would keep all blocks removed since in memory
 	r.chunks[c] = slices.Delete(r.chunks[c], i, i+1)
 	if len(r.chunks[c]) == 0 {
 		r.chunks = slices.Delete(r.chunks, c, c+1)

@@ -2,11 +2,11 @@ package exchange
 
 import "iter"
 
-// Here a book's orders and its price levels meet. Who reads only what a book does needs
-// neither this file nor those behind it: the ladder of levels (book_ladder*.go), the slab
-// of orders (book_slab.go, book_node.go) and the index of ids (book_index.go).
+// This file connects a book's orders with its price levels. To understand what a book does
+// you need neither this file nor the layers below it: the ladder of levels (book_ladder*.go),
+// the slab of orders (book_slab.go, book_node.go) and the index of ids (book_index.go).
 
-// noSides are those of every book in which no order ever rested. Nobody writes to them.
+// noSides is shared by all books in which no order ever rested. It is never written to.
 var noSides = *newSides(0)
 
 func newSides(chunkMax int) *[2]ladder {
@@ -15,14 +15,14 @@ func newSides(chunkMax int) *[2]ladder {
 	return s
 }
 
-// side returns the levels of a side. Which side comes next is anyone's guess, so
-// there is no branch for it.
+// side returns the levels of a side. It has no branch, because which side comes next
+// is unpredictable.
 func (b *Book) side(s Side) *ladder { return &b.sides[s&1] }
 
-// rest adds n, which is at i, to its price level, as the newest.
+// rest appends the order n at slot i to its price level, as the newest.
 //
-// Here and in leave, node 0 takes what would be written into a neighbour that is
-// not there: whether there is one cannot be foreseen, so a branch would cost more.
+// In rest and leave, a write to a missing neighbour goes to node 0: whether there is a
+// neighbour is unpredictable, so a branch would cost more.
 func (b *Book) rest(i slot, n *node) {
 	if b.sides == &noSides {
 		b.sides = newSides(ladderChunkMax)
@@ -38,7 +38,7 @@ func (b *Book) rest(i slot, n *node) {
 	b.resting[n.side()&1]++
 }
 
-// leave takes an order out of its price level, without a search.
+// leave removes an order from its price level, without a search.
 func (b *Book) leave(n *node) {
 	side := b.side(n.side())
 	lv := side.level(n.level)
@@ -73,7 +73,7 @@ func (b *Book) at(lv *level) iter.Seq[*node] {
 }
 
 // inOrder ranges over the resting orders of a side in the order in which they would execute.
-// The book must not change meanwhile.
+// The book must not change during the iteration.
 func (b *Book) inOrder(s Side) iter.Seq[*node] {
 	return func(yield func(*node) bool) {
 		side := b.side(s)
@@ -88,7 +88,7 @@ func (b *Book) inOrder(s Side) iter.Seq[*node] {
 }
 
 // matches ranges over the resting orders that Submit would fill for o, in that
-// order. The book must not change meanwhile.
+// order. The book must not change during the iteration.
 func (b *Book) matches(o *Order) iter.Seq[*node] {
 	return func(yield func(*node) bool) {
 		open, opposite := o.Open, b.side(o.Side.opposite())
@@ -106,7 +106,7 @@ func (b *Book) matches(o *Order) iter.Seq[*node] {
 	}
 }
 
-// Best returns the best price of a side, 0 where nothing rests there.
+// Best returns the best price of a side, or 0 if no order rests there.
 func (b *Book) Best(s Side) Price {
 	if l := b.side(s); l.best != nil {
 		return l.price(l.bestKey)
@@ -114,8 +114,8 @@ func (b *Book) Best(s Side) Price {
 	return 0
 }
 
-// crossed reports whether the best bid is at or above the best ask. It adds the two
-// keys, that of an ask being orderUnitsMax less its price, and needs no branch.
+// crossed reports whether the best bid is at or above the best ask. It adds the best keys
+// of both sides, which needs no branch: the key of an ask is orderUnitsMax minus its price.
 func (b *Book) crossed() bool {
 	return uint64(b.sides[0].bestKey)+uint64(b.sides[1].bestKey) >= orderUnitsMax
 }

@@ -1,44 +1,44 @@
 package exchange
 
-// node is an order as a book keeps it, except its executions. It is linked by slots,
-// so that the garbage collector has one pointer of it to look at.
+// node is an order in a book's memory, except its executions. Nodes link to each other by
+// slots, so the garbage collector has only one pointer per node to follow.
 //
-// An order that rests is linked with its neighbours at its price level, older and
-// newer; a closed one with the order that closed next.
+// A resting order is linked with the next older and newer orders at its price level; a
+// closed order with the order that closed next.
 //
-// A node takes 64 bytes, and its page begins 8 bytes behind the begin of a cache line,
-// where Go keeps what it knows of a piece of memory with pointers. So all but
-// canceledAt lies in one line.
+// A node takes 64 bytes. A page of nodes begins 8 bytes after the start of a cache line,
+// because Go keeps its type information there for memory with pointers. So all fields
+// except canceledAt lie in one line.
 type node struct {
 	id         OrderID
 	account    *Account
 	limit      Price
 	shares     Shares
-	left       Shares // open; where the order was canceled, what was taken back
-	level      slot   // where it rests, 0 when it does not
+	left       Shares // open shares; of a canceled order, the shares that were canceled
+	level      slot   // slot of its price level, 0 if it does not rest
 	prev, next slot
-	packed     // what Terms has besides the limit
+	packed     // Terms without the limit
 	flags      nodeFlags
 	taken      TakenCount
-	canceledAt int64 // valid where canceled
+	canceledAt int64 // valid if canceled is set
 }
 
-// nodeFlags is what of an order is yes or no.
+// nodeFlags are the boolean properties of a node.
 type nodeFlags uint8
 
 // The flags.
 const (
-	canceled     nodeFlags = 1 << iota // what was open was taken back
-	executed                           // something was: the page has the executions
+	canceled     nodeFlags = 1 << iota // the open shares were canceled
+	executed                           // the order has executions; they are in the page
 	onDisconnect                       // Order.OnDisconnect
-	atOnce                             // it was taken back by the order's own record
-	amended                            // the book has its Lineage
+	atOnce                             // the order's own record canceled it: Order.AtOnce
+	amended                            // the book has the order's Lineage
 )
 
 // has reports whether a flag is set.
 func (n *node) has(f nodeFlags) bool { return n.flags&f != 0 }
 
-// open returns the shares that are still to be executed.
+// open returns the open shares.
 func (n *node) open() Shares {
 	if n.has(canceled) {
 		return 0
@@ -46,7 +46,7 @@ func (n *node) open() Shares {
 	return n.left
 }
 
-// enter makes the book's own copy of an order, which is still to be indexed.
+// enter copies an order into the book's memory. It does not add it to the index.
 func (b *Book) enter(o *Order) (slot, *node) {
 	i := b.orders.take()
 	n := b.orders.at(i)
@@ -62,7 +62,7 @@ func (b *Book) enter(o *Order) (slot, *node) {
 	return i, n
 }
 
-// enterMore enters what few orders have.
+// enterMore sets the rarely used properties of a node.
 func (b *Book) enterMore(o *Order, n *node) {
 	if o.OnDisconnect {
 		n.flags |= onDisconnect
@@ -75,13 +75,13 @@ func (b *Book) enterMore(o *Order, n *node) {
 	}
 }
 
-// takeBack notes what the order's own record has taken back of it.
+// takeBack marks n as canceled by the order's own record.
 func (n *node) takeBack(o *Order) {
 	n.flags |= canceled | atOnce
 	n.left, n.canceledAt = o.Canceled, o.CanceledAt
 }
 
-// read makes o the order at a slot.
+// read sets o to the order at a slot.
 func (b *Book) read(i slot, o *Order) {
 	n := b.orders.at(i)
 	o.ID, o.Account, o.Shares = n.id, n.account, n.shares

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Restore lets a copy of an order that was accepted earlier rest with the open
-// shares and executions that it has, without matching it. Only the newest order may
-// cross, if it has executed something or canceled orders of its account: it is unfinished (Unfinished). Orders are
-// restored in order of their ids, before any Submit.
-// An error says what does not fit, and then the book is unchanged.
+// Restore adds a copy of an order that was accepted earlier to the resting orders, with its open shares and
+// executions and without matching it. Only the newest order may cross, and only if it has executed something or
+// may have canceled orders of its own account: then it is unfinished (Unfinished). Orders are restored in order of
+// their ids, before any Submit. If the order is inconsistent or does not fit into the book, Restore returns an
+// error and leaves the book unchanged.
 func (b *Book) Restore(o *Order) error {
 	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || !mayOrder(int64(o.Limit)) || o.Account == nil ||
 		!o.Terms.check() || o.Executed() < 0 || !o.knowsLineage() {
@@ -31,7 +31,7 @@ func (b *Book) Restore(o *Order) error {
 		return fmt.Errorf("exchange: order %d cannot rest: it is there already, in book %d", o.ID, number)
 	}
 	b.newest = o.ID
-	o.Executions = slices.Clip(o.Executions) // what is added goes elsewhere
+	o.Executions = slices.Clip(o.Executions) // so that appending does not write to the caller's memory
 	for i := range o.Executions {
 		b.Moment(o.Executions[i].Time)
 	}

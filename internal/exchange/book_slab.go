@@ -6,48 +6,47 @@ import (
 	"math/bits"
 )
 
-// slot names an order in the slab of its book. 0 is none.
+// slot is the index of an order in its book's slab; 0 means none.
 type slot uint32
 
-// slabPage is how many orders a page of a slab holds: so few that a symbol
-// without much trade takes little memory.
+// slabPage is how many orders a page of a slab holds. It is small, so that a symbol
+// with little trade uses little memory.
 const slabPage = 32
 
-// recentMax is how many slots a slab keeps ready to be taken.
+// recentMax is how many freed slots a slab keeps ready for reuse.
 const recentMax = 64
 
-// slab holds the orders of a book, which never move and are reached by their slot
-// without a search. Slots that were given back are used again before the slab grows,
-// first the last ones, which are still in the processor's caches; a page of which no slot
-// is taken goes back to the garbage collector. A slot refers to an order without
-// being a pointer, which the collector would have to follow. The zero slab is
-// empty. Slot 0 has a node too, once there are others: it stands for what is not
-// there, and may be written to.
+// slab holds the orders of a book. They never move and are reached by their slot
+// without a search. Freed slots are reused before the slab grows, the most recently
+// freed first, as they are still in the processor's caches. A page without any taken
+// slot goes back to the garbage collector. A slot refers to an order without being a
+// pointer, which the collector would have to follow. The zero slab is empty. Once there
+// are orders, slot 0 has a node too: it represents a missing order, and may be written to.
 //
-// Invariants: a bit of taken is set where a slot is in use, in recent, or 0; a node in
-// recent has the id 0; partly lists the pages that have another slot, each once.
+// Invariants: a bit of page.taken is set if its slot is in use, in recent, or 0; a node
+// in recent has the id 0; partly lists each page that has another slot, once.
 type slab struct {
-	pages  []*page // nil where no slot is taken
-	partly []uint32
-	recent []slot // were given back, the last at the end
+	pages  []*page  // nil if no slot of the page is taken
+	partly []uint32 // numbers of pages with free slots
+	recent []slot   // freed slots, the most recent last
 }
 
-// page holds the nodes of its slots, and beside them what was executed of their orders.
+// page holds the nodes of its slots, and the executions of their orders.
 type page struct {
 	nodes      [slabPage]node
-	executions [slabPage][]Execution // in use where the node says so
-	taken      uint32                // one bit a slot
+	executions [slabPage][]Execution // valid if the node has the flag executed
+	taken      uint32                // one bit for each slot
 }
 
 // at returns the node of a slot that is taken.
 func (s *slab) at(i slot) *node { return &s.pages[i/slabPage].nodes[i%slabPage] }
 
-// executions returns the place for what was executed of the order at a slot.
+// executions returns a pointer to the executions of the order at a slot.
 func (s *slab) executions(i slot) *[]Execution {
 	return &s.pages[i/slabPage].executions[i%slabPage]
 }
 
-// take returns a slot that was free. Its node still holds another order, except its id.
+// take returns a free slot. Its node still has an old order's values, except the id, which is 0.
 func (s *slab) take() slot {
 	if n := len(s.recent); n > 0 {
 		i := s.recent[n-1]
@@ -75,9 +74,9 @@ func (s *slab) takeFromPage() slot {
 	return slot(n*slabPage + uint32(i))
 }
 
-// newPage makes page n and takes its first slot. Its memory is written to before it is
-// read: a system gives fresh memory twice otherwise, a page of zeros for the read and
-// another one for the write, and interrupts all processors between the two.
+// newPage makes page n and takes its first slot. The page is written to before it is
+// read: otherwise the operating system maps fresh memory twice, first a page of zeros for
+// the read and then another page for the write, and interrupts all processors in between.
 func (s *slab) newPage(n uint32) slot {
 	p := new(page)
 	s.pages[n] = p
@@ -85,11 +84,11 @@ func (s *slab) newPage(n uint32) slot {
 		p.taken = 1
 		return slot(n * slabPage)
 	}
-	p.taken = 1<<0 | 1<<1 // slot 0 is none
+	p.taken = 1<<0 | 1<<1 // slot 0 means none
 	return 1
 }
 
-// give takes a slot back, whose node is n.
+// give frees a slot, whose node is n.
 func (s *slab) give(i slot, n *node) {
 	n.id = 0
 	if n.has(executed) {
@@ -109,8 +108,8 @@ func (s *slab) give(i slot, n *node) {
 	}
 }
 
-// all ranges over the slots that are taken and their nodes, in the order of the slots.
-// Those that it has come to may be given back meanwhile.
+// all ranges over the slots in use and their nodes, in slot order. The slots already
+// visited may be freed during the iteration.
 func (s *slab) all() iter.Seq2[slot, *node] {
 	return func(yield func(slot, *node) bool) {
 		for number, p := range s.pages {

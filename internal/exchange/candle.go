@@ -1,28 +1,28 @@
 package exchange
 
-// Candle is what the trades of a symbol came to within one interval. It is empty before the first Add; empty
-// candles are told nowhere.
+// Candle sums up the trades of a symbol in one interval. It is empty before the first Add; empty candles are
+// never published.
 type Candle struct {
 	Start                  int64 // of the interval, nanoseconds since the Unix epoch, UTC; a multiple of its length
 	Open, High, Low, Close Price
 	Shares                 Position
 	Notional               Turnover
-	TakerBought            Position // of Shares, what a taker bought
-	TakerPaid              Turnover // of Notional, what a taker bought
-	First, Trades          uint64   // the symbol's number of the first trade, and how many there are
+	TakerBought            Position // the shares of trades whose taker bought
+	TakerPaid              Turnover // the notional of trades whose taker bought
+	First, Trades          uint64   // the first trade's number within the symbol, and how many trades there are
 }
 
 // Interval is the length of a candle.
 type Interval uint8
 
-// The intervals that are kept.
+// The supported intervals.
 const (
 	Candle1s Interval = iota
 	Candle1m
 	Candle5m
 	Candle1h
 	Candle1d
-	Intervals // how many there are
+	Intervals // the number of intervals
 )
 
 var intervals = [Intervals]struct {
@@ -30,13 +30,13 @@ var intervals = [Intervals]struct {
 	seconds int64
 }{{"1s", 1}, {"1m", 60}, {"5m", 300}, {"1h", 3600}, {"1d", 86400}}
 
-// String returns the interval's name, as 5m.
+// String returns the interval's name, such as "5m".
 func (i Interval) String() string { return intervals[i].name }
 
 // Length returns the interval in nanoseconds.
 func (i Interval) Length() int64 { return intervals[i].seconds * Second }
 
-// ParseInterval returns the interval of a name; ok is false if there is none.
+// ParseInterval returns the interval with a name, and whether there is one.
 func ParseInterval(name string) (i Interval, ok bool) {
 	for i := range Intervals {
 		if intervals[i].name == name {
@@ -46,7 +46,7 @@ func ParseInterval(name string) (i Interval, ok bool) {
 	return 0, false
 }
 
-// StartOf returns the start of the candle in which a time lies, both in nanoseconds since the Unix epoch.
+// StartOf returns the start of the candle that contains a time, both in nanoseconds since the Unix epoch.
 func (i Interval) StartOf(time int64) int64 {
 	length := i.Length()
 	start := time - time%length
@@ -56,8 +56,8 @@ func (i Interval) StartOf(time int64) int64 {
 	return start
 }
 
-// Add counts one more trade, the symbol's n-th, which lies in the candle and is the newest. The first one begins
-// it: its Start must be set.
+// Add adds the symbol's n-th trade, which must be in the candle's interval and newer than all trades before.
+// Start must be set before the first Add.
 func (c *Candle) Add(t *Trade, n uint64) {
 	if c.Trades == 0 {
 		c.First, c.Open, c.High, c.Low = n, t.Price, t.Price, t.Price
@@ -71,23 +71,23 @@ func (c *Candle) Add(t *Trade, n uint64) {
 	c.Trades++
 }
 
-// CandleState is a symbol's candle of an interval, as a database keeps it.
+// CandleState is a candle with its symbol and interval, as a database keeps it.
 type CandleState struct {
 	Symbol   Symbol
 	Interval Interval
 	Candle
 }
 
-// StartAfter returns the start of the candle to which a symbol's next trade belongs. newest is the start of its
-// newest candle: a trade whose time lies before that, in records of older programs, whose clock was set back
-// over a restart, still belongs to it, so that candles follow each other as trades do.
+// StartAfter returns the start of the candle that a symbol's next trade belongs to. newest is the start of its
+// newest candle. A trade with an earlier time, in records of older programs whose clock was set back over a
+// restart, still belongs to the newest candle, so that candles are in the same order as trades.
 func (i Interval) StartAfter(newest, time int64) int64 { return max(newest, i.StartOf(time)) }
 
-// Last returns the symbol's number of the newest trade in c, which is not empty.
+// Last returns the number, within the symbol, of the newest trade in c. c must not be empty.
 func (c *Candle) Last() uint64 { return c.First + c.Trades - 1 }
 
-// Join counts the trades of next, which follow those of c directly and lie in the same candle.
-// Neither is empty.
+// Join adds the trades of next, which must follow those of c directly and be in the same interval.
+// Neither candle may be empty.
 func (c *Candle) Join(next *Candle) {
 	c.High, c.Low, c.Close = max(c.High, next.High), min(c.Low, next.Low), next.Close
 	c.Shares, c.Notional = c.Shares.Add(next.Shares), c.Notional.Plus(next.Notional)
