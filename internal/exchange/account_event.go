@@ -1,73 +1,73 @@
 package exchange
 
-// AccountEvent is what one journal record did to one account: everything that the record changed of it, so that
-// money, orders and fills are never seen apart. A record that changes nothing that the account sees makes
-// none. It does not change once it is made, and may be shared.
+// AccountEvent is everything that one journal record changed of one account, so that money, orders and fills
+// are always seen together. A record that changes nothing visible to the account has no AccountEvent. It is
+// immutable, so it may be shared.
 type AccountEvent struct {
-	N       uint64 // counts the account's events 1, 2, 3 without a gap, over restarts too; its opening is 1
-	Seq     uint64 // the journal record
+	N       uint64 // counts the account's events 1, 2, 3, … without gaps, across restarts; its opening is 1
+	Seq     uint64 // sequence number of the journal record
 	Time    int64  // of the record, nanoseconds since the Unix epoch
 	Account AccountID
 
-	Balance   Cash           // free, after the record
-	Held      Cash           // by open buys, after the record
-	Positions []PositionView // of the symbols that the record touched, after it, sorted; zeros included
-	Orders    []OrderChange  // those that the record changed, by id
-	Fills     []AccountFill  // of this record, by number
+	Balance   Cash           // free cash after the record
+	Held      Cash           // cash held by open buys after the record
+	Positions []PositionView // after the record, of the symbols that it touched; sorted, including empty ones
+	Orders    []OrderChange  // orders that the record changed, sorted by id
+	Fills     []AccountFill  // fills of this record, sorted by number
 	LastFill  uint64         // the number of the account's newest fill after the record
 }
 
-// OrderChange is an order after a record that changed it, and what of that the record did.
+// OrderChange is an order after a record that changed it, and what the record changed.
 type OrderChange struct {
 	OrderDetail
 	New      bool   // the record accepted it
-	Withdrew Shares // the record canceled so much of it; of an order that was replaced, what moved on
-	Less     Shares // the record took so much off in place, by an amend
+	Withdrew Shares // shares that the record canceled; of a replaced order, the shares that moved to the new one
+	Less     Shares // shares that an amend in place took off
 }
 
-// OrderDetail is an order as its owner sees it, after a record.
-// Before + Open + Executed + Canceled is the amount that an amend names.
+// OrderDetail is an order after a record, as its owner sees it.
+// Before + Open + Executed + Canceled is the total that an amend names.
 type OrderDetail struct {
 	ID           OrderID
 	Symbol       Symbol
-	Ref          Ref // as placed; "" of an order that was made by an amend
-	NewRef       Ref // of the newest amend that left this order; "" if there was none, or it had none
-	Terms            // Limit of a market order is its protection price
+	Ref          Ref // the order's ref as placed; "" if an amend made the order
+	NewRef       Ref // ref of the newest amend that resulted in this order; "" if there was none, or it had no ref
+	Terms            // the Limit of a market order is its protection price
 	Unsent       Unsent
-	OnDisconnect bool // cod
+	OnDisconnect bool // cod: the order is canceled when its connection ends
 	State        OrderStatus
-	Why          WhyCanceled // where State is StatusCanceled
+	Why          WhyCanceled // set if State is StatusCanceled
 
 	Open, Executed, Reduced, Canceled Shares
 	Notional                          Cash    // exact sum of shares × price of its executions
-	Before                            Shares  // executed by the orders that it replaced
-	Replaces                          OrderID // the order that it replaced; 0 if none
-	By                                OrderID // the order that replaced it; 0 if none
-	Time                              int64   // when it was accepted, nanoseconds since the Unix epoch
-	Changed                           int64   // its newest change: accepted, fill, reduce, cancel, replace
+	Before                            Shares  // shares executed by the orders that it replaced
+	Replaces                          OrderID // the order that it replaced, or 0
+	By                                OrderID // the order that replaced it, or 0
+	Time                              int64   // when the order was accepted, nanoseconds since the Unix epoch
+	Changed                           int64   // its newest change: accepted, filled, reduced, canceled or replaced
 }
 
-// OrderStatus is what an order has come to.
+// OrderStatus is the state of an order.
 type OrderStatus uint8
 
 // The states.
 const (
 	StatusOpen OrderStatus = iota
 	StatusExecuted
-	StatusCanceled // with fills or without
+	StatusCanceled // with or without fills
 	StatusReplaced
 )
 
-// WhyCanceled says why what was left of an order was canceled.
+// WhyCanceled is why the remainder of an order was canceled.
 type WhyCanceled uint8
 
-// The reasons. Numbers are those of the database's column.
+// The reasons. Their numbers are stored in the database.
 const (
 	NotCanceled        WhyCanceled = iota
-	CanceledRest                   // in its own record: IOC, market
+	CanceledRest                   // by the order's own record: IOC, market
 	CanceledSTP                    // self-trade prevention
 	CanceledDisconnect             // its connection ended
 	CanceledTimer                  // the dead man's switch
-	CanceledByOperator             // an operator, or since the account was blocked
-	CanceledByOwner                // by its owner: one order, or all
+	CanceledByOperator             // by an operator, or because the account was blocked
+	CanceledByOwner                // by its owner: this order, or all orders
 )

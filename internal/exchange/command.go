@@ -1,22 +1,22 @@
 package exchange
 
-// CommandKind says what a Command asks.
+// CommandKind is the kind of a Command.
 type CommandKind uint8
 
-// The commands. Each is one element of the protocol, except MakeSymbol, which
-// every <symbol> asks once, before its accounts, and for ShowOrder, which the
-// protocol does not have: it asks for an order without being an account.
+// The commands, and the fields that each uses. Each is one element of the protocol, with two
+// exceptions: MakeSymbol is sent once for each <symbol>, before its accounts, and ShowOrder,
+// which is not in the protocol, reads an order without belonging to an account.
 const (
 	OpenAccount   CommandKind = iota + 1 // Account, Balance, Ref
-	MakeSymbol                           // Symbol; done already is fine
+	MakeSymbol                           // Symbol; succeeds if the symbol exists already
 	DepositShares                        // Symbol, Account, Deposited, Ref
 	PlaceOrder                           // Account, Symbol, Terms, Shares, Ref
 	QueryOrder                           // Account, Order or Ref
 	CancelOrder                          // Account, Order or Ref
 	ShowOrder                            // Order
 
-	// AmendOrder has the new total in Shares, with its side in Terms.Side, and the new limit in Terms.Limit;
-	// each is 0 where it is to stay.
+	// AmendOrder has the new total in Shares, with the side in Terms.Side, and the new limit in Terms.Limit;
+	// each is 0 if it does not change.
 	AmendOrder     // Account, Order or Ref, Shares, Terms, Report, More.NewRef
 	CancelAll      // Account, Symbol or "" for all
 	SetSwitch      // Account, More.Seconds; 0 disarms
@@ -26,7 +26,7 @@ const (
 	commandKindMax = ListFills
 )
 
-// CommandKinds returns how many kinds of commands there are: they are numbered from 1.
+// CommandKinds returns the number of command kinds. They are numbered from 1.
 func CommandKinds() int { return int(commandKindMax) }
 
 // String returns the name that metrics and logs use.
@@ -62,122 +62,123 @@ func (k CommandKind) String() string {
 	return "unknown"
 }
 
-// Tells reports whether a command of this kind is answered with what has become of an order.
+// Tells reports whether the reply to a command of this kind contains the status of an order.
 func (k CommandKind) Tells() bool { return k == QueryOrder || k == CancelOrder }
 
-// Command is one thing that a client asks. Its values have passed the Parse
-// functions of this package; the fields that a kind does not name are zero.
+// Command is one request of a client. Its values have passed the Parse functions of
+// this package; fields that its kind does not name are zero.
 type Command struct {
 	Kind         CommandKind
-	OnDisconnect bool // cod of a PlaceOrder
-	Report       bool // a PlaceOrder or an AmendOrder is answered with what it did at once
+	OnDisconnect bool // cod of a PlaceOrder: cancel the order when its connection ends
+	Report       bool // the reply to a PlaceOrder or an AmendOrder contains what it executed at once
 
 	Account   AccountID
 	Symbol    Symbol
 	Balance   Cash
 	Deposited Position
-	Terms     // of an order, with Shares
+	Terms     // terms of an order, together with Shares
 	Shares    Shares
 	Order     OrderID
-	Ref       Ref // "" is none
+	Ref       Ref // client order id; "" if there is none
 
-	More *CommandMore // of kinds that few clients use; nil means zero values
+	More *CommandMore // fields of rarely used kinds; nil means zero values
 }
 
-// CommandMore is what few commands have.
+// CommandMore has the rarely used fields of a Command.
 type CommandMore struct {
-	NewRef Ref // of an AmendOrder
-	// Open says that the Shares of an AmendOrder are what is to be open, whatever has executed, and not the total.
+	NewRef Ref // the ref of an AmendOrder itself
+	// Open is set if the Shares of an AmendOrder are the new open shares, whatever has executed, and not the new total.
 	Open bool
-	// Rules are, of a MakeSymbol, the Tick and the Lot, 0 where they were not sent. A DepositShares in the same
-	// <symbol> has them too: it is refused as RulesDiffer where that was.
+	// Rules has the Tick and the Lot of a MakeSymbol, 0 if they were not sent. A DepositShares in the same
+	// <symbol> has them too: it is rejected as RulesDiffer if the MakeSymbol was.
 	Rules   SymbolRules
-	Seconds int // of a SetSwitch
-	// After is the order id, or the number of the fill, after which a list begins. After 0 with HasAfter
-	// unset lists the newest fills.
+	Seconds int // delay of a SetSwitch
+	// After is the order id, or the number of the fill, after which a list begins. ListFills with After 0 and
+	// HasAfter unset lists the newest fills.
 	After    uint64
 	HasAfter bool
 }
 
-// ReportExecutionsMax is how many executions a report has at the most. One more in the result says that
-// there are more.
+// ReportExecutionsMax is the maximum number of executions in a report. A Result has one more if there are
+// more.
 const ReportExecutionsMax = 1000
 
-// Result is what one Command came to. Reason is OK when it was done; otherwise
-// nothing changed.
+// Result is the outcome of one Command. If Reason is not OK, the command changed
+// nothing.
 type Result struct {
 	Reason RejectReason
 	// Order is the order's id after an accepted PlaceOrder, and after a QueryOrder or a
-	// CancelOrder that names the order by its ref.
+	// CancelOrder that named the order by its ref.
 	Order OrderID
 	// CashHave is what the account could spend, after InsufficientFunds.
 	CashHave Cash
 	// SharesHave is what the account could sell, after InsufficientShares.
 	SharesHave Position
-	// Most is the bound that is reached, after SymbolLimitExceeded, AccountLimitExceeded,
+	// Most is the limit that was reached, after SymbolLimitExceeded, AccountLimitExceeded,
 	// AccountOrdersExceeded, OpenOrdersExceeded and ReplyTooLong.
 	Most int64
-	// Status is the answer to an accepted QueryOrder or CancelOrder.
+	// Status is the order's status after an accepted QueryOrder or CancelOrder.
 	Status Status
-	// Amended is what an AmendOrder did, with Order: the order as it was named.
+	// Amended is the result of an AmendOrder. Order is then the order that the command named.
 	Amended *Amended
-	// More has what few results have; nil means zero values.
+	// More has rarely used fields; nil means zero values.
 	More *ResultMore
-	// Seen is, with InHistory, the last record that the history had when the order was
-	// looked for: an order of a later one was not there then.
+	// Seen is set with InHistory: the last record in the history when the order was looked
+	// up. Orders of later records could not be found.
 	Seen uint64
-	// Seq is the newest record that the command wrote, 0 if it wrote none: also of a ref that was used before.
+	// Seq is the newest record that the command wrote, 0 if it wrote none. A repeated command, whose ref was
+	// used before, writes none.
 	Seq uint64
 }
 
-// Status is what has become of an order (docs/PROTOCOL.md, section "query").
+// Status is the state of an order (docs/PROTOCOL.md, section "query").
 type Status struct {
-	Open       Shares      // still in the book; 0 when nothing is
-	Canceled   Shares      // taken back by a cancel; 0 when it was not canceled
-	CanceledAt int64       // nanoseconds since the Unix epoch, when Canceled is not 0
+	Open       Shares      // shares still in the book
+	Canceled   Shares      // shares taken back by a cancel; 0 if the order was not canceled
+	CanceledAt int64       // nanoseconds since the Unix epoch, if Canceled is not 0
 	Executions []Execution // oldest first
-	Changes    *Changes    // what amends did to it; nil where there was none
+	Changes    *Changes    // what amends changed; nil if there were none
 }
 
-// Changes is what amends did to an order. It does not change once it is in a Status.
+// Changes is what amends changed of an order. It is immutable once it is in a Status.
 type Changes struct {
-	Replaced  OrderID // the order that replaced it, 0 where none did
-	Reduced   Shares  // taken off in place, by all amends
-	ReducedAt int64   // by the newest of them, nanoseconds since the Unix epoch
+	Replaced  OrderID // the order that replaced it, or 0
+	Reduced   Shares  // shares taken off in place, by all amends
+	ReducedAt int64   // time of the newest such amend, nanoseconds since the Unix epoch
 }
 
-// Amended is what an AmendOrder came to.
+// Amended is the result of an AmendOrder.
 type Amended struct {
-	By      OrderID // the order that replaced it; 0 where it was reduced in place, or nothing changed
-	Open    Shares  // open of the order after it, where By is 0
-	Reduced Shares  // taken off by this amend, and when
-	Time    int64   // nanoseconds since the Unix epoch, where Reduced is not 0
+	By      OrderID // the order that replaced the amended one; 0 if it was reduced in place, or nothing changed
+	Open    Shares  // open shares of the order after the amend, if By is 0
+	Reduced Shares  // shares that this amend took off in place
+	Time    int64   // of the reduction, nanoseconds since the Unix epoch; set if Reduced is not 0
 }
 
-// ResultMore has the values that the texts of some refusals name, and what some kinds are answered with.
+// ResultMore has the values that some reject messages contain, and the replies to rarely used commands.
 type ResultMore struct {
-	Count    int    // orders that a CancelAll canceled
-	Could    Shares // after CannotFill: what could be filled at once
-	Best     Price  // after WouldExecute: the other side's best price; after OutsideBand: the bound of the band
-	Needs    Cash   // after InsufficientFunds of a market order: what its fills would cost
-	OrMore   bool   // what Needs says is only the first part of it
-	Executed Shares // after AmountExecuted
-	Least    *Cash  // after OrderTooSmall: what an order has to be worth
+	Count    int    // number of orders that a CancelAll canceled
+	Could    Shares // after CannotFill: shares that could be filled at once
+	Best     Price  // after WouldExecute: the other side's best price; after OutsideBand: the limit of the price band
+	Needs    Cash   // after InsufficientFunds of a market order: the cost of its fills
+	OrMore   bool   // Needs is the cost of only the first part of the order
+	Executed Shares // after AmountExecuted: shares executed
+	Least    *Cash  // after OrderTooSmall: the minimum notional of an order
 	Halt     *Halt  // after Halted: since when and why
 	Rules    SymbolRules
-	Reason   string // after Blocked: the operator's; after NotReadYet: which node
-	// View is what a ShowAccount, ListOrders or ListFills waits for: the record up to which the view has to be.
+	Reason   string // after Blocked: the operator's reason; after NotReadYet: the node
+	// View is the record that the view of accounts must have reached to answer a ShowAccount, ListOrders or ListFills.
 	View uint64
-	// Bound is the limit that is exceeded, as text, after OrderTooLarge and NotionalExceeded.
+	// Bound is the exceeded limit, as text, after OrderTooLarge and NotionalExceeded.
 	Bound string
-	// Asked is what the texts of a refused amend are about: the order that it would have made, and in Order the one that
-	// it was to replace. A nil one is what the client sent.
+	// Asked is what the reject message of an amend describes: the order that the amend would have made, with the
+	// order to be replaced in Order. If it is nil, the message describes the client's own command.
 	Asked *Command
-	// Shown is the answer to an accepted ShowOrder.
+	// Shown is the order, after an accepted ShowOrder.
 	Shown *PublicOrder
-	// Cut says that there is no room in a reply for the executions of a report. A session sets it.
+	// Cut is set by a session if the executions of a report do not fit into the reply.
 	Cut bool
-	// Of the three, the one that is asked for by a ShowAccount, a ListOrders or a ListFills that was done.
+	// The result of an accepted ShowAccount, ListOrders or ListFills; the other two are nil.
 	AccountView *AccountView
 	OrdersView  *OrdersView
 	FillsView   *FillsView
@@ -190,9 +191,9 @@ type Execution struct {
 	Time   int64 // nanoseconds since the Unix epoch
 }
 
-// ClosedOrder is an order that has nothing open any more, as history has it.
+// ClosedOrder is an order without open shares, as the history stores it.
 type ClosedOrder struct {
 	Account AccountID
-	Seq     uint64 // of the record that accepted it, 0 if it is older than history
+	Seq     uint64 // record that accepted the order; 0 if it is older than the history
 	PublicOrder
 }

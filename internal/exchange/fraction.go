@@ -9,14 +9,14 @@ import (
 // FractionMax is the largest Fraction that an operator may set: 1000 %.
 const FractionMax = 10 * FractionOne
 
-// unitsOfPercent is how many units of 10^-8 percent are one unit of a Fraction.
+// unitsOfPercent is the number of units of 10^-8 percent in one unit of a Fraction.
 const unitsOfPercent = 100
 
-// String returns it in percent, as operators write it: "10%".
+// String returns f in percent, as operators write it: "10%".
 func (f Fraction) String() string { return Shares(int64(f)*unitsOfPercent).String() + "%" }
 
-// ParseFraction reads a number of percent above 0, up to FractionMax, with up to 6 digits behind the
-// point: "10%". The error names the value.
+// ParseFraction parses a percentage above 0 and up to FractionMax, with up to 6 fractional
+// digits: "10%". The error names the value.
 func ParseFraction(s string) (Fraction, error) {
 	number, isPercent := strings.CutSuffix(s, "%")
 	d, err := parseDecimal(number)

@@ -2,17 +2,17 @@ package exchange
 
 import "fmt"
 
-// TimeInForce says how long an order may stay (FIX tag 59).
+// TimeInForce is how long an order may stay in the book (FIX tag 59).
 type TimeInForce uint8
 
-// The times in force. Absent is GTC.
+// The times in force. An order without one is GTC.
 const (
-	GTC TimeInForce = iota // good till canceled: what remains rests
-	IOC                    // immediate or cancel: what remains is canceled in the order's own record
-	FOK                    // fill or kill: whole and at once, or refused
+	GTC TimeInForce = iota // good till canceled: the remainder rests
+	IOC                    // immediate or cancel: the remainder is canceled in the order's own record
+	FOK                    // fill or kill: the order is filled completely at once, or rejected
 )
 
-// String returns the value that the protocol uses.
+// String returns the name in the protocol.
 func (t TimeInForce) String() string {
 	switch t {
 	case IOC:
@@ -25,7 +25,7 @@ func (t TimeInForce) String() string {
 	return fmt.Sprintf("tif(%d)", uint8(t))
 }
 
-// ParseTimeInForce reads a tif, case-sensitive. The error names the value.
+// ParseTimeInForce parses a tif, case-sensitive. The error names the value.
 func ParseTimeInForce[S string | []byte](s S) (TimeInForce, error) {
 	for t := GTC; t <= FOK; t++ {
 		if string(s) == t.String() {
@@ -35,16 +35,16 @@ func ParseTimeInForce[S string | []byte](s S) (TimeInForce, error) {
 	return GTC, fmt.Errorf("tif %s is not one of GTC, IOC, FOK", quote(s))
 }
 
-// OrderType says how an order's limit comes about (FIX tag 40). Absent is Limited.
+// OrderType is how an order's limit is chosen (FIX tag 40). An order without a type is Limited.
 type OrderType uint8
 
 // The types of orders.
 const (
-	Limited OrderType = iota // at the limit that the client sent
-	Market                   // at any price up to a protection price, which is Terms.Limit; IOC or FOK
+	Limited OrderType = iota // the client sent the limit
+	Market                   // at any price up to the protection price, which is Terms.Limit; IOC or FOK
 )
 
-// String returns the value that the protocol uses.
+// String returns the name in the protocol.
 func (t OrderType) String() string {
 	if t == Market {
 		return "market"
@@ -52,7 +52,7 @@ func (t OrderType) String() string {
 	return "limit"
 }
 
-// ParseOrderType reads a type, of which the protocol has one. The error names the value.
+// ParseOrderType parses a type; the only one in the protocol is "market". The error names the value.
 func ParseOrderType[S string | []byte](s S) (OrderType, error) {
 	if string(s) == Market.String() {
 		return Market, nil
@@ -60,20 +60,20 @@ func ParseOrderType[S string | []byte](s S) (OrderType, error) {
 	return Limited, fmt.Errorf("type %s is not market", quote(s))
 }
 
-// SelfTrade says what an incoming order does when the next order that it would execute against
-// is of the same account (self-trade prevention).
+// SelfTrade is what an incoming order does when the next order that it would execute against
+// belongs to the same account (self-trade prevention).
 type SelfTrade uint8
 
-// The modes of self-trade prevention. Absent is the account's default, which is TradeWithSelf
-// unless an operator has set another one.
+// The modes of self-trade prevention. An order without one uses the account's default, which
+// is TradeWithSelf unless an operator has set another mode.
 const (
-	TradeWithSelf SelfTrade = iota // it executes
-	CancelNewest                   // the incoming order stops, and what remains of it is canceled
-	CancelOldest                   // the resting order is canceled, and the incoming one goes on
+	TradeWithSelf SelfTrade = iota // the two orders execute
+	CancelNewest                   // the incoming order stops, and its remainder is canceled
+	CancelOldest                   // the resting order is canceled, and the incoming order continues
 	CancelBoth                     // both are canceled, and the incoming order stops
 )
 
-// String returns the value that the protocol uses, "none" for TradeWithSelf.
+// String returns the name in the protocol, "none" for TradeWithSelf.
 func (m SelfTrade) String() string {
 	switch m {
 	case CancelNewest:
@@ -88,7 +88,7 @@ func (m SelfTrade) String() string {
 	return fmt.Sprintf("stp(%d)", uint8(m))
 }
 
-// ParseSelfTrade reads an stp, case-sensitive. The error names the value.
+// ParseSelfTrade parses an stp, case-sensitive. The error names the value.
 func ParseSelfTrade[S string | []byte](s S) (SelfTrade, error) {
 	for m := CancelNewest; m <= CancelBoth; m++ {
 		if string(s) == m.String() {
@@ -98,7 +98,7 @@ func ParseSelfTrade[S string | []byte](s S) (SelfTrade, error) {
 	return TradeWithSelf, fmt.Errorf("stp %s is not one of newest, oldest, both", quote(s))
 }
 
-// ParseYes reads the value of an attribute that is yes or no. The error names both.
+// ParseYes parses an attribute whose value is "yes" or "no". The error names the attribute and the value.
 func ParseYes[S string | []byte](name string, s S) (bool, error) {
 	switch string(s) {
 	case "yes":

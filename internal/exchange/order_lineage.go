@@ -2,16 +2,16 @@ package exchange
 
 import "math"
 
-// Lineage is what amends did to an order, and what it comes from. A chain is an order with those that
-// replaced it one after another. It does not change once it is made, so that it may be shared.
+// Lineage is what amends changed of an order, and which orders it replaces. A chain is an order and the orders
+// that replaced it, one after another. A Lineage is immutable, so it may be shared.
 type Lineage struct {
 	Changes
-	First    OrderID // of the chain; the order itself if it replaces none
-	Replaces OrderID // the order that it replaces, 0 if it replaces none
-	Executed Shares  // by all orders of the chain before this one
+	First    OrderID // first order of the chain; the order itself if it replaces none
+	Replaces OrderID // the order that it replaces, or 0
+	Executed Shares  // shares executed by all earlier orders of the chain
 }
 
-// changes returns what a Status has of l, nil if amends did nothing to the order.
+// changes returns the Changes for a Status, or nil if no amend changed the order.
 func (l *Lineage) changes() *Changes {
 	if l == nil || l.Changes == (Changes{}) {
 		return nil
@@ -19,11 +19,11 @@ func (l *Lineage) changes() *Changes {
 	return &l.Changes
 }
 
-// TakenCount is how many of an order's executions, counted from the oldest, it took when it came, before it rested:
-// that number + 1, or 0 if it is not known.
+// TakenCount is how many executions an order had as the taker, before it rested; these are its oldest ones. The
+// value is that number + 1, or 0 if it is unknown.
 type TakenCount uint16
 
-// Took returns the TakenCount of n executions. It is 0 if there are more than it has room for.
+// Took returns the TakenCount of n executions, or 0 (unknown) if n does not fit.
 func Took(n int) TakenCount {
 	if n >= math.MaxUint16 {
 		return 0
@@ -31,11 +31,11 @@ func Took(n int) TakenCount {
 	return TakenCount(n + 1)
 }
 
-// Count returns the number, and whether it is known.
+// Count returns the number of executions, and whether it is known.
 func (t TakenCount) Count() (n int, known bool) { return int(t) - 1, t != 0 }
 
-// AtFirst returns the status of o right after its own records, whatever became of it later: this is what
-// report="full" is answered with. known is false if memory does not know which executions o took.
+// AtFirst returns the status of o right after its own records, whatever happened later: the reply to
+// report="full". known is false if it is unknown which executions o had as the taker.
 func (o *Order) AtFirst() (s Status, known bool) {
 	n, known := o.Taken.Count()
 	if !known || n > len(o.Executions) {
@@ -51,7 +51,7 @@ func (o *Order) AtFirst() (s Status, known bool) {
 	return s, true
 }
 
-// First returns the order that o's chain begins with: o itself if it replaces none.
+// First returns the first order of o's chain: o itself if it replaces none.
 func (o *Order) First() OrderID {
 	if o.Lineage == nil {
 		return o.ID
@@ -59,7 +59,7 @@ func (o *Order) First() OrderID {
 	return o.Lineage.First
 }
 
-// Executed returns how much of o is executed.
+// Executed returns the executed shares of o.
 func (o *Order) Executed() Shares {
 	executed := o.Shares - o.Open - o.Canceled
 	if o.Lineage != nil {
@@ -68,8 +68,8 @@ func (o *Order) Executed() Shares {
 	return executed
 }
 
-// ChainExecuted returns how much is executed of o and of those that it comes from. With what is open it is the
-// total that an amend names.
+// ChainExecuted returns the executed shares of o and of all orders that it replaced, directly or not. Together
+// with the open shares they are the total that an amend names.
 func (o *Order) ChainExecuted() Shares {
 	if o.Lineage == nil {
 		return o.Executed()
@@ -77,8 +77,8 @@ func (o *Order) ChainExecuted() Shares {
 	return o.Lineage.Executed + o.Executed()
 }
 
-// Replacement returns the order, which has no id yet, that an open order o is replaced by when it is amended to a
-// total of shares, which is above ChainExecuted, and to a limit. Ledger.ReserveInstead and Book.Replace take it.
+// Replacement returns the order that replaces the open order o when o is amended to total and limit. total must be
+// above ChainExecuted. The caller sets its id; Ledger.ReserveInstead and Book.Replace then accept it.
 func (o *Order) Replacement(total Shares, limit Price) Order {
 	executed := o.ChainExecuted()
 	n := Order{Account: o.Account, Terms: o.Terms, OnDisconnect: o.OnDisconnect, Shares: total - executed,
@@ -87,9 +87,9 @@ func (o *Order) Replacement(total Shares, limit Price) Order {
 	return n
 }
 
-// Amendment returns what the record of an amend of o says of it: o is as it was before, amount and limit are as
-// the client sent them, 0 where it sent none. reduced is what the amend takes off in place; an OrderReplaced has
-// no use for it.
+// Amendment returns the Amendment of the record that amends o. o is the order before the amend; amount and limit
+// are as the client sent them, 0 if it sent none. reduced is how many shares an OrderReduced takes off in place; it is
+// ignored for an OrderReplaced.
 func (o *Order) Amendment(kind EventKind, amount Shares, limit Price, reduced Shares) *Amendment {
 	a := &Amendment{First: o.First(), Amount: amount, Limit: limit, Executed: o.ChainExecuted()}
 	if kind == OrderReduced {
@@ -100,7 +100,7 @@ func (o *Order) Amendment(kind EventKind, amount Shares, limit Price, reduced Sh
 	return a
 }
 
-// moreBytesMax returns the most that o's event takes beyond EventBytesMax and its fills.
+// moreBytesMax returns the maximum size of o's event beyond EventBytesMax and its fills.
 func (o *Order) moreBytesMax() int {
 	if o.Terms.plain() && o.Lineage == nil {
 		return 0
@@ -108,17 +108,17 @@ func (o *Order) moreBytesMax() int {
 	return instructionBytesMax
 }
 
-// Quote is what an order would come to at once.
+// Quote is what an order would execute at once.
 type Quote struct {
-	Shares Shares // that would be executed
-	Cost   Cash   // of them, at the prices of the resting orders
-	Orders int    // resting orders that would be filled, or looked at as they are its own
-	Best   Price  // of the other side, of any account; 0 if nothing rests there
-	Cut    bool   // there may be more (QuoteWithin)
+	Shares Shares // shares that would be executed
+	Cost   Cash   // their cost, at the prices of the resting orders
+	Orders int    // resting orders that would be filled, or that belong to the same account
+	Best   Price  // best price of the other side, of any account; 0 if no order rests there
+	Cut    bool   // counting stopped early: there may be more (QuoteWithin)
 }
 
-// NoteMore gives e, which Note has made, what o has beyond: whether it is canceled when its connection ends, what of it
-// was taken back at once, and the orders that Book.Own has, which e keeps.
+// NoteMore sets the fields of e, which Note has made, that order instructions need: whether o is canceled when its
+// connection ends, what was canceled of it at once, and the orders of Book.Own. e keeps own.
 func (e *Event) NoteMore(o *Order, own []Cancel) {
 	e.OnDisconnect = o.OnDisconnect && e.Kind != OrderContinued && e.Kind != OrderCanceled && e.Kind != OrderReduced
 	if e.Own = own; o.AtOnce && e.Kind != OrderCanceled && e.Kind != OrderReduced {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Trade is one fill as everybody may see it.
+// Trade is one fill as published in market data.
 type Trade struct {
 	Time      int64 // nanoseconds since the Unix epoch
 	Price     Price
@@ -21,7 +21,7 @@ func (t *Trade) Side() Side {
 	return Sell
 }
 
-// Trade returns the trade that the i-th fill of e's order is.
+// Trade returns the trade of e's i-th fill.
 func (e *Event) Trade(i int) Trade {
 	f := &e.Fills[i]
 	t := Trade{Time: e.Time, Price: f.Price, Shares: f.Shares, Buy: e.Order, Sell: f.Resting}
@@ -31,15 +31,15 @@ func (e *Event) Trade(i int) Trade {
 	return t
 }
 
-// Turnover is a sum of what trades paid. Unlike Cash it has room for any number of
-// them: the same dollars pass from hand to hand again and again.
+// Turnover is a sum of the notional of trades. Unlike Cash it cannot overflow with the number
+// of trades: the same dollars change hands again and again.
 type Turnover struct {
-	Rounds uint64 // full CashTotalMax
-	Rest   Cash   // 0 or more, below CashTotalMax
+	Rounds uint64 // how often CashTotalMax was reached
+	Rest   Cash   // at least 0, below CashTotalMax
 }
 
-// Add returns t and c more, which is 0 or more and below CashTotalMax, as is
-// what any trade pays.
+// Add returns t + c. c must be at least 0 and below CashTotalMax, as the notional of
+// any trade is.
 func (t Turnover) Add(c Cash) Turnover {
 	t.Rest = t.Rest.Add(c)
 	if t.Rest.Cmp(CashTotalMax) >= 0 {
@@ -49,14 +49,14 @@ func (t Turnover) Add(c Cash) Turnover {
 	return t
 }
 
-// Plus returns t and u together.
+// Plus returns t + u.
 func (t Turnover) Plus(u Turnover) Turnover {
 	t = t.Add(u.Rest)
 	t.Rounds += u.Rounds
 	return t
 }
 
-// Minus returns t without u, which is no more than t.
+// Minus returns t - u. u must not exceed t.
 func (t Turnover) Minus(u Turnover) Turnover {
 	t.Rounds -= u.Rounds
 	t.Rest = t.Rest.Sub(u.Rest)
@@ -73,8 +73,8 @@ func (t Turnover) Append(dst []byte) []byte {
 		return t.Rest.Append(dst)
 	}
 	dst = fmt.Appendf(dst, "%d", t.Rounds)
-	// The rest with all its 21 whole digits: those of CashTotalMax more, except the
-	// first.
+	// Rest is written with all 21 whole digits: CashTotalMax is added to it, and the leading digit
+	// of the sum is removed.
 	at := len(dst)
 	dst = t.Rest.Add(CashTotalMax).Append(dst)
 	return append(dst[:at], dst[at+1:]...)
@@ -83,16 +83,16 @@ func (t Turnover) Append(dst []byte) []byte {
 // String returns t in dollars, in its shortest exact form.
 func (t Turnover) String() string { return string(t.Append(nil)) }
 
-// Traded is what the trades of a symbol come to.
+// Traded is the totals of a symbol's trades, and its last trade.
 type Traded struct {
 	Trades   uint64
 	Shares   Position
 	Notional Turnover
-	Last     Price // of the newest trade
-	Time     int64 // of the newest trade, nanoseconds since the Unix epoch
+	Last     Price // price of the newest trade
+	Time     int64 // time of the newest trade, nanoseconds since the Unix epoch
 }
 
-// Add counts one more trade.
+// Add adds one trade.
 func (d *Traded) Add(t *Trade) {
 	d.Trades++
 	d.Shares = d.Shares.Add(t.Shares.Position())
@@ -100,13 +100,13 @@ func (d *Traded) Add(t *Trade) {
 	d.Last, d.Time = t.Price, t.Time
 }
 
-// TradedState is a symbol with what its trades come to, as a database keeps it.
+// TradedState is a symbol with the totals of its trades, as a database keeps it.
 type TradedState struct {
 	Symbol Symbol
 	Traded
 }
 
-// TradeState is a trade of a symbol, as a database keeps it.
+// TradeState is a trade with its symbol, as a database keeps it.
 type TradeState struct {
 	Symbol Symbol
 	Trade
@@ -120,17 +120,16 @@ type PublicOrder struct {
 	Status Status
 }
 
-// Public returns o, which is an order for sym, without its owner.
+// Public returns o, an order of sym, without its owner.
 func (o *Order) Public(sym Symbol) PublicOrder {
 	return PublicOrder{Symbol: sym, Terms: o.Terms, Shares: o.Shares, Status: o.Status()}
 }
 
-// DecodePublic is DecodeEvent for readers that need orders and no accounts:
-// it leaves all names in e empty, refs too, but those in e.Cancels, and returns the symbol as
-// a part of b. Of what concerns no market (accounts opened and ruled, shares deposited, switches) it reads the kind
-// and the time only. It
-// allocates nothing but what e.Fills, e.Reason, e.Cancels, e.Own, e.Amend and e.SymbolRules need. An error wraps
-// ErrEvent; e is then unusable.
+// DecodePublic is DecodeEvent for readers that need orders but no accounts. It returns the symbol
+// as a subslice of b, and leaves all names in e empty, including refs, except those in e.Cancels. Of
+// events that concern no market (accounts opened and ruled, shares deposited, switches) it decodes only the kind
+// and the time. It allocates only what e.Fills, e.Reason, e.Cancels, e.Own, e.Amend and e.SymbolRules need.
+// An error wraps ErrEvent; e is then unusable.
 func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	r := eventReader{rest: b}
 	ref, err := r.begin(e)
@@ -175,7 +174,7 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	return symbol, nil
 }
 
-// refSeen returns some ref where there is one.
+// refSeen returns a placeholder if there is a ref, "" otherwise.
 func refSeen(ref []byte) Ref {
 	if ref == nil {
 		return ""
@@ -183,7 +182,7 @@ func refSeen(ref []byte) Ref {
 	return "seen"
 }
 
-// publicOrder reads an order without its account, and returns its symbol.
+// publicOrder reads an order, skips its account, and returns its symbol.
 func (r *eventReader) publicOrder(e *Event) (symbol []byte) {
 	e.Order = OrderID(r.uvarint())
 	r.name()
@@ -201,7 +200,7 @@ func (r *eventReader) publicOrder(e *Event) (symbol []byte) {
 	return symbol
 }
 
-// publicFills reads fills without their accounts.
+// publicFills reads fills and skips their accounts.
 func (r *eventReader) publicFills(e *Event) {
 	n := r.uvarint()
 	if n > uint64(len(r.rest))/fillBytesMin {
@@ -216,13 +215,13 @@ func (r *eventReader) publicFills(e *Event) {
 	}
 }
 
-// name returns the bytes of a string.
+// name reads a string and returns its bytes.
 func (r *eventReader) name() []byte { return r.take(int(r.byte())) }
 
-// errNoTurnover says that a stored sum cannot be one.
+// errNoTurnover: a stored total is out of range.
 var errNoTurnover = errors.New("exchange: what was traded is out of range")
 
-// Check returns an error where d cannot be the sum of any trades.
+// Check returns an error if d cannot be the totals of any trades.
 func (d *Traded) Check() error {
 	if d.Shares.Sign() < 0 || !inRange(CashTotalMax, d.Notional.Rest) || (d.Trades > 0) != mayOrder(int64(d.Last)) {
 		return fmt.Errorf("%w: %d trades of %s shares for %s dollars, the last at %s",

@@ -2,15 +2,15 @@ package exchange
 
 import "fmt"
 
-// RefCharsMax is the most characters that a Ref has.
+// RefCharsMax is the maximum length of a Ref, in characters.
 const RefCharsMax = 64
 
-// Ref is a name that a client gives to a command which makes something, so that it can
-// send the command again without doing it twice. An account has one use of each ref:
-// for an order, for its own opening, or for shares deposited with it. "" is no ref.
+// Ref is a client order id: a name that a client gives to a command that makes something, so
+// that it can repeat the command without doing it twice. An account can use each ref once:
+// for an order, for its own opening, or for a deposit of shares. "" means no ref.
 type Ref string
 
-// ParseRef checks a ref: 1 to 64 characters of A-Z, a-z, 0-9 and . _ : -. The error names
+// ParseRef parses a ref: 1 to 64 characters of A-Z, a-z, 0-9 and . _ : -. The error names
 // the value.
 func ParseRef[S string | []byte](s S) (Ref, error) {
 	if len(s) == 0 || len(s) > RefCharsMax {
@@ -32,31 +32,31 @@ func isRefChar(c byte) bool {
 	return c == '.' || c == '_' || c == ':' || c == '-'
 }
 
-// RefKey names a ref of all accounts.
+// RefKey identifies a ref among those of all accounts.
 type RefKey struct {
 	Account AccountID
 	Ref     Ref
 }
 
-// RefUse is what a ref was used for: the content of the command, as values as the client sent them, and the
+// RefUse is what a ref was used for: the content of the command, with the values that the client sent, and the
 // order that it made.
 type RefUse struct {
 	Kind     CommandKind // OpenAccount, DepositShares, PlaceOrder or AmendOrder
-	Symbol   Symbol      // of an order, and of shares deposited
-	Terms                // of an order; of an AmendOrder the side, and the limit or 0
-	Quantity Int128      // the balance, the shares deposited, the shares of the order, or the new total or 0
-	Order    OrderID     // the first of the order's chain; of an AmendOrder what it left; 0 where it made none
-	Amend    *AmendUse   // of an AmendOrder
+	Symbol   Symbol      // of an order, or of a deposit of shares
+	Terms                // terms of an order; for an AmendOrder the side, and the new limit or 0
+	Quantity Int128      // the balance, the deposited shares, the shares of the order, or the new total or 0
+	Order    OrderID     // first order of the chain; for an AmendOrder the resulting order; 0 if none was made
+	Amend    *AmendUse   // set for an AmendOrder
 }
 
-// AmendUse is what the ref of an amend stands for. It does not change once it is in a RefUse.
+// AmendUse is what the ref of an amend was used for. It is immutable once it is in a RefUse.
 type AmendUse struct {
-	First OrderID // of the chain that the ref names
+	First OrderID // first order of the chain that was amended
 	Named OrderID // the order that was amended
 	Amended
 }
 
-// First returns the chain's first order, which Book.Newest wants, 0 if the ref names no order.
+// First returns the first order of the chain, as Book.Newest needs it, or 0 if the ref names no order.
 func (u *RefUse) First() OrderID {
 	if u.Amend != nil {
 		return u.Amend.First
@@ -64,8 +64,8 @@ func (u *RefUse) First() OrderID {
 	return u.Order
 }
 
-// Same reports whether two uses have the same content, whatever order came of it: two amends if they are of
-// the same chain.
+// Same reports whether two uses have the same content, whatever order resulted. Two amends are the same only
+// if they amend the same chain.
 func (u RefUse) Same(v RefUse) bool {
 	if u.Amend != nil && v.Amend != nil && u.Amend.First != v.Amend.First {
 		return false
@@ -74,12 +74,12 @@ func (u RefUse) Same(v RefUse) bool {
 	return u == v
 }
 
-// Makes reports whether a command of this kind makes what a ref of its own can name. An AmendOrder has another one,
-// CommandMore.NewRef, for that.
+// Makes reports whether a command of this kind makes something that its Ref names. The Ref of an AmendOrder names
+// an existing order; the amend's own ref is CommandMore.NewRef.
 func (k CommandKind) Makes() bool { return k == OpenAccount || k == DepositShares || k == PlaceOrder }
 
-// Use returns what c would use its ref for, an AmendOrder its NewRef. Its kind is one that Makes, or AmendOrder: then
-// the caller sets First in what Amend leads to.
+// Use returns what c would use its ref for, or its NewRef if it is an AmendOrder. c must be an AmendOrder, or of a
+// kind for which Makes is true. For an AmendOrder the caller sets Amend.First.
 func (c *Command) Use() RefUse {
 	u := RefUse{Kind: c.Kind, Symbol: c.Symbol, Terms: c.Terms}
 	switch c.Kind {
@@ -98,8 +98,8 @@ func (c *Command) Use() RefUse {
 	return u
 }
 
-// Names returns the order that a query or a cancel is about: by its id, or by its ref,
-// which the engine has resolved into r. It is 0 where no order has the ref.
+// Names returns the order that a query or a cancel is about: c.Order, or the order of its
+// ref, which the engine has looked up into r. It is 0 if no order has the ref.
 func (c *Command) Names(r *Result) OrderID {
 	if c.Ref == "" {
 		return c.Order
@@ -107,7 +107,7 @@ func (c *Command) Names(r *Result) OrderID {
 	return r.Order
 }
 
-// Use returns what e has used its ref for, where it has one.
+// Use returns what e used its ref for. e must have a ref, or be of a kind that can have one.
 func (e *Event) Use() RefUse {
 	switch e.Kind {
 	case AccountOpened:
@@ -136,7 +136,7 @@ func (e *Event) useOfAmend() RefUse {
 	u := RefUse{Kind: AmendOrder, Symbol: e.Symbol, Terms: Terms{Limit: e.Amend.Limit},
 		Quantity: Int128(e.Amend.Amount.Position()), Order: e.Order, Amend: a}
 	if e.Amend.Amount != 0 {
-		u.Side = e.Side // of the amount
+		u.Side = e.Side // the side is part of the amount
 	}
 	return u
 }

@@ -6,25 +6,25 @@ import (
 	"math"
 )
 
-// Terms is what a client says of an order that stays as it is for as long as the order is
-// known. A command, an order, a record, a ref, a snapshot and a row have it as a whole and
-// hand it on as a whole, so that a new field needs no code on the way: only here.
+// Terms is what a client specifies for an order and what never changes afterwards. Commands, orders,
+// records, refs, snapshots and database rows embed and copy it as a whole, so that a new
+// field needs new code only here.
 //
-// Its methods have a pointer, so that an order on its way is not copied for them.
+// Its methods have pointer receivers, so that a call does not copy the order that embeds it.
 type Terms struct {
 	Side  Side
 	TIF   TimeInForce
-	Post  bool // it is refused where it would execute at once
+	Post  bool // post only: the order is rejected if it would execute at once
 	Type  OrderType
 	STP   SelfTrade // in effect: as sent, or the account's default
-	Limit Price     // of a Market order the protection price
+	Limit Price     // for a Market order the protection price
 }
 
-// packed is Terms except the limit, in the byte that records, books and digests have of it:
-// from the lowest bit on two bits of side, two of tif, one of post, one of type, two of stp.
+// packed is Terms without the limit, in the byte that records, books and digests use:
+// from the lowest bit, two bits of side, two of tif, one of post, one of type, two of stp.
 type packed uint8
 
-// Where packed has what.
+// Bit offsets in packed; the side is at 0.
 const (
 	packedTIF  = 2
 	packedPost = 4
@@ -32,7 +32,7 @@ const (
 	packedSTP  = 6
 )
 
-// pack returns what is not the limit.
+// pack returns t without its limit, packed.
 func (t *Terms) pack() packed {
 	p := packed(t.Side) | packed(t.TIF)<<packedTIF | packed(t.Type)<<packedType | packed(t.STP)<<packedSTP
 	if t.Post {
@@ -41,49 +41,49 @@ func (t *Terms) pack() packed {
 	return p
 }
 
-// terms returns what pack was called for, with its limit. A byte that pack does not return
-// becomes Terms that fail check.
+// terms returns the Terms that were packed into p, with a limit. If pack cannot have returned p,
+// the result fails check.
 func (p packed) terms(limit Price) (t Terms) {
 	p.unpack(&t, limit)
 	return t
 }
 
-// unpack makes t what terms returns.
+// unpack sets t to the result of terms.
 func (p packed) unpack(t *Terms, limit Price) {
 	t.Side, t.TIF, t.Post = p.side(), TimeInForce(p>>packedTIF&3), p>>packedPost&1 != 0
 	t.Type, t.STP, t.Limit = OrderType(p>>packedType&1), SelfTrade(p>>packedSTP), limit
 }
 
-// side returns the side alone.
+// side returns only the side.
 func (p packed) side() Side { return Side(p & 3) }
 
-// words says what t has, for errors.
+// words returns t in words, for errors.
 func (t *Terms) words() string {
 	return fmt.Sprintf("%s at %s, type %s, tif %s, post %t, stp %s", t.Side, t.Limit, t.Type, t.TIF, t.Post, t.STP)
 }
 
-// marketBuy reports whether an order holds exactly what its fills cost.
+// marketBuy reports whether this is a market buy. A market buy holds exactly what its fills cost.
 func (t *Terms) marketBuy() bool { return t.Type == Market && t.Side == Buy }
 
-// plain reports whether an order has no instructions: every program reads its records.
+// plain reports whether an order has no instructions. Programs of every version can read its records.
 func (t *Terms) plain() bool { return uint8(t.TIF)|uint8(t.Type)|uint8(t.STP) == 0 && !t.Post }
 
-// mayRest reports whether what remains of such an order may stay in the book.
+// mayRest reports whether the remainder of such an order may stay in the book.
 func (t *Terms) mayRest() bool { return t.TIF == GTC }
 
-// check reports whether an order may have such terms.
+// check reports whether the terms are valid.
 func (t *Terms) check() bool {
 	return (t.Side == Buy || t.Side == Sell) && mayOrder(int64(t.Limit)) && t.TIF <= FOK && t.STP <= CancelBoth &&
 		!(t.Type == Market && t.TIF == GTC) && !(t.Post && t.TIF != GTC)
 }
 
-// Text says in words what an order of so many shares of a symbol asks for, as in
+// Text returns an order of `shares` shares of a symbol in words, such as
 // "buy 100 SPY at 145.67".
 func (t *Terms) Text(shares Shares, sym Symbol) string {
 	return fmt.Sprintf("%s %s %s at %s", t.Side, shares, sym, t.Limit)
 }
 
-// appendTerms appends what a record has of an order behind its names.
+// appendTerms appends the encoded terms and shares of an order; in a record they follow the names.
 func appendTerms(dst []byte, t *Terms, shares Shares) []byte {
 	dst = binary.AppendUvarint(append(dst, byte(t.pack())), uint64(shares))
 	return binary.AppendUvarint(dst, uint64(t.Limit))
@@ -96,15 +96,15 @@ func (r *eventReader) terms(t *Terms, shares *Shares) {
 	p.unpack(t, Price(r.uvarint()))
 }
 
-// Note makes e the record of what o has done at a symbol, without a ref and fills. shares
-// are those that the kind's comment names.
+// Note sets e to the record of what o did in a symbol, without a ref and fills. The comment of
+// the event kind says what shares are.
 func (e *Event) Note(kind EventKind, o *Order, sym Symbol, shares Shares, now int64) {
-	*e = Event{} // in place: a literal with values of o would be made elsewhere and copied
+	*e = Event{} // in place: a literal with values of o would be built elsewhere and copied
 	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, sym
 	e.Order, e.Terms, e.Shares = o.ID, o.Terms, shares
 }
 
-// Open returns what is open of an order after e, an OrderAccepted, OrderReplaced or OrderContinued.
+// Open returns the open shares of the order after e, an OrderAccepted, OrderReplaced or OrderContinued.
 func (e *Event) Open() Shares {
 	open := e.Shares - e.Rest
 	for i := range e.Fills {
@@ -154,10 +154,10 @@ func (r *eventReader) order(e *Event) {
 	r.orderTerms(e)
 }
 
-// orderTerms reads what appendOrder wrote behind the names.
+// orderTerms reads what appendOrder wrote after the names.
 func (r *eventReader) orderTerms(e *Event) { r.terms(&e.Terms, &e.Shares) }
 
-// checkOrder is Check for what orders and cancels have in common, and for fills.
+// checkOrder is Check for events of orders, except the account and the symbol of the event.
 func (e *Event) checkOrder() error {
 	for _, f := range e.Fills {
 		if _, err := ParseAccountID(string(f.Account)); err != nil {
@@ -167,7 +167,7 @@ func (e *Event) checkOrder() error {
 	return e.checkNumbers()
 }
 
-// checkNumbers is checkOrder except for the accounts of the fills.
+// checkNumbers is checkOrder without the accounts of the fills.
 func (e *Event) checkNumbers() error {
 	if e.Order == 0 || e.Order > orderIDMax || !e.Terms.check() || !mayOrder(int64(e.Shares)) {
 		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
@@ -189,12 +189,12 @@ func (e *Event) checkNumbers() error {
 	return e.checkMore(left)
 }
 
-// checkContinued reports whether e may be a further part of an order: it does something, and comes after
-// another one that did.
+// checkContinued reports whether e is valid as a further part of an order: it does something, and follows
+// another part that did something.
 func (e *Event) checkContinued() bool {
-	begun := e.Before > 0 || e.Before == 0 && e.STP == CancelOldest // which has canceled orders of its account
+	begun := e.Before > 0 || e.Before == 0 && e.STP == CancelOldest // it may only have canceled own orders
 	return begun && e.Before < math.MaxInt32 && (len(e.Fills) > 0 || len(e.Own) > 0 || e.Rest > 0)
 }
 
-// mayOrder reports whether an order may have such a number of shares, or such a limit.
+// mayOrder reports whether units is valid as the shares or the limit of an order.
 func mayOrder(units int64) bool { return 0 < units && units < orderUnitsMax }

@@ -1,29 +1,29 @@
 package exchange
 
-// BlockResult is what became of a block of an account, or of its end.
+// BlockResult is the result of blocking or unblocking an account.
 type BlockResult struct {
-	Reason   RejectReason // OK, or why nothing was done; then the other fields are zero
-	Text     string       // more of the reason, where it has values: for NotReadYet which node
-	Changed  bool         // false if the account was blocked before, or was not
-	Block    Halt         // the one that holds now, or that was ended; zero if there is none
+	Reason   RejectReason // OK, or why the request was refused; then only Text may be set
+	Text     string       // details of Reason: for NotReadYet the node
+	Changed  bool         // false if the account was blocked already, or was not blocked
+	Block    Halt         // the block in force, or the one that was ended; zero if there is none
 	Canceled CancelAllResult
 }
 
-// AccountRulesResult is what became of new rules of an account.
+// AccountRulesResult is the result of setting the rules of an account.
 type AccountRulesResult struct {
-	Reason  RejectReason // OK, or why nothing was done
-	Text    string       // more of the reason, where it has values
-	Changed bool         // false if they are the ones that held before
-	Rules   AccountRules // that hold now
+	Reason  RejectReason // OK, or why the request was refused
+	Text    string       // details of Reason
+	Changed bool         // false if the rules were the same before
+	Rules   AccountRules // the rules in force
 }
 
-// SymbolRulesResult is what became of new rules of a symbol.
+// SymbolRulesResult is the result of setting the rules of a symbol.
 type SymbolRulesResult struct {
-	Reason  RejectReason // OK, or why nothing was done
-	Text    string       // more of the reason, where it has values
-	Changed bool         // false if they are the ones that held before
-	Rules   SymbolRules  // that hold now
-	// Misfit is, after OffTick, an order that rests at a limit which is not a multiple of the new tick.
+	Reason  RejectReason // OK, or why the request was refused
+	Text    string       // details of Reason
+	Changed bool         // false if the rules were the same before
+	Rules   SymbolRules  // the rules in force
+	// After OffTick, Misfit is a resting order whose limit is not a multiple of the new tick.
 	Misfit      OrderID
 	MisfitLimit Price
 }

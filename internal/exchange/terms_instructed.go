@@ -1,4 +1,4 @@
 package exchange
 
-// Instructed reports whether an order with these terms has instructions: not every program reads its records.
+// Instructed reports whether the terms contain order instructions. Old programs cannot read records of such orders.
 func (t *Terms) Instructed() bool { return !t.plain() }

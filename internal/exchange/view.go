@@ -1,27 +1,27 @@
 package exchange
 
-// AccountView is an account as its owner sees it, after a record. It does not change once it is
+// AccountView is an account as its owner sees it, after a record. It is immutable once it is
 // in a Result.
 type AccountView struct {
 	ID        AccountID
-	Balance   Cash           // free: what it could spend
-	Held      Cash           // by its open buys
-	Positions []PositionView // sorted by symbol, without empty ones
-	N         uint64         // of its newest AccountEvent
-	LastFill  uint64         // the number of its newest fill
+	Balance   Cash           // free cash: what the account can spend
+	Held      Cash           // cash held by open buys
+	Positions []PositionView // sorted by symbol, without empty positions
+	N         uint64         // number of its newest AccountEvent
+	LastFill  uint64         // number of its newest fill
 }
 
 // PositionView is a position in an AccountView.
 type PositionView struct {
 	Symbol Symbol
-	Shares Position // free: what it could sell
-	Held   Position // by its open sells
+	Shares Position // free shares: what the account can sell
+	Held   Position // shares held by open sells
 }
 
 // OrdersView is a page of an account's open orders.
 type OrdersView struct {
-	Orders []OpenOrder // by id
-	More   OrderID     // further ones may come after this id; 0 if these are the last
+	Orders []OpenOrder // sorted by id
+	More   OrderID     // there may be more orders after this id; 0 on the last page
 }
 
 // OpenOrder is an order in an OrdersView.
@@ -30,22 +30,22 @@ type OpenOrder struct {
 	Symbol Symbol
 	Terms
 	OnDisconnect bool   // cod
-	Total        Shares // executed, by it and those that it replaced, and open: what an amend's amount names
+	Total        Shares // open + executed by it and the orders that it replaced: the total of an amend
 	Open         Shares
 	Time         int64 // when its own record was written, nanoseconds since the Unix epoch
 }
 
 // FillsView is a page of an account's executions.
 type FillsView struct {
-	Fills []AccountFill // by number
-	More  uint64        // further ones come after this number; 0 if these are the last
-	Last  uint64        // the number of the account's newest fill, 0 if there is none
+	Fills []AccountFill // sorted by number
+	More  uint64        // there are more fills after this number; 0 on the last page
+	Last  uint64        // number of the account's newest fill, 0 if it has none
 }
 
-// AccountFill is one execution as one of its two accounts sees it.
+// AccountFill is one execution as seen by one of its two accounts.
 type AccountFill struct {
-	// N counts the account's executions 1, 2, 3 without a gap: by journal record, in a record by fill, the
-	// resting side first where both are the account's.
+	// N counts the account's executions 1, 2, 3, … without gaps: in order of journal record and of fill; if both
+	// sides are the account's, the resting side comes first.
 	N      uint64
 	Order  OrderID
 	Symbol Symbol
@@ -53,13 +53,13 @@ type AccountFill struct {
 	Shares Shares
 	Price  Price
 	Time   int64  // nanoseconds since the Unix epoch
-	Trade  uint64 // the trade's number of its symbol, as in market data; 0 if it is older than the tables have it
-	Maker  bool   // its order was resting
+	Trade  uint64 // number of the trade within its symbol, as in market data; 0 if the trade is older than the tables
+	Maker  bool   // the account's order was resting
 }
 
-// ViewPageMax is how many orders or fills a page of a view has at the most.
+// ViewPageMax is the maximum number of orders or fills on a page of a view.
 const ViewPageMax = 1000
 
-// Views reports whether a command of this kind is answered by the view of accounts. Its result
+// Views reports whether commands of this kind are answered from the view of accounts. Their result
 // is InView with ResultMore.View until the view has completed it.
 func (k CommandKind) Views() bool { return k == ShowAccount || k == ListOrders || k == ListFills }
