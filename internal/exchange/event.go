@@ -8,34 +8,34 @@ import (
 	"slices"
 )
 
-// EventKind tells what an Event says.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
-// The events. Their numbers are part of the journal's format and never change.
+// The event kinds, and the fields that each has. Their numbers are part of the journal's format and never change.
 const (
 	AccountOpened   EventKind = 1 // Account, Balance
 	SymbolMade      EventKind = 2 // Symbol
 	SharesDeposited EventKind = 3 // Symbol, Account, Deposited
 	OrderAccepted   EventKind = 4 // Order, Account, Symbol, Terms, Shares, Fills
-	OrderCanceled   EventKind = 5 // Order, Account, Symbol, Terms, Shares (those taken back)
+	OrderCanceled   EventKind = 5 // Order, Account, Symbol, Terms, Shares (those canceled)
 	SymbolHalted    EventKind = 6 // Symbol, Reason
 	SymbolResumed   EventKind = 7 // Symbol
 
 	OrdersCanceled EventKind = 8 // Account, Cancels
 
 	// OrderContinued is a further part of an order that meets more than FillsMax resting
-	// orders; the first part is its OrderAccepted.
+	// orders; its first part is an OrderAccepted or an OrderReplaced.
 	OrderContinued EventKind = 9 // Order, Account, Symbol, Terms, Shares (open before this part), Before, Fills
 
 	// OrderReduced is an amend that keeps the order's id and place: Order, Account, Symbol, Terms, Shares
 	// (those taken off, 0 for an amend that only uses a ref), Amend.
 	OrderReduced EventKind = 10
-	// OrderReplaced is an amend that takes the rest of an order back and enters a new one in its stead:
-	// what OrderAccepted has, of the new order, and Amend.
+	// OrderReplaced is an amend that cancels the remainder of an order and enters a new order in its place:
+	// the fields of OrderAccepted, for the new order, and Amend.
 	OrderReplaced EventKind = 11
 
-	AccountRuled EventKind = 12 // Account, AccountRules (all that hold from now on)
-	SymbolRuled  EventKind = 13 // Symbol, SymbolRules (all that hold from now on)
+	AccountRuled EventKind = 12 // Account, AccountRules (all of its rules from now on)
+	SymbolRuled  EventKind = 13 // Symbol, SymbolRules (all of its rules from now on)
 	SwitchSet    EventKind = 14 // Account, Due: the dead man's switch; 0 disarms it
 
 	eventKindMax = SwitchSet
@@ -43,8 +43,8 @@ const (
 
 // Bits of the encoded kind.
 const (
-	refFollows   = 0x40 // a ref stands behind the time
-	flagsFollows = 0x80 // a byte of flags stands behind the kind, and the time is in nanoseconds
+	refFollows   = 0x40 // a ref follows the time
+	flagsFollows = 0x80 // a byte of flags follows the kind, and the time is in nanoseconds
 )
 
 // EventKinds ranges over all kinds of events.
@@ -55,7 +55,7 @@ func EventKinds() iter.Seq[EventKind] {
 	}
 }
 
-// String returns the name that a printed journal uses.
+// String returns the name used in a printed journal.
 func (k EventKind) String() string {
 	switch k {
 	case AccountOpened:
@@ -90,16 +90,16 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
 
-// Event is everything that one command did: one journal record. It names
+// Event is everything that one command did: one journal record. It refers to
 // accounts and orders by their ids, so that it can be read without any state.
-// The fields that its kind does not name are zero.
+// Fields that its kind does not name are zero.
 type Event struct {
 	Kind         EventKind
-	Unsent       Unsent // what of Terms the client did not send; of what accepts an order
-	OnDisconnect bool   // cod: what is open is canceled when the order's connection ends; of what accepts an order
+	Unsent       Unsent // the Terms that the client did not send; of OrderAccepted and OrderReplaced
+	OnDisconnect bool   // cod: cancel the order when its connection ends; of OrderAccepted and OrderReplaced
 	Cause        CancelCause
 
-	Time      int64 // when it happened, nanoseconds since the Unix epoch
+	Time      int64 // of the event, nanoseconds since the Unix epoch
 	Account   AccountID
 	Symbol    Symbol
 	Balance   Cash
@@ -107,31 +107,31 @@ type Event struct {
 	Order     OrderID
 	Terms
 	Shares  Shares
-	Before  int    // how many fills the order had in its earlier parts
-	Fills   []Fill // what the order took in this part, in the order of matching
-	Ref     Ref    // of what a client may name (refs); "" where it gave none
-	Reason  string // of a halt
+	Before  int    // number of fills in the order's earlier parts
+	Fills   []Fill // fills of this part, in the order of matching
+	Ref     Ref    // client order id, of the kinds that may have one; "" if the client sent none
+	Reason  string // reason of a halt
 	Cancels []Cancel
 
-	// Hold is, of what accepts an order (OrderAccepted, OrderReplaced), a market buy that is unfinished: what its
-	// further parts will cost.
+	// Hold is set in OrderAccepted and OrderReplaced for an unfinished market buy: the cost of its further
+	// parts.
 	Hold Cash
 
-	// Of what accepts an order, and of OrderContinued.
-	Rest Shares // taken back of the order itself, in this record: all that its fills have left
-	// Own are resting orders of the account that self-trade prevention canceled, in the order in which it met
-	// them. Their Symbol is empty: it is the event's.
+	// Rest and Own are set in OrderAccepted, OrderReplaced and OrderContinued.
+	Rest Shares // shares of the order itself that this record cancels: all that its fills have left
+	// Own are resting orders of the account that self-trade prevention canceled, in the order in which they were
+	// met. Their Symbol is empty: it is the event's.
 	Own []Cancel
 
 	Amend        *Amendment // of OrderReduced and OrderReplaced
 	AccountRules *AccountRules
 	SymbolRules  *SymbolRules // of SymbolRuled, and of a SymbolMade with a tick or a lot
-	Due          int64        // of a SwitchSet: nanoseconds since the Unix epoch
+	Due          int64        // of a SwitchSet: when the switch fires, nanoseconds since the Unix epoch
 }
 
 // EventVersion is the newest version of encoded events that this program reads, and the one
-// that it writes: the number that it gives to its journal. Whatever adds to what an event's
-// bytes may hold raises it.
+// that it writes. It is the version of the program's journal. Every addition to the encoding of
+// events must raise it.
 //
 //	1   kinds 1 to 5
 //	2   refs, and kinds 6 to 8
@@ -139,13 +139,13 @@ type Event struct {
 //	4   flags, terms beyond the side, and kinds 10 to 14
 const EventVersion = 4
 
-// ErrEvent is wrapped by DecodeEvent's errors.
+// ErrEvent is wrapped by the errors of DecodeEvent.
 var ErrEvent = errors.New("exchange: not an event")
 
 // AppendEvent appends e to dst: the kind, a byte of flags (Event.flags), the time, and the
-// ref if there is one; then its fields in the order in which the kind's comment names them, and
-// what the flags say that follows.
-// Numbers are varints, strings and lists carry their length, 128-bit numbers are an
+// ref if there is one; then the fields in the order in which the kind's comment names them, and
+// then the optional fields for which flags are set.
+// Numbers are varints, strings and lists are preceded by their length, 128-bit numbers are an
 // upper varint and a lower one.
 //
 // Before EventVersion 3, events have no flags, and their times are whole seconds.
@@ -210,7 +210,7 @@ func appendInt128(dst []byte, v Int128) []byte {
 	return binary.AppendUvarint(dst, v.Lo)
 }
 
-// The most that parts of an event take.
+// Maximum encoded sizes of parts of an event, in bytes.
 const (
 	varintMax  = binary.MaxVarintLen64
 	accountMax = 1 + AccountDigitsMax
@@ -218,28 +218,28 @@ const (
 	refMax     = 1 + RefCharsMax
 )
 
-// EventBytesMax is the most that AppendEvent appends for an event without fills, a
-// reason and cancels: that is one of an order, with kind, flags, time, ref, order id, account, symbol, side,
-// shares, limit, the number of fills before it and that of its own.
+// EventBytesMax is the maximum encoded size of an event without fills, reason and cancels. The
+// longest such event is one of an order: kind, flags, time, ref, order id, account, symbol, side,
+// shares, limit, the number of earlier fills and the number of its own.
 const EventBytesMax = 2 + varintMax + refMax + varintMax + accountMax + symbolMax + 1 + 4*varintMax
 
-// fillBytesMax returns the most that one more fill, with an order of an account whose id
-// has so many digits, adds to an event.
+// fillBytesMax returns the maximum encoded size of a fill with an order of an account whose
+// id has this many digits.
 func fillBytesMax(digits int) int { return varintMax + 1 + digits + varintMax + varintMax }
 
-// fillBytesMin is the least that an encoded fill takes: it bounds how many
-// fills a record of a given length can claim to have.
+// fillBytesMin is the minimum encoded size of a fill: it limits how many fills a record of
+// a given length can claim to have.
 const fillBytesMin = 4
 
-// DecodeEvent reads what AppendEvent wrote, all of it, into e, and reuses the
-// memory of e.Fills. Its strings are copies. An error wraps ErrEvent and says
+// DecodeEvent decodes b, which must be exactly what AppendEvent wrote, into e, and reuses
+// the memory of e.Fills. The strings are copies. An error wraps ErrEvent and says
 // what is wrong; e is then unusable.
 func DecodeEvent(b []byte, e *Event) error {
 	r := eventReader{rest: b}
 	return r.decode(e, len(b))
 }
 
-// decode reads an event of so many bytes.
+// decode decodes an event of `length` bytes.
 func (r *eventReader) decode(e *Event, length int) error {
 	ref, err := r.begin(e)
 	if err != nil {
@@ -285,7 +285,7 @@ func (r *eventReader) decode(e *Event, length int) error {
 	return e.Check()
 }
 
-// Same reports whether two events say the same.
+// Same reports whether two events are equal.
 func (e *Event) Same(f *Event) bool {
 	return e.Kind == f.Kind && e.Time == f.Time && e.Account == f.Account && e.Symbol == f.Symbol && e.Ref == f.Ref &&
 		e.Balance == f.Balance && e.Deposited == f.Deposited && e.Reason == f.Reason &&
@@ -293,17 +293,17 @@ func (e *Event) Same(f *Event) bool {
 		slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels) && e.sameMore(f)
 }
 
-// eventReader takes fields from the front of an event. Once one is cut short,
-// short is set and everything further is zero.
+// eventReader reads fields from the front of an encoded event. Once a field is incomplete
+// or invalid, short is set; all fields after an incomplete one are zero.
 type eventReader struct {
 	rest  []byte
 	short bool
-	flags byte   // of the event
-	names *names // where those of accounts and symbols are, nil if each is copied
+	flags byte   // flags byte of the event
+	names *names // cache of account and symbol names; nil if each name is copied
 }
 
-// begin reads into e, which is emptied, the kind and the time, and returns the bytes of
-// the ref, nil where there is none.
+// begin empties e, reads the kind, the flags and the time into it, and returns the bytes of
+// the ref, or nil if there is none.
 func (r *eventReader) begin(e *Event) (ref []byte, err error) {
 	kind := r.byte()
 	*e = Event{Kind: EventKind(kind &^ (refFollows | flagsFollows)), Fills: e.Fills[:0]}
@@ -319,7 +319,7 @@ func (r *eventReader) begin(e *Event) (ref []byte, err error) {
 	return ref, nil
 }
 
-// time reads the flags and the time, or a time in whole seconds without flags.
+// time reads the flags and the time in nanoseconds, or, in old events, a time in whole seconds.
 func (r *eventReader) time(e *Event, flags bool) error {
 	if flags {
 		r.flags = r.byte()
@@ -333,7 +333,7 @@ func (r *eventReader) time(e *Event, flags bool) error {
 	return nil
 }
 
-// take returns the next n bytes; a negative n is always too many.
+// take returns the next n bytes. If n is negative or too large it returns nil and sets short.
 func (r *eventReader) take(n int) []byte {
 	if n < 0 || n > len(r.rest) {
 		r.short, r.rest = true, nil
@@ -351,7 +351,7 @@ func (r *eventReader) byte() byte {
 	return 0
 }
 
-// text returns what appendText wrote.
+// text reads what appendText wrote.
 func (r *eventReader) text() []byte {
 	n := r.uvarint()
 	return r.take(int(min(n, uint64(len(r.rest))+1)))

@@ -6,22 +6,22 @@ import (
 	"fmt"
 )
 
-// Cancel is one order of an OrdersCanceled event: all that was open of it is taken
-// back.
+// Cancel is one order canceled by an OrdersCanceled event, with all of its open
+// shares.
 type Cancel struct {
 	Order  OrderID
 	Symbol Symbol
 	Terms
-	Shares Shares // taken back
+	Shares Shares // shares canceled
 }
 
-// Compare orders cancels as an event has them: by symbol, then by order.
+// Compare defines the order of an event's cancels: by symbol, then by order id.
 func (c *Cancel) Compare(d *Cancel) int {
 	return cmp.Or(cmp.Compare(c.Symbol, d.Symbol), cmp.Compare(c.Order, d.Order))
 }
 
-// Cancel returns the event that the i-th cancel of an OrdersCanceled event would be
-// by itself: it has the same effect.
+// Cancel returns an OrderCanceled event with the same effect as the i-th cancel of e, an
+// OrdersCanceled event.
 func (e *Event) Cancel(i int) Event {
 	c := &e.Cancels[i]
 	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account,
@@ -38,8 +38,8 @@ func appendCancels(dst []byte, cancels []Cancel) []byte {
 	return dst
 }
 
-// cancelBytesMin is the least that an encoded cancel takes: it bounds how many of
-// them a record of a given length can claim to have.
+// cancelBytesMin is the minimum encoded size of a cancel: it limits how many of them a
+// record of a given length can claim to have.
 const cancelBytesMin = 6
 
 // cancels reads what appendCancels wrote.
@@ -61,8 +61,8 @@ func (r *eventReader) cancels() []Cancel {
 	return all
 }
 
-// checkCancels is Check for the cancels of an event: there is one at the least, unless the dead man's
-// switch of an account without open orders has passed, and they are in order, so that no order is there twice.
+// checkCancels is Check for the cancels of an event. There must be at least one, unless a dead man's
+// switch fired for an account without open orders, and they must be sorted without duplicates.
 func (e *Event) checkCancels() error {
 	if len(e.Cancels) == 0 && e.Cause != BySwitch {
 		return fmt.Errorf("%w: %s of no order of account %s", ErrEvent, e.Kind, e.Account)

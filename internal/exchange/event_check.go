@@ -2,7 +2,7 @@ package exchange
 
 import "fmt"
 
-// Check returns an error, which wraps ErrEvent, where e has a value that no
+// Check returns an error, which wraps ErrEvent, if e has a value that no
 // command can lead to. State.Apply may panic on such an event.
 func (e *Event) Check() error {
 	err := error(nil)
@@ -57,12 +57,12 @@ func (k EventKind) ofSymbol() bool {
 	return k != AccountOpened && k != OrdersCanceled && k != AccountRuled && k != SwitchSet
 }
 
-// mayRef reports whether a client may have named what an event of this kind did.
+// mayRef reports whether an event of this kind may have a ref.
 func (k EventKind) mayRef() bool {
 	return k == AccountOpened || k == SharesDeposited || k == OrderAccepted || k == OrderReduced || k == OrderReplaced
 }
 
-// checkRef returns an error where e has a ref that it cannot have.
+// checkRef returns an error if e's ref is invalid, or its kind cannot have one.
 func (e *Event) checkRef() error {
 	if !e.Kind.mayRef() {
 		return fmt.Errorf("it has the ref %s, and its kind has none", quote(string(e.Ref)))

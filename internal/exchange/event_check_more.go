@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// checkMore is checkNumbers for what instructions add to an order's record. left is what its fills have left.
+// checkMore is checkNumbers for the fields of order instructions. left is what the fills leave of the order's shares.
 func (e *Event) checkMore(left Shares) error {
 	if e.Rest != 0 && (e.Rest != left || e.mayRest() && e.STP != CancelNewest && e.STP != CancelBoth) {
 		return fmt.Errorf("%w: order %d: %s of %s taken back, %s", ErrEvent, e.Order, e.Rest, left, e.words())
@@ -32,14 +32,14 @@ func (e *Event) checkMore(left Shares) error {
 	return nil
 }
 
-// checkOwn reports whether c may be a resting order of e's account that e has taken back.
+// checkOwn reports whether c is valid as a resting order of e's account that e canceled.
 func (c *Cancel) checkOwn(e *Event) bool {
 	return c.Order != 0 && c.Order < e.Order && c.Symbol == "" && c.Terms.check() && c.mayRest() &&
 		mayOrder(int64(c.Shares))
 }
 
-// checkAmend is checkReplaced for what it and checkReduced have in common. open is what is open of the order
-// after the amend, before it matches.
+// checkAmend is the part of Check common to OrderReduced and OrderReplaced. open is how many shares of the order are
+// open after the amend, before it matches.
 func (e *Event) checkAmend(open Shares) bool {
 	a := e.Amend
 	return a != nil && a.First != 0 && a.First <= e.Order && 0 <= a.Executed && mayOrder(int64(open)) &&
@@ -78,7 +78,7 @@ func (e *Event) checkReduced() error {
 	return nil
 }
 
-// Check returns an error that names what an operator cannot set for a symbol.
+// Check returns an error that names the value that an operator cannot set for a symbol.
 func (r SymbolRules) Check() error {
 	if r.Tick < 0 || r.Tick >= orderUnitsMax {
 		return fmt.Errorf("tick %s is not from %s to below %s", r.Tick, Price(1), Price(orderUnitsMax))
@@ -89,7 +89,7 @@ func (r SymbolRules) Check() error {
 	return nil
 }
 
-// Check returns an error that names what an operator cannot set for an account.
+// Check returns an error that names the value that an operator cannot set for an account.
 func (r *AccountRules) Check() error {
 	if r.STP > CancelBoth {
 		return fmt.Errorf("stp %s is none", r.STP)

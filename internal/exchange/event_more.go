@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Bits of the flags byte of what accepts an order (OrderAccepted, OrderReplaced).
+// Bits of the flags byte of OrderAccepted and OrderReplaced.
 const (
 	flagUnsentLimit  = 0x01
 	flagUnsentSTP    = 0x02
@@ -16,11 +16,11 @@ const (
 	flagHold         = 0x10 // Hold follows
 )
 
-// flagRules is the bit of a SymbolMade which says that SymbolRules follow.
+// flagRules is the flag of a SymbolMade that SymbolRules follow.
 const flagRules = 0x01
 
-// NeedsVersion returns the version of encoded events that a program has to read for this one: 4 for what came
-// with it, else 3.
+// NeedsVersion returns the version of encoded events that a program must support to read this one: 4 if it uses
+// what version 4 added, else 3.
 func (e *Event) NeedsVersion() int {
 	if e.Kind > OrderContinued || e.flags() != 0 || e.Order != 0 && !e.plain() {
 		return 4
@@ -33,7 +33,7 @@ func (e *Event) NeedsVersion() int {
 	return 3
 }
 
-// flags returns the byte of flags of e's record.
+// flags returns the flags byte of e's record.
 func (e *Event) flags() (flags byte) {
 	switch e.Kind {
 	case OrderAccepted, OrderReplaced:
@@ -60,7 +60,8 @@ func (e *Event) flags() (flags byte) {
 	return flags
 }
 
-// setFlags gives e what its flags say by themselves. It returns an error for a flag that its kind does not have.
+// setFlags sets the fields of e that are encoded in its flags. It returns an error for a flag that its kind does
+// not have.
 func (e *Event) setFlags(flags byte) error {
 	known := byte(0)
 	switch e.Kind {
@@ -84,20 +85,20 @@ func (e *Event) setFlags(flags byte) error {
 	return nil
 }
 
-// instructionBytesMax is the most that an event takes beyond EventBytesMax and its fills for what instructions
-// add to it: Hold, Rest, the number of Own, and Amend.
+// instructionBytesMax is the maximum size that order instructions add to an event, beyond EventBytesMax, its fills and
+// the entries of Own: Hold, Rest, the number of Own, and Amend.
 const instructionBytesMax = 2*varintMax + varintMax + varintMax + 9*varintMax
 
-// ownBytesMax is the most that one more order in Own adds to an event. It is less than any fill adds.
+// ownBytesMax is the maximum encoded size of an order in Own. It is less than that of any fill.
 const ownBytesMax = 3*varintMax + 1
 
-// hasMore reports whether something may stand behind the fields of e: of most records nothing does.
+// hasMore reports whether optional fields may follow the fields of e. Most records have none.
 func (e *Event) hasMore(flags byte) bool {
 	return flags != 0 && (e.Kind == OrderAccepted || e.Kind == OrderContinued) ||
 		e.Kind == OrderReduced || e.Kind == OrderReplaced
 }
 
-// appendMore appends what stands behind the fields of an order: Hold, Rest, Own, Amend.
+// appendMore appends the optional fields of an order: Hold, Rest, Own, Amend.
 func appendMore(dst []byte, e *Event, flags byte) []byte {
 	if flags&flagHold != 0 {
 		dst = appendInt128(dst, Int128(e.Hold))
@@ -119,7 +120,7 @@ func appendMore(dst []byte, e *Event, flags byte) []byte {
 func (r *eventReader) more(e *Event) {
 	if r.flags&flagHold != 0 {
 		if e.Hold = Cash(r.int128()); e.Hold == (Cash{}) {
-			r.short = true // AppendEvent has not written that
+			r.short = true // AppendEvent never writes that
 		}
 	}
 	if r.flags&flagTaken != 0 {
@@ -141,13 +142,13 @@ func (r *eventReader) more(e *Event) {
 	}
 }
 
-// appendOwn appends a cancel of an order of the event's symbol.
+// appendOwn appends a cancel whose symbol is that of the event.
 func appendOwn(dst []byte, c *Cancel) []byte {
 	dst = append(binary.AppendUvarint(binary.AppendUvarint(dst, uint64(c.Order)), uint64(c.Shares)), byte(c.pack()))
 	return binary.AppendUvarint(dst, uint64(c.Limit))
 }
 
-// ownBytesMin is the least that appendOwn appends: it bounds how many a record can claim to have.
+// ownBytesMin is the minimum size of what appendOwn appends: it limits how many a record can claim to have.
 const ownBytesMin = 4
 
 // own reads what appendOwn wrote.
@@ -159,7 +160,7 @@ func (r *eventReader) own(c *Cancel) {
 
 func appendAmendment(dst []byte, kind EventKind, a *Amendment) []byte {
 	if a == nil {
-		a = new(Amendment) // which Check refuses
+		a = new(Amendment) // Check rejects it
 	}
 	dst = binary.AppendUvarint(dst, uint64(a.First))
 	dst = binary.AppendUvarint(dst, uint64(a.Amount))
@@ -183,7 +184,7 @@ func (r *eventReader) amendment(kind EventKind) *Amendment {
 	return a
 }
 
-// appendRules appends the rules of a symbol, which a SymbolMade has only if its flags say so.
+// appendRules appends the rules of a symbol; for a SymbolMade only if its flags have flagRules.
 func appendRules(dst []byte, rules *SymbolRules, flags byte, kind EventKind) []byte {
 	if kind == SymbolMade && flags&flagRules == 0 {
 		return dst
@@ -209,7 +210,7 @@ func (r *eventReader) rules(e *Event) {
 		Band:    r.fraction(),
 	}
 	if e.Kind == SymbolMade && *e.SymbolRules == (SymbolRules{}) {
-		r.short = true // AppendEvent has not written that
+		r.short = true // AppendEvent never writes that
 	}
 }
 
@@ -249,14 +250,14 @@ func (r *eventReader) accountRules() *AccountRules {
 	return a
 }
 
-// sameMore is Same for what came with version 4.
+// sameMore is Same for the fields that version 4 added.
 func (e *Event) sameMore(f *Event) bool {
 	return e.Unsent == f.Unsent && e.OnDisconnect == f.OnDisconnect && e.Hold == f.Hold && e.Rest == f.Rest &&
 		slices.Equal(e.Own, f.Own) && equal(e.Amend, f.Amend) && e.Cause == f.Cause && e.Due == f.Due &&
 		equal(e.SymbolRules, f.SymbolRules) && e.AccountRules.same(f.AccountRules)
 }
 
-// equal reports whether two pointers are nil, or what they lead to is equal.
+// equal reports whether two pointers are both nil or point to equal values.
 func equal[T comparable](a, b *T) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -264,7 +265,7 @@ func equal[T comparable](a, b *T) bool {
 	return *a == *b
 }
 
-// same reports whether two accounts have the same rules; nil is none.
+// same reports whether two accounts have the same rules; nil means no rules.
 func (r *AccountRules) same(s *AccountRules) bool {
 	if r == nil || s == nil {
 		return r == s
@@ -274,11 +275,10 @@ func (r *AccountRules) same(s *AccountRules) bool {
 	return a == b && equal(r.Block, s.Block)
 }
 
-// OwnCancel returns the event that the i-th of e's own orders, canceled by self-trade prevention, would be by itself:
-// it has the same effect.
+// OwnCancel returns an OrderCanceled event with the same effect as the cancel of the i-th order in e.Own.
 func (e *Event) OwnCancel(i int) Event { return e.cancelOf(&e.Own[i]) }
 
-// OldCancel returns the event that the cancel of the order which e, an OrderReplaced, replaces would be by itself.
+// OldCancel returns an OrderCanceled event for the order that e, an OrderReplaced, replaces.
 func (e *Event) OldCancel() Event { return e.cancelOf(&e.Amend.Old) }
 
 func (e *Event) cancelOf(c *Cancel) Event {

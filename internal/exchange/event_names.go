@@ -2,24 +2,24 @@ package exchange
 
 import "encoding/binary"
 
-// Decoder decodes one event after another, for readers of many: names of accounts and symbols come again and again,
-// and are not copied each time. The zero Decoder is ready. It is for one goroutine.
+// Decoder decodes many events. It keeps the names of accounts and symbols, which repeat, so that they
+// are not copied for each event. The zero Decoder is ready to use. Not safe for concurrent use.
 type Decoder struct{ names names }
 
-// Decode is DecodeEvent. Strings of several events may be the same.
+// Decode is DecodeEvent, except that the strings of several events may share memory.
 func (d *Decoder) Decode(b []byte, e *Event) error {
 	r := eventReader{rest: b, names: &d.names}
 	return r.decode(e, len(b))
 }
 
-// names are names that were read, each in the one place that it may have: a later one takes it over.
+// names is a cache of names by hash: each name has one place, and a newer name with the same hash replaces it.
 type names [1 << namesBits]string
 
 const namesBits = 12
 
-// get returns b as a string.
+// get returns b as a string, from the cache if it is there.
 func (n *names) get(b []byte) string {
-	const mix = 0x9e3779b97f4a7c15 // odd, and without a pattern
+	const mix = 0x9e3779b97f4a7c15 // odd, and without a bit pattern
 	h, rest := uint64(len(b)), b
 	for ; len(rest) >= 8; rest = rest[8:] {
 		h = (h ^ binary.LittleEndian.Uint64(rest)) * mix

@@ -1,16 +1,16 @@
 package exchange
 
-// Unsent says what of an order's Terms did not come from the client. Two requests with a ref are the
-// same if what was sent is.
+// Unsent is a set of the order Terms that the client did not send. Two requests with the same ref are
+// the same if they sent the same.
 type Unsent uint8
 
 // Bits of Unsent.
 const (
-	UnsentLimit Unsent = 1 << iota // of a market order: the exchange chose the protection price
-	UnsentSTP                      // it is the account's default
+	UnsentLimit Unsent = 1 << iota // market order: the exchange chose the protection price
+	UnsentSTP                      // the account's default was used
 )
 
-// Sent returns the terms as the client sent them: what it did not send is zero.
+// Sent returns the terms that the client sent; the others are zero.
 func (e *Event) Sent() Terms {
 	t := e.Terms
 	if e.Unsent&UnsentLimit != 0 {
@@ -22,37 +22,37 @@ func (e *Event) Sent() Terms {
 	return t
 }
 
-// CancelCause says who canceled what an OrdersCanceled event has.
+// CancelCause is who or what caused an OrdersCanceled event.
 type CancelCause uint8
 
 // The causes.
 const (
-	ByOperator   CancelCause = iota // also of all records before version 4
+	ByOperator   CancelCause = iota // an operator; also in all records before version 4
 	ByClient                        // <cancel-all>
 	ByDisconnect                    // the connection of orders with cod ended
-	BySwitch                        // the dead man's switch passed: it is off now. There may be no cancels
+	BySwitch                        // the dead man's switch fired and is off now; there may be no cancels
 	ByBlock                         // the account was blocked
 )
 
-// Amendment is what an OrderReduced or an OrderReplaced says of the amend. A chain is an order
-// with those that replaced it one after another.
+// Amendment is the part of an OrderReduced or an OrderReplaced that describes the amend. A chain is an order
+// and the orders that replaced it, one after another.
 type Amendment struct {
-	First    OrderID // of the chain
-	Amount   Shares  // the new total as the client sent it, 0 where it sent none
-	Limit    Price   // the new limit as the client sent it, 0 where it sent none
-	Executed Shares  // by the whole chain, before this record
-	Open     Shares  // of OrderReduced: what is open of the order after it
-	Old      Cancel  // of OrderReplaced: the order that was replaced, and what was open of it
+	First    OrderID // first order of the chain
+	Amount   Shares  // new total as the client sent it, 0 if it sent none
+	Limit    Price   // new limit as the client sent it, 0 if it sent none
+	Executed Shares  // shares executed by the whole chain, before this record
+	Open     Shares  // of OrderReduced: open shares of the order after it
+	Old      Cancel  // of OrderReplaced: the order that was replaced, and its open shares
 }
 
-// AccountRules are what an operator has set for an account. The zero value is that of an account
-// for which nothing is set.
+// AccountRules are the rules that an operator has set for an account. The zero value means that
+// nothing is set.
 type AccountRules struct {
-	Block       *Halt     // since when and why it may place and amend no orders; nil while it may
-	STP         SelfTrade // the mode of orders that do not say one
-	SharesMax   Shares    // of an order; 0 is no bound, also below
-	NotionalMax Cash      // of an order: amount × limit
-	OpenMax     int64     // open orders
+	Block       *Halt     // since when and why it may not place or amend orders; nil while it may
+	STP         SelfTrade // default mode of orders that do not specify one
+	SharesMax   Shares    // maximum shares of an order; 0 means no limit, as in the fields below
+	NotionalMax Cash      // maximum of an order's amount × limit
+	OpenMax     int64     // maximum number of open orders
 }
 
 // Fraction is a part of a whole, in units of 10^-8: 10,000,000 is 10 %.
@@ -61,19 +61,19 @@ type Fraction uint32
 // FractionOne is the whole.
 const FractionOne Fraction = 1e8
 
-// ProtectStandard is how far behind the best price a market order without a limit may execute, where
-// an operator has set nothing else.
+// ProtectStandard is how far from the best price a market order without a limit may execute, unless an
+// operator has set another fraction.
 const ProtectStandard Fraction = 1e7
 
-// SymbolRules are what holds for the orders of a symbol. The zero value stands for a symbol of which nothing
-// is set: the least tick and lot, ProtectStandard, no band.
+// SymbolRules are the rules for the orders of a symbol. The zero value means that nothing is set: the smallest
+// tick and lot, ProtectStandard, no band.
 type SymbolRules struct {
-	Tick    Price    // limits are multiples of it; 0 is 10^-8, also for Lot
-	Lot     Shares   // amounts are multiples of it
-	Protect Fraction // of the best price; 0 is ProtectStandard
-	Band    Fraction // of the last trade's price, above and below which no order is taken; 0 is none
+	Tick    Price    // limits must be multiples of it; 0 means 10^-8, also for Lot
+	Lot     Shares   // amounts must be multiples of it
+	Protect Fraction // of the best price, for market orders; 0 means ProtectStandard
+	Band    Fraction // orders with a limit further from the last trade's price are rejected; 0 means no band
 }
 
-// tick and lot return what is in force: at least the smallest unit.
+// tick returns the tick in force, and lot the lot: at least the smallest unit.
 func (r SymbolRules) tick() Price { return max(r.Tick, 1) }
 func (r SymbolRules) lot() Shares { return max(r.Lot, 1) }

@@ -1,7 +1,7 @@
 package exchange
 
-// Why returns the reason that an order canceled for this cause has: of a block it is the operator. A dead man's
-// switch whose cancels need several records gives all but the last one as the account's own.
+// Why returns the reason of orders canceled for this cause; for a block it is the operator. If the cancels of a dead
+// man's switch need several records, all but the last one are recorded as canceled by the owner.
 func (c CancelCause) Why() WhyCanceled {
 	switch c {
 	case ByClient:
@@ -15,9 +15,9 @@ func (c CancelCause) Why() WhyCanceled {
 	return CanceledByOperator
 }
 
-// RestWhy returns why the Rest of the order that e is about was canceled, NotCanceled if it has none. It follows
-// from the record alone: an IOC or a market order with stp newest that stopped at an order of its own account says
-// CanceledRest, as its record does not tell why it stopped.
+// RestWhy returns why the Rest of e's order was canceled, or NotCanceled if it has none. It uses the record alone:
+// for an IOC or market order with stp newest that stopped at an order of its own account, it returns CanceledRest,
+// because the record does not say why the order stopped.
 func (e *Event) RestWhy() WhyCanceled {
 	switch {
 	case e.Rest == 0:
@@ -28,7 +28,7 @@ func (e *Event) RestWhy() WhyCanceled {
 	return CanceledRest
 }
 
-// Settle sets d's State, of an order that was not replaced, and its Why if something of it was canceled.
+// Settle sets d.State, and d.Why if some of d was canceled. The order must not be replaced.
 func (d *OrderDetail) Settle(why WhyCanceled) {
 	switch d.Why = NotCanceled; {
 	case d.Open > 0:

@@ -5,49 +5,49 @@ import (
 	"strings"
 )
 
-// Ledger knows who owns what: the cash of each account, the shares of each
-// account in each symbol, and what open orders hold of both. Not safe for
-// concurrent use: the engine guards it with one lock.
+// Ledger keeps the cash of each account, the shares of each account in each
+// symbol, and what open orders hold of both. Not safe for concurrent use: the
+// engine guards it with one lock.
 //
-// Invariants: nothing is negative; the balances and holds of all accounts sum up
-// to the balances they were opened with; the shares and holds in a symbol sum up
-// to what was deposited in it. They hold after every call. Check proves them.
+// Invariants: no value is negative; the balances and holds of all accounts add up
+// to the balances they were opened with; the shares and holds in a symbol add up
+// to what was deposited in it. They hold after every call. Check verifies them.
 type Ledger struct {
 	accounts    accountTable
 	instruments map[Symbol]*Instrument
 	opened      Cash          // sum of all balances that accounts were opened with
-	count       count[Cash]   // of what accounts have, see Reconcile
-	open        int           // open orders of all accounts
+	count       count[Cash]   // running count of all cash, see Reconcile
+	open        int           // number of open orders of all accounts
 	numbered    []*Instrument // by Instrument.number - 1
 }
 
-// Account is one account's cash. Its fields are guarded like the Ledger; ID
-// never changes.
+// Account is an account's cash and its open orders. Its fields are guarded like the
+// Ledger, except ID, which never changes.
 type Account struct {
 	ID      AccountID
 	balance Cash // free to spend
 	held    Cash // set aside for open buys: the sum of limit × open shares
-	// unsettled counts reservations whose record is not in the journal yet. A
-	// refusal for want of funds must not be told on their account.
+	// unsettled counts reservations whose record is not in the journal yet. A rejection
+	// for insufficient funds must not be sent while they are the cause.
 	unsettled int32
-	open      int32        // open orders in all symbols
-	openIn    *openIn      // how many in which symbols; nil while there is one at the most
-	latest    *position    // the position that was looked up last: an order's is needed again for its fills
-	counted   uint32       // the round of Ledger.count that has counted it
-	hash      uint32       // of ID, in the accountTable
-	chain     slot         // the next one in its bucket there
-	only      uint32       // number of the one symbol in which orders are open, while openIn is nil and there are any
+	open      int32        // number of open orders in all symbols
+	openIn    *openIn      // number of open orders by symbol; nil if they are all in one symbol
+	latest    *position    // the position that was looked up last: that of an order is needed again for its fills
+	counted   uint32       // the round in which Ledger.count counted this account
+	hash      uint32       // hash of ID in the accountTable
+	chain     slot         // next account in the same bucket of the accountTable
+	only      uint32       // number of the only symbol with open orders, if openIn is nil and open > 0
 	more      *accountMore // nil in most accounts
 }
 
-// Instrument is a symbol in the ledger: who has how many shares of it. Its fields
-// are guarded like the Ledger; Symbol never changes.
+// Instrument is a symbol in the ledger, with the positions of all accounts in it. Its
+// fields are guarded like the Ledger, except Symbol, which never changes.
 type Instrument struct {
 	Symbol    Symbol
 	deposited Position               // sum of all shares ever deposited
-	number    uint32                 // counted from 1
-	positions map[*Account]*position // nil until there is one
-	count     count[Position]        // of what accounts have of it, see Ledger.Reconcile
+	number    uint32                 // number of the symbol, counted from 1
+	positions map[*Account]*position // nil until there is a position
+	count     count[Position]        // running count of all shares, see Ledger.Reconcile
 }
 
 // position is one account's position in one symbol.
@@ -55,7 +55,7 @@ type position struct {
 	in      *Instrument
 	shares  Position // free to sell
 	held    Position // set aside for open sells
-	counted uint32   // the round of Instrument.count that has counted it
+	counted uint32   // the round in which Instrument.count counted this position
 }
 
 // NewLedger returns a ledger without accounts and symbols.
@@ -63,16 +63,16 @@ func NewLedger() *Ledger {
 	return &Ledger{accounts: newAccountTable(), instruments: make(map[Symbol]*Instrument)}
 }
 
-// Account returns an account, nil where there is none.
+// Account returns an account, or nil if it does not exist.
 func (l *Ledger) Account(id AccountID) *Account { return l.accounts.find(id) }
 
-// Accounts returns how many accounts there are.
+// Accounts returns the number of accounts.
 func (l *Ledger) Accounts() int { return l.accounts.count }
 
-// AccountDigits returns how many digits the longest id of an account has.
+// AccountDigits returns the length of the longest account id.
 func (l *Ledger) AccountDigits() int { return l.accounts.digits }
 
-// Instrument returns a symbol's instrument, nil where the symbol was never made.
+// Instrument returns a symbol's instrument, or nil if the symbol was never made.
 func (l *Ledger) Instrument(s Symbol) *Instrument { return l.instruments[s] }
 
 // Balance returns what the account can spend and what open buys hold.
@@ -89,8 +89,8 @@ func (in *Instrument) Position(a *Account) (free, held Position) {
 // Deposited returns the sum of all shares ever deposited in the symbol.
 func (in *Instrument) Deposited() Position { return in.deposited }
 
-// MayOpen reports whether an account may be opened: OK, AccountExists or
-// BalanceTotalExceeded. It changes nothing.
+// MayOpen reports whether Open would open an account. It returns OK, AccountExists or
+// BalanceTotalExceeded, and changes nothing.
 func (l *Ledger) MayOpen(id AccountID, balance Cash) RejectReason {
 	switch {
 	case l.accounts.find(id) != nil:
@@ -101,7 +101,7 @@ func (l *Ledger) MayOpen(id AccountID, balance Cash) RejectReason {
 	return OK
 }
 
-// Open makes an account that MayOpen allowed. It panics where MayOpen would not.
+// Open opens an account. It panics if MayOpen does not return OK.
 func (l *Ledger) Open(id AccountID, balance Cash) {
 	if r := l.MayOpen(id, balance); r != OK {
 		panic(fmt.Sprintf("exchange: account %s opened against %s", id, r))
@@ -112,7 +112,7 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 	l.count.note(a.counted, balance)
 }
 
-// List makes a symbol, or returns the instrument that is there.
+// List makes a symbol, or returns its instrument if it exists.
 func (l *Ledger) List(s Symbol) *Instrument {
 	in := l.instruments[s]
 	if in == nil {
@@ -123,8 +123,8 @@ func (l *Ledger) List(s Symbol) *Instrument {
 	return in
 }
 
-// MayDeposit reports whether shares may be deposited: OK, UnknownAccount or
-// PositionTotalExceeded. It changes nothing.
+// MayDeposit reports whether Deposit would deposit shares. It returns OK, UnknownAccount or
+// PositionTotalExceeded, and changes nothing.
 func (l *Ledger) MayDeposit(in *Instrument, id AccountID, p Position) RejectReason {
 	switch {
 	case l.accounts.find(id) == nil:
@@ -135,8 +135,8 @@ func (l *Ledger) MayDeposit(in *Instrument, id AccountID, p Position) RejectReas
 	return OK
 }
 
-// Deposit adds shares that MayDeposit allowed to an account's position. It panics
-// where MayDeposit would not.
+// Deposit adds shares to an account's position. It panics if MayDeposit does not
+// return OK.
 func (l *Ledger) Deposit(in *Instrument, id AccountID, p Position) {
 	if r := l.MayDeposit(in, id, p); r != OK {
 		panic(fmt.Sprintf("exchange: shares of %s placed with account %s against %s", in.Symbol, id, r))
@@ -148,9 +148,9 @@ func (l *Ledger) Deposit(in *Instrument, id AccountID, p Position) {
 }
 
 // Reserve sets aside what o could spend: a buy holds Limit × Shares, a sell
-// holds Shares. It returns OK, InsufficientFunds or InsufficientShares, and in
-// the latter cases l is unchanged. Every reservation is followed by Settle or
-// Withdraw. A market buy is for ReserveMarket.
+// holds Shares. It returns OK, InsufficientFunds or InsufficientShares; unless it
+// returns OK, l is unchanged. Every reservation is followed by Settle or
+// Withdraw. A market buy needs ReserveMarket instead.
 func (l *Ledger) Reserve(in *Instrument, o *Order) RejectReason {
 	if o.Side == Buy {
 		cost := Notional(o.Shares, o.Limit)
@@ -173,16 +173,16 @@ func (l *Ledger) Reserve(in *Instrument, o *Order) RejectReason {
 }
 
 // Unsettled reports whether the account has a reservation that is not settled
-// yet: its order is being matched by another symbol's goroutine.
+// yet: another symbol's goroutine is matching its order.
 func (a *Account) Unsettled() bool { return a.unsettled > 0 }
 
-// Settle moves cash and shares as the fills of a reserved order say. The buyer's
-// hold of own limit × shares is used up: the seller gets price × shares, the
-// buyer gets back the rest and the shares. It is called once for each
-// reservation, after the order's event has its place in the journal. The fills
-// come from the Book.Submit of this order. The fills of further parts, from
-// Book.Continue, are for SettleMore. What the order's own record has taken back of it is given back; what
-// self-trade prevention has canceled is for ReleaseOwn, in the same hold of the ledger's lock.
+// Settle moves cash and shares for the fills of a reserved order. The buyer's hold of
+// its own limit × shares is used up: the seller gets price × shares, the buyer gets
+// the shares and the rest of the hold. Shares that the order's own record canceled are
+// released too. Settle is called once for each reservation, after the order's event
+// has its place in the journal, with the fills from the Book.Submit of this order. The fills
+// of further parts, from Book.Continue, go to SettleMore. Orders canceled by self-trade
+// prevention go to ReleaseOwn, before the ledger's lock is released.
 func (l *Ledger) Settle(in *Instrument, o *Order, fills []Fill) {
 	o.Account.unsettled--
 	l.SettleMore(in, o, fills)
@@ -196,7 +196,7 @@ func (l *Ledger) SettleMore(in *Instrument, o *Order, fills []Fill) {
 		if o.Side == Buy {
 			limit := o.Limit
 			if o.Type == Market {
-				limit = f.Price // it holds exactly that
+				limit = f.Price // a market buy holds exactly that
 			}
 			l.exchange(in, o.Account, f.owner, limit, f)
 		} else {
@@ -215,15 +215,15 @@ func (l *Ledger) SettleMore(in *Instrument, o *Order, fills []Fill) {
 }
 
 // Withdraw takes back the reservation of an order that is not accepted after all.
-// It is called instead of Settle. A market buy is for WithdrawMarket.
+// It is called instead of Settle. A market buy needs WithdrawMarket instead.
 func (l *Ledger) Withdraw(in *Instrument, o *Order) {
 	o.Account.unsettled--
 	in.giveBack(o, o.Shares)
 	l.closeOrder(in, o.Account)
 }
 
-// exchange carries out one fill. limit is that of the buy: a resting order's is
-// the price of the fill.
+// exchange moves cash and shares for one fill. limit is the limit of the buy; if the buy
+// was resting, that is the price of the fill.
 func (l *Ledger) exchange(in *Instrument, buyer, seller *Account, limit Price, f *Fill) {
 	hold, price := Notional(f.Shares, limit), Notional(f.Shares, f.Price)
 	buyer.held = use(buyer.held, hold)
@@ -235,7 +235,7 @@ func (l *Ledger) exchange(in *Instrument, buyer, seller *Account, limit Price, f
 	from.held = use(from.held, s)
 	to.shares = to.shares.Add(s)
 
-	// Between two that are both counted, or both not, the sum stays as it is.
+	// The running sum does not change if both are counted, or neither is.
 	if seller.counted != buyer.counted {
 		l.count.note(seller.counted, price)
 		l.count.note(buyer.counted, Cash{}.Sub(price))
@@ -246,17 +246,17 @@ func (l *Ledger) exchange(in *Instrument, buyer, seller *Account, limit Price, f
 	}
 }
 
-// Release gives back what a canceled order still held.
+// Release gives back what a canceled order still held, and counts it as closed.
 func (l *Ledger) Release(in *Instrument, o *Order) {
 	in.giveBack(o, o.Canceled)
 	l.closeOrder(in, o.Account)
 }
 
-// giveBack ends o's hold for some of its shares: they can be spent or sold again.
+// giveBack releases o's hold for some of its shares: they can be spent or sold again.
 func (in *Instrument) giveBack(o *Order, shares Shares) {
 	if o.Side == Buy {
 		if o.Type == Market {
-			return // it holds nothing for what is not executed
+			return // a market buy holds nothing for unexecuted shares
 		}
 		hold := Notional(shares, o.Limit)
 		o.Account.held = use(o.Account.held, hold)
@@ -268,7 +268,7 @@ func (in *Instrument) giveBack(o *Order, shares Shares) {
 	h.shares = h.shares.Add(s)
 }
 
-// quantity is what a hold can be of.
+// quantity is the type of an amount that can be held.
 type quantity[T any] interface {
 	Cash | Position
 	Sub(T) T
@@ -285,7 +285,7 @@ func use[T quantity[T]](held, part T) T {
 	return held
 }
 
-// find returns the account's position, nil where there is none.
+// find returns the account's position, or nil if it has none.
 func (in *Instrument) find(a *Account) *position {
 	if h := a.latest; h != nil && h.in == in {
 		return h
@@ -297,7 +297,7 @@ func (in *Instrument) find(a *Account) *position {
 	return h
 }
 
-// positionOf returns the account's position, made where there was none.
+// positionOf returns the account's position, and makes an empty one if it has none.
 func (in *Instrument) positionOf(a *Account) *position {
 	h := in.find(a)
 	if h == nil {
@@ -311,8 +311,8 @@ func (in *Instrument) positionOf(a *Account) *position {
 	return h
 }
 
-// Check adds everything up and returns an error that names the first invariant
-// that does not hold. It is for tests, for the end of a replay, and for auditors.
+// Check adds everything up and returns an error that names the first violated
+// invariant. It is for tests, for the end of a replay, and for auditors.
 func (l *Ledger) Check() error {
 	total := Cash{}
 	for a := range l.accounts.all() {

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// accountsPage is how many accounts lie in one piece of memory.
+// accountsPage is the number of accounts in one page of memory.
 const accountsPage = 64
 
 // accountTable holds the accounts of a ledger, which never move and are never
-// removed, and finds them by id. Clients choose the ids, so the hash has a seed
-// that nobody knows; nothing depends on it but how an account is found.
+// removed, and finds them by id. Clients choose the ids, so the hash has a secret
+// random seed; the seed affects nothing except how accounts are found.
 type accountTable struct {
 	pages   []*[accountsPage]Account
 	buckets buckets
 	count   int
-	digits  int // of the longest id
+	digits  int // length of the longest id
 	seed    maphash.Seed
 }
 
 func newAccountTable() accountTable { return accountTable{seed: maphash.MakeSeed()} }
 
-// at returns the account of a slot: slots are counted from 1, in the order in which
+// at returns the account at a slot. Slots are numbered from 1, in the order in which
 // accounts were added.
 func (t *accountTable) at(i slot) *Account {
 	return &t.pages[(i-1)/accountsPage][(i-1)%accountsPage]
@@ -32,7 +32,7 @@ func (t *accountTable) hash(id AccountID) uint32 {
 	return uint32(maphash.String(t.seed, string(id)))
 }
 
-// find returns an account, nil where there is none.
+// find returns an account, or nil if it does not exist.
 func (t *accountTable) find(id AccountID) *Account {
 	if t.count == 0 {
 		return nil
@@ -40,7 +40,7 @@ func (t *accountTable) find(id AccountID) *Account {
 	hash := t.hash(id)
 	for i := *t.buckets.of(hash); i != 0; {
 		a := t.at(i)
-		if a.hash == hash && a.ID == id { // the digits are elsewhere in memory
+		if a.hash == hash && a.ID == id { // the hash first: the bytes of ID are elsewhere in memory
 			return a
 		}
 		i = a.chain
@@ -48,7 +48,7 @@ func (t *accountTable) find(id AccountID) *Account {
 	return nil
 }
 
-// add returns a new account, whose id is not there yet.
+// add adds an account and returns it. The id must be new.
 func (t *accountTable) add(id AccountID) *Account {
 	if t.count%accountsPage == 0 {
 		t.pages = append(t.pages, new([accountsPage]Account))
@@ -60,7 +60,7 @@ func (t *accountTable) add(id AccountID) *Account {
 	a := t.at(i)
 	a.hash = t.hash(id)
 	first := t.buckets.of(a.hash)
-	a.ID = AccountID(strings.Clone(string(id))) // id may be a part of a large frame
+	a.ID = AccountID(strings.Clone(string(id))) // id may be a substring of a large frame
 	a.chain, *first = *first, i
 	return a
 }
@@ -70,7 +70,7 @@ func (t *accountTable) link(i slot) (hash uint32, next *slot) {
 	return a.hash, &a.chain
 }
 
-// all ranges over the accounts, also over those that are added meanwhile.
+// all ranges over the accounts, including those added during the iteration.
 func (t *accountTable) all() iter.Seq[*Account] {
 	return func(yield func(*Account) bool) {
 		for i := slot(1); int(i) <= t.count; i++ {

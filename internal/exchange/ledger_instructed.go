@@ -2,8 +2,8 @@ package exchange
 
 import "iter"
 
-// ReserveMarket is Reserve for a market buy, which holds exactly what it costs: Book.Quote says that, and nothing
-// happens to the book between. It is followed by Settle or WithdrawMarket.
+// ReserveMarket is Reserve for a market buy. It holds cost, which must be the cost from Book.Quote; the book must not
+// change between Quote and Submit. It is followed by Settle or WithdrawMarket.
 func (l *Ledger) ReserveMarket(in *Instrument, o *Order, cost Cash) RejectReason {
 	if !o.Account.hold(cost) {
 		return InsufficientFunds
@@ -13,14 +13,14 @@ func (l *Ledger) ReserveMarket(in *Instrument, o *Order, cost Cash) RejectReason
 	return OK
 }
 
-// WithdrawMarket is Withdraw for what ReserveMarket has reserved.
+// WithdrawMarket is Withdraw for a reservation made by ReserveMarket.
 func (l *Ledger) WithdrawMarket(in *Instrument, o *Order, cost Cash) {
 	o.Account.unsettled--
 	o.Account.release(cost)
 	l.closeOrder(in, o.Account)
 }
 
-// ReleaseOwn gives back what resting orders of a held that self-trade prevention has canceled (Book.Own). It is called
+// ReleaseOwn gives back what the resting orders of a held that self-trade prevention canceled (Book.Own). It is called
 // after the Settle, SettleMore or SettleInstead of the order that met them.
 func (l *Ledger) ReleaseOwn(in *Instrument, a *Account, own []Cancel) {
 	for i := range own {
@@ -29,12 +29,12 @@ func (l *Ledger) ReleaseOwn(in *Instrument, a *Account, own []Cancel) {
 	}
 }
 
-// ReleaseReduced gives back what o held for shares that an amend has taken off in place.
+// ReleaseReduced gives back what o held for shares that an amend took off in place.
 func (l *Ledger) ReleaseReduced(in *Instrument, o *Order, shares Shares) { in.giveBack(o, shares) }
 
-// ReserveInstead sets aside what o could spend beyond what the open order old, which o is to replace, holds. It returns
-// OK, InsufficientFunds or InsufficientShares, and in the latter cases l is unchanged. It is followed by SettleInstead
-// or WithdrawInstead. o takes the place of old among the open orders.
+// ReserveInstead reserves what o could spend beyond what old holds, the open order that o will replace. It returns
+// OK, InsufficientFunds or InsufficientShares; unless it returns OK, l is unchanged. It is followed by SettleInstead
+// or WithdrawInstead. The number of open orders does not change.
 func (l *Ledger) ReserveInstead(in *Instrument, old, o *Order) RejectReason {
 	if o.Side == Buy {
 		if more := costMore(old, o); more.Sign() > 0 && !o.Account.hold(more) {
@@ -51,7 +51,7 @@ func (l *Ledger) ReserveInstead(in *Instrument, old, o *Order) RejectReason {
 	return OK
 }
 
-// WithdrawInstead takes back what ReserveInstead has reserved: old stays as it was.
+// WithdrawInstead takes back what ReserveInstead reserved: old stays as it was.
 func (l *Ledger) WithdrawInstead(in *Instrument, old, o *Order) {
 	o.Account.unsettled--
 	if o.Side == Buy {
@@ -63,7 +63,7 @@ func (l *Ledger) WithdrawInstead(in *Instrument, old, o *Order) {
 	}
 }
 
-// SettleInstead gives back what old held and o does not need, and is Settle for o and its fills. old is as it was
+// SettleInstead gives back what old held and o does not need, and then is Settle for o and its fills. old is the order
 // before Book.Replace.
 func (l *Ledger) SettleInstead(in *Instrument, old, o *Order, fills []Fill) {
 	if o.Side == Buy {
@@ -76,7 +76,7 @@ func (l *Ledger) SettleInstead(in *Instrument, old, o *Order, fills []Fill) {
 	l.Settle(in, o, fills)
 }
 
-// costMore returns what o, a buy, could cost beyond what old holds; it may be negative.
+// costMore returns how much more o, a buy, could cost than old holds; it may be negative.
 func costMore(old, o *Order) Cash {
 	return Notional(o.Shares, o.Limit).Sub(Notional(old.Open, old.Limit))
 }
@@ -84,7 +84,7 @@ func costMore(old, o *Order) Cash {
 // sharesMore is costMore for a sell.
 func sharesMore(old, o *Order) Shares { return o.Shares - old.Open }
 
-// hold sets cash aside. It returns false, and changes nothing, if a has less.
+// hold sets cash aside. If a has too little, it returns false and changes nothing.
 func (a *Account) hold(cost Cash) bool {
 	if a.balance.Cmp(cost) < 0 {
 		return false
@@ -93,19 +93,19 @@ func (a *Account) hold(cost Cash) bool {
 	return true
 }
 
-// release gives back cash that was set aside.
+// release gives back cash that hold set aside.
 func (a *Account) release(cost Cash) {
 	a.held = use(a.held, cost)
 	a.balance = a.balance.Add(cost)
 }
 
-// accountMore is what few accounts have.
+// accountMore holds the rarely used state of an account.
 type accountMore struct {
 	rules *AccountRules
 	due   int64
 }
 
-// Rules returns what an operator has set for the account, nil for nothing. It does not change once it is returned.
+// Rules returns the rules that an operator has set for the account, or nil. They must not be modified.
 func (a *Account) Rules() *AccountRules {
 	if a.more == nil {
 		return nil
@@ -113,7 +113,7 @@ func (a *Account) Rules() *AccountRules {
 	return a.more.rules
 }
 
-// Due returns when the account's dead man's switch passes, nanoseconds since the Unix epoch, 0 if it is off.
+// Due returns when the account's dead man's switch fires, nanoseconds since the Unix epoch, or 0 if it is off.
 func (a *Account) Due() int64 {
 	if a.more == nil {
 		return 0
@@ -121,7 +121,7 @@ func (a *Account) Due() int64 {
 	return a.more.due
 }
 
-// SetRules makes other rules hold for an account. The zero rules are none. Nobody writes to them any more.
+// SetRules replaces the rules of an account; zero rules remove them. r must not be modified afterwards.
 func (l *Ledger) SetRules(a *Account, r *AccountRules) {
 	if r != nil && *r == (AccountRules{}) {
 		r = nil
@@ -129,7 +129,7 @@ func (l *Ledger) SetRules(a *Account, r *AccountRules) {
 	a.setMore(accountMore{r, a.Due()})
 }
 
-// SetSwitch arms an account's dead man's switch, or disarms it with 0.
+// SetSwitch arms an account's dead man's switch to fire at due, or disarms it if due is 0.
 func (l *Ledger) SetSwitch(a *Account, due int64) { a.setMore(accountMore{a.Rules(), due}) }
 
 func (a *Account) setMore(m accountMore) {
@@ -138,7 +138,7 @@ func (a *Account) setMore(m accountMore) {
 	}
 }
 
-// Ruled ranges over the accounts that have rules or an armed switch. It looks at all accounts.
+// Ruled ranges over the accounts with rules or an armed switch. It looks at all accounts.
 func (l *Ledger) Ruled() iter.Seq[*Account] {
 	return func(yield func(*Account) bool) {
 		for a := range l.accounts.all() {

@@ -3,17 +3,17 @@ package exchange
 import "slices"
 
 // The ledger counts open orders: those that rest, and those that are reserved and not
-// settled yet. An account knows in which symbols it has any, so that nobody has to walk
-// all symbols to find them.
+// settled yet. An account knows in which symbols it has open orders, so that finding them
+// does not need a walk over all symbols.
 //
 // Most accounts have all their open orders in one symbol, whose number is in the Account.
-// One that has more lists them, and where they are many, it has a map.
+// Other accounts have a list of symbols, and a map once the list is too long.
 
-// openListMax is how many symbols are in a list, which is searched, and not in a map.
+// openListMax is how many symbols the list may have before a map replaces it.
 const openListMax = 16
 
-// openIn are the symbols, by their numbers, in which an account has open orders, and how
-// many. They are in list until there are too many, and then in many until there is none.
+// openIn counts an account's open orders by symbol number. The counts are in list until it
+// is too long; then they are in many, until the account has no open orders.
 type openIn struct {
 	list []openCount
 	many map[uint32]int32
@@ -24,14 +24,14 @@ type openCount struct {
 	orders int32
 }
 
-// OpenOrders returns how many orders of all accounts are open.
+// OpenOrders returns the number of open orders of all accounts.
 func (l *Ledger) OpenOrders() int { return l.open }
 
-// OpenOrders returns how many orders of the account are open.
+// OpenOrders returns the number of open orders of the account.
 func (a *Account) OpenOrders() int { return int(a.open) }
 
-// AppendOpenIn appends the instruments of the symbols in which an account has open orders, in
-// no order. It looks at no other symbol.
+// AppendOpenIn appends the instruments in which an account has open orders, in no particular
+// order. It looks at no other symbols.
 func (l *Ledger) AppendOpenIn(dst []*Instrument, a *Account) []*Instrument {
 	if a.openIn == nil {
 		if a.open > 0 {
@@ -48,8 +48,8 @@ func (l *Ledger) AppendOpenIn(dst []*Instrument, a *Account) []*Instrument {
 	return dst
 }
 
-// OpenOrdersIn returns how many orders of the account are open in a symbol: they rest, or
-// are reserved and not settled yet.
+// OpenOrdersIn returns the number of open orders of the account in a symbol: those that rest,
+// or are reserved and not settled yet.
 func (a *Account) OpenOrdersIn(in *Instrument) int {
 	switch {
 	case a.openIn != nil:
@@ -60,7 +60,7 @@ func (a *Account) OpenOrdersIn(in *Instrument) int {
 	return 0
 }
 
-// openOrder counts an order of an account that is reserved or restored.
+// openOrder counts an order of an account that was reserved or restored.
 func (l *Ledger) openOrder(in *Instrument, a *Account) {
 	switch {
 	case a.openIn != nil:
@@ -74,7 +74,7 @@ func (l *Ledger) openOrder(in *Instrument, a *Account) {
 	l.open++
 }
 
-// closeOrder counts an order of an account that is open no more.
+// closeOrder counts down an order of an account that is no longer open.
 func (l *Ledger) closeOrder(in *Instrument, a *Account) {
 	a.open--
 	l.open--
@@ -86,7 +86,7 @@ func (l *Ledger) closeOrder(in *Instrument, a *Account) {
 	}
 }
 
-// orders returns how many orders are open in a symbol.
+// orders returns the number of open orders in a symbol.
 func (o *openIn) orders(symbol uint32) int32 {
 	for _, c := range o.list {
 		if c.symbol == symbol {
@@ -96,8 +96,8 @@ func (o *openIn) orders(symbol uint32) int32 {
 	return o.many[symbol]
 }
 
-// add adds n to the orders in a symbol, which it lists where there was none, and no more
-// where there is none.
+// add adds n to the number of orders in a symbol. It adds an entry for a symbol that has
+// none, and removes an entry that becomes 0.
 func (o *openIn) add(symbol uint32, n int32) {
 	if o.many != nil {
 		if o.many[symbol] += n; o.many[symbol] == 0 {
@@ -118,7 +118,7 @@ func (o *openIn) add(symbol uint32, n int32) {
 	}
 }
 
-// spread moves a list that has become too long into a map.
+// spread moves the list into a map if it is too long.
 func (o *openIn) spread() {
 	if len(o.list) <= openListMax {
 		return

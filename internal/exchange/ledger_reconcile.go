@@ -1,42 +1,42 @@
 package exchange
 
-// Imbalance is what a ledger has too much, or too little where it is negative.
-// The zero Imbalance is the only one that a ledger without a bug has.
+// Imbalance is how much a ledger has too much, or too little if negative. It is zero
+// unless the ledger has a bug.
 type Imbalance struct {
-	Cash    Cash   // what accounts have beyond what they were opened with
-	Symbols int    // how many symbols' shares do not add up to what was deposited
-	Symbol  Symbol // one of them
+	Cash    Cash   // cash of all accounts beyond what they were opened with
+	Symbols int    // number of symbols whose shares do not add up to what was deposited
+	Symbol  Symbol // one of these symbols
 }
 
-// count is a sum of what accounts have that is taken in pieces, while trading
-// goes on between them. What has been counted and then changes is noted, so that
-// in the end the sum is of one moment: the last. Each count is a new round; an
-// account or position knows the round that counted it, or that found it new.
+// count adds up what all accounts have, in pieces, while trading continues in between.
+// A change of something that is already counted is added to the sum, so that in the
+// end the sum is that of a single moment: the end of the count. Each count is a new
+// round; an account or position records the round in which it was counted or created.
 type count[T interface{ Add(T) T }] struct {
 	round uint32
 	sum   T
 }
 
-// begin begins a new round, of which nothing is counted yet.
+// begin starts a new round, in which nothing is counted yet.
 func (c *count[T]) begin() {
 	var zero T
 	c.round, c.sum = c.round+1, zero
 }
 
-// note adds to the sum what something has gained that was counted in a round,
-// unless it is yet to be counted in this one.
+// note adds to the sum what something gained that was last counted in the given round,
+// unless it is yet to be counted in the current round.
 func (c *count[T]) note(round uint32, gained T) {
 	if round == c.round {
 		c.sum = c.sum.Add(gained)
 	}
 }
 
-// reconcileStep is how many accounts or positions are counted between two pauses.
+// reconcileStep is the number of accounts or positions counted between two pauses.
 const reconcileStep = 256
 
-// Reconcile counts all cash and all shares anew and compares them with what
-// accounts were opened with and what was deposited. It calls pause after every few
-// steps: other methods of l may be called until pause returns, but not Reconcile.
+// Reconcile counts all cash and all shares and compares them with what accounts were
+// opened with and what was deposited. It calls pause after every reconcileStep
+// steps: during pause other methods of l may be called, except Reconcile.
 func (l *Ledger) Reconcile(pause func()) Imbalance {
 	steps := 0
 	step := func() {
@@ -58,7 +58,7 @@ func (l *Ledger) reconcileCash(step func()) Cash {
 	l.count.begin()
 	for a := range l.accounts.all() {
 		if a.counted == l.count.round {
-			continue // it is new, and what it has is noted
+			continue // created in this round: its cash is already in the sum
 		}
 		a.counted = l.count.round
 		l.count.note(a.counted, a.balance.Add(a.held))
