@@ -2,7 +2,7 @@ package exchange
 
 import "math"
 
-// Scales: how many fractional decimal digits a unit of each number has.
+// Scales: the number of fractional decimal digits in one unit of each type.
 const (
 	scaleShares = 8  // Price, Shares and Position count 10^-8
 	scaleCash   = 16 // Cash counts 10^-16, the product of a Price and a Shares
@@ -12,34 +12,34 @@ const (
 const (
 	AccountDigitsMax  = 64          // digits of an account id
 	SymbolCharsMax    = 32          // characters of a symbol
-	fractionDigitsMax = 8           // fractional digits of any decimal, as written
-	wholeMax          = 1e18        // balances and deposits stay below it
-	orderWholeMax     = 90000000000 // amounts and limits stay below it
+	fractionDigitsMax = 8           // fractional digits of a decimal in a request
+	wholeMax          = 1e18        // balances and deposits are below it
+	orderWholeMax     = 90000000000 // amounts and limits are below it
 
-	// OrderSharesMax is what the total of an order stays below.
+	// OrderSharesMax is above the total of every order.
 	OrderSharesMax Shares = orderUnitsMax
 
 	orderUnitsMax = orderWholeMax * 1e8 // orderWholeMax in units of 10^-8, within an int64
 )
 
-// The bounds of one balance and of one deposit: wholeMax in their units.
+// balanceMax and depositMax are wholeMax in the units of a balance and of a deposit.
 var (
 	balanceMax = Cash(mul64(wholeMax, 1e16))
 	depositMax = Position(mul64(wholeMax, 1e8))
 )
 
-// Price is dollars a share in units of 10^-8. A limit is always above 0.
+// Price is a price in dollars per share, in units of 10^-8. A limit is always above 0.
 type Price int64
 
-// Shares is a number of shares in units of 10^-8. Orders and fills carry their
-// size as a positive Shares; the side says which way they go.
+// Shares is a number of shares in units of 10^-8. Orders and fills have a positive
+// Shares and a Side.
 type Shares int64
 
-// Second is a second in the unit of all times here: nanoseconds since the Unix epoch.
+// Second is one second in nanoseconds, the unit of all times in this package.
 const Second = 1_000_000_000
 
-// Seconds returns a time in whole seconds since the epoch, as replies and the database
-// have it: rounded down.
+// Seconds converts nanoseconds since the epoch to whole seconds, rounded down, as replies
+// and the database have them.
 func Seconds(time int64) int64 {
 	if time < 0 {
 		return ^(^time / Second)
@@ -50,21 +50,21 @@ func Seconds(time int64) int64 {
 // Cash is US dollars in units of 10^-16, so that Shares × Price is exact.
 type Cash Int128
 
-// Position is a number of shares in units of 10^-8 with the range of a whole
-// symbol, where a Shares holds one order's.
+// Position is a number of shares in units of 10^-8. It has room for all shares of a
+// symbol, while Shares has room for those of one order.
 type Position Int128
 
-// OrderID numbers the orders of the exchange from 1 up, across all symbols. 0
-// is no order. It stays below 2^63.
+// OrderID identifies an order. Ids are given out from 1 up, across all symbols, and stay
+// below 2^63. 0 means no order.
 type OrderID uint64
 
-// AccountID is the digit string that names an account. "007" and "7" are two.
+// AccountID is a string of digits that identifies an account. "007" and "7" are different accounts.
 type AccountID string
 
-// Symbol names what is traded: A-Z, a-z, 0-9, case-sensitive.
+// Symbol is the name of a traded instrument: A-Z, a-z, 0-9, case-sensitive.
 type Symbol string
 
-// Side tells buys from sells.
+// Side is buy or sell.
 type Side uint8
 
 // The two sides. The zero Side is neither.
@@ -87,18 +87,18 @@ func (s Side) String() string {
 // opposite returns the side that s trades with.
 func (s Side) opposite() Side { return Buy + Sell - s }
 
-// CashTotalMax is the bound that all balances ever made stay below: 10^21 dollars.
+// CashTotalMax is above the sum of all balances ever opened: 10^21 dollars.
 var CashTotalMax = Cash(mul64(1e19, 1e18))
 
-// PositionTotalMax is the bound that all shares of one symbol stay below: 10^21 shares.
+// PositionTotalMax is above the number of all shares of a symbol: 10^21 shares.
 var PositionTotalMax = Position(mul64(1e19, 1e10))
 
-// Notional returns shares × price, exactly. Both are 0 or more; it never overflows.
+// Notional returns shares × price, exactly. s and p must not be negative; the product never overflows.
 func Notional(s Shares, p Price) Cash {
 	return Cash(mul64(uint64(s), uint64(p)))
 }
 
-// Position returns s with the range of a Position.
+// Position converts s to a Position.
 func (s Shares) Position() Position {
 	return Position{Hi: int64(s) >> 63, Lo: uint64(s)}
 }
@@ -139,10 +139,10 @@ func (p Position) Append(dst []byte) []byte { return Int128(p).appendDecimal(dst
 // String returns p in shares, in its shortest exact form.
 func (p Position) String() string { return string(p.Append(nil)) }
 
-// Append appends p in dollars a share, in its shortest exact form.
+// Append appends p in dollars per share, in its shortest exact form.
 func (p Price) Append(dst []byte) []byte { return Shares(p).Append(dst) }
 
-// String returns p in dollars a share, in its shortest exact form.
+// String returns p in dollars per share, in its shortest exact form.
 func (p Price) String() string { return string(p.Append(nil)) }
 
 // Append appends s in shares, in its shortest exact form.

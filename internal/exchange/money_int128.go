@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Int128 is a signed 128-bit integer in two's complement. Cash and Position are
-// made of it. The zero value is 0. Values are comparable with ==.
+// Int128 is a signed 128-bit integer in two's complement, the underlying type of Cash
+// and Position. The zero value is 0. Values are comparable with ==.
 type Int128 struct {
 	Hi int64  // upper half, carries the sign
 	Lo uint64 // lower half
@@ -47,7 +47,7 @@ func (a Int128) Cmp(b Int128) int {
 // Sign returns -1, 0 or +1.
 func (a Int128) Sign() int { return a.Cmp(Int128{}) }
 
-// mul64 returns the product of two values that are 0 or more. It always fits.
+// mul64 returns a × b. It panics if the product exceeds 2^127 - 1.
 func mul64(a, b uint64) Int128 {
 	hi, lo := bits.Mul64(a, b)
 	if hi > 1<<63-1 {
@@ -56,7 +56,7 @@ func mul64(a, b uint64) Int128 {
 	return Int128{int64(hi), lo}
 }
 
-// divmod64 divides a, which is 0 or more, by d.
+// divmod64 returns the quotient and the remainder of a / d. a must not be negative.
 func (a Int128) divmod64(d uint64) (q Int128, r uint64) {
 	hi, r := bits.Div64(0, uint64(a.Hi), d)
 	lo, r := bits.Div64(r, a.Lo, d)
@@ -67,8 +67,8 @@ func (a Int128) divmod64(d uint64) (q Int128, r uint64) {
 var pow10 = [...]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10,
 	1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19}
 
-// appendDecimal appends a × 10^-scale in its shortest exact form: no leading
-// zero but the one before a point, no trailing zero after it, no lone point.
+// appendDecimal appends a × 10^-scale in its shortest exact form: no leading zero except
+// the one before a point, no trailing zero after it, and no point without digits after it.
 func (a Int128) appendDecimal(dst []byte, scale int) []byte {
 	if a.Hi < 0 {
 		dst = append(dst, '-')
@@ -89,7 +89,7 @@ func (a Int128) appendDecimal(dst []byte, scale int) []byte {
 	return strconv.AppendUint(dst, fraction, 10)
 }
 
-// appendDigits appends a, which is 0 or more, in base 10.
+// appendDigits appends a in base 10. a must not be negative.
 func (a Int128) appendDigits(dst []byte) []byte {
 	if a.Hi == 0 {
 		return strconv.AppendUint(dst, a.Lo, 10)

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// quotedCharsMax bounds how much of a bad value an error repeats: a frame may
-// hold megabytes of digits.
+// quotedCharsMax limits how much of a bad value an error quotes: a frame may
+// contain megabytes of digits.
 const quotedCharsMax = 72
 
-// quote returns s in quotes for an error text: one line, printable, bounded.
+// quote returns s in quotes for an error text: one line, printable, and cut if it is long.
 func quote[S string | []byte](s S) string {
 	if len(s) > quotedCharsMax {
 		return fmt.Sprintf("%q…", s[:quotedCharsMax])
@@ -17,7 +17,7 @@ func quote[S string | []byte](s S) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// The ways in which a decimal can be wrong. Callers add which value it was.
+// Why a decimal is invalid. Callers add the name and the value.
 var (
 	errNotDecimal = errors.New("is not a decimal number")
 	errFraction   = errors.New("has more than 8 fractional digits")
@@ -34,10 +34,10 @@ type decimal struct {
 // isZero reports whether d is 0 or -0.
 func (d decimal) isZero() bool { return d.whole|d.fraction == 0 }
 
-// orderUnits returns |d| in units of 10^-8, where it is below orderWholeMax.
+// orderUnits returns |d| in units of 10^-8. d.whole must be below orderWholeMax.
 func (d decimal) orderUnits() uint64 { return d.whole*pow10[scaleShares] + d.fraction }
 
-// parseDecimal reads an optional sign, digits, and optionally a point and
+// parseDecimal parses an optional sign, digits, and optionally a point and
 // digits; one of the two groups of digits may be empty (docs/PROTOCOL.md,
 // section "Values"). It returns errNotDecimal, errFraction or errRange.
 func parseDecimal[S string | []byte](s S) (d decimal, err error) {
@@ -79,10 +79,10 @@ func parseDecimal[S string | []byte](s S) (d decimal, err error) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// The Parse functions take a value as text or as the bytes of it, which they do not
-// keep. They allocate nothing but their errors and the names that they return.
+// The Parse functions accept a value as a string or as bytes, which they do not keep. They
+// allocate only their errors and the names that they return.
 
-// ParseBalance reads the balance of a new account: a decimal, 0 or more, below
+// ParseBalance parses the balance of a new account: a decimal that is at least 0 and below
 // 10^18 dollars. The error names the value.
 func ParseBalance[S string | []byte](s S) (Cash, error) {
 	d, err := parseDecimal(s)
@@ -98,8 +98,8 @@ func ParseBalance[S string | []byte](s S) (Cash, error) {
 	return Cash(mul64(d.whole, pow10[scaleCash]).Add(Int128{Lo: d.fraction * pow10[scaleCash-scaleShares]})), nil
 }
 
-// ParseDeposit reads a number of shares to place: a decimal above 0, below
-// 10^18. The caller has removed white space around it. The error names the value.
+// ParseDeposit parses a number of shares to deposit: a decimal above 0 and below
+// 10^18, without surrounding white space. The error names the value.
 func ParseDeposit[S string | []byte](s S) (Position, error) {
 	d, err := parseDecimal(s)
 	switch {
@@ -114,9 +114,9 @@ func ParseDeposit[S string | []byte](s S) (Position, error) {
 	return Position(mul64(d.whole, pow10[scaleShares]).Add(Int128{Lo: d.fraction})), nil
 }
 
-// ParseAmount reads an order's amount: a decimal that is not 0 and whose
-// absolute value is below 9×10^10. Positive buys, negative sells. The error
-// names the value.
+// ParseAmount parses an order's amount: a decimal that is not 0 and whose
+// absolute value is below 9×10^10. A positive amount buys, a negative one sells. The
+// error names the value.
 func ParseAmount[S string | []byte](s S) (Side, Shares, error) {
 	d, err := parseDecimal(s)
 	switch {
@@ -134,7 +134,7 @@ func ParseAmount[S string | []byte](s S) (Side, Shares, error) {
 	return Buy, Shares(d.orderUnits()), nil
 }
 
-// ParseLimit reads an order's limit: a decimal above 0, below 9×10^10 dollars a
+// ParseLimit parses an order's limit: a decimal above 0 and below 9×10^10 dollars per
 // share. The error names the value.
 func ParseLimit[S string | []byte](s S) (Price, error) {
 	d, err := parseDecimal(s)
@@ -150,15 +150,15 @@ func ParseLimit[S string | []byte](s S) (Price, error) {
 	return Price(d.orderUnits()), nil
 }
 
-// ParseOrderID reads the id of an order: decimal digits, leading zeros taken,
-// from 1 to 2^63-1. The error names the value.
+// ParseOrderID parses an order id: decimal digits, from 1 to 2^63-1; leading zeros
+// are allowed. The error names the value.
 func ParseOrderID[S string | []byte](s S) (OrderID, error) {
 	var id OrderID
 	for i := range len(s) {
 		if !isDigit(s[i]) {
 			return 0, fmt.Errorf("order id %s is not a whole number", quote(s))
 		}
-		// Up to orderIDMax/10 one more digit fits a uint64, so that it can be compared.
+		// If id is at most orderIDMax/10, appending a digit does not overflow a uint64.
 		fits := id <= orderIDMax/10
 		id = id*10 + OrderID(s[i]-'0')
 		if !fits || id > orderIDMax {

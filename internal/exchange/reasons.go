@@ -5,69 +5,69 @@ import (
 	"time"
 )
 
-// RejectReason says why a command was refused. A refusal is the client's mistake and part of the
-// normal result, not an error of the exchange. Each has an entry in reasons: its name, its text,
-// and whether it is a refusal. Every protocol takes them from there.
+// RejectReason is why a command was rejected. A reject is part of the normal result, not an
+// error of the exchange. Each reason has an entry in reasons: its name, its text, and whether
+// it is a refusal. Every protocol uses these.
 type RejectReason uint8
 
 // The reasons.
 const (
 	OK                    RejectReason = iota
-	AccountExists                      // the id is taken
-	BalanceTotalExceeded               // all balances ever made would reach CashTotalMax
+	AccountExists                      // an account with this id exists
+	BalanceTotalExceeded               // the sum of all balances ever opened would reach CashTotalMax
 	UnknownAccount                     // no such account
-	SymbolLimitExceeded                // the exchange holds as many symbols as it may
+	SymbolLimitExceeded                // the exchange is at its limit of symbols
 	PositionTotalExceeded              // the symbol's shares would reach PositionTotalMax
 	UnknownSymbol                      // the symbol was never made
 	InsufficientFunds                  // a buy costs more than the account can spend
-	InsufficientShares                 // a sell is of more than the account can sell
+	InsufficientShares                 // a sell has more shares than the account can sell
 	UnknownOrder                       // no order has that id
 	ForeignOrder                       // the order belongs to another account
-	AlreadyExecuted                    // nothing is open any more: all was executed
-	AlreadyCanceled                    // nothing is open any more: it was canceled
-	NoRoom                             // the disk has no room for more journal
-	NoRoomToCancel                     // nor has it for a cancel: the reserve is used up
-	TooManyFills                       // the order would match more orders than one record of the journal takes
-	DatabaseBehind                     // Postgres is too far behind, or away for too long
-	HistoryUnavailable                 // the order is only in Postgres, which does not answer
+	AlreadyExecuted                    // the order has no open shares: it is executed
+	AlreadyCanceled                    // the order has no open shares: it was canceled
+	NoRoom                             // the disk has no room for the journal
+	NoRoomToCancel                     // the disk has no room for a cancel either: the reserve is used up
+	TooManyFills                       // the order would match more orders than fit into one record of the journal
+	DatabaseBehind                     // Postgres lags too far, or has been unreachable for too long
+	HistoryUnavailable                 // the order is only in Postgres, which is unreachable
 	RefUsed                            // the account has used the ref for something else
-	RefUnavailable                     // whether the ref was used is only in Postgres, which does not answer
-	Halted                             // the symbol takes no orders
-	RateExceeded                       // the account sends more than it may
-	TooManyCancels                     // the account has more open than one record of the journal takes
-	InHistory                          // pending: the order is only in Postgres, which has not been asked yet
-	AccountLimitExceeded               // the exchange holds as many accounts as it may
-	AccountOrdersExceeded              // the account has as many orders open as it may
-	OpenOrdersExceeded                 // the exchange holds as many open orders as it may
-	OrderTooSmall                      // amount × limit is less than an order has to be worth
-	CannotFill                         // an FOK cannot be filled whole and at once
-	WouldExecute                       // a post would execute at once
-	NobodyOpposite                     // a market order finds no order on the other side
+	RefUnavailable                     // only Postgres knows whether the ref was used, and it is unreachable
+	Halted                             // the symbol is halted
+	RateExceeded                       // the account exceeds its rate limit
+	TooManyCancels                     // the account has more open orders than fit into one record of the journal
+	InHistory                          // pending: the order is only in Postgres, which has yet to be asked
+	AccountLimitExceeded               // the exchange is at its limit of accounts
+	AccountOrdersExceeded              // the account is at its limit of open orders
+	OpenOrdersExceeded                 // the exchange is at its limit of open orders
+	OrderTooSmall                      // amount × limit is below the minimum of an order
+	CannotFill                         // an FOK cannot be filled completely at once
+	WouldExecute                       // a post-only order would execute at once
+	NobodyOpposite                     // there is no order on the other side for a market order
 	OffTick                            // the limit is not a multiple of the tick
 	OffLot                             // the amount is not a multiple of the lot
 	OutsideBand                        // the limit is too far from the last trade's price
-	OrderTooLarge                      // the order has more shares than its account may place at once
-	NotionalExceeded                   // amount × limit is more than its account may place at once
+	OrderTooLarge                      // the order has more shares than the account may place in one order
+	NotionalExceeded                   // amount × limit is more than the account may place in one order
 	Blocked                            // an operator has blocked the account
-	AmountExecuted                     // an amend's amount is executed already
-	AmountSide                         // an amend's amount has the other sign
-	RulesDiffer                        // the symbol was made with another tick or lot
-	TooManyCancelAlls                  // the account has canceled all too often within a second
-	NotReadYet                         // a node of the cluster cannot read what this would write
-	InView                             // pending: the account's view has not been asked yet
-	ViewUnavailable                    // the account's view has failed
-	FillsForgotten                     // the fills asked for are older than what is kept
-	Unresumed                          // what was due while the exchange was down is not done yet
+	AmountExecuted                     // the new total of an amend is not above what is executed already
+	AmountSide                         // the new total of an amend has the wrong sign
+	RulesDiffer                        // the symbol exists with another tick or lot
+	TooManyCancelAlls                  // the account exceeds the rate limit of cancel-all
+	NotReadYet                         // a node of the cluster cannot read the record that this would write
+	InView                             // pending: the view of accounts has yet to be asked
+	ViewUnavailable                    // the view of accounts failed
+	FillsForgotten                     // the requested fills are older than those kept
+	Unresumed                          // cancels that became due while the exchange was down are not done yet
 
-	// Those that follow come from a session, never from what executes commands.
-	NotAllowed   // the client's token is not for this
-	ReplyTooLong // the frame asks for more than a reply may have
-	NoMemory     // there is no memory for so long a reply now
+	// The reasons below come from a session; the engine never returns them.
+	NotAllowed   // the client's token does not allow the command
+	ReplyTooLong // the reply to the frame would be too long
+	NoMemory     // there is not enough memory for the reply
 
-	rejectReasons // how many there are
+	rejectReasons // the number of reasons
 )
 
-// String returns the name by which metrics and programs know a reason. It never changes.
+// String returns the reason's stable name, which metrics and programs use.
 func (r RejectReason) String() string {
 	if r < rejectReasons {
 		return reasons[r].name
@@ -75,16 +75,16 @@ func (r RejectReason) String() string {
 	return "unknown"
 }
 
-// OfSession reports whether a reason comes from a session: the command was not executed, or its
-// result not sent.
+// OfSession reports whether the reason comes from a session: the command was not executed, or
+// its result was not sent.
 func (r RejectReason) OfSession() bool { return r >= NotAllowed && r < rejectReasons }
 
-// IsRefusal reports whether the exchange could not do a command that a client may well send,
-// so that the same command may be accepted later. All others are mistakes.
+// IsRefusal reports whether the command was valid but the exchange cannot do it now, so that
+// the same command may be accepted later. All other reasons are mistakes of the client.
 func (r RejectReason) IsRefusal() bool { return r < rejectReasons && reasons[r].refusal }
 
-// Text says to people why c was refused with the result r and with which value, in one line.
-// The reason must not be OK. For what operators do c has no kind, only an account and a symbol.
+// Text explains in one line, for people, why c was rejected with result r, including the relevant values.
+// The reason must not be OK. For operators' requests c has no kind, only an account and a symbol.
 func (r *Result) Text(c *Command) string {
 	if r.Reason >= rejectReasons {
 		return "refused: " + r.Reason.String()
@@ -95,20 +95,20 @@ func (r *Result) Text(c *Command) string {
 	return reasons[r.Reason].text(c, r)
 }
 
-// Refusal is what a session answers in place of a result. The zero value is none.
+// Refusal is sent by a session instead of a result. The zero value means no refusal.
 type Refusal struct {
 	Reason RejectReason
-	Text   string // for people, one line; more precise than that of the reason alone
+	Text   string // explanation for people, one line; more precise than the text of the reason
 }
 
-// reason is what there is to know about a RejectReason.
+// reason has the properties of a RejectReason.
 type reason struct {
 	name    string
-	refusal bool // RejectReason.IsRefusal
+	refusal bool // see RejectReason.IsRefusal
 	text    func(c *Command, r *Result) string
 }
 
-// reasons has all reasons. Texts are those of docs/PROTOCOL.md, as are their values.
+// reasons has all reasons. The names and texts are documented in docs/PROTOCOL.md.
 var reasons = [rejectReasons]reason{
 	OK: {name: "ok", text: func(*Command, *Result) string {
 		panic("exchange: a command that was done has no reason")
@@ -323,7 +323,7 @@ var reasons = [rejectReasons]reason{
 	}},
 }
 
-// more returns the values of a refusal that few have.
+// more returns *r.More, or zero values if it is nil.
 func (r *Result) more() ResultMore {
 	if r.More == nil {
 		return ResultMore{}
@@ -331,7 +331,7 @@ func (r *Result) more() ResultMore {
 	return *r.More
 }
 
-// at says in words at which limit c orders.
+// at returns c's limit, or "market" if it has none.
 func (c *Command) at() string {
 	if c.Limit == 0 {
 		return Market.String()
@@ -339,13 +339,13 @@ func (c *Command) at() string {
 	return c.Limit.String()
 }
 
-// orderOf names the order that a query or a cancel is about.
+// orderOf returns the order that a query or a cancel is about, as text.
 func orderOf(c *Command, r *Result) string {
 	return "order " + strconv.FormatUint(uint64(c.Names(r)), 10)
 }
 
-// textInHistory is the text of two reasons: an order that nobody has asked for yet, and one that
-// was asked for in vain.
+// textInHistory is the text of InHistory and HistoryUnavailable: the database has yet to be asked for
+// the order, or did not answer.
 func textInHistory(c *Command, r *Result) string {
 	if c.Kind == ListFills {
 		return "these fills are in the database, which does not answer now"
@@ -353,7 +353,7 @@ func textInHistory(c *Command, r *Result) string {
 	return orderOf(c, r) + " was closed long ago, and the database that knows it does not answer now"
 }
 
-// bound names the bound that a command has run into, and the server's flag for it.
+// bound returns, as text, the limit that was reached and the server's flag for it.
 func bound(r *Result, flag string) string {
 	return ", " + strconv.FormatInt(r.Most, 10) + " (--" + flag + ")"
 }

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// State is a whole exchange at rest: the ledger, a book for every symbol, and
-// the highest order id given out. A start rebuilds it from a Snapshot and the
-// journal's later events; the engine then hands each book to its goroutine. Not
+// State is a whole exchange at rest: the ledger, a book for each symbol, and
+// the highest order id given out. At start it is rebuilt from a Snapshot and the
+// later events of the journal; the engine then hands each book to its goroutine. Not
 // safe for concurrent use.
 type State struct {
 	Ledger  *Ledger
 	Books   map[Symbol]*Book // made by List
-	Index   *Index           // of all their orders
-	Refs    *Refs            // those of the events that were applied
+	Index   *Index           // index of all orders in Books
+	Refs    *Refs            // refs of the applied events
 	OrderID OrderID
-	// Time is the latest of the events that were applied, and of those that a snapshot is of: nanoseconds since the
-	// Unix epoch, 0 if there is none. The clock of who goes on from here must not stand before it.
+	// Time is the latest time of all applied events, including those before the snapshot: nanoseconds since the
+	// Unix epoch, 0 if there are none. Later events must not have earlier times.
 	Time int64
 
 	fills []Fill // reused by Apply
-	again Event  // likewise: the record of what it has just done
+	again Event  // reused by Apply: the event that it has just carried out
 }
 
 // NewState returns an exchange without accounts, symbols and orders.
@@ -28,7 +28,7 @@ func NewState() *State {
 	return &State{Ledger: NewLedger(), Books: make(map[Symbol]*Book), Index: new(Index), Refs: NewRefs()}
 }
 
-// List makes a symbol with an empty book, or returns the book that is there.
+// List makes a symbol with an empty book, or returns its book if it exists.
 func (s *State) List(sym Symbol) *Book {
 	if book := s.Books[sym]; book != nil {
 		return book
@@ -38,10 +38,9 @@ func (s *State) List(sym Symbol) *Book {
 	return book
 }
 
-// Apply does again what e says was done. An accepted order is reserved, matched
-// and settled anew, and the fills must come out as recorded. The error says what
-// came out otherwise, with a *FillsError where it is the fills; the state is then
-// unusable.
+// Apply carries out e again. An accepted order is reserved, matched and settled as
+// it was originally, and the fills must be those recorded. The error says what
+// differs, and is a *FillsError if the fills do; the state is then unusable.
 func (s *State) Apply(e *Event) error {
 	s.Time = max(s.Time, e.Time)
 	if e.Ref == "" {
@@ -89,7 +88,7 @@ func (s *State) apply(e *Event) error {
 	return fmt.Errorf("exchange: replay: unknown event %s", e.Kind)
 }
 
-// applyTo is apply for an event of one symbol.
+// applyTo is apply for an event that concerns a single symbol.
 func (s *State) applyTo(e *Event) error {
 	in, book := s.Ledger.Instrument(e.Symbol), s.Books[e.Symbol]
 	if in == nil || book == nil {
@@ -129,7 +128,7 @@ func (s *State) applyTo(e *Event) error {
 			return fmt.Errorf("exchange: replay: symbol %s resumed, which was not halted", e.Symbol)
 		}
 		return nil
-	case AccountOpened, SymbolMade, OrdersCanceled, AccountRuled, SwitchSet: // which apply has done
+	case AccountOpened, SymbolMade, OrdersCanceled, AccountRuled, SwitchSet: // handled in apply
 	}
 	panic("exchange: an event of kind " + e.Kind.String() + " is not one of a symbol")
 }
@@ -152,7 +151,7 @@ func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 	return nil
 }
 
-// mayEnter returns an error if o, which e has accepted, cannot come now.
+// mayEnter returns an error if o, which e accepted, cannot be accepted now.
 func (s *State) mayEnter(book *Book, e *Event, o *Order) error {
 	if o.Account == nil || e.Order <= book.newest {
 		return fmt.Errorf("exchange: replay: order %d after order %d of %s, account %s",
@@ -167,7 +166,7 @@ func (s *State) mayEnter(book *Book, e *Event, o *Order) error {
 	return nil
 }
 
-// reserve takes the hold of an order.
+// reserve reserves what an order could spend.
 func (s *State) reserve(in *Instrument, book *Book, o *Order) RejectReason {
 	if o.marketBuy() {
 		return s.Ledger.ReserveMarket(in, o, book.Quote(o).Cost)
@@ -175,8 +174,8 @@ func (s *State) reserve(in *Instrument, book *Book, o *Order) RejectReason {
 	return s.Ledger.Reserve(in, o)
 }
 
-// proceed applies an OrderContinued event. What the event says of the order before this
-// part is compared too: the numbers of executions in a database follow from e.Before.
+// proceed applies an OrderContinued event. It also checks what the event says of the order before this
+// part: execution numbers in a database are derived from e.Before.
 func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 	id := book.Unfinished()
 	o, _ := book.Find(id)
@@ -184,7 +183,7 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, "+
 			"now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
 	}
-	if before := len(o.Executions); before != e.Before { // it never rested: all are of its own parts
+	if before := len(o.Executions); before != e.Before { // it never rested: all its executions are of its own parts
 		return fmt.Errorf("exchange: replay: order %d of %s goes on after %d executions, now after %d",
 			e.Order, e.Symbol, e.Before, before)
 	}
@@ -197,7 +196,7 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 	return nil
 }
 
-// same makes the record of what o has come to, with the fills of s, and compares it with e.
+// same builds the record of what o did, with the fills in s, and compares it with e.
 func (s *State) same(e *Event, book *Book, o *Order, shares Shares) error {
 	if !slices.EqualFunc(s.fills, e.Fills, Fill.same) {
 		return &FillsError{Order: e.Order, Symbol: e.Symbol, Recorded: slices.Clone(e.Fills), Now: slices.Clone(s.fills)}
@@ -207,7 +206,7 @@ func (s *State) same(e *Event, book *Book, o *Order, shares Shares) error {
 	if e.Kind != OrderContinued {
 		s.again.Hold = book.HoldOf(o)
 	}
-	// What the client did not send has no effect here; replace has compared e.Amend, proceed and Apply the others.
+	// Unsent has no effect here; e.Amend was compared by replace, the other fields by proceed and Apply.
 	s.again.Unsent, s.again.Amend = e.Unsent, e.Amend
 	s.again.Before, s.again.Fills, s.again.Ref = e.Before, s.fills, e.Ref
 	if !s.again.Same(e) {
@@ -243,9 +242,9 @@ func (s *State) cancelAll(e *Event) error {
 	return nil
 }
 
-// ForgetClosed drops from memory the closed orders of the symbols of e, which has
-// been applied, and all refs. A replay of a long history then needs memory for what is
-// open alone, and does not notice a ref that is used twice.
+// ForgetClosed drops from memory the closed orders in the symbols of e, which has been
+// applied, and all refs if e has one. A replay of a long history then needs memory for open
+// orders only, and does not detect a ref that is used twice.
 func (s *State) ForgetClosed(e *Event) {
 	if e.Ref != "" {
 		s.Refs = NewRefs()

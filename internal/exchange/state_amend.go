@@ -48,7 +48,7 @@ func (s *State) reduce(in *Instrument, book *Book, e *Event) error {
 	return nil
 }
 
-// amended returns the order that e amends.
+// amended returns the order that e amends. It must be open.
 func (s *State) amended(book *Book, e *Event, id OrderID) (Order, error) {
 	r := book.MayCancel(id, e.Account)
 	o, _ := book.Find(id)
@@ -58,7 +58,7 @@ func (s *State) amended(book *Book, e *Event, id OrderID) (Order, error) {
 	return o, nil
 }
 
-// rule applies an AccountRuled or a SwitchSet event, or what an OrdersCanceled event does to a switch.
+// rule applies an AccountRuled or a SwitchSet event, or the effect of an OrdersCanceled event on a switch.
 func (s *State) rule(e *Event) error {
 	a := s.Ledger.Account(e.Account)
 	if a == nil {
@@ -68,7 +68,7 @@ func (s *State) rule(e *Event) error {
 		rules := *e.AccountRules
 		s.Ledger.SetRules(a, &rules)
 	} else {
-		s.Ledger.SetSwitch(a, e.Due) // 0 where it has passed
+		s.Ledger.SetSwitch(a, e.Due) // Due is 0 if the switch has fired
 	}
 	return nil
 }

@@ -2,9 +2,9 @@ package exchange
 
 import "fmt"
 
-// Audit proves every invariant of the ledger and the books, alone and together:
-// what accounts hold is exactly what open orders could spend. The error names
-// the first thing that is wrong. It walks everything.
+// Audit checks every invariant of the ledger and the books, by themselves and together:
+// accounts hold exactly what open orders could spend. The error names the first
+// violation. Audit walks the whole state.
 func (s *State) Audit() error {
 	if err := s.Ledger.Check(); err != nil {
 		return err
@@ -32,8 +32,8 @@ func (s *State) Audit() error {
 	return nil
 }
 
-// checkIndex proves that the index leads to orders of the books alone, and all books
-// are the index's. That it leads to each of their orders, Book.Check proves.
+// checkIndex checks that all books use the state's index, and that the index has no orders
+// except those of the books. Book.Check checks that it has all of them.
 func (s *State) checkIndex() error {
 	orders := 0
 	for sym, book := range s.Books {
@@ -48,9 +48,9 @@ func (s *State) checkIndex() error {
 	return nil
 }
 
-// checkHolds compares what accounts hold of a symbol with its open sells, and how many
-// orders they have open there with what is counted. It adds what its open buys need to
-// cash, and their number to open.
+// checkHolds compares the shares that accounts hold with the open sells, and the number of
+// open orders of each account in the symbol with the ledger's count. It adds the cash that
+// open buys need to cash, and the number of open orders to open.
 func (b *Book) checkHolds(in *Instrument, cash map[*Account]Cash, open map[*Account]int) error {
 	shares, orders := make(map[*Account]Position), make(map[*Account]int)
 	for o := range b.Orders() {
@@ -84,7 +84,7 @@ func (b *Book) checkHolds(in *Instrument, cash map[*Account]Cash, open map[*Acco
 			return fmt.Errorf("exchange: account %s has %d open orders in %s, counted %d", a.ID, n, in.Symbol, counted)
 		}
 	}
-	for a, needed := range shares { // of accounts that have no position at all
+	for a, needed := range shares { // what remains are accounts without a position
 		if needed.Sign() != 0 {
 			return fmt.Errorf("exchange: account %s has no position in %s, its open sells need %s", a.ID, in.Symbol, needed)
 		}

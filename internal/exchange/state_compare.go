@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// SameOrders compares the orders of a snapshot with those that rest in the books
-// of s, and the last order ids. What a snapshot's orders have executed is not
-// looked at: a replay of each execution has proved it. The error names the first
-// order that differs, with both values. It sorts the snapshot's orders. How many executions an order took
-// when it came is compared where both know it.
+// SameOrders compares the last order id and the orders of a snapshot with those of s. It
+// does not compare executions, because a replay has checked each of them. Order.Taken is
+// compared if both sides know it. The error names the first order that differs, with
+// both values. SameOrders sorts the snapshot's orders.
 func (s *State) SameOrders(snap *Snapshot) error {
 	var want []OrderState
 	for sym, book := range s.Books {
@@ -42,8 +41,8 @@ func (s *State) SameOrders(snap *Snapshot) error {
 }
 
 // SameHoldings compares the accounts, symbols and positions of a snapshot with
-// the ledger of s, each value to the last fraction. The error names the first
-// that differs, with both values. It sorts the snapshot's lists.
+// the ledger of s, exactly. The error names the first that differs, with both values.
+// SameHoldings sorts the snapshot's lists.
 func (s *State) SameHoldings(snap *Snapshot) error {
 	var accounts []AccountState
 	for a := range s.Ledger.accounts.all() {
@@ -83,7 +82,7 @@ func (s *State) SameHoldings(snap *Snapshot) error {
 	return err
 }
 
-// value shows what a snapshot says of an account.
+// value formats an account of a snapshot.
 func (a *AccountState) value() string {
 	text := fmt.Sprintf("%s free, %s held", a.Balance, a.Held)
 	if r := a.Rules; r != nil {
@@ -104,7 +103,7 @@ func (a *AccountState) value() string {
 	return text
 }
 
-// value shows what a snapshot says of a symbol. The last trade has no effect without a band.
+// value formats a symbol of a snapshot. The last trade is left out without a band, as it has no effect then.
 func (s *SymbolState) value() string {
 	text := fmt.Sprintf("%s placed", s.Deposited)
 	if s.Halt != nil {
@@ -120,7 +119,7 @@ func (s *SymbolState) value() string {
 }
 
 // difference sorts two lists and returns an error that names the first entry that
-// is not the same in both. Entries are the same where their values read the same.
+// differs. Entries are equal if value returns the same text for both.
 func difference[T any](got, want []T, key, value func(*T) string, order func(a, b *T) int) error {
 	for _, list := range [][]T{got, want} {
 		slices.SortFunc(list, func(a, b T) int { return order(&a, &b) })

@@ -10,19 +10,18 @@ import (
 	"strings"
 )
 
-// digestVersion begins what a Digest is of. It changes with the listing.
+// digestVersion is the start of the listing that a Digest hashes. It changes with the format of the listing.
 const digestVersion = "outcry state 1\n"
 
-// DigestListing names the listing that Digest is of. Digests of different listings
-// say nothing about each other.
+// DigestListing returns the name of the listing format that Digest hashes. Digests of
+// different formats must not be compared.
 func DigestListing() string { return strings.TrimSpace(digestVersion) }
 
-// Digest returns the SHA-256 of a listing of all that will be of consequence:
-// accounts, symbols, positions, resting orders in the order in which they would
-// execute, the last order id, which symbols are halted, and rules, switches, cod and chains. Two states with the
-// same digest go on alike, however they came about: what closed orders memory still holds does not count, nor does
-// a position of no shares. Refs do not count either: memory has few of them, and the database the others. It walks
-// everything and changes nothing.
+// Digest returns the SHA-256 of a listing of everything that affects the future: accounts, symbols, positions,
+// resting orders in the order in which they would execute, the last order id, which symbols are halted, rules,
+// switches, cod, and chains of amends. Two states with the same digest behave the same from now on, however they
+// were reached. The digest does not cover closed orders still in memory, empty positions, and refs: memory has few
+// of the refs, and the database the others. Digest walks the whole state and changes nothing.
 func (s *State) Digest() [sha256.Size]byte {
 	d := NewDigester(s.OrderID)
 	instruments, _ := d.Ledger(s.Ledger, nil)
@@ -35,12 +34,12 @@ func (s *State) Digest() [sha256.Size]byte {
 	return d.Sum()
 }
 
-// Digester makes the Digest of a state piece by piece, for callers who cannot hold all of it at
-// once: Ledger, then Instrument and Book for each instrument that Ledger has returned, in that
-// order, then Sum. If the state changes in between, Sum says nothing.
+// Digester computes the Digest of a state in steps, for callers that cannot lock all of it at
+// once: Ledger, then Instrument and Book for each instrument that Ledger returned, in that
+// order, then Sum. If the state changes in between, Sum is meaningless.
 //
-// It gathers a listing and hashes it piece by piece. Every string carries its length and
-// every list its number of entries, so that no two listings are the same bytes.
+// It builds a listing and hashes it in pieces. Strings and lists are preceded by their length,
+// so that different states have different listings.
 type Digester struct {
 	hash   hash.Hash
 	buffer []byte
@@ -55,7 +54,7 @@ type haltedBook struct {
 	halt   *Halt
 }
 
-// NewDigester begins the digest of a state with that last order id.
+// NewDigester starts the digest of a state with the given last order id.
 func NewDigester(last OrderID) *Digester {
 	d := &Digester{hash: sha256.New()}
 	d.buffer = append(d.buffer, digestVersion...)
@@ -63,13 +62,13 @@ func NewDigester(last OrderID) *Digester {
 	return d
 }
 
-// DigestPause is called by a Digester after every few steps, and around work that takes long
-// and needs nothing of the ledger. It calls work, unless that is nil, and meanwhile others may use
-// the ledger. It returns false if the state has changed, and then the Digester does no more.
-// A nil DigestPause is for a state that nobody else uses.
+// DigestPause lets others use the ledger. A Digester calls it every digestStep steps, and around
+// long work that does not need the ledger. DigestPause calls work, unless that is nil, while the
+// ledger is free. It returns false if the state has changed; the Digester then stops.
+// A nil DigestPause is for a state that is not shared.
 type DigestPause func(work func()) (unchanged bool)
 
-// do calls work in the pause.
+// do calls work during a pause.
 func (p DigestPause) do(work func()) bool {
 	if p != nil {
 		return p(work)
@@ -78,10 +77,10 @@ func (p DigestPause) do(work func()) bool {
 	return true
 }
 
-// digestStep is how many accounts or positions are listed between two pauses.
+// digestStep is the number of accounts or positions listed between two pauses.
 const digestStep = 256
 
-// step pauses after every few calls.
+// step calls pause every digestStep calls. It returns false if pause did.
 func (d *Digester) step(pause DigestPause) bool {
 	d.steps++
 	return pause == nil || d.steps%digestStep != 0 || pause(func() {})
@@ -95,12 +94,12 @@ func (d *Digester) Sum() [sha256.Size]byte {
 	return [sha256.Size]byte(d.hash.Sum(nil))
 }
 
-// digestBytes is how much is hashed at once.
+// digestBytes is the size of the buffer above which it is hashed.
 const digestBytes = 64 << 10
 
-// flush hashes what has gathered.
+// flush hashes and empties the buffer.
 func (d *Digester) flush() {
-	d.hash.Write(d.buffer) // never fails
+	d.hash.Write(d.buffer) // never returns an error
 	d.buffer = d.buffer[:0]
 }
 
@@ -116,8 +115,8 @@ func (d *Digester) int128(values ...Int128) {
 	}
 }
 
-// Ledger lists the accounts of l, and returns its instruments, in the order in which they
-// are to be listed. ok is false if pause was.
+// Ledger lists the accounts of l, and returns its instruments in the order in which they
+// must be listed. ok is false if pause returned false.
 func (d *Digester) Ledger(l *Ledger, pause DigestPause) (instruments []*Instrument, ok bool) {
 	accounts := make([]*Account, 0, l.Accounts())
 	for a := range l.accounts.all() {
@@ -174,9 +173,9 @@ func (d *Digester) Instrument(in *Instrument, pause DigestPause) bool {
 	return true
 }
 
-// Book returns a function that lists up to so many more orders of a symbol's book, and
-// reports whether there may be others. The book must not change between two calls, and stop
-// is called after the last.
+// Book returns a function that lists up to `most` more orders of a symbol's book and reports
+// whether there may be more. The book must not change between two calls. stop must be
+// called after the last call.
 func (d *Digester) Book(sym Symbol, b *Book) (list func(most int) (more bool), stop func()) {
 	next, stop := iter.Pull(d.book(sym, b))
 	return func(most int) bool {
@@ -191,7 +190,7 @@ func (d *Digester) Book(sym Symbol, b *Book) (list func(most int) (more bool), s
 	}, stop
 }
 
-// book begins a book, and returns the orders that are to be listed.
+// book lists a book's properties, and returns its orders in the order in which they must be listed.
 func (d *Digester) book(sym Symbol, b *Book) iter.Seq[*node] {
 	if b.halt != nil {
 		d.halted = append(d.halted, haltedBook{sym, b.halt})
@@ -218,8 +217,8 @@ func (d *Digester) order(n *node) {
 	}
 }
 
-// halts ends the listing with the symbols that are halted. Where there is none it
-// adds nothing: so the digest is the one of a program that knew no halts.
+// halts adds the halted symbols to the listing. It adds nothing if there are none, so that the
+// digest is that of older programs without halts.
 func (d *Digester) halts() {
 	if len(d.halted) == 0 {
 		return
@@ -228,15 +227,15 @@ func (d *Digester) halts() {
 	d.number(uint64(len(d.halted)))
 	for _, h := range d.halted {
 		d.buffer = appendString(d.buffer, h.symbol)
-		d.number(uint64(Seconds(h.halt.Since))) // of which a database keeps no more
+		d.number(uint64(Seconds(h.halt.Since))) // a database keeps only the seconds
 		d.buffer = appendText(d.buffer, h.halt.Reason)
 	}
 }
 
-// sorted returns values in the order of the strings that name them.
+// sorted returns values sorted by name.
 func sorted[V any, S ~string](values []V, name func(V) S) []V {
-	// Most names differ in their first bytes: those beside the value keep the
-	// comparison out of memory that is elsewhere.
+	// Most names differ in their first 8 bytes: with these beside the value, a comparison rarely
+	// has to read the name from elsewhere in memory.
 	type named struct {
 		first uint64
 		name  S

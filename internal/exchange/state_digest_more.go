@@ -1,16 +1,16 @@
 package exchange
 
-// digestMore gathers what few accounts, symbols and orders have. It ends the listing, with a section for each of the
-// three, and where there is none adds nothing: so the digest is the one of a program that knew none of it. Of times
-// that only people read it has the seconds, as of halts.
+// digestMore collects rarely used properties of accounts, symbols and orders. They follow at the end of the listing,
+// with a section for each of the three. An empty section is left out, so that the digest is that of older programs
+// without these properties. Times that are only for people are rounded to seconds, as those of halts.
 type digestMore struct {
 	accounts []AccountState
 	symbols  []SymbolState
 	orders   []digestOrder
-	current  *Book // whose orders are listed
+	current  *Book // the book whose orders are being listed
 }
 
-// digestOrder is an order that is canceled with its connection or has a lineage.
+// digestOrder is an order with cod or a lineage.
 type digestOrder struct {
 	id           OrderID
 	onDisconnect bool
@@ -34,7 +34,7 @@ func (m *digestMore) order(n *node) {
 	m.orders = append(m.orders, digestOrder{n.id, n.has(onDisconnect), m.current.lineageOf(n)})
 }
 
-// listMore adds the sections.
+// listMore adds the sections to the listing.
 func (d *Digester) listMore() {
 	if m := d.more.accounts; len(m) > 0 {
 		d.buffer = append(d.buffer, "accounts ruled\n"...)
@@ -49,7 +49,7 @@ func (d *Digester) listMore() {
 		for i := range m {
 			s := &m[i]
 			d.buffer = appendRules(appendString(d.buffer, s.Symbol), &s.Rules, 0, SymbolRuled)
-			if s.Rules.Band != 0 { // else it has no effect
+			if s.Rules.Band != 0 { // otherwise the last price has no effect
 				d.number(uint64(s.Last))
 			}
 		}

@@ -2,7 +2,7 @@ package exchange
 
 import "fmt"
 
-// FillsError says that an order was matched otherwise than its event records.
+// FillsError reports that a replay matched an order differently than its event records.
 type FillsError struct {
 	Order         OrderID
 	Symbol        Symbol
@@ -14,8 +14,8 @@ func (e *FillsError) Error() string {
 	return fmt.Sprintf("exchange: replay: order %d of %s was filled %v, now %v", e.Order, e.Symbol, e.Recorded, e.Now)
 }
 
-// First returns the first place, counted from 0, in which the fills differ, with
-// what is there; a nil fill stands for none.
+// First returns the first index, from 0, at which the fills differ, and the two fills
+// there; a fill is nil if its list is shorter.
 func (e *FillsError) First() (place int, recorded, now *Fill) {
 	for i := 0; ; i++ {
 		recorded, now = fillAt(e.Recorded, i), fillAt(e.Now, i)

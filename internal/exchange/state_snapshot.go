@@ -3,35 +3,35 @@ package exchange
 import "fmt"
 
 // Snapshot is the state of an exchange after a journal record, as a database
-// keeps it: everything that is needed to go on, and nothing of the past.
+// keeps it: everything needed to continue, and no history.
 type Snapshot struct {
-	Seq       uint64  // the last record that the state includes
-	OrderID   OrderID // the highest order id given out, 0 where none was
-	Time      int64   // the latest of its records, nanoseconds since the Unix epoch; 0 if it is not known
+	Seq       uint64  // the last record included in the state
+	OrderID   OrderID // the highest order id given out, 0 if none was
+	Time      int64   // time of the latest record included, nanoseconds since the Unix epoch; 0 if unknown
 	Accounts  []AccountState
 	Symbols   []SymbolState
 	Positions []PositionState
-	Orders    []OrderState // open ones, in order of their ids
+	Orders    []OrderState // open orders, sorted by id
 }
 
 // AccountState is an account in a Snapshot.
 type AccountState struct {
 	ID                    AccountID
 	Opened, Balance, Held Cash
-	Fills                 uint64        // executions of all its orders, each side counted; for its view alone
-	Events                uint64        // AccountEvent.N of the newest; for its view alone
-	Rules                 *AccountRules // nil for none
-	Due                   int64         // of the dead man's switch, nanoseconds since the Unix epoch; 0 if it is off
+	Fills                 uint64        // executions of all its orders, each side counted; only for the view of accounts
+	Events                uint64        // number of its newest AccountEvent; only for the view of accounts
+	Rules                 *AccountRules // nil if none are set
+	Due                   int64         // when the dead man's switch fires, nanoseconds since the Unix epoch; 0 if it is off
 }
 
 // SymbolState is a symbol in a Snapshot.
 type SymbolState struct {
 	Symbol    Symbol
 	Deposited Position
-	Halt      *Halt // nil while it takes orders
+	Halt      *Halt // nil unless the symbol is halted
 	Rules     SymbolRules
-	Last      Price  // of the newest trade, 0 before the first
-	Trades    uint64 // how many there were; for the view of accounts alone
+	Last      Price  // price of the newest trade, 0 before the first
+	Trades    uint64 // number of trades; only for the view of accounts
 }
 
 // PositionState is an account's position in a symbol in a Snapshot.
@@ -47,26 +47,26 @@ type OrderState struct {
 	Account AccountID
 	Symbol  Symbol
 	Terms
-	Time         int64 // when it was accepted, nanoseconds since the Unix epoch; for the account's view alone
+	Time         int64 // when it was accepted, nanoseconds since the Unix epoch; only for the view of accounts
 	Shares       Shares
 	Open         Shares
 	Executions   []Execution
 	OnDisconnect bool
-	Taken        TakenCount // 0 if it is not known
-	Lineage      *Lineage   // nil if no amend has to do with it
+	Taken        TakenCount // 0 if unknown
+	Lineage      *Lineage   // nil if the order was never amended and replaces none
 
-	// For the account's view alone, as OrderDetail has them.
+	// Only for the view of accounts; as in OrderDetail.
 	Unsent      Unsent
 	Ref, NewRef Ref
 }
 
-// state returns what a snapshot says of an order for sym, without executions.
+// state returns o as an order of a snapshot, without its executions.
 func (o *Order) state(sym Symbol) OrderState {
 	return OrderState{ID: o.ID, Account: o.Account.ID, Symbol: sym, Terms: o.Terms, Shares: o.Shares,
 		Open: o.Open, OnDisconnect: o.OnDisconnect, Taken: o.Taken, Lineage: o.Lineage}
 }
 
-// value shows what a snapshot says of an order, except its executions.
+// value formats an order of a snapshot, except its executions.
 func (s *OrderState) value() string {
 	text := fmt.Sprintf("account %s, %s, %s open", s.Account, s.Terms.Text(s.Shares, s.Symbol), s.Open)
 	if !s.plain() || s.OnDisconnect {
@@ -79,8 +79,8 @@ func (s *OrderState) value() string {
 	return text
 }
 
-// Restore returns the state of the snapshot, audited. An error names what does
-// not add up: another hand has changed what was stored.
+// Restore returns the state of the snapshot, audited. If the snapshot is inconsistent, which
+// means that the stored data was modified, the error says what is wrong.
 func (s *Snapshot) Restore() (*State, error) {
 	st := NewState()
 	st.OrderID, st.Time = s.OrderID, s.Time
@@ -155,8 +155,8 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 	return nil
 }
 
-// inRange reports whether all values are 0 or more and below max. What is stored
-// may be anything, and sums of it must not overflow before Audit has seen them.
+// inRange reports whether all values are at least 0 and below max. Stored values may be
+// anything, and their sums must not overflow before Audit checks them.
 func inRange[T interface {
 	Cmp(T) int
 	Sign() int

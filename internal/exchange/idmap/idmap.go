@@ -1,15 +1,15 @@
-// Package idmap finds values by ids that mostly rise by one, as an exchange gives
-// them out, from any number of goroutines.
+// Package idmap maps ids to values, for any number of goroutines. It is fast for ids that
+// mostly rise by one, as those that an exchange gives out.
 //
 //	id ──▶ page of its number (id / 1,024) ──▶ cell: the value, 0, or moved
 //	       in a ring of the latest pages           │
-//	                                               ▼ also where there is no page
+//	                                               ▼ also if there is no page
 //	                                           table of old ids: shards with a lock each
 //
 // A value lies in its page beside those of its neighbours: adding is a store next to
-// the last one, and finding two loads, without a hash or a lock. Values that outlive
+// the last one, and finding is two loads, without a hash or a lock. Values that outlive
 // most of their neighbours must not keep a page in memory: once the ring needs its
-// place, what is left of a sparse page moves to the table, which takes any id.
+// place, the remaining values of a sparse page move to the table, which accepts any id.
 package idmap
 
 import (
@@ -20,47 +20,47 @@ import (
 )
 
 const (
-	// pageLen is how many consecutive ids a page holds: 8 KiB of values.
+	// pageLen is the number of consecutive ids of a page: 8 KiB of values.
 	pageLen = 1024
-	// sparseLen is how many values are worth a page. With fewer, the table takes
-	// less memory; with so many, a value takes at most 74 bytes.
+	// sparseLen is the number of values from which on a page is worth its memory. With fewer, the
+	// table needs less memory; with this many, a value takes at most 74 bytes.
 	sparseLen = pageLen / 8
-	// The ring has places for at least ringMin pages, so that what lives for less
-	// than 65,536 ids never moves, and for at most ringMax, of 38 MiB in all.
+	// The ring has at least ringMin places for pages, so that values that live for less
+	// than 65,536 ids never move, and at most ringMax, 38 MiB in all.
 	ringMin, ringMax = 64, 4096
-	// sweepLen is how many places of the ring are looked at for each new page.
+	// sweepLen is how many places of the ring are checked for each new page.
 	sweepLen = 2
 )
 
-// moved is what a cell of a page holds whose id is to be looked for in the table.
-// It is the one value that a Map cannot hold, beside 0.
+// moved is the content of a cell whose id must be looked up in the table.
+// Besides 0 it is the only value that a Map cannot hold.
 const moved = 1<<64 - 1
 
-// Map leads from ids to values. Ids may be any, and come in any order, but each only
-// once, ever; the more of them rise by one, the less it costs. The zero Map is empty.
-// Its methods may be called from any goroutine, for one id from one at a time, except
-// Find, which may always be called.
+// Map maps ids to values. Ids may be added in any order, but each id only once, ever.
+// The more of them rise by one, the less memory and time a Map needs. The zero Map is empty.
+// Its methods may be called from any goroutine. Calls for the same id must not be
+// concurrent, except Find.
 //
 // Invariants: a value is in the page of its id or else in the table; a cell that is
-// moved stays so; a page that was given up is not made again, and none was made yet
-// from the number next on.
+// moved stays so; a page that was given up is not made again, and no page with a
+// number of next or above exists yet.
 type Map struct {
 	ring atomic.Pointer[ring]
 	old  table
 
-	mu   sync.Mutex // held while ring, a place of it, next or hand changes
+	mu   sync.Mutex // guards ring, its places, next and hand against concurrent changes
 	next uint64     // guarded by mu
-	hand uint64     // guarded by mu; the place of the ring that was swept last
+	hand uint64     // guarded by mu; number of the ring's place that was swept last
 }
 
-// page holds the values of the ids from number × pageLen on.
+// page holds the values of pageLen ids, from number × pageLen on.
 type page struct {
 	number  uint64
-	givenUp atomic.Bool // set before what it holds moves to the table
+	givenUp atomic.Bool // set before its values move to the table
 	cells   [pageLen]atomic.Uint64
 }
 
-// ring holds each page at the low bits of its number.
+// ring holds each page at the index given by the low bits of its number.
 type ring struct {
 	mask  uint64
 	pages []atomic.Pointer[page]
@@ -72,7 +72,7 @@ func newRing(length int) *ring {
 
 func (r *ring) place(number uint64) *atomic.Pointer[page] { return &r.pages[number&r.mask] }
 
-// page returns the page of an id, nil where it has none.
+// page returns the page of an id, or nil if there is none.
 func (m *Map) page(id uint64) *page {
 	if r := m.ring.Load(); r != nil {
 		if p := r.place(id / pageLen).Load(); p != nil && p.number == id/pageLen {
@@ -84,8 +84,8 @@ func (m *Map) page(id uint64) *page {
 
 func (p *page) cell(id uint64) *atomic.Uint64 { return &p.cells[id%pageLen] }
 
-// Find returns the value of an id, 0 where it has none. What Add added is found
-// from its return until Remove is called.
+// Find returns the value of an id, or 0 if it has none. A value is found from the
+// return of Add until Remove is called.
 func (m *Map) Find(id uint64) uint64 {
 	if p := m.page(id); p != nil {
 		if value := p.cell(id).Load(); value != moved {
@@ -95,8 +95,8 @@ func (m *Map) Find(id uint64) uint64 {
 	return m.old.find(id)
 }
 
-// Add gives an id its value, which is neither 0 nor 2^64 - 1. It panics where the id
-// has one.
+// Add sets the value of an id, which must not be 0 or 2^64 - 1. It panics if the id
+// has a value.
 func (m *Map) Add(id, value uint64) {
 	p := m.page(id)
 	if p == nil {
@@ -105,7 +105,7 @@ func (m *Map) Add(id, value uint64) {
 	m.put(p, id, value)
 }
 
-// AddOld is Add for an id beside which few others are expected: it gets no page.
+// AddOld is Add for an id that few neighbours are expected for: it makes no page.
 func (m *Map) AddOld(id, value uint64) {
 	m.mu.Lock()
 	p := m.page(id)
@@ -114,7 +114,7 @@ func (m *Map) AddOld(id, value uint64) {
 	m.put(p, id, value)
 }
 
-// put stores a value in the page of its id, or in the table where there is none.
+// put stores a value in the page of its id, or in the table if p is nil.
 func (m *Map) put(p *page, id, value uint64) {
 	if p == nil && m.old.add(id, value) {
 		return
@@ -122,14 +122,14 @@ func (m *Map) put(p *page, id, value uint64) {
 	if p == nil || !p.cell(id).CompareAndSwap(0, value) {
 		panic(fmt.Sprintf("idmap: id %d is there already", id))
 	}
-	if p.givenUp.Load() { // if it is not, giveUp is yet to see the value
+	if p.givenUp.Load() { // otherwise giveUp will still see the value
 		m.mu.Lock()
 		m.move(p.cell(id), id)
 		m.mu.Unlock()
 	}
 }
 
-// Remove takes an id away, whose value is known. It panics where it has another.
+// Remove removes an id. It panics if the id does not have this value.
 func (m *Map) Remove(id, value uint64) {
 	if p := m.page(id); p != nil && p.cell(id).CompareAndSwap(value, 0) {
 		return
@@ -139,14 +139,14 @@ func (m *Map) Remove(id, value uint64) {
 	}
 }
 
-// newPage makes the page of an id that had none. It returns nil where the page has been
-// given up, or its ids come so late that newer ones have pages.
+// newPage makes and returns the page of an id that had none. It returns nil if the page was
+// given up, or if newer ids already have pages.
 func (m *Map) newPage(id uint64) *page {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	number := id / pageLen
 	if p := m.page(id); p != nil || number < m.next {
-		return p // another goroutine has made it, or nobody will
+		return p // another goroutine has made the page, or it must not be made
 	}
 	p := &page{number: number}
 	m.vacate(number).Store(p)
@@ -155,8 +155,8 @@ func (m *Map) newPage(id uint64) *page {
 	return p
 }
 
-// vacate returns the place in the ring for a new page. What is left there of a sparse
-// page moves to the table; for another one the ring grows, up to its limit.
+// vacate returns the place in the ring for a new page. If a sparse page is there, its values
+// move to the table; otherwise the ring grows, up to its limit.
 // Callers hold mu.
 func (m *Map) vacate(number uint64) *atomic.Pointer[page] {
 	if m.ring.Load() == nil {
@@ -183,8 +183,8 @@ func (m *Map) vacate(number uint64) *atomic.Pointer[page] {
 	}
 }
 
-// sweep gives up sparse pages that are no longer among the latest ringMin: a ring that
-// has grown does not need its places for long. Callers hold mu.
+// sweep gives up sparse pages that are no longer among the latest ringMin, so that a
+// ring that has grown empties again. Callers hold mu.
 func (m *Map) sweep() {
 	r := m.ring.Load()
 	for range sweepLen {
@@ -196,7 +196,7 @@ func (m *Map) sweep() {
 	}
 }
 
-// sparse reports whether a page has so few values that the table is the better place.
+// sparse reports whether a page has so few values that they take less memory in the table.
 func (p *page) sparse() bool {
 	values := 0
 	for i := range p.cells {
@@ -209,8 +209,8 @@ func (p *page) sparse() bool {
 	return true
 }
 
-// giveUp moves what is in a page to the table and drops the page, while others find,
-// add and remove. Callers hold mu.
+// giveUp moves the values of a page to the table and drops the page; others may find,
+// add and remove values concurrently. Callers hold mu.
 func (m *Map) giveUp(place *atomic.Pointer[page]) {
 	p := place.Load()
 	p.givenUp.Store(true)
@@ -222,8 +222,8 @@ func (m *Map) giveUp(place *atomic.Pointer[page]) {
 	place.Store(nil)
 }
 
-// move moves the value of a cell to the table, unless it is removed meanwhile. First the
-// value is in both, so that it is always found. Callers hold mu.
+// move moves the value of a cell to the table, unless it is removed concurrently. For a moment
+// the value is in both, so that it is always found. Callers hold mu.
 func (m *Map) move(c *atomic.Uint64, id uint64) {
 	value := c.Load()
 	if value == 0 || value == moved {
@@ -235,8 +235,8 @@ func (m *Map) move(c *atomic.Uint64, id uint64) {
 	}
 }
 
-// All ranges over the ids and their values, in no order. Nothing is added or removed
-// meanwhile.
+// All ranges over the ids and their values, in no particular order. Nothing may be added or
+// removed during the iteration.
 func (m *Map) All() iter.Seq2[uint64, uint64] {
 	return func(yield func(id, value uint64) bool) {
 		if r := m.ring.Load(); r != nil {

@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// shards is how many locks a table is spread over: a power of two. Neighbouring ids
-// lie in different shards, so that goroutines rarely meet at one lock.
+// shards is the number of locks of a table, a power of two. Neighbouring ids are in
+// different shards, so that goroutines rarely wait for the same lock.
 const shards = 64
 
-// table leads from any ids to values. Its methods may be called from any goroutine.
+// table maps any ids to values. Its methods may be called from any goroutine.
 type table [shards]shard
 
 // shard is an open-addressing hash table with linear probing, at most three quarters
-// full. It is small, so that nobody waits long while it grows.
+// full. It is small, so that growing it takes little time.
 type shard struct {
 	mu      sync.Mutex
 	entries []entry  // guarded by mu; its length is 0 or a power of two
 	count   int      // guarded by mu
-	_       [24]byte // the next shard's lock is on another cache line
+	_       [24]byte // puts the next shard's lock on another cache line
 }
 
-// entry is an id with its value; a value of 0 is a free place.
+// entry is an id with its value; a value of 0 marks a free place.
 type entry struct{ id, value uint64 }
 
-// find returns the value of an id, 0 where it has none.
+// find returns the value of an id, or 0 if it has none.
 func (t *table) find(id uint64) uint64 {
 	s := &t[id%shards]
 	s.mu.Lock()
@@ -35,8 +35,7 @@ func (t *table) find(id uint64) uint64 {
 	return s.entries[s.place(id)].value
 }
 
-// add enters an id. It returns false where the id is there already, and then nothing
-// has changed.
+// add adds an id. If the id is there already, it returns false and changes nothing.
 func (t *table) add(id, value uint64) bool {
 	s := &t[id%shards]
 	s.mu.Lock()
@@ -53,8 +52,8 @@ func (t *table) add(id, value uint64) bool {
 	return true
 }
 
-// remove takes out an id. It returns false where the id has not this value, and then
-// nothing has changed.
+// remove removes an id. If the id does not have this value, it returns false and changes
+// nothing.
 func (t *table) remove(id, value uint64) bool {
 	s := &t[id%shards]
 	s.mu.Lock()
@@ -67,8 +66,8 @@ func (t *table) remove(id, value uint64) bool {
 		return false
 	}
 	s.count--
-	// What follows without a gap and belongs at the hole or before it moves up, so
-	// that there are no tombstones.
+	// Later entries of the same run move into the hole if it is at or after their home, so
+	// that no tombstones are needed.
 	for i := (hole + 1) & mask; s.entries[i].value != 0; i = (i + 1) & mask {
 		if (i-s.home(s.entries[i].id))&mask >= (i-hole)&mask {
 			s.entries[hole] = s.entries[i]
@@ -79,13 +78,13 @@ func (t *table) remove(id, value uint64) bool {
 	return true
 }
 
-// home returns where an id belongs. The multiplication, by 2^64 over the golden
-// ratio, spreads rising ids evenly, also where they rise in steps.
+// home returns the index where the search for an id starts. The multiplication, by 2^64 over
+// the golden ratio, spreads rising ids evenly, even if they rise in steps.
 func (s *shard) home(id uint64) int {
 	return int(id * 11400714819323198485 >> (64 - bits.Len(uint(len(s.entries)-1))))
 }
 
-// place returns where an id is, or the free place for it.
+// place returns the index of an id, or that of the free place for it.
 func (s *shard) place(id uint64) int {
 	i := s.home(id)
 	for s.entries[i].id != id && s.entries[i].value != 0 {
@@ -105,7 +104,7 @@ func (s *shard) grow() {
 	}
 }
 
-// all ranges over the ids and their values. Nothing is added or removed meanwhile.
+// all ranges over the ids and their values. Nothing may be added or removed during the iteration.
 func (t *table) all(yield func(id, value uint64) bool) {
 	for i := range t {
 		for _, e := range t[i].entries {
