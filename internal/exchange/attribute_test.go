@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests here go over the fields of what an order is on its way: who adds one is told
-// where it is still left behind. A field that does not belong somewhere is named there.
+// The tests in this file iterate over the fields of orders, events and so on with reflection: they fail
+// wherever a new field is not handled yet. Each test names the fields that it does not apply to.
 
-// eachField calls f with a copy of v for each of its fields but some, which has another value.
+// eachField calls f once for each field of v not in but, with a copy of v in which that field is changed.
 func eachField[T any](t *testing.T, v T, but []string, f func(name string, changed T)) {
 	t.Helper()
 	for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
@@ -25,7 +25,7 @@ func eachField[T any](t *testing.T, v T, but []string, f func(name string, chang
 	}
 }
 
-// setOther sets a field to a value that it does not have.
+// setOther sets a field to a different value.
 func setOther(t *testing.T, field reflect.Value) {
 	t.Helper()
 	switch field.Kind() {
@@ -50,7 +50,7 @@ func setOther(t *testing.T, field reflect.Value) {
 		setOther(t, changed.Elem())
 		field.Set(changed)
 	case reflect.Struct:
-		if lower := field.FieldByName("Lo"); lower.IsValid() { // of a 128-bit number
+		if lower := field.FieldByName("Lo"); lower.IsValid() { // a 128-bit number
 			lower.SetUint(lower.Uint() + 1)
 		} else {
 			setOther(t, field.Field(0))
@@ -60,7 +60,7 @@ func setOther(t *testing.T, field reflect.Value) {
 	}
 }
 
-// requireAllSet demands that of some values each field but some is set in one at the least.
+// requireAllSet requires that each field not in but is set in at least one of the values.
 func requireAllSet[T any](t *testing.T, values []T, but ...string) {
 	t.Helper()
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
@@ -73,8 +73,8 @@ func requireAllSet[T any](t *testing.T, values []T, but ...string) {
 	}
 }
 
-// TestEveryFieldOfAnEventIsJournaled: each is written for a kind at the least, and compared.
-// That it is read, TestDecodeReadsWhatAppendWrote tries, with what anyEvent draws.
+// TestEveryFieldOfAnEventIsJournaled checks that each field is written for at least one kind of event, and
+// compared by Same. TestDecodeReadsWhatAppendWrote checks that it is read, with events drawn by anyEvent.
 func TestEveryFieldOfAnEventIsJournaled(t *testing.T) {
 	e := Event{Ref: "r"}
 	eachField(t, e, []string{"Kind"}, func(name string, changed Event) {
@@ -94,8 +94,8 @@ func TestEveryFieldOfAnEventIsJournaled(t *testing.T) {
 	requireAllSet(t, drawn)
 }
 
-// TestARefKnowsEveryFieldOfAnOrder: one that is sent again with another value is not the same
-// request, whether it is compared with a command or with a record.
+// TestARefKnowsEveryFieldOfAnOrder checks that a repeated request with another value in any field is not the
+// same request, whether it is compared with a command or with a record.
 func TestARefKnowsEveryFieldOfAnOrder(t *testing.T) {
 	c := Command{Kind: PlaceOrder, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 6}, Shares: 5, Ref: "r"}
 	notOfAnOrder := []string{"Kind", "OwnOnly", "Repeat", "Account", "Ref", "Balance", "Deposited", "Order",
@@ -112,7 +112,7 @@ func TestARefKnowsEveryFieldOfAnOrder(t *testing.T) {
 	})
 }
 
-// TestABookKeepsEveryFieldOfAnOrder, of one that rests and of one that was canceled.
+// TestABookKeepsEveryFieldOfAnOrder tries a resting and a canceled order.
 func TestABookKeepsEveryFieldOfAnOrder(t *testing.T) {
 	b := NewBook()
 	rests := Order{
@@ -142,8 +142,8 @@ func TestABookKeepsEveryFieldOfAnOrder(t *testing.T) {
 	requireAllSet(t, []Order{rests, canceled, atOnce})
 }
 
-// TestEveryFieldOfASnapshotsOrderCounts: another value is an error of Restore, or leads to a
-// state with another digest, and verify names it.
+// TestEveryFieldOfASnapshotsOrderCounts checks that another value is an error of Restore, or leads to a
+// state with another digest, and that SameOrders finds it.
 func TestEveryFieldOfASnapshotsOrderCounts(t *testing.T) {
 	snap := func(o OrderState) *Snapshot {
 		return &Snapshot{OrderID: 9, Symbols: []SymbolState{{Symbol: "A"}}, Orders: []OrderState{o},
@@ -161,10 +161,10 @@ func TestEveryFieldOfASnapshotsOrderCounts(t *testing.T) {
 	state, err := snap(o).Restore()
 	require.NoError(t, err)
 	require.NoError(t, state.SameOrders(snap(o)))
-	view := []string{"Time", "Unsent", "Ref", "NewRef"} // what the account's view alone has use for: no book knows it
+	view := []string{"Time", "Unsent", "Ref", "NewRef"} // only for the view of accounts: a book does not have them
 	eachField(t, o, append(view, "Executions"), func(name string, changed OrderState) {
 		require.Error(t, state.SameOrders(snap(changed)), "SameOrders does not compare %s", name)
-		if other, err := snap(changed).Restore(); err == nil && name != "Taken" { // which history knows too
+		if other, err := snap(changed).Restore(); err == nil && name != "Taken" { // the digest does not cover Taken
 			require.NotEqual(t, state.Digest(), other.Digest(), "the digest does not have %s", name)
 		}
 	})

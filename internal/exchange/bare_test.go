@@ -9,10 +9,10 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// bareBook is the least that can be called a book, to see what a flow costs at all. Its
-// prices have a level each in one array, known beforehand; its orders lie in one array too, and
-// another leads to them by their ids. It makes no fills and no executions, checks
-// nothing, and knows nothing of an order that is closed.
+// bareBook is a minimal order book, to measure the lower bound of a flow's cost. Its price
+// levels are in one preallocated array, its orders in another, and a third maps ids to
+// orders. It makes no fills and no executions, checks nothing, and keeps no closed
+// orders.
 type bareBook struct {
 	sides [2]bareSide
 	nodes []bareNode
@@ -28,17 +28,17 @@ type bareNode struct {
 	side         uint8
 }
 
-// bareSide has a level for each of bareTicks prices, and a bit in used for each that is
-// in use, and in upper for each word of used that is not 0.
+// bareSide has a level for each of bareTicks prices. used has a bit for each level in use,
+// and upper a bit for each word of used that is not 0.
 type bareSide struct {
 	levels      []level
 	used, upper []uint64
-	best        int32 // key, -1 where there is none
+	best        int32 // key of the best level, -1 if there is none
 }
 
 const (
 	bareTicks = 1 << 18
-	bareFirst = 1_000_000 - bareTicks/2 // in ticks
+	bareFirst = 1_000_000 - bareTicks/2 // lowest price, in ticks
 )
 
 func newBareBook(f *flow) *bareBook {
@@ -52,7 +52,7 @@ func newBareBook(f *flow) *bareBook {
 	return b
 }
 
-// run does a step and returns how many orders it met.
+// run executes a step and returns how many orders it filled.
 func (b *bareBook) run(s *step) (fills int) {
 	if s.cancel {
 		i := b.ids[s.order]
@@ -130,7 +130,7 @@ func (s *bareSide) drop(key int32) {
 		return
 	}
 	for i := key >> 12; i >= 0; i-- {
-		if s.upper[i] != 0 { // nothing is in use above the best
+		if s.upper[i] != 0 { // no level above the best is in use
 			word := i<<6 + int32(bits.Len64(s.upper[i])) - 1
 			s.best = word<<6 + int32(bits.Len64(s.used[word])) - 1
 			return
@@ -139,7 +139,7 @@ func (s *bareSide) drop(key int32) {
 	s.best = -1
 }
 
-// TestBareBookFillsWhatABookFills sees to it that the figures are of the same work.
+// TestBareBookFillsWhatABookFills checks that the benchmarks of both books measure the same fills.
 func TestBareBookFillsWhatABookFills(t *testing.T) {
 	f := newFlow(spreads[0].ticks)
 	path, bare := newOrderPath(f), newBareBook(f)

@@ -41,8 +41,8 @@ func BenchmarkAppendCash(b *testing.B) {
 	}
 }
 
-// BenchmarkLedgerReserveSettle is the hold of a buy and its settlement with one
-// fill, and those of the sell that gives the shares back.
+// BenchmarkLedgerReserveSettle reserves and settles a buy with one fill, and then
+// the sell that gives the shares back.
 func BenchmarkLedgerReserveSettle(b *testing.B) {
 	l := NewLedger()
 	in := l.List("SPY")
@@ -67,7 +67,7 @@ func BenchmarkLedgerReserveSettle(b *testing.B) {
 	}
 }
 
-// orderEvent is an accepted order with some fills.
+// orderEvent returns an OrderAccepted event with the given number of fills.
 func orderEvent(fills int) *Event {
 	e := &Event{Kind: OrderAccepted, Time: 1519348326, Account: "123456", Symbol: "SPY", Terms: Terms{Side: Buy,
 		Limit: 145_67000000}, Order: 1_000_000,
@@ -108,7 +108,7 @@ func BenchmarkDecodeEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkApply is the replay of a random session, for each event.
+// BenchmarkApply replays a random session; an operation is one event.
 func BenchmarkApply(b *testing.B) {
 	s := newRandomSession(rand.New(rand.NewPCG(1, 2)))
 	s.run(20_000)

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// halt, resume and cancelAll do what the engine does when an operator asks.
+// halt halts a symbol as the engine does for an operator.
 func (d *shard) halt(s Symbol, reason string) RejectReason {
 	switch b := d.Books[s]; {
 	case b == nil:
@@ -32,7 +32,7 @@ func (d *shard) resume(s Symbol) RejectReason {
 	return OK
 }
 
-// cancelAll cancels all that an account has open of some symbols.
+// cancelAll cancels all open orders of an account in the given symbols.
 func (d *shard) cancelAll(id AccountID, symbols ...Symbol) (cancels []Cancel, r RejectReason) {
 	a := d.Ledger.Account(id)
 	if a == nil {
@@ -134,8 +134,8 @@ func TestACancelAllIsTheCancelsOfItsOrders(t *testing.T) {
 	require.NotZero(t, len(one.Books))
 }
 
-// TestDecodeDoesNotBelieveACountOfCancels, or the length of a reason: a few bytes
-// cannot claim gigabytes.
+// TestDecodeDoesNotBelieveACountOfCancels checks that a few bytes cannot claim gigabytes
+// of cancels or of a reason's text.
 func TestDecodeDoesNotBelieveACountOfCancels(t *testing.T) {
 	var got Event
 	for _, n := range []uint64{1, 1000, math.MaxInt32, math.MaxInt64, math.MaxUint64} {
@@ -149,7 +149,7 @@ func TestDecodeDoesNotBelieveACountOfCancels(t *testing.T) {
 	}
 }
 
-// TestThePublicViewOfOperationsHasNoAccount reads what market data reads.
+// TestThePublicViewOfOperationsHasNoAccount decodes events as market data does.
 func TestThePublicViewOfOperationsHasNoAccount(t *testing.T) {
 	cancels := []Cancel{{3, "A", Terms{Side: Buy, Limit: 6}, 5}, {2, "B", Terms{Side: Sell, Limit: 8}, 7}}
 	for _, c := range []struct {

@@ -76,7 +76,7 @@ func TestSnapshotWithOneOrderInTwoSymbolsIsRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAuditComparesTheIndexWithTheBooks breaks what the books alone do not show.
+// TestAuditComparesTheIndexWithTheBooks makes changes that Book.Check alone cannot detect.
 func TestAuditComparesTheIndexWithTheBooks(t *testing.T) {
 	for name, spoil := range map[string]func(s *State){
 		"an order that no book has":    func(s *State) { s.Index.places.Add(9, 1<<32+1) },
@@ -111,8 +111,8 @@ func TestAuditComparesTheIndexWithTheBooks(t *testing.T) {
 	}
 }
 
-// TestCheckComparesClosedOrdersWithTheIndex: those that rest are in the test of every
-// invariant.
+// TestCheckComparesClosedOrdersWithTheIndex covers closed orders; resting ones are covered by
+// TestCheckFindsEveryBrokenInvariant.
 func TestCheckComparesClosedOrdersWithTheIndex(t *testing.T) {
 	b := NewBook()
 	for id := range OrderID(3) {

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// BenchmarkLadder measures the level index for one choice, how long a chunk may
-// get; "sorted slice" never splits. An operation makes a random price's level, or
-// drops it where it is there, so that half of the prices have a level. spread is
-// how many prices, counted from the best, the operations fall on; levels is how
-// many prices there are, with those beyond the spread at rest.
+// BenchmarkLadder measures the price levels for several maximum lengths of a chunk;
+// with "sorted slice" chunks never split. An operation adds a random price's level, or
+// drops it if it is in use, so that half of the prices have a level. spread is
+// how many prices, counted from the best, the operations use; prices is the total
+// number of prices, including those beyond the spread, which do not change.
 func BenchmarkLadder(b *testing.B) {
 	for _, shape := range []struct{ spread, prices int }{
 		{100, 100},

@@ -8,8 +8,8 @@ import (
 )
 
 // TestAnOrderGoesOnAfterAnyOfItsParts stops a random session after each event that
-// leaves an order unfinished, takes the state as a replay and as a database have it, and
-// goes on: the next parts and the state that they lead to are the session's.
+// leaves an order unfinished, rebuilds the state by a replay and from a snapshot, and
+// continues: the next parts and the resulting state must be those of the session.
 func TestAnOrderGoesOnAfterAnyOfItsParts(t *testing.T) {
 	s := newRandomSession(testRand(t))
 	var cuts []int
@@ -49,7 +49,7 @@ func TestAnOrderGoesOnAfterAnyOfItsParts(t *testing.T) {
 }
 
 // unfinished returns a book whose order 5, a buy at 12, has filled the sells 1 to 3 and
-// meets 4.
+// meets 4 next.
 func unfinished(t *testing.T) *State {
 	events := filled(t)
 	last := &events[len(events)-1]
@@ -68,7 +68,7 @@ func unfinished(t *testing.T) *State {
 	return s
 }
 
-// TestNothingHappensBeforeAnOrderIsFinished tries each event of the symbol.
+// TestNothingHappensBeforeAnOrderIsFinished tries each kind of event of the symbol.
 func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 	part := func(change func(e *Event)) Event {
 		e := Event{Kind: OrderContinued, Account: "1", Symbol: "SPY", Terms: Terms{Side: Buy, Limit: 13e8}, Order: 5,
@@ -137,7 +137,7 @@ func TestABookWithAnUnfinishedOrderPanicsAtAnythingElse(t *testing.T) {
 	require.Panics(t, func() { b.Continue(new(Order), 0, nil) })
 }
 
-// TestOnlyTheNewestOrderMayCross changes what a database says of an unfinished order.
+// TestOnlyTheNewestOrderMayCross changes the stored values of an unfinished order.
 func TestOnlyTheNewestOrderMayCross(t *testing.T) {
 	for name, spoil := range map[string]func(b *Book, orders []OrderState) []OrderState{
 		"it has executed nothing": func(b *Book, o []OrderState) []OrderState {
@@ -183,8 +183,8 @@ func TestOnlyTheNewestOrderMayCross(t *testing.T) {
 	}
 }
 
-// TestARefusalLooksAtNoMoreThanAPart counts the orders that are looked at for an order
-// that meets all of a long book.
+// TestARefusalLooksAtNoMoreThanAPart counts the orders looked at for an order that meets
+// all orders of a long book.
 func TestARefusalLooksAtNoMoreThanAPart(t *testing.T) {
 	b := NewBook()
 	for id := OrderID(1); id <= 3*FillsMax; id++ {
@@ -210,7 +210,7 @@ func TestARefusalLooksAtNoMoreThanAPart(t *testing.T) {
 	require.Equal(t, o.ID, b.orders.at(b.side(Buy).best.oldest).id, "its rest is the best bid")
 }
 
-// TestATimeIsReadAndRoundedDown: whole seconds are what replies and tables have.
+// TestATimeIsRoundedDownToSeconds checks Seconds: replies and tables have whole seconds.
 func TestATimeIsRoundedDownToSeconds(t *testing.T) {
 	for time, want := range map[int64]int64{0: 0, 1: 0, Second - 1: 0, Second: 1, -1: -1, -Second: -1, -Second - 1: -2} {
 		require.Equal(t, want, Seconds(time), time)
@@ -221,8 +221,8 @@ func TestATimeIsRoundedDownToSeconds(t *testing.T) {
 	require.Equal(t, int64(8), b.Moment(8))
 }
 
-// TestAReplayEndsAPartWhereItEnded has parts of every size that one may have, and refuses
-// smaller ones that leave something to be executed.
+// TestAReplayEndsAPartWhereItEnded replays parts of every size that a part may have, and checks that
+// a smaller part is rejected if something remains to be executed.
 func TestAReplayEndsAPartWhereItEnded(t *testing.T) {
 	const resting = PartFillsMin + 10
 	for fills, want := range map[int]bool{PartFillsMin - 1: false, PartFillsMin: true, PartFillsMin + 9: true} {
@@ -258,7 +258,7 @@ func TestAReplayEndsAPartWhereItEnded(t *testing.T) {
 	}
 }
 
-// TestPartsFitIntoTheirRecords asks for every size of a record.
+// TestPartsFitIntoTheirRecords checks PartFillsFor for many sizes of a record.
 func TestPartsFitIntoTheirRecords(t *testing.T) {
 	for bytes := EventBytesMax + PartFillsMin*fillBytesMax(AccountDigitsMax); bytes < 1<<20; bytes += 997 {
 		fills := PartFillsFor(bytes)

@@ -76,13 +76,13 @@ func TestCancelThatIsRefusedChangesNothing(t *testing.T) {
 	require.NoError(t, b.Check())
 }
 
-// found reports whether the book knows an order.
+// found reports whether the book has an order.
 func found(b *Book, id OrderID) bool {
 	_, there := b.Find(id)
 	return there
 }
 
-// node returns the book's own of an order that is there.
+// node returns the node of an order that is in the book.
 func (b *Book) node(id OrderID) *node { return b.orders.at(b.find(id)) }
 
 func TestForgetDropsClosedOrdersInTheOrderTheyClosed(t *testing.T) {
@@ -94,7 +94,7 @@ func TestForgetDropsClosedOrdersInTheOrderTheyClosed(t *testing.T) {
 	b.Submit(NewOrder(3, ann, Sell, 10, 7), 0, nil)
 	_, r := b.Cancel(2, "1", 0)
 	require.Equal(t, OK, r)
-	b.Submit(NewOrder(4, bob, Buy, 12, 7), 0, nil) // closes 1, then itself
+	b.Submit(NewOrder(4, bob, Buy, 12, 7), 0, nil) // closes order 1, then itself
 	require.Equal(t, 3, b.Closed())
 	for _, want := range []OrderID{2, 1, 4} {
 		require.True(t, found(b, want))
@@ -118,7 +118,7 @@ func TestAStatusStaysTrueWhileItsOrderGoesOn(t *testing.T) {
 		return o.Status()
 	}
 	want := Status{Open: 10}
-	for id := OrderID(2); id <= 11; id++ { // with and without room behind what there is
+	for id := OrderID(2); id <= 11; id++ { // with and without spare capacity in the slice
 		early, before := status(), want
 		own := append(early.Executions, Execution{Shares: 99})
 		b.Submit(NewOrder(id, bob, Buy, 1, 1), int64(id), nil)
@@ -179,7 +179,7 @@ func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 	}
 }
 
-// TestCheckFindsEveryBrokenInvariant breaks a good book in one way at a time.
+// TestCheckFindsEveryBrokenInvariant breaks a valid book in one way at a time.
 func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	for name, spoil := range map[string]func(b *Book){
 		"a wrong count of resting orders": func(b *Book) { b.resting[0]++ },

@@ -28,7 +28,7 @@ func TestSlotsAreUsedAgainAndEmptyPagesGiven(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, len(s.pages), pages)
-		for i, v := range taken { // in no order
+		for i, v := range taken { // in random order
 			if n := s.at(i); n.id != v || n.has(executed) && len(*s.executions(i)) != int(v%3) {
 				t.Fatalf("slot %d has changed", i)
 			}
@@ -72,8 +72,8 @@ func TestAccountsAreFoundAndListedInTheirOrder(t *testing.T) {
 	require.Equal(t, append(slices.Clone(ids), "y"), listed, "also what is added meanwhile")
 }
 
-// TestExecutionsDoNotKeepOthersInMemory looks at what the lists of a long sweep, of
-// what it closes and of what it leaves open are cut from.
+// TestExecutionsDoNotKeepOthersInMemory checks which memory the execution lists use after a long
+// sweep: that of the sweep, of an order that it closed, and of one that stayed open.
 func TestExecutionsDoNotKeepOthersInMemory(t *testing.T) {
 	b := NewBook()
 	const resting = 500
@@ -89,7 +89,7 @@ func TestExecutionsDoNotKeepOthersInMemory(t *testing.T) {
 	require.Same(t, &sweep.Executions[resting-2], &closed.Executions[0], "it is forgotten with the sweep")
 	require.Empty(t, cap(b.executions.chunk), "nobody shares the long list")
 
-	b.Submit(NewOrder(resting+2, bob, Buy, 1, 5), 8, nil) // a second execution of the one that stayed
+	b.Submit(NewOrder(resting+2, bob, Buy, 1, 5), 8, nil) // a second execution of the order that stayed open
 	again, _ := b.Find(resting)
 	require.Equal(t, []Execution{{7, 5, 7}, {1, 5, 8}}, again.Executions)
 	require.Equal(t, []Execution{{7, 5, 7}}, last.Executions)

@@ -13,7 +13,7 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// naiveBook is the obvious order book: one list of orders, scanned from the
+// naiveBook is the simplest possible order book: one list of orders, scanned from the
 // oldest for every match.
 type naiveBook struct{ orders []*naiveOrder }
 
@@ -45,7 +45,7 @@ func (b *naiveBook) submit(id OrderID, account AccountID, side Side, shares Shar
 	return fills
 }
 
-// bestAgainst returns the order that o meets next, nil where none crosses.
+// bestAgainst returns the order that o matches next, or nil if none crosses.
 func (b *naiveBook) bestAgainst(o *naiveOrder) *naiveOrder {
 	var best *naiveOrder
 	for _, r := range b.orders {
@@ -91,7 +91,7 @@ func (b *naiveBook) cancel(id OrderID, owner AccountID) RejectReason {
 	return OK
 }
 
-// best returns a side's best price, 0 where nothing rests.
+// best returns a side's best price, or 0 if no order rests there.
 func (b *naiveBook) best(side Side) Price {
 	best := Price(0)
 	for _, o := range b.orders {
@@ -102,7 +102,7 @@ func (b *naiveBook) best(side Side) Price {
 	return best
 }
 
-// models feeds the book and its naive model the same and compares what they say.
+// models runs the same commands on a Book and a naiveBook and compares the results.
 type models struct {
 	book  *Book
 	naive naiveBook
@@ -110,7 +110,7 @@ type models struct {
 	now   int64
 }
 
-// newModels returns empty models whose book splits its chunks at chunkMax levels.
+// newModels returns empty models; a chunk of price levels in the Book holds at most chunkMax blocks.
 func newModels(chunkMax int) *models {
 	w := &models{book: NewBook(), next: 1}
 	w.book.index.FillsMax = fewFills
@@ -165,7 +165,7 @@ func (w *models) cancel(t require.TestingT, id OrderID, owner AccountID) {
 	w.compare(t, id)
 }
 
-// compare looks at one order in both.
+// compare compares an order in both books.
 func (w *models) compare(t require.TestingT, id OrderID) {
 	want := w.naive.find(id)
 	got, found := w.book.Find(id)
@@ -182,8 +182,8 @@ func (w *models) check(t require.TestingT) {
 	require.Equal(t, w.naive.best(Sell), w.book.Best(Sell))
 }
 
-// TestBookEqualsANaiveModel lets rapid look for a short sequence that tells them
-// apart, with chunks so small that they split and empty all the time.
+// TestBookEqualsANaiveModel lets rapid search for a short sequence of commands with different
+// results, with chunks so small that they split and empty all the time.
 func TestBookEqualsANaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newModels(2)
@@ -204,12 +204,12 @@ func TestBookEqualsANaiveModel(t *testing.T) {
 	})
 }
 
-// TestBookEqualsANaiveTwinWithManyLevels grows a book over several chunks, thins it
-// out in the middle, and sweeps it.
+// TestBookEqualsANaiveTwinWithManyLevels grows a book over several chunks, removes levels
+// in the middle, and sweeps it.
 func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
 	r := testRand(t)
 	w := newModels(8)
-	const middle, levels, grain = 10_000, 1500, 97 // some three levels a block
+	const middle, levels, grain = 10_000, 1500, 97 // about three levels per block
 	for _, i := range r.Perm(levels) {
 		w.submit(t, "1", Sell, 10, Price(middle+1+i)*grain)
 		w.submit(t, "2", Buy, 10, Price(middle-i)*grain)
@@ -223,7 +223,7 @@ func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
 			w.submit(t, "1", randomSide(r), Shares(1+r.IntN(20)), Price(middle-levels+r.IntN(2*levels))*grain)
 		case n < 9:
 			w.cancel(t, OrderID(1+r.IntN(int(w.next))), AccountID(fmt.Sprint(1+r.IntN(2))))
-		default: // a new level in what the cancels have thinned out
+		default: // a new level where cancels have removed some
 			w.submit(t, "2", Sell, 5, Price(middle+1+r.IntN(levels))*grain)
 		}
 		if step%16 == 0 {
@@ -237,8 +237,8 @@ func TestBookEqualsANaiveTwinWithManyLevels(t *testing.T) {
 
 func randomSide(r *rand.Rand) Side { return Buy + Side(r.IntN(2)) }
 
-// TestLadderKeepsItsLevelsSorted puts levels in and out of use at prices in whole
-// cents and between them, and compares with a sorted list.
+// TestLadderKeepsItsLevelsSorted adds and drops levels at prices in whole cents and between
+// them, and compares with a sorted list.
 func TestLadderKeepsItsLevelsSorted(t *testing.T) {
 	for _, side := range []Side{Buy, Sell} {
 		rapid.Check(t, func(t *rapid.T) {
@@ -263,8 +263,8 @@ func TestLadderKeepsItsLevelsSorted(t *testing.T) {
 	}
 }
 
-// TestLadderKeepsItsLevelsSortedWhileBlocksComeAndGo does so for longer, with so many blocks
-// and stretches that more become empty than stay.
+// TestLadderKeepsItsLevelsSortedWhileBlocksComeAndGo does the same for longer, with so many
+// blocks and stretches that more become empty than are kept.
 func TestLadderKeepsItsLevelsSortedWhileBlocksComeAndGo(t *testing.T) {
 	r := testRand(t)
 	l := newLadder(Sell, 4)
@@ -323,8 +323,8 @@ func TestAllStopsWhenToldTo(t *testing.T) {
 	require.Equal(t, []Price{5, 6, 7}, seen)
 }
 
-// TestLaddersKeepLittleThatIsEmpty puts a level in use in each of many stretches, some of
-// which have a block of their own, and drops them all.
+// TestLaddersKeepLittleThatIsEmpty adds a level in each of many stretches, or of many blocks,
+// and drops them all.
 func TestLaddersKeepLittleThatIsEmpty(t *testing.T) {
 	for _, apart := range []int{stretchTicks, blockTicks} {
 		l := newLadder(Sell, ladderChunkMax)

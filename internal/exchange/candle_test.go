@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCandlesJoinedAreThoseOfAllTrades, wherever they are cut.
+// TestCandlesJoinedAreThoseOfAllTrades splits trades at random places and joins the candles of the pieces.
 func TestCandlesJoinedAreThoseOfAllTrades(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -38,7 +38,7 @@ func TestCandlesJoinedAreThoseOfAllTrades(t *testing.T) {
 	}
 }
 
-// TestTurnoversAreAddedBeyondOneRound, and taken away.
+// TestTurnoversAreAddedBeyondOneRound also subtracts them again.
 func TestTurnoversAreAddedBeyondOneRound(t *testing.T) {
 	almost := Turnover{Rest: CashTotalMax.Sub(Notional(1, 1))}
 	sum := almost.Plus(almost).Plus(almost)
@@ -47,7 +47,7 @@ func TestTurnoversAreAddedBeyondOneRound(t *testing.T) {
 	require.Equal(t, Turnover{}, sum.Minus(sum))
 }
 
-// TestATradeBelongsToTheNewestCandleIfTheClockWasSetBack, as also in a longer interval.
+// TestATradeBelongsToTheNewestCandleIfTheClockWasSetBack checks StartAfter, also for a longer interval.
 func TestATradeBelongsToTheNewestCandleIfTheClockWasSetBack(t *testing.T) {
 	const at = 1_795_000_000 * Second
 	for i := range Intervals {

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyEvent draws events of every kind, with values from all over their ranges.
+// anyEvent draws events of every kind, with values from their whole ranges.
 func anyEvent() *rapid.Generator[Event] {
 	account := rapid.StringMatching(`[0-9]{1,64}`)
 	symbol := rapid.StringMatching(`[A-Za-z0-9]{1,32}`)
@@ -100,7 +100,7 @@ func anySTP() *rapid.Generator[SelfTrade] {
 	return rapid.SampledFrom([]SelfTrade{TradeWithSelf, CancelNewest, CancelOldest, CancelBoth})
 }
 
-// drawOwn draws resting orders of the account that e, which is an order, has canceled.
+// drawOwn draws the entries of Own for e, an order: resting orders of the same account that it canceled.
 func drawOwn(t *rapid.T, e *Event, most int) (own []Cancel) {
 	for len(own) < most && e.Order > 1 && rapid.Bool().Draw(t, "another own order") {
 		own = append(own, Cancel{Order: OrderID(rapid.Uint64Range(1, uint64(e.Order-1)).Draw(t, "own order")),
@@ -111,7 +111,7 @@ func drawOwn(t *rapid.T, e *Event, most int) (own []Cancel) {
 	return own
 }
 
-// drawInstructions gives an order, whose fills are drawn, terms of every kind and what comes of them.
+// drawInstructions sets order instructions of all kinds, with their consequences, in an order that has fills.
 func drawInstructions(t *rapid.T, e *Event) {
 	if rapid.Bool().Draw(t, "plain") {
 		return
@@ -152,7 +152,7 @@ func drawInstructions(t *rapid.T, e *Event) {
 	}
 }
 
-// drawAmend makes e an amend.
+// drawAmend sets the fields of e for an amend.
 func drawAmend(t *rapid.T, e *Event) {
 	limit, most := rapid.Int64Range(1, orderUnitsMax-1), int64(orderUnitsMax/4)
 	e.Order = OrderID(rapid.Uint64Range(2, math.MaxInt64).Draw(t, "order"))

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// instructedSeeds are events of version 4, most of which smallState takes.
+// instructedSeeds returns events of version 4, most of which can be applied to smallState.
 func instructedSeeds() []Event {
 	own := Terms{Side: Sell, Limit: 5}
 	return []Event{
@@ -90,7 +90,7 @@ func instructedSeeds() []Event {
 	}
 }
 
-// TestSmallStateTakesTheSeeds, except the two that are of parts.
+// TestSmallStateTakesTheSeeds applies all seeds except the two that are further parts of an order.
 func TestSmallStateTakesTheSeeds(t *testing.T) {
 	for i, e := range instructedSeeds() {
 		require.Equal(t, 4, e.NeedsVersion())
@@ -105,9 +105,9 @@ func TestSmallStateTakesTheSeeds(t *testing.T) {
 	}
 }
 
-// FuzzDecodeEvent feeds DecodeEvent anything: it never panics, takes memory in
-// proportion to its input, and what it takes it can write and read again. A
-// state that the event is applied to refuses it or is in order afterwards.
+// FuzzDecodeEvent decodes arbitrary bytes: DecodeEvent must not panic and must allocate in
+// proportion to its input, and a decoded event must encode and decode to itself. Applying
+// the event to a state either fails or leaves a valid state.
 func FuzzDecodeEvent(f *testing.F) {
 	for _, e := range []Event{
 		{Kind: AccountOpened, Time: 1, Account: "42", Balance: Cash{Hi: 5, Lo: 3}},
@@ -132,7 +132,7 @@ func FuzzDecodeEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var e Event
 		err := DecodeEvent(b, &e)
-		require.LessOrEqual(t, cap(e.Fills), len(b)/2+8) // a fill takes 4 bytes or more; append may double
+		require.LessOrEqual(t, cap(e.Fills), len(b)/2+8) // a fill takes at least 4 bytes; append may double
 		require.LessOrEqual(t, cap(e.Cancels), len(b)/cancelBytesMin)
 		require.LessOrEqual(t, cap(e.Own), len(b)/ownBytesMin)
 		if err != nil {
@@ -158,7 +158,7 @@ func FuzzDecodeEvent(f *testing.F) {
 	})
 }
 
-// smallState has two accounts, a symbol, and an open sell.
+// smallState returns a state with two accounts, a symbol, and an open sell.
 func smallState(t testing.TB) *State {
 	d := newShard()
 	require.Equal(t, OK, d.open("1", dollars(t, "1000")))

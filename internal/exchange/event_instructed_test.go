@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDecodeRefusesInstructionsThatNoCommandLeadsTo changes what is right in one place at a time.
+// TestDecodeRefusesInstructionsThatNoCommandLeadsTo makes one invalid change at a time to valid events.
 func TestDecodeRefusesInstructionsThatNoCommandLeadsTo(t *testing.T) {
 	seeds := instructedSeeds()
 	const both, oldest, fok, market, post, stopped, reduced, forRef, replaced, ruled = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestADecoderReadsWhatDecodeEventReads, one event after another.
+// TestADecoderReadsWhatDecodeEventReads decodes several events with one Decoder.
 func TestADecoderReadsWhatDecodeEventReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d Decoder
@@ -18,7 +18,7 @@ func TestADecoderReadsWhatDecodeEventReads(t *testing.T) {
 			b := AppendEvent(nil, &want)
 			var e, again Event
 			require.NoError(t, d.Decode(b, &e))
-			clear(b) // its strings are not parts of b
+			clear(b) // the strings must not share its memory
 			if len(e.Fills) == 0 {
 				e.Fills = nil
 			}
@@ -28,8 +28,8 @@ func TestADecoderReadsWhatDecodeEventReads(t *testing.T) {
 	})
 }
 
-// TestNamesStayWhatTheyAre: of more names than there are places each is itself, also after others have taken its place,
-// and one that comes again at once is not copied.
+// TestNamesStayWhatTheyAre reads more names than the cache has places: every name must be correct, also after
+// another name has replaced it, and a name read twice in a row must not be copied.
 func TestNamesStayWhatTheyAre(t *testing.T) {
 	var n names
 	var all, got []string
@@ -38,7 +38,7 @@ func TestNamesStayWhatTheyAre(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	b := make([]byte, 256) // of all, as a reader's memory
+	b := make([]byte, 256) // reused for all names, as a reader reuses its buffer
 	for _, want := range all {
 		got = append(got, n.get(b[:copy(b, want)]))
 	}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// decoded reads an event, and makes an empty list of fills no list.
+// decoded decodes an event, with nil instead of an empty list of fills.
 func decoded(t require.TestingT, b []byte) Event {
 	var e Event
 	require.NoError(t, DecodeEvent(b, &e))
@@ -27,7 +27,7 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 		require.Equal(t, "before", string(b[:6]))
 		require.Equal(t, e, decoded(t, b[6:]))
 		if e.Kind == SymbolHalted || e.Kind == OrdersCanceled || e.Kind == AccountRuled {
-			return // their bytes are counted once they are there
+			return // their size is checked separately when they are appended
 		}
 		most := EventBytesMax
 		for _, f := range e.Fills {
@@ -40,7 +40,7 @@ func TestDecodeReadsWhatAppendWrote(t *testing.T) {
 	})
 }
 
-// TestEventsStayWithinTheirBound takes every value as large as its type allows.
+// TestEventsStayWithinTheirBound uses the largest value of every type.
 func TestEventsStayWithinTheirBound(t *testing.T) {
 	account, sym := AccountID(strings.Repeat("9", AccountDigitsMax)), Symbol(strings.Repeat("Z", SymbolCharsMax))
 	most, cash := int64(math.MaxInt64), Int128{Hi: math.MinInt64, Lo: math.MaxUint64}
@@ -59,8 +59,8 @@ func TestEventsStayWithinTheirBound(t *testing.T) {
 	require.LessOrEqual(t, len(AppendEvent(nil, &e))-one, fillBytesMax(len(account)))
 }
 
-// TestTheBoundsOfAnEventAreExact: numbers below nothing take as many bytes as any can. What is left of the bounds is
-// counted here, byte by byte: lists of one have a length of one byte.
+// TestTheBoundsOfAnEventAreExact uses negative numbers, whose encoding is the longest. The parts of the bounds that
+// no event reaches are added here, byte by byte; the length of a list with one entry takes one byte.
 func TestTheBoundsOfAnEventAreExact(t *testing.T) {
 	const lengthOfFew = 1
 	account := AccountID(strings.Repeat("9", AccountDigitsMax))
@@ -81,14 +81,14 @@ func TestTheBoundsOfAnEventAreExact(t *testing.T) {
 	require.Equal(t, ownBytesMax, len(AppendEvent(nil, &e))-one)
 	e.Kind, e.Hold = OrderReplaced, Cash{Hi: math.MinInt64, Lo: math.MaxUint64}
 	e.Amend = &Amendment{First: math.MaxUint64, Amount: -1, Limit: -1, Executed: -1, Old: own}
-	few := varintMax + lengthOfFew // of Before, which it has not, and of Own
+	few := varintMax + lengthOfFew // Before, which the event does not have, and the length of Own
 	amend := 4*varintMax + ownBytesMax
 	require.Equal(t, none-few+2*varintMax+varintMax+2*lengthOfFew+2*ownBytesMax+amend, len(AppendEvent(nil, &e)))
 	require.LessOrEqual(t, 2*varintMax+varintMax+varintMax+amend, instructionBytesMax)
 }
 
-// TestOneFillOfTheLargestValuesFitsWhatIsSetAside for it before the book matches the order, as most orders fill one:
-// all values are the largest that pass every check, and only the resting order's account has a long id.
+// TestOneFillOfTheLargestValuesFitsWhatIsSetAside checks the room claimed before matching for an order that fills
+// one order, as most do. All values are the largest that pass every check; only the resting account has a long id.
 func TestOneFillOfTheLargestValuesFitsWhatIsSetAside(t *testing.T) {
 	const most = orderUnitsMax - 1
 	long, short := &Account{ID: AccountID(strings.Repeat("9", AccountDigitsMax))}, &Account{ID: "1"}
@@ -148,8 +148,8 @@ func TestDecodeReusesTheFillsAndKeepsNothingElse(t *testing.T) {
 	require.Equal(t, placed, e)
 }
 
-// TestEventsOfEarlierVersionsAreRead keeps journals of versions 1 and 2 readable: these
-// bytes may never change. Their times are in seconds.
+// TestEventsOfEarlierVersionsAreRead decodes events of versions 1 and 2: these bytes must never
+// change, so that old journals remain readable. Their times are in seconds.
 func TestEventsOfEarlierVersionsAreRead(t *testing.T) {
 	long := strings.Repeat("x", HaltReasonCharsMax)
 	for want, e := range map[string]Event{
@@ -184,8 +184,8 @@ func TestEventsOfEarlierVersionsAreRead(t *testing.T) {
 	}
 }
 
-// TestTheEncodingIsFixed keeps journals of this version readable: these bytes may never
-// change.
+// TestTheEncodingIsFixed checks the encoding of the current version: these bytes must never change, so
+// that journals remain readable.
 func TestTheEncodingIsFixed(t *testing.T) {
 	long := strings.Repeat("x", HaltReasonCharsMax)
 	for want, e := range map[string]Event{
@@ -224,8 +224,8 @@ func TestTheEncodingIsFixed(t *testing.T) {
 	}
 }
 
-// TestDecodeRefusesWhatNoCommandLeadsTo writes events that only a damaged or
-// forged journal has.
+// TestDecodeRefusesWhatNoCommandLeadsTo decodes events that only a damaged or forged
+// journal can contain.
 func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 	order := func(change func(*Event)) Event {
 		e := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 9, Shares: 5,
@@ -334,7 +334,7 @@ func TestAppendPanicsOnAnUnknownKind(t *testing.T) {
 	require.Panics(t, func() { AppendEvent(nil, &Event{Kind: eventKindMax + 1}) })
 }
 
-// TestDecodeDoesNotBelieveACountOfFills: a few bytes cannot claim gigabytes.
+// TestDecodeDoesNotBelieveACountOfFills checks that a few bytes cannot claim gigabytes of fills.
 func TestDecodeDoesNotBelieveACountOfFills(t *testing.T) {
 	e := Event{Kind: OrderAccepted, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 9, Shares: 5}
 	b := AppendEvent(nil, &e)

@@ -6,8 +6,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// A buy takes the cheaper of two resting sells first, pays each its own limit,
-// and rests with what is left.
+// A buy executes against the cheaper of two resting sells first, pays the limit of each,
+// and rests with the remainder.
 func ExampleBook() {
 	seller, buyer := &exchange.Account{ID: "1"}, &exchange.Account{ID: "2"}
 	const share, dollar = 100_000_000, 100_000_000 // units of 10^-8

@@ -6,18 +6,18 @@ import (
 	"testing"
 )
 
-// flow is a prepared run of commands for one book: 60 % rest near a moving price,
-// 25 % cancel a random resting order, 15 % take one to five levels, while about
-// as many orders rest as at its beginning. A step is done otherwise only where
-// the number of resting orders would run away.
+// flow is a prepared sequence of commands for one book: 60 % are orders that rest near a
+// moving price, 25 % cancel a random resting order, 15 % execute against one to five levels.
+// The number of resting orders stays close to that at the start: a step that would move it
+// too far away is replaced by another one.
 type flow struct {
 	accounts []AccountID
-	begin    []step // makes the book that steps begin with
+	begin    []step // steps that build the book before the measured steps
 	steps    []step
 }
 
-// step is one command of a flow. It is small, so that reading it does not take the
-// caches from the book.
+// step is one command of a flow. It is small, so that reading it does not evict the book
+// from the processor's caches.
 type step struct {
 	order   uint32
 	limit   int32 // in ticks
@@ -31,17 +31,17 @@ const (
 	flowSteps    = 1_000_000
 	flowResting  = 10_000
 	flowAccounts = 1_000
-	tick         = 1e6 // a cent
+	tick         = 1e6 // one cent
 )
 
-// flowMaker runs a flow once, to know what its cancels and sweeps meet.
+// flowMaker executes a flow while making it, to know which orders cancels and sweeps meet.
 type flowMaker struct {
 	r        *rand.Rand
 	book     *Book
 	accounts []*Account
-	spread   int64     // how many ticks from the price an order may rest
-	middle   int64     // the price, in ticks
-	open     []OrderID // may hold closed ones; they are skipped
+	spread   int64     // maximum distance of a resting order from the price, in ticks
+	middle   int64     // the moving price, in ticks
+	open     []OrderID // may contain closed orders; they are skipped
 	owner    map[OrderID]uint16
 	last     OrderID
 	fills    []Fill
@@ -76,7 +76,7 @@ func (m *flowMaker) step() step {
 	return m.cancel()
 }
 
-// rest lets an order rest beside the price, rather nearer, and never crosses.
+// rest makes an order that rests close to the price and never crosses.
 func (m *flowMaker) rest() step {
 	away := 1 + min(m.r.Int64N(m.spread), m.r.Int64N(m.spread))
 	if m.r.IntN(2) == 0 {
@@ -101,7 +101,7 @@ func (m *flowMaker) submit(side Side, shares, limit int64) step {
 	return s
 }
 
-// cancel takes back a random resting order.
+// cancel makes a cancel of a random resting order.
 func (m *flowMaker) cancel() step {
 	for {
 		i := m.r.IntN(len(m.open))
@@ -116,7 +116,7 @@ func (m *flowMaker) cancel() step {
 	}
 }
 
-// sweep buys or sells what stands at the best one to five levels.
+// sweep makes an order that executes against all orders of the best one to five levels.
 func (m *flowMaker) sweep() step {
 	side := Buy + Side(m.r.IntN(2))
 	levels, shares, limit := 1+min(m.r.IntN(5), m.r.IntN(5)), Shares(0), Price(0)
@@ -143,8 +143,8 @@ func (s *step) newOrder(a *Account) *Order {
 	return NewOrder(OrderID(s.order), a, s.side, Shares(s.shares), Price(s.limit)*tick)
 }
 
-// submit does the step's order and forgets what is closed, the order itself
-// included.
+// submit submits the step's order and forgets all closed orders, which may include the order
+// itself.
 func (s *step) submit(book *Book, accounts []*Account, fills []Fill) []Fill {
 	fills = book.Submit(s.newOrder(accounts[s.account]), 0, fills)
 	forgetAll(book)
@@ -156,7 +156,7 @@ func forgetAll(book *Book) {
 	}
 }
 
-// revoke does the step's cancel and forgets the order.
+// revoke executes the step's cancel and forgets the order.
 func (s *step) revoke(book *Book, accounts []*Account) {
 	if _, r := book.Cancel(OrderID(s.order), accounts[s.account].ID, 0); r != OK {
 		panic(r)
@@ -164,16 +164,16 @@ func (s *step) revoke(book *Book, accounts []*Account) {
 	forgetAll(book)
 }
 
-// spreads are how many ticks from the price the orders of a measured flow rest:
-// near, with some four orders at a price, and wide, where most have their own.
-// Nearer still, five levels hold so much that sweeps would empty the book.
+// spreads are the maximum distances from the price, in ticks, of the orders in a measured flow:
+// near, with about four orders at a price, and wide, where most orders have a price of their own.
+// With a smaller spread five levels would hold so much that sweeps empty the book.
 var spreads = []struct {
 	name  string
 	ticks int64
 }{{"near", 2_000}, {"wide", 20_000}}
 
-// BenchmarkBook is a command of the flow. Only the book's own calls are measured:
-// the flow is made ahead.
+// BenchmarkBook measures one command of the flow, only the calls of the book: the flow is
+// made in advance.
 func BenchmarkBook(b *testing.B) {
 	for _, spread := range spreads {
 		f := newFlow(spread.ticks)
@@ -214,8 +214,8 @@ func BenchmarkBook(b *testing.B) {
 	}
 }
 
-// BenchmarkOrderPath is a command of the flow on its whole way through the core:
-// the account, its hold, the book, the encoded event, and the settlement.
+// BenchmarkOrderPath measures one command of the flow on its whole way through the core:
+// account, hold, book, encoded event, and settlement.
 func BenchmarkOrderPath(b *testing.B) {
 	for _, spread := range spreads {
 		f := newFlow(spread.ticks)
@@ -240,7 +240,7 @@ func BenchmarkOrderPath(b *testing.B) {
 	}
 }
 
-// orderPath does a flow the way a shard of the engine does.
+// orderPath executes a flow as a shard of the engine does.
 type orderPath struct {
 	state      *State
 	flow       *flow

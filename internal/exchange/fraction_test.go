@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFractionsAreReadAsTheyAreWritten in percent, at their bounds too.
+// TestFractionsAreReadAsTheyAreWritten covers the smallest and the largest percentage, too.
 func TestFractionsAreReadAsTheyAreWritten(t *testing.T) {
 	for text, want := range map[string]Fraction{"10%": ProtectStandard, "100%": FractionOne, "0.000001%": 1,
 		"1000%": FractionMax, "2.5%": 2_500_000} {

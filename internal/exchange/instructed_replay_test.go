@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestANodeTakes64Bytes: see node.
+// TestANodeTakes64Bytes checks the size that node's comment explains.
 func TestANodeTakes64Bytes(t *testing.T) {
 	require.EqualValues(t, 64, unsafe.Sizeof(node{}))
 }
 
-// TestReplayRefusesWhatInstructionsDidOtherwise changes one number after another in what records of version 4 say.
+// TestReplayRefusesWhatInstructionsDidOtherwise changes one number at a time in records of version 4.
 func TestReplayRefusesWhatInstructionsDidOtherwise(t *testing.T) {
 	r := testRand(t)
 	tried := map[string]int{}
-	for pairs := 0; pairs < 60 || len(tried) < 15; pairs++ { // what is rare may take longer
+	for pairs := 0; pairs < 60 || len(tried) < 15; pairs++ { // rare changes may take longer
 		require.Less(t, pairs, 600, "%v", tried)
 		p := newPair(t, r)
 		for range 40 {
@@ -66,21 +66,21 @@ func TestReplayRefusesWhatInstructionsDidOtherwise(t *testing.T) {
 	require.Len(t, tried, 15, "%v", tried)
 }
 
-// mustBe ends a change that the event is not for.
+// mustBe ends a change that does not apply to the event.
 func mustBe(ok bool) {
 	if !ok {
 		panic("not this one")
 	}
 }
 
-// changed reports whether change could change e.
+// changed calls change for e and reports whether it applied.
 func changed(e *Event, change func(e *Event)) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	change(e)
 	return
 }
 
-// TestOnlyWhatMayRestIsRestored, with what amends can have done to it.
+// TestOnlyWhatMayRestIsRestored covers terms and the lineage of amends.
 func TestOnlyWhatMayRestIsRestored(t *testing.T) {
 	plain := Terms{Side: Buy, Limit: 6}
 	for name, o := range map[string]Order{
@@ -103,7 +103,7 @@ func TestOnlyWhatMayRestIsRestored(t *testing.T) {
 	}
 }
 
-// TestAnUnfinishedOrderOfEveryKindSurvivesARestore, also without an execution.
+// TestAnUnfinishedOrderOfEveryKindSurvivesARestore covers orders without executions, too.
 func TestAnUnfinishedOrderOfEveryKindSurvivesARestore(t *testing.T) {
 	for _, terms := range []Terms{
 		{Side: Buy, Limit: 10}, {Side: Buy, TIF: IOC, Limit: 10}, {Side: Buy, TIF: FOK, Limit: 10},
@@ -141,9 +141,9 @@ func TestAnUnfinishedOrderOfEveryKindSurvivesARestore(t *testing.T) {
 	}
 }
 
-// TestBandAndProtectionAreExact, to a unit on both sides.
+// TestBandAndProtectionAreExact tries prices one unit inside and outside of each bound.
 func TestBandAndProtectionAreExact(t *testing.T) {
-	rules := SymbolRules{Band: 5e6, Protect: 3e6} // 5 and 3 %
+	rules := SymbolRules{Band: 5e6, Protect: 3e6} // 5 % and 3 %
 	for _, row := range []struct{ last, buyMax, sellMin Price }{
 		{100e8, 105e8, 95e8}, {1, 1, 1}, {19, 19, 19}, {20, 21, 19}, {21, 22, 20},
 		{limitMax, limitMax, 8_550_000_000_000_000_000},
@@ -176,7 +176,7 @@ func TestBandAndProtectionAreExact(t *testing.T) {
 	require.True(t, SymbolRules{Lot: 5}.OnLot(10) && !SymbolRules{Lot: 5}.OnLot(9) && SymbolRules{}.OnLot(9))
 }
 
-// TestRulesComeBack after a replay, from a snapshot, and are in digests and comparisons.
+// TestRulesComeBack checks that a replay and a snapshot restore rules, and that digests and comparisons cover them.
 func TestRulesComeBack(t *testing.T) {
 	base := func() *desk { return newDesk(t, []AccountID{"1", "2"}, 1000, 100) }
 	blocked := func(why string) *AccountRules {
@@ -231,7 +231,8 @@ func TestRulesComeBack(t *testing.T) {
 	}
 }
 
-// TestARefOfAChainLeadsToItsNewest, and an amend's ref is the same for the same chain and values alone.
+// TestARefOfAChainLeadsToItsNewest also checks that two amends are the same use of a ref only with the same chain
+// and values.
 func TestARefOfAChainLeadsToItsNewest(t *testing.T) {
 	d := newDesk(t, []AccountID{"1"}, 1000, 100)
 	_, r := d.submit(&Order{Account: d.Ledger.Account("1"), Terms: Terms{Side: Sell, Limit: 9}, Shares: 20, Open: 20})
@@ -267,7 +268,7 @@ func TestARefOfAChainLeadsToItsNewest(t *testing.T) {
 	require.False(t, use.Same(u))
 	require.Equal(t, OrderID(1), d.book.Forget())
 	require.Equal(t, OrderID(2), d.book.Newest(1), "an older order of the chain is forgotten")
-	// What is forgotten leads to its first order again.
+	// If the newest order is forgotten, the chain leads to its first order again.
 	_, r = d.deskCancel("1", 2)
 	require.Equal(t, OK, r)
 	forgetAll(d.book)

@@ -10,9 +10,9 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// selfTradeTable has, for each stp, place of the account's own order and tif, what a buy of 25 at 12 comes to. 10
-// are sold at 10, 11, 12 and 13 each, by orders 1 to 4; the own one is at its place among them, the others are
-// another account's.
+// selfTradeTable has the result of a buy of 25 at 12 for each stp, position of the account's own order, and tif.
+// Orders 1 to 4 sell 10 each at 10, 11, 12 and 13. The order with the number of the position is of the same account
+// as the buy, the others of another account.
 const selfTradeTable = `
 none   own 1 GTC: fills 10 of 1 10 of 2 5 of 3, rest 0, open 0
 none   own 1 IOC: fills 10 of 1 10 of 2 5 of 3, rest 0, open 0
@@ -64,7 +64,7 @@ both   own 4 IOC: fills 10 of 1 10 of 2 5 of 3, rest 0, open 0
 both   own 4 FOK: fills 10 of 1 10 of 2 5 of 3, rest 0, open 0
 `
 
-// TestSelfTradeTable goes over every row.
+// TestSelfTradeTable checks every row.
 func TestSelfTradeTable(t *testing.T) {
 	var got strings.Builder
 	for stp := TradeWithSelf; stp <= CancelBoth; stp++ {
@@ -112,7 +112,7 @@ func selfTradeRow(t *testing.T, stp SelfTrade, own OrderID, tif TimeInForce) str
 	return text + fmt.Sprintf(", rest %d, open %d", int64(res.rest), int64(left.Open))
 }
 
-// TestAMarketOrderIsAnIOCAtItsProtectionPrice in every fill, cancel and balance, except what it needs before.
+// TestAMarketOrderIsAnIOCAtItsProtectionPrice compares fills, cancels and balances; only the cash needed differs.
 func TestAMarketOrderIsAnIOCAtItsProtectionPrice(t *testing.T) {
 	r := testRand(t)
 	compared := 0
@@ -152,7 +152,7 @@ func TestAMarketOrderIsAnIOCAtItsProtectionPrice(t *testing.T) {
 	require.Positive(t, compared)
 }
 
-// TestAReplacementIsACancelAndANewOrder over random books: in fills, in priority, in what accounts have.
+// TestAReplacementIsACancelAndANewOrder compares fills, priority and accounts in random books.
 func TestAReplacementIsACancelAndANewOrder(t *testing.T) {
 	r := testRand(t)
 	replaced := 0
@@ -184,7 +184,7 @@ func TestAReplacementIsACancelAndANewOrder(t *testing.T) {
 		require.Equal(t, OK, place)
 		require.Equal(t, want, got)
 		require.NoError(t, p.Audit())
-		for _, o := range []OrderID{old.ID, p.OrderID} { // what amends did is the only difference
+		for _, o := range []OrderID{old.ID, p.OrderID} { // the lineage is the only difference
 			n := p.book.node(o)
 			n.flags &^= amended
 		}
@@ -207,8 +207,8 @@ func (p *pair) open() (Order, bool) {
 	return open[p.r.IntN(len(open))], true
 }
 
-// TestLongOrdersStopWhereTheyStopped: parts of the real size, which end with a stop, a cancel of an own order, or at a
-// limit, come out of a replay as they were, one fill more or less than a part has.
+// TestLongOrdersStopWhereTheyStopped replays orders with parts of the real size that end by a stop, by canceling an
+// own order, or at a limit, and with one fill more or less than a part has.
 func TestLongOrdersStopWhereTheyStopped(t *testing.T) {
 	for _, fillsMax := range []int{PartFillsMin, PartFillsMin + 2} {
 		for n := PartFillsMin - 1; n <= PartFillsMin+3; n++ {

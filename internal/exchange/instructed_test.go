@@ -10,7 +10,7 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// desk does to a shard of one symbol what an engine does with orders of every kind, and keeps what they came to.
+// desk executes orders of every kind in a shard with one symbol, as an engine does, and records the results.
 type desk struct {
 	*shard
 	book *Book
@@ -19,7 +19,7 @@ type desk struct {
 
 const deskSymbol = "SPY"
 
-// newDesk returns a desk of some accounts with so many dollars and shares each.
+// newDesk returns a desk whose accounts each have the given cash and shares.
 func newDesk(t require.TestingT, accounts []AccountID, cash, shares int64) *desk {
 	d := &desk{shard: newShard()}
 	d.list(deskSymbol)
@@ -31,7 +31,7 @@ func newDesk(t require.TestingT, accounts []AccountID, cash, shares int64) *desk
 	return d
 }
 
-// submit judges an order as an engine does, and places it.
+// submit checks an order as an engine does, and places it.
 func (d *desk) submit(o *Order) (twinResult, RejectReason) {
 	q := d.book.Quote(o)
 	if _, meets := d.book.Meets(o.Side, o.Limit); o.Post && meets {
@@ -63,7 +63,7 @@ func (d *desk) submit(o *Order) (twinResult, RejectReason) {
 	return d.further(o, twinResult{fills: e.Fills, own: e.Own, rest: e.Rest}, e, bytes, whole, parts, each), OK
 }
 
-// noteDesk makes e the record of what o has just done.
+// noteDesk sets e to the record of what o has just done.
 func (d *desk) noteDesk(e *Event, kind EventKind, o *Order, fills []Fill) {
 	shares := e.Shares
 	before := e.Before
@@ -75,7 +75,7 @@ func (d *desk) noteDesk(e *Event, kind EventKind, o *Order, fills []Fill) {
 	}
 }
 
-// further executes the other parts of o, whose first record is e, and proves the bounds that were known before.
+// further executes the other parts of o, whose first record is e, and checks the bounds computed before.
 func (d *desk) further(o *Order, r twinResult, e Event, bytes int, whole bool, parts, each int) twinResult {
 	size := len(AppendEvent(nil, &e))
 	if whole != (d.book.Unfinished() == 0) || size > bytes+EventBytesMax {
@@ -139,7 +139,7 @@ func (d *desk) amend(id OrderID, total Shares, limit Price) (r twinResult, repla
 	return d.further(&n, twinResult{fills: e.Fills, own: e.Own, rest: e.Rest}, e, bytes, whole, parts, each), true, OK
 }
 
-// pair is a desk and its twin.
+// pair runs the same commands on a desk and its twin.
 type pair struct {
 	*desk
 	twin     *twin
@@ -156,12 +156,12 @@ func newPair(t require.TestingT, r *rand.Rand) *pair {
 	return p
 }
 
-// draw returns a random order, of any kind of which instructions are some.
+// draw returns a random order, with random instructions if instructed is set.
 func (p *pair) draw(instructed bool) *Order {
 	a := p.Ledger.Account(p.accounts[p.r.IntN(len(p.accounts))])
 	o := &Order{Account: a, Terms: Terms{Side: Buy + Side(p.r.IntN(2)), Limit: Price(10 + p.r.IntN(6))}}
 	if o.Shares = Shares(1 + p.r.IntN(12)); p.r.IntN(6) == 0 {
-		o.Shares *= 6 // it meets many
+		o.Shares *= 6 // large enough to meet many orders
 	}
 	o.Open = o.Shares
 	if !instructed {
@@ -174,7 +174,7 @@ func (p *pair) draw(instructed bool) *Order {
 	} else if p.r.IntN(3) == 0 {
 		o.Type = Market
 	}
-	if p.r.IntN(10) == 0 { // it goes through the whole book
+	if p.r.IntN(10) == 0 { // large enough for the whole book
 		o.Terms = Terms{Side: o.Side, TIF: IOC, Type: Market, STP: o.STP, Limit: 15}
 		if o.Shares, o.Open = 60, 60; o.Side == Sell {
 			o.Limit = 10
@@ -183,7 +183,7 @@ func (p *pair) draw(instructed bool) *Order {
 	return o
 }
 
-// step does one random command to both, and compares what they say.
+// step executes one random command on both, and compares the results.
 func (p *pair) step(t require.TestingT) {
 	p.now += p.r.Int64N(3)
 	p.twin.now = p.now
@@ -240,7 +240,7 @@ func (d *desk) deskCancel(a AccountID, id OrderID) (Order, RejectReason) {
 	return o, r
 }
 
-// compareAll compares every order and every account, and audits.
+// compareAll compares every order and every account, and audits the state.
 func (p *pair) compareAll(t require.TestingT) {
 	require.NoError(t, p.Audit())
 	require.Equal(t, p.twin.last, p.book.Last())
@@ -282,8 +282,8 @@ func (p *pair) compareAll(t require.TestingT) {
 	}
 }
 
-// TestOrdersWithInstructionsEqualTheirTwin runs random sessions of orders, cancels and amends of all kinds; each is
-// replayed, restored from a snapshot, and goes on after each of its events.
+// TestOrdersWithInstructionsEqualTheirTwin runs random sessions of orders, cancels and amends of all kinds. Each
+// session is replayed, and continued from a snapshot after each of its events.
 func TestOrdersWithInstructionsEqualTheirTwin(t *testing.T) {
 	r := testRand(t)
 	for range budget.Of(200) {
@@ -317,7 +317,7 @@ func TestOrdersWithInstructionsEqualTheirTwin(t *testing.T) {
 	}
 }
 
-// restored returns the state that a snapshot of s leads to.
+// restored returns the state restored from a snapshot of s.
 func (p *pair) restored(t require.TestingT, s *State, events []Event) *State {
 	restored, err := snapshotOf(s, events).Restore()
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 )
 
 // TestAnAccountKnowsWhereItHasOpenOrders opens and closes orders of one account in so many
-// symbols that they are in a list, in a map, and in one symbol alone, and compares with
-// what was done.
+// symbols that the ledger uses a list, a map, and a single symbol, and compares with a
+// separate count.
 func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 	r := testRand(t)
 	s := NewState()
@@ -61,7 +61,7 @@ func TestAnAccountKnowsWhereItHasOpenOrders(t *testing.T) {
 	require.NoError(t, s.Audit())
 }
 
-// TestASpoiledCountOfOpenOrdersIsNoticed spoils each count.
+// TestASpoiledCountOfOpenOrdersIsNoticed corrupts each count.
 func TestASpoiledCountOfOpenOrdersIsNoticed(t *testing.T) {
 	for name, spoil := range map[string]func(a *Account){
 		"all":      func(a *Account) { a.open++ },
@@ -81,7 +81,7 @@ func TestASpoiledCountOfOpenOrdersIsNoticed(t *testing.T) {
 	}
 }
 
-// TestABookWithoutOrdersIsAsNew shrinks a book between orders.
+// TestABookWithoutOrdersIsAsNew shrinks books with and without orders.
 func TestABookWithoutOrdersIsAsNew(t *testing.T) {
 	s := newRandomSession(testRand(t))
 	s.run(300)

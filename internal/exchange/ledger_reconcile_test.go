@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowd returns a session with so many accounts and holdings that counting them
-// takes several pieces.
+// crowd returns a session with so many accounts and positions that counting them
+// needs several steps.
 func crowd(t *testing.T) *randomSession {
 	s := newRandomSession(testRand(t))
 	s.run(500)
@@ -22,8 +22,8 @@ func crowd(t *testing.T) *randomSession {
 	return s
 }
 
-// TestReconcileCountsWhileTradingGoesOn trades, opens accounts and places shares
-// in every pause: nothing may be counted twice or not at all.
+// TestReconcileCountsWhileTradingGoesOn trades, opens accounts and deposits shares
+// in every pause: each amount must be counted exactly once.
 func TestReconcileCountsWhileTradingGoesOn(t *testing.T) {
 	s := crowd(t)
 	for range 30 {
@@ -83,8 +83,8 @@ func TestReconcileOfADamagedLedgerDoesNotOverflow(t *testing.T) {
 	require.Equal(t, len(s.Books), s.Ledger.Reconcile(func() {}).Symbols)
 }
 
-// BenchmarkReconcile reports the time between two pauses, for which trading waits:
-// with 100,000 accounts that each have one position.
+// BenchmarkReconcile reports the time between two pauses, during which trading waits,
+// with 100,000 accounts that have one position each.
 func BenchmarkReconcile(b *testing.B) {
 	s := NewState()
 	in := s.Ledger.List("SPY")

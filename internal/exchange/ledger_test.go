@@ -7,7 +7,7 @@ import (
 )
 
 // TestCashAndSharesAreConserved audits after every command of random sessions:
-// nothing is made or lost, and no hold stands without an open order.
+// no cash or shares appear or vanish, and there is no hold without an open order.
 func TestCashAndSharesAreConserved(t *testing.T) {
 	s := newRandomSession(testRand(t))
 	fills := 0
@@ -20,7 +20,7 @@ func TestCashAndSharesAreConserved(t *testing.T) {
 		}
 	}
 	require.Greater(t, fills, 50, "the session traded")
-	for _, symbol := range s.symbols { // with every order canceled, nothing is held
+	for _, symbol := range s.symbols { // once every order is canceled, nothing is held
 		for o := range s.Books[symbol].Orders() {
 			if o.Open > 0 {
 				_, r := s.cancel(o.Account.ID, symbol, o.ID)
@@ -38,7 +38,7 @@ func TestCashAndSharesAreConserved(t *testing.T) {
 	}
 }
 
-// market is a ledger of two accounts and an instrument, for the tests of one call.
+// market returns a ledger with two accounts and an instrument, to test single calls.
 func market(t *testing.T) (*shard, *Instrument) {
 	d := newShard()
 	require.Equal(t, OK, d.open("1", dollars(t, "1000")))
@@ -192,7 +192,7 @@ func TestLedgerPanicsWhereTheCallerDidNotAsk(t *testing.T) {
 	require.Equal(t, before, dump(d.State))
 
 	o := NewOrder(1, d.Ledger.Account("1"), Buy, shares(t, "1"), price(t, "1"))
-	o.Canceled = o.Shares // was never reserved
+	o.Canceled = o.Shares // it was never reserved
 	require.Panics(t, func() { d.Ledger.Release(in, o) })
 	sell := NewOrder(1, d.Ledger.Account("2"), Sell, shares(t, "1"), price(t, "1"))
 	sell.Canceled = sell.Shares
@@ -209,7 +209,7 @@ func TestSettlePanicsWhenTheSellerHoldsNothing(t *testing.T) {
 	require.Panics(t, func() { d.Ledger.Settle(in, buy, []Fill{{Shares: buy.Shares, Price: 1, owner: sell.Account}}) })
 }
 
-// withoutUnsettled forgets the reservations that a panic left uncounted.
+// withoutUnsettled resets the counts of unsettled reservations that a panic left.
 func (d *shard) withoutUnsettled() *State {
 	for a := range d.Ledger.accounts.all() {
 		a.unsettled = 0
@@ -225,7 +225,7 @@ func TestListIsIdempotent(t *testing.T) {
 	require.Nil(t, l.Instrument("spy"))
 }
 
-// TestLedgerCheckFindsEveryBrokenInvariant breaks a good ledger in one way at a time.
+// TestLedgerCheckFindsEveryBrokenInvariant breaks a valid ledger in one way at a time.
 func TestLedgerCheckFindsEveryBrokenInvariant(t *testing.T) {
 	for name, spoil := range map[string]func(l *Ledger, a *Account, h *position){
 		"money made":          func(_ *Ledger, a *Account, _ *position) { a.balance = a.balance.Add(Cash{Lo: 1}) },

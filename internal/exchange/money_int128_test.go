@@ -10,19 +10,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// toBig returns a as math/big has it.
+// toBig converts a to a big.Int.
 func toBig(a Int128) *big.Int {
 	b := new(big.Int).Lsh(big.NewInt(a.Hi), 64)
 	return b.Add(b, new(big.Int).SetUint64(a.Lo))
 }
 
-// fits128 reports whether a number has a place in an Int128.
+// fits128 reports whether a number fits into an Int128.
 func fits128(b *big.Int) bool {
 	end := new(big.Int).Lsh(big.NewInt(1), 127)
 	return b.Cmp(end) < 0 && b.Cmp(new(big.Int).Neg(end)) >= 0
 }
 
-// anyInt128 draws from everywhere, and often from the edges.
+// anyInt128 draws values from the whole range, and often from its ends.
 func anyInt128() *rapid.Generator[Int128] {
 	hi := rapid.OneOf(rapid.SampledFrom([]int64{0, -1, 1, math.MinInt64, math.MaxInt64, 1 << 62}), rapid.Int64())
 	lo := rapid.OneOf(rapid.SampledFrom([]uint64{0, 1, math.MaxUint64, 1 << 63}), rapid.Uint64())
@@ -50,7 +50,7 @@ func TestOverflowPanics(t *testing.T) {
 	require.Equal(t, least, least.Sub(Int128{}))
 }
 
-// requireLikeBig expects what math/big computed, or a panic where that does not fit.
+// requireLikeBig requires the result of math/big, or a panic if that does not fit.
 func requireLikeBig(t require.TestingT, want *big.Int, compute func() Int128) {
 	if fits128(want) {
 		require.Equal(t, want.String(), toBig(compute()).String())
@@ -106,8 +106,8 @@ func TestPrintedValuesAreKnown(t *testing.T) {
 	require.Equal(t, "x125.5", string(Price(12550000000).Append([]byte("x"))))
 }
 
-// TestZerosInsideANumberArePrinted looks at the places where a number is printed
-// in parts, each filled up with zeros.
+// TestZerosInsideANumberArePrinted tests numbers that are printed in several parts, each padded
+// with zeros.
 func TestZerosInsideANumberArePrinted(t *testing.T) {
 	for k := range 19 {
 		n := mul64(1e19, 7).Add(Int128{Lo: pow10[k]})
@@ -146,8 +146,8 @@ func TestPrintedValuesParseBack(t *testing.T) {
 	})
 }
 
-// FuzzParse feeds every parser anything: what is accepted is what big.Rat reads
-// and keeps the protocol's limits, what is refused gets one short line.
+// FuzzParse gives arbitrary text to every parser: an accepted value must equal that of big.Rat
+// and be within the protocol's limits; an error must be one short line.
 func FuzzParse(f *testing.F) {
 	for _, row := range decimals {
 		f.Add(row.in)
@@ -173,7 +173,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// mayParse reads the grammar of the protocol a second way.
+// mayParse implements the protocol's grammar independently.
 func mayParse(s string, limit *big.Int, zero, negative bool) bool {
 	if strings.Trim(s, "+-.0123456789") != "" || strings.LastIndexAny(s, "+-") > 0 || strings.Count(s, ".") > 1 {
 		return false

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reading is one row of a table of what a parser takes: want is the value as it
-// is printed again, or what the error says about it.
+// reading is a row of a parser's table: want is the parsed value, printed again, and refused the
+// text that the error must contain.
 type reading struct{ in, want, refused string }
 
-// decimals is what every decimal of the protocol has in common.
+// decimals are the cases common to all decimals of the protocol.
 var decimals = []reading{
 	{in: "100", want: "100"},
 	{in: "145.67", want: "145.67"},
@@ -55,13 +55,13 @@ var decimals = []reading{
 	{in: "\xff", refused: "is not a decimal number"},
 }
 
-// parsers are the four readers of decimals, each with what the value prints as.
+// parsers are the four parsers of decimals; parse returns the parsed value, printed.
 var parsers = []struct {
 	name  string
 	parse func(string) (string, error)
-	limit *big.Int // the absolute value stays below it
-	zero  bool     // 0 is taken
-	sells bool     // a value below 0 is taken
+	limit *big.Int // the absolute value must be below it
+	zero  bool     // 0 is accepted
+	sells bool     // a negative value is accepted
 }{
 	{"balance", printed(ParseBalance[string], ParseBalance[[]byte]), bigPow10(18), true, false},
 	{"number of shares", printed(ParseDeposit[string], ParseDeposit[[]byte]), bigPow10(18), false, false},
@@ -69,7 +69,7 @@ var parsers = []struct {
 	{"limit", printed(ParseLimit[string], ParseLimit[[]byte]), big.NewInt(9e10), false, false},
 }
 
-// signedAmount is ParseAmount with the side as the sign.
+// signedAmount is ParseAmount with the side as the sign of the result.
 func signedAmount[S string | []byte](s S) (Shares, error) {
 	side, v, err := ParseAmount(s)
 	if side == Sell {
@@ -78,8 +78,8 @@ func signedAmount[S string | []byte](s S) (Shares, error) {
 	return v, err
 }
 
-// printed is a parser whose values are printed again. It reads a value as text and
-// as bytes, which are gone afterwards, and fails where that is not the same.
+// printed returns a parser that prints its values. It parses a value as a string and as
+// bytes, which it then overwrites, and fails if the results differ.
 func printed[T comparable](text func(string) (T, error), bytes func([]byte) (T, error)) func(string) (string, error) {
 	return func(s string) (string, error) {
 		b := []byte(s)
@@ -97,7 +97,7 @@ func printed[T comparable](text func(string) (T, error), bytes func([]byte) (T, 
 
 func bigPow10(n int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil) }
 
-// checkReadings proves a table, and that an error names the kind of value and
+// checkReadings checks a table, and that an error contains the kind of value and
 // the value itself.
 func checkReadings(t *testing.T, kind string, parse func(string) (string, error), table []reading) {
 	t.Helper()
@@ -226,13 +226,13 @@ func TestParseSymbolTakesLettersAndDigitsOnly(t *testing.T) {
 	const refused = "has a character other than A-Z, a-z, 0-9"
 	checkReadings(t, "symbol", parse, []reading{
 		{in: "SPY", want: "SPY"},
-		{in: "spy", want: "spy"}, // not the symbol "SPY"
+		{in: "spy", want: "spy"}, // another symbol than "SPY"
 		{in: "azAZ09", want: "azAZ09"},
 		{in: longest, want: longest},
 		{in: longest + "Z", refused: "is not 1 to 32 characters"},
 		{in: "", refused: "is not 1 to 32 characters"},
 		{in: "SP Y", refused: refused},
-		{in: "@", refused: refused}, // the neighbours of the three ranges
+		{in: "@", refused: refused}, // the characters next to the three allowed ranges
 		{in: "[", refused: refused},
 		{in: "`", refused: refused},
 		{in: "{", refused: refused},

@@ -34,7 +34,7 @@ func TestDecodePublicRefusesWhatDecodeEventRefuses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEvent().Draw(t, "event")
 		if e.Kind == AccountOpened || e.Kind == SharesDeposited || e.Kind == AccountRuled || e.Kind == SwitchSet {
-			return // it does not look at them
+			return // it does not decode these fields
 		}
 		b := AppendEvent(nil, &e)
 		var got Event
@@ -65,8 +65,8 @@ func TestDecodePublicAllocatesNothing(t *testing.T) {
 	}))
 }
 
-// TestTurnoverIsExactBeyondCash compares sums with those of big numbers, far beyond
-// what a Cash has room for.
+// TestTurnoverIsExactBeyondCash compares sums with those of math/big, far beyond
+// the range of a Cash.
 func TestTurnoverIsExactBeyondCash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var sum Turnover

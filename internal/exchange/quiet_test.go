@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// quietSlice is how many commands are timed together.
+// quietSlice is the number of commands that are timed together.
 const quietSlice = 2_000
 
-// BenchmarkQuiet is BenchmarkBook and BenchmarkOrderPath on a machine with other work:
-// the flow is run again and again, of each slice of it the least time counts. So it
-// leaves out what others do meanwhile, and pauses of our own, such as for the garbage
-// collector. An iteration is a whole flow; 14 are enough:
+// BenchmarkQuiet is BenchmarkBook and BenchmarkOrderPath for a machine that is also busy with
+// other work: the flow runs repeatedly, and the shortest time of each slice counts. So the
+// result excludes interference by other processes and our own pauses, such as for the
+// garbage collector. An iteration is a whole flow; 14 are enough:
 //
 //	go test -run '^$' -bench Quiet -benchtime 14x ./internal/exchange
 //
-// bare is a book that does less (see bareBook), to compare with.
+// bare is a book that does less (see bareBook), for comparison.
 func BenchmarkQuiet(b *testing.B) {
 	for _, spread := range spreads {
 		f := newFlow(spread.ticks)
@@ -51,7 +51,7 @@ func BenchmarkQuiet(b *testing.B) {
 	}
 }
 
-// quiet runs the steps of a flow, each time after begin, which is not measured.
+// quiet runs the steps of a flow repeatedly. begin runs before each repetition and is not measured.
 func quiet(b *testing.B, f *flow, begin func(), run func(*step)) {
 	least := make([]time.Duration, len(f.steps)/quietSlice)
 	for b.Loop() {

@@ -9,8 +9,8 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// TestReferenceOfReasons makes docs/reference/REASONS.md of the reasons, each with the text
-// that one command gets.
+// TestReferenceOfReasons generates docs/reference/REASONS.md from the reasons, each with an
+// example of its text.
 func TestReferenceOfReasons(t *testing.T) {
 	command := Command{Kind: CancelOrder, Account: "1", Symbol: "SPY", Order: 5, Ref: "r7"}
 	command.Side = Buy
@@ -54,9 +54,9 @@ func TestReferenceOfReasons(t *testing.T) {
 		case NotReadYet:
 			result.More.Reason = "node 2"
 		case UnknownOrder:
-			c.Ref = "" // as most clients ask
+			c.Ref = "" // most clients name the order by its id
 		case TooManyCancels:
-			c.Kind = 0 // an operator's
+			c.Kind = 0 // an operator's request
 		}
 		row := []string{"`" + r.String() + "`", "`" + result.Text(&c) + "`"}
 		if r.IsRefusal() {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEveryReasonHasItsEntry fails for a reason without a name or a text of its own.
+// TestEveryReasonHasItsEntry fails for a reason without a name or text, or with another reason's name.
 func TestEveryReasonHasItsEntry(t *testing.T) {
 	seen := map[string]bool{}
 	for r := range rejectReasons {
@@ -33,7 +33,7 @@ func TestAnOrderForAHaltedSymbolIsToldSinceWhenAndWhy(t *testing.T) {
 		"cancel and query work", r.Text(&c))
 }
 
-// TestTimesReadAsPackageTimeShowsThem looks at the time in the text of a halt.
+// TestTimesReadAsPackageTimeShowsThem checks the time in the text of a halt.
 func TestTimesReadAsPackageTimeShowsThem(t *testing.T) {
 	utc := func(seconds int64) string {
 		r := Result{Reason: Halted, More: &ResultMore{Halt: &Halt{Since: seconds * Second}}}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPricesOfRulesAreExact compares them with rational numbers.
+// TestPricesOfRulesAreExact compares bounds and protection prices with rational numbers.
 func TestPricesOfRulesAreExact(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -21,7 +21,7 @@ func TestPricesOfRulesAreExact(t *testing.T) {
 			return new(big.Rat).Mul(big.NewRat(int64(last), 1),
 				new(big.Rat).Add(big.NewRat(1, 1), big.NewRat(sign*int64(band), 1e8)))
 		}
-		inside := func(p Price) bool { // as the rule says it
+		inside := func(p Price) bool { // the definition of the band
 			return 0 < p && p < orderUnitsMax
 		}
 		for _, p := range []Price{buy, buy + 1} {

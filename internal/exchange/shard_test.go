@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shard does to a State what the engine does, one command at a time, and keeps
-// the events. A refused command leaves no event.
+// shard executes commands on a State as the engine does, one at a time, and keeps
+// the events. A rejected command has no event.
 type shard struct {
 	*State
 	now    int64
 	events []Event
-	noted  func() // is called after each event; nil mostly
+	noted  func() // if not nil, called after each event
 }
 
-// fewFills is the FillsMax of tests, so that orders execute in parts all the time.
+// fewFills is the FillsMax of tests, so that many orders execute in parts.
 const fewFills = 3
 
 func newShard() *shard {
@@ -67,7 +67,7 @@ func (d *shard) place(s Symbol, id AccountID, p Position) RejectReason {
 	return r
 }
 
-// order returns the accepted order and its fills, or why it was refused.
+// order places an order. It returns the order and its fills, or the reason why it was rejected.
 func (d *shard) order(id AccountID, s Symbol, side Side, shares Shares, limit Price) (*Order, []Fill, RejectReason) {
 	in, account := d.Ledger.Instrument(s), d.Ledger.Account(id)
 	switch {
@@ -108,7 +108,7 @@ func (d *shard) finish(s Symbol, o *Order) (fills []Fill) {
 	return fills
 }
 
-// asDecoded returns fills as they are in an event that was decoded.
+// asDecoded returns fills as they are in a decoded event.
 func asDecoded(fills []Fill) []Fill {
 	recorded := slices.Clone(fills)
 	for i := range recorded {
@@ -129,7 +129,7 @@ func (d *shard) cancel(id AccountID, s Symbol, order OrderID) (Order, RejectReas
 	return o, OK
 }
 
-// find returns an order and its symbol, whichever book it is in.
+// find returns an order and its symbol, from whichever book has it.
 func (d *shard) find(id OrderID) (Order, Symbol) {
 	for s, b := range d.Books {
 		if o, found := b.Find(id); found {
@@ -139,7 +139,7 @@ func (d *shard) find(id OrderID) (Order, Symbol) {
 	return Order{}, ""
 }
 
-// dump prints everything that two equal states have in common, in one order.
+// dump prints everything that must be equal in two equal states, sorted.
 func dump(s *State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "orders up to %d, opened with %s\n", s.OrderID, s.Ledger.opened)
@@ -155,7 +155,7 @@ func dump(s *State) string {
 		}
 		holders := slices.SortedFunc(maps.Keys(in.positions), func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
 		for _, a := range holders {
-			if h := in.positions[a]; *h != (position{}) { // one of nothing is like none
+			if h := in.positions[a]; *h != (position{}) { // an empty position is like no position
 				fmt.Fprintf(&b, "  account %s: %s free, %s held\n", a.ID, h.shares, h.held)
 			}
 		}
@@ -181,7 +181,7 @@ func dumpBook(book *Book) string {
 	return b.String()
 }
 
-// testRand returns a generator whose seed the log tells.
+// testRand returns a random generator and logs its seed.
 func testRand(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -189,8 +189,8 @@ func testRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// randomSession is a market of a few accounts and symbols in which everything
-// is tried, also what is refused.
+// randomSession is a market of a few accounts and symbols that executes random commands,
+// including commands that are rejected.
 type randomSession struct {
 	*shard
 	r        *rand.Rand
@@ -207,7 +207,7 @@ func newRandomSession(r *rand.Rand) *randomSession {
 	return s
 }
 
-// step does one random command.
+// step executes one random command.
 func (s *randomSession) step() {
 	s.now += s.r.Int64N(2 * Second)
 	account, symbol := s.accounts[s.r.IntN(len(s.accounts))], s.symbols[s.r.IntN(len(s.symbols))]
@@ -243,19 +243,19 @@ func (s *randomSession) step() {
 			side = Sell
 		}
 		limit := Price(95e6 + s.r.Int64N(10)*1e6 + s.r.Int64N(2))
-		n := 1 + s.r.Int64N(3e9)>>s.r.IntN(6) // a large one executes in several parts
+		n := 1 + s.r.Int64N(3e9)>>s.r.IntN(6) // a large order executes in several parts
 		s.order(account, symbol, side, Shares(n), limit)
 	}
 }
 
-// run does n commands.
+// run executes n random commands.
 func (s *randomSession) run(n int) {
 	for range n {
 		s.step()
 	}
 }
 
-// dollars, shares and price read values that the test knows to be good.
+// dollars parses a balance that must be valid.
 func dollars(t testing.TB, s string) Cash {
 	c, err := ParseBalance(s)
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ func TestAStateIsTheSameAsItsSnapshot(t *testing.T) {
 	require.NoError(t, NewState().SameHoldings(&Snapshot{}))
 }
 
-// TestTheFirstDifferenceIsNamedWithBothValues changes a snapshot: after filled,
+// TestTheFirstDifferenceIsNamedWithBothValues changes a snapshot. After the events of filled,
 // order 3 has 50 shares open and order 4 has 100.
 func TestTheFirstDifferenceIsNamedWithBothValues(t *testing.T) {
 	for want, change := range map[string]func(s *Snapshot){

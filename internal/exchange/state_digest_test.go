@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStatesThatGoOnAlikeHaveOneDigest compares a session's state with its
-// replay, which forgets closed orders, and with what its snapshot restores.
+// TestStatesThatGoOnAlikeHaveOneDigest compares the digest of a session's state with those of
+// its replay, which forgets closed orders, and of the state restored from its snapshot.
 func TestStatesThatGoOnAlikeHaveOneDigest(t *testing.T) {
 	s := newRandomSession(testRand(t))
 	s.run(2000)
@@ -64,7 +64,7 @@ func TestAnyDifferenceChangesTheDigest(t *testing.T) {
 	}
 }
 
-// TestTheDigestIsFixed pins the listing: logs of yesterday are compared with today's.
+// TestTheDigestIsFixed pins the listing, because digests in old logs are compared with new ones.
 func TestTheDigestIsFixed(t *testing.T) {
 	s := NewState()
 	replay(t, s, filled(t))
@@ -92,7 +92,7 @@ func BenchmarkDigest(b *testing.B) {
 	}
 }
 
-// TestADigestHasTimesInWholeSeconds: a database keeps no more of a halt.
+// TestADigestHasTimesInWholeSeconds checks halts, whose times a database stores in seconds.
 func TestADigestHasTimesInWholeSeconds(t *testing.T) {
 	a, b := NewState(), NewState()
 	a.List("A").Halt(&Halt{Since: 7 * Second})

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// snapshotOf takes what a database would hold after some events.
+// snapshotOf returns the snapshot that a database would hold after some events.
 func snapshotOf(s *State, events []Event) *Snapshot {
 	snap := &Snapshot{OrderID: s.OrderID}
 	for _, e := range events {
@@ -40,7 +40,7 @@ func snapshotOf(s *State, events []Event) *Snapshot {
 	return snap
 }
 
-// forgetClosed drops the orders that no snapshot holds.
+// forgetClosed drops closed orders, which are not in snapshots.
 func forgetClosed(s *State) {
 	for _, b := range s.Books {
 		for b.Forget() != 0 {
@@ -49,7 +49,7 @@ func forgetClosed(s *State) {
 }
 
 // TestASessionGoesOnFromItsSnapshot restores the state in the middle of a
-// session and applies the later events: the end is the same.
+// session and applies the later events: the final state must be the same.
 func TestASessionGoesOnFromItsSnapshot(t *testing.T) {
 	r := testRand(t)
 	s := newRandomSession(r)
@@ -70,7 +70,7 @@ func TestASessionGoesOnFromItsSnapshot(t *testing.T) {
 	}
 }
 
-// TestTheNewestTimeOutlastsARestore, also if later events are older.
+// TestTheNewestTimeOutlastsARestore checks Time, also if later events have earlier times.
 func TestTheNewestTimeOutlastsARestore(t *testing.T) {
 	s, err := (&Snapshot{Time: 9}).Restore()
 	require.NoError(t, err)
@@ -87,7 +87,8 @@ func TestAnEmptySnapshotIsAnEmptyExchange(t *testing.T) {
 	require.Equal(t, dump(NewState()), dump(s))
 }
 
-// TestRestoreTakesTheHighestOrderID: no id may come twice, whichever tells it.
+// TestRestoreTakesTheHighestOrderID checks that no id is given out twice, whether the snapshot's OrderID or
+// one of its orders is higher.
 func TestRestoreTakesTheHighestOrderID(t *testing.T) {
 	for _, given := range []OrderID{0, 4, 77} {
 		snap := goodSnapshot(t)
@@ -98,7 +99,7 @@ func TestRestoreTakesTheHighestOrderID(t *testing.T) {
 	}
 }
 
-// goodSnapshot has the open sells 3 (half executed) and 4, the open buy 5 (10 of
+// goodSnapshot returns a snapshot with the open sells 3 (half executed) and 4, the open buy 5 (10 of
 // 210 left), and an account 3 that never traded. Order 6 was the last.
 func goodSnapshot(t *testing.T) *Snapshot {
 	d := newShard()
@@ -118,8 +119,8 @@ func goodSnapshot(t *testing.T) *Snapshot {
 	return snapshotOf(d.State, d.events)
 }
 
-// TestRestoreRefusesWhatDoesNotAddUp changes a good snapshot in one way at a
-// time, as another hand in the database might.
+// TestRestoreRefusesWhatDoesNotAddUp changes a valid snapshot in one way at a
+// time, as someone with access to the database could.
 func TestRestoreRefusesWhatDoesNotAddUp(t *testing.T) {
 	most := Int128{Hi: math.MaxInt64, Lo: math.MaxUint64}
 	for name, spoil := range map[string]func(s *Snapshot){
@@ -159,7 +160,7 @@ func TestRestoreRefusesWhatDoesNotAddUp(t *testing.T) {
 		"a negative position":     func(s *Snapshot) { s.Positions[0].Shares = Position{Hi: -1} },
 		"a position of nobody":    func(s *Snapshot) { s.Positions[0].Account = "9" },
 		"a position in no symbol": func(s *Snapshot) { s.Positions[0].Symbol = "QQQ" },
-		"a position lost with its shares": func(s *Snapshot) { // and the sells still open
+		"a position lost with its shares": func(s *Snapshot) { // and the sells are still open
 			i := slices.IndexFunc(s.Positions, func(p PositionState) bool { return p.Account == "2" })
 			s.Symbols[0].Deposited = s.Symbols[0].Deposited.Sub(s.Positions[i].Shares).Sub(s.Positions[i].Held)
 			s.Positions = slices.Delete(s.Positions, i, i+1)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// replay applies events, each encoded and decoded as a journal does.
+// replay applies events after encoding and decoding each, as a journal does.
 func replay(t *testing.T, s *State, events []Event) {
 	t.Helper()
 	var b []byte
@@ -43,7 +43,7 @@ func TestAnyPrefixOfEventsReplays(t *testing.T) {
 	}
 }
 
-// filled returns events of which the last is an order with three fills.
+// filled returns events; the last one is an order with three fills.
 func filled(t *testing.T) []Event {
 	d := newShard()
 	require.Equal(t, OK, d.open("1", dollars(t, "10000")))
@@ -61,7 +61,7 @@ func filled(t *testing.T) []Event {
 }
 
 // TestReplayRefusesForeignFills changes the recorded fills of one order in every
-// way that still decodes: the book must not come out as recorded.
+// way that still decodes: the replay must find that the book fills it differently.
 func TestReplayRefusesForeignFills(t *testing.T) {
 	for name, change := range map[string]func(e *Event){
 		"a fill dropped":         func(e *Event) { e.Fills = e.Fills[:2] },
@@ -97,7 +97,7 @@ func TestReplayRefusesForeignFills(t *testing.T) {
 }
 
 // TestReplayRefusesWhatDoesNotFollow applies events to a state in which they
-// cannot have happened.
+// are impossible.
 func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 	buy := func(change func(e *Event)) Event {
 		e := Event{Kind: OrderAccepted, Account: "1", Symbol: "SPY", Terms: Terms{Side: Buy, Limit: 1e8}, Shares: 1e8,
@@ -192,7 +192,7 @@ func TestReplayRefusesAnyEventTwice(t *testing.T) {
 		Event{Kind: SymbolHalted, Symbol: "SPY"})
 	for i, e := range events {
 		if e.Kind == SharesDeposited {
-			continue // shares may be placed again: the journal's sequence numbers tell the two apart
+			continue // repeated deposits are valid: the journal's sequence numbers distinguish them
 		}
 		s := NewState()
 		replay(t, s, events[:i+1])
@@ -200,8 +200,8 @@ func TestReplayRefusesAnyEventTwice(t *testing.T) {
 	}
 }
 
-// TestAuditFindsHoldsThatNoOrderNeeds breaks a good state between the ledger and
-// the books, which alone are each in order.
+// TestAuditFindsHoldsThatNoOrderNeeds makes the ledger and the books inconsistent with each
+// other, while each is valid by itself.
 func TestAuditFindsHoldsThatNoOrderNeeds(t *testing.T) {
 	for name, spoil := range map[string]func(s *State){
 		"cash held for nothing": func(s *State) {

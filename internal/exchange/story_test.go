@@ -13,10 +13,10 @@ import (
 
 var update = flag.Bool("update", false, "write what came out into the stories of testdata")
 
-// TestStories runs testdata/*.txt: each line is a command and, behind an arrow,
-// what it came to. After every line the books add up; at the end the events
-// alone lead to the same state. -update rewrites what stands behind the arrows,
-// to be reviewed like code.
+// TestStories runs testdata/*.txt: each line has a command and, after an arrow,
+// its result. The state is audited after every line; at the end a replay of the events
+// must lead to the same state. -update rewrites the results after the arrows; review
+// them like code.
 func TestStories(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// tell runs a story and returns it with what came out.
+// tell runs a story and returns it with the actual results.
 func tell(t *testing.T, story string) string {
 	d := newShard()
 	var b strings.Builder
@@ -60,7 +60,7 @@ func tell(t *testing.T, story string) string {
 	return b.String()
 }
 
-// tellLine does one line of a story. An error is what the client did wrong.
+// tellLine executes one line of a story. An error is a mistake of the client.
 func (d *shard) tellLine(w []string) (string, error) {
 	switch form := w[0] + fmt.Sprint(len(w)-1); form {
 	case "clock1": // clock SECONDS
@@ -99,7 +99,7 @@ func (d *shard) tellLine(w []string) (string, error) {
 	case "book1": // book SYMBOL
 		return tellBook(d.Books[Symbol(w[1])]), nil
 	}
-	panic(fmt.Sprintf("no command of a story: %q", w)) // the story is wrong, not the client
+	panic(fmt.Sprintf("no command of a story: %q", w)) // a mistake in the story, not of the client
 }
 
 func (d *shard) tellOrder(w []string) (string, error) {
@@ -173,7 +173,7 @@ func (d *shard) tellAccount(id AccountID) string {
 	}
 	free, held := a.Balance()
 	said := fmt.Sprintf("cash %s held %s", free, held)
-	for _, s := range []Symbol{"QQQ", "SPY"} { // the symbols of all stories
+	for _, s := range []Symbol{"QQQ", "SPY"} { // all symbols used in stories
 		if in := d.Ledger.Instrument(s); in != nil && in.positions[a] != nil {
 			free, held := in.Position(a)
 			said += fmt.Sprintf("; %s %s held %s", s, free, held)
@@ -182,7 +182,7 @@ func (d *shard) tellAccount(id AccountID) string {
 	return said
 }
 
-// tellBook prints the levels of a book, best first, and the orders at each.
+// tellBook prints the price levels of a book, best first, with the orders at each.
 func tellBook(b *Book) string {
 	if b == nil {
 		return UnknownSymbol.String()

@@ -2,15 +2,15 @@ package exchange
 
 import "slices"
 
-// twin is an exchange of one symbol in its most obvious form: a list of orders that is scanned for every match,
-// and what accounts own in all. What they hold is added up from their open orders each time. It knows no parts,
-// and tries what would happen on a copy of itself.
+// twin is a reference model of an exchange with one symbol in its simplest form: a list of orders that is scanned
+// for every match, and the totals that accounts own. Holds are recomputed from the open orders each time. It has no
+// parts, and answers what-if questions on a copy of itself.
 type twin struct {
-	orders []*twinOrder // in order of their ids
+	orders []*twinOrder // sorted by id
 	cash   map[AccountID]int64
 	shares map[AccountID]int64
 	now    int64
-	last   Price // of the newest trade
+	last   Price // price of the newest trade
 }
 
 type twinOrder struct {
@@ -20,14 +20,14 @@ type twinOrder struct {
 	shares, open, canceled, reduced int64
 	canceledAt, reducedAt           int64
 	done                            []Execution
-	taken                           int   // of done
-	atOnce                          int64 // of canceled
+	taken                           int   // how many of done the order had as the taker
+	atOnce                          int64 // the part of canceled that its own record canceled
 	cod                             bool
 	first, replaces, replaced       OrderID
-	before                          int64 // executed by the chain
+	before                          int64 // executed by earlier orders of the chain
 }
 
-// twinResult is what an order came to at once.
+// twinResult is what an order did at once.
 type twinResult struct {
 	fills []Fill
 	own   []Cancel
@@ -52,7 +52,7 @@ func (w *twin) clone() *twin {
 	return c
 }
 
-// free returns what an account can spend and sell, except what some order holds.
+// free returns what an account can spend and sell. The hold of the order `but` counts as free.
 func (w *twin) free(a AccountID, but *twinOrder) (cash, shares int64) {
 	cash, shares = w.cash[a], w.shares[a]
 	for _, o := range w.orders {
@@ -74,7 +74,7 @@ func (o *twinOrder) executed() (n int64) {
 	return n
 }
 
-// next returns the order that o meets next, nil if none crosses.
+// next returns the order that o matches next, or nil if none crosses.
 func (w *twin) next(o *twinOrder) (best *twinOrder) {
 	for _, r := range w.orders {
 		if r.open == 0 || r.side() == o.side() || r == o {
@@ -88,7 +88,7 @@ func (w *twin) next(o *twinOrder) (best *twinOrder) {
 	return best
 }
 
-// enter matches an order as it comes and lets the rest stay or not.
+// enter matches an order, and lets the remainder rest if it may.
 func (w *twin) enter(o *twinOrder) (r twinResult) {
 	w.orders = append(w.orders, o)
 	stopped := false
@@ -130,7 +130,7 @@ func (w *twin) enter(o *twinOrder) (r twinResult) {
 
 func (o *twinOrder) cancel(now int64) { o.canceled, o.open, o.canceledAt = o.open, 0, now }
 
-// place judges an order and enters it.
+// place checks an order and enters it.
 func (w *twin) place(o *twinOrder) (twinResult, RejectReason) {
 	if o.first == 0 {
 		o.first = o.id
@@ -141,7 +141,7 @@ func (w *twin) place(o *twinOrder) (twinResult, RejectReason) {
 	return w.enter(o), OK
 }
 
-// judge says why an order is refused, which takes the place of old, nil for none.
+// judge returns why an order must be rejected, or OK. old is the order that it replaces, or nil.
 func (w *twin) judge(o *twinOrder, old *twinOrder) RejectReason {
 	if o.Post && w.next(o) != nil {
 		return WouldExecute

@@ -19,7 +19,7 @@ func testRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// requireSame compares a map with what it should hold, and checks its invariants.
+// requireSame compares a map with its expected content, and checks its invariants.
 func requireSame(t *testing.T, m *Map, want map[uint64]uint64) {
 	t.Helper()
 	got := map[uint64]uint64{}
@@ -47,7 +47,7 @@ func requireSame(t *testing.T, m *Map, want map[uint64]uint64) {
 	}
 }
 
-// pages counts those that are in memory.
+// pages returns the number of pages in memory.
 func (m *Map) pages() (n int) {
 	for i := range m.ring.Load().pages {
 		if m.ring.Load().pages[i].Load() != nil {
@@ -57,8 +57,8 @@ func (m *Map) pages() (n int) {
 	return n
 }
 
-// TestMapEqualsAMap adds ids that rise, mostly by one and now and then by up to a page, a
-// ring or almost anything; some come late, some are old ones. Others are removed,
+// TestMapEqualsAMap adds ids that rise, mostly by one and sometimes by up to a page, a
+// ring or almost any number; some are added late, some with AddOld. Ids are removed,
 // mostly soon.
 func TestMapEqualsAMap(t *testing.T) {
 	r := testRand(t)
@@ -76,7 +76,7 @@ func TestMapEqualsAMap(t *testing.T) {
 			}
 			there = append(there, id)
 		}
-		stays := r.IntN(100) // of 100
+		stays := r.IntN(100) // percentage of ids that are not removed soon
 		for range 20_000 {
 			last++
 			switch r.IntN(1000) {
@@ -121,7 +121,7 @@ func TestWhatOutlivesItsNeighboursMovesAndItsPageGoes(t *testing.T) {
 	const pages = 3 * ringMin
 	for id := range uint64(pages * pageLen) {
 		m.Add(id, id+1)
-		if id%pageLen == 7 { // keeps the page, if it did not move
+		if id%pageLen == 7 { // these values keep the page, unless it moved
 			want[id] = id + 1
 		} else {
 			m.Remove(id, id+1)
@@ -157,7 +157,7 @@ func TestADensePageStays(t *testing.T) {
 }
 
 // TestTheRingGrowsToItsLimitAndPagesGoOnceTheyAreSparse fills more pages than the ring
-// may have, each as far as it is worth a page.
+// may have, each with just enough values to be kept.
 func TestTheRingGrowsToItsLimitAndPagesGoOnceTheyAreSparse(t *testing.T) {
 	var m Map
 	want := map[uint64]uint64{}
@@ -172,7 +172,7 @@ func TestTheRingGrowsToItsLimitAndPagesGoOnceTheyAreSparse(t *testing.T) {
 	for id, value := range want {
 		m.Remove(id, value)
 	}
-	const enough = ringMax / sweepLen // to sweep it all
+	const enough = ringMax / sweepLen // new pages that sweep the whole ring
 	for number := uint64(ringMax + 10); number < ringMax+10+enough; number++ {
 		m.Add(number*pageLen, 1)
 		m.Remove(number*pageLen, 1)
@@ -194,20 +194,20 @@ func TestIdsFarApartDoNotTakeAPageEach(t *testing.T) {
 	}
 }
 
-// TestAValueThatComesToAPageThatIsGivenUpIsFound stops Add where the page has just been
-// looked up.
+// TestAValueThatComesToAPageThatIsGivenUpIsFound interrupts Add after it has looked up the
+// page.
 func TestAValueThatComesToAPageThatIsGivenUpIsFound(t *testing.T) {
 	var m Map
 	m.Add(1, 10)
 	m.Add(3, 30)
 	stale := m.page(2)
-	m.Add(ringMin*pageLen, 40) // takes the place of the page
+	m.Add(ringMin*pageLen, 40) // needs the place of the page
 	require.True(t, stale.givenUp.Load())
 	m.put(stale, 2, 20)
 	want := map[uint64]uint64{1: 10, 2: 20, 3: 30, ringMin * pageLen: 40}
 	requireSame(t, &m, want)
 	require.Equal(t, uint64(moved), stale.cell(2).Load(), "also for who looks at the old page")
-	m.Add(4, 50) // and now there is none
+	m.Add(4, 50) // now the id has no page
 	want[4] = 50
 	requireSame(t, &m, want)
 	for id, value := range want {
@@ -270,7 +270,7 @@ func TestAllStopsWhenToldTo(t *testing.T) {
 }
 
 // TestAPageIsGivenUpWhileItsIDsComeAndGo removes half of a page's ids and adds the other
-// half while the page is given up, many times: nothing is lost and nothing comes back.
+// half while the page is given up, many times: no value may be lost, and no removed value may return.
 func TestAPageIsGivenUpWhileItsIDsComeAndGo(t *testing.T) {
 	for range 300 {
 		var m Map
@@ -310,8 +310,8 @@ func TestAPageIsGivenUpWhileItsIDsComeAndGo(t *testing.T) {
 }
 
 // TestEveryIDIsFoundFromItsAddToItsRemove lets goroutines share rising ids. Each keeps
-// some for long, so that they move, and some back, so that they come late; it tells
-// readers of one that is there. Jumps of the ids let pages go all the time.
+// some for long, so that they move, and adds some late. It passes ids that are present to
+// readers. Gaps in the ids make pages go all the time.
 func TestEveryIDIsFoundFromItsAddToItsRemove(t *testing.T) {
 	const writers, readers, rounds = 4, 2, 20_000
 	seed := rand.Uint64()

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheRingEndsAtItsBound: with 128 values in each, 4,096 pages stay pages, and the table
-// takes what is older. With one less, a page is given up as soon as its place is needed.
+// TestTheRingEndsAtItsBound checks that with 128 values in each page the ring keeps 4,096 pages, and older
+// values move to the table. With 127 values, a page is given up as soon as its place is needed.
 func TestTheRingEndsAtItsBound(t *testing.T) {
 	for perPage, want := range map[uint64]int{128: 4096, 127: 64} {
 		var m Map
