@@ -254,7 +254,7 @@ class InstructionsTest(unittest.TestCase):
         self.exchange.sell(self.seller, self.sym, 60, 5)
         ioc = self.exchange.buy(self.buyer, self.sym, 100, 5, tif="IOC", report=True)
         self.assertEqual((ioc.status.open, ioc.status.canceled.shares, ioc.status.executed[0].shares), (0, 40, 60))
-        with self.assertRaisesRegex(outcry.Refused, "nobody sells"):
+        with self.assertRaisesRegex(outcry.Refused, "no sell orders"):
             self.exchange.buy(self.buyer, self.sym, 1, market=True)
         self.exchange.sell(self.seller, self.sym, 60, 5)
         with self.assertRaisesRegex(outcry.Refused, "cannot be filled at once: 60 could"):

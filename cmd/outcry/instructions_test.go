@@ -26,7 +26,7 @@ func TestATradersDay(t *testing.T) {
 		{"place 2 SPY 500", "500 SPY placed with account 2\n", 0},
 		{"account 1", "account 1 has 20000 free, 0 held\n", 0},
 		{"account 9", "error: there is no account 9\n", 1},
-		{"buy 1 SPY 10 --market", "error: nobody sells SPY\n", 1},
+		{"buy 1 SPY 10 --market", "error: no sell orders for SPY\n", 1},
 		{"sell 2 SPY 100 10 --ref first --post", "order 1 sells 100 SPY at 10\n", 0},
 		{"buy 1 SPY 10 10 --post", "error: limit 10 would execute at once: the best sell is 10\n", 1},
 		{"buy 1 SPY 10 --market --full", "order 2 buys 10 SPY at market\n  executed  10 at 10  T\n", 0},
@@ -98,7 +98,7 @@ func TestAnOperatorsRules(t *testing.T) {
 			"  SPY      1 order, 10 shares\n", 0},
 		{"block 1", "account 1 was blocked before, since T: under inquiry\naccount 1 had nothing open\n", 0},
 		{"buy 1 SPY 10 10",
-			"error: account 1 is blocked, and places and amends no orders; cancel and query work: under inquiry\n", 1},
+			"error: account 1 is blocked and cannot place or amend orders; cancel and query work: under inquiry\n", 1},
 		{"limits 1", "account 1 has the rules\n  shares 10, notional 100, open none, stp both\n" +
 			"  blocked since T: under inquiry\n", 0},
 		{"unblock 1", "account 1 may order again; it was blocked since T: under inquiry\n", 0},

@@ -35,7 +35,7 @@ func TestAnOperatorsNight(t *testing.T) {
 		{"halt SPY other news", "symbol SPY was halted before, since T: news is out\n", 0},
 		{"halt NONE", "error: there is no symbol NONE\n", 1},
 		{"halt --json NONE", "{\n  \"error\": \"there is no symbol NONE\"\n}\n", 1},
-		{"buy 1 SPY 1 1", "error: symbol SPY is halted since T and takes no orders; cancel and query work: news is out\n", 1},
+		{"buy 1 SPY 1 1", "error: symbol SPY is halted since T and accepts no orders; cancel and query work: news is out\n", 1},
 		{"cancel-all 1 QQQ", "1 order of account 1 canceled\n  QQQ      1 order, 3 shares\n", 0},
 		{"cancel-all 1", "2 orders of account 1 canceled\n  SPY      2 orders, 100.5 shares\n", 0},
 		{"cancel-all 1", "account 1 had nothing open\n", 0},

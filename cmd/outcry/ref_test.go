@@ -123,7 +123,7 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 		{0, "sell --ref mine 1 SPY 100 6", "error: account 1 has used ref mine before, and not for this\n", "",
 			cli.ExitError},
 		{0, "query --ref mine 1", "order 2\n  open      200\n", "", cli.ExitOK},
-		{0, "query --ref other 1", "error: account 1 has no order of ref other\n", "", cli.ExitError},
+		{0, "query --ref other 1", "error: account 1 has no order with ref other\n", "", cli.ExitError},
 		{1, "cancel --ref mine 1", "", "whether it was done is unknown: ", cli.ExitNoAnswer},
 		{0, "cancel --ref mine 1", "error: order 2 has nothing open: it was canceled before\n", "", cli.ExitError},
 		{1, "query 1 1", "order 1\n  open      300\n", "sent_again=1", cli.ExitOK},

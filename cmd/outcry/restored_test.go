@@ -120,7 +120,7 @@ func requireHalted(t *testing.T, p *exchangetest.Process, sym, reason string) {
 		require.Empty(t, answer.Error, sym)
 		return
 	}
-	require.Regexp(t, `^symbol `+sym+` is halted since \S+ and takes no orders; cancel and query work: `+reason+`$`,
+	require.Regexp(t, `^symbol `+sym+` is halted since \S+ and accepts no orders; cancel and query work: `+reason+`$`,
 		answer.Error)
 }
 

@@ -378,7 +378,7 @@ func TestWhatIsRefusedIsSaidInTheWordsThatClientsKnow(t *testing.T) {
 			"400 -2010 Order would immediately match and take."},
 		{eight, "POST", "/order", orderParams("BUY", "2", "100", "&timeInForce=FOK"),
 			"400 -2010 2 SPY at 100 cannot be filled at once: 1 could"},
-		{eight, "POST", "/order", orderParams("SELL", "1", "", ""), "400 -2010 nobody buys SPY"},
+		{eight, "POST", "/order", orderParams("SELL", "1", "", ""), "400 -2010 no buy orders for SPY"},
 		{eight, "POST", "/order", orderParams("BUY", "1", "100.00001", ""), "400 -1013 Filter failure: PRICE_FILTER"},
 		{eight, "POST", "/order", orderParams("BUY", "1.0001", "100", ""), "400 -1013 Filter failure: LOT_SIZE"},
 		{eight, "POST", "/order/test", orderParams("BUY", "1.0001", "100", ""), "400 -1013 Filter failure: LOT_SIZE"},

@@ -31,12 +31,12 @@ func TestBoundsOfClientsChangeByReload(t *testing.T) {
 	reply := c.must(t, `<create><account id="1" balance="1000"/><account id="2" balance="1000"/>`+
 		`<account id="3" balance="1"/><symbol sym="A"/><symbol sym="B"/></create>`)
 	require.Contains(t, reply,
-		"account 3 cannot be made: the exchange has as many accounts as it takes, 2 (--max-accounts)")
-	require.Contains(t, reply, "symbol B cannot be made: the exchange has as many symbols as it takes, 1 (--max-symbols)")
+		"account 3 cannot be made: the exchange is at its limit of accounts, 2 (--max-accounts)")
+	require.Contains(t, reply, "symbol B cannot be made: the exchange is at its limit of symbols, 1 (--max-symbols)")
 	const orders = `<transactions id="1"><order sym="A" amount="1" limit="1"/><order sym="A" amount="1" limit="2"/>` +
 		`<order sym="A" amount="1" limit="3"/></transactions>`
 	require.Contains(t, c.must(t, orders),
-		"account 1 has as many orders open as it may, 2 (--max-open-orders-account); cancel and query still work")
+		"account 1 is at its limit of open orders, 2 (--max-open-orders-account); cancel and query still work")
 
 	line := p.reload(t, file,
 		"max-accounts = 3\nmax-symbols = 2\nmax-open-orders = 1\nmin-order-value = 2.5\nmemory-limit = off\n", msgReloaded)
@@ -46,9 +46,9 @@ func TestBoundsOfClientsChangeByReload(t *testing.T) {
 	reply = c.must(t, `<create><account id="3" balance="1"/><symbol sym="B"/></create>`)
 	require.NotContains(t, reply, "<error")
 	reply = c.must(t, orders)
-	require.Contains(t, reply, "1 A at 2 is worth 2, and an order has to be worth 2.5 (--min-order-value)")
+	require.Contains(t, reply, "1 A at 2 is worth 2, and the minimum is 2.5 (--min-order-value)")
 	require.Contains(t, reply,
-		"the exchange has as many orders open as it takes, 1 (--max-open-orders); cancel and query still work")
+		"the exchange is at its limit of open orders, 1 (--max-open-orders); cancel and query still work")
 	require.Contains(t, c.must(t, `<transactions id="1"><query id="1"/><cancel id="2"/></transactions>`),
 		`<canceled id="2">`)
 	p.stop(t)

@@ -165,7 +165,7 @@ func TestThePageSendsAnOrderOnceWhoseAnswerWasLost(t *testing.T) {
 	p.until(`door.opened === 2`)
 	begin()
 	require.JSONEq(t, `{"account":"7","ref":"`+ref+`"}`, p.sends("order.get"))
-	p.js(`door.refuse("order.get", 1000, "unknown_order", "account 7 has no order of ref x")`)
+	p.js(`door.refuse("order.get", 1000, "unknown_order", "account 7 has no order with ref x")`)
 	p.until(`document.getElementById("said").textContent.includes("was not placed")`)
 	require.Equal(t, ref, place(), "the same order again")
 

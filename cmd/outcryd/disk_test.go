@@ -165,7 +165,7 @@ func transactions(children string) string {
 
 const (
 	anOrder    = `<order sym="S" amount="1" limit="0.01"/>`
-	noRoom     = "the exchange takes nothing new: its disk has no room for the journal; cancel and query still work"
+	noRoom     = "the exchange accepts nothing new: its disk has no room for the journal; cancel and query still work"
 	reserveOut = "cannot be canceled now: the disk has no room for the journal, and the reserve for cancels is used " +
 		"up; query still works"
 )

@@ -47,7 +47,7 @@ func TestAHaltOutlivesACrash(t *testing.T) {
 	op, c := operatorOf(p), dial(t, p.xml)
 	since := time.Unix(first.Halted.Time, 0).UTC().Format(time.RFC3339)
 	require.Equal(t, `<results><error sym="S" amount="1" limit="1">symbol S is halted since `+since+
-		` and takes no orders; cancel and query work: news &lt;&amp;"</error></results>`, c.must(t,
+		` and accepts no orders; cancel and query work: news &lt;&amp;"</error></results>`, c.must(t,
 		`<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`))
 	require.NotContains(t, c.must(t, `<create><symbol sym="S"><account id="1">5</account></symbol></create>`), "error")
 	require.EqualValues(t, 1, metric(t, p, "outcry_symbols_halted"))
@@ -103,7 +103,7 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 		{"POST", "cancel-all?account=2&sym=", 400, "sym is empty"},
 		{"POST", "cancel-all?account=2&symbol=S", 400, "there is a parameter other than"},
 		{"POST", "cancel-all?account=2", 409,
-			"account 2 has more open than one record of the journal takes, and nothing is canceled; cancel symbol by symbol"},
+			"account 2 has more open orders than fit into one record of the journal, and nothing is canceled; cancel symbol by symbol"},
 		{"GET", "halt?sym=S", 405, ""},
 		{"GET", "cancel-all?account=2", 405, ""},
 		{"POST", "status", 405, ""},

@@ -276,7 +276,7 @@ func requireFillsSince(t *testing.T, c *conn, database string, some bool) {
 			require.Contains(t, first, `<fill n="1"`)
 			continue
 		}
-		require.Contains(t, first, "are older than what is kept")
+		require.Contains(t, first, "are older than those kept")
 		older++
 	}
 	require.Equal(t, some, older > 0)

@@ -155,7 +155,7 @@ func TestAQueryWithoutMemoryIsRefusedInItsPlace(t *testing.T) {
 		synctest.Wait()
 		require.NotZero(t, s.workingHeld())
 		refused := func(order int) string {
-			return fmt.Sprintf(`<error id="%d">the exchange has no memory for so long a reply now; ask for this order `+
+			return fmt.Sprintf(`<error id="%d">the exchange lacks the memory for so long a reply now; ask for this order `+
 				`again later, in a frame of its own</error>`, order)
 		}
 		second.send(asking(anOrder, 2, 3))

@@ -123,7 +123,7 @@ var reasons = [rejectReasons]reason{
 		return "there is no account " + string(c.Account)
 	}},
 	SymbolLimitExceeded: {name: "symbol_limit_exceeded", refusal: true, text: func(c *Command, r *Result) string {
-		return "symbol " + string(c.Symbol) + " cannot be made: the exchange has as many symbols as it takes" +
+		return "symbol " + string(c.Symbol) + " cannot be made: the exchange is at its limit of symbols" +
 			bound(r, "max-symbols")
 	}},
 	PositionTotalExceeded: {name: "position_total_exceeded", text: func(c *Command, _ *Result) string {
@@ -157,7 +157,7 @@ var reasons = [rejectReasons]reason{
 	}},
 	UnknownOrder: {name: "unknown_order", text: func(c *Command, r *Result) string {
 		if c.Ref != "" {
-			return "account " + string(c.Account) + " has no order of ref " + string(c.Ref)
+			return "account " + string(c.Account) + " has no order with ref " + string(c.Ref)
 		}
 		return "there is no " + orderOf(c, r)
 	}},
@@ -171,7 +171,7 @@ var reasons = [rejectReasons]reason{
 		return orderOf(c, r) + " has nothing open: it was canceled before"
 	}},
 	NoRoom: {name: "no_room", refusal: true, text: func(*Command, *Result) string {
-		return "the exchange takes nothing new: its disk has no room for the journal; cancel and query still work"
+		return "the exchange accepts nothing new: its disk has no room for the journal; cancel and query still work"
 	}},
 	NoRoomToCancel: {name: "no_room_to_cancel", refusal: true, text: func(c *Command, r *Result) string {
 		if c.Kind == 0 {
@@ -182,10 +182,10 @@ var reasons = [rejectReasons]reason{
 	}},
 	TooManyFills: {name: "too_many_fills", refusal: true, text: func(c *Command, _ *Result) string {
 		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.Limit.String() +
-			" would execute against more orders than one record of the journal takes; send it in smaller parts"
+			" would execute against more orders than fit into one record of the journal; send it in smaller parts"
 	}},
 	DatabaseBehind: {name: "database_behind", refusal: true, text: func(*Command, *Result) string {
-		return "the exchange takes nothing new until its database has caught up; cancel and query still work"
+		return "the exchange accepts nothing new until its database has caught up; cancel and query still work"
 	}},
 	HistoryUnavailable: {name: "history_unavailable", refusal: true, text: textInHistory},
 	RefUsed: {name: "ref_used", text: func(c *Command, _ *Result) string {
@@ -202,17 +202,17 @@ var reasons = [rejectReasons]reason{
 	Halted: {name: "symbol_halted", refusal: true, text: func(c *Command, r *Result) string {
 		h := r.more().Halt
 		since := time.Unix(Seconds(h.Since), 0).UTC().Format(time.RFC3339)
-		text := "symbol " + string(c.Symbol) + " is halted since " + since + " and takes no orders; cancel and query work"
+		text := "symbol " + string(c.Symbol) + " is halted since " + since + " and accepts no orders; cancel and query work"
 		if h.Reason != "" {
 			text += ": " + h.Reason
 		}
 		return text
 	}},
 	RateExceeded: {name: "rate_exceeded", text: func(c *Command, _ *Result) string {
-		return "account " + string(c.Account) + " is over its limit of orders and creates a second; try again later"
+		return "account " + string(c.Account) + " exceeds its limit of orders and creates per second; try again later"
 	}},
 	TooManyCancels: {name: "too_many_cancels", text: func(c *Command, _ *Result) string {
-		text := "account " + string(c.Account) + " has more open than one record of the journal takes"
+		text := "account " + string(c.Account) + " has more open orders than fit into one record of the journal"
 		if c.Kind == 0 {
 			text += ", and nothing is canceled; cancel symbol by symbol, or order by order"
 		}
@@ -220,7 +220,7 @@ var reasons = [rejectReasons]reason{
 	}},
 	InHistory: {name: "in_history", refusal: true, text: textInHistory},
 	AccountLimitExceeded: {name: "account_limit_exceeded", refusal: true, text: func(c *Command, r *Result) string {
-		return "account " + string(c.Account) + " cannot be made: the exchange has as many accounts as it takes" +
+		return "account " + string(c.Account) + " cannot be made: the exchange is at its limit of accounts" +
 			bound(r, "max-accounts")
 	}},
 	AccountOrdersExceeded: {name: "account_orders_exceeded", refusal: true, text: func(c *Command, r *Result) string {
@@ -228,10 +228,10 @@ var reasons = [rejectReasons]reason{
 		if limit := r.more().Bound; limit != "" { // an operator's, of the account
 			most = ", " + limit
 		}
-		return "account " + string(c.Account) + " has as many orders open as it may" + most + "; cancel and query still work"
+		return "account " + string(c.Account) + " is at its limit of open orders" + most + "; cancel and query still work"
 	}},
 	OpenOrdersExceeded: {name: "open_orders_exceeded", refusal: true, text: func(_ *Command, r *Result) string {
-		return "the exchange has as many orders open as it takes" + bound(r, "max-open-orders") +
+		return "the exchange is at its limit of open orders" + bound(r, "max-open-orders") +
 			"; cancel and query still work"
 	}},
 	OrderTooSmall: {name: "order_too_small", text: func(c *Command, r *Result) string {
@@ -240,7 +240,7 @@ var reasons = [rejectReasons]reason{
 			worth = r.more().Needs
 		}
 		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.at() + " is worth " +
-			worth.String() + ", and an order has to be worth " + r.more().Least.String() +
+			worth.String() + ", and the minimum is " + r.more().Least.String() +
 			" (--min-order-value)"
 	}},
 	CannotFill: {name: "cannot_fill", text: func(c *Command, r *Result) string {
@@ -252,7 +252,7 @@ var reasons = [rejectReasons]reason{
 			r.more().Best.String()
 	}},
 	NobodyOpposite: {name: "nobody_opposite", refusal: true, text: func(c *Command, _ *Result) string {
-		return "nobody " + c.Side.opposite().String() + "s " + string(c.Symbol)
+		return "no " + c.Side.opposite().String() + " orders for " + string(c.Symbol)
 	}},
 	OffTick: {name: "off_tick", text: func(c *Command, r *Result) string {
 		return "limit " + c.Limit.String() + " is not a multiple of the tick " + r.more().Rules.Tick.String()
@@ -273,7 +273,7 @@ var reasons = [rejectReasons]reason{
 			r.more().Bound
 	}},
 	Blocked: {name: "account_blocked", refusal: true, text: func(c *Command, r *Result) string {
-		text := "account " + string(c.Account) + " is blocked, and places and amends no orders; cancel and query work"
+		text := "account " + string(c.Account) + " is blocked and cannot place or amend orders; cancel and query work"
 		if reason := r.more().Reason; reason != "" {
 			text += ": " + reason
 		}
@@ -291,7 +291,7 @@ var reasons = [rejectReasons]reason{
 			rules.lot().String()
 	}},
 	TooManyCancelAlls: {name: "too_many_cancel_alls", text: func(c *Command, _ *Result) string {
-		return "account " + string(c.Account) + " cancels all more than ten times a second; try again later"
+		return "account " + string(c.Account) + " exceeds its limit of ten cancel-alls per second; try again later"
 	}},
 	NotReadYet: {name: "not_read_yet", refusal: true, text: func(_ *Command, r *Result) string {
 		return "not every node of the cluster can read what this would write: " + r.more().Reason
@@ -303,10 +303,10 @@ var reasons = [rejectReasons]reason{
 		return "the view of accounts does not answer now; trading goes on"
 	}},
 	FillsForgotten: {name: "fills_forgotten", text: func(*Command, *Result) string {
-		return "these fills are older than what is kept"
+		return "these fills are older than those kept"
 	}},
 	Unresumed: {name: "unresumed", refusal: true, text: func(*Command, *Result) string {
-		return "the exchange takes no orders until it has canceled what was due while it was down; cancel and query work"
+		return "the exchange accepts no orders until it has canceled what was due while it was down; cancel and query work"
 	}},
 	NotAllowed: {name: "not_allowed", text: func(c *Command, _ *Result) string {
 		if c.Kind == OpenAccount || c.Kind == MakeSymbol || c.Kind == DepositShares {
@@ -319,7 +319,7 @@ var reasons = [rejectReasons]reason{
 			" bytes; ask for this order in another frame"
 	}},
 	NoMemory: {name: "no_memory", refusal: true, text: func(*Command, *Result) string {
-		return "the exchange has no memory for so long a reply now; ask for this order again later, in a frame of its own"
+		return "the exchange lacks the memory for so long a reply now; ask for this order again later, in a frame of its own"
 	}},
 }
 

@@ -26,10 +26,10 @@ func TestEveryReasonHasItsEntry(t *testing.T) {
 func TestAnOrderForAHaltedSymbolIsToldSinceWhenAndWhy(t *testing.T) {
 	c := Command{Kind: PlaceOrder, Symbol: "SPY"}
 	r := Result{Reason: Halted, More: &ResultMore{Halt: &Halt{Since: 1519348326_987654321, Reason: "news is out"}}}
-	require.Equal(t, "symbol SPY is halted since 2018-02-23T01:12:06Z and takes no orders; "+
+	require.Equal(t, "symbol SPY is halted since 2018-02-23T01:12:06Z and accepts no orders; "+
 		"cancel and query work: news is out", r.Text(&c))
 	r.More.Halt = &Halt{}
-	require.Equal(t, "symbol SPY is halted since 1970-01-01T00:00:00Z and takes no orders; "+
+	require.Equal(t, "symbol SPY is halted since 1970-01-01T00:00:00Z and accepts no orders; "+
 		"cancel and query work", r.Text(&c))
 }
 
@@ -38,7 +38,7 @@ func TestTimesReadAsPackageTimeShowsThem(t *testing.T) {
 	utc := func(seconds int64) string {
 		r := Result{Reason: Halted, More: &ResultMore{Halt: &Halt{Since: seconds * Second}}}
 		text := r.Text(new(Command))
-		return text[len("symbol  is halted since ") : len(text)-len(" and takes no orders; cancel and query work")]
+		return text[len("symbol  is halted since ") : len(text)-len(" and accepts no orders; cancel and query work")]
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		seconds := rapid.Int64Range(-math.MaxInt64/Second, math.MaxInt64/Second).Draw(t, "seconds")

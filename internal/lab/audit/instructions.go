@@ -112,7 +112,8 @@ func (o *sentOrder) mayRefuse(text string) bool {
 		return i.post == "yes" || o.amends()
 	case strings.Contains(text, "cannot be filled at once"):
 		return i.tif == "FOK"
-	case strings.HasPrefix(text, "nobody "):
+	case strings.HasPrefix(text, "no sell orders "), strings.HasPrefix(text, "no buy orders "),
+		strings.HasPrefix(text, "nobody "): // versions before this text
 		return i.kind == "market"
 	}
 	return o.amends() && (strings.Contains(text, "has nothing open") || strings.Contains(text, "has executed"))

@@ -35,7 +35,7 @@ func forgetful(t *testing.T, lost, doubled string) (addr string) {
 		for _, m := range query.FindAllStringSubmatch(string(xml), -1) {
 			switch m[1] {
 			case lost:
-				fmt.Fprintf(&answers, `<error ref="run:%s">account 7 has no order of ref run:%s</error>`, m[1], m[1])
+				fmt.Fprintf(&answers, `<error ref="run:%s">account 7 has no order with ref run:%s</error>`, m[1], m[1])
 			case doubled:
 				answers.WriteString(`<status id="999"><open shares="1"/></status>`)
 			default:

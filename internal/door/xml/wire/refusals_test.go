@@ -47,14 +47,14 @@ func instructedRefusals(t *testing.T) map[string][]refused {
 				`in an order: 99<`},
 			{more(exchange.NotionalExceeded, exchange.ResultMore{Needs: dollars(t, "14567"), Bound: "14566"}),
 				`>14567 is more than account 1 may place in an order: 14566<`},
-			{more(exchange.Blocked, exchange.ResultMore{Reason: "margin <call>"}), `>account 1 is blocked, and places and ` +
-				`amends no orders; cancel and query work: margin &lt;call&gt;<`},
-			{exchange.Result{Reason: exchange.Blocked}, `amends no orders; cancel and query work<`},
+			{more(exchange.Blocked, exchange.ResultMore{Reason: "margin <call>"}), `>account 1 is blocked and cannot place ` +
+				`or amend orders; cancel and query work: margin &lt;call&gt;<`},
+			{exchange.Result{Reason: exchange.Blocked}, `or amend orders; cancel and query work<`},
 			{more(exchange.NotReadYet, exchange.ResultMore{Reason: "node 2"}), `>not every node of the cluster can read ` +
 				`what this would write: node 2<`},
-			{exchange.Result{Reason: exchange.Unresumed}, `>the exchange takes no orders until it has canceled what was due ` +
+			{exchange.Result{Reason: exchange.Unresumed}, `>the exchange accepts no orders until it has canceled what was due ` +
 				`while it was down; cancel and query work<`},
-			{many, `>account 1 has as many orders open as it may, 3; cancel and query still work<`},
+			{many, `>account 1 is at its limit of open orders, 3; cancel and query still work<`},
 		},
 		`<transactions id="1"><order sym="SPY" amount="100" limit="100" post="yes"/></transactions>`: {
 			{more(exchange.WouldExecute, exchange.ResultMore{Best: 99.5 * unit}),
@@ -62,13 +62,13 @@ func instructedRefusals(t *testing.T) map[string][]refused {
 		},
 		`<transactions id="1"><order sym="SPY" amount="100" type="market"/></transactions>`: {
 			{exchange.Result{Reason: exchange.NobodyOpposite},
-				`<error sym="SPY" amount="100" type="market">nobody sells SPY</error>`},
+				`<error sym="SPY" amount="100" type="market">no sell orders for SPY</error>`},
 			{funds, `buying 100 at market needs 14567, account 1 has 20<`},
 			{more(exchange.CannotFill, exchange.ResultMore{}), `>100 SPY at market cannot be filled at once: 0 could<`},
-			{small, `>100 SPY at market is worth 1.5, and an order has to be worth 2 (--min-order-value)<`},
+			{small, `>100 SPY at market is worth 1.5, and the minimum is 2 (--min-order-value)<`},
 		},
 		`<transactions id="1"><order sym="SPY" amount="-100" type="market"/></transactions>`: {
-			{exchange.Result{Reason: exchange.NobodyOpposite}, `>nobody buys SPY<`},
+			{exchange.Result{Reason: exchange.NobodyOpposite}, `>no buy orders for SPY<`},
 		},
 		`<transactions id="1"><amend ref="r" amount="50" newref="n"/></transactions>`: {
 			{more(exchange.AmountExecuted, exchange.ResultMore{Executed: 200 * unit}), `<error amount="50" ref="r" newref="n">` +
@@ -87,11 +87,11 @@ func instructedRefusals(t *testing.T) map[string][]refused {
 		},
 		`<transactions id="1"><cancel-all/></transactions>`: {
 			{exchange.Result{Reason: exchange.TooManyCancelAlls},
-				`<error>account 1 cancels all more than ten times a second; try again later</error>`},
+				`<error>account 1 exceeds its limit of ten cancel-alls per second; try again later</error>`},
 		},
 		`<transactions id="1"><fills after="1"/></transactions>`: {
 			{exchange.Result{Reason: exchange.FillsForgotten},
-				`<error after="1">these fills are older than what is kept</error>`},
+				`<error after="1">these fills are older than those kept</error>`},
 			{exchange.Result{Reason: exchange.InView}, `>the view of accounts does not answer now; trading goes on<`},
 			{exchange.Result{Reason: exchange.ViewUnavailable}, `>the view of accounts does not answer now; trading goes on<`},
 		},

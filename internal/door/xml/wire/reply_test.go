@@ -60,11 +60,11 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{frame, 0, exchange.Result{Reason: exchange.BalanceTotalExceeded},
 			`<error id="1">a balance of 1000 would bring all balances to 1000000000000000000000 or more</error>`},
 		{frame, 1, exchange.Result{Reason: exchange.SymbolLimitExceeded, Most: 5},
-			`<error sym="A">symbol A cannot be made: the exchange has as many symbols as it takes, 5 (--max-symbols)</error>`},
+			`<error sym="A">symbol A cannot be made: the exchange is at its limit of symbols, 5 (--max-symbols)</error>`},
 		{frame, 2, exchange.Result{Reason: exchange.SymbolLimitExceeded, Most: 5},
-			`<error sym="B" id="2">symbol B cannot be made: the exchange has as many symbols as it takes, 5 ` +
+			`<error sym="B" id="2">symbol B cannot be made: the exchange is at its limit of symbols, 5 ` +
 				`(--max-symbols)</error>`},
-		{frame, 2, exchange.Result{Reason: exchange.NoRoom}, `<error sym="B" id="2">the exchange takes nothing new: its ` +
+		{frame, 2, exchange.Result{Reason: exchange.NoRoom}, `<error sym="B" id="2">the exchange accepts nothing new: its ` +
 			`disk has no room for the journal; cancel and query still work</error>`},
 		{frame, 3, exchange.Result{Reason: exchange.UnknownSymbol}, `<error sym="B" id="2">there is no symbol B</error>`},
 		{frame, 3, exchange.Result{Reason: exchange.UnknownAccount}, `<error sym="B" id="2">there is no account 2</error>`},
@@ -73,7 +73,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 0, exchange.Result{Reason: exchange.UnknownSymbol},
 			`<error sym="A" amount="100" limit="145.67">there is no symbol A</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.DatabaseBehind},
-			`<error sym="A" amount="100" limit="145.67">the exchange takes nothing new until its database has caught up; ` +
+			`<error sym="A" amount="100" limit="145.67">the exchange accepts nothing new until its database has caught up; ` +
 				`cancel and query still work</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.InsufficientFunds, CashHave: dollars(t, "1000")},
 			`<error sym="A" amount="100" limit="145.67">insufficient funds: buying 100 at 145.67 needs 14567, account 1 ` +
@@ -96,37 +96,37 @@ func TestRejectNamesTheValues(t *testing.T) {
 			`<error id="7">order 7 cannot be canceled now: the disk has no room for the journal, and the reserve for ` +
 				`cancels is used up; query still works</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.TooManyFills},
-			`<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than one record ` +
-				`of the journal takes; send it in smaller parts</error>`},
+			`<error sym="A" amount="100" limit="145.67">100 A at 145.67 would execute against more orders than fit into ` +
+				`one record of the journal; send it in smaller parts</error>`},
 		{trades, 3, exchange.Result{Reason: exchange.RefUsed}, `<error sym="A" amount="2" limit="3" ref="r-1">account 1 ` +
 			`has used ref r-1 before, and not for this</error>`},
 		{trades, 3, exchange.Result{Reason: exchange.RefUnavailable},
 			`<error sym="A" amount="2" limit="3" ref="r-1">what ref r-1 was used for is in the database, which does not ` +
 				`answer now; nothing was done, try again later</error>`},
 		{trades, 3, exchange.Result{Reason: exchange.RateExceeded},
-			`<error sym="A" amount="2" limit="3" ref="r-1">account 1 is over its limit of orders and creates a second; try ` +
+			`<error sym="A" amount="2" limit="3" ref="r-1">account 1 exceeds its limit of orders and creates per second; try ` +
 				`again later</error>`},
 		{trades, 4, exchange.Result{Reason: exchange.UnknownOrder},
-			`<error ref="r-2">account 1 has no order of ref r-2</error>`},
+			`<error ref="r-2">account 1 has no order with ref r-2</error>`},
 		{trades, 4, exchange.Result{Reason: exchange.AlreadyExecuted, Order: 9},
 			`<error ref="r-2">order 9 has nothing open: it is executed</error>`},
 		{trades, 1, exchange.Result{Reason: exchange.Halted, More: &exchange.ResultMore{Halt: &exchange.Halt{
 			Since: 1519348326_987654321, Reason: `<"news">`}}},
-			`<error sym="A" amount="-0.5" limit="1">symbol A is halted since 2018-02-23T01:12:06Z and takes no orders; ` +
+			`<error sym="A" amount="-0.5" limit="1">symbol A is halted since 2018-02-23T01:12:06Z and accepts no orders; ` +
 				`cancel and query work: &lt;"news"&gt;</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.TooManyCancels},
-			`<error id="7">account 1 has more open than one record of the journal takes</error>`},
+			`<error id="7">account 1 has more open orders than fit into one record of the journal</error>`},
 		{frame, 0, exchange.Result{Reason: exchange.AccountLimitExceeded, Most: 5},
-			`account 1 cannot be made: the exchange has as many accounts as it takes, 5 (--max-accounts)</error>`},
+			`account 1 cannot be made: the exchange is at its limit of accounts, 5 (--max-accounts)</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.AccountOrdersExceeded, Most: 5},
-			`<error sym="A" amount="100" limit="145.67">account 1 has as many orders open as it may, 5 ` +
+			`<error sym="A" amount="100" limit="145.67">account 1 is at its limit of open orders, 5 ` +
 				`(--max-open-orders-account); cancel and query still work</error>`},
 		{trades, 0, exchange.Result{Reason: exchange.OpenOrdersExceeded, Most: 5},
-			`<error sym="A" amount="100" limit="145.67">the exchange has as many orders open as it takes, 5 ` +
+			`<error sym="A" amount="100" limit="145.67">the exchange is at its limit of open orders, 5 ` +
 				`(--max-open-orders); cancel and query still work</error>`},
 		{trades, 1, exchange.Result{Reason: exchange.OrderTooSmall,
 			More: &exchange.ResultMore{Least: &exchange.Cash{Lo: 2e16}}},
-			`<error sym="A" amount="-0.5" limit="1">0.5 A at 1 is worth 0.5, and an order has to be worth 2 ` +
+			`<error sym="A" amount="-0.5" limit="1">0.5 A at 1 is worth 0.5, and the minimum is 2 ` +
 				`(--min-order-value)</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.NotAllowed},
 			`<error id="7">the token of this connection is not for account 1</error>`},
@@ -134,7 +134,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 2, exchange.Result{Reason: exchange.ReplyTooLong, Most: 9},
 			`<error id="7">the reply to this frame is over 9 bytes; ask for this order in another frame</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.NoMemory},
-			`<error id="7">the exchange has no memory for so long a reply now; ask for this order again later, in a frame ` +
+			`<error id="7">the exchange lacks the memory for so long a reply now; ask for this order again later, in a frame ` +
 				`of its own</error>`},
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
