@@ -65,7 +65,7 @@ func (b *Book) checkOrders() error {
 	for i := b.oldest; i != 0 && closed <= b.closed; closed++ {
 		n := b.orders.at(i)
 		if n.open() > 0 {
-			return fmt.Errorf("exchange: order %d is open and may be forgotten", n.id)
+			return fmt.Errorf("exchange: order %d is open, but in the list of closed orders", n.id)
 		}
 		last, i = i, n.next
 	}

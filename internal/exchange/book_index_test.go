@@ -39,7 +39,7 @@ func TestAnIDIsTakenInAllBooksOfAnIndex(t *testing.T) {
 	var x Index
 	one, two := x.NewBook(), x.NewBook()
 	one.Submit(NewOrder(7, ann, Sell, 10, 5), 0, nil)
-	require.ErrorContains(t, two.Restore(NewOrder(7, bob, Sell, 10, 5)), "order 7 cannot rest: it is there already")
+	require.ErrorContains(t, two.Restore(NewOrder(7, bob, Sell, 10, 5)), "order 7 cannot rest: it exists already")
 	require.NoError(t, two.Restore(NewOrder(6, bob, Sell, 10, 5)), "the book is as it was")
 	require.Panics(t, func() { two.Submit(NewOrder(7, bob, Sell, 10, 5), 0, nil) })
 	number, _ := x.Book(7)
@@ -57,7 +57,7 @@ func TestReplayRefusesAnOrderThatAnotherSymbolHas(t *testing.T) {
 		require.NoError(t, s.Apply(&e))
 	}
 	again := Event{Kind: OrderAccepted, Account: "1", Symbol: "B", Terms: Terms{Side: Buy, Limit: 1}, Order: 5, Shares: 1}
-	require.ErrorContains(t, s.Apply(&again), "order 5 of B, and one of another symbol")
+	require.ErrorContains(t, s.Apply(&again), "order id 5 of B is used in another symbol")
 }
 
 func TestSnapshotWithOneOrderInTwoSymbolsIsRefused(t *testing.T) {

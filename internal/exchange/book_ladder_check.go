@@ -23,7 +23,7 @@ func (l *ladder) check() error {
 		best = &l.others
 	}
 	if levels != l.levels || idle != l.idle || !l.knowsBest(best) {
-		return fmt.Errorf("%d levels and %d idle stretches, counted %d and %d; the best is that of key %d, known as %d",
+		return fmt.Errorf("%d levels and %d idle stretches, counted %d and %d; the best level has key %d, recorded as %d",
 			levels, idle, l.levels, l.idle, best.bestKey, l.bestKey)
 	}
 	return nil
@@ -54,7 +54,7 @@ func (l *ladder) checkRun(r *run) (levels, idle int, err error) {
 		}
 	}
 	if worse != nil && worse.better != nil || r.best != best || r.bestKey != bestKey {
-		return 0, 0, fmt.Errorf("the best level is that of key %d, known as %d", bestKey, r.bestKey)
+		return 0, 0, fmt.Errorf("the best level has key %d, recorded as %d", bestKey, r.bestKey)
 	}
 	return levels, idle, nil
 }
@@ -79,7 +79,7 @@ func (l *ladder) checkHints() error {
 	}
 	for _, b := range l.hints {
 		if b != nil && b.removed() && !b.alone() {
-			return fmt.Errorf("a block that was removed keeps others in memory")
+			return fmt.Errorf("a removed block keeps others in memory")
 		}
 	}
 	return nil
@@ -111,7 +111,7 @@ func (l *ladder) checkBlock(b *block) (levels, idle int, err error) {
 	for i, s := range b.stretches {
 		first := b.first + int64(i)*stretchTicks*b.tick
 		if !b.knowsUse(i) || s != nil && !l.isAt(s, b, i) {
-			return 0, 0, fmt.Errorf("the stretch of key %d is not what its block knows of it", first)
+			return 0, 0, fmt.Errorf("the stretch of key %d does not match its block", first)
 		}
 		if s == nil {
 			continue

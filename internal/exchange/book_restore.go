@@ -28,7 +28,7 @@ func (b *Book) Restore(o *Order) error {
 		return fmt.Errorf("exchange: order %d cannot rest at %s: the other side's best price is %s", o.ID, o.Limit, best)
 	}
 	if number, taken := b.index.Book(o.ID); taken {
-		return fmt.Errorf("exchange: order %d cannot rest: it is there already, in book %d", o.ID, number)
+		return fmt.Errorf("exchange: order %d cannot rest: it exists already, in book %d", o.ID, number)
 	}
 	b.newest = o.ID
 	o.Executions = slices.Clip(o.Executions) // so that appending does not write to the caller's memory

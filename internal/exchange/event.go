@@ -314,7 +314,7 @@ func (r *eventReader) begin(e *Event) (ref []byte, err error) {
 		return nil, nil
 	}
 	if ref = r.name(); len(ref) == 0 {
-		return nil, fmt.Errorf("%w: %s without the ref that it says it has", ErrEvent, e.Kind)
+		return nil, fmt.Errorf("%w: %s without the ref that its kind announces", ErrEvent, e.Kind)
 	}
 	return ref, nil
 }

@@ -65,7 +65,7 @@ func (r *eventReader) cancels() []Cancel {
 // switch fired for an account without open orders, and they must be sorted without duplicates.
 func (e *Event) checkCancels() error {
 	if len(e.Cancels) == 0 && e.Cause != BySwitch {
-		return fmt.Errorf("%w: %s of no order of account %s", ErrEvent, e.Kind, e.Account)
+		return fmt.Errorf("%w: %s without orders, of account %s", ErrEvent, e.Kind, e.Account)
 	}
 	for i := range e.Cancels {
 		c := &e.Cancels[i]
@@ -77,7 +77,7 @@ func (e *Event) checkCancels() error {
 			return err
 		}
 		if i > 0 && e.Cancels[i-1].Compare(c) >= 0 {
-			return fmt.Errorf("%w: %s: order %d of %s is out of its order", ErrEvent, e.Kind, c.Order, c.Symbol)
+			return fmt.Errorf("%w: %s: order %d of %s is out of order", ErrEvent, e.Kind, c.Order, c.Symbol)
 		}
 	}
 	return nil

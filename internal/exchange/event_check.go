@@ -29,7 +29,7 @@ func (e *Event) Check() error {
 		}
 	case SharesDeposited:
 		if e.Deposited.Sign() <= 0 || e.Deposited.Cmp(depositMax) >= 0 {
-			return fmt.Errorf("%w: %s of %s placed with account %s", ErrEvent, e.Deposited, e.Symbol, e.Account)
+			return fmt.Errorf("%w: %s of %s deposited with account %s", ErrEvent, e.Deposited, e.Symbol, e.Account)
 		}
 	case OrderAccepted, OrderCanceled, OrderContinued, OrderReplaced:
 		return e.checkOrder()
@@ -65,7 +65,7 @@ func (k EventKind) mayRef() bool {
 // checkRef returns an error if e's ref is invalid, or its kind cannot have one.
 func (e *Event) checkRef() error {
 	if !e.Kind.mayRef() {
-		return fmt.Errorf("it has the ref %s, and its kind has none", quote(string(e.Ref)))
+		return fmt.Errorf("it has the ref %s, but its kind cannot have one", quote(string(e.Ref)))
 	}
 	_, err := ParseRef(string(e.Ref))
 	return err

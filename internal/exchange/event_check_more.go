@@ -8,16 +8,16 @@ import (
 // checkMore is checkNumbers for the fields of order instructions. left is what the fills leave of the order's shares.
 func (e *Event) checkMore(left Shares) error {
 	if e.Rest != 0 && (e.Rest != left || e.mayRest() && e.STP != CancelNewest && e.STP != CancelBoth) {
-		return fmt.Errorf("%w: order %d: %s of %s taken back, %s", ErrEvent, e.Order, e.Rest, left, e.words())
+		return fmt.Errorf("%w: order %d: %s of %s canceled at once, %s", ErrEvent, e.Order, e.Rest, left, e.words())
 	}
 	if len(e.Own) > 1 && e.STP != CancelOldest || len(e.Own) > 0 && e.STP < CancelOldest ||
 		len(e.Own) > 0 && e.STP == CancelBoth && e.Rest == 0 {
-		return fmt.Errorf("%w: order %d: %d orders of its account canceled, %s", ErrEvent, e.Order, len(e.Own), e.words())
+		return fmt.Errorf("%w: order %d: %d own orders canceled, %s", ErrEvent, e.Order, len(e.Own), e.words())
 	}
 	for i := range e.Own {
 		c := &e.Own[i]
 		if !c.checkOwn(e) || c.Side == e.Side {
-			return fmt.Errorf("%w: order %d: %s taken back of order %d, %s", ErrEvent, e.Order, c.Shares, c.Order, c.words())
+			return fmt.Errorf("%w: order %d: %s canceled of order %d, %s", ErrEvent, e.Order, c.Shares, c.Order, c.words())
 		}
 	}
 	if e.Hold != (Cash{}) && (e.Hold.Sign() < 0 || e.Hold.Cmp(CashTotalMax) >= 0 || !e.marketBuy() || e.Open() == 0) {
@@ -92,7 +92,7 @@ func (r SymbolRules) Check() error {
 // Check returns an error that names the value that an operator cannot set for an account.
 func (r *AccountRules) Check() error {
 	if r.STP > CancelBoth {
-		return fmt.Errorf("stp %s is none", r.STP)
+		return fmt.Errorf("stp %s is invalid", r.STP)
 	}
 	if r.SharesMax < 0 || r.NotionalMax.Sign() < 0 || r.OpenMax < 0 {
 		return fmt.Errorf(

@@ -104,7 +104,7 @@ func (l *Ledger) MayOpen(id AccountID, balance Cash) RejectReason {
 // Open opens an account. It panics if MayOpen does not return OK.
 func (l *Ledger) Open(id AccountID, balance Cash) {
 	if r := l.MayOpen(id, balance); r != OK {
-		panic(fmt.Sprintf("exchange: account %s opened against %s", id, r))
+		panic(fmt.Sprintf("exchange: account %s opened in spite of %s", id, r))
 	}
 	a := l.accounts.add(id)
 	a.balance, a.counted = balance, l.count.round
@@ -139,7 +139,7 @@ func (l *Ledger) MayDeposit(in *Instrument, id AccountID, p Position) RejectReas
 // return OK.
 func (l *Ledger) Deposit(in *Instrument, id AccountID, p Position) {
 	if r := l.MayDeposit(in, id, p); r != OK {
-		panic(fmt.Sprintf("exchange: shares of %s placed with account %s against %s", in.Symbol, id, r))
+		panic(fmt.Sprintf("exchange: shares of %s deposited with account %s in spite of %s", in.Symbol, id, r))
 	}
 	h := in.positionOf(l.accounts.find(id))
 	h.shares = h.shares.Add(p)
@@ -337,7 +337,7 @@ func (l *Ledger) Check() error {
 			}
 		}
 		if total != in.deposited {
-			return fmt.Errorf("exchange: %s of %s were placed, accounts have %s", in.deposited, s, total)
+			return fmt.Errorf("exchange: %s of %s were deposited, accounts have %s", in.deposited, s, total)
 		}
 	}
 	return nil

@@ -219,7 +219,7 @@ func (r *eventReader) publicFills(e *Event) {
 func (r *eventReader) name() []byte { return r.take(int(r.byte())) }
 
 // errNoTurnover: a stored total is out of range.
-var errNoTurnover = errors.New("exchange: what was traded is out of range")
+var errNoTurnover = errors.New("exchange: totals of trades are out of range")
 
 // Check returns an error if d cannot be the totals of any trades.
 func (d *Traded) Check() error {

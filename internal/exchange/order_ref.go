@@ -93,7 +93,7 @@ func (c *Command) Use() RefUse {
 		u.Quantity, u.Amend = Int128(c.Shares.Position()), new(AmendUse)
 		u.Terms = Terms{Side: c.Side, Limit: c.Limit}
 	case MakeSymbol, QueryOrder, CancelOrder, ShowOrder, CancelAll, SetSwitch, ShowAccount, ListOrders, ListFills:
-		panic("exchange: a command of kind " + c.Kind.String() + " uses no ref")
+		panic("exchange: a command of kind " + c.Kind.String() + " cannot have a ref")
 	}
 	return u
 }
@@ -122,7 +122,7 @@ func (e *Event) Use() RefUse {
 	case SymbolMade, OrderCanceled, SymbolHalted, SymbolResumed, OrdersCanceled, OrderContinued, AccountRuled,
 		SymbolRuled, SwitchSet:
 	}
-	panic("exchange: an event of kind " + e.Kind.String() + " uses no ref")
+	panic("exchange: an event of kind " + e.Kind.String() + " cannot have a ref")
 }
 
 // useOfAmend is Use for an amend.

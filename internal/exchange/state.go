@@ -101,7 +101,7 @@ func (s *State) applyTo(e *Event) error {
 	switch e.Kind {
 	case SharesDeposited:
 		if r := s.Ledger.MayDeposit(in, e.Account, e.Deposited); r != OK {
-			return fmt.Errorf("exchange: replay: %s of %s placed with account %s, now %s", e.Deposited, e.Symbol, e.Account, r)
+			return fmt.Errorf("exchange: replay: %s of %s deposited with account %s, now %s", e.Deposited, e.Symbol, e.Account, r)
 		}
 		s.Ledger.Deposit(in, e.Account, e.Deposited)
 		return nil
@@ -120,17 +120,17 @@ func (s *State) applyTo(e *Event) error {
 		return nil
 	case SymbolHalted:
 		if before := book.Halt(&Halt{Since: e.Time, Reason: e.Reason}); before != nil {
-			return fmt.Errorf("exchange: replay: symbol %s halted, which was since %d", e.Symbol, before.Since)
+			return fmt.Errorf("exchange: replay: symbol %s halted, but it is halted since %d", e.Symbol, before.Since)
 		}
 		return nil
 	case SymbolResumed:
 		if book.Resume() == nil {
-			return fmt.Errorf("exchange: replay: symbol %s resumed, which was not halted", e.Symbol)
+			return fmt.Errorf("exchange: replay: symbol %s resumed, but it was not halted", e.Symbol)
 		}
 		return nil
 	case AccountOpened, SymbolMade, OrdersCanceled, AccountRuled, SwitchSet: // handled in apply
 	}
-	panic("exchange: an event of kind " + e.Kind.String() + " is not one of a symbol")
+	panic("exchange: an event of kind " + e.Kind.String() + " does not concern a symbol")
 }
 
 func (s *State) accept(in *Instrument, book *Book, e *Event) error {
@@ -158,7 +158,7 @@ func (s *State) mayEnter(book *Book, e *Event, o *Order) error {
 			e.Order, book.newest, e.Symbol, e.Account)
 	}
 	if _, taken := s.Index.Book(e.Order); taken {
-		return fmt.Errorf("exchange: replay: order %d of %s, and one of another symbol", e.Order, e.Symbol)
+		return fmt.Errorf("exchange: replay: order id %d of %s is used in another symbol", e.Order, e.Symbol)
 	}
 	if book.halt != nil {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s since %d", e.Order, Halted, book.halt.Since)
@@ -184,7 +184,7 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 			"now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
 	}
 	if before := len(o.Executions); before != e.Before { // it never rested: all its executions are of its own parts
-		return fmt.Errorf("exchange: replay: order %d of %s goes on after %d executions, now after %d",
+		return fmt.Errorf("exchange: replay: order %d of %s continues after %d executions, now after %d",
 			e.Order, e.Symbol, e.Before, before)
 	}
 	s.fills = book.proceed(&o, e.Time, s.fills[:0], s.Index.replayFills(e))

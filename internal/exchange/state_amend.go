@@ -18,7 +18,7 @@ func (s *State) replace(in *Instrument, book *Book, e *Event) error {
 		return err
 	}
 	if r := s.Ledger.ReserveInstead(in, &old, &o); r != OK {
-		return fmt.Errorf("exchange: replay: order %d was accepted in the stead of order %d, now %s", e.Order, old.ID, r)
+		return fmt.Errorf("exchange: replay: order %d was accepted in place of order %d, now %s", e.Order, old.ID, r)
 	}
 	s.fills = book.replace(&o, e.Time, s.fills[:0], s.Index.replayFills(e))
 	if err := s.same(e, book, &o, o.Shares); err != nil {

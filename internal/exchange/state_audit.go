@@ -38,7 +38,7 @@ func (s *State) checkIndex() error {
 	orders := 0
 	for sym, book := range s.Books {
 		if book.index != s.Index {
-			return fmt.Errorf("exchange: the book of symbol %s has an index of its own", sym)
+			return fmt.Errorf("exchange: the book of symbol %s has its own index", sym)
 		}
 		orders += book.Resting() + book.Closed()
 	}

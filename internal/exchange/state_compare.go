@@ -27,7 +27,7 @@ func (s *State) SameOrders(snap *Snapshot) error {
 		if got := snap.Orders[i].Taken; got != 0 && want[i].Taken != 0 && got != want[i].Taken {
 			n, _ := got.Count()
 			err = fmt.Errorf(
-				"exchange: order %d took %d executions when it came; it should have %d",
+				"exchange: order %d had %d executions on arrival; it should have %d",
 				want[i].ID,
 				n,
 				want[i].Taken-1,

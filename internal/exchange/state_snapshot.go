@@ -111,7 +111,7 @@ func (s *Snapshot) Restore() (*State, error) {
 func (s *Snapshot) restoreLedger(l *Ledger) error {
 	for _, a := range s.Accounts {
 		if l.accounts.find(a.ID) != nil {
-			return fmt.Errorf("exchange: account %s is there twice", a.ID)
+			return fmt.Errorf("exchange: account %s appears twice", a.ID)
 		}
 		if !inRange(CashTotalMax, a.Opened, a.Balance, a.Held) || !inRange(CashTotalMax, l.opened.Add(a.Opened)) {
 			return fmt.Errorf("exchange: account %s is out of range: opened with %s, %s free, %s held",
@@ -132,7 +132,7 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 	}
 	for _, sym := range s.Symbols {
 		if l.instruments[sym.Symbol] != nil {
-			return fmt.Errorf("exchange: symbol %s is there twice", sym.Symbol)
+			return fmt.Errorf("exchange: symbol %s appears twice", sym.Symbol)
 		}
 		if !inRange(PositionTotalMax, sym.Deposited) {
 			return fmt.Errorf("exchange: symbol %s is out of range: %s placed", sym.Symbol, sym.Deposited)
@@ -142,7 +142,7 @@ func (s *Snapshot) restoreLedger(l *Ledger) error {
 	for _, p := range s.Positions {
 		in, a := l.instruments[p.Symbol], l.accounts.find(p.Account)
 		if in == nil || a == nil || in.positions[a] != nil {
-			return fmt.Errorf("exchange: the position of account %s in %s is there twice, or has no account or symbol",
+			return fmt.Errorf("exchange: the position of account %s in %s appears twice, or has no account or symbol",
 				p.Account, p.Symbol)
 		}
 		if !inRange(PositionTotalMax, p.Shares, p.Held) {

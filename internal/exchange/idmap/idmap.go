@@ -120,7 +120,7 @@ func (m *Map) put(p *page, id, value uint64) {
 		return
 	}
 	if p == nil || !p.cell(id).CompareAndSwap(0, value) {
-		panic(fmt.Sprintf("idmap: id %d is there already", id))
+		panic(fmt.Sprintf("idmap: id %d exists already", id))
 	}
 	if p.givenUp.Load() { // otherwise giveUp will still see the value
 		m.mu.Lock()
@@ -135,7 +135,7 @@ func (m *Map) Remove(id, value uint64) {
 		return
 	}
 	if !m.old.remove(id, value) {
-		panic(fmt.Sprintf("idmap: id %d has not the value %d", id, value))
+		panic(fmt.Sprintf("idmap: id %d does not have the value %d", id, value))
 	}
 }
 
