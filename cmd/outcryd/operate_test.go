@@ -103,7 +103,8 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 		{"POST", "cancel-all?account=2&sym=", 400, "sym is empty"},
 		{"POST", "cancel-all?account=2&symbol=S", 400, "there is a parameter other than"},
 		{"POST", "cancel-all?account=2", 409,
-			"account 2 has more open orders than fit into one record of the journal, and nothing is canceled; cancel symbol by symbol"},
+			"account 2 has more open orders than fit into one record of the journal, and nothing is canceled; " +
+				"cancel symbol by symbol"},
 		{"GET", "halt?sym=S", 405, ""},
 		{"GET", "cancel-all?account=2", 405, ""},
 		{"POST", "status", 405, ""},

@@ -214,7 +214,7 @@ func (b *Book) Forget() OrderID {
 	if n.has(amended) {
 		b.dropLineage(id)
 	}
-	b.orders.give(i, n)
+	b.orders.release(i, n)
 	return id
 }
 

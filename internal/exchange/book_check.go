@@ -31,7 +31,7 @@ func (b *Book) checkSide(s Side) (resting int, err error) {
 		for i := lv.oldest; i != 0; {
 			resting++
 			n := b.orders.at(i)
-			if !b.restsAt(n, i, s, price, at) || n.prev != older || n.id <= newest || n.next == 0 && lv.last != i {
+			if !b.isLinkedAt(n, i, s, price, at) || n.prev != older || n.id <= newest || n.next == 0 && lv.last != i {
 				return resting, fmt.Errorf("exchange: order %d does not belong where it rests, at %s", n.id, price)
 			}
 			older, newest, i = i, n.id, n.next
@@ -40,8 +40,8 @@ func (b *Book) checkSide(s Side) (resting int, err error) {
 	return resting, nil
 }
 
-// restsAt reports whether the order at i has this side, price and level, and the index leads to it.
-func (b *Book) restsAt(n *node, i slot, s Side, price Price, at slot) bool {
+// isLinkedAt reports whether the order at i has this side, price and level, and the index leads to it.
+func (b *Book) isLinkedAt(n *node, i slot, s Side, price Price, at slot) bool {
 	return n.level == at && n.limit == price && n.side() == s && b.find(n.id) == i
 }
 
@@ -56,7 +56,7 @@ func (b *Book) checkOrders() error {
 		}
 		rests, counts := n.level != 0, o.Executed() == executed
 		if !counts || rests != (o.Open > 0) || n.has(canceled) && o.Canceled == 0 || b.find(o.ID) != i ||
-			!o.knowsLineage() {
+			!o.hasValidLineage() {
 			return fmt.Errorf("exchange: order %d of %s has %s open, %s canceled, %s executed, resting %t",
 				o.ID, o.Shares, o.Open, o.Canceled, executed, rests)
 		}

@@ -53,7 +53,7 @@ func (b *Book) Halted() *Halt { return b.halt }
 // Moment returns the time of the symbol's next event, in nanoseconds since the epoch: the later of
 // clock and the time of the last event, so a symbol's times never go back. After a Restore the book
 // only knows the last execution time of open orders; State.Time keeps the clock from going back
-// behind any other event.
+// before any other event.
 func (b *Book) Moment(clock int64) int64 {
 	b.time = max(b.time, clock)
 	return b.time

@@ -17,7 +17,7 @@ func (d *shard) halt(s Symbol, reason string) RejectReason {
 	case b == nil:
 		return UnknownSymbol
 	case b.Halt(&Halt{Since: d.now, Reason: reason}) == nil:
-		d.note(Event{Kind: SymbolHalted, Symbol: s, Reason: reason})
+		d.record(Event{Kind: SymbolHalted, Symbol: s, Reason: reason})
 	}
 	return OK
 }
@@ -27,7 +27,7 @@ func (d *shard) resume(s Symbol) RejectReason {
 	case b == nil:
 		return UnknownSymbol
 	case b.Resume() != nil:
-		d.note(Event{Kind: SymbolResumed, Symbol: s})
+		d.record(Event{Kind: SymbolResumed, Symbol: s})
 	}
 	return OK
 }
@@ -57,7 +57,7 @@ func (d *shard) cancelAll(id AccountID, symbols ...Symbol) (cancels []Cancel, r 
 		}
 		d.Ledger.Release(d.Ledger.Instrument(c.Symbol), &o)
 	}
-	d.note(Event{Kind: OrdersCanceled, Account: id, Cancels: cancels})
+	d.record(Event{Kind: OrdersCanceled, Account: id, Cancels: cancels})
 	return cancels, OK
 }
 

@@ -206,8 +206,8 @@ func (b *Book) Newest(first OrderID) OrderID {
 	return first
 }
 
-// knowsLineage reports whether o's lineage is consistent with o.
-func (o *Order) knowsLineage() bool {
+// hasValidLineage reports whether o's lineage is consistent with o.
+func (o *Order) hasValidLineage() bool {
 	l := o.Lineage
 	return l == nil || l.First != 0 && l.First <= o.ID && l.Replaces < o.ID && (l.Replaces == 0) == (l.First == o.ID) &&
 		(l.Replaces == 0 || l.First <= l.Replaces) && 0 <= l.Executed && 0 <= l.Reduced &&

@@ -68,7 +68,7 @@ type ladder struct {
 	base, up  int64 // key = base + up × price: 0 and 1 for bids, orderUnitsMax and -1 for asks
 	cents     run   // blocks of prices in whole cents
 	others    run   // blocks of all other prices
-	bestKey   int64 // noKey where no order rests
+	bestKey   int64 // noKey if no order rests
 	best      *level
 	bestSlot  slot
 	levels    int

@@ -22,7 +22,7 @@ func (l *ladder) check() error {
 	if l.others.bestKey > best.bestKey {
 		best = &l.others
 	}
-	if levels != l.levels || idle != l.idle || !l.knowsBest(best) {
+	if levels != l.levels || idle != l.idle || !l.bestIsThatOf(best) {
 		return fmt.Errorf("%d levels and %d idle stretches, counted %d and %d; the best level has key %d, recorded as %d",
 			levels, idle, l.levels, l.idle, best.bestKey, l.bestKey)
 	}
@@ -93,9 +93,9 @@ func (b *block) alone() bool {
 	return b.worse == nil && b.better == nil && b.stretches == [blockStretches]*stretch{}
 }
 
-// knowsBest reports whether bestKey, bestSlot and best of the ladder are those of the best
+// bestIsThatOf reports whether bestKey, bestSlot and best of the ladder are those of the best
 // level of r; best must be nil if there is no level.
-func (l *ladder) knowsBest(r *run) bool {
+func (l *ladder) bestIsThatOf(r *run) bool {
 	if r.bestKey != l.bestKey || r.best != l.bestSlot {
 		return false
 	}
@@ -110,7 +110,7 @@ func (l *ladder) knowsBest(r *run) bool {
 func (l *ladder) checkBlock(b *block) (levels, idle int, err error) {
 	for i, s := range b.stretches {
 		first := b.first + int64(i)*stretchTicks*b.tick
-		if !b.knowsUse(i) || s != nil && !l.isAt(s, b, i) {
+		if !b.usedBitMatches(i) || s != nil && !l.isAt(s, b, i) {
 			return 0, 0, fmt.Errorf("the stretch of key %d does not match its block", first)
 		}
 		if s == nil {
@@ -121,7 +121,7 @@ func (l *ladder) checkBlock(b *block) (levels, idle int, err error) {
 		}
 		for place := range s.levels {
 			key := first + int64(place)*b.tick
-			if s.uses(place) != (s.levels[place].oldest != 0) || s.uses(place) && !b.mayHave(key) {
+			if s.uses(place) != (s.levels[place].oldest != 0) || s.uses(place) && !b.fitsKey(key) {
 				return 0, 0, fmt.Errorf("level %s is empty or in the wrong place", l.price(key))
 			}
 			if s.uses(place) {
@@ -132,8 +132,8 @@ func (l *ladder) checkBlock(b *block) (levels, idle int, err error) {
 	return levels, idle, nil
 }
 
-// knowsUse reports whether b's bit for its i-th stretch is set exactly if a level there is in use.
-func (b *block) knowsUse(i int) bool {
+// usedBitMatches reports whether b's bit for its i-th stretch is set exactly if a level there is in use.
+func (b *block) usedBitMatches(i int) bool {
 	s := b.stretches[i]
 	return (s != nil && s.used != 0) == (b.used>>i&1 == 1)
 }
@@ -146,6 +146,6 @@ func (l *ladder) isAt(s *stretch, b *block, i int) bool {
 // uses reports whether the level at a place of s is in use.
 func (s *stretch) uses(place int) bool { return s.used>>place&1 == 1 }
 
-// mayHave reports whether a level of this key belongs in a block with b's tick: whole
+// fitsKey reports whether a level of this key belongs in a block with b's tick: whole
 // cents have blocks of their own.
-func (b *block) mayHave(key int64) bool { return b.tick == cent || key%cent != 0 }
+func (b *block) fitsKey(key int64) bool { return b.tick == cent || key%cent != 0 }

@@ -48,7 +48,7 @@ func (n *node) open() Shares {
 
 // enter copies an order into the book's memory. It does not add it to the index.
 func (b *Book) enter(o *Order) (slot, *node) {
-	i := b.orders.take()
+	i := b.orders.alloc()
 	n := b.orders.at(i)
 	n.id, n.account, n.packed, n.limit, n.shares, n.left = o.ID, o.Account, o.Terms.pack(), o.Limit, o.Shares, o.Open
 	n.level, n.prev, n.next, n.flags, n.taken = 0, 0, 0, 0, o.Taken

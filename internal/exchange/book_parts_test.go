@@ -14,7 +14,7 @@ func TestAnOrderGoesOnAfterAnyOfItsParts(t *testing.T) {
 	s := newRandomSession(testRand(t))
 	var cuts []int
 	var after []string
-	s.noted = func() {
+	s.afterEvent = func() {
 		after = append(after, dump(s.State))
 		for _, b := range s.Books {
 			if b.Unfinished() != 0 {

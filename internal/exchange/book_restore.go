@@ -11,8 +11,8 @@ import (
 // their ids, before any Submit. If the order is inconsistent or does not fit into the book, Restore returns an
 // error and leaves the book unchanged.
 func (b *Book) Restore(o *Order) error {
-	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || !mayOrder(int64(o.Limit)) || o.Account == nil ||
-		!o.Terms.check() || o.Executed() < 0 || !o.knowsLineage() {
+	if o.ID <= b.newest || o.Open <= 0 || o.Open > o.Shares || !validOrderUnits(int64(o.Limit)) || o.Account == nil ||
+		!o.Terms.check() || o.Executed() < 0 || !o.hasValidLineage() {
 		return fmt.Errorf("exchange: order %d cannot rest: after order %d, %s of %s open at %s",
 			o.ID, b.newest, o.Open, o.Shares, o.Limit)
 	}

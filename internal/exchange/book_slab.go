@@ -46,17 +46,17 @@ func (s *slab) executions(i slot) *[]Execution {
 	return &s.pages[i/slabPage].executions[i%slabPage]
 }
 
-// take returns a free slot. Its node still has an old order's values, except the id, which is 0.
-func (s *slab) take() slot {
+// alloc returns a free slot. Its node still has an old order's values, except the id, which is 0.
+func (s *slab) alloc() slot {
 	if n := len(s.recent); n > 0 {
 		i := s.recent[n-1]
 		s.recent = s.recent[:n-1]
 		return i
 	}
-	return s.takeFromPage()
+	return s.allocFromPage()
 }
 
-func (s *slab) takeFromPage() slot {
+func (s *slab) allocFromPage() slot {
 	if len(s.partly) == 0 {
 		s.partly = append(s.partly, uint32(len(s.pages)))
 		s.pages = append(s.pages, nil)
@@ -88,8 +88,8 @@ func (s *slab) newPage(n uint32) slot {
 	return 1
 }
 
-// give frees a slot, whose node is n.
-func (s *slab) give(i slot, n *node) {
+// release frees a slot, whose node is n.
+func (s *slab) release(i slot, n *node) {
 	n.id = 0
 	if n.has(executed) {
 		*s.executions(i) = nil

@@ -15,7 +15,7 @@ func TestSlotsAreUsedAgainAndEmptyPagesGiven(t *testing.T) {
 	taken := map[slot]OrderID{}
 	for _, leave := range []int{100, 0, 7000, 0} {
 		for len(taken) < most {
-			i := s.take()
+			i := s.alloc()
 			n := s.at(i)
 			if _, twice := taken[i]; twice || i == 0 || n.id != 0 || *s.executions(i) != nil {
 				t.Fatalf("slot %d: taken %t, order %d, executions %v", i, twice, n.id, *s.executions(i))
@@ -32,7 +32,7 @@ func TestSlotsAreUsedAgainAndEmptyPagesGiven(t *testing.T) {
 			if n := s.at(i); n.id != v || n.has(executed) && len(*s.executions(i)) != int(v%3) {
 				t.Fatalf("slot %d has changed", i)
 			}
-			s.give(i, s.at(i))
+			s.release(i, s.at(i))
 			if delete(taken, i); len(taken) == leave {
 				break
 			}

@@ -35,14 +35,14 @@ func (e *Event) checkMore(left Shares) error {
 // checkOwn reports whether c is valid as a resting order of e's account that e canceled.
 func (c *Cancel) checkOwn(e *Event) bool {
 	return c.Order != 0 && c.Order < e.Order && c.Symbol == "" && c.Terms.check() && c.mayRest() &&
-		mayOrder(int64(c.Shares))
+		validOrderUnits(int64(c.Shares))
 }
 
 // checkAmend is the part of Check common to OrderReduced and OrderReplaced. open is how many shares of the order are
 // open after the amend, before it matches.
 func (e *Event) checkAmend(open Shares) bool {
 	a := e.Amend
-	return a != nil && a.First != 0 && a.First <= e.Order && 0 <= a.Executed && mayOrder(int64(open)) &&
+	return a != nil && a.First != 0 && a.First <= e.Order && 0 <= a.Executed && validOrderUnits(int64(open)) &&
 		a.Executed < orderUnitsMax-open && (a.Amount == 0 || a.Amount == a.Executed+open) &&
 		(a.Limit == 0 || a.Limit == e.Limit) && e.mayRest() && e.Type == Limited
 }

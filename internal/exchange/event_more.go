@@ -276,12 +276,12 @@ func (r *AccountRules) same(s *AccountRules) bool {
 }
 
 // OwnCancel returns an OrderCanceled event with the same effect as the cancel of the i-th order in e.Own.
-func (e *Event) OwnCancel(i int) Event { return e.cancelOf(&e.Own[i]) }
+func (e *Event) OwnCancel(i int) Event { return e.cancelEvent(&e.Own[i]) }
 
 // OldCancel returns an OrderCanceled event for the order that e, an OrderReplaced, replaces.
-func (e *Event) OldCancel() Event { return e.cancelOf(&e.Amend.Old) }
+func (e *Event) OldCancel() Event { return e.cancelEvent(&e.Amend.Old) }
 
-func (e *Event) cancelOf(c *Cancel) Event {
+func (e *Event) cancelEvent(c *Cancel) Event {
 	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account, Symbol: e.Symbol, Order: c.Order, Terms: c.Terms,
 		Shares: c.Shares}
 }

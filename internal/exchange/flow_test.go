@@ -272,7 +272,7 @@ func (p *orderPath) run(s *step) {
 		if r != OK {
 			panic(r)
 		}
-		p.note(OrderCanceled, &o, o.Canceled, nil)
+		p.encode(OrderCanceled, &o, o.Canceled, nil)
 		p.state.Ledger.Release(p.instrument, &o)
 		forgetAll(p.book)
 		return
@@ -282,13 +282,13 @@ func (p *orderPath) run(s *step) {
 		panic(r)
 	}
 	p.fills = p.book.Submit(o, 0, p.fills[:0])
-	p.note(OrderAccepted, o, o.Shares, p.fills)
+	p.encode(OrderAccepted, o, o.Shares, p.fills)
 	p.state.Ledger.Settle(p.instrument, o, p.fills)
 	forgetAll(p.book)
 }
 
-// note encodes an event, as a shard does.
-func (p *orderPath) note(kind EventKind, o *Order, shares Shares, fills []Fill) {
+// encode encodes an event, as a shard does.
+func (p *orderPath) encode(kind EventKind, o *Order, shares Shares, fills []Fill) {
 	e := &p.event
 	e.Kind, e.Account, e.Symbol = kind, o.Account.ID, "SPY"
 	e.Order, e.Side, e.Shares, e.Limit, e.Fills = o.ID, o.Side, shares, o.Limit, fills

@@ -55,16 +55,16 @@ func (d *desk) submit(o *Order) (twinResult, RejectReason) {
 	o.ID = d.OrderID
 	e := Event{Shares: o.Shares}
 	fills := d.book.Submit(o, d.now, nil)
-	d.noteDesk(&e, OrderAccepted, o, fills)
+	d.recordResult(&e, OrderAccepted, o, fills)
 	e.Hold = d.book.HoldOf(o)
 	d.Ledger.Settle(d.in, o, fills)
 	d.Ledger.ReleaseOwn(d.in, o.Account, d.book.Own())
-	d.note(e)
+	d.record(e)
 	return d.further(o, twinResult{fills: e.Fills, own: e.Own, rest: e.Rest}, e, bytes, whole, parts, each), OK
 }
 
-// noteDesk sets e to the record of what o has just done.
-func (d *desk) noteDesk(e *Event, kind EventKind, o *Order, fills []Fill) {
+// recordResult sets e to the record of what o has just done.
+func (d *desk) recordResult(e *Event, kind EventKind, o *Order, fills []Fill) {
 	shares := e.Shares
 	before := e.Before
 	e.Note(kind, o, deskSymbol, shares, d.now)
@@ -90,10 +90,10 @@ func (d *desk) further(o *Order, r twinResult, e Event, bytes int, whole bool, p
 		}
 		next := Event{Shares: o.Open, Before: len(o.Executions)}
 		fills := d.book.Continue(o, d.now, nil)
-		d.noteDesk(&next, OrderContinued, o, fills)
+		d.recordResult(&next, OrderContinued, o, fills)
 		d.Ledger.SettleMore(d.in, o, fills)
 		d.Ledger.ReleaseOwn(d.in, o.Account, d.book.Own())
-		d.note(next)
+		d.record(next)
 		size = len(AppendEvent(nil, &next))
 		r.fills, r.own, r.rest = append(r.fills, next.Fills...), append(r.own, next.Own...), next.Rest
 	}
@@ -115,7 +115,7 @@ func (d *desk) amend(id OrderID, total Shares, limit Price) (r twinResult, repla
 		e.Amend = o.Amendment(OrderReduced, total, 0, o.Open-open)
 		o, _ = d.book.Reduce(id, o.Account.ID, o.Open-open, d.now)
 		d.Ledger.ReleaseReduced(d.in, &o, e.Shares)
-		d.note(e)
+		d.record(e)
 		return r, false, OK
 	}
 	n := o.Replacement(total, limit)
@@ -131,11 +131,11 @@ func (d *desk) amend(id OrderID, total Shares, limit Price) (r twinResult, repla
 	n.ID = d.OrderID
 	fills := d.book.Replace(&n, d.now, nil)
 	e := Event{Shares: n.Shares}
-	d.noteDesk(&e, OrderReplaced, &n, fills)
+	d.recordResult(&e, OrderReplaced, &n, fills)
 	e.Amend = o.Amendment(OrderReplaced, total, limit, 0)
 	d.Ledger.SettleInstead(d.in, &o, &n, fills)
 	d.Ledger.ReleaseOwn(d.in, n.Account, d.book.Own())
-	d.note(e)
+	d.record(e)
 	return d.further(&n, twinResult{fills: e.Fills, own: e.Own, rest: e.Rest}, e, bytes, whole, parts, each), true, OK
 }
 
@@ -235,7 +235,7 @@ func (d *desk) deskCancel(a AccountID, id OrderID) (Order, RejectReason) {
 		d.Ledger.Release(d.in, &o)
 		var e Event
 		e.Note(OrderCanceled, &o, deskSymbol, o.Canceled, d.now)
-		d.note(e)
+		d.record(e)
 	}
 	return o, r
 }
@@ -289,7 +289,7 @@ func TestOrdersWithInstructionsEqualTheirTwin(t *testing.T) {
 	for range budget.Of(200) {
 		p := newPair(t, r)
 		var digests [][32]byte
-		p.noted = func() { digests = append(digests, p.Digest()) }
+		p.afterEvent = func() { digests = append(digests, p.Digest()) }
 		for range 40 {
 			p.step(t)
 		}

@@ -109,7 +109,7 @@ func (l *Ledger) Open(id AccountID, balance Cash) {
 	a := l.accounts.add(id)
 	a.balance, a.counted = balance, l.count.round
 	l.opened = l.opened.Add(balance)
-	l.count.note(a.counted, balance)
+	l.count.addGain(a.counted, balance)
 }
 
 // List makes a symbol, or returns its instrument if it exists.
@@ -144,7 +144,7 @@ func (l *Ledger) Deposit(in *Instrument, id AccountID, p Position) {
 	h := in.positionOf(l.accounts.find(id))
 	h.shares = h.shares.Add(p)
 	in.deposited = in.deposited.Add(p)
-	in.count.note(h.counted, p)
+	in.count.addGain(h.counted, p)
 }
 
 // Reserve sets aside what o could spend: a buy holds Limit × Shares, a sell
@@ -237,12 +237,12 @@ func (l *Ledger) exchange(in *Instrument, buyer, seller *Account, limit Price, f
 
 	// The running sum does not change if both are counted, or neither is.
 	if seller.counted != buyer.counted {
-		l.count.note(seller.counted, price)
-		l.count.note(buyer.counted, Cash{}.Sub(price))
+		l.count.addGain(seller.counted, price)
+		l.count.addGain(buyer.counted, Cash{}.Sub(price))
 	}
 	if to.counted != from.counted {
-		in.count.note(to.counted, s)
-		in.count.note(from.counted, Position{}.Sub(s))
+		in.count.addGain(to.counted, s)
+		in.count.addGain(from.counted, Position{}.Sub(s))
 	}
 }
 

@@ -108,7 +108,7 @@ func (o *openIn) add(symbol uint32, n int32) {
 	at := slices.IndexFunc(o.list, func(c openCount) bool { return c.symbol == symbol })
 	if at < 0 {
 		o.list = append(o.list, openCount{symbol, n})
-		o.spread()
+		o.listToMap()
 		return
 	}
 	if o.list[at].orders += n; o.list[at].orders == 0 {
@@ -118,8 +118,8 @@ func (o *openIn) add(symbol uint32, n int32) {
 	}
 }
 
-// spread moves the list into a map if it is too long.
-func (o *openIn) spread() {
+// listToMap moves the list into a map if it is too long.
+func (o *openIn) listToMap() {
 	if len(o.list) <= openListMax {
 		return
 	}

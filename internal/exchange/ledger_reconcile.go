@@ -23,9 +23,9 @@ func (c *count[T]) begin() {
 	c.round, c.sum = c.round+1, zero
 }
 
-// note adds to the sum what something gained that was last counted in the given round,
+// addGain adds to the sum what something gained that was last counted in the given round,
 // unless it is yet to be counted in the current round.
-func (c *count[T]) note(round uint32, gained T) {
+func (c *count[T]) addGain(round uint32, gained T) {
 	if round == c.round {
 		c.sum = c.sum.Add(gained)
 	}
@@ -61,7 +61,7 @@ func (l *Ledger) reconcileCash(step func()) Cash {
 			continue // created in this round: its cash is already in the sum
 		}
 		a.counted = l.count.round
-		l.count.note(a.counted, a.balance.Add(a.held))
+		l.count.addGain(a.counted, a.balance.Add(a.held))
 		if l.count.sum.Cmp(CashTotalMax) > 0 {
 			break // before a damaged sum can overflow
 		}
@@ -77,7 +77,7 @@ func (in *Instrument) reconcile(step func()) bool {
 			continue
 		}
 		h.counted = in.count.round
-		in.count.note(h.counted, h.shares.Add(h.held))
+		in.count.addGain(h.counted, h.shares.Add(h.held))
 		if in.count.sum.Cmp(PositionTotalMax) > 0 {
 			break
 		}

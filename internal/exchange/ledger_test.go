@@ -198,7 +198,7 @@ func TestLedgerPanicsWhereTheCallerDidNotAsk(t *testing.T) {
 	sell.Canceled = sell.Shares
 	require.Panics(t, func() { d.Ledger.Release(in, sell) })
 	require.Panics(t, func() { d.Ledger.Settle(in, o, []Fill{{Shares: 1, Price: 1, owner: sell.Account}}) })
-	require.Equal(t, before, dump(d.withoutUnsettled()))
+	require.Equal(t, before, dump(d.clearUnsettled()))
 }
 
 func TestSettlePanicsWhenTheSellerHoldsNothing(t *testing.T) {
@@ -209,8 +209,8 @@ func TestSettlePanicsWhenTheSellerHoldsNothing(t *testing.T) {
 	require.Panics(t, func() { d.Ledger.Settle(in, buy, []Fill{{Shares: buy.Shares, Price: 1, owner: sell.Account}}) })
 }
 
-// withoutUnsettled resets the counts of unsettled reservations that a panic left.
-func (d *shard) withoutUnsettled() *State {
+// clearUnsettled resets the counts of unsettled reservations that a panic left.
+func (d *shard) clearUnsettled() *State {
 	for a := range d.Ledger.accounts.all() {
 		a.unsettled = 0
 	}

@@ -59,7 +59,7 @@ func (o *Order) Plain() bool { return o.Terms.plain() && !o.OnDisconnect }
 
 // fresh reports whether a book may accept o: it is well formed and completely open.
 func (o *Order) fresh() bool {
-	return o.Shares > 0 && o.Open == o.Shares && mayOrder(int64(o.Limit)) && o.Executions == nil
+	return o.Shares > 0 && o.Open == o.Shares && validOrderUnits(int64(o.Limit)) && o.Executions == nil
 }
 
 // crosses reports whether o may execute at the price of a resting order.

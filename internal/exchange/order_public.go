@@ -161,7 +161,7 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	case OrderAccepted, OrderCanceled, OrderContinued, OrderReplaced:
 		return symbol, e.checkNumbers()
 	case OrderReduced:
-		e.Ref = refSeen(ref)
+		e.Ref = placeholderRef(ref)
 		err = e.checkReduced()
 		e.Ref = ""
 		return symbol, err
@@ -174,8 +174,8 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	return symbol, nil
 }
 
-// refSeen returns a placeholder if there is a ref, "" otherwise.
-func refSeen(ref []byte) Ref {
+// placeholderRef returns a placeholder if there is a ref, "" otherwise.
+func placeholderRef(ref []byte) Ref {
 	if ref == nil {
 		return ""
 	}
@@ -218,14 +218,14 @@ func (r *eventReader) publicFills(e *Event) {
 // name reads a string and returns its bytes.
 func (r *eventReader) name() []byte { return r.take(int(r.byte())) }
 
-// errNoTurnover: a stored total is out of range.
-var errNoTurnover = errors.New("exchange: totals of trades are out of range")
+// errTotals: a stored total is out of range.
+var errTotals = errors.New("exchange: totals of trades are out of range")
 
 // Check returns an error if d cannot be the totals of any trades.
 func (d *Traded) Check() error {
-	if d.Shares.Sign() < 0 || !inRange(CashTotalMax, d.Notional.Rest) || (d.Trades > 0) != mayOrder(int64(d.Last)) {
+	if d.Shares.Sign() < 0 || !inRange(CashTotalMax, d.Notional.Rest) || (d.Trades > 0) != validOrderUnits(int64(d.Last)) {
 		return fmt.Errorf("%w: %d trades of %s shares for %s dollars, the last at %s",
-			errNoTurnover, d.Trades, d.Shares, d.Notional, d.Last)
+			errTotals, d.Trades, d.Shares, d.Notional, d.Last)
 	}
 	return nil
 }

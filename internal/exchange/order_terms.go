@@ -73,7 +73,7 @@ func (t *Terms) mayRest() bool { return t.TIF == GTC }
 
 // check reports whether the terms are valid.
 func (t *Terms) check() bool {
-	return (t.Side == Buy || t.Side == Sell) && mayOrder(int64(t.Limit)) && t.TIF <= FOK && t.STP <= CancelBoth &&
+	return (t.Side == Buy || t.Side == Sell) && validOrderUnits(int64(t.Limit)) && t.TIF <= FOK && t.STP <= CancelBoth &&
 		!(t.Type == Market && t.TIF == GTC) && !(t.Post && t.TIF != GTC)
 }
 
@@ -169,7 +169,7 @@ func (e *Event) checkOrder() error {
 
 // checkNumbers is checkOrder without the accounts of the fills.
 func (e *Event) checkNumbers() error {
-	if e.Order == 0 || e.Order > orderIDMax || !e.Terms.check() || !mayOrder(int64(e.Shares)) {
+	if e.Order == 0 || e.Order > orderIDMax || !e.Terms.check() || !validOrderUnits(int64(e.Shares)) {
 		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
 	}
 	if e.Kind == OrderContinued && !e.checkContinued() {
@@ -178,7 +178,7 @@ func (e *Event) checkNumbers() error {
 	left := e.Shares
 	for i := range e.Fills {
 		f := &e.Fills[i]
-		if f.Resting == 0 || f.Resting >= e.Order || f.Shares <= 0 || f.Shares > left || !mayOrder(int64(f.Price)) {
+		if f.Resting == 0 || f.Resting >= e.Order || f.Shares <= 0 || f.Shares > left || !validOrderUnits(int64(f.Price)) {
 			return fmt.Errorf("%w: order %d: fill of %s at %s with order %d", ErrEvent, e.Order, f.Shares, f.Price, f.Resting)
 		}
 		left -= f.Shares
@@ -196,5 +196,5 @@ func (e *Event) checkContinued() bool {
 	return begun && e.Before < math.MaxInt32 && (len(e.Fills) > 0 || len(e.Own) > 0 || e.Rest > 0)
 }
 
-// mayOrder reports whether units is valid as the shares or the limit of an order.
-func mayOrder(units int64) bool { return 0 < units && units < orderUnitsMax }
+// validOrderUnits reports whether units is valid as the shares or the limit of an order.
+func validOrderUnits(units int64) bool { return 0 < units && units < orderUnitsMax }

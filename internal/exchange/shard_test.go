@@ -16,9 +16,9 @@ import (
 // the events. A rejected command has no event.
 type shard struct {
 	*State
-	now    int64
-	events []Event
-	noted  func() // if not nil, called after each event
+	now        int64
+	events     []Event
+	afterEvent func() // if not nil, called after each event
 }
 
 // fewFills is the FillsMax of tests, so that many orders execute in parts.
@@ -30,11 +30,11 @@ func newShard() *shard {
 	return d
 }
 
-func (d *shard) note(e Event) {
+func (d *shard) record(e Event) {
 	e.Time = d.now
 	d.events = append(d.events, e)
-	if d.noted != nil {
-		d.noted()
+	if d.afterEvent != nil {
+		d.afterEvent()
 	}
 }
 
@@ -42,7 +42,7 @@ func (d *shard) open(id AccountID, balance Cash) RejectReason {
 	r := d.Ledger.MayOpen(id, balance)
 	if r == OK {
 		d.Ledger.Open(id, balance)
-		d.note(Event{Kind: AccountOpened, Account: id, Balance: balance})
+		d.record(Event{Kind: AccountOpened, Account: id, Balance: balance})
 	}
 	return r
 }
@@ -50,7 +50,7 @@ func (d *shard) open(id AccountID, balance Cash) RejectReason {
 func (d *shard) list(s Symbol) {
 	if d.Books[s] == nil {
 		d.List(s)
-		d.note(Event{Kind: SymbolMade, Symbol: s})
+		d.record(Event{Kind: SymbolMade, Symbol: s})
 	}
 }
 
@@ -62,7 +62,7 @@ func (d *shard) place(s Symbol, id AccountID, p Position) RejectReason {
 	r := d.Ledger.MayDeposit(in, id, p)
 	if r == OK {
 		d.Ledger.Deposit(in, id, p)
-		d.note(Event{Kind: SharesDeposited, Symbol: s, Account: id, Deposited: p})
+		d.record(Event{Kind: SharesDeposited, Symbol: s, Account: id, Deposited: p})
 	}
 	return r
 }
@@ -87,7 +87,7 @@ func (d *shard) order(id AccountID, s Symbol, side Side, shares Shares, limit Pr
 	fills := d.Books[s].Submit(o, d.now, nil)
 	d.Ledger.Settle(in, o, fills)
 	recorded := asDecoded(fills)
-	d.note(Event{Kind: OrderAccepted, Account: id, Symbol: s, Terms: Terms{Side: side, Limit: limit}, Shares: shares,
+	d.record(Event{Kind: OrderAccepted, Account: id, Symbol: s, Terms: Terms{Side: side, Limit: limit}, Shares: shares,
 		Order: o.ID,
 		Fills: recorded})
 	return o, append(recorded, d.finish(s, o)...), OK
@@ -100,7 +100,7 @@ func (d *shard) finish(s Symbol, o *Order) (fills []Fill) {
 		before, _ := book.Find(book.Unfinished())
 		more := book.Continue(o, d.now, nil)
 		d.Ledger.SettleMore(in, o, more)
-		d.note(Event{Kind: OrderContinued, Account: o.Account.ID, Symbol: s, Terms: Terms{Side: o.Side, Limit: o.Limit},
+		d.record(Event{Kind: OrderContinued, Account: o.Account.ID, Symbol: s, Terms: Terms{Side: o.Side, Limit: o.Limit},
 			Shares: before.Open, Order: o.ID,
 			Before: len(before.Executions), Fills: asDecoded(more)})
 		fills = append(fills, asDecoded(more)...)
@@ -123,7 +123,7 @@ func (d *shard) cancel(id AccountID, s Symbol, order OrderID) (Order, RejectReas
 		return Order{}, r
 	}
 	d.Ledger.Release(d.Ledger.Instrument(s), &o)
-	d.note(Event{Kind: OrderCanceled, Account: id, Symbol: s, Terms: Terms{Side: o.Side, Limit: o.Limit},
+	d.record(Event{Kind: OrderCanceled, Account: id, Symbol: s, Terms: Terms{Side: o.Side, Limit: o.Limit},
 		Shares: o.Canceled,
 		Order:  order})
 	return o, OK

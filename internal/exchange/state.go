@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// State is a whole exchange at rest: the ledger, a book for each symbol, and
+// State is the complete state of an exchange: the ledger, a book for each symbol, and
 // the highest order id given out. At start it is rebuilt from a Snapshot and the
 // later events of the journal; the engine then hands each book to its goroutine. Not
 // safe for concurrent use.
@@ -19,8 +19,8 @@ type State struct {
 	// Unix epoch, 0 if there are none. Later events must not have earlier times.
 	Time int64
 
-	fills []Fill // reused by Apply
-	again Event  // reused by Apply: the event that it has just carried out
+	fills   []Fill // reused by Apply
+	rebuilt Event  // reused by Apply: the event that it has just carried out
 }
 
 // NewState returns an exchange without accounts, symbols and orders.
@@ -38,7 +38,7 @@ func (s *State) List(sym Symbol) *Book {
 	return book
 }
 
-// Apply carries out e again. An accepted order is reserved, matched and settled as
+// Apply repeats the command that e recorded. An accepted order is reserved, matched and settled as
 // it was originally, and the fills must be those recorded. The error says what
 // differs, and is a *FillsError if the fills do; the state is then unusable.
 func (s *State) Apply(e *Event) error {
@@ -80,7 +80,7 @@ func (s *State) apply(e *Event) error {
 	case OrdersCanceled:
 		return s.cancelAll(e)
 	case AccountRuled, SwitchSet:
-		return s.rule(e)
+		return s.applyRules(e)
 	case SharesDeposited, OrderAccepted, OrderCanceled, SymbolHalted, SymbolResumed, OrderContinued, OrderReduced,
 		OrderReplaced, SymbolRuled:
 		return s.applyTo(e)
@@ -101,7 +101,8 @@ func (s *State) applyTo(e *Event) error {
 	switch e.Kind {
 	case SharesDeposited:
 		if r := s.Ledger.MayDeposit(in, e.Account, e.Deposited); r != OK {
-			return fmt.Errorf("exchange: replay: %s of %s deposited with account %s, now %s", e.Deposited, e.Symbol, e.Account, r)
+			return fmt.Errorf("exchange: replay: %s of %s deposited with account %s, now %s",
+				e.Deposited, e.Symbol, e.Account, r)
 		}
 		s.Ledger.Deposit(in, e.Account, e.Deposited)
 		return nil
@@ -142,7 +143,7 @@ func (s *State) accept(in *Instrument, book *Book, e *Event) error {
 		return fmt.Errorf("exchange: replay: order %d was accepted, now %s", e.Order, r)
 	}
 	s.fills = book.submit(o, e.Time, s.fills[:0], s.Index.replayFills(e))
-	if err := s.same(e, book, o, o.Shares); err != nil {
+	if err := s.compareRecord(e, book, o, o.Shares); err != nil {
 		return err
 	}
 	s.Ledger.Settle(in, o, s.fills)
@@ -188,7 +189,7 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 			e.Order, e.Symbol, e.Before, before)
 	}
 	s.fills = book.proceed(&o, e.Time, s.fills[:0], s.Index.replayFills(e))
-	if err := s.same(e, book, &o, e.Shares); err != nil {
+	if err := s.compareRecord(e, book, &o, e.Shares); err != nil {
 		return err
 	}
 	s.Ledger.SettleMore(in, &o, s.fills)
@@ -196,21 +197,22 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 	return nil
 }
 
-// same builds the record of what o did, with the fills in s, and compares it with e.
-func (s *State) same(e *Event, book *Book, o *Order, shares Shares) error {
+// compareRecord builds the record of what o did, with the fills in s, and compares it with e.
+func (s *State) compareRecord(e *Event, book *Book, o *Order, shares Shares) error {
 	if !slices.EqualFunc(s.fills, e.Fills, Fill.same) {
 		return &FillsError{Order: e.Order, Symbol: e.Symbol, Recorded: slices.Clone(e.Fills), Now: slices.Clone(s.fills)}
 	}
-	s.again.Note(e.Kind, o, e.Symbol, shares, e.Time)
-	s.again.NoteMore(o, book.Own())
+	s.rebuilt.Note(e.Kind, o, e.Symbol, shares, e.Time)
+	s.rebuilt.NoteMore(o, book.Own())
 	if e.Kind != OrderContinued {
-		s.again.Hold = book.HoldOf(o)
+		s.rebuilt.Hold = book.HoldOf(o)
 	}
 	// Unsent has no effect here; e.Amend was compared by replace, the other fields by proceed and Apply.
-	s.again.Unsent, s.again.Amend = e.Unsent, e.Amend
-	s.again.Before, s.again.Fills, s.again.Ref = e.Before, s.fills, e.Ref
-	if !s.again.Same(e) {
-		return fmt.Errorf("exchange: replay: %s of order %d of %s was %+v, now %+v", e.Kind, e.Order, e.Symbol, *e, s.again)
+	s.rebuilt.Unsent, s.rebuilt.Amend = e.Unsent, e.Amend
+	s.rebuilt.Before, s.rebuilt.Fills, s.rebuilt.Ref = e.Before, s.fills, e.Ref
+	if !s.rebuilt.Same(e) {
+		return fmt.Errorf("exchange: replay: %s of order %d of %s was %+v, now %+v",
+			e.Kind, e.Order, e.Symbol, *e, s.rebuilt)
 	}
 	return nil
 }
@@ -218,9 +220,9 @@ func (s *State) same(e *Event, book *Book, o *Order, shares Shares) error {
 func (s *State) cancel(in *Instrument, book *Book, e *Event) error {
 	o, r := book.Cancel(e.Order, e.Account, e.Time)
 	if r == OK {
-		s.again.Note(e.Kind, &o, e.Symbol, o.Canceled, e.Time)
+		s.rebuilt.Note(e.Kind, &o, e.Symbol, o.Canceled, e.Time)
 	}
-	if r != OK || !s.again.Same(e) {
+	if r != OK || !s.rebuilt.Same(e) {
 		return fmt.Errorf("exchange: replay: %s of order %d of account %s were canceled, now %s",
 			e.Shares, e.Order, e.Account, r)
 	}
@@ -237,7 +239,7 @@ func (s *State) cancelAll(e *Event) error {
 		}
 	}
 	if e.Cause == BySwitch {
-		return s.rule(e)
+		return s.applyRules(e)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import "fmt"
 
 // replace applies an OrderReplaced event.
 func (s *State) replace(in *Instrument, book *Book, e *Event) error {
-	old, err := s.amended(book, e, e.Amend.Old.Order)
+	old, err := s.orderToAmend(book, e, e.Amend.Old.Order)
 	if err != nil {
 		return err
 	}
@@ -21,7 +21,7 @@ func (s *State) replace(in *Instrument, book *Book, e *Event) error {
 		return fmt.Errorf("exchange: replay: order %d was accepted in place of order %d, now %s", e.Order, old.ID, r)
 	}
 	s.fills = book.replace(&o, e.Time, s.fills[:0], s.Index.replayFills(e))
-	if err := s.same(e, book, &o, o.Shares); err != nil {
+	if err := s.compareRecord(e, book, &o, o.Shares); err != nil {
 		return err
 	}
 	s.Ledger.SettleInstead(in, &old, &o, s.fills)
@@ -32,7 +32,7 @@ func (s *State) replace(in *Instrument, book *Book, e *Event) error {
 
 // reduce applies an OrderReduced event.
 func (s *State) reduce(in *Instrument, book *Book, e *Event) error {
-	o, err := s.amended(book, e, e.Order)
+	o, err := s.orderToAmend(book, e, e.Order)
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func (s *State) reduce(in *Instrument, book *Book, e *Event) error {
 	return nil
 }
 
-// amended returns the order that e amends. It must be open.
-func (s *State) amended(book *Book, e *Event, id OrderID) (Order, error) {
+// orderToAmend returns the order that e amends. It must be open.
+func (s *State) orderToAmend(book *Book, e *Event, id OrderID) (Order, error) {
 	r := book.MayCancel(id, e.Account)
 	o, _ := book.Find(id)
 	if r != OK {
@@ -58,8 +58,8 @@ func (s *State) amended(book *Book, e *Event, id OrderID) (Order, error) {
 	return o, nil
 }
 
-// rule applies an AccountRuled or a SwitchSet event, or the effect of an OrdersCanceled event on a switch.
-func (s *State) rule(e *Event) error {
+// applyRules applies an AccountRuled or a SwitchSet event, or the effect of an OrdersCanceled event on a switch.
+func (s *State) applyRules(e *Event) error {
 	a := s.Ledger.Account(e.Account)
 	if a == nil {
 		return fmt.Errorf("exchange: replay: %s of account %s, which was never opened", e.Kind, e.Account)

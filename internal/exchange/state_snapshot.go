@@ -21,7 +21,7 @@ type AccountState struct {
 	Fills                 uint64        // executions of all its orders, each side counted; only for the view of accounts
 	Events                uint64        // number of its newest AccountEvent; only for the view of accounts
 	Rules                 *AccountRules // nil if none are set
-	Due                   int64         // when the dead man's switch fires, nanoseconds since the Unix epoch; 0 if it is off
+	Due                   int64         // when the dead man's switch fires, nanoseconds since the epoch; 0 if off
 }
 
 // SymbolState is a symbol in a Snapshot.

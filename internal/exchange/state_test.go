@@ -32,7 +32,7 @@ func TestReplayedEventsLeadToTheSameState(t *testing.T) {
 func TestAnyPrefixOfEventsReplays(t *testing.T) {
 	s := newRandomSession(testRand(t))
 	var after []string // the state after each event
-	s.noted = func() { after = append(after, dump(s.State)) }
+	s.afterEvent = func() { after = append(after, dump(s.State)) }
 	s.run(300)
 	require.Len(t, after, len(s.events))
 	again := NewState()

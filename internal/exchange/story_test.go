@@ -25,7 +25,7 @@ func TestStories(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			want, err := os.ReadFile(path)
 			require.NoError(t, err)
-			got := tell(t, string(want))
+			got := playStory(t, string(want))
 			if *update {
 				require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 			}
@@ -34,8 +34,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// tell runs a story and returns it with the actual results.
-func tell(t *testing.T, story string) string {
+// playStory runs a story and returns it with the actual results.
+func playStory(t *testing.T, story string) string {
 	d := newShard()
 	var b strings.Builder
 	for line := range strings.Lines(story) {
@@ -45,7 +45,7 @@ func tell(t *testing.T, story string) string {
 			b.WriteString(line)
 			continue
 		}
-		result, err := d.tellLine(strings.Fields(command))
+		result, err := d.playLine(strings.Fields(command))
 		if err != nil {
 			result = "refused: " + err.Error()
 		}
@@ -60,8 +60,8 @@ func tell(t *testing.T, story string) string {
 	return b.String()
 }
 
-// tellLine executes one line of a story. An error is a mistake of the client.
-func (d *shard) tellLine(w []string) (string, error) {
+// playLine executes one line of a story. An error is a mistake of the client.
+func (d *shard) playLine(w []string) (string, error) {
 	switch form := w[0] + fmt.Sprint(len(w)-1); form {
 	case "clock1": // clock SECONDS
 		_, err := fmt.Sscan(w[1], &d.now)
@@ -83,26 +83,26 @@ func (d *shard) tellLine(w []string) (string, error) {
 		}
 		return d.place(Symbol(w[1]), AccountID(w[2]), p).String(), nil
 	case "buy5", "sell5": // buy ACCOUNT SYMBOL SHARES @ LIMIT
-		return d.tellOrder(w)
+		return d.playOrder(w)
 	case "cancel2", "query1": // cancel ACCOUNT #ORDER, query #ORDER
-		return d.tellFate(w)
+		return d.playOrderStatus(w)
 	case "halt2": // halt SYMBOL REASON
 		return d.halt(Symbol(w[1]), w[2]).String(), nil
 	case "resume1": // resume SYMBOL
 		return d.resume(Symbol(w[1])).String(), nil
 	case "cancelall1": // cancelall ACCOUNT
-		return tellCancels(d.cancelAll(AccountID(w[1]), "QQQ", "SPY"))
+		return formatCancels(d.cancelAll(AccountID(w[1]), "QQQ", "SPY"))
 	case "cancelall2": // cancelall ACCOUNT SYMBOL
-		return tellCancels(d.cancelAll(AccountID(w[1]), Symbol(w[2])))
+		return formatCancels(d.cancelAll(AccountID(w[1]), Symbol(w[2])))
 	case "account1": // account ACCOUNT
-		return d.tellAccount(AccountID(w[1])), nil
+		return d.formatAccount(AccountID(w[1])), nil
 	case "book1": // book SYMBOL
-		return tellBook(d.Books[Symbol(w[1])]), nil
+		return formatBook(d.Books[Symbol(w[1])]), nil
 	}
 	panic(fmt.Sprintf("no command of a story: %q", w)) // a mistake in the story, not of the client
 }
 
-func (d *shard) tellOrder(w []string) (string, error) {
+func (d *shard) playOrder(w []string) (string, error) {
 	_, n, err := ParseAmount(w[3])
 	if err != nil {
 		return "", err
@@ -119,14 +119,14 @@ func (d *shard) tellOrder(w []string) (string, error) {
 	if r != OK {
 		return r.String(), nil
 	}
-	said := fmt.Sprintf("accepted #%d", o.ID)
+	result := fmt.Sprintf("accepted #%d", o.ID)
 	for _, f := range fills {
-		said += fmt.Sprintf("; filled %s @ %s with #%d", f.Shares, f.Price, f.Resting)
+		result += fmt.Sprintf("; filled %s @ %s with #%d", f.Shares, f.Price, f.Resting)
 	}
-	return said, nil
+	return result, nil
 }
 
-func (d *shard) tellFate(w []string) (string, error) {
+func (d *shard) playOrderStatus(w []string) (string, error) {
 	id, err := ParseOrderID(strings.TrimPrefix(w[len(w)-1], "#"))
 	if err != nil {
 		return "", err
@@ -142,52 +142,52 @@ func (d *shard) tellFate(w []string) (string, error) {
 		}
 	}
 	s := o.Status()
-	var said []string
+	var result []string
 	if s.Open > 0 {
-		said = append(said, fmt.Sprintf("open %s", s.Open))
+		result = append(result, fmt.Sprintf("open %s", s.Open))
 	}
 	if s.Canceled > 0 {
-		said = append(said, fmt.Sprintf("canceled %s at %d", s.Canceled, Seconds(s.CanceledAt)))
+		result = append(result, fmt.Sprintf("canceled %s at %d", s.Canceled, Seconds(s.CanceledAt)))
 	}
 	for _, e := range s.Executions {
-		said = append(said, fmt.Sprintf("executed %s @ %s at %d", e.Shares, e.Price, Seconds(e.Time)))
+		result = append(result, fmt.Sprintf("executed %s @ %s at %d", e.Shares, e.Price, Seconds(e.Time)))
 	}
-	return strings.Join(said, "; "), nil
+	return strings.Join(result, "; "), nil
 }
 
-func tellCancels(cancels []Cancel, r RejectReason) (string, error) {
+func formatCancels(cancels []Cancel, r RejectReason) (string, error) {
 	if r != OK {
 		return r.String(), nil
 	}
-	said := []string{"canceled"}
+	result := []string{"canceled"}
 	for _, c := range cancels {
-		said = append(said, fmt.Sprintf("#%d %s %s", c.Order, c.Shares, c.Symbol))
+		result = append(result, fmt.Sprintf("#%d %s %s", c.Order, c.Shares, c.Symbol))
 	}
-	return strings.Join(said, " "), nil
+	return strings.Join(result, " "), nil
 }
 
-func (d *shard) tellAccount(id AccountID) string {
+func (d *shard) formatAccount(id AccountID) string {
 	a := d.Ledger.Account(id)
 	if a == nil {
 		return UnknownAccount.String()
 	}
 	free, held := a.Balance()
-	said := fmt.Sprintf("cash %s held %s", free, held)
+	result := fmt.Sprintf("cash %s held %s", free, held)
 	for _, s := range []Symbol{"QQQ", "SPY"} { // all symbols used in stories
 		if in := d.Ledger.Instrument(s); in != nil && in.positions[a] != nil {
 			free, held := in.Position(a)
-			said += fmt.Sprintf("; %s %s held %s", s, free, held)
+			result += fmt.Sprintf("; %s %s held %s", s, free, held)
 		}
 	}
-	return said
+	return result
 }
 
-// tellBook prints the price levels of a book, best first, with the orders at each.
-func tellBook(b *Book) string {
+// formatBook prints the price levels of a book, best first, with the orders at each.
+func formatBook(b *Book) string {
 	if b == nil {
 		return UnknownSymbol.String()
 	}
-	var said []string
+	var result []string
 	for _, side := range []Side{Buy, Sell} {
 		for price, at := range b.side(side).all() {
 			open, orders := Shares(0), ""
@@ -195,11 +195,11 @@ func tellBook(b *Book) string {
 				open += n.left
 				orders += fmt.Sprintf(" #%d", n.id)
 			}
-			said = append(said, fmt.Sprintf("%s %s @ %s%s", side, open, price, orders))
+			result = append(result, fmt.Sprintf("%s %s @ %s%s", side, open, price, orders))
 		}
 	}
-	if len(said) == 0 {
+	if len(result) == 0 {
 		return "empty"
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(result, "; ")
 }
