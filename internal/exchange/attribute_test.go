@@ -56,7 +56,7 @@ func setOther(t *testing.T, field reflect.Value) {
 			setOther(t, field.Field(0))
 		}
 	default:
-		t.Fatalf("no other value of a %s is known here", field.Type())
+		t.Fatalf("setOther does not support a %s", field.Type())
 	}
 }
 

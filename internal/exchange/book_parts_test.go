@@ -106,15 +106,15 @@ func TestNothingHappensBeforeAnOrderIsFinished(t *testing.T) {
 			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{5, "SPY", Terms{Side: Buy, Limit: 13e8}, 10e8}}},
 			"order 5 is unfinished",
 		},
-		"a part of another":    {part(func(e *Event) { e.Order = 6 }), "order 5 is unfinished"},
-		"a part of nobody":     {part(func(e *Event) { e.Account = "2" }), "order 5 is unfinished"},
-		"a part of less":       {part(func(e *Event) { e.Shares = 9e8; e.Fills[0].Shares = 9e8 }), "order 5 is unfinished"},
-		"a part at more":       {part(func(e *Event) { e.Limit = 14e8 }), "order 5 is unfinished"},
-		"a part that sells":    {part(func(e *Event) { e.Side = Sell }), "order 5 is unfinished"},
-		"a part after fewer":   {part(func(e *Event) { e.Before = 2 }), "continues after 2 executions, now after 3"},
-		"a part after more":    {part(func(e *Event) { e.Before = 4 }), "continues after 4 executions, now after 3"},
-		"a part filled less":   {part(func(e *Event) { e.Fills[0].Shares = 9e8 }), "was filled"},
-		"a part with somebody": {part(func(e *Event) { e.Fills[0].Resting = 3 }), "was filled"},
+		"a part of another order":    {part(func(e *Event) { e.Order = 6 }), "order 5 is unfinished"},
+		"a part of another account":  {part(func(e *Event) { e.Account = "2" }), "order 5 is unfinished"},
+		"a smaller part":             {part(func(e *Event) { e.Shares = 9e8; e.Fills[0].Shares = 9e8 }), "order 5 is unfinished"},
+		"a part at 14":               {part(func(e *Event) { e.Limit = 14e8 }), "order 5 is unfinished"},
+		"a part of another side":     {part(func(e *Event) { e.Side = Sell }), "order 5 is unfinished"},
+		"a part after fewer fills":   {part(func(e *Event) { e.Before = 2 }), "continues after 2 executions, now after 3"},
+		"a part after more fills":    {part(func(e *Event) { e.Before = 4 }), "continues after 4 executions, now after 3"},
+		"a part with a smaller fill": {part(func(e *Event) { e.Fills[0].Shares = 9e8 }), "was filled"},
+		"a part with another order":  {part(func(e *Event) { e.Fills[0].Resting = 3 }), "was filled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.ErrorContains(t, unfinished(t).Apply(&row.event), row.want)
@@ -193,7 +193,7 @@ func TestARefusalLooksAtNoMoreThanAPart(t *testing.T) {
 	o := NewOrder(3*FillsMax+1, bob, Buy, 3*FillsMax+7, 5)
 	bytes, whole := b.FillBytesMax(o)
 	require.False(t, whole)
-	require.Equal(t, FillsMax*fillBytesMax(1), bytes, "as many as a part holds were counted")
+	require.Equal(t, FillsMax*fillBytesMax(1), bytes, "only the orders of one part are counted")
 	parts, each := b.PartsMax(o, 1)
 	require.Equal(t, 3, parts)
 	require.Equal(t, EventBytesMax+FillsMax*fillBytesMax(1), each)
@@ -207,7 +207,7 @@ func TestARefusalLooksAtNoMoreThanAPart(t *testing.T) {
 	require.Zero(t, b.Unfinished())
 	require.Equal(t, Shares(7), o.Open)
 	require.Len(t, o.Executions, 3*FillsMax)
-	require.Equal(t, o.ID, b.orders.at(b.side(Buy).best.oldest).id, "its rest is the best bid")
+	require.Equal(t, o.ID, b.orders.at(b.side(Buy).best.oldest).id, "its remainder is the best bid")
 }
 
 // TestATimeIsRoundedDownToSeconds checks Seconds: replies and tables have whole seconds.

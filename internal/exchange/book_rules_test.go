@@ -17,7 +17,7 @@ func TestSubmitPanicsOnOrdersThatNoEngineMakes(t *testing.T) {
 	partly := NewOrder(9, ann, Buy, 10, 5)
 	partly.Open = 9
 	for name, o := range map[string]*Order{
-		"an id taken before":     NewOrder(3, ann, Buy, 10, 5),
+		"an id used before":      NewOrder(3, ann, Buy, 10, 5),
 		"an id below the newest": NewOrder(2, ann, Buy, 10, 5),
 		"no id":                  NewOrder(0, ann, Buy, 10, 5),
 		"no shares":              NewOrder(9, ann, Buy, 0, 5),
@@ -107,7 +107,7 @@ func TestForgetDropsClosedOrdersInTheOrderTheyClosed(t *testing.T) {
 	require.Zero(t, b.Forget(), "nothing else is closed")
 	require.Zero(t, b.Closed())
 	require.True(t, found(b, 3))
-	require.Panics(t, func() { b.Submit(NewOrder(4, bob, Buy, 4, 5), 0, nil) }, "a forgotten id is still taken")
+	require.Panics(t, func() { b.Submit(NewOrder(4, bob, Buy, 4, 5), 0, nil) }, "a forgotten id cannot be used again")
 }
 
 func TestAStatusStaysTrueWhileItsOrderGoesOn(t *testing.T) {
@@ -125,7 +125,7 @@ func TestAStatusStaysTrueWhileItsOrderGoesOn(t *testing.T) {
 		want.Open--
 		want.Executions = append(slices.Clone(want.Executions), Execution{Shares: 1, Price: 1, Time: int64(id)})
 		require.Equal(t, before, early)
-		require.Equal(t, Execution{Shares: 99}, own[len(own)-1], "who adds to a status does not reach the order")
+		require.Equal(t, Execution{Shares: 99}, own[len(own)-1], "appending to a status does not change the order")
 		require.Equal(t, want, status())
 	}
 }
@@ -156,16 +156,16 @@ func TestRestoredOrdersKeepTheirPriority(t *testing.T) {
 func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 	open := func(o *Order, open Shares) *Order { o.Open = open; return o }
 	for name, o := range map[string]*Order{
-		"an id that is there":     NewOrder(5, ann, Buy, 10, 5),
-		"an id out of order":      NewOrder(4, ann, Buy, 10, 5),
-		"nothing open":            open(NewOrder(6, ann, Buy, 10, 5), 0),
-		"negative open":           open(NewOrder(6, ann, Buy, 10, 5), -1),
-		"more open than there is": open(NewOrder(6, ann, Buy, 10, 5), 11),
-		"no limit":                NewOrder(6, ann, Buy, 10, 0),
-		"a limit out of range":    NewOrder(6, ann, Sell, 10, math.MaxInt64),
-		"no account":              NewOrder(6, nil, Buy, 10, 5),
-		"a crossing buy":          NewOrder(6, ann, Buy, 10, 7),
-		"a crossing sell":         NewOrder(6, ann, Sell, 10, 5),
+		"an id in use":                 NewOrder(5, ann, Buy, 10, 5),
+		"an id out of order":           NewOrder(4, ann, Buy, 10, 5),
+		"nothing open":                 open(NewOrder(6, ann, Buy, 10, 5), 0),
+		"negative open":                open(NewOrder(6, ann, Buy, 10, 5), -1),
+		"more open than the order has": open(NewOrder(6, ann, Buy, 10, 5), 11),
+		"no limit":                     NewOrder(6, ann, Buy, 10, 0),
+		"a limit out of range":         NewOrder(6, ann, Sell, 10, math.MaxInt64),
+		"no account":                   NewOrder(6, nil, Buy, 10, 5),
+		"a crossing buy":               NewOrder(6, ann, Buy, 10, 7),
+		"a crossing sell":              NewOrder(6, ann, Sell, 10, 5),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewBook()
@@ -182,51 +182,51 @@ func TestRestoreRefusesWhatCannotRest(t *testing.T) {
 // TestCheckFindsEveryBrokenInvariant breaks a valid book in one way at a time.
 func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	for name, spoil := range map[string]func(b *Book){
-		"a wrong count of resting orders": func(b *Book) { b.resting[0]++ },
-		"a wrong count of levels":         func(b *Book) { b.side(Sell).levels++ },
-		"shares from nowhere":             func(b *Book) { b.node(1).left++ },
-		"a closed order that rests":       func(b *Book) { b.node(1).left, b.node(1).shares = 0, 0 },
-		"an open order that does not":     func(b *Book) { b.leave(b.node(1)) },
-		"open and canceled":               func(b *Book) { b.node(1).flags |= canceled },
-		"a price that is not the level's": func(b *Book) { b.node(1).limit++ },
-		"an order on the wrong side":      func(b *Book) { b.node(1).packed = packed(Sell) },
-		"an order of another level":       func(b *Book) { b.node(2).level = b.node(4).level },
-		"an order that nobody knows":      func(b *Book) { b.index.places.Remove(1, b.place(b.find(1))) },
-		"an empty level":                  func(b *Book) { b.side(Buy).best.oldest, b.side(Buy).best.last = 0, 0 },
-		"a level of nobody":               func(b *Book) { b.side(Sell).at(99) },
-		"a level that nobody knows":       func(b *Book) { b.side(Sell).others.chunks[0][1].block.used = 0 },
+		"a wrong count of resting orders":  func(b *Book) { b.resting[0]++ },
+		"a wrong count of levels":          func(b *Book) { b.side(Sell).levels++ },
+		"too many open shares":             func(b *Book) { b.node(1).left++ },
+		"a closed order that rests":        func(b *Book) { b.node(1).left, b.node(1).shares = 0, 0 },
+		"an open order that does not rest": func(b *Book) { b.leave(b.node(1)) },
+		"open and canceled":                func(b *Book) { b.node(1).flags |= canceled },
+		"a price that is not the level's":  func(b *Book) { b.node(1).limit++ },
+		"an order on the wrong side":       func(b *Book) { b.node(1).packed = packed(Sell) },
+		"an order of another level":        func(b *Book) { b.node(2).level = b.node(4).level },
+		"an order missing from the index":  func(b *Book) { b.index.places.Remove(1, b.place(b.find(1))) },
+		"an empty level":                   func(b *Book) { b.side(Buy).best.oldest, b.side(Buy).best.last = 0, 0 },
+		"a level without orders":           func(b *Book) { b.side(Sell).at(99) },
+		"a level in a block marked empty":  func(b *Book) { b.side(Sell).others.chunks[0][1].block.used = 0 },
 		"blocks swapped": func(b *Book) {
 			c := b.side(Sell).others.chunks[0]
 			c[0], c[1] = c[1], c[0]
 		},
-		"a block elsewhere": func(b *Book) {
+		"a block at another key": func(b *Book) {
 			b.side(Sell).others.chunks[0][1].block.first += blockTicks
 		},
-		"a block of another tick": func(b *Book) { b.side(Sell).others.chunks[0][1].block.tick = cent },
-		"a stretch elsewhere":     func(b *Book) { b.side(Sell).stretches[1].place++ },
+		"a block of another tick":    func(b *Book) { b.side(Sell).others.chunks[0][1].block.tick = cent },
+		"a stretch at another place": func(b *Book) { b.side(Sell).stretches[1].place++ },
 		"a stretch of another block": func(b *Book) {
 			b.side(Sell).stretches[1].block = b.side(Sell).stretches[2].block
 		},
-		"a level that its stretch does not know": func(b *Book) { b.side(Sell).stretches[1].used = 0 },
-		"a wrong count of idle stretches":        func(b *Book) { b.side(Sell).idle++ },
-		"an empty block that nobody knows":       func(b *Book) { b.side(Sell).others.block(0, 1) },
-		"a block without its neighbour":          func(b *Book) { b.side(Sell).others.chunks[0][1].block.worse = nil },
-		"another best between the cents":         func(b *Book) { b.side(Sell).others.best++ },
-		"a stretch that is not listed":           func(b *Book) { clear(b.side(Sell).stretches) },
-		"a chunk that is too long":               func(b *Book) { b.side(Sell).others.chunkMax = 1 },
-		"whole cents among the others":           func(b *Book) { l := b.side(Sell); l.others, l.cents = l.cents, l.others },
-		"another level as best":                  func(b *Book) { b.side(Sell).best = b.side(Sell).level(b.node(4).level) },
-		"another price as best":                  func(b *Book) { b.side(Sell).bestKey++ },
-		"another slot as best":                   func(b *Book) { b.side(Sell).bestSlot++ },
-		"no level as best":                       func(b *Book) { b.side(Sell).best = nil },
-		"a best of no levels": func(b *Book) {
+		"a level in a stretch marked empty":   func(b *Book) { b.side(Sell).stretches[1].used = 0 },
+		"a wrong count of idle stretches":     func(b *Book) { b.side(Sell).idle++ },
+		"an empty block not listed as vacant": func(b *Book) { b.side(Sell).others.block(0, 1) },
+		"a block without its neighbour":       func(b *Book) { b.side(Sell).others.chunks[0][1].block.worse = nil },
+		"another best between the cents":      func(b *Book) { b.side(Sell).others.best++ },
+		"a stretch that is not listed":        func(b *Book) { clear(b.side(Sell).stretches) },
+		"a chunk that is too long":            func(b *Book) { b.side(Sell).others.chunkMax = 1 },
+		"whole cents among the others":        func(b *Book) { l := b.side(Sell); l.others, l.cents = l.cents, l.others },
+		"another level as best":               func(b *Book) { b.side(Sell).best = b.side(Sell).level(b.node(4).level) },
+		"another price as best":               func(b *Book) { b.side(Sell).bestKey++ },
+		"another slot as best":                func(b *Book) { b.side(Sell).bestSlot++ },
+		"no level as best":                    func(b *Book) { b.side(Sell).best = nil },
+		"a best level without levels": func(b *Book) {
 			_, r := b.Cancel(1, "1", 0)
 			if r == OK {
 				b.side(Buy).best = new(level)
 			}
 		},
-		"a newest that is older": func(b *Book) { b.side(Sell).best.last = b.side(Sell).best.oldest },
-		"time priority turned round": func(b *Book) {
+		"a last order that is older": func(b *Book) { b.side(Sell).best.last = b.side(Sell).best.oldest },
+		"reversed time priority": func(b *Book) {
 			lv := b.side(Sell).best
 			older, newer := lv.oldest, lv.last
 			lv.oldest, lv.last = newer, older

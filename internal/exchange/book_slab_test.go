@@ -69,7 +69,7 @@ func TestAccountsAreFoundAndListedInTheirOrder(t *testing.T) {
 			l.Open("y", Cash{})
 		}
 	}
-	require.Equal(t, append(slices.Clone(ids), "y"), listed, "also what is added meanwhile")
+	require.Equal(t, append(slices.Clone(ids), "y"), listed, "including ids added during the iteration")
 }
 
 // TestExecutionsDoNotKeepOthersInMemory checks which memory the execution lists use after a long
@@ -84,10 +84,10 @@ func TestExecutionsDoNotKeepOthersInMemory(t *testing.T) {
 	require.Len(t, b.Submit(sweep, 7, nil), resting)
 	last, _ := b.Find(resting)
 	require.Equal(t, []Execution{{7, 5, 7}}, last.Executions)
-	require.NotSame(t, &sweep.Executions[resting-1], &last.Executions[0], "it stays, and has a list of its own")
+	require.NotSame(t, &sweep.Executions[resting-1], &last.Executions[0], "it stays open and has its own list")
 	closed, _ := b.Find(resting - 1)
 	require.Same(t, &sweep.Executions[resting-2], &closed.Executions[0], "it is forgotten with the sweep")
-	require.Empty(t, cap(b.executions.chunk), "nobody shares the long list")
+	require.Empty(t, cap(b.executions.chunk), "the long list is not shared")
 
 	b.Submit(NewOrder(resting+2, bob, Buy, 1, 5), 8, nil) // a second execution of the order that stayed open
 	again, _ := b.Find(resting)

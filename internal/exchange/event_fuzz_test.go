@@ -145,7 +145,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		again := AppendEvent(nil, &e)
 		require.Equal(t, e, decoded(t, again))
 		if e.NeedsVersion() < 4 && b[0]&flagsFollows != 0 {
-			require.Zero(t, again[1], "what an earlier program reads has no flags")
+			require.Zero(t, again[1], "records for earlier programs have no flags")
 		}
 		var public Event
 		_, err = DecodePublic(b, &public)

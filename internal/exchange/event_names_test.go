@@ -49,6 +49,6 @@ func TestNamesStayWhatTheyAre(t *testing.T) {
 			used++
 		}
 	}
-	require.Greater(t, used, len(n)*9/10, "they are spread over the places")
+	require.Greater(t, used, len(n)*9/10, "names are spread over the places")
 	require.Zero(t, testing.AllocsPerRun(100, func() { n.get(b[:copy(b, all[0])]) }))
 }

@@ -93,9 +93,9 @@ func TestOneFillOfTheLargestValuesFitsWhatIsSetAside(t *testing.T) {
 	const most = orderUnitsMax - 1
 	long, short := &Account{ID: AccountID(strings.Repeat("9", AccountDigitsMax))}, &Account{ID: "1"}
 	for name, instruct := range map[string]func(o *Order){
-		"plain":                          func(*Order) {},
-		"that minds its own orders":      func(o *Order) { o.STP = CancelBoth },
-		"at market, of which none rests": func(o *Order) { o.TIF, o.Type = IOC, Market },
+		"plain":                      func(*Order) {},
+		"with self-trade prevention": func(o *Order) { o.STP = CancelBoth },
+		"at market":                  func(o *Order) { o.TIF, o.Type = IOC, Market },
 	} {
 		for _, accounts := range [][2]*Account{{long, short}, {short, long}, {long, {ID: long.ID[1:]}}} {
 			b := NewBook()
@@ -239,14 +239,14 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 				Terms{Side: Buy, Limit: 6}, 5}})}
 	}
 	for name, e := range map[string]Event{
-		"a halt of no symbol":  {Kind: SymbolHalted, Reason: "x"},
-		"a halt for two lines": {Kind: SymbolHalted, Symbol: "S", Reason: "x\n"},
-		"a halt for too much": {
+		"a halt of no symbol":               {Kind: SymbolHalted, Reason: "x"},
+		"a halt with a reason of two lines": {Kind: SymbolHalted, Symbol: "S", Reason: "x\n"},
+		"a halt with too long a reason": {
 			Kind: SymbolHalted, Symbol: "S", Reason: strings.Repeat("x", HaltReasonCharsMax+1),
 		},
 		"a resume of no symbol":          {Kind: SymbolResumed},
-		"a cancel-all of nobody":         {Kind: OrdersCanceled, Cancels: []Cancel{{2, "A", Terms{Side: Buy, Limit: 6}, 5}}},
-		"a cancel-all of nothing":        {Kind: OrdersCanceled, Account: "1"},
+		"a cancel-all without owner":     {Kind: OrdersCanceled, Cancels: []Cancel{{2, "A", Terms{Side: Buy, Limit: 6}, 5}}},
+		"a cancel-all without orders":    {Kind: OrdersCanceled, Account: "1"},
 		"a cancel-all of an order twice": all(func(c []Cancel) []Cancel { return append(c, c[1]) }),
 		"a cancel-all out of order":      all(func(c []Cancel) []Cancel { c[0], c[1] = c[1], c[0]; return c }),
 		"a cancel-all of no symbol":      all(func(c []Cancel) []Cancel { c[0].Symbol = ""; return c }),
@@ -265,7 +265,7 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		"no shares placed":               {Kind: SharesDeposited, Account: "1", Symbol: "S"},
 		"negative shares placed":         {Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: Position{Hi: -1}},
 		"10^18 shares placed":            {Kind: SharesDeposited, Account: "1", Symbol: "S", Deposited: depositMax},
-		"shares placed with nobody":      {Kind: SharesDeposited, Symbol: "S", Deposited: Position{Lo: 1}},
+		"shares without an account":      {Kind: SharesDeposited, Symbol: "S", Deposited: Position{Lo: 1}},
 		"order 0":                        order(func(e *Event) { e.Order, e.Fills = 0, nil }),
 		"an order id of 2^63":            order(func(e *Event) { e.Order = 1 << 63 }),
 		"no side":                        order(func(e *Event) { e.Side = 0 }),
@@ -280,14 +280,14 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		"a fill with order 0":            order(func(e *Event) { e.Fills[0].Resting = 0 }),
 		"a fill with itself":             order(func(e *Event) { e.Fills[0].Resting = 9 }),
 		"a fill with a later order":      order(func(e *Event) { e.Fills[0].Resting = 10 }),
-		"a fill with nobody":             order(func(e *Event) { e.Fills[0].Account = "" }),
-		"a fill of nothing":              order(func(e *Event) { e.Fills[0].Shares = 0 }),
-		"a fill of less than nothing":    order(func(e *Event) { e.Fills[0].Shares = -1 }),
+		"a fill without an account":      order(func(e *Event) { e.Fills[0].Account = "" }),
+		"a fill of 0 shares":             order(func(e *Event) { e.Fills[0].Shares = 0 }),
+		"a fill of negative shares":      order(func(e *Event) { e.Fills[0].Shares = -1 }),
 		"a fill of more than the order":  order(func(e *Event) { e.Fills[0].Shares = 6 }),
 		"fills of more than the order": order(func(e *Event) {
 			e.Fills = append(e.Fills, Fill{3, "8", 2, 5, false, nil})
 		}),
-		"a fill for nothing":         order(func(e *Event) { e.Fills[0].Price = 0 }),
+		"a fill at price 0":          order(func(e *Event) { e.Fills[0].Price = 0 }),
 		"a fill at a negative price": order(func(e *Event) { e.Fills[0].Price = -1 }),
 		"a ref with a space":         order(func(e *Event) { e.Ref = "a b" }),
 		"a ref of 65 characters":     order(func(e *Event) { e.Ref = Ref(strings.Repeat("r", RefCharsMax+1)) }),
@@ -301,9 +301,9 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 		"a part with a ref":        order(func(e *Event) { e.Kind, e.Before, e.Ref = OrderContinued, 1, "r" }),
 		"a cancel of order 0": {Kind: OrderCanceled, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6},
 			Shares: 5},
-		"a cancel of nothing": {Kind: OrderCanceled, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6},
+		"a cancel of 0 shares": {Kind: OrderCanceled, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6},
 			Order: 9},
-		"a cancel of less than nothing": {
+		"a cancel of negative shares": {
 			Kind: OrderCanceled, Account: "1", Symbol: "S", Terms: Terms{Side: Buy, Limit: 6}, Order: 9, Shares: -5,
 		},
 		"a cancel of an order of no side": {Kind: OrderCanceled, Account: "1", Symbol: "S", Order: 9, Shares: 5,
@@ -318,7 +318,7 @@ func TestDecodeRefusesWhatNoCommandLeadsTo(t *testing.T) {
 	}
 	var got Event
 	require.NoError(t, DecodeEvent(AppendEvent(nil, &[]Event{order(func(*Event) {})}[0]), &got),
-		"the order that the rows change")
+		"the unchanged order is valid")
 	require.ErrorIs(t, DecodeEvent(nil, &got), ErrEvent)
 	require.ErrorContains(t, DecodeEvent([]byte{15, 0}, &got), "unknown kind 15")
 	require.ErrorContains(t, DecodeEvent([]byte{0x80 | 15, 0, 0}, &got), "unknown kind 15")

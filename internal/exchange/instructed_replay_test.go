@@ -30,17 +30,17 @@ func TestReplayRefusesWhatInstructionsDidOtherwise(t *testing.T) {
 					mustBe(e.Rest > 0 || len(e.Fills)+len(e.Own) < fewFills) // a full part may have stopped at an own order
 					e.Rest++
 				},
-				"no rest":         func(e *Event) { e.Rest = 0 },
-				"own":             func(e *Event) { e.Own = append([]Cancel{}, e.Own...); e.Own[0].Shares++ },
-				"own of another":  func(e *Event) { e.Own = append([]Cancel{}, e.Own...); e.Own[len(e.Own)-1].Order++ },
-				"no own":          func(e *Event) { e.Own = e.Own[1:] },
-				"hold":            func(e *Event) { e.Hold.Lo++ },
-				"no hold":         func(e *Event) { mustBe(e.Hold != Cash{}); e.Hold = Cash{} },
-				"first":           func(e *Event) { a := *e.Amend; a.First++; e.Amend = &a },
-				"executed before": func(e *Event) { a := *e.Amend; a.Executed++; e.Amend = &a },
-				"open after":      func(e *Event) { a := *e.Amend; mustBe(a.Open > 0); a.Open++; e.Amend = &a },
-				"old":             func(e *Event) { a := *e.Amend; mustBe(a.Open == 0); a.Old.Order++; e.Amend = &a },
-				"old shares":      func(e *Event) { a := *e.Amend; mustBe(a.Open == 0); a.Old.Shares++; e.Amend = &a },
+				"no rest":           func(e *Event) { e.Rest = 0 },
+				"own":               func(e *Event) { e.Own = append([]Cancel{}, e.Own...); e.Own[0].Shares++ },
+				"another own order": func(e *Event) { e.Own = append([]Cancel{}, e.Own...); e.Own[len(e.Own)-1].Order++ },
+				"no own":            func(e *Event) { e.Own = e.Own[1:] },
+				"hold":              func(e *Event) { e.Hold.Lo++ },
+				"no hold":           func(e *Event) { mustBe(e.Hold != Cash{}); e.Hold = Cash{} },
+				"first":             func(e *Event) { a := *e.Amend; a.First++; e.Amend = &a },
+				"executed before":   func(e *Event) { a := *e.Amend; a.Executed++; e.Amend = &a },
+				"open after":        func(e *Event) { a := *e.Amend; mustBe(a.Open > 0); a.Open++; e.Amend = &a },
+				"old":               func(e *Event) { a := *e.Amend; mustBe(a.Open == 0); a.Old.Order++; e.Amend = &a },
+				"old shares":        func(e *Event) { a := *e.Amend; mustBe(a.Open == 0); a.Old.Shares++; e.Amend = &a },
 				"cod of a replacement": func(e *Event) {
 					mustBe(e.Kind == OrderReplaced)
 					e.OnDisconnect = !e.OnDisconnect
@@ -84,14 +84,14 @@ func changed(e *Event, change func(e *Event)) (ok bool) {
 func TestOnlyWhatMayRestIsRestored(t *testing.T) {
 	plain := Terms{Side: Buy, Limit: 6}
 	for name, o := range map[string]Order{
-		"an IOC":               {Terms: Terms{Side: Buy, TIF: IOC, Limit: 6}},
-		"an FOK":               {Terms: Terms{Side: Buy, TIF: FOK, Limit: 6}},
-		"terms that are none":  {Terms: Terms{Side: Buy, TIF: IOC, Post: true, Limit: 6}},
-		"reduced below":        {Terms: plain, Lineage: &Lineage{Changes: Changes{Reduced: 2}, First: 3}},
-		"first without a past": {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{First: 2}},
-		"a past without first": {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{Replaces: 2}},
-		"replaced by older":    {Terms: plain, Lineage: &Lineage{Changes: Changes{Replaced: 2}, First: 3}},
-		"replaces a newer":     {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{First: 2, Replaces: 4}},
+		"an IOC":                               {Terms: Terms{Side: Buy, TIF: IOC, Limit: 6}},
+		"an FOK":                               {Terms: Terms{Side: Buy, TIF: FOK, Limit: 6}},
+		"invalid terms":                        {Terms: Terms{Side: Buy, TIF: IOC, Post: true, Limit: 6}},
+		"reduced below":                        {Terms: plain, Lineage: &Lineage{Changes: Changes{Reduced: 2}, First: 3}},
+		"a first order without an earlier one": {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{First: 2}},
+		"an earlier order without a first one": {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{Replaces: 2}},
+		"replaced by an older order":           {Terms: plain, Lineage: &Lineage{Changes: Changes{Replaced: 2}, First: 3}},
+		"replaces a newer order":               {Terms: Terms{Side: Buy, Limit: 6}, Lineage: &Lineage{First: 2, Replaces: 4}},
 	} {
 		o.ID, o.Account, o.Shares, o.Open = 3, ann, 5, 4
 		if o.Lineage == nil || o.Lineage.Reduced == 0 {
@@ -222,7 +222,7 @@ func TestRulesComeBack(t *testing.T) {
 	require.NoError(t, d.Apply(&Event{Kind: SwitchSet, Account: "1", Due: 5}))
 	require.EqualValues(t, 5, d.Ledger.Account("1").Due())
 	require.NoError(t, d.Apply(&Event{Kind: OrdersCanceled, Account: "1", Cause: BySwitch}))
-	require.Zero(t, d.Ledger.Account("1").Due(), "it has passed")
+	require.Zero(t, d.Ledger.Account("1").Due(), "it has fired")
 	for _, e := range []Event{{Kind: SwitchSet, Account: "9", Due: 5},
 		{Kind: OrdersCanceled, Account: "9", Cause: BySwitch},
 		{Kind: AccountRuled, Account: "9", AccountRules: new(AccountRules)},

@@ -98,7 +98,7 @@ func selfTradeRow(t *testing.T, stp SelfTrade, own OrderID, tif TimeInForce) str
 	res, r := d.submit(o)
 	require.NoError(t, d.Audit())
 	if r != OK {
-		require.Equal(t, before, d.Digest(), "what is refused changes nothing")
+		require.Equal(t, before, d.Digest(), "a rejected order changes nothing")
 		return fmt.Sprintf("%s, %d could", r, d.book.Quote(o).Shares)
 	}
 	text := "fills"

@@ -101,5 +101,5 @@ func TestABookWithoutOrdersIsAsNew(t *testing.T) {
 		b.Shrink()
 		require.NoError(t, b.Check())
 	}
-	require.Equal(t, *newSides(0), noSides, "which is every book's")
+	require.Equal(t, *newSides(0), noSides, "it is shared by all books")
 }

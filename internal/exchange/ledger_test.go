@@ -65,7 +65,7 @@ func TestReserveThatRefusesChangesNothing(t *testing.T) {
 		require.Equal(t, before, dump(d.State))
 		require.False(t, row.o.Account.Unsettled())
 	}
-	require.Len(t, in.positions, 1, "a refused sell leaves no position behind")
+	require.Len(t, in.positions, 1, "a rejected sell leaves no position")
 }
 
 func TestReserveHoldsExactlyWhatAnOrderCouldSpend(t *testing.T) {

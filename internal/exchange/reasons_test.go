@@ -20,7 +20,7 @@ func TestEveryReasonHasItsEntry(t *testing.T) {
 	}
 	require.Equal(t, "unknown", rejectReasons.String())
 	require.False(t, rejectReasons.OfSession() || rejectReasons.IsRefusal())
-	require.Panics(t, func() { new(Result).Text(new(Command)) }, "what was done has no reason")
+	require.Panics(t, func() { new(Result).Text(new(Command)) }, "OK has no text")
 }
 
 func TestAnOrderForAHaltedSymbolIsToldSinceWhenAndWhy(t *testing.T) {

@@ -146,10 +146,10 @@ func TestRestoreRefusesWhatDoesNotAddUp(t *testing.T) {
 			s.Symbols = append(s.Symbols, SymbolState{Symbol: "QQQ"})
 		},
 		"a hold without an order": func(s *Snapshot) { s.Orders = s.Orders[:2] },
-		"a sell's hold left over": func(s *Snapshot) { s.Orders = s.Orders[1:] },
+		"a hold without its sell": func(s *Snapshot) { s.Orders = s.Orders[1:] },
 		"a symbol twice":          func(s *Snapshot) { s.Symbols = append(s.Symbols, s.Symbols[0]) },
 		"a symbol lost":           func(s *Snapshot) { s.Symbols = nil },
-		"more placed than there is": func(s *Snapshot) {
+		"more placed than accounts have": func(s *Snapshot) {
 			s.Symbols[0].Deposited = s.Symbols[0].Deposited.Add(Position{Lo: 1})
 		},
 		"placed out of range": func(s *Snapshot) { s.Symbols[0].Deposited = Position(most) },
@@ -157,25 +157,25 @@ func TestRestoreRefusesWhatDoesNotAddUp(t *testing.T) {
 		"a position out of range": func(s *Snapshot) {
 			s.Positions[0].Shares, s.Positions[0].Held = Position(most), Position(most)
 		},
-		"a negative position":     func(s *Snapshot) { s.Positions[0].Shares = Position{Hi: -1} },
-		"a position of nobody":    func(s *Snapshot) { s.Positions[0].Account = "9" },
-		"a position in no symbol": func(s *Snapshot) { s.Positions[0].Symbol = "QQQ" },
+		"a negative position":              func(s *Snapshot) { s.Positions[0].Shares = Position{Hi: -1} },
+		"a position of an unknown account": func(s *Snapshot) { s.Positions[0].Account = "9" },
+		"a position in no symbol":          func(s *Snapshot) { s.Positions[0].Symbol = "QQQ" },
 		"a position lost with its shares": func(s *Snapshot) { // and the sells are still open
 			i := slices.IndexFunc(s.Positions, func(p PositionState) bool { return p.Account == "2" })
 			s.Symbols[0].Deposited = s.Symbols[0].Deposited.Sub(s.Positions[i].Shares).Sub(s.Positions[i].Held)
 			s.Positions = slices.Delete(s.Positions, i, i+1)
 		},
-		"an order of nobody":         func(s *Snapshot) { s.Orders[0].Account = "9" },
-		"an order in no symbol":      func(s *Snapshot) { s.Orders[0].Symbol = "QQQ" },
-		"an order of another":        func(s *Snapshot) { s.Orders[0].Account = "3" },
-		"an order of no side":        func(s *Snapshot) { s.Orders[0].Side = 0 },
-		"an order twice":             func(s *Snapshot) { s.Orders = append(s.Orders, s.Orders[2]) },
-		"orders out of order":        func(s *Snapshot) { slices.Reverse(s.Orders) },
-		"an order with nothing open": func(s *Snapshot) { s.Orders[0].Open = 0 },
-		"an order with more open":    func(s *Snapshot) { s.Orders[0].Open++ },
-		"an execution lost":          func(s *Snapshot) { s.Orders[0].Executions = nil },
-		"another limit":              func(s *Snapshot) { s.Orders[2].Limit++ },
-		"a crossed book":             func(s *Snapshot) { s.Orders[2].Limit = 13e8 },
+		"an order of an unknown account": func(s *Snapshot) { s.Orders[0].Account = "9" },
+		"an order in no symbol":          func(s *Snapshot) { s.Orders[0].Symbol = "QQQ" },
+		"an order of another account":    func(s *Snapshot) { s.Orders[0].Account = "3" },
+		"an order without a side":        func(s *Snapshot) { s.Orders[0].Side = 0 },
+		"an order twice":                 func(s *Snapshot) { s.Orders = append(s.Orders, s.Orders[2]) },
+		"orders out of order":            func(s *Snapshot) { slices.Reverse(s.Orders) },
+		"an order with nothing open":     func(s *Snapshot) { s.Orders[0].Open = 0 },
+		"an order with more shares open": func(s *Snapshot) { s.Orders[0].Open++ },
+		"an execution lost":              func(s *Snapshot) { s.Orders[0].Executions = nil },
+		"another limit":                  func(s *Snapshot) { s.Orders[2].Limit++ },
+		"a crossed book":                 func(s *Snapshot) { s.Orders[2].Limit = 13e8 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := goodSnapshot(t)

@@ -76,7 +76,7 @@ func TestReplayRefusesForeignFills(t *testing.T) {
 		"fewer shares":              func(e *Event) { e.Fills[2].Shares-- },
 		"another price":             func(e *Event) { e.Fills[0].Price-- },
 		"another resting order":     func(e *Event) { e.Fills[0].Resting = 4 },
-		"an owner who is not":       func(e *Event) { e.Fills[0].Account = "1" },
+		"another owner":             func(e *Event) { e.Fills[0].Account = "1" },
 		"a limit that fills less":   func(e *Event) { e.Limit = 1100000000 },
 		"an order that fills less":  func(e *Event) { e.Shares -= 1e8; e.Fills[2].Shares -= 2e8 },
 		"the other side of a trade": func(e *Event) { e.Account = "2"; e.Side = Sell },
@@ -131,7 +131,7 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		"an order id that is taken":      {buy(func(e *Event) { e.Order = 5 }), "order 5 after order 5"},
 		"an order id out of order":       {buy(func(e *Event) { e.Order = 2 }), "order 2 after order 5"},
 		"an order that cannot be paid":   {buy(func(e *Event) { e.Shares = 1e8 * 1e8 }), "insufficient_funds"},
-		"a sell of shares that are not":  {buy(func(e *Event) { e.Side, e.Shares = Sell, 251e8 }), "insufficient_shares"},
+		"a sell of too many shares":      {buy(func(e *Event) { e.Side, e.Shares = Sell, 251e8 }), "insufficient_shares"},
 		"a cancel of no order":           {cancel(func(e *Event) { e.Order = 9 }), "unknown_order"},
 		"a cancel of another's order":    {cancel(func(e *Event) { e.Account = "1" }), "foreign_order"},
 		"a cancel of an executed order":  {cancel(func(e *Event) { e.Order = 1 }), "already_executed"},
@@ -148,8 +148,8 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 			Event{Kind: SharesDeposited, Symbol: "SPY", Account: "1", Deposited: PositionTotalMax},
 			"position_total_exceeded",
 		},
-		"a halt of no symbol":     {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never made"},
-		"a resume of what trades": {Event{Kind: SymbolResumed, Symbol: "SPY"}, "was not halted"},
+		"a halt of no symbol":              {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never made"},
+		"a resume of a symbol that trades": {Event{Kind: SymbolResumed, Symbol: "SPY"}, "was not halted"},
 		"a cancel-all of no order": {
 			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 50e8}, {9,
 				"SPY",
@@ -160,7 +160,7 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 			Event{Kind: OrdersCanceled, Account: "1", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 50e8}}},
 			"foreign_order",
 		},
-		"a cancel-all of more than is": {
+		"a cancel-all of more than is open": {
 			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 51e8}}},
 			"of order 3",
 		},
@@ -204,11 +204,11 @@ func TestReplayRefusesAnyEventTwice(t *testing.T) {
 // other, while each is valid by itself.
 func TestAuditFindsHoldsThatNoOrderNeeds(t *testing.T) {
 	for name, spoil := range map[string]func(s *State){
-		"cash held for nothing": func(s *State) {
+		"cash held without an order": func(s *State) {
 			a := s.Ledger.Account("1")
 			a.balance, a.held = a.balance.Sub(Cash{Lo: 7}), a.held.Add(Cash{Lo: 7})
 		},
-		"shares held for nothing": func(s *State) {
+		"shares held without an order": func(s *State) {
 			h := s.Ledger.instruments["SPY"].positions[s.Ledger.Account("2")]
 			h.shares, h.held = h.shares.Sub(Position{Lo: 7}), h.held.Add(Position{Lo: 7})
 		},

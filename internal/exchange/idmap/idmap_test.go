@@ -178,7 +178,7 @@ func TestTheRingGrowsToItsLimitAndPagesGoOnceTheyAreSparse(t *testing.T) {
 		m.Remove(number*pageLen, 1)
 	}
 	requireSame(t, &m, nil)
-	require.LessOrEqual(t, m.pages(), enough, "only new ones")
+	require.LessOrEqual(t, m.pages(), enough, "only new pages remain")
 }
 
 func TestIdsFarApartDoNotTakeAPageEach(t *testing.T) {
@@ -206,7 +206,7 @@ func TestAValueThatComesToAPageThatIsGivenUpIsFound(t *testing.T) {
 	m.put(stale, 2, 20)
 	want := map[uint64]uint64{1: 10, 2: 20, 3: 30, ringMin * pageLen: 40}
 	requireSame(t, &m, want)
-	require.Equal(t, uint64(moved), stale.cell(2).Load(), "also for who looks at the old page")
+	require.Equal(t, uint64(moved), stale.cell(2).Load(), "also for readers of the old page")
 	m.Add(4, 50) // now the id has no page
 	want[4] = 50
 	requireSame(t, &m, want)
@@ -226,8 +226,8 @@ func TestAnOldIDIsFoundWhenItsNeighboursFollow(t *testing.T) {
 	m.AddOld(90_001, 5)
 	m.Add(89_000, 6)
 	requireSame(t, &m, want)
-	require.NotNil(t, m.page(90_001), "a page that is there is used")
-	require.Nil(t, m.page(89_000), "it comes late")
+	require.NotNil(t, m.page(90_001), "an existing page is used")
+	require.Nil(t, m.page(89_000), "the id is late")
 }
 
 func TestAnIDHasOneValue(t *testing.T) {
@@ -242,8 +242,8 @@ func TestAnIDHasOneValue(t *testing.T) {
 			require.Panics(t, func() { m.Remove(id, 7) }, "id %d", id)
 			require.Equal(t, value, m.Find(id))
 		}
-		require.Panics(t, func() { m.Remove(2, 10) }, "it is not there")
-		require.Panics(t, func() { m.Remove(1<<50, 10) }, "nor is this")
+		require.Panics(t, func() { m.Remove(2, 10) }, "the id is not there")
+		require.Panics(t, func() { m.Remove(1<<50, 10) }, "nor is this id")
 	}
 	check()
 	m.Add(1<<41, 40)
