@@ -97,7 +97,7 @@ func (l *ladder) key(p Price) int64 { return l.base + l.up*int64(p) }
 
 func (l *ladder) price(key int64) Price { return Price(l.up * (key - l.base)) }
 
-// at returns the level of a price and its slot. A level that was not in use is now.
+// at returns the level of a price and its slot. If the level was not in use, at marks it as in use.
 func (l *ladder) at(p Price) (slot, *level) {
 	key := l.key(p)
 	if key == l.bestKey {

@@ -320,7 +320,7 @@ func (l *Ledger) Check() error {
 			return fmt.Errorf("exchange: account %s has %s free, %s held, %d unsettled", a.ID, a.balance, a.held, a.unsettled)
 		}
 		if total = total.Add(a.balance).Add(a.held); total.Cmp(l.opened) > 0 {
-			break // before a damaged sum can overflow
+			break // stop before a damaged sum overflows
 		}
 	}
 	if total != l.opened {

@@ -63,7 +63,7 @@ func (l *Ledger) reconcileCash(step func()) Cash {
 		a.counted = l.count.round
 		l.count.addGain(a.counted, a.balance.Add(a.held))
 		if l.count.sum.Cmp(CashTotalMax) > 0 {
-			break // before a damaged sum can overflow
+			break // stop before a damaged sum overflows
 		}
 		step()
 	}

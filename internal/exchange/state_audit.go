@@ -64,7 +64,7 @@ func (b *Book) checkHolds(in *Instrument, cash map[*Account]Cash, open map[*Acco
 				needed = b.HoldOf(&o)
 			}
 			needed = cash[o.Account].Add(needed)
-			if needed.Cmp(o.Account.held) > 0 { // before a damaged sum can overflow
+			if needed.Cmp(o.Account.held) > 0 { // stop before a damaged sum overflows
 				return fmt.Errorf("exchange: account %s holds %s, its open buys need %s or more",
 					o.Account.ID, o.Account.held, needed)
 			}
