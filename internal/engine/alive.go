@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Alive returns nil once every owner that has work, the registrar and shards, has given a
-// sign: between two commands, or between two parts of an order. It says that none of them
-// hangs. Owners at rest have nothing to hang on and are not asked. An error names the
-// first owner that did not answer before ctx ended, or is ErrStopped.
+// Alive returns nil once every owner that has a goroutine, the registrar or a shard, has responded
+// between two commands or between two parts of an order: so none of them hangs. Idle owners
+// have no goroutine that could hang and are skipped. An error names the
+// first owner that did not respond before ctx ended, or is ErrStopped.
 func (e *Engine) Alive(ctx context.Context) error {
 	asked := make(map[*inbox]*task)
 	for _, in := range e.awakeNow() {
@@ -30,7 +30,7 @@ func (e *Engine) Alive(ctx context.Context) error {
 	return nil
 }
 
-// sign is a request for nothing but an answer.
+// sign is a request that only asks for a response.
 type sign struct{}
 
 func (sign) do() error  { return nil }

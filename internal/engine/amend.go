@@ -6,7 +6,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// newRef returns the ref that a command makes use of for itself: that of what it makes, or an amend's own.
+// newRef returns the ref that a command uses up: the ref of what it makes, or an amend's new ref.
 func newRef(c *exchange.Command) exchange.Ref {
 	switch {
 	case c.Kind.Makes():
@@ -17,8 +17,8 @@ func newRef(c *exchange.Command) exchange.Ref {
 	return ""
 }
 
-// amendUse returns what an amend uses its ref for: which chain it names, its order's shard knows. ok is false if
-// memory does not have the order; then r says so.
+// amendUse returns the use of an amend's ref. It includes the first order of the amended chain, which only the
+// order's shard knows. ok is false if the order is not in memory or not the account's; then r holds the reason.
 func (d *shard) amendUse(c *exchange.Command, r *exchange.Result) (use exchange.RefUse, ok bool) {
 	o, found := d.amended(c, r)
 	if !found {
@@ -26,13 +26,14 @@ func (d *shard) amendUse(c *exchange.Command, r *exchange.Result) (use exchange.
 	}
 	use = c.Use()
 	use.Symbol, use.Amend.First = d.symbol, o.First()
-	if c.More != nil && c.More.Open { // the record has the total
+	if c.More != nil && c.More.Open { // the command gives the open amount, but the record holds the total
 		use.Quantity = exchange.Int128(o.ChainExecuted().Position().Add(c.Shares.Position()))
 	}
 	return use, true
 }
 
-// amended returns the order that an amend names, if it is in memory and its account's. Otherwise r says why not.
+// amended returns the order that an amend names. found is false if it is not in memory or belongs to another
+// account; then r holds the reason.
 func (d *shard) amended(c *exchange.Command, r *exchange.Result) (o exchange.Order, found bool) {
 	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
@@ -40,7 +41,7 @@ func (d *shard) amended(c *exchange.Command, r *exchange.Result) (o exchange.Ord
 	}
 	id := d.named(c, r)
 	if o, found = d.book.Find(id); !found {
-		d.engine.absent(id, r) // it was forgotten on the way here
+		d.engine.absent(id, r) // the order was forgotten while the command was on its way
 		return o, false
 	}
 	if o.Account.ID != c.Account {
@@ -50,8 +51,8 @@ func (d *shard) amended(c *exchange.Command, r *exchange.Result) (o exchange.Ord
 	return o, true
 }
 
-// amendOrder changes an open order: in place, or by another one that takes its place in one record. If it is
-// refused, the order is as it was. An error is the journal's and final, errAgain, or ErrStopped.
+// amendOrder changes an open order, in place or by a replacement in one record. If the amend is
+// rejected, the order is unchanged. An error is the journal's and final, errAgain, or ErrStopped.
 func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 	o, found := d.amended(&c.Command, r)
 	if !found {
@@ -86,10 +87,10 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 		r.Amended = &exchange.Amended{Open: o.Open}
 		return nil
 	}
-	return d.reduce(c, r, 0, now) // a record of its ref
+	return d.reduce(c, r, 0, now) // nothing changes, but the use of its ref has to be recorded
 }
 
-// orNone returns rules that are there.
+// orNone returns rules, or noRules if they are nil.
 func orNone(rules *exchange.AccountRules) *exchange.AccountRules {
 	if rules == nil {
 		return &noRules
@@ -97,8 +98,9 @@ func orNone(rules *exchange.AccountRules) *exchange.AccountRules {
 	return rules
 }
 
-// totalOf returns an amend by what is to be open of d.old as one by the total, or nil if that is too large: then r says
-// so. It may be called again for the same c: what has executed is as of now.
+// totalOf converts an amend that gives the open amount of d.old into one that gives the total. It returns nil if
+// that is too large; then r holds the reason. It may be called again for the same c: it uses the executed amount of
+// the moment.
 func (d *shard) totalOf(c *Request, r *exchange.Result) *Request {
 	executed, total := d.old.ChainExecuted(), *c
 	if c.Shares >= exchange.OrderSharesMax-executed {
@@ -110,7 +112,7 @@ func (d *shard) totalOf(c *Request, r *exchange.Result) *Request {
 	return &total
 }
 
-// amount returns the new total and limit of d.old, or says in r why they cannot be.
+// amount returns the new total and limit of d.old. ok is false if they are not valid; then r holds the reason.
 func (d *shard) amount(c *exchange.Command, r *exchange.Result) (total exchange.Shares, limit exchange.Price, ok bool) {
 	o, symbol := &d.old, d.book.Rules()
 	executed := o.ChainExecuted()
@@ -133,7 +135,7 @@ func (d *shard) amount(c *exchange.Command, r *exchange.Result) (total exchange.
 	return total, limit, r.Reason == exchange.OK
 }
 
-// reduce takes shares off d.old, which keeps its place. An error is the journal's and final.
+// reduce takes off shares from d.old, which keeps its place in the book. An error is the journal's and final.
 func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now int64) error {
 	e, o := d.engine, &d.old
 	d.event.Note(exchange.OrderReduced, o, d.symbol, off, now)
@@ -168,7 +170,7 @@ func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now 
 	return nil
 }
 
-// replace cancels what is open of d.old and enters a new order in its stead. An error is that of amendOrder.
+// replace cancels what is open of d.old and enters a new order instead. An error is that of amendOrder.
 func (d *shard) replace(
 	c *Request, r *exchange.Result, total exchange.Shares, limit exchange.Price, now int64,
 ) error {
@@ -193,7 +195,7 @@ func (d *shard) replace(
 	return nil
 }
 
-// nameAmended says in a refusal which order is refused: what a client sends in an amend is only what changes.
+// nameAmended adds the complete replacement order to a rejection: an amend itself names only what changes.
 func (d *shard) nameAmended(id exchange.AccountID, r *exchange.Result) {
 	var more exchange.ResultMore
 	if r.More != nil {
@@ -205,14 +207,14 @@ func (d *shard) nameAmended(id exchange.AccountID, r *exchange.Result) {
 	r.More = &more
 }
 
-// amending is an order that is about to replace d.old.
+// amending is the order that is about to replace d.old, and its amendment for the record.
 type amending struct {
-	order exchange.Order // as it comes
+	order exchange.Order // before judging, which may change d.order
 	note  *exchange.Amendment
 }
 
-// reserveInstead makes d.order the one that replaces d.old, judges it, and takes what it needs beyond the hold
-// of that, or says in r why not.
+// reserveInstead sets d.order to the replacement of d.old, judges it, and holds what it needs beyond the hold
+// of d.old. It reports whether it did; if not, r holds the reason or d.unsettled is set.
 func (d *shard) reserveInstead(r *exchange.Result) bool {
 	e := d.engine
 	for rules := e.rulesOf(d.old.Account); ; {
@@ -231,6 +233,6 @@ func (d *shard) reserveInstead(r *exchange.Result) bool {
 			return r.Reason == exchange.OK && !d.unsettled
 		}
 		e.mu.Unlock()
-		rules = now // they were changed while it was judged
+		rules = now // the rules changed while the order was judged: judge it again
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // paceDelayMax is how long a call of Execute waits when the projection is
-// almost BacklogMax records behind.
+// BacklogMax or more records behind.
 const paceDelayMax = 100 * time.Millisecond
 
 // lag returns how many records the projection is behind the journal.
@@ -24,9 +24,9 @@ func (e *Engine) lag() uint64 {
 	return appended - applied
 }
 
-// admit reports whether a command that makes the exchange grow may be done: OK,
-// NoRoom or DatabaseBehind. Cancels and queries need no admission. It is a first
-// look, before work that would be in vain; claim makes sure.
+// admit returns OK, NoRoom or DatabaseBehind: whether commands that need further room in memory or
+// journal are accepted now. Cancels and queries need no admission. It is an early check that avoids
+// useless work; only claim is binding.
 func (e *Engine) admit() exchange.RejectReason {
 	switch {
 	case e.log.Room() != nil:
@@ -37,11 +37,11 @@ func (e *Engine) admit() exchange.RejectReason {
 	return exchange.OK
 }
 
-// Refusing returns why the exchange refuses orders and creates at this moment, nil
-// while it takes them: the journal's disk is full, or the projection is too far
-// behind. Queries and cancels still work.
+// Refusing returns why the exchange refuses orders and new accounts and symbols at this moment, or nil
+// if it accepts them: the journal's disk is full, the projection is too far
+// behind, or Catchup is not complete. Queries and cancels still work.
 func (e *Engine) Refusing() error {
-	//exhaustive:ignore admit has no others
+	//exhaustive:ignore admit returns no other reasons
 	switch e.admit() {
 	case exchange.NoRoom:
 		return e.log.Room()
@@ -54,24 +54,23 @@ func (e *Engine) Refusing() error {
 	return nil
 }
 
-// claim sets room in the journal aside for what a command is about to do, and
-// from then on it is done: its record is appended with the claim. Where that is
-// refused, with NoRoom or TooManyFills in r, it returns false. An error is the
-// journal's and final.
+// claim sets room in the journal aside for the record of a command. After a successful claim the
+// command must be executed: its record is appended with the claim. If the journal refuses, claim returns
+// false and sets r.Reason to NoRoom or TooManyFills. An error is the journal's and final.
 func (e *Engine) claim(bytes int, r *exchange.Result) (ok bool, err error) {
 	return claimed(e.log.Claim(bytes), exchange.NoRoom, exchange.TooManyFills, r)
 }
 
-// claimToCancel is claim for a cancel, which goes on in the journal's reserve and
-// is refused with NoRoomToCancel at its end. One of many orders may also be refused
+// claimToCancel is claim for cancels. It may also use the journal's reserve, and is refused with
+// NoRoomToCancel once that is used up. A cancel of many orders may also be refused
 // with TooManyCancels.
 func (e *Engine) claimToCancel(bytes int, r *exchange.Result) (ok bool, err error) {
 	return claimed(e.log.ClaimReserve(bytes), exchange.NoRoomToCancel, exchange.TooManyCancels, r)
 }
 
-// pace slows a session down while Postgres is more than half of the bound
-// behind: the closer to the bound, the longer. Orders then arrive as fast as
-// Postgres takes them, instead of being refused in bursts.
+// pace delays a session while Postgres is behind by more than half of BacklogMax: the closer to
+// BacklogMax, the longer. Orders then arrive as fast as
+// Postgres accepts them, instead of being refused in bursts.
 func (e *Engine) pace(ctx context.Context) error {
 	half := uint64(e.limits.backlog.Load()) / 2
 	lag := e.lag()
@@ -91,5 +90,5 @@ func (e *Engine) pace(ctx context.Context) error {
 	}
 }
 
-// giveUp notes that the journal takes no records any more.
+// giveUp notes that the journal has failed and accepts no more records.
 func (e *Engine) giveUp() { e.failed.Store(true) }

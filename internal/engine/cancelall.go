@@ -9,15 +9,15 @@ import (
 	"outcry/internal/exchange"
 )
 
-// barrierTries is how often a cancelAll lets go of the shards that it holds because one is
-// in the middle of a long order. The last time it waits for that one.
+// barrierTries is how many times a cancelAll tries to hold its shards. Before the last try, it lets all shards
+// go if one is in the middle of a long order. In the last try it waits for that order.
 const barrierTries = 8
 
-// CancelAll cancels all that an account has open, or, where sym is not empty, all that
-// it has open of that symbol. It happens in one journal record, so whole or not at
-// all, and at one moment. The result may be told: it is durable. Its Reason is OK,
-// UnknownAccount, UnknownSymbol, NoRoomToCancel, or TooManyCancels where one record
-// cannot take it; only after OK has anything changed. The error is as Halt's.
+// CancelAll cancels all open orders of an account, or, if sym is not empty, its open orders
+// of that symbol. It does so in one journal record, so all or nothing, and at one moment.
+// The result is durable. Its Reason is OK, UnknownAccount, UnknownSymbol, NoRoomToCancel, or
+// TooManyCancels if one record cannot hold all cancels; nothing has changed unless it is OK. The error is
+// that of Halt.
 func (e *Engine) CancelAll(
 	ctx context.Context, account exchange.AccountID, sym exchange.Symbol,
 ) (exchange.CancelAllResult, error) {
@@ -31,49 +31,49 @@ func (e *Engine) CancelAll(
 	return c.result, e.Durable(ctx, e.mark(c.seq != 0))
 }
 
-// canceling says what a cancelAll is to cancel, and why.
+// canceling describes what a cancelAll cancels, and why.
 type canceling struct {
 	account exchange.AccountID
-	symbol  exchange.Symbol // empty for all
+	symbol  exchange.Symbol // empty for all symbols
 	cause   exchange.CancelCause
-	due     int64 // of the switch, BySwitch: nothing is done if it is set to another time meanwhile
+	due     int64 // BySwitch: when the switch passes; if the switch has another time by then, nothing is canceled
 
-	// surveys are of books that are too large to be searched while others are held, or that are known already; nil
-	// if there are none.
+	// surveys holds surveys of books that were made before the shards are held: the book is too large to be searched
+	// while other shards are held, or Catchup has surveyed it.
 	surveys map[*shard]*survey
 }
 
-// inPieces reports whether what does not fit into one record is canceled in several: nobody asked
-// for it, so nobody can ask for less.
+// inPieces reports whether cancels that do not fit into one record are spread over several. That is only so
+// for causes without a client, who could otherwise ask for less.
 func (c *canceling) inPieces() bool {
 	return c.cause == exchange.BySwitch || c.cause == exchange.ByBlock
 }
 
-// cancelAll is one try of a call of CancelAll. Books belong to their shards, so it takes a
+// cancelAll is one try of a call of Engine.cancelAll. Books belong to their shards, so it uses a
 // barrier: the caller's goroutine holds every shard in which the account has open orders,
-// each between two of its commands, and while all are held nothing trades there.
+// each between two of its commands. While all are held nothing trades there.
 //
 //	caller      hold ─────▶ all are held: record, append, release ──▶ let go ──▶ wait
-//	each shard        find what is open ─▶ held ···················▶ cancel ─▶ on
+//	each shard        find what is open ─▶ held ···················▶ cancel ─▶ continue
 //
-// Which symbols these are the ledger knows. Once they are held the account can open and
-// close orders elsewhere alone: if the ledger counts as many as the shards have found, they
-// are all. Otherwise there are further symbols, and their shards are held as well.
+// The ledger knows which symbols these are. Once their shards are held, the account can open and
+// close orders only in other symbols. If the ledger counts as many open orders as the shards have found,
+// these are all. Otherwise there are further symbols, and their shards are held as well.
 //
-// It cannot deadlock. One cancelAll at a time holds shards (Engine.barrier), so no two ever
-// hold some each and wait for the rest. A shard comes to it after the command that it is in
-// the middle of (inbox.offer), and that waits for the journal alone, never for another
-// owner: what hangs on another command goes back to its session (errAgain). A shard that is
-// in the middle of a long order says so between two parts. Then all are let go, and only
+// It cannot deadlock. Only one cancelAll at a time holds shards (Engine.barrier), so no two ever
+// hold some each and wait for the rest. A shard joins after its command in progress
+// (inbox.offer), and that command waits only for the journal, never for another
+// owner: a command that depends on another one goes back to its session (errAgain). A shard that is
+// in the middle of a long order reports that between two parts. Then all shards are let go, and only
 // this cancelAll waits for the end of that order. The last of barrierTries waits for it
-// with the others held, and comes to its end too: a shard that it waits for has one order
-// to finish before it is held, and there are as many shards as symbols at the most.
+// with the other shards held, and ends too: each shard that it waits for has one order
+// to finish before it is held, and there are at most as many shards as symbols.
 //
-// A shard visits no more than surveyMax orders to find those of the account while others are
-// held. If its book has more, all are let go, and that book is surveyed first, a piece at a time
-// between the shard's other tasks (cancelAll.survey). Once the shard is held, what the survey
-// has found is still all that there is, except orders that came since: their ids are above
-// those that it knows of, and some surveyMax of them at the most, of any symbol, are left then.
+// A shard visits at most surveyMax orders to find those of the account while other shards are
+// held. If its book has more, all shards are let go, and that book is surveyed first, a piece at a time
+// between the shard's other tasks (cancelAll.survey). Once the shard is held, the survey still has
+// all open orders of the account except those that arrived later. Their ids are above survey.after, and
+// the survey leaves only about surveyMax such ids, of any symbol, to check.
 type cancelAll struct {
 	canceling
 	engine *Engine
@@ -81,32 +81,32 @@ type cancelAll struct {
 
 	held   []*heldShard
 	event  exchange.Event
-	seq    uint64 // of the record, 0 where there is none
+	seq    uint64 // seq of the last record, 0 if there is none
 	result exchange.CancelAllResult
 }
 
-// heldShard is a shard that a cancelAll holds. The shard's goroutine uses it until it has
-// arrived, and again once it is let go; the caller in between.
+// heldShard is a shard that a cancelAll holds. The shard's goroutine uses it until it is sent to
+// arrived, and again once letGo is closed; the caller uses it in between.
 type heldShard struct {
 	task
 	by      *cancelAll
 	shard   *shard
-	known   *survey           // of its book, nil if there is none; surveys is the caller's alone
-	patient bool              // it waits for the end of a long order
-	arrived chan<- *heldShard // takes it once it is held, or says why it is not
-	letGo   <-chan struct{}   // closed when it is over
+	known   *survey           // earlier survey of its book, nil if there is none; only the caller may use by.surveys
+	patient bool              // wait for the end of a long order instead of reporting busy
+	arrived chan<- *heldShard // receives this heldShard once the shard is held, or once busy or large is set
+	letGo   <-chan struct{}   // closed when the cancelAll no longer holds shards
 
 	busy    bool              // the shard is in the middle of a long order
-	large   bool              // its book has to be surveyed first
-	open    []exchange.Cancel // what the account has open there, in order of ids
-	visited int               // orders that were visited while others were held
+	large   bool              // the shard's book has to be surveyed first
+	open    []exchange.Cancel // open orders of the account at the shard, in order of ids
+	visited int               // orders visited while other shards are held
 
-	refused exchange.RejectReason // of finishing an order first; OK if nothing is unfinished
-	err     error                 // of finishing it
+	refused exchange.RejectReason // why an unfinished order could not be finished first; OK if there is none left
+	err     error                 // error of finishing it
 }
 
-// cancelAll does it, and returns the try that did. The error is ctx's, ErrStopped or
-// errBusy, and then nothing was done; or the journal's, which is final.
+// cancelAll repeats tries until one is complete, and returns that one. If the error is ctx's, ErrStopped or
+// errBusy, nothing was canceled; any other error is the journal's and final.
 func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, error) {
 	owner := e.account(what.account)
 	_, made := e.shards.Load(what.symbol)
@@ -120,7 +120,7 @@ func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, err
 		what.surveys = make(map[*shard]*survey)
 	}
 	for try := 1; ; {
-		// Shards that were held by an earlier try may still refer to that.
+		// A new cancelAll for each try: shards held by an earlier try may still use that one.
 		c := &cancelAll{canceling: what, engine: e, owner: owner}
 		first, err := c.run(ctx, try == barrierTries)
 		switch {
@@ -128,10 +128,10 @@ func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, err
 			return c, err
 		case first.large:
 			err = c.survey(ctx, first.shard)
-		default: // this is done there at the end of the long order
+		default: // the call returns once the long order has ended
 			try++
 			err = e.call(ctx, &first.shard.inbox, func() error { return nil })
-			clear(what.surveys) // every order that came meanwhile would be visited
+			clear(what.surveys) // with an old survey, every order that arrived since would be visited
 		}
 		if err != nil {
 			return c, err
@@ -139,9 +139,9 @@ func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, err
 	}
 }
 
-// run holds the shards, and then does it. If one of them needs something first, run returns
-// that one and nothing was done: its book has to be surveyed, or, unless the run is
-// patient, it is in the middle of a long order.
+// run holds the shards and then cancels. If one of them needs something first, run returns
+// that one and cancels nothing: its book has to be surveyed, or it is in the middle of a long
+// order and the run is not patient.
 func (c *cancelAll) run(ctx context.Context, patient bool) (first *heldShard, err error) {
 	e := c.engine
 	select {
@@ -162,7 +162,7 @@ func (c *cancelAll) run(ctx context.Context, patient bool) (first *heldShard, er
 	}
 	close(letGo)
 	if err != nil || first != nil {
-		return first, err // shards that are still to arrive find that it is over
+		return first, err // shards that arrive later see that letGo is closed
 	}
 	for _, h := range c.held {
 		<-h.done
@@ -170,8 +170,8 @@ func (c *cancelAll) run(ctx context.Context, patient bool) (first *heldShard, er
 	return nil, nil
 }
 
-// hold holds all shards in which the account has open orders, in order of their symbols.
-// They go on once letGo is closed. It returns the shard that needs something first, see run.
+// hold holds all shards in which the account has open orders, and sorts them by symbol.
+// They continue once letGo is closed. It returns the shard that needs something first, see run.
 func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient bool) (first *heldShard, err error) {
 	for {
 		more := c.missing()
@@ -203,9 +203,9 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 	}
 }
 
-// missing returns the shards that are still to be held: none once the account has no
-// orders open beside those that were found. From then on, until the record has its place,
-// it gets no others: each waits with its session (shard.reserve).
+// missing returns the shards that are still to be held. If there are none and all symbols are canceled, it sets
+// Engine.canceling: until the record is appended the account gets no further orders. Each waits with its
+// session (shard.reserve).
 func (c *cancelAll) missing() (shards []*shard) {
 	e, held, found := c.engine, make(map[*shard]bool, len(c.held)), 0
 	for _, h := range c.held {
@@ -230,13 +230,13 @@ func (c *cancelAll) missing() (shards []*shard) {
 	return shards
 }
 
-// do looks up what the account has open, says that the shard has arrived, and holds it
-// until letGo is closed: in this one place a goroutine is stopped, so that the loop of an
-// inbox need not know of shards that are held.
+// do finds the open orders of the account, sends h to arrived, and blocks the shard's goroutine
+// until letGo is closed. Blocking in this one place spares the loop of an inbox
+// any knowledge of shards that are held.
 func (h *heldShard) do() error {
 	select {
 	case <-h.letGo:
-		return nil // too late: it is over
+		return nil // the try is over already
 	default:
 	}
 	h.find(h.by)
@@ -249,8 +249,8 @@ func (h *heldShard) do() error {
 	return h.err
 }
 
-// amid says that the shard is in the middle of a long order, unless the cancelAll waits for
-// the end of that.
+// amid reports to the cancelAll that the shard is in the middle of a long order, unless the
+// try is patient.
 func (h *heldShard) amid() bool {
 	if h.patient {
 		return false
@@ -260,17 +260,17 @@ func (h *heldShard) amid() bool {
 	return true
 }
 
-// find looks up what the account has open at the shard, once no order is unfinished there.
+// find finds the open orders of the account at the shard, after finishing an unfinished order there.
 func (h *heldShard) find(c *cancelAll) {
 	d, known := h.shard, h.known
 	if h.refused, h.err = d.finish(); h.err != nil || h.refused != exchange.OK {
 		return
 	}
-	last := exchange.OrderID(c.engine.lastOrder.Load()) // of this book; other symbols go on
+	last := exchange.OrderID(c.engine.lastOrder.Load()) // no order of this book is newer; other symbols continue
 	if known == nil {
 		found, next := d.book.AppendOpenOf(nil, c.owner, 0, surveyMax)
 		known, h.visited = &survey{found: found, after: last}, surveyMax
-		// Further places need no visit if the ledger knows of no other order.
+		// If the ledger counts no more open orders here than were found, the rest of the book needs no visit.
 		if h.large = next != 0 && len(found) < c.openIn(d); h.large {
 			return
 		}
@@ -284,7 +284,7 @@ func (h *heldShard) find(c *cancelAll) {
 	slices.SortFunc(h.open, func(a, b exchange.Cancel) int { return a.Compare(&b) })
 }
 
-// note enters an order if it is one of the account's that rests at the shard.
+// note adds an order to h.open if it belongs to the account and rests at the shard.
 func (h *heldShard) note(c *cancelAll, id exchange.OrderID) {
 	h.visited++
 	if o, found := h.shard.book.Find(id); found && o.Account == c.owner && o.Open > 0 {
@@ -293,7 +293,7 @@ func (h *heldShard) note(c *cancelAll, id exchange.OrderID) {
 	}
 }
 
-// sum returns what is canceled at the shard.
+// sum returns the number of orders and shares canceled at the shard.
 func (h *heldShard) sum() exchange.CanceledIn {
 	in := exchange.CanceledIn{Symbol: h.shard.symbol, Orders: len(h.open)}
 	for i := range h.open {
@@ -302,7 +302,7 @@ func (h *heldShard) sum() exchange.CanceledIn {
 	return in
 }
 
-// cancel takes the orders out of the shard's book, where the record has its place.
+// cancel takes the orders out of the shard's book, if a record was appended for them.
 func (h *heldShard) cancel(c *cancelAll) {
 	if c.seq == 0 || len(h.open) == 0 {
 		return

@@ -2,8 +2,8 @@ package engine
 
 import "outcry/internal/exchange"
 
-// record puts what is open into one record, appends it, and gives back the holds, all
-// at once; or it says in the result why not, and nothing changes. A cancel in pieces may come to
+// record appends one record of all cancels and releases the holds, all at once. If it cannot,
+// the result holds the reason, and nothing changes. A cancel in pieces may need
 // several records, of which the last ones may be refused.
 func (c *cancelAll) record() error {
 	e := c.engine
@@ -36,14 +36,14 @@ func (c *cancelAll) record() error {
 	return nil
 }
 
-// append appends the records of what is to be canceled, and returns how many orders they have.
+// append appends the records of the cancels in all, and returns how many orders these records cover.
 func (c *cancelAll) append(all []exchange.Cancel) (done int, err error) {
 	e := c.engine
 	if c.cause == exchange.BySwitch {
 		e.switchMu.Lock()
 		defer e.switchMu.Unlock()
 		if e.dueOf(c.owner) != c.due {
-			return 0, nil // it was armed again, or disarmed, while the shards were gathered
+			return 0, nil // the switch was armed again, or disarmed, while the shards were being held
 		}
 	} else if len(all) == 0 {
 		return 0, nil
@@ -66,13 +66,13 @@ func (c *cancelAll) append(all []exchange.Cancel) (done int, err error) {
 	}
 }
 
-// appendPiece appends one record and gives back what its orders held, under one lock: nobody is
-// refused an order for what the journal says is free. Otherwise it says in the result why not.
+// appendPiece appends one record and then releases all holds of its orders under one lock. If the journal
+// refuses the record, ok is false and the result holds the reason.
 func (c *cancelAll) appendPiece(piece []exchange.Cancel, last bool) (ok bool, err error) {
 	e := c.engine
 	c.event.Cancels, c.event.Cause = piece, c.cause
 	if c.cause == exchange.BySwitch && !last {
-		c.event.Cause = exchange.ByClient // the last one turns the switch off: it is the account's own, too
+		c.event.Cause = exchange.ByClient // a record BySwitch disarms the switch, which only the last one may do
 	}
 	record := exchange.AppendEvent(nil, &c.event)
 	var refused exchange.Result

@@ -1,23 +1,23 @@
-// Package engine runs the exchange: it routes each command to the one goroutine
-// that owns its symbol, and there reserves, matches, appends to the journal,
-// settles and answers, in this order and nowhere else.
+// Package engine runs the exchange. It routes each command to the one goroutine
+// that owns its symbol. That goroutine reserves, matches, appends to the journal,
+// settles and replies; no other code does any of these, or in another order.
 //
 //	session ── Execute ──▶ shard of the symbol (bounded inbox, one goroutine)
 //	                         1 reserve   the ledger takes the hold and the journal
-//	                                     sets room aside, or they say why not
+//	                                     sets room aside, or the command is rejected
 //	                         2 match     the book fills against resting orders
 //	                         3 append    one journal record: everything it did
 //	                         4 settle    the ledger moves cash and shares
-//	                         5 reply     result; the shard goes on
+//	                         5 reply     result; the shard takes its next command
 //	session ◀─ Durable ─── the journal is synced up to the reply's seq
 //
-// What is for several symbols goes from shard to shard, in the order of its commands,
-// and from the last one back to the session.
+// A task with commands for several symbols moves from shard to shard, in the order of
+// its commands, and from the last shard back to the session.
 //
-// Accounts and symbols are made by one more goroutine, the registrar, so that
-// two sessions that make the same one at once meet in one place. A book belongs
-// to its shard. The ledger has one lock, which is held for arithmetic alone:
-// never across a channel, an append or a file.
+// One more goroutine, the registrar, makes accounts and symbols, so that two sessions
+// that make the same one at once are serialized. A book belongs to its shard. The
+// ledger has one lock, which is held for arithmetic only: never across a channel
+// operation, an append or file access.
 package engine
 
 import (
@@ -41,46 +41,46 @@ type Engine struct {
 	durable   durability
 	registrar *registrar
 	shards    sync.Map                 // exchange.Symbol → *shard; a shard is never removed
-	index     *exchange.Index          // of the orders that memory holds
-	numbered  atomic.Pointer[[]*shard] // by the number of the book; only ever longer
+	index     *exchange.Index          // finds the book of each order in memory
+	numbered  atomic.Pointer[[]*shard] // shards by the number of their book; the slice only grows
 	tasks     sync.Pool
 
-	lastOrder atomic.Uint64 // the highest order id given out, or that must not be
+	lastOrder atomic.Uint64 // highest order id in use; New may raise it to Options.OrdersAfter
 	counters  counters
 	limits    limits
 
 	// mu guards the ledger and everything in it.
 	mu        sync.Mutex
 	ledger    *exchange.Ledger
-	refs      *refIndex         // its table
-	canceling *exchange.Account // whose orders a cancel of all is about to record; mostly nil
-	withdrawn uint64            // holds that were taken back, as their orders found no room
-	failed    atomic.Bool       // the journal takes no records any more
+	refs      *refIndex         // mu guards its table only
+	canceling *exchange.Account // account whose orders a cancelAll is about to record; mostly nil
+	withdrawn uint64            // holds taken back because the journal had no room for their orders
+	failed    atomic.Bool       // the journal has failed and accepts no more records
 
-	// awakeMu guards which owners have a goroutine.
+	// awakeMu guards the set of owners that have a goroutine.
 	awakeMu    sync.Mutex
 	awake      map[*inbox]struct{}
-	awakeCount atomic.Int64 // how many are awake
+	awakeCount atomic.Int64 // len(awake)
 
 	keeper     keeper
 	cancelAlls cancelAllRates
-	arms       cancelAllRates // of switches, in the journal's reserve
-	ruled      atomic.Bool    // an account has rules, or had some
-	unresumed  atomic.Bool    // see Catchup
-	switchMu   sync.Mutex     // held while a record of a dead man's switch is appended and done
+	arms       cancelAllRates // how often each account set its switch in the journal's reserve
+	ruled      atomic.Bool    // some account has, or had, rules
+	unresumed  atomic.Bool    // Catchup has started and is not complete
+	switchMu   sync.Mutex     // held while a record of a dead man's switch is appended and applied
 
 	barrier   chan struct{}    // holds one value while a cancelAll holds shards
-	lastKnown exchange.OrderID // the highest id that an order had at the start
+	lastKnown exchange.OrderID // the highest order id in the state that New was given
 
-	// An engine ends in two steps. Interrupt: no command begins any more, those in the inboxes
-	// come back with ErrStopped. Close: no owner begins any more either, and nobody waits.
+	// An engine stops in two steps. After Interrupt no command begins; commands in the inboxes
+	// return ErrStopped. After Close no owner starts any more either, and no caller keeps waiting.
 	interrupted atomic.Bool
-	stop        chan struct{}  // closed by Close, see closing
-	running     sync.WaitGroup // all goroutines
+	stop        chan struct{}  // closed by Close; see closing
+	running     sync.WaitGroup // counts all goroutines of the engine
 }
 
-// New starts the goroutines of an exchange in the given state. The state's
-// records are all in the journal or in the projection. Close ends it.
+// New starts the goroutines of an exchange in the given state, all of whose records are in
+// the journal or in the projection. Callers end it with Close.
 func New(o Options) *Engine {
 	steady := o.steadyClock()
 	o.setDefaults()
@@ -112,7 +112,7 @@ func New(o Options) *Engine {
 	}
 	e.counters.lastAtStart = e.lastOrder.Load()
 	e.counters.accounts.Store(int64(e.ledger.Accounts()))
-	// A part of an order always fits into a segment.
+	// One part of an order must always fit into a segment.
 	e.index.FillsMax = min(cmp.Or(e.index.FillsMax, exchange.FillsMax), exchange.PartFillsFor(e.log.ClaimBytesMax()))
 	none := make([]*shard, e.index.Books())
 	e.numbered.Store(&none)
@@ -135,8 +135,8 @@ func New(o Options) *Engine {
 	return e
 }
 
-// openShard makes the shard that owns a symbol's book from now on. The instrument is its
-// ledger's, and has the symbol's name.
+// openShard makes the shard that owns a symbol's book from now on. li is the symbol's
+// instrument in the ledger.
 func (e *Engine) openShard(li *exchange.Instrument, book *exchange.Book) *shard {
 	d := &shard{engine: e, symbol: li.Symbol, book: book, instrument: li}
 	d.inbox.engine, d.inbox.owner = e, d
@@ -147,19 +147,19 @@ func (e *Engine) openShard(li *exchange.Instrument, book *exchange.Book) *shard 
 	return d
 }
 
-// number enters a shard where it is found by the number of its book, before it is known
-// to any session. Only New and then the registrar call it.
+// number makes a shard findable by the number of its book, before any session can find the
+// shard by its symbol. Only New and, after it, the registrar call it.
 func (e *Engine) number(d *shard) {
 	shards := *e.numbered.Load()
 	if n := d.book.Number(); n < len(shards) {
 		shards[n] = d
 		return
 	}
-	shards = append(shards, d) // readers of the shorter list do not look at the new place
+	shards = append(shards, d) // safe without a copy: readers of the shorter slice never read the new element
 	e.numbered.Store(&shards)
 }
 
-// holder returns the shard that holds an order, nil where none does.
+// holder returns the shard whose book has an order, or nil if no book in memory has it.
 func (e *Engine) holder(id exchange.OrderID) *shard {
 	if number, found := e.index.Book(id); found {
 		return (*e.numbered.Load())[number]
@@ -167,17 +167,17 @@ func (e *Engine) holder(id exchange.OrderID) *shard {
 	return nil
 }
 
-// Execute does the commands in their order and fills results, which has the same
-// length. No byte of the results may be told, rejects and queries included, before
-// Durable has returned nil for the mark.
+// Execute executes the commands in order and fills results, which has the same
+// length. The caller must not send any byte of the results, not even of rejects and
+// queries, before Durable has returned nil for the mark.
 //
-// A query or a cancel of an order that is not in memory any more, and so only in
-// the database, comes back as InHistory: Recall asks there. Executions in
+// If a query or a cancel is for an order that is no longer in memory, only in the
+// database, its result is InHistory, and Recall completes it. Executions in
 // results belong to the exchange and must not be written to.
 //
 // An error means that the exchange has failed or is stopping, or that ctx ended
-// before a command was taken in: some commands may have been done, others not,
-// and nothing may be told.
+// before an inbox accepted a command. Some commands may then have been executed and
+// others not, and no result may be sent.
 func (e *Engine) Execute(ctx context.Context, commands []Request, results []exchange.Result) (Mark, error) {
 	clock := e.begins()
 	if err := e.pace(ctx); err != nil {
@@ -199,15 +199,15 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 	appended := t.appended
 	e.recycle(t)
 	if e.failed.Load() {
-		// A book may hold what no record says, and the journal's last record be synced
-		// all the same: nothing may be told any more.
+		// A book may have changes that are in no record although the journal's last record
+		// still becomes durable: no result may be sent any more.
 		return Mark{}, fmt.Errorf("engine: %w", e.log.Err())
 	}
 	return e.mark(appended), nil
 }
 
-// walk has all commands of a task done, by their owners and those that have none by its caller.
-// After an error reusable reports whether no owner can have the task any more.
+// walk executes all commands of a task: through their owners, or in this goroutine if a command has no
+// owner. After an error, reusable reports whether it is certain that no owner still holds the task.
 func (e *Engine) walk(ctx context.Context, t *task) (reusable bool, err error) {
 	for again := 0; ; {
 		in := e.onward(t)
@@ -233,8 +233,8 @@ func (e *Engine) walk(ctx context.Context, t *task) (reusable bool, err error) {
 	}
 }
 
-// owner returns the inbox where a command is done, nil where no owner is known. It
-// enters the order that a ref names into r, or why there is none.
+// owner returns the inbox of the owner that executes a command, or nil if there is no known owner.
+// If the command names an order by a ref, it sets r.Order to that order, or r.Reason to why it has none.
 func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbox {
 	var d any
 	switch c.Kind {
@@ -252,7 +252,7 @@ func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 		if d := e.holder(c.Names(r)); d != nil {
 			return &d.inbox
 		}
-		if symbol != "" { // the order may be forgotten, and one that has replaced it not
+		if symbol != "" { // memory may have dropped this order but still have one that replaced it
 			d, _ = e.shards.Load(symbol)
 		}
 	}
@@ -262,14 +262,14 @@ func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	return &d.(*shard).inbox
 }
 
-// route returns the inbox where a command is to be done. Where there is none, it
+// route returns the inbox of the owner that executes a command. If there is no such inbox, it
 // answers the command itself and returns nil.
 func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbox {
 	inbox := e.owner(c, r, l)
 	switch {
 	case inbox != nil:
 		return inbox
-	case r.Reason != exchange.OK: // of a ref that names no order
+	case r.Reason != exchange.OK: // the command's ref names no order
 	case c.Kind == exchange.MakeSymbol:
 		return &e.registrar.inbox
 	case c.Kind == exchange.ShowOrder:
@@ -286,15 +286,15 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	return nil
 }
 
-// account returns an account, nil if there is none.
+// account returns an account, or nil if it does not exist.
 func (e *Engine) account(id exchange.AccountID) *exchange.Account {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ledger.Account(id)
 }
 
-// append puts one record into the journal, with room for it that was claimed. An
-// error is final: the exchange has failed, and what the record says must not
+// append appends one record to the journal and uses the room that was claimed for it. An
+// error is final: the exchange has failed, and the contents of the record must not
 // become visible.
 func (e *Engine) append(record []byte, claimed int) (uint64, error) {
 	seq, err := e.log.AppendClaimed(record, claimed)
@@ -305,8 +305,8 @@ func (e *Engine) append(record []byte, claimed int) (uint64, error) {
 }
 
 // Close ends all goroutines and waits for them. Calls of Execute and Durable
-// that are under way return ErrStopped or what they came to. The journal stays
-// open: it is the caller's.
+// in progress return ErrStopped or their result. The journal stays
+// open: the caller closes it.
 func (e *Engine) Close() {
 	e.Interrupt()
 	close(e.stop)
@@ -315,7 +315,7 @@ func (e *Engine) Close() {
 	e.running.Wait()
 }
 
-// lastOrderID returns the highest id that an order has.
+// lastOrderID returns the highest id given to an order, in this run or before it.
 func (e *Engine) lastOrderID() exchange.OrderID {
 	if last := e.lastOrder.Load(); last > e.counters.lastAtStart {
 		return exchange.OrderID(last)
@@ -323,9 +323,9 @@ func (e *Engine) lastOrderID() exchange.OrderID {
 	return e.lastKnown
 }
 
-// State returns the exchange as it stands, for callers who read it once
-// Close has returned; it must not be called before. Where the journal has failed,
-// it may hold what no record says. Its Time is not set.
+// State returns the state of the exchange. It must only be called after Close has
+// returned. If the journal has failed, the state may contain changes that are in no
+// record. State.Time is not set.
 func (e *Engine) State() *exchange.State {
 	s := &exchange.State{Ledger: e.ledger, Books: make(map[exchange.Symbol]*exchange.Book), Index: e.index,
 		Refs: e.refs.table, OrderID: e.lastOrderID()}

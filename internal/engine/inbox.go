@@ -12,83 +12,83 @@ import (
 )
 
 const (
-	// awakeMax is how many owners keep their goroutine while they have nothing to do.
-	// Beyond it an owner rests at once, so that idle ones never take more than some 100 MiB.
+	// awakeMax is how many owners may keep their goroutine while they have nothing to do.
+	// Above it an owner ends its goroutine as soon as it is idle, which bounds the memory of idle
+	// owners to about 100 MiB.
 	awakeMax = 4096
 
-	// restEvery is how often owners without work are sent to rest: each gets one such
-	// time of grace, so that one that trades now and then is not started for each task.
+	// restEvery is the interval at which idle owners are told to end their goroutines. An owner stays for
+	// one interval after its last task, so that an owner with rare tasks is not restarted for each.
 	restEvery = time.Second
 
-	// turnWork is what an owner does of one task while others wait: so many commands, of
-	// which 64 fills count as one more. Then the task goes behind the others.
+	// turnWork is the length of an owner's turn at one task while other tasks wait, in units of work: a command
+	// is one unit, and so are fillsPerWork fills. After its turn the task goes to the end of the queue.
 	turnWork = 64
 
-	// fillsPerWork is how many fills count as a command.
+	// fillsPerWork is how many fills count as one command.
 	fillsPerWork = 64
 
-	// keptMax bounds the tasks that an owner has taken out of its inbox and not done: those
-	// whose turn has ended, and those that came between two parts of an order. A session
-	// has one task at a time, so it is as many sessions.
+	// keptMax bounds the tasks that an owner has removed from its inbox and not finished: those
+	// whose turn has ended, and those that arrived between two parts of an order. A session
+	// has one task at a time, so this is also a number of sessions.
 	keptMax = 16_384
 
-	// requestsMax bounds the requests of operators and for signs of life that wait at one
-	// owner.
+	// requestsMax bounds the requests, from operators and from Alive, that wait at one owner.
 	requestsMax = 1024
 )
 
 var (
-	// errBusy is returned to operators if requestsMax of them wait for one owner already.
+	// errBusy is returned to the caller of a request if requestsMax requests already wait at the owner.
 	errBusy = errors.New("engine: too much waits for this symbol already")
 
-	// errFull is returned to callers who do not wait for room in an inbox.
+	// errFull is returned by offer, which does not wait for room in an inbox.
 	errFull = errors.New("engine: the inbox is full")
 )
 
-// inbox is where an owner, a shard or the registrar, gets its tasks, and the goroutine
-// that does them. There is a goroutine while there is work, and for a short while after:
-// so an owner is its goroutine's alone, and one at rest takes no memory for tasks.
+// inbox is the queue of tasks of an owner, a shard or the registrar, and the goroutine that
+// executes them. The goroutine exists while there is work and for a short time after it.
+// Only that goroutine uses the owner, and an idle owner needs no memory for tasks.
 //
-// A caller who puts a task into the inbox of an owner at rest starts its goroutine, under mu. The
-// goroutine ends under mu too, and only where nothing is in the inbox and nobody is about
-// to put something there. So no task is ever left in the inbox of an owner at rest.
+// A caller who puts a task into the inbox of an idle owner starts the goroutine, under mu.
+// The goroutine also ends under mu, and only if the inbox is empty and no caller is about
+// to add a task. So no task is ever left in an inbox without a goroutine.
 type inbox struct {
 	engine *Engine
 	owner  doer
 
-	// mu guards what follows. It is held for a moment, and never while anybody waits.
+	// mu guards the fields below. It is held briefly, and never while a goroutine waits.
 	mu       sync.Mutex
-	tasks    chan *task // nil at rest; a nil task makes the owner look what there is to do
+	tasks    chan *task // nil while there is no goroutine; a nil task makes the owner check all its sources of work
 	waiting  int        // senders that wait for room in tasks
-	fresh    bool       // a task has come since the last look of restIdle
-	requests []*task    // come before all others
+	fresh    bool       // a task has arrived since restIdle last looked
+	requests []*task    // requests, which are executed before all tasks
 
-	asked     atomic.Bool  // requests has some
-	chores    atomic.Bool  // the owner has something to do that nobody waits for
-	keptCount atomic.Int64 // len(kept), for anybody to read
+	asked     atomic.Bool  // requests is not empty
+	chores    atomic.Bool  // the owner may have a chore: work that no caller waits for
+	keptCount atomic.Int64 // len(kept), readable from any goroutine
 
-	// The goroutine's own.
-	kept  []*task // taken out of tasks and not done, oldest first; see setAside
-	turn  bool    // the next task is one of kept, where tasks has some too
-	spent int     // of the turn: see turnWork
+	// Only the owner's goroutine uses the fields below.
+	kept  []*task // removed from tasks and not finished, oldest first; see setAside
+	turn  bool    // the next task is taken from kept even if tasks has some too
+	spent int     // units of work spent in the current turn; see turnWork
 
-	appended bool // a record, since this was last made false
+	appended bool // the current command has appended a record
 }
 
-// doer is an owner: it does a command whatever its ref. Its methods are called by the
-// goroutine of its inbox alone: begin before the first task, and rest before the end.
+// doer is an owner. It executes a command without regard to its ref, which the engine handles. Only the
+// inbox's goroutine calls its methods: begin before the first task, and rest before the goroutine ends.
 type doer interface {
 	do(c *Request, r *exchange.Result, now int64) error
 	begin()
 	idle() // after each task
 	rest()
-	// chore does a piece of what nobody waits for, between two tasks, once poke was called, and
-	// reports whether there is more. An error is the journal's and final, or ErrStopped.
+	// chore does one piece of work that no caller waits for. It is called between two tasks after a call of
+	// poke, and reports whether there is more. An error is the journal's and final, or ErrStopped.
 	chore() (more bool, err error)
 }
 
-// wake starts the owner's goroutine unless it runs. It returns false where no owner may
-// begin any more. Callers hold mu.
+// wake starts the owner's goroutine unless it runs already. It returns false if the engine is
+// closing, so that no goroutine may start. Callers hold mu.
 func (in *inbox) wake() bool {
 	if in.tasks != nil {
 		return true
@@ -106,8 +106,8 @@ func (in *inbox) wake() bool {
 	return true
 }
 
-// rested ends the goroutine's time, where there is nothing to do. It returns false where
-// there is. Owners that have just had a task stay, unless there are too many.
+// rested ends the owner's time as a running goroutine if there is nothing to do, and reports whether it
+// did. An owner that had a task recently stays unless there are too many owners.
 func (in *inbox) rested() bool {
 	e := in.engine
 	in.mu.Lock()
@@ -125,14 +125,14 @@ func (in *inbox) rested() bool {
 	return true
 }
 
-// crowded reports whether owners rest as soon as they have nothing to do: there are too
-// many, or the engine is being closed.
+// crowded reports whether owners must end their goroutines as soon as they are idle: too many
+// have one, or the engine is closing.
 func (e *Engine) crowded() bool { return e.awakeCount.Load() > awakeMax || e.closing() }
 
-// offer puts a task into the inbox, or says why not, and does not wait. It is the only way
-// in. A request comes before all other tasks, after the command that is under way, and is
-// taken in whether there is room for tasks or not. The error is errFull, ErrStopped, or
-// for a request errBusy.
+// offer puts a task into the inbox without waiting, or returns why it cannot. Every task enters
+// through offer or send. A request is executed right after the command in progress, before all tasks,
+// and is accepted even if there is no room for tasks. The error is errFull, ErrStopped, or,
+// for a request, errBusy.
 func (in *inbox) offer(t *task) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -157,7 +157,7 @@ func (in *inbox) offer(t *task) error {
 	}
 }
 
-// send is offer for callers who wait for room. The error is ctx's, ErrStopped, or errBusy.
+// send is offer for callers who wait for room. The error is ctx's, ErrStopped or errBusy.
 func (in *inbox) send(ctx context.Context, t *task) (err error) {
 	if err = in.offer(t); !errors.Is(err, errFull) {
 		return err
@@ -167,7 +167,7 @@ func (in *inbox) send(ctx context.Context, t *task) (err error) {
 		in.mu.Unlock()
 		return ErrStopped
 	}
-	tasks := in.tasks // the owner stays while somebody waits
+	tasks := in.tasks // the owner keeps its goroutine while waiting is above 0
 	in.waiting++
 	in.fresh = true
 	in.mu.Unlock()
@@ -182,23 +182,23 @@ func (in *inbox) send(ctx context.Context, t *task) (err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.waiting--; in.engine.crowded() {
-		in.nudge() // it may have stayed for this sender alone
+		in.nudge() // the owner may have stayed only for this sender
 	}
 	return err
 }
 
-// nudge has the owner look what there is to do, where it waits for a task. Callers hold mu.
+// nudge wakes an owner that waits for a task, so that it checks all its sources of work. Callers hold mu.
 func (in *inbox) nudge() {
 	if in.tasks != nil {
 		select {
 		case in.tasks <- nil:
-		default: // it has tasks, and looks before it waits
+		default: // the queue is full: the owner checks before it next waits
 		}
 	}
 }
 
-// poke has the owner do its chores soon. It does not wait, and takes no room: however often it
-// is called, there is one thing to do.
+// poke makes the owner do its chores soon. It does not wait and needs no room in the inbox: any number of
+// calls sets the same flag.
 func (in *inbox) poke() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -208,13 +208,13 @@ func (in *inbox) poke() {
 	}
 }
 
-// doChore does a piece of the owner's chores, and reports whether there was one.
+// doChore does one piece of the owner's chores, and reports whether it had one.
 func (in *inbox) doChore() bool {
 	if !in.chores.Load() || !in.chores.Swap(false) {
 		return false
 	}
 	if in.engine.interrupted.Load() {
-		return true // the next start does them; the owner looks again whether it can rest
+		return true // the next start does the chores; true makes the owner check again whether it can end
 	}
 	more, err := in.owner.chore()
 	if err != nil && !errors.Is(err, ErrStopped) {
@@ -241,9 +241,9 @@ func (in *inbox) run() {
 	}
 }
 
-// next returns the next task, oldest first, but one of kept and one of tasks in turns. It
-// waits for one, and returns nil where the owner is to look what there is to do: if there
-// are too many owners it does not wait, unless this one stays, as something is about to come.
+// next returns the next task, oldest first, alternating between kept and tasks. It waits
+// until there is one. It returns nil if the owner has to check its other sources of work instead. If
+// there are too many owners it does not wait, unless stays is set: then a task is about to arrive.
 func (in *inbox) next(stays bool) *task {
 	if in.turn = !in.turn; len(in.kept) > 0 && (in.turn || len(in.tasks) == 0) {
 		t := in.kept[0]
@@ -258,8 +258,8 @@ func (in *inbox) next(stays bool) *task {
 	return <-in.tasks
 }
 
-// keep takes a task that is not done out of the way of others. It returns false where
-// there are no others, or too many.
+// keep sets an unfinished task aside so that others get their turn. It returns false if no other task
+// waits, or if too many are set aside already.
 func (in *inbox) keep(t *task) bool {
 	if len(in.tasks) == 0 && len(in.kept) == 0 || len(in.kept) >= keptMax {
 		return false
@@ -268,18 +268,18 @@ func (in *inbox) keep(t *task) bool {
 	return true
 }
 
-// setAside puts a task behind those that are kept.
+// setAside appends a task to kept.
 func (in *inbox) setAside(t *task) {
 	in.kept = append(in.kept, t)
 	in.keptCount.Add(1)
 }
 
-// doRequests does the requests that there are, and reports whether there was one. It is
+// doRequests executes the waiting requests, and reports whether there were any. It is
 // called between two commands.
 func (in *inbox) doRequests() (some bool) {
 	for in.asked.Load() {
 		in.mu.Lock()
-		t := in.requests[0] // the others stay where giveWay finds them
+		t := in.requests[0] // the others stay in requests, where giveWay can find them
 		in.requests = slices.Delete(in.requests, 0, 1)
 		in.asked.Store(len(in.requests) > 0)
 		in.mu.Unlock()
@@ -292,7 +292,7 @@ func (in *inbox) doRequests() (some bool) {
 
 func (in *inbox) doRequest(t *task) {
 	if in.engine.interrupted.Load() {
-		t.err = ErrStopped // a book may have an order that is not finished
+		t.err = ErrStopped // the book may have an unfinished order, which the next start finishes
 		return
 	}
 	if t.err = t.request.do(); t.err != nil && !errors.Is(t.err, ErrStopped) {
@@ -300,8 +300,8 @@ func (in *inbox) doRequest(t *task) {
 	}
 }
 
-// restIdle sends owners to rest that have had nothing to do for a while. It runs until
-// the engine is closed.
+// restIdle wakes owners that have been idle for a full interval, so that they end their goroutines. It
+// runs until the engine is closed.
 func (e *Engine) restIdle() {
 	tick := time.NewTicker(restEvery)
 	defer tick.Stop()
@@ -333,15 +333,15 @@ func (e *Engine) awakeNow() []*inbox {
 	return all
 }
 
-// Interrupt makes all commands that have not begun end with ErrStopped, and an order that
-// is executed in parts stay as it is after the present one: the next start finishes it.
-// Execute then returns after little work. It is for a stop whose time is over; Close does
-// it too.
+// Interrupt makes all commands that have not begun end with ErrStopped. An order that is
+// executing in parts stops after its current part, and the next start finishes it.
+// Execute then returns soon. Interrupt is for a stop that has run out of time; Close also
+// calls it.
 func (e *Engine) Interrupt() { e.interrupted.Store(true) }
 
-// endOwners ends all owners once Close has begun. What is in their inboxes is given back
-// before: sessions may wait for it. None begins any more: wake finds out whether Close
-// has begun under the same lock as awakeNow.
+// endOwners ends all owners once Close has begun. They first return the tasks in their inboxes,
+// which sessions may wait for. No owner starts later: wake checks under awakeMu, which awakeNow also
+// holds, whether Close has begun.
 func (e *Engine) endOwners() {
 	for _, in := range e.awakeNow() {
 		in.mu.Lock()

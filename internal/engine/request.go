@@ -2,12 +2,12 @@ package engine
 
 import "outcry/internal/exchange"
 
-// Request is a command as a client asks for it: what the core executes, and on what terms.
+// Request is a command from a client together with options that only the engine evaluates.
 type Request struct {
 	exchange.Command
 
-	OwnOnly bool // a QueryOrder is refused as ForeignOrder if the order is not Account's
-	Repeat  bool // what has a ref is refused as RateExceeded unless it was done before
-	// Origin is the connection of a PlaceOrder with OnDisconnect; nil is one that has ended.
+	OwnOnly bool // rejects a QueryOrder as ForeignOrder if the order belongs to another account
+	Repeat  bool // rejects a command with a ref as RateExceeded unless the ref was used by the same command before
+	// Origin is the connection of a PlaceOrder with OnDisconnect. nil means a connection that has ended.
 	Origin *Origin
 }

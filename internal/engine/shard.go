@@ -7,46 +7,46 @@ import (
 	"outcry/internal/exchange"
 )
 
-// shard owns one symbol: its book, and which of its closed orders are still in
-// memory. Everything but inbox is touched by the inbox's goroutine alone, which exists
-// while the symbol has work.
+// shard owns one symbol: its book, and the queue of its closed orders that are still in
+// memory. Only the inbox's goroutine, which exists while the symbol has work, uses the
+// fields, except inbox, endedMu with ended, and the atomic fields.
 type shard struct {
 	engine     *Engine
 	inbox      inbox
 	symbol     exchange.Symbol
 	instrument *exchange.Instrument // its contents are guarded by Engine.mu
 	book       *exchange.Book
-	account    *exchange.Account // of the last command: the next is most often for the same
+	account    *exchange.Account // account of the last command; the next command is most often for the same account
 	closed     closedQueue
 	connected  connected
 
 	endedMu sync.Mutex
-	ended   []*Origin // that this shard knows orders of, until its next chore
+	ended   []*Origin // ended connections with orders at this shard, until its next chore; guarded by endedMu
 
-	closedCount atomic.Int64 // of the book's closed orders, for the sweeper to read
+	closedCount atomic.Int64 // closed orders of the book in memory; the sweeper reads it
 	activity    activity
-	halts       atomic.Pointer[[]haltChange] // of the book, for anybody to read; nil while there were none
+	halts       atomic.Pointer[[]haltChange] // recent halts and resumes, for any goroutine; nil before the first
 
-	*scratch // nil at rest
+	*scratch // nil while the shard has no goroutine
 }
 
-// scratch is memory that each command uses anew.
+// scratch is memory that every command reuses.
 type scratch struct {
-	// What each order uses: together, since the memory of it goes from one processor to another.
+	// Every order uses these fields. They are adjacent to share cache lines, which move between processors.
 	order     exchange.Order
 	fills     []exchange.Fill
 	event     exchange.Event
 	record    []byte
 	amending  *amending // nil unless d.order is to replace old
-	unsettled bool      // the command hangs on an order that is not settled, or on a cancel of all
+	unsettled bool      // the command depends on an order that is not settled or on a cancelAll in progress: retry it
 
 	cancels []exchange.Cancel
 	judged  judged
-	old     exchange.Order // that is amended
+	old     exchange.Order // the order that an amend changes
 }
 
-// scratchKeep is how many bytes of a record, and with them its fills, a shard keeps the
-// memory of.
+// scratchKeep is the capacity of the record buffer, in bytes, above which a shard drops its
+// scratch memory after a task.
 const scratchKeep = 4 << 10
 
 func (d *shard) begin() { d.scratch = new(scratch) }
@@ -58,7 +58,7 @@ func (d *shard) idle() {
 	}
 }
 
-// rest gives up memory that the next task makes anew.
+// rest frees memory that the next task can allocate again.
 func (d *shard) rest() {
 	d.scratch, d.account = nil, nil
 	d.closed.shrink()
@@ -66,7 +66,7 @@ func (d *shard) rest() {
 	d.book.Shrink()
 }
 
-// do does one command. An error is the journal's and final.
+// do executes one command. An error is the journal's and final, errAgain, or ErrStopped.
 func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 	switch c.Kind {
 	case exchange.QueryOrder:
@@ -77,7 +77,7 @@ func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 		return nil
 	case exchange.MakeSymbol:
 		d.sameRules(&c.Command, r)
-		return nil // it is there
+		return nil // the symbol exists already
 	case exchange.OpenAccount, exchange.DepositShares, exchange.PlaceOrder, exchange.CancelOrder, exchange.AmendOrder,
 		exchange.CancelAll, exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
 	}
@@ -118,14 +118,14 @@ func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
 	return d.place(c, r, now)
 }
 
-// place is placeOrder once orders are taken, also for an order that replaces d.old (amending).
+// place is placeOrder after the check that orders are accepted. It also places an order that replaces d.old (amending).
 func (d *shard) place(c *Request, r *exchange.Result, now int64) error {
 	e := d.engine
 	if !d.reserve(&c.Command, r) {
 		return nil
 	}
 	o := &d.order
-	// What the book has matched cannot be undone: room for all of it comes first.
+	// What the book has matched cannot be undone, so room for the largest possible record is claimed first.
 	bytes, whole := d.book.FillBytesMax(o)
 	if !whole {
 		return d.placeInParts(c, r)
@@ -147,7 +147,7 @@ func (d *shard) place(c *Request, r *exchange.Result, now int64) error {
 	return nil
 }
 
-// enter gives d.order its id, has the book match it, and makes d.event of it.
+// enter gives d.order its id, has the book match it, and fills d.event with the result.
 func (d *shard) enter(c *exchange.Command, now int64) {
 	o := &d.order
 	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
@@ -163,7 +163,7 @@ func (d *shard) enter(c *exchange.Command, now int64) {
 	d.event.Fills = d.fills
 }
 
-// placed says in the result what became of d.order, which is accepted.
+// placed fills the result of d.order, which was accepted.
 func (d *shard) placed(c *Request, r *exchange.Result) {
 	o, origin := &d.order, c.Origin
 	if d.amending == nil {
@@ -184,7 +184,7 @@ func (d *shard) placed(c *Request, r *exchange.Result) {
 	}
 }
 
-// find returns an account, nil where there is none. An account stays for ever.
+// find returns an account, or nil if it does not exist. Accounts are never removed, so the cached one stays valid.
 func (d *shard) find(id exchange.AccountID) *exchange.Account {
 	if d.account == nil || d.account.ID != id {
 		d.engine.mu.Lock()
@@ -194,7 +194,7 @@ func (d *shard) find(id exchange.AccountID) *exchange.Account {
 	return d.account
 }
 
-// noteOrder makes d.event one of an order, without ref and fills.
+// noteOrder fills d.event with an event of an order, without ref and fills.
 func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
 	d.event.Note(kind, o, d.symbol, shares, now)
 	if kind == exchange.OrderCanceled || o.Plain() {
@@ -206,15 +206,15 @@ func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exc
 	}
 }
 
-// append writes d.event into the journal, where bytes were claimed for it.
+// append appends d.event to the journal; bytes is the claimed size.
 func (d *shard) append(bytes int) (uint64, error) {
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	d.inbox.appended = true
 	return d.engine.append(d.record, bytes)
 }
 
-// noteFills counts what d.order did and which orders were opened, 0 or 1, and closed by
-// its record.
+// noteFills updates the counters and the queue of closed orders after a record of d.order.
+// opened is the number of orders that the record opened, 0 or 1.
 func (d *shard) noteFills(seq uint64, opened int) {
 	closed := 0
 	if d.order.Open == 0 {
@@ -235,7 +235,7 @@ func (d *shard) noteFills(seq uint64, opened int) {
 		d.activity.cancels.Add(int64(len(own)))
 	}
 	if opened > 0 && d.amending != nil {
-		closed++ // the order that was replaced
+		closed++ // the replaced order
 	}
 	n := &d.engine.counters
 	d.inbox.spent += (len(d.fills) + len(own)) / fillsPerWork
@@ -248,9 +248,9 @@ func (d *shard) noteFills(seq uint64, opened int) {
 	}
 }
 
-// cancelOrder takes an order out of the book, appends, and gives back its hold.
-// It needs no admission, as it frees more than it takes; only where even the
-// journal's reserve is used up it is refused.
+// cancelOrder takes an order out of the book, appends the record, and releases its hold.
+// A cancel needs no admission, as it frees more room than it uses. It is rejected for lack of
+// room only once the journal's reserve is used up as well.
 func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) error {
 	e := d.engine
 	if d.find(c.Account) == nil {
@@ -260,7 +260,7 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 	id := d.named(c, r)
 	if r.Reason = d.book.MayCancel(id, c.Account); r.Reason != exchange.OK {
 		if r.Reason == exchange.UnknownOrder {
-			e.absent(id, r) // it was forgotten on the way here
+			e.absent(id, r) // the order was forgotten while the command was on its way
 		}
 		return nil
 	}
@@ -286,7 +286,7 @@ func (d *shard) queryOrder(c *Request, r *exchange.Result) {
 	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
 	} else if o, found := d.book.Find(d.named(&c.Command, r)); !found {
-		d.engine.absent(c.Names(r), r) // it was forgotten on the way here
+		d.engine.absent(c.Names(r), r) // the order was forgotten while the command was on its way
 	} else if c.OwnOnly && o.Account.ID != c.Account {
 		r.Reason = exchange.ForeignOrder
 	} else {
@@ -294,8 +294,8 @@ func (d *shard) queryOrder(c *Request, r *exchange.Result) {
 	}
 }
 
-// named returns the order that a command is about. A ref names the newest of its chain, as far as memory
-// knows; r, which has the first one, gets that.
+// named returns the id of the order that a command names. A ref names the newest order of its chain that
+// memory knows; r.Order, which holds the first order of the chain, is set to that one.
 func (d *shard) named(c *exchange.Command, r *exchange.Result) exchange.OrderID {
 	if c.Ref == "" {
 		return c.Order
@@ -304,8 +304,8 @@ func (d *shard) named(c *exchange.Command, r *exchange.Result) exchange.OrderID 
 	return r.Order
 }
 
-// report returns what a reply tells of the status of an order right after its record: one execution more than
-// it lists says that there are more.
+// report returns the status of an order for a reply, with at most ReportExecutionsMax+1 executions:
+// the last one only shows that there are more than a reply lists.
 func report(s exchange.Status) exchange.Status {
 	if s.Executions = s.Executions[:min(len(s.Executions), exchange.ReportExecutionsMax+1)]; len(s.Executions) == 0 {
 		s.Executions = nil
@@ -313,8 +313,8 @@ func report(s exchange.Status) exchange.Status {
 	return s
 }
 
-// placeShares checks, claims room, appends, and only then lets the shares be seen. Nobody
-// else places this symbol's shares, so what was checked still holds after.
+// placeShares checks, claims room, appends, and only then makes the shares visible. No other
+// goroutine deposits shares of this symbol, so the check still holds after the append.
 func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) error {
 	e := d.engine
 	if r.Reason = e.admit(); r.Reason != exchange.OK {

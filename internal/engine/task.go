@@ -9,42 +9,42 @@ import (
 	"outcry/internal/exchange"
 )
 
-// task is what one call of Execute asks. It goes from owner to owner: each does the
-// commands that are its own and passes the task on, and the last one gives it back to
-// the session. So a frame for many symbols costs one switch of goroutines for each,
-// not two. It has one holder at a time.
+// task is the work of one call of Execute. It moves from owner to owner: each executes the
+// commands that belong to it and passes the task on, and the last one returns it to
+// the session. So a frame for n symbols costs about n goroutine switches instead of 2n.
+// A task has one holder at a time.
 type task struct {
 	commands []Request
 	results  []exchange.Result
-	next     int // the first command that is not done
+	next     int // index of the first command that is not done
 	err      error
-	refs     lookup        // of the refs of the commands
-	again    bool          // the next command hangs on another one: hand it over later
-	request  request       // what an owner is asked instead of commands; nil mostly
-	done     chan struct{} // holds one value: the session holds the task again
+	refs     lookup        // what the session found out about the refs of the commands
+	again    bool          // the next command depends on one in progress: hand the task over again later
+	request  request       // executed instead of commands; nil for most tasks
+	done     chan struct{} // capacity 1; receives a value when the session holds the task again
 	clock    stageClock
-	appended bool // the last command that was done has appended its record, and read nothing since
+	appended bool // the last executed command appended its record, and nothing was read after that
 }
 
-// request is what an owner is asked besides commands: for a sign of life, or by operators.
-// Its methods are called by the owner's goroutine.
+// request is work for an owner that is not a command, such as a liveness check or an operator's change.
+// The owner's goroutine calls its methods.
 type request interface {
-	// do does it, between two commands. An error is the log's and final, or ErrStopped.
+	// do executes the request between two commands. An error is the log's and final, or ErrStopped.
 	do() error
-	// amid is called in the middle of an order, where nothing of the symbol may change. It
-	// reports whether the request is answered by that; otherwise do follows.
+	// amid is called between two parts of an order, when nothing of the symbol may change. It
+	// reports whether that has answered the request. If not, do is called after the order.
 	amid() bool
 }
 
-// recycle keeps a task for later use.
+// recycle returns a task to the pool.
 func (e *Engine) recycle(t *task) {
 	t.commands, t.results, t.refs = nil, nil, lookup{}
 	e.tasks.Put(t)
 }
 
-// onward answers the commands that come next and have no owner, and returns the inbox
-// of the first that has one. It returns nil at the end, and before a CancelAll: that waits for
-// owners, so the session does it (cancelAllOf).
+// onward answers the next commands that have no owner, and returns the inbox of the
+// first that has one. It returns nil at the end of the task and before a CancelAll, which the
+// session executes itself (cancelAllOf) because it waits for owners.
 func (e *Engine) onward(t *task) *inbox {
 	for t.next < len(t.commands) && t.commands[t.next].Kind != exchange.CancelAll {
 		if in := e.route(&t.commands[t.next].Command, &t.results[t.next], &t.refs); in != nil {
@@ -56,13 +56,13 @@ func (e *Engine) onward(t *task) *inbox {
 	return nil
 }
 
-// hand gives a task to an owner and waits until it comes back, with some commands
-// done. After an error reusable reports whether no owner can have the task any more.
+// hand gives a task to an owner and waits until it comes back with some of its commands
+// done. After an error, reusable reports whether it is certain that no owner still holds the task.
 func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, err error) {
 	if err := in.send(ctx, t); err != nil {
 		return true, err
 	}
-	// A task that was sent before Close began is given back before its owner ends.
+	// A task that was sent before Close began is returned before its owner ends.
 	if e.closing() {
 		return false, ErrStopped
 	}
@@ -70,8 +70,8 @@ func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, e
 	return true, t.err
 }
 
-// serve does an owner's commands of a task, lets the next owner or the session go on, then
-// does what can wait. While others wait it does a part of the task at a time.
+// serve executes the commands of a task that belong to this owner, passes the task to the next owner or
+// back to the session, and then does deferred work. If other tasks wait it may stop at the end of its turn.
 func (in *inbox) serve(t *task) {
 	e, next := in.engine, in
 	t.clock.take()
@@ -115,8 +115,8 @@ func (in *inbox) serve(t *task) {
 	in.owner.idle()
 }
 
-// ownerOfNext is Engine.owner for the next command of a task, behind one that in has done: many are orders of the
-// same symbol.
+// ownerOfNext returns the same as Engine.owner for the next command of a task, right after this owner has
+// executed one. It has a short cut for consecutive orders of one symbol, which are common.
 func (in *inbox) ownerOfNext(t *task) *inbox {
 	done, c := &t.commands[t.next-1], &t.commands[t.next]
 	if c.Kind == exchange.PlaceOrder && done.Kind == c.Kind && done.Symbol == c.Symbol {
@@ -125,24 +125,24 @@ func (in *inbox) ownerOfNext(t *task) *inbox {
 	return in.engine.owner(&c.Command, &t.results[t.next], &t.refs)
 }
 
-// errAgain says that a command hangs on another one that an owner is in the middle of. An
-// owner never waits for another: the session does, and hands the command over again.
+// errAgain is returned for a command that depends on another one still in progress at an owner. An
+// owner never waits for another owner, so the session waits and hands the command over again.
 var errAgain = errors.New("engine: once more")
 
-// A session pauses before it hands a command over again, for longer each time.
+// A session pauses before it hands a command over again, longer each time, within these bounds.
 const (
 	againMin = 50 * time.Microsecond
 	againMax = 50 * time.Millisecond
 )
 
-// pause waits before a task is handed over again for the n-th time. The error is ctx's,
-// the journal's, or ErrStopped.
+// pause waits before a task is handed over again; n counts the attempts since the last progress, from 0. The
+// error is ctx's, the journal's, or ErrStopped.
 func (e *Engine) pause(ctx context.Context, n int) error {
 	timer := time.NewTimer(min(againMin<<min(n, 20), againMax))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		if e.failed.Load() { // what is not settled stays so
+		if e.failed.Load() { // what is not settled now never will be
 			return fmt.Errorf("engine: %w", e.log.Err())
 		}
 		return nil
@@ -153,7 +153,7 @@ func (e *Engine) pause(ctx context.Context, n int) error {
 	}
 }
 
-// execute does the next command of a task.
+// execute executes the next command of a task.
 func (e *Engine) execute(owner doer, t *task, now int64) error {
 	c, r := &t.commands[t.next], &t.results[t.next]
 	if (c.Ref != "" || c.More != nil) && newRef(&c.Command) != "" {
@@ -162,9 +162,9 @@ func (e *Engine) execute(owner doer, t *task, now int64) error {
 	return owner.do(c, r, now)
 }
 
-// pass gives a task to the owner of its next command, whose inbox is known unless it
-// is nil. It does not wait, so that owners never wait for each other: it returns false
-// where that inbox is full, and where there is nothing to pass on.
+// pass gives a task to the owner of its next command; in is that owner's inbox, or nil if it is not
+// known yet. It does not wait, so that owners never wait for each other. It returns false
+// if that inbox is full, or if there is no next owner.
 func (e *Engine) pass(t *task, in *inbox) bool {
 	if t.err != nil || t.again || t.next == len(t.commands) || e.closing() {
 		return false
