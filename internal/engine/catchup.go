@@ -7,21 +7,21 @@ import (
 	"outcry/internal/exchange"
 )
 
-// errUnresumed says that what was due while the exchange was down is not done.
+// errUnresumed is returned by Refusing until Catchup has canceled everything that was due while the exchange was down.
 var errUnresumed = errors.New("engine: what was due while the exchange was down is not canceled yet: " +
 	"there is no room for it in the journal")
 
-// catchup is what was due while the exchange was down, and is not done yet. Its user takes it out of
-// the keeper.
+// catchup is the part of the work of Catchup that is not done yet. resume removes it from
+// the keeper before it works on it.
 type catchup struct {
-	shards   []*shard // with orders of connections that have ended with the exchange
+	shards   []*shard // shards with open orders whose connections ended with the previous run
 	accounts []canceling
 }
 
-// Catchup cancels what was due while the exchange was down, with this moment's time: open orders with
-// OnDisconnect, those of accounts whose dead man's switch has passed, and what accounts that are blocked
-// have open. It is called after New and before there are clients. If there is no room for it, it is
-// tried again in the background, and until it is done orders and amends are refused as Unresumed. The error
+// Catchup cancels what became due while the exchange was down, with the present time: open orders with
+// OnDisconnect, all open orders of accounts whose dead man's switch has passed, and those of blocked
+// accounts. It is called after New and before clients connect. What the journal has no room for is
+// tried again in the background; until all is done, orders and amends are rejected as Unresumed. The error
 // is the journal's, ErrStopped, or ctx's.
 func (e *Engine) Catchup(ctx context.Context) error {
 	due, of := e.dueAccounts()
@@ -39,7 +39,8 @@ func (e *Engine) Catchup(ctx context.Context) error {
 	return e.resume(ctx, c)
 }
 
-// dueAccounts returns what is to be canceled of accounts, and the surveys that are still to be made of each.
+// dueAccounts returns the cancels that are due for whole accounts, and for each of these accounts an empty map of
+// surveys to fill.
 func (e *Engine) dueAccounts() (due []canceling, of map[*exchange.Account]map[*shard]*survey) {
 	now := e.options.Now()
 	of = make(map[*exchange.Account]map[*shard]*survey)
@@ -59,7 +60,7 @@ func (e *Engine) dueAccounts() (due []canceling, of map[*exchange.Account]map[*s
 	return due, of
 }
 
-// resume does what is left of c, and leaves to the keeper what there is no room for.
+// resume does the work in c. It leaves to the keeper what the journal has no room for.
 func (e *Engine) resume(ctx context.Context, c *catchup) error {
 	left := &catchup{}
 	for _, d := range c.shards {
@@ -92,9 +93,9 @@ func (e *Engine) resume(ctx context.Context, c *catchup) error {
 	return nil
 }
 
-// findDue makes the open orders due whose connection has ended with the exchange, and reports whether there are
-// any. It surveys the book for all accounts of which all is to be canceled at once: one by one, they would take a time
-// that grows with how many they are times what is in the book.
+// findDue marks the open orders as due whose connection ended with the previous run, and reports whether it found
+// any. In the same pass it surveys the book for all accounts in of. One pass for each account would take
+// time proportional to accounts × orders in the book.
 func (d *shard) findDue(of map[*exchange.Account]map[*shard]*survey) bool {
 	c, last := &d.connected, exchange.OrderID(d.engine.lastOrder.Load())
 	for o := range d.book.Orders() {
@@ -115,8 +116,8 @@ func (d *shard) findDue(of map[*exchange.Account]map[*shard]*survey) bool {
 	return len(c.due) > 0
 }
 
-// cancelAllDue cancels all orders that are due, and reports whether some are left, as there is no room. An
-// error is the journal's and final, or ErrStopped.
+// cancelAllDue cancels all orders that are due. It reports whether some are left because the journal has no room.
+// An error is the journal's and final, or ErrStopped.
 func (d *shard) cancelAllDue() (left bool, err error) {
 	for more := true; more; {
 		if more, err = d.chore(); err != nil {

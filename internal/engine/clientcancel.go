@@ -8,27 +8,28 @@ import (
 	"outcry/internal/exchange"
 )
 
-// cancelAllsMax is how often an account may cancel all within a second: each holds all symbols in
+// cancelAllsMax is how many times an account may cancel all within a second: each time holds all shards in
 // which the account has open orders.
 const cancelAllsMax = 10
 
-// cancelAllRates knows when accounts have canceled all. It is bounded by accounts, and by those that did within
-// the last two seconds in which anybody did. An account is refused for what it did itself alone.
+// cancelAllRates limits how often an account may cancel all. It remembers the recent times of each account. An
+// account is never refused because of other accounts.
 //
-// It has two generations, so that nobody has to search for what is old: all that older has is older than begun.
+// It has two generations, so that old entries are dropped without a search: newer replaces older when it is a second
+// old. So only accounts that were active in the last two generations take memory.
 type cancelAllRates struct {
 	mu           sync.Mutex
 	newer, older map[*exchange.Account]*cancelAllTimes
-	begun        int64 // when the first was entered into newer
+	begun        int64 // when newer was created
 }
 
-// cancelAllTimes are the times of the last ones, a ring.
+// cancelAllTimes is a ring of the times of an account's last cancelAllsMax cancels of all.
 type cancelAllTimes struct {
 	at   [cancelAllsMax]int64
-	next int // the oldest
+	next int // index of the oldest
 }
 
-// take counts one at now, or returns false if it is one too many. Refused ones do not count.
+// take counts one cancel of all at now. It returns false, and does not count it, if the account is above its limit.
 func (c *cancelAllRates) take(a *exchange.Account, now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +42,7 @@ func (c *cancelAllRates) take(a *exchange.Account, now int64) bool {
 	return true
 }
 
-// of returns the times of an account, in the newer generation. Callers hold mu.
+// of returns the times of an account, after moving them to the newer generation. Callers hold mu.
 func (c *cancelAllRates) of(a *exchange.Account, now int64) *cancelAllTimes {
 	if c.newer == nil || now-c.begun >= exchange.Second {
 		c.newer, c.older, c.begun = make(map[*exchange.Account]*cancelAllTimes), c.newer, now
@@ -59,8 +60,8 @@ func (c *cancelAllRates) of(a *exchange.Account, now int64) *cancelAllTimes {
 	return t
 }
 
-// cancelAllOf does the next command of a task, which is a CancelAll, in its caller's goroutine: no owner
-// waits for others. An error is that of cancelAll.
+// cancelAllOf executes the next command of a task, a CancelAll, in the session's goroutine, because an owner
+// never waits for other owners. An error is that of cancelAll.
 func (e *Engine) cancelAllOf(ctx context.Context, t *task) error {
 	command, r := &t.commands[t.next].Command, &t.results[t.next]
 	t.appended = false
@@ -91,7 +92,7 @@ func (e *Engine) cancelAllOf(ctx context.Context, t *task) error {
 	return nil
 }
 
-// cancelAllOnce is cancelAll for a client, who waits if too many others do.
+// cancelAllOnce is cancelAll for a client: while it fails with errBusy it waits and tries again.
 func (e *Engine) cancelAllOnce(ctx context.Context, what canceling) (*cancelAll, error) {
 	for n := 0; ; n++ {
 		c, err := e.cancelAll(ctx, what)
@@ -104,7 +105,7 @@ func (e *Engine) cancelAllOnce(ctx context.Context, what canceling) (*cancelAll,
 	}
 }
 
-// inView answers a command that the view of accounts answers, once it has all that was appended by now.
+// inView leaves a command to the view of accounts, which answers it once it has applied all records appended by now.
 func (e *Engine) inView(c *exchange.Command, r *exchange.Result) {
 	if _, made := e.shards.Load(c.Symbol); c.Symbol != "" && !made {
 		r.Reason = exchange.UnknownSymbol

@@ -6,24 +6,24 @@ import (
 )
 
 // forgetMax is how many closed orders a shard forgets after one task: more than a
-// task usually closes, so that memory shrinks, and little enough not to stall.
+// task usually closes, so that memory shrinks, but few enough not to stall the shard.
 const forgetMax = 256
 
-// sweepEvery is how often the sweeper looks for shards that hold closed orders and
-// have nothing to do.
+// sweepEvery is the interval at which the sweeper looks for idle shards that hold closed
+// orders.
 const sweepEvery = time.Second
 
-// closing is a record that closed orders which are still in memory.
+// closing is a journal record that closed orders which are still in memory.
 type closing struct {
 	seq    uint64
-	orders int
+	orders int // orders that the record closed and that are not forgotten yet
 }
 
-// closedQueue knows which records closed the orders that the book can forget, the
-// oldest record first. The book forgets them in the same order.
+// closedQueue lists the records that closed orders which the book can forget, oldest
+// record first. The book forgets the orders in the same order.
 type closedQueue struct {
 	closings []closing
-	first    int // those before it are forgotten
+	first    int // index of the first entry that is not forgotten
 }
 
 func (q *closedQueue) push(c closing) {
@@ -34,14 +34,14 @@ func (q *closedQueue) push(c closing) {
 	q.closings = append(q.closings, c)
 }
 
-// shrink gives up the memory of an empty queue.
+// shrink frees the memory of an empty queue.
 func (q *closedQueue) shrink() {
 	if q.first == len(q.closings) {
 		*q = closedQueue{}
 	}
 }
 
-// pop takes out one order if it was closed at or before seq.
+// pop removes one order if the oldest record in the queue is at or before seq, and reports whether it did.
 func (q *closedQueue) pop(seq uint64) bool {
 	if q.first == len(q.closings) || q.closings[q.first].seq > seq {
 		return false
@@ -53,15 +53,15 @@ func (q *closedQueue) pop(seq uint64) bool {
 	return true
 }
 
-// close remembers that a record closed a number of orders, at least one.
+// close notes that record seq closed a number of orders, at least one.
 func (d *shard) close(seq uint64, orders int) {
 	d.closed.push(closing{seq, orders})
 	d.closedCount.Add(int64(orders))
 	d.engine.counters.closedOrders.Add(int64(orders))
 }
 
-// forget drops closed orders whose rows are committed, longest closed first,
-// while memory holds more of them than it should.
+// forget drops closed orders from memory, longest closed first, while memory holds more than
+// its limit. Only orders whose rows are committed in Postgres are dropped.
 func (d *shard) forget() {
 	e := d.engine
 	most := e.limits.closedOrders.Load()
@@ -71,7 +71,7 @@ func (d *shard) forget() {
 	}
 	seq := e.options.Projection.Applied()
 	if over > most {
-		over -= most // what is beyond twice as many: all that may go
+		over -= most // above twice the limit, drop the excess whatever its age
 	} else {
 		seq = min(seq, e.longAgo())
 	}
@@ -85,17 +85,17 @@ func (d *shard) forget() {
 	}
 }
 
-// longAgo returns the seq up to which closed orders are the first to be forgotten. What
-// closed since is asked for and canceled most. Where memory holds up to twice what it
-// should, a shard keeps it: others that have less to do hold older ones, until the
-// sweeper comes to them.
+// longAgo returns the seq up to which closed orders are forgotten first. Clients mostly query and
+// cancel orders that closed later. While memory holds at most twice its limit, a shard keeps
+// those: less active shards hold older ones, which the
+// sweeper removes.
 func (e *Engine) longAgo() uint64 {
 	appended := e.log.Appended()
 	return appended - min(appended, uint64(e.limits.closedOrders.Load()))
 }
 
-// sweep runs until the engine is closed. A shard forgets after each of its tasks; one
-// that was busy, and then has none any more, would keep its closed orders for ever.
+// sweep runs until the engine is closed. A shard forgets closed orders only after its tasks;
+// without the sweeper a shard that was busy and then gets no more tasks would keep them for ever.
 func (e *Engine) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -113,8 +113,8 @@ func (e *Engine) sweep() {
 	}
 }
 
-// sweepOnce gives every shard that holds closed orders tasks without commands, while
-// memory holds too many and the shard forgets some. It reports whether that made them fewer.
+// sweepOnce sends every shard with closed orders tasks without commands, while memory holds too many
+// and the shard still forgets some. It reports whether memory holds fewer closed orders than before.
 func (e *Engine) sweepOnce() bool {
 	before := e.counters.closedOrders.Load()
 	for _, d := range *e.numbered.Load() {
@@ -135,7 +135,7 @@ func (e *Engine) sweepOnce() bool {
 	return e.counters.closedOrders.Load() < before
 }
 
-// adopt counts the open orders of a book that was restored.
+// adopt counts the open orders of a restored book and notes its halt.
 func (d *shard) adopt() {
 	d.engine.counters.openOrders.Add(int64(d.book.Resting()))
 	if h := d.book.Halted(); h != nil {
@@ -143,8 +143,8 @@ func (d *shard) adopt() {
 	}
 }
 
-// adoptClosed notes which records closed the orders of a shard's book that was restored. A
-// standby knows that; otherwise they count as closed by the journal's last record.
+// adoptClosed queues the closed orders of restored books for forgetting. A standby knows which record closed
+// each; without one they all count as closed by the journal's last record.
 func (e *Engine) adoptClosed(s *Standby) {
 	shards := *e.numbered.Load()
 	if s != nil {

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// digestOrders is how many orders of a book are listed in one go, while its symbol
-	// does nothing else.
+	// digestOrders is how many orders of a book are listed in one go, which blocks the
+	// book's shard.
 	digestOrders = 2048
 
-	// digestPause is how long the ledger is free between two pieces of it.
+	// digestPause is how long the ledger's lock is released between two pieces of a listing.
 	digestPause = 20 * time.Microsecond
 )
 
-// Digest returns the digest of the state (exchange.State.Digest) after record seq, once that may
-// be told, if no record has come while it was worked out: otherwise ok is false, as at the end
-// of ctx or of the engine. It lists the ledger and each book in pieces between which trading
-// goes on, and takes much memory and work for a while: it is for those who ask now and then.
+// Digest returns the digest of the state (exchange.State.Digest) after record seq, once that record is
+// durable. ok is false if a record was appended during the calculation, or if ctx ended or the engine
+// stopped. It lists the ledger and each book in pieces, between which trading
+// continues. It uses much memory and work, so it should be called rarely.
 func (e *Engine) Digest(ctx context.Context) (digest [sha256.Size]byte, seq uint64, ok bool) {
 	r := digestRun{engine: e, seq: e.log.Appended()}
 	e.mu.Lock()
 	r.withdrawn = e.withdrawn
 	e.mu.Unlock()
-	// Commands that are under way may have appended the last record and not settled it. What
-	// begins later, and changes anything that stays, has appended a record before the book
-	// of its symbol is listed, which is after the ledger.
+	// Commands in progress may have appended the last record without settling it. A command
+	// that begins later and changes the state appends a record before the book
+	// of its symbol is listed, because books are listed after the ledger.
 	if !e.settled(ctx) {
 		return digest, 0, false
 	}
@@ -39,8 +39,8 @@ func (e *Engine) Digest(ctx context.Context) (digest [sha256.Size]byte, seq uint
 	return d.Sum(), r.seq, true
 }
 
-// settled returns true once every command has ended that was under way, and false at the end
-// of ctx or of the engine.
+// settled waits until every command that is now in progress has ended. It returns false if ctx ends
+// or the engine stops first.
 func (e *Engine) settled(ctx context.Context) bool {
 	for _, in := range e.awakeNow() {
 		if in.between(ctx, func() {}) != nil {
@@ -50,11 +50,11 @@ func (e *Engine) settled(ctx context.Context) bool {
 	return true
 }
 
-// between does work between two commands of an owner, which stays at rest if it is. The error is
-// that of Engine.call.
+// between calls work between two commands of an owner. If the owner is idle, work runs in this goroutine and
+// the owner stays idle. The error is that of Engine.call.
 func (in *inbox) between(ctx context.Context, work func()) error {
 	in.mu.Lock()
-	if in.tasks == nil { // it needs mu to wake up
+	if in.tasks == nil { // the owner's goroutine cannot start while this holds mu
 		defer in.mu.Unlock()
 		work()
 		return nil
@@ -63,15 +63,15 @@ func (in *inbox) between(ctx context.Context, work func()) error {
 	return in.engine.call(ctx, in, func() error { work(); return nil })
 }
 
-// digestRun is a call of Digest.
+// digestRun is the state of one call of Digest.
 type digestRun struct {
 	engine    *Engine
-	seq       uint64 // of the last record
-	withdrawn uint64 // as in Engine
+	seq       uint64 // seq of the last record when the run began
+	withdrawn uint64 // Engine.withdrawn when the run began
 }
 
-// unchanged reports whether nothing has come that changes what is listed, or that did for a
-// moment.
+// unchanged reports whether, since the run began, no record was appended and no hold was taken and
+// withdrawn.
 func (r *digestRun) unchanged() bool {
 	r.engine.mu.Lock()
 	withdrawn := r.engine.withdrawn
@@ -79,7 +79,7 @@ func (r *digestRun) unchanged() bool {
 	return withdrawn == r.withdrawn && r.engine.log.Appended() == r.seq
 }
 
-// list lists the state. It returns false if that has changed.
+// list lists the state. It returns false if the state changed during the listing.
 func (r *digestRun) list(ctx context.Context, d *exchange.Digester) bool {
 	e := r.engine
 	pause := func(work func()) bool {
@@ -98,7 +98,7 @@ func (r *digestRun) list(ctx context.Context, d *exchange.Digester) bool {
 		}
 		owner, found := e.shards.Load(in.Symbol)
 		if !found {
-			return false // it is being made
+			return false // the symbol is being made
 		}
 		e.mu.Unlock()
 		ok = r.listBook(ctx, d, owner.(*shard))
@@ -107,14 +107,14 @@ func (r *digestRun) list(ctx context.Context, d *exchange.Digester) bool {
 	return ok
 }
 
-// listBook lists the book of a shard.
+// listBook lists the book of a shard. It returns false if the state changed or the shard could not do it.
 func (r *digestRun) listBook(ctx context.Context, d *exchange.Digester, s *shard) (ok bool) {
 	var list func(most int) bool
 	stop := func() {}
 	defer func() { stop() }()
 	for more := true; more; {
 		err := s.inbox.between(ctx, func() {
-			if ok = r.unchanged(); !ok { // the orders that are to be listed next may be gone
+			if ok = r.unchanged(); !ok { // the orders to be listed next may no longer exist
 				more = false
 				return
 			}

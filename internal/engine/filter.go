@@ -10,38 +10,39 @@ import (
 )
 
 const (
-	// filterBlockRefs is how many refs a block of 512 bits takes: 24 bits for each, so
-	// that a layer which is full lets one in some 13,000 others pass.
+	// filterBlockRefs is how many refs a block of 512 bits holds: 24 bits for each. A full
+	// layer then has one false positive in about 13,000 lookups.
 	filterBlockRefs = 21
 
-	// filterLayerMin is how many blocks the first layer has, 256 KiB for 86,016 refs.
-	// Each further layer has twice as many, filterDoublings times: up to 64 MiB.
+	// filterLayerMin is how many blocks the first layer has: 256 KiB for 86,016 refs.
+	// Each of the next filterDoublings layers has twice as many as the one before, up to 64 MiB;
+	// later layers have that size too.
 	filterLayerMin  = 1 << 12
 	filterDoublings = 8
 
-	// filterAddMax is how many refs are added before readers have their turn.
+	// filterAddMax is how many refs are added under one lock before readers get their turn.
 	filterAddMax = 512
 )
 
-// refFilter knows which refs were certainly never used: a Bloom filter in layers, of
+// refFilter reports which refs were certainly never used. It is a Bloom filter in layers, of
 // which only the last grows. The eight bits of a ref are in one cache line of each
 // layer. Its methods may be called from any goroutine.
 type refFilter struct {
-	seed maphash.Seed // clients choose refs: nobody can choose them to be alike
+	seed maphash.Seed // random, so that clients cannot choose refs that collide
 
 	mu     sync.RWMutex
 	layers []filterLayer
 }
 
-// filterLayer is a filter for as many refs as its blocks take.
+// filterLayer is a filter for a fixed number of refs.
 type filterLayer struct {
 	blocks [][8]uint64
-	room   int // for refs
+	room   int // how many more refs fit
 }
 
 func newRefFilter() *refFilter { return &refFilter{seed: maphash.MakeSeed()} }
 
-// add adds refs.
+// add adds refs to the filter.
 func (f *refFilter) add(refs iter.Seq[exchange.RefKey]) {
 	hashes := make([]uint64, 0, filterAddMax)
 	for key := range refs {
@@ -58,7 +59,7 @@ func (f *refFilter) addHashes(hashes []uint64) {
 	defer f.mu.Unlock()
 	for _, h := range hashes {
 		if f.perhaps(h) {
-			continue // there already, or as good as
+			continue // present already, or a false positive, which has the same effect
 		}
 		n := len(f.layers)
 		if n == 0 || f.layers[n-1].room == 0 {
@@ -75,7 +76,7 @@ func (f *refFilter) addHashes(hashes []uint64) {
 	}
 }
 
-// mayHave reports whether a ref was perhaps added; false is certain.
+// mayHave reports whether a ref may have been added. False means that it certainly was not.
 func (f *refFilter) mayHave(key exchange.RefKey) bool {
 	h := f.hash(key)
 	f.mu.RLock()
@@ -83,7 +84,7 @@ func (f *refFilter) mayHave(key exchange.RefKey) bool {
 	return f.perhaps(h)
 }
 
-// perhaps is mayHave, under mu. The last layers have the most refs.
+// perhaps is mayHave for callers who hold mu. It searches the last layers first, which have the most refs.
 func (f *refFilter) perhaps(h uint64) bool {
 	for i := len(f.layers) - 1; i >= 0; i-- {
 		if f.layers[i].has(h) {
@@ -93,7 +94,7 @@ func (f *refFilter) perhaps(h uint64) bool {
 	return false
 }
 
-// bytes returns the memory that the filter takes.
+// bytes returns the size of the filter's memory in bytes.
 func (f *refFilter) bytes() int {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -104,7 +105,7 @@ func (f *refFilter) bytes() int {
 	return n
 }
 
-// hash mixes both names of a ref, so that neither can stand for the other's end.
+// hash hashes the account and the ref separately, so that ("ab", "c") and ("a", "bc") differ.
 func (f *refFilter) hash(key exchange.RefKey) uint64 {
 	account := maphash.String(f.seed, string(key.Account))
 	return (maphash.String(f.seed, string(key.Ref)) ^ bits.RotateLeft64(account, 32)) * 0x9e3779b97f4a7c15
@@ -120,7 +121,7 @@ func (l *filterLayer) has(h uint64) bool {
 	return true
 }
 
-// block is chosen by the upper bits of the hash, and the bits in it by a multiple.
+// block returns the block of a ref: the upper bits of the hash choose it. filterBit chooses the bits in it.
 func (l *filterLayer) block(h uint64) *[8]uint64 {
 	n, _ := bits.Mul64(h, uint64(len(l.blocks)))
 	return &l.blocks[n]

@@ -5,10 +5,10 @@ import "outcry/internal/exchange"
 // giveWayMax is how many tasks a shard looks at between two parts of an order.
 const giveWayMax = 256
 
-// giveWay lets others have their turn between two parts of an order. What only reads of
-// this symbol is done: queries, and signs of life. Everything else is kept, in order, for
-// after the order. It does not wait. The error is ErrStopped: the engine is being closed,
-// and the order stays unfinished until the next start.
+// giveWay serves other tasks between two parts of an order. Tasks that only read this symbol are
+// executed: queries and liveness checks. All others are set aside, in order, until the order has
+// ended. giveWay does not wait. The error is ErrStopped if the engine is being closed;
+// the order then stays unfinished until the next start.
 func (d *shard) giveWay() error {
 	in := &d.inbox
 	if in.engine.interrupted.Load() {
@@ -17,7 +17,7 @@ func (d *shard) giveWay() error {
 	in.requestsAmid()
 	for range giveWayMax {
 		if len(in.kept) >= keptMax {
-			return nil // they wait in the inbox
+			return nil // no room to set tasks aside: they stay in the inbox
 		}
 		select {
 		case t := <-in.tasks:
@@ -31,8 +31,8 @@ func (d *shard) giveWay() error {
 	return nil
 }
 
-// requestsAmid answers the requests that can be answered in the middle of an order; the
-// others stay where they are.
+// requestsAmid answers the requests that can be answered between two parts of an order, and leaves the
+// others in the queue.
 func (in *inbox) requestsAmid() {
 	if !in.asked.Load() {
 		return
@@ -55,8 +55,8 @@ func (in *inbox) requestsAmid() {
 	in.mu.Unlock()
 }
 
-// read does the commands of a task up to the first that may write to this owner's book.
-// It returns false where there is one; otherwise the task is passed on.
+// read executes the commands of a task up to the first that may write to this owner's book.
+// It returns false if there is such a command; otherwise it passes the task on.
 func (in *inbox) read(t *task) (passed bool) {
 	t.clock.take()
 	e, next := in.engine, in
@@ -66,7 +66,7 @@ func (in *inbox) read(t *task) (passed bool) {
 			t.clock.give()
 			return false
 		}
-		_ = in.owner.do(c, r, 0) // reads make no error and have no time
+		_ = in.owner.do(c, r, 0) // reads return no error and do not use the time
 		t.appended = false
 		if t.next++; t.next < len(t.commands) {
 			next = e.owner(&t.commands[t.next].Command, &t.results[t.next], &t.refs)

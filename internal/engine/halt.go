@@ -10,23 +10,23 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Halt makes a symbol refuse orders from now on, until Resume; everything else goes
-// on, and resting orders keep their places. A symbol that is halted stays so as it is,
-// without another record. The result may be told: it is durable. Its Reason is OK,
-// UnknownSymbol or NoRoomToCancel. reason has passed exchange.ParseHaltReason.
+// Halt makes a symbol reject orders, and amends that replace an order, until Resume. Resting orders keep their places,
+// and cancels and queries still work. If the symbol is halted already, Halt changes nothing and writes no
+// record. The result is durable. Its Reason is OK, UnknownSymbol, NoRoomToCancel or, if an unfinished order
+// cannot be finished first, TooManyFills. reason has passed exchange.ParseHaltReason.
 //
-// The error says that the exchange has failed or is stopping, or is ctx's; nothing is
-// known then of whether it was done.
+// An error means that the exchange has failed or is stopping, or is ctx's; whether the symbol
+// was halted is then unknown.
 func (e *Engine) Halt(ctx context.Context, sym exchange.Symbol, reason string) (exchange.HaltResult, error) {
 	return e.change(ctx, sym, func(d *shard, r *exchange.HaltResult) error { return d.halt(reason, r) })
 }
 
-// Resume ends a halt. It is otherwise as Halt; the result has the halt that it ended.
+// Resume ends a halt. The result has the halt that it ended. Otherwise it is like Halt.
 func (e *Engine) Resume(ctx context.Context, sym exchange.Symbol) (exchange.HaltResult, error) {
 	return e.change(ctx, sym, (*shard).resume)
 }
 
-// change has the shard of a symbol do something, and waits until that is durable.
+// change has the shard of a symbol execute do, and waits until the result is durable.
 func (e *Engine) change(
 	ctx context.Context, sym exchange.Symbol, do func(*shard, *exchange.HaltResult) error,
 ) (exchange.HaltResult, error) {
@@ -47,10 +47,10 @@ func (e *Engine) change(
 	return *r, nil
 }
 
-// call is a request to do something between two commands, unless its caller has given up
+// call is a request to call work between two commands, unless its caller has given up
 // by then.
 type call struct {
-	begun atomic.Bool // or given up
+	begun atomic.Bool // work has begun, or the caller has given up
 	work  func() error
 }
 
@@ -63,9 +63,9 @@ func (c *call) do() error {
 
 func (c *call) amid() bool { return false }
 
-// call has an owner do work before whatever else waits for it, after the command that
-// is under way, and waits until it is done. The error is ErrStopped, errBusy, ctx's, and
-// then nothing was done; or it is that of work.
+// call has an owner call work right after the command in progress, before everything else that waits
+// for the owner, and waits until work has returned. If the error is ErrStopped, errBusy or ctx's,
+// work was not called; any other error is that of work.
 func (e *Engine) call(ctx context.Context, in *inbox, work func() error) error {
 	c := &call{work: work}
 	t := &task{request: c, done: make(chan struct{}, 1)}
@@ -88,7 +88,7 @@ func (e *Engine) call(ctx context.Context, in *inbox, work func() error) error {
 	return t.err
 }
 
-// halt is Engine.Halt. An error is the journal's and final.
+// halt halts the symbol, see Engine.Halt. An error is the journal's and final, or ErrStopped.
 func (d *shard) halt(reason string, r *exchange.HaltResult) error {
 	if before := d.book.Halted(); before != nil {
 		r.Halt = *before
@@ -110,7 +110,7 @@ func (d *shard) halt(reason string, r *exchange.HaltResult) error {
 	return nil
 }
 
-// resume is Engine.Resume. An error is the journal's and final.
+// resume ends the symbol's halt, see Engine.Resume. An error is the journal's and final, or ErrStopped.
 func (d *shard) resume(r *exchange.HaltResult) error {
 	if d.book.Halted() == nil {
 		return nil
@@ -129,8 +129,8 @@ func (d *shard) resume(r *exchange.HaltResult) error {
 	return nil
 }
 
-// log appends d.event, whose size is known, and returns the record's seq; or it returns 0
-// and says in r that there is no room for it: it may use the reserve, as a cancel may.
+// log appends d.event, whose size is known, and returns the record's seq. Like a cancel, it may use the
+// journal's reserve. If there is no room even there, it returns 0 and sets r.Reason.
 func (d *shard) log(r *exchange.HaltResult) (seq uint64, err error) {
 	var refused exchange.Result
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
@@ -142,14 +142,14 @@ func (d *shard) log(r *exchange.HaltResult) (seq uint64, err error) {
 	return seq, err
 }
 
-// haltChange is what a record made of a symbol: halted, or not.
+// haltChange is a halt or a resume of a symbol, and the record that made it.
 type haltChange struct {
-	seq  uint64         // of the record; 0 for what the shard began with, which is durable
-	halt *exchange.Halt // nil where the symbol takes orders
+	seq  uint64         // seq of the record; 0 for the state at the start, which is durable
+	halt *exchange.Halt // nil if the symbol accepts orders
 }
 
-// note keeps a change for those who ask how the symbol is, until it is durable beside the
-// last one that is: as long as halts and resumes are not, there is a record of each.
+// note keeps a halt or resume for readers, who may only see it once it is durable. It drops older changes,
+// except the last durable one. So it keeps one entry for each change that is not durable yet.
 func (d *shard) note(seq uint64, h *exchange.Halt) {
 	changes, durable := d.changes(), d.engine.durable.seq()
 	for len(changes) > 1 && changes[1].seq <= durable {
@@ -159,7 +159,7 @@ func (d *shard) note(seq uint64, h *exchange.Halt) {
 	d.halts.Store(&changes)
 }
 
-// changes returns what note has kept, oldest first, and first what there was before.
+// changes returns the changes that note has kept, oldest first, or the zero haltChange if there are none.
 func (d *shard) changes() []haltChange {
 	if all := d.halts.Load(); all != nil {
 		return *all
@@ -167,8 +167,8 @@ func (d *shard) changes() []haltChange {
 	return []haltChange{{}}
 }
 
-// told returns the halt that may be told, nil where the symbol takes orders: that of the
-// last record up to durable.
+// told returns the halt that readers may see, that of the last record up to durable, or nil if the symbol
+// accepts orders.
 func (d *shard) told(durable uint64) (h *exchange.Halt) {
 	for _, c := range d.changes() {
 		if c.seq <= durable {
@@ -178,14 +178,14 @@ func (d *shard) told(durable uint64) (h *exchange.Halt) {
 	return h
 }
 
-// HaltedSymbol is a symbol that takes no orders.
+// HaltedSymbol is a symbol that accepts no orders.
 type HaltedSymbol struct {
 	Symbol exchange.Symbol
 	exchange.Halt
 }
 
-// Halts returns the symbols that are halted, in order of their names. They are durable: a
-// halt or resume that is not yet is left out, as if it had not come. See Confirm.
+// Halts returns the halted symbols, sorted by name. It only shows durable changes: a
+// halt or resume that is not durable yet is ignored. See Confirm.
 func (e *Engine) Halts() (all []HaltedSymbol) {
 	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {

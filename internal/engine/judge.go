@@ -2,7 +2,7 @@ package engine
 
 import "outcry/internal/exchange"
 
-// mayPlace reports whether the exchange takes orders and amends at this moment: OK, NoRoom, DatabaseBehind
+// mayPlace returns OK if the exchange accepts orders and amends now, otherwise NoRoom, DatabaseBehind
 // or Unresumed.
 func (e *Engine) mayPlace() exchange.RejectReason {
 	if r := e.admit(); r != exchange.OK || !e.unresumed.Load() {
@@ -11,7 +11,7 @@ func (e *Engine) mayPlace() exchange.RejectReason {
 	return exchange.Unresumed
 }
 
-// rulesOf returns the rules of an account, nil for none. It takes the ledger's lock only if any account has some.
+// rulesOf returns the rules of an account, nil if it has none. It locks the ledger only if some account has rules.
 func (e *Engine) rulesOf(a *exchange.Account) *exchange.AccountRules {
 	if !e.ruled.Load() {
 		return nil
@@ -19,17 +19,17 @@ func (e *Engine) rulesOf(a *exchange.Account) *exchange.AccountRules {
 	return e.rulesNow(a)
 }
 
-// rulesNow is rulesOf under the lock.
+// rulesNow is rulesOf without the shortcut: it always locks the ledger.
 func (e *Engine) rulesNow(a *exchange.Account) *exchange.AccountRules {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return a.Rules()
 }
 
-// noRules are those of an account for which nothing is set.
+// noRules are the rules of an account without rules.
 var noRules exchange.AccountRules
 
-// blocked refuses an order, or an amend, of an account that is blocked.
+// blocked reports whether an account is blocked, and then rejects its order or amend in r.
 func blocked(rules *exchange.AccountRules, r *exchange.Result) bool {
 	if rules.Block == nil {
 		return false
@@ -38,15 +38,15 @@ func blocked(rules *exchange.AccountRules, r *exchange.Result) bool {
 	return true
 }
 
-// judged is what was found out about an order while it was judged.
+// judged is what judging found out about d.order.
 type judged struct {
-	unsent exchange.Unsent
-	quote  exchange.Quote // of an FOK, and of an order at market
+	unsent exchange.Unsent // terms that the command did not send and that were filled in
+	quote  exchange.Quote  // what the order would execute now; only for FOK and market orders
 }
 
-// judge makes d.order, which c asks for, what it is in this symbol and of this account, and refuses it where
-// the book or the rules say so. It is judged each time before its hold is taken, and never afterwards. An order
-// without instructions, for which no rules are set, pays for one comparison.
+// judge fills d.order from c, with the defaults of its symbol and account, and reports whether the book and the rules
+// allow it; if not, r holds the reason. It is called before each attempt to take the hold, and never afterwards.
+// For an order without instructions, in a symbol and account without rules, it costs one comparison.
 func (d *shard) judge(
 	c *exchange.Command, a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result,
 ) bool {
@@ -84,7 +84,7 @@ func (d *shard) judge(
 	return d.judgePrice(rules, r)
 }
 
-// judgePrice is judge for what has a limit, also in an amend.
+// judgePrice is the part of judge that needs the limit. Amends use it as well.
 func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) bool {
 	o := &d.order
 	if bound, outside := d.book.Rules().Outside(o.Side, o.Limit, d.book.Last()); outside {
@@ -105,8 +105,8 @@ func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) boo
 	return d.judgeSize(rules, r)
 }
 
-// quote finds out what d.order would come to. A market buy is refused once it is known to cost too much: nobody makes
-// the shard look at many more orders than he can pay for.
+// quote calculates what d.order would execute now. The walk over the book stops, and the order is rejected, once a
+// market buy costs more than the account has: so the walk is not much longer than the account can pay for.
 func (d *shard) quote(r *exchange.Result) bool {
 	if !d.affords(r) {
 		return false
@@ -124,7 +124,7 @@ func (d *shard) quote(r *exchange.Result) bool {
 	if !q.Cut {
 		return true
 	}
-	// Its cost is only the first part: it must not be taken as the hold, whatever has come meanwhile.
+	// The quote covers only part of the cost, so it must not be used as the hold, even if cash has arrived since.
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r.Reason = exchange.InsufficientFunds
@@ -133,7 +133,7 @@ func (d *shard) quote(r *exchange.Result) bool {
 	return false
 }
 
-// judgeSize refuses an order that is larger than its account may place.
+// judgeSize rejects an order worth less than the minimum, or larger than its account's rules allow.
 func (d *shard) judgeSize(rules *exchange.AccountRules, r *exchange.Result) bool {
 	o := &d.order
 	if least := d.engine.limits.orderValue.Load(); least != nil && d.worth().Cmp(*least) < 0 {
@@ -153,7 +153,7 @@ func (d *shard) judgeSize(rules *exchange.AccountRules, r *exchange.Result) bool
 	return true
 }
 
-// worth returns what d.order is worth: amount × limit, and at market without a limit what its fills are.
+// worth returns amount × limit of d.order, or for a market order without a limit the cost of its fills.
 func (d *shard) worth() exchange.Cash {
 	if d.judged.unsent&exchange.UnsentLimit != 0 {
 		return d.judged.quote.Cost
@@ -161,8 +161,8 @@ func (d *shard) worth() exchange.Cash {
 	return exchange.Notional(d.order.Shares, d.order.Limit)
 }
 
-// sellsAll reports whether so many shares are all that the account of o, a sell, has free, and what is open of
-// the order that it replaces.
+// sellsAll reports whether shares is all that the account of o has free, plus own, the open shares of
+// the order that o replaces. It is false for buys.
 func (d *shard) sellsAll(o *exchange.Order, shares, own exchange.Shares) bool {
 	if o.Side != exchange.Sell {
 		return false

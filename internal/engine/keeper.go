@@ -9,35 +9,35 @@ import (
 	"outcry/internal/exchange"
 )
 
-// keepEvery is how often the keeper tries again what there was no room for.
+// keepEvery is the interval at which the keeper retries what the journal had no room for.
 const keepEvery = 250 * time.Millisecond
 
-// keeper does what no client waits for, in one goroutine: it cancels what an account has open
-// when its dead man's switch passes, and tries again what the journal had no room for: cancels
-// of orders whose connection has ended, of accounts that are blocked, and at the start. It is bounded by
+// keeper does work that no client waits for, in one goroutine. It cancels an account's open orders when its dead
+// man's switch passes. It retries cancels that the journal had no room for: of orders whose connection has ended,
+// of blocked accounts, and of Catchup. Its memory is bounded by the number of
 // symbols and accounts.
 type keeper struct {
-	wake  chan struct{} // holds one value: there is something new
+	wake  chan struct{} // capacity 1; a value makes the goroutine look for work
 	clock *steadyClock
 
-	// mu guards what follows. It is held for a moment.
+	// mu guards the fields below. It is held briefly.
 	mu       sync.Mutex
 	switches switchHeap
 	armed    map[*exchange.Account]*armedSwitch
-	shards   map[*shard]struct{}            // whose chores found no room
-	blocked  map[*exchange.Account]struct{} // whose orders found no room to be canceled
-	catchup  *catchup                       // what is left of Catchup, nil if nothing is
+	shards   map[*shard]struct{}            // shards whose chores found no room
+	blocked  map[*exchange.Account]struct{} // blocked accounts with orders that could not be canceled yet
+	catchup  *catchup                       // remaining work of Catchup, nil if there is none
 }
 
 // armedSwitch is the dead man's switch of an account.
 type armedSwitch struct {
 	account *exchange.Account
 	due     int64 // when it passes, nanoseconds since the Unix epoch
-	try     int64 // when it is looked at by the steady clock: when it is due, or later if there was no room
-	place   int   // in the heap
+	try     int64 // next check, by the steady clock: when it is due, or later after a try that found no room
+	place   int   // index in the heap
 }
 
-// switchHeap has the switch that is looked at next in front.
+// switchHeap is a heap with the switch that is checked next at the front.
 type switchHeap []*armedSwitch
 
 func (h switchHeap) Len() int           { return len(h) }
@@ -47,14 +47,14 @@ func (h switchHeap) Swap(i, j int) {
 	h[i].place, h[j].place = i, j
 }
 
-// Push and Pop are for container/heap.
+// Push appends a switch. It is for container/heap.
 func (h *switchHeap) Push(x any) {
 	s := x.(*armedSwitch)
 	s.place = len(*h)
 	*h = append(*h, s)
 }
 
-// Pop is described with Push.
+// Pop removes the last switch. It is for container/heap.
 func (h *switchHeap) Pop() any {
 	last := len(*h) - 1
 	s := (*h)[last]
@@ -70,7 +70,7 @@ func (k *keeper) init(clock *steadyClock) {
 	k.blocked = make(map[*exchange.Account]struct{})
 }
 
-// later has the chores of a shard tried again.
+// later has the keeper retry the chores of a shard.
 func (k *keeper) later(d *shard) {
 	k.mu.Lock()
 	k.shards[d] = struct{}{}
@@ -78,7 +78,7 @@ func (k *keeper) later(d *shard) {
 	k.nudge()
 }
 
-// laterBlocked has the cancel of what a blocked account has open tried again.
+// laterBlocked has the keeper retry the cancel of a blocked account's open orders.
 func (k *keeper) laterBlocked(a *exchange.Account) {
 	k.mu.Lock()
 	k.blocked[a] = struct{}{}
@@ -86,7 +86,7 @@ func (k *keeper) laterBlocked(a *exchange.Account) {
 	k.nudge()
 }
 
-// arm sets when the switch of an account passes; due 0 disarms it.
+// arm sets when the switch of an account passes, in nanoseconds since the Unix epoch; due 0 disarms it.
 func (k *keeper) arm(a *exchange.Account, due int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,9 +116,9 @@ func (k *keeper) count() int64 {
 	return int64(len(k.armed))
 }
 
-// passed returns the account whose switch is to be looked at next, if it has passed, and has
-// it looked at again after keepEvery unless arm is called. Otherwise wait says how long it is until
-// then, or until what there was no room for is tried again; 0 if there is nothing to wait for.
+// passed returns the account whose switch is checked next and when it was due, if it has passed. That switch is
+// checked again after keepEvery unless arm is called first. If no switch has passed, a is nil and wait is the time
+// until the next one passes or the next retry; 0 means that there is nothing to wait for.
 func (k *keeper) passed() (a *exchange.Account, due int64, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +140,7 @@ func (k *keeper) passed() (a *exchange.Account, due int64, wait time.Duration) {
 	return s.account, s.due, 0
 }
 
-// nudge has the goroutine look again.
+// nudge makes the keeper's goroutine look for work.
 func (k *keeper) nudge() {
 	select {
 	case k.wake <- struct{}{}:
@@ -148,7 +148,7 @@ func (k *keeper) nudge() {
 	}
 }
 
-// takeLater returns what is to be tried again.
+// takeLater removes and returns everything that is to be retried.
 func (k *keeper) takeLater() (shards []*shard, blocked []*exchange.Account, c *catchup) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -164,14 +164,14 @@ func (k *keeper) takeLater() (shards []*shard, blocked []*exchange.Account, c *c
 	return shards, blocked, c
 }
 
-// idle reports whether nothing is to be tried again.
+// idle reports whether nothing is to be retried.
 func (k *keeper) idle() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !k.hasLater()
 }
 
-// hasLater reports whether something is to be tried again. Callers hold mu.
+// hasLater reports whether something is to be retried. Callers hold mu.
 func (k *keeper) hasLater() bool { return len(k.shards)+len(k.blocked) > 0 || k.catchup != nil }
 
 // keep is the keeper's goroutine. It runs until the engine is closed.
@@ -184,7 +184,7 @@ func (e *Engine) keep() {
 			e.tryAgain()
 			again = time.Now().Add(keepEvery)
 		}
-		if timer.Stop(); wait > 0 { // one that is set costs each switch of goroutines a look at the clock
+		if timer.Stop(); wait > 0 { // not always: a running timer makes each switch of goroutines read the clock
 			timer.Reset(wait)
 		}
 		select {
@@ -196,19 +196,19 @@ func (e *Engine) keep() {
 	}
 }
 
-// passSwitches cancels what accounts have open whose switches have passed, and returns how long it is until
-// there is something to do, 0 if nobody knows of anything.
+// passSwitches cancels the open orders of accounts whose switches have passed. It returns how long it is until
+// the next work, 0 if none is known.
 func (e *Engine) passSwitches() (wait time.Duration) {
 	for {
 		a, due, wait := e.keeper.passed()
 		if a == nil || e.closing() {
 			return wait
 		}
-		_, _ = e.cancelFor(canceling{account: a.ID, cause: exchange.BySwitch, due: due}) // it stays armed unless it was done
+		_, _ = e.cancelFor(canceling{account: a.ID, cause: exchange.BySwitch, due: due}) // on failure it stays armed
 	}
 }
 
-// cancelFor cancels all for somebody who does not wait for the result. An error is the journal's and final,
+// cancelFor cancels all for a cause without a waiting client. An error is the journal's and final,
 // ErrStopped or errBusy.
 func (e *Engine) cancelFor(what canceling) (exchange.RejectReason, error) {
 	c, err := e.cancelAll(context.Background(), what)
@@ -218,18 +218,18 @@ func (e *Engine) cancelFor(what canceling) (exchange.RejectReason, error) {
 	return c.result.Reason, nil
 }
 
-// cancelBlocked cancels what a blocked account has open, and tries again until there is room for it.
+// cancelBlocked cancels the open orders of a blocked account. If that fails, the keeper retries it.
 func (e *Engine) cancelBlocked(a *exchange.Account) {
 	if reason, err := e.cancelFor(canceling{account: a.ID, cause: exchange.ByBlock}); err != nil || reason != exchange.OK {
 		e.keeper.laterBlocked(a)
 	}
 }
 
-// tryAgain does what there was no room for before.
+// tryAgain retries what the journal had no room for before.
 func (e *Engine) tryAgain() {
 	shards, blocked, catchup := e.keeper.takeLater()
 	if catchup != nil {
-		_ = e.resume(context.Background(), catchup) // an error is the end of the engine
+		_ = e.resume(context.Background(), catchup) // an error means that the engine has failed or is closing
 	}
 	for _, d := range shards {
 		d.inbox.poke()

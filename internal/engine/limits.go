@@ -8,9 +8,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Limits are those Options that may be changed while an Engine runs.
-// Those on what clients may make are judged before a command is done and never
-// afterwards: a lower one refuses what is new and takes nothing away. 0 means the
+// Limits are the Options that may be changed while an Engine runs.
+// Limits on what clients may make are checked before a command is executed and never
+// afterwards: a lower limit rejects new commands and cancels or removes nothing. For these, 0 means the
 // default of Options.
 type Limits struct {
 	ClosedOrdersMax int
@@ -23,14 +23,14 @@ type Limits struct {
 	OrderValueMin        exchange.Cash // amount × limit of an order
 }
 
-// limits are Limits in force.
+// limits holds the Limits in force.
 type limits struct {
 	closedOrders, backlog                            atomic.Int64
 	symbols, accounts, openOrders, accountOpenOrders atomic.Int64
 	orderValue                                       atomic.Pointer[exchange.Cash] // nil for 0
 }
 
-// SetLimits puts other limits in force, each of which must be above 0. Closed orders
+// SetLimits replaces the limits in force. ClosedOrdersMax and BacklogMax must be above 0. Closed orders
 // beyond a lower limit leave memory within seconds.
 func (e *Engine) SetLimits(l Limits) {
 	e.limits.closedOrders.Store(int64(l.ClosedOrdersMax))
@@ -52,7 +52,7 @@ func (e *Engine) SetLimits(l Limits) {
 	}
 }
 
-// The limits of what clients may make, where nobody says otherwise.
+// Default limits on what clients may make.
 const (
 	symbolsStandard           = 100_000
 	accountsStandard          = 1_000_000
@@ -60,7 +60,7 @@ const (
 	accountOpenOrdersStandard = 100_000
 )
 
-// tooSmall refuses an order that is worth less than one has to be.
+// tooSmall reports whether an order is worth less than the minimum, and then rejects it in r.
 func (e *Engine) tooSmall(c *exchange.Command, r *exchange.Result) bool {
 	least := e.limits.orderValue.Load()
 	if least == nil || exchange.Notional(c.Shares, c.Limit).Cmp(*least) >= 0 {
@@ -70,8 +70,8 @@ func (e *Engine) tooSmall(c *exchange.Command, r *exchange.Result) bool {
 	return true
 }
 
-// tooManyOpen refuses an order, which would perhaps rest, where its account or the exchange
-// has as many open as it may. Callers hold mu, so that the bounds are exact.
+// tooManyOpen reports whether the account of an order that may rest, or the whole exchange, is at its limit of
+// open orders, and then rejects the order in r. Callers hold mu, so that the limits are exact.
 func (e *Engine) tooManyOpen(a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result) bool {
 	if rules != nil && rules.OpenMax > 0 && int64(a.OpenOrders()) >= rules.OpenMax {
 		r.Reason, r.Most = exchange.AccountOrdersExceeded, rules.OpenMax

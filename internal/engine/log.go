@@ -8,23 +8,24 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Log is the write-ahead log that an engine needs: numbered records, seq 1 and up, that are
+// Log is the write-ahead log that an engine needs. Its records are numbered with seqs from 1 and become
 // durable some time after they were appended. Its methods are called from many goroutines.
-// *journal.Journal is one, on the disk of one machine.
+// *journal.Journal implements it on the disk of one machine.
 //
-// Room for a record is claimed before what it says is done, since that cannot be undone.
-// The error of a claim is a Refusal, and then nothing has happened; any other error of
-// a Log is final: it takes no records any more, and what an append that failed was to say
+// Room for a record is claimed before the command is executed, since that cannot be undone.
+// A claim fails with a Refusal, and then nothing has happened. Any other error of
+// a Log is final: it accepts no more records, and the contents of a record whose append failed
 // must not become visible.
 type Log interface {
-	// Claim sets room aside for a record of up to bytes, which AppendClaimed uses.
+	// Claim sets room aside for one record of up to bytes bytes, which AppendClaimed uses.
 	Claim(bytes int) error
-	// ClaimReserve is Claim for what has to go on, within a reserve, while Claim is refused.
+	// ClaimReserve is Claim for records such as cancels, which are still needed when Claim is refused: it may use
+	// a reserve.
 	ClaimReserve(bytes int) error
-	// ClaimMany is Claim for several records, each of up to bytes, all or none. Each is
-	// appended with AppendMany, and Unclaim gives back what is left. It does not wait: if
-	// wait is not nil, nothing is set aside yet, and once it is closed the caller tries
-	// again or calls Forgo.
+	// ClaimMany is Claim for several records, each of up to bytes bytes, all or none. Each is
+	// appended with AppendMany, and Unclaim gives back unused room. ClaimMany does not wait: if
+	// wait is not nil, nothing is set aside yet, and once wait is closed the caller must try
+	// again or call Forgo.
 	ClaimMany(records, bytes int) (wait <-chan struct{}, err error)
 	Forgo()
 	Unclaim(records, bytes int)
@@ -33,54 +34,55 @@ type Log interface {
 	// Room returns nil while there is room for new records, or a Refusal that says why not.
 	Room() error
 
-	// AppendClaimed puts a copy of record behind the last one, with the room of a claim of
-	// so many bytes, and returns its seq. It does not wait until the record is durable.
+	// AppendClaimed appends a copy of record and returns its seq. claimed is the size that was claimed for it,
+	// in bytes. It does not wait until the record is durable.
 	AppendClaimed(record []byte, claimed int) (seq uint64, err error)
 	// AppendMany is AppendClaimed for one of the records of a ClaimMany.
 	AppendMany(record []byte, claimed int) (seq uint64, err error)
 
-	// Appended returns the seq of the last record, Synced that of the last durable one.
+	// Appended returns the seq of the last record. Synced returns that of the last durable record.
 	Appended() uint64
 	Synced() uint64
-	// Wait returns nil once everything up to seq is durable. The error is the log's, or ctx's.
+	// Wait returns nil once all records up to seq are durable. The error is the log's, or ctx's.
 	Wait(ctx context.Context, seq uint64) error
-	// Notify sends to wake once Wait(seq) would not wait. It does not wait for wake to take
-	// the value: a channel with room for one misses nothing.
+	// Notify sends a value to wake once Wait(seq) would not wait. The send does not block: a
+	// channel needs capacity 1 to miss nothing.
 	Notify(seq uint64, wake chan<- struct{})
-	// Err returns why the log takes no records any more, nil while it does.
+	// Err returns why the log accepts no more records, nil while it does.
 	Err() error
 }
 
-// Shared is a Log on several machines, one of which leads and appends. Its records are durable,
-// and Synced, once a majority has them. What was read on a machine that did not lead any more
-// may be out of date, and must not be told, though all of its records are durable: so the
-// one that leads has the others confirm that, in rounds, which all who wait share.
+// Shared is a Log on several machines, one of which is the leader and appends. Records are durable,
+// and Synced, once a majority has them. A read on a machine that is no longer the leader
+// may be stale, and must not be sent to a client, even if all its records are durable. So the
+// leader has the other machines confirm its leadership in rounds, which all waiting callers share.
 //
-// Once this machine leads no more the log has failed (Err), for ever: Confirmed returns false,
-// and all who wait get the error.
+// Once this machine is no longer the leader the log has failed (Err), for ever: Confirmed returns false,
+// and all waiting callers get the error.
 type Shared interface {
 	Log
-	// Round returns the number, above 0, of the round that begins next: one that began before
-	// the call does not do. It sees to it that there is one, and does not wait.
+	// Round returns the number, above 0, of the next round to begin; rounds that began before
+	// the call do not count. It makes sure that this round takes place, and does not wait.
 	Round() uint64
-	// Confirmed reports whether everything up to seq is durable and round, unless it is 0, or
-	// a later one has confirmed that this machine led when it began. Unless seq is 0, a durable
-	// record behind it does that as well: so seq is Appended once all was read, or 0.
+	// Confirmed reports whether all records up to seq are durable and, unless round is 0, this machine is confirmed
+	// to have been the leader when round began. That round or a later one confirms it; if seq is not 0, a durable
+	// record after seq does as well. So callers pass as seq what Appended returned after their reads, or 0.
 	Confirmed(seq, round uint64) bool
-	// WaitConfirmed returns nil once Confirmed does. The error is the log's, or ctx's.
+	// WaitConfirmed returns nil once Confirmed reports true. The error is the log's, or ctx's.
 	WaitConfirmed(ctx context.Context, seq, round uint64) error
-	// NotifyConfirmed sends to wake once WaitConfirmed would not wait, as Notify does.
+	// NotifyConfirmed sends a value to wake once WaitConfirmed would not wait, as Notify does.
 	NotifyConfirmed(seq, round uint64, wake chan<- struct{})
 }
 
 // Refusal is an error of a claim that found no room.
 type Refusal interface {
 	error
-	// NoRoom reports whether room may be found later. Otherwise so much never is.
+	// NoRoom reports whether there may be room later. If false, a record of this size never fits.
 	NoRoom() bool
 }
 
-// claimed tells a claim that is refused, and says so in r, from a log that has failed.
+// claimed evaluates the error of a claim. For a Refusal it sets r.Reason to noRoom or tooLarge and returns no error;
+// any other error it returns.
 func claimed(err error, noRoom, tooLarge exchange.RejectReason, r *exchange.Result) (ok bool, _ error) {
 	if err == nil {
 		return true, nil

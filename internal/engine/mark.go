@@ -2,16 +2,16 @@ package engine
 
 import "context"
 
-// Mark says what has to be so before anything may be told that was read up to some moment:
-// each record up to Seq is durable and, unless Round is 0, a log on several machines has
-// confirmed that this one led after that moment. Round is 0 if the last thing that was done
-// before the moment was to append one of those records: as it becomes durable, that is
-// confirmed. An earlier append does not do: the machine may have been stopped, and another one
-// have gone on, before what was read after it. The zero Mark is that of what reveals nothing.
+// Mark is the condition that must hold before anything read up to some moment may be sent to a client:
+// all records up to Seq are durable and, unless Round is 0, a log on several machines has
+// confirmed that this machine was the leader after that moment. Round is 0 if the last action before
+// the moment was to append one of those records: its durability confirms the leadership.
+// An earlier append does not: after it this machine may have been stopped and
+// replaced as leader before the read. The zero Mark always holds: it is for replies that reveal nothing.
 type Mark struct{ Seq, Round uint64 }
 
-// mark returns the Mark of this moment. appended reports whether nothing was read since the
-// caller's last record was appended.
+// mark returns the Mark of this moment. appended means that the caller has read nothing since it
+// appended its last record.
 func (e *Engine) mark(appended bool) Mark {
 	m := Mark{Seq: e.log.Appended()}
 	if e.durable.shared != nil && !appended {
@@ -20,12 +20,12 @@ func (e *Engine) mark(appended bool) Mark {
 	return m
 }
 
-// Mark returns the mark of all that its callers have read up to now of what may be told only
-// when it is durable, such as Stats.
+// Mark returns the mark of everything that the caller has read up to now and that may not be durable yet,
+// such as Stats.
 func (e *Engine) Mark() Mark { return e.mark(false) }
 
-// Confirm waits until what its callers have read up to now may be told, if each part of it
-// was durable when it was read, such as Halts: on one machine that is at once. The error is that
+// Confirm waits until everything that the caller has read up to now may be sent, if each part of it
+// was durable when it was read, such as Halts. On one machine it returns at once. The error is that
 // of Durable.
 func (e *Engine) Confirm(ctx context.Context) error {
 	if e.durable.shared == nil {
@@ -34,32 +34,32 @@ func (e *Engine) Confirm(ctx context.Context) error {
 	return e.Durable(ctx, Mark{Round: e.durable.shared.Round()})
 }
 
-// Durable waits until what m was returned with may be told: the log says so and, with
-// AckPostgres, everything up to m.Seq is committed in Postgres. It returns the log's error,
+// Durable waits until results returned with m may be sent: m holds in the log and, with
+// AckPostgres, all records up to m.Seq are committed in Postgres. It returns the log's error,
 // the projection's, or ctx's.
 func (e *Engine) Durable(ctx context.Context, m Mark) error { return e.durable.wait(ctx, m) }
 
-// Notify sends to wake once Durable(m) does not wait for the log any more. It does not wait
-// for wake to take the value: a channel with room for one misses nothing.
+// Notify sends a value to wake once Durable(m) would not wait for the log. The send does not
+// block: a channel needs capacity 1 to miss nothing.
 func (e *Engine) Notify(m Mark, wake chan<- struct{}) { e.durable.notify(m, wake) }
 
 // MayTell reports whether Durable(m) would return nil at once.
 func (e *Engine) MayTell(m Mark) bool { return e.durable.reached(m) }
 
-// DurableSeq returns the seq up to which records are durable: it is for what may lag, such
-// as market data, and says so.
+// DurableSeq returns the seq up to which records are durable. It is for readers that may lag, such
+// as market data, and that show the seq.
 func (e *Engine) DurableSeq() uint64 { return e.durable.seq() }
 
-// durability is the one place that knows what may be told: what is synced in the log or, if
-// that is Shared, confirmed, and with AckPostgres committed in Postgres. Replies wait for it,
+// durability decides what is visible: records that are synced in the log or, if
+// it is Shared, confirmed, and with AckPostgres committed in Postgres. Replies wait for it;
 // market data and operators see nothing beyond it.
 type durability struct {
 	log        Log
 	shared     Shared     // nil if the log is on one machine
-	projection Projection // nil unless what is told is to be in Postgres as well
+	projection Projection // nil unless records must be in Postgres as well to be visible
 }
 
-// seq returns the seq up to which everything is durable.
+// seq returns the seq up to which all records are durable.
 func (d *durability) seq() uint64 {
 	synced := d.log.Synced()
 	if d.projection != nil {
@@ -73,7 +73,7 @@ func (d *durability) reached(m Mark) bool {
 	return d.seq() >= m.Seq && (d.shared == nil || d.shared.Confirmed(m.Seq, m.Round))
 }
 
-// wait is described with Durable.
+// wait waits until m holds, see Engine.Durable.
 func (d *durability) wait(ctx context.Context, m Mark) (err error) {
 	if d.shared != nil {
 		err = d.shared.WaitConfirmed(ctx, m.Seq, m.Round)
@@ -86,7 +86,7 @@ func (d *durability) wait(ctx context.Context, m Mark) (err error) {
 	return d.projection.WaitApplied(ctx, m.Seq)
 }
 
-// notify sends to wake once wait(m) does not wait for the log any more.
+// notify sends a value to wake once wait(m) would not wait for the log.
 func (d *durability) notify(m Mark, wake chan<- struct{}) {
 	if d.shared != nil {
 		d.shared.NotifyConfirmed(m.Seq, m.Round, wake)
