@@ -7,74 +7,74 @@ import (
 	"outcry/internal/exchange"
 )
 
-// History answers for orders that memory no longer holds.
+// History looks up orders and refs that memory no longer holds.
 type History interface {
 	// Order returns an order that is closed and projected, with up to most of its
-	// executions, those behind the first after. found is false where there is none. An
-	// error means that it could not be asked.
+	// executions after skipping the first after. found is false if there is no such order. An
+	// error means that the lookup failed.
 	Order(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error)
-	// Refs returns what those refs were used for that are projected; the others are
-	// missing. An error means that it could not be asked.
+	// Refs returns the uses of those keys that are used and projected; the others are
+	// missing in the map. An error means that the lookup failed.
 	Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error)
-	// OrderAtFirst returns an order as it was right after its own records, whatever became of it later, with up to
-	// most of the executions that it took. found and the error are those of Order.
+	// OrderAtFirst returns an order as it was right after its own records, without later changes, with up to
+	// most of its executions as a taker. found and the error are those of Order.
 	OrderAtFirst(ctx context.Context, id exchange.OrderID, most int) (o exchange.ClosedOrder, found bool, err error)
-	// Newest returns the newest order of the chain that one begins: that one if none has replaced it. An error means
-	// that it could not be asked.
+	// Newest returns the newest order of the chain that begins with first; that is first itself if nothing has
+	// replaced it. An error means that the lookup failed.
 	Newest(ctx context.Context, first exchange.OrderID) (exchange.OrderID, error)
 	// EachRef calls f for every ref that is projected, in any order, until f returns
-	// false. An error means that it does not know whether those were all.
+	// false. After an error some refs may be missing.
 	EachRef(ctx context.Context, f func(exchange.RefKey) bool) error
 }
 
-// Projection is the database that follows the journal.
+// Projection is the database tables that follow the journal.
 type Projection interface {
 	// Applied returns the seq up to which everything is committed.
 	Applied() uint64
-	// WaitApplied returns once seq is committed, or with the reason why it will
-	// not be, ctx's end among them.
+	// WaitApplied returns nil once seq is committed, or an error that says why it will
+	// not be; that may be ctx's.
 	WaitApplied(ctx context.Context, seq uint64) error
 }
 
-// Options are what an Engine needs. The zero value of a limit means its default.
+// Options configure an Engine. A limit of 0 means its default.
 type Options struct {
 	Journal Log
-	State   *exchange.State // the state after the journal's last record; the engine takes it over
-	// Standby has State instead, and what else a standby has gathered. It has applied the
-	// journal's last record. The engine takes everything over, and the Standby is closed.
+	State   *exchange.State // the state after the journal's last record; New takes ownership
+	// Standby replaces State: it holds the state and what else a standby has collected. It must have applied the
+	// journal's last record. New takes ownership of its contents and closes the Standby.
 	Standby *Standby
-	// Projection and History are the database. Without a Projection nothing
-	// lags and nothing leaves memory; without a History what memory does not
-	// hold is unknown.
+	// Projection and History access the database. Without a Projection there is no
+	// lag and nothing leaves memory. Without a History, orders and refs that memory does
+	// not hold are unknown.
 	Projection Projection
 	History    History
-	Now        func() int64 // nanoseconds since the Unix epoch; nil means the clock
-	// OnStages is called for one in 16 calls of Execute, by its caller, with how long its
-	// commands were on their way to the owners of their symbols and back, pacing
-	// included, and how long those worked on them; nil means that it is not measured.
+	Now        func() int64 // nanoseconds since the Unix epoch; nil means the system clock
+	// OnStages is called for one in 16 calls of Execute, in the caller's goroutine. waited is the time that the
+	// commands spent on their way to the owners of their symbols and back, with pacing;
+	// worked is the time that the owners worked on them. nil disables the measurement.
 	OnStages func(waited, worked time.Duration)
 
-	// Readers returns nil if every node of the cluster that takes part in its decisions reads version 4
-	// of events, or why not: then what would write such a record is refused. nil means that all do. It is
-	// called for each such command, and does not wait.
+	// Readers returns nil if every voting node of the cluster can read version 4 of events, otherwise an error
+	// that says why not; commands that need a record of that version are then rejected. It is called for each
+	// such command and must not block. nil means that all nodes can.
 	Readers func() error
 
-	// OrdersAfter is an id above which order ids go on, where it is above the state's.
+	// OrdersAfter, if it is above the state's last order id, is the id after which new order ids start.
 	OrdersAfter uint64
 
 	AckPostgres bool // Durable waits for the Projection as well as for the journal
-	InboxLen    int  // tasks that wait at a shard before a session has to wait; 256
-	SymbolsMax  int  // symbols; 100,000
-	// ClosedOrdersMax is how many closed orders are kept in memory once they are projected,
-	// up to twice as many of the newest; 100,000.
+	InboxLen    int  // tasks that may wait at a shard before sessions block; default 256
+	SymbolsMax  int  // default 100,000
+	// ClosedOrdersMax is how many projected closed orders are kept in memory, or up to twice
+	// as many if they closed recently; default 100,000.
 	ClosedOrdersMax int
-	RefsMax         int // refs kept in memory, roughly, once the projection has them; 200,000
-	BacklogMax      int // records that the projection may lag before orders are refused; 4,000,000
+	RefsMax         int // approximate number of projected refs kept in memory; default 200,000
+	BacklogMax      int // records that the projection may lag before orders are rejected; default 4,000,000
 
-	AccountsMax          int           // 1,000,000
-	OpenOrdersMax        int           // of all accounts; 4,000,000
-	AccountOpenOrdersMax int           // 100,000
-	OrderValueMin        exchange.Cash // amount × limit of an order; 0
+	AccountsMax          int           // default 1,000,000
+	OpenOrdersMax        int           // of all accounts together; default 4,000,000
+	AccountOpenOrdersMax int           // of one account; default 100,000
+	OrderValueMin        exchange.Cash // minimum amount × limit of an order; default 0
 }
 
 func (o *Options) setDefaults() {
@@ -96,8 +96,8 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// neverBefore keeps the clock from showing a time before the latest of all records so far: another
-// machine's clock, or this one's before it was set back, may have been ahead.
+// neverBefore makes the clock return at least last, the latest time of any record so far. The records may
+// be from another machine whose clock was ahead, or this machine's clock may have been set back.
 func (o *Options) neverBefore(last int64) {
 	if clock := o.Now; last > 0 {
 		o.Now = func() int64 { return max(clock(), last) }

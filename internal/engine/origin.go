@@ -8,30 +8,30 @@ import (
 	"outcry/internal/exchange"
 )
 
-// disconnectCancelsMax is how many orders one record cancels at the most as connections have ended:
-// a symbol does a piece of so much work between two tasks.
+// disconnectCancelsMax is how many orders one record cancels at most after connections have ended:
+// the amount of work that a shard does between two tasks.
 const disconnectCancelsMax = 256
 
-// Origin is a connection of a client, to orders that are canceled when it ends. Its session
-// makes one with NewOrigin when it first needs one, puts it into each Request, and calls EndOrigin.
+// Origin is a client connection with orders that are canceled when it ends. Its session
+// creates one with NewOrigin when it first needs one, sets it in each Request, and calls EndOrigin.
 //
-// A shard knows the orders of each origin that rest there, and an origin knows these shards. So
-// what a connection leaves behind is found without a search, and there is no more to remember
-// than there are open orders.
+// A shard knows which of its open orders came from each origin, and an origin knows these shards. So
+// the orders of a connection are found without a search, and the memory is bounded
+// by the number of open orders.
 type Origin struct {
 	mu     sync.Mutex
 	ended  bool
-	shards map[*shard]struct{} // that know of open orders of it; nil once it has ended
+	shards map[*shard]struct{} // shards with open orders of this origin; nil once it has ended
 }
 
-// NewOrigin returns the origin of a connection. The engine does not know of it until an
+// NewOrigin returns the origin of a connection. The engine keeps no reference to it until an
 // order with OnDisconnect rests.
 func (e *Engine) NewOrigin() *Origin { return &Origin{} }
 
-// EndOrigin has all open orders canceled that came with OnDisconnect from a connection, and
-// those that have replaced them. It does not wait, neither for that nor for anything else. It is called
-// once the connection has ended, behind its last call of Execute. An order that is accepted all the same
-// is canceled at once. Further calls do nothing, and so does one of nil.
+// EndOrigin makes the shards cancel all open orders that came with OnDisconnect from a connection, and
+// the orders that have replaced them. It does not wait. It is called once the connection has ended, after
+// its last call of Execute. An order that is accepted even later
+// is canceled at once. Further calls do nothing, nor does a call with nil.
 func (e *Engine) EndOrigin(o *Origin) {
 	if o == nil {
 		return
@@ -48,7 +48,7 @@ func (e *Engine) EndOrigin(o *Origin) {
 	}
 }
 
-// knows notes that a shard knows of an order of o. It returns false if o has ended.
+// knows notes that a shard has an open order of o. It returns false if o has ended.
 func (o *Origin) knows(d *shard) bool {
 	if o == nil {
 		return false
@@ -65,19 +65,19 @@ func (o *Origin) knows(d *shard) bool {
 	return true
 }
 
-// forgets notes that a shard knows of no order of o any more.
+// forgets notes that a shard has no open orders of o any more.
 func (o *Origin) forgets(d *shard) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.shards, d)
 }
 
-// connected is what a shard knows of its open orders with OnDisconnect. The shard's goroutine
-// uses it alone.
+// connected tracks a shard's open orders with OnDisconnect. Only the shard's goroutine
+// uses it.
 type connected struct {
 	origins map[exchange.OrderID]*Origin
 	orders  map[*Origin]map[exchange.OrderID]struct{}
-	due     []dueCancel // their connection has ended; some may be closed meanwhile
+	due     []dueCancel // orders whose connection has ended; some may have closed since
 }
 
 // dueCancel is an order that is to be canceled.
@@ -86,7 +86,7 @@ type dueCancel struct {
 	order exchange.OrderID
 }
 
-// connect notes that an open order with OnDisconnect came from a connection, which may have ended.
+// connect notes that an open order with OnDisconnect came from a connection. If that has ended, the order becomes due.
 func (d *shard) connect(owner *exchange.Account, id exchange.OrderID, origin *Origin) {
 	c := &d.connected
 	orders := c.orders[origin]
@@ -107,8 +107,8 @@ func (d *shard) connect(owner *exchange.Account, id exchange.OrderID, origin *Or
 	c.origins[id] = origin
 }
 
-// disconnect notes that an order is closed, and returns the connection that it came from, nil if
-// that has ended or there was none.
+// disconnect notes that an order is closed. It returns the connection that the order came from, or nil if
+// that has ended or the order came from none.
 func (d *shard) disconnect(id exchange.OrderID) *Origin {
 	if len(d.connected.origins) == 0 {
 		return nil
@@ -116,7 +116,8 @@ func (d *shard) disconnect(id exchange.OrderID) *Origin {
 	return d.disconnectKnown(id)
 }
 
-// disconnectKnown is disconnect at a shard that knows of connections: most do not, and each fill asks.
+// disconnectKnown is disconnect for shards with such orders. It is separate because most shards have none and every
+// fill calls disconnect.
 func (d *shard) disconnectKnown(id exchange.OrderID) *Origin {
 	c := &d.connected
 	origin := c.origins[id]
@@ -132,7 +133,7 @@ func (d *shard) disconnectKnown(id exchange.OrderID) *Origin {
 	return origin
 }
 
-// shrink gives up the memory of maps that are empty.
+// shrink frees the memory of empty maps.
 func (c *connected) shrink() {
 	if len(c.origins) == 0 {
 		c.origins, c.orders = nil, nil
@@ -142,7 +143,7 @@ func (c *connected) shrink() {
 	}
 }
 
-// takeEnded makes the orders of connections that have ended due.
+// takeEnded marks the orders of connections that have ended as due.
 func (d *shard) takeEnded() {
 	d.endedMu.Lock()
 	ended := d.ended
@@ -161,15 +162,15 @@ func (d *shard) takeEnded() {
 	}
 }
 
-// sortDue brings orders into the order in which a record of each account has them.
+// sortDue sorts orders by account and id, the order in which a record lists them.
 func sortDue(due []dueCancel) {
 	slices.SortFunc(due, func(a, b dueCancel) int {
 		return cmp.Or(cmp.Compare(a.owner.ID, b.owner.ID), cmp.Compare(a.order, b.order))
 	})
 }
 
-// chore cancels orders whose connection has ended, in one record. If there is no room
-// for it, it is tried again until there is (keeper).
+// chore cancels orders whose connection has ended, in one record. If the journal has no room
+// for it, the keeper retries until there is.
 func (d *shard) chore() (more bool, err error) {
 	d.takeEnded()
 	if len(d.connected.due) == 0 {
@@ -190,8 +191,8 @@ func (d *shard) chore() (more bool, err error) {
 	return len(d.connected.due) > 0, nil
 }
 
-// cancelDue cancels the first orders that are due, as many as belong into one record. The
-// reason is OK or why there is no record now, and then nothing has changed. An error is the journal's and final.
+// cancelDue cancels the first orders that are due, as many as fit into one record. If the
+// reason is not OK, it says why no record was appended, and nothing has changed. An error is the journal's and final.
 func (d *shard) cancelDue() (exchange.RejectReason, error) {
 	c := &d.connected
 	for most := disconnectCancelsMax; ; most /= 2 {
@@ -211,8 +212,8 @@ func (d *shard) cancelDue() (exchange.RejectReason, error) {
 	}
 }
 
-// nextDue makes d.cancels of the first orders that are due, of one account and in their order, up to most of
-// them. It leaves out what is closed, and returns how many it has looked at.
+// nextDue fills d.cancels with the first orders that are due, up to most, all of one account and sorted by id.
+// It leaves out closed orders, and returns how many due orders it has used up.
 func (d *shard) nextDue(most int) (owner *exchange.Account, taken int) {
 	due := d.connected.due
 	d.cancels = d.cancels[:0]
@@ -231,8 +232,8 @@ func (d *shard) nextDue(most int) (owner *exchange.Account, taken int) {
 	return owner, taken
 }
 
-// cancelMany cancels what d.cancels has, orders of one account that rest, in one record. The reason is OK,
-// NoRoomToCancel or TooManyCancels, and then nothing has changed. An error is the journal's and final.
+// cancelMany cancels the orders in d.cancels, which rest and belong to owner, in one record. If the reason is
+// NoRoomToCancel or TooManyCancels, nothing has changed; otherwise it is OK. An error is the journal's and final.
 func (d *shard) cancelMany(owner *exchange.Account, cause exchange.CancelCause) (exchange.RejectReason, error) {
 	e, now := d.engine, d.book.Moment(d.engine.options.Now())
 	d.event = exchange.Event{Kind: exchange.OrdersCanceled, Time: now, Account: owner.ID, Cancels: d.cancels, Cause: cause}
@@ -258,15 +259,15 @@ func (d *shard) cancelMany(owner *exchange.Account, cause exchange.CancelCause) 
 	return exchange.OK, nil
 }
 
-// cancelOpen takes an order out of the book that rests there.
+// cancelOpen removes a resting order from the book.
 func (d *shard) cancelOpen(id exchange.OrderID, owner *exchange.Account, now int64) {
 	if _, r := d.book.Cancel(id, owner.ID, now); r != exchange.OK {
-		panic("engine: an order that was open is " + r.String()) // nobody else touches the book
+		panic("engine: an order that was open is " + r.String()) // only this goroutine changes the book
 	}
 	d.disconnect(id)
 }
 
-// closeCanceled counts orders that a record has canceled.
+// closeCanceled updates the counters after record seq has canceled a number of orders.
 func (d *shard) closeCanceled(seq uint64, orders int) {
 	d.engine.counters.openOrders.Add(int64(-orders))
 	d.activity.cancels.Add(int64(orders))

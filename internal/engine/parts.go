@@ -9,27 +9,27 @@ import (
 )
 
 // An order that meets more than exchange.FillsMax resting orders executes in parts, each
-// a record. Room for all of them is claimed before the first. Between two parts nothing
-// happens at the shard but reads; the ledger is settled after each, so that a query or a
-// sum is right at any moment. What is unfinished follows from the book alone
-// (Book.Unfinished): a shard that comes to such a book finishes it first.
+// a record of its own. Room for all of them is claimed before the first. Between two parts
+// the shard only executes reads. The ledger is settled after each part, so that a query or a
+// sum is right at any moment. Whether an order is unfinished follows from the book alone
+// (Book.Unfinished). Before a shard changes anything else in such a book it finishes the order.
 
 const (
-	// partsUnsyncedMax is how many parts of an order may be appended and not on stable
-	// storage: so one order takes little of the journal's memory, and other symbols'
-	// records do not wait behind all of it.
+	// partsUnsyncedMax is how many parts of an order may be appended but not on stable
+	// storage. It limits how much of the journal's memory one order uses, and how long
+	// records of other symbols wait for it.
 	partsUnsyncedMax = 8
 
-	// readsWait is how long reads wait at the most while an order waits for the journal.
+	// readsWait is how long reads wait at most while an order waits for the journal.
 	readsWait = 5 * time.Millisecond
 )
 
-// partsClaim is what is left of the room that an order has claimed.
+// partsClaim is the unused rest of the room that an order has claimed: a number of parts, and the bytes of each.
 type partsClaim struct{ parts, bytes int }
 
-// placeInParts is placeOrder for an order that does not fit into one part. d.order has
-// its hold. While segments are made for it, it holds nothing: other orders of its account
-// need not wait.
+// placeInParts is placeOrder for an order that does not fit into one part. The hold of d.order
+// is taken already. While the journal makes segments for the order, the hold is given back, so
+// that other orders of the account need not wait.
 func (d *shard) placeInParts(c *Request, r *exchange.Result) error {
 	e, o := d.engine, &d.order
 	var claim partsClaim
@@ -70,8 +70,8 @@ func (d *shard) placeInParts(c *Request, r *exchange.Result) error {
 	return nil
 }
 
-// useRef notes that the ref of the command that made d.order is used: nobody need wait for its other parts to
-// know that.
+// useRef notes that the ref of the command that made d.order is used, so that other commands with the ref need not
+// wait for the order's further parts.
 func (d *shard) useRef(c *exchange.Command) {
 	ref := newRef(c)
 	if ref == "" {
@@ -87,9 +87,9 @@ func (d *shard) useRef(c *exchange.Command) {
 	d.engine.mu.Unlock()
 }
 
-// claimParts sets room aside for what d.order can come to, or for the first most parts of
-// it. Otherwise wait says when to try again, or r why not. An error is the journal's and
-// final.
+// claimParts sets room aside for all parts that d.order may need, or for the first most of them.
+// If ok is false, either wait is closed when to try again, or r holds the reason. An error is
+// the journal's and final.
 func (d *shard) claimParts(claim *partsClaim, most int, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
 	e := d.engine
 	e.mu.Lock()
@@ -105,7 +105,7 @@ func (d *shard) claimParts(claim *partsClaim, most int, r *exchange.Result) (wai
 	return nil, ok, err
 }
 
-// awaitRoom waits for room, while reads go on. It returns ErrStopped, or nil.
+// awaitRoom waits until wait is closed or readsWait is over, and then serves reads. The error is ErrStopped.
 func (d *shard) awaitRoom(wait <-chan struct{}) error {
 	err := d.await(wait)
 	if err != nil {
@@ -114,8 +114,8 @@ func (d *shard) awaitRoom(wait <-chan struct{}) error {
 	return err
 }
 
-// awaitSync waits until record seq is on stable storage, while reads go on: the disk may be
-// full for hours. The error is the journal's and final, or ErrStopped.
+// awaitSync waits until record seq is on stable storage, which may take hours while the disk is
+// full, and serves reads meanwhile. The error is the journal's and final, or ErrStopped.
 func (d *shard) awaitSync(seq uint64) error {
 	log := d.engine.log
 	if log.Synced() >= seq {
@@ -134,7 +134,7 @@ func (d *shard) awaitSync(seq uint64) error {
 	return nil
 }
 
-// await waits for a moment, or less once wait has a value, and gives way.
+// await waits until wait has a value, but at most readsWait, and then serves reads (giveWay).
 func (d *shard) await(wait <-chan struct{}) error {
 	timer := time.NewTimer(readsWait)
 	defer timer.Stop()
@@ -147,7 +147,7 @@ func (d *shard) await(wait <-chan struct{}) error {
 	return d.giveWay()
 }
 
-// appendPart writes d.event into the journal, with a part's share of the claim.
+// appendPart appends d.event to the journal as one part of the claim.
 func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
 	claim.parts--
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
@@ -159,9 +159,9 @@ func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
 	return seq, nil
 }
 
-// continueOrder executes the further parts of d.order, as far as the claim reaches, and
-// gives back what is left of it. last is the seq of the last part, 0 if there was none. An error is the journal's and
-// final, or ErrStopped: then the order is unfinished.
+// continueOrder executes the further parts of d.order, as far as the claim allows, and
+// gives back the unused claim. last is the seq of the last part, 0 if there was none. An error is the journal's and
+// final, or ErrStopped; the order is then unfinished.
 func (d *shard) continueOrder(claim *partsClaim) (last uint64, err error) {
 	e, o := d.engine, &d.order
 	defer func() { e.log.Unclaim(claim.parts, claim.bytes) }()
@@ -192,12 +192,12 @@ func (d *shard) continueOrder(claim *partsClaim) (last uint64, err error) {
 	return last, nil
 }
 
-// finish finishes the order that a start, or a stop, has left unfinished; it costs
-// nothing if there is none. reason says why that is not possible now, and then nothing of
-// the symbol may change: NoRoom, or TooManyFills if one of its parts is larger than the
-// journal takes. If it takes the parts and not all at once, which a book may come to that
-// has grown in larger segments, they are claimed in several goes: the order has begun and
-// cannot be refused any more. An error is the journal's and final, or ErrStopped.
+// finish finishes the order that a stop has left unfinished, if there is one; otherwise it costs
+// almost nothing. If reason is not OK, the order cannot be finished now and nothing of the symbol
+// may change: NoRoom, or TooManyFills if one part is larger than the
+// journal accepts. If only all parts together are too many, as may happen to a book
+// that has grown in larger segments, they are claimed in several steps, since the order has begun and
+// cannot be rejected any more. An error is the journal's and final, or ErrStopped.
 func (d *shard) finish() (reason exchange.RejectReason, err error) {
 	for most := math.MaxInt; d.book.Unfinished() != 0; {
 		d.order, _ = d.book.Find(d.book.Unfinished())
@@ -221,8 +221,8 @@ func (d *shard) finish() (reason exchange.RejectReason, err error) {
 	return exchange.OK, nil
 }
 
-// ofCancel returns the reason for which a cancel, or an operator, is refused if an order is
-// refused for this one.
+// ofCancel converts the reason why an order is rejected into the one for a cancel or an operator's change: NoRoom
+// becomes NoRoomToCancel.
 func ofCancel(reason exchange.RejectReason) exchange.RejectReason {
 	if reason == exchange.NoRoom {
 		return exchange.NoRoomToCancel
@@ -230,8 +230,8 @@ func ofCancel(reason exchange.RejectReason) exchange.RejectReason {
 	return reason
 }
 
-// finishFirst has a shard whose book has an unfinished order finish it before anything
-// else. If there is no room for that, the next command tries again.
+// finishFirst makes a shard finish an unfinished order of its book before any other task.
+// If there is no room for that, the next command tries again.
 func (e *Engine) finishFirst(d *shard) {
 	if d.book.Unfinished() == 0 {
 		return
@@ -240,5 +240,5 @@ func (e *Engine) finishFirst(d *shard) {
 		_, err := d.finish()
 		return err
 	}}}
-	_ = d.inbox.offer(t) // nothing is in the inbox yet
+	_ = d.inbox.offer(t) // cannot fail: the inbox is still empty
 }

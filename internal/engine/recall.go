@@ -7,9 +7,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// absent answers for an order that is not in memory: it is unknown if its id was not
-// given out by now, otherwise the history has to say. What comes to be known later does
-// not count, so that it does not matter when the history is asked.
+// absent answers a command for an order that is not in memory. The reason is UnknownOrder if its id was not
+// given out yet, and otherwise InHistory. Seen limits the answer to records applied by now,
+// so that it does not depend on when the history is asked.
 func (e *Engine) absent(id exchange.OrderID, r *exchange.Result) {
 	r.Reason = exchange.UnknownOrder
 	if uint64(id) > e.lastOrder.Load() || e.options.History == nil {
@@ -19,21 +19,21 @@ func (e *Engine) absent(id exchange.OrderID, r *exchange.Result) {
 	if e.options.Projection != nil {
 		seen = e.options.Projection.Applied()
 	}
-	// An order enters the index before its record is appended: one that is not there
-	// now either was closed and forgotten, or its record is later than seen.
+	// An order enters the index before its record is appended. If it is still not in the index,
+	// it either was closed and forgotten, or its record is later than seen.
 	if _, held := e.index.Book(id); !held {
 		r.Reason, r.Seen = exchange.InHistory, seen
 	}
 }
 
-// Recall completes the result of a query or a cancel that Execute left as InHistory, by
-// asking the history; every other result stays as it is. The order was closed long ago
-// and changes no more, so it does not matter what has been done since. If the history
+// Recall completes a result that Execute left as InHistory, by asking the history. It leaves
+// all other results unchanged. The order was closed long ago and no longer changes, so
+// it does not matter what was executed since. If the history
 // does not answer, or ctx ends, the result is HistoryUnavailable. The mark that Execute
-// returned covers what it tells.
+// returned covers the completed result.
 //
-// It loads up to most executions of the order, so callers who have many results to
-// complete complete and send them one by one.
+// It loads up to most executions of the order. Callers with many such results
+// should complete and send them one by one.
 func (e *Engine) Recall(ctx context.Context, c *Request, r *exchange.Result, most int) {
 	if r.Reason != exchange.InHistory {
 		return
@@ -71,7 +71,7 @@ func (e *Engine) Recall(ctx context.Context, c *Request, r *exchange.Result, mos
 	}
 }
 
-// recallOrder asks for the order that a command names: a ref names the newest of its chain.
+// recallOrder asks the history for the order that a command names. A ref names the newest order of its chain.
 func (e *Engine) recallOrder(
 	ctx context.Context, c *exchange.Command, r *exchange.Result, most int,
 ) (o exchange.ClosedOrder, found bool, err error) {
@@ -85,7 +85,8 @@ func (e *Engine) recallOrder(
 	return e.options.History.Order(ctx, c.Names(r), 0, most)
 }
 
-// recallReport says in r what an order did at once, once the history has all records up to seen.
+// recallReport sets r to the status of an order right after its own records, once the history has all records
+// up to seen.
 func (e *Engine) recallReport(ctx context.Context, id exchange.OrderID, seen uint64, r *exchange.Result) {
 	r.Reason = exchange.HistoryUnavailable
 	if p := e.options.Projection; p != nil && p.WaitApplied(ctx, seen) != nil {
@@ -97,8 +98,9 @@ func (e *Engine) recallReport(ctx context.Context, id exchange.OrderID, seen uin
 	}
 }
 
-// recallAmend looks whether an amend of an order that memory does not have was done before, by its own ref, and
-// answers it as it was answered first. done is false if the ref was not used; if nobody can tell, r says so.
+// recallAmend checks whether an amend of an order that is not in memory is a repetition, by its own ref. If so, it
+// repeats the first answer and done is true. If the history does not answer, r.Reason is RefUnavailable; if the ref was
+// used for something else, it is RefUsed.
 func (e *Engine) recallAmend(ctx context.Context, c *exchange.Command, r *exchange.Result) (done bool) {
 	key := exchange.RefKey{Account: c.Account, Ref: newRef(c)}
 	if key.Ref == "" {
@@ -127,9 +129,9 @@ func (e *Engine) recallAmend(ctx context.Context, c *exchange.Command, r *exchan
 	return true
 }
 
-// repeats reports whether an amend of an order is the one that a ref was used for. A client that sends it
-// again names the order as it did then, or one of the chain that it knows from the reply. One by what is to be open is
-// none: what had executed is not known here.
+// repeats reports whether c, an amend of order, is the command that use was made by. A client that repeats an
+// amend may name the original order, the first of the chain, or the replacement, which it knows from the
+// reply. An amend that gives the open amount never counts: the amount executed at the time is not known here.
 func repeats(c *exchange.Command, order exchange.OrderID, use *exchange.RefUse) bool {
 	a := use.Amend
 	if a == nil || c.More != nil && c.More.Open || order != a.First && order != a.Named && order != use.Order {

@@ -10,36 +10,36 @@ import (
 )
 
 const (
-	// sealedMax bounds the generations that are sealed and not in the database yet.
-	// While it is away, the last one takes all further refs.
+	// sealedMax bounds the generations that are sealed and not completely in the database.
+	// While the database is unavailable, the last generation receives all further refs.
 	sealedMax = 2
 
-	// generationsKept is how many generations RefsMax stands for: the last one, those on
-	// their way into the database, and one that is there already. Until the next sweep
-	// there are as many more as the database has caught up with.
+	// generationsKept is the number of generations that share RefsMax: the last one, the sealed
+	// ones, and one that is in the database already. Until the next sweep, memory
+	// also has further generations that the database has caught up with.
 	generationsKept = 2 + sealedMax
 
-	// filterRetry is how long the filter waits for the database to be read again.
+	// filterRetry is the pause after an error before the database is read into the filter again.
 	filterRetry = time.Second
 )
 
-// refIndex finds what refs were used for. An engine has one, or a Standby, whose engine
-// takes it over.
+// refIndex finds what refs were used for. It belongs to an Engine, or to a Standby until
+// an engine takes it over.
 type refIndex struct {
 	table    *exchange.Refs // guarded by its owner's mutex
 	filter   *refFilter
-	complete atomic.Bool // the filter has all refs that the database had at the start
+	complete atomic.Bool // the filter has all refs that the database had when the index was made
 
-	// filtered is the number of the first generation that is not wholly in the filter.
+	// filtered is the number of the first generation that is not completely in the filter.
 	// Only sweep changes it.
 	filtered atomic.Uint64
 
-	cancel context.CancelFunc // of build; nil without a History
+	cancel context.CancelFunc // stops build; nil without a History
 	built  chan struct{}      // closed once build has ended
 }
 
-// newRefIndex returns the index of refs that are in memory and of those that the history
-// has, which a goroutine reads into the filter, until end. A nil history has none.
+// newRefIndex returns the index of the refs in memory and in the history. A goroutine reads the refs
+// of the history into the filter; end stops it. history may be nil.
 func newRefIndex(table *exchange.Refs, history History) *refIndex {
 	x := &refIndex{table: table, filter: newRefFilter()}
 	if history != nil {
@@ -54,7 +54,7 @@ func newRefIndex(table *exchange.Refs, history History) *refIndex {
 	return x
 }
 
-// end ends the goroutine, if there is one, and waits for it.
+// end stops the goroutine, if there is one, and waits for it.
 func (x *refIndex) end() {
 	if x.cancel != nil {
 		x.cancel()
@@ -62,8 +62,8 @@ func (x *refIndex) end() {
 	}
 }
 
-// build reads the refs that the database has into the filter, however often it takes.
-// Until it is done, every ref is perhaps there.
+// build reads all refs of the database into the filter, and retries until that succeeds.
+// Until then, every ref has to be looked up in the database.
 func (x *refIndex) build(ctx context.Context, history History) {
 	for {
 		var err error
@@ -82,11 +82,11 @@ func (x *refIndex) build(ctx context.Context, history History) {
 	}
 }
 
-// sweep begins a new generation where the last one has its part of refsMax, brings those
-// into the filter that the database has wholly, and drops those that were there before, but
-// for the newest: sessions that looked into the filter meanwhile need the others, also where
-// a batch of the database had several. last returns the seq of the last record, or of a
-// later one, and is called under mu, which guards the table.
+// sweep begins a new generation if the last one has its share of refsMax. It adds the generations that
+// are completely in the database to the filter. It drops the generations that were in the filter before this
+// sweep, except the newest of them: sessions that have asked the filter before this sweep need the others. last
+// returns the seq of the last record, or of a later one, and is called under mu, which guards
+// the table.
 func (x *refIndex) sweep(mu sync.Locker, refsMax int, last, applied func() uint64) {
 	mu.Lock()
 	if x.table.Added() >= refsMax/generationsKept && x.table.Last()-x.filtered.Load() < sealedMax {

@@ -9,34 +9,34 @@ import (
 	"outcry/internal/exchange"
 )
 
-// A ref is used once by its account, for ever. What it was used for is in one of two
+// An account can use a ref only once, for ever. The use of a ref is stored in one of two
 // places at any time:
 //
-//   - in memory (exchange.Refs), in generations: those of records that the database does
+//   - in memory (exchange.Refs), in generations: refs of records that the database does
 //     not have yet, and the newest of those that it has;
-//   - in the database. A generation that is wholly there enters a filter that knows what
-//     was certainly never used (refFilter), and is dropped from memory one later.
+//   - in the database. Once a generation is completely there, its refs enter a filter that
+//     excludes refs that were certainly never used (refFilter), and the generation before it is dropped from memory.
 //
-// So the session asks the filter before it hands its commands over, and asks the database
-// only for refs that the filter knows perhaps (lookUp). The owner that does a command
-// looks into memory, then into what the session has found (claimRef). Whatever entered
-// memory after the session looked is still there: the owner sees that by the number of
-// the first generation in memory, and otherwise refuses.
+// The session asks the filter before it hands its commands over, and asks the database
+// only for refs that the filter does not exclude (lookUp). The owner that executes a command
+// looks into memory, and then into what the session has found (claimRef). Refs that entered
+// memory after the session looked must still be there. The owner checks that by the number of
+// the first generation in memory, and otherwise rejects the command as RefUnavailable.
 
-// refsAskedMax is how many refs the history is asked for at once.
+// refsAskedMax is how many refs one query to the history may ask for.
 const refsAskedMax = 1000
 
-// recalled is what memory or the database said of a ref when the session looked.
+// recalled is the use of a ref according to memory or the database when the session looked.
 type recalled struct {
 	use         exchange.RefUse
 	used        bool
-	unavailable bool // nobody said anything
+	unavailable bool // neither memory nor the database answered
 }
 
-// lookup is what a session has found of the refs of its commands. The zero value is
-// that of commands without refs.
+// lookup is what a session has found out about the refs of its commands. The zero value is
+// for commands without refs.
 type lookup struct {
-	since   uint64 // refs of this generation and of later ones may be missing in perhaps
+	since   uint64 // perhaps may lack refs of this generation and of later ones
 	perhaps map[exchange.RefKey]recalled
 }
 
@@ -50,8 +50,8 @@ func hasRefs(commands []Request) bool {
 	return false
 }
 
-// eachRef calls f for each ref of the commands, with the command's place, until f returns false: an amend may
-// have two.
+// eachRef calls f for each ref of the commands, with the command's index, until f returns false. An amend may
+// have two refs.
 func eachRef(commands []Request, f func(i int, key exchange.RefKey) bool) {
 	for i := range commands {
 		c := &commands[i].Command
@@ -64,13 +64,13 @@ func eachRef(commands []Request, f func(i int, key exchange.RefKey) bool) {
 	}
 }
 
-// lookUp finds what the owners of the commands cannot: refs that are in the database
-// alone. A ref that the filter excludes needs nothing.
+// lookUp looks up the refs that the owners of the commands cannot find: those that are only in the
+// database. Refs that the filter excludes need no lookup.
 func (e *Engine) lookUp(ctx context.Context, commands []Request) (l lookup) {
 	if e.options.History == nil {
 		return l
 	}
-	l.since = e.refs.filtered.Load() // before the filter is asked
+	l.since = e.refs.filtered.Load() // must be read before the filter is asked
 	var ask []exchange.RefKey
 	eachRef(commands, func(_ int, key exchange.RefKey) bool {
 		if e.refs.complete.Load() && !e.refs.filter.mayHave(key) {
@@ -90,14 +90,14 @@ func (e *Engine) lookUp(ctx context.Context, commands []Request) (l lookup) {
 	})
 	for keys := range slices.Chunk(ask, refsAskedMax) {
 		if !e.askHistory(ctx, keys, l.perhaps) {
-			break // it would not answer for the others either, and each try takes its time
+			break // do not ask for the others: each attempt may take long and would fail too
 		}
 	}
 	return l
 }
 
-// Ready returns how many commands, from the first on, Execute does without asking the
-// history: those before the first with a ref that perhaps only the history knows.
+// Ready returns how many of the commands, from the first, Execute can execute without asking the
+// history: those before the first command with a ref that only the history may know.
 func (e *Engine) Ready(commands []Request) (n int) {
 	n = len(commands)
 	if e.options.History == nil {
@@ -116,8 +116,8 @@ func (e *Engine) Ready(commands []Request) (n int) {
 	return n
 }
 
-// recallFromMemory returns what a ref was used for, as far as memory knows: an account
-// that does not exist has used none.
+// recallFromMemory returns what a ref was used for. known is false if memory does not have the ref, so that
+// only the history can answer. An account that does not exist has certainly used none.
 func (e *Engine) recallFromMemory(key exchange.RefKey) (known bool, use exchange.RefUse, used bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,8 +129,8 @@ func (e *Engine) recallFromMemory(key exchange.RefKey) (known bool, use exchange
 	return used, use, used
 }
 
-// askHistory asks for refs, and leaves what it says in found. Where it does not answer
-// they stay unavailable, and the result is false.
+// askHistory asks the history for refs and adds its answers to found. If the history does not answer,
+// found is unchanged and the result is false.
 func (e *Engine) askHistory(ctx context.Context, keys []exchange.RefKey, found map[exchange.RefKey]recalled) bool {
 	e.counters.refsAsked.Add(int64(len(keys)))
 	uses, err := e.options.History.Refs(ctx, keys)
@@ -144,9 +144,9 @@ func (e *Engine) askHistory(ctx context.Context, keys []exchange.RefKey, found m
 	return true
 }
 
-// find returns what a ref was used for. Where nobody can tell now, sure is false. What
-// was in the filter when the session looked, the session has looked for. It is called
-// under mu.
+// find returns what a ref was used for. sure is false if that cannot be found out now. It looks in memory for
+// what was not in the filter when the session looked, and in l for the rest. Callers hold the
+// table's mutex.
 func (x *refIndex) find(a *exchange.Account, ref exchange.Ref, l *lookup) (use exchange.RefUse, used, sure bool) {
 	if use, used = x.table.FindSince(a, ref, l.since); used {
 		return use, true, true
@@ -161,8 +161,9 @@ func (x *refIndex) find(a *exchange.Account, ref exchange.Ref, l *lookup) (use e
 	return use, false, true
 }
 
-// namedOrder returns the first order of the chain that a query, a cancel or an amend names by its ref, 0 where
-// there is none, and why, and its symbol. A ref whose order has no place in the journal yet has none.
+// namedOrder returns the first order of the chain that a query, a cancel or an amend names by its ref, and its
+// symbol. If there is none, the id is 0 and the reason says why. A ref whose order has no place in the journal yet
+// has none.
 func (e *Engine) namedOrder(
 	c *exchange.Command, l *lookup,
 ) (exchange.OrderID, exchange.Symbol, exchange.RejectReason) {
@@ -182,8 +183,8 @@ func (e *Engine) namedOrder(
 	return use.First(), use.Symbol, exchange.OK
 }
 
-// once does a command that makes something and has a ref, or an amend with one of its own, unless that was done
-// before: then it is answered as it was answered first. A refusal does not use the ref up.
+// once executes a command with a new ref, unless the same command was executed with that ref before:
+// then it repeats the first answer. A command that is rejected does not use up its ref.
 func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now int64) error {
 	var use exchange.RefUse
 	if c.Kind == exchange.AmendOrder {
@@ -205,12 +206,12 @@ func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now
 	if c.Repeat {
 		r.Reason = exchange.RateExceeded
 	} else if err = owner.do(c, r, now); err != nil && !errors.Is(err, errAgain) {
-		return err // final: the claim stays, and nobody may be told anything
+		return err // final: the claim stays, and no result may be sent
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case account == nil: // the registrar has noted the ref together with the account
+	case account == nil: // the registrar has added the ref together with the account
 	case err == nil && r.Reason == exchange.OK:
 		use.Order = r.Order
 		if a := use.Amend; a != nil {
@@ -224,11 +225,11 @@ func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now
 	return err
 }
 
-// claimRef keeps the ref of a command for it, so that it may be done. Otherwise the
-// result says what came of it, or why it is refused. account is nil where the command
-// is to open it: it has used no refs, and one goroutine opens all accounts. The error is
-// errAgain: another owner is about to use the ref, and neither that it will nor that it
-// will not may be told before it has.
+// claimRef claims the ref of a command, so that the command may be executed. If mayDo is false,
+// the result is the first answer again, or the reason of the rejection. account is nil if the command
+// is to open it: a new account has used no refs, and only the registrar opens accounts. The error is
+// errAgain if another owner is executing a command with the ref: until that has ended, it is
+// unknown whether the ref will be used.
 func (e *Engine) claimRef(
 	c *exchange.Command, ref exchange.Ref, as exchange.RefUse, r *exchange.Result, l *lookup,
 ) (account *exchange.Account, mayDo bool, err error) {
@@ -260,9 +261,9 @@ func (e *Engine) claimRef(
 	return nil, false, nil
 }
 
-// reportAgain says in the result of what was done before what was reported first: a function of the record
-// of its order, which is finished first. If memory does not know that any more, the history does (Recall). An error
-// is that of finish.
+// reportAgain fills in the report of a repeated command with what was reported first. That depends only on the records
+// of its order, which is finished first if it has further parts. If memory no longer has the order, the result is
+// InHistory and Recall completes it. An error is that of finish.
 func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) (err error) {
 	id := r.Order
 	if a := r.Amended; a != nil {
@@ -273,7 +274,7 @@ func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) (err er
 	}
 	d, ok := owner.(*shard)
 	if !ok {
-		return nil // an account was opened
+		return nil // the command opened an account: there is nothing to report
 	}
 	if d.book.Unfinished() == id {
 		if r.Reason, err = d.finish(); err != nil || r.Reason != exchange.OK {
@@ -285,7 +286,7 @@ func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) (err er
 			r.Status = report(s)
 			return nil
 		}
-		r.Seen = e.log.Appended() // it is in memory: the history may not have all of it yet
+		r.Seen = e.log.Appended() // the order is still in memory, so the history may lack some of its records
 	}
 	if r.Reason = exchange.HistoryUnavailable; e.options.History != nil {
 		r.Reason = exchange.InHistory

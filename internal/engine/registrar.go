@@ -2,12 +2,12 @@ package engine
 
 import "outcry/internal/exchange"
 
-// registrar makes accounts and symbols. It has one goroutine at most, so that a name has
-// one creator; do is only called from there. It waits for no shard.
+// registrar makes accounts and symbols. It has at most one goroutine, so that each name has
+// one creator; only that goroutine calls do. It never waits for a shard.
 type registrar struct {
 	engine  *Engine
 	inbox   inbox
-	symbols int // made so far
+	symbols int // number of symbols
 	event   exchange.Event
 	record  []byte
 }
@@ -18,7 +18,7 @@ func (r *registrar) rest()  { r.record = nil }
 
 func (r *registrar) chore() (more bool, err error) { return false, nil }
 
-// do does one command. An error is the journal's and final.
+// do executes one command. An error is the journal's and final, or errAgain.
 func (r *registrar) do(c *Request, result *exchange.Result, now int64) error {
 	if c.Kind == exchange.SetSwitch {
 		return r.setSwitch(&c.Command, result, now)
@@ -32,7 +32,7 @@ func (r *registrar) do(c *Request, result *exchange.Result, now int64) error {
 	return r.makeSymbol(&c.Command, result, now)
 }
 
-// append writes r.event into the journal, where room was claimed for it, and says so in the result.
+// append appends r.event to the journal, where room was claimed for it, and sets result.Seq.
 func (r *registrar) append(result *exchange.Result) (err error) {
 	r.record = exchange.AppendEvent(r.record[:0], &r.event)
 	r.inbox.appended = true
@@ -40,8 +40,8 @@ func (r *registrar) append(result *exchange.Result) (err error) {
 	return err
 }
 
-// openAccount checks, claims room, appends, and only then lets the account be seen.
-// Nobody else opens accounts, so what was checked still holds after the append.
+// openAccount checks, claims room, appends, and only then makes the account visible.
+// No other goroutine opens accounts, so the check still holds after the append.
 func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
 	e.mu.Lock()
@@ -62,7 +62,7 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 	}
 	e.mu.Lock()
 	e.ledger.Open(c.Account, c.Balance)
-	if c.Ref != "" { // used before anybody can use it for something else
+	if c.Ref != "" { // in the same critical section, before another command of the account can use the ref
 		e.refs.table.Add(e.ledger.Account(c.Account), c.Ref, c.Use())
 	}
 	e.mu.Unlock()
@@ -70,12 +70,12 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 	return nil
 }
 
-// makeSymbol makes a symbol and starts its shard. A symbol that is there is fine.
+// makeSymbol makes a symbol and starts its shard. It accepts a symbol that exists already.
 func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
-	if _, there := e.shards.Load(c.Symbol); there { // it was made while this waited
+	if _, there := e.shards.Load(c.Symbol); there { // made while this command waited
 		if sentRules(c) != (exchange.SymbolRules{}) {
-			return errAgain // its shard knows its rules
+			return errAgain // only the shard can compare the rules
 		}
 		return nil
 	}

@@ -2,7 +2,8 @@ package engine
 
 import "outcry/internal/exchange"
 
-// reserve makes d.order of a command, judges it, and takes its hold, or says in r why not.
+// reserve fills d.order from a command, judges it, and takes its hold. It reports whether it did; if not, r holds the
+// reason or d.unsettled is set.
 func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 	if d.amending != nil {
 		return d.reserveInstead(r)
@@ -24,12 +25,12 @@ func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 		if now == rules {
 			return reserved
 		}
-		rules = now // they were changed while it was judged
+		rules = now // the rules changed while the order was judged: judge it again
 	}
 }
 
-// take takes the hold of d.order, which was judged by these rules of its account, or says in r why not. If there
-// are others by now, it returns them, and does nothing.
+// take takes the hold of d.order, which was judged by rules. now is the account's present rules: if they
+// differ from rules, nothing was done. If reserved is false, r holds the reason or d.unsettled is set.
 func (d *shard) take(rules *exchange.AccountRules, r *exchange.Result) (now *exchange.AccountRules, reserved bool) {
 	e, o := d.engine, &d.order
 	account := o.Account
@@ -39,7 +40,7 @@ func (d *shard) take(rules *exchange.AccountRules, r *exchange.Result) (now *exc
 		return now, false
 	}
 	if d.unsettled = e.canceling == account; d.unsettled {
-		return rules, false // the record of a cancel of all comes first
+		return rules, false // the record of a cancelAll of the account comes first
 	}
 	if o.TIF == exchange.GTC && e.tooManyOpen(account, rules, r) {
 		return rules, false
@@ -56,9 +57,9 @@ func (d *shard) take(rules *exchange.AccountRules, r *exchange.Result) (now *exc
 	return rules, true
 }
 
-// affords reports whether the account of d.order has what the order may spend; if not, r is as take would leave it.
-// It is asked before the book is walked for the order: who cannot pay for it has nothing walked. What a market
-// buy costs only that walk tells.
+// affords reports whether the account of d.order has what the order may spend; if not, r and d.unsettled are set as by
+// take. It is called before the walk over the book, so that the book is not walked for orders that the account cannot
+// pay for. It is always true for a market buy, whose cost only that walk finds out.
 func (d *shard) affords(r *exchange.Result) bool {
 	e, o := d.engine, &d.order
 	if o.Type == exchange.Market && o.Side == exchange.Buy {
@@ -77,15 +78,15 @@ func (d *shard) affords(r *exchange.Result) bool {
 	return true
 }
 
-// noteMissing says in r what the account of d.order has, if that is too little. Callers hold mu.
+// noteMissing adds to an InsufficientFunds or InsufficientShares in r what the account of d.order has. Callers hold mu.
 func (d *shard) noteMissing(r *exchange.Result) {
 	account := d.order.Account
-	//exhaustive:ignore these two say what there is
+	//exhaustive:ignore only these two reasons are about what the account has
 	switch r.Reason {
 	case exchange.InsufficientFunds:
-		// What is missing may be held by an order that has no place in the journal
-		// yet. If the process died now it would never have been, and this
-		// refusal could not be explained: once more, when that is settled.
+		// The missing cash may be held by an order that is not in the journal yet. If the process
+		// died now, that order would be lost, and this rejection would contradict the
+		// journal. So the command is retried once that order is settled.
 		d.unsettled = account.Unsettled()
 		r.CashHave, _ = account.Balance()
 		if d.order.Type == exchange.Market {
@@ -96,7 +97,7 @@ func (d *shard) noteMissing(r *exchange.Result) {
 	}
 }
 
-// withdraw takes back the hold of an order that finds no room.
+// withdraw takes back the hold of d.order because the journal has no room for it.
 func (d *shard) withdraw(o *exchange.Order) {
 	e := d.engine
 	e.mu.Lock()
@@ -111,8 +112,8 @@ func (d *shard) withdraw(o *exchange.Order) {
 	e.mu.Unlock()
 }
 
-// settle moves what d.fills say, and gives back what d.order's record has taken back. It has
-// its place in the journal.
+// settle moves cash and shares for d.fills. It releases the hold of what was canceled of d.order at once, and of the
+// orders that self-trade prevention has canceled. The record of d.order must be in the journal.
 func (d *shard) settle() {
 	d.engine.mu.Lock()
 	if d.amending != nil {

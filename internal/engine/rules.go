@@ -7,12 +7,12 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Block makes an account place and amend no orders from now on, until Unblock, and then cancels
-// all that it has open. An account that is blocked stays so as it is, without another record. The
-// result is durable. Its Reason is OK, UnknownAccount, NoRoomToCancel or NotReadYet;
-// what became of the cancel is in Canceled: if there is no room for it, it is tried again until there
-// is. reason has passed exchange.ParseHaltReason. The error is that of Halt; the account may be blocked then, and
-// the cancel is done without the caller.
+// Block makes an account's orders and amends be rejected until Unblock, and then cancels
+// all its open orders. If the account is blocked already, the block stays unchanged and there is no new record
+// for it. The result is durable. Its Reason is OK, UnknownAccount, NoRoomToCancel or NotReadYet.
+// Canceled has the result of the cancel; if the journal has no room for that, it is retried until there
+// is. reason has passed exchange.ParseHaltReason. The error is that of Halt; the account may be blocked even then, and
+// the cancel is then completed in the background.
 func (e *Engine) Block(ctx context.Context, id exchange.AccountID, reason string) (r exchange.BlockResult, err error) {
 	now := e.options.Now()
 	set, err := e.rule(ctx, id, func(rules *exchange.AccountRules) {
@@ -24,10 +24,10 @@ func (e *Engine) Block(ctx context.Context, id exchange.AccountID, reason string
 		return exchange.BlockResult{Reason: set.Reason, Text: set.Text}, err
 	}
 	r.Changed, r.Block = set.Changed, *set.Rules.Block
-	// Whatever was reserved before the block is open now, or soon: the cancel waits for it.
+	// Holds taken before the block belong to orders that are open now or soon: the cancel waits for these orders.
 	c, err := e.cancelAll(ctx, canceling{account: id, cause: exchange.ByBlock})
 	if err != nil || c.result.Reason != exchange.OK {
-		e.keeper.laterBlocked(c.owner) // the account is blocked, also if the caller has left
+		e.keeper.laterBlocked(c.owner) // also if ctx has ended: the account is blocked
 	}
 	if err != nil {
 		return exchange.BlockResult{}, err
@@ -36,7 +36,7 @@ func (e *Engine) Block(ctx context.Context, id exchange.AccountID, reason string
 	return r, e.told(ctx)
 }
 
-// Unblock ends a block. It is otherwise as Block; the result has the block that it ended.
+// Unblock ends a block. The result has the block that it ended. Otherwise it is like Block.
 func (e *Engine) Unblock(ctx context.Context, id exchange.AccountID) (r exchange.BlockResult, err error) {
 	set, err := e.rule(ctx, id, func(rules *exchange.AccountRules) {
 		if rules.Block != nil {
@@ -51,8 +51,8 @@ func (e *Engine) Unblock(ctx context.Context, id exchange.AccountID) (r exchange
 	return r, e.told(ctx)
 }
 
-// SetAccountRules changes the rules of an account: change, which is called while nobody else changes them,
-// gets those that hold. A nil change only asks for them. A block is for Block and Unblock. The
+// SetAccountRules changes the rules of an account. It calls change with the present rules; no other change runs
+// at the same time. With a nil change it only returns the rules. Only Block and Unblock change the block. The
 // result is durable. Its Reason is OK, UnknownAccount, NoRoomToCancel or NotReadYet. The error is that of Halt.
 func (e *Engine) SetAccountRules(
 	ctx context.Context, id exchange.AccountID, change func(*exchange.AccountRules),
@@ -69,7 +69,8 @@ func (e *Engine) SetAccountRules(
 	return r, e.told(ctx)
 }
 
-// told waits until what its caller has done and read may be told.
+// told waits until everything that the caller wrote or read is durable. The error is that of Durable, or the
+// journal's if the engine has failed.
 func (e *Engine) told(ctx context.Context) error {
 	if e.failed.Load() {
 		return fmt.Errorf("engine: %w", e.log.Err())
@@ -77,19 +78,19 @@ func (e *Engine) told(ctx context.Context) error {
 	return e.Durable(ctx, e.mark(false))
 }
 
-// rule changes the rules of an account. The result is not durable yet.
+// rule changes the rules of an account through the registrar. The result is not durable yet.
 func (e *Engine) rule(
 	ctx context.Context, id exchange.AccountID, change func(*exchange.AccountRules),
 ) (exchange.AccountRulesResult, error) {
 	r := new(exchange.AccountRulesResult)
 	err := e.call(ctx, &e.registrar.inbox, func() error { return e.registrar.ruleAccount(id, change, r) })
 	if err != nil {
-		return exchange.AccountRulesResult{}, err // nothing was done, or the engine has failed
+		return exchange.AccountRulesResult{}, err // nothing was changed, or the engine has failed
 	}
 	return *r, nil
 }
 
-// ruleAccount is rule, by the only goroutine that changes rules of accounts. An error is the
+// ruleAccount changes the rules of an account. Only the registrar's goroutine calls it. An error is the
 // journal's and final.
 func (g *registrar) ruleAccount(
 	id exchange.AccountID, change func(*exchange.AccountRules), r *exchange.AccountRulesResult,
@@ -124,7 +125,8 @@ func (g *registrar) ruleAccount(
 	return nil
 }
 
-// appendRuled appends g.event, in the journal's reserve, or says in refused why not.
+// appendRuled appends g.event. It may use the journal's reserve. If ok is false, refused holds the reason, or there is
+// an error.
 func (g *registrar) appendRuled(refused *exchange.Result) (ok bool, err error) {
 	e := g.engine
 	if e.unreadable(refused) {
@@ -138,7 +140,8 @@ func (g *registrar) appendRuled(refused *exchange.Result) (ok bool, err error) {
 	return err == nil, err
 }
 
-// unreadable refuses what would write a record that not every node of the cluster reads.
+// unreadable reports whether some node of the cluster could not read a record of version 4, and then rejects the
+// command in r.
 func (e *Engine) unreadable(r *exchange.Result) bool {
 	if e.options.Readers == nil {
 		return false
@@ -158,8 +161,8 @@ func (e *Engine) isBlocked(a *exchange.Account) bool {
 	return a.Rules() != nil && a.Rules().Block != nil
 }
 
-// SetSymbolRules changes the rules of a symbol, as SetAccountRules does those of an account. Its Reason
-// is OK, UnknownSymbol, NoRoomToCancel, NotReadYet, or OffTick if a resting limit does not fit the new tick.
+// SetSymbolRules changes the rules of a symbol. It is like SetAccountRules, but its Reason is OK, UnknownSymbol,
+// NoRoomToCancel, TooManyFills, NotReadYet, or OffTick if the limit of a resting order does not fit the new tick.
 func (e *Engine) SetSymbolRules(
 	ctx context.Context, sym exchange.Symbol, change func(*exchange.SymbolRules),
 ) (exchange.SymbolRulesResult, error) {
@@ -174,7 +177,7 @@ func (e *Engine) SetSymbolRules(
 	return *r, e.told(ctx)
 }
 
-// rule is SetSymbolRules. An error is the journal's and final.
+// rule changes the rules of the symbol, see Engine.SetSymbolRules. An error is the journal's and final, or ErrStopped.
 func (d *shard) rule(change func(*exchange.SymbolRules), r *exchange.SymbolRulesResult) error {
 	before := d.book.Rules()
 	if r.Rules = before; change == nil {
@@ -212,7 +215,7 @@ func (d *shard) rule(change func(*exchange.SymbolRules), r *exchange.SymbolRules
 	return nil
 }
 
-// textOf returns what a refusal says beyond its reason.
+// textOf returns the text of a rejection beyond its reason, or "".
 func textOf(r *exchange.Result) string {
 	if r.More == nil {
 		return ""
@@ -220,7 +223,7 @@ func textOf(r *exchange.Result) string {
 	return r.More.Reason
 }
 
-// sentRules returns the rules that a MakeSymbol, or a DepositShares in the same <symbol>, asks for.
+// sentRules returns the rules in a MakeSymbol, or in a DepositShares, which may also make the symbol.
 func sentRules(c *exchange.Command) exchange.SymbolRules {
 	if c.More == nil {
 		return exchange.SymbolRules{}
@@ -228,8 +231,8 @@ func sentRules(c *exchange.Command) exchange.SymbolRules {
 	return c.More.Rules
 }
 
-// sameRules refuses a MakeSymbol, and a DepositShares in the same <symbol>, of a symbol that is there with another
-// tick or lot. What it does not send stays as it is.
+// sameRules rejects a MakeSymbol or DepositShares in r if the symbol exists with another tick or lot than the
+// command has. A command without tick or lot accepts any.
 func (d *shard) sameRules(c *exchange.Command, r *exchange.Result) {
 	sent, rules := sentRules(c), d.book.Rules()
 	if sent.Tick != 0 && sent.Tick != max(rules.Tick, 1) || sent.Lot != 0 && sent.Lot != max(rules.Lot, 1) {

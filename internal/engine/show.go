@@ -6,10 +6,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Show returns an order of any account, with up to most of its executions, those behind the
-// first after, once everything that it says is durable. found is false if there is no such
-// order. The error says that the exchange has failed or is stopping, that the history could
-// not be asked, or is ctx's; then nothing of it is durable.
+// Show returns an order of any account, once its status is durable. It returns up to most of the order's
+// executions, after skipping the first after. found is false if there is no such order. An error means that the
+// exchange has failed or is stopping, or that the history could not be asked, or it is ctx's; then the
+// order may not be durable and must not be shown.
 func (e *Engine) Show(
 	ctx context.Context, id exchange.OrderID, after, most int,
 ) (o exchange.PublicOrder, found bool, err error) {
@@ -19,12 +19,12 @@ func (e *Engine) Show(
 	if err != nil {
 		return o, false, err
 	}
-	//exhaustive:ignore what else it can be is that there is no such order
+	//exhaustive:ignore every other reason means that there is no such order
 	switch results[0].Reason {
 	case exchange.OK:
 		o, found = *results[0].More.Shown, true
 		o.Status.Executions = page(o.Status.Executions, after, most)
-	case exchange.InHistory: // it was closed long ago, and changes no more
+	case exchange.InHistory: // the order was closed long ago and no longer changes
 		var closed exchange.ClosedOrder
 		if closed, found, err = e.options.History.Order(ctx, id, after, most); err != nil {
 			return o, false, err
@@ -36,11 +36,11 @@ func (e *Engine) Show(
 	return o, found, e.Durable(ctx, mark)
 }
 
-// showOrder does the command of Show.
+// showOrder executes the command of Show.
 func (d *shard) showOrder(c *exchange.Command, r *exchange.Result) {
 	o, found := d.book.Find(c.Order)
 	if !found {
-		d.engine.absent(c.Order, r) // it was forgotten on the way here
+		d.engine.absent(c.Order, r) // the order was forgotten while the command was on its way
 		return
 	}
 	public := o.Public(d.symbol)

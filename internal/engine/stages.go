@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// stageSample is of how many calls of Execute the stages of one are measured: looking
-// at the clock on both sides of each hand-off would cost as much as a hand-off.
+// stageSample is how many calls of Execute there are for each call whose stages are measured. Reading
+// the clock on both sides of every hand-off would cost as much as the hand-off.
 const stageSample = 16
 
-// stageClock measures how much of a call of Execute the owners worked, and how much
-// its task was on its way. The holder of the task uses it.
+// stageClock measures for one call of Execute how long owners worked on its task. The rest of the call's time
+// the task was on its way. Only the holder of the task uses it.
 type stageClock struct {
-	begun  time.Time // of the call; zero where it is not measured
-	taken  time.Time // by the present owner
+	begun  time.Time // start of the call; zero if the call is not measured
+	taken  time.Time // when the present owner started to work
 	worked time.Duration
 }
 
-// begins draws whether a call is measured.
+// begins returns the clock of a new call. A random choice decides whether the call is measured.
 func (e *Engine) begins() (c stageClock) {
 	if e.options.OnStages != nil && rand.Uint32()%stageSample == 0 {
 		c.begun = time.Now()
@@ -25,7 +25,7 @@ func (e *Engine) begins() (c stageClock) {
 	return c
 }
 
-// take notes that an owner begins to work, give that it is done.
+// take notes that an owner starts to work on the task. give notes that it has stopped.
 func (c *stageClock) take() {
 	if !c.begun.IsZero() {
 		c.taken = time.Now()
@@ -38,7 +38,7 @@ func (c *stageClock) give() {
 	}
 }
 
-// ended tells what a call was found to take.
+// ended reports the stages of a measured call to OnStages.
 func (e *Engine) ended(c *stageClock) {
 	if !c.begun.IsZero() {
 		e.options.OnStages(time.Since(c.begun)-c.worked, c.worked)

@@ -12,21 +12,21 @@ import (
 type counters struct {
 	accounts, symbols        atomic.Int64
 	openOrders, closedOrders atomic.Int64
-	lastAtStart              uint64 // lastOrder, when the engine was made
+	lastAtStart              uint64 // lastOrder when the engine was made
 	refsRepeated, refsAsked  atomic.Int64
 }
 
-// activity is what has happened at a shard since the start. The shard changes it, and
-// nobody else; anybody may read. So no shard waits for another's.
+// activity counts what has happened at a shard since the start. Only the shard changes it; any goroutine may
+// read it. Each shard has its own counters, so that shards do not contend for them.
 type activity struct {
 	executions, cancels atomic.Int64
-	shares, dollars     atomic.Uint64 // bits of float64
+	shares, dollars     atomic.Uint64 // traded volume and notional, as bits of a float64
 
-	ioc, fok, post, market, onDisconnect atomic.Int64 // orders that were accepted
-	amends                               atomic.Int64 // that changed something
+	ioc, fok, post, market, onDisconnect atomic.Int64 // accepted orders with each instruction
+	amends                               atomic.Int64 // amends that changed something
 }
 
-// instructed counts an order, which has some, by its instructions.
+// instructed counts an order with instructions once for each instruction that it has.
 func (a *activity) instructed(t *exchange.Terms, onDisconnect bool) {
 	for _, one := range []struct {
 		is    bool
@@ -41,12 +41,12 @@ func (a *activity) instructed(t *exchange.Terms, onDisconnect bool) {
 	}
 }
 
-// fill counts fills. They are not for the books: a float64 is near enough.
+// fill counts fills. The sums are for statistics only, so float64 is exact enough.
 func (a *activity) fill(fills []exchange.Fill) {
 	if len(fills) == 0 {
 		return
 	}
-	const unit = 1e8 // of prices and shares
+	const unit = 1e8 // units of a price or of shares in 1
 	var shares, dollars float64
 	for i := range fills {
 		n := float64(fills[i].Shares)
@@ -58,19 +58,19 @@ func (a *activity) fill(fills []exchange.Fill) {
 	grow(&a.dollars, dollars/unit/unit)
 }
 
-// grow adds to a float64 that only the caller changes.
+// grow adds to a float64 that is stored as bits. Only one goroutine may change it.
 func grow(bits *atomic.Uint64, by float64) {
 	bits.Store(math.Float64bits(math.Float64frombits(bits.Load()) + by))
 }
 
-// InstructionStats are figures of orders with instructions since the start. An order counts for each that it has.
+// InstructionStats counts orders with instructions since the start. An order counts once for each of its instructions.
 type InstructionStats struct {
-	IOC, FOK, Post, Market int64 // orders that were accepted
-	OnDisconnect           int64 // likewise: they are canceled when their connection ends
-	Amends                 int64 // that changed something
+	IOC, FOK, Post, Market int64 // accepted orders
+	OnDisconnect           int64 // accepted orders that are canceled when their connection ends
+	Amends                 int64 // amends that changed something
 }
 
-// add adds what has happened at a shard.
+// add adds the counts of a shard.
 func (s *InstructionStats) add(a *activity) {
 	s.IOC += a.ioc.Load()
 	s.FOK += a.fok.Load()
@@ -80,32 +80,32 @@ func (s *InstructionStats) add(a *activity) {
 	s.Amends += a.amends.Load()
 }
 
-// Stats are figures of a running exchange. Each is exact at some moment of the
-// call; together they need not be of one moment.
+// Stats are figures of a running exchange. Each is exact at some moment during the
+// call, but not all at the same moment.
 type Stats struct {
 	Accounts      int64
 	Symbols       int64
-	Halted        int64 // symbols that take no orders
+	Halted        int64 // symbols that accept no orders
 	OpenOrders    int64
-	ClosedOrders  int64   // in memory
+	ClosedOrders  int64   // closed orders in memory
 	Orders        uint64  // accepted since the start
 	Executions    int64   // fills since the start
-	Cancels       int64   // that took something back, since the start
-	TradedShares  float64 // in fills since the start; near, not exact, as TradedDollars
-	TradedDollars float64
-	Inbox         int64  // tasks that wait at all shards together, or that were begun and wait for their next turn
-	Refs          int64  // in memory
-	RefFilter     int64  // bytes that the filter of refs takes
-	RefsRepeated  int64  // commands that were answered as they were before, since the start
-	RefsAsked     int64  // refs that Postgres was asked for, since the start
-	LastOrder     uint64 // the highest order id given out
-	Appended      uint64 // seq of the journal's last record
-	Lag           uint64 // records that Postgres is behind
+	Cancels       int64   // orders canceled since the start
+	TradedShares  float64 // shares in fills since the start; approximate
+	TradedDollars float64 // notional of fills since the start; approximate
+	Inbox         int64   // tasks that wait at all owners, including those that were begun and wait for their next turn
+	Refs          int64   // refs in memory
+	RefFilter     int64   // memory of the filter of refs, in bytes
+	RefsRepeated  int64   // commands answered by repeating an earlier answer, since the start
+	RefsAsked     int64   // refs that Postgres was asked for, since the start
+	LastOrder     uint64  // highest order id given out
+	Appended      uint64  // seq of the journal's last record
+	Lag           uint64  // records that Postgres is behind
 	Instructions  InstructionStats
-	Switches      int64 // dead man's switches that are armed
+	Switches      int64 // armed dead man's switches
 }
 
-// Stats returns the figures. It looks at every symbol.
+// Stats returns the figures. Its cost grows with the number of symbols.
 func (e *Engine) Stats() Stats {
 	s := Stats{
 		Accounts:     e.counters.accounts.Load(),
@@ -129,8 +129,8 @@ func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	s.Refs = int64(e.refs.table.Len())
 	e.mu.Unlock()
-	// Always in the same order: in another one a sum of floats may come out smaller by
-	// its last bit, and to a reader of rates that is a counter that began anew.
+	// The sum is always taken in the same order. In another order a sum of floats may be smaller in
+	// its last bit, and a reader of rates takes a smaller value for a counter that was reset.
 	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
 		if d.told(durable) != nil {
@@ -145,22 +145,22 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// CheckLedger proves that cash and shares are conserved at this moment. It walks
-// the whole ledger under its lock: nothing trades meanwhile. The error names the
-// first thing that does not add up.
+// CheckLedger verifies that cash and shares are conserved. It walks
+// the whole ledger under its lock, so nothing trades during the call. The error names the
+// first violation.
 func (e *Engine) CheckLedger() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ledger.Check()
 }
 
-// reconcilePause is how long the ledger is free between two pieces of Reconcile.
+// reconcilePause is how long the ledger's lock is released between two pieces of Reconcile.
 const reconcilePause = 20 * time.Microsecond
 
-// Reconcile counts all cash and all shares anew and returns what is too much or
-// too little: always nothing, unless there is a bug. It works in pieces between
-// which trading goes on; each holds the ledger's lock for microseconds. Only one
-// call may be under way at a time.
+// Reconcile counts all cash and all shares and returns the surplus or deficit, which is
+// always zero unless there is a bug. It works in pieces, between
+// which trading continues; each holds the ledger's lock for microseconds. Only one
+// call may be in progress at a time.
 func (e *Engine) Reconcile() exchange.Imbalance {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// stepMin is how far the clock must be behind for that to be a step back.
+// stepMin is how far the wall clock must fall behind to count as set back.
 const stepMin = 250 * time.Millisecond
 
-// steadyClock is the clock, but it never goes slower than time does: if the clock is set back, or waits until it
-// has reached the time of the last record, this one goes on. So a dead man's switch passes in time. One
-// that is set on takes this one with it.
+// steadyClock follows the wall clock but never runs slower than real time. If the wall clock is set back, or stands
+// still until it has reached the time of the last record, this clock continues, so that dead man's switches pass
+// in time. If the wall clock is set forward, this clock follows.
 type steadyClock struct {
 	wall    func() int64         // nanoseconds since the Unix epoch
-	elapsed func() time.Duration // since some moment; whatever happens to wall
+	elapsed func() time.Duration // monotonic time since some moment, independent of wall
 
 	mu    sync.Mutex
 	begun bool
-	shown int64         // the newest time that was not behind
-	when  time.Duration // of shown
-	ahead int64         // of wall
+	shown int64         // the newest time at which this clock was not behind its own pace
+	when  time.Duration // elapsed when the clock showed shown
+	ahead int64         // how far this clock is ahead of wall, in nanoseconds
 }
 
-// steadyClock returns that of an engine: where somebody else gives the time, nothing else counts it.
+// steadyClock returns the clock of an engine. If Options.Now is set, real time is ignored and the clock equals Now.
 func (o *Options) steadyClock() *steadyClock {
 	if o.Now != nil {
 		return &steadyClock{elapsed: func() time.Duration { return 0 }}
@@ -38,7 +38,7 @@ func (c *steadyClock) now() int64 {
 	return c.look()
 }
 
-// at returns when it is what the clock shows at a time.
+// at converts a time of the wall clock into one of this clock.
 func (c *steadyClock) at(wall int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *steadyClock) at(wall int64) int64 {
 	return wall + c.ahead
 }
 
-// look returns the time. Callers hold mu.
+// look updates the clock and returns its time. Callers hold mu.
 func (c *steadyClock) look() int64 {
 	now, when := c.wall(), c.elapsed()
 	least := c.shown + int64(when-c.when)

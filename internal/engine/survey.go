@@ -7,16 +7,16 @@ import (
 	"outcry/internal/exchange"
 )
 
-// surveyMax is how many orders of a book, at rest or closed, a shard visits in one go.
+// surveyMax is how many orders of a book, resting or closed, a shard visits in one piece of work.
 const surveyMax = 4096
 
-// survey is what an account has had open in a book, found while nobody was held.
+// survey lists the open orders of an account in a book, found while no shard was held.
 type survey struct {
-	found []exchange.OrderID // in no order; all that rest still, and some that do not
-	after exchange.OrderID   // ids above it were given out since
+	found []exchange.OrderID // unsorted; has all orders up to after that still rest, and some that have closed since
+	after exchange.OrderID   // the last order id covered; orders with higher ids have to be checked
 }
 
-// openIn returns how many orders of the account are open at a shard, which is between two
+// openIn returns the ledger's count of open orders of the account at a shard. The shard must be between two
 // commands.
 func (c *cancelAll) openIn(d *shard) int {
 	c.engine.mu.Lock()
@@ -49,8 +49,8 @@ func (c *cancelAll) survey(ctx context.Context, d *shard) error {
 	return nil
 }
 
-// catchUp adds to a survey what came after it, up to surveyMax ids on. All symbols use up
-// ids: without it those of a long survey would be gone through while others are held.
+// catchUp adds to a survey the orders of the next surveyMax ids after it. Without it, all ids given out by any
+// symbol during a long survey would have to be checked while other shards are held.
 func (c *cancelAll) catchUp(d *shard, s *survey) {
 	last := min(exchange.OrderID(c.engine.lastOrder.Load()), s.after+surveyMax)
 	for s.after < last {

@@ -2,9 +2,9 @@ package engine
 
 import "outcry/internal/exchange"
 
-// setSwitch arms the dead man's switch of an account, or disarms it. It goes on in the journal's
-// reserve, as a cancel (claimToArm): who cannot say that he is there would lose his orders. An error is the journal's
-// and final.
+// setSwitch arms or disarms the dead man's switch of an account. Like a cancel it may use the journal's
+// reserve (claimToArm): otherwise a full disk would keep clients from renewing the switch, and they would lose their
+// orders. An error is the journal's and final.
 func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
 	account := e.account(c.Account)
@@ -16,7 +16,7 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 	if c.More != nil && c.More.Seconds > 0 {
 		due = now + int64(c.More.Seconds)*exchange.Second
 	}
-	// What a switch that passes appends has to come before, or after, in the journal and in memory.
+	// The record of a switch that passes must be before or after this one both in the journal and in memory.
 	e.switchMu.Lock()
 	defer e.switchMu.Unlock()
 	old := e.dueOf(account)
@@ -24,7 +24,7 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 		return nil
 	}
 	if old != 0 && old <= now && e.unresumed.Load() {
-		result.Reason = exchange.Unresumed // it passed while the exchange was down: nothing takes that back
+		result.Reason = exchange.Unresumed // it passed while the exchange was down, which cannot be undone
 		return nil
 	}
 	ok, err := e.claimToArm(account, result)
@@ -42,8 +42,8 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 	return nil
 }
 
-// claimToArm claims room for a switch. While the exchange takes nothing new, that is no more often than an
-// account may cancel all: otherwise the reserve for cancels would be anybody's who sends it again and again.
+// claimToArm claims room for the record of a switch. While the exchange accepts nothing new, an account may use the
+// reserve only as often as it may cancel all. Without that limit, one account could use up the reserve for cancels.
 func (e *Engine) claimToArm(a *exchange.Account, r *exchange.Result) (ok bool, err error) {
 	if r.Reason = e.admit(); r.Reason == exchange.OK {
 		if ok, err = e.claim(exchange.EventBytesMax, r); r.Reason != exchange.NoRoom {
@@ -64,7 +64,7 @@ func (e *Engine) dueOf(a *exchange.Account) int64 {
 	return a.Due()
 }
 
-// adoptRuled arms the switches of a state that was restored, and finds out whether accounts have rules.
+// adoptRuled arms the switches of a restored state, and sets e.ruled if an account has rules.
 func (e *Engine) adoptRuled() {
 	for a := range e.ledger.Ruled() {
 		if a.Rules() != nil {
