@@ -17,7 +17,7 @@ const (
 	// owners to about 100 MiB.
 	awakeMax = 4096
 
-	// restEvery is the interval at which idle owners are told to end their goroutines. An owner stays for
+	// restEvery is the interval at which idle owners are made to end their goroutines. An owner stays for
 	// one interval after its last task, so that an owner with rare tasks is not restarted for each.
 	restEvery = time.Second
 

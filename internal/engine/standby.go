@@ -13,41 +13,41 @@ import (
 	"outcry/internal/exchange"
 )
 
-// sweepRecords is after how many records a standby looks which refs it can forget.
+// sweepRecords is the number of records after which a standby checks which refs it can drop from memory.
 const sweepRecords = 1024
 
-// StandbyOptions are what a Standby needs. The limits are as in Options.
+// StandbyOptions configure a Standby. The limits are as in Options.
 type StandbyOptions struct {
-	State *exchange.State // the state after record Seq; the standby takes it over
+	State *exchange.State // the state after record Seq; NewStandby takes ownership
 	Seq   uint64
-	// Projection and History are this node's own database. It may be ahead of the standby,
-	// or behind it. Without a Projection nothing leaves memory.
+	// Projection and History are this node's own database, which may be ahead of the
+	// standby or lag it. Without a Projection nothing leaves memory.
 	Projection Projection
 	History    History
 
 	ClosedOrdersMax int
 	RefsMax         int
-	BacklogMax      int // records that the projection may be behind before WaitRoom waits
+	BacklogMax      int // records that the projection may lag before WaitRoom waits
 }
 
-// Standby is an exchange that only follows: it does again what the records of a leader say,
-// and compares what comes out. It keeps all that an Engine needs to go on at once, without a
-// disk or a database: the state, the filter of refs, and which records closed the orders
-// that can be forgotten. Options.Standby hands it over.
+// Standby is an exchange that follows a leader: it executes the leader's records again
+// and compares the results with the records. It keeps in memory all that an Engine needs to take over at once, without
+// reading a disk or a database: the state, the filter of refs, and the queue of closed orders
+// that can be forgotten. Options.Standby hands it over to an Engine.
 //
 // One goroutine calls WaitRoom and Apply; the other methods may be called from any.
 type Standby struct {
 	options  StandbyOptions
 	refs     *refIndex
-	closedAt atomic.Int64 // ClosedOrdersMax
-	backlog  atomic.Int64 // BacklogMax
+	closedAt atomic.Int64 // limit on closed orders in memory, see Options.ClosedOrdersMax
+	backlog  atomic.Int64 // limit on the projection's lag, see StandbyOptions.BacklogMax
 	event    exchange.Event
 
-	// mu guards what follows, and the state.
+	// mu guards the fields below, and the state.
 	mu     sync.RWMutex
-	state  *exchange.State // nil once it is handed over
+	state  *exchange.State // nil once it is handed over or the standby is closed
 	seq    uint64
-	err    error // why a record could not be applied: the state is unusable
+	err    error // why a record could not be applied; once set, the state is unusable
 	books  []standbyBook
 	closed standbyClosed
 	counts struct {
@@ -56,15 +56,15 @@ type Standby struct {
 	}
 }
 
-// standbyBook is a book with how many of its closed orders Standby.closed has.
+// standbyBook is a book, and the number of its closed orders that are queued in Standby.closed.
 type standbyBook struct {
 	symbol exchange.Symbol
 	book   *exchange.Book
 	closed int
 }
 
-// NewStandby returns a standby in the given state. It reads the refs that the database
-// has in the background. Close ends it, or an Engine that takes it over.
+// NewStandby returns a standby in the given state. A goroutine reads the refs of the database;
+// Close ends it, or the Close of an Engine that takes the standby over.
 func NewStandby(o StandbyOptions) *Standby {
 	limits := Options{ClosedOrdersMax: o.ClosedOrdersMax, RefsMax: o.RefsMax, BacklogMax: o.BacklogMax}
 	limits.setDefaults()
@@ -80,15 +80,15 @@ func NewStandby(o StandbyOptions) *Standby {
 	return s
 }
 
-// SetLimits puts other limits in force: ClosedOrdersMax and BacklogMax, each above 0. The
-// others are for an Engine.
+// SetLimits replaces the limits in force: ClosedOrdersMax and BacklogMax, each above 0. It ignores the
+// other limits.
 func (s *Standby) SetLimits(l Limits) {
 	s.closedAt.Store(int64(l.ClosedOrdersMax))
 	s.backlog.Store(int64(l.BacklogMax))
 }
 
-// WaitRoom returns nil once the projection is less than BacklogMax records behind: memory
-// holds what it does not have. The error is the projection's, or ctx's.
+// WaitRoom returns nil once the projection lags by less than BacklogMax records. That bounds memory, which holds
+// what the projection lacks. The error is the projection's, or ctx's.
 func (s *Standby) WaitRoom(ctx context.Context) error {
 	most, seq := uint64(s.backlog.Load()), s.Seq()
 	if s.options.Projection == nil || seq < most || s.options.Projection.Applied() > seq-most {
@@ -97,9 +97,9 @@ func (s *Standby) WaitRoom(ctx context.Context) error {
 	return s.options.Projection.WaitApplied(ctx, seq-most+1)
 }
 
-// Apply does again what a record says, which is the one behind Seq, and is committed. An error
-// is ErrStopped, and then nothing has changed; or it says that this node's history is not
-// the leader's, or cannot be read: then the standby tells nothing any more.
+// Apply executes a committed record again; seq must be the one after Seq. If the error is
+// ErrStopped, nothing has changed. Any other error means that this node's history differs from
+// the leader's, or that the record cannot be decoded: the standby is then unusable and answers nothing.
 func (s *Standby) Apply(seq uint64, record []byte) error {
 	err := exchange.DecodeEvent(record, &s.event)
 	if err = s.apply(seq, err); err != nil {
@@ -112,7 +112,7 @@ func (s *Standby) Apply(seq uint64, record []byte) error {
 	return nil
 }
 
-// apply applies s.event, which was decoded with err.
+// apply applies s.event; err is the error of decoding it.
 func (s *Standby) apply(seq uint64, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Standby) apply(seq uint64, err error) error {
 	return nil
 }
 
-// usable returns why nothing of the standby may be used, nil while it may. Callers hold mu.
+// usable returns nil if the standby may be used, otherwise why not. Callers hold mu.
 func (s *Standby) usable() error {
 	if s.state == nil {
 		return ErrStopped
@@ -147,7 +147,7 @@ func (s *Standby) usable() error {
 	return s.err
 }
 
-// count counts what s.event says.
+// count updates the counts with s.event.
 func (s *Standby) count() {
 	e := &s.event
 	switch e.Kind {
@@ -179,12 +179,12 @@ func (s *Standby) count() {
 	}
 }
 
-// noteClosed remembers that the last record closed those orders of a symbol that it does
-// not know of.
+// noteClosed queues the orders of a symbol that the last record closed: those that are closed in the book and
+// not queued yet.
 func (s *Standby) noteClosed(sym exchange.Symbol) {
 	book := s.state.Books[sym]
 	if book == nil {
-		return // the record is of no symbol
+		return // the record has no symbol
 	}
 	b := &s.books[book.Number()]
 	if n := book.Closed() - b.closed; n > 0 {
@@ -193,8 +193,8 @@ func (s *Standby) noteClosed(sym exchange.Symbol) {
 	}
 }
 
-// forget drops closed orders whose rows are committed, longest closed first, while memory
-// holds more of them than it should.
+// forget drops closed orders from memory, longest closed first, while memory holds more than
+// its limit. Only orders whose rows are committed in Postgres are dropped.
 func (s *Standby) forget() {
 	most := int(s.closedAt.Load())
 	if s.closed.orders <= most || s.options.Projection == nil {
@@ -213,15 +213,15 @@ func (s *Standby) forget() {
 	}
 }
 
-// standbyClosed knows which records closed the orders that can be forgotten, of all
-// books, the oldest record first. Each book forgets its own in the same order.
+// standbyClosed lists the records that closed orders which can be forgotten, of all
+// books, oldest record first. Each book forgets its own orders in the same order.
 type standbyClosed struct {
 	closings []closedIn
-	first    int // those before it are forgotten
-	orders   int
+	first    int // index of the first entry that is not forgotten
+	orders   int // orders in the queue
 }
 
-// closedIn is a record that closed orders of a book.
+// closedIn is a record that closed orders of a book, given by its number.
 type closedIn struct {
 	book int
 	closing
@@ -236,7 +236,7 @@ func (q *standbyClosed) push(c closedIn) {
 	q.orders += c.orders
 }
 
-// pop takes out one order if it was closed at or before seq, and returns its book's number.
+// pop removes one order if the oldest record in the queue is at or before seq, and returns the number of its book.
 func (q *standbyClosed) pop(seq uint64) (book int, ok bool) {
 	if q.first == len(q.closings) || q.closings[q.first].seq > seq {
 		return 0, false
@@ -249,10 +249,11 @@ func (q *standbyClosed) pop(seq uint64) (book int, ok bool) {
 	return c.book, true
 }
 
-// left returns what is not forgotten.
+// left returns the entries that are not forgotten.
 func (q *standbyClosed) left() []closedIn { return q.closings[q.first:] }
 
-// handOver gives away the state and the refs, for an engine whose log has so many records.
+// handOver returns the state and the refs to a new engine and makes the standby unusable. It panics unless the standby
+// has applied all appended records of the engine's log.
 func (s *Standby) handOver(appended uint64) (*exchange.State, *refIndex) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,8 +265,8 @@ func (s *Standby) handOver(appended uint64) (*exchange.State, *refIndex) {
 	return state, s.refs
 }
 
-// Close ends the standby. What asks it gets ErrStopped then, as after an engine has taken it
-// over; Close does nothing there.
+// Close ends the standby. Later calls return ErrStopped. After an engine has taken the standby
+// over, Close does nothing.
 func (s *Standby) Close() {
 	s.mu.Lock()
 	mine := s.state != nil
@@ -284,7 +285,8 @@ func (s *Standby) Seq() uint64 {
 }
 
 // Digest returns the digest of the state (exchange.State.Digest) and the seq of its last
-// record. It walks the whole state, and records wait until it is done. The error is that of Show.
+// record. It walks the whole state, and Apply waits until it is done. The error is ErrStopped once the standby is
+// closed or handed over, or that of a failed Apply.
 func (s *Standby) Digest() (digest [sha256.Size]byte, seq uint64, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -294,10 +296,10 @@ func (s *Standby) Digest() (digest [sha256.Size]byte, seq uint64, err error) {
 	return s.state.Digest(), s.seq, nil
 }
 
-// Show returns an order of any account as it is at the standby's last record, with up to
-// most of its executions, those behind the first after. found is false if there is no such
-// order. The error is ErrStopped once the standby is closed or handed over, that of Apply
-// once a record did not fit, or the history's; then nothing is known.
+// Show returns an order of any account as of the standby's last record, with up to
+// most of its executions after skipping the first after. found is false if there is no such
+// order. The error is ErrStopped once the standby is closed or handed over, that of a failed Apply,
+// or the history's.
 func (s *Standby) Show(
 	ctx context.Context, id exchange.OrderID, after, most int,
 ) (o exchange.PublicOrder, found bool, err error) {
@@ -318,7 +320,7 @@ func (s *Standby) Show(
 	return closed.PublicOrder, true, nil
 }
 
-// find returns an order that memory has. Callers hold mu.
+// find returns an order that is in memory. Callers hold mu.
 func (s *Standby) find(id exchange.OrderID) (o exchange.PublicOrder, found bool, err error) {
 	if err := s.usable(); err != nil {
 		return o, false, err
@@ -331,14 +333,14 @@ func (s *Standby) find(id exchange.OrderID) (o exchange.PublicOrder, found bool,
 	return order.Public(s.books[number].symbol), true, nil
 }
 
-// page returns up to most executions, those behind the first after.
+// page returns up to most executions after skipping the first after.
 func page(executions []exchange.Execution, after, most int) []exchange.Execution {
 	executions = executions[min(after, len(executions)):]
 	return executions[:min(most, len(executions))]
 }
 
-// Halts returns the symbols that are halted at the standby's last record, in order of their
-// names; none once it is closed or handed over.
+// Halts returns the symbols that are halted as of the standby's last record, sorted by
+// name; none once it is closed or handed over.
 func (s *Standby) Halts() (all []HaltedSymbol) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -354,7 +356,7 @@ func (s *Standby) Halts() (all []HaltedSymbol) {
 	return all
 }
 
-// Stats returns the figures of the standby, at its last record: Appended is that one's seq.
+// Stats returns the figures of the standby as of its last record, whose seq is Appended.
 // They are zero once it is closed or handed over.
 func (s *Standby) Stats() Stats {
 	halted := int64(len(s.Halts()))
