@@ -23,7 +23,7 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 	}})
 	require.NoError(t, m.Alive(background))
 	require.Eventually(t, func() bool { return len(m.awakeNow()) == 0 }, time.Minute,
-		time.Millisecond) // so only B is asked
+		time.Millisecond) // the registrar and A are idle by then, so only B is asked
 
 	hang.Store(true)
 	ordered := make(chan struct{})
@@ -57,8 +57,8 @@ func (restless) idle()                                      {}
 func (restless) rest()                                      {}
 func (restless) chore() (more bool, err error)              { return false, nil }
 
-// TestAnOwnerRestsOnlyWhenNothingIsAboutToCome: what is put where nobody looks any more
-// would never be done.
+// TestAnOwnerRestsOnlyWhenNothingIsAboutToCome: a task in the inbox of an owner whose goroutine has ended
+// would never be executed.
 func TestAnOwnerRestsOnlyWhenNothingIsAboutToCome(t *testing.T) {
 	m := open(t, Options{})
 	for name, test := range map[string]struct {

@@ -10,11 +10,11 @@ import (
 	"outcry/internal/exchange"
 )
 
-// refsCount is how many refs BenchmarkFilter has: docs/decisions/0011 has figures for
+// refsCount is how many refs BenchmarkFilter adds. docs/decisions/0011 has figures for
 // ten million.
 var refsCount = flag.Int("refs", 100_000, "`refs` in BenchmarkFilter")
 
-// BenchmarkFilter fills a filter, and then asks it for refs that it does not have.
+// BenchmarkFilter measures filling a filter, and lookups of refs that it does not have.
 func BenchmarkFilter(b *testing.B) {
 	key := func(n int) exchange.RefKey {
 		return exchange.RefKey{Account: "1234567", Ref: exchange.Ref(fmt.Sprintf("client-7:%d", n))}
@@ -86,8 +86,8 @@ func BenchmarkOrder(b *testing.B) {
 	}
 }
 
-// BenchmarkExecuteManySymbols is a batch of 16 orders in as many symbols, all refused:
-// what it costs to find the owners and to go from one to the next.
+// BenchmarkExecuteManySymbols executes a batch of 16 orders in 16 symbols, all rejected. It measures
+// the cost of finding the owners and of moving the task from one to the next.
 func BenchmarkExecuteManySymbols(b *testing.B) {
 	m := open(b, Options{})
 	commands := make([]Request, 16)
@@ -109,8 +109,8 @@ func BenchmarkExecuteManySymbols(b *testing.B) {
 	}
 }
 
-// BenchmarkCancelAll cancels what an account has open of one symbol, among so many
-// symbols and open orders of others, in all of them.
+// BenchmarkCancelAll cancels the open orders of an account in one symbol, while the exchange has
+// many symbols with open orders of other accounts.
 func BenchmarkCancelAll(b *testing.B) {
 	for _, symbols := range []int{10, 1000} {
 		for _, orders := range []int{1000, 100_000} {

@@ -18,8 +18,8 @@ import (
 	"outcry/internal/journal"
 )
 
-// TestARunningExchangeHasTheDigestOfItsState, however large its pieces are, and whether its
-// symbols rest or not.
+// TestARunningExchangeHasTheDigestOfItsState for any size of its pieces, with idle
+// and with running shards.
 func TestARunningExchangeHasTheDigestOfItsState(t *testing.T) {
 	m := open(t, Options{})
 	m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"})
@@ -52,7 +52,7 @@ func TestARunningExchangeHasTheDigestOfItsState(t *testing.T) {
 	require.Equal(t, awake, asked())
 }
 
-// TestADigestUnderLoadIsRightOrNone: what comes out while others trade is the digest of the
+// TestADigestUnderLoadIsRightOrNone: if a digest is returned while sessions trade, it is the digest of the
 // records up to its seq.
 func TestADigestUnderLoadIsRightOrNone(t *testing.T) {
 	m := inParts(t, Options{})
@@ -98,7 +98,7 @@ func TestADigestUnderLoadIsRightOrNone(t *testing.T) {
 	}
 }
 
-// fullLog has no room for orders in parts.
+// fullLog is a journal that has no room for orders in parts.
 type fullLog struct{ *journal.Journal }
 
 func (fullLog) ClaimMany(int, int) (<-chan struct{}, error) { return nil, noRoom{} }
@@ -108,7 +108,8 @@ type noRoom struct{}
 func (noRoom) Error() string { return "no room" }
 func (noRoom) NoRoom() bool  { return true }
 
-// TestWhatIsHeldForAMomentIsInNoDigest: an order that finds no room leaves no record.
+// TestWhatIsHeldForAMomentIsInNoDigest: an order for which the journal has no room leaves no record, but has a hold
+// for a moment.
 func TestWhatIsHeldForAMomentIsInNoDigest(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 4000 {
@@ -142,11 +143,11 @@ func TestWhatIsHeldForAMomentIsInNoDigest(t *testing.T) {
 	<-refused
 }
 
-// hookedLog calls a test.
+// hookedLog is a journal that calls functions of a test.
 type hookedLog struct {
 	*journal.Journal
-	looked   func() // after Appended has looked
-	appended func() // before AppendClaimed returns
+	looked   func() // called after Appended has read its result
+	appended func() // called before AppendClaimed returns
 }
 
 func (l *hookedLog) Appended() uint64 {
@@ -165,8 +166,8 @@ func (l *hookedLog) AppendClaimed(record []byte, claimed int) (uint64, error) {
 	return seq, err
 }
 
-// TestADigestWaitsForWhatIsNotSettled: the last record is there, and the ledger does not
-// know of it yet.
+// TestADigestWaitsForWhatIsNotSettled: the last record is appended, but the ledger has not
+// settled it yet.
 func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, Options{})
@@ -185,7 +186,7 @@ func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 			assert.True(t, ok)
 			digests <- digest
 		}()
-		time.Sleep(time.Second) // of the test's own: until it waits for the order
+		time.Sleep(time.Second) // in the time of synctest: until Digest waits for the order
 		require.Empty(t, digests)
 		log.appended = nil
 		close(settle)
@@ -193,11 +194,11 @@ func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 		<-placed
 		m.Close()
 		require.Equal(t, m.State().Digest(), digest)
-		m.Engine = New(Options{Journal: m.journal, State: m.State()}) // for the cleanup
+		m.Engine = New(Options{Journal: m.journal, State: m.State()}) // for the market's cleanup to close
 	})
 }
 
-// TestADigestLooksOnceMoreWhenItIsDone: a record may come just after each look.
+// TestADigestLooksOnceMoreWhenItIsDone appends a record right after each of the digest's reads of the last seq.
 func TestADigestLooksOnceMoreWhenItIsDone(t *testing.T) {
 	for look := 1; ; look++ {
 		m := open(t, Options{})

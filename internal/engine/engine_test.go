@@ -18,16 +18,16 @@ import (
 
 var background = context.Background()
 
-// database is a Projection and History that a test drives by hand.
+// database is a Projection and History whose contents a test sets.
 type database struct {
 	applied atomic.Uint64
 	orders  sync.Map // exchange.OrderID → exchange.ClosedOrder
-	atFirst sync.Map // likewise, what OrderAtFirst returns, where that is not what orders has
-	newest  sync.Map // exchange.OrderID → exchange.OrderID, of chains that are longer than one order
+	atFirst sync.Map // likewise: the result of OrderAtFirst, if it differs from orders
+	newest  sync.Map // exchange.OrderID → exchange.OrderID: first and newest order of chains of several orders
 	away    atomic.Bool
 	refs    sync.Map     // exchange.RefKey → exchange.RefUse
-	asked   atomic.Int64 // refs
-	tries   atomic.Int64 // to ask for refs
+	asked   atomic.Int64 // refs that were asked for
+	tries   atomic.Int64 // calls of Refs
 }
 
 func (d *database) Applied() uint64 { return d.applied.Load() }
@@ -99,8 +99,8 @@ func (d *database) EachRef(_ context.Context, f func(exchange.RefKey) bool) erro
 	return nil
 }
 
-// market is an engine on a journal in a temporary directory, with account 1 that
-// has cash and account 2 that has shares of A and B.
+// market is an engine on a journal in a temporary directory. Account 1 has cash, and
+// account 2 has shares of A and B.
 type market struct {
 	*Engine
 	t       testing.TB
@@ -145,7 +145,7 @@ func (m *market) do(c exchange.Command) exchange.Result {
 	return m.all(c)[0]
 }
 
-// all executes commands together, and asks the history where it has to be.
+// all executes commands together, and completes results from the history.
 func (m *market) all(commands ...exchange.Command) []exchange.Result {
 	results := make([]exchange.Result, len(commands))
 	_, err := m.Execute(background, commands, results)
@@ -249,7 +249,7 @@ func TestARestoredEngineGoesOn(t *testing.T) {
 	require.Equal(t, exchange.OrderID(4), again.do(buy("A", 7, 5)).Order)
 	require.Equal(t, exchange.Shares(1), again.do(queryOf(4)).Status.Open)
 	require.Equal(t, exchange.AlreadyExecuted, again.do(cancelOf(2, "1")).Reason, "closed before, and still known")
-	m.Engine = again.Engine // closed once, by the deferred call
+	m.Engine = again.Engine // so that the deferred call closes it, once
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
 }
 
@@ -282,7 +282,7 @@ func TestClosedOrdersLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 	require.Equal(t, exchange.UnknownOrder, m.do(queryOf(999)).Reason, "ids that were never given out are not asked for")
 }
 
-// Postgres comes back when nobody trades any more: memory shrinks all the same.
+// TestIdleDesksForgetClosedOrdersToo: if Postgres recovers after trading has ended, memory still shrinks.
 func TestIdleDesksForgetClosedOrdersToo(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db, ClosedOrdersMax: 10})
@@ -422,8 +422,8 @@ func TestTheSameNameAtOnceHasOneCreator(t *testing.T) {
 	}), "the first record of a symbol comes before all others")
 }
 
-// TestSymbolsShareAccountsExactly spends one account's cash from many symbols at
-// once: never more than there is, also not in what a replay of any prefix sees.
+// TestSymbolsShareAccountsExactly spends one account's cash in many symbols at
+// once: never more than the account has, neither in the engine nor in a replay of any prefix of the journal.
 func TestSymbolsShareAccountsExactly(t *testing.T) {
 	m := open(t, Options{})
 	var clients sync.WaitGroup
@@ -437,7 +437,7 @@ func TestSymbolsShareAccountsExactly(t *testing.T) {
 				t.Error(err)
 			}
 			for range 200 {
-				// The whole cash is bid and comes back, or is spent and earned.
+				// All cash is bid and released again, or spent and earned back.
 				commands = []exchange.Command{buy(sym, 1000, 1000), sell(sym, 1, 900)}
 				if _, err := m.Execute(background, commands, results); err != nil {
 					t.Error(err)
@@ -463,8 +463,8 @@ func TestSymbolsShareAccountsExactly(t *testing.T) {
 	require.NoError(t, state.Audit())
 }
 
-// TestAFailedJournalStopsTheExchange closes the journal under the engine: nothing
-// is answered any more.
+// TestAFailedJournalStopsTheExchange closes the journal under the engine: after that
+// every call fails.
 func TestAFailedJournalStopsTheExchange(t *testing.T) {
 	m := open(t, Options{})
 	mark, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
@@ -483,5 +483,5 @@ func TestCloseEndsCallsThatWait(t *testing.T) {
 	m.Close()
 	_, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
 	require.ErrorIs(t, err, ErrStopped)
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 }

@@ -20,8 +20,8 @@ func (m *market) shard(sym exchange.Symbol) *shard {
 	return d.(*shard)
 }
 
-// inParts has the shard of a symbol do as if it was between two parts of an order, over and
-// over, until the returned function is called. That returns what giveWay said last.
+// inParts makes the shard of a symbol call giveWay repeatedly, as if it were between two parts of an order,
+// until the returned function is called. That function returns the error of the last giveWay.
 func (m *market) inParts(sym exchange.Symbol) (end func() error) {
 	d := m.shard(sym)
 	var over atomic.Bool
@@ -47,7 +47,7 @@ func (m *market) inParts(sym exchange.Symbol) (end func() error) {
 	}
 }
 
-// held has the shard of a symbol do nothing until the returned function is called.
+// held blocks the shard of a symbol until the returned function is called.
 func (m *market) held(sym exchange.Symbol) (end func()) {
 	begun, over, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -64,7 +64,7 @@ func (m *market) held(sym exchange.Symbol) (end func()) {
 	}
 }
 
-// later executes commands in a goroutine of their own.
+// later executes commands in a new goroutine and sends their results to the returned channel.
 func (m *market) later(commands ...exchange.Command) <-chan []exchange.Result {
 	done := make(chan []exchange.Result, 1)
 	go func() {
@@ -77,14 +77,14 @@ func (m *market) later(commands ...exchange.Command) <-chan []exchange.Result {
 	return done
 }
 
-// isAlive asks with a bound that only a shard which hangs would reach.
+// isAlive calls Alive with a timeout that is reached only if a shard hangs.
 func (m *market) isAlive() error {
 	ctx, cancel := context.WithTimeout(background, time.Minute)
 	defer cancel()
 	return m.Alive(ctx)
 }
 
-// TestBetweenTwoPartsOfAnOrderOthersRead has one symbol in the middle of a long order.
+// TestBetweenTwoPartsOfAnOrderOthersRead reads a symbol while it executes a long order.
 func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	m := open(t, Options{InboxLen: 2})
 	m.all(sell("A", 10, 5), sell("B", 10, 5), buy("B", 1, 1))
@@ -98,7 +98,7 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	require.NoError(t, m.isAlive())
 
 	var orders []<-chan []exchange.Result
-	for n := range 5 { // more than the inbox takes
+	for n := range 5 { // more tasks than fit into the inbox
 		orders = append(orders, m.later(queryOf(1), queryOf(2), queryOf(1), sell("A", 1, exchange.Price(6+n)), queryOf(1)))
 	}
 	all := m.later(sell("A", 1, 20))
@@ -110,7 +110,7 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	canceled := make(chan exchange.CancelAllResult, 1)
 	go func() { canceled <- m.cancelAll("2", "") }()
 
-	// What is elsewhere goes on, also where the account has open orders that is to lose them.
+	// Other symbols continue, even if a cancel of all waits to cancel the account's open orders there.
 	require.Equal(t, exchange.OK, m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3",
 		Balance: exchange.Notional(10, 10)}, exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"})[1].Reason)
 	for range 100 {
@@ -144,7 +144,7 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	m.agrees()
 }
 
-// TestWhatWaitsForALongOrderIsBounded fills what a shard keeps: then tasks stay in the inbox.
+// TestWhatWaitsForALongOrderIsBounded sets keptMax tasks aside at a shard: further tasks then stay in the inbox.
 func TestWhatWaitsForALongOrderIsBounded(t *testing.T) {
 	m := open(t, Options{})
 	d := m.shard("A")
@@ -186,7 +186,7 @@ func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
 }
 
 // TestACancelAllHoldsNobodyWhileItSurveysALargeBook counts the orders that are visited
-// while shards are held, with a book whose other orders are all in front of the account's own.
+// while shards are held. In the large book, all orders of others come before the account's own.
 func TestACancelAllHoldsNobodyWhileItSurveysALargeBook(t *testing.T) {
 	m := open(t, Options{})
 	const resting = 5 * surveyMax
@@ -211,7 +211,7 @@ func TestACancelAllHoldsNobodyWhileItSurveysALargeBook(t *testing.T) {
 }
 
 // TestACancelAllHoldsNobodyForTheIdsOfOtherSymbols has other symbols use up ids during a
-// survey, and counts those that are gone through while shards are held.
+// survey, and counts the ids that are checked while shards are held.
 func TestACancelAllHoldsNobodyForTheIdsOfOtherSymbols(t *testing.T) {
 	m := open(t, Options{})
 	for range 2 * surveyMax {
@@ -230,7 +230,7 @@ func TestACancelAllHoldsNobodyForTheIdsOfOtherSymbols(t *testing.T) {
 			return len(d.inbox.requests) == n
 		}
 	}
-	go func() { // comes after the first piece, before the second one
+	go func() { // runs after the first piece of the survey and before the second
 		grown <- m.call(background, &d.inbox, func() error { m.lastOrder.Add(10 * surveyMax); return nil })
 	}()
 	require.Eventually(t, waits(2), time.Minute, time.Millisecond)
@@ -245,12 +245,12 @@ func TestACancelAllHoldsNobodyForTheIdsOfOtherSymbols(t *testing.T) {
 	require.LessOrEqual(t, c.held[0].visited, surveyMax+2)
 }
 
-// TestACancelAllFindsWhatChangesDuringASurvey has the account's orders come, close and be
-// filled between a survey and the record, and others take the places of those that are gone.
+// TestACancelAllFindsWhatChangesDuringASurvey adds, closes and fills orders of the account
+// between the survey and the record, and lets other orders take the places of forgotten ones in the book.
 func TestACancelAllFindsWhatChangesDuringASurvey(t *testing.T) {
 	var db database
 	m := open(t, Options{Projection: &db, ClosedOrdersMax: 1})
-	db.applied.Store(1 << 62) // closed orders leave memory at once
+	db.applied.Store(1 << 62) // so that closed orders leave memory at once
 	const others = 4 * surveyMax
 	for n := range others {
 		if m.do(sell("A", 1, 9)); n%100 == 0 {
@@ -279,7 +279,7 @@ func TestACancelAllFindsWhatChangesDuringASurvey(t *testing.T) {
 	m.agrees()
 }
 
-// TestWhatWaitsForItsNextTurnIsCounted among the tasks of an inbox.
+// TestWhatWaitsForItsNextTurnIsCounted: Stats.Inbox counts tasks that are set aside, too.
 func TestWhatWaitsForItsNextTurnIsCounted(t *testing.T) {
 	m := open(t, Options{})
 	m.do(sell("A", 1, 9))
@@ -294,7 +294,7 @@ func TestWhatWaitsForItsNextTurnIsCounted(t *testing.T) {
 }
 
 // TestACancelAllTakesSymbolsThatCameMeanwhile has the account place an order in a symbol that
-// is not held yet, while it waits for another.
+// is not held yet, while the cancel waits for another symbol.
 func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
 	m := open(t, Options{})
 	m.do(sell("A", 1, 5))
@@ -315,7 +315,7 @@ func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
 	m.agrees()
 }
 
-// TestTheLastTryOfACancelAllWaitsForALongOrder is patient from the beginning.
+// TestTheLastTryOfACancelAllWaitsForALongOrder runs a cancel that is patient from its first try.
 func TestTheLastTryOfACancelAllWaitsForALongOrder(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 1, 5), sell("B", 1, 5))
@@ -338,8 +338,8 @@ func TestTheLastTryOfACancelAllWaitsForALongOrder(t *testing.T) {
 	m.agrees()
 }
 
-// TestALongFrameIsDoneInTurnsWithOthers has a frame of 3,000 orders and a single one wait for
-// the same symbol, and counts what of the frame came before the single one.
+// TestALongFrameIsDoneInTurnsWithOthers has a frame of 3,000 orders and a single order wait for
+// the same symbol, and counts the orders of the frame that are executed before the single one.
 func TestALongFrameIsDoneInTurnsWithOthers(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
@@ -363,7 +363,7 @@ func TestALongFrameIsDoneInTurnsWithOthers(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnInterruptEndsLongFramesAndOrders asks for less work than one turn is.
+// TestAnInterruptEndsLongFramesAndOrders uses frames and orders with less work than one turn.
 func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 	m := open(t, Options{})
 	m.do(sell("A", 1, 9))
@@ -379,7 +379,7 @@ func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 			ended <- err
 		}()
 	}
-	// The one waits in the inbox of B, the other is kept by A until the end of its order.
+	// One of the two waits in the inbox of B. The other is set aside by A until the end of its order.
 	require.Eventually(t, func() bool { return m.Stats().Inbox == 2 }, time.Minute, time.Millisecond)
 	m.Interrupt()
 	release()
@@ -391,8 +391,8 @@ func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 	require.False(t, m.failed.Load(), "it has not failed")
 }
 
-// TestNoShardWaitsForAnother has an order of account 1 wait for the settlement of another,
-// and one for a ref that another has claimed; others trade in the same symbol meanwhile.
+// TestNoShardWaitsForAnother has an order of account 1 wait for the settlement of another order,
+// and one for a ref that another has claimed. Other orders in the same symbol are executed in that time.
 func TestNoShardWaitsForAnother(t *testing.T) {
 	m := open(t, Options{})
 	const all = 1000 * 1000
@@ -419,7 +419,7 @@ func TestNoShardWaitsForAnother(t *testing.T) {
 	require.Equal(t, exchange.InsufficientFunds, (<-claimed)[0].Reason)
 }
 
-// TestASignOfLifeWakesNobody asks an engine whose owners rest, and one with some awake.
+// TestASignOfLifeWakesNobody calls Alive while all owners are idle, and while some are not.
 func TestASignOfLifeWakesNobody(t *testing.T) {
 	m := open(t, Options{})
 	require.Eventually(t, func() bool { return len(m.awakeNow()) == 0 }, time.Minute, time.Millisecond)
@@ -427,12 +427,12 @@ func TestASignOfLifeWakesNobody(t *testing.T) {
 	require.Empty(t, m.awakeNow())
 	m.do(buy("A", 1, 1))
 	require.NoError(t, m.isAlive())
-	for _, in := range m.awakeNow() { // none, if all this took seconds
+	for _, in := range m.awakeNow() { // empty if the steps above took seconds
 		require.Same(t, &m.shard("A").inbox, in)
 	}
 }
 
-// TestTooManyOwnersRestAtOnce has less room for those without work than there are.
+// TestTooManyOwnersRestAtOnce has more idle owners than may keep their goroutines.
 func TestTooManyOwnersRestAtOnce(t *testing.T) {
 	m := open(t, Options{})
 	nobody := func() bool { return len(m.awakeNow()) == 0 }
@@ -440,14 +440,14 @@ func TestTooManyOwnersRestAtOnce(t *testing.T) {
 	m.awakeCount.Add(awakeMax)
 	for range 200 {
 		require.Equal(t, exchange.OK, m.all(buy("A", 1, 1), buy("B", 1, 1))[1].Reason)
-		require.Eventually(t, nobody, time.Minute, 10*time.Microsecond) // 200 seconds, if restIdle did it
+		require.Eventually(t, nobody, time.Minute, 10*time.Microsecond) // restIdle would need 200 seconds
 	}
 	require.Eventually(t, nobody, time.Minute, time.Millisecond)
 	m.awakeCount.Add(-awakeMax)
 	m.agrees()
 }
 
-// TestASignIsGivenInTheMiddleOfUrgentWork has a sign wait behind work that is long.
+// TestASignIsGivenInTheMiddleOfUrgentWork calls Alive while a shard has long requests to execute.
 func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
@@ -478,7 +478,7 @@ func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 	<-work.done
 }
 
-// TestOperatorsThatWaitForOneShardAreBounded holds a shard.
+// TestOperatorsThatWaitForOneShardAreBounded blocks a shard and sends it more than requestsMax requests.
 func TestOperatorsThatWaitForOneShardAreBounded(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
@@ -492,7 +492,7 @@ func TestOperatorsThatWaitForOneShardAreBounded(t *testing.T) {
 	require.True(t, m.halt("A", "").Changed)
 }
 
-// TestAnOrderWithARefWaitsForACancelOfAll has one come while the record of the cancel is made.
+// TestAnOrderWithARefWaitsForACancelOfAll sends an order while the record of the cancel is being made.
 func TestAnOrderWithARefWaitsForACancelOfAll(t *testing.T) {
 	var served atomic.Int64
 	m := open(t, Options{Now: func() int64 { return served.Add(1) }})
@@ -512,7 +512,7 @@ func TestAnOrderWithARefWaitsForACancelOfAll(t *testing.T) {
 	m.agrees()
 }
 
-// TestNoTaskIsLostWhenItsOwnerIsToRest has a long frame take turns with a look for rest.
+// TestNoTaskIsLostWhenItsOwnerIsToRest nudges an owner as restIdle does while a long frame waits for its next turn.
 func TestNoTaskIsLostWhenItsOwnerIsToRest(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")
@@ -522,7 +522,7 @@ func TestNoTaskIsLostWhenItsOwnerIsToRest(t *testing.T) {
 		frame[n] = buy("A", 1, 1)
 	}
 	done := m.later(frame...)
-	require.Eventually(t, func() bool { return len(in.tasks) == 2 }, time.Minute, time.Millisecond) // and a nudge
+	require.Eventually(t, func() bool { return len(in.tasks) == 2 }, time.Minute, time.Millisecond) // one is a nudge
 	m.awakeCount.Add(awakeMax)
 	defer m.awakeCount.Add(-awakeMax)
 	in.mu.Lock()
@@ -534,8 +534,8 @@ func TestNoTaskIsLostWhenItsOwnerIsToRest(t *testing.T) {
 	}
 }
 
-// TestPausesAreOfACommandAndNotOfItsFrame has each command of a frame hang on another one
-// for a moment.
+// TestPausesAreOfACommandAndNotOfItsFrame: each command of a frame depends for a moment on another command, and
+// the pauses start from the shortest again for each.
 func TestPausesAreOfACommandAndNotOfItsFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, Options{})
@@ -560,7 +560,7 @@ func TestPausesAreOfACommandAndNotOfItsFrame(t *testing.T) {
 	})
 }
 
-// TestATaskThatReadsInTheMiddleOfAnOrderGoesOn to the shard of its next command.
+// TestATaskThatReadsInTheMiddleOfAnOrderGoesOn: it is passed on to the shard of its next command.
 func TestATaskThatReadsInTheMiddleOfAnOrderGoesOn(t *testing.T) {
 	m := open(t, Options{})
 	order := m.all(buy("A", 1, 1))[0].Order
@@ -572,7 +572,7 @@ func TestATaskThatReadsInTheMiddleOfAnOrderGoesOn(t *testing.T) {
 	m.agrees()
 }
 
-// TestAfterAnInterruptOperatorsChangeNothing: a book may have an order that is unfinished.
+// TestAfterAnInterruptOperatorsChangeNothing, because a book may have an unfinished order.
 func TestAfterAnInterruptOperatorsChangeNothing(t *testing.T) {
 	m := open(t, Options{})
 	before := m.journal.Appended()
@@ -585,13 +585,13 @@ func TestAfterAnInterruptOperatorsChangeNothing(t *testing.T) {
 	require.Nil(t, m.shard("A").book.Halted())
 }
 
-// TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll, also where no shard is held: the
-// cancel of all would else not be of one moment.
+// TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll, not even in a symbol whose shard is not held: otherwise
+// the cancel of all would not happen at one moment.
 func TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll(t *testing.T) {
 	var m *market
 	var armed, unsettled, reserved atomic.Bool
 	m = open(t, Options{Now: func() int64 {
-		if armed.CompareAndSwap(true, false) { // all shards are held, and the record is not written
+		if armed.CompareAndSwap(true, false) { // all shards are held, and the record is not appended yet
 			d, c := m.shard("B"), buy("B", 1, 1)
 			_ = m.call(background, &d.inbox, func() error {
 				reserved.Store(d.reserve(&c, new(exchange.Result)))

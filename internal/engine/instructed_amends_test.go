@@ -8,13 +8,13 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestAmendsAtTheirBounds: at each bound an amend is accepted, one unit beyond it is refused, and the order stays.
+// TestAmendsAtTheirBounds: at each bound an amend is accepted; one unit beyond it is rejected and changes nothing.
 func TestAmendsAtTheirBounds(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(1000, 10)})
 	as3 := func(c exchange.Command) exchange.Command { c.Account = "3"; return c }
 	old := m.do(as3(buy("A", 100, 10))).Order
-	m.all(sell("A", 40, 10)) // 60 are open, and 600 held; the last trade is at 10
+	m.all(sell("A", 40, 10)) // now 60 are open, 600 are held, and the last trade is at 10
 	ok := func(shares exchange.Shares, limit exchange.Price) {
 		t.Helper()
 		r := m.do(amend(old, "3", exchange.Buy, shares, limit))
@@ -41,18 +41,18 @@ func TestAmendsAtTheirBounds(t *testing.T) {
 		require.Equal(t, exchange.OK, got.Reason)
 	}
 	no(exchange.AmountExecuted, 40, 0)
-	ok(41, 0) // the least that may be open
+	ok(41, 0) // 1 share stays open, the least
 	ok(100, 0)
-	ok(40+960, 10) // all the cash there is: the old hold, and what is free
+	ok(40+960, 10) // uses all cash: the old hold, and the rest of the balance
 	no(exchange.InsufficientFunds, 40+961, 10)
 	no(exchange.InsufficientFunds, 40+960, 11)
 	ok(40+480, 20)
 	ok(100, 10)
 
-	limits(func(r *exchange.AccountRules) { r.SharesMax = 80 }) // of the rest
+	limits(func(r *exchange.AccountRules) { r.SharesMax = 80 }) // bounds the open shares of the replacement
 	ok(120, 10)
 	no(exchange.OrderTooLarge, 121, 10)
-	ok(110, 0) // in place
+	ok(110, 0) // reduces in place
 	limits(func(r *exchange.AccountRules) { r.NotionalMax = exchange.Notional(80, 10) })
 	ok(120, 10)
 	no(exchange.NotionalExceeded, 121, 10)
@@ -71,12 +71,12 @@ func TestAmendsAtTheirBounds(t *testing.T) {
 	ok(80, 0)
 	ok(100, 10)
 	symbol(exchange.SymbolRules{Lot: 7})
-	ok(0, 11) // the amount stays as it is, and is of no lot
+	ok(0, 11) // the amount is unchanged, though it is not a multiple of the lot
 	ok(100, 12)
 	no(exchange.OffLot, 99, 12)
 }
 
-// TestAnAmendOfASellMayBeOdd if it is all that its account has, or has open.
+// TestAnAmendOfASellMayBeOdd: an amount off the lot is accepted if it is all that the account has, or has open.
 func TestAnAmendOfASellMayBeOdd(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3"},
@@ -98,12 +98,12 @@ func TestAnAmendOfASellMayBeOdd(t *testing.T) {
 	r = m.do(amend(old, "3", exchange.Sell, 20, 11))
 	require.Equal(t, exchange.OK, r.Reason)
 	old = r.Amended.By
-	r = m.do(amend(old, "3", exchange.Sell, 25, 0)) // 10 executed, 10 its own rest, 5 free
+	r = m.do(amend(old, "3", exchange.Sell, 25, 0)) // 10 executed, 10 still open, 5 free
 	require.Equal(t, exchange.OK, r.Reason)
 	m.agrees()
 }
 
-// TestAReplacementInherits post, self-trade prevention as it was in effect, and cod.
+// TestAReplacementInherits post, the self-trade prevention in effect, and OnDisconnect (cod).
 func TestAReplacementInherits(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1",
@@ -138,7 +138,7 @@ func TestAReplacementInherits(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnAmendMayNameWhatIsToBeOpen: whatever has executed by then.
+// TestAnAmendMayNameWhatIsToBeOpen instead of the total, independent of what has executed.
 func TestAnAmendMayNameWhatIsToBeOpen(t *testing.T) {
 	m := open(t, Options{})
 	toOpen := func(c exchange.Command) exchange.Command {
@@ -147,7 +147,7 @@ func TestAnAmendMayNameWhatIsToBeOpen(t *testing.T) {
 	}
 	old := m.do(buy("A", 100, 10)).Order
 	m.all(sell("A", 40, 10))
-	r := m.do(toOpen(amend(old, "1", exchange.Buy, 30, 9))) // less than has executed
+	r := m.do(toOpen(amend(old, "1", exchange.Buy, 30, 9))) // 30 is less than the amount executed
 	require.Equal(t, exchange.OK, r.Reason)
 	require.Equal(t, exchange.Shares(30), m.do(queryOf(r.Amended.By)).Status.Open)
 	old = r.Amended.By
@@ -162,7 +162,7 @@ func TestAnAmendMayNameWhatIsToBeOpen(t *testing.T) {
 	m.agrees()
 }
 
-// TestARefOfAnAmendByWhatIsToBeOpenIsThatOfItsRecord: the total, in memory as after a replay.
+// TestARefOfAnAmendByWhatIsToBeOpenIsThatOfItsRecord: the use of the ref has the total, in memory and after a replay.
 func TestARefOfAnAmendByWhatIsToBeOpenIsThatOfItsRecord(t *testing.T) {
 	m := open(t, Options{})
 	old := m.do(buy("A", 20, 10)).Order

@@ -8,8 +8,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestNobodyMakesAShardLookAtMoreThanHeCanPayFor: a market buy is refused once it is known to cost too much, and an
-// FOK or a sell whose hold is too much before any order is looked at.
+// TestNobodyMakesAShardLookAtMoreThanHeCanPayFor: a market buy is rejected once its cost exceeds the account's
+// cash. An FOK or a sell that the account cannot cover is rejected before any order is visited.
 func TestNobodyMakesAShardLookAtMoreThanHeCanPayFor(t *testing.T) {
 	m := open(t, Options{})
 	const orders = exchange.FillsMax + 500

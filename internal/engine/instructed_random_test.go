@@ -12,9 +12,10 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// TestPartsAndForgettingChangeNothingOfWhatOrdersWithInstructionsComeTo sends orders and amends of all kinds to a
-// market with parts that forgets what is closed, and to one without: each is answered the same, and, when it is sent
-// again much later, as it was first; by another engine, too, which replays it or was a standby.
+// TestPartsAndForgettingChangeNothingOfWhatOrdersWithInstructionsComeTo sends orders and amends of all kinds to
+// a market with parts that forgets closed orders, and to a market without either. Both must answer the same.
+// Commands that are repeated much later must get the first answer, also from an engine that replayed the journal
+// or was a standby.
 func TestPartsAndForgettingChangeNothingOfWhatOrdersWithInstructionsComeTo(t *testing.T) {
 	for range budget.Of(3) {
 		seed := rand.Uint64()
@@ -35,12 +36,13 @@ func TestPartsAndForgettingChangeNothingOfWhatOrdersWithInstructionsComeTo(t *te
 		require.Equal(t, p.whole.State().Digest(), p.m.State().Digest())
 		require.NoError(t, p.m.State().Audit())
 		for _, m := range []*market{p.m, p.whole} {
-			m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's own end
+			m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 		}
 	}
 }
 
-// instructedPair is a market with parts that forgets, and one without, which do the same.
+// instructedPair is a market with parts that forgets closed orders, and one without either, which get the same
+// commands.
 type instructedPair struct {
 	t               *testing.T
 	random          *rand.Rand
@@ -70,7 +72,7 @@ func newInstructedPair(t *testing.T, seed uint64) *instructedPair {
 	return p
 }
 
-// step does one command in both markets, and now and then one again.
+// step executes one command in both markets, and sometimes repeats an earlier one.
 func (p *instructedPair) step(n int) {
 	switch {
 	case p.random.IntN(100) == 0:
@@ -87,7 +89,7 @@ func (p *instructedPair) step(n int) {
 		if r.More != nil {
 			r.More = &exchange.CommandMore{NewRef: exchange.Ref(fmt.Sprint("r", n))}
 		}
-		if len(p.asked) > 0 && p.random.IntN(3) == 0 { // by a ref of its chain
+		if len(p.asked) > 0 && p.random.IntN(3) == 0 { // name the order by a ref of its chain
 			of := p.asked[p.random.IntN(len(p.asked))]
 			r.Order, r.Ref, r.Account = 0, newRef(&of.Command), of.Account
 		}
@@ -105,7 +107,7 @@ func (p *instructedPair) step(n int) {
 	p.both(Request{Command: queryOf(1 + exchange.OrderID(p.random.IntN(int(p.m.lastOrder.Load())+1)))}, n)
 }
 
-// both does a command in both markets.
+// both executes a command in both markets and requires the same result.
 func (p *instructedPair) both(r Request, n int) exchange.Result {
 	p.t.Helper()
 	appended := p.m.journal.Appended()
@@ -130,7 +132,7 @@ func (p *instructedPair) both(r Request, n int) exchange.Result {
 	return got
 }
 
-// rule has an operator set the same in both.
+// rule makes the same change of rules in both markets, as an operator.
 func (p *instructedPair) rule() {
 	id, sym := exchange.AccountID(rune('1'+p.random.IntN(3))), []exchange.Symbol{"A", "B"}[p.random.IntN(2)]
 	kind, a, b := p.random.IntN(4), p.random.IntN(4), p.random.IntN(3)
@@ -155,7 +157,7 @@ func (p *instructedPair) rule() {
 	}
 }
 
-// demand demands that another engine answers what is sent again as it was answered first.
+// demand requires that another engine answers repeated commands as they were answered first.
 func (p *instructedPair) demand(again *market) {
 	appended := again.journal.Appended()
 	for k := range p.asked {

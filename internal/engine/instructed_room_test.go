@@ -9,11 +9,11 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestAReportWaitsForTheEndOfItsOrder: what an order came to is not known before it is finished, so until then its
-// ref is not answered with a part of it.
+// TestAReportWaitsForTheEndOfItsOrder: the report of an order in parts is not known before it is finished, so a repeat
+// of its ref is not answered with the first parts alone.
 func TestAReportWaitsForTheEndOfItsOrder(t *testing.T) {
 	m := inParts(t, Options{})
-	for range 4000 { // more than the segments that are ready have room for
+	for range 4000 { // more than fit into the segments that exist
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
 	}
 	m.all(buy("A", 1, 1))
@@ -40,7 +40,7 @@ func TestAReportWaitsForTheEndOfItsOrder(t *testing.T) {
 	full.agrees()
 }
 
-// TestWithoutRoomAnAmendAndAMarketOrderChangeNothing, in one part and in many.
+// TestWithoutRoomAnAmendAndAMarketOrderChangeNothing, whether they need one part or many.
 func TestWithoutRoomAnAmendAndAMarketOrderChangeNothing(t *testing.T) {
 	m := inParts(t, Options{})
 	m.all(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1",

@@ -12,8 +12,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestRefusedOrdersThatLookAtManyAreDoneInTurns: an FOK counts as the work that it is, also if all that it looks at
-// are orders of its own account.
+// TestRefusedOrdersThatLookAtManyAreDoneInTurns: an FOK counts as work for all orders that it visits, even if
+// they all belong to its own account.
 func TestRefusedOrdersThatLookAtManyAreDoneInTurns(t *testing.T) {
 	m := open(t, Options{})
 	m.do(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1",
@@ -28,7 +28,7 @@ func TestRefusedOrdersThatLookAtManyAreDoneInTurns(t *testing.T) {
 	for n := range frame {
 		frame[n] = stp(fok(buy("A", 1, 5)), exchange.CancelOldest)
 	}
-	frame = append(frame, buy("A", 1, 1)) // which is accepted
+	frame = append(frame, buy("A", 1, 1)) // the only one that is accepted
 	inbox := func(n int) func() bool { return func() bool { return m.Stats().Inbox == int64(n) } }
 	long := m.later(frame...)
 	require.Eventually(t, inbox(1), time.Minute, time.Millisecond)
@@ -40,7 +40,7 @@ func TestRefusedOrdersThatLookAtManyAreDoneInTurns(t *testing.T) {
 	require.Less(t, first, last.Order, "it had its turn before the end of the frame")
 }
 
-// TestAnAmendWaitsForAnOrderOfAnotherSymbol that has its account's cash, and no place in the journal yet.
+// TestAnAmendWaitsForAnOrderOfAnotherSymbol that holds the account's cash and is not in the journal yet.
 func TestAnAmendWaitsForAnOrderOfAnotherSymbol(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(100, 10)})
@@ -67,8 +67,8 @@ func TestAnAmendWaitsForAnOrderOfAnotherSymbol(t *testing.T) {
 	m.agrees()
 }
 
-// TestInstructionsOfManySessionsAreReplayed: sessions send orders and amends of all kinds at once, of accounts whose
-// cash two symbols share, while connections end and all is canceled.
+// TestInstructionsOfManySessionsAreReplayed: sessions send orders and amends of all kinds concurrently, for
+// accounts that trade in two symbols. Connections end, and accounts cancel all.
 func TestInstructionsOfManySessionsAreReplayed(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -130,5 +130,5 @@ func TestInstructionsOfManySessionsAreReplayed(t *testing.T) {
 		require.Equal(t, int64(sh.book.Closed()), sh.closedCount.Load())
 	}
 	require.EqualValues(t, m.ledger.OpenOrders(), m.counters.openOrders.Load())
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's own end
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 }

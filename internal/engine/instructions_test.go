@@ -10,7 +10,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// with returns an order with other terms.
+// with returns a command with changed terms.
 func with(c exchange.Command, change func(t *exchange.Terms)) exchange.Command {
 	change(&c.Terms)
 	return c
@@ -41,7 +41,7 @@ func reported(c exchange.Command) exchange.Command {
 	return c
 }
 
-// amend returns an amend of an order; shares and limit are 0 where they are to stay.
+// amend returns an amend of an order. 0 for shares or limit leaves it unchanged.
 func amend(id exchange.OrderID, account exchange.AccountID, side exchange.Side, shares exchange.Shares,
 	limit exchange.Price) exchange.Command {
 	c := exchange.Command{Kind: exchange.AmendOrder, Account: account, Order: id, Shares: shares,
@@ -52,7 +52,7 @@ func amend(id exchange.OrderID, account exchange.AccountID, side exchange.Side, 
 	return c
 }
 
-// as returns an amend with a ref of its own.
+// as returns an amend with a new ref.
 func as(ref exchange.Ref, c exchange.Command) exchange.Command {
 	c.More = &exchange.CommandMore{NewRef: ref}
 	return c
@@ -66,7 +66,7 @@ func (m *market) free(account exchange.AccountID) (exchange.Cash, exchange.Posit
 	return cash, shares
 }
 
-// refused demands that a command is refused, and that nothing changes.
+// refused requires that a command is rejected and changes nothing.
 func (m *market) refused(reason exchange.RejectReason, c exchange.Command) exchange.Result {
 	m.t.Helper()
 	appended, last := m.journal.Appended(), m.lastOrder.Load()
@@ -81,8 +81,8 @@ func (m *market) refused(reason exchange.RejectReason, c exchange.Command) excha
 	return r
 }
 
-// TestTimesInForce: what is left of an IOC is canceled in its own record, an FOK happens whole or not at all, and a
-// post never at once.
+// TestTimesInForce: the open rest of an IOC is canceled in the record of the order. An FOK executes whole or not
+// at all. A post order never executes at once.
 func TestTimesInForce(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 2, 5), sell("A", 3, 6))
@@ -115,7 +115,8 @@ func TestTimesInForce(t *testing.T) {
 	m.agrees()
 }
 
-// TestWhoCannotPayHasNothingWalked: what may walk the whole book is refused for want of funds before.
+// TestWhoCannotPayHasNothingWalked: an order that may need a walk of the whole book is rejected for lack of funds
+// before the walk.
 func TestWhoCannotPayHasNothingWalked(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 2, 5), buy("A", 2, 4), exchange.Command{Kind: exchange.OpenAccount, Account: "3",
@@ -124,7 +125,7 @@ func TestWhoCannotPayHasNothingWalked(t *testing.T) {
 		c.Account = "3"
 		return c
 	}
-	r := m.refused(exchange.InsufficientFunds, fok(by3(buy("A", 3, 5)))) // of which 2 are there
+	r := m.refused(exchange.InsufficientFunds, fok(by3(buy("A", 3, 5)))) // only 2 are for sale
 	require.Equal(t, exchange.Notional(3, 5).Sub(exchange.Notional(1, 1)), r.CashHave)
 	m.refused(exchange.InsufficientShares, fok(by3(sell("A", 3, 4))))
 	m.refused(exchange.InsufficientShares, fok(with(by3(sell("A", 3, 4)),
@@ -135,7 +136,7 @@ func TestWhoCannotPayHasNothingWalked(t *testing.T) {
 	m.agrees()
 }
 
-// TestMarketOrders hold exactly what their fills cost.
+// TestMarketOrders: a market buy holds exactly what its fills cost.
 func TestMarketOrders(t *testing.T) {
 	m := open(t, Options{})
 	m.refused(exchange.NobodyOpposite, atMarket(buy("A", 1, 0)))
@@ -167,7 +168,7 @@ func TestMarketOrders(t *testing.T) {
 	m.agrees()
 }
 
-// TestAMarketBuyInPartsHoldsWhatItsFurtherPartsCost, also after a crash behind each.
+// TestAMarketBuyInPartsHoldsWhatItsFurtherPartsCost, also after a crash after each part.
 func TestAMarketBuyInPartsHoldsWhatItsFurtherPartsCost(t *testing.T) {
 	m := inParts(t, Options{})
 	for n := range 7 {
@@ -189,7 +190,7 @@ func TestAMarketBuyInPartsHoldsWhatItsFurtherPartsCost(t *testing.T) {
 	}
 }
 
-// TestSelfTradePrevention, by the order's own mode and by its account's default.
+// TestSelfTradePrevention checks the modes of orders and the defaults of accounts.
 func TestSelfTradePrevention(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1", Deposited: exchange.Position{Lo: 100}})
@@ -233,10 +234,10 @@ func TestSelfTradePrevention(t *testing.T) {
 	m.agrees()
 }
 
-// TestRulesAtTheirBounds: each is accepted, and one unit beyond it refused.
+// TestRulesAtTheirBounds: at each bound an order is accepted, and one unit beyond it rejected.
 func TestRulesAtTheirBounds(t *testing.T) {
 	m := open(t, Options{})
-	m.all(sell("A", 4, 1000), buy("A", 4, 1000)) // the last trade
+	m.all(sell("A", 4, 1000), buy("A", 4, 1000)) // sets the last trade to 1000
 	set := func(rules exchange.SymbolRules) {
 		r, err := m.SetSymbolRules(background, "A", func(r *exchange.SymbolRules) { *r = rules })
 		require.NoError(t, err)
@@ -265,7 +266,7 @@ func TestRulesAtTheirBounds(t *testing.T) {
 	made.More.Rules = exchange.SymbolRules{Tick: 5, Lot: 1}
 	require.Equal(t, exchange.RulesDiffer, m.do(made).Reason)
 
-	set(exchange.SymbolRules{Band: 1e6}) // 1 %
+	set(exchange.SymbolRules{Band: 1e6}) // a band of 1 %
 	free(m.do(buy("A", 1, 1010)).Order)
 	m.refused(exchange.OutsideBand, buy("A", 1, 1011))
 	m.all(cancelOf(4, "2"))
@@ -292,10 +293,10 @@ func TestRulesAtTheirBounds(t *testing.T) {
 	require.Equal(t, int64(1), again.Ledger.Account("1").Rules().OpenMax)
 }
 
-// TestAmends: in place, by a new order, or not at all.
+// TestAmends checks amends in place, amends by a replacement, and rejected amends.
 func TestAmends(t *testing.T) {
 	m := open(t, Options{})
-	m.all(buy("A", 10, 5), buy("A", 10, 5), sell("A", 4, 5)) // 1 has executed 4
+	m.all(buy("A", 10, 5), buy("A", 10, 5), sell("A", 4, 5)) // order 1 has executed 4
 	cash, _ := m.free("1")
 	for _, c := range []struct {
 		reason  exchange.RejectReason
@@ -349,7 +350,7 @@ func TestAmends(t *testing.T) {
 	m.agrees()
 }
 
-// TestRefsOfAChain name its newest order; what is sent again is answered as it was first.
+// TestRefsOfAChain: each ref of a chain names its newest order, and a repeated command gets its first answer.
 func TestRefsOfAChain(t *testing.T) {
 	m := open(t, Options{})
 	order := reported(named("o", buy("A", 10, 5)))
@@ -389,7 +390,7 @@ func TestRefsOfAChain(t *testing.T) {
 	m.agrees()
 }
 
-// TestARefOfAnAmendIsUsedOnce by commands that come at the same moment.
+// TestARefOfAnAmendIsUsedOnce sends several amends with one new ref at the same moment.
 func TestARefOfAnAmendIsUsedOnce(t *testing.T) {
 	m := open(t, Options{})
 	m.all(buy("A", 100, 5))
@@ -403,7 +404,7 @@ func TestARefOfAnAmendIsUsedOnce(t *testing.T) {
 	m.agrees()
 }
 
-// TestWhatMemoryHasForgottenOfAChainTheHistoryKnows.
+// TestWhatMemoryHasForgottenOfAChainTheHistoryKnows: orders and refs of a chain that have left memory are found.
 func TestWhatMemoryHasForgottenOfAChainTheHistoryKnows(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db, ClosedOrdersMax: 1})
@@ -459,7 +460,7 @@ func TestWhatMemoryHasForgottenOfAChainTheHistoryKnows(t *testing.T) {
 	require.Equal(t, replaced, m.do(more), "its report is the history's")
 }
 
-// TestAnAmendOfAnOrderThatEndsWithItsConnection hands that on.
+// TestAnAmendOfAnOrderThatEndsWithItsConnection: the replacement ends with the connection as well.
 func TestAnAmendOfAnOrderThatEndsWithItsConnection(t *testing.T) {
 	m := open(t, Options{})
 	origin, other := m.NewOrigin(), m.NewOrigin()
@@ -474,9 +475,9 @@ func TestAnAmendOfAnOrderThatEndsWithItsConnection(t *testing.T) {
 	m.agrees()
 }
 
-// TestRandomInstructionsAreReplayed: the journal tells the state that the engine has come to, from orders and amends of
-// all kinds, in parts, from three accounts and two symbols, with rules, connections that end, switches and halts; and a
-// crash behind any record does.
+// TestRandomInstructionsAreReplayed: a replay of the journal leads to the engine's state, also after a crash after any
+// record. The commands are orders and amends of all kinds, in parts, of three accounts in two symbols, with rules,
+// connections that end, switches and halts.
 func TestRandomInstructionsAreReplayed(t *testing.T) {
 	for range 4 {
 		seed := rand.Uint64()
@@ -522,11 +523,11 @@ func TestRandomInstructionsAreReplayed(t *testing.T) {
 		require.NoError(t, state.Audit(), "seed %d", seed)
 		require.NoError(t, m.State().Audit(), "seed %d", seed)
 		require.Equal(t, state.Digest(), m.State().Digest(), "seed %d", seed)
-		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's own end
+		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 	}
 }
 
-// operate does what an operator may.
+// operate makes one random change as an operator.
 func (m *market) operate(random *rand.Rand) {
 	id, sym := exchange.AccountID(rune('1'+random.IntN(3))), []exchange.Symbol{"A", "B"}[random.IntN(2)]
 	var err error
@@ -563,7 +564,7 @@ func (m *market) draw(random *rand.Rand) exchange.Command {
 		c.Side = exchange.Sell
 	}
 	known := exchange.OrderID(1 + random.IntN(int(m.lastOrder.Load())+1))
-	known = max(known, exchange.OrderID(m.lastOrder.Load())-exchange.OrderID(random.IntN(20))) // mostly a late one
+	known = max(known, exchange.OrderID(m.lastOrder.Load())-exchange.OrderID(random.IntN(20))) // mostly a recent order
 	switch random.IntN(20) {
 	case 0, 1:
 		return cancelOf(known, c.Account)

@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestWhatClientsMayMakeIsBounded reaches each bound, and lowers it below what is there.
+// TestWhatClientsMayMakeIsBounded reaches each limit, and then lowers it below what exists.
 func TestWhatClientsMayMakeIsBounded(t *testing.T) {
 	m := open(t, Options{AccountsMax: 3, SymbolsMax: 3, OpenOrdersMax: 5, AccountOpenOrdersMax: 3})
 	opening := func(id exchange.AccountID) exchange.Command {
@@ -42,7 +42,7 @@ func TestWhatClientsMayMakeIsBounded(t *testing.T) {
 	}
 	m.agrees()
 
-	// Nor at a start.
+	// A start with lower limits keeps everything as well.
 	m.Close()
 	state := exchange.NewState()
 	for _, e := range m.events(1) {
@@ -67,7 +67,8 @@ func TestAnOrderHasToBeWorthSomething(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(sell("A", 1, 1)).Reason)
 }
 
-// TestARefusalForABoundUsesNoRef and is none to a command that was done before.
+// TestARefusalForABoundUsesNoRef: a command rejected for a limit may use its ref later, and a repeat is never rejected
+// for a limit.
 func TestARefusalForABoundUsesNoRef(t *testing.T) {
 	m := open(t, Options{AccountOpenOrdersMax: 1})
 	first, second := buy("A", 1, 1), buy("A", 1, 1)

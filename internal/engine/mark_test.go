@@ -13,16 +13,16 @@ import (
 	"outcry/internal/journal"
 )
 
-// sharedLog is a journal that stands for a log on several machines: a test confirms its
-// rounds by hand.
+// sharedLog is a journal that acts as a log on several machines. A test confirms its
+// rounds.
 type sharedLog struct {
 	*journal.Journal
 
 	mu        sync.Mutex
-	begun     uint64 // rounds that were asked for
+	begun     uint64 // number of rounds asked for
 	confirmed uint64
 	deposed   error
-	changed   chan struct{} // closed and made anew with each change
+	changed   chan struct{} // closed and replaced at each change
 }
 
 func newSharedLog(j *journal.Journal) *sharedLog {
@@ -78,7 +78,7 @@ func (l *sharedLog) NotifyConfirmed(seq, round uint64, wake chan<- struct{}) {
 	}()
 }
 
-// openShared is open with a log on several machines. None of its rounds is confirmed.
+// openShared is open with a sharedLog. None of its rounds is confirmed.
 func openShared(t *testing.T, o Options) (*market, *sharedLog) {
 	t.Helper()
 	m := openWith(t, Options{}, journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
@@ -91,8 +91,8 @@ func openShared(t *testing.T, o Options) (*market, *sharedLog) {
 }
 
 // TestWhatReadsWaitsUntilItIsConfirmedWhoLeads: the record of a frame's last command
-// confirms by being durable, for everything that the frame has read before. The record
-// of an earlier one does not: the machine may have been stopped after it.
+// confirms all earlier reads of the frame once it is durable. The record
+// of an earlier command does not: the machine may have been stopped after it and lost the lead.
 func TestWhatReadsWaitsUntilItIsConfirmedWhoLeads(t *testing.T) {
 	db := &database{}
 	m, log := openShared(t, Options{Projection: db, History: db})
@@ -160,8 +160,8 @@ func TestWhatReadsWaitsUntilItIsConfirmedWhoLeads(t *testing.T) {
 	}
 }
 
-// TestAnOrderInPartsIsConfirmedByItsRecords, and one that is refused after another was
-// finished is not.
+// TestAnOrderInPartsIsConfirmedByItsRecords. An order that is rejected after the shard has finished another
+// one is not.
 func TestAnOrderInPartsIsConfirmedByItsRecords(t *testing.T) {
 	m, _ := openShared(t, Options{})
 	for range exchange.FillsMax + 10 {
@@ -199,12 +199,12 @@ func TestNothingIsToldBeforeItIsConfirmed(t *testing.T) {
 		log.set(mark.Round, errors.New("another machine leads"))
 		require.ErrorContains(t, <-told, "another machine leads")
 		require.False(t, m.MayTell(mark))
-		log.set(1000, nil) // for the end of the test
+		log.set(1000, nil) // so that the test can end
 	})
 }
 
-// TestWhatOperatorsAreToldIsConfirmed: each call waits for a round of its own, or, where it
-// appended a record, for that alone.
+// TestWhatOperatorsAreToldIsConfirmed: each call of an operator waits for a new round or, if it
+// appended a record, only for that record.
 func TestWhatOperatorsAreToldIsConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, log := openShared(t, Options{})
@@ -243,14 +243,14 @@ func TestWhatOperatorsAreToldIsConfirmed(t *testing.T) {
 	})
 }
 
-// marks executes commands and returns what they wait for.
+// marks executes commands and returns their mark.
 func (m *market) marks(commands ...exchange.Command) Mark {
 	mark, err := m.Execute(background, commands, make([]exchange.Result, len(commands)))
 	require.NoError(m.t, err)
 	return mark
 }
 
-// TestOneMachineConfirmsNothing: its marks are seqs alone.
+// TestOneMachineConfirmsNothing: on one machine the Round of marks is 0.
 func TestOneMachineConfirmsNothing(t *testing.T) {
 	m := open(t, Options{})
 	m.Halts()
@@ -259,11 +259,11 @@ func TestOneMachineConfirmsNothing(t *testing.T) {
 	require.Equal(t, Mark{Seq: m.journal.Appended()}, m.Mark())
 }
 
-// TestTheRestOfAnotherOrderConfirmsNothing: a command that is rejected has read after it
-// finished an order that a crash had left.
+// TestTheRestOfAnotherOrderConfirmsNothing: a command first finishes an order that a crash
+// had left unfinished, and is then rejected. Its read came after those records, so it needs a round.
 func TestTheRestOfAnotherOrderConfirmsNothing(t *testing.T) {
 	m := inParts(t, Options{})
-	for range 4000 { // more than the segments that are ready have room for
+	for range 4000 { // more than fit into the segments that exist
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
 	}
 	first := m.journal.Appended() + 1

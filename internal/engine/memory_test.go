@@ -12,16 +12,16 @@ import (
 	"outcry/internal/exchange"
 )
 
-// live returns the bytes of the heap that are in use.
+// live returns the number of heap bytes in use.
 func live() int64 {
 	runtime.GC()
-	runtime.GC() // what a finalizer or a pool kept in the first
+	runtime.GC() // frees what finalizers or pools kept during the first run
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// memoryOf returns how much more is in use for each of n after fill.
+// memoryOf returns by how many bytes the heap in use grows in fill, divided by n.
 func memoryOf(n int, fill func()) float64 {
 	before := live()
 	fill()
@@ -37,7 +37,7 @@ func openMany(l *exchange.Ledger) {
 	}
 }
 
-// restMany lets one order rest for each account, in one symbol, over a number of
+// restMany adds a resting order for each account, in one symbol, over a number of
 // price levels that are one tick apart.
 func restMany(s *exchange.State, levels int, tick exchange.Price) {
 	book := s.List("SPY")
@@ -53,9 +53,9 @@ func restMany(s *exchange.State, levels int, tick exchange.Price) {
 	}
 }
 
-// BenchmarkMemory reports what a million accounts and a million resting orders take
-// in the whole process, for each: with the ledger, the book, its price levels
-// and the index. It counts no time.
+// BenchmarkMemory reports the memory of each of a million accounts and of a million resting orders
+// in the whole process: with the ledger, the book, its price levels
+// and the index. It does not measure time.
 func BenchmarkMemory(b *testing.B) {
 	b.Run("accounts", func(b *testing.B) {
 		for b.Loop() {
@@ -86,11 +86,11 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// symbolBytesMax is what a symbol without orders may take, in the whole engine.
+// symbolBytesMax is the limit on the memory of a symbol without orders, in bytes.
 const symbolBytesMax = 1024
 
-// TestASymbolAtRestIsSmallAndHasNoGoroutine makes 10,000 symbols and places shares of each,
-// which starts each one's goroutine. Then an order rests in each and is canceled, and a
+// TestASymbolAtRestIsSmallAndHasNoGoroutine makes 10,000 symbols and deposits shares of each,
+// which starts each shard's goroutine. Then in each symbol an order is placed and canceled, and a
 // trade takes place.
 func TestASymbolAtRestIsSmallAndHasNoGoroutine(t *testing.T) {
 	const symbols = 10_000
@@ -104,7 +104,7 @@ func TestASymbolAtRestIsSmallAndHasNoGoroutine(t *testing.T) {
 	asleep := func() bool { return len(m.awakeNow()) == 0 && m.Stats().ClosedOrders <= 1 }
 	require.Eventually(t, asleep, time.Minute, 10*time.Millisecond)
 	before := live()
-	goroutines := runtime.NumGoroutine() // none of Eventually is left by now
+	goroutines := runtime.NumGoroutine() // the goroutines of Eventually have ended by now
 	for chunk := range slices.Chunk(all, 500) {
 		var commands []exchange.Command
 		for _, sym := range chunk {
@@ -125,14 +125,14 @@ func TestASymbolAtRestIsSmallAndHasNoGoroutine(t *testing.T) {
 	t.Logf("a symbol takes %.0f bytes, and %.0f with two positions after a trade", made, traded)
 	require.Less(t, made, float64(symbolBytesMax))
 	require.Less(t, traded, 2.0*symbolBytesMax)
-	for begun := time.Now(); runtime.NumGoroutine() > goroutines; runtime.Gosched() { // they end a moment later
+	for begun := time.Now(); runtime.NumGoroutine() > goroutines; runtime.Gosched() { // owners end a moment later
 		require.Less(t, time.Since(begun), time.Minute)
 	}
 }
 
-// BenchmarkMemoryOfClosedOrders reports what a million closed orders take that
-// Postgres does not have yet, for each, and how long the garbage collector works
-// on a heap with them.
+// BenchmarkMemoryOfClosedOrders reports the memory of each of a million closed orders that
+// Postgres does not have yet, and the time that the garbage collector needs
+// for a heap with them.
 func BenchmarkMemoryOfClosedOrders(b *testing.B) {
 	for b.Loop() {
 		book, closed := exchange.NewBook(), new(closedQueue)

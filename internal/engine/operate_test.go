@@ -17,7 +17,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// halt, resume and cancelAll are the operations where no error may come.
+// halt calls Halt; no error may occur. resume and cancelAll do the same for Resume and CancelAll.
 func (m *market) halt(sym exchange.Symbol, reason string) exchange.HaltResult {
 	r, err := m.Halt(background, sym, reason)
 	require.NoError(m.t, err)
@@ -36,7 +36,7 @@ func (m *market) cancelAll(account exchange.AccountID, sym exchange.Symbol) exch
 	return r
 }
 
-// events returns what the journal says from a record on.
+// events returns the events of the journal, beginning with record first.
 func (m *market) events(first uint64) (all []exchange.Event) {
 	require.NoError(m.t, m.journal.Wait(background, m.journal.Appended()))
 	require.NoError(m.t, journal.Scan(m.dir, exchange.EventVersion, func(seq uint64, record []byte) error {
@@ -100,7 +100,7 @@ func TestAHaltIsThereAfterARestart(t *testing.T) {
 	require.Equal(t, []HaltedSymbol{{"A", exchange.Halt{Since: 77, Reason: "news"}}}, again.Halts())
 	require.Equal(t, exchange.Halted, again.do(buy("A", 1, 5)).Reason)
 	require.Equal(t, exchange.OK, again.do(buy("B", 1, 5)).Reason)
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's own end
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 }
 
 func TestACancelAllTakesBackEverythingInOneRecord(t *testing.T) {
@@ -135,8 +135,8 @@ func TestACancelAllTakesBackEverythingInOneRecord(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(sell("B", 1_000_000_000, 9)).Reason, "all shares are free again")
 }
 
-// TestACancelAllThatIsTooLargeChangesNothing has more open than three eighths of a
-// segment take, and less of each symbol.
+// TestACancelAllThatIsTooLargeChangesNothing has more orders open than fit into three eighths of a
+// segment, but fewer of each symbol.
 func TestACancelAllThatIsTooLargeChangesNothing(t *testing.T) {
 	m := cramped(t, 16<<10)
 	var commands []exchange.Command
@@ -159,7 +159,7 @@ func TestACancelAllThatIsTooLargeChangesNothing(t *testing.T) {
 	m.agrees()
 }
 
-// TestOnAFullDiskOperationsUseTheReserve halts and cancels where orders are refused,
+// TestOnAFullDiskOperationsUseTheReserve halts and cancels while orders are rejected,
 // until the reserve is used up.
 func TestOnAFullDiskOperationsUseTheReserve(t *testing.T) {
 	m := cramped(t, 16<<10)
@@ -186,10 +186,10 @@ func TestOnAFullDiskOperationsUseTheReserve(t *testing.T) {
 	m.agrees()
 }
 
-// TestOperationsWhileEverythingTrades has inboxes of one task, so that they are full
-// all the time, and sessions whose frames go from symbol to symbol and spend money that
-// other symbols are about to free; and it closes the engine at any moment. Everything
-// comes to an end, and the journal tells what the engine has.
+// TestOperationsWhileEverythingTrades has inboxes for one task, so that they are full
+// most of the time, and sessions whose frames move from symbol to symbol and spend cash that
+// other symbols are about to release. It closes the engine at a random moment. All calls
+// must end, and the journal must lead to the engine's state.
 func TestOperationsWhileEverythingTrades(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -222,17 +222,17 @@ func TestOperationsWhileEverythingTrades(t *testing.T) {
 			})
 		}
 		for frames.Load() < int64(25*round) || operations.Load() < int64(10*round) {
-			time.Sleep(100 * time.Microsecond) // until so much is done, at the least
+			time.Sleep(100 * time.Microsecond) // until a minimum of commands is done
 		}
 		m.Close()
 		clients.Wait()
 		m.agrees()
 		require.NoError(t, m.State().Audit(), "seed %d, round %d", seed, round)
-		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's own end
+		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 	}
 }
 
-// trade sends one frame of commands for several symbols. Account 1 has little money,
+// trade sends one frame of commands for several symbols. Account 1 has little cash,
 // so that its buys wait for each other's settlement.
 func trade(m *market, r *rand.Rand, symbols []exchange.Symbol) error {
 	var commands []exchange.Command
@@ -255,7 +255,7 @@ func trade(m *market, r *rand.Rand, symbols []exchange.Symbol) error {
 	return err
 }
 
-// operate does one operation.
+// operate executes one operation: a halt, a resume or a cancel of all.
 func operate(m *market, r *rand.Rand, symbols []exchange.Symbol) (err error) {
 	sym, account := symbols[r.IntN(len(symbols))], exchange.AccountID(fmt.Sprint(1+r.IntN(2)))
 	switch r.IntN(6) {
@@ -272,12 +272,12 @@ func operate(m *market, r *rand.Rand, symbols []exchange.Symbol) (err error) {
 }
 
 // TestACancelAllIsOneMoment has one session place an order for B and, once that is
-// accepted, one for A, while another cancels all: an order that stays open was accepted
-// after the record of the cancel, whatever it canceled.
+// accepted, one for A, while another session cancels all. Any order that stays open must have been accepted
+// after the record of the cancel.
 func TestACancelAllIsOneMoment(t *testing.T) {
 	m := open(t, Options{InboxLen: 2})
 	for range 10_000 {
-		m.do(buy("B", 1, 1)) // so that what is open there takes a while to look up
+		m.do(buy("B", 1, 1)) // so that finding the open orders there takes a while
 	}
 	canceled := 0
 	count := func() {
@@ -320,8 +320,8 @@ func TestACancelAllIsOneMoment(t *testing.T) {
 	m.agrees()
 }
 
-// TestOperationsEndWithTheirContextAndTheEngine cannot reach a shard, which hangs in the
-// middle of a command. What they asked is not done later.
+// TestOperationsEndWithTheirContextAndTheEngine calls operations for a shard that hangs in the
+// middle of a command. After they have ended they are not executed later.
 func TestOperationsEndWithTheirContextAndTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hang atomic.Bool
@@ -361,8 +361,8 @@ func TestOperationsEndWithTheirContextAndTheEngine(t *testing.T) {
 	})
 }
 
-// TestAHaltAndItsEndAreToldOnceTheyAreDurable: with answers that wait for Postgres, a
-// crash may undo what only the journal has.
+// TestAHaltAndItsEndAreToldOnceTheyAreDurable: with AckPostgres, Halts must not show changes that only the journal
+// has, because a crash may undo them.
 func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, AckPostgres: true})
@@ -406,7 +406,7 @@ func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
 	told()
 	apply()
 	told(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
-	for range 100 { // what was told before is let go of
+	for range 100 { // changes that are durable and replaced are dropped
 		change("A", "")
 		change("A", "again")
 		apply()

@@ -15,13 +15,14 @@ import (
 	"outcry/internal/journal"
 )
 
-// cod returns a command that is canceled when its connection ends.
+// cod returns a request for an order that is canceled when its connection ends.
 func cod(c exchange.Command, origin *Origin) Request {
 	c.OnDisconnect = true
 	return Request{Command: c, Origin: origin}
 }
 
-// canceledBy returns the orders that records from seq on have canceled for a cause, and how many records.
+// canceledBy returns the orders that records from seq from on have canceled for a cause, and the number of these
+// records.
 func (m *market) canceledBy(cause exchange.CancelCause, from uint64) (orders []exchange.OrderID, records int) {
 	m.t.Helper()
 	for _, e := range m.events(from) {
@@ -35,28 +36,29 @@ func (m *market) canceledBy(cause exchange.CancelCause, from uint64) (orders []e
 	return orders, records
 }
 
-// untilOpen waits until so many orders are open.
+// untilOpen waits until the number of open orders is as given.
 func (m *market) untilOpen(orders int64) {
 	m.t.Helper()
 	require.Eventually(m.t, func() bool { return m.Stats().OpenOrders == orders }, time.Minute, time.Millisecond)
 }
 
-// TestOrdersEndWithTheirConnection and no others; what an owner has closed before is not touched.
+// TestOrdersEndWithTheirConnection: open orders with OnDisconnect are canceled, and no others. Orders that
+// closed before stay as they are.
 func TestOrdersEndWithTheirConnection(t *testing.T) {
 	m := open(t, Options{})
 	one, two := m.NewOrigin(), m.NewOrigin()
 	first := m.journal.Appended() + 1
 	for _, r := range []Request{
-		cod(buy("A", 10, 5), one),               // 1
-		cod(buy("A", 10, 4), two),               // 2
-		{Command: buy("A", 10, 3), Origin: one}, // 3, which stays
-		cod(buy("B", 10, 5), one),               // 4
-		cod(sell("A", 4, 5), one),               // 5 executes whole, against 1
-		cod(sell("A", 5, 9), one),               // 6, of another account
-		cod(buy("A", 1, 2), one),                // 7
-		{Command: cancelOf(7, "1")},             // is canceled before
-		{Command: sell("B", 10, 5)},             // 8 executes 4 whole
-		cod(buy("B", 10, 1), one),               // 9
+		cod(buy("A", 10, 5), one),               // order 1
+		cod(buy("A", 10, 4), two),               // order 2
+		{Command: buy("A", 10, 3), Origin: one}, // order 3, without OnDisconnect, stays open
+		cod(buy("B", 10, 5), one),               // order 4
+		cod(sell("A", 4, 5), one),               // order 5 executes whole, against order 1
+		cod(sell("A", 5, 9), one),               // order 6, of another account
+		cod(buy("A", 1, 2), one),                // order 7
+		{Command: cancelOf(7, "1")},             // order 7 is canceled before the connection ends
+		{Command: sell("B", 10, 5)},             // order 8 executes order 4 whole
+		cod(buy("B", 10, 1), one),               // order 9
 		{Command: exchange.Command{Kind: exchange.QueryOrder, Account: "1", Order: 1}},
 	} {
 		require.Equal(t, exchange.OK, m.ask(r).Reason)
@@ -99,8 +101,8 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 	m.agrees()
 }
 
-// TestManyConnectionsEndAtOnce: at most one thing waits at a symbol, others go on, and records have no more
-// than their bound.
+// TestManyConnectionsEndAtOnce: they take no room in a symbol's inbox, other commands continue, and no record
+// exceeds its bound.
 func TestManyConnectionsEndAtOnce(t *testing.T) {
 	m := open(t, Options{InboxLen: 1})
 	const connections = 3 * requestsMax
@@ -115,7 +117,7 @@ func TestManyConnectionsEndAtOnce(t *testing.T) {
 	d := (*m.numbered.Load())[0]
 	busy, held := make(chan struct{}), make(chan struct{})
 	letGo := sync.OnceFunc(func() { close(held) })
-	t.Cleanup(letGo) // also where the test ends early: before the engine is closed
+	t.Cleanup(letGo) // also if the test fails early: must run before the engine is closed
 	go func() {
 		_ = m.call(background, &d.inbox, func() error { close(busy); <-held; return nil })
 	}()
@@ -141,7 +143,7 @@ func TestManyConnectionsEndAtOnce(t *testing.T) {
 	m.agrees()
 }
 
-// TestWhatHasNoRoomIsCanceledOnceThereIsSome, and meanwhile no more is remembered than there are orders.
+// TestWhatHasNoRoomIsCanceledOnceThereIsSome. Until then the engine remembers no more due orders than are open.
 func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
 	const others, segment = 600, 16 << 10
 	m := cramped(t, segment)
@@ -159,7 +161,7 @@ func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
 		origins = append(origins, origin)
 	}
 	id := exchange.OrderID(1)
-	for ; m.do(cancelOf(id, "1")).Reason == exchange.OK; id++ { // the reserve too
+	for ; m.do(cancelOf(id, "1")).Reason == exchange.OK; id++ { // use up the reserve too
 	}
 	left := others - int64(id-1)
 	require.Positive(t, left, "all that came with a connection are open")
@@ -179,8 +181,8 @@ func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
 	m.agrees()
 }
 
-// TestAStartCancelsWhatHasLostItsConnection and the open orders of blocked accounts, and what a switch is for
-// that has passed; what else is open stays.
+// TestAStartCancelsWhatHasLostItsConnection, the open orders of blocked accounts, and those of accounts whose switch
+// has passed. All other orders stay open.
 func TestAStartCancelsWhatHasLostItsConnection(t *testing.T) {
 	m := inParts(t, Options{})
 	origin := m.NewOrigin()
@@ -213,8 +215,8 @@ func TestAStartCancelsWhatHasLostItsConnection(t *testing.T) {
 	again.agrees()
 }
 
-// TestAStartCancelsForManySwitches, in books of which one look does not see all: each account's orders of both
-// symbols in one record, and nothing of others.
+// TestAStartCancelsForManySwitches, in books that one survey step does not cover. Each account's orders of both
+// symbols are canceled in one record, and no orders of other accounts.
 func TestAStartCancelsForManySwitches(t *testing.T) {
 	c := &clock{}
 	m := inParts(t, c.options())
@@ -231,7 +233,7 @@ func TestAStartCancelsForManySwitches(t *testing.T) {
 			require.Equal(t, exchange.OK, r.Reason)
 		}
 	}
-	seq := m.journal.Appended() // from here on m, which has the same clock, cancels too
+	seq := m.journal.Appended() // after this, m may cancel too, as it has the same clock
 	c.Store(77 + exchange.Second)
 	again := m.after(seq, false)
 	before := seq + 1
@@ -247,7 +249,7 @@ func TestAStartCancelsForManySwitches(t *testing.T) {
 	again.agrees()
 }
 
-// TestNoOrdersAreTakenUntilWhatWasDueIsDone: a start on a full disk.
+// TestNoOrdersAreTakenUntilWhatWasDueIsDone starts an engine on a full disk.
 func TestNoOrdersAreTakenUntilWhatWasDueIsDone(t *testing.T) {
 	m := inParts(t, Options{})
 	origin := m.NewOrigin()
@@ -273,7 +275,8 @@ func TestNoOrdersAreTakenUntilWhatWasDueIsDone(t *testing.T) {
 	again.agrees()
 }
 
-// TestASwitchThatPassedMeanwhileIsNotArmedAgain: a client comes before there is room to cancel what was due.
+// TestASwitchThatPassedMeanwhileIsNotArmedAgain: a client tries to arm it before there is room for the cancels that
+// are due.
 func TestASwitchThatPassedMeanwhileIsNotArmedAgain(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 1000 {
@@ -297,7 +300,7 @@ func TestASwitchThatPassedMeanwhileIsNotArmedAgain(t *testing.T) {
 	again.agrees()
 }
 
-// fewBytes is a journal that has room for small records alone while refusing.
+// fewBytes is a journal that, while refusing is set, has room only for small records.
 type fewBytes struct {
 	*journal.Journal
 	refusing *atomic.Bool
@@ -310,10 +313,10 @@ func (n *fewBytes) ClaimReserve(bytes int) error {
 	return n.Journal.ClaimReserve(bytes)
 }
 
-// noReserve is a journal without a reserve while refusing.
+// noReserve is a journal that, while refusing is set, has no reserve.
 type noReserve struct {
 	*journal.Journal
-	refusing *bool // of the first shard's goroutine
+	refusing *bool // used only by the first shard's goroutine
 }
 
 func (n *noReserve) ClaimReserve(bytes int) error {
@@ -323,8 +326,8 @@ func (n *noReserve) ClaimReserve(bytes int) error {
 	return n.Journal.ClaimReserve(bytes)
 }
 
-// TestRandomConnections compares what is open after random commands of many connections, some of which end, with
-// what a list of all orders says.
+// TestRandomConnections compares the open orders after random commands of many connections, some of which end, with
+// a list of all orders that the test keeps.
 func TestRandomConnections(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -376,7 +379,7 @@ func TestRandomConnections(t *testing.T) {
 	m.agrees()
 }
 
-// openSmall is a market whose journal takes records of some 48 KiB.
+// openSmall returns a market whose journal accepts records of up to about 48 KiB.
 func openSmall(t *testing.T, o Options) *market {
 	return openWith(t, o, journal.Options{Version: exchange.EventVersion, SegmentBytes: 64 << 10})
 }

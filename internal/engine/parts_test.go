@@ -16,21 +16,21 @@ import (
 	"outcry/internal/journal"
 )
 
-// inParts is a market whose orders execute in parts of two fills.
+// inParts returns a market whose orders execute in parts of two fills.
 func inParts(t *testing.T, o Options) *market {
 	m := openWith(t, o, journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 16})
 	m.index.FillsMax = 2
 	return m
 }
 
-// after returns a market as a crash has left m: its journal ends with a record. On a full
+// after returns a market as after a crash of m: its journal ends with record seq. With a full
 // disk no further segment can be made.
 func (m *market) after(seq uint64, fullDisk bool) *market {
 	m.t.Helper()
 	return m.afterWith(seq, fullDisk, func(j *journal.Journal) Log { return j })
 }
 
-// afterWith is after, with what wrap makes of the journal.
+// afterWith is after, with the journal wrapped by wrap.
 func (m *market) afterWith(seq uint64, fullDisk bool, wrap func(*journal.Journal) Log) *market {
 	m.t.Helper()
 	require.NoError(m.t, m.journal.Wait(background, seq))
@@ -63,14 +63,14 @@ func (m *market) afterWith(seq uint64, fullDisk bool, wrap func(*journal.Journal
 		again.Close()
 		j.Close()
 	})
-	for _, d := range *again.numbered.Load() { // it finishes first what is unfinished, if there is room
+	for _, d := range *again.numbered.Load() { // wait until unfinished orders are finished, if there is room
 		require.NoError(m.t, again.call(background, &d.inbox, func() error { return nil }))
 	}
 	return again
 }
 
-// TestAnOrderExecutesInParts looks at each record of one, and goes on after a crash
-// behind each: what comes out is the same.
+// TestAnOrderExecutesInParts checks each record of an order, and restarts after a crash
+// after each: the result is the same.
 func TestAnOrderExecutesInParts(t *testing.T) {
 	m := inParts(t, Options{})
 	for n := range 7 {
@@ -116,13 +116,13 @@ func TestAnOrderExecutesInParts(t *testing.T) {
 	}
 }
 
-// TestARefIsUsedWithTheFirstPart: nobody who asks for it waits for the others.
+// TestARefIsUsedWithTheFirstPart: a repeat is answered before the other parts have executed.
 func TestARefIsUsedWithTheFirstPart(t *testing.T) {
 	var m *market
 	var used []bool
 	ordered := false
 	m = inParts(t, Options{Now: func() int64 {
-		if ordered { // at each part
+		if ordered { // called at each part
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			_, found := m.refs.table.Find(m.ledger.Account("1"), "r")
@@ -138,7 +138,7 @@ func TestARefIsUsedWithTheFirstPart(t *testing.T) {
 	require.Equal(t, []bool{false, true, true}, used[len(used)-3:])
 }
 
-// TestPartsChangeNothingOfWhatComesOut sends random commands to a market with parts and
+// TestPartsChangeNothingOfWhatComesOut sends the same random commands to a market with parts and
 // to one without.
 func TestPartsChangeNothingOfWhatComesOut(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -177,10 +177,10 @@ func TestPartsChangeNothingOfWhatComesOut(t *testing.T) {
 		New(Options{Journal: whole.journal, State: exchange.NewState()})
 }
 
-// TestWithoutRoomNothingComesBeforeAnUnfinishedOrder starts on a full disk behind a part.
+// TestWithoutRoomNothingComesBeforeAnUnfinishedOrder starts on a full disk after a part of an order.
 func TestWithoutRoomNothingComesBeforeAnUnfinishedOrder(t *testing.T) {
 	m := inParts(t, Options{})
-	for range 4000 { // more than the segments that are ready have room for
+	for range 4000 { // more than fit into the segments that exist
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
 	}
 	first := m.journal.Appended() + 1
@@ -210,7 +210,7 @@ func TestWithoutRoomNothingComesBeforeAnUnfinishedOrder(t *testing.T) {
 	full.agrees()
 }
 
-// TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole fills the disk up first.
+// TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole places an order in parts on an almost full disk.
 func TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 4000 {
@@ -230,7 +230,7 @@ func TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole(t *testing.T) {
 	require.Zero(t, m.Stats().OpenOrders)
 }
 
-// TestAnOrderGivesBackTheRoomThatItDoesNotUse has one claim for far more than it meets.
+// TestAnOrderGivesBackTheRoomThatItDoesNotUse places an order that claims far more parts than it needs.
 func TestAnOrderGivesBackTheRoomThatItDoesNotUse(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 5000 {
@@ -242,15 +242,15 @@ func TestAnOrderGivesBackTheRoomThatItDoesNotUse(t *testing.T) {
 	require.Greater(t, m.journal.RoomBytes(), int64(1<<20), "what was made for it is free")
 }
 
-// standing is a clock that stands, once it is armed, in the middle of an order in parts: until goOn is called.
+// standing is a clock that, once it is armed, blocks in the middle of an order in parts until goOn is called.
 type standing struct {
 	armed         atomic.Bool
-	looks         atomic.Int64 // since then; each part takes one
+	looks         atomic.Int64 // calls since it was armed; each part makes one
 	stands, going chan struct{}
 	goOn          func()
 }
 
-// inPartsThatStand is inParts, with 1000 shares to buy for 5 each, and such a clock.
+// inPartsThatStand is inParts with a standing clock and 1000 shares for sale at 5 each.
 func inPartsThatStand(t *testing.T) (*market, *standing) {
 	t.Helper()
 	s := &standing{stands: make(chan struct{}), going: make(chan struct{})}
@@ -262,14 +262,14 @@ func inPartsThatStand(t *testing.T) (*market, *standing) {
 		}
 		return 77
 	}})
-	t.Cleanup(s.goOn) // before the engine is closed
+	t.Cleanup(s.goOn) // runs before the engine is closed
 	for range 1000 {
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
 	}
 	return m, s
 }
 
-// buyAll begins to buy those shares, and returns once that stands.
+// buyAll starts an order for those shares, and returns once it is blocked by the clock.
 func (s *standing) buyAll(m *market) (ended <-chan error) {
 	s.armed.Store(true)
 	done := make(chan error, 1)
@@ -281,7 +281,7 @@ func (s *standing) buyAll(m *market) (ended <-chan error) {
 	return done
 }
 
-// TestAStopInTheMiddleOfAnOrderIsNoFailure ends an engine between two parts: the next one
+// TestAStopInTheMiddleOfAnOrderIsNoFailure closes an engine between two parts. The next engine
 // finishes the order.
 func TestAStopInTheMiddleOfAnOrderIsNoFailure(t *testing.T) {
 	m, clock := inPartsThatStand(t)
@@ -300,7 +300,7 @@ func TestAStopInTheMiddleOfAnOrderIsNoFailure(t *testing.T) {
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
 }
 
-// TestTheTimesOfASymbolNeverGoBack has a clock that does.
+// TestTheTimesOfASymbolNeverGoBack uses a clock that goes back.
 func TestTheTimesOfASymbolNeverGoBack(t *testing.T) {
 	clock := int64(10_000)
 	m := inParts(t, Options{Now: func() int64 { clock -= 7; return clock }})
@@ -327,8 +327,8 @@ func TestTheTimesOfASymbolNeverGoBack(t *testing.T) {
 	require.Len(t, times, 8, "records of all kinds but an account's")
 }
 
-// TestAShardLivesWhileTheJournalStands has nothing synced any more in the middle of an order,
-// as on a full disk: reads and signs of life go on, and so does a stop.
+// TestAShardLivesWhileTheJournalStands stops all syncs in the middle of an order, as a full disk does: reads,
+// liveness checks and a stop still work.
 func TestAShardLivesWhileTheJournalStands(t *testing.T) {
 	var stands atomic.Bool
 	goesOn := make(chan struct{})
@@ -363,7 +363,7 @@ func TestAShardLivesWhileTheJournalStands(t *testing.T) {
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
 }
 
-// TestAShardDoesNotKeepTheMemoryOfALongOrder looks between two commands.
+// TestAShardDoesNotKeepTheMemoryOfALongOrder checks the shard's memory after the order.
 func TestAShardDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
 	m := open(t, Options{})
 	const resting = 2 * exchange.FillsMax
@@ -380,8 +380,8 @@ func TestAShardDoesNotKeepTheMemoryOfALongOrder(t *testing.T) {
 	require.LessOrEqual(t, fills, 512)
 }
 
-// TestPartsFitIntoTheSmallestSegments has those that --segment takes at the least. A reader
-// of the journal need not know how large they were.
+// TestPartsFitIntoTheSmallestSegments uses the smallest segments that --segment accepts. A reader
+// of the journal need not know how large the parts were.
 func TestPartsFitIntoTheSmallestSegments(t *testing.T) {
 	m := openWith(t, Options{}, journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 16})
 	const resting = exchange.FillsMax + 100
@@ -397,17 +397,17 @@ func TestPartsFitIntoTheSmallestSegments(t *testing.T) {
 		require.GreaterOrEqual(t, len(e.Fills), exchange.PartFillsMin)
 		require.LessOrEqual(t, len(e.Fills), exchange.PartFillsFor(m.journal.ClaimBytesMax()))
 	}
-	m.index.FillsMax = 0 // as at a start, which knows no segments yet
+	m.index.FillsMax = 0 // as at a start, before the segment size is known
 	m.agrees()
 	again := m.after(first+2, false)
 	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, resting)
 	again.agrees()
 }
 
-// guarded is a journal that says what a test wants to know of its claims, and refuses them.
+// guarded is a journal whose claims a test can observe and refuse.
 type guarded struct {
 	*journal.Journal
-	claimMany func(records, bytes int) (<-chan struct{}, error) // first; goes on if both are nil
+	claimMany func(records, bytes int) (<-chan struct{}, error) // called first; the journal claims if both are nil
 	forgone   atomic.Int64
 }
 
@@ -425,8 +425,8 @@ func (g *guarded) Forgo() {
 	g.Journal.Forgo()
 }
 
-// TestRoomIsForgoneIfTheFundsAreGoneMeanwhile has an order in parts wait for segments, and
-// another one of its account spend all that it has.
+// TestRoomIsForgoneIfTheFundsAreGoneMeanwhile has an order in parts wait for segments, while
+// another order of its account spends all cash.
 func TestRoomIsForgoneIfTheFundsAreGoneMeanwhile(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 6 {
@@ -448,8 +448,8 @@ func TestRoomIsForgoneIfTheFundsAreGoneMeanwhile(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake has a journal that sets no room
-// aside for more than three parts at once, and then for none.
+// TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake has a journal that refuses
+// claims of more than three parts, and later all claims.
 func TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake(t *testing.T) {
 	m := inParts(t, Options{})
 	const resting = 40

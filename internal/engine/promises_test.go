@@ -10,8 +10,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestNothingMayBeToldAtOnceThatPostgresDoesNotHave: MayTell never says yes ahead of
-// Durable, which waits for Postgres.
+// TestNothingMayBeToldAtOnceThatPostgresDoesNotHave: MayTell never reports true before
+// Durable, which waits for Postgres, would return.
 func TestNothingMayBeToldAtOnceThatPostgresDoesNotHave(t *testing.T) {
 	for ackPostgres, want := range map[bool]bool{false: true, true: false} {
 		m := open(t, Options{Projection: &database{}, AckPostgres: ackPostgres})
@@ -26,7 +26,7 @@ func TestNothingMayBeToldAtOnceThatPostgresDoesNotHave(t *testing.T) {
 	}
 }
 
-// TestACancelOfAllIsToldOnceItIsDurable: with answers that wait for Postgres, also that.
+// TestACancelOfAllIsToldOnceItIsDurable: with AckPostgres, a cancel of all waits for Postgres too.
 func TestACancelOfAllIsToldOnceItIsDurable(t *testing.T) {
 	m := open(t, Options{Projection: &database{}, AckPostgres: true})
 	_, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))

@@ -98,9 +98,9 @@ func (e *Engine) recallReport(ctx context.Context, id exchange.OrderID, seen uin
 	}
 }
 
-// recallAmend checks whether an amend of an order that is not in memory is a repetition, by its own ref. If so, it
-// repeats the first answer and done is true. If the history does not answer, r.Reason is RefUnavailable; if the ref was
-// used for something else, it is RefUsed.
+// recallAmend checks whether an amend of an order that is not in memory is a repetition, by its own ref. If so,
+// it repeats the first answer and done is true. If the history does not answer, r.Reason is RefUnavailable; if
+// the ref was used for something else, it is RefUsed.
 func (e *Engine) recallAmend(ctx context.Context, c *exchange.Command, r *exchange.Result) (done bool) {
 	key := exchange.RefKey{Account: c.Account, Ref: newRef(c)}
 	if key.Ref == "" {

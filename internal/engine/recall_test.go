@@ -12,7 +12,7 @@ import (
 func TestAnOrderOfLaterIsNotRecalled(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})
-	db.orders.Store(exchange.OrderID(1), exchange.ClosedOrder{Account: "1"}) // as soon as it is projected
+	db.orders.Store(exchange.OrderID(1), exchange.ClosedOrder{Account: "1"}) // visible as soon as it is projected
 	got := m.all(queryOf(1), cancelOf(1, "1"), buy("A", 1, 1), queryOf(1))
 	require.Equal(t, []exchange.Result{{Reason: exchange.UnknownOrder}, {Reason: exchange.UnknownOrder}, {Order: 1},
 		{Status: exchange.Status{Open: 1}}}, got, "the first two come before the order")
@@ -60,12 +60,12 @@ func TestAQueryOfOwnOrdersOnlyTellsNoOthers(t *testing.T) {
 }
 
 // TestWhatIsKnownLaterDoesNotCount: an order has an id before it has a place in the
-// journal. A query that came before that place says that there is no such order, whenever
-// the history is asked, and whatever has become of the order by then.
+// journal. A query executed before that place answers that there is no such order, no matter when
+// the history is asked and what has happened to the order by then.
 func TestWhatIsKnownLaterDoesNotCount(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})
-	m.lastOrder.Store(10) // 7 is given out, and not in a book yet
+	m.lastOrder.Store(10) // id 7 is given out, and not in a book yet
 	db.applied.Store(3)
 	commands, results := []exchange.Command{queryOf(7), cancelOf(7, "1"), queryOf(11)}, make([]exchange.Result, 3)
 	_, err := m.Execute(background, commands, results)
@@ -85,7 +85,7 @@ func TestWhatIsKnownLaterDoesNotCount(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(queryOf(7)).Reason, "a query of now is told")
 }
 
-// TestRecallLoadsNoMoreThanIsAskedFor counts executions.
+// TestRecallLoadsNoMoreThanIsAskedFor counts the executions of a recalled order.
 func TestRecallLoadsNoMoreThanIsAskedFor(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})

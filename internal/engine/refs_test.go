@@ -81,7 +81,7 @@ func TestARefusalDoesNotUseUpARef(t *testing.T) {
 	require.EqualValues(t, 3, m.Stats().Refs)
 }
 
-// TestARepeatIsAnsweredThoughNothingNewIsTaken: it does nothing, so it needs no admission.
+// TestARepeatIsAnsweredThoughNothingNewIsTaken: a repeat changes nothing, so it needs no admission.
 func TestARepeatIsAnsweredThoughNothingNewIsTaken(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, BacklogMax: 20})
@@ -110,8 +110,8 @@ func TestOrdersAreNamedByTheirRefs(t *testing.T) {
 	}, got)
 }
 
-// TestOneOfManySessionsUsesARef sends each ref from eight sessions at once: the same
-// order, orders for different symbols, and placements.
+// TestOneOfManySessionsUsesARef sends each ref from eight sessions at once: with the same
+// order, with orders for different symbols, and with deposits.
 func TestOneOfManySessionsUsesARef(t *testing.T) {
 	m := open(t, Options{})
 	const refs, sessions = 150, 8
@@ -131,7 +131,7 @@ func TestOneOfManySessionsUsesARef(t *testing.T) {
 	}
 	running.Wait()
 	for n := range refs {
-		for kind, want := range []int{sessions, 2, sessions / 2} { // so many send the same
+		for kind, want := range []int{sessions, 2, sessions / 2} { // how many sessions send the same command
 			var done []exchange.OrderID
 			for s := range sessions {
 				r := orders[s][3*n+kind]
@@ -161,8 +161,8 @@ func TestOneOfManySessionsUsesARef(t *testing.T) {
 	}
 }
 
-// TestAnAccountHasItsRefFromItsFirstMoment: what sees the account must see the ref used,
-// or could use it a second time. It does the registrar's step alone, and looks.
+// TestAnAccountHasItsRefFromItsFirstMoment: a reader that sees the account must also see its ref as used;
+// otherwise it could use the ref a second time. The test calls the registrar directly and checks.
 func TestAnAccountHasItsRefFromItsFirstMoment(t *testing.T) {
 	m := open(t, Options{})
 	c := open3(exchange.Cash{Lo: 6})
@@ -175,8 +175,8 @@ func TestAnAccountHasItsRefFromItsFirstMoment(t *testing.T) {
 	require.Equal(t, c.Use(), use)
 }
 
-// TestARepeatIsAnsweredThoughItsAccountSendsTooMuch: what was not done before is refused,
-// and does not use the ref up.
+// TestARepeatIsAnsweredThoughItsAccountSendsTooMuch: a command that was not executed before is rejected,
+// and does not use up the ref.
 func TestARepeatIsAnsweredThoughItsAccountSendsTooMuch(t *testing.T) {
 	m := open(t, Options{})
 	again := func(c exchange.Command) Request { return Request{Command: c, Repeat: true} }
@@ -190,8 +190,8 @@ func TestARepeatIsAnsweredThoughItsAccountSendsTooMuch(t *testing.T) {
 	require.Equal(t, exchange.Result{Order: 2}, m.do(other))
 }
 
-// TestNothingIsToldOfARefThatIsBeingUsed: whether the first command will be refused is
-// not known yet, and what it does has no place in the journal.
+// TestNothingIsToldOfARefThatIsBeingUsed: it is not known yet whether the first command will be rejected,
+// and its record is not in the journal yet.
 func TestNothingIsToldOfARefThatIsBeingUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, Options{})
@@ -230,13 +230,13 @@ func TestNothingIsToldOfARefThatIsBeingUsed(t *testing.T) {
 		}()
 		synctest.Wait()
 		require.Empty(t, ended, "it waits")
-		m.giveUp() // as when the journal fails: nobody waits for ever
+		m.giveUp() // as when the journal fails: commands that wait must end
 		require.Error(t, <-ended)
 		m.failed.Store(false)
 	})
 }
 
-// inMemory returns how many generations there are, and what memory knows of a ref.
+// inMemory returns the number of generations in memory, and whether memory has a ref.
 func (m *market) inMemory(key exchange.RefKey) (generations int, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,7 +244,7 @@ func (m *market) inMemory(key exchange.RefKey) (generations int, found bool) {
 	return int(m.refs.table.Last() - m.refs.table.First() + 1), found
 }
 
-// project does what a projector does with all refs that are in memory.
+// project puts all refs in memory into db, as a projector does.
 func (m *market) project(db *database) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -283,7 +283,7 @@ func TestRefsLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 		require.False(t, found)
 		require.EqualValues(t, 256<<10, m.Stats().RefFilter)
 
-		// Those that are in the database alone, those that are in memory, and others.
+		// Repeats of refs that are only in the database, repeats of refs in memory, and new refs.
 		db.orders.Store(exchange.OrderID(1), exchange.ClosedOrder{Account: "1"})
 		for n := range many {
 			require.Equal(t, exchange.Result{Order: exchange.OrderID(n + 1)}, m.do(named(ref(n), buy("A", 1, 1))))
@@ -297,7 +297,7 @@ func TestRefsLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 		}
 		require.InDelta(t, asked, db.asked.Load(), 2, "the filter knows that they are new")
 
-		// Away: what the filter cannot exclude is refused, and nothing is done.
+		// While the database is away, refs that the filter cannot exclude are rejected, and nothing is executed.
 		db.away.Store(true)
 		appended := m.journal.Appended()
 		require.Equal(t, []string{"ref_unavailable", "ref_unavailable", "ref_unavailable"},
@@ -310,7 +310,7 @@ func TestRefsLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 	})
 }
 
-// TestADatabaseThatDoesNotAnswerIsAskedOnceAFrame: each try may take seconds.
+// TestADatabaseThatDoesNotAnswerIsAskedOnceAFrame, because each attempt may take seconds.
 func TestADatabaseThatDoesNotAnswerIsAskedOnceAFrame(t *testing.T) {
 	db := &database{}
 	db.away.Store(true)
@@ -325,8 +325,8 @@ func TestADatabaseThatDoesNotAnswerIsAskedOnceAFrame(t *testing.T) {
 	require.EqualValues(t, 1, db.tries.Load())
 }
 
-// TestWhatTheDatabaseHadBeforeIsNotDoneAgain starts on a database that has refs, which is
-// away at first.
+// TestWhatTheDatabaseHadBeforeIsNotDoneAgain starts with a database that has refs and that is
+// unavailable at first.
 func TestWhatTheDatabaseHadBeforeIsNotDoneAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &database{}
@@ -350,8 +350,8 @@ func TestWhatTheDatabaseHadBeforeIsNotDoneAgain(t *testing.T) {
 	})
 }
 
-// TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain has a command wait
-// between the look and its owner for longer than memory keeps refs.
+// TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain delays a command between its session's
+// lookup and its owner for longer than memory keeps refs.
 func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &database{}
@@ -381,12 +381,12 @@ func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.
 	})
 }
 
-// TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure: one batch may have all generations that waited for it.
+// TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure: one batch of the database may hold all waiting generations.
 func TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &database{}
 		m := open(t, Options{Projection: db, History: db, RefsMax: 4})
-		time.Sleep(sweepEvery / 2) // between two sweeps from now on
+		time.Sleep(sweepEvery / 2) // so that the test runs between two sweeps
 		for n := range 2 * sealedMax {
 			m.do(named(exchange.Ref(fmt.Sprint("r", n)), sell("A", 1, 5)))
 			time.Sleep(sweepEvery)
@@ -415,13 +415,13 @@ func TestTheFilterForgetsNothingAndLetsFewPass(t *testing.T) {
 		return exchange.RefKey{Account: exchange.AccountID(fmt.Sprint(n % 1000)), Ref: exchange.Ref(fmt.Sprint("order-", n))}
 	}
 	f := newRefFilter()
-	const many = 300_000 // three layers
+	const many = 300_000 // enough for three layers
 	added := make([]exchange.RefKey, many)
 	for n := range added {
 		added[n] = key(n)
 	}
 	var readers sync.WaitGroup
-	for range 2 { // the race detector judges
+	for range 2 { // concurrent readers, for the race detector
 		readers.Go(func() {
 			for n := range 1000 {
 				f.mayHave(key(n))

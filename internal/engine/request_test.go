@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// requests returns commands as clients ask for them on no special terms.
+// requests returns requests for commands, without options.
 func requests(commands ...exchange.Command) []Request {
 	asked := make([]Request, len(commands))
 	for i := range commands {
@@ -17,7 +17,7 @@ func requests(commands ...exchange.Command) []Request {
 	return asked
 }
 
-// Execute, Recall and Ready are the engine's for such commands.
+// Execute calls Engine.Execute for commands without options. Recall and Ready do the same.
 func (m *market) Execute(ctx context.Context, commands []exchange.Command, results []exchange.Result) (Mark, error) {
 	mark, err := m.Engine.Execute(ctx, requests(commands...), results)
 	if err == nil {
@@ -26,7 +26,8 @@ func (m *market) Execute(ctx context.Context, commands []exchange.Command, resul
 	return mark, err
 }
 
-// takeSeqs takes the seqs out of results, so that these can be compared whole. They rise with the commands.
+// takeSeqs sets the seqs in results to 0, so that results can be compared whole. It requires that they do not
+// decrease.
 func (m *market) takeSeqs(results []exchange.Result) {
 	last := uint64(0)
 	for i := range results {

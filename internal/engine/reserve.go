@@ -78,7 +78,8 @@ func (d *shard) affords(r *exchange.Result) bool {
 	return true
 }
 
-// noteMissing adds to an InsufficientFunds or InsufficientShares in r what the account of d.order has. Callers hold mu.
+// noteMissing adds to an InsufficientFunds or InsufficientShares in r what the account of d.order has. Callers
+// hold mu.
 func (d *shard) noteMissing(r *exchange.Result) {
 	account := d.order.Account
 	//exhaustive:ignore only these two reasons are about what the account has

@@ -8,8 +8,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestTimesNeverGoBackOverARestart: after a clean stop everything is in the database, and no record is replayed. What
-// tells the time of the newest record is the snapshot alone, also if nothing is open.
+// TestTimesNeverGoBackOverARestart: after a clean stop everything is in the database, and no record is replayed. Then
+// only the snapshot has the time of the newest record, even if no order is open.
 func TestTimesNeverGoBackOverARestart(t *testing.T) {
 	snap := &exchange.Snapshot{OrderID: 2, Time: 1000,
 		Accounts: []exchange.AccountState{{ID: "2"},

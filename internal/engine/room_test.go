@@ -17,7 +17,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// cramped is a market whose journal has segments of segmentBytes, the next one
+// cramped returns a market whose journal has segments of segmentBytes, with the next one
 // ready.
 func cramped(t *testing.T, segmentBytes int64) *market {
 	t.Helper()
@@ -26,8 +26,8 @@ func cramped(t *testing.T, segmentBytes int64) *market {
 	return m
 }
 
-// fillDisk lets no further segment be made, as on a full disk: its name is taken
-// already. What is ready is still ready.
+// fillDisk prevents further segments, as a full disk does, by creating files with
+// their names. A segment that is ready stays usable.
 func (m *market) fillDisk() {
 	for n := range 200 {
 		err := os.Symlink("nowhere", filepath.Join(m.dir, "next-"+strconv.Itoa(n)+".tmp"))
@@ -37,7 +37,7 @@ func (m *market) fillDisk() {
 	}
 }
 
-// freeDisk undoes fillDisk and waits until the journal has seen it.
+// freeDisk undoes fillDisk and waits until the journal has noticed.
 func (m *market) freeDisk() {
 	all, err := filepath.Glob(filepath.Join(m.dir, "next-*.tmp"))
 	require.NoError(m.t, err)
@@ -49,8 +49,8 @@ func (m *market) freeDisk() {
 	require.Eventually(m.t, func() bool { return m.journal.Room() == nil }, time.Minute, 5*time.Millisecond)
 }
 
-// untilRefused sends c again and again until it is refused, and returns how often
-// it was done and why it is no more.
+// untilRefused sends c repeatedly until it is rejected. It returns how often
+// it was executed, and the reason of the rejection.
 func (m *market) untilRefused(c exchange.Command) (done int, why exchange.RejectReason) {
 	for ; done < 10_000; done++ {
 		if why = m.do(c).Reason; why != exchange.OK {
@@ -60,7 +60,7 @@ func (m *market) untilRefused(c exchange.Command) (done int, why exchange.Reject
 	return done, why
 }
 
-// agrees demands that the journal tells the state that the engine has.
+// agrees requires that a replay of the journal leads to the engine's state.
 func (m *market) agrees() {
 	m.t.Helper()
 	require.NoError(m.t, m.CheckLedger())
@@ -74,7 +74,7 @@ func (m *market) agrees() {
 	}))
 	require.NoError(m.t, state.Audit())
 	for _, id := range []exchange.AccountID{"1", "2"} {
-		if state.Ledger.Account(id) == nil { // as early as that
+		if state.Ledger.Account(id) == nil { // the prefix ends before the account was opened
 			require.Nil(m.t, m.ledger.Account(id))
 			continue
 		}
@@ -85,8 +85,8 @@ func (m *market) agrees() {
 	require.Equal(m.t, exchange.OrderID(m.lastOrder.Load()), state.OrderID)
 }
 
-// TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever walks into a full disk
-// and out of it again.
+// TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever fills the disk
+// and frees it again.
 func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	m := cramped(t, 16<<10)
 	m.fillDisk()
@@ -130,11 +130,11 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole: one record has to say
-// all that the order did.
+// TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole, because one record has to hold
+// everything that a part of an order did.
 func TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole(t *testing.T) {
 	m := cramped(t, 16<<10)
-	m.index.FillsMax = exchange.FillsMax // larger parts than such segments take
+	m.index.FillsMax = exchange.FillsMax // larger parts than fit into such segments
 	const resting = 400
 	for n := range resting {
 		require.Equal(t, exchange.OK, m.do(sell("A", 2, exchange.Price(5+n%7))).Reason)
@@ -149,11 +149,11 @@ func TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole(t *testing.T) {
 	m.agrees()
 }
 
-// TestAHoldThatFindsNoRoomIsNotSeen: an account that could afford only one of two
-// orders can afford the other one once the first was refused for want of room.
+// TestAHoldThatFindsNoRoomIsNotSeen: an account can afford only one of two
+// orders. If the journal has no room for the first, the second must not be rejected because of its hold.
 func TestAHoldThatFindsNoRoomIsNotSeen(t *testing.T) {
 	m := cramped(t, 16<<10)
-	m.index.FillsMax = exchange.FillsMax // larger parts than such segments take
+	m.index.FillsMax = exchange.FillsMax // larger parts than fit into such segments
 	for range 300 {
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 1)).Reason)
 	}
@@ -177,8 +177,8 @@ func TestAHoldThatFindsNoRoomIsNotSeen(t *testing.T) {
 	m.agrees()
 }
 
-// TestAHoldThatIsWithdrawnLetsOthersGoOn: a refusal that hangs on an unsettled hold
-// waits for the end of that, whichever it is.
+// TestAHoldThatIsWithdrawnLetsOthersGoOn: a rejection that depends on an unsettled hold
+// waits until that is settled or withdrawn.
 func TestAHoldThatIsWithdrawnLetsOthersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := cramped(t, 1<<16)
@@ -197,8 +197,8 @@ func TestAHoldThatIsWithdrawnLetsOthersGoOn(t *testing.T) {
 	})
 }
 
-// TestAHoldThatIsNeverSettledEndsWithTheJournal: where the record of an order cannot be
-// appended, nobody waits for its hold.
+// TestAHoldThatIsNeverSettledEndsWithTheJournal: if the record of an order cannot be
+// appended, commands that wait for its hold end with an error.
 func TestAHoldThatIsNeverSettledEndsWithTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := cramped(t, 1<<16)
@@ -222,9 +222,9 @@ func TestAHoldThatIsNeverSettledEndsWithTheJournal(t *testing.T) {
 	})
 }
 
-// TestManySymbolsMeetTheFullDiskAtOnce trades in many symbols while the disk fills
-// up, is full, and is freed, over and over: every command is done or refused, all
-// that is done is in the journal, and the process lives.
+// TestManySymbolsMeetTheFullDiskAtOnce trades in many symbols while the disk repeatedly fills
+// up, is full, and is freed. Every command must be executed or rejected, every
+// executed command must be in the journal, and the engine must not fail.
 func TestManySymbolsMeetTheFullDiskAtOnce(t *testing.T) {
 	const seed, symbols, rounds = 3, 16, 3
 	t.Logf("seed %d", seed)
@@ -252,8 +252,8 @@ func TestManySymbolsMeetTheFullDiskAtOnce(t *testing.T) {
 	m.agrees()
 }
 
-// tradeUntilFull sells in small parts and sweeps until orders are refused, and then
-// cancels what is open, or as much of it as there is room for.
+// tradeUntilFull places small sells and sweeping buys until orders are rejected, and then
+// cancels the open orders, or as many as there is room for.
 func (m *market) tradeUntilFull(sym exchange.Symbol, r *rand.Rand) {
 	results := make([]exchange.Result, 1)
 	send := func(c exchange.Command) exchange.Result {

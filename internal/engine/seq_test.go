@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// wrote executes a command, and returns its result and how many records there are more than before.
+// wrote executes a command, and returns its result and the number of records that it appended.
 func (m *market) wrote(c exchange.Command) (r exchange.Result, records uint64) {
 	m.t.Helper()
 	before := m.journal.Appended()
@@ -18,7 +18,7 @@ func (m *market) wrote(c exchange.Command) (r exchange.Result, records uint64) {
 	return results[0], m.journal.Appended() - before
 }
 
-// TestAResultSaysWhichRecordWasTheCommands: the last one if there were several, and none if it wrote none.
+// TestAResultSaysWhichRecordWasTheCommands: Result.Seq is the last record of the command, or 0 if it appended none.
 func TestAResultSaysWhichRecordWasTheCommands(t *testing.T) {
 	m := inParts(t, Options{})
 	first, again := named("r", sell("A", 1, 5)), cancelAfter("1", 60)
@@ -64,7 +64,7 @@ func TestAResultSaysWhichRecordWasTheCommands(t *testing.T) {
 	}
 }
 
-// amended is an amend of an order of account 2, to so many shares that are sold and a limit; 0 is as it is.
+// amended returns an amend of a sell of account 2 to a new total and limit. 0 leaves either unchanged.
 func amended(id exchange.OrderID, total exchange.Shares, limit exchange.Price) exchange.Command {
 	return exchange.Command{Kind: exchange.AmendOrder, Account: "2", Order: id, Shares: total,
 		Terms: exchange.Terms{Side: exchange.Sell, Limit: limit}}

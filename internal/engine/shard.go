@@ -118,7 +118,8 @@ func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
 	return d.place(c, r, now)
 }
 
-// place is placeOrder after the check that orders are accepted. It also places an order that replaces d.old (amending).
+// place is placeOrder after the check that orders are accepted. It also places an order that replaces d.old
+// (amending).
 func (d *shard) place(c *Request, r *exchange.Result, now int64) error {
 	e := d.engine
 	if !d.reserve(&c.Command, r) {

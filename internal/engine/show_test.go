@@ -28,7 +28,7 @@ func TestShowAsksHistoryForWhatMemoryDoesNotHold(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})
 	m.all(buy("A", 4, 6))
-	m.lastOrder.Store(9) // 2 to 9 were closed long ago
+	m.lastOrder.Store(9) // as if orders 2 to 9 were closed long ago
 	closed := exchange.PublicOrder{Symbol: "B", Terms: exchange.Terms{Side: exchange.Buy, Limit: 7}, Shares: 3,
 		Status: exchange.Status{Canceled: 3, CanceledAt: 8}}
 	db.orders.Store(exchange.OrderID(5), exchange.ClosedOrder{Account: "2", PublicOrder: closed})
@@ -67,7 +67,7 @@ func TestShowTellsExecutionsInPages(t *testing.T) {
 		{Shares: 3, Price: 5, Time: 77}}
 	db.orders.Store(exchange.OrderID(7),
 		exchange.ClosedOrder{PublicOrder: exchange.PublicOrder{Status: exchange.Status{Executions: executed}}})
-	for _, id := range []exchange.OrderID{4, 7} { // in memory, in the database
+	for _, id := range []exchange.OrderID{4, 7} { // 4 is in memory, 7 in the database
 		for _, page := range []struct{ after, most, from, to int }{{0, 2, 0, 2}, {2, 2, 2, 3}, {3, 2, 3, 3}, {9, 2, 3, 3},
 			{1, 0, 1, 1}} {
 			o, found, err := m.Show(background, id, page.after, page.most)

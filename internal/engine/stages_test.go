@@ -20,7 +20,7 @@ func TestStatsCountWhatWasTraded(t *testing.T) {
 		return c
 	}
 	m.all(sell("A", 1*whole, 4*whole), sell("A", 2*whole, 5*whole), bid("A", 2.5*whole, 6*whole), // 1 at 4, 1.5 at 5
-		sell("B", 1*whole, 10*whole), bid("B", 1*whole, 10*whole), // 1 at 10
+		sell("B", 1*whole, 10*whole), bid("B", 1*whole, 10*whole), // trades 1 at 10
 		bid("B", 1*whole, 1*whole), cancelOf(6, "3"), cancelOf(6, "3"), buy("C", 1, 1))
 	s := m.Stats()
 	require.EqualValues(t, 6, s.Orders)
@@ -31,12 +31,12 @@ func TestStatsCountWhatWasTraded(t *testing.T) {
 	require.EqualValues(t, 1, s.OpenOrders)
 }
 
-// TestStagesOfCallsAreDrawn has owners take their time, and asks until a call has been
-// drawn: their time is in what they worked, and not in what the call waited.
+// TestStagesOfCallsAreDrawn makes owners slow, and sends queries until a call has been
+// measured: the owners' time must count as worked, not as waited.
 func TestStagesOfCallsAreDrawn(t *testing.T) {
 	type drawn struct{ waited, worked time.Duration }
 	var last atomic.Pointer[drawn]
-	var dawdled atomic.Int64 // nanoseconds, of the owners
+	var dawdled atomic.Int64 // nanoseconds that the owners were delayed
 	m := open(t, Options{
 		OnStages: func(waited, worked time.Duration) { last.Store(&drawn{waited, worked}) },
 		Now: func() int64 {
@@ -46,7 +46,7 @@ func TestStagesOfCallsAreDrawn(t *testing.T) {
 			return 77
 		}})
 	last.Store(nil)
-	for n := 0; last.Load() == nil; n++ { // on average 16 times
+	for n := 0; last.Load() == nil; n++ { // 16 calls on average
 		require.Less(t, n, 1000, "never drawn")
 		dawdled.Store(0)
 		begun := time.Now()

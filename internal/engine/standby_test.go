@@ -17,7 +17,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// records returns the records of a market's journal, up to seq, the first one at 0.
+// records returns the records of a market's journal up to seq; the first record has index 0.
 func (m *market) records(seq uint64) (all [][]byte) {
 	m.t.Helper()
 	require.NoError(m.t, m.journal.Wait(background, m.journal.Appended()))
@@ -30,8 +30,8 @@ func (m *market) records(seq uint64) (all [][]byte) {
 	return all
 }
 
-// project has a database hold what those records say, as the projector would, if it has not
-// more already.
+// project puts the contents of records into a database, as the projector would, unless it has them
+// already.
 func (d *database) project(t testing.TB, records [][]byte, fillsMax int) {
 	if uint64(len(records)) <= d.applied.Load() {
 		return
@@ -61,7 +61,7 @@ func (d *database) project(t testing.TB, records [][]byte, fillsMax int) {
 	d.applied.Store(uint64(len(records)))
 }
 
-// projectChain has the database know what an order did at once, and which one its chain has come to.
+// projectChain sets in the database what an order did at once, and the newest order of its chain.
 func (d *database) projectChain(t testing.TB, book *exchange.Book, o *exchange.Order, row exchange.ClosedOrder) {
 	if book.Unfinished() != o.ID {
 		first, known := o.AtFirst()
@@ -74,7 +74,7 @@ func (d *database) projectChain(t testing.TB, book *exchange.Book, o *exchange.O
 	}
 }
 
-// random does commands of all kinds, some of them with refs, some again.
+// random executes n commands of all kinds, some with refs, and some of these repeated.
 func (m *market) random(rng *rand.Rand, n int) (refs []exchange.Command) {
 	m.t.Helper()
 	for i := range n {
@@ -115,7 +115,7 @@ func (m *market) random(rng *rand.Rand, n int) (refs []exchange.Command) {
 	return refs
 }
 
-// usedRefs returns the refs of records.
+// usedRefs returns the refs that records use.
 func usedRefs(t testing.TB, records [][]byte) map[exchange.RefKey]bool {
 	used := make(map[exchange.RefKey]bool)
 	for _, record := range records {
@@ -126,7 +126,7 @@ func usedRefs(t testing.TB, records [][]byte) map[exchange.RefKey]bool {
 	return used
 }
 
-// questions are about every order and every ref there may be, and change nothing.
+// questions returns commands that ask about every order and every ref and change nothing.
 func questions(last exchange.OrderID, refs []exchange.Command) (all []exchange.Command) {
 	for id := exchange.OrderID(1); id <= last+2; id++ {
 		all = append(all, queryOf(id))
@@ -137,7 +137,7 @@ func questions(last exchange.OrderID, refs []exchange.Command) (all []exchange.C
 	return all
 }
 
-// answers asks one by one.
+// answers executes commands one by one and returns their results.
 func (m *market) answers(asked []exchange.Command) (all []exchange.Result) {
 	for _, c := range asked {
 		all = append(all, m.do(c))
@@ -145,9 +145,9 @@ func (m *market) answers(asked []exchange.Command) (all []exchange.Result) {
 	return all
 }
 
-// TestAnEngineGoesOnWhereAStandbyIs: a standby that has applied what an engine did is that
-// engine, for callers who ask: its digest, orders old and new, refs, order ids. Its database is ahead of
-// it, or behind.
+// TestAnEngineGoesOnWhereAStandbyIs: a standby that has applied the records of an engine answers like that
+// engine after taking over: its digest, old and new orders, refs, and order ids are the same. Its database is
+// ahead of it or lags it.
 func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -164,7 +164,7 @@ func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 		return !used[exchange.RefKey{Account: c.Account, Ref: c.Ref}]
 	})
 
-	begun := rng.IntN(len(records)) // what a start has replayed
+	begun := rng.IntN(len(records)) // the number of records that the standby starts with
 	state := exchange.NewState()
 	state.Index.FillsMax = 2
 	for _, record := range records[:begun] {
@@ -176,9 +176,9 @@ func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 	s := NewStandby(StandbyOptions{State: state, Seq: uint64(begun), Projection: db, History: db,
 		ClosedOrdersMax: limits.ClosedOrdersMax, RefsMax: limits.RefsMax})
 	require.Eventually(t, s.refs.complete.Load, time.Minute, time.Millisecond)
-	held := int64(begun) // closed orders at most: what a start had, or what the database lacked before it caught up
+	held := int64(begun) // maximum of closed orders: from the start, or before the database caught up
 	for n, record := range records[begun:] {
-		if seq := begun + n; rng.IntN(1000) == 0 { // the database has some more, perhaps more than the standby
+		if seq := begun + n; rng.IntN(1000) == 0 { // the database advances, perhaps beyond the standby
 			db.project(t, records[:rng.IntN(min(len(records), seq+100))], 2)
 		}
 		require.NoError(t, s.WaitRoom(background))
@@ -197,7 +197,7 @@ func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 		for id := exchange.OrderID(1); id < exchange.OrderID(m.lastOrder.Load()+3); id++ {
 			o, found := show(id)
 			require.Equal(t, found, o.Symbol != "")
-			o.Status.Executions = append([]exchange.Execution{}, o.Status.Executions...) // none or nil
+			o.Status.Executions = append([]exchange.Execution{}, o.Status.Executions...) // empty instead of nil
 			all = append(all, o)
 		}
 		return all
@@ -236,7 +236,7 @@ func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 	db.project(t, records, 2)
 	m.halted("A", false)
 	require.Equal(t, exchange.OrderID(stats.LastOrder+1), m.do(buy("A", 1, 1)).Order)
-	for range 2 * forgetMax { // each forgets some
+	for range 2 * forgetMax { // each command forgets some
 		m.do(sell("A", 1, 6))
 	}
 	m.agrees()
@@ -245,7 +245,7 @@ func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 	for _, sh := range *m.numbered.Load() {
 		require.Equal(t, int64(sh.book.Closed()), sh.closedCount.Load())
 	}
-	m.Engine = New(Options{Journal: m.journal, State: m.State()}) // for the cleanup
+	m.Engine = New(Options{Journal: m.journal, State: m.State()}) // for the market's cleanup to close
 }
 
 // halted halts or resumes a symbol.
@@ -258,7 +258,7 @@ func (m *market) halted(sym exchange.Symbol, halted bool) {
 	require.NoError(m.t, err)
 }
 
-// takeOver returns a market as a standby finds itself that m's records up to seq have reached.
+// takeOver returns a market whose engine has taken over from a standby that has applied m's records up to seq.
 func (m *market) takeOver(seq uint64, o Options) *market {
 	m.t.Helper()
 	dir := filepath.Join(m.t.TempDir(), "standby")
@@ -285,7 +285,7 @@ func (m *market) takeOver(seq uint64, o Options) *market {
 	return again
 }
 
-// TestAnOrderInPartsIsFinishedByWhoTakesOver, behind whichever part the leader ended.
+// TestAnOrderInPartsIsFinishedByWhoTakesOver, after whichever part the leader ended.
 func TestAnOrderInPartsIsFinishedByWhoTakesOver(t *testing.T) {
 	m := inParts(t, Options{})
 	for n := range 7 {
@@ -303,7 +303,7 @@ func TestAnOrderInPartsIsFinishedByWhoTakesOver(t *testing.T) {
 	}
 }
 
-// TestATakeoverNeedsNoDatabase: commands with refs go on, new ones and those of lately.
+// TestATakeoverNeedsNoDatabase: commands with new refs and repeats of recent ones work without it.
 func TestATakeoverNeedsNoDatabase(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
 	db.refs.Store(exchange.RefKey{Account: "1", Ref: "old"}, exchange.RefUse{})
@@ -315,7 +315,7 @@ func TestATakeoverNeedsNoDatabase(t *testing.T) {
 	require.Equal(t, exchange.RefUnavailable, next.do(named("old", buy("A", 1, 1))).Reason)
 }
 
-// TestTheFilterIsFilledOnThoughTheStandbyHasTakenOver: its database was away until then.
+// TestTheFilterIsFilledOnThoughTheStandbyHasTakenOver: the database was unavailable until the takeover.
 func TestTheFilterIsFilledOnThoughTheStandbyHasTakenOver(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
 	db.away.Store(true)
@@ -331,7 +331,7 @@ func TestTheFilterIsFilledOnThoughTheStandbyHasTakenOver(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(named("new", buy("A", 1, 1))).Reason)
 }
 
-// TestTimesDoNotGoBackWhenALeaderEnds whose clock was ahead.
+// TestTimesDoNotGoBackWhenALeaderEnds: the clock of the old leader was ahead.
 func TestTimesDoNotGoBackWhenALeaderEnds(t *testing.T) {
 	clock := int64(1000)
 	m := open(t, Options{Now: func() int64 { return clock }})
@@ -348,7 +348,7 @@ func TestTimesDoNotGoBackWhenALeaderEnds(t *testing.T) {
 	}
 }
 
-// TestAStandbyRefusesAnotherHistory, and tells nothing any more then.
+// TestAStandbyRefusesAnotherHistory, and answers nothing after that.
 func TestAStandbyRefusesAnotherHistory(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 5, 3), buy("A", 2, 3))
@@ -385,7 +385,7 @@ func TestAStandbyRefusesAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestAStandbyWaitsForItsDatabase, since memory holds what that does not have.
+// TestAStandbyWaitsForItsDatabase, because memory holds what the database does not have.
 func TestAStandbyWaitsForItsDatabase(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
 	s := NewStandby(StandbyOptions{State: exchange.NewState(), Projection: db, BacklogMax: 3})
@@ -402,8 +402,8 @@ func TestAStandbyWaitsForItsDatabase(t *testing.T) {
 	require.NoError(t, s.WaitRoom(ended))
 }
 
-// TestReadersOfAStandby read while it applies records, and while an engine takes it over. The
-// race detector judges as well.
+// TestReadersOfAStandby read while it applies records, and while an engine takes it over. It is
+// meant for the race detector, too.
 func TestReadersOfAStandby(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
 	m.random(rand.New(rand.NewPCG(1, 2)), 3000)
@@ -446,17 +446,17 @@ func TestReadersOfAStandby(t *testing.T) {
 	require.ErrorIs(t, s.Apply(1, records[0]), ErrStopped)
 }
 
-// TestAStandbyForgetsWhatItsDatabaseHas, longest closed first, and nothing else.
+// TestAStandbyForgetsWhatItsDatabaseHas, longest closed first, and keeps all other orders.
 func TestAStandbyForgetsWhatItsDatabaseHas(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
-	m.all(sell("A", 1, 5), sell("A", 1, 5), sell("B", 1, 5), buy("A", 1, 1), buy("A", 1, 5)) // 1 and 5 are closed
-	m.cancelAll("2", "")                                                                     // 2 and 3
+	m.all(sell("A", 1, 5), sell("A", 1, 5), sell("B", 1, 5), buy("A", 1, 1), buy("A", 1, 5)) // closes orders 1 and 5
+	m.cancelAll("2", "")                                                                     // closes orders 2 and 3
 	filled, canceled := m.journal.Appended()-1, m.journal.Appended()
 	for range 3 {
 		m.do(exchange.Command{Kind: exchange.OpenAccount, Account: exchange.AccountID(fmt.Sprint(m.journal.Appended()))})
 	}
 	records := m.records(m.journal.Appended())
-	for _, begun := range []uint64{0, canceled} { // before and after they closed
+	for _, begun := range []uint64{0, canceled} { // starts before and after the orders closed
 		state := exchange.NewState()
 		for _, record := range records[:begun] {
 			var e exchange.Event
@@ -476,7 +476,7 @@ func TestAStandbyForgetsWhatItsDatabaseHas(t *testing.T) {
 		db.applied.Store(filled)
 		want := int64(2)
 		if begun == canceled {
-			want = 4 // it does not know which record closed them, and the last one may have
+			want = 4 // the standby does not know which record closed them: it may have been the last one
 		}
 		require.Equal(t, want, apply(canceled+1), "the database does not have the last two")
 		db.applied.Store(canceled)
@@ -498,7 +498,7 @@ func TestAStandbyThatIsBehindTakesNothingOver(t *testing.T) {
 		func() { New(Options{Journal: m.journal, Standby: s}) })
 }
 
-// TestAStandbyShowsNothingOfLater: its database may be ahead of it.
+// TestAStandbyShowsNothingOfLater than its last record, even if its database is ahead.
 func TestAStandbyShowsNothingOfLater(t *testing.T) {
 	m, db := open(t, Options{OrdersAfter: 10}), &database{}
 	require.EqualValues(t, 11, m.do(buy("A", 1, 1)).Order)
@@ -515,7 +515,7 @@ func TestAStandbyShowsNothingOfLater(t *testing.T) {
 	}
 }
 
-// TestAStandbyKeepsTheRefsThatItsDatabaseDoesNotHave, and forgets others.
+// TestAStandbyKeepsTheRefsThatItsDatabaseDoesNotHave, and drops others from memory.
 func TestAStandbyKeepsTheRefsThatItsDatabaseDoesNotHave(t *testing.T) {
 	m := open(t, Options{})
 	var orders []exchange.Command

@@ -14,12 +14,12 @@ import (
 	"outcry/internal/journal"
 )
 
-// TestReconcileRunsBesideTrading counts all cash and shares over and over while
-// five sessions trade, place shares and open accounts.
+// TestReconcileRunsBesideTrading calls Reconcile repeatedly while
+// five sessions trade, deposit shares and open accounts.
 func TestReconcileRunsBesideTrading(t *testing.T) {
 	m := open(t, Options{})
 	var sessions sync.WaitGroup
-	counted := make(chan struct{}) // they trade until they are counted for the first time, at the least
+	counted := make(chan struct{}) // closed after the first Reconcile; the sessions trade at least until then
 	for s := range 5 {
 		sessions.Go(func() {
 			for i := range 200 {
@@ -51,13 +51,13 @@ func TestReconcileRunsBesideTrading(t *testing.T) {
 	}
 }
 
-// TestAStoppedEngineHandsBackItsState compares it with what the journal leads to.
+// TestAStoppedEngineHandsBackItsState compares State with a replay of the journal.
 func TestAStoppedEngineHandsBackItsState(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 10, 5), buy("A", 4, 6), buy("B", 3, 5), cancelOf(3, "1"), buy("B", 2, 5))
 	m.Close()
 	stopped := m.State()
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
 	replayed := exchange.NewState()
 	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
@@ -74,7 +74,7 @@ func TestAStoppedEngineHandsBackItsState(t *testing.T) {
 
 func TestCloseEndsCallsOfManySessions(t *testing.T) {
 	for range 20 {
-		m := open(t, Options{InboxLen: 1}) // sessions wait to hand over as well
+		m := open(t, Options{InboxLen: 1}) // so that sessions also wait for room in inboxes
 		var running sync.WaitGroup
 		var done atomic.Int64
 		for n := range 16 {
@@ -86,19 +86,19 @@ func TestCloseEndsCallsOfManySessions(t *testing.T) {
 					if _, err = m.Execute(background, commands, results); err != nil {
 						assert.ErrorIs(t, err, ErrStopped)
 					}
-					results = make([]exchange.Result, len(commands)) // a shard may still have those
+					results = make([]exchange.Result, len(commands)) // a shard may still use the old ones
 				}
 			})
 		}
 		require.Eventually(t, func() bool { return done.Load() > 100 }, time.Minute, time.Millisecond)
 		m.Close()
-		running.Wait()                                                          // it hangs where a call was forgotten
-		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
+		running.Wait()                                                          // hangs if a call never returns
+		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 	}
 }
 
 // TestAnEngineFindsTheOrdersOfTheStateThatItTakesOver stops an engine, starts another
-// one on what it leaves, and lets that make one more symbol.
+// one with its state, and lets that make one more symbol.
 func TestAnEngineFindsTheOrdersOfTheStateThatItTakesOver(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 10, 5), buy("B", 3, 5), buy("A", 4, 5))
@@ -111,8 +111,8 @@ func TestAnEngineFindsTheOrdersOfTheStateThatItTakesOver(t *testing.T) {
 	require.Equal(t, exchange.UnknownOrder, got[5].Reason)
 }
 
-// TestOrdersAreFoundWhileSymbolsAreMade lets sessions make symbols, and find and cancel
-// their orders there. The race detector judges as well.
+// TestOrdersAreFoundWhileSymbolsAreMade lets sessions make symbols, and query and cancel
+// orders in them. It is meant for the race detector, too.
 func TestOrdersAreFoundWhileSymbolsAreMade(t *testing.T) {
 	m := open(t, Options{})
 	var sessions sync.WaitGroup
@@ -131,10 +131,10 @@ func TestOrdersAreFoundWhileSymbolsAreMade(t *testing.T) {
 	sessions.Wait()
 	m.Close()
 	require.NoError(t, m.State().Audit())
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the cleanup
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 }
 
-// TestOrderIDsGoOnAboveThoseOfALostPast starts where others may have been given out.
+// TestOrderIDsGoOnAboveThoseOfALostPast sets OrdersAfter, as after a loss of records with higher order ids.
 func TestOrderIDsGoOnAboveThoseOfALostPast(t *testing.T) {
 	m := open(t, Options{OrdersAfter: 1_000_000_000})
 	m.Close()

@@ -14,7 +14,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// clock is a clock that a test sets; 77 at first, as that of most tests.
+// clock is a clock that a test sets. It starts at 77, like the clock of most tests.
 type clock struct{ atomic.Int64 }
 
 func (c *clock) options() Options {
@@ -22,13 +22,14 @@ func (c *clock) options() Options {
 	return Options{Now: c.Load}
 }
 
-// after sets the clock and has the keeper look.
+// pass sets the clock and makes the keeper look at it.
 func (m *market) pass(c *clock, now int64) {
 	c.Store(now)
 	m.keeper.nudge()
 }
 
-// settleSwitches waits until what passed switches cancel is canceled. None passes afterwards: the clock stands still.
+// settleSwitches waits until the orders of all passed switches are canceled. No switch passes later, as the clock
+// stands still.
 func (m *market) settleSwitches(c *clock) {
 	m.t.Helper()
 	require.Eventually(m.t, func() bool {
@@ -37,7 +38,7 @@ func (m *market) settleSwitches(c *clock) {
 		due := slices.ContainsFunc(k.switches, func(s *armedSwitch) bool { return s.due <= c.Load() })
 		k.mu.Unlock()
 		if due {
-			m.pass(c, c.Load()+int64(keepEvery)) // one that could not be done is tried again
+			m.pass(c, c.Load()+int64(keepEvery)) // so that the keeper retries a switch that failed
 		}
 		return !due
 	}, time.Minute, time.Millisecond)
@@ -51,8 +52,8 @@ func cancelAllOf(account exchange.AccountID, sym exchange.Symbol) exchange.Comma
 	return exchange.Command{Kind: exchange.CancelAll, Account: account, Symbol: sym}
 }
 
-// TestASwitchPasses: what its account has open then is canceled in one record, which turns it off; it is armed again
-// by each command, and others' orders stay.
+// TestASwitchPasses: the account's open orders are canceled in one record, which disarms the switch. Each command
+// arms it again, and orders of other accounts stay.
 func TestASwitchPasses(t *testing.T) {
 	c := &clock{}
 	m := open(t, c.options())
@@ -67,7 +68,7 @@ func TestASwitchPasses(t *testing.T) {
 	first := m.journal.Appended() + 1
 
 	m.pass(c, 77+60*exchange.Second)
-	m.all(cancelAfter("2", 5), cancelAfter("2", 0)) // the keeper looks after that, too
+	m.all(cancelAfter("2", 5), cancelAfter("2", 0)) // the keeper also looks after an armed and disarmed switch
 	require.Equal(t, int64(3), m.Stats().OpenOrders)
 	m.pass(c, 77+90*exchange.Second)
 	m.untilOpen(1)
@@ -86,7 +87,7 @@ func TestASwitchPasses(t *testing.T) {
 	require.Zero(t, m.dueOf(m.ledger.Account("1")))
 }
 
-// TestASwitchThatIsArmedAgainDoesNotPass: what was gathered for the old time is not canceled.
+// TestASwitchThatIsArmedAgainDoesNotPass: a cancel that was begun for the old time cancels nothing.
 func TestASwitchThatIsArmedAgainDoesNotPass(t *testing.T) {
 	c := &clock{}
 	m := open(t, c.options())
@@ -105,7 +106,7 @@ func TestASwitchThatIsArmedAgainDoesNotPass(t *testing.T) {
 	m.agrees()
 }
 
-// TestASwitchIsThereAfterARestart, and passes at the start if its time has come meanwhile.
+// TestASwitchIsThereAfterARestart, and passes at the start if its time has come while the exchange was down.
 func TestASwitchIsThereAfterARestart(t *testing.T) {
 	c := &clock{}
 	m := inParts(t, c.options())
@@ -125,7 +126,7 @@ func TestASwitchIsThereAfterARestart(t *testing.T) {
 	late.agrees()
 }
 
-// TestASwitchWithMoreThanARecordTakes is canceled in several, the last of which turns it off.
+// TestASwitchWithMoreThanARecordTakes: the cancels need several records, the last of which disarms the switch.
 func TestASwitchWithMoreThanARecordTakes(t *testing.T) {
 	c := &clock{}
 	m := openSmall(t, c.options())
@@ -148,7 +149,7 @@ func TestASwitchWithMoreThanARecordTakes(t *testing.T) {
 	m.agrees()
 }
 
-// TestClientsCancelAll between other commands of a frame, as often as they may.
+// TestClientsCancelAll sends cancels of all between other commands of a frame, up to the limit and above it.
 func TestClientsCancelAll(t *testing.T) {
 	m := open(t, Options{})
 	first := m.journal.Appended() + 1
@@ -164,7 +165,7 @@ func TestClientsCancelAll(t *testing.T) {
 	m.agrees()
 }
 
-// TestCancelAllsAreBounded to ten a second and account.
+// TestCancelAllsAreBounded to ten a second for each account.
 func TestCancelAllsAreBounded(t *testing.T) {
 	var rates cancelAllRates
 	one, two := &exchange.Account{ID: "1"}, &exchange.Account{ID: "2"}
@@ -191,7 +192,7 @@ func TestCancelAllsAreBounded(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(cancelAllOf("2", "")).Reason)
 }
 
-// TestNobodyTakesCancelAllFromOthers: however many accounts use it, each has its own ten a second.
+// TestNobodyTakesCancelAllFromOthers: each account has its own ten a second, however many accounts cancel all.
 func TestNobodyTakesCancelAllFromOthers(t *testing.T) {
 	m := open(t, Options{})
 	const others = 5000
@@ -203,8 +204,8 @@ func TestNobodyTakesCancelAllFromOthers(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(cancelAllOf("1", "")).Reason)
 }
 
-// TestSwitchesLeaveTheReserveToCancels: on a full disk they go on, and none who sends them again and again takes
-// the room that others need to cancel.
+// TestSwitchesLeaveTheReserveToCancels: on a full disk switches still work, but an account that arms its switch
+// again and again cannot use up the room that others need for cancels.
 func TestSwitchesLeaveTheReserveToCancels(t *testing.T) {
 	m := cramped(t, 64<<10)
 	m.fillDisk()
@@ -225,8 +226,8 @@ func TestSwitchesLeaveTheReserveToCancels(t *testing.T) {
 	m.agrees()
 }
 
-// TestABlockedAccountPlacesNothing: what it has open is canceled, also what is placed at the same moment, and
-// everything else goes on.
+// TestABlockedAccountPlacesNothing: its open orders are canceled, also an order placed at the same moment.
+// Everything else works as before.
 func TestABlockedAccountPlacesNothing(t *testing.T) {
 	m := inParts(t, Options{})
 	m.all(buy("A", 3, 5), sell("A", 1, 9))
@@ -269,7 +270,7 @@ func TestABlockedAccountPlacesNothing(t *testing.T) {
 	m.agrees()
 }
 
-// TestABlockIsDoneWhateverBecomesOfItsCaller: its record is there, so what is open is canceled.
+// TestABlockIsDoneWhateverBecomesOfItsCaller: once its record is appended, the open orders are canceled in any case.
 func TestABlockIsDoneWhateverBecomesOfItsCaller(t *testing.T) {
 	for name, block := range map[string]func(m *market, recording *func()) error{
 		"the caller leaves while a symbol is busy": func(m *market, _ *func()) error {
@@ -307,7 +308,7 @@ func TestABlockIsDoneWhateverBecomesOfItsCaller(t *testing.T) {
 	}
 }
 
-// TestAStartCancelsWhatABlockHasLeft: the process ended between the two records.
+// TestAStartCancelsWhatABlockHasLeft, if the process ended between the record of the block and that of the cancel.
 func TestAStartCancelsWhatABlockHasLeft(t *testing.T) {
 	m := inParts(t, Options{})
 	m.all(buy("A", 3, 5))
@@ -323,7 +324,7 @@ func TestAStartCancelsWhatABlockHasLeft(t *testing.T) {
 	again.agrees()
 }
 
-// TestWhatNotEveryNodeReadsIsRefused, and what every node reads is not even asked about.
+// TestWhatNotEveryNodeReadsIsRefused. For records that every node can read, Readers is not called.
 func TestWhatNotEveryNodeReadsIsRefused(t *testing.T) {
 	old, asked := errors.New("node 3"), 0
 	m := open(t, Options{Readers: func() error { asked++; return old }})
@@ -353,7 +354,7 @@ func TestWhatNotEveryNodeReadsIsRefused(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(made).Reason)
 }
 
-// TestWhatTheViewAnswersWaitsForWhatIsAppended.
+// TestWhatTheViewAnswersWaitsForWhatIsAppended: Result.More.View is the seq of the last record appended.
 func TestWhatTheViewAnswersWaitsForWhatIsAppended(t *testing.T) {
 	m := open(t, Options{})
 	got := m.all(buy("A", 1, 1), exchange.Command{Kind: exchange.ShowAccount, Account: "1"}, buy("A", 1, 1),

@@ -8,11 +8,11 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestAnUnfinishedOrderWithoutAJournalIsAFailure, and no want of room: nothing may be told
-// any more.
+// TestAnUnfinishedOrderWithoutAJournalIsAFailure, not a rejection for lack of room: no result may be sent
+// after it.
 func TestAnUnfinishedOrderWithoutAJournalIsAFailure(t *testing.T) {
 	m := inParts(t, Options{})
-	for range 4000 { // more than the segments that are ready have room for
+	for range 4000 { // more than fit into the segments that exist
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
 	}
 	first := m.journal.Appended() + 1
@@ -27,8 +27,8 @@ func TestAnUnfinishedOrderWithoutAJournalIsAFailure(t *testing.T) {
 	}
 }
 
-// TestAnOrderThatLosesItsJournalBetweenTwoPartsFails, and everything with it: the book is
-// ahead of what is on record.
+// TestAnOrderThatLosesItsJournalBetweenTwoPartsFails, and so does everything else: the book has
+// changes that are in no record.
 func TestAnOrderThatLosesItsJournalBetweenTwoPartsFails(t *testing.T) {
 	m, clock := inPartsThatStand(t)
 	ended := clock.buyAll(m)
