@@ -23,7 +23,7 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 	}})
 	require.NoError(t, m.Alive(background))
 	require.Eventually(t, func() bool { return len(m.awakeNow()) == 0 }, time.Minute,
-		time.Millisecond) // the registrar and A are idle by then, so only B is asked
+		time.Millisecond) // all owners are idle by then, so only B is asked
 
 	hang.Store(true)
 	ordered := make(chan struct{})

@@ -126,7 +126,7 @@ func BenchmarkCancelAll(b *testing.B) {
 				}
 				m.do(buy("A", 1, 1))
 				for b.Loop() {
-					c, err := m.Engine.cancelAll(background, canceling{account: "1"}) // without the sync, which is most of it
+					c, err := m.Engine.cancelAll(background, canceling{account: "1"}) // without the sync, most of the cost
 					b.StopTimer()
 					require.NoError(b, err)
 					require.Equal(b, 1, c.result.Symbols[0].Orders)

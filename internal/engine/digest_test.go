@@ -198,7 +198,8 @@ func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 	})
 }
 
-// TestADigestLooksOnceMoreWhenItIsDone appends a record right after each of the digest's reads of the last seq.
+// TestADigestLooksOnceMoreWhenItIsDone appends a record right after one of the digest's reads of the last seq, and
+// does so for each read in turn.
 func TestADigestLooksOnceMoreWhenItIsDone(t *testing.T) {
 	for look := 1; ; look++ {
 		m := open(t, Options{})

@@ -363,7 +363,7 @@ func TestALongFrameIsDoneInTurnsWithOthers(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnInterruptEndsLongFramesAndOrders uses frames and orders with less work than one turn.
+// TestAnInterruptEndsLongFramesAndOrders interrupts the engine while a long frame waits and an order is set aside.
 func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 	m := open(t, Options{})
 	m.do(sell("A", 1, 9))
@@ -447,7 +447,7 @@ func TestTooManyOwnersRestAtOnce(t *testing.T) {
 	m.agrees()
 }
 
-// TestASignIsGivenInTheMiddleOfUrgentWork calls Alive while a shard has long requests to execute.
+// TestASignIsGivenInTheMiddleOfUrgentWork calls Alive while a shard executes a long request.
 func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")

@@ -116,7 +116,7 @@ func TestAnOrderExecutesInParts(t *testing.T) {
 	}
 }
 
-// TestARefIsUsedWithTheFirstPart: a repeat is answered before the other parts have executed.
+// TestARefIsUsedWithTheFirstPart: the ref is known as used before the other parts have executed.
 func TestARefIsUsedWithTheFirstPart(t *testing.T) {
 	var m *market
 	var used []bool

@@ -26,8 +26,7 @@ func (m *market) Execute(ctx context.Context, commands []exchange.Command, resul
 	return mark, err
 }
 
-// takeSeqs sets the seqs in results to 0, so that results can be compared whole. It requires that they do not
-// decrease.
+// takeSeqs sets the seqs in results to 0, so that results can be compared whole. It requires that they increase.
 func (m *market) takeSeqs(results []exchange.Result) {
 	last := uint64(0)
 	for i := range results {

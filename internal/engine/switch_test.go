@@ -68,7 +68,7 @@ func TestASwitchPasses(t *testing.T) {
 	first := m.journal.Appended() + 1
 
 	m.pass(c, 77+60*exchange.Second)
-	m.all(cancelAfter("2", 5), cancelAfter("2", 0)) // the keeper also looks after an armed and disarmed switch
+	m.all(cancelAfter("2", 5), cancelAfter("2", 0)) // makes the keeper look again
 	require.Equal(t, int64(3), m.Stats().OpenOrders)
 	m.pass(c, 77+90*exchange.Second)
 	m.untilOpen(1)
