@@ -33,8 +33,8 @@ func (e *Engine) Alive(ctx context.Context) error {
 // sign is a request that only asks for a response.
 type sign struct{}
 
-func (sign) do() error  { return nil }
-func (sign) amid() bool { return true }
+func (sign) do() error            { return nil }
+func (sign) answerMidOrder() bool { return true }
 
 // String names the owner in errors.
 func (d *shard) String() string { return "the shard of " + string(d.symbol) }

@@ -36,7 +36,7 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
 	go func() { ended <- m.Alive(ctx) }()
-	require.Eventually(t, func() bool { return d.(*shard).inbox.asked.Load() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return d.(*shard).inbox.hasRequests.Load() }, time.Minute, time.Millisecond)
 	require.Empty(t, ended)
 	cancel()
 	err := <-ended
@@ -53,8 +53,8 @@ type restless struct{}
 
 func (restless) do(*Request, *exchange.Result, int64) error { return nil }
 func (restless) begin()                                     {}
-func (restless) idle()                                      {}
-func (restless) rest()                                      {}
+func (restless) afterTask()                                 {}
+func (restless) freeMemory()                                {}
 func (restless) chore() (more bool, err error)              { return false, nil }
 
 // TestAnOwnerRestsOnlyWhenNothingIsAboutToCome: a task in the inbox of an owner whose goroutine has ended
@@ -69,12 +69,12 @@ func TestAnOwnerRestsOnlyWhenNothingIsAboutToCome(t *testing.T) {
 		"a task":                    {func(in *inbox) { in.tasks <- nil }, false},
 		"a sender waits for room":   {func(in *inbox) { in.waiting = 1 }, false},
 		"an operator waits":         {func(in *inbox) { in.requests = []*task{{}} }, false},
-		"a task came since a while": {func(in *inbox) { in.fresh = true }, false},
+		"a task came since a while": {func(in *inbox) { in.recentTask = true }, false},
 	} {
 		in := &inbox{engine: m.Engine, owner: restless{}, tasks: make(chan *task, 1)}
 		test.come(in)
 		m.awakeCount.Add(1)
-		require.Equal(t, test.rests, in.rested(), name)
+		require.Equal(t, test.rests, in.endIfIdle(), name)
 		require.Equal(t, test.rests, in.tasks == nil, name)
 		if !test.rests {
 			m.awakeCount.Add(-1)

@@ -20,7 +20,7 @@ func newRef(c *exchange.Command) exchange.Ref {
 // amendUse returns the use of an amend's ref. It includes the first order of the amended chain, which only the
 // order's shard knows. ok is false if the order is not in memory or not the account's; then r holds the reason.
 func (d *shard) amendUse(c *exchange.Command, r *exchange.Result) (use exchange.RefUse, ok bool) {
-	o, found := d.amended(c, r)
+	o, found := d.findAmended(c, r)
 	if !found {
 		return use, false
 	}
@@ -32,16 +32,16 @@ func (d *shard) amendUse(c *exchange.Command, r *exchange.Result) (use exchange.
 	return use, true
 }
 
-// amended returns the order that an amend names. found is false if it is not in memory or belongs to another
+// findAmended returns the order that an amend names. found is false if it is not in memory or belongs to another
 // account; then r holds the reason.
-func (d *shard) amended(c *exchange.Command, r *exchange.Result) (o exchange.Order, found bool) {
+func (d *shard) findAmended(c *exchange.Command, r *exchange.Result) (o exchange.Order, found bool) {
 	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
 		return o, false
 	}
-	id := d.named(c, r)
+	id := d.orderOf(c, r)
 	if o, found = d.book.Find(id); !found {
-		d.engine.absent(id, r) // the order was forgotten while the command was on its way
+		d.engine.answerAbsent(id, r) // the order was forgotten while the command was on its way
 		return o, false
 	}
 	if o.Account.ID != c.Account {
@@ -54,7 +54,7 @@ func (d *shard) amended(c *exchange.Command, r *exchange.Result) (o exchange.Ord
 // amendOrder changes an open order, in place or by a replacement in one record. If the amend is
 // rejected, the order is unchanged. An error is the journal's and final, errAgain, or ErrStopped.
 func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
-	o, found := d.amended(&c.Command, r)
+	o, found := d.findAmended(&c.Command, r)
 	if !found {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 	if r.Reason = d.engine.mayPlace(); r.Reason != exchange.OK {
 		return nil
 	}
-	if d.engine.unreadable(r) || blocked(orNone(d.engine.rulesOf(o.Account)), r) {
+	if d.engine.refuseUnreadable(r) || refuseBlocked(orNoRules(d.engine.rulesOf(o.Account)), r) {
 		return nil
 	}
 	d.old = o
@@ -90,8 +90,8 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 	return d.reduce(c, r, 0, now) // nothing changes, but the use of its ref has to be recorded
 }
 
-// orNone returns rules, or noRules if they are nil.
-func orNone(rules *exchange.AccountRules) *exchange.AccountRules {
+// orNoRules returns rules, or noRules if they are nil.
+func orNoRules(rules *exchange.AccountRules) *exchange.AccountRules {
 	if rules == nil {
 		return &noRules
 	}
@@ -219,7 +219,7 @@ func (d *shard) reserveInstead(r *exchange.Result) bool {
 	e := d.engine
 	for rules := e.rulesOf(d.old.Account); ; {
 		d.order, d.judged = d.amending.order, judged{}
-		if blocked(orNone(rules), r) || !d.judgePrice(orNone(rules), r) {
+		if refuseBlocked(orNoRules(rules), r) || !d.judgePrice(orNoRules(rules), r) {
 			return false
 		}
 		e.mu.Lock()

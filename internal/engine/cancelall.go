@@ -239,7 +239,7 @@ func (h *heldShard) do() error {
 		return nil // the try is over already
 	default:
 	}
-	h.find(h.by)
+	h.findOpen(h.by)
 	h.arrived <- h
 	if h.large {
 		return nil
@@ -249,9 +249,9 @@ func (h *heldShard) do() error {
 	return h.err
 }
 
-// amid reports to the cancelAll that the shard is in the middle of a long order, unless the
+// answerMidOrder reports to the cancelAll that the shard is in the middle of a long order, unless the
 // try is patient.
-func (h *heldShard) amid() bool {
+func (h *heldShard) answerMidOrder() bool {
 	if h.patient {
 		return false
 	}
@@ -260,8 +260,8 @@ func (h *heldShard) amid() bool {
 	return true
 }
 
-// find finds the open orders of the account at the shard, after finishing an unfinished order there.
-func (h *heldShard) find(c *cancelAll) {
+// findOpen finds the open orders of the account at the shard, after finishing an unfinished order there.
+func (h *heldShard) findOpen(c *cancelAll) {
 	d, known := h.shard, h.known
 	if h.refused, h.err = d.finish(); h.err != nil || h.refused != exchange.OK {
 		return
@@ -276,16 +276,16 @@ func (h *heldShard) find(c *cancelAll) {
 		}
 	}
 	for _, id := range known.found {
-		h.note(c, id)
+		h.addIfOpen(c, id)
 	}
 	for id := known.after + 1; id <= last; id++ {
-		h.note(c, id)
+		h.addIfOpen(c, id)
 	}
 	slices.SortFunc(h.open, func(a, b exchange.Cancel) int { return a.Compare(&b) })
 }
 
-// note adds an order to h.open if it belongs to the account and rests at the shard.
-func (h *heldShard) note(c *cancelAll, id exchange.OrderID) {
+// addIfOpen adds an order to h.open if it belongs to the account and rests at the shard.
+func (h *heldShard) addIfOpen(c *cancelAll, id exchange.OrderID) {
 	h.visited++
 	if o, found := h.shard.book.Find(id); found && o.Account == c.owner && o.Open > 0 {
 		h.open = append(h.open,

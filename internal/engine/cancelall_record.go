@@ -11,7 +11,7 @@ func (c *cancelAll) record() error {
 	c.event = exchange.Event{Kind: exchange.OrdersCanceled, Time: e.options.Now(), Account: c.owner.ID}
 	for _, h := range c.held {
 		if h.err != nil || h.refused != exchange.OK {
-			c.result.Reason = ofCancel(h.refused)
+			c.result.Reason = reasonForCancel(h.refused)
 			return h.err
 		}
 		c.event.Time = h.shard.book.Moment(c.event.Time)

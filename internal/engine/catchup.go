@@ -28,7 +28,7 @@ func (e *Engine) Catchup(ctx context.Context) error {
 	c := &catchup{accounts: due}
 	for _, d := range *e.numbered.Load() {
 		found := false
-		if err := d.inbox.between(ctx, func() { found = d.findDue(of) }); err != nil {
+		if err := d.inbox.doBetween(ctx, func() { found = d.findDue(of) }); err != nil {
 			return err
 		}
 		if found {

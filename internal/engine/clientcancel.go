@@ -29,11 +29,11 @@ type cancelAllTimes struct {
 	next int // index of the oldest
 }
 
-// take counts one cancel of all at now. It returns false, and does not count it, if the account is above its limit.
-func (c *cancelAllRates) take(a *exchange.Account, now int64) bool {
+// allow counts one cancel of all at now. It returns false, and does not count it, if the account is above its limit.
+func (c *cancelAllRates) allow(a *exchange.Account, now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.of(a, now)
+	t := c.timesOf(a, now)
 	if now-t.at[t.next] < exchange.Second {
 		return false
 	}
@@ -42,8 +42,8 @@ func (c *cancelAllRates) take(a *exchange.Account, now int64) bool {
 	return true
 }
 
-// of returns the times of an account, after moving them to the newer generation. Callers hold mu.
-func (c *cancelAllRates) of(a *exchange.Account, now int64) *cancelAllTimes {
+// timesOf returns the times of an account, after moving them to the newer generation. Callers hold mu.
+func (c *cancelAllRates) timesOf(a *exchange.Account, now int64) *cancelAllTimes {
 	if c.newer == nil || now-c.begun >= exchange.Second {
 		c.newer, c.older, c.begun = make(map[*exchange.Account]*cancelAllTimes), c.newer, now
 	}
@@ -71,8 +71,8 @@ func (e *Engine) cancelAllOf(ctx context.Context, t *task) error {
 		return ErrStopped
 	case account == nil:
 		r.Reason = exchange.UnknownAccount
-	case e.unreadable(r):
-	case !e.cancelAlls.take(account, e.keeper.clock.now()):
+	case e.refuseUnreadable(r):
+	case !e.cancelAlls.allow(account, e.keeper.clock.now()):
 		r.Reason = exchange.TooManyCancelAlls
 	default:
 		c, err := e.cancelAllOnce(ctx, canceling{account: command.Account, symbol: command.Symbol, cause: exchange.ByClient})

@@ -29,7 +29,7 @@ func (e *Engine) Digest(ctx context.Context) (digest [sha256.Size]byte, seq uint
 	// Commands in progress may have appended the last record without settling it. A command
 	// that begins later and changes the state appends a record before the book
 	// of its symbol is listed, because books are listed after the ledger.
-	if !e.settled(ctx) {
+	if !e.waitSettled(ctx) {
 		return digest, 0, false
 	}
 	d := exchange.NewDigester(e.lastOrderID())
@@ -39,20 +39,20 @@ func (e *Engine) Digest(ctx context.Context) (digest [sha256.Size]byte, seq uint
 	return d.Sum(), r.seq, true
 }
 
-// settled waits until every command that is now in progress has ended. It returns false if ctx ends
+// waitSettled waits until every command that is now in progress has ended. It returns false if ctx ends
 // or the engine stops first.
-func (e *Engine) settled(ctx context.Context) bool {
+func (e *Engine) waitSettled(ctx context.Context) bool {
 	for _, in := range e.awakeNow() {
-		if in.between(ctx, func() {}) != nil {
+		if in.doBetween(ctx, func() {}) != nil {
 			return false
 		}
 	}
 	return true
 }
 
-// between calls work between two commands of an owner. If the owner is idle, work runs in this goroutine and
+// doBetween calls work between two commands of an owner. If the owner is idle, work runs in this goroutine and
 // the owner stays idle. The error is that of Engine.call.
-func (in *inbox) between(ctx context.Context, work func()) error {
+func (in *inbox) doBetween(ctx context.Context, work func()) error {
 	in.mu.Lock()
 	if in.tasks == nil { // the owner's goroutine cannot start while this holds mu
 		defer in.mu.Unlock()
@@ -113,7 +113,7 @@ func (r *digestRun) listBook(ctx context.Context, d *exchange.Digester, s *shard
 	stop := func() {}
 	defer func() { stop() }()
 	for more := true; more; {
-		err := s.inbox.between(ctx, func() {
+		err := s.inbox.doBetween(ctx, func() {
 			if ok = r.unchanged(); !ok { // the orders to be listed next may no longer exist
 				more = false
 				return

@@ -91,7 +91,7 @@ func New(o Options) *Engine {
 	} else {
 		refs = newRefIndex(o.State.Refs, o.History)
 	}
-	o.neverBefore(o.State.Time)
+	o.notBefore(o.State.Time)
 	steady.wall = o.Now
 	e := &Engine{refs: refs, options: o, log: o.Journal, ledger: o.State.Ledger, index: o.State.Index,
 		stop:  make(chan struct{}),
@@ -126,8 +126,8 @@ func New(o Options) *Engine {
 	e.registrar = &registrar{engine: e, symbols: len(o.State.Books)}
 	e.registrar.inbox.engine, e.registrar.inbox.owner = e, e.registrar
 	e.keeper.init(steady)
-	e.adoptRuled()
-	e.running.Go(e.restIdle)
+	e.restoreSwitches()
+	e.running.Go(e.endIdleOwners)
 	e.running.Go(e.keep)
 	if o.Projection != nil {
 		e.running.Go(e.sweep)
@@ -179,7 +179,7 @@ func (e *Engine) holder(id exchange.OrderID) *shard {
 // before an inbox accepted a command. Some commands may then have been executed and
 // others not, and no result may be sent.
 func (e *Engine) Execute(ctx context.Context, commands []Request, results []exchange.Result) (Mark, error) {
-	clock := e.begins()
+	clock := e.newStageClock()
 	if err := e.pace(ctx); err != nil {
 		return Mark{}, err
 	}
@@ -189,13 +189,13 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 	if hasRefs(commands) {
 		t.refs = e.lookUp(ctx, commands)
 	}
-	if reusable, err := e.walk(ctx, t); err != nil {
+	if reusable, err := e.executeAll(ctx, t); err != nil {
 		if reusable {
 			e.recycle(t)
 		}
 		return Mark{}, err
 	}
-	e.ended(&t.clock)
+	e.reportStages(&t.clock)
 	appended := t.appended
 	e.recycle(t)
 	if e.failed.Load() {
@@ -206,11 +206,11 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 	return e.mark(appended), nil
 }
 
-// walk executes all commands of a task: through their owners, or in this goroutine if a command has no
+// executeAll executes all commands of a task: through their owners, or in this goroutine if a command has no
 // owner. After an error, reusable reports whether it is certain that no owner still holds the task.
-func (e *Engine) walk(ctx context.Context, t *task) (reusable bool, err error) {
+func (e *Engine) executeAll(ctx context.Context, t *task) (reusable bool, err error) {
 	for again := 0; ; {
-		in := e.onward(t)
+		in := e.nextOwner(t)
 		if in == nil && t.next == len(t.commands) {
 			return true, nil
 		}
@@ -220,8 +220,8 @@ func (e *Engine) walk(ctx context.Context, t *task) (reusable bool, err error) {
 		} else {
 			reusable, err = e.hand(ctx, in, t)
 		}
-		if err == nil && t.again {
-			if t.again = false; t.next > at {
+		if err == nil && t.retryLater {
+			if t.retryLater = false; t.next > at {
 				again = 0
 			}
 			err = e.pause(ctx, again)
@@ -273,11 +273,11 @@ func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbo
 	case c.Kind == exchange.MakeSymbol:
 		return &e.registrar.inbox
 	case c.Kind == exchange.ShowOrder:
-		e.absent(c.Order, r)
+		e.answerAbsent(c.Order, r)
 	case c.Kind != exchange.DepositShares && e.account(c.Account) == nil:
 		r.Reason = exchange.UnknownAccount
 	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder || c.Kind == exchange.AmendOrder:
-		e.absent(c.Names(r), r)
+		e.answerAbsent(c.Names(r), r)
 	case c.Kind.Views():
 		e.inView(c, r)
 	default:

@@ -58,7 +58,7 @@ func (f *refFilter) addHashes(hashes []uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, h := range hashes {
-		if f.perhaps(h) {
+		if f.mayHaveHash(h) {
 			continue // present already, or a false positive, which has the same effect
 		}
 		n := len(f.layers)
@@ -81,11 +81,11 @@ func (f *refFilter) mayHave(key exchange.RefKey) bool {
 	h := f.hash(key)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.perhaps(h)
+	return f.mayHaveHash(h)
 }
 
-// perhaps is mayHave for callers who hold mu. It searches the last layers first, which have the most refs.
-func (f *refFilter) perhaps(h uint64) bool {
+// mayHaveHash is mayHave for callers who hold mu. It searches the last layers first, which have the most refs.
+func (f *refFilter) mayHaveHash(h uint64) bool {
 	for i := len(f.layers) - 1; i >= 0; i-- {
 		if f.layers[i].has(h) {
 			return true

@@ -14,7 +14,7 @@ func (d *shard) giveWay() error {
 	if in.engine.interrupted.Load() {
 		return ErrStopped
 	}
-	in.requestsAmid()
+	in.answerMidOrder()
 	for range giveWayMax {
 		if len(in.kept) >= keptMax {
 			return nil // no room to set tasks aside: they stay in the inbox
@@ -31,10 +31,10 @@ func (d *shard) giveWay() error {
 	return nil
 }
 
-// requestsAmid answers the requests that can be answered between two parts of an order, and leaves the
+// answerMidOrder answers the requests that can be answered between two parts of an order, and leaves the
 // others in the queue.
-func (in *inbox) requestsAmid() {
-	if !in.asked.Load() {
+func (in *inbox) answerMidOrder() {
+	if !in.hasRequests.Load() {
 		return
 	}
 	in.mu.Lock()
@@ -43,7 +43,7 @@ func (in *inbox) requestsAmid() {
 	in.mu.Unlock()
 	var later []*task
 	for _, t := range requests {
-		if t.request.amid() {
+		if t.request.answerMidOrder() {
 			t.done <- struct{}{}
 		} else {
 			later = append(later, t)
@@ -51,19 +51,19 @@ func (in *inbox) requestsAmid() {
 	}
 	in.mu.Lock()
 	in.requests = append(later, in.requests...)
-	in.asked.Store(len(in.requests) > 0)
+	in.hasRequests.Store(len(in.requests) > 0)
 	in.mu.Unlock()
 }
 
 // read executes the commands of a task up to the first that may write to this owner's book.
 // It returns false if there is such a command; otherwise it passes the task on.
 func (in *inbox) read(t *task) (passed bool) {
-	t.clock.take()
+	t.clock.startWork()
 	e, next := in.engine, in
 	for next == in && t.next < len(t.commands) {
 		c, r := &t.commands[t.next], &t.results[t.next]
 		if c.Kind != exchange.QueryOrder && c.Kind != exchange.ShowOrder {
-			t.clock.give()
+			t.clock.stopWork()
 			return false
 		}
 		_ = in.owner.do(c, r, 0) // reads return no error and do not use the time
@@ -72,7 +72,7 @@ func (in *inbox) read(t *task) (passed bool) {
 			next = e.owner(&t.commands[t.next].Command, &t.results[t.next], &t.refs)
 		}
 	}
-	t.clock.give()
+	t.clock.stopWork()
 	if !e.pass(t, next) {
 		t.done <- struct{}{}
 	}

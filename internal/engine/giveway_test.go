@@ -222,7 +222,7 @@ func TestACancelAllHoldsNobodyForTheIdsOfOtherSymbols(t *testing.T) {
 	c := &cancelAll{canceling: canceling{surveys: map[*shard]*survey{}}, engine: m.Engine, owner: m.ledger.Account("1")}
 	surveyed, grown := make(chan error), make(chan error)
 	go func() { surveyed <- c.survey(background, d) }()
-	require.Eventually(t, func() bool { return d.inbox.asked.Load() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return d.inbox.hasRequests.Load() }, time.Minute, time.Millisecond)
 	waits := func(n int) func() bool {
 		return func() bool {
 			d.inbox.mu.Lock()
@@ -305,7 +305,7 @@ func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
 		require.NoError(t, err)
 		done <- c
 	}()
-	require.Eventually(t, func() bool { return m.shard("A").inbox.asked.Load() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return m.shard("A").inbox.hasRequests.Load() }, time.Minute, time.Millisecond)
 	require.Equal(t, exchange.OK, m.do(sell("B", 1, 5)).Reason, "before all are held")
 	release()
 	c := <-done
@@ -440,7 +440,7 @@ func TestTooManyOwnersRestAtOnce(t *testing.T) {
 	m.awakeCount.Add(awakeMax)
 	for range 200 {
 		require.Equal(t, exchange.OK, m.all(buy("A", 1, 1), buy("B", 1, 1))[1].Reason)
-		require.Eventually(t, nobody, time.Minute, 10*time.Microsecond) // restIdle would need 200 seconds
+		require.Eventually(t, nobody, time.Minute, 10*time.Microsecond) // endIdleOwners would need 200 seconds
 	}
 	require.Eventually(t, nobody, time.Minute, time.Millisecond)
 	m.awakeCount.Add(-awakeMax)
@@ -512,7 +512,8 @@ func TestAnOrderWithARefWaitsForACancelOfAll(t *testing.T) {
 	m.agrees()
 }
 
-// TestNoTaskIsLostWhenItsOwnerIsToRest nudges an owner as restIdle does while a long frame waits for its next turn.
+// TestNoTaskIsLostWhenItsOwnerIsToRest nudges an owner as endIdleOwners does while a long frame waits for its
+// next turn.
 func TestNoTaskIsLostWhenItsOwnerIsToRest(t *testing.T) {
 	m := open(t, Options{})
 	release := m.held("A")

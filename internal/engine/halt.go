@@ -61,7 +61,7 @@ func (c *call) do() error {
 	return c.work()
 }
 
-func (c *call) amid() bool { return false }
+func (c *call) answerMidOrder() bool { return false }
 
 // call has an owner call work right after the command in progress, before everything else that waits
 // for the owner, and waits until work has returned. If the error is ErrStopped, errBusy or ctx's,
@@ -95,7 +95,7 @@ func (d *shard) halt(reason string, r *exchange.HaltResult) error {
 		return nil
 	}
 	if reason, err := d.finish(); err != nil || reason != exchange.OK {
-		r.Reason = ofCancel(reason)
+		r.Reason = reasonForCancel(reason)
 		return err
 	}
 	h := exchange.Halt{Since: d.book.Moment(d.engine.options.Now()), Reason: reason}
@@ -105,7 +105,7 @@ func (d *shard) halt(reason string, r *exchange.HaltResult) error {
 		return err
 	}
 	d.book.Halt(&h)
-	d.note(seq, &h)
+	d.addHaltChange(seq, &h)
 	r.Changed, r.Halt = true, h
 	return nil
 }
@@ -116,7 +116,7 @@ func (d *shard) resume(r *exchange.HaltResult) error {
 		return nil
 	}
 	if reason, err := d.finish(); err != nil || reason != exchange.OK {
-		r.Reason = ofCancel(reason)
+		r.Reason = reasonForCancel(reason)
 		return err
 	}
 	d.event = exchange.Event{Kind: exchange.SymbolResumed, Time: d.book.Moment(d.engine.options.Now()), Symbol: d.symbol}
@@ -125,7 +125,7 @@ func (d *shard) resume(r *exchange.HaltResult) error {
 		return err
 	}
 	r.Changed, r.Halt = true, *d.book.Resume()
-	d.note(seq, nil)
+	d.addHaltChange(seq, nil)
 	return nil
 }
 
@@ -148,10 +148,10 @@ type haltChange struct {
 	halt *exchange.Halt // nil if the symbol accepts orders
 }
 
-// note keeps a halt or resume for readers, who may only see it once it is durable. It drops older changes,
+// addHaltChange keeps a halt or resume for readers, who may only see it once it is durable. It drops older changes,
 // except the last durable one. So it keeps one entry for each change that is not durable yet.
-func (d *shard) note(seq uint64, h *exchange.Halt) {
-	changes, durable := d.changes(), d.engine.durable.seq()
+func (d *shard) addHaltChange(seq uint64, h *exchange.Halt) {
+	changes, durable := d.haltChanges(), d.engine.durable.seq()
 	for len(changes) > 1 && changes[1].seq <= durable {
 		changes = changes[1:]
 	}
@@ -159,18 +159,18 @@ func (d *shard) note(seq uint64, h *exchange.Halt) {
 	d.halts.Store(&changes)
 }
 
-// changes returns the changes that note has kept, oldest first, or the zero haltChange if there are none.
-func (d *shard) changes() []haltChange {
+// haltChanges returns the changes that are kept, oldest first, or the zero haltChange if there are none.
+func (d *shard) haltChanges() []haltChange {
 	if all := d.halts.Load(); all != nil {
 		return *all
 	}
 	return []haltChange{{}}
 }
 
-// told returns the halt that readers may see, that of the last record up to durable, or nil if the symbol
+// durableHalt returns the halt that readers may see, that of the last record up to durable, or nil if the symbol
 // accepts orders.
-func (d *shard) told(durable uint64) (h *exchange.Halt) {
-	for _, c := range d.changes() {
+func (d *shard) durableHalt(durable uint64) (h *exchange.Halt) {
+	for _, c := range d.haltChanges() {
 		if c.seq <= durable {
 			h = c.halt
 		}
@@ -189,7 +189,7 @@ type HaltedSymbol struct {
 func (e *Engine) Halts() (all []HaltedSymbol) {
 	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
-		if h := d.told(durable); h != nil {
+		if h := d.durableHalt(durable); h != nil {
 			all = append(all, HaltedSymbol{d.symbol, *h})
 		}
 	}

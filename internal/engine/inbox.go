@@ -17,9 +17,9 @@ const (
 	// owners to about 100 MiB.
 	awakeMax = 4096
 
-	// restEvery is the interval at which idle owners are made to end their goroutines. An owner stays for
+	// idleCheckEvery is the interval at which idle owners are made to end their goroutines. An owner stays for
 	// one interval after its last task, so that an owner with rare tasks is not restarted for each.
-	restEvery = time.Second
+	idleCheckEvery = time.Second
 
 	// turnWork is the length of an owner's turn at one task while other tasks wait, in units of work: a command
 	// is one unit, and so are fillsPerWork fills. After its turn the task goes to the end of the queue.
@@ -57,31 +57,32 @@ type inbox struct {
 	owner  doer
 
 	// mu guards the fields below. It is held briefly, and never while a goroutine waits.
-	mu       sync.Mutex
-	tasks    chan *task // nil while there is no goroutine; a nil task makes the owner check all its sources of work
-	waiting  int        // senders that wait for room in tasks
-	fresh    bool       // a task has arrived since restIdle last looked
-	requests []*task    // requests, which are executed before all tasks
+	mu         sync.Mutex
+	tasks      chan *task // nil while there is no goroutine; a nil task makes the owner check all its sources of work
+	waiting    int        // senders that wait for room in tasks
+	recentTask bool       // a task has arrived since endIdleOwners last looked
+	requests   []*task    // requests, which are executed before all tasks
 
-	asked     atomic.Bool  // requests is not empty
-	chores    atomic.Bool  // the owner may have a chore: work that no caller waits for
-	keptCount atomic.Int64 // len(kept), readable from any goroutine
+	hasRequests atomic.Bool  // requests is not empty
+	chores      atomic.Bool  // the owner may have a chore: work that no caller waits for
+	keptCount   atomic.Int64 // len(kept), readable from any goroutine
 
 	// Only the owner's goroutine uses the fields below.
-	kept  []*task // removed from tasks and not finished, oldest first; see setAside
-	turn  bool    // the next task is taken from kept even if tasks has some too
-	spent int     // units of work spent in the current turn; see turnWork
+	kept     []*task // removed from tasks and not finished, oldest first; see setAside
+	keptNext bool    // the next task is taken from kept even if tasks has some too
+	spent    int     // units of work spent in the current turn; see turnWork
 
 	appended bool // the current command has appended a record
 }
 
 // doer is an owner. It executes a command without regard to its ref, which the engine handles. Only the
-// inbox's goroutine calls its methods: begin before the first task, and rest before the goroutine ends.
+// inbox's goroutine calls its methods: begin before the first task, afterTask after each task, and freeMemory before
+// the goroutine ends.
 type doer interface {
 	do(c *Request, r *exchange.Result, now int64) error
 	begin()
-	idle() // after each task
-	rest()
+	afterTask()
+	freeMemory()
 	// chore does one piece of work that no caller waits for. It is called between two tasks after a call of
 	// poke, and reports whether there is more. An error is the journal's and final, or ErrStopped.
 	chore() (more bool, err error)
@@ -101,22 +102,22 @@ func (in *inbox) wake() bool {
 	}
 	e.awake[in] = struct{}{}
 	e.awakeCount.Add(1)
-	in.tasks, in.fresh = make(chan *task, e.options.InboxLen), true
+	in.tasks, in.recentTask = make(chan *task, e.options.InboxLen), true
 	e.running.Go(in.run)
 	return true
 }
 
-// rested ends the owner's time as a running goroutine if there is nothing to do, and reports whether it
-// did. An owner that had a task recently stays unless there are too many owners.
-func (in *inbox) rested() bool {
+// endIfIdle lets the owner's goroutine end if there is nothing to do, and reports whether it
+// does. An owner that had a task recently stays unless there are too many owners.
+func (in *inbox) endIfIdle() bool {
 	e := in.engine
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if len(in.kept) > 0 || len(in.tasks) > 0 || in.waiting > 0 || len(in.requests) > 0 ||
-		in.chores.Load() || in.fresh && !e.crowded() {
+		in.chores.Load() || in.recentTask && !e.crowded() {
 		return false
 	}
-	in.owner.rest()
+	in.owner.freeMemory()
 	in.tasks, in.kept = nil, nil
 	e.awakeMu.Lock()
 	delete(e.awake, in)
@@ -144,13 +145,13 @@ func (in *inbox) offer(t *task) error {
 			return errBusy
 		}
 		in.requests = append(in.requests, t)
-		in.asked.Store(true)
+		in.hasRequests.Store(true)
 		in.nudge()
 		return nil
 	}
 	select {
 	case in.tasks <- t:
-		in.fresh = true
+		in.recentTask = true
 		return nil
 	default:
 		return errFull
@@ -169,7 +170,7 @@ func (in *inbox) send(ctx context.Context, t *task) (err error) {
 	}
 	tasks := in.tasks // the owner keeps its goroutine while waiting is above 0
 	in.waiting++
-	in.fresh = true
+	in.recentTask = true
 	in.mu.Unlock()
 	select {
 	case tasks <- t:
@@ -235,7 +236,7 @@ func (in *inbox) run() {
 		if t := in.next(stays); t != nil {
 			in.serve(t)
 			stays = false
-		} else if stays = !in.rested(); !stays {
+		} else if stays = !in.endIfIdle(); !stays {
 			return
 		}
 	}
@@ -245,7 +246,7 @@ func (in *inbox) run() {
 // until there is one. It returns nil if the owner has to check its other sources of work instead. If
 // there are too many owners it does not wait, unless stays is set: then a task is about to arrive.
 func (in *inbox) next(stays bool) *task {
-	if in.turn = !in.turn; len(in.kept) > 0 && (in.turn || len(in.tasks) == 0) {
+	if in.keptNext = !in.keptNext; len(in.kept) > 0 && (in.keptNext || len(in.tasks) == 0) {
 		t := in.kept[0]
 		in.kept[0] = nil
 		in.kept = in.kept[1:]
@@ -277,11 +278,11 @@ func (in *inbox) setAside(t *task) {
 // doRequests executes the waiting requests, and reports whether there were any. It is
 // called between two commands.
 func (in *inbox) doRequests() (some bool) {
-	for in.asked.Load() {
+	for in.hasRequests.Load() {
 		in.mu.Lock()
 		t := in.requests[0] // the others stay in requests, where giveWay can find them
 		in.requests = slices.Delete(in.requests, 0, 1)
-		in.asked.Store(len(in.requests) > 0)
+		in.hasRequests.Store(len(in.requests) > 0)
 		in.mu.Unlock()
 		in.doRequest(t)
 		t.done <- struct{}{}
@@ -300,20 +301,20 @@ func (in *inbox) doRequest(t *task) {
 	}
 }
 
-// restIdle wakes owners that have been idle for a full interval, so that they end their goroutines. It
+// endIdleOwners wakes owners that have been idle for a full interval, so that they end their goroutines. It
 // runs until the engine is closed.
-func (e *Engine) restIdle() {
-	tick := time.NewTicker(restEvery)
+func (e *Engine) endIdleOwners() {
+	tick := time.NewTicker(idleCheckEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
 			for _, in := range e.awakeNow() {
 				in.mu.Lock()
-				if !in.fresh {
+				if !in.recentTask {
 					in.nudge()
 				}
-				in.fresh = false
+				in.recentTask = false
 				in.mu.Unlock()
 			}
 		case <-e.stop:

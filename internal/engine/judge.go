@@ -29,8 +29,8 @@ func (e *Engine) rulesNow(a *exchange.Account) *exchange.AccountRules {
 // noRules are the rules of an account without rules.
 var noRules exchange.AccountRules
 
-// blocked reports whether an account is blocked, and then rejects its order or amend in r.
-func blocked(rules *exchange.AccountRules, r *exchange.Result) bool {
+// refuseBlocked reports whether an account is blocked, and then rejects its order or amend in r.
+func refuseBlocked(rules *exchange.AccountRules, r *exchange.Result) bool {
 	if rules.Block == nil {
 		return false
 	}
@@ -54,7 +54,7 @@ func (d *shard) judge(
 	c.Begin(o, a)
 	if rules == nil {
 		if o.Plain() && symbol == (exchange.SymbolRules{}) {
-			return !d.engine.tooSmall(c, r)
+			return !d.engine.refuseTooSmall(c, r)
 		}
 		rules = &noRules
 	}
@@ -62,7 +62,7 @@ func (d *shard) judge(
 	if o.STP == exchange.TradeWithSelf && rules.STP != exchange.TradeWithSelf {
 		o.STP, d.judged.unsent = rules.STP, d.judged.unsent|exchange.UnsentSTP
 	}
-	if !o.Plain() && d.engine.unreadable(r) || blocked(rules, r) {
+	if !o.Plain() && d.engine.refuseUnreadable(r) || refuseBlocked(rules, r) {
 		return false
 	}
 	if c.Limit != 0 && !symbol.OnTick(c.Limit) {

@@ -70,16 +70,16 @@ func (k *keeper) init(clock *steadyClock) {
 	k.blocked = make(map[*exchange.Account]struct{})
 }
 
-// later has the keeper retry the chores of a shard.
-func (k *keeper) later(d *shard) {
+// retryChores has the keeper retry the chores of a shard.
+func (k *keeper) retryChores(d *shard) {
 	k.mu.Lock()
 	k.shards[d] = struct{}{}
 	k.mu.Unlock()
 	k.nudge()
 }
 
-// laterBlocked has the keeper retry the cancel of a blocked account's open orders.
-func (k *keeper) laterBlocked(a *exchange.Account) {
+// retryBlocked has the keeper retry the cancel of a blocked account's open orders.
+func (k *keeper) retryBlocked(a *exchange.Account) {
 	k.mu.Lock()
 	k.blocked[a] = struct{}{}
 	k.mu.Unlock()
@@ -116,13 +116,13 @@ func (k *keeper) count() int64 {
 	return int64(len(k.armed))
 }
 
-// passed returns the account whose switch is checked next and when it was due, if it has passed. That switch is
+// nextPassed returns the account whose switch is checked next and when it was due, if it has passed. That switch is
 // checked again after keepEvery unless arm is called first. If no switch has passed, a is nil and wait is the time
 // until the next one passes or the next retry; 0 means that there is nothing to wait for.
-func (k *keeper) passed() (a *exchange.Account, due int64, wait time.Duration) {
+func (k *keeper) nextPassed() (a *exchange.Account, due int64, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.hasLater() {
+	if k.hasRetries() {
 		wait = keepEvery
 	}
 	if len(k.switches) == 0 {
@@ -148,8 +148,8 @@ func (k *keeper) nudge() {
 	}
 }
 
-// takeLater removes and returns everything that is to be retried.
-func (k *keeper) takeLater() (shards []*shard, blocked []*exchange.Account, c *catchup) {
+// takeRetries removes and returns everything that is to be retried.
+func (k *keeper) takeRetries() (shards []*shard, blocked []*exchange.Account, c *catchup) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c, k.catchup = k.catchup, nil
@@ -168,11 +168,11 @@ func (k *keeper) takeLater() (shards []*shard, blocked []*exchange.Account, c *c
 func (k *keeper) idle() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.hasLater()
+	return !k.hasRetries()
 }
 
-// hasLater reports whether something is to be retried. Callers hold mu.
-func (k *keeper) hasLater() bool { return len(k.shards)+len(k.blocked) > 0 || k.catchup != nil }
+// hasRetries reports whether something is to be retried. Callers hold mu.
+func (k *keeper) hasRetries() bool { return len(k.shards)+len(k.blocked) > 0 || k.catchup != nil }
 
 // keep is the keeper's goroutine. It runs until the engine is closed.
 func (e *Engine) keep() {
@@ -181,7 +181,7 @@ func (e *Engine) keep() {
 	for again := time.Now(); ; {
 		wait := e.passSwitches()
 		if !e.keeper.idle() && !time.Now().Before(again) {
-			e.tryAgain()
+			e.retryCancels()
 			again = time.Now().Add(keepEvery)
 		}
 		if timer.Stop(); wait > 0 { // not always: a running timer makes each switch of goroutines read the clock
@@ -200,7 +200,7 @@ func (e *Engine) keep() {
 // the next work, 0 if none is known.
 func (e *Engine) passSwitches() (wait time.Duration) {
 	for {
-		a, due, wait := e.keeper.passed()
+		a, due, wait := e.keeper.nextPassed()
 		if a == nil || e.closing() {
 			return wait
 		}
@@ -221,13 +221,13 @@ func (e *Engine) cancelFor(what canceling) (exchange.RejectReason, error) {
 // cancelBlocked cancels the open orders of a blocked account. If that fails, the keeper retries it.
 func (e *Engine) cancelBlocked(a *exchange.Account) {
 	if reason, err := e.cancelFor(canceling{account: a.ID, cause: exchange.ByBlock}); err != nil || reason != exchange.OK {
-		e.keeper.laterBlocked(a)
+		e.keeper.retryBlocked(a)
 	}
 }
 
-// tryAgain retries what the journal had no room for before.
-func (e *Engine) tryAgain() {
-	shards, blocked, catchup := e.keeper.takeLater()
+// retryCancels retries what the journal had no room for before.
+func (e *Engine) retryCancels() {
+	shards, blocked, catchup := e.keeper.takeRetries()
 	if catchup != nil {
 		_ = e.resume(context.Background(), catchup) // an error means that the engine has failed or is closing
 	}

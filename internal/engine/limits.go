@@ -60,8 +60,8 @@ const (
 	accountOpenOrdersStandard = 100_000
 )
 
-// tooSmall reports whether an order is worth less than the minimum, and then rejects it in r.
-func (e *Engine) tooSmall(c *exchange.Command, r *exchange.Result) bool {
+// refuseTooSmall reports whether an order is worth less than the minimum, and then rejects it in r.
+func (e *Engine) refuseTooSmall(c *exchange.Command, r *exchange.Result) bool {
 	least := e.limits.orderValue.Load()
 	if least == nil || exchange.Notional(c.Shares, c.Limit).Cmp(*least) >= 0 {
 		return false
@@ -70,9 +70,9 @@ func (e *Engine) tooSmall(c *exchange.Command, r *exchange.Result) bool {
 	return true
 }
 
-// tooManyOpen reports whether the account of an order that may rest, or the whole exchange, is at its limit of
+// refuseTooManyOpen reports whether the account of an order that may rest, or the whole exchange, is at its limit of
 // open orders, and then rejects the order in r. Callers hold mu, so that the limits are exact.
-func (e *Engine) tooManyOpen(a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result) bool {
+func (e *Engine) refuseTooManyOpen(a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result) bool {
 	if rules != nil && rules.OpenMax > 0 && int64(a.OpenOrders()) >= rules.OpenMax {
 		r.Reason, r.Most = exchange.AccountOrdersExceeded, rules.OpenMax
 		r.More = &exchange.ResultMore{Bound: strconv.FormatInt(rules.OpenMax, 10)}

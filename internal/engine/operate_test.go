@@ -413,5 +413,5 @@ func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
 		told(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
 	}
 	found, _ := m.shards.Load(exchange.Symbol("A"))
-	require.LessOrEqual(t, len(found.(*shard).changes()), 3)
+	require.LessOrEqual(t, len(found.(*shard).haltChanges()), 3)
 }

@@ -96,9 +96,9 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// neverBefore makes the clock return at least last, the latest time of any record so far. The records may
+// notBefore makes the clock return at least last, the latest time of any record so far. The records may
 // be from another machine whose clock was ahead, or this machine's clock may have been set back.
-func (o *Options) neverBefore(last int64) {
+func (o *Options) notBefore(last int64) {
 	if clock := o.Now; last > 0 {
 		o.Now = func() int64 { return max(clock(), last) }
 	}

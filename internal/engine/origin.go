@@ -48,8 +48,8 @@ func (e *Engine) EndOrigin(o *Origin) {
 	}
 }
 
-// knows notes that a shard has an open order of o. It returns false if o has ended.
-func (o *Origin) knows(d *shard) bool {
+// addShard notes that a shard has an open order of o. It returns false if o has ended.
+func (o *Origin) addShard(d *shard) bool {
 	if o == nil {
 		return false
 	}
@@ -65,8 +65,8 @@ func (o *Origin) knows(d *shard) bool {
 	return true
 }
 
-// forgets notes that a shard has no open orders of o any more.
-func (o *Origin) forgets(d *shard) {
+// removeShard notes that a shard has no open orders of o any more.
+func (o *Origin) removeShard(d *shard) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.shards, d)
@@ -91,7 +91,7 @@ func (d *shard) connect(owner *exchange.Account, id exchange.OrderID, origin *Or
 	c := &d.connected
 	orders := c.orders[origin]
 	if orders == nil {
-		if !origin.knows(d) {
+		if !origin.addShard(d) {
 			c.due = append(c.due, dueCancel{owner, id})
 			d.inbox.chores.Store(true)
 			return
@@ -128,7 +128,7 @@ func (d *shard) disconnectKnown(id exchange.OrderID) *Origin {
 	orders := c.orders[origin]
 	if delete(orders, id); len(orders) == 0 {
 		delete(c.orders, origin)
-		origin.forgets(d)
+		origin.removeShard(d)
 	}
 	return origin
 }
@@ -176,7 +176,7 @@ func (d *shard) chore() (more bool, err error) {
 	if len(d.connected.due) == 0 {
 		return false, nil
 	}
-	defer d.idle()
+	defer d.afterTask()
 	reason, err := d.finish()
 	if err == nil && reason == exchange.OK {
 		reason, err = d.cancelDue()
@@ -185,7 +185,7 @@ func (d *shard) chore() (more bool, err error) {
 		return false, err
 	}
 	if reason != exchange.OK {
-		d.engine.keeper.later(d)
+		d.engine.keeper.retryChores(d)
 		return false, nil
 	}
 	return len(d.connected.due) > 0, nil

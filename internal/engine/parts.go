@@ -221,9 +221,9 @@ func (d *shard) finish() (reason exchange.RejectReason, err error) {
 	return exchange.OK, nil
 }
 
-// ofCancel converts the reason why an order is rejected into the one for a cancel or an operator's change: NoRoom
-// becomes NoRoomToCancel.
-func ofCancel(reason exchange.RejectReason) exchange.RejectReason {
+// reasonForCancel converts the reason why an order is rejected into the one for a cancel or an operator's
+// change: NoRoom becomes NoRoomToCancel.
+func reasonForCancel(reason exchange.RejectReason) exchange.RejectReason {
 	if reason == exchange.NoRoom {
 		return exchange.NoRoomToCancel
 	}

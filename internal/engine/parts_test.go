@@ -242,19 +242,19 @@ func TestAnOrderGivesBackTheRoomThatItDoesNotUse(t *testing.T) {
 	require.Greater(t, m.journal.RoomBytes(), int64(1<<20), "what was made for it is free")
 }
 
-// standing is a clock that, once it is armed, blocks in the middle of an order in parts until goOn is called.
-type standing struct {
+// blockingClock is a clock that, once it is armed, blocks in the middle of an order in parts until release is called.
+type blockingClock struct {
 	armed         atomic.Bool
 	looks         atomic.Int64 // calls since it was armed; each part makes one
 	stands, going chan struct{}
-	goOn          func()
+	release       func()
 }
 
-// inPartsThatStand is inParts with a standing clock and 1000 shares for sale at 5 each.
-func inPartsThatStand(t *testing.T) (*market, *standing) {
+// inPartsWithBlockingClock is inParts with a blockingClock and 1000 shares for sale at 5 each.
+func inPartsWithBlockingClock(t *testing.T) (*market, *blockingClock) {
 	t.Helper()
-	s := &standing{stands: make(chan struct{}), going: make(chan struct{})}
-	s.goOn = sync.OnceFunc(func() { close(s.going) })
+	s := &blockingClock{stands: make(chan struct{}), going: make(chan struct{})}
+	s.release = sync.OnceFunc(func() { close(s.going) })
 	m := inParts(t, Options{Now: func() int64 {
 		if s.armed.Load() && s.looks.Add(1) == 10 {
 			close(s.stands)
@@ -262,7 +262,7 @@ func inPartsThatStand(t *testing.T) (*market, *standing) {
 		}
 		return 77
 	}})
-	t.Cleanup(s.goOn) // runs before the engine is closed
+	t.Cleanup(s.release) // runs before the engine is closed
 	for range 1000 {
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
 	}
@@ -270,7 +270,7 @@ func inPartsThatStand(t *testing.T) (*market, *standing) {
 }
 
 // buyAll starts an order for those shares, and returns once it is blocked by the clock.
-func (s *standing) buyAll(m *market) (ended <-chan error) {
+func (s *blockingClock) buyAll(m *market) (ended <-chan error) {
 	s.armed.Store(true)
 	done := make(chan error, 1)
 	go func() {
@@ -284,11 +284,11 @@ func (s *standing) buyAll(m *market) (ended <-chan error) {
 // TestAStopInTheMiddleOfAnOrderIsNoFailure closes an engine between two parts. The next engine
 // finishes the order.
 func TestAStopInTheMiddleOfAnOrderIsNoFailure(t *testing.T) {
-	m, clock := inPartsThatStand(t)
+	m, clock := inPartsWithBlockingClock(t)
 	ended, closed := clock.buyAll(m), make(chan struct{})
 	go func() { m.Close(); close(closed) }()
 	require.Eventually(t, m.closing, time.Minute, time.Millisecond)
-	clock.goOn()
+	clock.release()
 	<-closed
 	require.ErrorIs(t, <-ended, ErrStopped)
 	require.False(t, m.failed.Load())

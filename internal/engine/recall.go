@@ -7,10 +7,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// absent answers a command for an order that is not in memory. The reason is UnknownOrder if its id was not
+// answerAbsent answers a command for an order that is not in memory. The reason is UnknownOrder if its id was not
 // given out yet, and otherwise InHistory. Seen limits the answer to records applied by now,
 // so that it does not depend on when the history is asked.
-func (e *Engine) absent(id exchange.OrderID, r *exchange.Result) {
+func (e *Engine) answerAbsent(id exchange.OrderID, r *exchange.Result) {
 	r.Reason = exchange.UnknownOrder
 	if uint64(id) > e.lastOrder.Load() || e.options.History == nil {
 		return

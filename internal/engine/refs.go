@@ -36,8 +36,8 @@ type recalled struct {
 // lookup is what a session has found out about the refs of its commands. The zero value is
 // for commands without refs.
 type lookup struct {
-	since   uint64 // perhaps may lack refs of this generation and of later ones
-	perhaps map[exchange.RefKey]recalled
+	since    uint64 // lookedUp may lack refs of this generation and of later ones
+	lookedUp map[exchange.RefKey]recalled
 }
 
 // hasRefs reports whether any command has a ref.
@@ -76,20 +76,20 @@ func (e *Engine) lookUp(ctx context.Context, commands []Request) (l lookup) {
 		if e.refs.complete.Load() && !e.refs.filter.mayHave(key) {
 			return true
 		}
-		if _, asked := l.perhaps[key]; asked {
+		if _, asked := l.lookedUp[key]; asked {
 			return true
 		}
-		if l.perhaps == nil {
-			l.perhaps = make(map[exchange.RefKey]recalled)
+		if l.lookedUp == nil {
+			l.lookedUp = make(map[exchange.RefKey]recalled)
 		}
 		known, use, used := e.recallFromMemory(key)
-		if l.perhaps[key] = (recalled{use: use, used: used, unavailable: !known}); !known {
+		if l.lookedUp[key] = (recalled{use: use, used: used, unavailable: !known}); !known {
 			ask = append(ask, key)
 		}
 		return true
 	})
 	for keys := range slices.Chunk(ask, refsAskedMax) {
-		if !e.askHistory(ctx, keys, l.perhaps) {
+		if !e.askHistory(ctx, keys, l.lookedUp) {
 			break // do not ask for the others: each attempt may take long and would fail too
 		}
 	}
@@ -144,14 +144,14 @@ func (e *Engine) askHistory(ctx context.Context, keys []exchange.RefKey, found m
 	return true
 }
 
-// find returns what a ref was used for. sure is false if that cannot be found out now. It looks in memory for
+// findUse returns what a ref was used for. sure is false if that cannot be found out now. It looks in memory for
 // what was not in the filter when the session looked, and in l for the rest. Callers hold the
 // table's mutex.
-func (x *refIndex) find(a *exchange.Account, ref exchange.Ref, l *lookup) (use exchange.RefUse, used, sure bool) {
+func (x *refIndex) findUse(a *exchange.Account, ref exchange.Ref, l *lookup) (use exchange.RefUse, used, sure bool) {
 	if use, used = x.table.FindSince(a, ref, l.since); used {
 		return use, true, true
 	}
-	r := l.perhaps[exchange.RefKey{Account: a.ID, Ref: ref}]
+	r := l.lookedUp[exchange.RefKey{Account: a.ID, Ref: ref}]
 	switch {
 	case r.used:
 		return r.use, true, true
@@ -173,7 +173,7 @@ func (e *Engine) namedOrder(
 	if a == nil {
 		return 0, "", exchange.UnknownAccount
 	}
-	use, _, sure := e.refs.find(a, c.Ref, l)
+	use, _, sure := e.refs.findUse(a, c.Ref, l)
 	switch {
 	case !sure:
 		return 0, "", exchange.RefUnavailable
@@ -183,9 +183,9 @@ func (e *Engine) namedOrder(
 	return use.First(), use.Symbol, exchange.OK
 }
 
-// once executes a command with a new ref, unless the same command was executed with that ref before:
+// executeOnce executes a command with a new ref, unless the same command was executed with that ref before:
 // then it repeats the first answer. A command that is rejected does not use up its ref.
-func (e *Engine) once(owner doer, c *Request, r *exchange.Result, l *lookup, now int64) error {
+func (e *Engine) executeOnce(owner doer, c *Request, r *exchange.Result, l *lookup, now int64) error {
 	var use exchange.RefUse
 	if c.Kind == exchange.AmendOrder {
 		var ok bool
@@ -242,7 +242,7 @@ func (e *Engine) claimRef(
 		r.Reason = exchange.UnknownAccount
 		return nil, false, nil
 	}
-	use, used, sure := e.refs.find(account, ref, l)
+	use, used, sure := e.refs.findUse(account, ref, l)
 	switch {
 	case used && use.Same(as):
 		if r.Order = use.Order; use.Amend != nil {

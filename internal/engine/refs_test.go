@@ -359,7 +359,7 @@ func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.
 		time.Sleep(sweepEvery)
 		c := named("r", sell("A", 1, 5))
 		before := m.lookUp(background, requests(c))
-		require.Empty(t, before.perhaps)
+		require.Empty(t, before.lookedUp)
 		require.Equal(t, exchange.OK, m.do(c).Reason)
 		late := func() (r exchange.Result) {
 			_, mayDo, _ := m.claimRef(&c, c.Ref, c.Use(), &r, &before)

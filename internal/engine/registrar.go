@@ -12,9 +12,9 @@ type registrar struct {
 	record  []byte
 }
 
-func (r *registrar) begin() {}
-func (r *registrar) idle()  {}
-func (r *registrar) rest()  { r.record = nil }
+func (r *registrar) begin()      {}
+func (r *registrar) afterTask()  {}
+func (r *registrar) freeMemory() { r.record = nil }
 
 func (r *registrar) chore() (more bool, err error) { return false, nil }
 
@@ -84,7 +84,7 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 		return nil
 	}
 	rules := sentRules(c)
-	if rules != (exchange.SymbolRules{}) && e.unreadable(result) {
+	if rules != (exchange.SymbolRules{}) && e.refuseUnreadable(result) {
 		return nil
 	}
 	if ok, err := e.claim(exchange.EventBytesMax, result); !ok {

@@ -21,7 +21,7 @@ func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 		if !d.judge(c, account, rules, r) {
 			return false
 		}
-		now, reserved := d.take(rules, r)
+		now, reserved := d.takeHold(rules, r)
 		if now == rules {
 			return reserved
 		}
@@ -29,9 +29,9 @@ func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 	}
 }
 
-// take takes the hold of d.order, which was judged by rules. now is the account's present rules: if they
+// takeHold takes the hold of d.order, which was judged by rules. now is the account's present rules: if they
 // differ from rules, nothing was done. If reserved is false, r holds the reason or d.unsettled is set.
-func (d *shard) take(rules *exchange.AccountRules, r *exchange.Result) (now *exchange.AccountRules, reserved bool) {
+func (d *shard) takeHold(rules *exchange.AccountRules, r *exchange.Result) (now *exchange.AccountRules, reserved bool) {
 	e, o := d.engine, &d.order
 	account := o.Account
 	e.mu.Lock()
@@ -42,7 +42,7 @@ func (d *shard) take(rules *exchange.AccountRules, r *exchange.Result) (now *exc
 	if d.unsettled = e.canceling == account; d.unsettled {
 		return rules, false // the record of a cancelAll of the account comes first
 	}
-	if o.TIF == exchange.GTC && e.tooManyOpen(account, rules, r) {
+	if o.TIF == exchange.GTC && e.refuseTooManyOpen(account, rules, r) {
 		return rules, false
 	}
 	if o.Type == exchange.Market && o.Side == exchange.Buy {
@@ -57,9 +57,9 @@ func (d *shard) take(rules *exchange.AccountRules, r *exchange.Result) (now *exc
 	return rules, true
 }
 
-// affords reports whether the account of d.order has what the order may spend; if not, r and d.unsettled are set as by
-// take. It is called before the walk over the book, so that the book is not walked for orders that the account cannot
-// pay for. It is always true for a market buy, whose cost only that walk finds out.
+// affords reports whether the account of d.order has what the order may spend; if not, r and d.unsettled are set
+// as by takeHold. It is called before the walk over the book, so that the book is not walked for orders that the
+// account cannot pay for. It is always true for a market buy, whose cost only that walk finds out.
 func (d *shard) affords(r *exchange.Result) bool {
 	e, o := d.engine, &d.order
 	if o.Type == exchange.Market && o.Side == exchange.Buy {

@@ -27,13 +27,13 @@ func (e *Engine) Block(ctx context.Context, id exchange.AccountID, reason string
 	// Holds taken before the block belong to orders that are open now or soon: the cancel waits for these orders.
 	c, err := e.cancelAll(ctx, canceling{account: id, cause: exchange.ByBlock})
 	if err != nil || c.result.Reason != exchange.OK {
-		e.keeper.laterBlocked(c.owner) // also if ctx has ended: the account is blocked
+		e.keeper.retryBlocked(c.owner) // also if ctx has ended: the account is blocked
 	}
 	if err != nil {
 		return exchange.BlockResult{}, err
 	}
 	r.Canceled = c.result
-	return r, e.told(ctx)
+	return r, e.waitVisible(ctx)
 }
 
 // Unblock ends a block. The result has the block that it ended. Otherwise it is like Block.
@@ -48,7 +48,7 @@ func (e *Engine) Unblock(ctx context.Context, id exchange.AccountID) (r exchange
 		return exchange.BlockResult{Reason: set.Reason, Text: set.Text}, err
 	}
 	r.Changed = set.Changed
-	return r, e.told(ctx)
+	return r, e.waitVisible(ctx)
 }
 
 // SetAccountRules changes the rules of an account. It calls change with the present rules; no other change runs
@@ -66,12 +66,12 @@ func (e *Engine) SetAccountRules(
 	if err != nil {
 		return exchange.AccountRulesResult{}, err
 	}
-	return r, e.told(ctx)
+	return r, e.waitVisible(ctx)
 }
 
-// told waits until everything that the caller wrote or read is durable. The error is that of Durable, or the
+// waitVisible waits until everything that the caller wrote or read is durable. The error is that of Durable, or the
 // journal's if the engine has failed.
-func (e *Engine) told(ctx context.Context) error {
+func (e *Engine) waitVisible(ctx context.Context) error {
 	if e.failed.Load() {
 		return fmt.Errorf("engine: %w", e.log.Err())
 	}
@@ -114,7 +114,7 @@ func (g *registrar) ruleAccount(
 	var refused exchange.Result
 	g.event = exchange.Event{Kind: exchange.AccountRuled, Time: e.options.Now(), Account: id, AccountRules: &rules}
 	if ok, err := g.appendRuled(&refused); !ok {
-		*r = exchange.AccountRulesResult{Reason: refused.Reason, Text: textOf(&refused)}
+		*r = exchange.AccountRulesResult{Reason: refused.Reason, Text: rejectionText(&refused)}
 		return err
 	}
 	e.mu.Lock()
@@ -129,7 +129,7 @@ func (g *registrar) ruleAccount(
 // an error.
 func (g *registrar) appendRuled(refused *exchange.Result) (ok bool, err error) {
 	e := g.engine
-	if e.unreadable(refused) {
+	if e.refuseUnreadable(refused) {
 		return false, nil
 	}
 	g.record = exchange.AppendEvent(g.record[:0], &g.event)
@@ -140,9 +140,9 @@ func (g *registrar) appendRuled(refused *exchange.Result) (ok bool, err error) {
 	return err == nil, err
 }
 
-// unreadable reports whether some node of the cluster could not read a record of version 4, and then rejects the
+// refuseUnreadable reports whether some node of the cluster could not read a record of version 4, and then rejects the
 // command in r.
-func (e *Engine) unreadable(r *exchange.Result) bool {
+func (e *Engine) refuseUnreadable(r *exchange.Result) bool {
 	if e.options.Readers == nil {
 		return false
 	}
@@ -174,7 +174,7 @@ func (e *Engine) SetSymbolRules(
 	if err := e.call(ctx, &d.inbox, func() error { return d.rule(change, r) }); err != nil {
 		return exchange.SymbolRulesResult{}, err // the shard may still write to r
 	}
-	return *r, e.told(ctx)
+	return *r, e.waitVisible(ctx)
 }
 
 // rule changes the rules of the symbol, see Engine.SetSymbolRules. An error is the journal's and final, or ErrStopped.
@@ -188,7 +188,7 @@ func (d *shard) rule(change func(*exchange.SymbolRules), r *exchange.SymbolRules
 	}
 	rules := r.Rules
 	if reason, err := d.finish(); err != nil || reason != exchange.OK {
-		*r = exchange.SymbolRulesResult{Reason: ofCancel(reason)}
+		*r = exchange.SymbolRulesResult{Reason: reasonForCancel(reason)}
 		return err
 	}
 	if rules.Tick != before.Tick {
@@ -198,7 +198,7 @@ func (d *shard) rule(change func(*exchange.SymbolRules), r *exchange.SymbolRules
 		}
 	}
 	var refused exchange.Result
-	if d.engine.unreadable(&refused) {
+	if d.engine.refuseUnreadable(&refused) {
 		*r = exchange.SymbolRulesResult{Reason: refused.Reason, Text: refused.More.Reason}
 		return nil
 	}
@@ -215,8 +215,8 @@ func (d *shard) rule(change func(*exchange.SymbolRules), r *exchange.SymbolRules
 	return nil
 }
 
-// textOf returns the text of a rejection beyond its reason, or "".
-func textOf(r *exchange.Result) string {
+// rejectionText returns the text of a rejection beyond its reason, or "".
+func rejectionText(r *exchange.Result) string {
 	if r.More == nil {
 		return ""
 	}
@@ -231,9 +231,9 @@ func sentRules(c *exchange.Command) exchange.SymbolRules {
 	return c.More.Rules
 }
 
-// sameRules rejects a MakeSymbol or DepositShares in r if the symbol exists with another tick or lot than the
+// refuseOtherRules rejects a MakeSymbol or DepositShares in r if the symbol exists with another tick or lot than the
 // command has. A command without tick or lot accepts any.
-func (d *shard) sameRules(c *exchange.Command, r *exchange.Result) {
+func (d *shard) refuseOtherRules(c *exchange.Command, r *exchange.Result) {
 	sent, rules := sentRules(c), d.book.Rules()
 	if sent.Tick != 0 && sent.Tick != max(rules.Tick, 1) || sent.Lot != 0 && sent.Lot != max(rules.Lot, 1) {
 		r.Reason, r.More = exchange.RulesDiffer, &exchange.ResultMore{Rules: rules}

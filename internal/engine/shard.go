@@ -51,15 +51,15 @@ const scratchKeep = 4 << 10
 
 func (d *shard) begin() { d.scratch = new(scratch) }
 
-func (d *shard) idle() {
+func (d *shard) afterTask() {
 	d.forget()
 	if cap(d.record) > scratchKeep {
 		*d.scratch = scratch{}
 	}
 }
 
-// rest frees memory that the next task can allocate again.
-func (d *shard) rest() {
+// freeMemory frees memory that the next task can allocate again.
+func (d *shard) freeMemory() {
 	d.scratch, d.account = nil, nil
 	d.closed.shrink()
 	d.connected.shrink()
@@ -76,7 +76,7 @@ func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 		d.showOrder(&c.Command, r)
 		return nil
 	case exchange.MakeSymbol:
-		d.sameRules(&c.Command, r)
+		d.refuseOtherRules(&c.Command, r)
 		return nil // the symbol exists already
 	case exchange.OpenAccount, exchange.DepositShares, exchange.PlaceOrder, exchange.CancelOrder, exchange.AmendOrder,
 		exchange.CancelAll, exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
@@ -84,7 +84,7 @@ func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 	if d.book.Unfinished() != 0 {
 		reason, err := d.finish()
 		if r.Reason = reason; c.Kind == exchange.CancelOrder {
-			r.Reason = ofCancel(reason)
+			r.Reason = reasonForCancel(reason)
 		}
 		if err != nil || reason != exchange.OK {
 			return err
@@ -258,10 +258,10 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 		r.Reason = exchange.UnknownAccount
 		return nil
 	}
-	id := d.named(c, r)
+	id := d.orderOf(c, r)
 	if r.Reason = d.book.MayCancel(id, c.Account); r.Reason != exchange.OK {
 		if r.Reason == exchange.UnknownOrder {
-			e.absent(id, r) // the order was forgotten while the command was on its way
+			e.answerAbsent(id, r) // the order was forgotten while the command was on its way
 		}
 		return nil
 	}
@@ -286,8 +286,8 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 func (d *shard) queryOrder(c *Request, r *exchange.Result) {
 	if d.find(c.Account) == nil {
 		r.Reason = exchange.UnknownAccount
-	} else if o, found := d.book.Find(d.named(&c.Command, r)); !found {
-		d.engine.absent(c.Names(r), r) // the order was forgotten while the command was on its way
+	} else if o, found := d.book.Find(d.orderOf(&c.Command, r)); !found {
+		d.engine.answerAbsent(c.Names(r), r) // the order was forgotten while the command was on its way
 	} else if c.OwnOnly && o.Account.ID != c.Account {
 		r.Reason = exchange.ForeignOrder
 	} else {
@@ -295,9 +295,9 @@ func (d *shard) queryOrder(c *Request, r *exchange.Result) {
 	}
 }
 
-// named returns the id of the order that a command names. A ref names the newest order of its chain that
+// orderOf returns the id of the order that a command names. A ref names the newest order of its chain that
 // memory knows; r.Order, which holds the first order of the chain, is set to that one.
-func (d *shard) named(c *exchange.Command, r *exchange.Result) exchange.OrderID {
+func (d *shard) orderOf(c *exchange.Command, r *exchange.Result) exchange.OrderID {
 	if c.Ref == "" {
 		return c.Order
 	}
@@ -321,7 +321,7 @@ func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) 
 	if r.Reason = e.admit(); r.Reason != exchange.OK {
 		return nil
 	}
-	if d.sameRules(c, r); r.Reason != exchange.OK {
+	if d.refuseOtherRules(c, r); r.Reason != exchange.OK {
 		return nil
 	}
 	e.mu.Lock()

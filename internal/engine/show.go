@@ -40,7 +40,7 @@ func (e *Engine) Show(
 func (d *shard) showOrder(c *exchange.Command, r *exchange.Result) {
 	o, found := d.book.Find(c.Order)
 	if !found {
-		d.engine.absent(c.Order, r) // the order was forgotten while the command was on its way
+		d.engine.answerAbsent(c.Order, r) // the order was forgotten while the command was on its way
 		return
 	}
 	public := o.Public(d.symbol)

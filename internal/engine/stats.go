@@ -54,12 +54,12 @@ func (a *activity) fill(fills []exchange.Fill) {
 		dollars += n * float64(fills[i].Price)
 	}
 	a.executions.Add(int64(len(fills)))
-	grow(&a.shares, shares/unit)
-	grow(&a.dollars, dollars/unit/unit)
+	addFloat(&a.shares, shares/unit)
+	addFloat(&a.dollars, dollars/unit/unit)
 }
 
-// grow adds to a float64 that is stored as bits. Only one goroutine may change it.
-func grow(bits *atomic.Uint64, by float64) {
+// addFloat adds to a float64 that is stored as bits. Only one goroutine may change it.
+func addFloat(bits *atomic.Uint64, by float64) {
 	bits.Store(math.Float64bits(math.Float64frombits(bits.Load()) + by))
 }
 
@@ -133,7 +133,7 @@ func (e *Engine) Stats() Stats {
 	// its last bit, and a reader of rates takes a smaller value for a counter that was reset.
 	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
-		if d.told(durable) != nil {
+		if d.durableHalt(durable) != nil {
 			s.Halted++
 		}
 		s.Executions += d.activity.executions.Load()

@@ -20,7 +20,7 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 	e.switchMu.Lock()
 	defer e.switchMu.Unlock()
 	old := e.dueOf(account)
-	if due == 0 && old == 0 || e.unreadable(result) {
+	if due == 0 && old == 0 || e.refuseUnreadable(result) {
 		return nil
 	}
 	if old != 0 && old <= now && e.unresumed.Load() {
@@ -50,7 +50,7 @@ func (e *Engine) claimToArm(a *exchange.Account, r *exchange.Result) (ok bool, e
 			return ok, err
 		}
 	}
-	if !e.arms.take(a, e.keeper.clock.now()) {
+	if !e.arms.allow(a, e.keeper.clock.now()) {
 		return false, nil
 	}
 	r.Reason = exchange.OK
@@ -64,8 +64,8 @@ func (e *Engine) dueOf(a *exchange.Account) int64 {
 	return a.Due()
 }
 
-// adoptRuled arms the switches of a restored state, and sets e.ruled if an account has rules.
-func (e *Engine) adoptRuled() {
+// restoreSwitches arms the switches of a restored state, and sets e.ruled if an account has rules.
+func (e *Engine) restoreSwitches() {
 	for a := range e.ledger.Ruled() {
 		if a.Rules() != nil {
 			e.ruled.Store(true)

@@ -171,17 +171,17 @@ func TestCancelAllsAreBounded(t *testing.T) {
 	one, two := &exchange.Account{ID: "1"}, &exchange.Account{ID: "2"}
 	now := int64(5 * exchange.Second)
 	for n := range cancelAllsMax {
-		require.True(t, rates.take(one, now+int64(n)))
+		require.True(t, rates.allow(one, now+int64(n)))
 	}
-	require.False(t, rates.take(one, now+exchange.Second-1), "the eleventh within a second of the first")
-	require.True(t, rates.take(one, now+exchange.Second), "refused ones do not count")
-	require.False(t, rates.take(one, now+exchange.Second))
-	require.True(t, rates.take(one, now+exchange.Second+1), "one after the other becomes old")
-	require.False(t, rates.take(one, now+exchange.Second+1))
-	require.True(t, rates.take(two, now+2*exchange.Second-1))
+	require.False(t, rates.allow(one, now+exchange.Second-1), "the eleventh within a second of the first")
+	require.True(t, rates.allow(one, now+exchange.Second), "refused ones do not count")
+	require.False(t, rates.allow(one, now+exchange.Second))
+	require.True(t, rates.allow(one, now+exchange.Second+1), "one after the other becomes old")
+	require.False(t, rates.allow(one, now+exchange.Second+1))
+	require.True(t, rates.allow(two, now+2*exchange.Second-1))
 	require.Len(t, rates.newer, 2)
-	require.True(t, rates.take(two, now+2*exchange.Second))
-	require.True(t, rates.take(two, now+3*exchange.Second))
+	require.True(t, rates.allow(two, now+2*exchange.Second))
+	require.True(t, rates.allow(two, now+3*exchange.Second))
 	require.Equal(t, [2]int{1, 1}, [2]int{len(rates.newer), len(rates.older)}, "those of long ago are forgotten")
 
 	m := open(t, Options{})

@@ -14,16 +14,16 @@ import (
 // the session. So a frame for n symbols costs about n goroutine switches instead of 2n.
 // A task has one holder at a time.
 type task struct {
-	commands []Request
-	results  []exchange.Result
-	next     int // index of the first command that is not done
-	err      error
-	refs     lookup        // what the session found out about the refs of the commands
-	again    bool          // the next command depends on one in progress: hand the task over again later
-	request  request       // executed instead of commands; nil for most tasks
-	done     chan struct{} // capacity 1; receives a value when the session holds the task again
-	clock    stageClock
-	appended bool // the last executed command appended its record, and nothing was read after that
+	commands   []Request
+	results    []exchange.Result
+	next       int // index of the first command that is not done
+	err        error
+	refs       lookup        // what the session found out about the refs of the commands
+	retryLater bool          // the next command depends on one in progress: hand the task over again later
+	request    request       // executed instead of commands; nil for most tasks
+	done       chan struct{} // capacity 1; receives a value when the session holds the task again
+	clock      stageClock
+	appended   bool // the last executed command appended its record, and nothing was read after that
 }
 
 // request is work for an owner that is not a command, such as a liveness check or an operator's change.
@@ -31,9 +31,9 @@ type task struct {
 type request interface {
 	// do executes the request between two commands. An error is the log's and final, or ErrStopped.
 	do() error
-	// amid is called between two parts of an order, when nothing of the symbol may change. It
+	// answerMidOrder is called between two parts of an order, when nothing of the symbol may change. It
 	// reports whether that has answered the request. If not, do is called after the order.
-	amid() bool
+	answerMidOrder() bool
 }
 
 // recycle returns a task to the pool.
@@ -42,10 +42,10 @@ func (e *Engine) recycle(t *task) {
 	e.tasks.Put(t)
 }
 
-// onward answers the next commands that have no owner, and returns the inbox of the
+// nextOwner answers the next commands that have no owner, and returns the inbox of the
 // first that has one. It returns nil at the end of the task and before a CancelAll, which the
 // session executes itself (cancelAllOf) because it waits for owners.
-func (e *Engine) onward(t *task) *inbox {
+func (e *Engine) nextOwner(t *task) *inbox {
 	for t.next < len(t.commands) && t.commands[t.next].Kind != exchange.CancelAll {
 		if in := e.route(&t.commands[t.next].Command, &t.results[t.next], &t.refs); in != nil {
 			return in
@@ -74,17 +74,17 @@ func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, e
 // back to the session, and then does deferred work. If other tasks wait it may stop at the end of its turn.
 func (in *inbox) serve(t *task) {
 	e, next := in.engine, in
-	t.clock.take()
+	t.clock.startWork()
 	in.spent = 0
 	for now := e.options.Now(); next == in && t.err == nil && t.next < len(t.commands); {
 		if in.spent >= turnWork {
 			if in.spent = 0; in.keep(t) {
-				t.clock.give()
-				in.owner.idle()
+				t.clock.stopWork()
+				in.owner.afterTask()
 				return
 			}
 		}
-		if in.asked.Load() {
+		if in.hasRequests.Load() {
 			in.doRequests()
 		}
 		if e.interrupted.Load() {
@@ -103,16 +103,16 @@ func (in *inbox) serve(t *task) {
 	switch {
 	case t.err == nil:
 	case errors.Is(t.err, errAgain):
-		t.err, t.again = nil, true
+		t.err, t.retryLater = nil, true
 		t.results[t.next] = exchange.Result{}
 	case !errors.Is(t.err, ErrStopped):
 		e.giveUp()
 	}
-	t.clock.give()
+	t.clock.stopWork()
 	if !e.pass(t, next) {
 		t.done <- struct{}{}
 	}
-	in.owner.idle()
+	in.owner.afterTask()
 }
 
 // ownerOfNext returns the same as Engine.owner for the next command of a task, right after this owner has
@@ -157,7 +157,7 @@ func (e *Engine) pause(ctx context.Context, n int) error {
 func (e *Engine) execute(owner doer, t *task, now int64) error {
 	c, r := &t.commands[t.next], &t.results[t.next]
 	if (c.Ref != "" || c.More != nil) && newRef(&c.Command) != "" {
-		return e.once(owner, c, r, &t.refs, now)
+		return e.executeOnce(owner, c, r, &t.refs, now)
 	}
 	return owner.do(c, r, now)
 }
@@ -166,11 +166,11 @@ func (e *Engine) execute(owner doer, t *task, now int64) error {
 // known yet. It does not wait, so that owners never wait for each other. It returns false
 // if that inbox is full, or if there is no next owner.
 func (e *Engine) pass(t *task, in *inbox) bool {
-	if t.err != nil || t.again || t.next == len(t.commands) || e.closing() {
+	if t.err != nil || t.retryLater || t.next == len(t.commands) || e.closing() {
 		return false
 	}
 	if in == nil {
-		if in = e.onward(t); in == nil {
+		if in = e.nextOwner(t); in == nil {
 			return false
 		}
 	}

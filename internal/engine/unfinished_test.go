@@ -30,10 +30,10 @@ func TestAnUnfinishedOrderWithoutAJournalIsAFailure(t *testing.T) {
 // TestAnOrderThatLosesItsJournalBetweenTwoPartsFails, and so does everything else: the book has
 // changes that are in no record.
 func TestAnOrderThatLosesItsJournalBetweenTwoPartsFails(t *testing.T) {
-	m, clock := inPartsThatStand(t)
+	m, clock := inPartsWithBlockingClock(t)
 	ended := clock.buyAll(m)
 	require.NoError(t, m.journal.Close())
-	clock.goOn()
+	clock.release()
 	require.Error(t, <-ended)
 	_, err := m.Execute(background, []exchange.Command{queryOf(1001)}, make([]exchange.Result, 1))
 	require.Error(t, err, "a query too: nothing may be told any more")
