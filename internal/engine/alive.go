@@ -14,7 +14,7 @@ func (e *Engine) Alive(ctx context.Context) error {
 	for _, in := range e.awakeNow() {
 		t := &task{request: sign{}, done: make(chan struct{}, 1)}
 		if err := in.offer(t); err != nil {
-			return fmt.Errorf("engine: ask %s for a sign: %w", in.owner, err)
+			return fmt.Errorf("engine: no response from %s: %w", in.owner, err)
 		}
 		asked[in] = t
 	}
@@ -22,9 +22,9 @@ func (e *Engine) Alive(ctx context.Context) error {
 		select {
 		case <-t.done:
 		case <-ctx.Done():
-			return fmt.Errorf("engine: ask %s for a sign: %w", in.owner, ctx.Err())
+			return fmt.Errorf("engine: no response from %s: %w", in.owner, ctx.Err())
 		case <-e.stop:
-			return fmt.Errorf("engine: ask %s for a sign: %w", in.owner, ErrStopped)
+			return fmt.Errorf("engine: no response from %s: %w", in.owner, ErrStopped)
 		}
 	}
 	return nil

@@ -148,7 +148,7 @@ func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now 
 	}
 	if off > 0 {
 		if _, reason := d.book.Reduce(o.ID, c.Account, off, now); reason != exchange.OK {
-			panic("engine: an order that was open is " + reason.String()) // only this goroutine changes the book
+			panic("engine: cannot reduce an open order: " + reason.String()) // only this goroutine changes the book
 		}
 	}
 	seq, err := d.append(bytes)

@@ -8,8 +8,8 @@ import (
 )
 
 // errUnresumed is returned by Refusing until Catchup has canceled everything that was due while the exchange was down.
-var errUnresumed = errors.New("engine: what was due while the exchange was down is not canceled yet: " +
-	"there is no room for it in the journal")
+var errUnresumed = errors.New("engine: orders that became due for cancellation while the exchange was down are still open: " +
+	"the journal has no room for their cancels")
 
 // catchup is the part of the work of Catchup that is not done yet. resume removes it from
 // the keeper before it works on it.

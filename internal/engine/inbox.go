@@ -39,10 +39,10 @@ const (
 
 var (
 	// errBusy is returned to the caller of a request if requestsMax requests already wait at the owner.
-	errBusy = errors.New("engine: too much waits for this symbol already")
+	errBusy = errors.New("engine: too many requests are already waiting for this symbol")
 
 	// errFull is returned by offer, which does not wait for room in an inbox.
-	errFull = errors.New("engine: the inbox is full")
+	errFull = errors.New("engine: inbox is full")
 )
 
 // inbox is the queue of tasks of an owner, a shard or the registrar, and the goroutine that

@@ -262,7 +262,7 @@ func (d *shard) cancelMany(owner *exchange.Account, cause exchange.CancelCause) 
 // cancelOpen removes a resting order from the book.
 func (d *shard) cancelOpen(id exchange.OrderID, owner *exchange.Account, now int64) {
 	if _, r := d.book.Cancel(id, owner.ID, now); r != exchange.OK {
-		panic("engine: an order that was open is " + r.String()) // only this goroutine changes the book
+		panic("engine: cannot cancel an open order: " + r.String()) // only this goroutine changes the book
 	}
 	d.disconnect(id)
 }

@@ -64,7 +64,7 @@ func (d *shard) placeInParts(c *Request, r *exchange.Result) error {
 	}
 	r.Seq = max(seq, last)
 	if d.book.Unfinished() != 0 {
-		panic("engine: an order has more parts than it can have")
+		panic("engine: an order is unfinished after the largest possible number of parts")
 	}
 	d.placed(c, r)
 	return nil

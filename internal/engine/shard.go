@@ -107,7 +107,7 @@ func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 	case exchange.OpenAccount, exchange.MakeSymbol, exchange.QueryOrder, exchange.ShowOrder, exchange.CancelAll,
 		exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
 	}
-	panic("engine: a shard cannot do a command of kind " + c.Kind.String())
+	panic("engine: a shard cannot execute a command of kind " + c.Kind.String())
 }
 
 // placeOrder is the route of an order: judge, reserve, match, append, settle, reply.

@@ -120,7 +120,7 @@ func (s *Standby) apply(seq uint64, err error) error {
 		return err
 	}
 	if err == nil && seq != s.seq+1 {
-		err = fmt.Errorf("it follows record %d", s.seq)
+		err = fmt.Errorf("want record %d", s.seq+1)
 	}
 	if err == nil {
 		err = s.state.Apply(&s.event)
@@ -258,7 +258,7 @@ func (s *Standby) handOver(appended uint64) (*exchange.State, *refIndex) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil || s.seq != appended {
-		panic(fmt.Sprintf("engine: a standby at record %d takes over a log of %d: %v", s.seq, appended, err))
+		panic(fmt.Sprintf("engine: a standby at record %d cannot take over a log with %d records: %v", s.seq, appended, err))
 	}
 	state := s.state
 	s.state = nil

@@ -364,8 +364,8 @@ func TestAStandbyRefusesAnotherHistory(t *testing.T) {
 	}{
 		"fills":   {uint64(last + 1), exchange.AppendEvent(nil, &e), "was filled"},
 		"bytes":   {uint64(last + 1), []byte("no record"), "not an event"},
-		"a gap":   {uint64(last + 2), records[last], "it follows record"},
-		"a round": {uint64(last), records[last], "it follows record"},
+		"a gap":   {uint64(last + 2), records[last], "want record"},
+		"a round": {uint64(last), records[last], "want record"},
 	} {
 		s := NewStandby(StandbyOptions{State: exchange.NewState()})
 		for n, record := range records[:last] {
@@ -494,7 +494,7 @@ func TestAStandbyThatIsBehindTakesNothingOver(t *testing.T) {
 	s := NewStandby(StandbyOptions{State: exchange.NewState()})
 	defer s.Close()
 	require.NoError(t, s.Apply(1, m.records(1)[0]))
-	require.PanicsWithValue(t, "engine: a standby at record 1 takes over a log of 6: <nil>",
+	require.PanicsWithValue(t, "engine: a standby at record 1 cannot take over a log with 6 records: <nil>",
 		func() { New(Options{Journal: m.journal, Standby: s}) })
 }
 

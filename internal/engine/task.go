@@ -127,7 +127,7 @@ func (in *inbox) ownerOfNext(t *task) *inbox {
 
 // errAgain is returned for a command that depends on another one still in progress at an owner. An
 // owner never waits for another owner, so the session waits and hands the command over again.
-var errAgain = errors.New("engine: once more")
+var errAgain = errors.New("engine: command depends on one in progress: retry")
 
 // A session pauses before it hands a command over again, longer each time, within these bounds.
 const (
