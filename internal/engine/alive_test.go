@@ -65,11 +65,11 @@ func TestAnOwnerRestsOnlyWhenNothingIsAboutToCome(t *testing.T) {
 		come  func(*inbox)
 		rests bool
 	}{
-		"nothing":                   {func(*inbox) {}, true},
-		"a task":                    {func(in *inbox) { in.tasks <- nil }, false},
-		"a sender waits for room":   {func(in *inbox) { in.waiting = 1 }, false},
-		"an operator waits":         {func(in *inbox) { in.requests = []*task{{}} }, false},
-		"a task came since a while": {func(in *inbox) { in.recentTask = true }, false},
+		"nothing":                 {func(*inbox) {}, true},
+		"a task":                  {func(in *inbox) { in.tasks <- nil }, false},
+		"a sender waits for room": {func(in *inbox) { in.waiting = 1 }, false},
+		"an operator waits":       {func(in *inbox) { in.requests = []*task{{}} }, false},
+		"a task arrived recently": {func(in *inbox) { in.recentTask = true }, false},
 	} {
 		in := &inbox{engine: m.Engine, owner: restless{}, tasks: make(chan *task, 1)}
 		test.come(in)

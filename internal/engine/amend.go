@@ -105,7 +105,7 @@ func (d *shard) totalOf(c *Request, r *exchange.Result) *Request {
 	executed, total := d.old.ChainExecuted(), *c
 	if c.Shares >= exchange.OrderSharesMax-executed {
 		r.Reason, r.More = exchange.OrderTooLarge, &exchange.ResultMore{
-			Bound: fmt.Sprintf("with the %s that are executed they have to stay below %s", executed, exchange.OrderSharesMax)}
+			Bound: fmt.Sprintf("together with the %s executed shares they must be below %s", executed, exchange.OrderSharesMax)}
 		return nil
 	}
 	total.Shares += executed

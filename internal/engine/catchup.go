@@ -8,7 +8,7 @@ import (
 )
 
 // errUnresumed is returned by Refusing until Catchup has canceled everything that was due while the exchange was down.
-var errUnresumed = errors.New("engine: orders that became due for cancellation while the exchange was down are still open: " +
+var errUnresumed = errors.New("engine: orders due for cancellation since the exchange was down are still open: " +
 	"the journal has no room for their cancels")
 
 // catchup is the part of the work of Catchup that is not done yet. resume removes it from

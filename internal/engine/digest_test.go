@@ -45,7 +45,7 @@ func TestARunningExchangeHasTheDigestOfItsState(t *testing.T) {
 	awake := asked()
 	require.Eventually(t, func() bool { return len(m.awakeNow()) == 0 }, time.Minute, time.Millisecond)
 	require.Equal(t, awake, asked(), "at rest")
-	require.Empty(t, m.awakeNow(), "nobody was woken")
+	require.Empty(t, m.awakeNow(), "no owner was woken")
 	m.Close()
 	require.Equal(t, m.State().Digest(), awake)
 	m.Engine = New(Options{Journal: m.journal, State: m.State(), OrdersAfter: 1 << 40})
@@ -82,7 +82,7 @@ func TestADigestUnderLoadIsRightOrNone(t *testing.T) {
 			none++
 		}
 		if !asking {
-			t.Logf("%d digests, %d times none", len(found), none)
+			t.Logf("%d digests, %d calls without one", len(found), none)
 		}
 	}
 	require.Contains(t, found, m.journal.Appended(), "at the end")
@@ -232,7 +232,7 @@ func TestADigestIsToldWhenItMayBe(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	cancel()
 	_, _, ok := m.Digest(ctx)
-	require.False(t, ok, "nobody confirms")
+	require.False(t, ok, "no round is confirmed")
 	log.set(1000, nil)
 	_, _, ok = m.Digest(background)
 	require.True(t, ok)
@@ -246,5 +246,5 @@ func TestADigestIsToldWhenItMayBe(t *testing.T) {
 	_, err := failed.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
 	require.ErrorIs(t, err, journal.ErrClosed)
 	_, _, ok = failed.Digest(background)
-	require.False(t, ok, "a book may hold what no record says")
+	require.False(t, ok, "a book may have changes that are in no record")
 }

@@ -248,7 +248,7 @@ func TestARestoredEngineGoesOn(t *testing.T) {
 		Appended: m.journal.Appended()}, again.Stats())
 	require.Equal(t, exchange.OrderID(4), again.do(buy("A", 7, 5)).Order)
 	require.Equal(t, exchange.Shares(1), again.do(queryOf(4)).Status.Open)
-	require.Equal(t, exchange.AlreadyExecuted, again.do(cancelOf(2, "1")).Reason, "closed before, and still known")
+	require.Equal(t, exchange.AlreadyExecuted, again.do(cancelOf(2, "1")).Reason, "closed before the restart")
 	m.Engine = again.Engine // so that the deferred call closes it, once
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()})
 }
@@ -279,7 +279,7 @@ func TestClosedOrdersLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 	require.Equal(t, exchange.AlreadyCanceled, m.do(cancelOf(3, "2")).Reason)
 	db.away.Store(true)
 	require.Equal(t, exchange.HistoryUnavailable, m.do(queryOf(1)).Reason)
-	require.Equal(t, exchange.UnknownOrder, m.do(queryOf(999)).Reason, "ids that were never given out are not asked for")
+	require.Equal(t, exchange.UnknownOrder, m.do(queryOf(999)).Reason, "the id was never given out")
 }
 
 // TestIdleDesksForgetClosedOrdersToo: if Postgres recovers after trading has ended, memory still shrinks.
@@ -313,8 +313,8 @@ func TestASymbolThatRestsDoesNotKeepTheNewestOutOfMemory(t *testing.T) {
 		db.applied.Store(m.journal.Appended())
 		time.Sleep(2 * sweepEvery)
 		synctest.Wait()
-		require.Equal(t, int64(100), m.Stats().ClosedOrders, "those of A, which are older, went first")
-		require.Equal(t, exchange.UnknownOrder, m.do(queryOf(1)).Reason, "the database, which is asked, has none here")
+		require.Equal(t, int64(100), m.Stats().ClosedOrders, "the older orders, of A, were forgotten first")
+		require.Equal(t, exchange.UnknownOrder, m.do(queryOf(1)).Reason, "the history is asked, and has no such order")
 		require.Equal(t, exchange.OK, m.do(queryOf(last-60)).Reason)
 	})
 }
@@ -342,7 +342,7 @@ func TestOrdersAreRefusedAtTheBacklogsBound(t *testing.T) {
 	cancel()
 	db.applied.Store(0)
 	_, err := m.Execute(ctx, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
-	require.ErrorIs(t, err, context.Canceled, "a session that waits can be ended")
+	require.ErrorIs(t, err, context.Canceled, "a context ends a waiting session")
 }
 
 func TestLimitsChangeWhileOrdersCome(t *testing.T) {
@@ -376,14 +376,14 @@ func TestDurableWaitsForWhatItIsTold(t *testing.T) {
 	require.NoError(t, m.Durable(background, mark))
 	rejected, err := m.Execute(background, []exchange.Command{buy("A", 1000, 1001)}, results)
 	require.NoError(t, err)
-	require.Equal(t, mark, rejected, "a refusal waits for the last record before it")
+	require.Equal(t, mark, rejected, "a rejection waits for the last record before it")
 }
 
 func TestSymbolsAreBounded(t *testing.T) {
 	m := open(t, Options{SymbolsMax: 3})
 	require.Equal(t, exchange.OK, m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}).Reason)
 	require.Equal(t, exchange.SymbolLimitExceeded, m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "D"}).Reason)
-	require.Equal(t, exchange.OK, m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}).Reason, "it is there")
+	require.Equal(t, exchange.OK, m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}).Reason, "it exists already")
 }
 
 func TestTheSameNameAtOnceHasOneCreator(t *testing.T) {
@@ -419,7 +419,7 @@ func TestTheSameNameAtOnceHasOneCreator(t *testing.T) {
 	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
 		require.NoError(t, exchange.DecodeEvent(record, &e))
 		return state.Apply(&e)
-	}), "the first record of a symbol comes before all others")
+	}), "the record that makes a symbol comes before all others of the symbol")
 }
 
 // TestSymbolsShareAccountsExactly spends one account's cash in many symbols at
@@ -475,7 +475,7 @@ func TestAFailedJournalStopsTheExchange(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrClosed)
 	require.Error(t, m.Durable(background, Mark{Seq: mark.Seq + 1}))
 	_, err = m.Execute(background, []exchange.Command{queryOf(1)}, make([]exchange.Result, 1))
-	require.ErrorIs(t, err, journal.ErrClosed, "though all that was appended is durable")
+	require.ErrorIs(t, err, journal.ErrClosed, "even though all appended records are durable")
 }
 
 func TestCloseEndsCallsThatWait(t *testing.T) {

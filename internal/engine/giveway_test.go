@@ -103,7 +103,7 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	}
 	all := m.later(sell("A", 1, 20))
 	require.Eventually(t, func() bool { return m.Stats().Inbox == 6 && len(m.shard("A").inbox.tasks) == 0 },
-		time.Minute, time.Millisecond, "each has read what it can")
+		time.Minute, time.Millisecond, "each has executed its reads")
 	halted, cancel := context.WithCancel(background)
 	refused := make(chan error, 1)
 	go func() { _, err := m.Halt(halted, "A", ""); refused <- err }()
@@ -137,10 +137,10 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	<-all
 	<-canceled
 	for _, in := range m.cancelAll("2", "").Symbols {
-		require.Equal(t, exchange.Symbol("A"), in.Symbol, "what came after the cancel of all")
+		require.Equal(t, exchange.Symbol("A"), in.Symbol, "the order placed after the cancel of all")
 	}
 	require.Zero(t, m.Stats().OpenOrders)
-	require.Empty(t, m.Halts(), "it was given up")
+	require.Empty(t, m.Halts(), "its caller gave up before")
 	m.agrees()
 }
 
@@ -197,7 +197,7 @@ func TestACancelAllHoldsNobodyWhileItSurveysALargeBook(t *testing.T) {
 		c, err := m.Engine.cancelAll(background, canceling{account: "1", symbol: ""})
 		require.NoError(t, err)
 		require.Len(t, c.event.Cancels, 3)
-		require.Contains(t, c.surveys, m.shard("A"), "it was surveyed before it was held")
+		require.Contains(t, c.surveys, m.shard("A"), "its book was surveyed before it was held")
 		n := 0
 		for _, h := range c.held {
 			n += h.visited
@@ -271,7 +271,7 @@ func TestACancelAllFindsWhatChangesDuringASurvey(t *testing.T) {
 	first, err = c.run(background, false)
 	require.NoError(t, err)
 	require.Nil(t, first)
-	require.Len(t, c.event.Cancels, (others+99)/100-3+5, "one was canceled, two are filled, and five came")
+	require.Len(t, c.event.Cancels, (others+99)/100-3+5, "one was canceled, two were filled, and five were added")
 	require.EqualValues(t, len(c.event.Cancels), open-m.Stats().OpenOrders)
 	m.mu.Lock()
 	require.Zero(t, c.owner.OpenOrders())
@@ -306,7 +306,7 @@ func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
 		done <- c
 	}()
 	require.Eventually(t, func() bool { return m.shard("A").inbox.hasRequests.Load() }, time.Minute, time.Millisecond)
-	require.Equal(t, exchange.OK, m.do(sell("B", 1, 5)).Reason, "before all are held")
+	require.Equal(t, exchange.OK, m.do(sell("B", 1, 5)).Reason, "placed before all shards are held")
 	release()
 	c := <-done
 	require.Len(t, c.held, 2)
@@ -357,7 +357,7 @@ func TestALongFrameIsDoneInTurnsWithOthers(t *testing.T) {
 	last := exchange.OrderID(0)
 	for _, r := range <-long {
 		require.Equal(t, exchange.OK, r.Reason)
-		require.Greater(t, r.Order, last, "in their order")
+		require.Greater(t, r.Order, last, "executed in order")
 		last = r.Order
 	}
 	m.agrees()
@@ -386,7 +386,7 @@ func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 	require.ErrorIs(t, end(), ErrStopped)
 	require.ErrorIs(t, <-ended, ErrStopped)
 	require.ErrorIs(t, <-ended, ErrStopped)
-	require.EqualValues(t, 1, m.Stats().OpenOrders, "nothing began")
+	require.EqualValues(t, 1, m.Stats().OpenOrders, "no command began")
 	require.NoError(t, m.journal.Err())
 	require.False(t, m.failed.Load(), "it has not failed")
 }
@@ -608,7 +608,7 @@ func TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, result.Symbols, 1)
 	require.False(t, reserved.Load())
-	require.True(t, unsettled.Load(), "it comes again")
+	require.True(t, unsettled.Load(), "it is retried")
 	require.NotZero(t, m.do(buy("B", 1, 1)).Order)
 	m.agrees()
 }

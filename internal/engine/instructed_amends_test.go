@@ -115,7 +115,7 @@ func TestAReplacementInherits(t *testing.T) {
 	m.refused(exchange.CannotFill, named("p", fok(buy("A", 6, 10))))
 	m.refused(exchange.NobodyOpposite, named("p", atMarket(buy("B", 6, 10))))
 	r := m.do(as("p", amend(posted, "1", exchange.Buy, 0, 9)))
-	require.Equal(t, exchange.OK, r.Reason, "no refusal has used the ref")
+	require.Equal(t, exchange.OK, r.Reason, "no rejection has used up the ref")
 	m.refused(exchange.WouldExecute, amend(r.Amended.By, "1", exchange.Buy, 0, 10))
 	m.all(cancelOf(r.Amended.By, "1"))
 
@@ -176,9 +176,9 @@ func TestARefOfAnAmendByWhatIsToBeOpenIsThatOfItsRecord(t *testing.T) {
 	require.Equal(t, exchange.Int128(exchange.Shares(12).Position()), use.Quantity)
 	again := m.do(c)
 	require.Equal(t, exchange.OK, again.Reason)
-	require.Equal(t, r.Amended.By, again.Amended.By, "it is done once")
+	require.Equal(t, r.Amended.By, again.Amended.By, "executed only once")
 	again = m.do(as("r", amend(old, "1", exchange.Buy, 12, 9)))
-	require.Equal(t, r.Amended.By, again.Amended.By, "by the total it is the same")
+	require.Equal(t, r.Amended.By, again.Amended.By, "the amend by the total counts as the same")
 	m.refused(exchange.RefUsed, as("r", amend(old, "1", exchange.Buy, 8, 9)))
 	m.agrees()
 }

@@ -55,7 +55,7 @@ func TestWithoutRoomAnAmendAndAMarketOrderChangeNothing(t *testing.T) {
 	refuse := func(c exchange.Command) {
 		t.Helper()
 		require.Equal(t, exchange.NoRoom, m.refused(exchange.NoRoom, c).Reason)
-		require.Equal(t, before, m.Stats(), "nothing has happened")
+		require.Equal(t, before, m.Stats(), "nothing has changed")
 		require.NoError(t, m.CheckLedger())
 		require.Equal(t, exchange.Status{Open: 10, Executions: []exchange.Execution{}}, statusOf(m, old))
 	}

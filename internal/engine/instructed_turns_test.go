@@ -37,7 +37,7 @@ func TestRefusedOrdersThatLookAtManyAreDoneInTurns(t *testing.T) {
 	release()
 	first, last := (<-single)[0].Order, (<-long)[turnWork]
 	require.Equal(t, exchange.OK, last.Reason)
-	require.Less(t, first, last.Order, "it had its turn before the end of the frame")
+	require.Less(t, first, last.Order, "it was executed before the end of the frame")
 }
 
 // TestAnAmendWaitsForAnOrderOfAnotherSymbol that holds the account's cash and is not in the journal yet.
@@ -57,7 +57,7 @@ func TestAnAmendWaitsForAnOrderOfAnotherSymbol(t *testing.T) {
 	require.Eventually(t, func() bool { return m.Stats().Inbox == 1 }, time.Minute, time.Millisecond)
 	release()
 	require.Equal(t, exchange.OK, m.do(as3(amend(old, "3", exchange.Buy, 9, 0))).Reason,
-		"others go on, behind its first try")
+		"other commands are executed after its first try")
 	m.mu.Lock()
 	m.ledger.Withdraw(b.instrument, &o)
 	m.mu.Unlock()

@@ -94,7 +94,7 @@ func TestTimesInForce(t *testing.T) {
 	cashNow, _ := m.free("1")
 	require.Equal(t, exchange.Notional(2, 5), cash.Sub(cashNow))
 	require.Equal(t, exchange.Result{Order: 4, Status: exchange.Status{Canceled: 9, CanceledAt: 77}},
-		m.do(reported(ioc(buy("A", 9, 5)))), "it has an id all the same")
+		m.do(reported(ioc(buy("A", 9, 5)))), "it still has an id")
 	events := m.events(first)
 	require.Len(t, events, 2)
 	require.Equal(t, exchange.Shares(2), events[0].Rest)
@@ -144,7 +144,7 @@ func TestMarketOrders(t *testing.T) {
 	cash, _ := m.free("1")
 	need := exchange.Notional(2, 10).Add(exchange.Notional(3, 11))
 	r := m.refused(exchange.CannotFill, fok(with(buy("A", 6, 0), func(t *exchange.Terms) { t.Type = exchange.Market })))
-	require.Equal(t, exchange.Shares(5), r.More.Could, "12 is more than 10 % behind 10")
+	require.Equal(t, exchange.Shares(5), r.More.Could, "12 is more than 10 % above 10")
 	got := m.do(reported(atMarket(buy("A", 6, 0))))
 	require.Equal(t, exchange.Shares(1), got.Status.Canceled)
 	now, _ := m.free("1")
@@ -158,13 +158,13 @@ func TestMarketOrders(t *testing.T) {
 	poor.Shares = 1
 	require.Equal(t, exchange.OK, m.do(poor).Reason, "a limit of 13.2 would have cost more than it has")
 	limited := atMarket(buy("A", 1, 11))
-	require.Equal(t, exchange.Shares(1), m.do(reported(limited)).Status.Canceled, "its limit reaches nobody")
+	require.Equal(t, exchange.Shares(1), m.do(reported(limited)).Status.Canceled, "no order is within its limit")
 	require.Equal(t, exchange.OK, m.do(buy("A", 1, 2)).Reason)
 	require.Equal(t, exchange.Shares(1), m.do(reported(atMarket(sell("A", 2, 0)))).Status.Canceled)
 	named := atMarket(buy("A", 1, 0))
 	named.Ref = "m"
 	id := m.do(named).Order
-	require.Equal(t, exchange.Result{Order: id}, m.do(named), "the protection price is no part of the request")
+	require.Equal(t, exchange.Result{Order: id}, m.do(named), "the protection price is not part of the request")
 	m.agrees()
 }
 
@@ -185,7 +185,7 @@ func TestAMarketBuyInPartsHoldsWhatItsFurtherPartsCost(t *testing.T) {
 	require.Equal(t, exchange.Notional(1, 102+103+104+105+106), events[0].Hold)
 	for n := range events {
 		again := m.after(first+uint64(n), false)
-		require.Equal(t, got.Status, again.do(queryOf(8)).Status, "after part %d", n+1)
+		require.Equal(t, got.Status, again.do(queryOf(8)).Status, "crash after part %d", n+1)
 		again.agrees()
 	}
 }
@@ -223,14 +223,14 @@ func TestSelfTradePrevention(t *testing.T) {
 	require.Equal(t, exchange.OK, got.Reason)
 	require.Equal(t, exchange.Status{Canceled: 3, CanceledAt: 77}, m.do(queryOf(got.Order)).Status)
 	require.Equal(t, exchange.Shares(2), m.do(queryOf(old)).Status.Canceled)
-	require.Equal(t, exchange.Result{Order: got.Order}, m.do(order), "what the operator set is no part of the request")
+	require.Equal(t, exchange.Result{Order: got.Order}, m.do(order), "the operator's default is not part of the request")
 	old = mine(5)
 	m.refused(exchange.CannotFill, fok(buy("A", 2, 6)))
 	require.Equal(t, exchange.Shares(2), m.do(queryOf(old)).Status.Open)
 	require.EqualValues(t, 1, m.Stats().OpenOrders)
 	require.EqualValues(t, 3, m.Stats().Cancels)
 	_, free := m.free("1")
-	require.Equal(t, exchange.Position{Lo: 100}, free, "2 bought, 2 rest, and what was canceled is free")
+	require.Equal(t, exchange.Position{Lo: 100}, free, "2 were bought, 2 are held, and the canceled shares are free")
 	m.agrees()
 }
 
@@ -254,7 +254,7 @@ func TestRulesAtTheirBounds(t *testing.T) {
 	m.refused(exchange.OffTick, buy("A", 3, 996))
 	m.refused(exchange.OffLot, buy("A", 4, 995))
 	_, shares := m.free("2")
-	require.Equal(t, exchange.OK, m.do(sell("A", exchange.Shares(shares.Lo), 2000)).Reason, "all that is free may be odd")
+	require.Equal(t, exchange.OK, m.do(sell("A", exchange.Shares(shares.Lo), 2000)).Reason, "all free shares may be off the lot")
 	require.Equal(t, exchange.Shares(999_999_996), exchange.Shares(shares.Lo))
 	misfit, err := m.SetSymbolRules(background, "A", func(r *exchange.SymbolRules) { r.Tick = 3 })
 	require.NoError(t, err)
@@ -283,8 +283,8 @@ func TestRulesAtTheirBounds(t *testing.T) {
 	limits(exchange.AccountRules{OpenMax: 1})
 	id := m.do(buy("A", 1, 1)).Order
 	m.refused(exchange.AccountOrdersExceeded, buy("A", 1, 1))
-	require.Equal(t, exchange.OK, m.do(ioc(buy("A", 1, 1))).Reason, "it does not stay")
-	require.Equal(t, exchange.OK, m.do(amend(id, "1", exchange.Buy, 2, 2)).Reason, "it is as many")
+	require.Equal(t, exchange.OK, m.do(ioc(buy("A", 1, 1))).Reason, "an IOC does not rest")
+	require.Equal(t, exchange.OK, m.do(amend(id, "1", exchange.Buy, 2, 2)).Reason, "the number of open orders is the same")
 	m.agrees()
 	again := exchange.NewState()
 	for _, e := range m.events(1) {
@@ -318,7 +318,7 @@ func TestAmends(t *testing.T) {
 		m.do(amend(1, "1", exchange.Buy, 10, 5)))
 	require.Equal(t, appended, m.journal.Appended(), "nothing changes")
 	require.Equal(t, exchange.Result{Order: 1, Amended: &exchange.Amended{Open: 4, Reduced: 2, Time: 77}},
-		m.do(amend(1, "1", exchange.Buy, 8, 0)), "also while the symbol is halted")
+		m.do(amend(1, "1", exchange.Buy, 8, 0)), "a reduction works while the symbol is halted")
 	m.resume("A")
 	now, _ := m.free("1")
 	require.Equal(t, exchange.Notional(2, 5), now.Sub(cash))
@@ -342,7 +342,7 @@ func TestAmends(t *testing.T) {
 	m.all(sell("A", 2, 7))
 	got = m.do(reported(amend(5, "1", exchange.Buy, 0, 7)))
 	require.Equal(t, exchange.Result{Order: 5, Amended: &exchange.Amended{By: 8}, Status: exchange.Status{Open: 1,
-		Executions: []exchange.Execution{{Shares: 2, Price: 7, Time: 77}}}}, got, "it executes as it comes")
+		Executions: []exchange.Execution{{Shares: 2, Price: 7, Time: 77}}}}, got, "it executes on arrival")
 	stats := m.Stats()
 	require.EqualValues(t, 2, stats.OpenOrders)
 	require.EqualValues(t, 3, stats.Instructions.Amends)
@@ -370,7 +370,7 @@ func TestRefsOfAChain(t *testing.T) {
 	require.Equal(t, replaced, m.do(more))
 	byID := more
 	byID.Ref, byID.Order = "", 2
-	require.Equal(t, replaced, m.do(byID), "it is the same chain")
+	require.Equal(t, replaced, m.do(byID), "it names the same chain")
 	require.Equal(t, exchange.RefUsed, m.do(as("more", byRef(amend(0, "1", exchange.Buy, 13, 6)))).Reason)
 	require.Equal(t, exchange.RefUsed, m.do(as("o", byRef(amend(0, "1", exchange.Buy, 13, 6)))).Reason)
 	require.Equal(t, exchange.RefUsed, m.do(named("cut", buy("A", 10, 5))).Reason)
@@ -386,7 +386,7 @@ func TestRefsOfAChain(t *testing.T) {
 	require.Equal(t, exchange.Result{Order: 2, Amended: &exchange.Amended{Open: 9}}, m.do(same))
 	require.Equal(t, exchange.OK, m.do(exchange.Command{Kind: exchange.CancelOrder, Account: "1", Ref: "o"}).Reason)
 	require.Equal(t, exchange.AlreadyCanceled, m.do(byRef(amend(0, "1", exchange.Buy, 20, 0))).Reason)
-	require.Equal(t, replaced, m.do(more), "also when nothing is open any more")
+	require.Equal(t, replaced, m.do(more), "even if nothing is open any more")
 	m.agrees()
 }
 
@@ -431,11 +431,11 @@ func TestWhatMemoryHasForgottenOfAChainTheHistoryKnows(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	byRef := exchange.Command{Kind: exchange.QueryOrder, Account: "1", Ref: "o"}
 	require.Equal(t, exchange.Shares(12), m.do(byRef).Status.Open,
-		"its newest is in memory")
+		"its newest order is in memory")
 	require.Equal(t, exchange.Result{Order: 1, Status: exchange.Status{Open: 10}}, m.do(order))
-	require.Equal(t, replaced, m.do(more), "by the id of an order that is not in memory")
+	require.Equal(t, replaced, m.do(more), "named by the id of an order that is not in memory")
 	require.Equal(t, exchange.RefUsed, m.do(as("more", amend(1, "1", exchange.Buy, 13, 6))).Reason)
-	require.Equal(t, exchange.RefUsed, m.do(as("more", amend(3, "1", exchange.Buy, 12, 6))).Reason, "of another chain")
+	require.Equal(t, exchange.RefUsed, m.do(as("more", amend(3, "1", exchange.Buy, 12, 6))).Reason, "another chain")
 	require.Equal(t, exchange.AlreadyCanceled, m.do(amend(1, "1", exchange.Buy, 12, 6)).Reason)
 	require.Equal(t, exchange.ForeignOrder, m.do(amend(1, "2", exchange.Buy, 12, 6)).Reason)
 	db.away.Store(true)
@@ -457,7 +457,7 @@ func TestWhatMemoryHasForgottenOfAChainTheHistoryKnows(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	got := m.do(byRef)
 	require.Equal(t, exchange.Result{Order: 2, Status: exchange.Status{Canceled: 12, CanceledAt: 77}}, got)
-	require.Equal(t, replaced, m.do(more), "its report is the history's")
+	require.Equal(t, replaced, m.do(more), "its report comes from the history")
 }
 
 // TestAnAmendOfAnOrderThatEndsWithItsConnection: the replacement ends with the connection as well.

@@ -16,7 +16,7 @@ func TestWhatClientsMayMakeIsBounded(t *testing.T) {
 	}
 	require.Equal(t, exchange.OK, m.do(opening("3")).Reason)
 	require.Equal(t, exchange.Result{Reason: exchange.AccountLimitExceeded, Most: 3}, m.do(opening("4")))
-	require.Equal(t, exchange.AccountExists, m.do(opening("3")).Reason, "it is there")
+	require.Equal(t, exchange.AccountExists, m.do(opening("3")).Reason, "it exists already")
 	making := func(sym exchange.Symbol) exchange.Command {
 		return exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}
 	}
@@ -28,7 +28,7 @@ func TestWhatClientsMayMakeIsBounded(t *testing.T) {
 	m.all(sell("A", 1, 9), sell("B", 1, 9))
 	require.Equal(t, exchange.Result{Reason: exchange.OpenOrdersExceeded, Most: 5}, m.do(sell("B", 1, 8)))
 	require.Equal(t, exchange.OK, m.do(cancelOf(1, "1")).Reason)
-	require.Equal(t, exchange.OK, m.do(sell("A", 1, 2)).Reason, "it closes another")
+	require.Equal(t, exchange.OK, m.do(sell("A", 1, 2)).Reason, "it closes another order")
 	require.Equal(t, exchange.OK, m.do(sell("B", 1, 8)).Reason)
 
 	m.SetLimits(Limits{ClosedOrdersMax: 10, BacklogMax: 10, AccountsMax: 1, SymbolsMax: 1, OpenOrdersMax: 1,
@@ -36,7 +36,7 @@ func TestWhatClientsMayMakeIsBounded(t *testing.T) {
 	require.Equal(t, exchange.Result{Reason: exchange.AccountOrdersExceeded, Most: 1}, m.do(buy("A", 1, 1)))
 	require.Equal(t, exchange.AccountLimitExceeded, m.do(opening("4")).Reason)
 	require.Equal(t, exchange.SymbolLimitExceeded, m.do(making("D")).Reason)
-	require.EqualValues(t, 4, m.Stats().OpenOrders, "and nothing is lost")
+	require.EqualValues(t, 4, m.Stats().OpenOrders, "existing orders stay")
 	for _, r := range m.all(queryOf(2), queryOf(4), making("C")) {
 		require.Equal(t, exchange.OK, r.Reason)
 	}

@@ -127,24 +127,24 @@ func TestWhatReadsWaitsUntilItIsConfirmedWhoLeads(t *testing.T) {
 		{"a cancel of what is canceled", true, []exchange.Command{cancelRef("1", "once")}},
 		{"a cancel", false, []exchange.Command{cancelOf(1, "1")}},
 		{"an account", false, []exchange.Command{account("3")}},
-		{"an account that is there", true, []exchange.Command{account("3")}},
+		{"an existing account", true, []exchange.Command{account("3")}},
 		{"shares", false, []exchange.Command{deposit}},
 		{"their repeat", true, []exchange.Command{deposit}},
 		{"a symbol", false, []exchange.Command{symbol("C")}},
-		{"a symbol that is there", true, []exchange.Command{symbol("C")}},
+		{"an existing symbol", true, []exchange.Command{symbol("C")}},
 		{"a query", true, []exchange.Command{query}},
-		{"a query that nobody owns", true, []exchange.Command{none}},
+		{"a query without an owner", true, []exchange.Command{none}},
 		{"a query by ref", true, []exchange.Command{queryRef("1", "once")}},
 		{"a rejection", true, []exchange.Command{rejected}},
 		{"an unknown symbol", true, []exchange.Command{buy("NONE", 1, 1)}},
 		{"query, order", false, []exchange.Command{query, buy("A", 1, 1)}},
 		{"rejection, order of another symbol", false, []exchange.Command{rejected, buy("B", 1, 1)}},
 		{"order, query", true, []exchange.Command{buy("A", 1, 1), query}},
-		{"order, query of nobody's", true, []exchange.Command{buy("A", 1, 1), none}},
+		{"order, query without an owner", true, []exchange.Command{buy("A", 1, 1), none}},
 		{"order, rejection", true, []exchange.Command{buy("A", 1, 1), rejected}},
 		{"order, repeat", true, []exchange.Command{buy("A", 1, 1), named("once", buy("A", 1, 1))}},
-		{"order, symbol that is there", true, []exchange.Command{buy("A", 1, 1), symbol("C")}},
-		{"order, account that is there", true, []exchange.Command{buy("A", 1, 1), account("3")}},
+		{"order, existing symbol", true, []exchange.Command{buy("A", 1, 1), symbol("C")}},
+		{"order, existing account", true, []exchange.Command{buy("A", 1, 1), account("3")}},
 		{"order, unknown symbol", true, []exchange.Command{buy("A", 1, 1), buy("NONE", 1, 1)}},
 		{"order, order of another symbol", false, []exchange.Command{buy("A", 1, 1), buy("B", 1, 1)}},
 		{"nothing", true, nil},
@@ -179,7 +179,7 @@ func TestNothingIsToldBeforeItIsConfirmed(t *testing.T) {
 		results := make([]exchange.Result, 1)
 		mark, err := m.Execute(background, []exchange.Command{queryOf(1)}, results)
 		require.NoError(t, err)
-		require.False(t, m.MayTell(mark), "the records are durable, and that is not all")
+		require.False(t, m.MayTell(mark), "durable records are not enough")
 		wake, told := make(chan struct{}, 1), make(chan error, 1)
 		m.Notify(mark, wake)
 		go func() { told <- m.Durable(background, mark) }()
@@ -193,7 +193,7 @@ func TestNothingIsToldBeforeItIsConfirmed(t *testing.T) {
 
 		mark, err = m.Execute(background, []exchange.Command{queryOf(1)}, results)
 		require.NoError(t, err)
-		require.False(t, m.MayTell(mark), "a round of before does not do")
+		require.False(t, m.MayTell(mark), "an earlier round is not enough")
 		go func() { told <- m.Durable(background, mark) }()
 		synctest.Wait()
 		log.set(mark.Round, errors.New("another machine leads"))
@@ -216,12 +216,12 @@ func TestWhatOperatorsAreToldIsConfirmed(t *testing.T) {
 		}{
 			{"an order", true, func() error { _, _, err := m.Show(background, 1, 0, 1); return err }},
 			{"a halt", false, func() error { _, err := m.Halt(background, "A", ""); return err }},
-			{"a halt that is there", true, func() error { _, err := m.Halt(background, "A", ""); return err }},
-			{"a halt of no symbol", true, func() error { _, err := m.Halt(background, "NONE", ""); return err }},
+			{"a repeated halt", true, func() error { _, err := m.Halt(background, "A", ""); return err }},
+			{"a halt of an unknown symbol", true, func() error { _, err := m.Halt(background, "NONE", ""); return err }},
 			{"a resume", false, func() error { _, err := m.Resume(background, "A"); return err }},
 			{"a resume of what is not halted", true, func() error { _, err := m.Resume(background, "A"); return err }},
 			{"a cancel of nothing", true, func() error { _, err := m.CancelAll(background, "1", ""); return err }},
-			{"a cancel of no account", true, func() error { _, err := m.CancelAll(background, "9", ""); return err }},
+			{"a cancel of an unknown account", true, func() error { _, err := m.CancelAll(background, "9", ""); return err }},
 			{"an order to cancel", false, func() error { return m.Durable(background, m.marks(buy("A", 1, 1))) }},
 			{"a cancel of all", false, func() error { _, err := m.CancelAll(background, "1", ""); return err }},
 			{"halts", true, func() error { m.Halts(); return m.Confirm(background) }},
@@ -272,6 +272,6 @@ func TestTheRestOfAnotherOrderConfirmsNothing(t *testing.T) {
 	full.freeDisk()
 	appended := full.journal.Appended()
 	mark := full.marks(buy("A", 1_000_000, 1_000_000))
-	require.Greater(t, full.journal.Appended(), appended, "it was finished")
+	require.Greater(t, full.journal.Appended(), appended, "the unfinished order was finished")
 	require.NotZero(t, mark.Round)
 }

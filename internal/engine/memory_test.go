@@ -70,8 +70,8 @@ func BenchmarkMemory(b *testing.B) {
 		tick   exchange.Price
 	}{
 		{"1000 levels", 1000, 1e6},
-		{"a level each, a cent apart", memoryCount, 1e6},
-		{"a level each, 16 cents apart", memoryCount, 16e6},
+		{"one level each, a cent apart", memoryCount, 1e6},
+		{"one level each, 16 cents apart", memoryCount, 16e6},
 	} {
 		b.Run("orders/"+shape.name, func(b *testing.B) {
 			for b.Loop() {

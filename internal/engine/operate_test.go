@@ -56,7 +56,7 @@ func TestAHaltedSymbolTakesNoOrdersAndDoesAllElse(t *testing.T) {
 	first := m.journal.Appended() + 1
 	halt := exchange.Halt{Since: 77, Reason: "news"}
 	require.Equal(t, exchange.HaltResult{Changed: true, Halt: halt}, m.halt("A", "news"))
-	require.Equal(t, exchange.HaltResult{Halt: halt}, m.halt("A", "other news"), "it is halted, since when it was")
+	require.Equal(t, exchange.HaltResult{Halt: halt}, m.halt("A", "other news"), "it stays halted since the first time")
 	require.Equal(t, exchange.HaltResult{Reason: exchange.UnknownSymbol}, m.halt("C", ""))
 	require.Equal(t, []HaltedSymbol{{"A", halt}}, m.Halts())
 	require.EqualValues(t, 1, m.Stats().Halted)
@@ -117,7 +117,7 @@ func TestACancelAllTakesBackEverythingInOneRecord(t *testing.T) {
 			Shares: 7},
 		{Order: 1, Symbol: "B", Terms: exchange.Terms{Side: exchange.Sell, Limit: 5}, Shares: 10}}}}, m.events(first))
 	require.Equal(t, exchange.CancelAllResult{Time: 77}, m.cancelAll("2", ""), "nothing is open any more")
-	require.Equal(t, first, m.journal.Appended(), "and no record says so")
+	require.Equal(t, first, m.journal.Appended(), "no record was appended")
 	require.Equal(t, exchange.CancelAllResult{Reason: exchange.UnknownAccount}, m.cancelAll("9", ""))
 	require.Equal(t, exchange.CancelAllResult{Reason: exchange.UnknownSymbol}, m.cancelAll("1", "C"))
 	require.Equal(t, exchange.CancelAllResult{Time: 77, Symbols: []exchange.CanceledIn{{Symbol: "B", Orders: 1,
@@ -314,7 +314,7 @@ func TestACancelAllIsOneMoment(t *testing.T) {
 				require.True(t, open[c.Order])
 				delete(open, c.Order)
 			}
-			require.Empty(t, open, "after record %d: accepted before, and not canceled", seq+1)
+			require.Empty(t, open, "after record %d: accepted before the cancel, but still open", seq+1)
 		}
 	}
 	m.agrees()
@@ -350,7 +350,7 @@ func TestOperationsEndWithTheirContextAndTheEngine(t *testing.T) {
 		require.ErrorIs(t, <-ended, context.Canceled)
 		close(release)
 		synctest.Wait()
-		require.Equal(t, last, m.journal.Appended(), "nobody waits for it, and it was not done")
+		require.Equal(t, last, m.journal.Appended(), "its caller has left, so it was not executed")
 		require.EqualValues(t, 1, m.Stats().OpenOrders)
 		m.Close()
 		_, err := m.Halt(background, "A", "")

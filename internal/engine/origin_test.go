@@ -74,7 +74,7 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 	m.untilOpen(2)
 	got, records := m.canceledBy(exchange.ByDisconnect, first)
 	require.ElementsMatch(t, []exchange.OrderID{1, 6, 9}, got)
-	require.Equal(t, 3, records, "one a symbol and account")
+	require.Equal(t, 3, records, "one for each symbol and account")
 	require.Equal(t, exchange.Status{Canceled: 6, CanceledAt: 77,
 		Executions: []exchange.Execution{{Shares: 4, Price: 5, Time: 77}}}, m.do(queryOf(1)).Status)
 	require.Equal(t, exchange.Shares(10), m.do(queryOf(2)).Status.Open)
@@ -128,7 +128,7 @@ func TestManyConnectionsEndAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	require.Eventually(t, func() bool { return m.Stats().OpenOrders == connections }, time.Minute, time.Millisecond,
-		"the other symbol goes on")
+		"the other symbol continues")
 	d.inbox.mu.Lock()
 	waiting := len(d.inbox.requests)
 	d.inbox.mu.Unlock()
@@ -164,7 +164,7 @@ func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
 	for ; m.do(cancelOf(id, "1")).Reason == exchange.OK; id++ { // use up the reserve too
 	}
 	left := others - int64(id-1)
-	require.Positive(t, left, "all that came with a connection are open")
+	require.Positive(t, left, "some orders of connections are still open")
 	require.Greater(t, len(origins), disconnectCancelsMax/4)
 	for _, origin := range origins {
 		m.EndOrigin(origin)
@@ -202,7 +202,7 @@ func TestAStartCancelsWhatHasLostItsConnection(t *testing.T) {
 	require.NoError(t, again.Refusing())
 	got, _ := again.canceledBy(exchange.ByDisconnect, first)
 	require.Equal(t, []exchange.OrderID{1, 3}, got)
-	require.Equal(t, int64(3), again.Stats().OpenOrders, "the switch has not passed")
+	require.Equal(t, int64(3), again.Stats().OpenOrders, "the switch of account 2 has not passed")
 	require.Equal(t, exchange.OK, again.do(buy("A", 1, 1)).Reason)
 	again.agrees()
 

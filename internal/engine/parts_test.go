@@ -108,7 +108,7 @@ func TestAnOrderExecutesInParts(t *testing.T) {
 	for n := range events {
 		again := m.after(first+uint64(n), false)
 		got := again.do(queryOf(8))
-		require.Equal(t, status, got.Status, "after a crash behind part %d", n+1)
+		require.Equal(t, status, got.Status, "after a crash after part %d", n+1)
 		require.Equal(t, events, again.events(first))
 		again.agrees()
 		require.Equal(t, stats.OpenOrders, again.Stats().OpenOrders)
@@ -203,7 +203,7 @@ func TestWithoutRoomNothingComesBeforeAnUnfinishedOrder(t *testing.T) {
 	}
 	require.Equal(t, exchange.NoRoomToCancel, full.halt("A", "").Reason)
 	require.Equal(t, exchange.NoRoomToCancel, full.cancelAll("1", "").Reason)
-	require.Equal(t, appended, full.journal.Appended(), "nothing has happened")
+	require.Equal(t, appended, full.journal.Appended(), "nothing has changed")
 	full.freeDisk()
 	require.Equal(t, exchange.OK, full.do(buy("A", 1, 1)).Reason)
 	require.Len(t, full.do(queryOf(4001)).Status.Executions, 4000)
@@ -221,8 +221,8 @@ func TestAnOrderWithoutRoomForAllItsPartsIsRefusedWhole(t *testing.T) {
 	m.fillDisk()
 	before := m.Stats()
 	require.Equal(t, exchange.Result{Reason: exchange.NoRoom}, m.do(buy("A", 4000, 5)))
-	require.Equal(t, before, m.Stats(), "nothing has happened")
-	require.Equal(t, exchange.OK, m.do(buy("A", 1, 5)).Reason, "and others are not refused for it")
+	require.Equal(t, before, m.Stats(), "nothing has changed")
+	require.Equal(t, exchange.OK, m.do(buy("A", 1, 5)).Reason, "other orders are not rejected because of it")
 	m.freeDisk()
 	require.Eventually(t, func() bool { return m.do(buy("A", 3999, 5)).Reason == exchange.OK }, time.Minute,
 		time.Millisecond)
@@ -239,7 +239,7 @@ func TestAnOrderGivesBackTheRoomThatItDoesNotUse(t *testing.T) {
 	m.all(sell("A", 1, 5), sell("A", 1, 5), sell("A", 1, 5))
 	require.Equal(t, exchange.OK, m.do(buy("A", 5000, 5)).Reason)
 	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
-	require.Greater(t, m.journal.RoomBytes(), int64(1<<20), "what was made for it is free")
+	require.Greater(t, m.journal.RoomBytes(), int64(1<<20), "the segments made for it are free")
 }
 
 // blockingClock is a clock that, once it is armed, blocks in the middle of an order in parts until release is called.
@@ -324,7 +324,7 @@ func TestTheTimesOfASymbolNeverGoBack(t *testing.T) {
 			times[e.Kind]++
 		}
 	}
-	require.Len(t, times, 8, "records of all kinds but an account's")
+	require.Len(t, times, 8, "records of all kinds except those of accounts")
 }
 
 // TestAShardLivesWhileTheJournalStands stops all syncs in the middle of an order, as a full disk does: reads,
@@ -444,7 +444,7 @@ func TestRoomIsForgoneIfTheFundsAreGoneMeanwhile(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(buy("B", all, 1)).Reason)
 	close(waits)
 	require.Equal(t, exchange.InsufficientFunds, (<-order)[0].Reason)
-	require.EqualValues(t, 1, g.forgone.Load(), "no segments are made ahead for nobody")
+	require.EqualValues(t, 1, g.forgone.Load(), "no segments are made ahead for an order that was rejected")
 	m.agrees()
 }
 
@@ -469,7 +469,7 @@ func TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake(t *testing.T) {
 	})
 	require.Equal(t, exchange.TooManyFills, again.do(buy("A", 1, 1)).Reason)
 	require.Equal(t, exchange.TooManyFills, again.cancelAll("1", "").Reason)
-	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, 2, "nothing has happened")
+	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, 2, "nothing has changed")
 	most.Store(3)
 	require.Equal(t, exchange.OK, again.do(buy("A", 1, 1)).Reason)
 	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, resting)

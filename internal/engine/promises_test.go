@@ -17,7 +17,7 @@ func TestNothingMayBeToldAtOnceThatPostgresDoesNotHave(t *testing.T) {
 		m := open(t, Options{Projection: &database{}, AckPostgres: ackPostgres})
 		mark, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
 		require.NoError(t, err)
-		require.False(t, m.MayTell(Mark{Seq: mark.Seq + 1}), "what is not synced yet")
+		require.False(t, m.MayTell(Mark{Seq: mark.Seq + 1}), "a record that does not exist yet")
 		require.NoError(t, m.journal.Wait(background, mark.Seq))
 		require.Equal(t, want, m.MayTell(mark))
 		ended, cancel := context.WithCancel(background)

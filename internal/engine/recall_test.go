@@ -15,7 +15,7 @@ func TestAnOrderOfLaterIsNotRecalled(t *testing.T) {
 	db.orders.Store(exchange.OrderID(1), exchange.ClosedOrder{Account: "1"}) // visible as soon as it is projected
 	got := m.all(queryOf(1), cancelOf(1, "1"), buy("A", 1, 1), queryOf(1))
 	require.Equal(t, []exchange.Result{{Reason: exchange.UnknownOrder}, {Reason: exchange.UnknownOrder}, {Order: 1},
-		{Status: exchange.Status{Open: 1}}}, got, "the first two come before the order")
+		{Status: exchange.Status{Open: 1}}}, got, "the first two were sent before the order")
 }
 
 func TestExecuteDoesNotAskTheHistory(t *testing.T) {
@@ -82,7 +82,7 @@ func TestWhatIsKnownLaterDoesNotCount(t *testing.T) {
 		m.Recall(background, &commands[i], &results[i], 1000)
 		require.Equal(t, exchange.Result{Reason: exchange.UnknownOrder}, results[i])
 	}
-	require.Equal(t, exchange.OK, m.do(queryOf(7)).Reason, "a query of now is told")
+	require.Equal(t, exchange.OK, m.do(queryOf(7)).Reason, "a query sent now finds it")
 }
 
 // TestRecallLoadsNoMoreThanIsAskedFor counts the executions of a recalled order.
@@ -99,7 +99,7 @@ func TestRecallLoadsNoMoreThanIsAskedFor(t *testing.T) {
 	db.away.Store(true)
 	r = exchange.Result{Reason: exchange.InHistory, Seen: 1}
 	m.Recall(background, &c, &r, 100)
-	require.Equal(t, exchange.Result{Reason: exchange.HistoryUnavailable}, r, "pending and failed are two things")
+	require.Equal(t, exchange.Result{Reason: exchange.HistoryUnavailable}, r, "pending and failed differ")
 }
 
 func TestReadyStopsAtARefThatOnlyTheHistoryMayKnow(t *testing.T) {
@@ -116,5 +116,5 @@ func TestReadyStopsAtARefThatOnlyTheHistoryMayKnow(t *testing.T) {
 		stranger, old, buy("A", 1, 1)}
 	require.Equal(t, 4, m.Ready(commands))
 	require.Equal(t, 4, m.Ready(commands[:4]))
-	require.Zero(t, db.tries.Load(), "it asks nobody")
+	require.Zero(t, db.tries.Load(), "it does not ask the history")
 }

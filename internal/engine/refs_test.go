@@ -55,7 +55,7 @@ func TestACommandThatIsRepeatedIsAnsweredAgainAndNotDoneAgain(t *testing.T) {
 	appended := m.journal.Appended()
 	require.Equal(t, want, m.all(first...))
 	require.Equal(t, want[2], m.do(first[2]))
-	require.Equal(t, appended, m.journal.Appended(), "nothing was done")
+	require.Equal(t, appended, m.journal.Appended(), "no record was appended")
 	require.EqualValues(t, 5, m.Stats().RefsRepeated)
 
 	require.Equal(t, []string{"ref_used", "ref_used", "ref_used", "ref_used", "ref_used", "ref_used", "account_exists"},
@@ -142,7 +142,7 @@ func TestOneOfManySessionsUsesARef(t *testing.T) {
 				}
 			}
 			require.Len(t, done, want)
-			require.Len(t, slices.Compact(done), 1, "all are told of the same order")
+			require.Len(t, slices.Compact(done), 1, "all get the same order")
 		}
 	}
 	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
@@ -295,7 +295,7 @@ func TestRefsLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 		for n := range many {
 			require.Equal(t, exchange.OK, m.do(named(ref(many+n), sell("B", 1, 1))).Reason)
 		}
-		require.InDelta(t, asked, db.asked.Load(), 2, "the filter knows that they are new")
+		require.InDelta(t, asked, db.asked.Load(), 2, "the filter excludes the new refs")
 
 		// While the database is away, refs that the filter cannot exclude are rejected, and nothing is executed.
 		db.away.Store(true)
@@ -337,14 +337,14 @@ func TestWhatTheDatabaseHadBeforeIsNotDoneAgain(t *testing.T) {
 		db.refs.Store(exchange.RefKey{Account: "2", Ref: "old"}, use)
 		m := open(t, Options{Projection: db, History: db})
 		require.Equal(t, exchange.RefUnavailable, m.do(old).Reason)
-		require.Equal(t, exchange.RefUnavailable, m.do(named("new", sell("A", 3, 4))).Reason, "the filter knows nothing yet")
+		require.Equal(t, exchange.RefUnavailable, m.do(named("new", sell("A", 3, 4))).Reason, "the filter is incomplete")
 		db.away.Store(false)
 		require.Equal(t, exchange.Result{Order: 1}, m.do(old))
 		require.Equal(t, exchange.OK, m.do(named("new", sell("A", 3, 4))).Reason)
 		asked := db.asked.Load()
 		time.Sleep(2 * filterRetry)
 		require.Equal(t, exchange.OK, m.do(named("newer", sell("A", 3, 4))).Reason)
-		require.Equal(t, asked, db.asked.Load(), "the filter was read meanwhile")
+		require.Equal(t, asked, db.asked.Load(), "the filter is complete")
 		require.Equal(t, exchange.Result{Order: 1}, m.do(old))
 		require.Equal(t, asked+1, db.asked.Load())
 	})
@@ -377,7 +377,7 @@ func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.
 		require.Equal(t, exchange.RefUnavailable, late().Reason)
 		_, _, reason := m.namedOrder(&exchange.Command{Kind: exchange.QueryOrder, Account: "2", Ref: "r"}, &before)
 		require.Equal(t, exchange.RefUnavailable, reason)
-		require.Equal(t, exchange.Result{Order: 1}, m.do(c), "who looks now finds it")
+		require.Equal(t, exchange.Result{Order: 1}, m.do(c), "a session that looks it up now finds it")
 	})
 }
 
@@ -403,7 +403,7 @@ func TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure(t *testing.T) {
 			time.Sleep(sweepEvery)
 		}
 		generations, _ = m.inMemory(exchange.RefKey{Account: "2", Ref: "r0"})
-		require.LessOrEqual(t, generations, 2+1, "they are dropped later")
+		require.LessOrEqual(t, generations, 2+1, "they are dropped in a later sweep")
 	})
 }
 

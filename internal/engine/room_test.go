@@ -108,14 +108,14 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 			break
 		}
 	}
-	require.Greater(t, canceled, exchange.OrderID(30), "the reserve is there")
-	require.Less(t, canceled, exchange.OrderID(orders), "and it ends")
+	require.Greater(t, canceled, exchange.OrderID(30), "the reserve is used")
+	require.Less(t, canceled, exchange.OrderID(orders), "the reserve is bounded")
 	require.NoError(t, m.journal.Err())
 	next := canceled + 1
 	require.Equal(t, exchange.AlreadyCanceled, m.do(cancelOf(1, "1")).Reason,
-		"what a cancel would not do anyway is told as ever")
+		"rejections that do not depend on room stay the same")
 	require.Equal(t, exchange.ForeignOrder, m.do(cancelOf(next, "2")).Reason)
-	require.Equal(t, exchange.Status{Open: 1}, m.do(queryOf(next)).Status, "the refused cancel has changed nothing")
+	require.Equal(t, exchange.Status{Open: 1}, m.do(queryOf(next)).Status, "the rejected cancel has changed nothing")
 	require.Equal(t, exchange.Shares(1), m.do(queryOf(1)).Status.Canceled)
 	m.agrees()
 
@@ -123,7 +123,7 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	require.NoError(t, m.Refusing())
 	require.Equal(t, exchange.OK, m.do(cancelOf(next, "1")).Reason)
 	require.Equal(t, exchange.Result{Order: exchange.OrderID(orders + 1)}, m.do(buy("A", 1, 1)),
-		"refused orders have used no id")
+		"rejected orders have used no id")
 	for range 3 * orders {
 		require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
 	}
@@ -141,10 +141,10 @@ func TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole(t *testing.T) {
 	}
 	before := m.Stats()
 	require.Equal(t, exchange.Result{Reason: exchange.TooManyFills}, m.do(buy("A", 2*resting, 20)))
-	require.Equal(t, before, m.Stats(), "nothing has happened")
+	require.Equal(t, before, m.Stats(), "nothing has changed")
 	m.agrees()
 	got := m.all(buy("A", 300, 20), buy("A", 299, 20), queryOf(resting+1))
-	require.Equal(t, []exchange.Result{{Order: resting + 1}, {Order: resting + 2}}, got[:2], "smaller parts are taken")
+	require.Equal(t, []exchange.Result{{Order: resting + 1}, {Order: resting + 2}}, got[:2], "smaller parts are accepted")
 	require.Len(t, got[2].Status.Executions, 150)
 	m.agrees()
 }
@@ -170,7 +170,7 @@ func TestAHoldThatFindsNoRoomIsNotSeen(t *testing.T) {
 	})
 	for range 200 {
 		r := m.do(buy("B", all, 1))
-		require.Equal(t, exchange.OK, r.Reason, "the hold of an order that is never accepted was seen")
+		require.Equal(t, exchange.OK, r.Reason, "it was rejected because of the hold of an order that is never accepted")
 		require.Equal(t, exchange.OK, m.do(cancelOf(r.Order, "1")).Reason)
 	}
 	refused.Wait()

@@ -31,7 +31,7 @@ func TestAResultSaysWhichRecordWasTheCommands(t *testing.T) {
 	}{
 		{"an account", exchange.Command{Kind: exchange.OpenAccount, Account: "3"}, 1},
 		{"a symbol", exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}, 1},
-		{"a symbol that is there", exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}, 0},
+		{"an existing symbol", exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}, 0},
 		{"shares", exchange.Command{Kind: exchange.DepositShares, Symbol: "C", Account: "3",
 			Deposited: exchange.Shares(5).Position()}, 1},
 		{"an order", first, 1},

@@ -214,7 +214,7 @@ func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 	}))
 	require.Equal(t, m.Halts(), s.Halts())
 	want, repeated, stats := m.answers(asked), m.answers(refs), m.Stats()
-	require.Equal(t, len(records), int(m.journal.Appended()), "nothing was done")
+	require.Equal(t, len(records), int(m.journal.Appended()), "no record was appended")
 	m.Close()
 	digest, seq, err := s.Digest()
 	require.NoError(t, err)
@@ -228,7 +228,7 @@ func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
 	s.Close()
 	require.Equal(t, want, m.answers(asked))
 	require.Equal(t, repeated, m.answers(refs))
-	require.Equal(t, len(records), int(m.journal.Appended()), "nothing was done")
+	require.Equal(t, len(records), int(m.journal.Appended()), "no record was appended")
 	now := m.Stats()
 	require.Equal(t, []any{stats.Accounts, stats.Symbols, stats.Halted, stats.OpenOrders, stats.LastOrder},
 		[]any{now.Accounts, now.Symbols, now.Halted, now.OpenOrders, now.LastOrder})
@@ -298,7 +298,7 @@ func TestAnOrderInPartsIsFinishedByWhoTakesOver(t *testing.T) {
 		next := m.takeOver(seq, Options{Now: m.options.Now})
 		require.Equal(t, exchange.Result{Order: 8}, next.do(named("r", buy("A", 9, 6))), "its ref is used")
 		require.Equal(t, exchange.OK, next.do(buy("A", 1, 1)).Reason)
-		require.Equal(t, status, next.do(queryOf(8)).Status, "after part %d", seq-first+1)
+		require.Equal(t, status, next.do(queryOf(8)).Status, "crash after part %d", seq-first+1)
 		next.agrees()
 	}
 }
@@ -478,7 +478,7 @@ func TestAStandbyForgetsWhatItsDatabaseHas(t *testing.T) {
 		if begun == canceled {
 			want = 4 // the standby does not know which record closed them: it may have been the last one
 		}
-		require.Equal(t, want, apply(canceled+1), "the database does not have the last two")
+		require.Equal(t, want, apply(canceled+1), "the database lacks the last two")
 		db.applied.Store(canceled)
 		require.EqualValues(t, 1, apply(canceled+2))
 		s.SetLimits(Limits{ClosedOrdersMax: 2, BacklogMax: 1})
@@ -528,6 +528,6 @@ func TestAStandbyKeepsTheRefsThatItsDatabaseDoesNotHave(t *testing.T) {
 	require.Equal(t, want, next.all(orders...))
 	has.project(t, m.records(m.journal.Appended()), 0)
 	next = m.takeOver(m.journal.Appended(), Options{Projection: has, History: has, RefsMax: 40})
-	require.Less(t, next.Stats().Refs, int64(3*sweepRecords+1), "what the last look brought into the filter stays")
+	require.Less(t, next.Stats().Refs, int64(3*sweepRecords+1), "generations of the last sweep stay in memory")
 	require.Equal(t, want, next.all(orders...))
 }

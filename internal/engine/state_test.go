@@ -138,7 +138,7 @@ func TestOrdersAreFoundWhileSymbolsAreMade(t *testing.T) {
 func TestOrderIDsGoOnAboveThoseOfALostPast(t *testing.T) {
 	m := open(t, Options{OrdersAfter: 1_000_000_000})
 	m.Close()
-	require.Zero(t, m.State().OrderID, "no order has the id that is left out")
+	require.Zero(t, m.State().OrderID, "the ids that are skipped have no orders")
 	m.Engine = New(Options{Journal: m.journal, State: m.State(), OrdersAfter: 1_000_000_000})
 	results := make([]exchange.Result, 1)
 	_, err := m.Execute(background, []exchange.Command{sell("A", 10, 5)}, results)

@@ -36,5 +36,5 @@ func TestAnOrderThatLosesItsJournalBetweenTwoPartsFails(t *testing.T) {
 	clock.release()
 	require.Error(t, <-ended)
 	_, err := m.Execute(background, []exchange.Command{queryOf(1001)}, make([]exchange.Result, 1))
-	require.Error(t, err, "a query too: nothing may be told any more")
+	require.Error(t, err, "even a query fails: no result may be sent any more")
 }
