@@ -62,8 +62,8 @@ func (restless) chore() (more bool, err error)              { return false, nil 
 func TestAnOwnerRestsOnlyWhenNothingIsAboutToCome(t *testing.T) {
 	m := open(t, Options{})
 	for name, test := range map[string]struct {
-		come  func(*inbox)
-		rests bool
+		come func(*inbox)
+		ends bool
 	}{
 		"nothing":                 {func(*inbox) {}, true},
 		"a task":                  {func(in *inbox) { in.tasks <- nil }, false},
@@ -74,9 +74,9 @@ func TestAnOwnerRestsOnlyWhenNothingIsAboutToCome(t *testing.T) {
 		in := &inbox{engine: m.Engine, owner: restless{}, tasks: make(chan *task, 1)}
 		test.come(in)
 		m.awakeCount.Add(1)
-		require.Equal(t, test.rests, in.endIfIdle(), name)
-		require.Equal(t, test.rests, in.tasks == nil, name)
-		if !test.rests {
+		require.Equal(t, test.ends, in.endIfIdle(), name)
+		require.Equal(t, test.ends, in.tasks == nil, name)
+		if !test.ends {
 			m.awakeCount.Add(-1)
 		}
 	}

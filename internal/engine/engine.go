@@ -209,7 +209,7 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 // executeAll executes all commands of a task: through their owners, or in this goroutine if a command has no
 // owner. After an error, reusable reports whether it is certain that no owner still holds the task.
 func (e *Engine) executeAll(ctx context.Context, t *task) (reusable bool, err error) {
-	for again := 0; ; {
+	for retries := 0; ; {
 		in := e.nextOwner(t)
 		if in == nil && t.next == len(t.commands) {
 			return true, nil
@@ -222,10 +222,10 @@ func (e *Engine) executeAll(ctx context.Context, t *task) (reusable bool, err er
 		}
 		if err == nil && t.retryLater {
 			if t.retryLater = false; t.next > at {
-				again = 0
+				retries = 0
 			}
-			err = e.pause(ctx, again)
-			again++
+			err = e.pause(ctx, retries)
+			retries++
 		}
 		if err != nil {
 			return reusable, err

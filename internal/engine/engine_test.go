@@ -383,7 +383,7 @@ func TestSymbolsAreBounded(t *testing.T) {
 	m := open(t, Options{SymbolsMax: 3})
 	require.Equal(t, exchange.OK, m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}).Reason)
 	require.Equal(t, exchange.SymbolLimitExceeded, m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "D"}).Reason)
-	require.Equal(t, exchange.OK, m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}).Reason, "it exists already")
+	require.Equal(t, exchange.OK, m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"}).Reason, "it exists")
 }
 
 func TestTheSameNameAtOnceHasOneCreator(t *testing.T) {

@@ -435,14 +435,14 @@ func TestASignOfLifeWakesNobody(t *testing.T) {
 // TestTooManyOwnersRestAtOnce has more idle owners than may keep their goroutines.
 func TestTooManyOwnersRestAtOnce(t *testing.T) {
 	m := open(t, Options{})
-	nobody := func() bool { return len(m.awakeNow()) == 0 }
-	require.Eventually(t, nobody, time.Minute, time.Millisecond)
+	allIdle := func() bool { return len(m.awakeNow()) == 0 }
+	require.Eventually(t, allIdle, time.Minute, time.Millisecond)
 	m.awakeCount.Add(awakeMax)
 	for range 200 {
 		require.Equal(t, exchange.OK, m.all(buy("A", 1, 1), buy("B", 1, 1))[1].Reason)
-		require.Eventually(t, nobody, time.Minute, 10*time.Microsecond) // endIdleOwners would need 200 seconds
+		require.Eventually(t, allIdle, time.Minute, 10*time.Microsecond) // endIdleOwners would need 200 seconds
 	}
-	require.Eventually(t, nobody, time.Minute, time.Millisecond)
+	require.Eventually(t, allIdle, time.Minute, time.Millisecond)
 	m.awakeCount.Add(-awakeMax)
 	m.agrees()
 }

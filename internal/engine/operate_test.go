@@ -369,7 +369,7 @@ func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
 	apply := func() { db.applied.Store(m.journal.Appended()) }
 	apply()
 	halt := exchange.Halt{Since: 77, Reason: "news"}
-	told := func(want ...HaltedSymbol) {
+	requireHalts := func(want ...HaltedSymbol) {
 		t.Helper()
 		require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
 		require.Equal(t, want, m.Halts())
@@ -394,23 +394,23 @@ func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
 		require.ErrorIs(t, <-ended, context.Canceled, "it is not durable")
 	}
 	change("A", "news")
-	told()
+	requireHalts()
 	apply()
-	told(HaltedSymbol{"A", halt})
+	requireHalts(HaltedSymbol{"A", halt})
 	change("A", "")
-	told(HaltedSymbol{"A", halt})
+	requireHalts(HaltedSymbol{"A", halt})
 	between := m.journal.Appended()
 	change("A", "again")
-	told(HaltedSymbol{"A", halt})
+	requireHalts(HaltedSymbol{"A", halt})
 	db.applied.Store(between)
-	told()
+	requireHalts()
 	apply()
-	told(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
+	requireHalts(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
 	for range 100 { // changes that are durable and replaced are dropped
 		change("A", "")
 		change("A", "again")
 		apply()
-		told(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
+		requireHalts(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
 	}
 	found, _ := m.shards.Load(exchange.Symbol("A"))
 	require.LessOrEqual(t, len(found.(*shard).haltChanges()), 3)

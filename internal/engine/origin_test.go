@@ -92,10 +92,10 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 
 	late := m.ask(cod(buy("A", 10, 5), one))
 	require.Equal(t, exchange.OK, late.Reason)
-	nobody := m.ask(cod(buy("A", 10, 5), nil))
+	withoutOrigin := m.ask(cod(buy("A", 10, 5), nil))
 	m.untilOpen(2)
 	got, _ = m.canceledBy(exchange.ByDisconnect, first)
-	require.Subset(t, got, []exchange.OrderID{late.Order, nobody.Order}, "the connection has ended already")
+	require.Subset(t, got, []exchange.OrderID{late.Order, withoutOrigin.Order}, "the connection has ended already")
 	m.EndOrigin(two)
 	m.untilOpen(1)
 	m.agrees()
@@ -336,7 +336,7 @@ func TestRandomConnections(t *testing.T) {
 	for i := range origins {
 		origins[i] = m.NewOrigin()
 	}
-	came := map[exchange.OrderID]*Origin{}
+	originOf := map[exchange.OrderID]*Origin{}
 	ended := map[*Origin]bool{}
 	for range 3000 {
 		n := random.IntN(len(origins))
@@ -346,7 +346,7 @@ func TestRandomConnections(t *testing.T) {
 			ended[origins[n]] = true
 			origins[n] = m.NewOrigin()
 		case 1, 2, 3:
-			m.do(cancelOf(exchange.OrderID(1+random.IntN(len(came)+1)), []exchange.AccountID{"1", "2"}[random.IntN(2)]))
+			m.do(cancelOf(exchange.OrderID(1+random.IntN(len(originOf)+1)), []exchange.AccountID{"1", "2"}[random.IntN(2)]))
 		default:
 			c := buy([]exchange.Symbol{"A", "B"}[random.IntN(2)], exchange.Shares(1+random.IntN(5)),
 				exchange.Price(1+random.IntN(8)))
@@ -355,7 +355,7 @@ func TestRandomConnections(t *testing.T) {
 			}
 			r := m.ask(cod(c, origins[n]))
 			require.Equal(t, exchange.OK, r.Reason, fmt.Sprint("seed ", seed))
-			came[r.Order] = origins[n]
+			originOf[r.Order] = origins[n]
 		}
 	}
 	for _, d := range *m.numbered.Load() {
@@ -364,7 +364,7 @@ func TestRandomConnections(t *testing.T) {
 			require.NoError(t, m.call(background, &d.inbox, func() error {
 				due = len(d.connected.due)
 				for o := range d.book.Orders() {
-					if o.Open > 0 && d.connected.origins[o.ID] != came[o.ID] || o.Open > 0 && ended[came[o.ID]] {
+					if o.Open > 0 && d.connected.origins[o.ID] != originOf[o.ID] || o.Open > 0 && ended[originOf[o.ID]] {
 						due++
 					}
 					if _, known := d.connected.origins[o.ID]; known && o.Open == 0 {
