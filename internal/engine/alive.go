@@ -36,8 +36,8 @@ type sign struct{}
 func (sign) do() error            { return nil }
 func (sign) answerMidOrder() bool { return true }
 
-// String names the owner in errors.
+// String returns the shard's name for errors.
 func (d *shard) String() string { return "the shard of " + string(d.symbol) }
 
-// String names the owner in errors.
+// String returns the registrar's name for errors.
 func (r *registrar) String() string { return "the registrar" }

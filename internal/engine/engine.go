@@ -49,7 +49,7 @@ type Engine struct {
 	counters  counters
 	limits    limits
 
-	// mu guards the ledger and everything in it.
+	// mu guards the ledger and the fields below, except failed, which is atomic.
 	mu        sync.Mutex
 	ledger    *exchange.Ledger
 	refs      *refIndex         // mu guards its table only

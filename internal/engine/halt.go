@@ -84,7 +84,7 @@ func (e *Engine) call(ctx context.Context, in *inbox, work func() error) error {
 	if c.begun.CompareAndSwap(false, true) {
 		return err
 	}
-	<-t.done // soon
+	<-t.done // work has begun: wait for its end
 	return t.err
 }
 

@@ -226,7 +226,7 @@ func (in *inbox) doChore() bool {
 	return true
 }
 
-// run is the owner's goroutine.
+// run is the body of the owner's goroutine: it executes requests, chores and tasks until the owner is idle.
 func (in *inbox) run() {
 	in.owner.begin()
 	for stays := false; ; {

@@ -174,7 +174,7 @@ func (k *keeper) idle() bool {
 // hasRetries reports whether something is to be retried. Callers hold mu.
 func (k *keeper) hasRetries() bool { return len(k.shards)+len(k.blocked) > 0 || k.catchup != nil }
 
-// keep is the keeper's goroutine. It runs until the engine is closed.
+// keep is the body of the keeper's goroutine. It runs until the engine is closed.
 func (e *Engine) keep() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

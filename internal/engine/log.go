@@ -37,7 +37,7 @@ type Log interface {
 	// AppendClaimed appends a copy of record and returns its seq. claimed is the size that was claimed for it,
 	// in bytes. It does not wait until the record is durable.
 	AppendClaimed(record []byte, claimed int) (seq uint64, err error)
-	// AppendMany is AppendClaimed for one of the records of a ClaimMany.
+	// AppendMany appends one of the records of a ClaimMany, otherwise like AppendClaimed.
 	AppendMany(record []byte, claimed int) (seq uint64, err error)
 
 	// Appended returns the seq of the last record. Synced returns that of the last durable record.

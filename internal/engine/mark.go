@@ -68,7 +68,7 @@ func (d *durability) seq() uint64 {
 	return synced
 }
 
-// reached reports whether wait(m) would return nil at once.
+// reached reports whether m holds, so that wait(m) would return nil at once.
 func (d *durability) reached(m Mark) bool {
 	return d.seq() >= m.Seq && (d.shared == nil || d.shared.Confirmed(m.Seq, m.Round))
 }

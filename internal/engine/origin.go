@@ -80,7 +80,7 @@ type connected struct {
 	due     []dueCancel // orders whose connection has ended; some may have closed since
 }
 
-// dueCancel is an order that is to be canceled.
+// dueCancel is an order to be canceled because its connection has ended.
 type dueCancel struct {
 	owner *exchange.Account
 	order exchange.OrderID

@@ -110,7 +110,7 @@ func (d *shard) do(c *Request, r *exchange.Result, now int64) error {
 	panic("engine: a shard cannot execute a command of kind " + c.Kind.String())
 }
 
-// placeOrder is the route of an order: judge, reserve, match, append, settle, reply.
+// placeOrder places an order: it judges, reserves, matches, appends, settles and fills in the result.
 func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
 	if r.Reason = d.engine.mayPlace(); r.Reason != exchange.OK {
 		return nil

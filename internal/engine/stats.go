@@ -88,7 +88,7 @@ type Stats struct {
 	Halted        int64 // symbols that accept no orders
 	OpenOrders    int64
 	ClosedOrders  int64   // closed orders in memory
-	Orders        uint64  // accepted since the start
+	Orders        uint64  // orders accepted since the start
 	Executions    int64   // fills since the start
 	Cancels       int64   // orders canceled since the start
 	TradedShares  float64 // shares in fills since the start; approximate
