@@ -38,8 +38,8 @@ type canceling struct {
 	cause   exchange.CancelCause
 	due     int64 // BySwitch: when the switch passes; if the switch has another time by then, nothing is canceled
 
-	// surveys holds surveys of books that were made before the shards are held: the book is too large to be searched
-	// while other shards are held, or Catchup has surveyed it.
+	// surveys holds the books that were searched before their shards are held, because they are too large to be
+	// searched while other shards are held, or because Catchup has searched them already.
 	surveys map[*shard]*survey
 }
 

@@ -1,6 +1,6 @@
-// Package engine runs the exchange. It routes each command to the one goroutine
-// that owns its symbol. That goroutine reserves, matches, appends to the journal,
-// settles and replies; no other code does any of these, or in another order.
+// Package engine runs the exchange: it routes each command to the one goroutine
+// that owns its symbol, which reserves, matches, appends to the journal, settles
+// and replies, always in this order.
 //
 //	session ── Execute ──▶ shard of the symbol (bounded inbox, one goroutine)
 //	                         1 reserve   the ledger takes the hold and the journal
