@@ -6,9 +6,9 @@ import (
 	"math/big"
 )
 
-// Amends (part two): a chain is an order with those that replaced it one after another.
+// Amends (part two). A chain is an order and the orders that replaced it one after another.
 
-// first returns the order that a chain began with.
+// first returns the oldest order of o's chain.
 func (o *order) first() *order {
 	for o.replaces != nil {
 		o = o.replaces
@@ -16,7 +16,7 @@ func (o *order) first() *order {
 	return o
 }
 
-// newest returns the order that a chain has come to.
+// newest returns the newest order of o's chain.
 func (o *order) newest() *order {
 	for o.replacedBy != nil {
 		o = o.replacedBy
@@ -24,7 +24,7 @@ func (o *order) newest() *order {
 	return o
 }
 
-// executed returns how many shares o and those that it replaced have executed.
+// executed returns how many shares o and the orders before it in its chain have executed.
 func (o *order) executed() *big.Int {
 	all := new(big.Int)
 	for ; o != nil; o = o.replaces {
@@ -34,7 +34,7 @@ func (o *order) executed() *big.Int {
 	return all
 }
 
-// amend answers an <amend> of an account that exists.
+// amend answers an <amend>. The account exists.
 func (x *Exchange) amend(id string, n *node, now int64) string {
 	use, err := x.amendOnce(id, n, now)
 	if err != nil {
@@ -66,7 +66,7 @@ func (x *Exchange) amend(id string, n *node, now int64) string {
 	return s + ">" + body + "</amended>"
 }
 
-// amendOnce does what an <amend> asks for, unless its newref was used before.
+// amendOnce executes an <amend>, unless its newref was used before.
 func (x *Exchange) amendOnce(id string, n *node, now int64) (use refUse, err error) {
 	newref, err := refOf(n, "newref")
 	if err != nil || n.has("report") && n.get("report") != "full" || !n.has("amount") && !n.has("limit") {
@@ -95,8 +95,7 @@ func (x *Exchange) amendOnce(id string, n *node, now int64) (use refUse, err err
 	return x.once(id, newref, content, func() (refUse, error) { return x.change(o, amount, limit, now) })
 }
 
-// change makes an open order one of so many shares in all and of this limit; each is nil if it
-// stays as it is.
+// change sets an open order's total amount and limit. A nil amount or limit stays unchanged.
 func (x *Exchange) change(o *order, amount, limit *big.Int, now int64) (use refUse, err error) {
 	switch {
 	case o.open.Sign() == 0:
@@ -134,7 +133,8 @@ func (x *Exchange) change(o *order, amount, limit *big.Int, now int64) (use refU
 	return use, err
 }
 
-// reduce takes shares off an order that keeps its place, and says so.
+// reduce lowers an order's open shares to open and returns the <reduced> element. The order keeps its
+// place in the book.
 func (x *Exchange) reduce(o *order, open *big.Int, now int64) string {
 	off, a := minus(o.open, open), x.accounts[o.account]
 	if o.buys {
@@ -147,7 +147,7 @@ func (x *Exchange) reduce(o *order, open *big.Int, now int64) string {
 	return fmt.Sprintf(`<open shares="%s"/><reduced shares="%s" time="%d"/>`, show(open), show(off), now)
 }
 
-// replace cancels an order and enters a new one in its stead, or leaves all as it is.
+// replace cancels o and enters a new order in its place. On an error nothing changes.
 func (x *Exchange) replace(o *order, open, limit *big.Int, now int64) (*order, error) {
 	r := &order{account: o.account, sym: o.sym, buys: o.buys, shares: open, open: open, limit: limit, time: now,
 		post: o.post, tif: o.tif, stp: o.stp, cod: o.cod, replaces: o}
@@ -161,7 +161,7 @@ func (x *Exchange) replace(o *order, open, limit *big.Int, now int64) (*order, e
 	if err := x.judge(r, changed, nil); err != nil {
 		return nil, err
 	}
-	// What the old order holds pays for the new one. Only the difference has to be there, or comes back.
+	// The hold of the old order pays for the new one. Only the difference is reserved or released.
 	if err := x.reserve(r, minus(x.holds(r), x.holds(o))); err != nil {
 		return nil, err
 	}

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// ask is what an <order> asks for, as it was sent.
+// ask holds the attributes of an <order> as they were sent.
 type ask struct {
 	sym           string
 	amount, limit *big.Int // limit is nil if none was sent
 	market, post  bool
 	tif, stp      string // tif is never empty; stp is "" if none was sent
 	cod           string // yes, no, or "" if it was not sent
-	full          bool   // the reply is to say what the order did at once
+	full          bool   // if true, the reply reports what the order did at once
 	ref           string
 }
 
-// readAsk reads an <order>, or says that it is malformed.
+// readAsk reads an <order>. It returns an error if the element is malformed.
 func readAsk(n *node) (q ask, err error) {
 	bad := errors.New("bad symbol, amount or limit, bad ref, or bad instruction")
 	var errs [3]error
@@ -51,7 +51,7 @@ func readAsk(n *node) (q ask, err error) {
 	return q, nil
 }
 
-// instructions are the attributes whose values are words, with these.
+// instructions lists, for each attribute with an enumerated value, the values it may have.
 var instructions = map[string][]string{
 	"type":   {"market"},
 	"tif":    {"GTC", "IOC", "FOK"},
@@ -61,7 +61,8 @@ var instructions = map[string][]string{
 	"report": {"full"},
 }
 
-// content writes out what makes two orders with a ref the same.
+// content returns the text that is compared when a ref is used again: two orders with equal content are
+// the same.
 func (q ask) content() string {
 	s := "order " + q.sym + " " + show(q.amount) + " " + showOrNone(q.limit) + " " + q.tif + " " + q.stp
 	if q.market {
@@ -73,7 +74,7 @@ func (q ask) content() string {
 	return s
 }
 
-// showOrNone is show for a value that may not have been sent.
+// showOrNone is like show, but accepts nil for a value that was not sent.
 func showOrNone(v *big.Int) string {
 	if v == nil {
 		return "-"

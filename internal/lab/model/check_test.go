@@ -45,7 +45,7 @@ func TestStateIsShownInExactDecimals(t *testing.T) {
 	}, x.Orders())
 }
 
-// TestCheckFindsWhatIsWrong spoils a sound exchange in one way after the other.
+// TestCheckFindsWhatIsWrong damages a correct exchange in one way at a time.
 func TestCheckFindsWhatIsWrong(t *testing.T) {
 	one, minusOne := tenTo(8), new(big.Int).Neg(tenTo(8))
 	for name, spoil := range map[string]func(x *Exchange){
@@ -95,7 +95,7 @@ func TestTextsAreThoseOfErrors(t *testing.T) {
 	require.Empty(t, Texts([]byte(`<results/>`)))
 }
 
-// TestDecimalsAreReadAsWritten compares with a second way to read a decimal.
+// TestDecimalsAreReadAsWritten compares the model's decimals with a second implementation.
 func TestDecimalsAreReadAsWritten(t *testing.T) {
 	for _, s := range []string{"0", "1", "-1", "+1", ".5", "5.", "-.5", "+0.50", "007.10", "-0", "0.00000001",
 		"89999999999.99999999", "1.00000000"} {

@@ -2,20 +2,21 @@ package model
 
 import "slices"
 
-// Connection is a client's connection: its end cancels the orders that said so. Not safe for
-// concurrent use with its exchange.
+// Connection is a client's connection. When it ends, the orders that asked for it are canceled. A
+// connection and its exchange must not be used concurrently.
 type Connection struct {
 	x       *Exchange
-	cancels bool // orders that do not say otherwise are canceled when it ends
+	cancels bool // default for orders without cod: cancel them when the connection ends
 }
 
 // Connect returns a new connection.
 func (x *Exchange) Connect() *Connection { return &Connection{x: x} }
 
-// Close ends a connection, and cancels its orders and what replaced them.
+// Close ends the connection: it cancels the open orders bound to it, and the open orders that replaced
+// them.
 func (c *Connection) Close(now int64) { c.x.Disconnect(now, c) }
 
-// Disconnect closes connections at once, as an exchange that is killed does.
+// Disconnect closes several connections in one step, as when the server is killed.
 func (x *Exchange) Disconnect(now int64, ended ...*Connection) {
 	of := map[[2]string]bool{}
 	for _, o := range x.orders {
@@ -24,12 +25,12 @@ func (x *Exchange) Disconnect(now int64, ended ...*Connection) {
 			of[[2]string{o.account, o.sym}] = true
 		}
 	}
-	for key := range of { // the orders of an account for a symbol go together
+	for key := range of { // all orders of one account for one symbol are one event
 		x.happened(key[0])
 	}
 }
 
-// session answers a <session>, whose attributes are those that it may have.
+// session answers a <session> and sets the connection's default for cod.
 func (c *Connection) session(root *node) []byte {
 	switch {
 	case root.get("cancel") != "disconnect":

@@ -12,16 +12,15 @@ import (
 	"unicode/utf8"
 )
 
-// node is an element of a document. Names are as written: a prefix is a part of
-// them.
+// node is an element of a document. Names are as written, including a namespace prefix.
 type node struct {
 	name     string
 	attrs    [][2]string // name and value
-	text     string      // all character data directly in it
+	text     string      // all character data directly inside the element
 	children []*node
 }
 
-// get returns an attribute's value, "" if there is none.
+// get returns an attribute's value, or "" if the attribute is missing.
 func (n *node) get(name string) string {
 	for _, a := range n.attrs {
 		if a[0] == name {
@@ -35,7 +34,7 @@ func (n *node) has(name string) bool {
 	return slices.ContainsFunc(n.attrs, func(a [2]string) bool { return a[0] == name })
 }
 
-// only reports whether n has no attributes but these.
+// only reports whether n has no attributes other than names.
 func (n *node) only(names ...string) bool {
 	for _, a := range n.attrs {
 		if !slices.Contains(names, a[0]) {
@@ -48,7 +47,7 @@ func (n *node) only(names ...string) bool {
 // trim takes away XML's white space.
 func trim(s string) string { return strings.Trim(s, " \t\r\n") }
 
-// empty reports whether there are no elements and no text in n.
+// empty reports whether n contains neither elements nor text.
 func (n *node) empty() bool { return len(n.children) == 0 && trim(n.text) == "" }
 
 func written(n xml.Name) string {
@@ -58,19 +57,18 @@ func written(n xml.Name) string {
 	return n.Local
 }
 
-// parse reads a document and returns its root, or says that it is malformed
-// (section 1). encoding/xml's raw tokens leave it to their reader that end tags
-// fit, that attributes come once, that there is one root, and what a declaration
-// may say and where.
+// parse reads a document and returns its root, or an error if it is malformed (section 1). The raw tokens
+// of encoding/xml do not check that end tags match, that attributes are unique, that there is exactly one
+// root, or where a declaration may appear and what it may contain: parse checks these.
 func parse(doc []byte) (*node, error) {
 	doc = bytes.TrimPrefix(doc, []byte("\ufeff"))
 	if !utf8.Valid(doc) {
 		return nil, errors.New("not UTF-8")
 	}
 	d := xml.NewDecoder(bytes.NewReader(doc))
-	// Which encodings may be declared is for declared to say.
+	// declared checks the encoding, so any encoding passes here.
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
-	above := &node{} // whose only child is the root
+	above := &node{} // parent of the root element
 	stack := []*node{above}
 	for {
 		at := d.InputOffset()
@@ -114,11 +112,11 @@ func parse(doc []byte) (*node, error) {
 	return above.children[0], nil
 }
 
-// reference is a reference to a character by its number.
+// reference matches a character reference by number.
 var reference = regexp.MustCompile(`&#(x?)([0-9A-Fa-f]+);`)
 
-// characters reports whether every reference in a token's text is to a character. What is
-// left to look for are halves of surrogate pairs.
+// characters reports whether every reference in a token's text names a valid character. The decoder has
+// checked the rest: only halves of surrogate pairs remain to be found.
 func characters(token xml.Token, text string) bool {
 	switch token.(type) {
 	case xml.StartElement, xml.CharData:
@@ -151,16 +149,15 @@ func element(t xml.StartElement) (*node, error) {
 	return n, nil
 }
 
-// declaration is what stands between "<?xml " and "?>"; one of its groups is the
-// encoding.
+// declaration matches the text between "<?xml " and "?>". One of its groups is the encoding.
 var declaration = regexp.MustCompile(`^version\s*=\s*(?:"1\.0"|'1\.0')` +
 	`(?:\s+encoding\s*=\s*(?:"((?i)utf-8|us-ascii)"|'((?i)utf-8|us-ascii)'))?` +
 	`(?:\s+standalone\s*=\s*(?:"(?:yes|no)"|'(?:yes|no)'))?\s*$`)
 
-// declared reports whether a document may be declared so.
+// declared reports whether text is a valid XML declaration for doc.
 func declared(text string, doc []byte) bool {
 	match := declaration.FindStringSubmatch(text)
-	if match == nil || strings.Contains(text, "\f") { // \s takes a form feed, XML does not
+	if match == nil || strings.Contains(text, "\f") { // \s matches a form feed, which XML does not allow
 		return false
 	}
 	ascii := !slices.ContainsFunc(doc, func(b byte) bool { return b >= utf8.RuneSelf })

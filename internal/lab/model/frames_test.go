@@ -8,16 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// frameMax is the limit of a frame unless a server is told another.
+// frameMax is the default limit of a frame.
 const frameMax = 4 << 20
 
 var (
 	lengthLine = regexp.MustCompile(`^(?: *\r?\n)* *([0-9]+)\r?\n`)
-	cutOff     = regexp.MustCompile(`^(?: *\r?\n)* *[0-9]{0,1000}\r?$`) // a length line that may still become one
+	cutOff     = regexp.MustCompile(`^(?: *\r?\n)* *[0-9]{0,1000}\r?$`) // the start of a possibly valid length line
 )
 
-// answerStream answers all frames of a stream, as section 1 has it, until it ends
-// or can no longer be followed.
+// answerStream answers all frames of a stream, as specified in section 1, until it ends or is malformed.
 func answerStream(x *Exchange, stream string) (replies string) {
 	for {
 		line := lengthLine.FindStringSubmatch(stream)

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzDo: whatever a frame holds, the reply is a document with one <results>,
-// nothing is lost, and a frame is answered the same by two exchanges alike.
+// FuzzDo checks that for any frame the reply is a document with one <results>, that no cash or shares are
+// lost, and that two equal exchanges give equal replies.
 func FuzzDo(f *testing.F) {
 	all, err := Transcripts()
 	require.NoError(f, err)
 	for _, transcript := range all {
 		for _, step := range transcript.Steps {
-			if !step.Raw && len(step.Send) < 4<<10 { // larger ones hold the fuzzer up
+			if !step.Raw && len(step.Send) < 4<<10 { // larger ones slow the fuzzer down
 				f.Add(step.Send)
 			}
 		}

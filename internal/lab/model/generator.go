@@ -7,38 +7,37 @@ import (
 	"strings"
 )
 
-// Generator makes random sessions: mostly sensible commands around a moving
-// price, so that most orders meet others; about one in ten that is invalid; and
-// cancels that come too late. The same seed and the same replies make the same
-// session. Not safe for concurrent use.
+// Generator makes random sessions: mostly sensible commands around a moving price, so that most orders
+// match; about one command in ten is invalid; some cancels are too late. The same seed and the same
+// replies produce the same session. Not safe for concurrent use.
 type Generator struct {
 	r                 *rand.Rand
 	symbols, accounts int
 	commands          int
-	setup             int                 // frames of the setup so far: one for each account
-	price             []int               // cents, by symbol
-	orders            []string            // ids that were given out, oldest first
-	own               map[string][]string // the same by account
-	last              string              // the account of the last frame
-	refs              map[string][]string // orders that were sent with a ref, as they were, by account
-	named             int                 // refs so far
+	setup             int                 // setup frames sent so far: one for each account
+	price             []int               // current price in cents, by symbol
+	orders            []string            // order ids seen in replies, oldest first
+	own               map[string][]string // order ids seen in replies, by account
+	last              string              // account of the last frame
+	refs              map[string][]string // orders sent with a ref, as written, by account
+	named             int                 // number of refs made so far
 
 	instructed  bool
-	seen        map[string][]openOrder // what accounts had open when they last looked
-	refOf       map[string]string      // of orders that have one, by id
-	amends      map[string][]string    // those that were sent with a newref, by account
+	seen        map[string][]openOrder // open orders in the last <orders/> reply, by account
+	refOf       map[string]string      // refs of orders, by order id
+	amends      map[string][]string    // amends sent with a newref, by account
 	refNames    map[string][]string    // refs that may name an order, by account
-	canceledAll map[string]int         // after how many commands an account last did, by account
+	canceledAll map[string]int         // command count at the last cancel-all, by account
 }
 
-// A generator forgets the older half of the orders beyond these.
+// When a generator holds more order ids than these limits, it forgets the older half.
 const (
 	ordersKept = 20_000
-	ownKept    = 1_000 // of one account
+	ownKept    = 1_000 // limit for one account
 )
 
-// NewGenerator returns a generator over so many symbols and accounts. Neither is
-// below 1.
+// NewGenerator returns a generator for the given numbers of symbols and accounts. Both must be at least
+// 1.
 func NewGenerator(seed uint64, symbols, accounts int) *Generator {
 	g := &Generator{r: rand.New(rand.NewPCG(seed, 0x6f7574637279)), symbols: symbols, accounts: accounts,
 		own: map[string][]string{}, refs: map[string][]string{}, seen: map[string][]openOrder{}, refOf: map[string]string{},
@@ -50,10 +49,10 @@ func NewGenerator(seed uint64, symbols, accounts int) *Generator {
 	return g
 }
 
-// Commands returns how many commands the frames so far asked for.
+// Commands returns how many commands the frames so far contained.
 func (g *Generator) Commands() int { return g.commands }
 
-// Frame returns the next frame's XML. The first ones open the accounts.
+// Frame returns the XML of the next frame. The first frames open the accounts.
 func (g *Generator) Frame() []byte {
 	if g.setup < g.accounts {
 		g.setup++
@@ -75,8 +74,7 @@ func (g *Generator) Frame() []byte {
 	return []byte(g.transactions())
 }
 
-// Observe lets the generator learn the ids of new orders from the reply to the
-// last frame.
+// Observe reads the ids of new orders from the reply to the last frame.
 func (g *Generator) Observe(reply []byte) {
 	if g.instructed {
 		g.observeOpen(reply)
@@ -97,7 +95,7 @@ var openedID = regexp.MustCompile(`<opened [^>]* id="([0-9]+)"/?>|<amended [^>]*
 
 var neverRests = regexp.MustCompile(` type="market"| tif="(IOC|FOK)"`)
 
-// newer forgets the older half of ids if there are more than kept.
+// newer drops the older half of ids if there are more than kept.
 func newer(ids []string, kept int) []string {
 	if len(ids) > kept {
 		return append(ids[:0], ids[len(ids)/2:]...)
@@ -107,7 +105,7 @@ func newer(ids []string, kept int) []string {
 
 func (g *Generator) pick(from []string) string { return from[g.r.IntN(len(from))] }
 
-// young picks one of ids, mostly a young one; there is at least one.
+// young picks a random id, usually a recent one. ids must not be empty.
 func (g *Generator) young(ids []string) string {
 	n := len(ids)
 	if g.r.IntN(4) > 0 {
@@ -116,8 +114,8 @@ func (g *Generator) young(ids []string) string {
 	return g.pick(ids)
 }
 
-// account picks an account: where orders have instructions every second time one of three, which meet
-// their own orders often.
+// account picks a random account. In an instructed session every second pick is among the first three
+// accounts, so that accounts often meet their own orders.
 func (g *Generator) account() string {
 	if g.instructed && g.r.IntN(2) == 0 {
 		return fmt.Sprint(1 + g.r.IntN(min(3, g.accounts)))
@@ -127,7 +125,7 @@ func (g *Generator) account() string {
 
 func (g *Generator) symbol() string { return fmt.Sprintf("SYM%d", g.r.IntN(g.symbols)) }
 
-// open opens an account and gives it shares of every symbol. One in four is poor.
+// open returns a frame that opens an account with shares of every symbol. One account in four is poor.
 func (g *Generator) open(id string) string {
 	dollars := 200_000
 	if g.r.IntN(4) == 0 {
@@ -144,7 +142,7 @@ func (g *Generator) open(id string) string {
 	return b.String() + "</create>"
 }
 
-// create places shares, and opens accounts that are mostly there already.
+// create returns a frame that deposits shares and opens accounts, most of which exist already.
 func (g *Generator) create() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<create><account id="%d" balance="%d"/>`+
@@ -173,7 +171,7 @@ func (g *Generator) transactions() string {
 		child := g.transaction()
 		b.WriteString(child)
 		if views.MatchString(child) {
-			break // it may see what comes behind it in its frame
+			break // the frame's following commands may affect it
 		}
 	}
 	return b.String() + `</transactions>`
@@ -198,19 +196,19 @@ func (g *Generator) transaction() string {
 	case n < 80 || len(own) == 0:
 		return fmt.Sprintf(`<cancel id="%s"/>`, g.young(g.orders))
 	}
-	n := len(own) - 1 - g.r.IntN(min(len(own), 4)) // most others have been executed
+	n := len(own) - 1 - g.r.IntN(min(len(own), 4)) // older orders have mostly been executed
 	id := own[n]
 	g.own[g.last] = append(own[:n], own[n+1:]...)
 	return fmt.Sprintf(`<cancel id="%s"/>`, id)
 }
 
-// order moves a symbol's price a little and returns an order near it: half of them
-// on the side where they rest.
+// order moves a symbol's price a little and returns an order near it. Half of the orders are on the side
+// where they rest.
 func (g *Generator) order() string {
 	s := g.r.IntN(g.symbols)
 	g.price[s] = max(100, g.price[s]+g.r.IntN(21)-10)
 	sign := g.pick([]string{"", "", "", "+", "-", "-", "-", "-"})
-	away := g.r.IntN(60) // cents, better for the other side
+	away := g.r.IntN(60) // distance in cents, in favor of the other side
 	if g.r.IntN(2) == 0 {
 		away = -away
 	}
@@ -230,16 +228,16 @@ func (g *Generator) order() string {
 		amount, limit = "0.00000001", "89999999999.99999999"
 	case 2:
 		limit = "0.00000001"
-	case 3, 4, 5, 6, 7, 8, 9, 10: // off the grid
+	case 3, 4, 5, 6, 7, 8, 9, 10: // not on the price grid
 		limit += fmt.Sprintf("%06d", g.r.IntN(1_000_000))
-	case 11, 12, 13, 14: // as people may write it
+	case 11, 12, 13, 14: // unusual but valid spellings
 		amount, limit = "00"+amount, "+0"+limit
 	}
 	return fmt.Sprintf(`<order sym="SYM%d" amount="%s%s" limit="%s"/>`, s, sign, amount, limit)
 }
 
-// ref gives an order a ref, mostly none. Some refs come a second time: with the same
-// order, with the same one written in another way, or with another one.
+// ref adds a ref to some orders. Some refs are used a second time: with the same order, with the same
+// order written differently, or with another order.
 func (g *Generator) ref(order string) string {
 	sent := g.refs[g.last]
 	switch n := g.r.IntN(20); {
@@ -259,7 +257,7 @@ func (g *Generator) ref(order string) string {
 	return order
 }
 
-// oddFrames are refused, wholly or in part.
+// oddFrames are frames rejected in whole or in part.
 var oddFrames = []string{
 	`<create><account id="1" balance="5"/><account id="12x" balance="1"/><symbol sym="SYM0">` +
 		`<account id="77777">5</account></symbol></create>`,
@@ -283,7 +281,7 @@ var oddFrames = []string{
 	`<transactions id="1"/>`, `<create/>`, `<nothing/>`, ``,
 }
 
-// oddTransactions are children of <transactions> that are refused.
+// oddTransactions are children of <transactions> that are rejected.
 var oddTransactions = []string{
 	`<order/>`, `<query/>`, `<cancel/>`, `<other sym="a" id="5"/>`, `<query id="0"/>`, `<query id="x"/>`,
 	`<cancel id="-1"/>`,

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// What a generator draws of order instructions and of an account's own view, once Instruct has been
-// called: few symbols and prices, so that orders of one account meet, IOC and FOK orders find books
-// that are just too thin, and amends find orders that are open, executed, or amended.
+// This file generates order instructions and requests for an account's own view, once Instruct has been
+// called. It uses few symbols and prices, so that orders of one account meet, IOC and FOK orders find
+// books that are just too thin, and amends find orders that are open, executed, or amended.
 
-// Instruct makes a generator draw all that the protocol has, not only its first part. It is
-// called before the first Frame.
+// Instruct makes the generator cover the whole protocol, not only its first part. It must be called
+// before the first Frame.
 func (g *Generator) Instruct() *Generator {
 	g.instructed = true
 	return g
 }
 
-// cancelAllsApart is how many commands lie between two cancel-alls of an account, so that it has not
-// more than ten within a second.
+// cancelAllsApart is the minimum number of commands between two cancel-alls of an account. It keeps an
+// account within ten cancel-alls a second.
 const cancelAllsApart = 2000
 
-// instruction returns a child of <transactions> that only an instructed generator draws.
+// instruction returns a random child of <transactions> that only an instructed session contains.
 func (g *Generator) instruction() string {
 	switch n := g.r.IntN(100); {
 	case n < 4:
@@ -43,7 +43,7 @@ func (g *Generator) instruction() string {
 	return "<fills" + g.after("fills") + "/>"
 }
 
-// after returns where a list begins, or nothing.
+// after returns a random after attribute for a list request, or "".
 func (g *Generator) after(list string) string {
 	switch g.r.IntN(3) {
 	case 0:
@@ -64,7 +64,7 @@ func (g *Generator) cancelAll() string {
 	return "<cancel-all" + g.pick([]string{"", fmt.Sprintf(` sym="%s"`, g.symbol())}) + "/>"
 }
 
-// thinOrder returns an order of few shares at one of few prices.
+// thinOrder returns an order for few shares at one of a few prices.
 func (g *Generator) thinOrder() string {
 	s := g.r.IntN(g.symbols)
 	cents := g.near(s)
@@ -73,23 +73,23 @@ func (g *Generator) thinOrder() string {
 	case 0:
 		amount += ".5"
 	case 1:
-		amount += ".25000001" // of no lot
+		amount += ".25000001" // not a multiple of any lot
 	case 2:
-		amount = fmt.Sprint(100 + g.r.IntN(2000)) // more than most can pay, or sell
+		amount = fmt.Sprint(100 + g.r.IntN(2000)) // more than most accounts can pay for or sell
 	}
 	limit := fmt.Sprintf("%d.%02d", cents/100, cents%100)
 	if g.r.IntN(25) == 0 {
-		limit += g.pick([]string{"1", "000001"}) // of no tick
+		limit += g.pick([]string{"1", "000001"}) // not a multiple of any tick
 	}
 	return fmt.Sprintf(`<order sym="SYM%d" amount="%s%s" limit="%s"/>`, s, g.pick([]string{"", "-"}), amount, limit)
 }
 
-// near returns one of nine prices around a symbol's, in cents.
+// near returns one of nine prices around the symbol's price, in cents.
 func (g *Generator) near(symbol int) int { return max(5, g.price[symbol]/10*10+5*(g.r.IntN(9)-4)) }
 
 var limitOf = regexp.MustCompile(` limit="[^"]*"`)
 
-// instruct adds to an order what a client may say about it.
+// instruct adds random instructions to an order.
 func (g *Generator) instruct(order string) string {
 	order = strings.TrimSuffix(order, "/>")
 	switch g.r.IntN(6) {
@@ -115,8 +115,8 @@ func (g *Generator) instruct(order string) string {
 	return order + "/>"
 }
 
-// amend returns an amend, mostly of an order that the last account had open when it last looked; by
-// its id, or by a ref that may have come to name another order. Some are sent again.
+// amend returns an amend, usually of an order in the last account's newest <orders/> reply. It names the
+// order by id, or by a ref that may name another order by now. Some amends are sent twice.
 func (g *Generator) amend() string {
 	sent, open := g.amends[g.last], g.seen[g.last]
 	if len(sent) > 0 && g.r.IntN(12) == 0 {
@@ -131,7 +131,7 @@ func (g *Generator) amend() string {
 	}
 	n := g.r.IntN(len(open))
 	o := open[n]
-	if g.r.IntN(3) == 0 { // it has another id then, or keeps this one: look again
+	if g.r.IntN(3) == 0 { // the order may have another id now: list the orders before the next amend
 		g.seen[g.last] = append(open[:n:n], open[n+1:]...)
 	}
 	if ref := g.refOf[o.id]; ref != "" && g.r.IntN(2) == 0 {
@@ -140,7 +140,7 @@ func (g *Generator) amend() string {
 	return g.amendOf(fmt.Sprintf(` id="%s"`, o.id), o)
 }
 
-// anyOrder names an order that may be anything.
+// anyOrder returns attributes that name some order, existing or not.
 func (g *Generator) anyOrder() string {
 	switch names := g.refNames[g.last]; {
 	case len(names) > 0 && g.r.IntN(4) > 0:
@@ -151,16 +151,16 @@ func (g *Generator) anyOrder() string {
 	return ` id="1"`
 }
 
-// openOrder is an order as an account's own view has it.
+// openOrder is an order as listed in an <orders/> reply.
 type openOrder struct{ id, sym, amount, limit string }
 
-// What replies say of refs: that an order has one, and that an order has come in the place of another.
+// Patterns for the refs in replies: an order has a ref, or an order was replaced by another.
 var (
 	refOpened = regexp.MustCompile(`<opened [^>]*ref="([^"]*)" id="([0-9]+)"`)
 	replaced  = regexp.MustCompile(`<amended [^>]*id="([0-9]+)" by="([0-9]+)"`)
 )
 
-// observeRefs lets the generator learn which refs name the last account's orders.
+// observeRefs reads from a reply which refs name the last account's orders.
 func (g *Generator) observeRefs(reply []byte) {
 	for _, m := range refOpened.FindAllSubmatch(reply, -1) {
 		g.refOf[string(m[2])] = string(m[1])
@@ -172,7 +172,7 @@ func (g *Generator) observeRefs(reply []byte) {
 
 var openOrders = regexp.MustCompile(`<order id="([0-9]+)" sym="SYM([0-9]+)" amount="([^"]*)" limit="([^"]*)"`)
 
-// observeOpen lets the generator learn what the last account has open.
+// observeOpen reads from a reply which orders the last account has open.
 func (g *Generator) observeOpen(reply []byte) {
 	found := openOrders.FindAllSubmatch(reply, -1)
 	if len(found) == 0 {
@@ -184,8 +184,8 @@ func (g *Generator) observeOpen(reply []byte) {
 	}
 }
 
-// amendOf returns an amend of an order that is named so, and probably is o: its amount a little
-// larger or smaller, its limit better, worse, or as it is.
+// amendOf returns an amend of the order that named identifies, which is probably o. The new amount is a
+// little larger, a little smaller or unchanged; the new limit is better, worse or unchanged.
 func (g *Generator) amendOf(named string, o openOrder) string {
 	amend, kind := "<amend"+named, g.r.IntN(8)
 	if kind != 0 {
@@ -221,7 +221,8 @@ func (g *Generator) amendOf(named string, o openOrder) string {
 	return amend + "/>"
 }
 
-// rules gives a symbol of its first making a tick and a lot: some of the symbols have one.
+// rules returns the tick and lot attributes for a symbol when it is first made. Only some symbols get
+// them.
 func (g *Generator) rules(symbol int) string {
 	if !g.instructed {
 		return ""
@@ -229,7 +230,7 @@ func (g *Generator) rules(symbol int) string {
 	return []string{"", ` tick="0.01"`, "", ` tick="0.01" lot="0.5"`}[symbol%4]
 }
 
-// sessionFrames are frames about the connection.
+// sessionFrames are <session> frames: defaults for cancel on disconnect.
 var sessionFrames = []string{
 	`<session cancel="disconnect"/>`, `<session cancel="disconnect"/>`, `<session cancel="disconnect"/>`,
 	`<session cancel="disconnect" timeout="86400"/>`, `<session/>`,
@@ -237,14 +238,14 @@ var sessionFrames = []string{
 	`<session cancel="disconnect">x</session>`, `<session cancel="disconnect" timeout="86401"/>`,
 }
 
-// ruledFrame makes symbols that are there, with their ticks and lots and with others.
+// ruledFrame makes symbols that exist already, with the same ticks and lots and with different ones.
 const ruledFrame = `<create>` +
 	`<symbol sym="SYM0" tick="0.01"/><symbol sym="SYM0" lot="2"><account id="1">5</account></symbol>` +
 	`<symbol sym="SYM1" tick="0.05"/><symbol sym="SYM1" tick="0.050" lot="0.00000001"/><symbol sym="SYM1" tick="0"/>` +
 	`<symbol sym="SYM2" tick="0.01" lot="0.5"><account id="1">0.00000001</account></symbol>` +
 	`<symbol sym="SYM3" lot="x"/><symbol tick="1"/></create>`
 
-// oddInstructions are children of <transactions> that are refused.
+// oddInstructions are children of <transactions> that are rejected.
 var oddInstructions = []string{
 	`<order sym="SYM0" amount="1" limit="1" tif="ioc"/>`, `<order sym="SYM0" amount="1" limit="1" tif=""/>`,
 	`<order sym="SYM0" amount="1" limit="1" type="limit"/>`, `<order sym="SYM0" amount="1" type="stop"/>`,

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answer does one <transactions> of an account, and returns what stands in <results>, normalized.
+// answer executes one <transactions> of an account and returns the normalized content of <results>.
 func answer(t *testing.T, x *Exchange, account, children string) string {
 	t.Helper()
 	reply := Normalize(x.Do(fmt.Appendf(nil, `<transactions id="%s">%s</transactions>`, account, children), 1))
@@ -17,7 +17,7 @@ func answer(t *testing.T, x *Exchange, account, children string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(reply, "<results>"), "</results>")
 }
 
-// fresh returns an exchange in which accounts 1 to 3 have 1000 dollars and 100 shares of A.
+// fresh returns an exchange in which accounts 1 to 3 each have 1000 dollars and 100 shares of A.
 func fresh(t *testing.T) *Exchange {
 	t.Helper()
 	x := New()
@@ -28,8 +28,8 @@ func fresh(t *testing.T) *Exchange {
 	return x
 }
 
-// outcome says in short what became of an order: how much of it is open (o), canceled (c), and
-// executed (x), or that it was refused.
+// outcome summarizes a reply to an order: how much is open (o), canceled (c) and executed (x), or that it
+// was rejected.
 func outcome(reply string) (s string) {
 	if strings.HasPrefix(reply, "<error") {
 		return "refused"
@@ -44,8 +44,8 @@ func outcome(reply string) (s string) {
 	return strings.TrimSpace(s)
 }
 
-// TestTimesInForce is the table of times in force, self-trade prevention and halts: account 1 buys 10
-// at 5, where account 1 sells 2 at 3, and account 2 sells 4 at 4.
+// TestTimesInForce tests times in force, self-trade prevention and halts. Account 1 buys 10 at 5; account
+// 1 sells 2 at 3 and account 2 sells 4 at 4.
 func TestTimesInForce(t *testing.T) {
 	for _, c := range []struct{ tif, stp, buy, own string }{
 		{"GTC", "", "o4 x2 x4", "x2"},
@@ -78,7 +78,8 @@ func TestTimesInForce(t *testing.T) {
 	}
 }
 
-// TestFillOrKillCountsWhatWouldExecute: to the smallest unit, and only orders of others behind its own.
+// TestFillOrKillCountsWhatWouldExecute checks that an FOK order counts what it would execute to the
+// smallest unit, including only what self-trade prevention lets it reach.
 func TestFillOrKillCountsWhatWouldExecute(t *testing.T) {
 	for stp, most := range map[string]string{"": "6", "newest": "", "oldest": "4", "both": ""} {
 		for amount, want := range map[string]string{most: "x", most + ".00000001": "refused", "0.00000001": "x"} {
@@ -96,12 +97,12 @@ func TestFillOrKillCountsWhatWouldExecute(t *testing.T) {
 	}
 }
 
-// TestSelfTradeMeetsOwnOrders is the table of the modes, the place of the own order among three of others
-// (first, in the middle, last, worse than the limit), and the times in force.
+// TestSelfTradeMeetsOwnOrders combines the modes, the place of the account's own order among three of
+// other accounts (first, in the middle, last, worse than the limit), and the times in force.
 func TestSelfTradeMeetsOwnOrders(t *testing.T) {
 	for _, c := range []struct {
 		stp, place, buy, own string
-		fok                  string // what an FOK does, if not what the others do
+		fok                  string // outcome of an FOK order, if different from the others
 	}{
 		{"newest", "2.9", "c30", "o5", "refused"},
 		{"newest", "3.5", "c20 x10", "o5", "refused"},
@@ -130,7 +131,7 @@ func TestSelfTradeMeetsOwnOrders(t *testing.T) {
 			case tif == "market":
 				kind = ` type="market"`
 			case tif == "GTC" && (c.stp == "oldest" || c.place == "6"):
-				buy = "o10 x10 x10" // nothing stopped it
+				buy = "o10 x10 x10" // nothing canceled it before
 			}
 			order := fmt.Sprintf(`<order sym="A" amount="30" limit="5"%s stp="%s" report="full"/>`, kind, c.stp)
 			reply := answer(t, x, "1", order)
@@ -140,8 +141,8 @@ func TestSelfTradeMeetsOwnOrders(t *testing.T) {
 	}
 }
 
-// TestFreedHoldsDoNotPayForTheOrderThatFreesThem: an account whose cash its own buys hold cannot sell
-// to itself what it lacks.
+// TestFreedHoldsDoNotPayForTheOrderThatFreesThem checks that an account whose cash is held by its own
+// buys cannot sell itself shares that it lacks.
 func TestFreedHoldsDoNotPayForTheOrderThatFreesThem(t *testing.T) {
 	x := fresh(t)
 	answer(t, x, "1", `<order sym="A" amount="-100" limit="5"/>`)
@@ -159,7 +160,8 @@ func TestFreedHoldsDoNotPayForTheOrderThatFreesThem(t *testing.T) {
 	require.Equal(t, "c100", outcome(answer(t, x, "1", `<query id="1"/>`)))
 }
 
-// TestMarketOrdersStopAtTheProtectionPrice: one unit further nothing executes.
+// TestMarketOrdersStopAtTheProtectionPrice checks that nothing executes one unit beyond the protection
+// price.
 func TestMarketOrdersStopAtTheProtectionPrice(t *testing.T) {
 	for _, c := range []struct {
 		best, last, further string
@@ -174,7 +176,7 @@ func TestMarketOrdersStopAtTheProtectionPrice(t *testing.T) {
 			x := fresh(t)
 			require.NoError(t, x.SetSymbolRules("A", SymbolRules{Protect: c.protect}))
 			limits, other := []string{c.further, c.last, c.best}, "-"
-			if sign == "-" { // as far below
+			if sign == "-" { // the same distance below
 				limits, other = nil, ""
 				for _, limit := range []string{c.further, c.last, c.best} {
 					v, err := decimal(limit, orderBound)
@@ -197,7 +199,8 @@ func TestMarketOrdersStopAtTheProtectionPrice(t *testing.T) {
 	}
 }
 
-// TestAMarketBuyNeedsWhatItsExecutionsCost: to the last unit, and it gets nothing back.
+// TestAMarketBuyNeedsWhatItsExecutionsCost checks the cost to the last unit, and that nothing is released
+// afterwards.
 func TestAMarketBuyNeedsWhatItsExecutionsCost(t *testing.T) {
 	for balance, want := range map[string]string{"99.9999": "refused", "100": "c5 x1 x9", "100.0001": "c5 x1 x9"} {
 		x := fresh(t)
@@ -208,7 +211,7 @@ func TestAMarketBuyNeedsWhatItsExecutionsCost(t *testing.T) {
 	}
 }
 
-// TestBoundsAreBounds: at each bound an order is accepted, one unit above it is refused.
+// TestBoundsAreBounds checks that at each bound an order is accepted, and one unit above it is rejected.
 func TestBoundsAreBounds(t *testing.T) {
 	for what, set := range map[string]func(x *Exchange){
 		`<order sym="A" amount="%s" limit="5"/> 7 7.00000001`: func(x *Exchange) {
@@ -217,10 +220,10 @@ func TestBoundsAreBounds(t *testing.T) {
 		`<order sym="A" amount="%s" limit="5" tif="IOC"/> 7 7.00000001`: func(x *Exchange) {
 			x.SetAccountRules("1", AccountRules{NotionalMax: product(big.NewInt(35), tenTo(16))})
 		},
-		`<order sym="A" amount="%s" type="market"/> 7 7.00000001`: func(x *Exchange) { // its executions, at 3
+		`<order sym="A" amount="%s" type="market"/> 7 7.00000001`: func(x *Exchange) { // at its limit
 			x.SetAccountRules("1", AccountRules{NotionalMax: product(big.NewInt(21), tenTo(16))})
 		},
-		`<order sym="A" amount="%s" limit="4" type="market"/> 7 7.00000001`: func(x *Exchange) { // at its limit
+		`<order sym="A" amount="%s" limit="4" type="market"/> 7 7.00000001`: func(x *Exchange) { // notional at its limit
 			x.SetAccountRules("1", AccountRules{NotionalMax: product(big.NewInt(28), tenTo(16))})
 		},
 		`<order sym="A" amount="1" limit="%s"/> 3.3 3.30000001`: func(x *Exchange) {
@@ -235,7 +238,7 @@ func TestBoundsAreBounds(t *testing.T) {
 		`<order sym="A" amount="%s" limit="1"/> 2.5 2.49999999`: func(x *Exchange) {
 			require.NoError(t, x.SetSymbolRules("A", SymbolRules{Lot: product(big.NewInt(5), tenTo(7))}))
 		},
-		`<order sym="A" amount="%s" limit="9"/> -99 -98.5`: func(x *Exchange) { // all that it has left, and no more
+		`<order sym="A" amount="%s" limit="9"/> -99 -98.5`: func(x *Exchange) { // all remaining shares, and no more
 			require.NoError(t, x.SetSymbolRules("A", SymbolRules{Lot: product(big.NewInt(2), tenTo(8))}))
 		},
 	} {
@@ -252,7 +255,8 @@ func TestBoundsAreBounds(t *testing.T) {
 	}
 }
 
-// TestOpenOrdersAreBounded: by orders that may rest, whether or not they would; amends and others pass.
+// TestOpenOrdersAreBounded checks that the bound rejects orders that may rest, whether or not they would,
+// and lets amends and other orders pass.
 func TestOpenOrdersAreBounded(t *testing.T) {
 	x := fresh(t)
 	x.SetAccountRules("1", AccountRules{OpenMax: 2})
@@ -268,7 +272,8 @@ func TestOpenOrdersAreBounded(t *testing.T) {
 	)
 }
 
-// TestBlockedAccountsOnlyCancel: orders and amends are refused, reduces too; a ref is answered again.
+// TestBlockedAccountsOnlyCancel checks that a blocked account's orders and amends, reductions included,
+// are rejected, and that a used ref is still answered.
 func TestBlockedAccountsOnlyCancel(t *testing.T) {
 	x := fresh(t)
 	answer(t, x, "1", `<order sym="A" amount="5" limit="1" ref="a"/>`)
@@ -280,7 +285,8 @@ func TestBlockedAccountsOnlyCancel(t *testing.T) {
 	require.NotContains(t, answer(t, x, "1", `<order sym="A" amount="5" limit="1" ref="b"/>`), "error")
 }
 
-// TestAHaltedSymbolReducesAndDoesNotReplace, and changes nothing of an order that it refuses to replace.
+// TestAHaltedSymbolReducesAndDoesNotReplace checks that amends in a halted symbol may reduce an order,
+// and that a rejected replacement changes nothing.
 func TestAHaltedSymbolReducesAndDoesNotReplace(t *testing.T) {
 	x := fresh(t)
 	answer(t, x, "1", `<order sym="A" amount="5" limit="1"/>`)
@@ -291,7 +297,8 @@ func TestAHaltedSymbolReducesAndDoesNotReplace(t *testing.T) {
 		answer(t, x, "1", `<amend id="1" amount="4"/>`))
 }
 
-// TestAConnectionTakesItsOrdersWithIt: and what replaced them, and nobody else's.
+// TestAConnectionTakesItsOrdersWithIt checks that the end of a connection cancels its orders and their
+// replacements, and no orders of other connections.
 func TestAConnectionTakesItsOrdersWithIt(t *testing.T) {
 	x := fresh(t)
 	c := x.Connect()
@@ -310,7 +317,7 @@ func TestAConnectionTakesItsOrdersWithIt(t *testing.T) {
 	require.Equal(t, "o1", outcome(answer(t, x, "1", `<query id="6"/>`)), "of another connection")
 }
 
-// TestASwitchPassesOnce: at its time, for what is open then.
+// TestASwitchPassesOnce checks that a switch cancels once, at its time, the orders open then.
 func TestASwitchPassesOnce(t *testing.T) {
 	x := fresh(t)
 	answer(t, x, "1", `<cancel-after seconds="10"/><order sym="A" amount="1" limit="1"/>`)

@@ -1,14 +1,13 @@
-// Package model is the exchange a second time: slow, obvious, and written from
-// docs/PROTOCOL.md alone. It shares no code with the exchange that it is compared
-// with. Numbers are big.Int, books are lists that are searched from the front,
-// nothing is ever stored. No exchange imports it. It is made to be held beside the
-// protocol: document.go is what a document is, protocol.go what its elements are, ask.go an order's element,
-// order.go an order from what it asks for to its status, amend.go what amends make of it, refs.go what a ref makes
-// of them, rules.go what operators allow, view.go what an account sees of itself, and model.go what they do to
-// accounts.
+// Package model is a second implementation of the exchange: slow, obvious, and written from
+// docs/PROTOCOL.md alone. It shares no code with the exchange that it is compared with, and the exchange
+// does not import it. Numbers are big.Int, books are lists searched from the front, and nothing is stored
+// on disk. Its files follow the protocol: document.go parses a document, protocol.go reads and answers
+// its elements, ask.go reads an <order>, order.go runs an order from acceptance to its final status,
+// amend.go implements amends, refs.go implements refs, rules.go holds the operator's rules, view.go
+// answers an account's queries about itself, and model.go keeps the accounts.
 //
-// It also holds the transcripts: conversations whose every byte is known, which
-// tests hold both exchanges to; and a generator of random sessions.
+// The package also holds the transcripts: conversations whose every byte is known, which tests run
+// against both implementations. And it holds a generator of random sessions.
 package model
 
 import (
@@ -21,30 +20,31 @@ import (
 // Exchange is a whole exchange in memory. Not safe for concurrent use.
 type Exchange struct {
 	accounts map[string]*account
-	symbols  map[string]*big.Int  // shares placed in each
+	symbols  map[string]*big.Int  // shares deposited in total, by symbol
 	orders   []*order             // order n is orders[n-1]
-	resting  map[string][]*order  // those with open shares, by symbol, oldest first
-	opened   *big.Int             // all balances that accounts were opened with
+	resting  map[string][]*order  // orders with open shares, by symbol, oldest first
+	opened   *big.Int             // sum of all opening balances
 	refs     map[[2]string]refUse // by account and ref
-	halted   map[string]bool      // symbols that take no orders
-	trades   []trade              // all executions, in their order
-	last     map[string]*big.Int  // the price of the last one, by symbol
-	events   map[string]int       // how many there were of each account
+	halted   map[string]bool      // symbols that accept no orders
+	trades   []trade              // all executions, oldest first
+	last     map[string]*big.Int  // price of the last execution, by symbol
+	events   map[string]int       // number of events, by account
 
 	rules       map[string]AccountRules
-	blocked     map[string]bool // accounts that place and amend no orders
+	blocked     map[string]bool // accounts that may not place or amend orders
 	symbolRules map[string]SymbolRules
-	switches    map[string]int64 // when all of an account is canceled, in seconds since the epoch
-	alone       *Connection      // that of Do
+	switches    map[string]int64 // times at which all of an account's orders are canceled, in seconds since the epoch
+	alone       *Connection      // the connection that Exchange.Do uses
 }
 
-// account has what its open orders do not hold, and what it was given.
+// account holds what is free, without the holds of open orders, and the balance the account was opened
+// with.
 type account struct {
 	balance, opened *big.Int
 	shares, placed  map[string]*big.Int
 }
 
-// New returns an exchange without anything in it.
+// New returns an empty exchange.
 func New() *Exchange {
 	x := &Exchange{accounts: map[string]*account{}, symbols: map[string]*big.Int{}, resting: map[string][]*order{},
 		opened: new(big.Int), refs: map[[2]string]refUse{}, halted: map[string]bool{}, last: map[string]*big.Int{},
@@ -94,13 +94,13 @@ func Decimal(v *big.Int, places int) string {
 	return s
 }
 
-// The bounds of all balances, and of the shares of one symbol: 10^21.
+// The upper bounds of the sum of all balances, and of all shares of one symbol: 10^21.
 var (
 	cashTotal   = tenTo(21 + 16)
 	sharesTotal = tenTo(21 + 8)
 )
 
-// open opens an account. Amounts are in units of 10^-16 dollars.
+// open opens an account. balance is in units of 10^-16 dollars.
 func (x *Exchange) open(id string, balance *big.Int) error {
 	if x.accounts[id] != nil {
 		return fmt.Errorf("account exists")
@@ -115,8 +115,8 @@ func (x *Exchange) open(id string, balance *big.Int) error {
 	return nil
 }
 
-// make makes a symbol if it is new. If it is not, a tick and a lot, which are nil if they were not sent,
-// have to be those that it has.
+// make makes a symbol if it does not exist. If it exists, tick and lot must be equal to the symbol's. A
+// nil tick or lot was not sent.
 func (x *Exchange) make(sym string, tick, lot *big.Int) error {
 	if x.symbols[sym] == nil {
 		x.symbols[sym] = new(big.Int)
@@ -128,7 +128,7 @@ func (x *Exchange) make(sym string, tick, lot *big.Int) error {
 	return nil
 }
 
-// place adds shares of a symbol, which exists, to an account's position.
+// place adds shares to an account's position. The symbol must exist.
 func (x *Exchange) place(sym, id string, shares *big.Int) error {
 	a := x.accounts[id]
 	if a == nil {
@@ -144,12 +144,12 @@ func (x *Exchange) place(sym, id string, shares *big.Int) error {
 	return nil
 }
 
-// forget takes the orders out of resting that have nothing open any more.
+// forget removes orders without open shares from x.resting.
 func (x *Exchange) forget(sym string) {
 	x.resting[sym] = slices.DeleteFunc(x.resting[sym], func(o *order) bool { return o.open.Sign() == 0 })
 }
 
-// cancel cancels what is open of an account's order.
+// cancel cancels the open shares of an order. The order must belong to the account.
 func (x *Exchange) cancel(account string, id int, now int64) (*order, error) {
 	o, err := x.own(account, id)
 	if err != nil {

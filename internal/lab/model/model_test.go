@@ -11,8 +11,8 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// TestTranscriptsHoldForTheModel: what the transcripts want was written by hand
-// from the protocol; the model was written from the protocol as well.
+// TestTranscriptsHoldForTheModel runs the transcripts against the model. The expected replies were
+// written by hand from the protocol; the model was written from the protocol as well.
 func TestTranscriptsHoldForTheModel(t *testing.T) {
 	all, err := Transcripts()
 	require.NoError(t, err)
@@ -22,7 +22,7 @@ func TestTranscriptsHoldForTheModel(t *testing.T) {
 		x := New()
 		for i, step := range transcript.Steps {
 			if step.Raw {
-				continue // frames are not the model's
+				continue // the model does not implement frames
 			}
 			steps++
 			got := Normalize(x.Do(step.Send, 1519348326))
@@ -33,9 +33,8 @@ func TestTranscriptsHoldForTheModel(t *testing.T) {
 	require.Greater(t, steps, 130)
 }
 
-// TestRandomSessionsAddUp runs the generator against the model alone: cash and
-// shares are conserved, and the session is worth running: every kind of answer
-// comes up, and most of what is asked for is done.
+// TestRandomSessionsAddUp runs the generator against the model alone. It checks that cash and shares are
+// conserved and that the session is useful: every kind of answer occurs, and most requests are executed.
 func TestRandomSessionsAddUp(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -56,10 +55,11 @@ func TestRandomSessionsAddUp(t *testing.T) {
 	require.Greater(t, strings.Count(replies, "<canceled id"), 100, "seed %d", seed)
 }
 
-// checked is of how many frames in a row the effort decides: a check reads all that ever happened.
+// checked is the number of consecutive frames after which session decides about a check. A check is
+// costly, since it reads the whole history.
 const checked = 6
 
-// session returns the model's replies to a generator's frames, a connection that ends now and then.
+// session returns the model's replies to a generator's frames, on a connection that ends now and then.
 func session(t *testing.T, seed uint64, g *Generator) string {
 	x := New()
 	c := x.Connect()
@@ -80,12 +80,12 @@ func session(t *testing.T, seed uint64, g *Generator) string {
 	return all.String()
 }
 
-// TestInstructedSessionsAddUp is TestRandomSessionsAddUp for all of the protocol.
+// TestInstructedSessionsAddUp does the same as TestRandomSessionsAddUp for the whole protocol.
 func TestInstructedSessionsAddUp(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	replies := session(t, seed, NewGenerator(seed, 4, 6).Instruct())
-	for more := seed + 1; more < seed+5 && len(unsaid(replies)) > 0; more++ { // what is rare may take longer
+	for more := seed + 1; more < seed+5 && len(unsaid(replies)) > 0; more++ { // rare answers may need more sessions
 		replies += session(t, more, NewGenerator(more, 4, 6).Instruct())
 	}
 	require.Empty(t, unsaid(replies), "seed %d", seed)
@@ -94,7 +94,8 @@ func TestInstructedSessionsAddUp(t *testing.T) {
 	require.Greater(t, amended, 100, "seed %d", seed)
 }
 
-// unsaid is what an instructed session should bring up, and replies do not say.
+// unsaid returns the patterns that an instructed session should produce and that are missing from
+// replies.
 func unsaid(replies string) (patterns []string) {
 	want := []string{`<amended id="[0-9]+" by`, `<amended ref="[^"]*" id="[0-9]+" by`,
 		`<amended id="[0-9]+" (amount|limit|newref|report)`, `<reduced `,

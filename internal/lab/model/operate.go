@@ -2,31 +2,31 @@ package model
 
 import "math/big"
 
-// What operators do, as the last section of docs/PROTOCOL.md tells it. The symbols and accounts
-// exist.
+// The operators' commands, as specified in the last section of docs/PROTOCOL.md. Symbols and accounts
+// must exist.
 
-// Halt makes a symbol take no orders, and reports whether it took them before.
+// Halt stops a symbol from accepting orders. It returns false if the symbol was halted already.
 func (x *Exchange) Halt(sym string) (changed bool) {
 	changed = !x.halted[sym]
 	x.halted[sym] = true
 	return changed
 }
 
-// Resume makes a symbol take orders again, and reports whether it was halted.
+// Resume lets a halted symbol accept orders. It returns false if the symbol was not halted.
 func (x *Exchange) Resume(sym string) (changed bool) {
 	changed = x.halted[sym]
 	x.halted[sym] = false
 	return changed
 }
 
-// Canceled is what a CancelAll took back of one symbol, with an exact decimal.
+// Canceled counts what CancelAll canceled for one symbol. Shares is an exact decimal.
 type Canceled struct {
 	Orders int
 	Shares string
 }
 
-// CancelAll cancels all that an account has open, of one symbol if sym is not
-// empty, and returns what that was, by symbol.
+// CancelAll cancels all open orders of an account, or only those for sym if sym is not empty. It returns
+// what was canceled, by symbol.
 func (x *Exchange) CancelAll(account, sym string, now int64) map[string]Canceled {
 	orders, shares := map[string]int{}, map[string]*big.Int{}
 	for _, o := range x.orders {
@@ -47,7 +47,8 @@ func (x *Exchange) CancelAll(account, sym string, now int64) map[string]Canceled
 	return all
 }
 
-// setSwitch makes all that an account has open be canceled after so many seconds; 0 undoes that.
+// setSwitch arms a dead man's switch: all open orders of the account are canceled after the given number
+// of seconds. 0 disarms it.
 func (x *Exchange) setSwitch(account string, seconds int, now int64) {
 	delete(x.switches, account)
 	if seconds > 0 {
@@ -55,7 +56,7 @@ func (x *Exchange) setSwitch(account string, seconds int, now int64) {
 	}
 }
 
-// Pass cancels what the switches say that are due at now.
+// Pass cancels the orders of all accounts whose switches are due at now.
 func (x *Exchange) Pass(now int64) {
 	for account, due := range x.switches {
 		if due <= now {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// An order, from what it asks for to what became of it.
+// order is an order with everything that has happened to it.
 
 type order struct {
 	id            int
@@ -15,18 +15,18 @@ type order struct {
 	shares, limit *big.Int // the limit of a market order is its protection price
 	open          *big.Int
 	time          int64
-	canceled      *big.Int // nil if it was not
+	canceled      *big.Int // shares canceled, or nil if the order was not canceled
 	canceledAt    int64
 	executions    []execution // oldest first
 
 	market, post bool
-	tif, stp     string      // GTC, IOC or FOK; newest, oldest, both or "", as in effect
-	cod          *Connection // whose end cancels it, nil if none does
+	tif, stp     string      // tif is GTC, IOC or FOK; stp is newest, oldest, both or "": both as in effect for the order
+	cod          *Connection // the connection whose end cancels the order, or nil
 
-	replaces, replacedBy *order   // by amends, nil if there is none
-	reduced              *big.Int // taken off by amends, nil if nothing was
+	replaces, replacedBy *order   // the neighbors in the order's chain of amends, or nil
+	reduced              *big.Int // shares taken off by amends, or nil if none were
 	reducedAt            int64
-	report               string // its status right after it was accepted
+	report               string // the order's status right after it was accepted
 }
 
 type execution struct {
@@ -34,13 +34,13 @@ type execution struct {
 	time          int64
 }
 
-// trade is an execution, with the two orders that met.
+// trade is an execution together with the two matched orders.
 type trade struct {
 	resting, incoming *order
 	execution
 }
 
-// placeOrder does what an <order> of an account that exists asks for.
+// placeOrder executes an <order>. The account exists.
 func (c *Connection) placeOrder(id string, n *node, now int64) (*order, error) {
 	q, err := readAsk(n)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Connection) placeOrder(id string, n *node, now int64) (*order, error) {
 	return use.order, err
 }
 
-// order accepts an order of an account that exists, or refuses it, and matches it.
+// order checks, accepts and matches an order. The account exists. On an error nothing changes.
 func (c *Connection) order(id string, q ask, now int64) (*order, error) {
 	x := c.x
 	if x.symbols[q.sym] == nil {
@@ -93,11 +93,11 @@ func (c *Connection) order(id string, q ask, now int64) (*order, error) {
 	return o, nil
 }
 
-// mayRest reports whether what is left of o stays open.
+// mayRest reports whether o's unexecuted shares stay open.
 func (o *order) mayRest() bool { return o.tif == "GTC" }
 
-// holds returns what o sets aside: shares of a sell; amount × limit of a buy, and of a market buy
-// exactly what its executions cost.
+// holds returns the hold that o needs: its open shares for a sell, open shares × limit for a buy, and for
+// a market buy exactly what its executions cost.
 func (x *Exchange) holds(o *order) *big.Int {
 	switch {
 	case !o.buys:
@@ -109,7 +109,8 @@ func (x *Exchange) holds(o *order) *big.Int {
 	return product(o.open, o.limit)
 }
 
-// reserve takes so many of the account's dollars or shares, or refuses.
+// reserve moves hold out of the account's free cash or free shares. It returns an error if there is not
+// enough, and then changes nothing.
 func (x *Exchange) reserve(o *order, hold *big.Int) error {
 	a := x.accounts[o.account]
 	if o.buys {
@@ -126,7 +127,7 @@ func (x *Exchange) reserve(o *order, hold *big.Int) error {
 	return nil
 }
 
-// enter gives an order, whose hold is taken, its number, and matches it.
+// enter numbers and matches an order whose hold is already reserved.
 func (x *Exchange) enter(o *order, now int64) {
 	x.orders = append(x.orders, o)
 	o.id = len(x.orders)
@@ -140,12 +141,12 @@ func (x *Exchange) enter(o *order, now int64) {
 	o.report = o.status(1000)
 }
 
-// partMost is how many orders an order meets at once. If it meets more, it goes on with the next ones, which is
-// another event of its account.
+// partMost is how many resting orders one event of an order covers. An order that meets more than that
+// has several events.
 const partMost = 4096
 
-// match executes an incoming order against the orders that it reaches. At an order of the same
-// account it does what its mode of self-trade prevention says.
+// match executes an incoming order against the resting orders that it reaches. If it meets an order of
+// its own account, its mode of self-trade prevention applies.
 func (x *Exchange) match(o *order, now int64) {
 	touched := []string{o.account}
 	for met := 0; o.open.Sign() > 0; met++ {
@@ -172,7 +173,7 @@ func (x *Exchange) match(o *order, now int64) {
 	x.happened(touched...)
 }
 
-// reaches reports whether o may execute at a price.
+// reaches reports whether o's limit allows an execution at price.
 func (o *order) reaches(price *big.Int) bool {
 	if o.buys {
 		return price.Cmp(o.limit) <= 0
@@ -180,8 +181,8 @@ func (o *order) reaches(price *big.Int) bool {
 	return price.Cmp(o.limit) >= 0
 }
 
-// bestOpposite returns the open order on the other side with the best price, and of these the
-// oldest, nil if there is none.
+// bestOpposite returns the open order on the other side with the best price, the oldest one if several
+// have it, or nil if the other side is empty.
 func (x *Exchange) bestOpposite(o *order) (best *order) {
 	for _, r := range x.resting[o.sym] {
 		if r.buys == o.buys {
@@ -194,7 +195,7 @@ func (x *Exchange) bestOpposite(o *order) (best *order) {
 	return best
 }
 
-// would returns the executions that o would have now, and changes nothing.
+// would returns the executions that o would have now. It changes nothing.
 func (x *Exchange) would(o *order) (all []execution) {
 	var others []*order
 	for _, r := range x.resting[o.sym] {
@@ -225,7 +226,7 @@ func (x *Exchange) would(o *order) (all []execution) {
 	return all
 }
 
-// total returns how many shares executions have, and what they are worth.
+// total returns the sum of the executions' shares and of their notionals.
 func total(executions []execution) (shares, worth *big.Int) {
 	shares, worth = new(big.Int), new(big.Int)
 	for _, e := range executions {
@@ -234,8 +235,8 @@ func total(executions []execution) (shares, worth *big.Int) {
 	return shares, worth
 }
 
-// execute trades what the incoming order o and the open order r have in common,
-// at r's limit. What the buyer reserved beyond that price comes back.
+// execute trades as many shares as the incoming order o and the resting order r have in common, at r's
+// limit. What the buyer reserved above that price is released.
 func (x *Exchange) execute(o, r *order, now int64) {
 	e := execution{shares: smaller(o.open, r.open), price: r.limit, time: now}
 	o.open, r.open = minus(o.open, e.shares), minus(r.open, e.shares)
@@ -255,20 +256,20 @@ func (x *Exchange) execute(o, r *order, now int64) {
 	x.forget(o.sym)
 }
 
-// takeBack cancels what is open of an order, and frees what it holds.
+// takeBack cancels an order's open shares and releases their hold.
 func (x *Exchange) takeBack(o *order, now int64) {
 	a := x.accounts[o.account]
 	switch {
 	case !o.buys:
 		add(a.shares, o.sym, o.open)
-	case !o.market: // which holds nothing for what does not execute
+	case !o.market: // a market buy holds nothing for shares that do not execute
 		a.balance = sum(a.balance, product(o.open, o.limit))
 	}
 	o.canceled, o.canceledAt, o.open = o.open, now, new(big.Int)
 	x.forget(o.sym)
 }
 
-// find returns an order; whose it is does not matter (section query).
+// find returns an order of any account: a query may name any order (section query).
 func (x *Exchange) find(id int) (*order, error) {
 	if id < 1 || id > len(x.orders) {
 		return nil, fmt.Errorf("no such order")
@@ -276,7 +277,7 @@ func (x *Exchange) find(id int) (*order, error) {
 	return x.orders[id-1], nil
 }
 
-// own returns an order of an account.
+// own returns an order. It returns an error if the order belongs to another account.
 func (x *Exchange) own(account string, id int) (*order, error) {
 	o, err := x.find(id)
 	if err == nil && o.account != account {
@@ -285,8 +286,8 @@ func (x *Exchange) own(account string, id int) (*order, error) {
 	return o, err
 }
 
-// status lists what is open, what was canceled, what amends did, and the executions, oldest
-// first, at most so many.
+// status returns the elements for what is open, what was canceled, what amends did, and the executions,
+// oldest first, limited to most executions.
 func (o *order) status(most int) (s string) {
 	if o.open.Sign() > 0 {
 		s += `<open shares="` + show(o.open) + `"/>`

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// The grammars of section 2. A number has up to 8 fractional digits, as written.
+// The grammars of section 2. A number may have up to 8 fractional digits.
 var (
 	digits    = regexp.MustCompile(`^[0-9]+$`)
 	accountID = regexp.MustCompile(`^[0-9]{1,64}$`)
@@ -19,7 +19,8 @@ var (
 	number    = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]{0,8})?|\.[0-9]{1,8})$`)
 )
 
-// decimal reads a decimal of section 2 in units of 10^-8, whose absolute value is below bound.
+// decimal reads a decimal of section 2 in units of 10^-8. It returns an error if the absolute value is
+// not below bound.
 func decimal(s string, bound *big.Int) (*big.Int, error) {
 	if !number.MatchString(s) {
 		return nil, errors.New("no decimal")
@@ -32,20 +33,20 @@ func decimal(s string, bound *big.Int) (*big.Int, error) {
 	return v, nil
 }
 
-// The limits of section 2: of a balance and of shares placed, and of an order's
-// amount and limit. What is read stays below them.
+// The limits of section 2 for balances and deposits, and for amounts and limits of orders. Values must be
+// below them.
 var (
 	balanceBound = tenTo(18 + 8)
 	orderBound   = product(big.NewInt(9), tenTo(10+8))
 )
 
-// Do is Connection.Do of one connection, which is always the same.
+// Do answers a frame as Connection.Do does, always on the same connection.
 func (x *Exchange) Do(doc []byte, now int64) []byte { return x.alone.Do(doc, now) }
 
-// Do answers one frame's XML with its reply's XML, without length lines; what
-// happens in it happens at now, in seconds since the epoch. It never fails: what
-// is wrong with a frame is said in the reply (section 6), and then changes
-// nothing. The texts of errors are the model's own.
+// Do executes the XML of one frame and returns the XML of the reply, both without length lines. now is
+// the time of everything in the frame, in seconds since the epoch. It never fails: errors are part of the
+// reply (section 6), and an erroneous request changes nothing. The model words its error texts
+// independently.
 func (c *Connection) Do(doc []byte, now int64) []byte {
 	x := c.x
 	root, err := parse(doc)
@@ -72,13 +73,13 @@ func (c *Connection) Do(doc []byte, now int64) []byte {
 	return []byte("<results>" + strings.Join(replies, "") + "</results>")
 }
 
-// escape writes a value so that it is read back the same from an attribute.
+// escape returns s escaped for an attribute value, so that it reads back unchanged.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;",
 		"\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;").Replace(s)
 }
 
-// repeatedAttributes are those that a reply repeats of any element, in their order.
+// repeatedAttributes lists the request attributes that a reply repeats, in reply order.
 var repeatedAttributes = []string{
 	"sym",
 	"amount",
@@ -98,8 +99,8 @@ var repeatedAttributes = []string{
 	"newref",
 }
 
-// echo returns the attributes of a request that its reply repeats. sym is that
-// of the symbol around it, if it is in one that has one.
+// echo returns the request attributes that the reply repeats. sym comes from the enclosing symbol
+// element, if there is one with a sym.
 func echo(n, around *node) string {
 	s := ""
 	for _, name := range repeatedAttributes {
@@ -113,8 +114,8 @@ func echo(n, around *node) string {
 	return s
 }
 
-// repeated returns an attribute as a reply repeats it: of an erroneous value that is
-// longer than 128 bytes, 64 and an ellipsis.
+// repeated returns an attribute's value as the reply repeats it. An erroneous value longer than 128 bytes
+// is cut to 64 bytes and an ellipsis.
 func repeated(n *node, name string) string {
 	s := n.get(name)
 	good := false
@@ -143,7 +144,7 @@ func repeated(n *node, name string) string {
 	return first + "…"
 }
 
-// refusal is the answer to n, which err is wrong with.
+// refusal returns the <error> for the request n, with err as its text.
 func refusal(n, around *node, err error) string {
 	return "<error" + echo(n, around) + ">" + err.Error() + "</error>"
 }
@@ -163,7 +164,7 @@ func (x *Exchange) createChild(n *node) []string {
 	return []string{"<created" + echo(n, nil) + "/>"}
 }
 
-// openAccount answers an <account> at top level.
+// openAccount executes an <account> directly under <create>.
 func (x *Exchange) openAccount(n *node) error {
 	ref, err1 := refOf(n, "ref")
 	balance, err2 := decimal(n.get("balance"), balanceBound)
@@ -177,8 +178,8 @@ func (x *Exchange) openAccount(n *node) error {
 	return err
 }
 
-// createSymbol answers a <symbol>: each of its children, or itself if it has
-// none. It is made before they are looked at.
+// createSymbol answers a <symbol>: once for each child, or once for itself if it has no children. The
+// symbol is made before the children are read.
 func (x *Exchange) createSymbol(n *node) (replies []string) {
 	tick, err1 := stepOf(n, "tick")
 	lot, err2 := stepOf(n, "lot")
@@ -211,7 +212,7 @@ func (x *Exchange) createSymbol(n *node) (replies []string) {
 	return []string{"<created" + echo(n, nil) + "/>"}
 }
 
-// stepOf reads the tick or the lot of a <symbol>, nil if it has none.
+// stepOf reads the tick or lot of a <symbol>. It returns nil if the attribute is missing.
 func stepOf(n *node, name string) (*big.Int, error) {
 	if !n.has(name) {
 		return nil, nil
@@ -223,7 +224,7 @@ func stepOf(n *node, name string) (*big.Int, error) {
 	return v, err
 }
 
-// placeShares does what a child of <symbol> asks for.
+// placeShares executes a child of <symbol>.
 func (x *Exchange) placeShares(sym string, n *node) error {
 	if n.name != "account" || !n.only("id", "ref") || len(n.children) > 0 {
 		return errors.New("unknown element, attribute or content")
@@ -240,7 +241,7 @@ func (x *Exchange) placeShares(sym string, n *node) error {
 	return err
 }
 
-// childAttributes are the children of <transactions>, and the attributes that each may have.
+// childAttributes maps each child of <transactions> to the attributes it may have.
 var childAttributes = map[string][]string{
 	"order":        {"sym", "amount", "limit", "type", "tif", "post", "stp", "cod", "report", "ref"},
 	"query":        {"id", "ref"},
@@ -281,7 +282,7 @@ func (c *Connection) transaction(root, n *node, now int64) string {
 	return c.x.about(id, n, now)
 }
 
-// about answers what is about all of an account that exists, not about one order.
+// about answers requests about an account as a whole rather than one order. The account exists.
 func (x *Exchange) about(id string, n *node, now int64) string {
 	sym, after, seconds := n.get("sym"), wholeOf(n, "after"), wholeOf(n, "seconds")
 	switch {
@@ -309,7 +310,7 @@ func (x *Exchange) about(id string, n *node, now int64) string {
 	return listOf("fills", x.listFills(id, after))
 }
 
-// listOf returns an element with a list in it.
+// listOf returns an element that contains list.
 func listOf(name, list string) string {
 	if list == "" {
 		return "<" + name + "/>"
@@ -317,7 +318,7 @@ func listOf(name, list string) string {
 	return "<" + name + ">" + list + "</" + name + ">"
 }
 
-// wholeOf reads an attribute that is a whole number, -1 if there is none.
+// wholeOf reads an attribute that is a whole number. It returns -1 if the attribute is missing.
 func wholeOf(n *node, name string) int {
 	v, err := strconv.ParseInt(n.get(name), 10, 64)
 	if err != nil || !digits.MatchString(n.get(name)) {
@@ -326,7 +327,7 @@ func wholeOf(n *node, name string) int {
 	return int(v)
 }
 
-// queryOrCancel answers a <query> or a <cancel> of an account that exists.
+// queryOrCancel answers a <query> or a <cancel>. The account exists.
 func (x *Exchange) queryOrCancel(id string, n *node, now int64) string {
 	answer, o := "status", (*order)(nil)
 	about, err := x.named(id, n)
@@ -348,7 +349,7 @@ func (x *Exchange) queryOrCancel(id string, n *node, now int64) string {
 	return "<" + answer + attributes + ">" + o.status(math.MaxInt) + "</" + answer + ">"
 }
 
-// orderID reads the number of an order, 0 where s is none.
+// orderID reads an order id. It returns 0 if s is not one.
 func orderID(s string) int {
 	if !digits.MatchString(s) {
 		return 0

@@ -5,19 +5,20 @@ import (
 	"regexp"
 )
 
-// refUse is what an account used a ref for, written out, and what came of it.
+// refUse records what an account used a ref for, and the result.
 type refUse struct {
 	content string
-	order   *order // that it made, or that an amend left; nil for others
-	// Of an amend.
-	named int    // the order that it was about
-	by    *order // the one that replaced it, nil if none did
-	body  string // what its reply has in it without a report
+	order   *order // the order that was made or that an amend left, nil otherwise
+	// These fields are set for amends.
+	named int    // id of the order that was amended
+	by    *order // the order that replaced it, nil if none did
+	body  string // content of the reply without a report
 }
 
 var refGrammar = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
-// refOf returns the ref in an element's attribute, "" if it has none.
+// refOf returns the ref in the named attribute. It returns "" if the attribute is missing and an error if
+// it is malformed.
 func refOf(n *node, name string) (string, error) {
 	if n.has(name) && !refGrammar.MatchString(n.get(name)) {
 		return "", errors.New("bad ref")
@@ -25,8 +26,8 @@ func refOf(n *node, name string) (string, error) {
 	return n.get(name), nil
 }
 
-// once does what an account asks for with a ref, or without one if ref is "". What was
-// done before with the ref is not done again: what came of it is returned.
+// once runs do, at most once for each ref of an account. If the ref was used before with the same
+// content, it returns the earlier result. An empty ref always runs do.
 func (x *Exchange) once(account, ref, content string, do func() (refUse, error)) (refUse, error) {
 	if ref == "" {
 		return do()
@@ -46,8 +47,8 @@ func (x *Exchange) once(account, ref, content string, do func() (refUse, error))
 	return use, err
 }
 
-// named returns the id of the order that a query, a cancel or an amend of an account is about,
-// 0 if it names none. A ref names the newest of its chain.
+// named returns the id of the order that a query, cancel or amend names by id or ref, or 0 if there is no
+// such order. A ref names the newest order of its chain.
 func (x *Exchange) named(account string, n *node) (int, error) {
 	if n.has("id") == n.has("ref") {
 		return 0, errors.New("no id, or id and ref")

@@ -6,15 +6,15 @@ import (
 	"math/big"
 )
 
-// What operators set for accounts and symbols (part two, sections 2 and 5). It is judged when an
-// order is accepted, and never again.
+// The operator's rules for accounts and symbols (part two, sections 2 and 5). They are checked once, when
+// an order is accepted.
 
-// AccountRules are an operator's rules for the orders of an account; nil, "" and 0 are none.
+// AccountRules are an operator's rules for the orders of an account. A nil, "" or 0 field sets no rule.
 type AccountRules struct {
-	STP         string   // of orders that do not say one
-	SharesMax   *big.Int // of an order, in units of 10^-8
-	NotionalMax *big.Int // of an order, in units of 10^-16 dollars
-	OpenMax     int      // open orders
+	STP         string   // default mode for orders without stp
+	SharesMax   *big.Int // largest amount of an order, in units of 10^-8
+	NotionalMax *big.Int // largest notional of an order, in units of 10^-16 dollars
+	OpenMax     int      // most open orders at a time
 }
 
 func (r AccountRules) openMax() int {
@@ -24,18 +24,19 @@ func (r AccountRules) openMax() int {
 	return r.OpenMax
 }
 
-// SymbolRules are the rules for the orders of a symbol, all in units of 10^-8; nil is none.
+// SymbolRules are an operator's rules for the orders of a symbol, all in units of 10^-8. A nil field sets
+// no rule.
 type SymbolRules struct {
 	Tick, Lot *big.Int
-	Protect   *big.Int // part of the best price; nil is a tenth
-	Band      *big.Int // part of the last trade's price
+	Protect   *big.Int // as a fraction of the best price; nil means a tenth
+	Band      *big.Int // as a fraction of the last trade's price
 }
 
-// SetAccountRules sets all rules of an account.
+// SetAccountRules replaces all rules of an account.
 func (x *Exchange) SetAccountRules(account string, r AccountRules) { x.rules[account] = r }
 
-// SetSymbolRules sets all rules of a symbol, or says that an open order's limit is not a multiple of
-// the tick.
+// SetSymbolRules replaces all rules of a symbol. If the limit of an open order is not a multiple of the
+// tick it returns an error and changes nothing.
 func (x *Exchange) SetSymbolRules(sym string, r SymbolRules) error {
 	for _, o := range x.resting[sym] {
 		if !multiple(o.limit, r.Tick) {
@@ -46,16 +47,16 @@ func (x *Exchange) SetSymbolRules(sym string, r SymbolRules) error {
 	return nil
 }
 
-// Block makes an account place and amend no orders, and cancels what it has open.
+// Block cancels all open orders of an account and stops it from placing and amending orders.
 func (x *Exchange) Block(account string, now int64) map[string]Canceled {
 	x.blocked[account] = true
 	return x.CancelAll(account, "", now)
 }
 
-// Unblock undoes a Block.
+// Unblock lets a blocked account place and amend orders.
 func (x *Exchange) Unblock(account string) { x.blocked[account] = false }
 
-// unit returns a tick or a lot; nil is the smallest one.
+// unit returns v, or the smallest tick or lot if v is nil.
 func unit(v *big.Int) *big.Int {
 	if v == nil {
 		return big.NewInt(1)
@@ -63,14 +64,14 @@ func unit(v *big.Int) *big.Int {
 	return v
 }
 
-// multiple reports whether v is a whole number of ticks or lots.
+// multiple reports whether v is a multiple of the tick or lot.
 func multiple(v, of *big.Int) bool { return new(big.Int).Mod(v, unit(of)).Sign() == 0 }
 
-// over reports whether v is above a bound; nil is none.
+// over reports whether v exceeds bound. A nil bound is no bound.
 func over(v, bound *big.Int) bool { return bound != nil && v.Cmp(bound) > 0 }
 
-// judge says why a new order is refused before its hold is taken, or nil. limit is what the client
-// sent anew, nil if it sent none; total likewise, the amount.
+// judge returns why a new order is rejected before its hold is reserved, or nil. limit and amount are
+// what the client sent in this request, nil if not sent.
 func (x *Exchange) judge(o *order, limit, amount *big.Int) error {
 	rules, account := x.symbolRules[o.sym], x.rules[o.account]
 	if limit != nil && !multiple(limit, rules.Tick) {
@@ -98,9 +99,8 @@ func (x *Exchange) judge(o *order, limit, amount *big.Int) error {
 	return nil
 }
 
-// oddLotFits reports whether an amount is one that an order may have: a multiple of the lot, or
-// all that its account can sell. open is what the order would have open, and own is what is open
-// of the order that it replaces.
+// oddLotFits reports whether amount is valid for an order: a multiple of the lot, or all that the account
+// can sell. open is what the order would have open; own is what the order that it replaces has open.
 func (x *Exchange) oddLotFits(o *order, amount, open, own *big.Int) bool {
 	all := sum(orZero(x.accounts[o.account].shares[o.sym]), own)
 	return multiple(amount, x.symbolRules[o.sym].Lot) || !o.buys && open.Cmp(all) == 0
@@ -120,8 +120,8 @@ func below(v, fraction *big.Int) *big.Int {
 	return whole
 }
 
-// band returns the least limit of a sell and the greatest of a buy: those that the band around the
-// last trade leaves, and else those that limits have at all.
+// band returns the lowest limit for a sell and the highest for a buy: the band around the last trade, or
+// the limits of the protocol if there is no band.
 func (x *Exchange) band(sym string) (low, high *big.Int) {
 	low, high = big.NewInt(1), minus(orderBound, big.NewInt(1))
 	last, band := x.last[sym], x.symbolRules[sym].Band
@@ -131,8 +131,8 @@ func (x *Exchange) band(sym string) (low, high *big.Int) {
 	return larger(low, below(last, band)), smaller(high, above(last, band))
 }
 
-// protection returns how far an order at market without a limit may go: the best price, and a
-// part of it more, rounded towards it.
+// protection returns the worst price for a market order without a limit: the best price plus or minus the
+// symbol's protection fraction of it, rounded towards the best price.
 func (x *Exchange) protection(o *order, best *big.Int) *big.Int {
 	protect := x.symbolRules[o.sym].Protect
 	if protect == nil {

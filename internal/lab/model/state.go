@@ -6,9 +6,8 @@ import (
 	"math/big"
 )
 
-// Check returns an error if cash or shares were made or lost, where anything is
-// negative, if an order's parts are not the whole of it, or if two open
-// orders should have been executed against each other.
+// Check returns an error if cash or shares were created or lost, if a balance or position is negative, if
+// an order's parts do not add up to its amount, or if two open orders should have matched.
 func (x *Exchange) Check() error {
 	cash, shares := new(big.Int), map[string]*big.Int{}
 	for id, a := range x.accounts {
@@ -47,7 +46,8 @@ func (x *Exchange) Check() error {
 	return x.checkBooks()
 }
 
-// checkHistory demands that every account has what all that ever happened leaves it.
+// checkHistory returns an error if an account's balance or positions differ from what all past events
+// leave it.
 func (x *Exchange) checkHistory() error {
 	for id, a := range x.accounts {
 		cash, _, shares, _ := x.history(id)
@@ -64,8 +64,8 @@ func (x *Exchange) checkHistory() error {
 	return nil
 }
 
-// check demands that what is open, canceled and executed of an order is all of it,
-// and that no execution was worse than its limit.
+// check returns an error if the open, canceled and executed shares do not add up to the order's amount,
+// or if an execution was worse than the order's limit.
 func (o *order) check() error {
 	parts := sum(sum(o.open, orZero(o.canceled)), orZero(o.reduced))
 	for _, e := range o.executions {
@@ -84,8 +84,8 @@ func (o *order) check() error {
 	return nil
 }
 
-// checkBooks demands that exactly the orders with open shares rest, oldest first,
-// and that no resting buy is at or above a resting sell.
+// checkBooks returns an error unless the books hold exactly the orders with open shares, oldest first,
+// and every resting buy is below every resting sell.
 func (x *Exchange) checkBooks() error {
 	open := map[string][]*order{}
 	for _, o := range x.orders {
@@ -116,11 +116,11 @@ func (x *Exchange) checkBooks() error {
 	return nil
 }
 
-// Holding is what an account has free and what its open orders hold, as exact
-// decimals in their shortest form.
+// Holding is the free and the held part of a balance or position, as exact decimals in their shortest
+// form.
 type Holding struct{ Free, Held string }
 
-// Cash returns every account's dollars, by account.
+// Cash returns every account's dollars.
 func (x *Exchange) Cash() map[string]Holding {
 	held := map[string]*big.Int{}
 	for _, o := range x.orders {
@@ -135,7 +135,7 @@ func (x *Exchange) Cash() map[string]Holding {
 	return all
 }
 
-// Shares returns every position that was ever made, by symbol and account.
+// Shares returns every position that ever existed, by symbol and account.
 func (x *Exchange) Shares() map[[2]string]Holding {
 	held := map[[2]string]*big.Int{}
 	for _, o := range x.orders {
@@ -153,8 +153,8 @@ func (x *Exchange) Shares() map[[2]string]Holding {
 	return all
 }
 
-// Order is an order as people see it, with exact decimals in their shortest form.
-// Amount is negative if it sells; the other shares are never.
+// Order is an order with exact decimals in their shortest form. Amount is negative for a sell; the other
+// share counts are never negative.
 type Order struct {
 	ID                       int
 	Account, Sym             string
@@ -204,7 +204,7 @@ func (x *Exchange) Orders() (all []Order) {
 	return all
 }
 
-// Fills returns how many executions each account has had, one with itself counted twice.
+// Fills returns how many executions each account has had. A trade of an account with itself counts twice.
 func (x *Exchange) Fills() map[string]int {
 	all := map[string]int{}
 	for _, t := range x.trades {
@@ -214,8 +214,8 @@ func (x *Exchange) Fills() map[string]int {
 	return all
 }
 
-// happened counts an event of each of some accounts, which may be named several times: something was done that
-// changed them, all at once.
+// happened counts one event for each of the accounts. An account that is named several times is counted
+// once.
 func (x *Exchange) happened(accounts ...string) {
 	counted := map[string]bool{}
 	for _, id := range accounts {
@@ -226,6 +226,6 @@ func (x *Exchange) happened(accounts ...string) {
 	}
 }
 
-// Events returns how many events each account has had: one for each thing done that changed it, its opening too. An
-// order is one thing, up to partMost orders that it meets.
+// Events returns how many events each account has had: one for each change, including its opening. An
+// order counts once for every partMost resting orders that it meets.
 func (x *Exchange) Events() map[string]int { return maps.Clone(x.events) }

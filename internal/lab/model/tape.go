@@ -2,19 +2,21 @@ package model
 
 import "math/rand/v2"
 
-// TapeOrder is an order of a tape: whole shares, below 0 if it sells, and a whole limit.
+// TapeOrder is an order of a tape. Amount is in whole shares, negative for a sell; Limit is a whole
+// number of dollars.
 type TapeOrder struct{ Amount, Limit int }
 
-// A tape trades so many shares an order, at limits so far from the middle: few prices, so that several
-// orders wait at each, and most that come later take several of them or a part of one.
+// The largest amount of a tape order, and the largest distance of its limit from the middle. Prices are
+// few, so that several orders wait at each price, and most later orders execute against several of them
+// or part of one.
 const (
 	tapeSharesMax = 20
 	tapeMiddle    = 100
 	tapeSpread    = 3
 )
 
-// Tape returns n orders for one symbol that is new, about as many buys as sells. The same seed gives the
-// same orders. Buys and sells are meant for an account each.
+// Tape returns n orders for one new symbol, about as many buys as sells. The same seed gives the same
+// orders. All buys are meant for one account, all sells for another.
 func Tape(seed uint64, n int) []TapeOrder {
 	r := rand.New(rand.NewPCG(seed, 0x74617065))
 	orders := make([]TapeOrder, n)

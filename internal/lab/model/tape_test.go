@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTapesAreWorthPlaying: in each some orders execute in several parts, and some not
-// at all.
+// TestTapesAreWorthPlaying checks that in each tape some orders execute in several parts, and some not at
+// all.
 func TestTapesAreWorthPlaying(t *testing.T) {
 	const orders = 40
 	require.Equal(t, Tape(1, orders), Tape(1, orders))

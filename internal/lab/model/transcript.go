@@ -13,38 +13,35 @@ import (
 //go:embed transcripts/*.txtar
 var archives embed.FS
 
-// Transcript is a conversation that every exchange of the protocol has in the
-// same bytes. It begins with an exchange that has nothing in it, on one
-// connection.
+// Transcript is a conversation that every implementation of the protocol must have in the same bytes. It
+// begins with an empty exchange and uses one connection.
 //
-// Its file is a txtar archive. The text before the first section tells the story.
-// The sections stand in pairs:
+// Its file is a txtar archive. The text before the first section is the story. The sections come in
+// pairs:
 //
-//	-- send -- / -- want --   the XML of a frame, and that of its reply. The last
-//	                          line feed of a section is the archive's, not the XML's
-//	-- raw --  / -- want --   bytes as they go over the wire, and all that comes
-//	                          back until the server closes, as Go strings, one a
-//	                          line, to be joined. The client ends its sending
-//	                          side behind raw bytes, so a raw step is the last one
+//	-- send -- / -- want --   the XML of a frame, and the XML of its reply. The last
+//	                          line feed of a section belongs to the archive, not the XML
+//	-- raw --  / -- want --   bytes to send over the wire, and all that the server sends
+//	                          back before it closes. Both are Go strings, one on each
+//	                          line, which are joined. The client closes its sending side
+//	                          after the raw bytes, so a raw step must be the last one
 //
-// "{{S*N}}" stands for N times S; a "%d" in S counts from 1. In a want the text of
-// an error is "*", which stands for any that is not empty, a time is "T", and line
-// feeds are left out; in the want of raw bytes the length lines are left out too,
-// but they are checked.
+// "{{S*N}}" means N times S; a "%d" in S counts from 1. In a want section the text of an error is "*",
+// which matches any nonempty text; a time is "T"; line feeds are left out. In the want section of raw
+// bytes the length lines are left out too, but they are checked.
 type Transcript struct {
 	Name  string
 	Steps []Step
 }
 
-// Step is one request and what it is answered with.
+// Step is one request and its expected reply.
 type Step struct {
-	Send []byte // a frame's XML or, where Raw is set, bytes of the stream
-	Want string // normalized
+	Send []byte // the XML of a frame, or raw bytes of the stream if Raw is set
+	Want string // expected reply, normalized
 	Raw  bool
 }
 
-// Transcripts returns all transcripts, by name. The error names what is wrong with
-// one.
+// Transcripts returns all transcripts, sorted by name. An error names the malformed transcript.
 func Transcripts() ([]Transcript, error) {
 	entries, err := archives.ReadDir("transcripts")
 	if err != nil {
@@ -105,10 +102,10 @@ func step(send, want txtar.File) (Step, error) {
 	return Step{[]byte(sent), wanted, send.Name == "raw"}, nil
 }
 
-// xmlOf returns the XML of a section.
+// xmlOf returns a section's XML with macros expanded.
 func xmlOf(b []byte) (string, error) { return expand(strings.TrimSuffix(string(b), "\n")) }
 
-// bytesOf joins the Go strings of a section, which stand one a line.
+// bytesOf joins the Go strings of a section, one on each line.
 func bytesOf(b []byte) (string, error) {
 	var joined strings.Builder
 	for line := range strings.Lines(string(b)) {
@@ -125,7 +122,7 @@ func bytesOf(b []byte) (string, error) {
 	return joined.String(), nil
 }
 
-// expand writes out "{{S*N}}".
+// expand expands each "{{S*N}}".
 func expand(s string) (string, error) {
 	var out strings.Builder
 	for {

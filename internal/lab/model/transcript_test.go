@@ -53,8 +53,8 @@ func TestTranscriptThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// TestTranscriptsCoverEveryKindOfAnswer looks for the parts of replies that the
-// protocol has.
+// TestTranscriptsCoverEveryKindOfAnswer checks that the transcripts contain every kind of reply element
+// of the protocol.
 func TestTranscriptsCoverEveryKindOfAnswer(t *testing.T) {
 	all, err := Transcripts()
 	require.NoError(t, err)

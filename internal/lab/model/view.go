@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// An account's own view (part two, section 6), computed from all that ever happened.
+// An account's own view (part two, section 6), computed from the complete history.
 
-// listed is how many orders or fills one reply has.
+// listed is the largest number of orders or fills in one reply.
 const listed = 1000
 
-// history returns what an account has free and what it holds: dollars, and shares by symbol.
+// history returns an account's free cash, held cash, and free and held shares by symbol.
 func (x *Exchange) history(account string) (cash, held *big.Int, shares, heldShares map[string]*big.Int) {
 	cash, held = x.accounts[account].opened, new(big.Int)
 	shares, heldShares = maps.Clone(x.accounts[account].placed), map[string]*big.Int{}
@@ -60,7 +60,7 @@ func (x *Exchange) showAccount(id string) string {
 	return s + ">" + positions + "</account>"
 }
 
-// amount returns an order's total: what its chain has executed, and what is open, negative if it sells.
+// amount returns an order's total, negative for a sell: what its chain has executed plus what is open.
 func (o *order) amount() *big.Int {
 	all := sum(o.executed(), o.open)
 	if !o.buys {
@@ -69,8 +69,8 @@ func (o *order) amount() *big.Int {
 	return all
 }
 
-// listOrders answers an <orders/>: an account's open orders, of one symbol if sym is not empty,
-// above an id.
+// listOrders answers an <orders/>: the account's open orders with ids above after, of one symbol if sym
+// is not empty.
 func (x *Exchange) listOrders(id, sym string, after int) (s string) {
 	n, last := 0, 0
 	for _, o := range x.orders {
@@ -96,7 +96,7 @@ func (x *Exchange) listOrders(id, sym string, after int) (s string) {
 	return s
 }
 
-// fills returns all that an account has executed, numbered from 1.
+// fills returns all executions of an account, numbered from 1.
 func (x *Exchange) fills(id string) (all []string) {
 	for _, t := range x.trades {
 		for _, o := range []*order{t.resting, t.incoming} {
@@ -114,7 +114,7 @@ func (x *Exchange) fills(id string) (all []string) {
 	return all
 }
 
-// listFills answers a <fills/>: those after the number after, or the newest if after is negative.
+// listFills answers a <fills/>: the fills after number after, or the newest fills if after is negative.
 func (x *Exchange) listFills(id string, after int) (s string) {
 	all := x.fills(id)
 	if after < 0 {
