@@ -15,11 +15,11 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// LargeFrame is a frame whose reply would be many times as large, and what it is.
+// LargeFrame is a frame whose reply would be many times larger than the frame. Kind describes it.
 type LargeFrame struct{ Kind, XML string }
 
-// LargeFrames returns frames of each kind, with values of so many bytes in an account that
-// exists, and so many children.
+// LargeFrames returns frames of each kind, with attribute values of the given length and the given number
+// of children. The account must exist.
 func LargeFrames(account string, bytes, children int) []LargeFrame {
 	long, quotes := strings.Repeat("A", bytes), strings.Repeat("'", bytes)
 	many := func(child string) string { return strings.Repeat(child, children) }
@@ -46,7 +46,8 @@ func LargeFrames(account string, bytes, children int) []LargeFrame {
 	}
 }
 
-// HoldIdle opens connections to addr that send what is given and nothing more, and read nothing.
+// HoldIdle opens n connections to addr. Each sends the bytes of send, then nothing more, and reads
+// nothing.
 func HoldIdle(ctx context.Context, addr, send string, n int) (conns []net.Conn, err error) {
 	var d net.Dialer
 	for range n {
@@ -55,19 +56,19 @@ func HoldIdle(ctx context.Context, addr, send string, n int) (conns []net.Conn, 
 			return conns, fmt.Errorf("check: connection %d: %w", len(conns), err)
 		}
 		conns = append(conns, c)
-		_, _ = c.Write([]byte(send)) // a server that is full may have closed it
+		_, _ = c.Write([]byte(send)) // a server at its connection limit may have closed it
 	}
 	return conns, nil
 }
 
-// CloseAll closes them.
+// CloseAll closes the connections.
 func CloseAll(conns []net.Conn) {
 	for _, c := range conns {
 		c.Close()
 	}
 }
 
-// AtOnce runs do n times at a time and returns the first error.
+// AtOnce runs n calls of do concurrently and returns the first error.
 func AtOnce(n int, do func(i int) error) error {
 	var all sync.WaitGroup
 	failed := make(chan error, n)
@@ -83,11 +84,13 @@ func AtOnce(n int, do func(i int) error) error {
 	return nil
 }
 
-// Garbage on the XML port: a handshake of TLS, numbers that are none, a frame that never ends.
+// garbage holds bytes for the XML port that are not frames: a TLS handshake, invalid lengths, a frame
+// that never ends.
 var garbage = []string{"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "99999999999999999999\n", "-1\n", "12x\n",
 	"\x00", "500000\n<create>"}
 
-// Requests that two readers may see the end of at two places. Nothing of them may be done.
+// smuggled holds requests for which two HTTP readers may disagree where the request ends. The server must
+// execute no part of them.
 var smuggled = []string{
 	"POST /xml HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 80\r\n\r\n",
 	"POST /xml HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n",
@@ -98,8 +101,8 @@ var smuggled = []string{
 
 const smuggledBody = `<create><account id="666" balance="1"/></create>`
 
-// Flood makes n connections to the XML and the HTTP side in turn that end at once, with
-// garbage or without.
+// Flood makes n connections, alternately to the XML and the HTTP port. Each ends at once, some after
+// sending garbage.
 func Flood(ctx context.Context, xml, http string, n int) error {
 	return AtOnce(floodAtOnce, func(worker int) error {
 		for i := worker; i < n; i += floodAtOnce {
@@ -124,8 +127,8 @@ func Flood(ctx context.Context, xml, http string, n int) error {
 
 const floodAtOnce = 8
 
-// Smuggle sends requests with two ends to the HTTP side at addr and demands that each is
-// refused, and its connection closed.
+// Smuggle sends the ambiguous requests to the HTTP port at addr. It returns an error unless each request
+// is refused and its connection closed.
 func Smuggle(ctx context.Context, addr string) (err error) {
 	for _, head := range smuggled {
 		err = errors.Join(err, smuggle(ctx, addr, head+smuggledBody))
@@ -157,9 +160,9 @@ func judgeSmuggled(reply *http.Response, request string) error {
 	return nil
 }
 
-// ForeignHosts sends the HTTP side at addr what a page of another host could have a browser
-// send, after DNS rebinding, and demands that nothing of it is done. It returns how many
-// requests that were.
+// ForeignHosts sends the HTTP port at addr requests that a web page of another host could make a browser
+// send after DNS rebinding. It returns an error if one of them takes effect. sent is the number of
+// requests.
 func ForeignHosts(ctx context.Context, addr, sym string) (sent int, err error) {
 	requests := []string{"GET /admin/status", "PUT /loglevel", "POST /admin/halt?sym=" + sym, "GET /debug/pprof/heap",
 		"POST /xml", "GET /"}
@@ -186,9 +189,9 @@ func ForeignHosts(ctx context.Context, addr, sym string) (sent int, err error) {
 	return sent, nil
 }
 
-// LargeReplies sends frames of each kind whose replies would be many times as large, atOnce of them
-// at a time, for a number of rounds. It demands that no reply has more than replyMax bytes, and
-// returns how many frames it has sent.
+// LargeReplies sends frames of each kind whose replies would be many times as large, atOnce of them at a
+// time, for the given number of rounds. It returns an error if a reply has more than replyMax bytes. The
+// count is the number of frames sent.
 func LargeReplies(ctx context.Context, at Target, frames []LargeFrame, rounds, atOnce int, replyMax int64) (
 	sent int, err error) {
 	for range rounds {
@@ -218,8 +221,8 @@ func largeReply(ctx context.Context, at Target, xml []byte, most int64) error {
 	return err
 }
 
-// WithholdBodies sends n requests to the HTTP side at addr whose body does not come, and returns
-// their connections once the exchange has seen each: it has told it to go on, or refused it.
+// WithholdBodies sends n requests to the HTTP port at addr without their bodies. It returns their
+// connections once the exchange has reacted to each one, by asking for the body or refusing the request.
 func WithholdBodies(ctx context.Context, addr, token string, n int) (conns []net.Conn, err error) {
 	head := "POST /xml HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: 100\r\nExpect: 100-continue\r\n"
 	if token != "" {
@@ -228,15 +231,15 @@ func WithholdBodies(ctx context.Context, addr, token string, n int) (conns []net
 	conns, err = HoldIdle(ctx, addr, head+"\r\n", n)
 	for _, c := range conns {
 		err = errors.Join(err, c.SetReadDeadline(time.Now().Add(ReplyTimeout)))
-		if _, readErr := c.Read(make([]byte, 1)); errors.Is(readErr, os.ErrDeadlineExceeded) { // it may also be closed
+		if _, readErr := c.Read(make([]byte, 1)); errors.Is(readErr, os.ErrDeadlineExceeded) { // or it is closed
 			return conns, errors.New("a request without its body has no answer, and its connection stays")
 		}
 	}
 	return conns, err
 }
 
-// Probe does each of some things again and again until over ends, at least once, and stops
-// with its first error. It returns the times of each in nanoseconds, and all errors.
+// Probe calls each probe repeatedly until over ends, at least once, and stops a probe at its first error.
+// It returns the times of each probe in nanoseconds, and all errors.
 func Probe(over context.Context, probes map[string]func() error) (
 	times map[string]*hdrhistogram.Histogram, err error) {
 	var all sync.WaitGroup

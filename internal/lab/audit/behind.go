@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	oldPlaced = 400 // orders that the exchange is to forget
-	oldAsked  = 5   // of which so many are asked for in frames before an order
-	behindMax = 100 // orders of another connection, within which that order has to be executed
+	oldPlaced = 400 // orders to close so that the exchange forgets them
+	oldAsked  = 5   // number of forgotten orders queried before the new order
+	behindMax = 100 // number of orders on another connection within which the new order must be executed
 )
 
-// NothingBehindHistory asks for orders that only Postgres knows while it stands still. An order
-// behind them on the same connection has to be executed meanwhile: another connection sees by
-// the ids that it was. o is what an account at may place without end; forgotten waits until the
-// exchange's memory has none of its closed orders, and freeze stops Postgres. The error says
-// what was held back, or answered wrongly.
+// NothingBehindHistory checks that a query that must wait for Postgres does not delay a later order on
+// the same connection. It freezes Postgres, queries orders that only Postgres knows, sends an order on
+// the same connection, and sends orders on another connection: the order ids show whether the first order
+// was executed in time. o must be an order that its account can place any number of times. forgotten
+// waits until the exchange's memory has none of the account's closed orders. freeze stops Postgres. The
+// error says what was delayed, or answered wrongly.
 func (s *Session) NothingBehindHistory(ctx context.Context, at Target, o BulkOrder,
 	forgotten func(context.Context) error, freeze func() (thaw func())) error {
 	old, err := s.closeOrders(ctx, at, o)
@@ -47,7 +48,8 @@ func (s *Session) NothingBehindHistory(ctx context.Context, at Target, o BulkOrd
 	if err := l.Send(frames...); err != nil {
 		return err
 	}
-	// Frames that come together are executed together: let those be read.
+	// Frames that arrive together are executed together, so the queries must be read before the order is
+	// sent.
 	if _, err := s.placeBeside(ctx, at, o); err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func (s *Session) NothingBehindHistory(ctx context.Context, at Target, o BulkOrd
 	return s.judgeBehind(l, old[:oldAsked], other)
 }
 
-// closeOrders places orders and cancels them.
+// closeOrders places orders and cancels them, and returns their ids.
 func (s *Session) closeOrders(ctx context.Context, at Target, o BulkOrder) (ids []uint64, err error) {
 	ids, refusal, err := s.PlaceMany(ctx, at, o, oldPlaced)
 	if err != nil || refusal != "" {
@@ -84,7 +86,8 @@ func (s *Session) closeOrders(ctx context.Context, at Target, o BulkOrder) (ids 
 	return ids, nil
 }
 
-// askUnknown demands that an order that there cannot be is unknown, whatever Postgres does.
+// askUnknown checks that an order id that was never given out is reported as unknown, even while Postgres
+// is frozen.
 func askUnknown(ctx context.Context, at Target, account string) error {
 	answers, err := Ask(ctx, at, wire.NewTransactions(account).Query("1000000000000").Append(nil))
 	if err == nil && !strings.HasPrefix(answers[0].Error, "there is no order") {
@@ -93,8 +96,8 @@ func askUnknown(ctx context.Context, at Target, account string) error {
 	return err
 }
 
-// placeBeside places orders one after another on another connection, and returns the
-// newest id. So many round trips are more than a reader needs for some frames.
+// placeBeside places orders one after another on another connection, and returns the newest id. The round
+// trips take longer than the server needs to read a few frames.
 func (s *Session) placeBeside(ctx context.Context, at Target, o BulkOrder) (newest uint64, err error) {
 	l, err := DialLine(ctx, at)
 	if err != nil {
@@ -118,7 +121,7 @@ func (s *Session) placeBeside(ctx context.Context, at Target, o BulkOrder) (newe
 	return newest, nil
 }
 
-// judgeBehind reads the replies to queries of old orders and to the order behind them.
+// judgeBehind checks the replies to the queries of old orders and to the order sent after them.
 func (s *Session) judgeBehind(l *Line, old []uint64, other uint64) error {
 	if err := l.SetReadDeadline(time.Now().Add(ReplyTimeout)); err != nil {
 		return err

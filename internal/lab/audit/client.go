@@ -17,80 +17,79 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// kind is what a command of a client does.
+// kind is the kind of a client's command.
 type kind int
 
 const (
 	place kind = iota
 	query
 	cancel
-	create // an account, or shares for it
-	retry  // of an order that has no answer
-	repeat // of one that has
-	other  // another order with the ref of one that was answered
-	byRef  // a query by ref
-	sweep  // a cancel-all or a cancel-after
+	create // open an account, or deposit shares for it
+	retry  // send an unanswered order again
+	repeat // send an answered order again
+	other  // send another order with the ref of an answered one
+	byRef  // query by ref
+	sweep  // cancel-all or cancel-after
 )
 
-// command is one element of a frame, and what its answer is about.
+// command is one element of a frame, and the order that its answer is about.
 type command struct {
 	kind  kind
-	order *sentOrder // place, retry, repeat, other, byRef
-	id    uint64     // query, cancel
+	order *sentOrder // set for place, retry, repeat, other, byRef
+	id    uint64     // set for query, cancel
 }
 
-// frame is what a client sends at once.
+// frame is a frame with its commands.
 type frame struct {
 	xml      []byte
 	commands []command
 	orders   []*sentOrder
-	account  *sentAccount // of a create
+	account  *sentAccount // set if the frame contains a create
 }
 
 const (
-	// ReplyTimeout is how long an exchange that is up may take to answer.
+	// ReplyTimeout is how long a running exchange may take to answer.
 	ReplyTimeout = 60 * time.Second
 
-	// connectAgain is how long a client waits before it connects again.
+	// connectAgain is how long a client waits before it reconnects.
 	connectAgain = 2 * time.Millisecond
 
 	priceMiddle = 100 * unit
 	priceTick   = unit / 100
-	priceSpread = 6  // ticks on either side of the middle
-	sharesMax   = 20 // of one order
+	priceSpread = 6  // in ticks on either side of the middle
+	sharesMax   = 20 // largest amount of one order
 )
 
-// client trades until it is told to stop, or the exchange is gone.
+// client trades until it is stopped, or the exchange is gone.
 type client struct {
 	r       *rand.Rand
 	at      Target
-	session *Session // whose market it is
+	session *Session // the session whose symbols it trades
 	history *history
-	mine    []own        // orders that were accepted in this round
-	told    []*sentOrder // those of them that have a ref
-	lost    []*sentOrder // that have a ref, and no answer since the connection was cut
+	mine    []own        // orders accepted in this round
+	told    []*sentOrder // accepted orders of this round that have a ref
+	lost    []*sentOrder // orders with a ref that were unanswered when a connection was cut
 	end     *Ending
 }
 
-// Ending says whether the exchange may end just now, and how.
+// Ending says whether the exchange may go away at this moment, and how. The session's owner sets it.
 type Ending struct {
 	MayBeGone atomic.Bool
-	InOrder   atomic.Bool // it was asked to end: it says so on every connection
-	ComesBack atomic.Bool // at the same address, and clients go on there
-	Full      atomic.Bool // it may refuse connections, so that clients keep theirs
+	InOrder   atomic.Bool // the server was asked to stop, so it must give a reason on every connection
+	ComesBack atomic.Bool // the server returns at the same address, so clients keep trying
+	Full      atomic.Bool // the server may refuse connections, so clients do not cut theirs
 }
 
-// own is an order that a client may cancel.
+// own is an order that the client may cancel or amend.
 type own struct {
 	account string
 	id      uint64
 	sells   bool
 }
 
-// run connects and trades, again and again, until stop is closed. An end that
-// the client did not bring about itself is a complaint unless the exchange may be
-// gone; and if that ends in order, also one without a reason, on a connection
-// that it has answered on.
+// run connects and trades, repeatedly, until stop is closed. A connection that ends without the client's
+// doing is a complaint unless the exchange may be gone. During an orderly stop, a connection that has
+// served an answer must end with a reason.
 func (c *client) run(stop <-chan struct{}) {
 	for !closed(stop) {
 		served := false
@@ -124,11 +123,10 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// errCut says that the client itself broke the connection.
+// errCut means that the client itself cut the connection.
 var errCut = errors.New("cut by the client")
 
-// trade sends batches of frames and reads their replies. served reports whether one
-// has come.
+// trade sends batches of frames and reads their replies. served reports whether a reply has arrived.
 func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err error) {
 	replies := wire.NewFrameReader(conn, 64<<20)
 	for !closed(stop) {
@@ -167,7 +165,7 @@ func (c *client) trade(conn net.Conn, stop <-chan struct{}) (served bool, err er
 	return served, nil
 }
 
-// cutFrame sends all but the end of the last frame.
+// cutFrame sends the batch without the end of its last frame.
 func (c *client) cutFrame(conn net.Conn, bytes []byte, frames []*frame) error {
 	last := frames[len(frames)-1]
 	c.history.mark(last, cutOff)
@@ -183,7 +181,7 @@ func (c *client) count(f func(*Counts)) {
 	f(&c.history.counts)
 }
 
-// read takes one reply.
+// read reads one reply and records it.
 func (c *client) read(replies *wire.FrameReader, f *frame) error {
 	reply, err := replies.Next()
 	if err != nil {
@@ -211,13 +209,13 @@ func (c *client) read(replies *wire.FrameReader, f *frame) error {
 	return nil
 }
 
-// lastWordsError is the reason for which an exchange closes a connection.
+// lastWordsError is the reason that the exchange gave for closing a connection.
 type lastWordsError string
 
 func (e lastWordsError) Error() string { return "the exchange says: " + string(e) }
 
-// lastWords returns a lastWordsError, nil if the answer is none. It is about no
-// command: all that is sent here has attributes.
+// lastWords returns the reason for closing if a is one, else nil. An error without attributes is a
+// reason: every request of a client has attributes, which its answer repeats.
 func lastWords(a *wire.Answer) error {
 	if a.Kind != "error" || a.ID != "" || a.Sym != "" {
 		return nil
@@ -225,7 +223,7 @@ func lastWords(a *wire.Answer) error {
 	return lastWordsError(a.Error)
 }
 
-// frame makes one at random.
+// frame makes a random frame.
 func (c *client) frame() *frame {
 	f := new(frame)
 	if c.r.IntN(25) == 0 && !c.session.NoCreates {
@@ -275,7 +273,8 @@ func (c *client) frame() *frame {
 	return f
 }
 
-// mend adds to a frame what changes an order of this client, if there is one, or all of the frame's account.
+// mend adds an amend of one of the client's orders, or a cancel-all or cancel-after of the frame's
+// account.
 func (c *client) mend(f *frame, t *wire.Transactions, account string, of own) {
 	switch {
 	case of.id > 0 && c.r.IntN(2) == 0:
@@ -291,7 +290,7 @@ func (c *client) mend(f *frame, t *wire.Transactions, account string, of own) {
 	case c.r.IntN(200) == 0:
 		seconds := []string{"0", "86400", "1"}[c.r.IntN(3)]
 		if !slices.Contains(c.session.poor, account) {
-			seconds = "86400" // the orders of the linear symbol are canceled by nobody else
+			seconds = "86400" // no other client may cancel the linear symbol's orders
 		}
 		f.commands = append(f.commands, command{kind: sweep})
 		t.Element("cancel-after", wire.Attr{Name: "seconds", Value: seconds})
@@ -318,12 +317,12 @@ func (c *client) order(account string) *sentOrder {
 	return o
 }
 
-// limit returns one near the middle.
+// limit returns a random limit near the middle.
 func (c *client) limit() int64 {
 	return int64(priceMiddle + priceTick*(c.r.IntN(2*priceSpread+1)-priceSpread))
 }
 
-// Ask sends one frame on a connection of its own and returns the answers.
+// Ask sends one frame on a new connection and returns the answers.
 func Ask(ctx context.Context, at Target, xml []byte) ([]wire.Answer, error) {
 	all, err := askAll(ctx, at, [][]byte{xml})
 	if err != nil {
@@ -332,8 +331,8 @@ func Ask(ctx context.Context, at Target, xml []byte) ([]wire.Answer, error) {
 	return all[0], nil
 }
 
-// askAtOnce is askAll over several connections at once, for what may have to come from Postgres: an order that was
-// closed long ago takes more than a millisecond, and one connection waits for each.
+// askAtOnce does the same as askAll over several connections. A query of an order that closed long ago
+// goes to Postgres and takes more than a millisecond, and a connection waits for each one.
 func askAtOnce(ctx context.Context, at Target, frames [][]byte) ([][]wire.Answer, error) {
 	each := max(1, (len(frames)+askersMax-1)/askersMax)
 	parts := slices.Collect(slices.Chunk(frames, each))
@@ -346,7 +345,7 @@ func askAtOnce(ctx context.Context, at Target, frames [][]byte) ([][]wire.Answer
 	return slices.Concat(replies...), errors.Join(failures...)
 }
 
-// askAll sends frames one after another and returns the answers to each.
+// askAll sends frames one after another on one connection and returns the answers to each.
 func askAll(ctx context.Context, at Target, frames [][]byte) ([][]wire.Answer, error) {
 	conn, err := Dial(ctx, at)
 	if err != nil {
@@ -374,17 +373,17 @@ func askAll(ctx context.Context, at Target, frames [][]byte) ([][]wire.Answer, e
 	return all, nil
 }
 
-// Target is the exchange as one client reaches it.
+// Target is how a client reaches the exchange.
 type Target struct {
-	Addr     string        // the first that is tried
-	Others   []string      // of nodes of the same exchange: the first that takes a connection leads
+	Addr     string        // tried first
+	Others   []string      // other nodes of the same exchange; the first that accepts a connection leads
 	Token    string        // "" without --auth
-	Patience time.Duration // longest that an answer may take before the client goes elsewhere; 0: ReplyTimeout
+	Patience time.Duration // how long a client waits for an answer before it tries another node; 0 means ReplyTimeout
 }
 
 func (t *Target) patience() time.Duration { return cmp.Or(t.Patience, ReplyTimeout) }
 
-// Dial connects to the exchange: to the first node that answers, if there are several.
+// Dial connects to the exchange. If the target has several nodes, it connects to the first that answers.
 func Dial(ctx context.Context, at Target) (*api.Conn, error) {
 	addrs := strings.Join(append([]string{at.Addr}, at.Others...), ",")
 	return api.DialConn(ctx, addrs, api.Options{DialTimeout: at.patience(), Token: at.Token, RetryTime: at.patience()})

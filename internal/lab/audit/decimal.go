@@ -11,16 +11,16 @@ import (
 // unit is one share, or one dollar a share, in units of 10^-8.
 const unit = 100_000_000
 
-// decimal prints v units of 10^-8 in the shortest exact form.
+// decimal prints v units of 10^-8 in its shortest exact form.
 func decimal(v int64) string { return model.Decimal(big.NewInt(v), 8) }
 
-// number reads an order id; 0 is none.
+// number reads an order id. It returns 0 if s is not one.
 func number(s string) uint64 {
 	n, _ := strconv.ParseUint(s, 10, 64)
 	return n
 }
 
-// kindOf strips an error's text of its figures, so that texts can be counted.
+// kindOf removes the numbers from an error's text, so that equal errors can be counted together.
 func kindOf(text string) string {
 	digits := false
 	return strings.Map(func(r rune) rune {
@@ -39,8 +39,8 @@ func kindOf(text string) string {
 	}, text)
 }
 
-// hundredMillionths reads a decimal in units of 10^-8; "" is 0. A malformed one,
-// or too fine, is -1: it equals nothing.
+// hundredMillionths reads a decimal in units of 10^-8; "" is 0. It returns -1, which equals no valid
+// value, if s is malformed or has too many digits.
 func hundredMillionths(s string) int64 {
 	if s == "" {
 		return 0

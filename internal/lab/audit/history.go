@@ -14,40 +14,39 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// Every order that is ever sent has a serial number of its own, in the fraction
-// of its amount: an order that the exchange shows is the one that was sent, or
-// one that never was. So nobody has to be told an id to recognize an order.
+// Every order has a unique serial number in the fraction of its amount. So an order that the exchange
+// shows is recognized without knowing its id.
 const serialMax = unit // a fraction has 8 digits
 
-// fate is what a client knows of an order.
+// fate is what a client knows about an order's outcome.
 type fate int
 
 const (
-	sent     fate = iota // no answer yet: it may have happened
+	sent     fate = iota // no answer yet: it may have been executed
 	answered             // accepted, with an id
-	refused              // it did not happen, and never will
-	cutOff               // its frame was never whole: it must never happen
+	refused              // not executed, and never will be
+	cutOff               // its frame was incomplete: it must never be executed
 )
 
-// sentOrder is an order, or an amend, as its client knows it.
+// sentOrder is an order or an amend from its client's point of view.
 type sentOrder struct {
 	instructions
 	account, sym  string
-	ref           string // "" if it has none
-	amount, limit int64  // in units of 10^-8; a negative amount sells
+	ref           string // "" if the order has no ref
+	amount, limit int64  // in units of 10^-8; a negative amount is a sell
 	fate          fate
-	after         uint64       // the highest id that was known when it was sent
-	id            uint64       // once answered
+	after         uint64       // highest known id when the order was sent
+	id            uint64       // 0 until the order is answered
 	told          wire.Answer  // the answer with the most executions
-	canceled      bool         // told is of a cancel or after one
-	first         *wire.Answer // the answer that accepted it: whenever it is sent again, it gets the same
+	canceled      bool         // told is the answer to a cancel or came after one
+	first         *wire.Answer // the answer that accepted the order; each retry must get the same answer
 
-	old     uint64 // of an amend: the order that it is about
-	reduced string // of an amend that was answered: what it took off in place
-	done    bool   // of an amend: it is in the tables
+	old     uint64 // amends only: id of the amended order
+	reduced string // amends only: shares that an answered amend took off in place
+	done    bool   // amends only: found in the tables
 }
 
-// serial returns the number that is in an amount.
+// serial returns the serial number in an amount.
 func serial(amount int64) int64 {
 	if amount < 0 {
 		amount = -amount
@@ -55,7 +54,7 @@ func serial(amount int64) int64 {
 	return amount % unit
 }
 
-// sentAccount is an account that a client asked for, with shares in a symbol.
+// sentAccount is an account that a client asked to open, and its deposit.
 type sentAccount struct {
 	id, sym                  string
 	balance, shares          int64 // in units of 10^-8
@@ -63,27 +62,27 @@ type sentAccount struct {
 	inTables, placedInTables bool
 }
 
-// history is what all clients together have sent and been told. Its methods may
-// be called from any goroutine; its fields are read between rounds.
+// history records what all clients together have sent and received. Its methods may be called from any
+// goroutine; its fields are read between rounds.
 type history struct {
 	mu       sync.Mutex
-	last     int64                // serial number
-	orders   map[int64]*sentOrder // by serial: those that are not settled and checked yet
+	last     int64                // last serial number used
+	orders   map[int64]*sentOrder // by serial: orders that are not both final and checked
 	accounts map[string]*sentAccount
-	ids      map[uint64]int64 // serials of answered orders
-	recent   []uint64         // ids that were told in this round
-	highest  uint64           // id
+	ids      map[uint64]int64 // serial by order id, for answered orders
+	recent   []uint64         // ids answered in this round
+	highest  uint64           // highest order id answered
 	counts   Counts
 	wrong    []string
 	silence  silence
-	pace     *hdrhistogram.Histogram // times from a batch of frames to each of its replies, since the last cutPace
+	pace     *hdrhistogram.Histogram // times from a batch of frames to each of its replies, since the last CutPace
 	bulk     bulk
-	noRoom   atomic.Bool // a disk is full: what is new may be refused
+	noRoom   atomic.Bool // a disk is full: commands that need room may be rejected
 }
 
-// Counts are figures of a whole run.
+// Counts are totals over a whole run.
 type Counts struct {
-	Sent            int64            `json:"sent"` // orders
+	Sent            int64            `json:"sent"` // orders sent
 	Answered        int64            `json:"answered"`
 	Refused         int64            `json:"refused"`
 	CutOff          int64            `json:"cut_off"`
@@ -99,10 +98,10 @@ type Counts struct {
 	Repeated        int64            `json:"sent_again_though_answered"`
 	ConnectionsCut  int64            `json:"connections_cut_before_the_reply"`
 	FramesCut       int64            `json:"frames_cut"`
-	Errors          map[string]int64 `json:"errors"` // by text, without its figures
+	Errors          map[string]int64 `json:"errors"` // by text without numbers
 }
 
-// Add adds the figures of another exchange, except its errors.
+// Add adds the totals of another exchange, except Errors.
 func (c *Counts) Add(more Counts) {
 	for _, sum := range [][2]*int64{{&c.Sent, &more.Sent}, {&c.Answered, &more.Answered}, {&c.Refused, &more.Refused},
 		{&c.CutOff, &more.CutOff}, {&c.UnknownHappened, &more.UnknownHappened}, {&c.UnknownNever, &more.UnknownNever},
@@ -119,7 +118,7 @@ func newHistory(accounts []string) *history {
 		counts: Counts{Errors: map[string]int64{}}, pace: NewPace(), bulk: newBulk(accounts)}
 }
 
-// order makes an order that is about to be sent. amount is in whole shares.
+// order records a new order before it is sent. amount is in whole shares.
 func (h *history) order(account, sym string, amount, limit int64) *sentOrder {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,7 +136,7 @@ func (h *history) order(account, sym string, amount, limit int64) *sentOrder {
 	return o
 }
 
-// account makes an account that is about to be asked for.
+// account records a new account before it is sent.
 func (h *history) account(sym string) *sentAccount {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +147,7 @@ func (h *history) account(sym string) *sentAccount {
 	return a
 }
 
-// mark sets the fate of orders and accounts whose frame was never whole.
+// mark sets the fate of the orders and the account of a frame that was never complete.
 func (h *history) mark(f *frame, fate fate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +160,7 @@ func (h *history) mark(f *frame, fate fate) {
 	}
 }
 
-// someID returns an id that somebody was told lately, 0 if nobody was.
+// someID returns an id that was answered in this round, or 0 if there is none.
 func (h *history) someID(pick func(n int) int) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,14 +170,14 @@ func (h *history) someID(pick func(n int) int) uint64 {
 	return h.recent[pick(len(h.recent))]
 }
 
-// complain notes that something is wrong.
+// complain records a complaint: something is wrong with the exchange.
 func (h *history) complain(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.complainLocked(format, args...)
 }
 
-// complaintsMax is how many are kept; the first is what matters.
+// complaintsMax is how many complaints are kept. The first ones matter most.
 const complaintsMax = 50
 
 func (h *history) complainLocked(format string, args ...any) {
@@ -187,7 +186,7 @@ func (h *history) complainLocked(format string, args ...any) {
 	}
 }
 
-// note takes in the reply to a frame.
+// note records the reply to a frame.
 func (h *history) note(f *frame, answers []wire.Answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,7 +224,7 @@ func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
 	}
 	switch {
 	case a.Kind == "error":
-		// A new ref looks like an old one now and then, which only Postgres can tell from it.
+		// A new ref sometimes looks like a used one, and only Postgres can distinguish the two.
 		if !o.mayRefuse(a.Error) && !h.noRoomNow(a) {
 			h.complainLocked("order %+v is refused: %s", *o, a.Error)
 		}
@@ -244,7 +243,7 @@ func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
 	}
 }
 
-// noteID takes in the id that an order, or what an amend put in its place, was given.
+// noteID records the id of an accepted order, or of the order that replaced it after an amend.
 func (h *history) noteID(o *sentOrder) {
 	if other, double := h.ids[o.id]; double {
 		h.complainLocked("order id %d was given to orders %d and %d", o.id, other, serial(o.amount))
@@ -257,7 +256,7 @@ func (h *history) noteID(o *sentOrder) {
 	h.highest = max(h.highest, o.id)
 }
 
-// noteSweep takes in the answer to a cancel-all, or to a cancel-after.
+// noteSweep records the answer to a cancel-all or a cancel-after.
 func (h *history) noteSweep(a *wire.Answer) {
 	switch {
 	case a.Kind == "canceled-all" || a.Kind == "cancel-after":
@@ -267,13 +266,13 @@ func (h *history) noteSweep(a *wire.Answer) {
 	}
 }
 
-// noRoomNow reports whether an answer says that the disk is full, while one is.
+// noRoomNow reports whether a is a rejection for a full disk while a disk is full.
 func (h *history) noRoomNow(a *wire.Answer) bool {
 	return h.noRoom.Load() && strings.Contains(a.Error, "its disk has no room")
 }
 
-// noteStatus takes in the answer to a query or a cancel. Answers about one order
-// may be read in another order than they were made: the one that tells most counts.
+// noteStatus records the answer to a query or a cancel. Answers about one order may be read in a
+// different order than the server made them, so the most complete answer is kept.
 func (h *history) noteStatus(c command, a *wire.Answer) {
 	want := "status"
 	h.counts.Queries++
@@ -297,7 +296,7 @@ func (h *history) noteStatus(c command, a *wire.Answer) {
 	default:
 		o := h.orders[h.ids[c.id]]
 		if o == nil {
-			return // of an earlier round, and checked
+			return // from an earlier round, checked already
 		}
 		if a.Canceled != "" || !o.canceled && len(a.Executed) >= len(o.told.Executed) {
 			if o.canceled && (a.Canceled != o.told.Canceled || a.CanceledAt != o.told.CanceledAt ||
@@ -327,7 +326,7 @@ func (h *history) noteCreate(s *sentAccount, a *wire.Answer) {
 	}
 }
 
-// newRound forgets which orders were told of lately.
+// newRound clears the ids answered in the last round.
 func (h *history) newRound() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -341,7 +340,7 @@ func (h *history) answeredNow() int64 {
 	return h.counts.Answered
 }
 
-// complaints returns what is wrong so far.
+// complaints returns all complaints so far.
 func (h *history) complaints() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

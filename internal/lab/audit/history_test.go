@@ -8,8 +8,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// TestWhatMayRefuseAnOrder: a ref that Postgres would have to tell from an old one, but
-// nothing that an order without a ref would meet.
+// TestWhatMayRefuseAnOrder checks that an order with a ref may be rejected while Postgres is down, and an
+// order without a ref may not.
 func TestWhatMayRefuseAnOrder(t *testing.T) {
 	const away = "what ref R was used for is in the database, which does not answer now; nothing was done, try again later"
 	for _, test := range []struct {

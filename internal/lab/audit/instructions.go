@@ -8,10 +8,10 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// instructions are what an order says of itself beside its amount and limit, as its client sends them.
+// instructions are an order's attributes other than its amount, limit and ref, as the client sends them.
 type instructions struct{ kind, tif, post, stp, cod, report string }
 
-// drawn returns instructions: of every second order none.
+// drawn returns random instructions; half of the time none.
 func drawn(r *rand.Rand) (i instructions) {
 	pick := func(values ...string) string { return values[r.IntN(len(values))] }
 	if r.IntN(2) == 0 {
@@ -29,8 +29,8 @@ func drawn(r *rand.Rand) (i instructions) {
 	return i
 }
 
-// inEffect returns what the tables say of an order with them: what is absent has its standard, and how it is
-// answered is nobody's business.
+// inEffect returns the instructions as the tables show them: absent ones have their defaults, and report
+// is left out.
 func (i instructions) inEffect() instructions {
 	if i.tif == "" {
 		i.tif = "GTC"
@@ -45,17 +45,17 @@ func (i instructions) inEffect() instructions {
 	return i
 }
 
-// mayRest reports whether what is left of an order in effect stays open.
+// mayRest reports whether the unexecuted shares of an order stay open.
 func (i instructions) mayRest() bool { return i.tif != "IOC" && i.tif != "FOK" }
 
-// element returns an order as it is sent and repeated.
+// element returns the order as it is sent, and as its answer repeats it.
 func (o *sentOrder) element() wire.Order {
 	i := o.instructions
 	return wire.Order{Sym: o.sym, Amount: decimal(o.amount), Limit: limitOf(o.limit), Type: i.kind, TIF: i.tif,
 		Post: i.post, STP: i.stp, COD: i.cod, Report: i.report, Ref: o.ref}
 }
 
-// limitOf returns a limit as it is sent, "" if there is none.
+// limitOf returns a limit as it is sent, or "" for 0.
 func limitOf(limit int64) string {
 	if limit == 0 {
 		return ""
@@ -63,7 +63,7 @@ func limitOf(limit int64) string {
 	return decimal(limit)
 }
 
-// add adds the order, or the amend, to a frame.
+// add adds the order or amend to a frame.
 func (o *sentOrder) add(t *wire.Transactions) {
 	if !o.amends() {
 		t.Place(o.element())
@@ -75,11 +75,11 @@ func (o *sentOrder) add(t *wire.Transactions) {
 		wire.Attr{Name: "newref", Value: o.ref})
 }
 
-// amends reports whether it is an amend: its amount is the new total, with a serial number of its own, its limit
-// the new one or 0, and its ref the newref.
+// amends reports whether o is an amend. The amount of an amend is the new total, with a serial number;
+// its limit is the new limit or 0; its ref is the newref.
 func (o *sentOrder) amends() bool { return o.old > 0 }
 
-// amend makes an amend of an order of this client that is about to be sent.
+// amend records a new amend of one of this client's orders before it is sent.
 func (c *client) amend(of own) *sentOrder {
 	amount := int64(1 + c.r.IntN(2*sharesMax))
 	if of.sells {
@@ -100,7 +100,7 @@ func (c *client) amend(of own) *sentOrder {
 	return o
 }
 
-// mayRefuse reports whether an order, or an amend, may be answered with such an error.
+// mayRefuse reports whether text is an expected error for this order or amend.
 func (o *sentOrder) mayRefuse(text string) bool {
 	i := o.instructions
 	switch {
@@ -119,7 +119,7 @@ func (o *sentOrder) mayRefuse(text string) bool {
 	return o.amends() && (strings.Contains(text, "has nothing open") || strings.Contains(text, "has executed"))
 }
 
-// noteAmend takes in the answer to an amend that was not refused, and was not answered before.
+// noteAmend records the first successful answer to an amend.
 func (h *history) noteAmend(o *sentOrder, a *wire.Answer) {
 	if number(a.ID) != o.old || a.Amount != decimal(o.amount) || a.Limit != limitOf(o.limit) {
 		h.complainLocked("amend %+v is answered with %+v", *o, *a)
@@ -135,8 +135,8 @@ func (h *history) noteAmend(o *sentOrder, a *wire.Answer) {
 	}
 }
 
-// matchAmend demands that an amend in the tables is one that was sent, and was not refused. An amend that has
-// replaced its order is matched with the new one.
+// matchAmend checks that an amend in the tables was sent and not rejected. An amend that replaced its
+// order is matched with the new order.
 func (h *history) matchAmend(a *amendRow) error {
 	if h.bulk.accounts[a.account] {
 		return nil

@@ -9,8 +9,9 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// instructedStory goes on behind story: order 3 is reduced to 1, an IOC of 5 at 101 of its own account meets it with
-// stp oldest and finds nothing else, order 6 buys 4 at 99, and order 7 replaces it at 98.
+// instructedStory continues story: order 3 is reduced to 1; order 5, an IOC buy at 101 of the same
+// account with stp oldest, meets it and finds nothing else; order 6 buys 4 at 99; order 7 replaces order
+// 6 at 98.
 func instructedStory(t *testing.T) (*truth, *rows) {
 	truth, first := story()
 	require.NoError(t, truth.advance(first))
@@ -80,7 +81,8 @@ func TestOnlyAmendsThatWereSentAreThere(t *testing.T) {
 	}
 }
 
-// TestARepeatedReportHasToBeTheSame: whatever has become of the order since.
+// TestARepeatedReportHasToBeTheSame checks that a repeated order gets its first report, whatever has
+// happened to the order since.
 func TestARepeatedReportHasToBeTheSame(t *testing.T) {
 	h := newHistory(nil)
 	o := h.order("1", "S", 7, unit)

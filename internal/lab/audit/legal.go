@@ -6,22 +6,22 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// LegalOp is a command for one symbol and its answer. Numbers are whole; an order is a buy if Amount is
-// above 0 and a sell if it is below, and a command without an Amount is a query or a cancel.
+// LegalOp is a command for one symbol and its answer. Numbers are whole. An Amount above 0 is a buy,
+// below 0 a sell; a command without an Amount is a query or a cancel.
 type LegalOp struct {
 	Client                   int
-	Sent, Answered           int64 // moments on one clock; Sent is before Answered
+	Sent, Answered           int64 // times of one clock; Sent is before Answered
 	ID                       uint64
 	Amount, Limit            int64
 	Cancel                   bool
 	Refused                  bool
-	Open, Canceled, Executed int64 // shares that the answer to a query or a cancel has
+	Open, Canceled, Executed int64 // shares in the answer to a query or a cancel
 }
 
-// Legal reports whether there is an order of the commands, each at one moment between its sending and its
-// answer, in which a plain book gives these answers. Ids need not rise, and of executions only the
-// shares count: a server may number orders before it accepts them, and what their prices have to be is
-// looked at elsewhere. known is false if it was not found out within the time.
+// Legal reports whether the commands are linearizable: whether some order of them, each at one moment
+// between sending and answer, gives these answers in a plain book. Ids need not rise, since a server may
+// number orders before it accepts them, and only the shares of executions are compared, since prices are
+// checked elsewhere. known is false if there was no result within the given time.
 func Legal(ops []LegalOp, within time.Duration) (legal, known bool) {
 	history, most := make([]porcupine.Operation, len(ops)), map[uint64]int64{}
 	for i, o := range ops {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLegal: ids may be given out in another order than the orders are accepted, and of executions only
-// the shares count; priority, and what is open and canceled, do.
+// TestLegal checks that ids may differ from the order of acceptance and that only the shares of
+// executions are compared, while priority and the open and canceled shares matter.
 func TestLegal(t *testing.T) {
 	place := func(from, to int64, id uint64, amount, limit int64) LegalOp {
 		return LegalOp{Sent: from, Answered: to, ID: id, Amount: amount, Limit: limit}

@@ -13,16 +13,16 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// Line is a connection on which one may also do what no client does.
+// Line is a connection that may send and read what an ordinary client does not.
 type Line struct {
 	net.Conn
 	in *bufio.Reader
 }
 
-// NewLine returns that of a connection.
+// NewLine returns a line on a connection, which the line closes.
 func NewLine(conn net.Conn) *Line { return &Line{conn, bufio.NewReader(conn)} }
 
-// DialLine opens one, with a token if the target has one. It ends with ctx.
+// DialLine opens a line and authenticates if the target has a token. The connection closes when ctx ends.
 func DialLine(ctx context.Context, at Target) (*Line, error) {
 	conn, err := Dial(ctx, at)
 	if err != nil {
@@ -32,7 +32,7 @@ func DialLine(ctx context.Context, at Target) (*Line, error) {
 	return NewLine(conn.Raw()), nil
 }
 
-// Send sends frames. The error is the connection's.
+// Send sends frames. It returns the connection's error.
 func (l *Line) Send(frames ...[]byte) error {
 	var b []byte
 	for _, xml := range frames {
@@ -45,7 +45,7 @@ func (l *Line) Send(frames ...[]byte) error {
 	return err
 }
 
-// replyHead reads the length of the next reply, without reading the reply.
+// replyHead reads the length line of the next reply, without its XML.
 func (l *Line) replyHead() (bytes int64, err error) {
 	head, err := l.in.ReadString('\n')
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *Line) replyHead() (bytes int64, err error) {
 	return strconv.ParseInt(strings.TrimSpace(head), 10, 64)
 }
 
-// SkipReply reads a reply, keeps nothing of it, and returns its length.
+// SkipReply reads a reply, discards it, and returns its length in bytes.
 func (l *Line) SkipReply() (bytes int64, err error) {
 	if bytes, err = l.replyHead(); err == nil {
 		_, err = io.CopyN(io.Discard, l.in, bytes)
@@ -62,7 +62,7 @@ func (l *Line) SkipReply() (bytes int64, err error) {
 	return bytes, err
 }
 
-// Reply reads a reply of at most bytesMax.
+// Reply reads a reply of at most bytesMax bytes.
 func (l *Line) Reply(bytesMax int64) ([]wire.Answer, error) {
 	bytes, err := l.replyHead()
 	switch {
@@ -78,10 +78,10 @@ func (l *Line) Reply(bytesMax int64) ([]wire.Answer, error) {
 	return wire.ParseReply(b)
 }
 
-// BulkOrder is what a bulk account places, again and again.
+// BulkOrder is the order that a bulk account places repeatedly.
 type BulkOrder struct{ Account, Sym, Amount, Limit string }
 
-// BulkFrame makes a frame of n of them, which is about to be sent.
+// BulkFrame makes a frame of n orders and counts them as sent.
 func (s *Session) BulkFrame(o BulkOrder, n int) []byte {
 	t := wire.NewTransactions(o.Account)
 	for range n {
@@ -92,17 +92,17 @@ func (s *Session) BulkFrame(o BulkOrder, n int) []byte {
 }
 
 const (
-	// BulkAtOnce is how many orders or creates are in a frame of PlaceMany and CreateMany.
+	// BulkAtOnce is the number of orders or creates in a frame of PlaceMany and CreateMany.
 	BulkAtOnce = 500
 
-	bulkDepth = 16 // frames of PlaceMany that are under way at a time
+	bulkDepth = 16 // unanswered frames of PlaceMany at a time
 
-	// BulkReplyMax is more than any reply to a frame of orders has.
+	// BulkReplyMax exceeds the length of any reply to a frame of orders.
 	BulkReplyMax = 64 << 20
 )
 
-// PlaceMany places up to n orders, and stops with the frame in which one is refused. It
-// returns the ids of those that were accepted, and the refusal, "" if there was none.
+// PlaceMany places up to n orders and stops after the frame in which one is rejected. It returns the ids
+// of the accepted orders and the text of the first rejection, or "".
 func (s *Session) PlaceMany(ctx context.Context, at Target, o BulkOrder, n int) (
 	ids []uint64, refusal string, err error) {
 	l, err := DialLine(ctx, at)
@@ -131,8 +131,8 @@ func (s *Session) PlaceMany(ctx context.Context, at Target, o BulkOrder, n int) 
 	return ids, refusal, nil
 }
 
-// CreateMany sends creates, of BulkAtOnce elements each, until one is refused or n were
-// sent. It returns how many were accepted, and the first refusal.
+// CreateMany sends creates, BulkAtOnce elements in a frame, until one is rejected or n were sent. It
+// returns how many were accepted and the text of the first rejection.
 func CreateMany(ctx context.Context, at Target, n int, add func(c *wire.Create, i int), created func(i int)) (
 	accepted int, refusal string, err error) {
 	for i := 0; i < n && refusal == ""; i += BulkAtOnce {
@@ -159,8 +159,8 @@ func CreateMany(ctx context.Context, at Target, n int, add func(c *wire.Create, 
 	return accepted, refusal, nil
 }
 
-// Full demands that an exchange took so many of something as a flag says, and that its refusal of
-// more names the flag and the bound.
+// Full checks that an exchange accepted as many of something as its flag allows, and that the rejection
+// of more names the flag and the bound.
 func Full(what string, accepted, bound int, refusal, flag string) error {
 	switch {
 	case accepted != bound:
@@ -171,7 +171,7 @@ func Full(what string, accepted, bound int, refusal, flag string) error {
 	return nil
 }
 
-// Expect sends a frame of one command and demands an answer of that kind.
+// Expect sends a frame with one command and returns an error unless its answer is of the given kind.
 func Expect(ctx context.Context, at Target, kind string, xml []byte) error {
 	answers, err := Ask(ctx, at, xml)
 	if err == nil && (len(answers) != 1 || answers[0].Kind != kind) {

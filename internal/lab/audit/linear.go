@@ -16,22 +16,20 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// One symbol of each round is traded one command at a time, with the moments at
-// which each was sent and answered. Porcupine then looks for an order of all
-// these commands, each at one moment between its two, in which a plain book gives
-// the same answers. Commands without an answer count if the tables have them, and
-// the queries after the restart belong to the history too: what was answered
-// before a crash must still explain what is answered after it.
+// In each round one symbol is traded with one command at a time on each connection, and the times of
+// sending and answering are recorded. Porcupine then looks for a linearization: an order of all commands,
+// each at one moment between its two times, in which a plain book gives the same answers. Commands
+// without an answer count if the tables have them. The queries after the restart belong to the history
+// too: what was answered before a crash must be consistent with the answers after it.
 
 // linearOps is how many commands a client of this symbol sends in a round.
 const linearOps = 120
 
-// input is a command, output what came of it. Times of executions are left out:
-// the model has no clock.
+// input is a command and output its outcome. Execution times are left out, since the model has no clock.
 type input struct {
 	kind          kind
 	amount, limit int64
-	id            uint64 // query, cancel
+	id            uint64 // set for query, cancel
 }
 
 type output struct {
@@ -43,14 +41,14 @@ type output struct {
 
 type trade struct{ shares, price int64 }
 
-// linearHistory is what the clients of the symbol did.
+// linearHistory records what the clients of the symbol did.
 type linearHistory struct {
 	sym   string
 	start time.Time
 	pace  time.Duration // longest pause before a command
 
 	mu      sync.Mutex
-	ops     []porcupine.Operation // answered
+	ops     []porcupine.Operation // answered commands
 	pending []pendingOp
 	ids     []uint64
 }
@@ -58,7 +56,7 @@ type linearHistory struct {
 // pendingOp is a command without an answer.
 type pendingOp struct {
 	op    porcupine.Operation
-	order *sentOrder // place
+	order *sentOrder // set for place
 }
 
 func (l *linearHistory) now() int64 { return int64(time.Since(l.start)) }
@@ -76,7 +74,7 @@ func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h 
 	}()
 	var mine []uint64
 	for range linearOps {
-		for conn == nil && !closed(stop) { // of a cluster: some node will lead
+		for conn == nil && !closed(stop) { // in a cluster: wait until some node leads
 			time.Sleep(connectAgain)
 			conn, _ = Dial(context.Background(), at)
 		}
@@ -104,7 +102,7 @@ func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h 
 		out := outputOf(reply)
 		op.Output = out
 		if out.refused && strings.Contains(reply.Error, "does not answer now") {
-			continue // it closed long ago, and Postgres is away: that is no answer
+			continue // closed long ago while Postgres is down: not an answer
 		}
 		if order != nil {
 			h.mu.Lock()
@@ -146,7 +144,7 @@ func (l *linearHistory) exchange(conn *api.Conn, xml []byte, patience time.Durat
 	return &answers[0], lastWords(&answers[0])
 }
 
-// command makes one at random.
+// command makes a random command.
 func (l *linearHistory) command(r *rand.Rand, account string, mine []uint64, h *history) (input, *sentOrder, []byte) {
 	t := wire.NewTransactions(account)
 	l.mu.Lock()
@@ -169,7 +167,7 @@ func (l *linearHistory) command(r *rand.Rand, account string, mine []uint64, h *
 		t.Order(o.sym, decimal(o.amount), decimal(o.limit)).Append(nil)
 }
 
-// outputOf reads an answer.
+// outputOf converts an answer.
 func outputOf(a *wire.Answer) output {
 	out := output{refused: a.Kind == "error", id: number(a.ID), open: hundredMillionths(a.Open),
 		canceled: hundredMillionths(a.Canceled)}
@@ -179,8 +177,7 @@ func outputOf(a *wire.Answer) output {
 	return out
 }
 
-// finish adds what the tables tell of commands without an answer, and what the
-// exchange answers now.
+// finish adds commands without an answer that the tables show, and the exchange's current answers.
 func (l *linearHistory) finish(orders map[uint64]*order,
 	byOrder func(*sentOrder) (uint64, bool)) []porcupine.Operation {
 	ops := slices.Clone(l.ops)
@@ -218,7 +215,7 @@ func (l *linearHistory) finish(orders map[uint64]*order,
 	return ops
 }
 
-// canceledByAnswer reports whether somebody was told that the order was canceled.
+// canceledByAnswer reports whether an answered cancel canceled the order.
 func (l *linearHistory) canceledByAnswer(id uint64) bool {
 	return slices.ContainsFunc(l.ops, func(op porcupine.Operation) bool {
 		in, out := op.Input.(input), op.Output.(output)
@@ -234,19 +231,20 @@ type linearOrder struct {
 	fills          []trade
 }
 
-// agreement says what answers have to agree in beside what is open and canceled.
+// agreement selects what answers must agree in besides the open and canceled shares.
 type agreement struct {
 	rising bool // ids rise in the order of acceptance
-	each   bool // every execution with its price, not only how many shares were executed
-	// most is how many shares of an order are executed in all, as far as that is known: an order of the
-	// commands that executes more is given up at once, not only when it comes to a query.
+	each   bool // compare every execution with its price, not only the executed shares
+	// shares executed in all, by order id, as far as known. If an order of a linearization executes more,
+	// the search abandons it at once instead of at the next query.
 	most map[uint64]int64
 }
 
-// linearModel is that of our exchange.
+// linearModel is the model of our exchange.
 var linearModel = linearModelOf(agreement{rising: true, each: true})
 
-// linearModelOf returns a book of one symbol: a list of orders, as they were accepted.
+// linearModelOf returns a porcupine model of one symbol's book: a list of orders in the order of
+// acceptance.
 func linearModelOf(b agreement) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return []linearOrder(nil) },
@@ -268,7 +266,7 @@ func linearModelOf(b agreement) porcupine.Model {
 	}
 }
 
-// agree reports whether an answer has the executions that there were.
+// agree reports whether the executions in an answer match those of the model.
 func (b agreement) agree(were, told []trade) bool {
 	if b.each {
 		return slices.Equal(were, told)
@@ -276,7 +274,7 @@ func (b agreement) agree(were, told []trade) bool {
 	return executed(were) == executed(told)
 }
 
-// tooMuch reports whether more of an order is executed than ever will be.
+// tooMuch reports whether more of o is executed than the known final total.
 func (b agreement) tooMuch(o linearOrder) bool {
 	most, known := b.most[o.id]
 	return known && executed(o.fills) > most
@@ -292,7 +290,7 @@ func executed(fills []trade) (shares int64) {
 func (b agreement) step(orders []linearOrder, in input, out output) (bool, []linearOrder) {
 	if in.kind == place {
 		if out.refused {
-			return true, orders // for want of money or shares, of which the model knows nothing
+			return true, orders // rejected for lack of cash or shares, which the model does not track
 		}
 		if n := len(orders); b.rising && n > 0 && orders[n-1].id >= out.id {
 			return false, orders

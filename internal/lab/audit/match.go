@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// match demands that the orders in the tables are those that were sent, each at
-// most once, none that was refused, every one that was answered, and with what
-// was told of it. Orders without an answer and without a row are given up: they
-// never happened, and if they turn up later, something is wrong.
+// match compares the orders in the tables with the orders that were sent: each appears at most once, none
+// was rejected, every answered order appears, and with the content that was answered. Orders without an
+// answer and without a row never happened: they are forgotten, and an error follows if they appear later.
 func (h *history) match(t *truth) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +75,7 @@ func (h *history) matchOrder(o *order) error {
 	if s.fate == sent && s.id == 0 {
 		s.id = o.id
 		h.ids[o.id] = o.serial()
-		if !s.amends() { // which matchAmend has counted
+		if !s.amends() { // matchAmend has counted amends
 			h.counts.UnknownHappened++
 		}
 	}
@@ -95,12 +94,12 @@ func (h *history) matchOrder(o *order) error {
 	return nil
 }
 
-// serial returns the serial number of an order in the tables: that of its total, which is its amount unless it has
-// replaced another one.
+// serial returns the serial number of an order in the tables. It is in the total, which equals the amount
+// unless the order replaced another.
 func (o *order) serial() int64 { return serial(o.total()) }
 
-// protection returns the limit of an order at market that was sent without one: a tenth behind the other side's best
-// price, rounded towards it.
+// protection returns the limit of a market order that was sent without one: a tenth beyond the other
+// side's best price, rounded towards it.
 func protection(o *order) int64 {
 	if o.buys() {
 		return o.best + o.best/10
@@ -108,8 +107,8 @@ func protection(o *order) int64 {
 	return o.best - o.best/10
 }
 
-// matchAccounts does the same for accounts and for shares placed with them. opened
-// has "ACCOUNT BALANCE", placed "ACCOUNT SYM SHARES".
+// matchAccounts compares accounts and deposits with what was sent. opened has "ACCOUNT BALANCE", placed
+// "ACCOUNT SYM SHARES".
 func (h *history) matchAccounts(t *truth, opened, placed []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

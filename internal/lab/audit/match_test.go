@@ -8,8 +8,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// sentStory is what a client sent: an order that was answered and canceled after an
-// execution, one that was refused, one without an answer, one whose frame was cut.
+// sentStory returns four sent orders: one that was answered and canceled after an execution, one that was
+// rejected, one without an answer, and one whose frame was cut.
 func sentStory() (h *history, told, no, unknown, cut *sentOrder) {
 	h = newHistory(nil)
 	answer := func(o *sentOrder, a wire.Answer) {
@@ -29,7 +29,7 @@ func sentStory() (h *history, told, no, unknown, cut *sentOrder) {
 	return h, told, no, unknown, cut
 }
 
-// inTables is an order as the tables would have it.
+// inTables returns an order as the tables should show it.
 func inTables(id uint64, s *sentOrder) *order {
 	return &order{instructions: s.inEffect(), id: id, account: s.account, sym: s.sym, amount: s.amount, limit: s.limit}
 }
@@ -37,7 +37,7 @@ func inTables(id uint64, s *sentOrder) *order {
 func TestHistoryMatchesTheTables(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		change     func(told *order, no, unknown, cut *sentOrder) []*order // what the tables have
+		change     func(told *order, no, unknown, cut *sentOrder) []*order // returns the orders in the tables
 	}{
 		{"all is well", "", func(o *order, _, unknown, _ *sentOrder) []*order { return []*order{o, inTables(8, unknown)} }},
 		{"the unanswered never was", "", func(o *order, _, _, _ *sentOrder) []*order { return []*order{o} }},

@@ -13,7 +13,7 @@ func abs(v int64) int64 { return max(v, -v) }
 
 func product(a, b int64) *big.Int { return new(big.Int).Mul(big.NewInt(a), big.NewInt(b)) }
 
-// move adds v to *to and takes it from *from; either may be nil.
+// move adds v to *to and subtracts it from *from. Either may be nil.
 func move(from, to **big.Int, v *big.Int) {
 	if from != nil {
 		*from = new(big.Int).Sub(*from, v)
@@ -23,8 +23,8 @@ func move(from, to **big.Int, v *big.Int) {
 	}
 }
 
-// money returns the cash of an account; one that the tables do not have comes out
-// as a difference later.
+// money returns the cash of an account. For an unknown account it adds an empty entry, so that a later
+// comparison fails.
 func (t *truth) money(account string) *holding {
 	if t.cash[account] == nil {
 		t.openAccount(account, new(big.Int))
@@ -32,13 +32,12 @@ func (t *truth) money(account string) *holding {
 	return t.cash[account]
 }
 
-// reserve moves what an order may cost from free to held. Whether there was
-// enough at the time shows at the end, when nothing may be negative: orders of
-// several symbols are not taken in as they came.
+// reserve moves an order's hold from free to held. Whether there was enough is checked at the end, when
+// nothing may be negative: orders of different symbols are not replayed in their original order.
 func (t *truth) reserve(o *order, fills []fill) {
 	if o.buys() {
 		cost := product(o.amount, o.limit)
-		if o.kind == "market" { // which holds what it executes, exactly
+		if o.kind == "market" { // a market order holds exactly what it executes
 			cost = new(big.Int)
 			for _, f := range fills {
 				cost.Add(cost, product(f.shares, f.price))
@@ -52,7 +51,7 @@ func (t *truth) reserve(o *order, fills []fill) {
 	move(&h.free, &h.held, big.NewInt(-o.amount))
 }
 
-// release gives back what is open of a canceled order.
+// release releases the hold of a canceled order's open shares.
 func (t *truth) release(o *order) {
 	t.free(o, o.open)
 	o.open, o.released = 0, true
@@ -60,7 +59,7 @@ func (t *truth) release(o *order) {
 	t.touched[o.id] = true
 }
 
-// free gives back what so many shares of an order hold.
+// free releases the hold for the given number of an order's shares.
 func (t *truth) free(o *order, shares int64) {
 	switch {
 	case !o.buys():
@@ -72,7 +71,7 @@ func (t *truth) free(o *order, shares int64) {
 	}
 }
 
-// execute trades between an incoming order and a resting one.
+// execute trades between an incoming and a resting order.
 func (t *truth) execute(o, r *order, f fill) {
 	buy, sell := o, r
 	if r.buys() {
@@ -94,8 +93,8 @@ func (t *truth) execute(o, r *order, f fill) {
 	move(&t.position(o.sym, sell.account).held, &t.position(o.sym, buy.account).free, big.NewInt(f.shares))
 }
 
-// settleCancels does the cancels that no later order has passed over, and
-// compares what the tables say is open.
+// settleCancels applies the cancels that no later order has revealed, and compares the open shares with
+// the tables.
 func (t *truth) settleCancels(r *rows) error {
 	if err := t.reduceAll(); err != nil {
 		return err
@@ -126,8 +125,8 @@ func (t *truth) settleCancels(r *rows) error {
 	return nil
 }
 
-// conserved demands that nothing is negative, and that each symbol has the shares
-// that were placed. Cash needs no sum: each balance was compared with its own.
+// conserved returns an error if anything is negative, or if a symbol's shares differ from its deposits.
+// Cash needs no sum, since each balance was compared.
 func (t *truth) conserved() error {
 	sums := map[string]*big.Int{}
 	for key, h := range t.shares {
@@ -154,8 +153,7 @@ func (t *truth) conserved() error {
 	return nil
 }
 
-// compareHoldings compares a table with what it has to hold. A row of zeros may be
-// missing.
+// compareHoldings compares a table with the expected holdings. A row of zeros may be missing.
 func compareHoldings(what string, table map[[2]string][2]string, want map[[2]string]*holding, places int) error {
 	for key, h := range want {
 		have, ok := table[key]
@@ -183,7 +181,7 @@ func equals(text string, v *big.Int, places int) bool {
 	return ok && have.Cmp(new(big.Rat).SetFrac(v, scale)) == 0
 }
 
-// status returns the answer that a query of the order has to have.
+// status returns the expected answer to a query of the order.
 func (o *order) status() wire.Answer {
 	a := wire.Answer{Kind: "status", ID: fmt.Sprint(o.id), Executed: o.executed}
 	if o.open > 0 {

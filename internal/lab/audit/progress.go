@@ -9,12 +9,12 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// bulk is what orders of accounts came to that are sent in such numbers that they have
-// no serial numbers: an order is known by its id, once it was told.
+// bulk records orders of the bulk accounts. They are too many to have serial numbers, so an order is
+// recognized by its id once it was answered.
 type bulk struct {
 	accounts map[string]bool
 	sent     int64
-	told     map[uint64]bool // reports whether the tables still have to show it
+	told     map[uint64]bool // ids of answered orders; true until the tables show the order
 }
 
 func newBulk(accounts []string) bulk {
@@ -25,7 +25,7 @@ func newBulk(accounts []string) bulk {
 	return b
 }
 
-// match takes in a row.
+// match records an order's row in the tables.
 func (b *bulk) match(o *order) error {
 	b.told[o.id] = false
 	if int64(len(b.told)) > b.sent {
@@ -35,7 +35,7 @@ func (b *bulk) match(o *order) error {
 	return nil
 }
 
-// lost returns an error if an order was answered and is not in the tables.
+// lost returns an error if an answered order is missing in the tables.
 func (b *bulk) lost() error {
 	for id, missing := range b.told {
 		if missing {
@@ -45,16 +45,15 @@ func (b *bulk) lost() error {
 	return nil
 }
 
-// BulkSent takes in that n orders of bulk accounts are about to be sent. Any goroutine
-// may call it.
+// BulkSent counts n orders of bulk accounts before they are sent. Any goroutine may call it.
 func (s *Session) BulkSent(n int) {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	s.history.bulk.sent += int64(n)
 }
 
-// BulkTold takes in answers to orders of bulk accounts, and returns the ids of those that
-// were accepted, and the first refusal. Any goroutine may call it.
+// BulkTold records answers to orders of bulk accounts. It returns the ids of the accepted orders and the
+// text of the first rejection. Any goroutine may call it.
 func (s *Session) BulkTold(answers []wire.Answer) (ids []uint64, refusal string) {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
@@ -72,18 +71,18 @@ func (s *Session) BulkTold(answers []wire.Answer) (ids []uint64, refusal string)
 	return ids, refusal
 }
 
-// NewPace returns a histogram of nanoseconds.
+// NewPace returns an empty histogram of nanoseconds.
 func NewPace() *hdrhistogram.Histogram { return hdrhistogram.New(1000, 100e9, 2) }
 
-// took notes how long a client waited.
+// took records how long a client waited.
 func (h *history) took(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_ = h.pace.RecordValue(min(int64(d), h.pace.HighestTrackableValue()))
 }
 
-// CutPace returns the times from a batch of frames to each of its replies, since it was
-// called before. Any goroutine may call it.
+// CutPace returns the times from a batch of frames to each of its replies, since the previous call. Any
+// goroutine may call it.
 func (s *Session) CutPace() *hdrhistogram.Histogram {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
@@ -92,13 +91,13 @@ func (s *Session) CutPace() *hdrhistogram.Histogram {
 	return was
 }
 
-// silence is the longest time between two answers, of whatever clients.
+// silence is the longest time between two answers to any clients.
 type silence struct {
 	last    time.Time
 	longest time.Duration
 }
 
-// answered notes an answer.
+// answered records an answer.
 func (s *silence) answered(now time.Time) {
 	if !s.last.IsZero() {
 		s.longest = max(s.longest, now.Sub(s.last))
@@ -106,11 +105,11 @@ func (s *silence) answered(now time.Time) {
 	s.last = now
 }
 
-// Listen begins to look for the longest silence anew.
+// Listen restarts the measurement of LongestSilence.
 func (s *Session) Listen() { s.history.listen() }
 
-// LongestSilence returns the longest time without an answer since Listen, one that lasts
-// included.
+// LongestSilence returns the longest time without an answer since Listen, including the time since the
+// last answer.
 func (s *Session) LongestSilence() time.Duration { return s.history.longestSilence() }
 
 func (h *history) listen() {
@@ -125,21 +124,20 @@ func (h *history) longestSilence() time.Duration {
 	return max(h.silence.longest, time.Since(h.silence.last))
 }
 
-// NoRoom says whether a disk is full: then what is new may be refused for that. Any goroutine
-// may call it.
+// NoRoom sets whether a disk is full: if so, commands that need room may be rejected. Any goroutine may
+// call it.
 func (s *Session) NoRoom(full bool) { s.history.noRoom.Store(full) }
 
 // Answered returns how many orders have been answered so far. Any goroutine may call it.
 func (s *Session) Answered() int64 { return s.history.answeredNow() }
 
-// Complaints returns what clients saw that is wrong so far. Any goroutine may call it.
+// Complaints returns all errors that clients have observed so far. Any goroutine may call it.
 func (s *Session) Complaints() []string { return s.history.complaints() }
 
-// Counts returns the figures of all clients so far. Any goroutine may call it.
+// Counts returns the totals of all clients so far. Any goroutine may call it.
 func (s *Session) Counts() Counts { return s.history.figures() }
 
-// HighestID returns the highest id of an order that a client was told. Any goroutine may
-// call it.
+// HighestID returns the highest order id in any answer. Any goroutine may call it.
 func (s *Session) HighestID() uint64 {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()

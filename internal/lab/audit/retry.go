@@ -11,24 +11,24 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// Most orders have a ref. What its client has no answer to is sent again, on the next
-// connection or after the restart: the exchange must not do it a second time, which the
-// order's serial number shows, and what it answers must be what it answered at first.
+// Most orders have a ref. An order without an answer is sent again on the next connection or after the
+// restart. The exchange must not execute it a second time, which the serial number would reveal, and each
+// retry must get the first answer.
 
 const (
 	againMax  = 500 // answered orders of a round that are sent again after it
-	againOld  = 100 // and of earlier rounds
-	otherEach = 10  // one in so many is sent with other content as well
+	againOld  = 100 // answered orders of earlier rounds that are sent again
+	otherEach = 10  // one in this many is also sent with other content
 )
 
-// unavailable is in the answer to a ref that only Postgres knows, while that is away.
+// unavailable is part of the answer to a ref that only Postgres knows, while Postgres is down.
 const unavailable = "does not answer now"
 
-// give gives an order a ref of its own.
+// give gives an order its own ref.
 func (o *sentOrder) give() { o.ref = fmt.Sprintf("torture:%d", serial(o.amount)) }
 
-// unread keeps the orders of frames that were sent whole and whose reply will not come,
-// so that they are sent again.
+// unread keeps the orders of completely sent frames whose replies will not arrive, so that they are sent
+// again.
 func (c *client) unread(frames []*frame) {
 	for _, f := range frames {
 		for _, command := range f.commands {
@@ -39,7 +39,7 @@ func (c *client) unread(frames []*frame) {
 	}
 }
 
-// again picks an order to be sent again: one without an answer, or one with.
+// again picks an order to send again: an unanswered or an answered one.
 func (c *client) again() (k kind, o *sentOrder) {
 	if n := len(c.lost); n > 0 {
 		o = c.lost[n-1]
@@ -52,21 +52,21 @@ func (c *client) again() (k kind, o *sentOrder) {
 	return place, nil
 }
 
-// noteRetry takes in the answer to an order that was sent again since it had none. If
-// it is refused, what came before may still be on its way: nothing is known then.
+// noteRetry records the answer to the retry of an unanswered order. A rejection proves nothing: the first
+// attempt may still be on its way.
 func (h *history) noteRetry(o *sentOrder, a *wire.Answer) {
 	h.counts.Retried++
 	switch {
 	case a.Kind == "error" && (o.mayRefuse(a.Error) || h.noRoomNow(a)):
 		h.counts.Errors[kindOf(a.Error)]++
-	case o.id > 0 || o.done: // it was found in the tables, or answered to another retry
+	case o.id > 0 || o.done: // it was found in the tables, or another retry was answered
 		h.noteRepeat(o, a)
 	default:
 		h.noteOrder(o, a)
 	}
 }
 
-// noteRepeat takes in the answer to an order that was sent again although it was answered.
+// noteRepeat records the answer to an answered order that was sent again.
 func (h *history) noteRepeat(o *sentOrder, a *wire.Answer) {
 	h.counts.Repeated++
 	want := &wire.Answer{Kind: "opened", Order: o.element(), ID: fmt.Sprint(o.id)}
@@ -84,9 +84,9 @@ func (h *history) noteRepeat(o *sentOrder, a *wire.Answer) {
 	}
 }
 
-// RetryAll sends every order again that has a ref and no answer; then those that have
-// one, the newest of the round and some older ones, and asks for them by their refs. The
-// exchange is up, and no client trades.
+// RetryAll sends again every unanswered order that has a ref, then the newest answered orders of the
+// round and some older ones, and queries those by their refs. The exchange must be up and no client may
+// be trading.
 func (s *Session) RetryAll(ctx context.Context) error {
 	lost, told := s.history.withRefs()
 	if err := s.sendAgain(ctx, lost, retry); err != nil {
@@ -106,8 +106,7 @@ func (s *Session) RetryAll(ctx context.Context) error {
 	return nil
 }
 
-// withRefs returns the orders that have refs: those that were sent whole and have no
-// answer, and those that have one.
+// withRefs returns the completely sent orders that have refs: the unanswered ones and the answered ones.
 func (h *history) withRefs() (lost, told []*sentOrder) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +122,7 @@ func (h *history) withRefs() (lost, told []*sentOrder) {
 	return lost, told
 }
 
-// sendAgain sends orders again, one account's in a frame.
+// sendAgain sends orders again, one frame for each account.
 func (s *Session) sendAgain(ctx context.Context, orders []*sentOrder, k kind) error {
 	byAccount := func(a, b *sentOrder) int {
 		return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(serial(a.amount), serial(b.amount)))
@@ -155,19 +154,19 @@ func (s *Session) sendAgain(ctx context.Context, orders []*sentOrder, k kind) er
 	return nil
 }
 
-// noteOther takes in the answer to another order with a ref that is used.
+// noteOther records the answer to another order with a used ref.
 func (h *history) noteOther(o *sentOrder, a *wire.Answer) {
 	if a.Kind != "error" || !strings.Contains(a.Error, "has used ref") && !strings.Contains(a.Error, unavailable) {
 		h.complainLocked("order %d's ref is taken for another order: %+v", o.id, *a)
 	}
 }
 
-// noteByRef takes in the answer to a query of an order by its ref.
+// noteByRef records the answer to a query by ref.
 func (h *history) noteByRef(o *sentOrder, a *wire.Answer) {
 	if a.Kind == "error" && strings.Contains(a.Error, unavailable) {
 		return
 	}
-	if a.Kind != "status" || number(a.ID) < o.id || a.Ref != o.ref { // a later one may have replaced it
+	if a.Kind != "status" || number(a.ID) < o.id || a.Ref != o.ref { // a later order may have replaced it
 		h.complainLocked("order %d is asked for by its ref %s, and answered with %+v", o.id, o.ref, *a)
 	}
 }

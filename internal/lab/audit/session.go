@@ -1,13 +1,12 @@
-// Package audit tries an exchange at an address and proves that everything that was
-// answered is there, that nothing happened twice, that nothing exists that was never
-// sent, and that cash and shares add up to the last fraction.
+// Package audit tests a running exchange at an address. It proves that everything answered is present,
+// that nothing happened twice, that nothing exists that was never sent, and that cash and shares add up
+// to the last fraction.
 //
-// A Session is a sequence of rounds. In each, clients trade at random (client.go), while
-// somebody else may break the exchange. Then up to three views of it are held against
-// each other: what the clients sent and were told (history.go, match.go, retry.go), what
-// the tables of its Postgres hold, done again order by order by a book of its own
-// (tables.go, truth.go, money.go), and what the exchange answers now (session.go). One
-// symbol of each round is proved linearizable with porcupine (linear.go).
+// A Session is a sequence of rounds. In each round clients trade at random (client.go), while the caller
+// may break the exchange. Then up to three views of the exchange are compared: what the clients sent and
+// received (history.go, match.go, retry.go); what the tables of its Postgres hold, replayed order by
+// order in a separate book (tables.go, truth.go, money.go); and what the exchange answers now
+// (session.go). One symbol of each round is proved linearizable with porcupine (linear.go).
 package audit
 
 import (
@@ -31,57 +30,57 @@ const (
 	accountCount = 16
 	poorCount    = 3
 
-	// AccountsOpened is how many accounts OpenMarket makes.
+	// AccountsOpened is how many accounts OpenMarket opens.
 	AccountsOpened = accountCount + poorCount
-	// SymbolsOpened is how many symbols it makes.
+	// SymbolsOpened is how many symbols OpenMarket makes.
 	SymbolsOpened = symbolCount
 
 	linearClients = 4
 	linearTimeout = 60 * time.Second
 
-	oldMax     = 2000 // closed orders of earlier rounds that are remembered
-	oldQueries = 100  // of which so many are asked for in each round
+	oldMax     = 2000 // closed orders of earlier rounds to remember
+	oldQueries = 100  // remembered orders to query in each round
 	queryBatch = 50   // queries in a frame
-	askersMax  = 4    // connections that send them at once: Outcry asks Postgres over as many
+	askersMax  = 4    // concurrent connections for queries; Outcry queries Postgres over as many
 
-	// Of the bulk orders of a round so many are asked for, if they have no more executions than that.
+	// How many of a round's bulk orders are queried, and the most executions that such an order may have.
 	bulkAskedMax = 1000
 	bulkFillsMax = 1000
 )
 
-// Session is what is known of one exchange. Its methods are for one goroutine, except
-// those whose comment says that any may call them.
+// Session is what is known about one exchange. Its methods must be called from one goroutine, except
+// those whose comment says otherwise.
 type Session struct {
-	At        Target     // may change between rounds, and while clients connect again at the same address
-	Rand      *rand.Rand // of everything that is not a client's
-	End       *Ending    // of the server that runs
-	Symbols   []string   // that clients trade, after OpenMarket
-	NoCreates bool       // clients open no accounts: they run out
+	At        Target     // may change between rounds, and during a round if clients may reconnect at the same address
+	Rand      *rand.Rand // randomness of everything except the clients
+	End       *Ending    // how the running server may end
+	Symbols   []string   // symbols that clients trade, set by OpenMarket
+	NoCreates bool       // if true, clients open no accounts, because accounts are limited
 	// LinearPace is the longest pause before a command for the linear symbol, so that its
 	// commands spread over a fault.
 	LinearPace time.Duration
 
-	accounts []string // with money and shares for everything
-	poor     []string // that live from hand to mouth: what they spend, they have just earned
+	accounts []string // accounts with cash and shares for any order
+	poor     []string // accounts that can afford little, and mostly spend what they just earned
 	history  *history
 	truth    *truth
 	linear   *linearHistory
-	old      []*order     // a sample of closed orders of earlier rounds
-	oldSent  []*sentOrder // another one, of those that have a ref
+	old      []*order     // sample of closed orders of earlier rounds
+	oldSent  []*sentOrder // sample of closed orders of earlier rounds that have a ref
 	checked  Checked
 }
 
-// Checked says how much was compared so far.
+// Checked counts what was compared so far.
 type Checked struct {
 	Executions int64 `json:"executions_checked"`
 	Cancels    int64 `json:"cancels_checked"`
-	Orders     int64 `json:"orders_checked"`  // done again from the tables, one by one
-	Answers    int64 `json:"answers_checked"` // of queries, with the tables
+	Orders     int64 `json:"orders_checked"`  // orders replayed from the tables
+	Answers    int64 `json:"answers_checked"` // query answers compared with the tables
 	LinearOps  int64 `json:"commands_proved_linearizable"`
 	Accounts   int   `json:"accounts_checked"`
 }
 
-// Add adds what was compared with another exchange.
+// Add adds the counts of another exchange.
 func (c *Checked) Add(more Checked) {
 	c.Executions += more.Executions
 	c.Cancels += more.Cancels
@@ -91,8 +90,8 @@ func (c *Checked) Add(more Checked) {
 	c.Accounts += more.Accounts
 }
 
-// NewSession returns one with an exchange in which nothing has happened yet. Orders of
-// the bulk accounts have no serial numbers: see BulkSent.
+// NewSession returns a session for an exchange in which nothing has happened yet. Orders of the bulk
+// accounts have no serial numbers: see BulkSent.
 func NewSession(at Target, r *rand.Rand, bulk ...string) *Session {
 	return &Session{At: at, Rand: r, End: new(Ending), history: newHistory(bulk), truth: newTruth()}
 }
@@ -105,7 +104,7 @@ func (s *Session) Checked() Checked {
 	return c
 }
 
-// OpenMarket opens the accounts and symbols that clients trade, before anything else.
+// OpenMarket opens the accounts and symbols that clients trade. It must be called first.
 func (s *Session) OpenMarket(ctx context.Context) error {
 	c := new(wire.Create)
 	for n := range accountCount {
@@ -125,18 +124,20 @@ func (s *Session) OpenMarket(ctx context.Context) error {
 	return s.MustCreate(ctx, c)
 }
 
-// Account adds an account with whole dollars to a frame that is accepted.
+// Account adds an account with whole dollars to a frame, and records it as opened. The frame must be
+// accepted.
 func (s *Session) Account(c *wire.Create, id string, dollars int64) {
 	c.Account(wire.Account{ID: id, Balance: fmt.Sprint(dollars)})
 	s.Opened(id, dollars)
 }
 
-// Opened takes in that the exchange has an account that was opened with whole dollars.
+// Opened records that the exchange has an account that was opened with whole dollars.
 func (s *Session) Opened(id string, dollars int64) {
 	s.truth.openAccount(id, new(big.Int).Mul(product(dollars, unit), big.NewInt(unit)))
 }
 
-// Deposit adds whole shares of a symbol for each account to a frame that is accepted.
+// Deposit adds deposits of whole shares of a symbol to a frame, and records them. The frame must be
+// accepted.
 func (s *Session) Deposit(c *wire.Create, sym string, accounts []string, shares int64) {
 	var all []wire.Placement
 	for _, id := range accounts {
@@ -146,7 +147,7 @@ func (s *Session) Deposit(c *wire.Create, sym string, accounts []string, shares 
 	c.Symbol(sym, all...)
 }
 
-// MustCreate sends a frame of which nothing may be refused.
+// MustCreate sends a frame and returns an error if any part is rejected.
 func (s *Session) MustCreate(ctx context.Context, c *wire.Create) error {
 	answers, err := Ask(ctx, s.At, c.Append(nil))
 	if err != nil {
@@ -165,7 +166,7 @@ const (
 	restingTicks  = 10_000
 )
 
-// FillBooks places n orders that rest: sells, far above where clients trade.
+// FillBooks places n resting orders: sells far above the prices at which clients trade.
 func (s *Session) FillBooks(ctx context.Context, n int) error {
 	for placed := 0; placed < n; {
 		f, account := new(frame), s.accounts[s.Rand.IntN(len(s.accounts))]
@@ -190,7 +191,7 @@ func (s *Session) FillBooks(ctx context.Context, n int) error {
 	return nil
 }
 
-// NewRound makes the symbol of a round that is proved linearizable.
+// NewRound makes the symbol that the round proves linearizable.
 func (s *Session) NewRound(ctx context.Context, round int) error {
 	s.linear = &linearHistory{sym: fmt.Sprintf("LIN%d", round), start: time.Now(), pace: s.LinearPace}
 	c := new(wire.Create)
@@ -198,8 +199,8 @@ func (s *Session) NewRound(ctx context.Context, round int) error {
 	return s.MustCreate(ctx, c)
 }
 
-// Trade starts clients, which draw from the seed, and four more of the round's symbol.
-// They end when stop is closed, or the exchange is gone and may be.
+// Trade starts clients, seeded from seed, and four more for the round's linear symbol. They end when stop
+// is closed, or when the exchange is gone and is allowed to be.
 func (s *Session) Trade(round, clients int, seed uint64, stop <-chan struct{}) *sync.WaitGroup {
 	s.history.newRound()
 	running, end, at := new(sync.WaitGroup), s.End, s.At
@@ -220,8 +221,8 @@ func (s *Session) Trade(round, clients int, seed uint64, stop <-chan struct{}) *
 	return running
 }
 
-// CheckAnswers asks the exchange for every order of the round, and for some of
-// earlier rounds, which it may know from Postgres only. CheckTables comes before.
+// CheckAnswers queries every order of the round, and some of earlier rounds that may only be in Postgres.
+// CheckTables must be called before.
 func (s *Session) CheckAnswers(ctx context.Context) error {
 	if len(s.truth.touched) == 0 {
 		return errors.New("no order of this round is in the tables")
@@ -265,7 +266,7 @@ func (s *Session) CheckAnswers(ctx context.Context) error {
 	return nil
 }
 
-// CheckLinear proves the round's symbol linearizable.
+// CheckLinear checks that the round's symbol is linearizable.
 func (s *Session) CheckLinear() error {
 	ops := s.linear.finish(s.truth.orders, func(o *sentOrder) (uint64, bool) { return o.id, o.id > 0 })
 	switch porcupine.CheckOperationsTimeout(linearModel, ops, linearTimeout) {
@@ -279,7 +280,7 @@ func (s *Session) CheckLinear() error {
 	return nil
 }
 
-// Forget drops what is closed and checked, except for a sample.
+// Forget drops closed and checked orders, except for a sample.
 func (s *Session) Forget() {
 	for id := range s.truth.touched {
 		o := s.truth.orders[id]
@@ -302,7 +303,7 @@ func (s *Session) Forget() {
 	clear(s.truth.touched)
 }
 
-// keepOld remembers an order that is sent again in later rounds, if it has a ref.
+// keepOld remembers an order with a ref, to send it again in later rounds.
 func (s *Session) keepOld(o *sentOrder) {
 	switch at := s.Rand.IntN(20 * oldMax); {
 	case o == nil || o.ref == "":

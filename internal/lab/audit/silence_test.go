@@ -13,7 +13,7 @@ func TestTheLongestSilenceIsBetweenAnswersOfAnybody(t *testing.T) {
 		h := newHistory(nil)
 		answer := func() { h.note(new(frame), nil) }
 		answer()
-		time.Sleep(time.Hour) // before anybody listens
+		time.Sleep(time.Hour) // before Listen
 		answer()
 		h.listen()
 		for _, pause := range []time.Duration{20, 300, 40} {

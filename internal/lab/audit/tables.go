@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CheckTables takes in what is new in the exchange's tables, demands that it follows from
-// what was sent, and compares balances and positions. Postgres has everything, and no
-// client trades. The tables that people read are in the schema public.
+// CheckTables reads what is new in the exchange's tables, checks that it follows from what was sent, and
+// compares balances and positions. Postgres must have everything, and no client may be trading. The
+// tables for people are in the schema public.
 func (s *Session) CheckTables(ctx context.Context, db *pgx.Conn) error {
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Session) CheckTables(ctx context.Context, db *pgx.Conn) error {
 	return s.history.match(s.truth)
 }
 
-// takeInAccounts compares accounts and placements with what was asked for.
+// takeInAccounts compares accounts and deposits with what was sent.
 func (s *Session) takeInAccounts(ctx context.Context, tx pgx.Tx) error {
 	var opened, placed []string
 	err := collect(ctx, tx, &opened,
@@ -62,7 +62,7 @@ func collect(ctx context.Context, tx pgx.Tx, to *[]string, sql string) error {
 	return nil
 }
 
-// countRows demands that there is no row besides those that were taken in.
+// countRows returns an error if the tables have rows that were not read before.
 func (t *truth) countRows(ctx context.Context, tx pgx.Tx) error {
 	var orders, fills, cancels int64
 	err := tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM outcry.order_log), (SELECT count(*) FROM public.executions),
@@ -77,16 +77,16 @@ func (t *truth) countRows(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// rows are what a look at the tables brings.
+// rows are the rows of one read of the tables.
 type rows struct {
-	orders   []*order // new ones, by id, with what the table says of them
+	orders   []*order // new orders by id, with their values in the table
 	open     map[uint64]int64
-	canceled map[uint64]cancelRow // of new orders and of those that were open
+	canceled map[uint64]cancelRow // cancels of new orders and of orders that were open
 	fills    map[uint64][]fill    // by taker
 	reduces  map[uint64][]amendRow
 }
 
-// read reads what is new. Everything is of one moment.
+// read reads the new rows, in one transaction.
 func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	r := &rows{open: map[uint64]int64{}, canceled: map[uint64]cancelRow{}, fills: map[uint64][]fill{},
 		reduces: map[uint64][]amendRow{}}
@@ -150,7 +150,7 @@ func (t *truth) read(ctx context.Context, tx pgx.Tx) (*rows, error) {
 	return r, nil
 }
 
-// readAmends reads the amends that are new.
+// readAmends reads the new amends.
 func (t *truth) readAmends(ctx context.Context, tx pgx.Tx, r *rows) error {
 	found, err := tx.Query(ctx, `SELECT a.seq, coalesce(a.old_id, a.order_id), a.order_id, a.old_id IS NOT NULL, o.account,
 		a.amount, a.limit_price, a.reduced, (a.time_ns / 1000000000)::text
@@ -176,8 +176,8 @@ func (t *truth) readAmends(ctx context.Context, tx pgx.Tx, r *rows) error {
 	return nil
 }
 
-// compare demands that the tables' balances and positions are the truth's, to the
-// last fraction, and that each symbol has the shares that were placed.
+// compare checks that the tables' balances and positions equal the computed ones, to the last fraction,
+// and that each symbol has as many shares as were deposited.
 func (t *truth) compare(ctx context.Context, tx pgx.Tx) error {
 	accounts, err := readHoldings(ctx, tx, `SELECT id, '', balance::text, held::text FROM public.accounts`)
 	if err != nil {
@@ -200,7 +200,7 @@ func (t *truth) compare(ctx context.Context, tx pgx.Tx) error {
 	return t.conserved()
 }
 
-// readHoldings reads a table of two keys, what is free and what is held.
+// readHoldings reads a table with two key columns, the free amount and the held amount.
 func readHoldings(ctx context.Context, tx pgx.Tx, sql string) (map[[2]string][2]string, error) {
 	found, err := tx.Query(ctx, sql)
 	if err != nil {

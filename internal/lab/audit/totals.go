@@ -8,16 +8,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Totals are what is in an exchange's tables.
+// Totals are the totals of an exchange's tables.
 type Totals struct {
 	Orders, Cancels uint64
-	Created         uint64 // accounts and placements
-	Bytes           int64  // of the database
+	Created         uint64 // accounts and deposits
+	Bytes           int64  // size of the database
 }
 
-// ReadTotals counts what the tables hold, without the account of that id. It is for a moment at
-// which Postgres has everything and nobody sends any more. The error says that balances,
-// positions or orders do not add up, or what could not be asked.
+// ReadTotals counts what the tables hold, without the account except. Postgres must have everything and
+// no client may be sending. It returns an error if balances, positions or orders do not add up, or if a
+// query fails.
 func ReadTotals(ctx context.Context, url, except string) (t Totals, err error) {
 	db, err := pgx.Connect(ctx, url)
 	if err != nil {

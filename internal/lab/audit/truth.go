@@ -8,27 +8,26 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// truth is the exchange as its tables tell it, worked out a second time: it takes
-// new rows of orders, executions and cancels, does every order again against
-// lists of resting orders, and demands the executions that the tables have, and
-// the balances and positions. It shares no code with the exchange.
+// truth computes the exchange's state a second time from its tables. It reads new rows of orders,
+// executions and cancels, replays every order against lists of resting orders, and compares the
+// executions, balances and positions with the tables. It shares no code with the exchange.
 type truth struct {
-	last     uint64 // id of the newest order that was taken in
+	last     uint64 // id of the newest order read
 	orders   map[uint64]*order
 	books    map[string]*book
 	cash     map[string]*holding
 	shares   map[[2]string]*holding // by symbol and account
-	placed   map[string]*big.Int    // by symbol
-	touched  map[uint64]bool        // orders that are new or changed since they were last asked for
-	amends   []amendRow             // that no client was asked for yet
-	newest   int64                  // record of the newest amend that was taken in
+	placed   map[string]*big.Int    // shares deposited, by symbol
+	touched  map[uint64]bool        // orders that are new or have changed since they were last queried
+	amends   []amendRow             // amends not yet compared with what clients sent
+	newest   int64                  // journal record of the newest amend read
 	fills    int64
 	cancels  int64
 	accepted int64
 }
 
-// holding is what an account has free, and what its open orders hold: dollars in
-// units of 10^-16, or shares in units of 10^-8.
+// holding is a balance or position: what is free and what open orders hold, in units of 10^-16 dollars or
+// 10^-8 shares.
 type holding struct{ free, held *big.Int }
 
 type order struct {
@@ -37,53 +36,53 @@ type order struct {
 	account, sym  string
 	amount, limit int64
 	open          int64
-	seq           int64 // the journal record that it is of
-	canceled      int64 // as the table says
+	seq           int64 // journal record of the order
+	canceled      int64 // shares canceled according to the table
 	canceledAt    string
-	canceledSeq   int64 // the record of its cancel
-	released      bool  // what was open at its cancel is given back
+	canceledSeq   int64 // journal record of its cancel
+	released      bool  // the hold of its canceled shares was released
 	executed      []wire.Executed
 
 	replaces, replacedBy uint64
-	before               int64      // executed by those that it replaced
-	done                 int64      // executed
-	best                 int64      // the other side's best price when it came, 0 if there was none
-	reduces              []amendRow // that are not taken off yet, oldest first
+	before               int64      // shares executed by the orders that it replaced
+	done                 int64      // shares executed
+	best                 int64      // best price of the other side when it arrived, or 0
+	reduces              []amendRow // amends not applied yet, oldest first
 	reduced              int64
 	reducedAt            string
 }
 
-// total returns what an amend would have named the order's amount as it came: with what those that it
+// total returns the order's amount as an amend would name it: including the shares that the orders it
 // replaced have executed.
 func (o *order) total() int64 { return abs(o.amount) + o.before }
 
 func (o *order) buys() bool { return o.amount > 0 }
 
-// cancelRow is a row of cancels.
+// cancelRow is a row of the cancels.
 type cancelRow struct {
 	shares, at string
 	seq        int64
 }
 
-// amendRow is a row of amends.
+// amendRow is a row of the amends.
 type amendRow struct {
 	seq           int64
-	about, order  uint64 // the order that was amended, and the one that it left
+	about, order  uint64 // the order that was amended, and the order that resulted
 	replaces      bool
-	account       string // whose
-	amount, limit int64  // as sent; the limit is 0 if none was
+	account       string // owner of the order
+	amount, limit int64  // as sent; limit is 0 if it was not sent
 	reduced       int64
 	at            string
 }
 
-// fill is a row of executions.
+// fill is a row of the executions.
 type fill struct {
 	taker, resting uint64
 	shares, price  int64
 	time           string
 }
 
-// book holds the open orders of a symbol on either side, best first.
+// book holds the open orders of each side of a symbol, best first.
 type book struct{ bids, asks []*order }
 
 func (b *book) side(buys bool) *[]*order {
@@ -93,8 +92,8 @@ func (b *book) side(buys bool) *[]*order {
 	return &b.asks
 }
 
-// better orders two orders of one side by price, then by id: an id rises within
-// a symbol, so it is time.
+// better compares two orders of one side by price, then by id. Ids rise within a symbol, so this is time
+// priority.
 func better(a, b *order) int {
 	byPrice := cmp.Compare(a.limit, b.limit)
 	if a.buys() {
@@ -108,12 +107,12 @@ func newTruth() *truth {
 		shares: map[[2]string]*holding{}, placed: map[string]*big.Int{}, touched: map[uint64]bool{}}
 }
 
-// openAccount takes in an account that the tables have.
+// openAccount records an account in the tables.
 func (t *truth) openAccount(id string, cash *big.Int) {
 	t.cash[id] = &holding{free: cash, held: new(big.Int)}
 }
 
-// placeShares takes in shares that were placed.
+// placeShares records a deposit.
 func (t *truth) placeShares(sym, account string, shares *big.Int) {
 	h := t.position(sym, account)
 	h.free = new(big.Int).Add(h.free, shares)
@@ -131,7 +130,7 @@ func (t *truth) position(sym, account string) *holding {
 	return t.shares[key]
 }
 
-// advance does what is new again. The error names the first thing that cannot be.
+// advance replays the new rows. The error names the first inconsistency.
 func (t *truth) advance(r *rows) error {
 	for id, c := range r.canceled {
 		if o := t.orders[id]; o != nil {
@@ -169,7 +168,7 @@ func (t *truth) advance(r *rows) error {
 	return t.settleCancels(r)
 }
 
-// willCancel notes that the tables know a cancel of the order.
+// willCancel records that the tables contain a cancel of the order.
 func (o *order) willCancel(c cancelRow) error {
 	shares, ok := new(big.Rat).SetString(c.shares)
 	if !ok || o.canceled != 0 {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// accept reserves for an order, matches it, and compares with its executions.
+// accept reserves the hold of an order, matches it, and compares the result with its executions in the
+// tables.
 func (t *truth) accept(o *order, fills []fill) error {
 	if o.replaces > 0 {
 		if err := t.replace(o); err != nil {
@@ -51,8 +52,8 @@ func (t *truth) accept(o *order, fills []fill) error {
 	return nil
 }
 
-// match does the executions of an order, and the cancels of self-trade prevention. stopped reports whether
-// that has stopped it.
+// match replays the executions of an order, and the cancels of self-trade prevention. stopped reports
+// whether self-trade prevention stopped the order.
 func (t *truth) match(against *[]*order, o *order, fills []fill) (stopped bool, err error) {
 	for o.open > 0 && !stopped {
 		r := t.next(against, o)
@@ -87,7 +88,8 @@ func (t *truth) match(against *[]*order, o *order, fills []fill) (stopped bool, 
 	return stopped, nil
 }
 
-// preventSelfTrade does what o's mode says where r, of the same account, is next, and reports whether o stops.
+// preventSelfTrade applies o's mode when the next order r is of the same account. stopped reports whether
+// o stops.
 func (t *truth) preventSelfTrade(against *[]*order, o, r *order) (stopped bool, err error) {
 	if o.stp != "newest" {
 		if r.canceled != r.open || r.canceledSeq < o.seq {
@@ -100,8 +102,8 @@ func (t *truth) preventSelfTrade(against *[]*order, o, r *order) (stopped bool, 
 	return o.stp != "oldest", nil
 }
 
-// head returns the best open order at the moment of o. One that it passes over must have been canceled
-// before, with all that is open of it now.
+// head returns the best order that was open when o arrived. An order that the executions skip must have
+// been canceled before, with all that is open of it now.
 func (t *truth) head(against *[]*order, o *order) *order {
 	for len(*against) > 0 {
 		r := (*against)[0]
@@ -115,7 +117,7 @@ func (t *truth) head(against *[]*order, o *order) *order {
 	return nil
 }
 
-// next returns the open order that o has to execute against.
+// next returns the next order that o has to execute against, or nil.
 func (t *truth) next(against *[]*order, o *order) *order {
 	r := t.head(against, o)
 	if r == nil || o.buys() && r.limit > o.limit || !o.buys() && r.limit < o.limit {
@@ -124,8 +126,8 @@ func (t *truth) next(against *[]*order, o *order) *order {
 	return r
 }
 
-// replace takes the order that o replaces out of its book: all that was open of it is canceled in the same
-// record, and what it said holds for o.
+// replace removes the order that o replaces from its book. Everything open of it must be canceled in the
+// same record, and o must have the same instructions.
 func (t *truth) replace(o *order) error {
 	old := t.orders[o.replaces]
 	if old == nil {
@@ -143,7 +145,7 @@ func (t *truth) replace(o *order) error {
 	return nil
 }
 
-// reduce takes off an order what amends before a record did.
+// reduce applies to an order the reductions that precede a journal record.
 func (t *truth) reduce(o *order, before int64) {
 	for len(o.reduces) > 0 && o.reduces[0].seq < before {
 		r := o.reduces[0]
@@ -155,7 +157,7 @@ func (t *truth) reduce(o *order, before int64) {
 	}
 }
 
-// reduceAll takes off all that amends did, which no later order has met.
+// reduceAll applies all remaining reductions, of orders that no later order has met.
 func (t *truth) reduceAll() error {
 	for _, o := range t.orders {
 		t.reduce(o, math.MaxInt64)

@@ -9,9 +9,8 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// story is a small market: a sell of 5 and a sell of 3 at 100, a sell of 2 at 101,
-// and a buy of 6 at 101, after which order 2 is canceled. Each test changes one
-// thing in it.
+// story is a small market: a sell of 5 and a sell of 3 at 100, a sell of 2 at 101, and a buy of 6 at 101,
+// after which order 2 is canceled. Each test changes one detail.
 func story() (*truth, *rows) {
 	t := newTruth()
 	t.openAccount("a", product(1000*unit, unit))
@@ -45,7 +44,7 @@ func TestTruthFollowsAMarket(t *testing.T) {
 	require.Equal(t, "77", truth.orders[2].status().CanceledAt)
 }
 
-// A later buy that passes over a canceled order proves that it was canceled by then.
+// A later buy that skips a canceled order proves that the order was canceled before.
 func TestTruthFindsTheMomentOfACancel(t *testing.T) {
 	truth, rows := story()
 	rows.orders = append(rows.orders, &order{id: 5, seq: 50, account: "a", sym: "S", amount: unit, limit: 101 * unit})
@@ -62,7 +61,7 @@ func TestTruthFindsTheMomentOfACancel(t *testing.T) {
 	require.ErrorContains(t, truth.advance(rows), "by price and time it was to be", "the cancel came later")
 }
 
-// Two looks at the tables forget nothing of what is to be asked for.
+// A second read of the tables must keep the orders that are still to be queried.
 func TestASecondLookKeepsWhatTheFirstHasFound(t *testing.T) {
 	truth, found := story()
 	require.NoError(t, truth.advance(found))

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// disconnectTimeout bounds how long orders may stay open whose connection has ended: the server
-	// may still have to learn that it has.
+	// disconnectTimeout is how long orders may stay open after their connection has ended: the server may
+	// still have to notice it.
 	disconnectTimeout = 30 * time.Second
 	disconnectPoll    = 10 * time.Millisecond
 )
 
-// Settle disarms every dead man's switch, and waits until no order is open that had to be canceled as its connection
-// ended. The exchange is up, and no client trades: no connection of one is left.
+// Settle disarms every dead man's switch, and waits until all orders are canceled whose connection has
+// ended. The exchange must be up, and all client connections must have ended.
 func (s *Session) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, disconnectTimeout)
 	defer cancel()
@@ -46,7 +46,7 @@ func (s *Session) Settle(ctx context.Context) error {
 	return nil
 }
 
-// openOrders asks for all open orders of an account.
+// openOrders lists all open orders of an account.
 func (s *Session) openOrders(ctx context.Context, account string) (all []wire.Part, err error) {
 	for after := ""; ; {
 		ask := wire.NewTransactions(account).Element("orders", wire.Attr{Name: "after", Value: after})
@@ -64,7 +64,7 @@ func (s *Session) openOrders(ctx context.Context, account string) (all []wire.Pa
 	}
 }
 
-// CheckViews demands that every account sees of itself what the tables say. CheckTables comes before.
+// CheckViews checks that every account's own view equals the tables. CheckTables must be called before.
 func (s *Session) CheckViews(ctx context.Context) error {
 	open := map[string]map[string]*order{}
 	for _, account := range slices.Concat(s.accounts, s.poor) {
@@ -105,7 +105,7 @@ func (s *Session) CheckViews(ctx context.Context) error {
 	return nil
 }
 
-// checkHoldings compares what an account sees of its dollars and shares.
+// checkHoldings compares an account's view of its cash and shares with the tables.
 func (s *Session) checkHoldings(ctx context.Context, account string) error {
 	answers, err := Ask(ctx, s.At, wire.NewTransactions(account).Element("account").Append(nil))
 	if err != nil {
