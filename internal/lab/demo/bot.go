@@ -9,60 +9,60 @@ import (
 	"outcry/internal/exchange"
 )
 
-// kind says how a bot trades.
+// kind is a bot's way of trading.
 type kind int
 
 const (
-	maker kind = iota // quotes both sides around the fair price, and moves its quotes with it
-	taker             // takes what rests near the fair price, and cancels what it did not get
-	noise             // places and cancels a little, anywhere near
+	maker kind = iota // quotes both sides around the fair price, and moves its quotes with the price
+	taker             // executes against resting orders near the fair price, and cancels the rest of its order
+	noise             // places and cancels a few orders at random near the fair price
 )
 
-// What an account begins with. Bots lean against what they have gathered, so that it
-// lasts: a bot that was refused for want of it would only go on with the other side.
+// What an account starts with. Bots trade against what they have accumulated, so that cash and shares
+// last. A bot that runs out of one would only trade the other side.
 const (
 	startingCash   = "1000000000"
 	startingShares = "1000000"
 )
 
-// How bots trade; prices in ticks, orders of one bot.
+// How bots trade. Prices are in ticks; counts are per bot.
 const (
-	makerSideMost   = 12  // orders that a maker has open on a side
-	makerHalfSpread = 2   // from the fair price to its best quote, at the least
-	makerDepth      = 24  // further away that a quote may be
-	makerStale      = 36  // from the fair price: a quote there is canceled
-	takerReach      = 8   // beyond the fair price that a taker pays at the most
-	noiseFar        = 30  // from the fair price that noise may be
-	noiseInside     = 4   // beyond the fair price that noise may reach
-	noiseMost       = 8   // orders that a noise bot has open
-	leanShares      = 500 // gathered shares for which a maker moves its quotes by a tick
+	makerSideMost   = 12  // a maker's open orders on one side, at most
+	makerHalfSpread = 2   // minimum distance of a maker's best quote from the fair price
+	makerDepth      = 24  // maximum further distance of a quote
+	makerStale      = 36  // distance from the fair price at which a quote is canceled
+	takerReach      = 8   // how far beyond the fair price a taker pays, at most
+	noiseFar        = 30  // maximum distance of a noise order from the fair price
+	noiseInside     = 4   // how far beyond the fair price a noise order may cross
+	noiseMost       = 8   // a noise bot's open orders, at most
+	leanShares      = 500 // accumulated shares for which a maker moves its quotes by one tick
 	leanMost        = 10
-	leanCertain     = 4000 // gathered shares from which on a taker only gives back
-	cancelsMost     = 4    // of one frame
-	queriesMost     = 3    // of one frame, besides those of orders in doubt
+	leanCertain     = 4000 // accumulated shares above which a taker only reduces them
+	cancelsMost     = 4    // cancels in one frame, at most
+	queriesMost     = 3    // queries in one frame, at most, besides those of orders in doubt
 )
 
-// bot is one trader with one account. It knows its orders from answers alone.
+// bot is one trader with one account. It knows its orders only from answers.
 type bot struct {
 	kind      kind
 	market    *market
 	fair      *fair
 	account   string
 	r         *rand.Rand
-	open      []*order        // those that it takes to be open, oldest first
-	inventory exchange.Shares // bought less sold, as far as it knows
-	asked     []request       // the children of its frame that has no answer yet
+	open      []*order        // orders it believes to be open, oldest first
+	inventory exchange.Shares // shares bought less shares sold, as far as it knows
+	asked     []request       // the requests of its unanswered frame
 	nextQuery int
-	unknown   bool // the answer to an order was lost: it may be open
+	unknown   bool // the answer to an order was lost, so the order may be open
 }
 
-// order is one that a bot has placed.
+// order is an order that a bot has placed.
 type order struct {
 	id       string
 	side     exchange.Side
-	ticks    int64 // limit
-	executed int   // executions that the bot knows
-	doubt    bool  // what the bot knows of it may be wrong: it asks before anything else
+	ticks    int64 // the limit
+	executed int   // number of executions the bot knows
+	doubt    bool  // the bot's knowledge may be wrong, so it queries the order first
 }
 
 // request is one child of a frame.
@@ -71,8 +71,8 @@ type request struct {
 	order *order
 }
 
-// act decides what the bot does now, and returns its frame and how many orders it
-// places. The answers go to told.
+// act returns the bot's next frame and how many orders the frame places. The answers must be passed to
+// told.
 func (b *bot) act() (frame []byte, placed int) {
 	t := wire.NewTransactions(b.account)
 	b.asked = b.asked[:0]
@@ -88,8 +88,8 @@ func (b *bot) act() (frame []byte, placed int) {
 	return t.Append(nil), placed
 }
 
-// quote cancels what the fair price has left behind, makes room, and places a bid
-// and an ask. A maker that has gathered shares quotes lower, to sell them.
+// quote cancels quotes that are too far from the fair price, makes room, and places a bid and an ask. A
+// maker that has accumulated shares quotes lower, to sell them.
 func (b *bot) quote(t *wire.Transactions) int {
 	lean := int64(b.inventory / (leanShares * oneShare))
 	middle := b.fair.now - min(max(lean, -leanMost), leanMost)
@@ -121,7 +121,7 @@ func (b *bot) quote(t *wire.Transactions) int {
 	}
 	placed := 0
 	for _, side := range []exchange.Side{exchange.Buy, exchange.Sell} {
-		// Of two draws the nearer: quotes are denser where trading is.
+		// The smaller of two draws: quotes are denser near the fair price.
 		away := makerHalfSpread + min(b.r.Int64N(makerDepth), b.r.Int64N(makerDepth))
 		shares := 10 * (1 + b.r.Int64N(30))
 		if len(b.open)+placed < 2*makerSideMost+cancelsMost {
@@ -132,7 +132,7 @@ func (b *bot) quote(t *wire.Transactions) int {
 	return placed
 }
 
-// take cancels what is left of earlier orders and places one that takes.
+// take cancels what is left of earlier orders and places an order that crosses the fair price.
 func (b *bot) take(t *wire.Transactions) int {
 	for _, o := range b.open {
 		b.cancel(t, o)
@@ -151,7 +151,7 @@ func (b *bot) take(t *wire.Transactions) int {
 	return 1
 }
 
-// wander cancels an order sometimes, and places a small one.
+// wander sometimes cancels an order, and places a small one.
 func (b *bot) wander(t *wire.Transactions) int {
 	if len(b.open) >= noiseMost || len(b.open) > 0 && b.r.IntN(3) == 0 {
 		b.cancel(t, b.open[b.r.IntN(len(b.open))])
@@ -169,7 +169,8 @@ func (b *bot) wander(t *wire.Transactions) int {
 	return 1
 }
 
-// toward is the direction of prices that a side pays more with.
+// toward returns the price direction in which a side's orders become more aggressive: 1 for buys, -1 for
+// sells.
 func toward(side exchange.Side) int64 {
 	if side == exchange.Buy {
 		return 1
@@ -177,15 +178,15 @@ func toward(side exchange.Side) int64 {
 	return -1
 }
 
-// place adds an order to the frame.
+// place adds a new order to the frame.
 func (b *bot) place(t *wire.Transactions, side exchange.Side, ticks, shares int64) {
 	amount := exchange.Shares(toward(side)*shares) * oneShare
 	t.Order(b.fair.sym, amount.String(), (exchange.Price(ticks) * tick).String())
 	b.asked = append(b.asked, request{exchange.PlaceOrder, &order{side: side, ticks: ticks}})
 }
 
-// cancel adds the cancel of an order, unless the frame has enough of them already or
-// the order is in doubt.
+// cancel adds a cancel of the order, unless the frame has enough cancels already or the order is in
+// doubt.
 func (b *bot) cancel(t *wire.Transactions, o *order) {
 	if o.doubt || b.has(exchange.CancelOrder) >= cancelsMost {
 		return
@@ -203,8 +204,8 @@ func (b *bot) has(kind exchange.CommandKind) (n int) {
 	return n
 }
 
-// query adds queries of all orders in doubt and of a few others, in turn: an order
-// that rests does not tell by itself that it is executed.
+// query adds queries of all orders in doubt, and of a few others in turn: a bot learns of executions of
+// its resting orders only by queries.
 func (b *bot) query(t *wire.Transactions) {
 	add := func(o *order) {
 		t.Query(o.id)
@@ -224,7 +225,7 @@ func (b *bot) query(t *wire.Transactions) {
 	}
 }
 
-// told takes in the answers to the bot's last frame, one for each child.
+// told processes the answers to the bot's last frame, one for each request.
 func (b *bot) told(answers []wire.Answer) {
 	for i, q := range b.asked {
 		a := answers[i]
@@ -238,9 +239,9 @@ func (b *bot) told(answers []wire.Answer) {
 			b.market.refused++
 			b.market.why = a.Error
 		case a.Kind == "error" && q.kind == exchange.CancelOrder:
-			q.order.doubt = true // executed, most likely; a query tells
+			q.order.doubt = true // probably executed; a query will show it
 		case a.Kind == "error":
-			b.drop(q.order) // the exchange has forgotten it
+			b.drop(q.order) // the exchange no longer knows the order
 		default:
 			b.market.learn(b, q.order, a.Executed)
 			q.order.doubt = false
@@ -256,7 +257,8 @@ func (b *bot) drop(o *order) {
 	b.open = slices.DeleteFunc(b.open, func(p *order) bool { return p == o })
 }
 
-// lost takes in that the frame may have been done and its answers will not come.
+// lost records that the answers to the frame will not arrive, so its commands may or may not have been
+// executed.
 func (b *bot) lost() {
 	for _, q := range b.asked {
 		q.order.doubt = true
@@ -265,8 +267,8 @@ func (b *bot) lost() {
 	b.asked = b.asked[:0]
 }
 
-// sweep returns a frame that cancels all open orders, but asks after those in doubt.
-// The answers go to told.
+// sweep returns a frame that cancels all open orders, and queries those in doubt instead. The answers
+// must be passed to told.
 func (b *bot) sweep() []byte {
 	t := wire.NewTransactions(b.account)
 	b.asked = b.asked[:0]
@@ -282,7 +284,7 @@ func (b *bot) sweep() []byte {
 	return t.Append(nil)
 }
 
-// describe names a symbol and its last price.
+// describe returns the symbol and its last price.
 func (f *fair) describe() string {
 	if f.last == 0 {
 		return f.sym + " -"

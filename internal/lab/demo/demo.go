@@ -1,14 +1,12 @@
-// Package demo is a living market for people to look at and to trade against: bots
-// that open accounts on an exchange and trade with each other and with anyone else who
-// is there. Market makers quote around a fair price that moves, takers take what
-// they quote, and noise trades a little of everything.
+// Package demo runs a live market to look at and to trade against: bots open accounts on an exchange and
+// trade with each other and with everyone else. Market makers quote around a moving fair price, takers
+// execute against the quotes, and noise bots trade a little of everything.
 //
-// The bots act in rounds over one connection, one after the other, and know of their
-// orders what the exchange answers. What they decide follows from a seed and from
-// those answers; no clock is part of it. So on a new exchange if nobody else
-// trades, a seed gives the same orders and the same executions, in the same order,
-// each time; only their times differ. With other traders, or after a connection has
-// broken, it does not.
+// The bots act in rounds over one connection, one after the other, and know about their orders only what
+// the exchange answers. Their decisions follow from a seed and from those answers; no clock is involved.
+// So on a new exchange without other traders, a seed gives the same orders and the same executions in the
+// same order each time; only the times differ. With other traders, or after a connection has broken, the
+// run is not repeatable.
 package demo
 
 import (
@@ -26,34 +24,34 @@ import (
 const (
 	RateMax    = 10_000 // orders a second
 	SymbolsMax = 1_000
-	BotsMax    = 5_000 // of all kinds and symbols together
+	BotsMax    = 5_000 // bots of all kinds and symbols together
 )
 
 const (
 	roundsPerSecond = 20
-	batchFrames     = 16 // frames that are sent before their answers are read
+	batchFrames     = 16 // frames sent before their answers are read
 	stopTimeout     = 20 * time.Second
-	firstPause      = 100 * time.Millisecond // before the first try to connect again; doubled each time
+	firstPause      = 100 * time.Millisecond // delay before the first attempt to reconnect; it doubles each time
 	longestPause    = 5 * time.Second
 )
 
-// Options say what to run. The zero value of a field is none, not a default.
+// Options configure a demo. No field has a default: zero means zero or empty.
 type Options struct {
 	Addr                  string         // address of the exchange
-	Client                client.Options // TLS and token of a connection; the rest is the demo's own
+	Client                client.Options // TLS and token of a connection; the demo sets the other fields
 	Timeout               time.Duration  // how long an answer may take
-	Symbols               []string       // at least one, each once; made if they are new
-	Seed                  uint64         // what the bots decide follows from it
-	Rate                  int            // orders a second, of all bots together
+	Symbols               []string       // at least one, without duplicates; created if they do not exist
+	Seed                  uint64         // seed of the bots' decisions
+	Rate                  int            // orders a second of all bots together
 	Makers, Takers, Noise int            // bots of each kind, for each symbol
 	AccountPrefix         string         // digits that the ids of the bots' accounts begin with
-	LeaveOrders           bool           // leave open what is open at the end
-	// a line once connected, one every ReportEvery, and one for each connection that is lost
+	LeaveOrders           bool           // do not cancel open orders at the end
+	// gets a line after each connect, one every ReportEvery, and one for each lost connection
 	Report      io.Writer
 	ReportEvery time.Duration
 }
 
-// Check returns an error that names the first value with which there can be no demo.
+// Check returns an error that names the first invalid option.
 func (o *Options) Check() error {
 	bots := len(o.Symbols) * (o.Makers + o.Takers + o.Noise)
 	switch {
@@ -85,19 +83,19 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Summary is what a demo has come to.
+// Summary is the outcome of a demo.
 type Summary struct {
 	Orders  int // accepted
-	Refused int // orders refused
-	Trades  int // executions of the bots' orders to sell
-	Left    int // orders that are open still, as far as the bots know
+	Refused int // orders rejected
+	Trades  int // executions of the bots' sell orders
+	Left    int // orders that are still open, as far as the bots know
 }
 
-// Run runs a demo until ctx ends, cancels what the bots have open, and returns what
-// it came to. If the exchange goes away, it connects again, with pauses that grow
-// to 5 seconds. The error is that of the first connection, one of Check, an answer
-// that no exchange gives, or that the exchange was away when the orders were to be
-// canceled; orders may be open then. One demo for a set of accounts at a time.
+// Run runs a demo until ctx ends, cancels the bots' open orders unless LeaveOrders is set, and returns a
+// summary. If the exchange goes away, Run reconnects, with delays that grow to 5 seconds. It returns an
+// error if Check fails, if the first connection fails, if an answer violates the protocol, or if the
+// orders could not be canceled at the end; orders may then still be open. Two demos must not use the same
+// accounts at the same time.
 func Run(ctx context.Context, o Options) (Summary, error) {
 	if err := o.Check(); err != nil {
 		return Summary{}, fmt.Errorf("demo: %w", err)
@@ -119,17 +117,16 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	return s, nil
 }
 
-// run is one demo under way.
+// run is a running demo.
 type run struct {
 	options Options
 	market  *market
 	link    *link
-	placed  bool // shares have been placed
+	placed  bool // the shares have been deposited
 	credit  float64
 }
 
-// trade has the bots trade until ctx ends, whatever happens to the connection, and
-// then cancels what is open.
+// trade lets the bots trade until ctx ends, through reconnects, and then cancels the open orders.
 func (r *run) trade(ctx context.Context) error {
 	report := time.NewTicker(r.options.ReportEvery)
 	defer report.Stop()
@@ -155,7 +152,7 @@ func (r *run) trade(ctx context.Context) error {
 	}
 }
 
-// round has fair prices move and bots act.
+// round moves the fair prices and lets bots act.
 func (r *run) round() error {
 	r.market.step()
 	r.credit = min(r.credit, 0) + float64(r.options.Rate)/roundsPerSecond
@@ -178,8 +175,8 @@ func (r *run) round() error {
 	return r.exchange(batch, frames)
 }
 
-// exchange sends the frames of bots and hands each the answers to its own. On an
-// error, those without answers know that theirs are lost.
+// exchange sends the bots' frames and gives each bot its answers. On an error, the bots without answers
+// record them as lost.
 func (r *run) exchange(bots []*bot, frames [][]byte) error {
 	err := r.link.send(frames)
 	for _, b := range bots {
@@ -201,7 +198,7 @@ func (r *run) receive(b *bot) error {
 	return err
 }
 
-// report writes a line. before is how many orders there were at the last one.
+// report writes a progress line. before is the number of orders at the previous line.
 func (r *run) report(before int) {
 	m := r.market
 	rate := float64(m.opened-before) / r.options.ReportEvery.Seconds()

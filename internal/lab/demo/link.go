@@ -10,11 +10,10 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// replyBytesMax bounds a reply.
+// replyBytesMax is the largest reply accepted.
 const replyBytesMax = 16 << 20
 
-// lostError says that a connection has broken: what was not answered may have been
-// done or not.
+// lostError means that the connection has broken: unanswered commands may or may not have been executed.
 type lostError struct{ err error }
 
 func (e *lostError) Error() string { return e.err.Error() }
@@ -27,7 +26,7 @@ type link struct {
 	timeout time.Duration
 }
 
-// dial connects. Its error is a *lostError.
+// dial connects to the exchange. Its error is a *lostError.
 func dial(o *Options) (*link, error) {
 	how := o.Client
 	how.DialTimeout, how.ReplyBytesMax = o.Timeout, replyBytesMax
@@ -57,8 +56,8 @@ func (l *link) send(frames [][]byte) error {
 	return nil
 }
 
-// receive reads the next reply, which has to have so many answers. Its error is a
-// *lostError, or says what no exchange answers.
+// receive reads the next reply, which must have want answers. Its error is a *lostError, or describes a
+// violation of the protocol.
 func (l *link) receive(want int) ([]wire.Answer, error) {
 	reply, err := l.conn.NextReply()
 	if err != nil {
@@ -69,7 +68,7 @@ func (l *link) receive(want int) ([]wire.Answer, error) {
 		return nil, err
 	}
 	if len(answers) == 1 && answers[0].Kind == "error" && want != 1 {
-		// The last words of an exchange that closes the connection.
+		// The exchange sends a reason before it closes the connection.
 		return nil, &lostError{errors.New(answers[0].Error)}
 	}
 	if len(answers) != want {
@@ -78,7 +77,7 @@ func (l *link) receive(want int) ([]wire.Answer, error) {
 	return answers, nil
 }
 
-// ask sends one frame and returns its answers. Errors are those of send and receive.
+// ask sends one frame and returns its answers. It returns the errors of send and receive.
 func (l *link) ask(frame []byte, want int) ([]wire.Answer, error) {
 	if err := l.send([][]byte{frame}); err != nil {
 		return nil, err

@@ -11,34 +11,33 @@ import (
 	"outcry/internal/exchange"
 )
 
-// tick is the step of all limits: a cent.
+// tick is the granularity of all limits: a cent.
 const tick = exchange.Price(1e6)
 
-// oneShare is a share in the units of exchange.Shares.
+// oneShare is one share.
 const oneShare = exchange.Shares(1e8)
 
 // Fair prices, in ticks.
 const (
-	lowestBase   = 2_000  // a fair price begins at 20 dollars at the least,
+	lowestBase   = 2_000  // a fair price starts at 20 dollars or more,
 	baseRange    = 38_000 // and below 400
-	lowestFair   = 500    // and never gets so low that a limit near it is not above 0
-	trendOneIn   = 200    // rounds after which the trend changes
-	moveOneIn    = 4      // rounds after which the price moves
+	lowestFair   = 500    // the lowest fair price: limits near it stay above 0
+	trendOneIn   = 200    // rounds between changes of the trend, on average
+	moveOneIn    = 4      // rounds between moves of the price, on average
 	moveMost     = 2
-	trendShowsIn = 4 // moves of which one goes further with the trend
-	pullWithin   = 4 // the pull back to the base is certain at a quarter of the base
+	trendShowsIn = 4 // one move in this many follows the trend
+	pullWithin   = 4 // at a quarter of the base away from it, the price is always pulled back
 )
 
-// fair is the price that a symbol is worth, which only the bots know: a random
-// walk with trends that is pulled back to where it began. It uses integers alone,
-// so that it is the same on every machine.
+// fair is the fair price of a symbol, known only to the bots: a random walk with trends that is pulled
+// back to its starting price. It uses only integers, so that it is the same on every machine.
 type fair struct {
 	r          *rand.Rand
-	base, now  int64 // ticks
+	base, now  int64 // in ticks
 	trend      int64 // -1, 0 or 1
 	sym        string
-	last       exchange.Price // of the newest execution that a bot knows; 0 before the first
-	lastSecond int64          // when that was
+	last       exchange.Price // price of the newest execution known to a bot; 0 before the first
+	lastSecond int64          // time of that execution
 }
 
 func newFair(seed uint64, sym string, n int) *fair {
@@ -48,7 +47,7 @@ func newFair(seed uint64, sym string, n int) *fair {
 	return f
 }
 
-// step moves the price by one round.
+// step advances the price by one round.
 func (f *fair) step() {
 	if f.r.IntN(trendOneIn) == 0 {
 		f.trend = f.r.Int64N(3) - 1
@@ -67,8 +66,8 @@ func (f *fair) step() {
 	f.now = max(f.now+move, lowestFair)
 }
 
-// The streams of random numbers that one seed has. Each fair price and each bot
-// draws from one of its own, so that a bot more changes nothing for the others.
+// The random streams derived from one seed. Each fair price and each bot has its own stream, so that an
+// additional bot does not change the others' draws.
 const (
 	streamFair = iota
 	streamBot
@@ -79,26 +78,25 @@ func random(seed uint64, stream, n int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(stream)<<32|uint64(n)))
 }
 
-// market is the bots and what they know. It decides and does nothing else: no
-// clock, no connection. From the same seed and the same answers come the same
-// frames. Not safe for concurrent use.
+// market holds the bots and what they know. It only decides: it has no clock and no connection. The same
+// seed and the same answers give the same frames. Not safe for concurrent use.
 type market struct {
 	r       *rand.Rand
 	symbols []*fair
 	bots    []*bot
-	bounds  []int // bounds[i] is how much weight the bots up to i have
+	bounds  []int // bounds[i] is the total weight of bots 0 to i
 
-	lastID   exchange.OrderID // the newest order id that an answer told
+	lastID   exchange.OrderID // highest order id in any answer
 	opened   int              // orders accepted
 	refused  int              // orders refused
-	why      string           // why the newest was
-	executed int              // executions of orders to sell
+	why      string           // text of the newest rejection
+	executed int              // executions of sell orders
 }
 
-// weights are the parts of all actions that the kinds of bots have, for each symbol.
+// weights are the relative shares of actions of the kinds of bots, for each symbol.
 var weights = map[kind]int{maker: 6, taker: 2, noise: 3}
 
-// symbolWeight is that of the first symbol; the second has half of it, and so on.
+// symbolWeight is the weight of the first symbol; symbol i has 1/(i+1) of it.
 const symbolWeight = 60
 
 func newMarket(o Options) *market {
@@ -120,14 +118,14 @@ func newMarket(o Options) *market {
 	return m
 }
 
-// step begins a round: every fair price moves.
+// step begins a round by moving every fair price.
 func (m *market) step() {
 	for _, f := range m.symbols {
 		f.step()
 	}
 }
 
-// draw returns the bot that acts next.
+// draw picks at random, by weight, the bot that acts next.
 func (m *market) draw() *bot {
 	at := m.r.IntN(m.bounds[len(m.bounds)-1])
 	i, _ := slices.BinarySearchFunc(m.bounds, at, func(bound, at int) int {
@@ -139,7 +137,7 @@ func (m *market) draw() *bot {
 	return m.bots[i]
 }
 
-// open returns how many orders the bots take to be open.
+// open returns how many orders the bots believe to be open.
 func (m *market) open() (n int) {
 	for _, b := range m.bots {
 		n += len(b.open)
@@ -147,14 +145,14 @@ func (m *market) open() (n int) {
 	return n
 }
 
-// learn takes in what an answer tells of an order's executions.
+// learn updates an order from the executions in an answer.
 func (m *market) learn(b *bot, o *order, all []wire.Executed) {
 	for _, x := range all[min(o.executed, len(all)):] {
 		_, shares, err := exchange.ParseAmount(x.Shares)
 		price, priceErr := exchange.ParseLimit(x.Price)
 		second, timeErr := strconv.ParseInt(x.Time, 10, 64)
 		if err != nil || priceErr != nil || timeErr != nil {
-			continue // no exchange says so; the bots need not know
+			continue // an invalid value, which no exchange sends: ignored
 		}
 		o.executed++
 		if o.side == exchange.Sell {
@@ -168,14 +166,14 @@ func (m *market) learn(b *bot, o *order, all []wire.Executed) {
 	}
 }
 
-// sawOrder takes in that an order has this id.
+// sawOrder raises lastID to id.
 func (m *market) sawOrder(id string) {
 	if n, err := exchange.ParseOrderID(id); err == nil {
 		m.lastID = max(m.lastID, n)
 	}
 }
 
-// accountsFrame is a frame that opens the accounts of bots.
+// accountsFrame returns a frame that opens the bots' accounts.
 func accountsFrame(bots []*bot) []byte {
 	var c wire.Create
 	for _, b := range bots {
@@ -184,7 +182,7 @@ func accountsFrame(bots []*bot) []byte {
 	return c.Append(nil)
 }
 
-// placementsFrame places shares of each bot's symbol with it.
+// placementsFrame returns a frame that deposits shares of each bot's symbol with the bot.
 func placementsFrame(bots []*bot) []byte {
 	var c wire.Create
 	for _, b := range bots {
@@ -193,7 +191,7 @@ func placementsFrame(bots []*bot) []byte {
 	return c.Append(nil)
 }
 
-// existed reports whether an answer to a bot's account says that it is there already.
+// existed reports whether an answer says that the bot's account exists already.
 func existed(a wire.Answer) bool {
 	return a.Kind == "error" && strings.HasSuffix(a.Error, "already exists")
 }

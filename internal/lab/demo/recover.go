@@ -14,14 +14,14 @@ import (
 
 const (
 	accountsOfFrame = 200  // accounts that one frame opens
-	cancelsOfFrame  = 50   // ids that one frame tries
-	sweepsMost      = 5    // frames that one bot sends at the end
-	unknownMost     = 1000 // order ids that are tried after a connection has broken
+	cancelsOfFrame  = 50   // ids that one frame tries to cancel
+	sweepsMost      = 5    // frames that one bot sends at the end, at most
+	unknownMost     = 1000 // order ids to try after a connection has broken, at most
 )
 
-// connect makes the connection and sees that the accounts, symbols and shares are
-// there. The first time it places shares with every account; later only with those
-// that it had to open again, on an exchange that has lost its data.
+// connect connects and makes sure that the accounts, symbols and shares exist. The first call deposits
+// shares with every account. Later calls deposit only with accounts that had to be opened again, because
+// the exchange has lost its data.
 func (r *run) connect(ctx context.Context) error {
 	link, err := dial(&r.options)
 	if err != nil {
@@ -34,7 +34,7 @@ func (r *run) connect(ctx context.Context) error {
 	var endow []*bot
 	for bots := range slices.Chunk(r.market.bots, accountsOfFrame) {
 		if ctx.Err() != nil {
-			return nil // it is to stop
+			return nil // the demo is stopping
 		}
 		opened, err := r.openAccounts(bots)
 		if err != nil {
@@ -60,7 +60,7 @@ func (r *run) connect(ctx context.Context) error {
 	return nil
 }
 
-// openAccounts opens the accounts of bots and returns those that were not there.
+// openAccounts opens the bots' accounts and returns the bots whose accounts did not exist.
 func (r *run) openAccounts(bots []*bot) (opened []*bot, err error) {
 	answers, err := r.link.ask(accountsFrame(bots), len(bots))
 	if err != nil {
@@ -79,9 +79,9 @@ func (r *run) openAccounts(bots []*bot) (opened []*bot, err error) {
 	return opened, nil
 }
 
-// reconnect connects again, with pauses that grow, and cancels the orders whose
-// answers were lost. why is what broke the connection. It returns nil once the bots
-// may go on, and what lastTry returns when ctx ends before.
+// reconnect connects again, with growing delays, and cancels the orders whose answers were lost. why is
+// the error that broke the connection. It returns nil once the bots may continue; if ctx ends before, it
+// returns the result of lastTry.
 func (r *run) reconnect(ctx context.Context, why error) error {
 	pause := firstPause
 	for {
@@ -106,10 +106,9 @@ func (r *run) reconnect(ctx context.Context, why error) error {
 	}
 }
 
-// findUnknown cancels the orders of which no bot knows the id, because the answers
-// were lost. Ids rise from order to order, so theirs are the first above the last one
-// that was told, and below that of an order that is placed now: a bid far below the
-// market, which is canceled again.
+// findUnknown cancels the orders whose ids no bot knows because the answers were lost. Ids rise from
+// order to order, so theirs lie between the last known id and the id of an order placed now: a bid far
+// below the market, which is canceled at once.
 func (r *run) findUnknown() error {
 	m := r.market
 	if !slices.ContainsFunc(m.bots, func(b *bot) bool { return b.unknown }) {
@@ -124,7 +123,7 @@ func (r *run) findUnknown() error {
 		return err
 	}
 	id, err := exchange.ParseOrderID(answers[0].ID)
-	if err == nil { // else it was refused, and so has no id
+	if err == nil { // a rejected order has no id
 		last = min(last, id-1)
 		if err := r.cancelAll(probe, id, id); err != nil {
 			return err
@@ -143,7 +142,7 @@ func (r *run) findUnknown() error {
 	return nil
 }
 
-// cancelAll cancels every order from from to to that belongs to a bot's account.
+// cancelAll tries to cancel every id from from to to, so that those of the bot's account are canceled.
 func (r *run) cancelAll(b *bot, from, to exchange.OrderID) error {
 	for first := from; first <= to; first += cancelsOfFrame {
 		t, n := wire.NewTransactions(b.account), 0
@@ -151,7 +150,7 @@ func (r *run) cancelAll(b *bot, from, to exchange.OrderID) error {
 			t.Cancel(strconv.FormatUint(uint64(id), 10))
 			n++
 		}
-		// An error says that it is another's, or that nothing of it is open.
+		// An error means that the order belongs to another account or has nothing open.
 		if _, err := r.link.ask(t.Append(nil), n); err != nil {
 			return err
 		}
@@ -159,7 +158,7 @@ func (r *run) cancelAll(b *bot, from, to exchange.OrderID) error {
 	return nil
 }
 
-// lastTry is stop if the connection has broken.
+// lastTry reconnects and cancels the bots' open orders after the connection has broken at the end.
 func (r *run) lastTry() error {
 	if r.options.LeaveOrders {
 		return nil
@@ -170,8 +169,8 @@ func (r *run) lastTry() error {
 	return r.stop()
 }
 
-// stop cancels what the bots have open, unless it is to be left. The error says how
-// many orders may be open still.
+// stop cancels the bots' open orders, unless LeaveOrders is set. The error says how many orders may still
+// be open.
 func (r *run) stop() error {
 	if r.options.LeaveOrders {
 		return nil
@@ -194,7 +193,7 @@ func (r *run) stop() error {
 	return r.left(err)
 }
 
-// left returns nil for nil, else an error that says what is left open, and why.
+// left wraps err with the number of orders that may still be open. It returns nil if err is nil.
 func (r *run) left(err error) error {
 	if err == nil {
 		return nil
