@@ -10,21 +10,21 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// Codec is how requests and replies of a protocol stand on a connection. There is one for each
-// connection, used by one goroutine at a time.
+// Codec encodes requests and finds replies on a connection. Each connection has its own codec, used by
+// one goroutine at a time.
 type Codec interface {
-	// Append adds a request to out, and what else the server waits for.
+	// Append appends a request to out, with any framing that the server needs.
 	Append(out, request []byte) []byte
-	// Cut looks for the first message in what has come. n is its length, 0 if it has not come as a
-	// whole; reply is what a Source takes, nil if the message ends no reply. It is a part of in. The
-	// error says that in cannot be the server's; it is final.
+	// Cut looks for the first message at the start of in. n is the message's length, or 0 if the message
+	// is incomplete. reply is the part of in to pass to Source.Reply, or nil if the message does not
+	// complete a reply. An error means that in violates the protocol; it is permanent.
 	Cut(in []byte) (reply []byte, n int, err error)
 }
 
-// framed has frames as the protocol has them.
-type framed struct{ most int } // bytes of a reply
+// framed is the codec of the protocol's own frames.
+type framed struct{ most int } // largest reply in bytes
 
-// lengthDigitsMax bounds a length line.
+// lengthDigitsMax is the maximum length of a length line.
 const lengthDigitsMax = 10
 
 // Append implements Codec.
@@ -50,16 +50,16 @@ func (f *framed) Cut(in []byte) (reply []byte, n int, err error) {
 	return nil, 0, nil
 }
 
-// loose is of a server that does not frame as the protocol has it. A reply is whatever
-// ends with the end tag of its root; what stands before its first < is left out, a length among it.
+// loose is the codec for servers that do not frame as the protocol requires. A reply ends with the end
+// tag of its root. Bytes before its first <, such as a length, are skipped.
 type loose struct {
-	lineEnd string // of a length line
-	end     []byte // of a reply
-	most    int    // bytes of a reply
-	looked  int    // bytes of the reply in which no end begins
+	lineEnd string // line end after a length line
+	end     []byte // end tag of a reply's root
+	most    int    // largest reply in bytes
+	looked  int    // bytes of the reply already searched for the end tag
 }
 
-// newLoose returns one for replies of up to most bytes; 0 is dialect.ReplyBytesMax.
+// newLoose returns a codec for replies of up to most bytes; 0 means dialect.ReplyBytesMax.
 func newLoose(h dialect.Habits, most int) *loose {
 	l := &loose{lineEnd: "\n", end: []byte("</results>"), most: cmp.Or(most, dialect.ReplyBytesMax)}
 	if h.CRLF {
@@ -95,7 +95,8 @@ func (l *loose) Cut(in []byte) (reply []byte, n int, err error) {
 	return in[bytes.IndexByte(in, '<'):end:end], end, nil
 }
 
-// idle reports whether nothing of a reply stands in rest: white space may, where it is of no length.
+// idle reports whether rest contains no part of a reply. White space is allowed if the server does not
+// send lengths.
 func idle(c Codec, rest []byte) bool {
 	if _, is := c.(*loose); is {
 		rest = bytes.TrimSpace(rest)

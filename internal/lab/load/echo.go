@@ -15,23 +15,22 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// Log is a journal as an echo server needs it.
+// Log is the part of a journal that an echo server uses.
 type Log interface {
 	Append(record []byte) (seq uint64, err error)
-	// Wait returns once everything up to seq is durable.
+	// Wait returns when all records up to seq are durable.
 	Wait(ctx context.Context, seq uint64) error
 }
 
 // EchoBytesMax is the length of the largest frame that Echo answers.
 const EchoBytesMax = 1 << 30
 
-// Echo is the ceiling: a server that reads frames as an exchange does and answers
-// each with as many bytes as it is told, and does nothing else. With a journal, which
-// stays the caller's, it answers a frame once that is durable, as an exchange has to:
-// what is left to it then are sockets and syncs. It does not read on while a client does
-// not take its replies, and closes a connection with a frame of more than
-// EchoBytesMax or, with a journal, an empty one, since that is no record. It
-// serves until the listener is closed; the error is the listener's.
+// Echo is a server that gives an upper bound for any exchange: it reads frames as an exchange does,
+// answers each with replyBytes bytes, and does nothing else. With a log, which the caller closes, it
+// answers a frame once the frame is durable, as an exchange must, so only sockets and syncs remain. It
+// stops reading while a client does not read its replies. It closes a connection on a frame of more than
+// EchoBytesMax or, with a log, on an empty frame, since no record is empty. It serves until the listener
+// is closed and returns the listener's error.
 func Echo(l net.Listener, replyBytes int, log Log) error {
 	reply := []byte("<results>")
 	for len(reply) < replyBytes-len("</results>") {
@@ -50,12 +49,12 @@ func Echo(l net.Listener, replyBytes int, log Log) error {
 	}
 }
 
-// echo answers what is here with one write, as an exchange does.
+// echo serves one connection. It answers all frames received so far with one write, as an exchange does.
 func echo(c net.Conn, reply []byte, log Log) {
 	defer c.Close()
 	r, w := bufio.NewReaderSize(c, 64<<10), bufio.NewWriterSize(c, 64<<10)
 	var frame []byte
-	var last uint64 // record of the frames that are read
+	var last uint64 // last record of the frames read
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
@@ -80,7 +79,7 @@ func echo(c net.Conn, reply []byte, log Log) {
 			return
 		}
 		if len(reply) > w.Available() && !tell(w, log, last) {
-			return // the replies before this one would be sent by Write
+			return // Write would send the replies before this one too early
 		}
 		if _, err := w.Write(reply); err != nil {
 			return
@@ -91,13 +90,14 @@ func echo(c net.Conn, reply []byte, log Log) {
 	}
 }
 
-// tell sends what is written, once everything up to record last is durable.
+// tell sends the buffered replies once all records up to last are durable. It returns false if that
+// fails.
 func tell(w *bufio.Writer, log Log, last uint64) bool {
 	return (log == nil || log.Wait(context.Background(), last) == nil) && w.Flush() == nil
 }
 
-// ServeEcho listens and serves echoes as Echo does, until in ends or ctx does. It writes its address
-// to out, in a line. The error says that it cannot listen, or is that of Echo.
+// ServeEcho listens on addr and serves as Echo does, until in or ctx ends. It writes its address to out,
+// followed by a line feed. It returns an error if it cannot listen, or that of Echo.
 func ServeEcho(ctx context.Context, addr string, replyBytes int, log Log, in io.Reader, out io.Writer) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -112,10 +112,10 @@ func ServeEcho(ctx context.Context, addr string, replyBytes int, log Log, in io.
 	return Echo(l, replyBytes, log)
 }
 
-// StartEcho starts a process that does ServeEcho on its standard input and output, and returns
-// its address and what ends it.
+// StartEcho starts a process that runs ServeEcho on its standard input and output. It returns the
+// server's address and a function that ends the process.
 func StartEcho(cmd *exec.Cmd) (addr string, end func(), err error) {
-	in, inErr := cmd.StdinPipe() // the server ends with it
+	in, inErr := cmd.StdinPipe() // closing it ends the server
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(inErr, outErr); err != nil {
 		return "", nil, fmt.Errorf("load: echo: %w", err)
@@ -125,7 +125,7 @@ func StartEcho(cmd *exec.Cmd) (addr string, end func(), err error) {
 	}
 	end = func() {
 		in.Close()
-		_ = cmd.Wait() // how it ends does not matter
+		_ = cmd.Wait() // the exit status does not matter
 	}
 	if addr, err = bufio.NewReader(out).ReadString('\n'); err != nil {
 		end()

@@ -16,20 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The lean path: a few goroutines drive all connections by readiness. A request costs a write, a part of
-// a read and of a wait, and no switch of goroutines, deadline or timer.
+// The lean path: a few goroutines drive all connections with epoll. A request costs one write, a share of
+// a read and of a wait, and no goroutine switch, deadline or timer.
 
 const (
-	leanEvents   = 128       // connections that a wait returns
-	leanRead     = 256 << 10 // bytes of a read
+	leanEvents   = 128       // connections returned by one wait, at most
+	leanRead     = 256 << 10 // size of a read
 	leanLook     = 100 * time.Millisecond
-	leanLoopsMax = 8 // each is a thread
+	leanLoopsMax = 8 // each loop occupies a thread
 
-	// leanSlack is how late an open loop may be: what is due meanwhile is sent together. It is part of a latency.
+	// leanSlack is how late the loop of an open run may wake up. Requests that become due in that time
+	// are sent together, and the delay counts in their latencies.
 	leanSlack = 100 * time.Microsecond
 )
 
-// bareConns returns connections with the codecs on them, nil if one of them cannot be driven by readiness.
+// bareConns returns the connections' codecs, or nil if a connection has no plain file descriptor.
 func bareConns(conns []link) (all []*coded) {
 	for _, c := range conns {
 		bare, ok := c.(*coded)
@@ -47,20 +48,20 @@ func bareConns(conns []link) (all []*coded) {
 // leanConn is a connection of a leanLoop.
 type leanConn struct {
 	fd     int
-	at     int // among those of the loop
-	number int // of all connections, from 1 on
+	at     int // index in the loop's connections
+	number int // number among all connections, from 1
 	codec  Codec
 	source Source
-	out    []byte // what the socket has not taken
-	rest   []byte // the beginning of a reply
+	out    []byte // bytes that the socket has not accepted yet
+	rest   []byte // the beginning of an incomplete reply
 	under  []underWay
-	first  int  // of under: the oldest without a reply
-	waits  bool // for room in the socket
-	gone   bool // it sends nothing more
-	idle   bool // it is in pace.idle
+	first  int  // index in under of the oldest unanswered request
+	waits  bool // waiting until the socket accepts more bytes
+	gone   bool // sends no more requests
+	idle   bool // is in pace.idle
 }
 
-// underWay is a request without a reply; times count from the run's begin.
+// underWay is an unanswered request. Times count from the start of the run.
 type underWay struct{ due, sent time.Duration }
 
 func (c *leanConn) owed() int { return len(c.under) - c.first }
@@ -74,20 +75,20 @@ type leanLoop struct {
 	conns  []*leanConn
 	depth  int
 	buffer []byte
-	live   int           // connections that may still send or have a reply to come
-	looked time.Duration // when what is rare was looked at
-	ahead  *pace         // of an open run; nil otherwise
+	live   int           // connections that may still send or that await a reply
+	looked time.Duration // when look last ran
+	ahead  *pace         // set in an open run, else nil
 }
 
-// pace says when the requests of an open run are due, and who is free to send them.
+// pace is the part of an open run's schedule that one loop sends, with the loop's idle connections.
 type pace struct {
 	Schedule
-	next, step uint64 // number of the next request of this loop
+	next, step uint64 // number of the loop's next request, and the distance to the one after it
 	idle       []*leanConn
 }
 
-// lean runs over connections that are there, which it takes over. schedule is nil in the closed model. The
-// error is that of a connection, or ctx's.
+// lean runs a load over open connections, which it takes over. schedule is nil in the closed model. It
+// returns the error of a connection, or ctx's.
 func (r *Recorder) lean(ctx context.Context, conns []*coded, source func(int) Source, schedule *Schedule) (
 	*Result, error) {
 	defer r.Report()()
@@ -128,7 +129,7 @@ func (r *Recorder) lean(ctx context.Context, conns []*coded, source func(int) So
 	return r.Result(nil), context.Cause(ctx)
 }
 
-// take takes the descriptor from a connection, so that only the caller waits for it.
+// take detaches the file descriptor from a connection, so that Go's poller does not wait on it.
 func take(c net.Conn) (fd int, err error) {
 	raw, err := c.(syscall.Conn).SyscallConn()
 	if err == nil {
@@ -139,9 +140,9 @@ func take(c net.Conn) (fd int, err error) {
 	return fd, errors.Join(err, c.Close())
 }
 
-// run sends and reads until the time is up or the sources have no more, and every request has its reply.
+// run sends and reads until the time is up or the sources are exhausted, and every request has its reply.
 func (l *leanLoop) run() (err error) {
-	runtime.LockOSThread() // the thread's timer slack is ours
+	runtime.LockOSThread() // needed to set the thread's timer slack
 	defer runtime.UnlockOSThread()
 	if l.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create", err)
@@ -178,13 +179,14 @@ func (l *leanLoop) run() (err error) {
 
 func (l *leanLoop) now() time.Duration { return time.Since(l.rec.began) }
 
-// watch sets what a connection is watched for.
+// watch sets the events for which a connection is polled.
 func (l *leanLoop) watch(op int, c *leanConn, events uint32) error {
 	e := unix.EpollEvent{Events: events, Fd: int32(c.at)}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.poll, op, c.fd, &e))
 }
 
-// wait returns how many connections are ready, once one is, something is due, or leanLook has passed.
+// wait waits until a connection is ready, a request is due, or leanLook has passed. It returns the number
+// of ready connections.
 func (l *leanLoop) wait(events []unix.EpollEvent) (n int, err error) {
 	most := leanLook
 	if p := l.ahead; p != nil && len(p.idle) > 0 && !p.Over(p.next, 0) {
@@ -197,7 +199,7 @@ func (l *leanLoop) wait(events []unix.EpollEvent) (n int, err error) {
 	if errno != 0 {
 		n, err = 0, errno
 	}
-	if errors.Is(err, unix.ENOSYS) { // before Linux 5.11: to the next millisecond
+	if errors.Is(err, unix.ENOSYS) { // before Linux 5.11: millisecond resolution
 		n, err = unix.EpollWait(l.poll, events, int((most+time.Millisecond-1)/time.Millisecond))
 	}
 	if errors.Is(err, unix.EINTR) {
@@ -206,7 +208,7 @@ func (l *leanLoop) wait(events []unix.EpollEvent) (n int, err error) {
 	return n, os.NewSyscallError("epoll_pwait2", err)
 }
 
-// look does what is rare: it ends the loop where ctx has ended, or a reply is owed for too long.
+// look makes the infrequent checks: it fails the loop if ctx has ended or a reply is overdue.
 func (l *leanLoop) look() error {
 	now := l.now()
 	if now-l.looked < leanLook {
@@ -227,18 +229,19 @@ func (l *leanLoop) look() error {
 	return context.Cause(l.ctx)
 }
 
-// broken is the error of a connection.
+// broken adds the connection's number to an error.
 func (c *leanConn) broken(err error) error {
 	return fmt.Errorf("load: connection %d: %w", c.number, err)
 }
 
-// rawIO reads or writes without a word to Go's scheduler: the descriptor does not block.
+// rawIO reads or writes without notifying Go's scheduler, which is safe since the descriptor is
+// nonblocking.
 func rawIO(call uintptr, fd int, b []byte) (n int, errno syscall.Errno) {
 	r, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
 	return int(r), errno
 }
 
-// ready does what a connection is ready for.
+// ready handles a connection's events.
 func (l *leanLoop) ready(c *leanConn, events uint32) error {
 	if events&unix.EPOLLOUT != 0 {
 		if err := l.write(c); err != nil {
@@ -266,7 +269,7 @@ func (l *leanLoop) ready(c *leanConn, events uint32) error {
 	return l.goOn(c, now)
 }
 
-// take takes what has come.
+// take processes received bytes.
 func (l *leanLoop) take(c *leanConn, in []byte, now time.Duration) error {
 	kept := len(c.rest) > 0
 	if kept {
@@ -300,10 +303,10 @@ func (l *leanLoop) take(c *leanConn, in []byte, now time.Duration) error {
 	return nil
 }
 
-// goOn sends what comes next on a connection.
+// goOn sends the next request on a connection, or marks the connection as idle.
 func (l *leanLoop) goOn(c *leanConn, now time.Duration) error {
 	if l.ahead != nil {
-		if c.owed() == 0 && !c.idle { // a message that ends no reply may come to an idle one
+		if c.owed() == 0 && !c.idle { // it may be idle already if the message was not a reply
 			c.idle = true
 			l.ahead.idle = append(l.ahead.idle, c)
 		}
@@ -311,7 +314,7 @@ func (l *leanLoop) goOn(c *leanConn, now time.Duration) error {
 	}
 	d := l.rec.options.Duration
 	c.gone = c.gone || d > 0 && now >= d
-	if c.first > 0 { // the same memory again
+	if c.first > 0 { // reuse the memory
 		c.under = c.under[:copy(c.under, c.under[c.first:])]
 		c.first = 0
 	}
@@ -327,7 +330,7 @@ func (l *leanLoop) goOn(c *leanConn, now time.Duration) error {
 	return l.write(c)
 }
 
-// add gives a connection the next request of its source. ok means that there is one.
+// add appends the next request of the connection's source. ok is false if the source has no more.
 func (l *leanLoop) add(c *leanConn, u underWay) (ok bool) {
 	xml := c.source.Next()
 	if xml == nil {
@@ -339,7 +342,7 @@ func (l *leanLoop) add(c *leanConn, u underWay) (ok bool) {
 	return true
 }
 
-// write sends what the socket takes.
+// write sends as many bytes as the socket accepts.
 func (l *leanLoop) write(c *leanConn) error {
 	for len(c.out) > 0 {
 		n, errno := rawIO(unix.SYS_WRITE, c.fd, c.out)
@@ -350,7 +353,7 @@ func (l *leanLoop) write(c *leanConn) error {
 			c.waits = true
 			return l.watch(unix.EPOLL_CTL_MOD, c, unix.EPOLLIN|unix.EPOLLOUT)
 		case errno == unix.EINTR:
-		case errno == unix.EPIPE || errno == unix.ECONNRESET: // the read that follows has the reason
+		case errno == unix.EPIPE || errno == unix.ECONNRESET: // the next read returns the reason
 			c.out = c.out[:0]
 		case errno != 0:
 			return c.broken(os.NewSyscallError("write", errno))
@@ -365,7 +368,7 @@ func (l *leanLoop) write(c *leanConn) error {
 	return nil
 }
 
-// sendDue sends what is due in an open run, over the connections that are free, the longest free one first.
+// sendDue sends the requests that are due in an open run over idle connections, the longest idle first.
 func (l *leanLoop) sendDue() error {
 	p := l.ahead
 	if p == nil {

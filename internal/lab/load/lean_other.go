@@ -4,7 +4,7 @@ package load
 
 import "context"
 
-// bareConns returns nil: there is no readiness that is cheap everywhere.
+// bareConns returns nil: the lean path exists only on Linux.
 func bareConns([]link) []*coded { return nil }
 
 // lean is never called.

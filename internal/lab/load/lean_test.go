@@ -18,7 +18,7 @@ import (
 	. "outcry/internal/lab/load"
 )
 
-// large is a source of frames that no socket takes at once; each reply is its frame.
+// large is a source of frames too large for one write to a socket. Each reply must equal its frame.
 type large struct{ left, got int }
 
 func (s *large) frame(n int) []byte {
@@ -41,7 +41,7 @@ func (s *large) Reply(xml []byte) error {
 	return nil
 }
 
-// accept answers connections with handle, each in a goroutine, until the test ends.
+// accept serves each connection with handle, in its own goroutine, until the test ends.
 func accept(t *testing.T, handle func(net.Conn)) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -61,7 +61,8 @@ func accept(t *testing.T, handle func(net.Conn)) (addr string) {
 	return l.Addr().String()
 }
 
-// TestRepliesAreReadWhileRequestsWait: a server that writes before it reads on, as it may, stops nothing.
+// TestRepliesAreReadWhileRequestsWait checks that the run does not block on a server that writes before
+// it reads on.
 func TestRepliesAreReadWhileRequestsWait(t *testing.T) {
 	addr := accept(t, func(c net.Conn) {
 		frames := wire.NewFrameReader(c, 8<<20)
@@ -88,7 +89,8 @@ func TestRepliesAreReadWhileRequestsWait(t *testing.T) {
 	require.Equal(t, r.BytesOut, r.BytesIn)
 }
 
-// TestAReplyToNothingBreaksTheRun: it would be counted as the reply to the next request.
+// TestAReplyToNothingBreaksTheRun checks that an unexpected reply fails the run. It would be counted as
+// the reply to the next request.
 func TestAReplyToNothingBreaksTheRun(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -115,7 +117,7 @@ func TestAReplyToNothingBreaksTheRun(t *testing.T) {
 	require.ErrorContains(t, err, `load: connection 1: a reply to nothing: "<f>1</f>"`)
 }
 
-// TestARunEndsWithItsContext: also while nothing comes.
+// TestARunEndsWithItsContext checks that the run ends even if nothing arrives.
 func TestARunEndsWithItsContext(t *testing.T) {
 	for _, rate := range []int{0, 100} {
 		asked := make(chan struct{})
@@ -143,8 +145,8 @@ func TestARunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestConnectionsWithATokenAreDrivenOneByOne: what is not a bare socket has a goroutine each, and the same
-// replies.
+// TestConnectionsWithATokenAreDrivenOneByOne checks that connections that are not plain sockets get a
+// goroutine each and the same replies.
 func TestConnectionsWithATokenAreDrivenOneByOne(t *testing.T) {
 	addr := serve(t, func(_, _ int, xml []byte) []byte {
 		if bytes.HasPrefix(xml, []byte("<auth ")) {
@@ -164,7 +166,8 @@ func TestConnectionsWithATokenAreDrivenOneByOne(t *testing.T) {
 	require.Zero(t, r.Errors, r.Examples)
 }
 
-// TestOpenUsesAllConnections: in turns, as clients do, and not the same few again and again.
+// TestOpenUsesAllConnections checks that an open run uses its connections in turn instead of the same
+// few.
 func TestOpenUsesAllConnections(t *testing.T) {
 	var had [8]atomic.Int64
 	addr := serve(t, func(connection, _ int, xml []byte) []byte {
@@ -180,7 +183,7 @@ func TestOpenUsesAllConnections(t *testing.T) {
 	}
 }
 
-// lines are requests and replies of a line each; one that begins with ! is no reply.
+// lines is a codec with one request or reply on each line. A line that begins with ! is not a reply.
 type lines struct{}
 
 func (lines) Append(out, request []byte) []byte { return append(append(out, request...), '\n') }
@@ -193,8 +196,8 @@ func (lines) Cut(in []byte) (reply []byte, n int, err error) {
 	return in[:end], end + 1, nil
 }
 
-// TestAMessageThatIsNoReplyFreesNobody: a connection that is free already would be free twice, and its
-// second request overtake the first.
+// TestAMessageThatIsNoReplyFreesNobody checks that such a message does not mark an idle connection as
+// idle a second time. Its second request would then overtake the first.
 func TestAMessageThatIsNoReplyFreesNobody(t *testing.T) {
 	addr := accept(t, func(c net.Conn) {
 		in := bufio.NewReader(c)

@@ -14,7 +14,7 @@ import (
 	"outcry/clients/go/client"
 )
 
-// link is a connection that carries frames, as a client.Conn does.
+// link is a connection that carries frames. client.Conn implements it.
 type link interface {
 	SendFrame(xml []byte)
 	Unflushed() int
@@ -25,7 +25,7 @@ type link interface {
 	Close() error
 }
 
-// dial connects to the server of connection n, in its habits.
+// dial connects to the server of connection n, with the server's habits.
 func (o *Options) dial(ctx context.Context, n int) (link, error) {
 	addr := o.addr(n)
 	if how := o.Client; how.TLS != nil || how.Token != "" || how.CancelOnDisconnect {
@@ -53,7 +53,7 @@ func (o *Options) dial(ctx context.Context, n int) (link, error) {
 	return &coded{Conn: conn, codec: codec}, nil
 }
 
-// dialAll makes all connections, or none.
+// dialAll makes all connections. On an error it closes those it has made.
 func (o *Options) dialAll(ctx context.Context) ([]link, error) {
 	conns := make([]link, 0, o.Connections)
 	for n := range o.Connections {
@@ -69,7 +69,7 @@ func (o *Options) dialAll(ctx context.Context) ([]link, error) {
 	return conns, nil
 }
 
-// greet returns how requests and replies stand on a connection.
+// greet returns the codec of a new connection.
 func (o *Options) greet(conn net.Conn) (Codec, error) {
 	switch h := o.Habits; {
 	case o.Greet != nil:
@@ -88,13 +88,13 @@ func (o *Options) greet(conn net.Conn) (Codec, error) {
 type coded struct {
 	net.Conn
 	codec Codec
-	out   []byte // requests that Flush will send
-	in    []byte // what has come; from at on it is not looked at yet
+	out   []byte // requests to be sent by Flush
+	in    []byte // bytes received; those from at on are not processed yet
 	at    int
-	next  []byte // a reply that Buffered has found; nil if none
+	next  []byte // a reply found by Buffered, or nil
 }
 
-// codedBytes is the least room for a read.
+// codedBytes is the minimum free space for a read.
 const codedBytes = 4 << 10
 
 // SendFrame implements link.
@@ -110,7 +110,7 @@ func (c *coded) Flush() error {
 	return err
 }
 
-// cut returns a reply that is here, nil if none is.
+// cut returns the next complete reply received, or nil if there is none.
 func (c *coded) cut() ([]byte, error) {
 	for {
 		reply, n, err := c.codec.Cut(c.in[c.at:])
@@ -121,8 +121,8 @@ func (c *coded) cut() ([]byte, error) {
 	}
 }
 
-// NextReply implements link. The error is io.EOF if the server has closed the connection between
-// replies, io.ErrUnexpectedEOF if within one, the codec's, or the network's.
+// NextReply implements link. It returns io.EOF if the server has closed the connection between replies,
+// io.ErrUnexpectedEOF if it closed within a reply, the codec's error, or the network's.
 func (c *coded) NextReply() ([]byte, error) {
 	if reply := c.next; reply != nil {
 		c.next = nil
@@ -153,7 +153,7 @@ func (c *coded) NextReply() ([]byte, error) {
 // Buffered implements link.
 func (c *coded) Buffered() bool {
 	if c.next == nil {
-		c.next, _ = c.cut() // NextReply meets the error again
+		c.next, _ = c.cut() // NextReply returns the error again
 	}
 	return c.next != nil
 }

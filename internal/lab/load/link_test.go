@@ -30,7 +30,8 @@ func TestTheNumberOfAnOrderIsFound(t *testing.T) {
 	}
 }
 
-// TestALooseReplyEndsWithItsRoot: in parts, several in one write, with lengths that say anything.
+// TestALooseReplyEndsWithItsRoot covers replies in parts, several replies in one write, and arbitrary
+// lengths.
 func TestALooseReplyEndsWithItsRoot(t *testing.T) {
 	long := "<results>" + strings.Repeat("<a/>", 4*codedBytes) + "</results>"
 	for _, chunk := range []int{1, 7, 1 << 20} {
@@ -56,7 +57,7 @@ func TestALooseReplyEndsWithItsRoot(t *testing.T) {
 	}
 }
 
-// TestALooseReplyIsBounded: a server that never ends a reply is not read for ever.
+// TestALooseReplyIsBounded checks that reading stops if the server never ends a reply.
 func TestALooseReplyIsBounded(t *testing.T) {
 	ours, theirs := net.Pipe()
 	l := &coded{Conn: ours, codec: newLoose(dialect.Habits{Bare: true}, 0)}
@@ -72,7 +73,8 @@ func TestALooseReplyIsBounded(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// TestOnlyWholeLooseRepliesAreBuffered: a worker must not wait for the second half of a reply.
+// TestOnlyWholeLooseRepliesAreBuffered checks that half a reply is not reported as buffered, since a
+// worker would then block on the other half.
 func TestOnlyWholeLooseRepliesAreBuffered(t *testing.T) {
 	ours, theirs := net.Pipe()
 	l := &coded{Conn: ours, codec: newLoose(dialect.Habits{ResultRoot: true}, 0)}

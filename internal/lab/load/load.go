@@ -1,11 +1,10 @@
-// Package load sends frames to one server or several over TCP and measures how they
-// answer. Package scenario below it has what is sent.
+// Package load sends frames to one or more servers over TCP and measures how fast they answer. Package
+// scenario, in its directory, defines the frames.
 //
-// There are three models. Closed: C connections, each of which sends its next
-// frame when it has the reply to the one before. Pipelined: the same with D
-// frames under way on each connection. Open: frames are due at a fixed rate,
-// whatever the server does, and a frame's latency counts from the moment at which
-// it was due: this is what users feel.
+// There are three models. Closed: C connections, each of which sends its next frame when it has the reply
+// to the one before. Pipelined: the same with D unanswered frames on each connection. Open: frames are
+// due at a fixed rate, whatever the server does, and a frame's latency counts from the time it was due,
+// as users experience it.
 package load
 
 import (
@@ -20,50 +19,49 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// Source makes the frames of one connection and takes the replies to them, in
-// their order. It is used by one goroutine.
+// Source makes the frames of one connection and receives the replies in order. It is used by one
+// goroutine.
 type Source interface {
-	// Next returns the XML of the next frame, nil if there is none any more. It
-	// is valid until the next call.
+	// Next returns the XML of the next frame, or nil if there are no more. The slice is valid until the
+	// next call.
 	Next() []byte
-	// Reply takes the XML of a reply, which is valid until it returns. The error
-	// says that the reply is not one that was expected; it is counted and shown, and
-	// the run goes on.
+	// Reply processes the XML of a reply, which is valid until Reply returns. An error means that the
+	// reply was unexpected; it is counted and shown, and the run continues.
 	Reply(xml []byte) error
 }
 
-// Options say how to send.
+// Options configure a load.
 type Options struct {
-	Addrs       []string      // of one exchange or of several; connection n goes to number n mod their count
-	Connections int           // at once
-	Depth       int           // frames under way on each connection; 1 is the closed model
-	Duration    time.Duration // how long frames are sent; 0 until the sources have none
-	Frames      int           // that a request has, one after another; 0 is 1. Not in the open model
-	Pause       time.Duration // between a request and the next one of its connection; only in the closed model
+	Addrs       []string      // addresses of one exchange or several; connection n uses address n mod their number
+	Connections int           // number of concurrent connections
+	Depth       int           // unanswered frames on each connection, at most; 1 is the closed model
+	Duration    time.Duration // how long frames are sent; 0 means until the sources are exhausted
+	Frames      int           // consecutive frames that form a request; 0 means 1; not for the open model
+	Pause       time.Duration // delay between a request and the connection's next one; closed model only
 	Progress    func(Progress)
 
-	Habits        dialect.Habits // of servers that do not frame as the protocol has it
-	ReplyBytesMax int            // a larger reply ends the run; 0 is 256 MiB
-	Client        client.Options // TLS and the token of a connection; only without Habits
+	Habits        dialect.Habits // how the server differs from the protocol's framing
+	ReplyBytesMax int            // a larger reply ends the run; 0 means 256 MiB
+	Client        client.Options // TLS and token of the connections; only without Habits
 
-	// Greet, if it is not nil, is for servers of another protocol: it says on a new connection what comes
-	// before the first request, and returns how those stand on it. Without Habits and Client.
+	// Greet, if not nil, is for servers of another protocol. It performs the handshake on a new
+	// connection and returns the connection's codec. It cannot be combined with Habits or Client.
 	Greet func(conn net.Conn) (Codec, error)
 }
 
-// addr returns where connection n goes.
+// addr returns the address of connection n.
 func (o Options) addr(n int) string { return o.Addrs[n%len(o.Addrs)] }
 
-// Progress is what a run is like at the moment; figures are of the last second.
+// Progress is the current state of a run. Figures are those of the last second unless noted.
 type Progress struct {
-	Elapsed, Left time.Duration // Left is 0 if it is not known
-	Requests      uint64        // so far
-	Rate          float64       // answered a second
-	Errors        uint64        // so far
+	Elapsed, Left time.Duration // Left is 0 if unknown
+	Requests      uint64        // answered since the start
+	Rate          float64       // answered requests a second
+	Errors        uint64        // since the start
 	P50, P99      time.Duration
 }
 
-// String returns it in a line, which is as long each time.
+// String returns the progress in a line of constant width.
 func (p Progress) String() string {
 	return fmt.Sprintf("%6.0f s  %9d answered  %8.0f/s  p50 %8s  p99 %8s  %d unexpected  %4.0f s left",
 		p.Elapsed.Seconds(), p.Requests, p.Rate, p.P50.Round(10*time.Microsecond), p.P99.Round(10*time.Microsecond),
@@ -73,16 +71,15 @@ func (p Progress) String() string {
 const (
 	dialTimeout = 30 * time.Second
 
-	// replyTimeout is how long a server may owe a reply. A run with a reply that
-	// took longer has failed: it is not a slow one.
+	// replyTimeout is how long a server may take for a reply. A run with a later reply fails instead of
+	// counting as slow.
 	replyTimeout = 60 * time.Second
 
 	replyBytesMax = 256 << 20
 )
 
-// Closed runs the closed or pipelined model, a source for each connection. The
-// error says why a connection could not be made or broke. All connections are made
-// before the first frame is sent.
+// Closed runs the closed or pipelined model, with a source for each connection. All connections are made
+// before the first frame is sent. It returns an error if a connection could not be made or broke.
 func Closed(ctx context.Context, o Options, source func(connection int) Source) (*Result, error) {
 	conns, err := o.dialAll(ctx)
 	if err != nil {
@@ -101,7 +98,7 @@ func Closed(ctx context.Context, o Options, source func(connection int) Source) 
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() {
 		for _, c := range conns {
-			c.Close() // ends what waits
+			c.Close() // unblocks pending reads and writes
 		}
 	})()
 	defer r.Report()()
@@ -123,30 +120,30 @@ func Closed(ctx context.Context, o Options, source func(connection int) Source) 
 	return r.Result(nil), context.Cause(ctx)
 }
 
-// worker keeps depth frames under way on one connection.
+// worker keeps depth unanswered frames on one connection.
 type worker struct {
 	conn     link
 	source   Source
 	lane     *Lane
 	depth    int
-	until    time.Time // zero: until the source has no more
-	extended time.Time // when the deadline was set
+	until    time.Time // zero means until the source is exhausted
+	extended time.Time // when the deadline was last set
 
-	sent  []time.Time // of the frames under way from first on, oldest first
+	sent  []time.Time // send times of the unanswered frames, oldest first; those before index first are answered
 	first int
 
-	frames int // of a request
+	frames int // frames of a request
 	pause  time.Duration
-	parts  int       // frames of the request that is answered in part
-	begun  time.Time // that request
-	wrong  error     // with it
+	parts  int       // answered frames of the current request
+	begun  time.Time // when the current request began
+	wrong  error     // its first error
 }
 
-// underWay returns how many frames have no reply.
+// underWay returns the number of unanswered frames.
 func (w *worker) underWay() int { return len(w.sent) - w.first }
 
-// run sends and reads until the time is up, or the source is done, and every
-// frame has its reply. Frames that may be sent together are: one write a batch.
+// run sends and reads until the time is up or the source is exhausted, and every frame has its reply.
+// Frames that may be sent together are sent in one write.
 func (w *worker) run() error {
 	now := time.Now()
 	w.extend(now)
@@ -168,21 +165,22 @@ func (w *worker) run() error {
 	return w.lane.writeErr
 }
 
-// extendedEvery is after how much time a connection gets a new deadline: setting one for each frame
-// would cost as much as the rest of what a frame costs here.
+// extendedEvery is how often a connection gets a new deadline. Setting one for each frame would double
+// the cost of a frame here.
 const extendedEvery = time.Second
 
-// extend gives what waits on the connection replyTimeout from now on, a second less at the most.
+// extend sets the connection's deadline to replyTimeout from now. The deadline may be up to a second
+// earlier.
 func (w *worker) extend(now time.Time) {
 	if now.Sub(w.extended) >= extendedEvery {
 		w.extended = now
-		_ = w.conn.SetDeadline(now.Add(replyTimeout)) // what is sent or read fails where this does
+		_ = w.conn.SetDeadline(now.Add(replyTimeout)) // a failure shows in the next read or write
 	}
 }
 
-// send sends up to n frames. done means that the source has no more.
+// send sends up to n frames. done is true if the source has no more.
 func (w *worker) send(n int, now time.Time) (done bool) {
-	if w.first > 0 { // the same memory again
+	if w.first > 0 { // reuse the memory
 		w.sent = w.sent[:copy(w.sent, w.sent[w.first:])]
 		w.first = 0
 	}
@@ -198,7 +196,7 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 	}
 	if bytes := w.conn.Unflushed(); bytes > 0 {
 		if err := w.conn.Flush(); err != nil {
-			// The read that follows ends the run.
+			// The next read ends the run.
 			w.lane.writeErr = fmt.Errorf("%d frames of %d bytes under way, more than the server takes before its replies "+
 				"are: %w", w.underWay(), bytes, err)
 		}
@@ -206,7 +204,7 @@ func (w *worker) send(n int, now time.Time) (done bool) {
 	return done
 }
 
-// read takes one reply, and all others that are here.
+// read reads one reply and all others that are already buffered.
 func (w *worker) read() error {
 	for first := true; first || w.underWay() > 0 && w.conn.Buffered(); first = false {
 		reply, err := w.conn.NextReply()
@@ -235,17 +233,17 @@ func (w *worker) answer(sent, now time.Time, wrong error) {
 	}
 }
 
-// Each opens a connection for every request of a source, sends its frames, each once the
-// reply to the one before is here, and closes it: connections at a time. It is how many
-// clients of the protocol work. A request's latency includes the connection. All begin at
-// once, and count their first request from that moment. A server that closes after a reply
-// gets a connection for each frame.
+// Each opens a connection for every request of a source, sends the request's frames one after another,
+// and closes the connection. o.Connections clients run concurrently. This is how many clients of the
+// protocol work. A request's latency includes connecting. All clients start at once, and their first
+// request counts from that moment. If the server closes after each reply, each frame gets its own
+// connection. It returns an error if a connection could not be made or broke.
 func Each(ctx context.Context, o Options, source func(client int) Source) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := NewRecorder(o)
 	var running sync.WaitGroup
-	gate := make(chan struct{}) // all clients begin at once
+	gate := make(chan struct{}) // closed to start all clients at once
 	shared := make([]sharedRecorder, min(max(o.Connections, 1), sharedMax))
 	for i := range shared {
 		shared[i].Lane = r.Lane()
@@ -280,8 +278,8 @@ func Each(ctx context.Context, o Options, source func(client int) Source) (*Resu
 	return r.Result(nil), context.Cause(ctx)
 }
 
-// sharedMax is how many recorders the clients of Each have between them: one for
-// each of ten thousand clients would take longer to make than their run.
+// sharedMax is the maximum number of recorders that the clients of Each share. A recorder for each of ten
+// thousand clients would take longer to make than the run.
 const sharedMax = 64
 
 type sharedRecorder struct {
@@ -298,11 +296,11 @@ func (s *sharedRecorder) add(begun time.Time, bytesOut, bytesIn int, err error) 
 	s.Lane.Add(begun, begun, now, err)
 }
 
-// brokenError is a connection that did not do what it should.
+// brokenError is a failure of a connection.
 type brokenError struct{ error }
 
-// once sends a request of client n, whose first frame is xml, and returns how long its frames and
-// their replies are.
+// once sends a request of client n on a new connection. xml is the request's first frame. It returns the
+// total lengths of the frames and of the replies.
 func (o *Options) once(ctx context.Context, n int, xml []byte, s Source) (bytesOut, bytesIn int, err error) {
 	var c link
 	defer func() {
@@ -337,7 +335,7 @@ func (o *Options) once(ctx context.Context, n int, xml []byte, s Source) (bytesO
 	}
 }
 
-// exchanged sends a frame and returns its reply, which is valid until the next one.
+// exchanged sends a frame and returns its reply, which is valid until the next call.
 func exchanged(c link, xml []byte) ([]byte, error) {
 	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 		return nil, err

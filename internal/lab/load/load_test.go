@@ -22,7 +22,7 @@ import (
 
 var background = context.Background()
 
-// serve answers frames through answer, on connections of its own.
+// serve starts a server that answers frames with answer. Connections are numbered.
 func serve(t *testing.T, answer func(connection, n int, xml []byte) []byte) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func serve(t *testing.T, answer func(connection, n int, xml []byte) []byte) (add
 	return l.Addr().String()
 }
 
-// counting is a source of numbered frames, which expects them back in their order.
+// counting is a source of numbered frames. It expects the frames as replies, in order.
 type counting struct{ next, got, most int }
 
 func (s *counting) Next() []byte {
@@ -96,8 +96,8 @@ func TestClosedAnswersEveryFrameInOrder(t *testing.T) {
 	}
 }
 
-// TestARequestMayHaveSeveralFrames: it counts once, from its first frame to its last reply, and has one connection
-// unless the server closes after each reply.
+// TestARequestMayHaveSeveralFrames checks that a request counts once, from its first frame to its last
+// reply, and uses one connection unless the server closes after each reply.
 func TestARequestMayHaveSeveralFrames(t *testing.T) {
 	const slow = 20 * time.Millisecond
 	var connections atomic.Int64
@@ -127,7 +127,7 @@ func TestARequestMayHaveSeveralFrames(t *testing.T) {
 	}
 }
 
-// TestAPauseIsBetweenRequests: it is no part of their latency.
+// TestAPauseIsBetweenRequests checks that the pause does not count in latencies.
 func TestAPauseIsBetweenRequests(t *testing.T) {
 	const pause = 30 * time.Millisecond
 	var last, least atomic.Int64
@@ -149,7 +149,7 @@ func TestAPauseIsBetweenRequests(t *testing.T) {
 }
 
 func TestDepthIsHowManyAreUnderWay(t *testing.T) {
-	// A server that answers only once it has seen four frames shows that four came.
+	// A server that answers only after four frames proves that four were sent without waiting.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -231,12 +231,12 @@ func TestEachHasAConnectionForEveryFrame(t *testing.T) {
 	require.EqualValues(t, 20, connections.Load())
 }
 
-// openers are the two that send at a rate.
+// openers are the two functions that send at a fixed rate.
 var openers = map[string]func(context.Context, Options, int, func(int) Source) (*Result, error){
 	"load": Open, "vegeta": vegeta.Open(nil)}
 
-// A server that stands still for half a second, once, in an open run with one
-// connection: what is sent hides it, what is due does not.
+// The server stalls once for half a second in an open run with one connection. Latencies from sending
+// hide the stall, latencies from the due time show it.
 func TestOpenCountsFromTheMomentAFrameWasDue(t *testing.T) {
 	hits, longest := 0, time.Duration(0)
 	told := vegeta.Open(func(hit *lib.Result) {
@@ -248,7 +248,7 @@ func TestOpenCountsFromTheMomentAFrameWasDue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addr := serve(t, func(_, n int, xml []byte) []byte {
 				if n == 20 {
-					time.Sleep(500 * time.Millisecond) // the stall that is to be seen
+					time.Sleep(500 * time.Millisecond) // the stall to be measured
 				}
 				return xml
 			})
@@ -259,7 +259,7 @@ func TestOpenCountsFromTheMomentAFrameWasDue(t *testing.T) {
 			require.EqualValues(t, 200, r.Requests, "all that was due")
 			require.EqualValues(t, 200, r.Sent.TotalCount())
 			require.Greater(t, r.Quantile(1), 400*time.Millisecond)
-			// Half of the frames were due while the server stood still, a tenth of all in its first fifth.
+			// Half of the frames were due during the stall, a tenth of all in its first fifth.
 			require.Greater(t, r.Quantile(0.9), 250*time.Millisecond)
 			sent := time.Duration(r.Sent.ValueAtQuantile(90))
 			require.Less(t, sent, 250*time.Millisecond, "of which only one was sent")
@@ -290,7 +290,7 @@ func TestOpenShowsUnexpectedRepliesAndBrokenConnections(t *testing.T) {
 
 func one(s Source) func(int) Source { return func(int) Source { return s } }
 
-// A server that stands still at the end of a run: what was due is sent nevertheless.
+// The server stalls at the end of the run: requests that were due are still sent.
 func TestOpenSendsWhatWasDueInAStallAtTheEnd(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestOpenSendsWhatWasDueInAStallAtTheEnd(t *testing.T) {
 	}
 }
 
-// Frames go to all the servers in turn, connection by connection.
+// Connections are distributed over all the servers in turn.
 func TestConnectionsAreSharedOutOverAddresses(t *testing.T) {
 	var first, second atomic.Int64
 	count := func(n *atomic.Int64) string {
@@ -339,7 +339,7 @@ func TestEchoIsAsLargeAsAsked(t *testing.T) {
 }
 
 func TestEchoWithAJournalHasEveryFrameThere(t *testing.T) {
-	for _, size := range []int{10, 200_000} { // larger than what it reads and writes at once
+	for _, size := range []int{10, 200_000} { // larger than one read or write
 		log, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
 		require.NoError(t, err)
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -360,7 +360,7 @@ func TestEchoWithAJournalHasEveryFrameThere(t *testing.T) {
 	}
 }
 
-// durable expects that no reply comes before the journal has its frame.
+// durable is a source that expects no reply before the journal has its frame.
 type durable struct {
 	sized
 	log  *journal.Journal
@@ -374,7 +374,7 @@ func (d *durable) Reply(xml []byte) error {
 	return d.sized.Reply(xml)
 }
 
-// sized expects replies of a size.
+// sized is a source that expects replies of a given size.
 type sized struct {
 	left, want int
 	frame      []byte
@@ -395,7 +395,7 @@ func (s *sized) Reply(xml []byte) error {
 	return nil
 }
 
-// until is a source that ends once something holds.
+// until is a source that ends when a condition holds.
 type until struct {
 	counting
 	ends func() bool

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Machine describes the machine in a line: system, processors, kernel, Go.
+// Machine describes the machine in a line: system, processors, kernel, Go version.
 func Machine() string {
 	text := fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	info, _ := os.ReadFile("/proc/cpuinfo") // where there is one
+	info, _ := os.ReadFile("/proc/cpuinfo") // Linux only
 	for line := range strings.Lines(string(info)) {
 		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			text += " (" + strings.TrimSpace(model) + ")"

@@ -9,36 +9,34 @@ import (
 	"time"
 )
 
-// sendingMax is how much longer than its duration an open run may take to send what
-// was due in it.
+// sendingMax is how long after its duration an open run may still send requests that were due within it.
 const sendingMax = time.Minute
 
-// Schedule says when the frames of an open run are due: evenly, from its begin on. It
-// ends with a number of frames instead of a time: what is due in a stall is sent behind
-// it, for a minute more at the most.
+// Schedule is when the frames of an open run are due: at even intervals from its start. It ends after a
+// number of frames rather than at a time, so frames that were due during a stall are sent after it, for
+// up to another minute.
 type Schedule struct {
 	rate  int
 	most  uint64
 	until time.Duration
 }
 
-// NewSchedule returns that of rate frames a second for d.
+// NewSchedule returns a schedule of rate frames a second for d.
 func NewSchedule(rate int, d time.Duration) Schedule {
 	return Schedule{rate: rate, most: uint64(d.Seconds() * float64(rate)), until: d + sendingMax}
 }
 
-// Due returns when a frame, counted from 0, is to be sent, from the begin on.
+// Due returns when a frame, counted from 0, is due, relative to the start.
 func (s Schedule) Due(frame uint64) time.Duration {
 	return time.Duration(float64(frame) / float64(s.rate) * float64(time.Second))
 }
 
-// Over reports whether no frame is to be sent any more once there were so many, and so
-// much time has passed.
+// Over reports whether a run that has sent the given number of frames must send no more after elapsed.
 func (s Schedule) Over(frames uint64, elapsed time.Duration) bool {
 	return frames >= s.most || elapsed > s.until
 }
 
-// Judge adds the frames to a result that were due and not sent.
+// Judge adds to r an error for each frame that was due and not sent.
 func (s Schedule) Judge(r *Result) {
 	if missing := s.most - r.Requests; missing > 0 {
 		r.Errors += missing
@@ -47,19 +45,19 @@ func (s Schedule) Judge(r *Result) {
 	}
 }
 
-// Pool holds the connections of an open run, each with a source of its own.
+// Pool holds the connections of an open run, each with its own source.
 type Pool struct {
 	idle              chan *pooled
 	bytesOut, bytesIn atomic.Uint64
 }
 
-// pooled is a connection, used by the one who has taken it from the idle ones.
+// pooled is a connection. It belongs to the goroutine that took it from the pool.
 type pooled struct {
 	link
 	source Source
 }
 
-// NewPool connects o.Connections times. The error says which address was not reached.
+// NewPool makes o.Connections connections. The error names the address that was not reached.
 func NewPool(ctx context.Context, o Options, source func(connection int) Source) (*Pool, error) {
 	conns, err := o.dialAll(ctx)
 	if err != nil {
@@ -76,7 +74,7 @@ func newPool(conns []link, source func(connection int) Source) *Pool {
 	return p
 }
 
-// Close closes the connections that are idle.
+// Close closes the idle connections.
 func (p *Pool) Close() {
 	for {
 		select {
@@ -88,11 +86,11 @@ func (p *Pool) Close() {
 	}
 }
 
-// errDone says that a source has no more frames.
+// errDone means that a source has no more frames.
 var errDone = errors.New("a connection has no more frames to send")
 
-// Do waits for a connection that is free, sends its next frame, and takes the reply.
-// unexpected is what its source says of that; broken says that the connection broke.
+// Do waits for an idle connection, sends its next frame, and reads the reply. unexpected is the source's
+// error for that reply; broken means that the connection broke.
 func (p *Pool) Do() (unexpected, broken error) {
 	c := <-p.idle
 	defer func() { p.idle <- c }()
@@ -116,13 +114,12 @@ func (p *Pool) Do() (unexpected, broken error) {
 	return c.source.Reply(reply), nil
 }
 
-// Open runs the open model: rate frames a second for o.Duration, over o.Connections
-// connections, each with a source of its own. While all of these are busy a frame
-// waits, and that wait is part of its latency: Result.Latency counts from the moment at
-// which the frame was due, Result.Sent from the moment at which it was sent. A stall
-// hides in the second one, since nothing is sent meanwhile. Every frame that was due is
-// sent, if need be after o.Duration; those that are not for another minute count as
-// errors. The error says why a connection could not be made or broke.
+// Open runs the open model: rate frames a second for o.Duration, over o.Connections connections, each
+// with its own source. While all connections are busy a frame waits, and the wait counts in its latency:
+// Result.Latency counts from the time the frame was due, Result.Sent from the time it was sent.
+// Result.Sent hides a stall, since nothing is sent during it. Every frame that was due is sent, after
+// o.Duration if necessary; frames not sent within another minute count as errors. It returns an error if
+// a connection could not be made or broke.
 func Open(ctx context.Context, o Options, rate int, source func(connection int) Source) (*Result, error) {
 	conns, err := o.dialAll(ctx)
 	if err != nil {
@@ -176,7 +173,7 @@ func Open(ctx context.Context, o Options, rate int, source func(connection int) 
 	return result, err
 }
 
-// sleep reports whether ctx has lasted so long.
+// sleep sleeps for d. It returns false if ctx ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

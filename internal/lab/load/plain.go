@@ -13,29 +13,30 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// Plain is a run of orders that any server of the protocol accepts: no refs, whole numbers below
-// 2^31, a buy and a sell of one share at one price in turn, so that books stay small, and nobody
-// trades with himself. While it runs replies are only counted, and the numbers of orders kept;
-// Check asks for orders afterwards. Run and Check may be called several times, one after another.
+// Plain is a load of orders that any server of the protocol accepts: no refs, whole numbers below 2^31,
+// and alternating buys and sells of one share at one price, so that books stay small and no account
+// trades with itself. During a run replies are only counted and order ids kept; Check queries the orders
+// afterwards. Run and Check may be called several times, but not concurrently.
 type Plain struct {
 	Options
-	Rate    int    // orders a second of all connections together; 0: as many as possible
-	Symbols int    // that are traded
-	Orders  uint64 // at the most, of all calls of Run together
-	First   uint64 // id of the first of its accounts, two for each connection; different for each Plain
-	Tag     string // what the names of its symbols begin with: letters and digits, different for each Plain
+	Rate    int    // orders a second of all connections together; 0 means as many as possible
+	Symbols int    // number of symbols traded
+	Orders  uint64 // limit for all calls of Run together
+	First   uint64 // id of the first account; each connection uses two. Must differ between Plains on one server
+	Tag     string // prefix of the symbol names: letters and digits. Must differ between Plains on one server
 
 	sent    atomic.Uint64
-	sources []*plainSource // of the connections
+	sources []*plainSource // one for each connection
 }
 
-// What accounts of a Plain begin with, in dollars and in shares of each symbol. A share costs a dollar.
+// plainRiches is the initial balance of an account in dollars, and its deposit in each symbol in shares.
+// A share costs a dollar.
 const plainRiches = "1000000000"
 
-// symbol returns the name of one of the symbols.
+// symbol returns the name of symbol n.
 func (p *Plain) symbol(n int) string { return p.Tag + strconv.Itoa(n) }
 
-// transactions returns a frame of an account, in the habits of the server.
+// transactions returns a frame for an account, as the server's habits require it.
 func (p *Plain) transactions(account uint64, children string) []byte {
 	name := "id"
 	if p.Habits.AccountAttribute {
@@ -44,8 +45,8 @@ func (p *Plain) transactions(account uint64, children string) []byte {
 	return fmt.Appendf(nil, `<transactions %s="%d">%s</transactions>`, name, account, children)
 }
 
-// Prepare opens the accounts, and places shares of each symbol with one of every two. They stay. The
-// error says what was refused, or why there is no reply.
+// Prepare opens the accounts, which are not removed afterwards, and deposits shares of each symbol with
+// every second one. The error says what was rejected, or why there is no reply.
 func (p *Plain) Prepare(ctx context.Context) error {
 	p.sources = nil
 	asks := &asking{Options: &p.Options}
@@ -71,27 +72,27 @@ func (p *Plain) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Run sends orders for Duration and waits for their replies. The error says why a connection could not
-// be made or broke; the Result beside it, if any, is what was answered before.
+// Run sends orders for o.Duration and waits for their replies. It returns an error if a connection could
+// not be made or broke; the Result, if not nil, then covers what was answered before.
 func (p *Plain) Run(ctx context.Context) (*Result, error) {
 	for _, s := range p.sources {
-		s.next = len(s.ids) // what broke before is no order of this run
+		s.next = len(s.ids) // unanswered orders of a broken run are not counted
 	}
 	return p.send(ctx, p.Options, func(n int) Source { return p.sources[n] })
 }
 
-// Blank sends what Run sends to an echo server at addr, in the same way, and expects nothing of what
-// comes back. The error is that of Run.
+// Blank sends the same orders as Run, in the same way, to an echo server at addr, and ignores the
+// replies. It returns the errors of Run.
 func (p *Plain) Blank(ctx context.Context, addr string) (*Result, error) {
 	o := p.Options
 	o.Addrs, o.Habits = []string{addr}, dialect.Habits{OneFrame: p.Habits.OneFrame}
 	return p.send(ctx, o, func(n int) Source { return blank{p.newSource(n)} })
 }
 
-// errPaced says that the open model has no server that closes after a reply.
+// errPaced means that a server which closes after each reply cannot be used in the open model.
 var errPaced = errors.New("load: no rate can be kept with a server that closes after each reply")
 
-// send sends in the model that the server's habits allow.
+// send runs the model that the server's habits allow.
 func (p *Plain) send(ctx context.Context, o Options, source func(connection int) Source) (*Result, error) {
 	switch {
 	case p.Habits.OneFrame && p.Rate > 0:
@@ -108,9 +109,9 @@ func (p *Plain) send(ctx context.Context, o Options, source func(connection int)
 type plainSource struct {
 	plain         *Plain
 	buyer, seller uint64
-	frames        [][]byte // order n is number n mod their count; even ones buy
-	next          int      // order
-	ids           []uint64 // of the orders so far; 0 of one that was not opened
+	frames        [][]byte // order n is frames[n mod len(frames)]; even ones are buys
+	next          int      // number of the next order
+	ids           []uint64 // order ids by number; 0 if the order was not opened
 }
 
 func (p *Plain) newSource(n int) *plainSource {
@@ -144,7 +145,7 @@ func (s *plainSource) Reply(xml []byte) error {
 	return nil
 }
 
-// blank takes any reply, and has no end.
+// blank is an endless source that accepts any reply.
 type blank struct{ *plainSource }
 
 // Next implements Source.
@@ -157,7 +158,7 @@ func (b blank) Next() []byte {
 // Reply implements Source.
 func (blank) Reply([]byte) error { return nil }
 
-// openedID returns the number in the first <opened> of a reply, 0 if there is none.
+// openedID returns the id in the first <opened> of a reply, or 0 if there is none.
 func openedID(xml []byte) uint64 {
 	_, tag, ok := bytes.Cut(xml, []byte("<opened"))
 	if end := bytes.IndexByte(tag, '>'); ok && end >= 0 {
@@ -176,7 +177,7 @@ func openedID(xml []byte) uint64 {
 	}
 }
 
-// number returns the number that digits are, 0 if they are none, or one of 2^63 or more.
+// number parses digits. It returns 0 if they are not a number below 2^63.
 func number(digits []byte) (n uint64) {
 	for _, c := range digits {
 		if c < '0' || c > '9' || n >= 1<<63/10 {
@@ -187,8 +188,8 @@ func number(digits []byte) (n uint64) {
 	return n
 }
 
-// asking asks one question after another, over one connection, or one for each where the server closes
-// after a reply.
+// asking sends queries one at a time over one connection, or over a new connection each if the server
+// closes after each reply.
 type asking struct {
 	*Options
 	conn link
@@ -201,7 +202,8 @@ func (a *asking) close() {
 	}
 }
 
-// do sends a frame and returns the root of the reply, which has so many children. ctx ends the wait.
+// do sends a frame and returns the root of the reply, which must have the given number of children. It
+// stops waiting when ctx ends.
 func (a *asking) do(ctx context.Context, xml []byte, children int) (*dialect.Element, error) {
 	if a.conn == nil {
 		made, err := a.dial(ctx, 0)
@@ -211,7 +213,7 @@ func (a *asking) do(ctx context.Context, xml []byte, children int) (*dialect.Ele
 		a.conn = made
 	}
 	conn := a.conn
-	_ = conn.SetDeadline(time.Now().Add(replyTimeout)) // what is sent or read fails where this does
+	_ = conn.SetDeadline(time.Now().Add(replyTimeout)) // a failure shows in the next read or write
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	conn.SendFrame(xml)
 	if err := conn.Flush(); err != nil {
@@ -237,8 +239,8 @@ func (a *asking) do(ctx context.Context, xml []byte, children int) (*dialect.Ele
 	return root, nil
 }
 
-// HasRefs reports whether the server knows refs: an account that is opened twice with the same one is
-// there once, and is answered alike. The account stays. The error says that there is no reply.
+// HasRefs reports whether the server supports refs: opening an account twice with the same ref must
+// succeed with the same answer. The account is not removed. It returns an error if there is no reply.
 func HasRefs(ctx context.Context, o Options, account string) (bool, error) {
 	asks := &asking{Options: &o}
 	defer asks.close()

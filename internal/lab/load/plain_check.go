@@ -14,27 +14,27 @@ import (
 
 // Bounds of Plain.Check.
 const (
-	plainAskedMax = 10_000 // orders, spread over all
-	plainAtOnce   = 10     // in one frame
+	plainAskedMax = 10_000 // orders queried, spread evenly over all orders
+	plainAtOnce   = 10     // orders in one frame
 	plainAskTime  = time.Minute
 )
 
-// Checked is what asking for the orders of a Plain came to.
+// Checked is the outcome of Plain.Check.
 type Checked struct {
-	Opened  uint64 // orders that the server has said to be open
-	Doubled uint64 // of those, that got a number which another one had
+	Opened  uint64 // orders that the server reported as open
+	Doubled uint64 // orders that got an id which another order had already
 	Asked   uint64
-	Lost    uint64 // of those asked for, that are not there
-	Wrong   uint64 // of those asked for, that are not of one share, open or executed
-	Example string // of what is lost, wrong or doubled; "" if nothing is
+	Lost    uint64 // queried orders that do not exist
+	Wrong   uint64 // queried orders that are not of one share, open or executed
+	Example string // describes one lost, wrong or doubled order, or is ""
 }
 
-// OK reports whether nothing is lost, wrong or doubled.
+// OK reports whether no order is lost, wrong or doubled.
 func (c *Checked) OK() bool { return c.Lost+c.Wrong+c.Doubled == 0 }
 
-// Check compares the numbers of all orders that were opened, and asks for up to 10,000 of them, each of
-// which must be there with its one share. It takes a minute at the most. The error says that the server
-// does not answer.
+// Check looks for duplicate ids among all opened orders, and queries up to 10,000 of them, which must
+// each exist with their one share. It takes at most a minute. It returns an error if the server does not
+// answer.
 func (p *Plain) Check(ctx context.Context) (*Checked, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, plainAskTime,
 		fmt.Errorf("the orders could not be asked for within %s", plainAskTime))
@@ -55,7 +55,7 @@ func (p *Plain) Check(ctx context.Context) (*Checked, error) {
 	return c, nil
 }
 
-// compare counts the orders, and those whose number another one has.
+// compare counts the orders, and those with a duplicate id.
 func (c *Checked) compare(sources []*plainSource) {
 	var all []uint64
 	for _, s := range sources {
@@ -72,7 +72,7 @@ func (c *Checked) compare(sources []*plainSource) {
 	}
 }
 
-// some returns the numbers of up to most orders of a side, 0 buys and 1 sells, evenly from all of it.
+// some returns up to most order ids of a side (0 for buys, 1 for sells), spread evenly.
 func (s *plainSource) some(side, most int) (ids []uint64) {
 	step := 2 * max(1, (len(s.ids)+2*most-1)/(2*most))
 	for i := side; i < len(s.ids); i += step {
@@ -83,7 +83,7 @@ func (s *plainSource) some(side, most int) (ids []uint64) {
 	return ids
 }
 
-// ask asks for a few orders of an account.
+// ask queries a few orders of an account and records the answers in c.
 func (p *Plain) ask(ctx context.Context, asks *asking, c *Checked, account uint64, ids []uint64) error {
 	var b strings.Builder
 	for _, id := range ids {
@@ -107,12 +107,12 @@ func (p *Plain) ask(ctx context.Context, asks *asking, c *Checked, account uint6
 	return nil
 }
 
-// sharesOf adds up what is open of an order and what is executed.
+// sharesOf adds the open and the executed shares of an order.
 func sharesOf(status *dialect.Element) (sum float64) {
 	for _, part := range status.Children {
 		if part.Name == "open" || part.Name == "executed" {
 			text, _ := part.Attr("shares")
-			n, _ := strconv.ParseFloat(text, 64) // 0 is wrong as well
+			n, _ := strconv.ParseFloat(text, 64) // 0 is wrong, too
 			sum += math.Abs(n)
 		}
 	}

@@ -28,13 +28,14 @@ func student(t *testing.T, o faulty.Options) (addr string) {
 	return addr
 }
 
-// plain returns a run of so many orders.
+// plain returns a load with the given number of orders.
 func plain(addr string, h dialect.Habits, orders uint64) *Plain {
 	return &Plain{Symbols: 2, Orders: orders, First: 1000, Tag: "B",
 		Options: Options{Addrs: []string{addr}, Connections: 3, Depth: 2, Duration: time.Minute, Habits: h}}
 }
 
-// TestOrdersAreSentInTheHabitsOfAServer: each server takes frames in its own form only.
+// TestOrdersAreSentInTheHabitsOfAServer tests against servers that each accept only their own form of
+// frames.
 func TestOrdersAreSentInTheHabitsOfAServer(t *testing.T) {
 	for _, h := range []dialect.Habits{{}, {AccountAttribute: true}, {CRLF: true}, {Bare: true}, {WrongLength: true},
 		{OneFrame: true}, {ResultRoot: true}, {Whole: true},
@@ -53,14 +54,14 @@ func TestOrdersAreSentInTheHabitsOfAServer(t *testing.T) {
 	}
 }
 
-// TestRunsGoOnWithTheSameAccounts: orders of a second run are asked for as well.
+// TestRunsGoOnWithTheSameAccounts checks that Check also queries the orders of a second run.
 func TestRunsGoOnWithTheSameAccounts(t *testing.T) {
 	p := plain(student(t, faulty.Options{}), dialect.Habits{}, 100)
 	p.Duration = 0
 	require.NoError(t, p.Prepare(background))
 	_, err := p.Run(background)
 	require.NoError(t, err)
-	p.Orders = 201 // of both, and each connection has asked once too often before
+	p.Orders = 201 // limit for both runs; each connection has taken one more number at the end of the first
 	r, err := p.Run(background)
 	require.NoError(t, err)
 	require.NotZero(t, r.Requests)
@@ -70,11 +71,12 @@ func TestRunsGoOnWithTheSameAccounts(t *testing.T) {
 	require.True(t, c.OK(), c.Example)
 }
 
-// TestAConnectionThatBreaksTakesNoOrderAlong: each order of the next run is asked for by its account.
+// TestAConnectionThatBreaksTakesNoOrderAlong checks that after a broken run each order of the next run is
+// queried through its own account.
 func TestAConnectionThatBreaksTakesNoOrderAlong(t *testing.T) {
 	order := regexp.MustCompile(`^<transactions id="(\d+)"><order`)
 	query := regexp.MustCompile(`<query id="(\d+)"/>`)
-	var owners sync.Map // of orders
+	var owners sync.Map // account by order id
 	var n atomic.Int64
 	addr := serve(t, func(connection, frame int, xml []byte) []byte {
 		m := order.FindSubmatch(xml)
@@ -82,7 +84,7 @@ func TestAConnectionThatBreaksTakesNoOrderAlong(t *testing.T) {
 		case bytes.HasPrefix(xml, []byte("<create>")):
 			return []byte("<results>" + strings.Repeat("<created/>", 4) + "</results>")
 		case m != nil && connection == 2 && frame == 4:
-			return nil // it closes
+			return nil // close the connection
 		case m != nil:
 			owners.Store(fmt.Sprint(n.Add(1)), string(m[1]))
 			return []byte("<results>" + opened(n.Load()) + "</results>")
@@ -109,13 +111,13 @@ func TestAConnectionThatBreaksTakesNoOrderAlong(t *testing.T) {
 	require.Equal(t, Checked{Opened: 19, Asked: 19}, *c)
 }
 
-// TestWhatAServerForgetsIsFound: servers that say too much, and too little.
+// TestWhatAServerForgetsIsFound tests servers that report too many and too few shares.
 func TestWhatAServerForgetsIsFound(t *testing.T) {
 	order := regexp.MustCompile(`<order [^>]*>`)
 	query := regexp.MustCompile(`<query id="(\d+)"/>`)
 	for _, c := range []struct {
 		name        string
-		opened      func(n int64) string // the reply to an order
+		opened      func(n int64) string // returns the reply to an order
 		status      func(id string) string
 		refused     uint64
 		want        Checked
@@ -171,14 +173,14 @@ func TestWhatAServerForgetsIsFound(t *testing.T) {
 	}
 }
 
-// opened is a reply in another form than ours: other quotes, another order of attributes.
+// opened returns a reply in another form than ours: other quotes, another order of attributes.
 func opened(n int64) string { return fmt.Sprintf("<opened sym='B0'\n id='%d' limit='1' />", n) }
 
 func executed(id string) string {
 	return `<status id="` + id + `"><executed shares="1" price="1" time="1519348326"/></status>`
 }
 
-// TestAServerThatCreatesNothingIsNamed: the run does not begin.
+// TestAServerThatCreatesNothingIsNamed checks that the run does not begin.
 func TestAServerThatCreatesNothingIsNamed(t *testing.T) {
 	addr := serve(t, func(_, _ int, xml []byte) []byte {
 		return []byte("<results><created/><error>no room</error><created/><created/></results>")
@@ -190,7 +192,8 @@ func TestAServerThatCreatesNothingIsNamed(t *testing.T) {
 		"the reply to a frame of 4 elements has 1")
 }
 
-// TestRefsAreFoundOut: a server that opens an account twice has none, nor one that refuses the attribute.
+// TestRefsAreFoundOut checks that a server that opens an account twice, or rejects the ref attribute,
+// counts as one without refs.
 func TestRefsAreFoundOut(t *testing.T) {
 	for reply, want := range map[string]bool{
 		`<created id="900" ref="bench"/><created id="900" ref="bench"/>`:   true,
@@ -204,7 +207,8 @@ func TestRefsAreFoundOut(t *testing.T) {
 	}
 }
 
-// TestNoRateIsKeptWithoutAConnection: a server that closes after a reply.
+// TestNoRateIsKeptWithoutAConnection checks that a rate is refused for a server that closes after each
+// reply.
 func TestNoRateIsKeptWithoutAConnection(t *testing.T) {
 	h := dialect.Habits{OneFrame: true}
 	p := plain(student(t, faulty.Options{Habits: h}), h, 10)
@@ -214,7 +218,7 @@ func TestNoRateIsKeptWithoutAConnection(t *testing.T) {
 	require.ErrorContains(t, err, "no rate can be kept")
 }
 
-// TestARateIsKeptWithoutRefs: as many orders as are due.
+// TestARateIsKeptWithoutRefs checks that exactly the orders that are due are sent.
 func TestARateIsKeptWithoutRefs(t *testing.T) {
 	p := plain(student(t, faulty.Options{}), dialect.Habits{}, 1000)
 	p.Rate, p.Duration = 100, 500*time.Millisecond
@@ -224,15 +228,15 @@ func TestARateIsKeptWithoutRefs(t *testing.T) {
 	require.EqualValues(t, 50, r.Requests)
 }
 
-// TestAnOrderCostsNoMemory: what is measured is the server. Nothing is allocated for an order, but for
-// the numbers that are kept.
+// TestAnOrderCostsNoMemory checks that an order allocates nothing except space for its id, so that
+// measurements are of the server.
 func TestAnOrderCostsNoMemory(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() { _ = Echo(l, 80, nil) }()
 	p := plain("", dialect.Habits{}, 0)
-	p.Duration = 2 * time.Second // enough for 1000 on a slow machine as well
+	p.Duration = 2 * time.Second // enough for 1000 orders even on a slow machine
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	r, err := p.Blank(background, l.Addr().String())

@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-// readerTimeout bounds how long a reader waits for its first bytes.
+// readerTimeout is how long a reader waits for its first bytes.
 const readerTimeout = 2 * time.Minute
 
-// Readers are connections that read the market data stream, as open pages do. They
-// look at nothing: what they cost is to be the server's.
+// Readers are connections that read the market data stream, as open web pages do. They discard what they
+// read, so that almost all their cost is the server's.
 type Readers struct {
 	conns   []net.Conn
 	running sync.WaitGroup
 	leaving atomic.Bool
 	bytes   atomic.Uint64
-	ended   atomic.Uint64 // by the server
+	ended   atomic.Uint64 // readers disconnected by the server
 }
 
-// OpenReaders opens n readers of the HTTP server at addr; path says what each reads. Each
-// has received something when it returns. The error says what the server answers instead.
+// OpenReaders opens n readers at the HTTP server at addr. path returns the path that a reader requests.
+// OpenReaders returns once each reader has received something. The error contains the server's answer if
+// it is not a stream.
 func OpenReaders(ctx context.Context, addr string, n int, path func(reader int) string) (*Readers, error) {
 	r := &Readers{}
 	for n := range n {
@@ -36,7 +37,7 @@ func OpenReaders(ctx context.Context, addr string, n int, path func(reader int) 
 	return r, nil
 }
 
-// open opens one.
+// open opens one reader.
 func (r *Readers) open(ctx context.Context, addr, path string) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -79,11 +80,11 @@ func (r *Readers) read(c net.Conn) {
 	}
 }
 
-// Received returns how many bytes all have received, and how many of them the server has
-// cut off.
+// Received returns how many bytes all readers have received, and how many readers the server has
+// disconnected.
 func (r *Readers) Received() (bytes, cut uint64) { return r.bytes.Load(), r.ended.Load() }
 
-// Leave closes them and waits for their ends. It may be called again.
+// Leave closes the readers and waits until they have ended. It may be called more than once.
 func (r *Readers) Leave() {
 	r.leaving.Store(true)
 	for _, c := range r.conns {

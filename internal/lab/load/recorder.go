@@ -7,31 +7,30 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Latencies are recorded in nanoseconds, to two digits, from 1 µs to 100 s.
+// Latencies are recorded in nanoseconds, with two significant digits, from 1 µs to 100 s.
 const (
 	latencyMin    = int64(time.Microsecond)
 	latencyMax    = int64(100 * time.Second)
 	latencyDigits = 2
 )
 
-// errorsKept is how many different unexpected replies are shown.
+// errorsKept is how many different unexpected replies are kept as examples.
 const errorsKept = 10
 
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(latencyMin, latencyMax, latencyDigits)
 }
 
-// Result is what a run came to.
+// Result is the outcome of a run.
 type Result struct {
-	Requests uint64        // answered
-	Errors   uint64        // answered with something unexpected
-	Examples []string      // of those, a few
+	Requests uint64        // requests answered
+	Errors   uint64        // requests answered with something unexpected
+	Examples []string      // a few of the unexpected replies
 	Elapsed  time.Duration // from the first frame to the last reply
-	BytesOut uint64        // of XML in all frames, without their length lines
-	BytesIn  uint64        // and in all replies
+	BytesOut uint64        // bytes of XML in all frames, without length lines
+	BytesIn  uint64        // bytes of XML in all replies, without length lines
 	Latency  *hdrhistogram.Histogram
-	// Sent counts from the moment at which a frame was sent instead of the moment
-	// at which it was due. In the closed models it is Latency.
+	// latencies from the time a frame was sent rather than due. In the closed models it equals Latency.
 	Sent     *hdrhistogram.Histogram
 	Timeline []Second
 }
@@ -42,7 +41,7 @@ type Second struct {
 	Latency  *hdrhistogram.Histogram
 }
 
-// merge returns several seconds as one.
+// merge merges several seconds into one.
 func merge(seconds []Second) Second {
 	sum := Second{Latency: newHistogram()}
 	for _, s := range seconds {
@@ -52,43 +51,43 @@ func merge(seconds []Second) Second {
 	return sum
 }
 
-// Rate returns answered frames a second.
+// Rate returns the number of answered requests a second.
 func (r *Result) Rate() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 
-// Quantile returns the latency that a share q of all frames, from 0 to 1, stayed
-// at or below.
+// Quantile returns the q-quantile of the latencies; q is from 0 to 1.
 func (r *Result) Quantile(q float64) time.Duration { return quantile(r.Latency, q) }
 
 func quantile(h *hdrhistogram.Histogram, q float64) time.Duration {
 	return time.Duration(h.ValueAtQuantile(100 * q))
 }
 
-// Recorder gathers what all connections of a run see. NewRecorder is when it begins.
+// Recorder collects the measurements of all connections of a run. The run begins when NewRecorder is
+// called.
 type Recorder struct {
 	options Options
 	began   time.Time
 
-	mu       sync.Mutex    // guards what follows
-	last     time.Duration // from the begin to the last reply
+	mu       sync.Mutex    // guards the fields below
+	last     time.Duration // time of the last reply, from the start
 	seconds  []Second
-	sent     *hdrhistogram.Histogram // of open runs
+	sent     *hdrhistogram.Histogram // open runs only
 	errors   uint64
 	examples []string
 	bytesOut uint64
 	bytesIn  uint64
 }
 
-// NewRecorder returns one of a run that begins now.
+// NewRecorder returns a recorder for a run that begins now.
 func NewRecorder(o Options) *Recorder { return &Recorder{options: o, began: time.Now()} }
 
 // Began returns when the run began.
 func (r *Recorder) Began() time.Time { return r.began }
 
-// Lane gathers what one connection sees, and hands it on once a second, so that
-// connections do not meet at a lock. It is used by one goroutine.
+// Lane collects the measurements of one connection and passes them to the recorder once a second, so that
+// connections do not contend for a lock. It is used by one goroutine.
 type Lane struct {
 	to       *Recorder
-	second   int // of the run, that current is of
+	second   int // the second of the run that current covers
 	current  *hdrhistogram.Histogram
 	sent     *hdrhistogram.Histogram
 	last     time.Duration
@@ -99,24 +98,24 @@ type Lane struct {
 	writeErr error
 }
 
-// Lane returns a new one.
+// Lane returns a new lane.
 func (r *Recorder) Lane() *Lane { return &Lane{to: r, current: newHistogram()} }
 
-// OpenLane returns one of an open run, which keeps the latencies from sending apart.
+// OpenLane returns a new lane of an open run, which also records latencies from sending.
 func (r *Recorder) OpenLane() *Lane {
 	l := r.Lane()
 	l.sent = newHistogram()
 	return l
 }
 
-// Add records the reply to a frame that was due and sent then, and answered at end.
-// unexpected is nil or says what is wrong with it.
+// Add records a frame by the times at which it was due, sent and answered. unexpected describes an
+// unexpected reply, or is nil.
 func (l *Lane) Add(due, sent, end time.Time, unexpected error) {
 	b := l.to.began
 	l.add(due.Sub(b), sent.Sub(b), end.Sub(b), unexpected)
 }
 
-// add is Add with times since the run began.
+// add does the same as Add with times since the start of the run.
 func (l *Lane) add(due, sent, end time.Duration, unexpected error) {
 	if second := int(end / time.Second); second != l.second {
 		l.Flush()
@@ -134,10 +133,10 @@ func (l *Lane) add(due, sent, end time.Duration, unexpected error) {
 }
 
 func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(max(int64(d), latencyMin), latencyMax)) // in range
+	_ = h.RecordValue(min(max(int64(d), latencyMin), latencyMax)) // never fails: the value is in range
 }
 
-// Flush hands on what has gathered.
+// Flush passes the collected measurements to the recorder.
 func (l *Lane) Flush() {
 	n := l.current.TotalCount()
 	if n == 0 {
@@ -171,8 +170,8 @@ func (l *Lane) Flush() {
 	r.last = max(r.last, l.last)
 }
 
-// Result merges everything that was handed on. p, which may be nil, is the pool that the
-// frames went through: it has counted their bytes.
+// Result merges all flushed measurements. p is the pool that the frames went through, which has counted
+// their bytes, or nil.
 func (r *Recorder) Result(p *Pool) *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +190,7 @@ func (r *Recorder) Result(p *Pool) *Result {
 	return result
 }
 
-// Report tells of progress once a second, until what it returns is called.
+// Report calls the progress function once a second until stop is called.
 func (r *Recorder) Report() (stop func()) {
 	if r.options.Progress == nil {
 		return func() {}
@@ -223,8 +222,8 @@ func (r *Recorder) progress() Progress {
 	for _, s := range r.seconds {
 		p.Requests += s.Requests
 	}
-	// The second that has just ended; connections without a reply in this one have
-	// not handed it on yet.
+	// The second that has just ended. Connections without a reply in the current second have not flushed
+	// it yet.
 	if n := len(r.seconds); n > 1 {
 		last := r.seconds[n-2]
 		p.Rate = float64(last.Requests)

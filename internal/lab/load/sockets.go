@@ -14,23 +14,24 @@ import (
 	"time"
 )
 
-// Sockets are WebSocket connections that may have subscribed to something. They look at nothing but pings, which they
-// answer: what they cost is to be the server's.
+// Sockets are WebSocket connections that may have a subscription. They ignore all messages except pings,
+// which they answer, so that almost all their cost is the server's.
 type Sockets struct {
 	conns    []*Socket
 	running  sync.WaitGroup
 	leaving  atomic.Bool
 	messages atomic.Uint64
-	ended    atomic.Uint64 // by the server
+	ended    atomic.Uint64 // sockets ended by the server
 }
 
-// Socket is one of them. It is for one goroutine.
+// Socket is one WebSocket connection, for use by one goroutine.
 type Socket struct {
 	net.Conn
 	in *bufio.Reader
 }
 
-// Of frames (RFC 6455, section 5.2): a text and a pong of a client, whose mask is zero, and what a server sends.
+// Frame headers (RFC 6455, section 5.2): the text and pong frames of a client, whose mask is zero, and
+// the frames of a server.
 const (
 	textFrame, pongFrame = 0x81, 0x8a
 	maskedBit            = 0x80
@@ -38,8 +39,9 @@ const (
 	opClosing, opPinging = 0x8, 0x9
 )
 
-// OpenSockets opens n connections to the HTTP server at addr. Each sends what first returns, if that is not "", and has
-// received something then when OpenSockets returns. The error says what the server answers instead.
+// OpenSockets opens n connections to the HTTP server at addr. Each sends the message that first returns,
+// unless it is "", and waits until it has received something. The error contains the server's answer if
+// it is not an upgrade.
 func OpenSockets(ctx context.Context, addr string, n int, first func(socket int) string) (*Sockets, error) {
 	s := &Sockets{}
 	for n := range n {
@@ -54,7 +56,7 @@ func OpenSockets(ctx context.Context, addr string, n int, first func(socket int)
 	return s, nil
 }
 
-// DialSocket opens one and sends a message, unless that is "". The caller closes it.
+// DialSocket opens one connection and sends message, unless it is "". The caller closes the socket.
 func DialSocket(ctx context.Context, addr, message string) (*Socket, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
@@ -99,7 +101,7 @@ func (c *Socket) open(message string) error {
 	return c.SetDeadline(time.Time{})
 }
 
-// send sends a frame, which may have up to 64 KiB.
+// send sends a frame of up to 64 KiB.
 func (c *Socket) send(first byte, payload []byte) error {
 	b := []byte{first}
 	if n := len(payload); n < 126 {
@@ -107,12 +109,13 @@ func (c *Socket) send(first byte, payload []byte) error {
 	} else {
 		b = binary.BigEndian.AppendUint16(append(b, maskedBit|126), uint16(n))
 	}
-	b = append(b, 0, 0, 0, 0) // the mask
+	b = append(b, 0, 0, 0, 0) // the mask: zero
 	_, err := c.Write(append(b, payload...))
 	return err
 }
 
-// Next reads the next frame: its kind, and how long its payload is, of which what fits is in to. A ping is answered.
+// Next reads the next frame and returns its opcode and the length of its payload. As much of the payload
+// as fits is copied to to. A ping is answered.
 func (c *Socket) Next(to []byte) (op byte, n int, err error) {
 	first, err := c.in.Peek(2)
 	if err != nil {
@@ -150,7 +153,7 @@ func (c *Socket) Next(to []byte) (op byte, n int, err error) {
 	return op, n, err
 }
 
-// Closing reads up to the server's close, and returns its code and reason.
+// Closing reads until the server's close frame and returns its code and reason.
 func (c *Socket) Closing() (code int, reason string, err error) {
 	var payload [125]byte
 	for {
@@ -178,10 +181,11 @@ func (s *Sockets) read(c *Socket) {
 	}
 }
 
-// Received returns how many messages all have received, pings included, and how many of them the server has ended.
+// Received returns how many messages all sockets have received, pings included, and how many sockets the
+// server has ended.
 func (s *Sockets) Received() (messages, ended uint64) { return s.messages.Load(), s.ended.Load() }
 
-// Leave closes them and waits for their ends. It may be called again.
+// Leave closes the sockets and waits until they have ended. It may be called more than once.
 func (s *Sockets) Leave() {
 	s.leaving.Store(true)
 	for _, c := range s.conns {

@@ -7,10 +7,10 @@ import (
 	"text/tabwriter"
 )
 
-// Table is a table of a page or of a terminal. Its first row has the heads.
+// Table is a table for a page or a terminal. Its first row is the header.
 type Table [][]string
 
-// Add adds a row of values, as fmt.Sprint prints them.
+// Add adds a row of values, formatted by fmt.Sprint.
 func (t *Table) Add(values ...any) {
 	var row []string
 	for _, v := range values {
@@ -19,7 +19,7 @@ func (t *Table) Add(values ...any) {
 	*t = append(*t, row)
 }
 
-// Markdown returns the table as a page has it.
+// Markdown returns the table in Markdown.
 func (t Table) Markdown() string {
 	var b strings.Builder
 	for n, row := range t {
@@ -28,7 +28,7 @@ func (t Table) Markdown() string {
 			b.WriteString("|" + strings.Repeat(" --- |", len(row)) + "\n")
 		}
 	}
-	return strings.Replace(b.String(), "|  |", "| |", 1) // a head without a name
+	return strings.Replace(b.String(), "|  |", "| |", 1) // an empty header cell
 }
 
 // Write writes the table for a terminal.

@@ -11,61 +11,61 @@ import (
 	"outcry/clients/go/client"
 )
 
-// Trading is a run of orders through clients that connect again, perhaps to another address,
-// and send again what has a ref: what traders see while an exchange fails over. It keeps what
-// it was told, and asks afterwards for each order. Each has a ref.
+// Trading is a load of orders through clients that reconnect, perhaps to another address, and resend
+// orders by ref: what traders experience during a failover. It remembers the answers, and queries each
+// order afterwards. Each order has a ref.
 type Trading struct {
-	Addr        string         // one, or several with commas between them
-	Client      client.Options // of each connection
+	Addr        string         // one address, or several separated by commas
+	Client      client.Options // options of each connection
 	Connections int
-	Depth       int           // orders under way on each connection
-	Rate        int           // orders a second of all connections together; 0: as many as possible
+	Depth       int           // unanswered orders on each connection, at most
+	Rate        int           // orders a second of all connections together; 0 means as many as possible
 	Duration    time.Duration // how long orders are sent
-	Orders      int           // at the most so many
+	Orders      int           // limit on the number of orders
 	Symbols     int
-	Accounts    string // digits that the ids of its accounts begin with, two for each connection
-	Run         string // what the refs of orders begin with: different for each run on an exchange
+	Accounts    string // digits that the account ids begin with; each connection has two accounts
+	Run         string // prefix of the orders' refs; must differ between runs on an exchange
 	Progress    func(Progress)
 }
 
-// OrdersMax bounds Trading.Orders: what was told of each is kept in memory.
+// OrdersMax is the upper bound of Trading.Orders: the answer to each order is kept in memory.
 const OrdersMax = 10_000_000
 
-// Traded is what a Trading came to.
+// Traded is the outcome of a Trading.
 type Traded struct {
-	*Result           // of the orders with an answer
-	Refused    uint64 // answered with an error
-	Unanswered uint64 // whose connection broke, or whose answer did not come; they may have been done
-	Why        string // of one of them
+	*Result           // of the answered orders
+	Refused    uint64 // orders answered with an error
+	Unanswered uint64 // orders without an answer; they may have been executed
+	Why        string // the error of one of them
 	Longest    Gap
-	Failovers  uint64 // how often the connection that changed most was made again
-	Reconnects uint64 // of all connections
-	SentAgain  uint64 // orders, after a connection had broken
+	Failovers  uint64 // reconnects of the connection with the most
+	Reconnects uint64 // reconnects of all connections
+	SentAgain  uint64 // orders sent again after a connection had broken
 
-	Asked   uint64 // orders that were asked for afterwards
-	Done    uint64 // of the unanswered, that were done
-	Lost    uint64 // answered with a number, and not there
-	Doubled uint64 // answered with a number, and there under another one
-	// Others is how many numbers between the first and the last order are nobody's here. If
-	// nobody else trades it is 0, or orders were done twice.
+	Asked   uint64 // orders queried afterwards
+	Done    uint64 // unanswered orders that were executed
+	Lost    uint64 // orders that were answered with an id and do not exist
+	Doubled uint64 // orders that were answered with one id and exist with another
+	// how many ids between the first and the last order do not belong to this run. Unless others trade,
+	// it is 0, or orders were executed twice.
 	Others  uint64
-	Example string // of what is lost or doubled
+	Example string // describes one lost or doubled order
 }
 
-// Gap is a time without an answer.
+// Gap is a period without an answer.
 type Gap struct {
-	From   time.Duration // since the begin
+	From   time.Duration // since the start of the run
 	Length time.Duration
 }
 
-// order is one that was sent: number counts them, id is the exchange's, 0 without an answer.
+// order is a sent order. number counts the run's orders; id is the exchange's, or 0 without an answer.
 type order struct {
 	number uint64
 	id     client.OrderID
-	sure   bool // it was answered: with a number, or a refusal if id is 0
+	sure   bool // answered: accepted if id is not 0, else rejected
 }
 
-// trader is a connection with what was told over it.
+// trader is a connection with the orders sent over it.
 type trader struct {
 	*client.Client
 	buyer, seller string
@@ -74,25 +74,25 @@ type trader struct {
 	orders []order
 }
 
-// trading is a Trading under way.
+// trading is a running Trading.
 type trading struct {
 	Trading
 	traders  []*trader
 	recorder *Recorder
 	schedule Schedule
-	next     atomic.Uint64 // order
-	last     atomic.Int64  // answer, in nanoseconds since the begin
+	next     atomic.Uint64 // number of the next order
+	last     atomic.Int64  // time of the last answer, in nanoseconds since the start
 	refused  atomic.Uint64
 	fail     context.CancelCauseFunc
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	gap Gap
 	why string
 }
 
-// Trade makes the accounts and symbols, which stay, sends orders, and asks for each of them.
-// The error says what was refused of the preparation, that a connection cannot be made, or
-// that the orders could not be asked for; Traded is then what is known, nil before the run.
+// Trade opens the accounts and symbols, which are not removed afterwards, sends orders, and queries each
+// of them. It returns an error if a preparing command was rejected, a connection could not be made, or
+// the orders could not be queried. Traded is then what is known so far, or nil if the run did not begin.
 func Trade(ctx context.Context, o Trading) (*Traded, error) {
 	t := &trading{Trading: o}
 	defer func() {
@@ -115,8 +115,8 @@ func Trade(ctx context.Context, o Trading) (*Traded, error) {
 	return traded, t.check(ctx, traded)
 }
 
-// prepare connects and makes what is traded. Every command of it has a ref, so a second run on the
-// same exchange finds what the first has made.
+// prepare connects and makes accounts and symbols. Each of its commands has a ref, so a second run on the
+// same exchange finds those of the first.
 func (t *trading) prepare(ctx context.Context) error {
 	for n := range t.Connections {
 		c, err := client.Dial(ctx, t.Addr, t.Client)
@@ -140,7 +140,7 @@ func (t *trading) prepare(ctx context.Context) error {
 	return nil
 }
 
-// made returns what a trader needs.
+// made returns the commands that prepare a trader.
 func (t *trading) made(x *trader) []client.Command {
 	commands := []client.Command{client.OpenAccount(x.buyer, riches), client.OpenAccount(x.seller, riches)}
 	for s := range t.Symbols {
@@ -152,18 +152,18 @@ func (t *trading) made(x *trader) []client.Command {
 	return commands
 }
 
-// riches are the dollars and shares that accounts begin with.
+// riches is the initial balance in dollars and the deposit in shares of each account.
 var riches = client.Whole(1_000_000_000_000)
 
-// price is that of all orders: every two of a symbol execute.
+// price is the limit of all orders, so that every two orders of a symbol execute.
 var price = client.Whole(100)
 
 func (t *trading) symbol(n int) string { return fmt.Sprintf("BENCH%d", n) }
 
-// ref names an order of this run.
+// ref returns the ref of an order of this run.
 func (t *trading) ref(number uint64) string { return fmt.Sprintf("%s:%d", t.Run, number) }
 
-// command is an order to be sent: one buys, the next sells, so that books stay small.
+// command returns order number's command. Buys and sells alternate, so that books stay small.
 func (t *trading) command(x *trader, number uint64) client.Command {
 	sym := t.symbol(int(number / 2 % uint64(t.Symbols)))
 	c := client.Buy(x.buyer, sym, client.Whole(1), price)
@@ -173,7 +173,7 @@ func (t *trading) command(x *trader, number uint64) client.Command {
 	return c.WithRef(t.ref(number))
 }
 
-// send sends orders until the time is up, or so many were sent, and waits for their ends.
+// send sends orders until the time is up or all orders are sent, and waits for the outstanding ones.
 func (t *trading) send(ctx context.Context) {
 	t.recorder = NewRecorder(Options{Duration: t.Duration, Progress: t.Progress})
 	if t.Rate > 0 {
@@ -194,11 +194,11 @@ func (t *trading) send(ctx context.Context) {
 	running.Wait()
 }
 
-// errorPause is how long a sender waits after an order without an answer: an exchange that is
-// away must not be asked in a loop.
+// errorPause is how long a sender waits after an order without an answer, to avoid a busy loop while the
+// exchange is away.
 const errorPause = 10 * time.Millisecond
 
-// one sends the next order and takes what it comes to. It returns false if there is none.
+// one sends the next order and records its outcome. It returns false if there are no more orders.
 func (t *trading) one(ctx context.Context, x *trader, lane *Lane) bool {
 	number := t.next.Add(1) - 1
 	due := time.Now()
@@ -238,7 +238,7 @@ func (x *trader) note(o order) {
 	x.orders = append(x.orders, o)
 }
 
-// unanswered notes an order without an answer. If a further one would end alike, the run ends.
+// unanswered records an order without an answer. It ends the run if the error is permanent.
 func (t *trading) unanswered(x *trader, number uint64, err error) {
 	x.note(order{number: number})
 	t.mu.Lock()
@@ -250,12 +250,12 @@ func (t *trading) unanswered(x *trader, number uint64, err error) {
 	}
 }
 
-// answered notes an answer, and the time without one before it if that was the longest.
+// answered records an answer, and the gap before it if that is the longest so far.
 func (t *trading) answered(at time.Time) {
 	now := int64(at.Sub(t.recorder.began))
 	before := t.last.Swap(now)
 	length := time.Duration(now - before)
-	const short = time.Millisecond // nobody cares, and all would meet at the lock
+	const short = time.Millisecond // ignored: recording short gaps would make all senders contend for the lock
 	if length < short {
 		return
 	}
@@ -266,7 +266,7 @@ func (t *trading) answered(at time.Time) {
 	}
 }
 
-// connections returns how many each trader has made.
+// connections returns how many connections each trader has made.
 func (t *trading) connections() (made []uint64) {
 	for _, x := range t.traders {
 		made = append(made, x.Stats().Connections)
@@ -274,7 +274,7 @@ func (t *trading) connections() (made []uint64) {
 	return made
 }
 
-// traded returns what the run came to, before the orders are asked for.
+// traded returns the outcome of the run, before the orders are queried.
 func (t *trading) traded(before []uint64) *Traded {
 	r := &Traded{Result: t.recorder.Result(nil), Refused: t.refused.Load(), Why: t.why, Longest: t.gap}
 	for n, x := range t.traders {

@@ -10,21 +10,21 @@ import (
 	"outcry/clients/go/client"
 )
 
-// askedAtOnce is how many orders one frame asks for.
+// askedAtOnce is how many orders one frame queries.
 const askedAtOnce = 200
 
-// verdict gathers what the questions for orders come to.
+// verdict collects the outcome of the queries.
 type verdict struct {
 	*trading
 	traded *Traded
 
-	mu          sync.Mutex // guards what follows, and traded
+	mu          sync.Mutex // guards the fields below, and traded
 	first, last client.OrderID
 	found       uint64
 	failure     error
 }
 
-// check asks for every order by its ref, each over the connection that it was sent on.
+// check queries every order by its ref, over the connection that sent it.
 func (t *trading) check(ctx context.Context, r *Traded) error {
 	v := &verdict{trading: t, traded: r, first: math.MaxUint64}
 	var asking sync.WaitGroup
@@ -46,7 +46,7 @@ func (t *trading) check(ctx context.Context, r *Traded) error {
 	return v.failure
 }
 
-// askAll asks for the orders of one account of a trader.
+// askAll queries the orders of one account of a trader.
 func (v *verdict) askAll(ctx context.Context, x *trader, account string) error {
 	var orders []order
 	var questions []client.Command
@@ -72,8 +72,8 @@ func (v *verdict) askAll(ctx context.Context, x *trader, account string) error {
 	return nil
 }
 
-// judge compares what was told of an order with what the exchange says of it now. The error
-// says that the exchange does not say.
+// judge compares the first answer to an order with the exchange's current answer. It returns an error if
+// the exchange gives no usable answer.
 func (v *verdict) judge(o order, now *client.Result) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	. "outcry/internal/lab/load"
 )
 
-// forgetful answers as an exchange does, but says of some orders, by their numbers, that there
-// is none of that ref, and of others that they have another number.
+// forgetful starts a server that answers as an exchange does, but for some orders claims that the ref is
+// unknown, and for others gives another id.
 func forgetful(t *testing.T, lost, doubled string) (addr string) {
 	created := regexp.MustCompile(
 		`<account id="(\d+)" balance="\d+" ref="bench"/>|<symbol sym="(\w+)"><account id="(\d+)"`)
@@ -64,7 +64,7 @@ func TestWhatWasToldIsComparedWithWhatIsThere(t *testing.T) {
 	require.Contains(t, r.Example, "run:")
 }
 
-// TestAGapIsTheLongestTimeWithoutAnAnswer: one answer is late.
+// TestAGapIsTheLongestTimeWithoutAnAnswer uses a server with one late answer.
 func TestAGapIsTheLongestTimeWithoutAnAnswer(t *testing.T) {
 	var n atomic.Int64
 	const late = 300 * time.Millisecond
