@@ -7,10 +7,10 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Echo sends to an echo server at r's addresses what the scenario has sent in the run that
-// came to of: as long frames, over as many connections, in the same way. It does so for d;
-// frames that have a connection each are as many as the scenario's. At a fixed rate the
-// latency tells something, the throughput does not.
+// Echo sends frames like those of the measured run of to an echo server at r's addresses: equally long
+// frames, over as many connections, in the same model, for d. If each request has its own connection, the
+// number of requests is the scenario's. At a fixed rate only the latency is meaningful, not the
+// throughput.
 func (s Scenario) Echo(ctx context.Context, r *Run, of *load.Result, d time.Duration) (*load.Result, error) {
 	frames := uint64(s.Frames())
 	echo := Scenario{connect: s.connect, frames: s.frames, source: func(r *Run, _ int) load.Source {
@@ -25,13 +25,13 @@ func (s Scenario) Echo(ctx context.Context, r *Run, of *load.Result, d time.Dura
 		return echo.Measure(ctx, r)
 	}
 	r.Params.Duration = 0
-	if _, err := echo.Measure(ctx, r); err != nil { // a process that has served nothing yet is slower
+	if _, err := echo.Measure(ctx, r); err != nil { // warm up: a new process is slower
 		return nil, err
 	}
 	return echo.Measure(ctx, r)
 }
 
-// blank sends the same bytes again and again, and takes any reply.
+// blank sends the same bytes repeatedly and accepts any reply.
 type blank []byte
 
 // Next implements load.Source.

@@ -9,14 +9,15 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Past is the scenario of a history: pairs of orders that meet, so that nothing stays open. Its
-// accounts and symbols are its own: the books of other scenarios are as they would be.
+// Past is the scenario that builds a history: pairs of orders that execute against each other, so that
+// nothing stays open. It uses its own accounts and symbols, so that it does not affect the books of other
+// scenarios.
 var Past = Scenario{
 	Name: "past", About: "pairs of orders that meet", Defaults: Params{Clients: 32, Depth: 4, Symbols: 1, PerFrame: 100},
 	Uses: []string{"clients", "depth", "requests", "duration", "symbols", "per_frame"}, prepare: openPast, source: newPast,
 }
 
-// makeHistory executes the orders that are to be history.
+// makeHistory executes as many orders as r's History parameter requires.
 func (r *Run) makeHistory(ctx context.Context) error {
 	own := r.Params
 	defer func() { r.Params = own }()
@@ -51,7 +52,7 @@ func pastAccount(client int) string { return strconv.Itoa(900_000_000 + client) 
 
 func pastSymbol(n int) string { return fmt.Sprintf("PAST%d", n) }
 
-// past sells and buys the same shares in one frame, again and again.
+// past repeatedly sells and buys the same shares in one frame.
 type past struct {
 	xml   []byte
 	tally *Tally

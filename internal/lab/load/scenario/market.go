@@ -10,29 +10,29 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// The flow of `market`: of ten orders, six rest near the price, one and a half
-// cross, and two and a half cancel one that rests.
+// The flow of `market`: of ten orders, six rest near the price, one and a half cross, and two and a half
+// cancel a resting order.
 const (
 	passiveShare = 0.60
 	cancelShare  = 0.25
 
 	tick        = 0.01
 	middle      = 10_000 // ticks
-	passiveFar  = 20     // ticks from the middle that a passive order may lie
-	crossing    = 3      // ticks beyond the middle that a crossing order reaches
-	moveOneIn   = 50     // orders after which the price moves by a tick
+	passiveFar  = 20     // maximum distance of a passive order from the middle, in ticks
+	crossing    = 3      // ticks beyond the middle that a crossing order may reach
+	moveOneIn   = 50     // orders between two moves of the price by a tick, on average
 	sharesMost  = 100
-	sweep       = 3   // how much larger than a passive order a crossing one is
-	restingMost = 200 // orders that one client remembers as its own
+	sweep       = 3   // size of a crossing order relative to a passive one
+	restingMost = 200 // a client's own resting orders that it remembers, at most
 
-	// In that flow orders that the price has left behind stay, and there are more of
-	// them all the time. In the steady one crossing orders reach everything, and
-	// together take more than comes.
+	// In the flow of `market`, orders that the price has moved away from stay open, so their number
+	// grows. In the steady flow crossing orders reach every order, and together execute more shares than
+	// passive orders add.
 	steadyCrossing = 1000
 	steadySweep    = 5
 )
 
-// prices holds the middle of every symbol's market, in ticks. Any client moves it.
+// prices holds the middle of every symbol's market, in ticks. All clients move it.
 type prices []atomic.Int64
 
 func newPrices(n int) prices {
@@ -43,7 +43,7 @@ func newPrices(n int) prices {
 	return p
 }
 
-// zipf draws symbols: a few are traded much, most hardly.
+// zipf draws symbols by a Zipf distribution: a few symbols are traded much, most hardly.
 type zipf struct{ bounds []float64 }
 
 func newZipf(n int) zipf {
@@ -66,23 +66,23 @@ type trader struct {
 	run     *Run
 	r       *rand.Rand
 	account string
-	draw    func(*rand.Rand) int // a symbol
-	reach   int64                // of crossing orders, in ticks beyond the middle
+	draw    func(*rand.Rand) int // draws a symbol
+	reach   int64                // how far a crossing order reaches beyond the middle, in ticks
 	sweep   int64
 	tally   *Tally
 	resting []uint64
-	refs    string // what its refs begin with
-	sent    int64  // orders with one
+	refs    string // prefix of the refs
+	sent    int64  // orders sent with a ref
 	xml     []byte
 }
 
-// newTrader returns the flow of one client.
+// newTrader returns the source of one client of `market`.
 func newTrader(r *Run, client int, draw func(*rand.Rand) int) load.Source {
 	return r.limited(&trader{run: r, r: r.random(client), account: r.account(client%max(r.Params.Accounts, 1) + 1),
 		draw: draw, reach: crossing, sweep: sweep, tally: r.tally(), refs: refsOf(client)})
 }
 
-// newSteadyTrader returns the flow of one client of a market that stays as it is.
+// newSteadyTrader returns the source of one client of the steady market.
 func newSteadyTrader(r *Run, client int) load.Source {
 	return r.limited(&trader{run: r, r: r.random(client), account: r.account(client%max(r.Params.Accounts, 1) + 1),
 		draw:  r.weights.draw,
@@ -142,18 +142,18 @@ func (t *trader) command(b []byte) []byte {
 	return append(b, `"/>`...)
 }
 
-// Reply implements load.Source. A cancel may come too late.
+// Reply implements load.Source. It accepts cancels that come too late.
 func (t *trader) Reply(xml []byte) error {
 	err := t.tally.take(xml, tooLate)
 	t.resting = append(t.resting, t.tally.opened...)
 	if more := len(t.resting) - restingMost; more > 0 {
-		t.resting = append(t.resting[:0], t.resting[more:]...) // the oldest are left to the market
+		t.resting = append(t.resting[:0], t.resting[more:]...) // drop the oldest, which stay in the market
 	}
 	return err
 }
 
-// restOrders lets orders rest far from the middle, evenly over the symbols: order n is of account n mod
-// their number, and a frame has orders of one account.
+// restOrders returns frames with orders that rest far from the middle, evenly over the symbols. Order n
+// belongs to account n mod the number of accounts, and a frame has orders of one account.
 func restOrders(r *Run) (frames []prepared) {
 	decimals := 2
 	if r.Any {
@@ -164,7 +164,7 @@ func restOrders(r *Run) (frames []prepared) {
 		for n := account; n < r.Params.Orders; {
 			f, t := prepared{order: n, step: step}, wire.NewTransactions(r.account(account+1))
 			for i := 0; i < perCreate && n < r.Params.Orders; i++ {
-				// Beyond what traders reach: these orders stay.
+				// Beyond the reach of traders, so these orders stay open.
 				away := passiveFar + 1000 + n/max(r.Params.Symbols, 1)%5000
 				amount, limit := "1", middle-away
 				if n/r.Params.Symbols%2 == 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// number is a parameter that is one: its flag, its bounds, and what the flag says.
+// number describes a numeric parameter: its flag, bounds and help text.
 type number struct {
 	name      string
 	value     *int
@@ -16,7 +16,7 @@ type number struct {
 	about     string
 }
 
-// numbers are the parameters that s uses, and those that every scenario has.
+// numbers returns the parameters that s uses, and those that every scenario has.
 func (s Scenario) numbers(p *Params) []number {
 	own := []number{
 		{"clients", &p.Clients, 1, 50_000, "`connections` at once"},
@@ -50,10 +50,10 @@ func (s Scenario) Flags(f *flag.FlagSet, p *Params) {
 	f.BoolVar(&p.Paused, "paused", false, "Postgres stands still meanwhile")
 }
 
-// pauseMax bounds a pause.
+// pauseMax is the longest pause.
 const pauseMax = time.Minute
 
-// Check returns an error that names the first parameter that cannot be.
+// Check returns an error that names the first invalid parameter.
 func (s Scenario) Check(p Params) error {
 	for _, n := range s.numbers(&p) {
 		if *n.value < n.min || *n.value > n.most {
@@ -72,7 +72,7 @@ func (s Scenario) Check(p Params) error {
 	return nil
 }
 
-// String tells apart the runs of one scenario, by what they differ in.
+// String returns the parameters in a line that distinguishes the runs of one scenario.
 func (p Params) String() string {
 	text := fmt.Sprintf("%d clients", p.Clients)
 	if p.Clients == 1 {

@@ -6,7 +6,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// The experiments that earlier systems of this protocol published, and our own.
+// all lists the experiments that earlier systems of this protocol published, and our own.
 var all = []Scenario{
 	{
 		Name: "cores", About: "one client; a request is a create, and then a frame with order, query and cancel",
@@ -96,7 +96,7 @@ var all = []Scenario{
 	},
 }
 
-// uniform draws each of n symbols as often.
+// uniform returns a function that draws each of n symbols with equal probability.
 func uniform(n int) func(*rand.Rand) int {
 	return func(r *rand.Rand) int { return r.IntN(max(n, 1)) }
 }

@@ -1,6 +1,6 @@
-// Package scenario holds the workloads of load runs: who sends what, how often,
-// and what has to come of it. Each counts what it was told, so that the exchange
-// can be asked afterwards whether it agrees: a fast wrong answer is a failed run.
+// Package scenario defines the workloads of load runs: the clients, their frames, and the expected
+// replies. Each scenario counts the answers, so that the exchange can be queried afterwards and the
+// answers compared: a fast wrong answer is a failed run.
 package scenario
 
 import (
@@ -17,47 +17,47 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Params are what a scenario can be told. Each has the fields that its Uses names.
+// Params are a scenario's parameters. A scenario uses those that its Uses names.
 type Params struct {
-	Clients  int           `json:"clients,omitempty"`   // connections at once
-	Depth    int           `json:"depth,omitempty"`     // frames under way on each connection
+	Clients  int           `json:"clients,omitempty"`   // concurrent connections
+	Depth    int           `json:"depth,omitempty"`     // unanswered frames on each connection, at most
 	Requests int           `json:"requests,omitempty"`  // frames of each client; 0 with a duration
-	Duration time.Duration `json:"duration,omitempty"`  // instead of a number of requests
-	Rate     int           `json:"rate,omitempty"`      // frames a second of all clients together; 0: as many as possible
-	Symbols  int           `json:"symbols,omitempty"`   // that are traded
-	Accounts int           `json:"accounts,omitempty"`  // that are opened beforehand
-	Orders   int           `json:"orders,omitempty"`    // that rest beforehand
-	PerFrame int           `json:"per_frame,omitempty"` // commands of each frame
-	Pause    time.Duration `json:"pause,omitempty"`     // between a request of a client and its next one
+	Duration time.Duration `json:"duration,omitempty"`  // used instead of Requests
+	Rate     int           `json:"rate,omitempty"`      // frames a second of all clients; 0 means unlimited
+	Symbols  int           `json:"symbols,omitempty"`   // symbols traded
+	Accounts int           `json:"accounts,omitempty"`  // accounts opened before the run
+	Orders   int           `json:"orders,omitempty"`    // orders resting before the run
+	PerFrame int           `json:"per_frame,omitempty"` // commands in each frame
+	Pause    time.Duration `json:"pause,omitempty"`     // delay between two requests of a client
 
-	// What was before any scenario, and goes on around it.
-	History int  `json:"history,omitempty"`         // orders that were executed beforehand
-	Idle    int  `json:"idle,omitempty"`            // further connections, which send nothing
-	Readers int  `json:"readers,omitempty"`         // of the market data stream
-	Paused  bool `json:"postgres_paused,omitempty"` // Postgres stands still while the scenario is measured
-	Refs    bool `json:"refs,omitempty"`            // each order of a market has a ref of its own
+	// Conditions for any scenario: what happened before it, and what else runs during it.
+	History int  `json:"history,omitempty"`         // orders executed before the run
+	Idle    int  `json:"idle,omitempty"`            // additional connections that send nothing
+	Readers int  `json:"readers,omitempty"`         // readers of the market data stream
+	Paused  bool `json:"postgres_paused,omitempty"` // Postgres is frozen during the measurement
+	Refs    bool `json:"refs,omitempty"`            // each order of a market has its own ref
 }
 
 // Scenario is one workload.
 type Scenario struct {
 	Name      string
 	About     string
-	Published string // what an earlier system reported for it; "" if none did
+	Published string // figure that an earlier system reported, or ""
 	Defaults  Params
-	Uses      []string // the names of the parameters that matter
+	Uses      []string // names of the parameters that the scenario uses
 
 	prepare func(ctx context.Context, r *Run) error
-	// source makes what one client sends.
+	// makes the source of one client
 	source func(r *Run, client int) load.Source
-	// connect says that each request has a connection of its own.
+	// each request has its own connection
 	connect bool
-	frames  int // of a request, one after another; 0 is 1
+	frames  int // consecutive frames that form a request; 0 means 1
 }
 
 // Frames returns how many frames a request has: at least 1.
 func (s Scenario) Frames() int { return max(s.frames, 1) }
 
-// All returns every scenario, those that earlier systems published first.
+// All returns every scenario, with those published by earlier systems first.
 func All() []Scenario { return all }
 
 // Find returns the scenario of that name.
@@ -72,32 +72,33 @@ func Find(name string) (Scenario, bool) {
 
 // Run is one run of a scenario against one exchange.
 type Run struct {
-	Addrs    []string // of one exchange, or of several that are one
+	Addrs    []string // of one exchange, or of several that together are one
 	Seed     uint64
 	Params   Params
 	Progress func(load.Progress) // may be nil
 
-	// Of the run's accounts, ids are above First, and the names of its symbols begin with Tag: runs against
-	// one exchange have different ones.
+	// Accounts of the run have ids above First, and its symbols have names that begin with Tag. Runs
+	// against one exchange need different values.
 	First int
 	Tag   string
-	// Any is for servers that are no Outcry: replies are read as a student's program may write them, numbers stay
-	// below 2^31, and How has the server's habits and the client's token. Else only How's token counts.
+	// Any is set for servers other than Outcry: replies may be any XML that conforms to the protocol,
+	// numbers stay below 2^31, and How has the server's habits and the client's token. Otherwise only
+	// How's token is used.
 	Any bool
 	How load.Options
-	// Open sends the frames of a run at a rate; nil for load.Open.
+	// Open is called instead of load.Open to send the frames of a run at a rate, if not nil.
 	Open func(ctx context.Context, o load.Options, rate int, source func(int) load.Source) (*load.Result, error)
 
 	mu      sync.Mutex // guards tallies
 	tallies []*Tally
 	prices  prices
 	weights zipf
-	resting []uint64     // ids of the orders that Prepare has let rest, in their order
-	opened  atomic.Int64 // accounts by fresh
+	resting []uint64     // ids of the resting orders that Prepare has placed, in order
+	opened  atomic.Int64 // accounts made by fresh
 }
 
-// Prepare makes the accounts, symbols and orders that the scenario begins with. It
-// is not measured. The error says what was refused or broke.
+// Prepare makes the accounts, symbols and orders that the scenario starts with. It is not measured. The
+// error says what was rejected or which connection broke.
 func (s Scenario) Prepare(ctx context.Context, r *Run) error {
 	r.prices = newPrices(max(r.Params.Symbols, 1))
 	r.weights = newZipf(max(r.Params.Symbols, 1))
@@ -114,7 +115,7 @@ func (s Scenario) Prepare(ctx context.Context, r *Run) error {
 	return nil
 }
 
-// Measure runs the scenario. The error says why a connection broke.
+// Measure runs the scenario. It returns an error if a connection broke.
 func (s Scenario) Measure(ctx context.Context, r *Run) (*load.Result, error) {
 	p := r.Params
 	o := r.options(p.Clients, p.Depth)
@@ -131,14 +132,14 @@ func (s Scenario) Measure(ctx context.Context, r *Run) (*load.Result, error) {
 	return load.Closed(ctx, o, source)
 }
 
-// options returns those of a load on the server.
+// options returns the options for a load with the given connections and depth.
 func (r *Run) options(connections, depth int) load.Options {
 	o := r.How
 	o.Addrs, o.Connections, o.Depth, o.Progress = r.Addrs, connections, depth, r.Progress
 	return o
 }
 
-// spoken returns s in the server's habits.
+// spoken adapts s to the server's habits.
 func (r *Run) spoken(s load.Source) load.Source {
 	if r.How.Habits.AccountAttribute {
 		return attribute{s}
@@ -146,7 +147,7 @@ func (r *Run) spoken(s load.Source) load.Source {
 	return s
 }
 
-// attribute sends frames whose root has the attribute account instead of id.
+// attribute is a source whose frames have the root attribute account instead of id.
 type attribute struct{ load.Source }
 
 // Next implements load.Source.
@@ -154,7 +155,7 @@ func (a attribute) Next() []byte {
 	return bytes.Replace(a.Source.Next(), []byte("<transactions id="), []byte("<transactions account="), 1)
 }
 
-// Told returns what all clients together have been told so far, Prepare's included.
+// Told returns the total of all answers to all clients so far, including those to Prepare.
 func (r *Run) Told() Tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +166,7 @@ func (r *Run) Told() Tally {
 	return sum
 }
 
-// tally returns a new tally that Told counts.
+// tally returns a new tally that Told includes.
 func (r *Run) tally() *Tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,12 +175,12 @@ func (r *Run) tally() *Tally {
 	return t
 }
 
-// random returns what one client draws from.
+// random returns one client's random numbers.
 func (r *Run) random(client int) *rand.Rand {
 	return rand.New(rand.NewPCG(r.Seed, uint64(client)))
 }
 
-// limited ends a source after so many frames; 0 is no limit.
+// limited ends a source after a number of frames; 0 means no limit.
 func (r *Run) limited(s load.Source) load.Source {
 	if r.Params.Requests == 0 {
 		return s
@@ -200,12 +201,12 @@ func (l *limited) Next() []byte {
 	return l.Source.Next()
 }
 
-// send sends the frames of a preparation over a few connections and demands that
-// nothing is refused.
+// send sends the frames of a preparation over a few connections. It returns an error if anything is
+// rejected.
 func (r *Run) send(ctx context.Context, frames []prepared) error {
 	connections, depth, model := 8, 4, load.Closed
 	if r.Any {
-		connections, depth = 1, 1 // what a server cannot do is to be seen in what is measured
+		connections, depth = 1, 1 // use no feature that other servers may lack: the measurement is to show that
 	}
 	if r.How.Habits.OneFrame {
 		model = load.Each
@@ -226,14 +227,14 @@ func (r *Run) send(ctx context.Context, frames []prepared) error {
 	return nil
 }
 
-// prepared is a frame of a preparation. If it has orders, they are number order, order + step and so on of
-// those that rest.
+// prepared is a frame of a preparation. If it has orders, they are numbers order, order + step and so on
+// of the resting orders.
 type prepared struct {
 	xml         []byte
 	order, step int
 }
 
-// fixed sends given frames, of which nothing may be refused.
+// fixed sends given frames, whose commands must all succeed.
 type fixed struct {
 	run    *Run
 	frames []prepared
@@ -250,7 +251,7 @@ func (f *fixed) Next() []byte {
 	return f.tally.sends(f.frames[f.sent-1].xml)
 }
 
-// Reply implements load.Source. It keeps the ids of orders.
+// Reply implements load.Source. It stores the ids of the orders.
 func (f *fixed) Reply(xml []byte) error {
 	frame := f.frames[f.sent-f.tally.underWay()]
 	err := f.tally.take(xml, nothingRefused)
@@ -261,26 +262,26 @@ func (f *fixed) Reply(xml []byte) error {
 }
 
 const (
-	rich      = 1_000_000_000_000 // dollars that an account begins with
-	plenty    = 1_000_000_000_000 // shares of each symbol that it begins with
-	modest    = 1_000_000_000     // both, of a server that may have 32 bits
-	perCreate = 200               // children of a frame that prepares
+	rich      = 1_000_000_000_000 // initial balance of an account, in dollars
+	plenty    = 1_000_000_000_000 // initial deposit in each symbol, in shares
+	modest    = 1_000_000_000     // both, for servers that may use 32 bits
+	perCreate = 200               // children of a preparing frame
 )
 
-// account returns the id of one of the accounts that openMarket opens, from 1 on.
+// account returns the id of account n of openMarket, from 1 on.
 func (r *Run) account(n int) string { return strconv.Itoa(r.First + n) }
 
-// fresh returns the id of an account that is to be opened: no other has it.
+// fresh returns the id of an account to be opened, different each time.
 func (r *Run) fresh() string { return r.account(r.Params.Accounts + int(r.opened.Add(1))) }
 
-// symbol returns the name of one of the symbols, from 0 on.
+// symbol returns the name of symbol n, from 0 on.
 func (r *Run) symbol(n int) string { return string(r.appendSymbol(nil, n)) }
 
 func (r *Run) appendSymbol(b []byte, n int) []byte {
 	return strconv.AppendInt(append(append(b, r.Tag...), "SYM"...), int64(n), 10)
 }
 
-// openMarket opens accounts 1 to n with money and with shares of every symbol.
+// openMarket opens accounts 1 to n with cash and with shares of every symbol.
 func openMarket(ctx context.Context, r *Run) error {
 	var accounts, symbols []prepared
 	riches, shares := strconv.Itoa(rich), strconv.Itoa(plenty)

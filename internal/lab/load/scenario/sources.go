@@ -9,25 +9,26 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// ownMarket opens an account for each client, a symbol, and an order of each account that rests.
+// ownMarket makes one symbol, an account for each client, and a resting order of each account.
 func ownMarket(ctx context.Context, r *Run) error {
 	r.Params.Accounts, r.Params.Symbols = r.Params.Clients, 1
 	return orderEach(ctx, r)
 }
 
-// twoAccounts is ownMarket with two accounts for all clients.
+// twoAccounts does the same as ownMarket with two accounts for all clients.
 func twoAccounts(ctx context.Context, r *Run) error {
 	r.Params.Accounts, r.Params.Symbols = 2, 1
 	return orderEach(ctx, r)
 }
 
-// orderEach opens a market, and lets an order rest for each client: what it can name first.
+// orderEach opens a market and places a resting order for each client, so that the client can name an
+// order from the start.
 func orderEach(ctx context.Context, r *Run) error {
 	r.Params.Orders = r.Params.Clients
 	return restingMarket(ctx, r)
 }
 
-// restingMarket opens a market and lets orders rest in it.
+// restingMarket opens a market and places resting orders in it.
 func restingMarket(ctx context.Context, r *Run) error {
 	if err := openMarket(ctx, r); err != nil {
 		return err
@@ -36,19 +37,19 @@ func restingMarket(ctx context.Context, r *Run) error {
 	return r.send(ctx, restOrders(r))
 }
 
-// trading is what a client of one of the earlier experiments knows.
+// trading is the state of a client of the earlier systems' experiments.
 type trading struct {
 	run     *Run
 	tally   *Tally
 	account string
-	last    uint64 // order: at first that which rests for it
+	last    uint64 // id of the last order; at first the client's resting order
 }
 
 func newTrading(r *Run, client int) trading {
 	return trading{r, r.tally(), r.account(client%r.Params.Accounts + 1), r.resting[client]}
 }
 
-// took notes the last order.
+// took records the id of the last order.
 func (t *trading) took(err error) error {
 	if n := len(t.tally.opened); n > 0 {
 		t.last = t.tally.opened[n-1]
@@ -56,15 +57,15 @@ func (t *trading) took(err error) error {
 	return err
 }
 
-// newAccount returns a create of an account with shares.
+// newAccount returns a frame that opens an account with shares.
 func (t *trading) newAccount() []byte {
 	id := t.run.fresh()
 	return t.tally.sends(new(wire.Create).Account(wire.Account{ID: id, Balance: "1000"}).
 		Symbol(t.run.symbol(0), wire.Placement{Account: id, Shares: "10"}).Append(nil))
 }
 
-// pairs sends two frames for each request. Query and cancel are of the order of the request before: the
-// id of an order is not known in its own frame.
+// pairs sends two frames for each request. Its queries and cancels name the order of the previous
+// request, since an order's id is not known within its own frame.
 type pairs struct {
 	trading
 	created bool
@@ -88,8 +89,8 @@ func (p *pairs) Next() []byte {
 // Reply implements load.Source.
 func (p *pairs) Reply(xml []byte) error { return p.took(p.tally.take(xml, nothingRefused)) }
 
-// mix sends one of five requests at random. A query or a cancel names the last
-// order that this client was told of.
+// mix sends one of five requests at random. A query or a cancel names the last order whose id this client
+// has received.
 type mix struct {
 	trading
 	r *rand.Rand
@@ -119,7 +120,7 @@ func (m *mix) Next() []byte {
 // Reply implements load.Source.
 func (m *mix) Reply(xml []byte) error { return m.took(m.tally.take(xml, tooLate)) }
 
-// users makes a user with three positions, and then its three orders.
+// users opens a user's account with three positions, then places its three orders.
 type users struct {
 	run    *Run
 	tally  *Tally
@@ -158,7 +159,7 @@ func (u *users) Next() []byte {
 // Reply implements load.Source.
 func (u *users) Reply(xml []byte) error { return u.tally.take(xml, nothingRefused) }
 
-// queries asks for orders that rest, at random.
+// queries queries random resting orders.
 type queries struct {
 	r     *rand.Rand
 	run   *Run
@@ -172,8 +173,8 @@ func newQueries(r *Run, client int) load.Source {
 		head: `<transactions id="` + r.account(1) + `">`})
 }
 
-// Next is written out: made of wire.Transactions, ten queries took the client longer
-// than their decoding takes an exchange on the same machine.
+// Next builds its frame by hand: with wire.Transactions, making ten queries took the client longer than
+// an exchange on the same machine takes to decode them.
 func (q *queries) Next() []byte {
 	n := max(q.run.Params.PerFrame, 1)
 	b := append(q.xml[:0], q.head...)

@@ -9,25 +9,25 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// idsKept is how many order ids one client remembers for the check afterwards.
+// idsKept is how many order ids one client keeps for Verify.
 const idsKept = 500
 
-// Tally counts what clients were told.
+// Tally counts the answers to clients.
 type Tally struct {
 	Accepted, Canceled, Queried, Created uint64
-	Refused                              uint64            // what a scenario expects to be refused now and then
-	Reasons                              map[string]uint64 // of those, by text without its figures
-	IDs                                  []uint64          // a sample of accepted orders
+	Refused                              uint64            // rejections that the scenario expects now and then
+	Reasons                              map[string]uint64 // number of expected rejections, by text without numbers
+	IDs                                  []uint64          // sample of accepted orders' ids
 
-	opened []uint64 // ids of the last reply, in their order
-	owed   []int    // how many answers each frame under way is to get, oldest first
-	any    bool     // replies may look as a student's program writes them
+	opened []uint64 // ids in the last reply, in order
+	owed   []int    // number of answers expected for each unanswered frame, oldest first
+	any    bool     // replies may be any XML
 }
 
-// commands are how the elements begin that are answered, each once.
+// commands are the beginnings of the elements that get one answer each.
 var commands = [][]byte{[]byte("<order "), []byte("<query "), []byte("<cancel "), []byte("<account ")}
 
-// sends notes a frame that is about to be sent, and returns it.
+// sends records a frame before it is sent, and returns it.
 func (t *Tally) sends(xml []byte) []byte {
 	n := 0
 	for _, c := range commands {
@@ -37,13 +37,13 @@ func (t *Tally) sends(xml []byte) []byte {
 	return xml
 }
 
-// owes notes that a frame of n commands is about to be sent.
+// owes records a frame of n commands before it is sent.
 func (t *Tally) owes(n int) { t.owed = append(t.owed, n) }
 
-// underWay returns how many frames have no reply.
+// underWay returns the number of unanswered frames.
 func (t *Tally) underWay() int { return len(t.owed) }
 
-// Add adds what o counts.
+// Add adds the counts of o.
 func (t *Tally) Add(o *Tally) {
 	t.Accepted += o.Accepted
 	t.Canceled += o.Canceled
@@ -59,10 +59,10 @@ func (t *Tally) Add(o *Tally) {
 	}
 }
 
-// nothingRefused is for scenarios in which every command succeeds.
+// nothingRefused is passed to take by scenarios in which every command must succeed.
 var nothingRefused func(text string) bool
 
-// kinds are the answers of a reply: how each begins, and how it ends.
+// kinds are the answers in a reply: how each begins and ends.
 var kinds = []struct{ begin, end string }{
 	{"<opened ", "/>"},
 	{"<status ", "</status>"},
@@ -71,10 +71,9 @@ var kinds = []struct{ begin, end string }{
 	{"<error", "</error>"},
 }
 
-// take counts the answers of a reply to the oldest frame under way, of which there
-// must be as many as it has commands. A refusal is an error unless may says that its
-// text is one that the scenario expects. It is quicker than a parser: the client
-// shares the machine with the exchange.
+// take counts the answers of the reply to the oldest unanswered frame. Their number must be the frame's
+// number of commands. A rejection is an error unless may returns true for its text. It is faster than an
+// XML parser, because the client shares the machine with the exchange.
 func (t *Tally) take(reply []byte, may func(text string) bool) error {
 	t.opened = t.opened[:0]
 	owed, had := t.owed[0], t.Done()+t.Refused
@@ -131,8 +130,8 @@ func (t *Tally) count(reply []byte, may func(text string) bool) error {
 	return nil
 }
 
-// countAny is count for replies that need only be XML. In them texts are the server's own: where a scenario
-// expects refusals, any is one.
+// countAny does the same as count for replies that may be any XML. Servers word their rejections
+// differently, so if a scenario expects rejections, any text is accepted.
 func (t *Tally) countAny(reply []byte, may func(string) bool) error {
 	root, err := dialect.ParseDoc(string(reply))
 	if err != nil {
@@ -191,7 +190,8 @@ func (t *Tally) refused(answer []byte, may func(string) bool) error {
 	return nil
 }
 
-// withoutFigures lets texts be counted that differ in numbers only.
+// withoutFigures removes the numbers from a text, so that texts which differ only in numbers are counted
+// together.
 func withoutFigures(text string) string {
 	return strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {
@@ -201,8 +201,8 @@ func withoutFigures(text string) string {
 	}, text)
 }
 
-// tooLate reports whether a cancel was refused because its order was executed.
+// tooLate reports whether a cancel was rejected because its order was executed.
 func tooLate(text string) bool { return strings.Contains(text, "has nothing open") }
 
-// Done returns how many commands were done.
+// Done returns how many commands succeeded.
 func (t *Tally) Done() uint64 { return t.Accepted + t.Canceled + t.Queried + t.Created }

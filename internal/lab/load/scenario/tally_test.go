@@ -52,7 +52,7 @@ func TestAFrameIsOwedAnAnswerForEachCommand(t *testing.T) {
 	require.Equal(t, []int{3, 3}, tally.owed)
 }
 
-// Sources that write their frames out say how many commands those have: as many as an
+// Sources that build frames by hand state how many commands the frames have: it must equal what an
 // exchange reads.
 func TestFramesThatAreWrittenOutHaveAsManyCommandsAsTheySay(t *testing.T) {
 	for _, perFrame := range []int{1, 10} {
@@ -72,8 +72,8 @@ func TestFramesThatAreWrittenOutHaveAsManyCommandsAsTheySay(t *testing.T) {
 	}
 }
 
-// The flow is what its name says: shares of passive orders, cancels and crossing
-// orders, with weights that fall.
+// The flow has the described shares of passive orders, cancels and crossing orders, and the symbols'
+// weights decrease.
 func TestTheMarketIsAsDescribed(t *testing.T) {
 	run := &Run{Params: Params{Accounts: 4, Symbols: 50, PerFrame: 1}, prices: newPrices(50), weights: newZipf(50)}
 	trader := newTrader(run, 0, run.weights.draw)
@@ -119,8 +119,8 @@ func TestZipfDrawsAll(t *testing.T) {
 	require.Greater(t, seen[1], seen[2])
 }
 
-// TestMix5IsAsItWasPublished: each request has a connection of its own, and all clients share two accounts;
-// where connections stay each client has one, and an account.
+// TestMix5IsAsItWasPublished checks that each request has its own connection and all clients share two
+// accounts. In the variant with permanent connections each client has one connection and one account.
 func TestMix5IsAsItWasPublished(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
@@ -152,10 +152,10 @@ func TestMix5IsAsItWasPublished(t *testing.T) {
 	}
 }
 
-// recording is a listener that counts connections and keeps what they read.
+// recording is a listener that counts connections and records the bytes they read.
 type recording struct {
 	net.Listener
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	conns int
 	read  strings.Builder
 }
@@ -196,7 +196,7 @@ func (c *recorded) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestAnyServersRepliesCount: with attributes in another order, white space and texts of its own.
+// TestAnyServersRepliesCount uses replies with another order of attributes, white space and other texts.
 func TestAnyServersRepliesCount(t *testing.T) {
 	tally := &Tally{any: true, owed: []int{5, 1, 1, 1}}
 	require.NoError(t, tally.take([]byte("<?xml version=\"1.0\"?>\n<results>\n"+

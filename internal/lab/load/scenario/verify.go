@@ -10,16 +10,16 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Asker is the account that asks in Verify.
+// Asker is the account that sends Verify's queries.
 const Asker = "31415926535"
 
 const (
-	askedMax   = 5000 // orders
-	askedFrame = 50   // of them in a frame
+	askedMax   = 5000 // orders queried, at most
+	askedFrame = 50   // orders in a frame
 )
 
-// Verify asks the exchange for a sample of the orders that clients were told of. The
-// error names one that it does not know.
+// Verify queries a sample of the orders whose ids clients have received. The error names an order that
+// the exchange does not know.
 func (t *Tally) Verify(ctx context.Context, addrs ...string) error {
 	if len(t.IDs) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func (t *Tally) Verify(ctx context.Context, addrs ...string) error {
 	return nil
 }
 
-// sample asks for orders and demands that each is there.
+// sample queries orders and checks that each exists.
 type sample struct {
 	opened bool
 	ids    []uint64
@@ -66,7 +66,7 @@ func (s *sample) Reply(xml []byte) error {
 	}
 	for _, a := range answers {
 		if a.Error == "account "+Asker+" already exists" {
-			continue // it has asked before
+			continue // the frame was not the first
 		}
 		if a.Kind != "status" && a.Kind != "created" {
 			return fmt.Errorf("order %s, which was accepted, is answered with: %s", a.ID, a.Error)
