@@ -14,7 +14,7 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// runAnchors measures servers that people know beside this exchange.
+// runAnchors measures well-known servers side by side with this exchange.
 func runAnchors(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := anchors.Options{Out: stderr, Command: "go run ./loadtest anchors " + strings.Join(args, " ")}
 	f := newFlags("anchors", stderr)

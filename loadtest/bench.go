@@ -22,8 +22,8 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// benches are what bench measures; scenarios come in addition. Each declares its flags, and sets
-// what is checked and done once they are read.
+// benches are the measurements of the command bench, in addition to the scenarios. Each one declares its
+// flags, and sets the functions that check the flags and measure.
 var benches = []what{
 	{"quick", "a few scenarios, shortly: it ends within two minutes",
 		func(b *benching) { b.plan(bench.Quick(), 1, 1, 2, 4) }},
@@ -36,17 +36,17 @@ var benches = []what{
 	{"growth", "let history grow and look at restarts, journal and memory", (*benching).growth},
 }
 
-// what is something to measure.
+// what is something that bench can measure.
 type what struct {
 	name, about string
 	prepare     func(*benching)
 }
 
-// benching is a bench under way.
+// benching is a running bench command.
 type benching struct {
 	*flag.FlagSet
 	out, stderr io.Writer
-	check       func() error // of the flags together; nil if each is checked by itself
+	check       func() error // checks the flags in combination; may be nil
 	run         func(ctx context.Context, d *bench.Data, p bench.Programs, dir string) error
 }
 
@@ -89,7 +89,7 @@ func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	return b.do(ctx, "go run ./loadtest bench "+strings.Join(args, " "), *data, *dir)
 }
 
-// do builds the programs, measures, and saves what came of it, also beside an error.
+// do builds the programs, measures, and saves the results, even after an error.
 func (b *benching) do(ctx context.Context, command, data, dir string) (err error) {
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "outcry-bench-"); err != nil {
@@ -110,7 +110,7 @@ func (b *benching) do(ctx context.Context, command, data, dir string) (err error
 	return err
 }
 
-// kept measures jobs five times, and goes on with what is in the file of data.
+// kept measures jobs five times, and continues from the results already in the data file.
 func (b *benching) kept(jobs []bench.Job) {
 	plan := b.plan(jobs, 5, 1, 2, 3, 4)
 	plan.Shared, plan.Echo = true, 400*time.Millisecond
@@ -128,7 +128,8 @@ func (b *benching) kept(jobs []bench.Job) {
 	}
 }
 
-// plan measures jobs so often at such values of GOMAXPROCS, unless it is told others.
+// plan returns a plan that measures jobs repeat times at the given values of GOMAXPROCS, with flags to
+// change both.
 func (b *benching) plan(jobs []bench.Job, repeat int, procs ...int) *bench.Plan {
 	plan := &bench.Plan{Jobs: jobs}
 	number(b.FlagSet, &plan.Repetitions, "repeat", repeat, 1, 1000, "how often each is measured")
@@ -170,8 +171,8 @@ func (b *benching) measure(plan *bench.Plan) {
 	}
 }
 
-// goals judges the exchange by what it is to reach. A goal that is not met is no
-// error: a machine may be busy, and another one slower. A wrong answer is.
+// goals measures the exchange against its goals. A missed goal is not an error, since a machine may be
+// busy or slow. A wrong answer is.
 func (b *benching) goals() {
 	plan := &bench.Plan{Seed: 1}
 	number(b.FlagSet, &plan.Repetitions, "rounds", 3, 1, 1000, "how often everything is measured")
@@ -180,7 +181,7 @@ func (b *benching) goals() {
 	b.measure(plan)
 }
 
-// soak trades for long.
+// soak sets up a long run.
 func (b *benching) soak() {
 	o := bench.SoakOptions{Progress: progress(b.stderr), Out: b.out}
 	b.DurationVar(&o.Duration, "duration", time.Hour, "how long to trade")
@@ -207,7 +208,7 @@ func (b *benching) soak() {
 	}
 }
 
-// growth lets history grow.
+// growth sets up a measurement of a growing history.
 func (b *benching) growth() {
 	o := bench.GrowthOptions{Out: b.out}
 	numbers(b.FlagSet, &o.Marks, "orders", math.MaxInt, "`numbers` of orders at which to look, rising",
@@ -227,7 +228,7 @@ func (b *benching) growth() {
 	}
 }
 
-// scenario measures one.
+// scenario sets up the measurement of one scenario.
 func (b *benching) scenario(s scenario.Scenario) {
 	plan := &bench.Plan{Jobs: []bench.Job{{Scenario: s, Params: s.Defaults, Progress: progress(b.stderr)}}, Repetitions: 1}
 	job := &plan.Jobs[0]
@@ -242,13 +243,13 @@ func (b *benching) scenario(s scenario.Scenario) {
 		given := map[string]bool{}
 		b.Visit(func(f *flag.Flag) { given[f.Name] = true })
 		if given["duration"] && !given["requests"] {
-			job.Params.Requests = 0 // a duration is instead of the scenario's number of requests
+			job.Params.Requests = 0 // a duration replaces the scenario's number of requests
 		}
 		if *page != "" && job.Params.Rate == 0 {
 			return errors.New("-html needs a -rate: vegeta plots frames that are sent at one")
 		}
 		if *page != "" {
-			job.Hit = func(hit *lib.Result) { _ = hits.Add(hit) } // hits come in order, which is all that it can complain of
+			job.Hit = func(hit *lib.Result) { _ = hits.Add(hit) } // fails only on a wrong order
 		}
 		return s.Check(job.Params)
 	}
@@ -265,8 +266,8 @@ func (b *benching) scenario(s scenario.Scenario) {
 	}
 }
 
-// progress shows how a run goes, a line that is written over. If w is no terminal
-// it shows nothing.
+// progress returns a function that shows the progress of a run in one line, which it overwrites. If w is
+// not a terminal the function does nothing.
 func progress(w io.Writer) func(load.Progress) {
 	if f, ok := w.(*os.File); !ok {
 		return nil
@@ -276,7 +277,7 @@ func progress(w io.Writer) func(load.Progress) {
 	return func(p load.Progress) { fmt.Fprintf(w, "\r%s ", p) }
 }
 
-// runEcho serves echoes until its standard input ends: bench runs it.
+// runEcho serves echoes until its standard input ends. The command bench starts it.
 func runEcho(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := newFlags("echo", stderr)
 	reply := f.Int("reply", 80, "`bytes` of each reply")

@@ -1,8 +1,8 @@
-// Package anchors measures servers that people know beside Outcry, on the same disk, in turns, with one
-// client: Redis, Postgres, etcd and NATS JetStream, each made to answer a write only once it is durable,
-// and a server that only echoes. What a request costs the client is alike for all: bytes that are
-// prepared, a write, a read, and a look for the ends of replies (package load). Every reply is compared
-// with the one that is expected, and afterwards each server is asked how many writes it has.
+// Package anchors measures well-known servers side by side with Outcry, on the same disk, in turns, with
+// one client: Redis, Postgres, etcd and NATS JetStream, each configured to answer a write only once it is
+// durable, and a server that only echoes. A request costs the client the same for all servers: prepared
+// bytes, a write, a read, and a scan for the ends of replies (package load). Every reply is compared with
+// the expected one, and afterwards each server is asked how many writes it has.
 package anchors
 
 import (
@@ -20,16 +20,16 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Shape is a load: connections, and requests under way on each.
+// Shape is the shape of a load: the number of connections, and of unanswered requests on each.
 type Shape struct {
 	Connections int `json:"connections"`
 	Depth       int `json:"depth"`
 }
 
-// String returns it as it is written: 64×16.
+// String returns the shape as written in flags, such as 64×16.
 func (s Shape) String() string { return fmt.Sprintf("%d×%d", s.Connections, s.Depth) }
 
-// ParseShape reads what String writes; an x will do as well. The error names the text.
+// ParseShape parses a shape in the form of String; x is accepted for ×. The error contains the text.
 func ParseShape(text string) (s Shape, err error) {
 	n, err := fmt.Sscanf(strings.ReplaceAll(text, "×", "x"), "%dx%d", &s.Connections, &s.Depth)
 	if err != nil || n != 2 || s.Connections < 1 || s.Connections > connectionsMax || s.Depth < 1 || s.Depth > depthMax ||
@@ -40,25 +40,25 @@ func ParseShape(text string) (s Shape, err error) {
 	return s, nil
 }
 
-// Bounds of a load.
+// Largest values of a load's shape.
 const (
 	connectionsMax = 128
 	depthMax       = 64
 )
 
-// Options say what is measured.
+// Options configure a run.
 type Options struct {
-	Dir      string // where data goes, in a fresh folder
+	Dir      string // data goes into a fresh directory below it
 	Echo     []string
-	Servers  []string // programs of Outcry; the first is called outcry, the others after their files
-	Only     []string // names of those that are measured; empty for all that are installed
+	Servers  []string // programs of Outcry; the first is named outcry, the others after their files
+	Only     []string // names of the servers to measure; empty means all that are installed
 	At       []Shape
 	Rounds   int
-	Duration time.Duration // of each measurement
-	Rate     float64       // requests a second; 0: as many as possible
-	Share    float64       // of each server's own rate in the same round that is sent in addition; 0 for none
-	Of       string        // whose rate Share is of, for all that reach it, at loads of one request; "" for each one's own
-	Command  string        // how the run is repeated
+	Duration time.Duration // time of each measurement
+	Rate     float64       // requests a second; 0 means as many as possible
+	Share    float64       // also measure at this share of each server's own rate; 0 means not to
+	Of       string        // take Share of this server's rate (see turn); "" means each server's own
+	Command  string        // the command that repeats the run
 	Out      io.Writer
 }
 
@@ -66,35 +66,36 @@ type Options struct {
 type anchor struct {
 	name    string
 	durable string   // what makes a write durable before its reply
-	needs   []string // programs, in the order in which they are looked for; none for those that are given
+	needs   []string // required programs, in search order; none if the program is given
 	start   func(ctx context.Context, dir string) (server, error)
 }
 
-// server is one that runs.
+// server is a running server.
 type server interface {
-	// measure sends for o.Duration, over o.Connections with o.Depth requests under way on each; o.Rate > 0 is open.
+	// measure sends requests for o.Duration, over o.Connections with o.Depth unanswered requests on each.
+	// If rate is above 0 it uses the open model.
 	measure(ctx context.Context, o load.Options, rate float64) (*load.Result, error)
-	// settle waits until nothing is left to do for what was answered.
+	// settle waits until the server has no work left for the requests it has answered.
 	settle(ctx context.Context) error
-	// used returns the processor time so far, of the server and of a Postgres that follows it.
+	// used returns the processor time used so far, by the server and by the Postgres that follows it.
 	used() (own, postgres time.Duration)
-	// check demands that it has done so many writes in all.
+	// check returns an error unless the server has exactly this many writes.
 	check(ctx context.Context, writes uint64) error
 	stop()
 }
 
-// running is a server with what it was asked for.
+// running is a server with the number of its writes so far.
 type running struct {
 	anchor
 	server
 	writes uint64
 }
 
-// settleMax bounds how long a server may be behind.
+// settleMax is how long a server may lag behind.
 const settleMax = 2 * time.Minute
 
-// Run measures, and returns what came of it; the table is Report.Write. The error says that a server could
-// not be started, gave a wrong reply, or has not what it said.
+// Run measures all servers and returns the results. Report.Write prints the table. It returns an error if
+// a server could not be started, gave a wrong reply, or lacks a write that it had confirmed.
 func Run(ctx context.Context, o Options) (r *Report, err error) {
 	all, err := o.anchors()
 	if err != nil {
@@ -144,13 +145,14 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	return r, nil
 }
 
-// turned returns all, with another one first in each round.
+// turned returns all servers, rotated so that each round starts with another one.
 func turned(all []*running, round int) []*running {
 	n := round % len(all)
 	return append(slices.Clone(all[n:]), all[:n]...)
 }
 
-// turn measures each server once.
+// turn measures each server once, and again at a share of a rate if o.Share is set. If o.Of is set, it does so
+// only for loads of one unanswered request, and only on servers whose own rate is higher.
 func (r *Report) turn(ctx context.Context, o Options, all []*running, at Shape, round int) error {
 	rates := map[string]float64{}
 	for _, s := range all {
@@ -163,7 +165,7 @@ func (r *Report) turn(ctx context.Context, o Options, all []*running, at Shape, 
 		fmt.Fprintf(o.Out, "round %d, %s: %s\n", round+1, at, p)
 	}
 	if o.Share == 0 || o.Of != "" && at.Depth > 1 {
-		return nil // at a rate that others set, requests are sent one by one when each is due
+		return nil // at a given rate, each request is sent alone when it is due
 	}
 	for _, s := range all {
 		of := s.name
@@ -189,7 +191,7 @@ func (r *Report) turn(ctx context.Context, o Options, all []*running, at Shape, 
 	return nil
 }
 
-// once measures a server.
+// once measures one server.
 func (s *running) once(ctx context.Context, o Options, at Shape, rate float64) (*Point, error) {
 	p := &Point{Server: s.name, At: at, Asked: rate}
 	before, beforePG := s.used()
@@ -224,9 +226,10 @@ func (s *running) once(ctx context.Context, o Options, at Shape, rate float64) (
 }
 
 var (
-	// errNone is returned when nothing is left to measure.
+	// errNone means that there is no server to measure.
 	errNone = errors.New("anchors: none of the servers is installed")
 
-	// errLeftOut is wrapped by the start of a server that cannot make writes durable one by one.
+	// errLeftOut is wrapped by the error of a server that cannot make each write durable; the server is
+	// left out.
 	errLeftOut = errors.New("it is no anchor")
 )

@@ -18,7 +18,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// etcd is an etcd of one member.
+// etcd is a single-member etcd.
 type etcd struct {
 	*process
 	first uint64 // revision before the first put
@@ -46,7 +46,7 @@ func startEtcd(ctx context.Context, dir string) (server, error) {
 
 var etcdRevision = regexp.MustCompile(`"revision":"(\d+)"`)
 
-// revision returns how many puts there were, and one more.
+// revision returns the current revision, which is one more than the number of puts.
 func (e *etcd) revision(ctx context.Context) (n uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -69,7 +69,7 @@ func (e *etcd) revision(ctx context.Context) (n uint64, err error) {
 	return n, err
 }
 
-// check implements server: every put makes a revision.
+// check implements server. Every put increments the revision.
 func (e *etcd) check(ctx context.Context, writes uint64) error {
 	n, err := e.revision(ctx)
 	if err == nil && n-e.first != writes {
@@ -89,9 +89,9 @@ func (e *etcd) measure(ctx context.Context, o load.Options, rate float64) (*load
 	})
 }
 
-// Frames of HTTP/2 (RFC 9113, section 6).
+// Frame types and flags of HTTP/2 (RFC 9113, section 6).
 const (
-	h2Head                                          = 9 // bytes of a frame's head
+	h2Head                                          = 9 // length of a frame header
 	h2Data, h2Headers, h2Reset, h2Settings          = 0, 1, 3, 4
 	h2Ping, h2GoAway, h2Window, h2Continuation      = 6, 7, 8, 9
 	h2EndStream, h2Ack                         byte = 1, 1
@@ -99,19 +99,19 @@ const (
 	h2FrameMax                                      = 1 << 20
 )
 
-// h2Frame adds a frame.
+// h2Frame appends a frame to b.
 func h2Frame(b []byte, kind, flags byte, stream uint32, body []byte) []byte {
 	b = append(b, byte(len(body)>>16), byte(len(body)>>8), byte(len(body)), kind, flags)
 	return append(binary.BigEndian.AppendUint32(b, stream), body...)
 }
 
-// putRequest is a call of Put: headers and a message, of stream 0.
+// putRequest returns the header and message frames of a Put call, with stream id 0.
 func putRequest(key string, value []byte) []byte {
 	var block bytes.Buffer
 	fields := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/etcdserverpb.KV/Put"},
 		{":authority", "localhost"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
-		_ = fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // never in a table: all are alike
+		_ = fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // never indexed
 	}
 	put := append([]byte{1<<3 | 2, byte(len(key))}, key...)
 	put = append(append(put, 2<<3|2, byte(len(value))), value...) // both are below 128 bytes
@@ -120,7 +120,8 @@ func putRequest(key string, value []byte) []byte {
 	return h2Frame(b, h2Data, h2EndStream, 0, message)
 }
 
-// greetEtcd begins HTTP/2: large windows, and no table of headers, so that trailers are the same each time.
+// greetEtcd starts HTTP/2 with large windows and without a header table, so that trailers are always the
+// same bytes.
 func greetEtcd(c net.Conn) (load.Codec, error) {
 	b := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	b = h2Frame(b, h2Settings, 0, 0, []byte{0, 1, 0, 0, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff})
@@ -129,14 +130,14 @@ func greetEtcd(c net.Conn) (load.Codec, error) {
 	return &h2{stream: 1}, err
 }
 
-// h2 has calls of gRPC over HTTP/2. A reply ends with trailers, which say whether the call has succeeded;
-// those that do not are what a Source sees, others are empty.
+// h2 is a codec for gRPC calls over HTTP/2. Trailers end a reply and contain the call's status. The reply
+// passed to a Source is empty if the call succeeded, else the trailers.
 type h2 struct {
-	stream  uint32 // of the next call
-	control []byte // acknowledgements that are to be sent
-	good    []byte // trailers of success
-	block   []byte // headers that have begun
-	ends    bool   // the stream ends with them
+	stream  uint32 // id of the next call's stream
+	control []byte // acknowledgements to send
+	good    []byte // trailers of a successful call
+	block   []byte // a partially received header block
+	ends    bool   // the block ends the stream
 }
 
 // Append implements load.Codec.
@@ -186,7 +187,7 @@ func (h *h2) Cut(in []byte) (reply []byte, n int, err error) {
 	return nil, n, nil
 }
 
-// headers takes a part of headers or trailers.
+// headers processes a frame of headers or trailers.
 func (h *h2) headers(kind, flags byte, body []byte, n int) (reply []byte, _ int, err error) {
 	if kind == h2Headers {
 		h.ends = flags&h2EndStream != 0
@@ -212,7 +213,7 @@ func (h *h2) headers(kind, flags byte, body []byte, n int) (reply []byte, _ int,
 	return block, n, nil
 }
 
-// grpcOK reports whether trailers say that a call has succeeded.
+// grpcOK reports whether trailers contain the status of success.
 func grpcOK(block []byte) bool {
 	fields, err := hpack.NewDecoder(0, nil).DecodeFull(block)
 	for _, f := range fields {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// warnOfMemory says where a directory is on no disk.
+// warnOfMemory prints a warning if dir is on a memory file system.
 func warnOfMemory(dir string, out io.Writer) {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) == nil && (s.Type == unix.TMPFS_MAGIC || s.Type == unix.RAMFS_MAGIC) {

@@ -16,10 +16,10 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// nats is a NATS server with a stream in files.
+// nats is a NATS server with a JetStream stream in files.
 type nats struct{ *process }
 
-// natsConf syncs every message before it is acknowledged.
+// natsConf makes the server sync every message before acknowledging it.
 const natsConf = "listen: \"%s\"\nping_interval: \"1h\"\njetstream {\n  store_dir: %q\n  sync_interval: always\n}\n"
 
 func startNATS(ctx context.Context, dir string) (server, error) {
@@ -51,7 +51,7 @@ func startNATS(ctx context.Context, dir string) (server, error) {
 	return n, nil
 }
 
-// request asks the server's own interface, and returns the payload of what it answers.
+// request sends a request to the server's own API and returns the payload of the reply.
 func (s *nats) request(ctx context.Context, subject, body string) (string, error) {
 	reply, err := ask(ctx, s.addr, greetNATS("_INBOX.ask"), published(subject, "_INBOX.ask", []byte(body)))
 	_, payload, _ := strings.Cut(reply, "\r\n")
@@ -65,7 +65,7 @@ func published(subject, inbox string, body []byte) []byte {
 func (s *nats) measure(ctx context.Context, o load.Options, rate float64) (*load.Result, error) {
 	o.Addrs = []string{s.addr}
 	inboxes := 0
-	o.Greet = func(c net.Conn) (load.Codec, error) { // connections are made in their order
+	o.Greet = func(c net.Conn) (load.Codec, error) { // called in the order of the connections
 		inboxes++
 		return greetNATS(natsInbox(inboxes - 1))(c)
 	}
@@ -76,12 +76,12 @@ func (s *nats) measure(ctx context.Context, o load.Options, rate float64) (*load
 
 func natsInbox(n int) string { return fmt.Sprintf("_INBOX.%d", n) }
 
-// acked reports whether a message is the stream's word that it has one more.
+// acked reports whether a message is the stream's acknowledgement of a stored message.
 func acked(b []byte) bool {
 	return bytes.Contains(b, []byte("\r\n{\"stream\":\"ANCHOR\",")) && bytes.Contains(b, []byte(`"seq":`))
 }
 
-// check implements server: the stream has every message.
+// check implements server. The stream must contain every message.
 func (s *nats) check(ctx context.Context, writes uint64) error {
 	reply, err := s.request(ctx, "$JS.API.STREAM.INFO.ANCHOR", "")
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *nats) check(ctx context.Context, writes uint64) error {
 	return nil
 }
 
-// greetNATS begins a session that gets what is sent to an inbox.
+// greetNATS starts a session that subscribes to inbox.
 func greetNATS(inbox string) func(net.Conn) (load.Codec, error) {
 	return func(c net.Conn) (load.Codec, error) {
 		_, err := fmt.Fprintf(c, "CONNECT {\"verbose\":false,\"pedantic\":false}\r\nSUB %s 1\r\nPING\r\n", inbox)
@@ -116,8 +116,8 @@ func greetNATS(inbox string) func(net.Conn) (load.Codec, error) {
 	}
 }
 
-// natsWire has messages as NATS sends them; a reply is a message to the inbox.
-type natsWire struct{ pings int } // without an answer
+// natsWire is the codec for NATS messages. Each message to the inbox is a reply.
+type natsWire struct{ pings int } // pings not answered yet
 
 // Append implements load.Codec.
 func (w *natsWire) Append(out, request []byte) []byte {
@@ -127,9 +127,9 @@ func (w *natsWire) Append(out, request []byte) []byte {
 	return append(out, request...)
 }
 
-// Bounds of what NATS sends.
+// Largest parts of a NATS message.
 const (
-	natsLineMax = 64 << 10 // INFO is the longest
+	natsLineMax = 64 << 10 // INFO is the longest line
 	natsBodyMax = 1 << 20
 )
 

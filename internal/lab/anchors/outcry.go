@@ -14,18 +14,18 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// outcry is an Outcry as it is shipped, with the Postgres that it starts for itself.
+// outcry is an Outcry in its default configuration, with the Postgres that it starts itself.
 type outcry struct {
 	*harness.Server
 	plain    *load.Plain
-	cluster  string // directory of its Postgres
-	postgres int    // process id of that
+	cluster  string // data directory of its Postgres
+	postgres int    // process id of its Postgres
 }
 
-// symbols is how many are traded.
+// symbols is the number of symbols traded.
 const symbols = 10
 
-// firstAccount is one that no scenario has.
+// firstAccount is an account id that no scenario uses.
 const firstAccount = 2_000_000_000
 
 func startOutcry(ctx context.Context, program, dir string) (server, error) {
@@ -59,16 +59,16 @@ func (o *outcry) measure(ctx context.Context, how load.Options, rate float64) (*
 	return o.plain.Run(ctx)
 }
 
-// settle implements server: Postgres has everything.
+// settle implements server. It waits until Postgres has every record.
 func (o *outcry) settle(ctx context.Context) error { return o.CatchUp(ctx, settleMax) }
 
 func (o *outcry) used() (own, postgres time.Duration) {
-	u, _ := o.Usage() // one that has ended answers nothing more either
+	u, _ := o.Usage() // no usage if the server has ended
 	return u.CPU, processes.FamilyCPU(o.postgres)
 }
 
-// check implements server: the tables have every order, money and shares add up, and the exchange knows
-// orders by the numbers that it gave.
+// check implements server. The tables must contain every order, cash and shares must add up, and the
+// exchange must know the orders by the ids it gave.
 func (o *outcry) check(ctx context.Context, writes uint64) error {
 	url, err := local.RunningURL(o.cluster)
 	if err != nil {
@@ -92,14 +92,14 @@ func (o *outcry) check(ctx context.Context, writes uint64) error {
 	return nil
 }
 
-// stopTimeout bounds an end in order, which its Postgres needs.
+// stopTimeout is how long an orderly stop, including Postgres, may take.
 const stopTimeout = time.Minute
 
 func (o *outcry) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if o.Server.Stop(ctx) != nil {
-		o.Kill() // its Postgres ends with it
+		o.Kill() // its Postgres ends, too
 	}
 	_ = local.Remove(o.cluster)
 }

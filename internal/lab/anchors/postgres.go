@@ -42,7 +42,7 @@ func startPostgres(ctx context.Context, dir string) (server, error) {
 	return p, nil
 }
 
-// with connects once.
+// with calls do with a new connection.
 func (p *postgres) with(ctx context.Context, do func(*pgx.Conn) error) error {
 	db, err := pgx.Connect(ctx, p.URL())
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *postgres) with(ctx context.Context, do func(*pgx.Conn) error) error {
 	return do(db)
 }
 
-// check implements server: all rows are there, and commits wait for the disk.
+// check implements server. All rows must exist, and commits must be synchronous.
 func (p *postgres) check(ctx context.Context, writes uint64) error {
 	return p.with(ctx, func(db *pgx.Conn) error {
 		var rows uint64
@@ -91,7 +91,7 @@ func (p *postgres) measure(ctx context.Context, o load.Options, rate float64) (*
 	})
 }
 
-// pgMessage adds a message of the protocol, of a kind unless that is 0.
+// pgMessage appends a protocol message to b. kind 0 means a message without a type byte.
 func pgMessage(b []byte, kind byte, body ...byte) []byte {
 	if kind != 0 {
 		b = append(b, kind)
@@ -99,7 +99,7 @@ func pgMessage(b []byte, kind byte, body ...byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(4+len(body))), body...)
 }
 
-// insertRow executes the statement that greetPostgres prepares, in a transaction of its own.
+// insertRow executes the statement that greetPostgres has prepared, in its own transaction.
 var insertRow = func() []byte {
 	bind := append([]byte("\x00insert\x00\x00\x00\x00\x01"), binary.BigEndian.AppendUint32(nil, uint32(len(payload)))...)
 	bind = append(append(bind, payload...), 0, 0)
@@ -108,10 +108,10 @@ var insertRow = func() []byte {
 	return pgMessage(b, 'S')
 }()
 
-// insertedRow is the reply: bound, one row, ready and in no transaction.
+// insertedRow is the expected reply: bind complete, one row inserted, ready outside a transaction.
 const insertedRow = "2\x00\x00\x00\x04C\x00\x00\x00\x0fINSERT 0 1\x00Z\x00\x00\x00\x05I"
 
-// greetPostgres begins a session and prepares the statement.
+// greetPostgres starts a session and prepares the insert.
 func greetPostgres(c net.Conn, user, database string) (load.Codec, error) {
 	hello := "\x00\x03\x00\x00user\x00" + user + "\x00database\x00" + database + "\x00\x00"
 	if err := pgAsk(c, pgMessage(nil, 0, []byte(hello)...)); err != nil {
@@ -121,7 +121,7 @@ func greetPostgres(c net.Conn, user, database string) (load.Codec, error) {
 	return pgwire{}, pgAsk(c, pgMessage(parse, 'S'))
 }
 
-// pgAsk sends, and reads until the server is ready.
+// pgAsk sends a request and reads until ReadyForQuery.
 func pgAsk(c net.Conn, request []byte) error {
 	if _, err := c.Write(request); err != nil {
 		return err
@@ -148,10 +148,10 @@ func pgAsk(c net.Conn, request []byte) error {
 	}
 }
 
-// pgMessageMax bounds a message.
+// pgMessageMax is the largest message accepted.
 const pgMessageMax = 1 << 20
 
-// pgwire has messages as Postgres sends them; a reply ends with ReadyForQuery.
+// pgwire is the codec for Postgres messages. A reply ends with ReadyForQuery.
 type pgwire struct{}
 
 // Append implements load.Codec.

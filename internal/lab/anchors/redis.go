@@ -29,7 +29,7 @@ func startRedis(ctx context.Context, dir string) (server, error) {
 	return &redis{p}, nil
 }
 
-// command returns a command as RESP has it.
+// command encodes a command in RESP.
 func command(words ...string) []byte {
 	b := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, w := range words {
@@ -49,7 +49,7 @@ func (r *redis) measure(ctx context.Context, o load.Options, rate float64) (*loa
 	})
 }
 
-// check implements server: Redis counts its commands, and has what was written last.
+// check implements server. It compares Redis's own count of commands, and the last value written.
 func (r *redis) check(ctx context.Context, writes uint64) error {
 	for _, c := range []struct {
 		words []string
@@ -70,13 +70,13 @@ func (r *redis) check(ctx context.Context, writes uint64) error {
 
 func greetRedis(net.Conn) (load.Codec, error) { return resp{}, nil }
 
-// resp has replies as Redis writes them; a request has its frame.
+// resp is the codec for Redis replies. Requests are already encoded.
 type resp struct{}
 
 // Append implements load.Codec.
 func (resp) Append(out, request []byte) []byte { return append(out, request...) }
 
-// respMax bounds a string in a reply.
+// respMax is the longest string accepted in a reply.
 const respMax = 1 << 20
 
 // Cut implements load.Codec.
@@ -87,7 +87,7 @@ func (resp) Cut(in []byte) (reply []byte, n int, err error) {
 	return in[:n:n], n, nil
 }
 
-// respEnd returns the length of the first value in in, 0 if it has not come as a whole.
+// respEnd returns the length of the first value in in, or 0 if the value is incomplete.
 func respEnd(in []byte, deep int) (n int, err error) {
 	line := bytes.IndexByte(in, '\n')
 	if line < 0 {

@@ -11,7 +11,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Report is what came of a run, as it is written to a file.
+// Report is the result of a run, as it is written to a file.
 type Report struct {
 	Command  string    `json:"command"`
 	Machine  string    `json:"machine"`
@@ -23,27 +23,27 @@ type Report struct {
 	Points   []*Point  `json:"points"`
 }
 
-// About is what a server is.
+// About describes a server.
 type About struct {
 	Name    string `json:"name"`
 	Durable string `json:"durable"` // what makes a write durable before its reply
 }
 
-// Point is one measurement.
+// Point is one measurement of a server.
 type Point struct {
 	Server string  `json:"server"`
 	At     Shape   `json:"at"`
-	Round  int     `json:"round"`           // from 1 on
-	Asked  float64 `json:"asked,omitempty"` // requests a second that were due; 0: as many as possible
+	Round  int     `json:"round"`           // counted from 1
+	Asked  float64 `json:"asked,omitempty"` // requests due a second; 0 means as many as possible
 	load.Summary
 	ServerCPU   float64 `json:"server_cpu_us_per_request"`
 	PostgresCPU float64 `json:"postgres_cpu_us_per_request,omitempty"`
 	ClientCPU   float64 `json:"client_cpu_us_per_request"`
-	ServerBusy  float64 `json:"server_processors"` // that the server kept busy while requests were sent
+	ServerBusy  float64 `json:"server_processors"` // processors that the server kept busy while requests were sent
 	Behind      float64 `json:"behind_seconds"`    // from the last reply until Postgres had everything
 }
 
-// String returns it in a line.
+// String returns the measurement in a line.
 func (p *Point) String() string {
 	return fmt.Sprintf("%-10s %9.0f/s  p50 %7.3f ms  p99 %7.3f ms  longest %7.1f ms  "+
 		"µs: server %.1f, Postgres %.1f, client %.1f",
@@ -64,19 +64,19 @@ func (r *Report) add(p *Point, round int) {
 	r.Points = append(r.Points, p)
 }
 
-// Row is what the rounds of a server at a load came to.
+// Row combines the rounds of a server at one load.
 type Row struct {
 	Server          string
 	At              Shape
-	Open            bool // at a rate
+	Open            bool // measured at a rate
 	Points          []*Point
-	OfRedis, OfEcho load.Spread // share of their rates in the same round; zero without them
+	OfRedis, OfEcho load.Spread // rate relative to theirs in the same round; zero if they were not measured
 }
 
-// Of returns the spread of a figure.
+// Of returns the spread of a figure over the rounds.
 func (w *Row) Of(figure func(*Point) float64) load.Spread { return load.SpreadOf(w.Points, figure) }
 
-// Rows returns all, by load and in the order of Servers.
+// Rows returns all rows, by load and in the order of Servers.
 func (r *Report) Rows() (rows []*Row) {
 	var shapes []Shape
 	seen := map[Shape]bool{}
@@ -105,7 +105,7 @@ func (r *Report) Rows() (rows []*Row) {
 	return rows
 }
 
-// share compares a row with another server's rates, round by round.
+// share returns a row's rate as a share of another server's, round by round.
 func (r *Report) share(w *Row, other string) load.Spread {
 	rates := map[int]float64{}
 	for _, p := range r.Points {
@@ -119,8 +119,8 @@ func (r *Report) share(w *Row, other string) load.Spread {
 	return w.Of(func(p *Point) float64 { return p.Rate / rates[p.Round] })
 }
 
-// Brief returns medians, a row for each server: what it does as fast as it can, with the loads side by side. Where
-// rounds differ too much for a median it has the least and the most.
+// Brief returns a table of each server's maximum rates, with a row for each server and a column for each
+// load. It shows medians, or the minimum and the maximum if rounds differ too much.
 func (r *Report) Brief() load.Table {
 	head := []string{"server"}
 	of := map[string][]string{}
@@ -160,7 +160,7 @@ func postgresOf(p *Point) float64 { return p.PostgresCPU }
 func clientOf(p *Point) float64   { return p.ClientCPU }
 func behindOf(p *Point) float64   { return p.Behind }
 
-// Table returns everything, a row for each server and load, with spreads.
+// Table returns all measurements with spreads, in a row for each server and load.
 func (r *Report) Table() load.Table {
 	t := load.Table{{"load", "server", "requests/s (least to most)", "of Redis", "of echo", "p50 ms", "p99 ms",
 		"longest ms",
@@ -181,7 +181,7 @@ func (r *Report) Table() load.Table {
 	return t
 }
 
-// ofOther is a share with its spread.
+// ofOther formats a share with its spread.
 func ofOther(s load.Spread) string {
 	if s.Median == 0 {
 		return "–"
@@ -189,7 +189,7 @@ func ofOther(s load.Spread) string {
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", s.Median, s.Min, s.Max)
 }
 
-// grouped writes a number with commas.
+// grouped formats a number with commas between thousands.
 func grouped(f float64) string {
 	digits := fmt.Sprintf("%.0f", f)
 	var b strings.Builder
@@ -202,5 +202,5 @@ func grouped(f float64) string {
 	return b.String()
 }
 
-// Write writes the table for a terminal.
+// Write writes the complete table for a terminal.
 func (r *Report) Write(w io.Writer) { r.Table().Write(w) }

@@ -18,10 +18,11 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// payload is what is written: an order, as Outcry gets it.
+// payload is the written data: an order, as Outcry receives it.
 var payload = []byte(`<transactions id="2000000001"><order sym="ANCHOR1" amount="-1" limit="1"/></transactions>`)
 
-// anchors returns those that are asked for and installed. The error names one that is not.
+// anchors returns the selected servers that are installed. The error names a selected server that is not
+// installed.
 func (o *Options) anchors() (found []anchor, err error) {
 	all := []anchor{
 		{"redis", "appendfsync always", []string{"redis-server"}, startRedis},
@@ -69,7 +70,7 @@ func (o *Options) anchors() (found []anchor, err error) {
 	return found, nil
 }
 
-// process is a server of one process.
+// process is a server that runs as a single process.
 type process struct {
 	cmd  *exec.Cmd
 	log  *tail
@@ -77,7 +78,7 @@ type process struct {
 	done chan struct{}
 }
 
-// tail keeps the beginning of a log: why a server did not start stands there.
+// tail keeps the first bytes of a log, which show why a server did not start.
 type tail struct{ bytes.Buffer }
 
 const tailBytes = 4 << 10
@@ -90,10 +91,10 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// startTimeout bounds how long a server may take to answer.
+// startTimeout is how long a server may take to answer.
 const startTimeout = 30 * time.Second
 
-// launch starts a server that listens at addr, and waits until it takes connections.
+// launch starts a server that listens at addr, and waits until it accepts connections.
 func launch(ctx context.Context, addr, program string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(program, args...), log: new(tail), addr: addr, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
@@ -101,7 +102,7 @@ func launch(ctx context.Context, addr, program string, args ...string) (*process
 		return nil, err
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ends does not matter
+		_ = p.cmd.Wait() // the exit status does not matter
 		close(p.done)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -124,7 +125,7 @@ func launch(ctx context.Context, addr, program string, args ...string) (*process
 }
 
 func (p *process) stop() {
-	_ = p.cmd.Process.Kill() // it may be gone
+	_ = p.cmd.Process.Kill() // the process may have ended already
 	<-p.done
 }
 
@@ -134,7 +135,7 @@ func (p *process) used() (own, postgres time.Duration) {
 
 func (p *process) settle(context.Context) error { return nil }
 
-// freeAddr returns an address on which nobody listens, below the ports that the system gives away.
+// freeAddr returns an unused address, with a port below the system's ephemeral ports.
 func freeAddr() (string, error) {
 	for port := 21000 + os.Getpid()%4000; port < 32000; port++ {
 		addr := fmt.Sprintf("127.0.0.1:%d", port)
@@ -146,7 +147,7 @@ func freeAddr() (string, error) {
 	return "", errors.New("no port is free")
 }
 
-// prepared is a Source of requests whose bytes are there, and that all have the same good reply.
+// prepared is a Source of prepared requests that all expect the same reply.
 type prepared struct {
 	requests [][]byte
 	next     int
@@ -170,14 +171,14 @@ func (s *prepared) Reply(b []byte) error {
 	return nil
 }
 
-// keys is how many keys each connection writes to, one after another.
+// keys is how many keys each connection writes to in turn.
 const keys = 100
 
-// send sends prepared requests.
+// send runs a load of prepared requests.
 func send(ctx context.Context, o load.Options, rate float64, source func(connection int) load.Source) (*load.Result,
 	error) {
 	var sources []load.Source
-	for n := range o.Connections { // before time counts
+	for n := range o.Connections { // prepared before time is measured
 		sources = append(sources, source(n))
 	}
 	made := func(connection int) load.Source { return sources[connection] }
@@ -187,7 +188,7 @@ func send(ctx context.Context, o load.Options, rate float64, source func(connect
 	return load.Closed(ctx, o, made)
 }
 
-// ask sends a request over a connection of its own and returns the reply, which all has come with one.
+// ask sends a request over a new connection and returns the reply, whose end the codec recognizes.
 func ask(ctx context.Context, addr string, greet func(net.Conn) (load.Codec, error), request []byte) (string, error) {
 	asked := &once{request: request}
 	o := load.Options{Addrs: []string{addr}, Connections: 1, Greet: greet}
@@ -195,7 +196,7 @@ func ask(ctx context.Context, addr string, greet func(net.Conn) (load.Codec, err
 	return asked.reply, err
 }
 
-// once is a source of one request.
+// once is a source of a single request.
 type once struct {
 	request []byte
 	reply   string
@@ -210,7 +211,7 @@ func (s *once) Next() (request []byte) {
 // Reply implements load.Source.
 func (s *once) Reply(b []byte) error { s.reply = string(b); return nil }
 
-// startEcho starts a server of echoes, whose replies are as long as Outcry's.
+// startEcho starts an echo server whose replies are as long as Outcry's.
 func (o *Options) startEcho(ctx context.Context, _ string) (server, error) {
 	cmd := exec.CommandContext(ctx, o.Echo[0], append(o.Echo[1:], "-reply", "80")...)
 	addr, end, err := load.StartEcho(cmd)

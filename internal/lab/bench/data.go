@@ -17,7 +17,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Data is what is in a file: of one command, what it has measured.
+// Data is the content of a data file: everything that one command has measured.
 type Data struct {
 	Command     string    `json:"command"`
 	Began       time.Time `json:"began"`
@@ -27,16 +27,16 @@ type Data struct {
 	Repetitions int       `json:"repetitions"`
 	Points      []*Point  `json:"points,omitempty"`
 	Soak        *Soak     `json:"soak,omitempty"`
-	Marks       []Mark    `json:"marks,omitempty"` // of a growth
+	Marks       []Mark    `json:"marks,omitempty"` // set by a growth
 }
 
-// NewData returns that of a command that begins now.
+// NewData returns empty data for a command that begins now.
 func NewData(ctx context.Context, command string) *Data {
 	return &Data{Command: command, Began: time.Now().UTC(), Revision: harness.Revision(ctx, "."),
 		Machine: load.Machine()}
 }
 
-// loadData reads a file of data.
+// loadData reads a data file.
 func loadData(path string) (*Data, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -50,8 +50,8 @@ func loadData(path string) (*Data, error) {
 	return d, nil
 }
 
-// Continue takes over the points of a file, if there is one. Each keeps its revision. The error says what
-// cannot be read.
+// Continue adds the points of a data file, if the file exists. Each point keeps its revision. It returns
+// an error if the file cannot be read.
 func (d *Data) Continue(path string) error {
 	old, err := loadData(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,11 +63,11 @@ func (d *Data) Continue(path string) error {
 	return err
 }
 
-// fill says of points of former revisions, which do not say it, when and where they were measured.
+// fill sets when and where points were measured, if points of older revisions do not say so.
 func (d *Data) fill() {
 	processors := 0
 	_, machine, _ := strings.Cut(d.Machine, ", ")
-	_, _ = fmt.Sscanf(machine, "%d processors", &processors) // 0 is not known
+	_, _ = fmt.Sscanf(machine, "%d processors", &processors) // 0 means unknown
 	for _, p := range d.Points {
 		if p.Revision == "" {
 			p.Revision, p.Began, p.Processors = d.Revision, d.Began, processors
@@ -75,12 +75,12 @@ func (d *Data) fill() {
 	}
 }
 
-// sameCell reports whether a point is of that scenario, variant and number of processors.
+// sameCell reports whether a point belongs to the given scenario, variant and number of processors.
 func (p *Point) sameCell(scenario, variant string, procs int) bool {
 	return p.Scenario == scenario && p.Params.String() == variant && p.GOMAXPROCS == procs
 }
 
-// has reports whether this revision was measured with a job already, and has not failed.
+// has reports whether the data has a successful measurement of the job for this revision.
 func (d *Data) has(j Job) bool {
 	return !strings.HasSuffix(d.Revision, harness.Changed) && slices.ContainsFunc(d.Points, func(p *Point) bool {
 		return p.Revision == d.Revision && p.Repetition == j.Repetition && p.CPUs == j.CPUs && p.Failure() == nil &&
@@ -88,7 +88,7 @@ func (d *Data) has(j Job) bool {
 	})
 }
 
-// add adds a point, instead of those of other revisions that are of the same cell, and of itself.
+// add adds a point. It replaces an equal point, and points of other revisions in the same cell.
 func (d *Data) add(point *Point) {
 	point.Revision = d.Revision
 	if point.Run == "" {
@@ -101,7 +101,7 @@ func (d *Data) add(point *Point) {
 	d.Seconds = time.Since(d.Began).Seconds()
 }
 
-// Save writes a file of data.
+// Save writes a data file.
 func (d *Data) Save(path string) error {
 	return WriteFile(path, func(w io.Writer) error {
 		e := json.NewEncoder(w)
@@ -110,7 +110,7 @@ func (d *Data) Save(path string) error {
 	})
 }
 
-// WriteFile writes a file anew. The error is that of write, or of the file.
+// WriteFile replaces a file with what write writes. It returns the error of write, or of the file.
 func WriteFile(path string, write func(io.Writer) error) error {
 	file, err := os.Create(path)
 	if err == nil {
@@ -122,8 +122,8 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// Failures tells of the runs in which an exchange held something else than clients
-// were told, or answered something that the scenario does not expect.
+// Failures describes the failed runs: an exchange's data differed from its answers, or an answer was not
+// one that the scenario expects.
 func (d *Data) Failures() (all []string) {
 	for _, p := range d.Points {
 		if err := p.Failure(); err != nil {
@@ -133,7 +133,7 @@ func (d *Data) Failures() (all []string) {
 	return all
 }
 
-// Cell is a scenario's variant at one number of processors, over all repetitions.
+// Cell is a scenario's variant at one number of processors, with all repetitions.
 type Cell struct {
 	Scenario, Variant string
 	GOMAXPROCS        int
@@ -143,8 +143,7 @@ type Cell struct {
 // Of returns the spread of a figure over the repetitions.
 func (c Cell) Of(figure func(*Point) float64) load.Spread { return load.SpreadOf(c.Points, figure) }
 
-// Cells groups the points, in the order in which they first came, fewest
-// processors first.
+// Cells groups the points, in the order of first appearance, lowest number of processors first.
 func (d *Data) Cells() (cells []Cell) {
 	first := map[string]int{}
 	for i, p := range d.Points {
@@ -168,10 +167,10 @@ func (d *Data) Cells() (cells []Cell) {
 	return cells
 }
 
-// number writes f with so many decimals.
+// number formats f with the given number of decimals.
 func number(f float64, decimals int) string { return fmt.Sprintf("%.*f", decimals, f) }
 
-// grouped writes a number with a comma between groups of three digits.
+// grouped formats a number with a comma between groups of three digits.
 func grouped(f float64) string {
 	s := number(f, 0)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -180,7 +179,8 @@ func grouped(f float64) string {
 	return s
 }
 
-// share writes a share of what the echo server does. At a fixed rate it says nothing.
+// share formats a point's rate as a share of the echo server's. At a fixed rate the share means nothing
+// and is left out.
 func (p *Point) share(of float64) string {
 	if p.Params.Rate > 0 {
 		return "-"
@@ -188,7 +188,7 @@ func (p *Point) share(of float64) string {
 	return number(100*of, 0) + " %"
 }
 
-// shares writes those of both echo servers, if both were measured.
+// shares formats the shares of both echo servers, if both were measured.
 func (p *Point) shares() string {
 	if p.SyncedEchoRate == 0 {
 		return p.share(p.EchoShare)
@@ -196,8 +196,8 @@ func (p *Point) shares() string {
 	return p.share(p.EchoShare) + " (" + p.share(p.SyncedEchoShare) + ")"
 }
 
-// points returns the table of the scenarios that are wanted. A figure is the median of the
-// repetitions, with the least and the most where they say how far it can be trusted.
+// points returns the table of the selected scenarios. A figure is the median of the repetitions, with the
+// minimum and the maximum where they matter for how far it can be trusted.
 func (d *Data) points(wanted func(scenario string) bool) load.Table {
 	t := load.Table{{"", "GOMAXPROCS", "requests/s (least to most)", "speed-up", "of echo", "seconds", "p50 ms", "p99 ms",
 		"p99 from sending", "µs of server, Postgres, client", "in Postgres/s", "behind at the end", "runs, of revision"}}
@@ -225,7 +225,7 @@ func (d *Data) points(wanted func(scenario string) bool) load.Table {
 	return t
 }
 
-// procs returns the GOMAXPROCS of a cell, with a mark if it has more than the machine has processors.
+// procs returns the GOMAXPROCS of a cell, with a mark if it exceeds the machine's processors.
 func (c Cell) procs() string {
 	if have := c.Points[0].Processors; have > 0 && c.GOMAXPROCS > have {
 		return fmt.Sprintf("%d*", c.GOMAXPROCS)
@@ -233,8 +233,8 @@ func (c Cell) procs() string {
 	return fmt.Sprint(c.GOMAXPROCS)
 }
 
-// WriteTable writes what was measured for people: the scenarios, or the goals if it is
-// their runs.
+// WriteTable writes a table of the measurements for a terminal: of the scenarios, or of the goals if the
+// data has their runs.
 func (d *Data) WriteTable(w io.Writer) {
 	if len(d.whole()) > 0 {
 		d.judged().Write(w)

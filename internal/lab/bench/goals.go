@@ -7,7 +7,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// The runs that goals are judged by. Each is made once a round.
+// Names of the runs from which goals are judged. Each round makes all of them once.
 const (
 	closed       = "64 clients, one at a time"
 	closedPaused = "64 clients, one at a time, Postgres paused"
@@ -26,14 +26,14 @@ const (
 	grown        = "10 million orders in history"
 )
 
-// Goals returns the jobs that the goals of docs/reference/BENCHMARKS.md are judged by. Those that are
-// compared with each other are neighbours. quick ones are shorter and smaller: to see
-// that everything works, not for figures.
+// Goals returns the jobs that the goals of docs/reference/BENCHMARKS.md need. Jobs whose figures are
+// compared are next to each other. With quick, jobs are shorter and smaller: they show that everything
+// works, and their figures mean nothing.
 func Goals(quick bool) (all []Job) {
 	for _, x := range []struct {
 		name   string
 		procs  int
-		synced bool // compared with an echo server that has a journal as well
+		synced bool // also compare with an echo server that has a journal
 		text   string
 	}{
 		{closed, 2, true, "market -duration 5s"},
@@ -50,7 +50,7 @@ func Goals(quick bool) (all []Job) {
 		{deepPaused, 2, true, "market -duration 3s -depth 16 -paused"},
 		{queries, 2, false, "query10 -requests 10000"},
 		{single, 2, true, "market -duration 3s -clients 1"},
-		{half, 2, false, "market -duration 5s"}, // at a rate that closed decides
+		{half, 2, false, "market -duration 5s"}, // at a rate that the result of closed determines
 	} {
 		job := jobs(x.text)[0]
 		job.Name, job.GOMAXPROCS, job.SyncedEcho = x.name, x.procs, x.synced
@@ -63,25 +63,25 @@ func Goals(quick bool) (all []Job) {
 	return all
 }
 
-// goal is a ratio or a figure that a round has to reach.
+// goal is a ratio or another figure that a round must reach.
 type goal struct {
 	Goal   string
-	figure func(round) float64 // worked out of the runs of one round
+	figure func(round) float64 // computes the figure from the runs of one round
 	bound  float64
-	most   bool // the figure may be bound at the most, and not at the least
+	most   bool // the bound is an upper bound
 	unit   string
 }
 
-// round holds the measurements of one round by the names of the runs.
+// round holds the measurements of one round, by the names of their runs.
 type round map[string]*Point
 
 func (r round) echoShare(name string) float64 { return r[name].EchoShare }
 
-// against returns one run's throughput as a part of another's.
+// against returns the throughput of one run relative to another's.
 func (r round) against(name, other string) float64 { return r[name].Rate / r[other].Rate }
 
-// spread returns how far apart, as a part of the least, the server's processor time
-// a request is in three runs.
+// spread returns the relative difference between the highest and the lowest server processor time a
+// request in the runs.
 func (r round) spread(names ...string) float64 {
 	least, most := r[names[0]].ServerCPU, r[names[0]].ServerCPU
 	for _, name := range names {
@@ -129,7 +129,7 @@ var goals = []goal{
 		func(r round) float64 { return r.spread(deepOne, deep, deepFour) }, 0.25, true, ""},
 }
 
-// rounds returns the points of goals by round, one that is not whole yet included.
+// rounds returns the points of goals by round, including an incomplete round.
 func (d *Data) rounds() (all []round) {
 	for _, p := range d.Points {
 		if p.Run == "" {
@@ -143,7 +143,7 @@ func (d *Data) rounds() (all []round) {
 	return all
 }
 
-// whole returns the rounds that are.
+// whole returns the complete rounds.
 func (d *Data) whole() []round {
 	return slices.DeleteFunc(d.rounds(), func(r round) bool { return len(r) < len(Goals(false)) })
 }
@@ -155,7 +155,7 @@ type Verdict struct {
 	Met    bool
 }
 
-// Verdicts judges every goal. There must be a round.
+// Verdicts judges every goal. The data must have at least one complete round.
 func (d *Data) Verdicts() (all []Verdict) {
 	for _, g := range goals {
 		spread := load.SpreadOf(d.whole(), g.figure)
@@ -168,7 +168,7 @@ func (d *Data) Verdicts() (all []Verdict) {
 	return all
 }
 
-// figure writes a number with as many digits as it is good for.
+// figure formats a number with the digits that are meaningful for its unit.
 func figure(f float64, unit string) string {
 	switch {
 	case f >= 1000:

@@ -16,48 +16,48 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// GrowthOptions say how far history grows.
+// GrowthOptions configure a growth.
 type GrowthOptions struct {
-	Marks   []int // numbers of orders at which to look, rising
-	Clients int   // connections
+	Marks   []int // numbers of orders at which to measure, rising
+	Clients int   // number of connections
 	Out     io.Writer
 }
 
-// Mark is what is seen at one number of orders.
+// Mark is the measurement at one number of orders.
 type Mark struct {
 	Orders          int64   `json:"orders"`
-	OrdersPerSecond float64 `json:"orders_per_second"` // since the mark before, Postgres caught up at the end
+	OrdersPerSecond float64 `json:"orders_per_second"` // since the previous mark, with Postgres caught up at the end
 	RestartKilled   float64 `json:"restart_after_kill_seconds"`
 	Replayed        int64   `json:"records_replayed"`
 	RestartStopped  float64 `json:"restart_after_stop_seconds"`
-	JournalBytes    int64   `json:"journal_bytes"`   // the most that was seen while trading
-	LagMax          int64   `json:"lag_records_max"` // that Postgres did not have yet, the most that was seen
+	JournalBytes    int64   `json:"journal_bytes"`   // highest size during trading
+	LagMax          int64   `json:"lag_records_max"` // most records that Postgres was behind
 	ServerBytes     int64   `json:"server_resident_bytes"`
 	OpenOrders      int64   `json:"open_orders"`
-	DatabaseBytes   int64   `json:"database_bytes"` // this one grows: it is the history
+	DatabaseBytes   int64   `json:"database_bytes"` // grows, because it holds the history
 }
 
 const (
 	growthSymbols = 16
-	ordersAtOnce  = 20     // in a frame
-	killAfter     = 20_000 // records of a load, until the server is killed in it
+	ordersAtOnce  = 20     // orders in a frame
+	killAfter     = 20_000 // records of a load after which the server is killed
 
 	growthWatch = 200 * time.Millisecond
 	growthPoll  = time.Millisecond
 )
 
-// growing is a growth under way.
+// growing is a running growth.
 type growing struct {
 	*harness.Exchange
 	run *scenario.Run
 	dir string
 }
 
-// RunGrowth trades, with data in dir, until an exchange has had so many orders, and at each
-// mark looks at how long a restart takes, how large the journal is, and how much memory the
-// server has. All three are to stay flat: they follow what is open and what Postgres does
-// not have yet. It writes a line a mark to Out. The error says what could not be done, which
-// order was refused, or that the exchange does not hold what clients were told.
+// RunGrowth trades on an exchange with data in dir until it has had the last of o.Marks orders. At each
+// mark it measures how long a restart takes, how large the journal is, and how much memory the server
+// uses. All three should stay flat, because they depend on what is open and on what Postgres does not
+// have yet. It writes a line for each mark to Out. It returns an error if an operation fails, an order is
+// rejected, or the exchange's tables differ from its answers.
 func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptions) (marks []Mark, err error) {
 	g := &growing{dir: dir}
 	server := harness.ServerOptions{Program: programs.Server, Flags: []string{"--segment=16777216"}}
@@ -85,8 +85,8 @@ func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptio
 	return marks, nil
 }
 
-// to trades up to a mark, kills the server, starts it, stops it, starts it again, and holds
-// the tables against what clients were told.
+// to trades up to a mark, kills the server, starts it, stops it, starts it again, and compares the tables
+// with the answers.
 func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
 	before, begun := int(g.run.Told().Accepted), time.Now()
 	g.run.Params.Requests = max(mark-before, 0)/(g.run.Params.Clients*ordersAtOnce) + 1
@@ -129,14 +129,14 @@ func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
 	}
 	told := g.run.Told()
 	have, err := audit.ReadTotals(ctx, g.Postgres.DirectURL(), scenario.Asker)
-	if err == nil && have.Orders < told.Accepted { // there may be more: those that a kill left without an answer
+	if err == nil && have.Orders < told.Accepted { // there may be more: orders whose answers a kill has lost
 		err = fmt.Errorf("the tables have %d orders, clients were told of %d", have.Orders, told.Accepted)
 	}
 	m.DatabaseBytes = have.Bytes
 	return m, errors.Join(err, told.Verify(ctx, g.XML))
 }
 
-// start starts the server again, and returns how many seconds that took.
+// start starts the server again and returns how many seconds that took.
 func (g *growing) start(ctx context.Context) (seconds float64, err error) {
 	begun := time.Now()
 	err = g.Start(ctx)
@@ -144,7 +144,7 @@ func (g *growing) start(ctx context.Context) (seconds float64, err error) {
 	return time.Since(begun).Seconds(), err
 }
 
-// trade sends what each client has to send. Nothing of it may be refused.
+// trade sends each client's frames. Every command must succeed.
 func (g *growing) trade(ctx context.Context) error {
 	result, err := scenario.Past.Measure(ctx, g.run)
 	if err == nil && result.Errors > 0 {
@@ -171,16 +171,16 @@ func (g *growing) killUnderLoad(ctx context.Context) error {
 		}
 	}
 	g.Kill()
-	<-ended // connections end with errors now
+	<-ended // connections fail now
 	return ctx.Err()
 }
 
-// watch notes the largest size of the journal, and the largest lag of Postgres.
+// watch records the largest size of the journal and the largest lag of Postgres.
 func (g *growing) watch(ctx context.Context, m *Mark) {
 	files, _ := filepath.Glob(filepath.Join(g.dir, "data", "journal", "*"))
 	size := int64(0)
 	for _, file := range files {
-		if info, err := os.Stat(file); err == nil { // it may just have been deleted
+		if info, err := os.Stat(file); err == nil { // the file may have just been deleted
 			size += info.Size()
 		}
 	}

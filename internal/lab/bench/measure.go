@@ -1,9 +1,8 @@
-// Package bench measures an exchange: scenarios one by one or in plans, what the goals of
-// docs/reference/BENCHMARKS.md demand, a long run that has to stay flat, and growing history. Each
-// measurement has a fresh exchange, stands beside an echo server that shows what the
-// machine's network stack can do, and ends with the question to the exchange whether it
-// holds what the clients were told. All of it goes into one file of Data; a test makes
-// the tables and plots of the documents of such files, for make reference.
+// Package bench measures an exchange: single scenarios, plans of scenarios, the goals of
+// docs/reference/BENCHMARKS.md, a long run that must stay flat, and a growing history. Each measurement
+// uses a fresh exchange and an echo server that shows what the machine's network stack can do, and ends
+// with a check that the exchange's data agree with its answers. The results are saved in a file of Data.
+// A test makes the tables and plots of the documents from such files, for make reference.
 package bench
 
 import (
@@ -21,24 +20,24 @@ import (
 	"outcry/internal/lab/vegeta"
 )
 
-// Job is one measurement that is to be made.
+// Job is one measurement to make.
 type Job struct {
-	Name       string // of a goal's run; "" for others
+	Name       string // name of a goal's run, or ""
 	Scenario   scenario.Scenario
 	Params     scenario.Params
-	GOMAXPROCS int // of the server; 0: as it chooses
+	GOMAXPROCS int // of the server; 0 means the server's default
 	Repetition int
 	Seed       uint64
-	CPUs       string // that the server alone may use, as taskset has them; "" for all
-	At         []int  // values of GOMAXPROCS at which a plan measures it; nil for those of the plan
-	SyncedEcho bool   // measure an echo server with a journal as well
+	CPUs       string // processors for the server alone, in the form of taskset; "" means all
+	At         []int  // values of GOMAXPROCS at which a plan measures the job; nil means the plan's
+	SyncedEcho bool   // also measure an echo server with a journal
 
-	// What is told of the measurement while it runs. Each may be nil.
+	// These functions, if not nil, are called during the measurement.
 	Progress func(load.Progress)
-	Hit      vegeta.Hit // of every frame that is sent at a rate
+	Hit      vegeta.Hit // called for each frame sent at a rate
 }
 
-// Point is what one measurement came to. Times are in seconds.
+// Point is the result of one measurement. Times are in seconds.
 type Point struct {
 	Run        string          `json:"run,omitempty"` // the job's name
 	Scenario   string          `json:"scenario"`
@@ -46,42 +45,42 @@ type Point struct {
 	GOMAXPROCS int             `json:"gomaxprocs"`
 	Repetition int             `json:"repetition"`
 	Seed       uint64          `json:"seed"`
-	CPUs       string          `json:"cpus,omitempty"` // that the server was limited to
-	Processors int             `json:"processors"`     // of the machine
+	CPUs       string          `json:"cpus,omitempty"` // processors that the server was limited to
+	Processors int             `json:"processors"`     // number of processors of the machine
 	Revision   string          `json:"revision"`
 	Began      time.Time       `json:"began"`
-	// Others is the share of all processors that went to nobody of the run meanwhile.
+	// Others is the share of all processor time used by processes outside the run.
 	Others float64 `json:"others_cpu_share"`
 
 	load.Summary
-	Commands float64 `json:"commands_per_second"` // orders, queries, cancels and creates that were done
+	Commands float64 `json:"commands_per_second"` // orders, queries, cancels and creates that succeeded
 
 	ServerCPU   float64 `json:"server_cpu_us_per_request"`
 	PostgresCPU float64 `json:"postgres_cpu_us_per_request"`
 	ClientCPU   float64 `json:"client_cpu_us_per_request"`
-	// ServerCPUSending is the server's until the last reply, without what it does for
-	// Postgres afterwards.
+	// ServerCPUSending is the server's processor time until the last reply, without its later work for
+	// Postgres.
 	ServerCPUSending float64 `json:"server_cpu_us_while_sending"`
 
 	LagEnd    float64 `json:"lag_records_at_end"`
 	CatchUp   float64 `json:"catch_up_seconds"`
-	Persisted float64 `json:"persisted_per_second"` // requests, until Postgres had everything
+	Persisted float64 `json:"persisted_per_second"` // requests, measured until Postgres had everything
 
-	StreamBytes float64 `json:"stream_bytes,omitempty"` // that readers of the stream received
+	StreamBytes float64 `json:"stream_bytes,omitempty"` // received by readers of the stream
 
 	ServerBytes int64   `json:"server_resident_bytes"`
 	EchoRate    float64 `json:"echo_requests_per_second"` // same frames, same connections
 	EchoShare   float64 `json:"share_of_echo"`
 	EchoP50     float64 `json:"echo_p50_ms"`
 	EchoP99     float64 `json:"echo_p99_ms,omitempty"`
-	// SyncedEchoRate is of an echo server with a journal, if that was measured.
+	// SyncedEchoRate is the rate of an echo server with a journal, if measured.
 	SyncedEchoRate  float64 `json:"synced_echo_requests_per_second,omitempty"`
 	SyncedEchoShare float64 `json:"share_of_synced_echo,omitempty"`
 	SyncMedian      float64 `json:"disk_sync_ms"`
 
 	Agrees   bool              `json:"exchange_agrees"`
 	Differs  string            `json:"differs,omitempty"`
-	Refusals map[string]uint64 `json:"refusals,omitempty"` // that the scenario expects
+	Refusals map[string]uint64 `json:"refusals,omitempty"` // rejections that the scenario expects
 }
 
 const (
@@ -91,10 +90,10 @@ const (
 	echoTime = 1500 * time.Millisecond
 )
 
-// Programs are what a measurement runs.
+// Programs are the paths of the programs that a measurement runs.
 type Programs struct{ Server, Loadtest string }
 
-// Build builds them into dir.
+// Build builds the programs into dir.
 func Build(ctx context.Context, dir string) (p Programs, err error) {
 	root, err := harness.Root(ctx)
 	if err != nil {
@@ -107,8 +106,8 @@ func Build(ctx context.Context, dir string) (p Programs, err error) {
 	return p, err
 }
 
-// Measure makes one measurement in a new directory below dir. The error says what
-// could not be done; an exchange that disagrees is in the Point.
+// Measure makes one measurement in a new directory below dir. The error says which operation failed. If
+// the exchange's data differ from its answers, the Point says so.
 func Measure(ctx context.Context, p Programs, dir string, job Job) (*Point, error) {
 	x, err := open(ctx, p, dir, job)
 	if err != nil {
@@ -118,7 +117,7 @@ func Measure(ctx context.Context, p Programs, dir string, job Job) (*Point, erro
 	return x.measure(ctx, p, job, echoTime)
 }
 
-// opened is an exchange that is measured, and what the clients of all measurements so far were told.
+// opened is a running exchange, with the answers to the clients of all measurements so far.
 type opened struct {
 	*harness.Exchange
 	dir        string
@@ -129,7 +128,7 @@ type opened struct {
 	runs       int
 }
 
-// open starts an exchange for a job in a new directory below dir. The caller ends it.
+// open starts an exchange for a job in a new directory below dir. The caller ends the exchange.
 func open(ctx context.Context, p Programs, dir string, job Job) (x *opened, err error) {
 	x = &opened{procs: job.GOMAXPROCS, cpus: job.CPUs}
 	if x.dir, err = os.MkdirTemp(dir, "run-"); err != nil {
@@ -153,13 +152,13 @@ func (x *opened) end() {
 	harness.RemoveAll(x.dir)
 }
 
-// suits reports whether a job can be measured with x.
+// suits reports whether x has the job's settings, so that it can be used for the job.
 func (x *opened) suits(job Job) bool { return x.procs == job.GOMAXPROCS && x.cpus == job.CPUs }
 
-// idsEach is how many ids of accounts a run has that shares an exchange.
+// idsEach is the size of the range of account ids for each run on a shared exchange.
 const idsEach = 20_000_000
 
-// measure makes one measurement, behind others.
+// measure makes one measurement. Others may have been made on the same exchange.
 func (x *opened) measure(ctx context.Context, p Programs, job Job, echo time.Duration) (*Point, error) {
 	m := &measurement{opened: x, job: job, programs: p, echoTime: echo}
 	m.point.SyncMedian = x.syncMedian
@@ -178,7 +177,7 @@ func procs(n int) []string {
 	return []string{"GOMAXPROCS=" + strconv.Itoa(n)}
 }
 
-// measurement is one under way.
+// measurement is a measurement in progress.
 type measurement struct {
 	*opened
 	job      Job
@@ -228,7 +227,7 @@ func (m *measurement) run(ctx context.Context, run *scenario.Run) (*Point, error
 		return nil, err
 	}
 	m.told.Add(&told)
-	m.told.IDs = told.IDs // those before are asked for already
+	m.told.IDs = told.IDs // the ids of earlier runs were checked already
 	if err := agree(ctx, m.Exchange, m.told); err != nil {
 		point.Differs = err.Error()
 	}
@@ -236,9 +235,9 @@ func (m *measurement) run(ctx context.Context, run *scenario.Run) (*Point, error
 	return point, m.echo(ctx, result)
 }
 
-// prepare makes what is there before the run. A history that came in a minute instead of
-// in weeks leaves Postgres work that it would do during the run, and what a long history
-// costs could not be told from it: it is done at once.
+// prepare makes what must exist before the run. A history made in a minute instead of weeks leaves
+// background work in Postgres, which would otherwise happen during the run and hide the cost of a long
+// history. So prepare makes Postgres do this work at once.
 func (m *measurement) prepare(ctx context.Context, run *scenario.Run) error {
 	if err := m.job.Scenario.Prepare(ctx, run); err != nil {
 		return err
@@ -249,7 +248,8 @@ func (m *measurement) prepare(ctx context.Context, run *scenario.Run) error {
 	return m.Postgres.Tidy(ctx)
 }
 
-// afterwards takes what the run has cost: the server and Postgres do a part of it only now.
+// afterwards records the cost of the run, including what the server and Postgres do only after the last
+// reply.
 func (m *measurement) afterwards(ctx context.Context, used usage, begun, ended time.Time) error {
 	p := &m.point
 	sending, err := m.usage()
@@ -276,7 +276,7 @@ func (m *measurement) afterwards(ctx context.Context, used usage, begun, ended t
 	return nil
 }
 
-// Failure returns why the measurement is a failed one, nil if it is not.
+// Failure returns why the measurement failed, or nil.
 func (p *Point) Failure() error {
 	switch {
 	case !p.Agrees:
@@ -287,9 +287,8 @@ func (p *Point) Failure() error {
 	return nil
 }
 
-// agree compares what an exchange's tables hold with what clients were told: how many
-// orders, cancels, accounts and placements there are, and that the exchange knows a sample
-// of the orders. The error names the first thing that does not agree.
+// agree compares an exchange's tables with the answers to clients: the numbers of orders, cancels,
+// accounts and deposits. It also queries a sample of the orders. The error names the first difference.
 func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error {
 	have, err := audit.ReadTotals(ctx, e.Postgres.DirectURL(), scenario.Asker)
 	if err != nil {

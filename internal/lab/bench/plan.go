@@ -14,24 +14,24 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// Plan is what is measured: every job at every number of processors, so many times.
+// Plan is a set of measurements: every job at every number of processors, several times.
 type Plan struct {
 	Jobs        []Job
-	GOMAXPROCS  []int // empty: as each job has it
+	GOMAXPROCS  []int // empty means each job's own
 	Repetitions int
 	Seed        uint64
 
-	// Shared says that jobs of a repetition with the same GOMAXPROCS share an exchange, each with accounts and
-	// symbols of its own, that the server has no more processors than GOMAXPROCS (as far as there are as many), and
-	// that what the data already has of this revision is not measured again.
+	// Shared makes jobs of one repetition with the same GOMAXPROCS share an exchange, on which each has
+	// its own accounts and symbols. It also limits the server to GOMAXPROCS processors, if the machine
+	// has as many, and skips measurements that the data already has for this revision.
 	Shared bool
-	Echo   time.Duration // how long an echo server is measured then
-	Within time.Duration // after which no measurement begins; 0 for no limit
-	Save   func() error  // after each measurement; may be nil
+	Echo   time.Duration // how long an echo server is measured if Shared is set
+	Within time.Duration // no measurement begins after this time; 0 means no limit
+	Save   func() error  // called after each measurement; may be nil
 }
 
-// jobs returns those of scenarios with flags, as "market -clients 64 -duration 3s". What is
-// not given is as the scenario has it. A text that says something else panics.
+// jobs parses jobs written as a scenario with flags, such as "market -clients 64 -duration 3s".
+// Parameters that are not given have the scenario's values. It panics on malformed text.
 func jobs(texts ...string) (all []Job) {
 	for _, text := range texts {
 		words := strings.Fields(text)
@@ -42,19 +42,19 @@ func jobs(texts ...string) (all []Job) {
 		job := Job{Scenario: s, Params: s.Defaults}
 		flags := flag.NewFlagSet(text, flag.PanicOnError)
 		s.Flags(flags, &job.Params)
-		_ = flags.Parse(words[1:]) // it panics
+		_ = flags.Parse(words[1:]) // panics on an error
 		all = append(all, job)
 	}
 	return all
 }
 
-// Quick returns jobs that end within two minutes.
+// Quick returns jobs that take less than two minutes.
 func Quick() []Job {
 	return jobs("cores -requests 1500", "mix5 -requests 150", "query81 -requests 100",
 		"market -duration 1s", "market -duration 1s -depth 16")
 }
 
-// at returns jobs that are measured at these values of GOMAXPROCS.
+// at returns jobs to be measured at the given values of GOMAXPROCS.
 func at(procs []int, texts ...string) []Job {
 	all := jobs(texts...)
 	for i := range all {
@@ -63,8 +63,8 @@ func at(procs []int, texts ...string) []Job {
 	return all
 }
 
-// Record returns the jobs of docs/RESULTS.md: the experiments of the earlier systems, each at those numbers of
-// processors that its system has, and loads of our own.
+// Record returns the jobs of docs/RESULTS.md: the experiments of the earlier systems, each at its
+// system's numbers of processors, and loads of our own.
 func Record() []Job {
 	two, powers, each := []int{2}, []int{1, 2, 4}, []int{1, 2, 3, 4}
 	return slices.Concat(
@@ -87,15 +87,15 @@ func Record() []Job {
 		at(two, "market -duration 2s -clients 256 -rate 10000"))
 }
 
-// Full returns the jobs of the scenarios in docs/reference/BENCHMARKS.md: those of Record and further ones.
+// Full returns the jobs of the scenarios in docs/reference/BENCHMARKS.md: those of Record and additional
+// ones.
 func Full() []Job {
 	return append(Record(), at([]int{1, 2, 4}, "hot -duration 3s", "wide -duration 3s", "deep -duration 3s")...)
 }
 
-// Order returns the measurements in the order in which they are made: a whole
-// round of all of them before any is repeated, so that a machine that gets slower
-// or faster meanwhile hits all alike; and within a round the numbers of processors
-// in turn, each round beginning with another one.
+// Order returns the measurements in execution order. All jobs run once before any is repeated, so that a
+// machine that becomes slower or faster affects all alike. Within a round the numbers of processors take
+// turns, and each round begins with another number.
 func (p Plan) Order() (jobs []Job) {
 	for rep := range p.Repetitions {
 		first := len(jobs)
@@ -126,8 +126,8 @@ func (p Plan) Order() (jobs []Job) {
 	return jobs
 }
 
-// Run makes all measurements, adds each to d and tells it on out. dir is for the data of
-// the runs, which is removed. An error ends it; what was measured before is in d.
+// Run makes all measurements, adds each to d and prints a line for it to out. Data of the runs goes into
+// dir and is removed. Run stops at an error; d then has what was measured before.
 func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, out io.Writer) error {
 	order, begun := p.Order(), time.Now()
 	d.Repetitions = p.Repetitions
@@ -148,7 +148,7 @@ func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, o
 				len(order)-n, len(order))
 			return nil
 		}
-		if job.Name == half { // of what the same round has reached
+		if job.Name == half { // relative to the result in the same round
 			job.Params.Rate = max(1, int(d.rounds()[job.Repetition-1][closed].Rate/2))
 		}
 		var point *Point
@@ -170,7 +170,7 @@ func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, o
 			return fmt.Errorf("%s at GOMAXPROCS=%d: %w", job.Scenario.Name, job.GOMAXPROCS, err)
 		}
 		if p.Shared {
-			point.Timeline = nil // of a second or two
+			point.Timeline = nil // only a second or two long
 		}
 		d.add(point)
 		tell(out, n, len(order), point)
@@ -183,7 +183,7 @@ func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, o
 	return nil
 }
 
-// tell writes a line on a measurement.
+// tell writes a line about a measurement.
 func tell(out io.Writer, n, of int, point *Point) {
 	verdict := "agrees"
 	if err := point.Failure(); err != nil {

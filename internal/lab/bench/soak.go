@@ -12,17 +12,17 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// SoakOptions say how long an exchange trades at half of what it can do, and how much.
+// SoakOptions configure a soak: a long run at half of the exchange's capacity.
 type SoakOptions struct {
 	Duration time.Duration
-	Rate     int // frames a second; 0: half of what a short run reaches
+	Rate     int // frames a second; 0 means half of the rate of a short run
 	Seed     uint64
 	Progress func(load.Progress)
 	Out      io.Writer
 }
 
-// Sample is what is seen at one moment of a soak. Requests and latencies are of the time
-// since the sample before, from when frames were due.
+// Sample is the state at one moment of a soak. Requests and latencies cover the time since the previous
+// sample. Latencies count from when frames were due.
 type Sample struct {
 	Second float64 `json:"second"`
 	load.Moment
@@ -33,18 +33,18 @@ type Sample struct {
 	Lag        float64 `json:"lag_records"`
 }
 
-// Soak is what a long run found: whether memory, open files and latency stay flat.
+// Soak is the result of a long run: whether memory, open files and latency stay flat.
 type Soak struct {
-	Capacity float64  `json:"capacity_per_second"` // what the short run reached; 0 if the rate was given
+	Capacity float64  `json:"capacity_per_second"` // rate of the short run; 0 if the rate was given
 	Rate     int      `json:"rate_per_second"`
 	Requests uint64   `json:"requests"`
 	Errors   uint64   `json:"errors"`
 	Example  string   `json:"error_example,omitempty"`
 	Samples  []Sample `json:"samples"`
-	Findings []string `json:"findings"` // what did not stay flat, or does not agree; none is a pass
+	Findings []string `json:"findings"` // what did not stay flat or is inconsistent; empty if the soak passed
 }
 
-// soakScenario is the one whose flow a soak has: books must not grow by themselves.
+// soakScenario is the scenario of a soak. Its books must not grow.
 const soakScenario = "steady"
 
 const (
@@ -52,11 +52,12 @@ const (
 	sampleLeast  = time.Second
 	capacityTime = 5 * time.Second
 
-	// soakConnections carry the frames: more than are ever under way, except in a stall.
+	// soakConnections is the number of connections: more than are needed at any time except during a
+	// stall.
 	soakConnections = 256
 )
 
-// soaking is a soak under way.
+// soaking is a running soak.
 type soaking struct {
 	SoakOptions
 	*harness.Exchange
@@ -65,8 +66,8 @@ type soaking struct {
 	trade  *scenario.Run
 }
 
-// RunSoak soaks an exchange whose data are in dir. What did not stay flat is in the
-// result; the error says what could not be done.
+// RunSoak soaks an exchange whose data are in dir. The result says what did not stay flat; the error says
+// which operation failed.
 func RunSoak(ctx context.Context, programs Programs, dir string, o SoakOptions) (*Soak, error) {
 	e, err := harness.StartExchange(ctx, dir, harness.ServerOptions{Program: programs.Server})
 	if err != nil {
@@ -79,7 +80,7 @@ func RunSoak(ctx context.Context, programs Programs, dir string, o SoakOptions) 
 	if err := s.market.Prepare(ctx, s.trade); err != nil {
 		return nil, err
 	}
-	if s.Soak.Rate = o.Rate; o.Rate == 0 { // half of what its connections reach, one frame after another
+	if s.Soak.Rate = o.Rate; o.Rate == 0 { // half of what the connections reach in the closed model
 		s.trade.Params.Duration = capacityTime
 		result, err := s.market.Measure(ctx, s.trade)
 		if err = errors.Join(err, s.CatchUp(ctx, catchUpTimeout)); err != nil {
@@ -90,13 +91,13 @@ func RunSoak(ctx context.Context, programs Programs, dir string, o SoakOptions) 
 	return s.Soak, s.run(ctx)
 }
 
-// run trades, and judges.
+// run trades and judges the samples.
 func (s *soaking) run(ctx context.Context) error {
 	fmt.Fprintf(s.Out, "%d frames a second for %s\n", s.Soak.Rate, s.Duration)
 	p := &s.trade.Params
 	p.Clients, p.Rate, p.Duration = soakConnections, s.Soak.Rate, s.Duration
 	s.trade.Progress = s.Progress
-	every, begun := max(s.Duration/samplesMost, sampleLeast).Truncate(time.Second), time.Now() // as the timeline has
+	every, begun := max(s.Duration/samplesMost, sampleLeast).Truncate(time.Second), time.Now() // whole seconds
 	stop := harness.Every(every, func() { s.sample(ctx, begun) })
 	result, err := s.market.Measure(ctx, s.trade)
 	stop()
@@ -121,8 +122,8 @@ func (s *soaking) run(ctx context.Context) error {
 	return nil
 }
 
-// sample takes one, unless the run has only just begun. It takes none of a server that is
-// gone: the run ends with an error then.
+// sample adds a sample, unless the run has only just begun or the server is gone. In the latter case the
+// run ends with an error.
 func (s *soaking) sample(ctx context.Context, begun time.Time) {
 	if time.Since(begun) < sampleLeast {
 		return
@@ -140,20 +141,20 @@ func (s *soaking) sample(ctx context.Context, begun time.Time) {
 	}
 }
 
-// How much more the last third of a run may have than the second one.
+// How much the last third of a run may exceed the middle third.
 const (
 	memoryGrowth = 1.2
 	memorySlack  = 16 << 20
 	filesSlack   = 8
 	latencySlack = 2.0
 
-	// Of a shorter run latency tells how busy the machine was otherwise.
+	// In a shorter run the latency depends mostly on what else the machine does.
 	latencySeconds = 120
 )
 
-// judge returns what did not stay flat: the last third of the samples against the
-// second one. The first is left out: caches fill then. Latency counts from two
-// minutes on.
+// judge compares the last third of the samples with the middle third and returns what did not stay flat.
+// The first third is ignored, because caches fill during it. Latency is judged in runs of two minutes or
+// more.
 func (s *Soak) judge() (findings []string) {
 	n := len(s.Samples)
 	if n < 6 {
@@ -180,7 +181,7 @@ func (s *Soak) judge() (findings []string) {
 	return findings
 }
 
-// samples returns the table of some moments of the soak, with the last of each part.
+// samples returns a table of the last sample of each of the given number of parts.
 func (s *Soak) samples(parts int) load.Table {
 	t := load.Table{{"second", "p50 ms", "p99 ms", "longest ms", "server MiB", "files", "goroutines", "open orders",
 		"Postgres behind"}}
@@ -193,5 +194,5 @@ func (s *Soak) samples(parts int) load.Table {
 	return t
 }
 
-// Write writes about a dozen of the samples for people.
+// Write writes about a dozen of the samples for a terminal.
 func (s *Soak) Write(w io.Writer) { s.samples(12).Write(w) }

@@ -17,7 +17,7 @@ import (
 	"outcry/internal/operate/doctor"
 )
 
-// usage is the processor time of everybody, and the server's memory.
+// usage is the processor time of all processes, and the server's memory.
 type usage struct {
 	server, postgres, client time.Duration
 	all                      time.Duration // of the whole machine
@@ -33,25 +33,25 @@ func (m *measurement) usage() (u usage, err error) {
 	return usage{s.CPU, m.Postgres.CPU(), harness.OwnCPU(), machineCPU(), time.Now(), s.Resident}, nil
 }
 
-// machineCPU returns the time that all processors were not idle so far, also for another machine on the same
-// hardware; 0 if the system does not tell.
+// machineCPU returns how long all processors were busy so far, including time used by other virtual
+// machines on the same hardware. It returns 0 if the system does not report it.
 func machineCPU() time.Duration {
 	text, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(text), "\n")
 	ticks := 0
 	for i, field := range strings.Fields(line) {
-		if n, err := strconv.Atoi(field); err == nil && i != 4 && i != 5 && i < 9 { // idle, waiting; guests are users
+		if n, err := strconv.Atoi(field); err == nil && i != 4 && i != 5 && i < 9 { // user time includes guests
 			ticks += n
 		}
 	}
 	return time.Duration(ticks) * (time.Second / 100)
 }
 
-// syncs is how often the disk is tried.
+// syncs is how many times the disk is measured.
 const syncs = 100
 
-// syncMedian returns how long a small write and its sync take on the disk of dir,
-// in milliseconds: into a file that has its place already, as a journal's.
+// syncMedian returns how long a small write and its sync take on the disk of dir, in milliseconds. It
+// writes within a preallocated file, as a journal does.
 func syncMedian(dir string) (float64, error) {
 	took, err := doctor.TimeSyncs(dir, syncs, time.Minute)
 	if err != nil {
@@ -60,9 +60,8 @@ func syncMedian(dir string) (float64, error) {
 	return load.SpreadOf(took, load.Millis).Median, nil
 }
 
-// echo measures the echo server, with frames and replies of the average size of a
-// run, sent in the same way. At a fixed rate its latency tells something, its
-// throughput does not.
+// echo measures the echo server with frames and replies of the average sizes of a run, sent in the same
+// model. At a fixed rate only its latency is meaningful, not its throughput.
 func (m *measurement) echo(ctx context.Context, r *load.Result) error {
 	if r.Requests == 0 {
 		return nil
@@ -84,7 +83,7 @@ func (m *measurement) echo(ctx context.Context, r *load.Result) error {
 	return nil
 }
 
-// echoes sends to an echo server in a process of its own with as many processors.
+// echoes measures an echo server in its own process, with as many processors as the exchange.
 func (m *measurement) echoes(ctx context.Context, r *load.Result, flags ...string) (*load.Result, error) {
 	reply := strconv.Itoa(int(r.BytesIn / r.Requests / uint64(m.job.Scenario.Frames())))
 	cmd := exec.CommandContext(ctx, m.programs.Loadtest, append([]string{"echo", "-reply", reply}, flags...)...)
