@@ -11,7 +11,7 @@ import (
 	"outcry/internal/lab/books"
 )
 
-// runBooks holds local books and private feeds against the exchange.
+// runBooks checks that local books and private feeds agree with the exchange.
 func runBooks(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := books.RunOptions{Out: stdout}
 	f := newFlags("books", stderr)

@@ -24,7 +24,7 @@ const (
 		"lose-disk=5,lose-kill=10,flip-byte=5,remove-add=5,postgres-away=10,upgrade=10,kill-all=10,stop-all=10"
 )
 
-// runClusterTorture breaks a cluster of three nodes, in a network of its own.
+// runClusterTorture tortures a cluster of three nodes in separate network namespaces.
 func runClusterTorture(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if done, err := harness.Isolate(ctx); done || err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"outcry/internal/lab/grade/faulty"
 )
 
-// runFaulty serves an exchange with faults, until ctx ends.
+// runFaulty serves an exchange with deliberate faults until ctx ends.
 func runFaulty(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := newFlags("faulty", stderr)
 	addr := f.String("listen", "127.0.0.1:"+os.Getenv("PORT"), "`address`; the PORT of the environment if left out")

@@ -1,6 +1,5 @@
-// Command loadtest tries an exchange: it measures how fast one is, and breaks one and
-// proves that nothing is lost. Run it within the repository, without arguments for
-// its commands.
+// Command loadtest tests an exchange: it measures performance, and injects faults to prove that nothing
+// is lost. Run it within the repository; without arguments it lists its commands.
 package main
 
 import (
@@ -23,7 +22,7 @@ const (
 	exitUsage = 2
 )
 
-// command is one of the things this program does.
+// command is one of the program's commands.
 type command struct {
 	name, about string
 	run         func(ctx context.Context, args []string, stdout, stderr io.Writer) error
@@ -42,12 +41,12 @@ var commands = []command{
 		runMutation},
 }
 
-// errUsage is wrapped where the arguments are wrong.
+// errUsage is wrapped by errors about wrong arguments.
 var errUsage = errors.New("usage")
 
 func main() {
 	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, restore) // a second signal ends the process at once
+	context.AfterFunc(ctx, restore) // a second signal kills the process
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -76,14 +75,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
-// newFlags returns a command's flags, still without any.
+// newFlags returns an empty flag set for a command.
 func newFlags(name string, stderr io.Writer) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	return f
 }
 
-// number declares a flag that is a number from least to most.
+// number declares a numeric flag with a value from least to most.
 func number(f *flag.FlagSet, to *int, name string, value, least, most int, about string) {
 	*to = value
 	f.Func(name, fmt.Sprintf("%s (default %d)", about, value), func(text string) error {
@@ -96,7 +95,7 @@ func number(f *flag.FlagSet, to *int, name string, value, least, most int, about
 	})
 }
 
-// numbers declares a flag that is numbers from 1 to most, with commas between them.
+// numbers declares a flag with comma-separated numbers from 1 to most.
 func numbers(f *flag.FlagSet, to *[]int, name string, most int, about string, values ...int) {
 	*to = values
 	f.Func(name, fmt.Sprintf("%s, comma-separated (default %v)", about, values), func(text string) error {
@@ -112,8 +111,7 @@ func numbers(f *flag.FlagSet, to *[]int, name string, most int, about string, va
 	})
 }
 
-// parse reads flags, of which up to operands arguments may follow. An error wraps errUsage,
-// or is flag.ErrHelp.
+// parse parses flags, followed by up to operands arguments. The error wraps errUsage, or is flag.ErrHelp.
 func parse(f *flag.FlagSet, args []string, operands int) error {
 	err := f.Parse(args)
 	if err == nil && f.NArg() > operands {

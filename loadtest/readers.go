@@ -10,7 +10,7 @@ import (
 	"outcry/internal/lab/readers"
 )
 
-// runReaders measures what readers over WebSocket cost.
+// runReaders measures the cost of WebSocket readers.
 func runReaders(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := readers.Options{Out: stdout}
 	f := newFlags("readers", stderr)

@@ -68,7 +68,7 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	return err
 }
 
-// parsePlan reads a plan that may also be the name of one.
+// parsePlan parses a plan, which may also be given by name.
 func parsePlan(plan string) (map[string]int, error) {
 	switch plan {
 	case "short":

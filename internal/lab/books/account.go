@@ -11,22 +11,22 @@ import (
 	"outcry/clients/go/stream"
 )
 
-// account follows the private events of one account, and goes on after its last one wherever a connection
-// breaks. What events say is added up.
+// account follows the private events of one account, resumes after the last event when a connection
+// breaks, and adds up what the events say.
 type account struct {
 	w  *Watchers
 	id string
 
-	mu        sync.Mutex // guards what follows; connected alone writes it
-	known     bool       // a snapshot has come
+	mu        sync.Mutex // guards the fields below; only connected writes them
+	known     bool       // a snapshot was received
 	n         uint64
 	lastFill  uint64
-	cash      *big.Rat // free and held
+	cash      *big.Rat // free plus held
 	balance   client.Cash
 	held      client.Cash
 	positions map[string]stream.Position
-	open      map[client.OrderID]client.Decimal // what is open of each open order
-	executed  map[client.OrderID]client.Decimal // shares of all fills of each order
+	open      map[client.OrderID]client.Decimal // open shares of each open order
+	executed  map[client.OrderID]client.Decimal // shares of all fills, by order
 }
 
 func newAccount(w *Watchers, id string) *account {
@@ -34,7 +34,7 @@ func newAccount(w *Watchers, id string) *account {
 		executed: map[client.OrderID]client.Decimal{}}
 }
 
-// connected reads a connection until it ends, or ctx does.
+// connected reads a connection until it or ctx ends.
 func (a *account) connected(ctx context.Context, addresses []string) error {
 	s, err := stream.Dial(ctx, strings.Join(addresses, ","), a.w.options())
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *account) connected(ctx context.Context, addresses []string) error {
 	return err
 }
 
-// take takes an event or a snapshot.
+// take processes an event or a snapshot.
 func (a *account) take(ctx context.Context, s *stream.Stream, u *stream.Update) error {
 	e, snapshot := u.Account, u.Snapshot
 	if !snapshot && (!a.known || e.N != a.n+1) {
@@ -95,7 +95,7 @@ func (a *account) take(ctx context.Context, s *stream.Stream, u *stream.Update) 
 	return nil
 }
 
-// missed asks for the fills behind the last one, up to another.
+// missed requests the fills after the last known one, up to and including last.
 func (a *account) missed(ctx context.Context, s *stream.Stream, last uint64) (fills []stream.Fill, err error) {
 	for after := a.lastFill; after < last; {
 		var page struct{ Fills []stream.Fill }
@@ -107,7 +107,7 @@ func (a *account) missed(ctx context.Context, s *stream.Stream, last uint64) (fi
 			return nil, fmt.Errorf("%w: there is fill %d, and none after %d", errWrong, last, after)
 		}
 		for _, f := range page.Fills {
-			if f.Fill <= last { // those behind it come as events
+			if f.Fill <= last { // later fills arrive as events
 				fills = append(fills, f)
 			}
 			after = f.Fill
@@ -117,8 +117,8 @@ func (a *account) missed(ctx context.Context, s *stream.Stream, last uint64) (fi
 	return fills, nil
 }
 
-// judge holds money, shares and orders of an event against its fills and what was before. Of a snapshot
-// it looks at each order alone.
+// judge checks the cash, shares and orders of an event against its fills and the previous state. In a
+// snapshot it checks only each order by itself.
 func (a *account) judge(e *stream.Event, fills []stream.Fill, snapshot bool) error {
 	filled := map[client.OrderID]client.Decimal{}
 	spent, moved := new(big.Rat), map[string]client.Decimal{}
@@ -148,7 +148,7 @@ func (a *account) judge(e *stream.Event, fills []stream.Fill, snapshot bool) err
 	if len(filled) > 0 {
 		return fmt.Errorf("it has fills of orders that it does not tell: %v", filled)
 	}
-	// Deposits of cash do not exist; those of shares have no fills.
+	// There are no deposits of cash. Deposits of shares have no fills.
 	if left := new(big.Rat).Sub(a.cash, spent); left.Cmp(cashOf(e)) != 0 {
 		return fmt.Errorf("free and held cash is %s, the fills leave %s", cashOf(e).FloatString(16), left.FloatString(16))
 	}
@@ -166,7 +166,7 @@ func (a *account) judge(e *stream.Event, fills []stream.Fill, snapshot bool) err
 	return nil
 }
 
-// apply brings the account up to date.
+// apply updates the account by an event.
 func (a *account) apply(e *stream.Event, snapshot bool) {
 	if snapshot {
 		clear(a.open)
@@ -185,10 +185,10 @@ func (a *account) apply(e *stream.Event, snapshot bool) {
 	a.known, a.n, a.cash, a.balance, a.held = true, e.N, cashOf(e), e.Balance, e.Held
 }
 
-// cashOf returns the free and held cash of an event.
+// cashOf returns the free plus the held cash of an event.
 func cashOf(e *stream.Event) *big.Rat { return new(big.Rat).Add(e.Balance.Rat(), e.Held.Rat()) }
 
-// rat returns the number of a text that is one.
+// rat parses text, which must be a number.
 func rat(text string) *big.Rat { return client.Cash(text).Rat() }
 
 func absolute(d client.Decimal) client.Decimal {
@@ -198,7 +198,7 @@ func absolute(d client.Decimal) client.Decimal {
 	return d
 }
 
-// compare holds the account against the tables.
+// compare compares the account with the tables.
 func (a *account) compare(t *accountTruth) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -217,7 +217,7 @@ func (a *account) compare(t *accountTruth) error {
 	return sameNumbers("executed of order", a.executed, t.executed)
 }
 
-// sameNumbers compares what orders have.
+// sameNumbers compares numbers by order.
 func sameNumbers(what string, got, want map[client.OrderID]client.Decimal) error {
 	for id, number := range want {
 		if got[id] != number {

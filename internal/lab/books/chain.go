@@ -10,17 +10,18 @@ import (
 	"outcry/clients/go/stream"
 )
 
-// chain keeps books by the chain and checksum of the channels book.SYM, and follows trades.
+// chain keeps books from the channels book.SYM, checking their chain and checksum, and follows the
+// trades.
 type chain struct {
 	w      *Watchers
-	suffix string // of the channels of books
+	suffix string // suffix of the names of book channels
 
-	mu     sync.Mutex             // guards what follows
+	mu     sync.Mutex             // guards the fields below
 	books  map[string]stream.Book // by symbol; their sides are copies
-	newest map[string]uint64      // trade by symbol
+	newest map[string]uint64      // id of the newest trade, by symbol
 }
 
-// connected reads a connection until it ends, or ctx does.
+// connected reads a connection until it or ctx ends.
 func (c *chain) connected(ctx context.Context, addresses []string) error {
 	s, err := stream.Dial(ctx, strings.Join(addresses, ","), c.w.options())
 	if err != nil {
@@ -32,7 +33,7 @@ func (c *chain) connected(ctx context.Context, addresses []string) error {
 	for _, sym := range c.w.o.Symbols {
 		names = append(names, "book."+sym+c.suffix, "trades."+sym)
 	}
-	for some := range slices.Chunk(names, 100) { // of one request
+	for some := range slices.Chunk(names, 100) { // symbols of one request
 		if err := s.Subscribe(ctx, some...); err != nil {
 			return err
 		}
@@ -51,7 +52,7 @@ func (c *chain) connected(ctx context.Context, addresses []string) error {
 	}
 }
 
-// take notes an update.
+// take processes an update.
 func (c *chain) take(ctx context.Context, s *stream.Stream, u *stream.Update) error {
 	_, sym, _ := strings.Cut(u.Channel, ".")
 	if u.Book != nil {
@@ -76,7 +77,7 @@ func (c *chain) take(ctx context.Context, s *stream.Stream, u *stream.Update) er
 		}
 	}
 	for _, t := range trades {
-		if t.ID <= newest { // of a node that is behind the one before
+		if t.ID <= newest { // from a node that lags behind the previous one
 			continue
 		}
 		if t.ID != newest+1 {
@@ -91,7 +92,7 @@ func (c *chain) take(ctx context.Context, s *stream.Stream, u *stream.Update) er
 	return nil
 }
 
-// missed asks for the trades behind one, at least up to another.
+// missed requests the trades after one, at least up to last.
 func (c *chain) missed(ctx context.Context, s *stream.Stream, sym string, after, last uint64) (
 	trades []stream.Trade, err error) {
 	for after < last {
@@ -109,7 +110,7 @@ func (c *chain) missed(ctx context.Context, s *stream.Stream, sym string, after,
 	return trades, nil
 }
 
-// compare holds a book and the number of trades against the tables.
+// compare compares a book and the number of trades with the tables.
 func (c *chain) compare(sym string, want *stream.Book, trades uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

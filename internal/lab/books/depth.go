@@ -13,7 +13,7 @@ import (
 	"outcry/clients/go/stream"
 )
 
-// depth keeps books as users of Binance are told to: a snapshot over REST, and differences that are applied
+// depth keeps books as Binance's documentation prescribes: a snapshot over REST, and differences applied
 // by their numbers U and u.
 type depth struct {
 	w *Watchers
@@ -22,17 +22,17 @@ type depth struct {
 	books map[string]*diffed
 }
 
-// diffed is a book that differences are applied to.
+// diffed is a book with applied differences.
 type diffed struct {
 	stream.Book      // Seq is the u of the newest difference, or the snapshot's lastUpdateId
-	snapshot    bool // it has one
-	follows     bool // a difference was applied: the next one begins behind it
+	snapshot    bool // a snapshot was received
+	follows     bool // a difference was applied, so the next one must begin after it
 }
 
-// difference is a depthUpdate.
+// difference is a depthUpdate message.
 type difference struct {
 	Event  string         `json:"e"`
-	Time   int64          `json:"E"` // encoding/json would take it for e
+	Time   int64          `json:"E"` // tagged, since encoding/json would match it to e
 	Symbol string         `json:"s"`
 	First  uint64         `json:"U"`
 	Last   uint64         `json:"u"`
@@ -41,15 +41,15 @@ type difference struct {
 }
 
 const (
-	// quote is what symbols are traded against at that door.
+	// quote is the quote currency of the Binance-shaped API.
 	quote = "USD"
-	// depthMax is the most levels of a side that a snapshot has.
+	// depthMax is the most levels of a side in a snapshot.
 	depthMax = 5000
-	// depthBytesMax bounds a message and a snapshot.
+	// depthBytesMax is the largest message or snapshot accepted.
 	depthBytesMax = 4 << 20
 )
 
-// connected reads a connection until it ends, or ctx does.
+// connected reads a connection until it or ctx ends.
 func (d *depth) connected(ctx context.Context, addresses []string) error {
 	ws, _, err := websocket.Dial(ctx, "ws://"+addresses[0]+"/binance/ws", nil)
 	if err != nil {
@@ -84,9 +84,9 @@ func (d *depth) connected(ctx context.Context, addresses []string) error {
 			return fmt.Errorf("%w: %s: %w", errWrong, b, err)
 		}
 		switch {
-		case m.Error != nil: // of a node that starts, or a standby that has not come so far
+		case m.Error != nil: // from a node that is starting, or from a standby that lags behind
 			return fmt.Errorf("SUBSCRIBE of %v: %s", names, b)
-		case m.ID != nil: // what comes from now on is complete: the snapshots may be asked for
+		case m.ID != nil: // from now on the differences are complete, so snapshots may be requested
 			for _, sym := range d.w.o.Symbols {
 				if books[sym], err = d.snapshot(ctx, addresses[0], sym); err != nil {
 					return err
@@ -102,7 +102,7 @@ func (d *depth) connected(ctx context.Context, addresses []string) error {
 	}
 }
 
-// snapshot asks for a book.
+// snapshot requests a book.
 func (d *depth) snapshot(ctx context.Context, address, sym string) (*diffed, error) {
 	url := fmt.Sprintf("http://%s/binance/api/v3/depth?symbol=%s&limit=%d", address, sym+quote, depthMax)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -127,8 +127,9 @@ func (d *depth) snapshot(ctx context.Context, address, sym string) (*diffed, err
 	return &diffed{Book: stream.Book{Seq: s.LastUpdateID, Bids: s.Bids, Asks: s.Asks}, snapshot: true}, nil
 }
 
-// apply applies a difference as the rule says: what ends before the snapshot is dropped, the first one has
-// to reach it, and each further one begins behind the one before.
+// apply applies a difference by the documented rule: differences that end before the snapshot are
+// dropped, the first applied one must reach it, and each later one must begin right after the previous
+// one.
 func (d *depth) apply(ctx context.Context, address string, b *diffed, x *difference) (*diffed, error) {
 	if b == nil || !b.snapshot {
 		return b, nil // of another stream, or before the answer to SUBSCRIBE
@@ -155,7 +156,7 @@ func (d *depth) apply(ctx context.Context, address string, b *diffed, x *differe
 	return b, nil
 }
 
-// publish lets Check see the books. It copies them: they are changed in place.
+// publish makes the books visible to Check. It copies them, since they are changed in place.
 func (d *depth) publish(books map[string]*diffed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,7 +169,7 @@ func (d *depth) publish(books map[string]*diffed) {
 	}
 }
 
-// compare holds a book against the tables.
+// compare compares a book with the tables.
 func (d *depth) compare(sym string, want *stream.Book) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

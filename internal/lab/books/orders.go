@@ -12,7 +12,7 @@ import (
 	"outcry/clients/go/stream"
 )
 
-// orders keeps each resting order by the channels orders.SYM.
+// orders keeps every resting order from the channels orders.SYM.
 type orders struct {
 	w *Watchers
 
@@ -35,7 +35,7 @@ func (r resting) String() string {
 	return fmt.Sprintf("%s %s at %s", side, r.shares, r.price)
 }
 
-// entry is [id,"price","shares"] of a snapshot.
+// entry is an element [id,"price","shares"] of a snapshot.
 type entry struct {
 	id client.OrderID
 	resting
@@ -47,7 +47,7 @@ func (e *entry) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &parts)
 }
 
-// ordersChange is data of the channel, or a part of it.
+// ordersChange is a message of the channel, or a part of one.
 type ordersChange struct {
 	More       bool
 	Bids, Asks []entry
@@ -61,7 +61,7 @@ type ordersChange struct {
 	}
 }
 
-// connected reads a connection until it ends, or ctx does.
+// connected reads a connection until it or ctx ends.
 func (o *orders) connected(ctx context.Context, addresses []string) error {
 	s, err := stream.Dial(ctx, strings.Join(addresses, ","), o.w.options())
 	if err != nil {
@@ -104,7 +104,7 @@ func (o *orders) connected(ctx context.Context, addresses []string) error {
 	}
 }
 
-// apply applies what came, in its order.
+// apply applies the changes in order.
 func (x *ordersChange) apply(to map[client.OrderID]resting) error {
 	for buys, entries := range map[bool][]entry{true: x.Bids, false: x.Asks} {
 		for _, e := range entries {
@@ -136,7 +136,7 @@ func (x *ordersChange) apply(to map[client.OrderID]resting) error {
 	return nil
 }
 
-// compare holds the orders of a symbol against the tables.
+// compare compares the orders of a symbol with the tables.
 func (o *orders) compare(sym string, want map[client.OrderID]resting) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,44 +19,43 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// RunOptions say how long, and what is broken.
+// RunOptions configure a run and its faults.
 type RunOptions struct {
-	Duration time.Duration // of trading in all
-	Kills    int           // of the exchange, under load
-	Clients  int           // that trade
-	Rate     int           // frames a second of all together; 0: as many as possible
+	Duration time.Duration // total trading time
+	Kills    int           // kills of the exchange under load
+	Clients  int           // clients that trade
+	Rate     int           // frames a second of all clients; 0 means unlimited
 	Symbols  int
-	Watched  int           // accounts whose private events are followed
-	Break    time.Duration // mean time after which a watcher connects anew
+	Watched  int           // number of accounts whose private events are followed
+	Break    time.Duration // mean time after which a watcher reconnects
 	Seed     uint64
 	Edits    []harness.Edit // changes to the server's source, for mutations
-	Dir      string         // for data, logs and programs; "" for a temporary one, removed after a run without failure
-	Out      io.Writer      // progress, a line a phase
+	Dir      string         // for data, logs and programs; "" means a temporary one, removed unless the run fails
+	Out      io.Writer      // progress, a line for each phase
 }
 
-// Finding is the error of a run that has found something: a reader knows what the exchange does not have, or misses
-// what it has.
+// Finding is the error of a run that has found a bug: a reader's state differs from the exchange's.
 type Finding struct{ Err error }
 
-// Error says what was found.
+// Error returns the message of the wrapped error.
 func (f *Finding) Error() string { return f.Err.Error() }
 
-// Unwrap returns what was found.
+// Unwrap returns the wrapped error.
 func (f *Finding) Unwrap() error { return f.Err }
 
-// Report is what a run came to.
+// Report is the result of a run.
 type Report struct {
 	Verdict  string  `json:"verdict"` // "pass" or what is wrong
 	Seed     uint64  `json:"seed"`
 	Seconds  float64 `json:"seconds"`
 	Machine  string  `json:"machine"`
 	Revision string  `json:"revision"`
-	Requests uint64  `json:"requests"` // of clients, answered
+	Requests uint64  `json:"requests"` // answered requests of clients
 	Kills    int     `json:"kills"`
 	Counts
 }
 
-// WriteJSON writes the report. The error is w's.
+// WriteJSON writes the report. It returns w's error.
 func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -74,28 +73,29 @@ func (r *Report) Line() string {
 }
 
 const (
-	// upTimeout bounds a start of the server, catchUpTimeout how long Postgres may take to have everything.
+	// upTimeout is how long a start of the server may take, catchUpTimeout how long Postgres may take to
+	// have everything.
 	upTimeout      = 90 * time.Second
 	catchUpTimeout = 90 * time.Second
 	anyPort        = "127.0.0.1:0"
 )
 
-// runner is a run under way.
+// runner is a run in progress.
 type runner struct {
 	RunOptions
 	program   string
 	log       *os.File
 	pg        *harness.Postgres
-	db        *pgx.Conn // past the proxy
+	db        *pgx.Conn // connected directly, without the proxy
 	server    *harness.Server
-	xml, http string // addresses, which stay over restarts
+	xml, http string // addresses, kept over restarts
 	report    *Report
 }
 
-// Run trades the flow of the scenario `market` in phases, with watchers all the time. One phase more than
-// there are kills ends in order, each other one with a kill. At the end of each, the watchers are held
-// against the tables. The report is there also beside an error. A *Finding means that the exchange is wrong, another
-// error that the run could not be done.
+// Run trades the flow of the scenario `market` in phases, while watchers read. There is one more phase
+// than kills: one phase ends with an orderly stop, the others with a kill. At the end of each phase the
+// watchers are compared with the tables. The report is returned even with an error. A *Finding means that
+// the exchange is wrong, another error that the run could not be completed.
 func Run(ctx context.Context, o RunOptions) (*Report, error) {
 	r := &runner{RunOptions: o, xml: anyPort, http: anyPort,
 		report: &Report{Seed: o.Seed, Machine: load.Machine()}}
@@ -146,7 +146,7 @@ func (r *runner) prepare(ctx context.Context) error {
 	return nil
 }
 
-// start starts the server, again at the addresses that it had before.
+// start starts the server, at the addresses of its previous start if there was one.
 func (r *runner) start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
@@ -209,7 +209,7 @@ func (r *runner) phases(ctx context.Context) error {
 	return nil
 }
 
-// phase trades for a while, and kills the exchange on the way unless that is below 0.
+// phase trades for a while. It kills the exchange after kill, unless kill is negative.
 func (r *runner) phase(ctx context.Context, market scenario.Scenario, trading *scenario.Run, kill time.Duration) error {
 	type outcome struct {
 		result *load.Result
@@ -232,12 +232,12 @@ func (r *runner) phase(ctx context.Context, market scenario.Scenario, trading *s
 			if over.err != nil {
 				return fmt.Errorf("books: trading ended before the kill: %w", over.err)
 			}
-			done <- over // the kill was drawn for its last moment
+			done <- over // trading ended just before the kill
 		case <-time.After(kill):
 		}
 		r.server.Kill()
 		r.report.Kills++
-		over = <-done // its connections broke
+		over = <-done // with an error, since its connections broke
 		over.err = r.start(ctx)
 	}
 	if over.result != nil {

@@ -10,27 +10,27 @@ import (
 	"outcry/clients/go/stream"
 )
 
-// DB asks the tables of an exchange.
+// DB queries the tables of an exchange.
 type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// truth is what the tables have.
+// truth is the state according to the tables.
 type truth struct {
-	books    map[string]*stream.Book // by symbol; one without orders is not in it
+	books    map[string]*stream.Book // by symbol; a book without orders is missing
 	orders   map[string]map[client.OrderID]resting
-	trades   map[string]uint64 // how many of each symbol
+	trades   map[string]uint64 // number of trades by symbol
 	accounts map[string]*accountTruth
 }
 
-// accountTruth is what they have of an account.
+// accountTruth is the state of an account according to the tables.
 type accountTruth struct {
 	balance, held  client.Cash
 	fills          uint64
 	open, executed map[client.OrderID]client.Decimal
 }
 
-// readTruth reads the tables, which have to be complete.
+// readTruth reads the tables, which must be complete.
 func readTruth(ctx context.Context, db DB, accounts []string) (*truth, error) {
 	t := &truth{map[string]*stream.Book{}, map[string]map[client.OrderID]resting{}, map[string]uint64{},
 		map[string]*accountTruth{}}
@@ -67,7 +67,7 @@ func readTruth(ctx context.Context, db DB, accounts []string) (*truth, error) {
 	return t, nil
 }
 
-// rests takes in that an order rests.
+// rests adds a resting order.
 func (t *truth) rests(sym string, id client.OrderID, r resting) {
 	if t.orders[sym] == nil {
 		t.orders[sym] = map[client.OrderID]resting{}
@@ -75,7 +75,7 @@ func (t *truth) rests(sym string, id client.OrderID, r resting) {
 	t.orders[sym][id] = r
 }
 
-// addUp makes books of the orders.
+// addUp computes the books from the orders.
 func (t *truth) addUp() {
 	for sym, all := range t.orders {
 		bids, asks := map[client.Decimal]client.Decimal{}, map[client.Decimal]client.Decimal{}
@@ -97,7 +97,7 @@ func (t *truth) addUp() {
 	}
 }
 
-// readAccount reads what the tables have of an account.
+// readAccount reads the state of an account.
 func readAccount(ctx context.Context, db DB, id string) (*accountTruth, error) {
 	a := &accountTruth{open: map[client.OrderID]client.Decimal{}, executed: map[client.OrderID]client.Decimal{}}
 	found := false
@@ -131,7 +131,7 @@ func readAccount(ctx context.Context, db DB, id string) (*accountTruth, error) {
 	return a, err
 }
 
-// rows asks, and does something with each row.
+// rows runs a query and calls do for each row.
 func rows(ctx context.Context, db DB, sql string, do func(pgx.Rows) error, args ...any) error {
 	r, err := db.Query(ctx, sql, args...)
 	if err != nil {

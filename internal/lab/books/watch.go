@@ -1,10 +1,10 @@
-// Package books proves that readers of an exchange know what it knows: that the published ways of
-// keeping a local book (by U and u of the Binance-shaped door, by the chain and checksum of ours) give
-// exactly its book, and that private events are numbered without a gap and no fill is lost or doubled,
-// over connections that break and an exchange that is killed or fails over.
+// Package books checks that readers of an exchange see its true state. The published ways of keeping a
+// local book (by U and u of the Binance-shaped API, by the chain and checksum of our own) must give
+// exactly the exchange's book. Private events must be numbered without a gap, with no fill lost or
+// doubled. Both must hold while connections break and the exchange is killed or fails over.
 //
-// Watchers read all the time. While nobody trades, Check holds what they know against the tables, which
-// come from the journal by another way than what they read.
+// Watchers read all the time. While no client trades, Check compares their state with the tables, which
+// are filled from the journal independently of what the watchers read.
 package books
 
 import (
@@ -21,33 +21,33 @@ import (
 	"outcry/clients/go/stream"
 )
 
-// Options say what is watched.
+// Options configure watchers.
 type Options struct {
-	HTTP     func() []string // addresses of the nodes, at any time
+	HTTP     func() []string // returns the current addresses of the nodes; called at any time
 	Symbols  []string
 	Accounts []string
 	Seed     uint64
-	// Break is the mean time after which a watcher gives its connection up and makes another; 0: never.
+	// mean time after which a watcher closes its connection and makes another; 0 means never
 	Break time.Duration
 }
 
 const (
-	// pauseMax bounds the pause before a watcher connects again, and within a connection's client.
+	// pauseMax is the longest delay before a watcher or its client library reconnects.
 	pauseMax = 200 * time.Millisecond
-	// silenceMax is when a connection without a message or ping is taken for lost: the exchange pings
-	// every 20 seconds.
+	// silenceMax is how long a connection may have no message or ping before it counts as lost. The
+	// exchange pings every 20 seconds.
 	silenceMax = 30 * time.Second
-	// agreeTimeout bounds how long watchers may take, at rest, to know everything.
+	// agreeTimeout is how long watchers may take to reach the final state once no client trades.
 	agreeTimeout = 60 * time.Second
-	// agreePoll is how often they are asked.
+	// agreePoll is how often watchers are compared.
 	agreePoll = 20 * time.Millisecond
 	// wrongMax is how many complaints are kept.
 	wrongMax = 20
 )
 
-// Counts are what watchers have seen.
+// Counts count what watchers have received.
 type Counts struct {
-	Updates     int64 `json:"updates_of_books"` // in all ways
+	Updates     int64 `json:"updates_of_books"` // of all kinds of watchers
 	Trades      int64 `json:"trades"`
 	Events      int64 `json:"private_events"`
 	Fills       int64 `json:"private_fills"`
@@ -64,7 +64,7 @@ func (c Counts) String() string {
 		c.Updates, c.Trades, c.Events, c.Fills, c.Connections, c.SleptOver, c.Snapshots, c.Compared)
 }
 
-// Watchers are readers of one exchange. Their methods are for one goroutine.
+// Watchers are readers of one exchange. Their methods must be called from one goroutine.
 type Watchers struct {
 	o        Options
 	over     context.Context
@@ -77,9 +77,9 @@ type Watchers struct {
 
 	updates, trades, events, fills, connections, sleptOver, snapshots, compared atomic.Int64
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	wrong []string
-	last  map[string]error // how the last connection of each watcher ended
+	last  map[string]error // error of each watcher's last connection
 }
 
 // Watch starts watchers. Stop ends them.
@@ -103,19 +103,19 @@ func Watch(ctx context.Context, o Options) *Watchers {
 	return w
 }
 
-// Stop ends the watchers and waits for their ends.
+// Stop ends the watchers and waits until they have ended.
 func (w *Watchers) Stop() {
 	w.end()
 	w.running.Wait()
 }
 
-// Counts returns what was seen so far.
+// Counts returns the counts so far.
 func (w *Watchers) Counts() Counts {
 	return Counts{w.updates.Load(), w.trades.Load(), w.events.Load(), w.fills.Load(), w.connections.Load(),
 		w.sleptOver.Load(), w.snapshots.Load(), w.compared.Load()}
 }
 
-// Wrong returns what watchers have seen that may not be, nil if nothing.
+// Wrong returns the violations that watchers have seen, or nil.
 func (w *Watchers) Wrong() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +125,7 @@ func (w *Watchers) Wrong() error {
 	return fmt.Errorf("books: %s", w.wrong[0])
 }
 
-// complain notes what may not be.
+// complain records a violation.
 func (w *Watchers) complain(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,11 +134,11 @@ func (w *Watchers) complain(format string, args ...any) {
 	}
 }
 
-// errWrong is wrapped in what the exchange may never say.
+// errWrong is wrapped by errors about messages that no correct exchange sends.
 var errWrong = errors.New("the exchange is wrong")
 
-// stay has a watcher connect again and again. What connected returns is the end of one connection, as
-// servers are killed; unless it wraps errWrong or stream.ErrProtocol.
+// stay keeps a watcher connected. connected reads one connection. The errors it returns are expected,
+// since servers are killed, except those that wrap errWrong or stream.ErrProtocol.
 func (w *Watchers) stay(name string, number uint64, connected func(ctx context.Context, addresses []string) error) {
 	r := rand.New(rand.NewPCG(w.o.Seed, number))
 	w.running.Go(func() {
@@ -165,13 +165,14 @@ func (w *Watchers) stay(name string, number uint64, connected func(ctx context.C
 	})
 }
 
-// options are those of every stream.
+// options returns the options of every stream.
 func (w *Watchers) options() stream.Options {
 	return stream.Options{PauseMax: pauseMax, Silence: silenceMax}
 }
 
-// Check waits, while nobody trades, until all watchers know what the tables have, which have to be complete.
-// The error says what a watcher saw that may not be, or how it differs.
+// Check waits until all watchers have the state of the tables. The tables must be complete, and no client
+// may be trading. The error describes a violation that a watcher has seen, or how a watcher's state
+// differs.
 func (w *Watchers) Check(ctx context.Context, db DB) error {
 	t, err := readTruth(ctx, db, w.o.Accounts)
 	if err != nil {
@@ -198,7 +199,7 @@ func (w *Watchers) Check(ctx context.Context, db DB) error {
 	}
 }
 
-// compare returns the first difference.
+// compare returns the first difference from t.
 func (w *Watchers) compare(t *truth) error {
 	for _, sym := range w.o.Symbols {
 		want := t.books[sym]

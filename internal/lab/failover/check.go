@@ -11,11 +11,11 @@ import (
 // leads is the role of a leader in GET /api/v1/cluster.
 const leads = "leader"
 
-// leadsFor is how long a node has to have led before it is counted on: nodes that start, or find their way back, may
-// elect another.
+// leadsFor is how long a node must have led before it counts as the leader. Nodes that start or recover
+// may hold another election.
 const leadsFor = time.Second
 
-// awaitLeader returns the node that leads and takes orders, once one has for leadsFor.
+// awaitLeader waits until a node has led and accepted orders for leadsFor, and returns it.
 func (r *runner) awaitLeader(ctx context.Context) (leader *node, err error) {
 	var term uint64
 	var since time.Time
@@ -35,8 +35,7 @@ func (r *runner) awaitLeader(ctx context.Context) (leader *node, err error) {
 	return leader, err
 }
 
-// check holds what clients know against every node, with the cluster whole and no client
-// trading.
+// check compares what clients know with every node. The cluster must be whole and no client trading.
 func (r *runner) check(ctx context.Context) error {
 	if _, err := r.awaitLeader(ctx); err != nil {
 		return err
@@ -75,7 +74,7 @@ func (r *runner) check(ctx context.Context) error {
 	return nil
 }
 
-// again does what may meet a change of leaders, until it meets none.
+// again repeats do until it does not fail because of a change of leaders.
 func (r *runner) again(ctx context.Context, do func(context.Context) error) (err error) {
 	waitErr := r.await(ctx, "answers to what is sent again", 0, func() (bool, error) {
 		err = do(ctx)
@@ -84,8 +83,8 @@ func (r *runner) again(ctx context.Context, do func(context.Context) error) (err
 	return errors.Join(err, waitErr)
 }
 
-// agree waits until every node has the same records, in its journal and its tables, and
-// compares their digests.
+// agree waits until every node has the same records in its journal and its tables, and compares their
+// digests.
 func (r *runner) agree(ctx context.Context) error {
 	var last string
 	err := r.await(ctx, "all nodes have the same", 0, func() (bool, error) {
@@ -117,7 +116,7 @@ func (r *runner) agree(ctx context.Context) error {
 	return nil
 }
 
-// logTails returns the ends of all logs.
+// logTails returns the last lines of all logs.
 func (r *runner) logTails() string {
 	var all []string
 	for _, n := range r.nodes {

@@ -1,10 +1,9 @@
-// Package failover breaks a cluster of three nodes in every way that machines, disks and
-// networks break, at random moments under load, and proves after each that everything
-// that was answered is there on every node, that nothing happened twice, that nothing
-// stale was told, and that cash and shares add up.
+// Package failover breaks a cluster of three nodes in every way that machines, disks and networks break,
+// at random moments under load. After each fault it proves that everything answered is present on every
+// node, that nothing happened twice, that no answer was stale, and that cash and shares add up.
 //
-// Each node is outcryd with a Postgres of its own on a machine of its own: a network
-// namespace (harness.Machines). Clients trade from outside through whichever node leads.
+// Each node is outcryd with its own Postgres on its own machine: a network namespace (harness.Machines).
+// Clients trade from outside through the current leader.
 package failover
 
 import (
@@ -23,45 +22,45 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// Options say what to break, and how often.
+// Options configure a run.
 type Options struct {
 	Seed    uint64
-	Plan    map[string]int // how many rounds of each fault, as ParsePlan returns them
-	Clients int            // connections that trade in each round, besides four of the linear symbol
+	Plan    map[string]int // number of rounds of each fault, as returned by ParsePlan
+	Clients int            // connections that trade in each round, in addition to four of the linear symbol
 	Load    time.Duration  // longest time from the start of a round to its fault
-	DownMax time.Duration  // longest that clients may be without an answer over a fault; 0: not judged
-	Books   bool           // readers keep local books and private feeds all the time, and are checked after each fault
+	DownMax time.Duration  // longest time without an answer that a fault may cause; 0 means not judged
+	Books   bool           // readers keep local books and private feeds all the time and are checked after each fault
 	Edits   []harness.Edit // changes to the server's source, for mutations
-	Dir     string         // for data, logs and programs; "" for a temporary one, removed after a run without failure
-	Out     io.Writer      // progress, a line a round
+	Dir     string         // for data, logs and programs; "" means a temporary one, removed unless the run fails
+	Out     io.Writer      // progress, a line for each round
 }
 
 const (
 	nodes = 3
 
-	// patience is how long a client waits for an answer before it goes to another node.
+	// patience is how long a client waits for an answer before it tries another node.
 	patience = 500 * time.Millisecond
-	// checkPatience is how long a check waits, while nothing is broken.
+	// checkPatience is how long a check waits for an answer while nothing is broken.
 	checkPatience = 10 * time.Second
 	// linearPace spreads the commands of the linear symbol over some seconds.
 	linearPace = 40 * time.Millisecond
-	// agreeTimeout bounds how long a healed cluster may take until all nodes have the same.
+	// agreeTimeout is how long a healed cluster may take until all nodes have the same records.
 	agreeTimeout = 90 * time.Second
-	// goesOn is how many answers show that trading goes on.
+	// goesOn is the number of answers that prove that trading continues.
 	goesOn = 50
 
-	// readersBreak is the mean time after which a reader of books and feeds connects anew.
+	// readersBreak is the mean time after which a reader of books and feeds reconnects.
 	readersBreak = 3 * time.Second
 
 	poll = 20 * time.Millisecond
 )
 
-// watched are the accounts of audit.Session whose private events are read: two that trade, and one that lives
-// from hand to mouth.
+// watched are the accounts of audit.Session whose private events are read: two that trade, and one that
+// can afford little.
 var watched = []string{"1", "2", "101"}
 
-// Finding is the error of a run that has found something: a promise was broken in a
-// round, or the cluster did not come back from it.
+// Finding is the error of a run that has found a bug: a guarantee was violated in a round, or the cluster
+// did not recover from it.
 type Finding struct {
 	Round int
 	Fault string
@@ -74,21 +73,21 @@ func (f *Finding) Error() string { return fmt.Sprintf("round %d (%s): %v", f.Rou
 // Unwrap returns what was found.
 func (f *Finding) Unwrap() error { return f.Err }
 
-// runner is a run under way.
+// runner is a run in progress.
 type runner struct {
 	*audit.Session
 	Options
 	machines    *harness.Machines
-	nodes       []*node // in the order of their numbers
-	client      string  // path of outcry, which verifies
+	nodes       []*node // by number
+	client      string  // path of outcry, used to verify
 	report      *Report
-	quietOrders int             // that quietOrder has placed
+	quietOrders int             // orders that quietOrder has placed
 	readers     *books.Watchers // nil without Books
 }
 
-// Run runs the plan in an order that the seed draws, and stops at the first thing that
-// is wrong. The report is there also beside an error. A *Finding means that the cluster is
-// wrong, another error that the run could not be done. harness.Isolate comes before.
+// Run runs the plan in a random order that depends on the seed, and stops at the first violation. The
+// report is returned even with an error. A *Finding means that the cluster is wrong, another error that
+// the run could not be completed. harness.Isolate must be called before.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	random := rand.New(rand.NewPCG(o.Seed, 0))
 	r := &runner{Session: audit.NewSession(audit.Target{}, random, quietAccount), Options: o, report: newReport(o)}
@@ -176,7 +175,7 @@ func (r *runner) http() (all []string) {
 	return all
 }
 
-// rounds does the rounds, and stops at the first that finds something.
+// rounds runs the rounds and stops at the first that finds a violation.
 func (r *runner) rounds(ctx context.Context, faults []string) error {
 	for i, name := range faults {
 		begun, before := time.Now(), r.Counts()
@@ -200,8 +199,7 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 	return nil
 }
 
-// round trades, breaks something, mends it while clients go on, and checks everything on
-// every node.
+// round trades, injects a fault, repairs it while clients continue, and checks everything on every node.
 func (r *runner) round(ctx context.Context, n int, name string) error {
 	leader, err := r.awaitLeader(ctx)
 	if err != nil {
@@ -212,7 +210,7 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	}
 	r.Rand = rand.New(rand.NewPCG(r.Seed, uint64(n)<<32))
 	r.End = new(audit.Ending)
-	r.End.MayBeGone.Store(true) // any connection may break, and clients go on elsewhere
+	r.End.MayBeGone.Store(true) // any connection may break; clients then reconnect to another node
 	r.End.ComesBack.Store(true)
 	if faults[name].quiet {
 		if err := faults[name].inject(r, ctx, leader); err != nil {
@@ -229,7 +227,7 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 		err = faults[name].inject(r, ctx, leader)
 	}
 	if err == nil {
-		err = r.letGoOn(ctx) // which is when the silence ends
+		err = r.letGoOn(ctx) // this ends the measured silence
 	}
 	if err == nil && !faults[name].quiet {
 		err = r.report.gap(r, name)
@@ -247,7 +245,7 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	return r.check(ctx)
 }
 
-// letTrade waits for a random number of answers, at most for Load.
+// letTrade waits for a random number of answers, or for Load.
 func (r *runner) letTrade(ctx context.Context) error {
 	enough, end := r.Answered()+int64(50+r.Rand.IntN(2000)), time.Now().Add(r.Load)
 	return r.await(ctx, "trading", r.Load, func() (bool, error) {
@@ -261,8 +259,8 @@ func (r *runner) letGoOn(ctx context.Context) error {
 	return r.await(ctx, "trading goes on", 0, func() (bool, error) { return r.Answered() >= enough, nil })
 }
 
-// await polls until done reports true. The error is done's, or says that a client saw
-// something wrong, or that it took far longer than it takes.
+// await polls until done returns true. It returns done's error, or an error if a client saw a violation
+// or the wait exceeded takes by far.
 func (r *runner) await(ctx context.Context, what string, takes time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, takes+agreeTimeout)
 	defer cancel()
@@ -279,7 +277,7 @@ func (r *runner) await(ctx context.Context, what string, takes time.Duration, do
 	}
 }
 
-// mend heals the network, lets everything go on, and starts what has ended.
+// mend heals the network, unfreezes everything, and starts the nodes that have ended.
 func (r *runner) mend(ctx context.Context) error {
 	err := r.machines.Heal()
 	for _, n := range r.nodes {
@@ -288,8 +286,8 @@ func (r *runner) mend(ctx context.Context) error {
 	return err
 }
 
-// stopAll stops every node in order, standbys first, and proves that all tables are
-// complete and of one digest.
+// stopAll stops every node in order, standbys first, and checks that all tables are complete and have the
+// same digest.
 func (r *runner) stopAll(ctx context.Context) error {
 	leader, err := r.awaitLeader(ctx)
 	if err != nil {
@@ -316,7 +314,7 @@ func (r *runner) stopAll(ctx context.Context) error {
 	return nil
 }
 
-// endReaders ends the readers of books and feeds, if any, and notes what they have seen.
+// endReaders stops the readers of books and feeds, if any, and records their counts.
 func (r *runner) endReaders() {
 	if r.readers != nil {
 		r.readers.Stop()
@@ -337,7 +335,7 @@ func (r *runner) cleanUp() error {
 	return err
 }
 
-// wait waits, or returns ctx's error.
+// wait waits for d. It returns ctx's error if ctx ends before.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// fault is one way to break a cluster. It leaves what it broke to mend, unless it says
-// otherwise: clients have to have answers before.
+// fault is one way to break a cluster. Unless it says otherwise, mend repairs the damage only after
+// clients have answers again.
 type fault struct {
 	about  string
-	judged bool // the time without an answer is judged
-	quiet  bool // clients trade afterwards only: what waits for a majority would hold back queries
+	judged bool // the longest time without an answer is judged
+	quiet  bool // clients trade only afterwards, since a query that waits for a majority would block them
 	inject func(r *runner, ctx context.Context, leader *node) error
 }
 
-// faults are all that a plan may name.
+// faults are all faults that a plan may name.
 var faults map[string]fault
 
 func init() {
@@ -59,7 +59,7 @@ func init() {
 	}
 }
 
-// Faults returns the names of all faults, and what each does.
+// Faults returns a description of each fault, by name.
 func Faults() map[string]string {
 	all := map[string]string{}
 	for name, f := range faults {
@@ -68,8 +68,7 @@ func Faults() map[string]string {
 	return all
 }
 
-// ParsePlan reads rounds of faults, as "kill-leader=8,alone=2". The error names the part
-// that is wrong.
+// ParsePlan parses rounds of faults, such as "kill-leader=8,alone=2". The error names the wrong part.
 func ParsePlan(plan string) (map[string]int, error) {
 	rounds := map[string]int{}
 	for part := range strings.SplitSeq(plan, ",") {
@@ -83,7 +82,7 @@ func ParsePlan(plan string) (map[string]int, error) {
 	return rounds, nil
 }
 
-// schedule draws the order of the rounds.
+// schedule returns the rounds in random order.
 func schedule(plan map[string]int, r *rand.Rand) (rounds []string) {
 	for _, name := range slices.Sorted(maps.Keys(plan)) {
 		rounds = append(rounds, slices.Repeat([]string{name}, plan[name])...)
@@ -92,14 +91,14 @@ func schedule(plan map[string]int, r *rand.Rand) (rounds []string) {
 	return rounds
 }
 
-// standbys returns the nodes but the leader, in an order that is drawn.
+// standbys returns all nodes except the leader, in random order.
 func (r *runner) standbys(leader *node) []*node {
 	others := slices.DeleteFunc(slices.Clone(r.nodes), func(n *node) bool { return n == leader })
 	r.Rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	return others
 }
 
-// between draws a time.
+// between returns a random duration.
 func (r *runner) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Rand.Int64N(int64(most-least)))
 }
@@ -123,7 +122,7 @@ func killAll(r *runner, ctx context.Context, _ *node) error {
 	return r.mendGone(ctx)
 }
 
-// mendGone starts every node again once it is gone.
+// mendGone starts every node again after its process has ended.
 func (r *runner) mendGone(ctx context.Context) error {
 	err := r.await(ctx, "all nodes are gone", 0, func() (bool, error) {
 		return !slices.ContainsFunc(r.nodes, func(n *node) bool { return !n.server.Gone() }), nil
@@ -160,7 +159,7 @@ func alone(r *runner, ctx context.Context, leader *node) error {
 	return r.stay(ctx)
 }
 
-// stay keeps a network broken for a while in which clients may go on.
+// stay waits for a while, during which the network stays broken and clients may continue.
 func (r *runner) stay(ctx context.Context) error {
 	return wait(ctx, r.between(500*time.Millisecond, 3*time.Second))
 }
@@ -204,7 +203,7 @@ func flapping(r *runner, ctx context.Context, leader *node) error {
 	return nil
 }
 
-// postgresAway freezes the databases of both standbys, of which one has to take over.
+// postgresAway freezes the databases of both standbys, one of which must take over.
 func postgresAway(r *runner, ctx context.Context, leader *node) error {
 	for _, n := range r.standbys(leader) {
 		defer n.pg.Freeze()()
@@ -236,7 +235,7 @@ func (r *runner) upToDate(ctx context.Context, n *node) error {
 	})
 }
 
-// hang has a node's disk stand still, and goes on when it does.
+// hang makes a node's disk hang, and returns when the disk works again.
 func (r *runner) hang(ctx context.Context, n *node) error {
 	done, err := n.disk.Hang(r.between(2*time.Second, 5*time.Second))
 	if err != nil {
@@ -257,7 +256,7 @@ func hangStandby(r *runner, ctx context.Context, leader *node) error {
 }
 
 func fullLeader(r *runner, ctx context.Context, leader *node) error {
-	r.NoRoom(true) // until it has handed over
+	r.NoRoom(true) // until it has handed over the leadership
 	if err := leader.disk.Fill(); err != nil {
 		return err
 	}

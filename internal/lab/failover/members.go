@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// refusedFor is how long an empty node is watched that must not come in.
+	// refusedFor is how long an empty node that must not join is watched.
 	refusedFor = time.Second
-	// exitTimeout is how long a node that refuses its data may take to end.
+	// exitTimeout is how long a node that refuses its data may take to exit.
 	exitTimeout = 20 * time.Second
 )
 
-// cluster runs `outcry cluster` against all nodes, again while it fails: leaders change.
+// cluster runs `outcry cluster` on all nodes' addresses, and repeats it while it fails, since leaders
+// change.
 func (r *runner) cluster(ctx context.Context, args ...string) error {
 	var http []string
 	for _, n := range r.nodes {
@@ -39,7 +40,7 @@ func (r *runner) cluster(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// lose takes everything from a node: its disk and its Postgres.
+// lose removes all data of a node: its disk and its Postgres.
 func (n *node) lose(ctx context.Context) error {
 	n.kill()
 	if n.db != nil {
@@ -61,7 +62,7 @@ func (n *node) lose(ctx context.Context) error {
 	return err
 }
 
-// comeBack has a node that has lost everything take part again.
+// comeBack makes a node that has lost everything a member again.
 func (r *runner) comeBack(ctx context.Context, n *node, command string) error {
 	if err := n.start("--join"); err != nil {
 		return err
@@ -81,7 +82,7 @@ func loseDisk(r *runner, ctx context.Context, leader *node) error {
 	if err := n.lose(ctx); err != nil {
 		return err
 	}
-	if err := n.start(); err != nil { // as if nothing had been
+	if err := n.start(); err != nil { // as if nothing had happened
 		return err
 	}
 	for end := time.Now().Add(refusedFor); time.Now().Before(end); {
@@ -107,13 +108,13 @@ func loseKill(r *runner, ctx context.Context, leader *node) error {
 	go func() {
 		time.Sleep(r.killAfter())
 		leader.kill()
-		killed <- leader.start() // two of three are needed
+		killed <- leader.start() // a majority of three is needed
 	}()
 	err := r.comeBack(ctx, n, "replace")
 	return errors.Join(err, <-killed)
 }
 
-// killAfter is when the leader is killed while another node learns.
+// killAfter is the time after which the leader is killed while another node catches up.
 func (r *runner) killAfter() time.Duration { return time.Duration(r.Seed%1000) * time.Millisecond }
 
 func removeAdd(r *runner, ctx context.Context, leader *node) error {
@@ -155,7 +156,7 @@ func flipByte(r *runner, ctx context.Context, leader *node) error {
 	return r.comeBack(ctx, n, "replace")
 }
 
-// flip changes a byte in the front half of what a log's oldest segment has.
+// flip changes a byte in the first half of a log's oldest segment.
 func (r *runner) flip(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	if err != nil || len(files) == 0 {

@@ -19,12 +19,12 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// Ports of each node, on an address of its own.
+// Ports of each node, on the node's own address.
 const (
 	xmlPort, httpPort, peerPort = "12345", "8080", "12350"
 )
 
-// node is one of the cluster.
+// node is one node of the cluster.
 type node struct {
 	r       *runner
 	number  int
@@ -35,12 +35,12 @@ type node struct {
 	disk    *harness.Disk
 	pg      *harness.Postgres
 	server  *harness.Server
-	lives   int    // how often it has begun with nothing
-	thaw    func() // of a stopped process; nil if it goes
+	lives   int    // how often it has started without data
+	thaw    func() // resumes a stopped process; nil if it is running
 	db      *pgx.Conn
 }
 
-// certify makes the certificates that the nodes show each other.
+// certify makes the nodes' certificates for each other.
 func (r *runner) certify(ctx context.Context, root string) error {
 	args := []string{r.peers()}
 	for number := 1; number <= nodes; number++ {
@@ -55,7 +55,8 @@ func (r *runner) certify(ctx context.Context, root string) error {
 
 func (r *runner) peers() string { return filepath.Join(r.Dir, "peers") }
 
-// newNode starts the Postgres of a node. One that is returned beside an error has to end.
+// newNode starts the Postgres of a node. A node that is returned with an error must be ended by the
+// caller.
 func (r *runner) newNode(ctx context.Context, number int, program string) (n *node, err error) {
 	n = &node{r: r, number: number, address: r.machines.Address(number), program: program,
 		dir: filepath.Join(r.Dir, fmt.Sprintf("node%d", number))}
@@ -77,16 +78,16 @@ func (r *runner) newNode(ctx context.Context, number int, program string) (n *no
 	return n, nil
 }
 
-// postgresDir is where the node's Postgres is in its present life.
+// postgresDir returns the directory of the node's current Postgres.
 func (n *node) postgresDir() string { return filepath.Join(n.dir, fmt.Sprintf("life%d", n.lives)) }
 
-// diskBytes is the size of a node's disk, without its Postgres.
+// diskBytes is the size of a node's disk, which does not include its Postgres.
 const diskBytes = 512 << 20
 
 func (n *node) xml() string  { return n.address + ":" + xmlPort }
 func (n *node) data() string { return filepath.Join(n.dir, "data") }
 
-// start starts the server, with flags besides, and does not wait for it.
+// start starts the server with additional flags. It does not wait until the server is ready.
 func (n *node) start(flags ...string) (err error) {
 	var peers []string
 	for number := 1; number <= nodes; number++ {
@@ -110,7 +111,7 @@ func (n *node) start(flags ...string) (err error) {
 	return err
 }
 
-// mend lets the node go on, whatever was done to it.
+// mend undoes whatever was done to the node.
 func (n *node) mend(context.Context) error {
 	n.pg.Slow(0)
 	if err := n.disk.Clear(); err != nil {
@@ -126,20 +127,20 @@ func (n *node) mend(context.Context) error {
 	return nil
 }
 
-// freeze stops the server's process where it stands.
+// freeze stops the server's process with a signal.
 func (n *node) freeze() {
 	thaw, _ := processes.Freeze(n.server.Pid())
 	n.thaw = thaw
 }
 
-// stop stops the node in order.
+// stop stops the server in order.
 func (n *node) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, agreeTimeout)
 	defer cancel()
 	return n.server.Stop(ctx)
 }
 
-// verify runs outcry verify on a node that is stopped, and returns the digest.
+// verify runs outcry verify on a stopped node and returns the digest.
 func (n *node) verify(ctx context.Context, client string) (digest string, err error) {
 	out, err := exec.CommandContext(ctx, client, "verify", "--database-url", n.pg.DirectURL(), n.data()).
 		CombinedOutput()
@@ -150,7 +151,7 @@ func (n *node) verify(ctx context.Context, client string) (digest string, err er
 	return strings.TrimSpace(digest), nil
 }
 
-// end ends everything of the node, and closes what looks at it.
+// end ends all processes and connections of the node.
 func (n *node) end() error {
 	if n.thaw != nil {
 		n.thaw()
@@ -170,7 +171,7 @@ func (n *node) end() error {
 	return n.pg.Stop(ctx)
 }
 
-// view is what a node says of the cluster: a part of GET /api/v1/cluster.
+// view is a node's view of the cluster: a part of GET /api/v1/cluster.
 type view struct {
 	Node      uint64 `json:"node"`
 	Role      string `json:"role"`
@@ -181,10 +182,10 @@ type view struct {
 	DigestSeq uint64 `json:"digest_seq"`
 }
 
-// viewTimeout bounds a look at a node that may stand still.
+// viewTimeout is the timeout of a request to a node that may be frozen.
 const viewTimeout = 2 * time.Second
 
-// look returns what the node says.
+// look returns the node's view.
 func (n *node) look(ctx context.Context) (v view, err error) {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
@@ -198,7 +199,7 @@ func (n *node) look(ctx context.Context) (v view, err error) {
 	return v, err
 }
 
-// tables returns a connection to the node's database, past the proxy.
+// tables returns a direct connection to the node's database, without the proxy.
 func (n *node) tables(ctx context.Context) (_ *pgx.Conn, err error) {
 	if n.db == nil || n.db.IsClosed() || n.db.Ping(ctx) != nil {
 		n.db, err = pgx.Connect(ctx, n.pg.DirectURL())
@@ -206,7 +207,7 @@ func (n *node) tables(ctx context.Context) (_ *pgx.Conn, err error) {
 	return n.db, err
 }
 
-// kill ends the server like a crash.
+// kill kills the server, as in a crash.
 func (n *node) kill() { n.server.Kill() }
 
 // signal sends a signal to the server's process.

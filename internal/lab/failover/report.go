@@ -14,25 +14,25 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Report is what a run found, as it is written as JSON.
+// Report is the result of a run, as it is written as JSON.
 type Report struct {
 	Verdict  string         `json:"verdict"` // "pass" or what is wrong
 	Seed     uint64         `json:"seed"`
-	Command  string         `json:"command"` // makes the run again
+	Command  string         `json:"command"` // repeats the run
 	Began    time.Time      `json:"began"`
 	Seconds  float64        `json:"seconds"`
 	Revision string         `json:"revision"`
 	Machine  string         `json:"machine"`
-	Rounds   map[string]int `json:"rounds"` // by fault, those that were completed
+	Rounds   map[string]int `json:"rounds"` // completed rounds, by fault
 
 	Orders audit.Counts `json:"orders"`
 	audit.Checked
 	Agreed   int `json:"rounds_after_which_all_nodes_had_one_digest"`
 	Verified int `json:"nodes_verified_after_an_orderly_stop"`
 
-	Books *books.Counts `json:"books,omitempty"` // what readers of books and feeds have seen
+	Books *books.Counts `json:"books,omitempty"` // what readers of books and feeds have received
 
-	// The longest time without an answer, in seconds, of each round, by fault.
+	// The longest time without an answer in each round, in seconds, by fault.
 	Gaps map[string][]float64 `json:"seconds_without_an_answer"`
 }
 
@@ -47,7 +47,7 @@ func newReport(o Options) *Report {
 			o.Seed, o.Clients, o.Load, o.DownMax, o.Books, strings.Join(plan, ","))}
 }
 
-// gap notes how long clients were without an answer, and judges it.
+// gap records the longest time without an answer and judges it.
 func (r *Report) gap(run *runner, name string) error {
 	silence := run.LongestSilence()
 	r.Gaps[name] = append(r.Gaps[name], silence.Seconds())
@@ -65,7 +65,7 @@ func (r *Report) lastGap(name string) float64 {
 	return 0
 }
 
-// finish fills in what a run came to.
+// finish sets the fields that depend on the whole run.
 func (r *Report) finish(run *runner, err error) {
 	r.Verdict = "pass"
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Report) finish(run *runner, err error) {
 	r.Orders, r.Checked = run.Counts(), run.Checked()
 }
 
-// WriteJSON writes the report. The error is w's.
+// WriteJSON writes the report. It returns w's error.
 func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -102,7 +102,8 @@ func (r *Report) Line() string {
 		r.Executions, r.Agreed, read, r.Seed, r.Seconds)
 }
 
-// GapsTable returns rounds, median and longest time without an answer of each fault.
+// GapsTable returns a table of the faults with their rounds and their median and longest time without an
+// answer.
 func (r *Report) GapsTable() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.Gaps)) {

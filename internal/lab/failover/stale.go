@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// heartbeats is more than two of them: what was confirmed before may be on its way.
+	// heartbeats is longer than two heartbeats: earlier confirmations may still be on their way.
 	heartbeats = 150 * time.Millisecond
 	// silent is how long a leader without a majority is watched.
 	silent = 2 * time.Second
@@ -20,7 +20,7 @@ const (
 	quietAccount, quietSymbol = "77", "QUIET"
 )
 
-// ask sends a query of an order on a connection that is there already.
+// ask sends a query of an order on an open connection.
 func ask(conn *client.Conn, id string, patience time.Duration) error {
 	conn.SendFrame(wire.NewTransactions(quietAccount).Query(id).Append(nil))
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
@@ -29,15 +29,15 @@ func ask(conn *client.Conn, id string, patience time.Duration) error {
 	return conn.Flush()
 }
 
-// answered reports whether a reply says something of an order: a leader that has ceased to
-// lead may also say that it ends.
+// answered reports whether a reply contains information about an order. A leader that has lost its role
+// may instead say that it ends.
 func answered(reply []byte) bool {
 	answers, err := wire.ParseReply(reply)
 	return err == nil && len(answers) == 1 && answers[0].Kind == "status"
 }
 
-// freezeBoth proves that a leader without a majority answers nothing: no order, and no
-// query either. Both are asked on connections that were there before.
+// freezeBoth checks that a leader without a majority answers neither orders nor queries. Both are sent on
+// connections that were open before.
 func freezeBoth(r *runner, ctx context.Context, leader *node) error {
 	id, conn, err := r.quietOrder(ctx, leader)
 	if err != nil {
@@ -59,7 +59,7 @@ func freezeBoth(r *runner, ctx context.Context, leader *node) error {
 	return r.mend(ctx)
 }
 
-// freezeTrading is freezeBoth for orders, while clients trade.
+// freezeTrading does the same as freezeBoth for orders only, while clients trade.
 func freezeTrading(r *runner, ctx context.Context, leader *node) error {
 	for _, n := range r.standbys(leader) {
 		n.freeze()
@@ -77,7 +77,7 @@ func freezeTrading(r *runner, ctx context.Context, leader *node) error {
 	return r.mend(ctx)
 }
 
-// quietOrder places an order that rests, and returns its id and a connection to the leader.
+// quietOrder places a resting order and returns its id and a connection to the leader.
 func (r *runner) quietOrder(ctx context.Context, leader *node) (id string, conn *client.Conn, err error) {
 	r.quietOrders++
 	symbol := fmt.Sprintf("%s%d", quietSymbol, r.quietOrders)
@@ -101,8 +101,8 @@ func (r *runner) quietOrder(ctx context.Context, leader *node) (id string, conn 
 	return answers[0].ID, conn, err
 }
 
-// stale stops the leader, cancels an order where another leads, and asks the stopped one
-// for the order before it goes on: it must not say that the order is open.
+// stale freezes the leader, cancels an order at the new leader, and sends the frozen one a query of the
+// order before unfreezing it. The old leader must not answer that the order is open.
 func stale(r *runner, ctx context.Context, leader *node) error {
 	id, conn, err := r.quietOrder(ctx, leader)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Disk is a file system of its own at a directory, in a file beside it: it can hang, be
-// full and be lost. It needs root, and is gone with the mounts of this process.
+// Disk is a separate file system, mounted at a directory from a file next to it. It can hang, be filled,
+// and be lost. It needs root, and disappears with the mounts of this process.
 type Disk struct{ dir, image string }
 
-// NewDisk makes an empty one of so many bytes. Isolate and NewMachines come before.
+// NewDisk makes an empty disk of the given size in bytes. Isolate and NewMachines must be called before.
 func NewDisk(dir string, bytes int64) (*Disk, error) {
 	d := &Disk{dir: dir, image: dir + ".disk"}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -36,8 +36,7 @@ func (d *Disk) make(bytes int64) error {
 	return command("mount", "-o", "loop", d.image, d.dir)
 }
 
-// Lose takes the disk away, with everything on it, and puts an empty one in its place.
-// Nobody uses it.
+// Lose replaces the disk with an empty one of the given size. The disk must not be in use.
 func (d *Disk) Lose(bytes int64) error {
 	if err := d.Close(); err != nil {
 		return err
@@ -45,8 +44,8 @@ func (d *Disk) Lose(bytes int64) error {
 	return d.make(bytes)
 }
 
-// Hang stops everything that writes, for a time. It goes on by itself then, also when this
-// process has ended. done is closed once it does.
+// Hang blocks all writes to the disk for a time. The disk resumes by itself, even if this process has
+// ended. done is closed when it does.
 func (d *Disk) Hang(lasts time.Duration) (done <-chan struct{}, err error) {
 	ended := make(chan struct{})
 	if err := command("fsfreeze", "--freeze", d.dir); err != nil {
@@ -57,23 +56,23 @@ func (d *Disk) Hang(lasts time.Duration) (done <-chan struct{}, err error) {
 		return nil, errors.Join(err, command("fsfreeze", "--unfreeze", d.dir))
 	}
 	go func() {
-		_ = thaw.Wait() // there is nothing to do about it
+		_ = thaw.Wait() // an error cannot be handled here
 		close(ended)
 	}()
 	return ended, nil
 }
 
-// filler is a file that takes all the room of a full disk.
+// filler is the name of the file that fills the disk.
 const filler = "filler"
 
-// Fill leaves no room on the disk, until Clear.
+// Fill uses up all free space on the disk, until Clear.
 func (d *Disk) Fill() error {
 	f, err := os.Create(filepath.Join(d.dir, filler))
 	if err != nil {
 		return fmt.Errorf("harness: %w", err)
 	}
 	defer f.Close()
-	for size := 64 << 20; size > 0; { // no room for that much; perhaps for less
+	for size := 64 << 20; size > 0; { // no space for size: try less
 		if _, err := f.Write(make([]byte, size)); err != nil {
 			size /= 2
 		}
@@ -81,7 +80,7 @@ func (d *Disk) Fill() error {
 	return nil
 }
 
-// Clear ends what Fill has done.
+// Clear undoes Fill.
 func (d *Disk) Clear() error {
 	if err := os.Remove(filepath.Join(d.dir, filler)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("harness: %w", err)
@@ -89,5 +88,5 @@ func (d *Disk) Clear() error {
 	return nil
 }
 
-// Close takes the disk away. Nobody uses it.
+// Close unmounts the disk, which must not be in use.
 func (d *Disk) Close() error { return command("umount", d.dir) }

@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// upTimeout bounds a start of the server, with whatever it has to recover, and the end of
-// Postgres.
+// upTimeout is how long a start of the server, including recovery, and the end of Postgres may take.
 const upTimeout = 2 * time.Minute
 
-// Exchange is a server with a Postgres of its own.
+// Exchange is a server with its own Postgres.
 type Exchange struct {
 	*Server
 	Postgres *Postgres
 	options  ServerOptions
 }
 
-// StartExchange starts Postgres and the server in dir and waits until it takes orders.
+// StartExchange starts Postgres and the server in dir and waits until the server accepts orders.
 func StartExchange(ctx context.Context, dir string, o ServerOptions) (*Exchange, error) {
 	pg, err := StartPostgres(ctx, dir)
 	if err != nil {
@@ -33,7 +32,7 @@ func StartExchange(ctx context.Context, dir string, o ServerOptions) (*Exchange,
 	return e, nil
 }
 
-// Start starts the server, again after it has ended, and waits until it takes orders.
+// Start starts the server, again after it has ended, and waits until it accepts orders.
 func (e *Exchange) Start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
@@ -43,7 +42,7 @@ func (e *Exchange) Start(ctx context.Context) (err error) {
 	return e.WaitReady(ctx)
 }
 
-// End ends both. Nothing is kept of them.
+// End ends both processes and removes their data.
 func (e *Exchange) End() {
 	if e.Server != nil {
 		e.Kill()
@@ -53,8 +52,8 @@ func (e *Exchange) End() {
 	_ = e.Postgres.Stop(ctx)
 }
 
-// CatchUp waits until Postgres has everything, no longer than most. The error says that it
-// does not, or that the server has ended.
+// CatchUp waits until Postgres has every record, for at most most. It returns an error if that takes
+// longer or the server has ended.
 func (s *Server) CatchUp(ctx context.Context, most time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -1,8 +1,7 @@
-// Package harness runs an exchange to test against: outcryd built from this
-// repository, as a process of its own; a Postgres that can be killed, stopped
-// and restarted below it; and between the two a proxy that can be slow or cut
-// connections. Everything it starts ends with the process that started it, also
-// when that is killed.
+// Package harness runs an exchange under test: outcryd, built from this repository, as a separate
+// process; a Postgres that can be killed, stopped and restarted; and a proxy between the two that can
+// slow down or cut connections. Everything it starts ends with the process that started it, even if that
+// process is killed.
 package harness
 
 import (
@@ -23,8 +22,7 @@ import (
 	"time"
 )
 
-// Root returns the directory of the repository that the running command belongs
-// to, which is the one of the working directory.
+// Root returns the root directory of the repository that contains the working directory.
 func Root(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -33,11 +31,11 @@ func Root(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Changed ends a revision from which files differ.
+// Changed is the suffix of a revision if files differ from it.
 const Changed = " with changes"
 
-// Revision returns the commit that is checked out, and whether files outside docs differ
-// from it; "unknown" where git does not tell.
+// Revision returns the checked-out commit, with the suffix Changed if files outside docs differ from it.
+// It returns "unknown" if git fails.
 func Revision(ctx context.Context, root string) string {
 	git := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
@@ -53,14 +51,14 @@ func Revision(ctx context.Context, root string) string {
 	return commit
 }
 
-// Build builds a command of the repository, such as ./cmd/outcryd, into dir with
-// edits applied, and returns the program's path.
+// Build builds a command of the repository, such as ./cmd/outcryd, into dir with edits applied, and
+// returns the program's path.
 func Build(ctx context.Context, root, command, dir string, edits ...Edit) (string, error) {
 	program := filepath.Join(dir, filepath.Base(command))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("harness: build %s: %w", command, err)
 	}
-	args := []string{"build", "-ldflags=-w", "-o", program} // no debugger looks at it, and it is linked in half the time
+	args := []string{"build", "-ldflags=-w", "-o", program} // no debug information: linking takes half the time
 	if len(edits) > 0 {
 		overlay, err := Overlay(root, dir, edits)
 		if err != nil {
@@ -76,7 +74,7 @@ func Build(ctx context.Context, root, command, dir string, edits ...Edit) (strin
 	return program, nil
 }
 
-// withStderr adds what a command said to its error.
+// withStderr adds a command's standard error to its error.
 func withStderr(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
@@ -85,34 +83,34 @@ func withStderr(err error) error {
 	return err
 }
 
-// ServerOptions say what to start.
+// ServerOptions configure a server.
 type ServerOptions struct {
 	Program     string // path of outcryd
 	Data        string // its data directory
 	DatabaseURL string
 	Flags       []string
-	Inside      []string  // words before the command, as Machines.Inside returns them
-	CPUs        string    // processors that it alone may use, as taskset(1) has them; "" for all
-	Files       int       // descriptors that it may have open; 0 for as many as this process
-	Token       string    // that Metric shows; "" without --auth
-	Env         []string  // in addition to this process's
-	Log         io.Writer // receives the server's log as well; may be nil
+	Inside      []string  // prefix of the command, as returned by Machines.Inside
+	CPUs        string    // processors for the server alone, in the form of taskset(1); "" means all
+	Files       int       // limit of file descriptors; 0 means that of this process
+	Token       string    // sent by Metric; "" without --auth
+	Env         []string  // added to this process's environment
+	Log         io.Writer // also receives the server's log; may be nil
 }
 
-// Server is outcryd as a process. Its methods may be called from any goroutine.
+// Server is an outcryd process. Its methods may be called from any goroutine.
 type Server struct {
-	XML, HTTP string // addresses, once it is ready
+	XML, HTTP string // set when the server is ready
 
 	token  string
 	cmd    *exec.Cmd
 	log    *logTail
-	ready  chan struct{} // closed with the log's "ready" line
-	exited chan struct{} // closed when the process is gone
+	ready  chan struct{} // closed at the log's "ready" line
+	exited chan struct{} // closed when the process has ended
 	state  *os.ProcessState
 }
 
-// starters starts processes on a thread that lives as long as this process:
-// the kernel sends the parent-death signal when the thread that forked ends.
+// starters runs functions on a thread that lives as long as this process. Processes must be started on
+// it, since the kernel sends the parent-death signal when the thread that forked ends.
 var starters = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -124,21 +122,21 @@ var starters = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// Start starts a process that ends with this one, also when this one is killed. A
-// terminal's Ctrl-C is not sent to it. The error is cmd's.
+// Start starts a process that ends with this one, even if this one is killed. A terminal's Ctrl-C is not
+// sent to it. The error is cmd's.
 func Start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = new(syscall.SysProcAttr)
 	return start(cmd)
 }
 
-// startApart is Start with a network of its own.
+// startApart does the same as Start with a separate network namespace.
 func startApart(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = new(syscall.SysProcAttr)
 	ownNetwork(cmd.SysProcAttr)
 	return start(cmd)
 }
 
-// start starts a process with the attributes that it has.
+// start starts a process with its attributes set.
 func start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr.Setpgid = true
 	endWithThread(cmd.SysProcAttr)
@@ -147,7 +145,7 @@ func start(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// Launch starts outcryd on ports of its own and does not wait for it.
+// Launch starts outcryd on unused ports and does not wait until it is ready.
 func Launch(o ServerOptions) (*Server, error) {
 	s := &Server{token: o.Token, ready: make(chan struct{}), exited: make(chan struct{})}
 	s.log = &logTail{copy: o.Log, onReady: func(xml, http string) {
@@ -156,7 +154,7 @@ func Launch(o ServerOptions) (*Server, error) {
 	}}
 	command := []string{o.Program}
 	if o.CPUs != "" {
-		command = []string{"taskset", "--cpu-list", o.CPUs, o.Program} // it becomes the program
+		command = []string{"taskset", "--cpu-list", o.CPUs, o.Program} // taskset execs the program
 	}
 	if o.Files > 0 {
 		command = append([]string{"prlimit", fmt.Sprintf("--nofile=%d:%d", o.Files, o.Files)}, command...) // likewise
@@ -170,15 +168,15 @@ func Launch(o ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("harness: start %s: %w", o.Program, err)
 	}
 	go func() {
-		_ = s.cmd.Wait() // the state tells
+		_ = s.cmd.Wait() // ProcessState has the result
 		s.state = s.cmd.ProcessState
 		close(s.exited)
 	}()
 	return s, nil
 }
 
-// WaitReady returns once the server takes orders. The error says that it ended
-// before, with the end of its log, or that ctx ended.
+// WaitReady returns when the server accepts orders. It returns an error with the end of the log if the
+// server ended before, or ctx's error.
 func (s *Server) WaitReady(ctx context.Context) error {
 	select {
 	case <-s.ready:
@@ -192,7 +190,7 @@ func (s *Server) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Gone reports whether the process is gone.
+// Gone reports whether the process has ended.
 func (s *Server) Gone() bool {
 	select {
 	case <-s.exited:
@@ -205,21 +203,20 @@ func (s *Server) Gone() bool {
 // LogTail returns the last lines of the server's log.
 func (s *Server) LogTail() string { return s.log.String() }
 
-// LastAttr returns the value of an attribute in the newest of the log's last
-// lines that has it, and whether there is one.
+// LastAttr returns the value of an attribute in the newest of the kept log lines that has it, and whether
+// one has it.
 func (s *Server) LastAttr(name string) (string, bool) { return s.log.attr(name) }
 
 // Pid returns the process id.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
-// Kill ends the process like a crash and waits until it is gone.
+// Kill kills the process, as in a crash, and waits until it has ended.
 func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill() // it may be gone already
+	_ = s.cmd.Process.Kill() // it may have ended already
 	<-s.exited
 }
 
-// Stop ends the process in order. The error is an exit status other than 0 or
-// ctx's end.
+// Stop stops the process in order. The error is an exit status other than 0, or ctx's.
 func (s *Server) Stop(ctx context.Context) error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("harness: stop the server: %w", err)
@@ -235,11 +232,11 @@ func (s *Server) Stop(ctx context.Context) error {
 	return nil
 }
 
-// answerMax is the most of an answer that Ask reads.
+// answerMax is how many bytes of an answer Ask reads.
 const answerMax = 1 << 20
 
-// Ask sends a request to the server's HTTP side, with a token unless that is "", and returns the
-// status and up to answerMax bytes of the answer. The error says that there was none.
+// Ask sends a request to the server's HTTP port, with token unless it is "", and returns the status and
+// up to answerMax bytes of the body. It returns an error if there was no answer.
 func (s *Server) Ask(ctx context.Context, method, path, token, body string) (status int, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -264,7 +261,7 @@ func (s *Server) Ask(ctx context.Context, method, path, token, body string) (sta
 	return reply.StatusCode, string(b), err
 }
 
-// askTimeout bounds a request to the HTTP side.
+// askTimeout is the timeout of a request to the HTTP port.
 const askTimeout = time.Minute
 
 // Metric returns the value of a metric without labels.

@@ -13,13 +13,13 @@ import (
 // logLines is how many lines of a server's log are kept.
 const logLines = 30
 
-// logTail keeps the end of a server's log and sees when it says ready.
+// logTail keeps the last lines of a server's log and detects the "ready" line.
 type logTail struct {
 	copy    io.Writer
 	onReady func(xml, http string) // called once
 
-	mu      sync.Mutex // guards what follows
-	partial []byte     // a line that has not ended yet
+	mu      sync.Mutex // guards the fields below
+	partial []byte     // an incomplete line
 	lines   []string
 	isReady bool
 }
@@ -28,7 +28,7 @@ func (l *logTail) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.copy != nil {
-		_, _ = l.copy.Write(p) // a log that cannot be kept must not stop the server
+		_, _ = l.copy.Write(p) // a failing copy must not stop the server
 	}
 	l.partial = append(l.partial, p...)
 	for {
@@ -52,7 +52,7 @@ func (l *logTail) line(text string) {
 	}
 }
 
-// attributes returns those of a line, none if it is not JSON.
+// attributes returns the attributes of a log line, or nil if it is not JSON.
 func attributes(line string) (attrs map[string]any) {
 	decoder := json.NewDecoder(strings.NewReader(line))
 	decoder.UseNumber()

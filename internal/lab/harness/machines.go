@@ -11,20 +11,19 @@ import (
 	"syscall"
 )
 
-// Machines are network namespaces that a bridge joins: to the programs in them they are
-// machines with one address each, and this process is one more. They are gone with this
-// process.
+// Machines are network namespaces joined by a bridge. To the programs inside, each is a machine with one
+// address; this process is another machine. The namespaces disappear with this process.
 type Machines struct {
-	holders []*exec.Cmd // a process each, which keeps the namespace
+	holders []*exec.Cmd // one process for each machine, which keeps its namespace alive
 	cuts    map[[2]int]bool
 }
 
-// isolated is set in the environment of a process that has a network of its own.
+// isolated is set in the environment of a process that runs in its own network namespace.
 const isolated = "HARNESS_ISOLATED"
 
-// Isolate runs this program once more, with the same arguments and a network of its own,
-// and returns how it ended; done is false where this process is that one already. It needs
-// root. The error says that it could not be run, or its exit status.
+// Isolate runs this program again with the same arguments in a separate network namespace, and returns
+// how it ended. done is false if this process is already that one. It needs root. The error is the
+// failure to run the program, or its exit status.
 func Isolate(ctx context.Context) (done bool, err error) {
 	if os.Getenv(isolated) != "" {
 		return false, ip("link set lo up")
@@ -42,11 +41,10 @@ func Isolate(ctx context.Context) (done bool, err error) {
 	return true, cmd.Wait()
 }
 
-// network is the first three parts of each machine's address; this process has the last 100.
+// network is the common prefix of the machines' addresses. This process has number 100.
 const network = "10.99.0."
 
-// NewMachines makes n machines, 1 and up. Isolate comes before. The error is of the
-// program ip(8).
+// NewMachines makes machines 1 to n. Isolate must be called before. Errors come from the program ip(8).
 func NewMachines(n int) (m *Machines, err error) {
 	m = &Machines{cuts: map[[2]int]bool{}}
 	defer func() {
@@ -54,7 +52,7 @@ func NewMachines(n int) (m *Machines, err error) {
 			m.Close()
 		}
 	}()
-	if err := command("mount", "--make-rprivate", "/"); err != nil { // nobody outside sees the disks
+	if err := command("mount", "--make-rprivate", "/"); err != nil { // the disks stay invisible to other processes
 		return m, err
 	}
 	if err := ip("link add outcry type bridge", "addr add "+network+"100/24 dev outcry",
@@ -83,12 +81,12 @@ func NewMachines(n int) (m *Machines, err error) {
 // Address returns the address of a machine.
 func (m *Machines) Address(number int) string { return network + strconv.Itoa(number) }
 
-// Inside returns the words before a command that run it on a machine.
+// Inside returns the command prefix that runs a command on a machine.
 func (m *Machines) Inside(number int) []string {
 	return []string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", m.holders[number-1].Process.Pid)}
 }
 
-// Cut loses every packet from one machine to another, until Heal.
+// Cut drops every packet from one machine to another, until Heal.
 func (m *Machines) Cut(from, to int) error {
 	if m.cuts[[2]int{from, to}] {
 		return nil
@@ -97,10 +95,10 @@ func (m *Machines) Cut(from, to int) error {
 	return m.ip(from, "route add blackhole "+m.Address(to)+"/32")
 }
 
-// Part loses every packet between two machines, until Heal.
+// Part drops every packet between two machines, until Heal.
 func (m *Machines) Part(a, b int) error { return errors.Join(m.Cut(a, b), m.Cut(b, a)) }
 
-// Heal ends all cuts.
+// Heal undoes all cuts.
 func (m *Machines) Heal() (err error) {
 	for cut := range m.cuts {
 		err = errors.Join(err, m.ip(cut[0], "route del blackhole "+m.Address(cut[1])+"/32"))
@@ -109,14 +107,14 @@ func (m *Machines) Heal() (err error) {
 	return err
 }
 
-// Close ends the machines. What runs on them ends by itself.
+// Close removes the machines. Processes on them end by themselves.
 func (m *Machines) Close() {
 	for _, holder := range m.holders {
-		_ = holder.Process.Kill() // its end is all that matters
+		_ = holder.Process.Kill() // only its end matters
 		_ = holder.Wait()
 	}
 	m.holders = nil
-	_ = ip("link delete outcry") // or it is gone with this process
+	_ = ip("link delete outcry") // it is removed with this process in any case
 }
 
 // ip runs ip(8) on a machine.
@@ -133,7 +131,7 @@ func ipIn(inside, all []string) error {
 	return nil
 }
 
-// command runs a program that says nothing if all is well.
+// command runs a program that prints nothing on success.
 func command(words ...string) error {
 	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("harness: %s: %w: %s", strings.Join(words, " "), err, out)

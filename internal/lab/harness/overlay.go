@@ -10,18 +10,16 @@ import (
 	"strings"
 )
 
-// Edit replaces a piece of a source file before a build: Old, which must occur exactly
-// once, becomes New. How much white space is in Old does not count. The file on disk stays
-// as it is.
+// Edit replaces a piece of a source file for a build: Old, which must occur exactly once, becomes New.
+// Differences in white space are ignored when Old is searched. The file on disk is not changed.
 type Edit struct {
-	File     string // relative to the repository; or a folder, of which any file except a test may have Old
+	File     string // relative to the repository; or a directory, in which any file except a test may contain Old
 	Old, New string
-	Imports  []string // packages that New needs
+	Imports  []string // packages that New needs imported
 }
 
-// Overlay writes the edited files below dir and returns the path of a file for
-// the go command's -overlay flag. The error names an edit whose Old is not there
-// exactly once: the source has moved on.
+// Overlay writes the edited files below dir and returns the path of a file for the go command's -overlay
+// flag. The error names an edit whose Old does not occur exactly once, because the source has changed.
 func Overlay(root, dir string, edits []Edit) (string, error) {
 	texts := map[string]string{}
 	for _, e := range edits {
@@ -47,7 +45,7 @@ func Overlay(root, dir string, edits []Edit) (string, error) {
 	return overlay, nil
 }
 
-// pattern returns what finds Old.
+// pattern returns a regular expression that matches Old.
 func (e *Edit) pattern() *regexp.Regexp {
 	words := strings.Fields(e.Old)
 	for i, w := range words {
@@ -56,11 +54,11 @@ func (e *Edit) pattern() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(words, `\s+`))
 }
 
-// apply applies the edit to the files that texts has, and adds its file to them.
+// apply applies the edit to the files in texts, after adding the edited file if it is missing.
 func (e *Edit) apply(root string, texts map[string]string) error {
 	paths := []string{filepath.Join(root, filepath.FromSlash(e.File))}
 	if !strings.HasSuffix(e.File, ".go") {
-		paths, _ = filepath.Glob(filepath.Join(paths[0], "*.go")) // a folder that is not there has none
+		paths, _ = filepath.Glob(filepath.Join(paths[0], "*.go")) // no matches if the directory does not exist
 		paths = slices.DeleteFunc(paths, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
 	}
 	pattern, found, in, edited := e.pattern(), 0, "", ""

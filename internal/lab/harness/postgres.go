@@ -18,16 +18,16 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// Postgres is a cluster of its own and a proxy before it. It has the settings
-// that a real one has: what is committed survives the death of its processes.
+// Postgres is a separate Postgres cluster behind a proxy. It has production settings: committed data
+// survives the death of its processes.
 type Postgres struct {
 	cluster *local.Cluster
 	proxy   *proxy
 	url     string // through the proxy
 }
 
-// RemoveAll removes the directory of a harness, the files of a cluster below it too.
-// The error says what could not be removed.
+// RemoveAll removes the directory of a harness, including the files of its Postgres cluster. The error
+// says what could not be removed.
 func RemoveAll(dir string) error {
 	if err := local.Remove(filepath.Join(dir, "postgres")); err != nil {
 		return fmt.Errorf("harness: %w", err)
@@ -56,7 +56,7 @@ func (p *Postgres) listen() error {
 	}
 	q := u.Query()
 	socket := "/.s.PGSQL." + q.Get("port")
-	dir, err := os.MkdirTemp("", "outcry-proxy-") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "outcry-proxy-") // the path of a socket must be short
 	if err != nil {
 		return err
 	}
@@ -73,70 +73,68 @@ func (p *Postgres) listen() error {
 	return nil
 }
 
-// URL returns the database's address through the proxy, DirectURL past it.
+// URL returns the database's address through the proxy.
 func (p *Postgres) URL() string { return p.url }
 
-// DirectURL returns the database's address past the proxy.
+// DirectURL returns the database's address without the proxy.
 func (p *Postgres) DirectURL() string { return p.cluster.URL() }
 
-// AdminURL is as DirectURL, for a superuser.
+// AdminURL does the same as DirectURL for a superuser.
 func (p *Postgres) AdminURL() string { return p.cluster.AdminURL() }
 
 // Kill kills the postmaster. Another one starts by itself and recovers.
 func (p *Postgres) Kill() { p.signal(syscall.SIGKILL) }
 
-// Restart ends all connections and stops the postmaster in order. Another one
-// starts by itself.
+// Restart ends all connections and stops the postmaster in order. Another one starts by itself.
 func (p *Postgres) Restart() { p.signal(syscall.SIGINT) }
 
 func (p *Postgres) signal(s syscall.Signal) {
 	if pid := p.cluster.Pid(); pid > 0 {
-		_ = syscall.Kill(pid, s) // it may just have ended
+		_ = syscall.Kill(pid, s) // it may have just ended
 	}
 }
 
-// Freeze stops every process of the cluster where it stands, and returns what
-// lets them go on.
+// Freeze stops every process of the cluster with a signal. thaw resumes them.
 func (p *Postgres) Freeze() (thaw func()) {
 	thaw, _ = processes.Freeze(p.cluster.Pid())
 	return thaw
 }
 
-// Slow makes every packet in either direction take that much longer; 0 ends it.
+// Slow delays every packet by the given time in both directions. 0 ends the delay.
 func (p *Postgres) Slow(by time.Duration) { p.proxy.delay.Store(int64(by)) }
 
-// Cut breaks every connection through the proxy. New ones may come.
+// Cut breaks every connection through the proxy. New connections are possible.
 func (p *Postgres) Cut() { p.proxy.cut() }
 
-// Lose ends every connection through the proxy for the server alone: to Postgres its
-// sessions look alive, as after a partition. They end with Find, or Stop.
+// Lose breaks every connection through the proxy on the server's side only: to Postgres its sessions look
+// alive, as after a network partition. They end with Find or Stop.
 func (p *Postgres) Lose() { p.proxy.lose() }
 
-// Find ends the sessions that Lose has left.
+// Find ends the sessions that Lose has left behind.
 func (p *Postgres) Find() { p.proxy.find() }
 
-// Stop stops everything, in order.
+// Stop stops the cluster and the proxy in order.
 func (p *Postgres) Stop(ctx context.Context) error {
 	p.proxy.close()
 	return p.cluster.Stop(ctx)
 }
 
-// proxy carries connections from one Unix socket to another.
+// proxy forwards connections from one Unix socket to another.
 type proxy struct {
 	listener      net.Listener
 	dir, upstream string
 	delay         atomic.Int64 // nanoseconds
 
-	mu   sync.Mutex        // guards what follows
-	open map[net.Conn]bool // both sides; reports whether it is the client's
-	keep map[net.Conn]bool // sides of Postgres that stay open without their client
+	mu   sync.Mutex        // guards the fields below
+	open map[net.Conn]bool // both ends of each connection; true for the client's end
+	keep map[net.Conn]bool // Postgres's ends that stay open without their clients
 }
 
 func (p *proxy) serve() {
 	for {
 		c, err := p.listener.Accept()
 		if err != nil {
-			return // closed
+			return // the listener is closed
 		}
 		go p.carry(c)
 	}
@@ -146,7 +144,7 @@ func (p *proxy) carry(c net.Conn) {
 	defer c.Close()
 	up, err := net.Dial("unix", p.upstream)
 	if err != nil {
-		return // as if it were not there
+		return // as if no server were listening
 	}
 	p.mu.Lock()
 	p.open[c], p.open[up] = true, false
@@ -154,7 +152,7 @@ func (p *proxy) carry(c net.Conn) {
 	ended := make(chan struct{}, 2)
 	for _, way := range [][2]net.Conn{{c, up}, {up, c}} {
 		go func() {
-			_, _ = io.Copy(way[0], &delayed{way[1], &p.delay}) // how it ends does not matter
+			_, _ = io.Copy(way[0], &delayed{way[1], &p.delay}) // the error does not matter
 			ended <- struct{}{}
 		}()
 	}
@@ -168,7 +166,7 @@ func (p *proxy) carry(c net.Conn) {
 	}
 }
 
-// delayed reads no sooner than delay after something has come.
+// delayed is a connection whose data can be read only a delay after it has arrived.
 type delayed struct {
 	io.Reader
 	delay *atomic.Int64

@@ -8,17 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endWithThread has a process killed when the thread that starts it ends.
+// endWithThread makes the kernel kill a process when the thread that started it ends.
 func endWithThread(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// ownNetwork has a process begin with a network of its own, and mounts that others do not
-// see.
+// ownNetwork starts a process in its own network namespace, and with its own mounts.
 func ownNetwork(attr *syscall.SysProcAttr) {
 	attr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS
 }
 
-// FirstProcessors returns the first n of the processors that this process may use, as taskset has them; "" if it may
-// use no more than n.
+// FirstProcessors returns the first n processors that this process may use, in the form of taskset. It
+// returns "" if this process may use no more than n.
 func FirstProcessors(n int) string {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil || set.Count() <= n {

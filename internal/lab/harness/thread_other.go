@@ -4,11 +4,11 @@ package harness
 
 import "syscall"
 
-// endWithThread does nothing: only Linux can. A process may outlive this one when this one
-// is killed.
+// endWithThread does nothing, since only Linux supports it. A process may outlive this one if this one is
+// killed.
 func endWithThread(*syscall.SysProcAttr) {}
 
-// ownNetwork does nothing: only Linux has such networks, and ip(8) then fails.
+// ownNetwork does nothing, since only Linux has network namespaces. ip(8) then fails.
 func ownNetwork(*syscall.SysProcAttr) {}
 
 // FirstProcessors returns "": only Linux has taskset.

@@ -12,25 +12,25 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// Usage is what a process has used and has.
+// Usage is the processor time, memory and files that a process uses.
 type Usage = processes.Usage
 
-// Usage returns what the server has used so far. The error says that it is gone.
+// Usage returns what the server has used so far. It returns an error if the process has ended.
 func (s *Server) Usage() (Usage, error) { return processes.Of(s.Pid()) }
 
 // OwnCPU returns the processor time of this process so far.
 func OwnCPU() time.Duration {
 	var self unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &self) // it fails on wrong arguments only
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &self) // fails only on invalid arguments
 	return time.Duration(self.Utime.Nano() + self.Stime.Nano())
 }
 
-// CPU returns the processor time of all processes of the cluster so far, those
-// that have ended included.
+// CPU returns the processor time used so far by all processes of the cluster, including those that have
+// ended.
 func (p *Postgres) CPU() time.Duration { return processes.FamilyCPU(p.cluster.Pid()) }
 
-// Every calls look now and again every d, until what it returns is called, which waits
-// for the last look.
+// Every calls look every d, and at once for the first time, until stop is called. stop waits for the last
+// call.
 func Every(d time.Duration, look func()) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -52,7 +52,7 @@ func Every(d time.Duration, look func()) (stop func()) {
 	}
 }
 
-// Tidy has Postgres do at once what it would do in the background, over minutes.
+// Tidy makes Postgres do at once what it would do in the background over minutes.
 func (p *Postgres) Tidy(ctx context.Context) error {
 	db, err := pgx.Connect(ctx, p.AdminURL())
 	if err == nil {

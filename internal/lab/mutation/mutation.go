@@ -1,6 +1,6 @@
-// Package mutation proves that the proofs can fail: it breaks promises of the
-// exchange on purpose, one at a time, in a copy of a source file that only the
-// build sees, and demands that the torture run or the tests notice.
+// Package mutation proves that the tests can fail. It breaks guarantees of the exchange on purpose, one
+// at a time, in a build with an edited source file, and requires that the torture run or the tests detect
+// it.
 package mutation
 
 import (
@@ -21,37 +21,39 @@ import (
 	"outcry/internal/lab/torture"
 )
 
-// Mutation is one promise that is broken.
+// Mutation is a bug that breaks one guarantee.
 type Mutation struct {
 	Name    string
-	Promise string           // what no longer holds
-	noticed []*regexp.Regexp // one of them has to match what is said of it
+	Promise string           // the guarantee that no longer holds
+	noticed []*regexp.Regexp // one of these must match the reported failure
 	edits   []harness.Edit
-	// plan is the torture run that has to fail, cluster one of three nodes; or books is how long readers of books and
-	// feeds have to notice it. If there is none, the test of pkg that matches test has to.
+	// How the mutation must be detected: by a torture run with plan, by one of a cluster of three nodes
+	// with the plan cluster, by readers of books and feeds within the time books, or by the test of pkg
+	// that matches test.
 	plan, cluster map[string]int
 	books         time.Duration
 	pkg, test     string
 }
 
-// Cluster reports whether it takes three nodes to notice: harness.Isolate comes before Try.
+// Cluster reports whether detection needs a cluster of three nodes. If so, harness.Isolate must be called
+// before Try.
 func (m *Mutation) Cluster() bool { return m.cluster != nil }
 
-// All returns all of them, as mutations.txt has them. The error names a line of it.
+// All returns all mutations in mutations.txt. The error names a malformed line.
 func All() ([]Mutation, error) { return read(text) }
 
-// Results for a mutation that nothing noticed, or that something else seems to have ended.
+// The outcomes of a mutation that was not detected, or that was stopped by an unrelated failure.
 var (
 	errNotCaught     = errors.New("NOT CAUGHT")
 	errSomethingElse = errors.New("CAUGHT BY ACCIDENT")
 )
 
-// testTimeout bounds a run of tests.
+// testTimeout is how long the tests of a package may run.
 const testTimeout = 5 * time.Minute
 
-// Try tries a mutation and returns the first sentence of what noticed it. The error
-// says that nothing did, that what was noticed is not what the mutation leads to, or
-// that it could not be tried. Progress goes to out.
+// Try tries a mutation and returns the first sentence of the failure that detected it. It returns an
+// error if nothing failed, if the failure is not one that the mutation should cause, or if the mutation
+// could not be tried. Progress is written to out.
 func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught string, err error) {
 	dir, err := os.MkdirTemp("", "outcry-mutation-")
 	if err != nil {
@@ -80,7 +82,7 @@ func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught s
 	return "", fmt.Errorf("%s: %w by %v", m.Name, errNotCaught, m.plan)
 }
 
-// tryCluster runs a cluster of three nodes with the mutation.
+// tryCluster tortures a cluster of three nodes with the mutation.
 func (m Mutation) tryCluster(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
 	_, err = failover.Run(ctx, failover.Options{Seed: seed, Plan: m.cluster, Clients: 8, Load: time.Second, Edits: m.edits,
 		Dir: dir, Out: out})
@@ -94,7 +96,7 @@ func (m Mutation) tryCluster(ctx context.Context, seed uint64, dir string, out i
 	return "", fmt.Errorf("%s: %w by %v", m.Name, errNotCaught, m.cluster)
 }
 
-// tryBooks has readers of books and feeds look at an exchange with the mutation.
+// tryBooks runs readers of books and feeds against an exchange with the mutation.
 func (m Mutation) tryBooks(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
 	_, err = books.Run(ctx, books.RunOptions{Duration: m.books, Clients: 8, Rate: 500, Symbols: 3, Watched: 4,
 		Break: time.Second, Seed: seed, Edits: m.edits, Dir: dir, Out: out})
@@ -135,7 +137,7 @@ func (m Mutation) tryTests(ctx context.Context, dir string) (caught string, err 
 	return "", fmt.Errorf("%s: %w by go test -run %s %s", m.Name, errNotCaught, m.test, m.pkg)
 }
 
-// judge returns what caught the mutation, if it says what that has to lead to.
+// judge returns caught if said matches one of the failures that the mutation should cause.
 func (m Mutation) judge(caught, said string) (string, error) {
 	if !slices.ContainsFunc(m.noticed, func(r *regexp.Regexp) bool { return r.MatchString(said) }) {
 		return "", fmt.Errorf("%s: %w: %s, and not %q", m.Name, errSomethingElse, said, m.noticed)

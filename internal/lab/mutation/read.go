@@ -15,7 +15,7 @@ import (
 //go:embed mutations.txt
 var text string
 
-// read reads mutations. The error names the line that is wrong.
+// read parses mutations. The error names the malformed line.
 func read(text string) (all []Mutation, err error) {
 	for n, line := range strings.Split(text, "\n") {
 		key, value, _ := strings.Cut(line, " ")
@@ -36,7 +36,7 @@ func read(text string) (all []Mutation, err error) {
 	return all, nil
 }
 
-// take takes in a line.
+// take processes a line.
 func (m *Mutation) take(key, value, line string) (err error) {
 	switch key {
 	case "breaks":

@@ -1,6 +1,7 @@
-// Package readers measures what readers of market data over WebSocket, and idle connections, cost the server: processor
-// time an order at a fixed rate, in turns with none in one run on one exchange. It also lets one reader stand still,
-// which has to be cut with the reason, while the server's memory stays bounded.
+// Package readers measures how much readers of market data over WebSocket, and idle connections, cost the
+// server: processor time an order at a fixed rate, alternating with no readers on one exchange. It also
+// checks that a reader that stops reading is disconnected with a reason, while the server's memory stays
+// bounded.
 package readers
 
 import (
@@ -20,21 +21,21 @@ import (
 	"outcry/internal/lab/vegeta"
 )
 
-// Options say what is measured.
+// Options configure a run.
 type Options struct {
-	Rounds   int           // of each
-	Duration time.Duration // of each
+	Rounds   int           // rounds of each kind
+	Duration time.Duration // of each round
 	Rate     int           // frames a second
-	Clients  int           // that trade
-	Symbols  int           // that are traded
-	Readers  int           // each of one symbol
-	Channels []string      // that each reads, with SYM for its symbol
-	Idle     int           // connections that send and read nothing
+	Clients  int           // number of clients that trade
+	Symbols  int           // number of symbols traded
+	Readers  int           // number of readers, each of one symbol
+	Channels []string      // channels of each reader; SYM stands for its symbol
+	Idle     int           // number of idle connections
 	Seed     uint64
 	Out      io.Writer
 }
 
-// Bounds of what readers and idle connections may cost, as parts of what an order costs without them.
+// The most that readers and idle connections may cost, relative to the cost of an order without them.
 const (
 	ReadersMost = 0.10
 	IdleMost    = 0.05
@@ -43,12 +44,12 @@ const (
 const (
 	filesReserve   = 1000
 	catchUpTimeout = 2 * time.Minute
-	// slowMemoryMost is what the server's memory may grow by as one reader stands still: its queue, and the noise of a
-	// process.
+	// slowMemoryMost is how much the server's memory may grow because of a reader that stops reading: its
+	// queue, and normal variation.
 	slowMemoryMost = 64 << 20
 )
 
-// kind is what is there besides the traders.
+// kind is the kind of additional connections during a round.
 type kind int
 
 const (
@@ -60,17 +61,18 @@ const (
 
 var names = [kinds]string{"none", "readers", "idle"}
 
-// Report is what a run came to.
+// Report is the result of a run.
 type Report struct {
 	Options
-	// Micros are the server's processor time an order, in microseconds, of each round.
+	// Micros is the server's processor time an order in each round, in microseconds.
 	Micros   [kinds][]float64
-	Messages uint64 // that readers received
-	IdleKiB  int64  // the most that the server's memory grew by for an idle connection
-	Slow     string // the reason that the slow reader was cut with
+	Messages uint64 // received by all readers
+	IdleKiB  int64  // most memory growth for an idle connection
+	Slow     string // reason with which the slow reader was disconnected
 }
 
-// Cost returns what the median of a kind costs more than that of none, as a part of it.
+// Cost returns how much more an order costs with a kind of connections than without, relative to the cost
+// without. It compares medians.
 func (r *Report) Cost(k kind) float64 { return median(r.Micros[k])/median(r.Micros[none]) - 1 }
 
 func median(of []float64) float64 {
@@ -81,7 +83,7 @@ func median(of []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// Write writes the report, a line for each kind.
+// Write writes the report, with a line for each kind.
 func (r *Report) Write(w io.Writer) {
 	fmt.Fprintf(w, "%d orders a second, %d symbols, %d rounds of %s; the server's processor time an order\n",
 		r.Rate, r.Symbols, r.Rounds, r.Duration)
@@ -103,10 +105,10 @@ func (r *Report) Write(w io.Writer) {
 	fmt.Fprintf(w, "the reader that stood still was cut: %s\n", r.Slow)
 }
 
-// spread shows the least and the most of a list.
+// spread formats the minimum and maximum of a list.
 func spread(of []float64) string { return fmt.Sprintf("(%.2f–%.2f)", slices.Min(of), slices.Max(of)) }
 
-// run is one under way.
+// run is a run in progress.
 type run struct {
 	*harness.Exchange
 	Report
@@ -114,7 +116,7 @@ type run struct {
 	scenario scenario.Scenario
 }
 
-// Run measures. The error says what could not be done, or that a connection was ended that should not have been.
+// Run measures all kinds. It returns an error if an operation failed or a connection ended unexpectedly.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	dir, err := os.MkdirTemp("", "outcry-readers-")
 	if err != nil {
@@ -149,7 +151,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return &r.Report, nil
 }
 
-// prepare makes the market, and trades for one duration that is not counted.
+// prepare makes the market, and trades once as a warm-up.
 func (r *run) prepare(ctx context.Context) error {
 	var found bool
 	if r.scenario, found = scenario.Find("steady"); !found {
@@ -166,8 +168,8 @@ func (r *run) prepare(ctx context.Context) error {
 	return err
 }
 
-// trade trades for one duration, and returns the server's processor time an order in microseconds. It includes what the
-// server does for Postgres afterwards.
+// trade trades for one duration and returns the server's processor time an order in microseconds,
+// including the server's later work for Postgres.
 func (r *run) trade(ctx context.Context) (micros float64, err error) {
 	before, err := r.Usage()
 	if err != nil {
@@ -191,7 +193,7 @@ func (r *run) trade(ctx context.Context) (micros float64, err error) {
 	return (after.CPU - before.CPU).Seconds() * 1e6 / float64(max(result.Requests, 1)), nil
 }
 
-// measure trades with what a kind has besides.
+// measure trades with the connections of a kind.
 func (r *run) measure(ctx context.Context, k kind) error {
 	n, first := 0, func(int) string { return "" }
 	switch k {
@@ -236,7 +238,8 @@ func (r *run) measure(ctx context.Context, k kind) error {
 	return r.awaitNone(ctx)
 }
 
-// awaitNone waits until the server has ended all WebSocket connections: what that costs is nobody's.
+// awaitNone waits until the server has ended all WebSocket connections, so that their end is not counted
+// in the next round.
 func (r *run) awaitNone(ctx context.Context) error {
 	for {
 		open, err := r.Metric(ctx, "outcry_websocket_connections")
@@ -251,7 +254,7 @@ func (r *run) awaitNone(ctx context.Context) error {
 	}
 }
 
-// subscribes returns the request by which a reader subscribes.
+// subscribes returns the subscription request of a reader.
 func (r *run) subscribes(reader int) string {
 	var channels []string
 	for _, c := range r.Channels {
@@ -260,10 +263,11 @@ func (r *run) subscribes(reader int) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"channels":[` + strings.Join(channels, ",") + `]}}`
 }
 
-// codeTooSlow is what a reader is cut with.
+// codeTooSlow is the close code for a reader that is too slow.
 const codeTooSlow = 4008
 
-// standStill has one reader of everything that may not be left out stand still while the market is traded.
+// standStill checks that a reader of channels that may not skip messages is disconnected if it stops
+// reading while the market trades.
 func (r *run) standStill(ctx context.Context) error {
 	before, err := r.Usage()
 	if err != nil {
@@ -305,10 +309,11 @@ func (r *run) grownSince(before harness.Usage) error {
 	return nil
 }
 
-// lookEvery is how often the server is asked for a figure. A reader that was cut has ten seconds to read why.
+// lookEvery is how often the server's metrics are polled. A disconnected reader has ten seconds to read
+// the reason.
 const lookEvery = 100 * time.Millisecond
 
-// awaitCut waits until a reader was cut, and only then reads the reason.
+// awaitCut waits until a reader was disconnected, and only then reads the reason.
 func (r *run) awaitCut(ctx context.Context, slow *load.Socket) error {
 	for {
 		cut, err := r.Metric(ctx, "outcry_websocket_cut_total")

@@ -19,37 +19,36 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// Abuse is a fault that one client brings about, with nothing but what it is allowed.
-// Each round of it has an exchange of its own, with bounds that suit the size of the
-// attack. Traders go on beside it: what they are told is checked as in every round, and
-// must not stop coming. No time is judged: reported is the p99 of the traders' frames,
-// beside that of the same exchange before the attack.
+// The abuse faults: attacks by one client that uses only what it is allowed to use. Each round has its
+// own exchange, with limits that suit the size of the attack. Traders continue during the attack: their
+// answers are checked as in every round, and must not stop. Response times are not judged, but the report
+// has the p99 of the traders' frames, with that of the same exchange before the attack.
 
 const (
 	abusePrefix = "abuse-"
 
 	abuseSym   = "ABUSE"
 	abuserName = "801" // has a dollar, and shares of abuseSym
-	takerName  = "802" // of the abuser as well: has money, and no shares
-	idleName   = "803" // has nothing open
+	takerName  = "802" // also the abuser's; has cash, and no shares
+	idleName   = "803" // has no open orders
 
-	// memorySmall and memoryLarge are --max-memory of an exchange that is abused. Its resident
-	// memory may grow by twice that, and tradeGrow for what traders' orders and the collector take.
+	// memorySmall and memoryLarge are the --max-memory of an exchange under attack. Its resident memory
+	// may grow by twice that, plus tradeGrow for traders' orders and the garbage collector.
 	memorySmall, memoryLarge = 64 << 20, 512 << 20
 	frameSmall, frameLarge   = 1 << 20, 4 << 20 // --max-frame
 	tradeGrow                = 192 << 20
 
-	quietSmall = 300 * time.Millisecond // without attack, before it
+	quietSmall = 300 * time.Millisecond // before the attack
 	quietLarge = 5 * time.Second
 	usagePoll  = 5 * time.Millisecond
 
 	largePatience = 10
-	goesOnAnswers = 200 // to traders' orders, that have to come beside an attack
+	goesOnAnswers = 200 // answers to traders' orders that must arrive during an attack
 )
 
 func isAbuse(fault string) bool { return strings.HasPrefix(fault, abusePrefix) }
 
-// size picks the size of an attack.
+// size returns the number for the configured size of attack.
 func (r *runner) size(small, large int) int {
 	if r.Large {
 		return large
@@ -57,27 +56,27 @@ func (r *runner) size(small, large int) int {
 	return small
 }
 
-// patient returns how long to wait: millions of orders take longer than d, which suits some thousands.
+// patient returns how long to wait. d suits thousands of orders; a large attack has millions.
 func (r *runner) patient(d time.Duration) time.Duration {
 	return time.Duration(r.size(1, largePatience)) * d
 }
 
-// Abuse is what a round of abuse came to. Times are in milliseconds, memory in MiB.
+// Abuse is the result of a round of abuse. Times are in milliseconds, memory in MiB.
 type Abuse struct {
 	Fault     string           `json:"fault"`
-	Auth      bool             `json:"auth"` // the abuser had a token for its accounts, and no other right
-	Note      string           `json:"note"` // what was done, how often
+	Auth      bool             `json:"auth"` // the abuser had only a token that trades for its accounts
+	Note      string           `json:"note"` // what was done, and how often
 	Quiet     float64          `json:"traders_p99_without_ms"`
 	P99       float64          `json:"traders_p99_ms"`
 	Max       float64          `json:"traders_max_ms"`
-	Frames    int64            `json:"traders_frames"` // beside the attack
+	Frames    int64            `json:"traders_frames"` // during the attack
 	Probes    map[string]Waits `json:"probes,omitempty"`
 	Resident  int64            `json:"resident_before_mib"`
 	Peak      int64            `json:"resident_peak_mib"`
 	FilesPeak int              `json:"descriptors_peak"`
 }
 
-// Waits are the times that something took, in milliseconds.
+// Waits are quantiles of the durations of an operation, in milliseconds.
 type Waits struct {
 	Count int64   `json:"count"`
 	P99   float64 `json:"p99_ms"`
@@ -88,7 +87,7 @@ func waits(h *hdrhistogram.Histogram) Waits {
 	return Waits{h.TotalCount(), millis(h.ValueAtQuantile(99)), millis(h.Max())}
 }
 
-// String returns it in a line.
+// String returns the result in a line.
 func (a Abuse) String() string {
 	how := ""
 	if a.Auth {
@@ -98,11 +97,11 @@ func (a Abuse) String() string {
 		a.Note, how, a.P99, a.Frames, a.Quiet, a.Peak, a.FilesPeak)
 }
 
-// abuseDir is where exchanges that are abused live.
+// abuseDir returns the directory of exchanges under attack.
 func (r *runner) abuseDir() string { return filepath.Join(r.Dir, "abuse") }
 
-// abuseRound makes an exchange of its own, with the market and the abuser's accounts, does a
-// round of the fault with it, stops it in order, and says what came of it.
+// abuseRound starts a fresh exchange with the market and the abuser's accounts, runs a round of the fault
+// on it, stops it in order, and returns a summary.
 func (r *runner) abuseRound(ctx context.Context, n int, name string) (came string, err error) {
 	if r.abused == nil {
 		if r.abused, err = harness.StartPostgres(ctx, r.abuseDir()); err != nil {
@@ -124,7 +123,7 @@ func (r *runner) abuseRound(ctx context.Context, n int, name string) (came strin
 	return r.abuseReport().String(), nil
 }
 
-// empty removes what the exchange before has left.
+// empty removes the data of the previous exchange.
 func (r *runner) empty(ctx context.Context) (err error) {
 	if err := os.RemoveAll(r.data()); err != nil {
 		return fmt.Errorf("torture: %w", err)
@@ -138,7 +137,7 @@ func (r *runner) empty(ctx context.Context) (err error) {
 	return nil
 }
 
-// setFlags sets those of the server, as an attack wants it.
+// setFlags sets the server's flags for an attack.
 func (r *runner) setFlags(ctx context.Context, a attack) (err error) {
 	var flags []string
 	for _, x := range append(anyFlags, a.flags...) {
@@ -168,7 +167,7 @@ func (r *runner) openAbuser(ctx context.Context) error {
 	return r.MustCreate(ctx, c)
 }
 
-// makeTokens makes one that may everything, and one for the abuser's accounts alone.
+// makeTokens makes a token with all rights and one for only the abuser's accounts.
 func (r *runner) makeTokens(ctx context.Context) (admin, little string, err error) {
 	if err := os.MkdirAll(r.data(), 0o700); err != nil {
 		return "", "", fmt.Errorf("torture: %w", err)
@@ -184,7 +183,7 @@ func (r *runner) makeTokens(ctx context.Context) (admin, little string, err erro
 	return tokens[0], tokens[1], nil
 }
 
-// knownFlags returns those that the program has: an older one is abused as it is.
+// knownFlags returns the flags that the program supports, so that older versions can be attacked, too.
 func knownFlags(ctx context.Context, program string, flags []string) (known []string, err error) {
 	help, err := exec.CommandContext(ctx, program, "--help").CombinedOutput()
 	if err != nil {
@@ -199,8 +198,8 @@ func knownFlags(ctx context.Context, program string, flags []string) (known []st
 	return known, nil
 }
 
-// inject lets traders trade for a while, attacks, and judges what came of it: the process
-// is the same, its memory stays within bounds, traders go on.
+// inject lets traders trade for a while, attacks, and judges the outcome: the process is the same, its
+// memory stays within bounds, and traders continue.
 func (a attack) inject(name string) func(*runner, context.Context) error {
 	return func(r *runner, ctx context.Context) error {
 		if err := wait(ctx, time.Duration(r.size(int(quietSmall), int(quietLarge)))); err != nil {
@@ -232,7 +231,7 @@ func (a attack) inject(name string) func(*runner, context.Context) error {
 	}
 }
 
-// abuseReport returns that of the round.
+// abuseReport returns the report of the current round.
 func (r *runner) abuseReport() *Abuse { return &r.report.Abuse[len(r.report.Abuse)-1] }
 
 func (r *runner) abuseNote(format string, args ...any) {
@@ -241,7 +240,7 @@ func (r *runner) abuseNote(format string, args ...any) {
 
 func millis(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }
 
-// judgeUsage demands that memory and descriptors stayed within their bounds; files 0 is no bound.
+// judgeUsage returns an error if memory or descriptors exceeded their bounds. files 0 means no bound.
 func judgeUsage(before, peak harness.Usage, grow int64, files int) error {
 	switch {
 	case peak.Resident > before.Resident+grow:
@@ -253,18 +252,18 @@ func judgeUsage(before, peak harness.Usage, grow int64, files int) error {
 	return nil
 }
 
-// watchUsage looks at the server again and again, until the function that it returns is called.
+// watchUsage samples the server's usage until stop is called, which returns the peak.
 func watchUsage(s *harness.Server) (stop func() harness.Usage) {
 	var peak harness.Usage
 	end := harness.Every(usagePoll, func() {
-		if u, err := s.Usage(); err == nil { // it may be gone
+		if u, err := s.Usage(); err == nil { // the server may have ended
 			peak.Resident, peak.Files = max(peak.Resident, u.Resident), max(peak.Files, u.Files)
 		}
 	})
 	return func() harness.Usage { end(); return peak }
 }
 
-// goesOn waits until traders have had a number of answers more.
+// goesOn waits until traders have received goesOnAnswers more answers.
 func (r *runner) goesOn(ctx context.Context) error { return r.awaitAnswers(ctx, goesOnAnswers) }
 
 func (r *runner) awaitAnswers(ctx context.Context, n int64) error {

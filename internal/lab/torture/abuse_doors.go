@@ -12,24 +12,24 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// The doors of the exchange: connections that do nothing, that end at once, that speak
-// garbage; requests without their body, and of a foreign host.
+// Attacks on the server's ports: connections that are idle, that end at once, that send garbage; requests
+// without their body, and requests for a foreign host.
 
 const (
-	idleSmall, idleLarge = 500, 20_100 // connections, more than the server has descriptors
-	idleBeyond           = 100         // so many more
-	ownFiles             = 1000        // descriptors that this process keeps for itself
+	idleSmall, idleLarge = 500, 20_100 // connections; the large number exceeds the server's descriptors
+	idleBeyond           = 100         // by how many
+	ownFiles             = 1000        // descriptors reserved for this process
 
-	segmentTurns = 3000 // orders, within which the journal's segment turns
-	settledFiles = 64   // descriptors that may be there in addition when the abuser has left
+	segmentTurns = 3000 // enough orders to fill a segment of the journal
+	settledFiles = 64   // descriptors that may remain open after the abuser has left
 
-	bodiesSmall, bodiesLarge = 300, 2000 // requests whose body does not come
-	bodiesWhole              = 20        // of another client beside them
+	bodiesSmall, bodiesLarge = 300, 2000 // requests without their body
+	bodiesWhole              = 20        // complete requests of another client
 
 	floodSmall, floodLarge = 1000, 10_000 // connections
 )
 
-// idleConnections returns how many the abuser opens, as this process's limit allows.
+// idleConnections returns how many connections the abuser opens, limited by this process's descriptors.
 func (r *runner) idleConnections() int {
 	n := r.size(idleSmall, idleLarge)
 	var limit syscall.Rlimit
@@ -39,8 +39,8 @@ func (r *runner) idleConnections() int {
 	return n
 }
 
-// abuseFiles holds idle connections of HTTP: XML, the journal and --health must not notice.
-// Then it holds idle ones of XML, of which there is an end: those that are there go on.
+// abuseFiles holds idle HTTP connections, which must not affect XML, the journal or --health. Then it
+// holds idle XML connections up to the server's limit, which must not affect existing connections.
 func (r *runner) abuseFiles(ctx context.Context) error {
 	before, err := r.server.Usage()
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *runner) abuseFiles(ctx context.Context) error {
 // turnSegment waits until traders have filled a segment of the journal.
 func (r *runner) turnSegment(ctx context.Context) error { return r.awaitAnswers(ctx, segmentTurns) }
 
-// getIn demands that a new client gets in.
+// getIn checks that a new client can connect.
 func (r *runner) getIn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, audit.ReplyTimeout)
 	defer cancel()
@@ -77,7 +77,7 @@ func (r *runner) getIn(ctx context.Context) error {
 	return err
 }
 
-// askHealth asks as a container does.
+// askHealth requests the health check as a container does.
 func (r *runner) askHealth(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, r.plain, "--health", "--http="+r.server.HTTP, "--data="+r.data()).CombinedOutput()
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *runner) askHealth(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until the abuser has left no descriptor, and a new client gets in.
+// settled waits until the abuser's descriptors are closed and a new client can connect.
 func (r *runner) settled(ctx context.Context, before harness.Usage) error {
 	err := r.await(ctx, "the abuser's descriptors are free again", 0, func() (bool, error) {
 		now, err := r.server.Usage()
@@ -95,7 +95,7 @@ func (r *runner) settled(ctx context.Context, before harness.Usage) error {
 	return errors.Join(err, r.getIn(ctx))
 }
 
-// abuseBodies sends requests whose body does not come, beside a client whose does.
+// abuseBodies sends requests without their bodies, next to a client that sends complete ones.
 func (r *runner) abuseBodies(ctx context.Context) error {
 	conns, err := audit.WithholdBodies(ctx, r.server.HTTP, r.abuser.Token, r.size(bodiesSmall, bodiesLarge))
 	defer audit.CloseAll(conns)
@@ -112,7 +112,7 @@ func (r *runner) abuseBodies(ctx context.Context) error {
 	return nil
 }
 
-// abuseFloods connects and leaves, with garbage or without.
+// abuseFloods opens and closes connections, some after sending garbage.
 func (r *runner) abuseFloods(ctx context.Context) error {
 	before, err := r.server.Usage()
 	if err != nil {
@@ -127,7 +127,7 @@ func (r *runner) abuseFloods(ctx context.Context) error {
 	return r.settled(ctx, before)
 }
 
-// abuseHosts sends what a page of another host could have a browser send.
+// abuseHosts sends requests that a web page of another host could make a browser send.
 func (r *runner) abuseHosts(ctx context.Context) error {
 	sent, err := audit.ForeignHosts(ctx, r.server.HTTP, r.Symbols[0])
 	r.abuseNote("%d requests of foreign hosts", sent)

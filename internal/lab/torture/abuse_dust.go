@@ -11,19 +11,18 @@ import (
 	"outcry/internal/lab/audit"
 )
 
-// Dust: sells of the smallest fraction of a share, more than a record takes. An order
-// that meets all of them executes all the same. Judged is that it does, in the order of
-// price and time, and that queries of the symbol, creates and cancels of all get their
-// answers meanwhile. The tables show whether it was in that order (truth.go).
+// Dust: sell orders of the smallest fraction of a share, more than one record can hold. An order that
+// meets all of them must execute, in price-time order, and queries of the symbol, creates and cancel-alls
+// must get their answers while it does. The tables show whether the order was right (truth.go).
 
 const (
 	dustSmall, dustLarge     = 16_000, 1_600_000
-	dustSegment              = 1 << 20   // one record of such a journal takes a part of a small attack
-	takersSmall, takersLarge = 20, 3_000 // in a frame, each of which is large enough for all the dust
-	dustStop                 = 5         // seconds of --stop-timeout
+	dustSegment              = 1 << 20   // one record of such a journal covers a part of a small attack
+	takersSmall, takersLarge = 20, 3_000 // orders in a frame, each large enough for all the dust
+	dustStop                 = 5         // --stop-timeout in seconds
 
-	dustRestSmall, dustRestLarge = 200 * time.Millisecond, 10 * time.Second // probed before it is met
-	// beyond --stop-timeout, for a machine that is busy
+	dustRestSmall, dustRestLarge = 200 * time.Millisecond, 10 * time.Second // how long to probe before the dust is met
+	// time beyond --stop-timeout, for a busy machine
 	stopGrace = 25 * time.Second
 )
 
@@ -32,7 +31,8 @@ var (
 	take = audit.BulkOrder{Account: takerName, Sym: abuseSym, Amount: "1", Limit: "0.01"}
 )
 
-// layDust places the dust and returns the oldest of it, and a connection for those that meet it.
+// layDust places the dust. It returns the id of the oldest dust order, and a connection for the orders
+// that meet the dust.
 func (r *runner) layDust(ctx context.Context) (first uint64, l *audit.Line, err error) {
 	n := r.size(dustSmall, dustLarge)
 	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dust, n)
@@ -46,7 +46,7 @@ func (r *runner) layDust(ctx context.Context) (first uint64, l *audit.Line, err 
 	return ids[0], l, err
 }
 
-// abuseDust meets all the dust with each order of a frame, and probes what must not wait.
+// abuseDust sends a frame of orders that meet all the dust, and probes operations that must not wait.
 func (r *runner) abuseDust(ctx context.Context) error {
 	first, l, err := r.layDust(ctx)
 	if err != nil {
@@ -77,9 +77,8 @@ func (r *runner) abuseDust(ctx context.Context) error {
 	return nil
 }
 
-// probe asks for an order of the symbol, makes accounts and cancels all of one that has
-// nothing open, again and again until over ends. It returns what was wrong, and
-// notes the times of each.
+// probe repeatedly queries an order of the symbol, creates accounts, and cancels all orders of an account
+// without any, until over ends. It returns what went wrong, and records the durations.
 func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context) error {
 	made := 0
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
@@ -105,7 +104,7 @@ func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context)
 	return err
 }
 
-// must posts to the HTTP side and demands that the answer is OK.
+// must sends a POST request to the HTTP port and checks that the answer is OK.
 func (r *runner) must(ctx context.Context, path, token, body string) error {
 	status, answer, err := r.server.Ask(ctx, http.MethodPost, path, token, body)
 	if err == nil && status != http.StatusOK {
@@ -114,7 +113,7 @@ func (r *runner) must(ctx context.Context, path, token, body string) error {
 	return err
 }
 
-// abuseStop has the exchange stopped while a frame meets the dust.
+// abuseStop stops the exchange while a frame meets the dust.
 func (r *runner) abuseStop(ctx context.Context) error {
 	_, l, err := r.layDust(ctx)
 	if err != nil {
@@ -138,5 +137,5 @@ func (r *runner) abuseStop(ctx context.Context) error {
 		r.server.Kill()
 		return err
 	}
-	return nil // with whatever status: what is missing in the tables is in the journal, and comes at the start
+	return nil // any status: what the tables lack is in the journal, and is added at the next start
 }

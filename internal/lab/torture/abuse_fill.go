@@ -8,26 +8,26 @@ import (
 	"outcry/internal/lab/audit"
 )
 
-// What one account may take without end: replies, open orders, accounts, symbols.
+// What one account may use without limit: replies, open orders, accounts, symbols.
 
-// Bounds of an exchange that is filled. Traders have fewer open orders than the small one.
+// Limits of an exchange that is filled. Traders have fewer open orders than the small limit.
 const (
 	openSmall, openLarge         = 10_000, 100_000
 	accountsSmall, accountsLarge = 1_000, 200_000
 	symbolsSmall, symbolsLarge   = 2_000, 100_000
 
-	// frameReplyMax is --max-reply: no reply is larger, though a value of a megabyte would be echoed
-	// in the error of each of hundreds of elements.
+	// frameReplyMax is --max-reply. No reply may be larger, even if each of hundreds of errors would
+	// repeat a value of a megabyte.
 	frameReplyMax = 1 << 20
 	frameAbusers  = 8
 
-	overfill      = 2 * audit.BulkAtOnce // so many more are tried
-	symbolBytes   = 2 << 10              // of memory, that a symbol at rest may take; half of it is for the collector
-	orderBytes    = 1 << 10              // of memory, that an open order may take until it is in the tables
-	goroutinesMax = 200                  // that may be there in addition, for whatever is no symbol
+	overfill      = 2 * audit.BulkAtOnce // how many beyond the limit are tried
+	symbolBytes   = 2 << 10              // memory for an idle symbol, half of it for the garbage collector
+	orderBytes    = 1 << 10              // memory for an open order until it is in the tables
+	goroutinesMax = 200                  // additional goroutines that are not for symbols
 )
 
-// dollarOrder is one of the 10^16 that a dollar pays for.
+// dollarOrder is the smallest order: a dollar pays for 10^16 of them.
 var dollarOrder = audit.BulkOrder{Account: abuserName, Sym: abuseSym, Amount: "0.00000001", Limit: "0.00000001"}
 
 func (r *runner) abuseFrames(ctx context.Context) error {
@@ -47,7 +47,7 @@ func (r *runner) abuseResting(ctx context.Context) error {
 	return audit.Full("open orders of one account", len(ids), bound, refusal, "--max-open-orders-account")
 }
 
-// There are accounts and symbols before the abuser comes: a round's linear symbol is one.
+// The accounts and symbols that exist before the attack; a round's linear symbol is one.
 const (
 	accountsBefore = audit.AccountsOpened + 3
 	symbolsBefore  = audit.SymbolsOpened + 2
@@ -60,7 +60,7 @@ func (r *runner) abuseAccounts(ctx context.Context) error {
 		func(i int) { r.Opened(id(i), 1) })
 }
 
-// createMany has more made than a bound allows, of which some are there before.
+// createMany tries to create more than a bound allows. before of them exist already.
 func (r *runner) createMany(ctx context.Context, what string, before, bound int, add func(c *wire.Create, i int),
 	created func(i int)) error {
 	n, refusal, err := audit.CreateMany(ctx, r.abuser, bound-before+overfill, add, created)

@@ -8,21 +8,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// What one session of the database does, or one client while Postgres stands still.
+// Attacks by a database session, or by a client while Postgres is frozen.
 
 const (
-	timeoutsRound = 5 // times that sessions are ended
+	timeoutsRound = 5 // how often sessions are ended
 )
 
-// abuseHistory asks for orders that only Postgres knows while it stands still: no order behind
-// them is held back.
+// abuseHistory freezes Postgres and queries orders that only Postgres knows. Later orders on the
+// connection must not be delayed.
 func (r *runner) abuseHistory(ctx context.Context) error {
 	forgotten := func(ctx context.Context) error { return inTurn(ctx, r.awaitTables, r.turnSegment) }
 	r.abuseNote("queries of old orders while Postgres stands still")
 	return r.NothingBehindHistory(ctx, r.abuser, dollarOrder, forgotten, r.pg.Freeze)
 }
 
-// awaitTables waits until the tables have what has been answered so far.
+// awaitTables waits until the tables have all that was answered so far.
 func (r *runner) awaitTables(ctx context.Context) error {
 	highest := int64(r.HighestID())
 	return r.await(ctx, "the tables have what was answered", 0, func() (bool, error) {
@@ -32,7 +32,8 @@ func (r *runner) awaitTables(ctx context.Context) error {
 	})
 }
 
-// abuseLost loses the connections to Postgres without a goodbye: its sessions live on.
+// abuseLost breaks the connections to Postgres on the server's side only, so that its sessions stay
+// alive.
 func (r *runner) abuseLost(ctx context.Context) error {
 	for range 2 {
 		r.pg.Lose()
@@ -44,7 +45,8 @@ func (r *runner) abuseLost(ctx context.Context) error {
 	return nil
 }
 
-// abuseSessions ends the exchange's sessions, and gives its role timeouts that no batch keeps.
+// abuseSessions ends the exchange's sessions, and gives its database role timeouts that no batch can
+// meet.
 func (r *runner) abuseSessions(ctx context.Context) (err error) {
 	settings := []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"}
 	defer func() {
@@ -75,8 +77,8 @@ func (r *runner) abuseSessions(ctx context.Context) (err error) {
 	return nil
 }
 
-// abuseLock locks a table as CREATE INDEX does, and kills the exchange while it waits for
-// that. A start must not need the lock to end.
+// abuseLock locks a table as CREATE INDEX does, and kills the exchange while it waits for the lock. The
+// next start must not need the lock.
 func (r *runner) abuseLock(ctx context.Context) error {
 	tx, err := r.db.BeginTx(ctx, pgx.TxOptions{})
 	if err != nil {

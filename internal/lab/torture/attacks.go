@@ -6,29 +6,29 @@ import (
 	"outcry/internal/lab/audit"
 )
 
-// attack is one way of abuse.
+// attack is one kind of abuse.
 type attack struct {
 	about     string
-	auth      bool      // enough for it is a token that trades for the abuser's accounts
+	auth      bool      // a token that trades for the abuser's accounts is enough
 	files     bool      // the server has idleBeyond fewer descriptors than the abuser has connections
-	ends      bool      // the server is gone afterwards
-	restarts  bool      // it is another process afterwards, and traders are gone
-	noCreates bool      // traders open no accounts: they run out
-	grow      sized     // bytes that the server may grow by, besides what any attack may make it grow
-	flags     []setting // of the server
+	ends      bool      // the server has ended afterwards
+	restarts  bool      // the server process is another one afterwards, and the traders have stopped
+	noCreates bool      // traders open no accounts, since accounts are limited
+	grow      sized     // additional bytes by which the server may grow
+	flags     []setting // flags of the server
 	run       func(r *runner, ctx context.Context) error
 }
 
-// sized is a number that a small attack has, and another one of a large attack.
+// sized is a number for small and for large attacks.
 type sized struct{ small, large int }
 
-// setting is a flag whose value is one.
+// setting is a numeric flag of the server.
 type setting struct {
 	format string
 	sized
 }
 
-// attacks are all ways of abuse, by the name of the fault.
+// attacks maps the name of a fault to its attack.
 var attacks map[string]attack
 
 func allAttacks() map[string]attack {
@@ -69,6 +69,6 @@ func allAttacks() map[string]attack {
 	}
 }
 
-// anyFlags are settings of every exchange that is abused.
+// anyFlags are the settings of every exchange under attack.
 var anyFlags = []setting{{"--max-symbols=%d", sized{1_000_000, 1_000_000}},
 	{"--max-memory=%d", sized{memorySmall, memoryLarge}}, {"--max-frame=%d", sized{frameSmall, frameLarge}}}

@@ -15,7 +15,7 @@ const verifyTimeout = 5 * time.Minute
 // step is a part of a check.
 type step = func(context.Context) error
 
-// inTurn does one step after another, until one fails.
+// inTurn runs the steps one after another until one fails.
 func inTurn(ctx context.Context, steps ...step) error {
 	for _, do := range steps {
 		if err := do(ctx); err != nil {
@@ -25,8 +25,7 @@ func inTurn(ctx context.Context, steps ...step) error {
 	return nil
 }
 
-// check holds the three views against each other, with the exchange up and no
-// client trading.
+// check compares the three views with each other. The exchange must be up and no client trading.
 func (r *runner) check(ctx context.Context) error {
 	catchUp := func(ctx context.Context) error { return r.server.CatchUp(ctx, r.patient(catchUpTimeout)) }
 	linear := func(context.Context) error { return r.CheckLinear() }
@@ -38,7 +37,7 @@ func (r *runner) check(ctx context.Context) error {
 	return err
 }
 
-// stopAndCheck stops the server in order: the tables have to be complete without it.
+// stopAndCheck stops the server in order and checks that the tables are complete.
 func (r *runner) stopAndCheck(ctx context.Context) error {
 	if err := r.stopServer(ctx); err != nil {
 		return err
@@ -49,8 +48,8 @@ func (r *runner) stopAndCheck(ctx context.Context) error {
 	return r.verify(ctx)
 }
 
-// verify runs outcry verify, and demands that the digest of what it works out of
-// the tables is that of the memory which the server had at its stop.
+// verify runs outcry verify, and checks that the digest computed from the tables equals the digest of the
+// server's memory when it stopped.
 func (r *runner) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.patient(verifyTimeout))
 	defer cancel()
@@ -67,7 +66,7 @@ func (r *runner) verify(ctx context.Context) error {
 	return nil
 }
 
-// checkTables compares the tables, over a connection past the proxy.
+// checkTables checks the tables over a direct connection, without the proxy.
 func (r *runner) checkTables(ctx context.Context) (err error) {
 	if r.db == nil || r.db.IsClosed() || r.db.Ping(ctx) != nil {
 		if r.db, err = r.connect(ctx); err != nil {
@@ -77,7 +76,7 @@ func (r *runner) checkTables(ctx context.Context) (err error) {
 	return r.CheckTables(ctx, r.db)
 }
 
-// checkConservation looks at the gauges that are 0 at all times.
+// checkConservation checks the gauges that must always be 0.
 func (r *runner) checkConservation(ctx context.Context) error {
 	for _, gauge := range []string{"outcry_cash_imbalance_dollars", "outcry_share_imbalance_symbols"} {
 		v, err := r.server.Metric(ctx, gauge)
@@ -91,7 +90,8 @@ func (r *runner) checkConservation(ctx context.Context) error {
 	return nil
 }
 
-// connect opens a connection past the proxy. The postmaster may be on its way.
+// connect opens a direct connection to Postgres, without the proxy. It retries while the postmaster
+// starts.
 func (r *runner) connect(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.patient(catchUpTimeout))
 	defer cancel()

@@ -19,13 +19,13 @@ import (
 // fault is one way to break an exchange.
 type fault struct {
 	about  string
-	ends   bool // the server is gone afterwards and has to be started again
-	early  bool // begins before clients have traded
+	ends   bool // the server has ended afterwards and must be started again
+	early  bool // injected before clients trade
 	inject func(*runner, context.Context) error
 }
 
-// faults are all that a plan may name. Connections that are cut in the middle of
-// a frame or before a reply come in every round: clients do that (client.go).
+// faults are all faults that a plan may name. Connections cut in the middle of a frame or before a reply
+// are part of every round: clients cut them (client.go).
 var faults map[string]fault
 
 func init() {
@@ -52,7 +52,7 @@ func init() {
 	}
 }
 
-// Faults returns the names of all faults, and what each does.
+// Faults returns a description of each fault, by name.
 func Faults() map[string]string {
 	all := map[string]string{}
 	for name, f := range faults {
@@ -61,8 +61,8 @@ func Faults() map[string]string {
 	return all
 }
 
-// ParsePlan reads rounds of faults, as "kill=8,stop=2"; "abuse=1" is one of each whose
-// name begins so. The error names the part that is wrong.
+// ParsePlan parses rounds of faults, such as "kill=8,stop=2". "abuse=1" means one round of each fault
+// whose name begins with abuse. The error names the wrong part.
 func ParsePlan(plan string) (map[string]int, error) {
 	rounds := map[string]int{}
 	for part := range strings.SplitSeq(plan, ",") {
@@ -82,7 +82,7 @@ func ParsePlan(plan string) (map[string]int, error) {
 	return rounds, nil
 }
 
-// schedule draws the order of the rounds.
+// schedule returns the rounds in random order.
 func schedule(plan map[string]int, r *rand.Rand) (rounds []string) {
 	for _, name := range slices.Sorted(maps.Keys(plan)) {
 		rounds = append(rounds, slices.Repeat([]string{name}, plan[name])...)
@@ -97,8 +97,7 @@ func (r *runner) kill(ctx context.Context) error {
 	return r.killStarting(ctx)
 }
 
-// killStarting starts the server and kills it before or as it is ready, one time
-// in four.
+// killStarting starts the server and kills it before it is ready or, one time in four, when it is.
 func (r *runner) killStarting(ctx context.Context) error {
 	for r.Rand.IntN(4) == 0 {
 		if err := r.launch(r.plain, anyPort); err != nil {
@@ -122,8 +121,7 @@ func (r *runner) killBehind(ctx context.Context) error {
 	return nil
 }
 
-// restart stops the server in order and starts it again at the same address, while
-// clients trade.
+// restart stops the server in order and starts it again at the same address, while clients trade.
 func (r *runner) restart(ctx context.Context) error {
 	r.End.ComesBack.Store(true)
 	r.Listen()
@@ -136,7 +134,7 @@ func (r *runner) restart(ctx context.Context) error {
 		return fmt.Errorf("the exchange does not come back: %w", err)
 	}
 	ready := time.Now()
-	if err := r.letTrade(ctx); err != nil { // which is when the silence ends
+	if err := r.letTrade(ctx); err != nil { // this ends the measured silence
 		return err
 	}
 	r.End = new(audit.Ending)
@@ -194,8 +192,8 @@ func (r *runner) cutPostgres(ctx context.Context) error {
 	return nil
 }
 
-// The server reads its clock in one place. This build of it adds the seconds
-// that a file holds. The machine's clock is left alone.
+// The server reads its clock in one place. This build adds to it the seconds in a file. The machine's
+// clock is not changed.
 const clockVariable = "OUTCRY_TORTURE_CLOCK"
 
 var clockEdits = []harness.Edit{{
@@ -236,12 +234,12 @@ func (r *runner) stepClock(ctx context.Context) error {
 	return r.kill(ctx)
 }
 
-// some draws a time up to most.
+// some returns a random duration up to most.
 func (r *runner) some(most time.Duration) time.Duration {
 	return time.Duration(r.Rand.Int64N(int64(most)))
 }
 
-// wait lets time pass: faults last.
+// wait waits for d. It returns an error if ctx ends before.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

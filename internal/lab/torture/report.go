@@ -13,16 +13,16 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Report is what a run found, as it is written as JSON.
+// Report is the result of a run, as it is written as JSON.
 type Report struct {
 	Verdict  string         `json:"verdict"` // "pass" or what is wrong
 	Seed     uint64         `json:"seed"`
-	Command  string         `json:"command"` // makes the run again
+	Command  string         `json:"command"` // repeats the run
 	Began    time.Time      `json:"began"`
 	Seconds  float64        `json:"seconds"`
 	Revision string         `json:"revision"`
 	Machine  string         `json:"machine"`
-	Rounds   map[string]int `json:"rounds"` // by fault, those that were completed
+	Rounds   map[string]int `json:"rounds"` // completed rounds, by fault
 
 	Orders audit.Counts `json:"orders"`
 	audit.Checked
@@ -32,18 +32,18 @@ type Report struct {
 	StartMedian    float64 `json:"start_seconds_median"`
 	StartMax       float64 `json:"start_seconds_max"`
 
-	Restarts []Restart `json:"restarts,omitempty"` // those that clients were connected over
+	Restarts []Restart `json:"restarts,omitempty"` // restarts during which clients stayed
 
-	Abuse []Abuse `json:"abuse,omitempty"` // rounds of a client that means harm
+	Abuse []Abuse `json:"abuse,omitempty"` // rounds with a malicious client
 
 	starts []time.Duration
 }
 
-// Restart is one restart that clients were connected over. All are in seconds.
+// Restart is a restart during which clients traded. Times are in seconds.
 type Restart struct {
-	Down  float64 `json:"down_seconds"`  // longest time within which no client had an answer
+	Down  float64 `json:"down_seconds"`  // longest time without an answer to any client
 	Stop  float64 `json:"stop_seconds"`  // from the signal to the end of the process
-	Start float64 `json:"start_seconds"` // from there to a server that takes orders
+	Start float64 `json:"start_seconds"` // from the end of the process until the server accepts orders
 }
 
 func newReport(o Options) *Report {
@@ -58,7 +58,7 @@ func newReport(o Options) *Report {
 			o.Seed, o.Clients, o.Load, o.Large, o.Resting, o.DownMax, strings.Join(plan, ","))}
 }
 
-// finish fills in what a run came to.
+// finish sets the fields that depend on the whole run.
 func (r *Report) finish(run *runner, err error) {
 	r.Verdict = "pass"
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *Report) finish(run *runner, err error) {
 	}
 	r.Seconds = time.Since(r.Began).Seconds()
 	r.take(run)
-	r.Orders.Errors = run.Counts().Errors // of the exchange that is not abused
+	r.Orders.Errors = run.Counts().Errors // only of the exchange that is not attacked
 	r.Starts = len(r.starts)
 	if r.Starts > 0 {
 		slices.Sort(r.starts)
@@ -74,13 +74,13 @@ func (r *Report) finish(run *runner, err error) {
 	}
 }
 
-// take adds what an exchange came to.
+// take adds the counts of a session.
 func (r *Report) take(run *runner) {
 	r.Orders.Add(run.Counts())
 	r.Checked.Add(run.Checked())
 }
 
-// WriteJSON writes the report. The error is w's.
+// WriteJSON writes the report. It returns w's error.
 func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -1,12 +1,10 @@
-// Package torture breaks an exchange in every way that processes, databases and
-// clients break, at random moments, and proves after each that everything that
-// was answered is there, that nothing happened twice, that nothing exists that was
-// never sent, and that cash and shares add up to the last fraction.
+// Package torture breaks an exchange in every way that processes, databases and clients break, at random
+// moments. After each fault it proves that everything answered is present, that nothing happened twice,
+// that nothing exists that was never sent, and that cash and shares add up to the last fraction.
 //
-// A run is a sequence of rounds of audit.Session. In each, clients trade, one fault is
-// injected (faults.go; attacks.go for those of a client that means harm), and what has
-// ended is started again. Then what the clients know, the tables and the exchange are
-// held against each other.
+// A run is a sequence of rounds of audit.Session. In each round clients trade, one fault is injected
+// (faults.go; attacks.go for those of a malicious client), and what has ended is started again. Then the
+// clients' knowledge, the tables and the exchange are compared.
 package torture
 
 import (
@@ -25,32 +23,32 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// Options say what to break, and how often.
+// Options configure a run.
 type Options struct {
 	Seed    uint64
-	Plan    map[string]int // how many rounds of each fault, as ParsePlan returns them
-	Clients int            // connections that trade in each round, besides four of the linear symbol
+	Plan    map[string]int // number of rounds of each fault, as returned by ParsePlan
+	Clients int            // connections that trade in each round, in addition to four of the linear symbol
 	Load    time.Duration  // longest time from the start of a round to its fault
-	Large   bool           // abuse has the sizes of a real attack, and not those of a test
-	Resting int            // orders that rest in the books from the begin on, away from where is traded
-	DownMax time.Duration  // longest that clients may be without an answer over a restart; 0: not judged
+	Large   bool           // abuse has the size of a real attack instead of a test
+	Resting int            // orders that rest in the books from the start, far from the prices traded
+	DownMax time.Duration  // longest time without an answer that a restart may cause; 0 means not judged
 	Edits   []harness.Edit // changes to the server's source, for mutations
-	// for the data, the logs and the programs; "" for a temporary one, removed after a run without failure
+	// for data, logs and programs; "" means a temporary one, removed unless the run fails
 	Dir string
-	Out io.Writer // progress, a line a round
+	Out io.Writer // progress, a line for each round
 }
 
 const (
-	// upTimeout bounds a start of the server, with whatever it has to recover,
-	// and catchUpTimeout how long Postgres may take to have everything.
+	// upTimeout is how long a start of the server, including recovery, may take. catchUpTimeout is how
+	// long Postgres may take to have everything.
 	upTimeout      = 90 * time.Second
 	catchUpTimeout = 60 * time.Second
 
 	anyPort = "127.0.0.1:0"
 )
 
-// Finding is the error of a run that has found something: a promise was broken in
-// a round, or the exchange did not come back from it.
+// Finding is the error of a run that has found a bug: a guarantee was violated in a round, or the
+// exchange did not recover from it.
 type Finding struct {
 	Round int
 	Fault string
@@ -63,29 +61,29 @@ func (f *Finding) Error() string { return fmt.Sprintf("round %d (%s): %v", f.Rou
 // Unwrap returns what was found.
 func (f *Finding) Unwrap() error { return f.Err }
 
-// runner is a run under way.
+// runner is a run in progress.
 type runner struct {
-	*audit.Session // of the exchange that runs
+	*audit.Session // of the running exchange
 	Options
 	plain  string // path of the server
 	clock  string // path of the server with a clock that can be stepped
-	client string // path of outcry, which verifies
+	client string // path of outcry, used to verify
 	log    *os.File
 	pg     *harness.Postgres
 	server *harness.Server
 	report *Report
-	db     *pgx.Conn // past the proxy
+	db     *pgx.Conn // connected directly, without the proxy
 
-	abused *harness.Postgres // of the exchanges that are abused; nil before the first
-	abuser audit.Target      // what such an exchange lets its abuser do
-	token  string            // of the traders, and of checks; "" without --auth
-	flags  []string          // of the server, in addition
-	files  int               // descriptors that it may have; 0 for as many as this process
+	abused *harness.Postgres // of the exchanges under attack; nil before the first
+	abuser audit.Target      // how the abuser reaches the exchange
+	token  string            // for traders and checks; "" without --auth
+	flags  []string          // additional flags of the server
+	files  int               // descriptor limit of the server; 0 means that of this process
 }
 
-// Run runs the plan in an order that the seed draws, and stops at the first thing
-// that is wrong. The report is there also beside an error. A *Finding means that
-// the exchange is wrong, another error that the run could not be done.
+// Run runs the plan in a random order that depends on the seed, and stops at the first violation. The
+// report is returned even with an error. A *Finding means that the exchange is wrong, another error that
+// the run could not be completed.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	random := rand.New(rand.NewPCG(o.Seed, 0))
 	r := &runner{Session: audit.NewSession(audit.Target{}, random), Options: o, report: newReport(o)}
@@ -143,14 +141,15 @@ func (r *runner) prepare(ctx context.Context) error {
 	return inTurn(ctx, r.start, r.OpenMarket, fill)
 }
 
-// start starts the server and waits until it takes orders.
+// start starts the server and waits until it accepts orders.
 func (r *runner) start(ctx context.Context) error {
 	err := r.startAt(ctx, r.plain, anyPort)
 	r.End = new(audit.Ending)
 	return err
 }
 
-// startAt does so at an address. What clients know of its end stays.
+// startAt starts the server at an address and waits until it accepts orders. It does not reset what
+// clients know about the server's end.
 func (r *runner) startAt(ctx context.Context, program, listen string) error {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
@@ -166,7 +165,7 @@ func (r *runner) startAt(ctx context.Context, program, listen string) error {
 	return nil
 }
 
-// launch starts the server at an address of clients, and does not wait.
+// launch starts the server at a client address and does not wait.
 func (r *runner) launch(program, listen string) (err error) {
 	r.server, err = harness.Launch(harness.ServerOptions{
 		Program: program, Data: r.data(), DatabaseURL: r.pg.URL(), Log: r.log, Token: r.token, Files: r.files,
@@ -180,7 +179,7 @@ func (r *runner) launch(program, listen string) (err error) {
 // data returns the directory of the server's data.
 func (r *runner) data() string { return filepath.Join(r.Dir, "data") }
 
-// rounds does the rounds, and stops at the first that finds something.
+// rounds runs the rounds and stops at the first that finds a violation.
 func (r *runner) rounds(ctx context.Context, faults []string) error {
 	for n, name := range faults {
 		begun, do := time.Now(), r.tradedRound
@@ -202,7 +201,7 @@ func (r *runner) rounds(ctx context.Context, faults []string) error {
 	return nil
 }
 
-// tradedRound does a round, and says what came of it.
+// tradedRound runs a round and returns a summary.
 func (r *runner) tradedRound(ctx context.Context, n int, name string) (came string, err error) {
 	before := r.Counts()
 	err = r.round(ctx, n, name)
@@ -212,7 +211,7 @@ func (r *runner) tradedRound(ctx context.Context, n int, name string) (came stri
 		now.Answered-before.Answered, happened+now.UnknownNever-before.UnknownNever, happened, r.Checked().Executions), err
 }
 
-// round trades, breaks something, mends it, and checks everything.
+// round trades, injects a fault, repairs it, and checks everything.
 func (r *runner) round(ctx context.Context, n int, name string) error {
 	if err := r.NewRound(ctx, n); err != nil {
 		return err
@@ -222,7 +221,7 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 			return err
 		}
 	}
-	// How many draws a round takes depends on what happens in it: each begins anew.
+	// The number of random draws in a round depends on what happens, so each round has its own generator.
 	r.Rand = rand.New(rand.NewPCG(r.Seed, uint64(n)<<32))
 	stop := make(chan struct{})
 	clients := r.Trade(n, r.Clients, r.Seed, stop)
@@ -249,8 +248,8 @@ func (r *runner) round(ctx context.Context, n int, name string) error {
 	return r.check(ctx)
 }
 
-// letTrade waits for a random number of answers, at most for Load. The error says that a
-// client saw something wrong, or that the exchange ended by itself.
+// letTrade waits for a random number of answers, or for Load. It returns an error if a client saw a
+// violation or the exchange ended by itself.
 func (r *runner) letTrade(ctx context.Context) error {
 	enough, end := r.Answered()+int64(50+r.Rand.IntN(4000)), time.Now().Add(r.Load)
 	return r.await(ctx, "the fault", r.Load, func() (bool, error) {
@@ -258,8 +257,8 @@ func (r *runner) letTrade(ctx context.Context) error {
 	})
 }
 
-// await polls until done reports true. The error is done's, or says that the exchange ended,
-// that a trader saw something wrong, or that it took far longer than it takes.
+// await polls until done returns true. It returns done's error, or an error if the exchange ended, a
+// trader saw a violation, or the wait exceeded takes by far.
 func (r *runner) await(ctx context.Context, what string, takes time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, takes+r.patient(audit.ReplyTimeout))
 	defer cancel()
@@ -269,7 +268,7 @@ func (r *runner) await(ctx context.Context, what string, takes time.Duration, do
 		}
 		wrong := r.Complaints()
 		if len(wrong) > 0 {
-			_ = wait(ctx, time.Second) // a client sees the end of a process before its parent does
+			_ = wait(ctx, time.Second) // a client may notice the end of a process before its parent does
 		}
 		switch {
 		case r.server.Gone():
@@ -283,8 +282,8 @@ func (r *runner) await(ctx context.Context, what string, takes time.Duration, do
 	}
 }
 
-// stopServer stops the server in order: every frame that is in is answered, exit
-// status 0, and the tables are complete when it is gone.
+// stopServer stops the server in order, and checks that every complete frame is answered, that the exit
+// status is 0, and that the tables are complete.
 func (r *runner) stopServer(ctx context.Context) error {
 	r.End.MayBeGone.Store(true)
 	r.End.InOrder.Store(true)
@@ -293,7 +292,7 @@ func (r *runner) stopServer(ctx context.Context) error {
 	return r.server.Stop(ctx)
 }
 
-// end ends the server and what looks at its tables.
+// end ends the server and the connection to its tables.
 func (r *runner) end() {
 	if r.db != nil {
 		r.db.Close(context.Background())

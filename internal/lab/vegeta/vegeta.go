@@ -1,5 +1,5 @@
-// Package vegeta is the open model of package load on vegeta's attacker, for its pacing
-// and its plots.
+// Package vegeta runs the open model of package load with vegeta's attacker, for its pacing and its
+// plots.
 package vegeta
 
 import (
@@ -16,12 +16,11 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Hit is told of every frame, with the time at which it was due and the latency from
-// then on.
+// Hit is called for every frame, with the time at which it was due and the latency from that time.
 type Hit func(*lib.Result)
 
-// Open returns load.Open as vegeta's attacker does it. each may be nil. Only
-// Result.Sent is what vegeta itself reports.
+// Open returns a function that does the same as load.Open, with vegeta's attacker. each may be nil. Only
+// Result.Sent equals what vegeta itself reports.
 func Open(each Hit) func(context.Context, load.Options, int, func(int) load.Source) (*load.Result, error) {
 	return func(ctx context.Context, o load.Options, rate int, source func(int) load.Source) (*load.Result, error) {
 		pool, err := load.NewPool(ctx, o, source)
@@ -34,8 +33,8 @@ func Open(each Hit) func(context.Context, load.Options, int, func(int) load.Sour
 }
 
 func attack(ctx context.Context, o load.Options, pool *load.Pool, p pacer, each Hit) (*load.Result, error) {
-	// Not vegeta's options for connections and the like: they take the transport
-	// for an *http.Transport and panic.
+	// vegeta's options for connections are not used: they require an *http.Transport and panic on other
+	// types.
 	attacker := lib.NewAttacker(lib.Client(&http.Client{Transport: transport{pool}}),
 		lib.Workers(uint64(o.Connections)), lib.MaxWorkers(uint64(o.Connections)))
 	defer context.AfterFunc(ctx, func() { attacker.Stop() })()
@@ -51,7 +50,7 @@ func attack(ctx context.Context, o load.Options, pool *load.Pool, p pacer, each 
 		}
 		due := r.Began().Add(p.Due(hit.Seq))
 		if due.After(hit.Timestamp) {
-			due = hit.Timestamp // sent a little early
+			due = hit.Timestamp // it was sent a little early
 		}
 		var unexpected error
 		if hit.Code != http.StatusOK {
@@ -71,7 +70,7 @@ func attack(ctx context.Context, o load.Options, pool *load.Pool, p pacer, each 
 	return result, err
 }
 
-// pacer paces an attack by a schedule.
+// pacer is a vegeta Pacer that follows a schedule.
 type pacer struct {
 	load.Schedule
 	rate int
@@ -88,18 +87,18 @@ func (p pacer) Pace(elapsed time.Duration, hits uint64) (wait time.Duration, sto
 // Rate implements vegeta's Pacer.
 func (p pacer) Rate(time.Duration) float64 { return float64(p.rate) }
 
-// target is vegeta's Targeter. What is sent is up to the connection that is free.
+// target is a vegeta Targeter that does nothing: the frame is chosen by the idle connection that sends
+// it.
 func target(to *lib.Target) error {
 	to.Method, to.URL = http.MethodPost, "http://outcry/xml"
 	return nil
 }
 
-// transport carries vegeta's requests as frames.
+// transport sends vegeta's requests as frames.
 type transport struct{ *load.Pool }
 
-// RoundTrip sends the next frame of a connection that is free, and returns the
-// reply. A reply that the source did not expect has status 422, and the reason as
-// its body.
+// RoundTrip sends the next frame of an idle connection and returns the reply. If the source did not
+// expect the reply, the response has status 422 and the reason as its body.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	unexpected, broken := t.Do()
 	if broken != nil {
