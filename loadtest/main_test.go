@@ -82,7 +82,7 @@ func TestPlansAreWhole(t *testing.T) {
 	require.NotContains(t, plan, "stop")
 }
 
-// TestATortureRun is the whole machinery once, with the real program.
+// TestATortureRun runs all parts of a torture run once, with the real program.
 func TestATortureRun(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
@@ -101,7 +101,7 @@ func TestATortureRun(t *testing.T) {
 	require.Contains(t, r.Command, "-plan kill=1,stop=1")
 }
 
-// No restart is as short as that.
+// Every restart takes longer than the limit.
 func TestARestartThatTakesTooLongIsAFinding(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	status := run(context.Background(), []string{"torture", "-plan", "restart=1", "-load", "100ms", "-down", "1ns",
@@ -111,7 +111,7 @@ func TestARestartThatTakesTooLongIsAFinding(t *testing.T) {
 	require.Contains(t, stdout.String(), "FAIL: 0 faults")
 }
 
-// TestAScenario sends frames at a rate and has them plotted.
+// TestAScenario sends frames at a rate and plots the latencies.
 func TestAScenario(t *testing.T) {
 	dir := t.TempDir()
 	report, page := filepath.Join(dir, "point.json"), filepath.Join(dir, "page.html")

@@ -21,7 +21,7 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// asEcho has this program be an echo server.
+// asEcho in the environment makes this program run as an echo server.
 const asEcho = "OUTCRY_TEST_ECHO"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// options measure shortly what is installed.
+// options returns options for a short run of all installed servers.
 func options(t *testing.T) Options {
 	t.Helper()
 	self, err := os.Executable()
@@ -44,7 +44,8 @@ func options(t *testing.T) Options {
 		At: []Shape{{4, 1}, {2, 3}}, Share: 0.5, Out: &bytes.Buffer{}}
 }
 
-// TestEveryServerThatIsInstalledIsMeasured: Outcry and the echo server always are.
+// TestEveryServerThatIsInstalledIsMeasured checks that Outcry, the echo server and all installed servers
+// are measured.
 func TestEveryServerThatIsInstalledIsMeasured(t *testing.T) {
 	o := options(t)
 	ctx := t.Context()
@@ -74,7 +75,7 @@ func TestEveryServerThatIsInstalledIsMeasured(t *testing.T) {
 	require.Empty(t, processes.Children(os.Getpid()), "all servers have ended")
 }
 
-// TestAServerThatIsNotInstalledIsLeftOut: unless it is asked for.
+// TestAServerThatIsNotInstalledIsLeftOut checks that such a server is an error only if it was selected.
 func TestAServerThatIsNotInstalledIsLeftOut(t *testing.T) {
 	o := options(t)
 	t.Setenv("PATH", t.TempDir())
@@ -92,7 +93,7 @@ func TestAServerThatIsNotInstalledIsLeftOut(t *testing.T) {
 	require.ErrorContains(t, err, `there is no server "mongo"`)
 }
 
-// fake is a server that answers each line, unless it is nil.
+// fake starts a server that answers each line with answer, unless answer is nil.
 func fake(t *testing.T, answer func(n int) string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -121,7 +122,7 @@ func fake(t *testing.T, answer func(n int) string) (addr string) {
 	return l.Addr().String()
 }
 
-// ended is a process that is not needed.
+// ended returns a process that has ended already.
 func ended(t *testing.T, addr string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", "^$")
@@ -130,7 +131,8 @@ func ended(t *testing.T, addr string) *process {
 	return &process{cmd: cmd, addr: addr}
 }
 
-// TestAWrongReplyFailsTheRun: also one that comes in the middle of it.
+// TestAWrongReplyFailsTheRun checks that a wrong reply is detected at the start and in the middle of a
+// run.
 func TestAWrongReplyFailsTheRun(t *testing.T) {
 	addr := fake(t, func(n int) string {
 		if n == 2 {
@@ -143,7 +145,7 @@ func TestAWrongReplyFailsTheRun(t *testing.T) {
 	require.ErrorContains(t, err, `redis: 2 wrong replies, for example: wrong reply: "-MISCONF no\r\n"`)
 }
 
-// TestWritesThatAreNotThereFailTheRun: a server that forgets has to be found.
+// TestWritesThatAreNotThereFailTheRun checks that a server that has lost writes is detected.
 func TestWritesThatAreNotThereFailTheRun(t *testing.T) {
 	told := 7
 	addr := fake(t, func(int) string {
@@ -154,7 +156,7 @@ func TestWritesThatAreNotThereFailTheRun(t *testing.T) {
 	require.ErrorContains(t, err, `which has no "cmdstat_set:calls=8,"`)
 }
 
-// TestServersEndWithTheTool: those that were started before one that could not be, too.
+// TestServersEndWithTheTool checks that all servers end, even if a later one could not be started.
 func TestServersEndWithTheTool(t *testing.T) {
 	o := options(t)
 	o.Servers = []string{"/bin/false"}
@@ -176,7 +178,7 @@ func TestEachServerIsFirstInARound(t *testing.T) {
 	require.Equal(t, []string{"abc", "bca", "cab", "abc"}, orders)
 }
 
-// steady is a server that answers so many requests a second, or as many as it is asked for.
+// steady is a server that answers a fixed number of requests a second, or fewer if it is sent fewer.
 type steady struct {
 	server
 	most  float64
@@ -197,7 +199,8 @@ func (s *steady) measure(_ context.Context, _ load.Options, rate float64) (*load
 func (s *steady) settle(context.Context) error        { return nil }
 func (s *steady) used() (own, postgres time.Duration) { return 0, 0 }
 
-// TestOnlyServersThatReachAShareAreAskedForIt, and none where several requests are under way: they are sent one by one.
+// TestOnlyServersThatReachAShareAreAskedForIt also checks that no share is measured at loads with several
+// unanswered requests, since at a rate requests are sent one by one.
 func TestOnlyServersThatReachAShareAreAskedForIt(t *testing.T) {
 	o := Options{Share: 0.5, Of: "redis", Duration: time.Second, Out: &bytes.Buffer{}}
 	servers := map[string]*steady{"redis": {most: 1000}, "slow": {most: 500}, "outcry": {most: 501}}

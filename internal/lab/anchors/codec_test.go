@@ -10,7 +10,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// trailers are those of a call.
+// trailers returns the trailers of a call with the given status.
 func trailers(status string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
@@ -19,20 +19,20 @@ func trailers(status string) []byte {
 	return b.Bytes()
 }
 
-// called is what a server sends for a call that ends with a status.
+// called returns what a server sends for a call that ends with the given status.
 func called(stream uint32, status string) []byte {
 	b := h2Frame(nil, h2Headers, h2EndHeaders, stream, []byte("\x88"))
 	b = h2Frame(b, h2Data, 0, stream, []byte("\x00\x00\x00\x00\x02\x0a\x00"))
 	return h2Frame(b, h2Headers, h2EndHeaders|h2EndStream, stream, trailers(status))
 }
 
-// spoken are transcripts of servers: what they send, and the replies in it.
+// spoken are transcripts: what a server sends, and the replies in it.
 var spoken = []struct {
 	name    string
 	codec   func() load.Codec
 	sends   string
 	replies []string
-	bad     bool // an error comes behind the replies
+	bad     bool // an error follows the replies
 }{
 	{"redis", newResp, "+OK\r\n-ERR no\r\n:7\r\n$5\r\na\r\nbc\r\n$-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n+OK\r\n",
 		[]string{"+OK\r\n", "-ERR no\r\n", ":7\r\n", "$5\r\na\r\nbc\r\n", "$-1\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n",
@@ -61,7 +61,7 @@ func newPgwire() load.Codec   { return pgwire{} }
 func newNATSWire() load.Codec { return &natsWire{} }
 func newH2() load.Codec       { return &h2{stream: 1} }
 
-// heard has a codec cut what comes in parts of so many bytes, as a connection does.
+// heard passes in to the codec in parts of the given size, as a connection may.
 func heard(c load.Codec, in []byte, part int) (replies []string, err error) {
 	var rest []byte
 	for len(in) > 0 {
@@ -94,8 +94,8 @@ func TestTheEndsOfRepliesAreFound(t *testing.T) {
 	}
 }
 
-// FuzzCodecs: whatever a server sends, the parts in which it comes do not matter, and nothing is read
-// past its end.
+// FuzzCodecs checks that for any input the replies do not depend on the parts in which it arrives, and
+// that nothing is read beyond its end.
 func FuzzCodecs(f *testing.F) {
 	for _, x := range spoken {
 		f.Add([]byte(x.sends))
@@ -110,7 +110,7 @@ func FuzzCodecs(f *testing.F) {
 	})
 }
 
-// TestAPingIsAnswered: a server that hears nothing else closes the connection.
+// TestAPingIsAnswered checks that pings are answered, since servers otherwise close the connection.
 func TestAPingIsAnswered(t *testing.T) {
 	n := &natsWire{}
 	_, err := heard(n, []byte("PING\r\n"), 100)
@@ -126,7 +126,8 @@ func TestAPingIsAnswered(t *testing.T) {
 	require.Len(t, out, len(want)+len(request))
 }
 
-// TestEachCallHasAStreamOfItsOwn: both frames of a call name it, and they rise by two.
+// TestEachCallHasAStreamOfItsOwn checks that both frames of a call have its stream id, and that ids rise
+// by two.
 func TestEachCallHasAStreamOfItsOwn(t *testing.T) {
 	h := &h2{stream: 1}
 	for want := uint32(1); want < 9; want += 2 {

@@ -19,10 +19,10 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// anchorsFile is the data of loadtest anchors.
+// anchorsFile is the data file of loadtest anchors.
 const anchorsFile = "performance/anchors.json"
 
-// loadAnchors reads it; nil if it was not measured.
+// loadAnchors reads the data of loadtest anchors. It returns nil if there is none.
 func loadAnchors(docs string) (*anchors.Report, error) {
 	b, err := os.ReadFile(filepath.Join(docs, anchorsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +38,7 @@ func loadAnchors(docs string) (*anchors.Report, error) {
 	return r, nil
 }
 
-// anchorsTable returns medians of what is measured beside Redis and others.
+// anchorsTable returns the table of medians for all servers.
 func anchorsTable(r *anchors.Report) string {
 	if r == nil {
 		return notMeasured
@@ -46,7 +46,7 @@ func anchorsTable(r *anchors.Report) string {
 	return r.Brief().Markdown()
 }
 
-// anchorsSection returns all of it.
+// anchorsSection returns the section with all results.
 func anchorsSection(r *anchors.Report) string {
 	text := fmt.Sprintf("%d rounds in turns on %s, with client, servers and Postgres on it; %s, revision %s. Every reply "+
 		"is compared with the one that is expected, and each server is asked afterwards how many writes it has. At a rate, "+
@@ -58,7 +58,7 @@ func anchorsSection(r *anchors.Report) string {
 	return text + "\n![anchors](../performance/anchors.svg)\n"
 }
 
-// drawAnchors writes the plot beside the data, if there is any.
+// drawAnchors writes the plot next to the data, if there is data.
 func drawAnchors(docs string, r *anchors.Report) error {
 	if r == nil {
 		return nil
@@ -70,7 +70,7 @@ func drawAnchors(docs string, r *anchors.Report) error {
 	return WriteFile(filepath.Join(docs, filepath.Dir(anchorsFile), f.Name+".svg"), f.Write)
 }
 
-// anchorsFigure draws each server's rate as a share of Redis's, a bar for each load.
+// anchorsFigure draws each server's rate relative to Redis's, with a bar for each load.
 func anchorsFigure(r *anchors.Report) (Figure, error) {
 	p := newPlot("Durable requests a second, Redis = 1", "median of the rounds", "")
 	shares := map[anchors.Shape]plotter.Values{}

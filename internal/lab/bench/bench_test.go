@@ -44,8 +44,8 @@ func TestRoundsAreInterleaved(t *testing.T) {
 	}, steps)
 }
 
-// TestJobsOfAnExchangeAreNeighbours: a plan that shares exchanges starts one for each number of processors a round,
-// and measures jobs at their own numbers.
+// TestJobsOfAnExchangeAreNeighbours checks that a plan with shared exchanges starts one for each number
+// of processors a round, and that jobs with their own numbers are measured at those.
 func TestJobsOfAnExchangeAreNeighbours(t *testing.T) {
 	plan := Plan{Jobs: append(at([]int{1, 2}, "cores", "hot -duration 1s"), at([]int{2}, "burst")...),
 		GOMAXPROCS: []int{1, 2, 4}, Repetitions: 2, Shared: true}
@@ -62,8 +62,8 @@ func TestJobsOfAnExchangeAreNeighbours(t *testing.T) {
 	}
 }
 
-// TestAPlanGoesOn: what the file has of this revision is not measured again, what it has of others stays until a
-// run takes its place.
+// TestAPlanGoesOn checks that measurements of this revision are not repeated, and that those of other
+// revisions are kept until they are replaced.
 func TestAPlanGoesOn(t *testing.T) {
 	point := func(revision string, rep int) *Point {
 		return &Point{Scenario: "cores", Params: scenarioOf(t, "cores").Defaults, GOMAXPROCS: 2, Repetition: rep,
@@ -94,14 +94,14 @@ func TestAPlanGoesOn(t *testing.T) {
 	require.NoError(t, d.Continue(path+".none"))
 }
 
-// TestTheRecordIsMeasuredInOneRun runs every scenario of the record, shortly, against real servers that the jobs share;
-// then again, which measures nothing.
+// TestTheRecordIsMeasuredInOneRun runs every scenario of the record briefly against real servers that the
+// jobs share. A second run must measure nothing.
 func TestTheRecordIsMeasuredInOneRun(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	programs, err := Build(ctx, dir)
 	require.NoError(t, err)
 	var jobs []Job
-	for _, j := range Record() { // one of each scenario, and of a market each
+	for _, j := range Record() { // one of each scenario, all of market or with pauses
 		if len(jobs) == 0 || j.Scenario.Name != jobs[len(jobs)-1].Scenario.Name || j.Params.Pause > 0 ||
 			j.Scenario.Name == "market" {
 			jobs = append(jobs, j)
@@ -193,8 +193,8 @@ func TestBadJobsAreNamed(t *testing.T) {
 	require.ErrorContains(t, scenarioOf(t, "market").Check(p), "-symbols 0: must be from 1")
 }
 
-// TestAFastWrongAnswerIsAFailedRun runs a scenario against the real program, and then
-// tells the check something else than clients were told.
+// TestAFastWrongAnswerIsAFailedRun runs a scenario against the real program, then passes answers to the
+// check that differ from the real ones.
 func TestAFastWrongAnswerIsAFailedRun(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	programs, err := Build(ctx, dir)

@@ -11,7 +11,7 @@ import (
 
 const failoverFile = "reliability/cluster.json"
 
-// failoverTable returns the figures of a run of loadtest torture -cluster.
+// failoverTable returns the table of a run of loadtest torture -cluster.
 func failoverTable(r *failover.Report) string {
 	faults, count := 0, func(n int64) string { return grouped(float64(n)) }
 	about := failover.Faults()

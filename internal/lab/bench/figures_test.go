@@ -19,32 +19,32 @@ import (
 const (
 	width       = 20 * vg.Centimeter
 	height      = 11 * vg.Centimeter
-	legendWidth = 5.5 * vg.Centimeter // beside the plot, where it hides nothing
+	legendWidth = 5.5 * vg.Centimeter // next to the plot, so that it hides nothing
 )
 
-// palette tells lines apart, also for most who do not see colors well (Okabe and
-// Ito, Color Universal Design).
+// palette distinguishes lines, also for most people with color blindness (Okabe and Ito, Color Universal
+// Design).
 var palette = []color.Color{
 	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255},
 	color.RGBA{204, 121, 167, 255},
 	color.RGBA{230, 159, 0, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{0, 0, 0, 255},
 }
 
-// Figure is one plot that is to be drawn.
+// Figure is a plot to be drawn.
 type Figure struct {
-	Name string // of the file, without .svg
+	Name string // file name without .svg
 	plot *plot.Plot
 }
 
-// item is what the legend has one entry for.
+// item is a part of a plot with its own entry in the legend.
 type item struct {
 	name  string
 	drawn []plot.Plotter
 	key   []plot.Thumbnailer
 }
 
-// charts are all plots that there are. draw returns what is on one, nothing if that was not
-// measured, and may change axes and title.
+// charts are all plots. draw returns the items of a plot, or none if they were not measured. It may
+// change the axes and the title.
 var charts = []struct {
 	name, title, x, y string
 	draw              func(*Data, *plot.Plot) ([]item, error)
@@ -60,8 +60,7 @@ var charts = []struct {
 	{"soak-memory", "Resident memory of the server over time", "seconds", "MiB", memoryOverTime},
 }
 
-// Figures returns the plots of what was measured. Those whose scenarios were not, are
-// left out.
+// Figures returns the plots whose scenarios were measured.
 func (d *Data) Figures() (all []Figure, err error) {
 	for _, c := range charts {
 		p := newPlot(c.title, c.x, c.y)
@@ -80,7 +79,7 @@ func (d *Data) Figures() (all []Figure, err error) {
 	return all, nil
 }
 
-// Write writes the figure as SVG. The error is w's.
+// Write writes the figure as SVG. It returns w's error.
 func (f Figure) Write(w io.Writer) error {
 	svg := vgsvg.New(width, height)
 	c := draw.New(svg)
@@ -118,13 +117,13 @@ func (whole) Ticks(min, max float64) []plot.Tick {
 	return ticks
 }
 
-// logarithmic gives an axis a logarithmic scale with ticks that are readable.
+// logarithmic makes an axis logarithmic, with readable ticks.
 func logarithmic(a *plot.Axis) {
 	a.Scale = plot.LogScale{}
 	a.Tick.Marker = plot.LogTicks{Prec: -1}
 }
 
-// label labels a tick.
+// label returns a labeled tick.
 func label(at float64, text string) plot.Tick { return plot.Tick{Value: at, Label: text} }
 
 // series is a line with error bars.
@@ -134,8 +133,8 @@ type series struct {
 	plotter.YErrors
 }
 
-// rates draws the throughput of the data's cells, with points and error bars: place says
-// which line a cell belongs to, "" for none, and where on it.
+// rates draws the throughput of the data's cells with points and error bars. place returns the line that
+// a cell belongs to and its x value; "" leaves the cell out.
 func (d *Data) rates(place func(Cell) (line string, x float64)) (items []item, err error) {
 	var all []*series
 	for _, c := range d.Cells() {
@@ -169,7 +168,7 @@ func (d *Data) rates(place func(Cell) (line string, x float64)) (items []item, e
 	return items, nil
 }
 
-// overCores draws throughput against the server's processors.
+// overCores draws throughput by the server's number of processors.
 func overCores(d *Data, p *plot.Plot) ([]item, error) {
 	shown := []string{"cores 1 client", "mix5 2 clients", "query81 81 clients", "market 64 clients",
 		"market 64 clients × 16", "hot 64 clients × 16", "accounts 5000 clients"}
@@ -183,8 +182,8 @@ func overCores(d *Data, p *plot.Plot) ([]item, error) {
 	})
 }
 
-// againstClients draws the throughput of scenarios against their clients, with what the names of
-// their lines begin with.
+// againstClients draws the throughput of scenarios by the number of clients. scenarios maps a scenario to
+// the prefix of its lines' names.
 func againstClients(scenarios map[string]string) func(*Data, *plot.Plot) ([]item, error) {
 	return func(d *Data, p *plot.Plot) ([]item, error) {
 		logarithmic(&p.X)
@@ -198,7 +197,7 @@ func againstClients(scenarios map[string]string) func(*Data, *plot.Plot) ([]item
 	}
 }
 
-// addLine adds a line in a color of its own.
+// addLine adds a line in the next color.
 func addLine(items []item, name string, xys plotter.XYs) ([]item, error) {
 	line, err := plotter.NewLine(xys)
 	if err != nil {
@@ -208,8 +207,7 @@ func addLine(items []item, name string, xys plotter.XYs) ([]item, error) {
 	return append(items, item{name, []plot.Plotter{line}, []plot.Thumbnailer{line}}), nil
 }
 
-// percentiles draws latency curves: to the right of each mark, ten times fewer
-// requests take longer.
+// percentiles draws latency curves. From each mark to the next, ten times fewer requests take longer.
 func percentiles(d *Data, p *plot.Plot) (items []item, err error) {
 	logarithmic(&p.X)
 	logarithmic(&p.Y)
@@ -225,7 +223,7 @@ func percentiles(d *Data, p *plot.Plot) (items []item, err error) {
 		var xys plotter.XYs
 		for i, q := range load.Quantiles {
 			if c.Points[0].Requests < uint64(10/(1-q)) {
-				break // too few requests to tell
+				break // too few requests for this quantile
 			}
 			xys = append(xys, plotter.XY{X: 1 / (1 - q), Y: c.Of(func(p *Point) float64 { return p.Curve[i] }).Median})
 		}
@@ -236,7 +234,7 @@ func percentiles(d *Data, p *plot.Plot) (items []item, err error) {
 	return items, nil
 }
 
-// processorTime draws where the processor time of a request goes, at two processors.
+// processorTime draws how the processor time of a request is divided, at two processors.
 func processorTime(d *Data, p *plot.Plot) (items []item, err error) {
 	var names []string
 	values := make([]plotter.Values, 3)
@@ -295,7 +293,7 @@ func memoryOverTime(d *Data, p *plot.Plot) ([]item, error) {
 	})
 }
 
-// overTime draws figures of a soak, nothing if there was none.
+// overTime draws figures of a soak, or nothing if there was no soak.
 func (s *Soak) overTime(names []string, figures func(Sample) []float64) (items []item, err error) {
 	if s == nil {
 		return nil, nil

@@ -17,22 +17,22 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// Files below the directory of documents. Tables of results stand between marks in a page
-// that people write; the page of all benchmarks is made of the data alone.
+// Files in the directory of documents. Tables of results are inserted between marks in handwritten pages.
+// The page of all benchmarks is generated as a whole.
 const (
 	resultsPage     = "RESULTS.md"
 	reliabilityPage = "RELIABILITY.md"
 	benchmarksPage  = "reference/BENCHMARKS.md"
 
-	// Data of the full plan, of a soak and of the goals.
+	// Data files of the full plan, a soak and the goals.
 	fullFile  = "scalability/points.json"
 	soakFile  = "scalability/soak.json"
 	goalsFile = "performance/goals.json"
 )
 
-// writePages writes the pages, plots and CSV that are made of the data in docs; with no data
-// it writes none. The error says what could not be read or written, that a run has failed,
-// or which mark in a page is of no table.
+// writePages writes the pages, plots and CSV files for the data in docs, and nothing if there is no data.
+// It returns an error if a file cannot be read or written, a run has failed, or a page has a mark for an
+// unknown table.
 func writePages(docs string) error {
 	m, err := loadMeasured(docs)
 	if err != nil || m.full == nil && m.goals == nil {
@@ -56,7 +56,7 @@ func writePages(docs string) error {
 		refreshFile(filepath.Join(docs, reliabilityPage), tables))
 }
 
-// loadIfThere returns nil if there is no such file in docs.
+// loadIfThere loads a data file. It returns nil if the file does not exist in docs.
 func loadIfThere(docs, name string) (*Data, error) {
 	d, err := loadData(filepath.Join(docs, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,7 @@ func loadIfThere(docs, name string) (*Data, error) {
 	return d, err
 }
 
-// drawn writes the CSV and the plots beside the data. soak may be nil.
+// drawn writes the CSV file and the plots next to the data. soak may be nil.
 func drawn(docs string, d, soak *Data) error {
 	files := map[string]func(io.Writer) error{"points.csv": d.WriteCSV}
 	for _, data := range []*Data{d, soak} {
@@ -88,7 +88,7 @@ func drawn(docs string, d, soak *Data) error {
 	return nil
 }
 
-// refreshFile replaces the tables of a page.
+// refreshFile replaces the tables in a page.
 func refreshFile(path string, tables map[string]string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -101,11 +101,10 @@ func refreshFile(path string, tables map[string]string) error {
 	return WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 }
 
-// block is a table between its marks.
+// block matches a table between its marks.
 var block = regexp.MustCompile(`(?s)(<!-- table: (\S+) -->\n).*?(<!-- end -->)`)
 
-// refresh returns a page with its tables replaced. The error names a mark that is of
-// no table.
+// refresh returns a page with its tables replaced. The error names a mark for an unknown table.
 func refresh(page string, tables map[string]string) (string, error) {
 	var unknown []string
 	text := block.ReplaceAllStringFunc(page, func(old string) string {
@@ -152,18 +151,18 @@ func (d *Data) ofScenario(x scenario.Scenario) string {
 		x.Name)
 }
 
-// csvFields are the columns of a CSV that a point has under these names.
+// csvFields are the CSV columns that are fields of a point.
 const csvFields = `gomaxprocs repetition seed requests errors seconds requests_per_second
 	commands_per_second persisted_per_second p50_ms p90_ms p99_ms p999_ms max_ms p99_from_sending_ms
 	server_cpu_us_per_request postgres_cpu_us_per_request client_cpu_us_per_request lag_records_at_end
 	catch_up_seconds server_resident_bytes echo_requests_per_second echo_p50_ms disk_sync_ms others_cpu_share cpus
 	revision exchange_agrees`
 
-// csvNames are what columns are called that have another name than their field.
+// csvNames renames columns that are named differently from their fields.
 var csvNames = strings.NewReplacer("_us_per_request", "_us", "lag_records_at_end", "lag_records",
 	"server_resident_bytes", "server_bytes", "exchange_agrees", "agrees")
 
-// WriteCSV writes a line for each point, without timelines. The error is w's.
+// WriteCSV writes a line for each point, without timelines. It returns w's error.
 func (d *Data) WriteCSV(w io.Writer) error {
 	lines := [][]string{strings.Fields("scenario variant " + csvNames.Replace(csvFields))}
 	for _, p := range d.Points {
@@ -181,7 +180,7 @@ func (d *Data) WriteCSV(w io.Writer) error {
 	return csv.NewWriter(w).WriteAll(lines)
 }
 
-// rounded writes a number of JSON with seven digits if it is not a whole one.
+// rounded rounds a JSON number to seven digits unless it is whole.
 func rounded(text string) string {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !strings.ContainsAny(text, ".e") {

@@ -9,7 +9,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// rounds returns so many in which every run is the same, and the points by round.
+// rounds returns data with n rounds of equal runs, and the points by round.
 func rounds(n int) (d *Data, all []round) {
 	d = &Data{}
 	for n := range n {
@@ -38,7 +38,7 @@ func TestARoundThatIsNotWholeIsNotJudged(t *testing.T) {
 
 func TestGoalsAreJudgedByTheMedianOfRatiosWithinARound(t *testing.T) {
 	r, at := rounds(3)
-	// The machine is half as fast in the second round: its ratio is what counts.
+	// The machine is half as fast in the second round, so only the ratio within the round counts.
 	at[1][closed].Rate, at[1][wide].Rate = 50, 45
 	at[0][wide].Rate, at[2][wide].Rate = 85, 79
 	verdict := find(t, r, "10,000 symbols")
@@ -73,7 +73,7 @@ func TestTheTableTellsWhatIsNotMet(t *testing.T) {
 
 func TestTheRunsTellBothEchoServers(t *testing.T) {
 	r, at := rounds(1)
-	at[0][queries].SyncedEchoRate = 0 // was not measured
+	at[0][queries].SyncedEchoRate = 0 // not measured
 	require.Contains(t, r.goalTables()["runs"],
 		"| "+closedPaused+" | 1 | 100.00 | 50 % (80 %) | 1.00 | 4.00 | 0.0 | 2.00 |")
 	require.Contains(t, r.goalTables()["runs"], "| "+queries+" | 1 | 100.00 | 50 % | 1.00 |")

@@ -71,7 +71,8 @@ func TestResultsAreWrittenAndReadAgain(t *testing.T) {
 	require.NoError(t, writePages(t.TempDir()), "nothing was measured")
 }
 
-// TestNoHeadlineHasAWideSpread: where runs differ by more than a fifth RESULTS shows the least and the most.
+// TestNoHeadlineHasAWideSpread checks that RESULTS shows the minimum and the maximum if runs differ by
+// more than a fifth.
 func TestNoHeadlineHasAWideSpread(t *testing.T) {
 	cell := func(procs int, rates ...float64) (points []*Point) {
 		for _, rate := range rates {
@@ -102,7 +103,8 @@ func TestNoHeadlineHasAWideSpread(t *testing.T) {
 	}
 }
 
-// TestTheComparisonHasWhatWasPublished works one row out, and one of a machine with too few processors.
+// TestTheComparisonHasWhatWasPublished compares a computed row, and a row of a machine with too few
+// processors.
 func TestTheComparisonHasWhatWasPublished(t *testing.T) {
 	d := new(Data)
 	for _, procs := range []int{1, 2, 4} {
@@ -117,7 +119,7 @@ func TestTheComparisonHasWhatWasPublished(t *testing.T) {
 	require.Contains(t, few, "| 10,000 users, on 1, 2, 4 cores | 852, 580, 400 s | 7.0, 7.0, 7.0* s |\n")
 	require.Contains(t, all, "| third | its second server | not known | - |\n")
 	require.NotContains(t, few, notKnownHere)
-	for _, x := range experiments { // each is one that the record measures
+	for _, x := range experiments { // every experiment is measured by the record
 		for _, variant := range x.variants {
 			require.True(t, slices.ContainsFunc(Record(), func(j Job) bool {
 				return j.Scenario.Name == x.scenario && j.Params.String() == variant && slices.Equal(j.At, x.procs) ||
@@ -127,7 +129,7 @@ func TestTheComparisonHasWhatWasPublished(t *testing.T) {
 	}
 }
 
-// docsDir is that of the repository.
+// docsDir is the directory of documents in the repository.
 const docsDir = "../../../docs"
 
 func readPage(t *testing.T, docs, name string) string {
@@ -137,7 +139,7 @@ func readPage(t *testing.T, docs, name string) string {
 	return string(b)
 }
 
-// Each table of results stands in one of the pages.
+// Each table of results must be in one of the pages.
 func TestThePagesHaveEveryTable(t *testing.T) {
 	m, err := loadMeasured(docsDir)
 	require.NoError(t, err)
@@ -164,7 +166,7 @@ func TestThePagesHaveEveryTable(t *testing.T) {
 
 var update = flag.Bool("update", false, "write docs/reference; make reference does it for all packages")
 
-// The pages in the repository are those that its data make.
+// The pages in the repository must equal those generated from its data.
 func TestReferenceOfBenchmarks(t *testing.T) {
 	if *update {
 		require.NoError(t, writePages(docsDir))
@@ -186,7 +188,7 @@ func TestReferenceOfBenchmarks(t *testing.T) {
 	}
 }
 
-// Each number that people wrote into a page of results is one of the benchmarks.
+// Each number that was written by hand into a page of results must equal a benchmark's.
 func TestTheFiguresOfPeopleAreThoseOfTheData(t *testing.T) {
 	number := regexp.MustCompile(`\d+(,\d{3})*(\.\d+)?`)
 	of := func(text string) map[string]bool {

@@ -68,7 +68,7 @@ func TestWhatWasNotMeasuredIsNotDrawn(t *testing.T) {
 	require.Empty(t, figures)
 }
 
-// wellFormed reads a document to its end and returns its text.
+// wellFormed parses a document completely and returns its text.
 func wellFormed(t *testing.T, document []byte) (text string) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(document))

@@ -16,7 +16,7 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// Further files of data, below the directory of documents.
+// More data files in the directory of documents.
 const (
 	goalsAgainFile = "performance/again.json"
 	soakAgainFile  = "performance/again-soak.json"
@@ -24,7 +24,7 @@ const (
 	tortureFile    = "reliability/torture.json"
 )
 
-// csvTables are tables of figures that other commands print, by the title of their section.
+// csvTables are tables printed by other commands, with the titles of their sections.
 var csvTables = []struct{ title, file, about string }{
 	{"Parts", "performance/parts.csv", "Printed by the benchmarks of single parts, on the machine of the goals. " +
 		"[Decision 16](../decisions/0016-what-the-book-costs.md) says why 25 million a second are not to be had.\n\n" +
@@ -40,18 +40,18 @@ var csvTables = []struct{ title, file, about string }{
 	{"Overload", "reliability/overload.csv", "    go test ./internal/door -run Overload -overload -v\n"},
 }
 
-// measured is all that pages are made of. What was not measured is nil.
+// measured is all data that the pages are generated from. Data that was not measured is nil.
 type measured struct {
 	full, soak, goals, goalsAgain, soakAgain, growth *Data
 
 	torture  *tortureRun
 	failover *failover.Report
 	anchors  *anchors.Report
-	csv      []load.Table // of csvTables
+	csv      []load.Table // in the order of csvTables
 }
 
-// loadMeasured reads all data in docs. The error says what cannot be read, or that a run of
-// the goals has failed.
+// loadMeasured reads all data in docs. It returns an error if data cannot be read, or if a run of the
+// goals has failed.
 func loadMeasured(docs string) (*measured, error) {
 	m := new(measured)
 	for name, into := range map[string]**Data{fullFile: &m.full, soakFile: &m.soak, goalsFile: &m.goals,
@@ -82,7 +82,7 @@ func loadMeasured(docs string) (*measured, error) {
 	return m, readReport(docs, failoverFile, &m.failover)
 }
 
-// readReport reads a report into a new value, and leaves nil where there is none.
+// readReport reads a report into a new value. Without a file it leaves into nil.
 func readReport[T any](docs, name string, into **T) error {
 	b, err := os.ReadFile(filepath.Join(docs, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +98,7 @@ func readReport[T any](docs, name string, into **T) error {
 	return nil
 }
 
-// readCSV returns nil if there is no such file.
+// readCSV reads a CSV file. It returns nil if the file does not exist.
 func readCSV(path string) (load.Table, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,8 +145,8 @@ that is durable. Latencies are what clients saw. *In Postgres/s* counts requests
 *behind at the end* are the records that they lacked at the last reply.
 `
 
-// page returns docs/reference/BENCHMARKS.md. Its tables of goals and scenarios have what the
-// marks of a page would.
+// page returns docs/reference/BENCHMARKS.md, including the tables of goals and scenarios that pages with
+// marks would have.
 func (m *measured) page() string {
 	page := benchmarksHead
 	section := func(title, text string) { page += "\n## " + title + "\n\n" + text }
@@ -205,12 +205,12 @@ const whyThose = "`populate` sends 20,000 frames one after another, and each wai
 	"kernel's queue overflows (net.core.somaxconn, 4,096 here), and the client's kernel tries again after a second: " +
 	"the counter ListenOverflows tells, also of the echo server."
 
-// fromFile names the data that a section is made of.
+// fromFile returns a line that names a section's data file.
 func fromFile(name string) string {
 	return fmt.Sprintf("From [%s](../%s).\n\n", filepath.Base(name), name)
 }
 
-// plotLinks shows plots, each by the name of its file.
+// plotLinks returns links to plots, given by their file names.
 func plotLinks(names ...string) string {
 	var b strings.Builder
 	for i, name := range names {
@@ -222,7 +222,7 @@ func plotLinks(names ...string) string {
 	return b.String()
 }
 
-// longest says how long the longest latency was.
+// longest describes the longest latency.
 func (s *Soak) longest() string {
 	above, most := 0, 0.0
 	for _, x := range s.Samples {
@@ -235,7 +235,7 @@ func (s *Soak) longest() string {
 		len(s.Samples), above, most)
 }
 
-// growthTable returns what was seen at each number of orders.
+// growthTable returns the table of measurements at each number of orders.
 func (d *Data) growthTable() string {
 	t := load.Table{{"orders so far", "orders/s", "start after a kill", "records replayed", "start after a stop",
 		"journal, largest", "Postgres behind, at most", "server's memory", "database"}}
@@ -249,7 +249,7 @@ func (d *Data) growthTable() string {
 		d.Began.Format("2006-01-02"), d.Revision, d.Command, t.Markdown())
 }
 
-// tortureRun is what a page shows of a report of loadtest torture.
+// tortureRun is the part of a torture report that a page shows.
 type tortureRun struct {
 	Data
 	Rounds map[string]int `json:"rounds"`
@@ -277,7 +277,7 @@ type tortureRun struct {
 	Verdict      string  `json:"verdict"`
 }
 
-// table returns the figures of the run.
+// table returns the table of the run.
 func (r *tortureRun) table() string {
 	faults, kills := 0, r.Rounds["kill"]+r.Rounds["kill-behind"]
 	for _, n := range r.Rounds {

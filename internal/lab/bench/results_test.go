@@ -9,10 +9,10 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// notMeasured stands in the place of a table without data.
+// notMeasured replaces a table without data.
 const notMeasured = "Not measured yet.\n"
 
-// resultTables returns the tables of docs/RESULTS.md and docs/RELIABILITY.md by their names.
+// resultTables returns the tables of docs/RESULTS.md and docs/RELIABILITY.md, by name.
 func (m *measured) resultTables() map[string]string {
 	all := map[string]string{"machine": notMeasured, "summary": notMeasured,
 		"published": notMeasured, "missed": notMeasured, "faults": notMeasured, "cluster": notMeasured}
@@ -33,7 +33,7 @@ func (m *measured) resultTables() map[string]string {
 	return all
 }
 
-// measuredOn says on what, when and how often what RESULTS shows was measured.
+// measuredOn says on which machine, when and how often the figures in RESULTS were measured.
 func (d *Data) measuredOn() string {
 	var least, most int
 	revisions := map[string]bool{}
@@ -81,7 +81,7 @@ var shown = []struct{ text, scenario, variant string }{
 	{"10,000 orders/s, whatever happens", "market", "256 clients, 10000/s"},
 }
 
-// cell returns a scenario's variant at some number of processors, nil if it was not measured.
+// cell returns a scenario's variant at a number of processors, or nil if it was not measured.
 func (d *Data) cell(scenario, variant string, procs int) *Cell {
 	for _, c := range d.Cells() {
 		if c.Scenario == scenario && c.Variant == variant && c.GOMAXPROCS == procs {
@@ -99,8 +99,8 @@ func secondsOf(p *Point) float64 { return p.Seconds }
 func serverOf(p *Point) float64  { return p.ServerCPU }
 func clientOf(p *Point) float64  { return p.ClientCPU }
 
-// headline returns a figure of a cell as RESULTS shows it: the median, or the least and the most if the runs
-// differ too much for one figure; "-" if there are none. One of more GOMAXPROCS than processors has a mark.
+// headline formats a figure of a cell for RESULTS: the median, the minimum and maximum if the runs differ
+// too much, or "-" without data. A cell with more GOMAXPROCS than processors has a mark.
 func (c *Cell) headline(figure func(*Point) float64, decimals int) string {
 	if c == nil {
 		return "-"
@@ -114,7 +114,8 @@ func (c *Cell) headline(figure func(*Point) float64, decimals int) string {
 	return c.Of(figure).Headline(write) + strings.TrimPrefix(c.procs(), fmt.Sprint(c.GOMAXPROCS))
 }
 
-// summary has how fast it is, and how that scales to the processors that there are. What is no rate is at the most.
+// summary returns the table of how fast each run is and how it scales with processors. Figures other than
+// rates are shown at the highest number of processors.
 func (d *Data) summary() string {
 	most, head := 1, []string{"load", "requests/s at GOMAXPROCS 1"}
 	for _, procs := range []int{2, 4} {
@@ -138,8 +139,8 @@ func (d *Data) summary() string {
 	return t.Markdown()
 }
 
-// experiments are those that earlier systems published, or have, and rows of ours beside them. The
-// figures of ours are of each variant at each number of processors.
+// experiments are those of earlier systems, published or not, next to our own results. Our results are
+// for each variant at each number of processors.
 var experiments = []struct {
 	system          string
 	text, published string
@@ -149,7 +150,7 @@ var experiments = []struct {
 	figure          func(*Point) float64
 	decimals        int
 	unit            string
-	result          bool // RESULTS has it too
+	result          bool // also shown in RESULTS
 }{
 	{"first", "one client, on 1, 2, 4 cores", "176, 181, 184/s", "cores", []string{"1 client"}, []int{1, 2, 4}, rateOf, 0,
 		"/s", true},
@@ -184,10 +185,11 @@ var experiments = []struct {
 		[]string{"10000 clients"}, []int{1, 2, 3, 4}, p50Of, 0, " ms", true},
 }
 
-// notKnownHere stands for figures that an earlier system may have published.
+// notKnownHere marks figures that an earlier system may have published.
 const notKnownHere = "not known"
 
-// published compares with what earlier servers of this protocol published: with what RESULTS shows, or all.
+// published returns the comparison with figures published for earlier servers of this protocol: only the
+// rows of RESULTS, or all.
 func (d *Data) published(all bool) string {
 	t := load.Table{{"system", "experiment", "published", "Outcry"}}
 	for _, x := range experiments {
@@ -214,7 +216,7 @@ func (d *Data) published(all bool) string {
 	return t.Markdown()
 }
 
-// reasons say why a goal is missed, by the beginning of its text.
+// reasons explain missed goals, by the beginning of a goal's text.
 var reasons = map[string]string{
 	"64 clients, one order at a time: share of the echo server's rate": "sockets and syncs; the echo server has no syncs",
 	"the same with Postgres paused: share of the echo server's rate":   "all clients wait for one sync",
@@ -225,10 +227,10 @@ var reasons = map[string]string{
 	"10,000 idle connections":                                          "within the noise",
 }
 
-// notKnown stands in the place of a reason that is not in the table.
+// notKnown is used for a missed goal without a known reason.
 const notKnown = "not known yet"
 
-// missed has the goals that are missed, and why.
+// missed lists the missed goals with their reasons.
 func (d *Data) missed() string {
 	t := load.Table{{"goal", "demanded", "measured", "why"}}
 	for i, v := range d.Verdicts() {
@@ -246,7 +248,7 @@ func (d *Data) missed() string {
 	return t.Markdown()
 }
 
-// goalTables returns the tables of goals by their names.
+// goalTables returns the tables of goals, by name.
 func (d *Data) goalTables() map[string]string {
 	made := load.Table{{"run", "round", "requests/s", "of echo (with a journal)", "p50 ms", "p99 ms", "longest ms",
 		"echo's p99 ms",
@@ -267,7 +269,7 @@ func (d *Data) goalTables() map[string]string {
 	return map[string]string{"about": about, "goals": d.judged().Markdown(), "runs": made.Markdown()}
 }
 
-// page tells of a soak in a sentence and a table of six moments.
+// page describes a soak in a sentence and a table of six moments.
 func (s *Soak) page(d *Data) string {
 	verdict := "Nothing grew, and the exchange held what clients were told."
 	if len(s.Findings) > 0 {

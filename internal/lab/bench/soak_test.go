@@ -8,7 +8,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// flat returns a report in which nothing grows.
+// flat returns the result of a soak in which nothing grows.
 func flat() *Soak {
 	r := &Soak{}
 	for i := range 30 {

@@ -17,19 +17,19 @@ import (
 
 var background = context.Background()
 
-// number is a decimal of a test.
+// number parses a decimal.
 func number(text string) client.Decimal { return client.MustDecimal(text) }
 
 func level(price, shares string) stream.Level {
 	return stream.Level{Price: number(price), Shares: number(shares)}
 }
 
-// fill is a buy of two shares for three dollars each by order 7.
+// fill returns a buy of two shares at three dollars by order 7.
 func fill(n uint64) stream.Fill {
 	return stream.Fill{Fill: n, Order: 7, Symbol: "S", Side: "buy", Shares: number("2"), Price: number("3")}
 }
 
-// story is an account that has bought four of ten shares, and the event of two more.
+// story returns an account that has bought four of ten shares, and the event of two more.
 func story(t *testing.T) (*account, *stream.Event) {
 	a := newAccount(&Watchers{}, "1")
 	bought := func(executed, open, balance, held, shares string) *stream.Event {

@@ -42,7 +42,7 @@ func (e *Exchange) Start(ctx context.Context) (err error) {
 	return e.WaitReady(ctx)
 }
 
-// End ends both processes and removes their data.
+// End kills the server and stops Postgres.
 func (e *Exchange) End() {
 	if e.Server != nil {
 		e.Kill()

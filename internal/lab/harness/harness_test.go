@@ -39,7 +39,7 @@ func TestOverlayEditsACopy(t *testing.T) {
 	require.ErrorContains(t, err, "b.go")
 }
 
-// An edit follows its place to another file of the package, and to another indentation.
+// An edit is found after its code has moved to another file of the package or to another indentation.
 func TestOverlayFindsThePlaceInAFolder(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{"a.go": "package p\n\nvar x = 1\n",
@@ -88,7 +88,7 @@ func TestProxyCarriesCutsAndDelays(t *testing.T) {
 	upstream, err := net.Listen("unix", filepath.Join(dir, "up"))
 	require.NoError(t, err)
 	defer upstream.Close()
-	ended := make(chan struct{}, 2) // of what Postgres sees
+	ended := make(chan struct{}, 2) // a value for each connection that Postgres sees end
 	go func() {
 		for {
 			c, err := upstream.Accept()

@@ -54,7 +54,8 @@ func (e *Edit) pattern() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(words, `\s+`))
 }
 
-// apply applies the edit to the files in texts, after adding the edited file if it is missing.
+// apply applies the edit and stores the edited file in texts, by path. Files already in texts are not read
+// from disk.
 func (e *Edit) apply(root string, texts map[string]string) error {
 	paths := []string{filepath.Join(root, filepath.FromSlash(e.File))}
 	if !strings.HasSuffix(e.File, ".go") {

@@ -17,7 +17,8 @@ import (
 	"outcry/internal/lab/torture"
 )
 
-// An edit whose place has moved would only show in the long run of the mutations.
+// Without this test, an edit whose code has changed would only be noticed in the long run of the
+// mutations.
 func TestEveryMutationFitsTheSource(t *testing.T) {
 	root, err := harness.Root(context.Background())
 	require.NoError(t, err)
@@ -53,7 +54,8 @@ func TestEveryMutationFitsTheSource(t *testing.T) {
 
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
-// requireTests demands that each expression of a mutation has a test in dir: one that was renamed notices nothing.
+// requireTests checks that each test expression of a mutation matches a test in dir: a renamed test would
+// detect nothing.
 func requireTests(t *testing.T, dir string, b *Mutation) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	require.NoError(t, err)

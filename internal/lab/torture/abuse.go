@@ -76,7 +76,7 @@ type Abuse struct {
 	FilesPeak int              `json:"descriptors_peak"`
 }
 
-// Waits are quantiles of the durations of an operation, in milliseconds.
+// Waits summarize the durations of an operation, in milliseconds.
 type Waits struct {
 	Count int64   `json:"count"`
 	P99   float64 `json:"p99_ms"`

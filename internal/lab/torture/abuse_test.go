@@ -17,9 +17,9 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// An attack whose judge cannot fail proves nothing: here each meets an exchange that is wrong.
+// Each attack is run against an incorrect exchange here, to prove that its judge can fail.
 
-// fakeExchange answers each frame with what answer returns.
+// fakeExchange starts a server that answers each frame with answer.
 func fakeExchange(t *testing.T, answer func(frame []byte) []byte) *runner {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,7 +49,8 @@ func fakeExchange(t *testing.T, answer func(frame []byte) []byte) *runner {
 		report: &Report{Abuse: make([]Abuse, 1)}}
 }
 
-// opens answers a frame of orders: ids from first on, up to most of them, and then a refusal.
+// opens returns a function that answers frames of orders: with ids from first on for the first most
+// orders, then with a rejection.
 func opens(first, most int, refusal string) func([]byte) []byte {
 	n := 0
 	return func(frame []byte) []byte {
