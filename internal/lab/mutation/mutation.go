@@ -24,7 +24,7 @@ import (
 // Mutation is a bug that breaks one guarantee.
 type Mutation struct {
 	Name    string
-	Promise string           // the guarantee that no longer holds
+	Promise string           // the guarantee, and how the mutation violates it
 	noticed []*regexp.Regexp // one of these must match the reported failure
 	edits   []harness.Edit
 	// How the mutation must be detected: by a torture run with plan, by one of a cluster of three nodes
