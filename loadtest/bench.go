@@ -56,8 +56,8 @@ func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		name = args[0]
 	}
 	b := &benching{FlagSet: newFlags("bench "+name, stderr), out: stdout, stderr: stderr}
-	data := b.String("data", "", "`file` that everything is written to")
-	dir := b.String("dir", "", "`directory` for the data of exchanges, which stays; empty for a temporary one")
+	data := b.String("data", "", "`file` for the results")
+	dir := b.String("dir", "", "`directory` for the data of exchanges, which is kept; empty for a temporary one")
 	all := benches
 	for _, s := range scenario.All() {
 		all = append(all, what{s.Name, s.About, func(b *benching) { b.scenario(s) }})
@@ -68,15 +68,15 @@ func runBench(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 		}
 	}
 	if b.run == nil {
-		fmt.Fprintln(stderr, "Usage: go run ./loadtest bench WHAT [flags]; bench WHAT -help tells its flags\n\n"+
-			"WHAT is one of these; all behind growth are scenarios:")
+		fmt.Fprintln(stderr, "Usage: go run ./loadtest bench WHAT [flags]; bench WHAT -help lists its flags\n\n"+
+			"WHAT is one of these; all after growth are scenarios:")
 		for _, x := range all {
 			fmt.Fprintf(stderr, "  %-17s %s\n", x.name, x.about)
 		}
 		if name == "" || name == "-help" || name == "-h" {
 			return flag.ErrHelp
 		}
-		return fmt.Errorf("%w: there is no bench %q", errUsage, name)
+		return fmt.Errorf("%w: unknown bench %q", errUsage, name)
 	}
 	if err := parse(b.FlagSet, args[1:], 0); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (b *benching) do(ctx context.Context, command, data, dir string) (err error
 func (b *benching) kept(jobs []bench.Job) {
 	plan := b.plan(jobs, 5, 1, 2, 3, 4)
 	plan.Shared, plan.Echo = true, 400*time.Millisecond
-	b.DurationVar(&plan.Within, "within", 14*time.Minute, "after which nothing more is begun; 0: no limit")
+	b.DurationVar(&plan.Within, "within", 14*time.Minute, "`time` after which no measurement starts; 0 for no limit")
 	run := b.run
 	b.run = func(ctx context.Context, d *bench.Data, p bench.Programs, dir string) error {
 		path := b.Lookup("data").Value.String()
@@ -133,7 +133,7 @@ func (b *benching) kept(jobs []bench.Job) {
 func (b *benching) plan(jobs []bench.Job, repeat int, procs ...int) *bench.Plan {
 	plan := &bench.Plan{Jobs: jobs}
 	number(b.FlagSet, &plan.Repetitions, "repeat", repeat, 1, 1000, "how often each is measured")
-	b.Uint64Var(&plan.Seed, "seed", 1, "seed of everything that is drawn")
+	b.Uint64Var(&plan.Seed, "seed", 1, "seed of all random choices")
 	b.Func("only", "`scenarios` to run, comma-separated; all if it is not given", func(text string) error {
 		plan.Jobs = nil
 		for name := range strings.SplitSeq(text, ",") {
@@ -144,7 +144,7 @@ func (b *benching) plan(jobs []bench.Job, repeat int, procs ...int) *bench.Plan 
 				}
 			}
 			if len(plan.Jobs) == had {
-				return fmt.Errorf("there is no scenario %q in this plan", name)
+				return fmt.Errorf("the plan has no scenario %q", name)
 			}
 		}
 		return nil
@@ -165,7 +165,7 @@ func (b *benching) measure(plan *bench.Plan) {
 			return errors.Join(err, fmt.Errorf("failed runs: %s", strings.Join(wrong, "; ")))
 		}
 		if err == nil {
-			fmt.Fprintln(b.out, "the exchange and its tables hold what clients were told")
+			fmt.Fprintln(b.out, "the exchange and its tables agree with the answers")
 		}
 		return err
 	}
@@ -186,7 +186,7 @@ func (b *benching) soak() {
 	o := bench.SoakOptions{Progress: progress(b.stderr), Out: b.out}
 	b.DurationVar(&o.Duration, "duration", time.Hour, "how long to trade")
 	number(b.FlagSet, &o.Rate, "rate", 0, 0, 10_000_000, "frames a second; 0: half of what a short run reaches")
-	b.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
+	b.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
 	b.check = func() error {
 		if o.Duration < 6*time.Second {
 			return fmt.Errorf("-duration %s: must be at least 6s", o.Duration)
@@ -216,7 +216,7 @@ func (b *benching) growth() {
 	b.check = func() error {
 		for i, mark := range o.Marks[1:] {
 			if mark <= o.Marks[i] {
-				return fmt.Errorf("-orders: \"%d\" does not rise", mark)
+				return fmt.Errorf("-orders: \"%d\" is not higher than the one before", mark)
 			}
 		}
 		return nil
@@ -234,10 +234,10 @@ func (b *benching) scenario(s scenario.Scenario) {
 	job := &plan.Jobs[0]
 	s.Flags(b.FlagSet, &job.Params)
 	number(b.FlagSet, &job.GOMAXPROCS, "procs", 0, 0, 1024, "GOMAXPROCS of the server; 0: as it chooses")
-	b.StringVar(&job.CPUs, "cpus", "", "`processors` that the server alone may use, as taskset has them; empty for all")
-	b.BoolVar(&job.SyncedEcho, "synced", false, "compare with an echo server that has a journal as well")
-	b.Uint64Var(&plan.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
-	page := b.String("html", "", "`file` that vegeta's plot of every frame is written to, with a -rate")
+	b.StringVar(&job.CPUs, "cpus", "", "`processors` for the server alone, in the form of taskset; empty for all")
+	b.BoolVar(&job.SyncedEcho, "synced", false, "also compare with an echo server that has a journal")
+	b.Uint64Var(&plan.Seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
+	page := b.String("html", "", "`file` for vegeta's plot of every frame; needs -rate")
 	hits := plot.New(plot.Title("outcry "+s.Name), plot.Downsample(4000), plot.Label(plot.ErrorLabeler))
 	b.check = func() error {
 		given := map[string]bool{}
@@ -246,7 +246,7 @@ func (b *benching) scenario(s scenario.Scenario) {
 			job.Params.Requests = 0 // a duration replaces the scenario's number of requests
 		}
 		if *page != "" && job.Params.Rate == 0 {
-			return errors.New("-html needs a -rate: vegeta plots frames that are sent at one")
+			return errors.New("-html needs -rate: vegeta only plots frames that are sent at a rate")
 		}
 		if *page != "" {
 			job.Hit = func(hit *lib.Result) { _ = hits.Add(hit) } // fails only on a wrong order

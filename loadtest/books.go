@@ -21,11 +21,11 @@ func runBooks(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	number(f, &o.Rate, "rate", 500, 0, 1_000_000, "`frames` a second of all of them together; 0: as many as possible")
 	number(f, &o.Symbols, "symbols", 10, 1, 100, "`symbols` that are traded")
 	number(f, &o.Watched, "watched", 4, 1, 100, "`accounts` whose private events are followed")
-	f.DurationVar(&o.Break, "break", 3*time.Second, "mean `time` after which a reader connects anew; 0: never")
-	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
-	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which stays; empty for a temporary one, "+
+	f.DurationVar(&o.Break, "break", 3*time.Second, "mean `time` after which a reader reconnects; 0 for never")
+	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
+	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which is kept; empty for a temporary one, "+
 		"which stays after a failure")
-	report := f.String("json", "", "`file` that the report is written to")
+	report := f.String("json", "", "`file` for the report")
 	if err := parse(f, args, 0); err != nil {
 		return err
 	}

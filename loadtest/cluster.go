@@ -37,7 +37,7 @@ func runClusterTorture(ctx context.Context, args []string, stdout, stderr io.Wri
 		"short",
 		"rounds of each `fault`, as kill-leader=8,alone=2; or \"short\" (about two minutes), or \"long\"",
 	)
-	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
+	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
 	number(f, &o.Clients, "clients", 8, 1, 800, "`connections` that trade in each round")
 	f.DurationVar(&o.Load, "load", time.Second, "longest time from the start of a round to its fault")
 	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer over a fault that is passed; 0: any")
@@ -45,12 +45,12 @@ func runClusterTorture(ctx context.Context, args []string, stdout, stderr io.Wri
 		&o.Dir,
 		"dir",
 		"",
-		"`directory` for data, logs and programs, which stays; empty for a temporary one, "+
+		"`directory` for data, logs and programs, which is kept; empty for a temporary one, "+
 			"which stays after a failure",
 	)
 	f.BoolVar(&o.Books, "books", false, "keep local books and private feeds all the time, and hold them against the "+
 		"tables after each fault")
-	report := f.String("json", "", "`file` that the report is written to")
+	report := f.String("json", "", "`file` for the report")
 	f.Usage = func() {
 		fmt.Fprintln(stderr, "Usage: go run ./loadtest torture -cluster [flags], as root\n\nFaults:")
 		all := failover.Faults()

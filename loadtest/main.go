@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		fmt.Fprintf(stderr, "loadtest: unknown command %q\n", args[0])
 	}
-	fmt.Fprintln(stderr, "Usage: go run ./loadtest COMMAND [flags]; COMMAND -help tells its flags")
+	fmt.Fprintln(stderr, "Usage: go run ./loadtest COMMAND [flags]; COMMAND -help lists its flags")
 	for _, c := range commands {
 		fmt.Fprintf(stderr, "  %-10s %s\n", c.name, c.about)
 	}

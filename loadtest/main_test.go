@@ -120,7 +120,7 @@ func TestAScenario(t *testing.T) {
 		"-duration", "1s",
 		"-procs", "1", "-seed", "3", "-data", report, "-html", page}, &stdout, &stderr)
 	require.Equal(t, exitOK, status, "%s%s", &stdout, &stderr)
-	require.Contains(t, stdout.String(), "the exchange and its tables hold what clients were told")
+	require.Contains(t, stdout.String(), "the exchange and its tables agree with the answers")
 	b, err := os.ReadFile(report)
 	require.NoError(t, err)
 	var d bench.Data

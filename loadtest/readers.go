@@ -23,7 +23,7 @@ func runReaders(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	number(f, &o.Idle, "idle", 10_000, 1, 15_000, "idle `connections`")
 	channels := f.String("channels", "book.SYM.100ms",
 		"`channels` that each reader has, with commas between them; SYM is its symbol")
-	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
+	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
 	if err := parse(f, args, 0); err != nil {
 		return err
 	}

@@ -34,14 +34,14 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	plan := f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; abuse=1 is one of each whose name "+
 		"begins so; or \"short\" (about a minute), or \"long\", which is -large")
 	f.BoolVar(&o.Large, "large", false, "abuse with the size of a real attack: minutes, and gigabytes of memory and disk")
-	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of everything that is drawn")
+	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
 	number(f, &o.Clients, "clients", 12, 1, 800, "`connections` that trade in each round")
 	number(f, &o.Resting, "resting", 0, 0, 10_000_000, "`orders` that rest in the books from the begin on")
 	f.DurationVar(&o.Load, "load", time.Second, "longest time from the start of a round to its fault")
 	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer over a restart that is passed; 0: any")
-	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which stays; empty for a temporary one, "+
+	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which is kept; empty for a temporary one, "+
 		"which stays after a failure")
-	report := f.String("json", "", "`file` that the report is written to")
+	report := f.String("json", "", "`file` for the report")
 	f.Usage = func() {
 		fmt.Fprintln(stderr, "Usage: go run ./loadtest torture [flags]\n\nFaults:")
 		all := torture.Faults()
@@ -104,7 +104,7 @@ func runMutation(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	}
 	for _, name := range f.Args() {
 		if !slices.ContainsFunc(all, func(m mutation.Mutation) bool { return m.Name == name }) {
-			return fmt.Errorf("%w: there is no mutation %q (-help lists them)", errUsage, name)
+			return fmt.Errorf("%w: unknown mutation %q (-help lists them)", errUsage, name)
 		}
 	}
 	if slices.ContainsFunc(all, func(m mutation.Mutation) bool {

@@ -241,7 +241,7 @@ func carry(client net.Conn, addr string, cut bool) {
 
 func TestADemoRefusesWhatItCannotDo(t *testing.T) {
 	for args, want := range map[string]string{
-		"--rate=0":                "a rate of 0 orders a second: a demo takes 1 to 10000",
+		"--rate=0":                "a rate of 0 orders a second: a demo accepts 1 to 10000",
 		"--symbols=":              `symbol "" is not 1 to 32 characters`,
 		"--symbols=SPY,SPY":       "symbol SPY is there twice",
 		"--makers=-1":             "-1 makers",
@@ -250,7 +250,7 @@ func TestADemoRefusesWhatItCannotDo(t *testing.T) {
 		"--report=0s":             "a report every 0s",
 		"--timeout=0s":            "a timeout of 0s",
 		"now":                     "demo takes no arguments, not 1",
-		"--makers=3000 --noise=1": "a demo takes 1 to 5000 bots",
+		"--makers=3000 --noise=1": "a demo accepts 1 to 5000 bots",
 	} {
 		_, stderr, status := lab("", append([]string{"demo"}, strings.Fields(args)...)...)
 		require.Equal(t, cli.ExitUsage, status, args)

@@ -34,7 +34,8 @@ func ParseShape(text string) (s Shape, err error) {
 	n, err := fmt.Sscanf(strings.ReplaceAll(text, "×", "x"), "%dx%d", &s.Connections, &s.Depth)
 	if err != nil || n != 2 || s.Connections < 1 || s.Connections > connectionsMax || s.Depth < 1 || s.Depth > depthMax ||
 		s.String() != strings.ReplaceAll(text, "x", "×") {
-		return s, fmt.Errorf("%q is no load: it must be connections×requests under way, up to %d×%d", text, connectionsMax,
+		return s, fmt.Errorf("%q is not a load: it must be connections×unanswered requests, at most %d×%d", text,
+			connectionsMax,
 			depthMax)
 	}
 	return s, nil
@@ -173,11 +174,11 @@ func (r *Report) turn(ctx context.Context, o Options, all []*running, at Shape, 
 			of = o.Of
 		}
 		if rates[of] == 0 {
-			return fmt.Errorf("anchors: %s is not measured: there is no rate to take a share of", of)
+			return fmt.Errorf("anchors: %s was not measured, so a share of its rate is unknown", of)
 		}
 		asked := o.Share * rates[of]
 		if rates[s.name] <= asked {
-			fmt.Fprintf(o.Out, "round %d, %s: %s did %.0f/s: it is not asked for %.0f\n",
+			fmt.Fprintf(o.Out, "round %d, %s: %s did %.0f/s: too slow for %.0f\n",
 				round+1, at, s.name, rates[s.name], asked)
 			continue
 		}
@@ -207,7 +208,7 @@ func (s *running) once(ctx context.Context, o Options, at Shape, rate float64) (
 	case result.Errors > 0:
 		return nil, fmt.Errorf("anchors: %s: %d wrong replies, for example: %s", s.name, result.Errors, result.Examples[0])
 	case result.Requests == 0:
-		return nil, fmt.Errorf("anchors: %s: it answered nothing", s.name)
+		return nil, fmt.Errorf("anchors: %s: no answers", s.name)
 	}
 	s.writes += result.Requests
 	settling, cancel := context.WithTimeout(ctx, settleMax)
@@ -231,5 +232,5 @@ var (
 
 	// errLeftOut is wrapped by the error of a server that cannot make each write durable; the server is
 	// left out.
-	errLeftOut = errors.New("it is no anchor")
+	errLeftOut = errors.New("not usable as an anchor")
 )

@@ -84,13 +84,13 @@ func TestAServerThatIsNotInstalledIsLeftOut(t *testing.T) {
 	for _, a := range all {
 		require.NotContains(t, []string{"redis", "etcd", "nats"}, a.name)
 	}
-	require.Contains(t, o.Out.(*bytes.Buffer).String(), "redis is left out: there is no redis-server here")
+	require.Contains(t, o.Out.(*bytes.Buffer).String(), "redis is left out: redis-server is not installed")
 	o.Only = []string{"redis"}
 	_, err = o.anchors()
 	require.ErrorContains(t, err, "redis needs the program redis-server, which is not installed")
 	o.Only = []string{"mongo"}
 	_, err = o.anchors()
-	require.ErrorContains(t, err, `there is no server "mongo"`)
+	require.ErrorContains(t, err, `unknown server "mongo"`)
 }
 
 // fake starts a server that answers each line with answer, unless answer is nil.
@@ -214,9 +214,9 @@ func TestOnlyServersThatReachAShareAreAskedForIt(t *testing.T) {
 	require.Equal(t, []float64{0, 500, 0}, servers["redis"].asked)
 	require.Equal(t, []float64{0, 0}, servers["slow"].asked)
 	require.Equal(t, []float64{0, 500, 0}, servers["outcry"].asked)
-	require.Contains(t, o.Out.(*bytes.Buffer).String(), "round 1, 64×1: slow did 500/s: it is not asked for 500")
+	require.Contains(t, o.Out.(*bytes.Buffer).String(), "round 1, 64×1: slow did 500/s: too slow for 500")
 	o.Of = "etcd"
-	require.ErrorContains(t, r.turn(t.Context(), o, all, Shape{64, 1}, 0), "etcd is not measured")
+	require.ErrorContains(t, r.turn(t.Context(), o, all, Shape{64, 1}, 0), "etcd was not measured")
 }
 
 func TestShareIsOfTheSameRound(t *testing.T) {

@@ -149,6 +149,6 @@ func TestLoadsAreWrittenAndRead(t *testing.T) {
 	}
 	for _, text := range []string{"", "64", "0x1", "64x0", "129x1", "64x65", "64x1x2", " 64x1", "064x1", "-1x1", "axb"} {
 		_, err := ParseShape(text)
-		require.ErrorContains(t, err, "is no load", text)
+		require.ErrorContains(t, err, "is not a load", text)
 	}
 }

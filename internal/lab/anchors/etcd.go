@@ -178,7 +178,7 @@ func (h *h2) Cut(in []byte) (reply []byte, n int, err error) {
 			h.control = h2Frame(h.control, h2Ping, h2Ack, 0, body)
 		}
 	case h2Reset, h2GoAway:
-		return nil, 0, fmt.Errorf("the server ends the call: frame %d, %q", kind, body)
+		return nil, 0, fmt.Errorf("the server ended the call: frame %d, %q", kind, body)
 	case h2Data:
 		if flags&h2EndStream != 0 {
 			return nil, 0, errors.New("a call without trailers")

@@ -89,7 +89,7 @@ func (s *nats) check(ctx context.Context, writes uint64) error {
 	}
 	var info struct{ State struct{ Messages uint64 } }
 	if err := json.Unmarshal([]byte(reply), &info); err != nil || info.State.Messages != writes {
-		return fmt.Errorf("the stream has not %d messages: %.300s (%w)", writes, reply, err)
+		return fmt.Errorf("the stream does not have %d messages: %.300s (%w)", writes, reply, err)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (w *natsWire) Cut(in []byte) (reply []byte, n int, err error) {
 		w.pings++
 	case !bytes.HasPrefix(head, []byte("PONG")) && !bytes.HasPrefix(head, []byte("INFO ")) &&
 		!bytes.HasPrefix(head, []byte("+OK")):
-		return nil, 0, fmt.Errorf("not what NATS is to say: %.80q", in)
+		return nil, 0, fmt.Errorf("not a NATS message: %.80q", in)
 	}
 	return nil, line + 1, nil
 }

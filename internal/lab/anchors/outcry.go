@@ -79,7 +79,7 @@ func (o *outcry) check(ctx context.Context, writes uint64) error {
 		return err
 	}
 	if have.Orders != writes {
-		return fmt.Errorf("the tables have %d orders, clients were told of %d", have.Orders, writes)
+		return fmt.Errorf("the tables have %d orders, the answers say %d", have.Orders, writes)
 	}
 	c, err := o.plain.Check(ctx)
 	switch {

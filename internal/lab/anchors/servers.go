@@ -41,7 +41,7 @@ func (o *Options) anchors() (found []anchor, err error) {
 	}
 	for _, name := range o.Only {
 		if !slices.ContainsFunc(all, func(a anchor) bool { return a.name == name }) {
-			return nil, fmt.Errorf("anchors: there is no server %q", name)
+			return nil, fmt.Errorf("anchors: unknown server %q", name)
 		}
 	}
 	for _, a := range all {
@@ -61,7 +61,7 @@ func (o *Options) anchors() (found []anchor, err error) {
 		case asked:
 			return nil, fmt.Errorf("anchors: %s needs the program %s, which is not installed", a.name, missing)
 		default:
-			fmt.Fprintf(o.Out, "%s is left out: there is no %s here\n", a.name, missing)
+			fmt.Fprintf(o.Out, "%s is left out: %s is not installed\n", a.name, missing)
 		}
 	}
 	if len(found) == 0 {
@@ -118,7 +118,7 @@ func launch(ctx context.Context, addr, program string, args ...string) (*process
 			return nil, fmt.Errorf("%s ended: %s", program, p.log)
 		case <-ctx.Done():
 			p.stop()
-			return nil, fmt.Errorf("%s takes no connections: %w: %s", program, ctx.Err(), p.log)
+			return nil, fmt.Errorf("%s accepts no connections: %w: %s", program, ctx.Err(), p.log)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -38,10 +38,10 @@ func LargeFrames(account string, bytes, children int) []LargeFrame {
 		{"a ref of escapes",
 			`<transactions id="` + account + `"><order sym="ABUSE" amount="1" limit="1" ref="` + quotes + `"/>` +
 				many(`<query ref=""/>`) + `</transactions>`},
-		{"attributes that nobody knows",
+		{"invalid attributes",
 			`<transactions id="` + account + `"><order sym="` + quotes + `" amount="` + quotes + `" limit="` + quotes +
 				`"/></transactions>`},
-		{"an element that nobody knows, with a long id",
+		{"invalid queries, and a cancel with a long id",
 			`<transactions id="` + account + `">` + many(`<query id="x"/>`) + `<cancel id="` + quotes + `"/></transactions>`},
 	}
 }

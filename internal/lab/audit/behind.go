@@ -91,7 +91,7 @@ func (s *Session) closeOrders(ctx context.Context, at Target, o BulkOrder) (ids 
 func askUnknown(ctx context.Context, at Target, account string) error {
 	answers, err := Ask(ctx, at, wire.NewTransactions(account).Query("1000000000000").Append(nil))
 	if err == nil && !strings.HasPrefix(answers[0].Error, "there is no order") {
-		err = fmt.Errorf("an id that was never given out is answered with %+v while Postgres stands still", answers[0])
+		err = fmt.Errorf("an id that was never given out is answered with %+v while Postgres is frozen", answers[0])
 	}
 	return err
 }
@@ -110,11 +110,11 @@ func (s *Session) placeBeside(ctx context.Context, at Target, o BulkOrder) (newe
 		}
 		answers, err := l.Reply(BulkReplyMax)
 		if err != nil {
-			return 0, fmt.Errorf("beside queries of old orders: %w", err)
+			return 0, fmt.Errorf("next to queries of old orders: %w", err)
 		}
 		ids, refusal := s.BulkTold(answers)
 		if len(ids) == 0 {
-			return 0, fmt.Errorf("beside queries of old orders: %s", refusal)
+			return 0, fmt.Errorf("next to queries of old orders: %s", refusal)
 		}
 		newest = ids[0]
 	}
@@ -137,15 +137,15 @@ func (s *Session) judgeBehind(l *Line, old []uint64, other uint64) error {
 	}
 	answers, err := l.Reply(BulkReplyMax)
 	if err != nil {
-		return fmt.Errorf("an order behind queries of old orders has no reply: %w", err)
+		return fmt.Errorf("an order after queries of old orders has no reply: %w", err)
 	}
 	ids, refusal := s.BulkTold(answers)
 	switch {
 	case len(ids) == 0:
-		return fmt.Errorf("an order behind queries of old orders: %s", refusal)
+		return fmt.Errorf("an order after queries of old orders: %s", refusal)
 	case ids[0] > other:
-		return fmt.Errorf("an order behind %d queries of old orders was executed as %d, after %d of another connection: "+
-			"they held it back", len(old), ids[0], behindMax)
+		return fmt.Errorf("an order after %d queries of old orders was executed as %d, after %d of another connection: "+
+			"they delayed it", len(old), ids[0], behindMax)
 	}
 	return nil
 }

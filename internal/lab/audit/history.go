@@ -249,7 +249,7 @@ func (h *history) noteID(o *sentOrder) {
 		h.complainLocked("order id %d was given to orders %d and %d", o.id, other, serial(o.amount))
 	}
 	if o.id <= o.after {
-		h.complainLocked("order id %d was given to an order that was sent after %d was told", o.id, o.after)
+		h.complainLocked("order id %d was given to an order that was sent after the answer for %d", o.id, o.after)
 	}
 	h.ids[o.id] = serial(o.amount)
 	h.recent = append(h.recent, o.id)

@@ -150,9 +150,9 @@ func (h *history) matchAmend(a *amendRow) error {
 	case s.done:
 		return fmt.Errorf("amend %+v is there a second time", *a)
 	case s.fate == answered && a.replaces && s.id != a.order:
-		return fmt.Errorf("amend %+v was told to be order %d", *a, s.id)
+		return fmt.Errorf("amend %+v was answered with order %d", *a, s.id)
 	case s.fate == answered && !a.replaces && s.reduced != decimal(a.reduced):
-		return fmt.Errorf("amend %+v was told to reduce by %q", *a, s.reduced)
+		return fmt.Errorf("amend %+v was answered with a reduction of %q", *a, s.reduced)
 	}
 	if s.fate == sent {
 		h.counts.UnknownHappened++

@@ -71,8 +71,8 @@ func TestOnlyAmendsThatWereSentAreThere(t *testing.T) {
 	for name, change := range map[string]func(o *sentOrder, row *amendRow){
 		"was refused":         func(o *sentOrder, _ *amendRow) { o.fate = refused },
 		"never sent so":       func(_ *sentOrder, row *amendRow) { row.limit = unit },
-		"reduce by":           func(o *sentOrder, _ *amendRow) { o.fate, o.reduced = answered, "2" },
-		"to be order 9":       func(o *sentOrder, row *amendRow) { o.fate, o.id, row.replaces = answered, 9, true },
+		"with a reduction of": func(o *sentOrder, _ *amendRow) { o.fate, o.reduced = answered, "2" },
+		"with order 9":        func(o *sentOrder, row *amendRow) { o.fate, o.id, row.replaces = answered, 9, true },
 		"there and was never": func(_ *sentOrder, row *amendRow) { row.about = 6 },
 	} {
 		h, o, row := sent()

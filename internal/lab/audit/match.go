@@ -66,7 +66,7 @@ func (h *history) matchOrder(o *order) error {
 		s.amount > 0 != o.buys() || s.limit != 0 && s.limit != o.limit || !s.amends() && s.inEffect() != o.instructions:
 		return fmt.Errorf("order %d is there as %+v and was sent as %+v", o.id, *o, *s)
 	case s.fate == refused:
-		return fmt.Errorf("order %d is there, but its client was told that it was refused", o.id)
+		return fmt.Errorf("order %d exists, but was answered with a rejection", o.id)
 	case s.fate == cutOff:
 		return fmt.Errorf("order %d is there, but its frame was never whole", o.id)
 	case s.id != 0 && s.id != o.id:
@@ -85,11 +85,12 @@ func (h *history) matchOrder(o *order) error {
 	}
 	n := len(s.told.Executed)
 	if n > len(o.executed) || !slices.Equal(s.told.Executed, o.executed[:n]) {
-		return fmt.Errorf("order %d was told to have executed %+v, and has executed %+v", o.id, s.told.Executed, o.executed)
+		return fmt.Errorf("order %d was answered as having executed %+v, but has executed %+v", o.id, s.told.Executed,
+			o.executed)
 	}
 	if s.canceled && (s.told.Canceled != decimal(o.canceled) || s.told.CanceledAt != o.canceledAt ||
 		n != len(o.executed)) {
-		return fmt.Errorf("order %d was told to be canceled (%+v), and is %+v", o.id, s.told, o.status())
+		return fmt.Errorf("order %d was answered as canceled (%+v), but is %+v", o.id, s.told, o.status())
 	}
 	return nil
 }
@@ -130,7 +131,7 @@ func (h *history) matchAccounts(t *truth, opened, placed []string) error {
 		a := h.accounts[fields[0]]
 		switch {
 		case a == nil || a.sym != fields[1] || a.placed == refused || a.placed == cutOff:
-			return fmt.Errorf("shares are placed that nobody asked for: %s", row)
+			return fmt.Errorf("a deposit exists that no client sent: %s", row)
 		case fields[2] != decimal(a.shares):
 			return fmt.Errorf("account %s has %s shares of %s, and %s were placed", a.id, fields[2], a.sym, decimal(a.shares))
 		case !a.placedInTables:

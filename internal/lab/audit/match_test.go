@@ -42,7 +42,7 @@ func TestHistoryMatchesTheTables(t *testing.T) {
 		{"all is well", "", func(o *order, _, unknown, _ *sentOrder) []*order { return []*order{o, inTables(8, unknown)} }},
 		{"the unanswered never was", "", func(o *order, _, _, _ *sentOrder) []*order { return []*order{o} }},
 		{"an answered order is lost", "is lost", func(*order, *sentOrder, *sentOrder, *sentOrder) []*order { return nil }},
-		{"a refused order is there", "refused", func(o *order, no, _, _ *sentOrder) []*order {
+		{"a refused order is there", "was answered with a rejection", func(o *order, no, _, _ *sentOrder) []*order {
 			return []*order{o, inTables(9, no)}
 		}},
 		{"an order of a cut frame is there", "never whole", func(o *order, _, _, cut *sentOrder) []*order {
@@ -60,19 +60,19 @@ func TestHistoryMatchesTheTables(t *testing.T) {
 		}},
 		{"another limit", "was sent as", func(o *order, _, _, _ *sentOrder) []*order { o.limit++; return []*order{o} }},
 		{"another id", "one order is there as", func(o *order, _, _, _ *sentOrder) []*order { o.id = 6; return []*order{o} }},
-		{"an execution is lost", "was told to have executed", func(o *order, _, _, _ *sentOrder) []*order {
+		{"an execution is lost", "was answered as having executed", func(o *order, _, _, _ *sentOrder) []*order {
 			o.executed = nil
 			return []*order{o}
 		}},
-		{"an execution changed", "was told to have executed", func(o *order, _, _, _ *sentOrder) []*order {
+		{"an execution changed", "was answered as having executed", func(o *order, _, _, _ *sentOrder) []*order {
 			o.executed[0].Price = "2"
 			return []*order{o}
 		}},
-		{"executed after its cancel", "was told to be canceled", func(o *order, _, _, _ *sentOrder) []*order {
+		{"executed after its cancel", "was answered as canceled", func(o *order, _, _, _ *sentOrder) []*order {
 			o.executed = append(o.executed, o.executed[0])
 			return []*order{o}
 		}},
-		{"the cancel is lost", "was told to be canceled", func(o *order, _, _, _ *sentOrder) []*order {
+		{"the cancel is lost", "was answered as canceled", func(o *order, _, _, _ *sentOrder) []*order {
 			o.canceled, o.canceledAt = 0, ""
 			return []*order{o}
 		}},

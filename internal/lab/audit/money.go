@@ -160,7 +160,8 @@ func compareHoldings(what string, table map[[2]string][2]string, want map[[2]str
 		switch {
 		case !ok && h.free.Sign() == 0 && h.held.Sign() == 0:
 		case !ok:
-			return fmt.Errorf("%s %s is not in the tables, and has to hold %s and %s", what, key, model.Decimal(h.free, places),
+			return fmt.Errorf("%s %s is not in the tables, and should have %s free and %s held", what, key,
+				model.Decimal(h.free, places),
 				model.Decimal(h.held, places))
 		case !equals(have[0], h.free, places) || !equals(have[1], h.held, places):
 			return fmt.Errorf("%s %s has %s free and %s held in the tables; by the orders and executions it is %s and %s",
@@ -169,7 +170,7 @@ func compareHoldings(what string, table map[[2]string][2]string, want map[[2]str
 	}
 	for key, have := range table {
 		if want[key] == nil {
-			return fmt.Errorf("%s %s is in the tables with %s and %s, and nobody knows of it", what, key, have[0], have[1])
+			return fmt.Errorf("%s %s is in the tables with %s and %s, but was never sent", what, key, have[0], have[1])
 		}
 	}
 	return nil

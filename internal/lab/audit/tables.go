@@ -71,7 +71,7 @@ func (t *truth) countRows(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("check: %w", err)
 	}
 	if orders != t.accepted || fills != t.fills || cancels != t.cancels {
-		return fmt.Errorf("the tables have %d orders, %d executions and %d cancels; %d, %d and %d came one after another",
+		return fmt.Errorf("the tables have %d orders, %d executions and %d cancels; %d, %d and %d were read one by one",
 			orders, fills, cancels, t.accepted, t.fills, t.cancels)
 	}
 	return nil

@@ -83,7 +83,7 @@ func (t *truth) match(against *[]*order, o *order, fills []fill) (stopped bool, 
 		}
 	}
 	if len(fills) > 0 {
-		return false, fmt.Errorf("order %d has executions behind its end: %+v", o.id, fills)
+		return false, fmt.Errorf("order %d has executions after its end: %+v", o.id, fills)
 	}
 	return stopped, nil
 }

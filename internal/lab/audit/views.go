@@ -39,7 +39,7 @@ func (s *Session) Settle(ctx context.Context) error {
 			select {
 			case <-time.After(disconnectPoll):
 			case <-ctx.Done():
-				return fmt.Errorf("order %s is open, and its connection ended long ago", open[at].Get("id"))
+				return fmt.Errorf("order %s is open, but its connection ended long ago", open[at].Get("id"))
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Session) CheckViews(ctx context.Context) error {
 		for _, p := range seen {
 			o := orders[p.Get("id")]
 			if o == nil {
-				return fmt.Errorf("account %s sees order %s open, which is not", account, p.Get("id"))
+				return fmt.Errorf("account %s sees order %s as open, but it is not", account, p.Get("id"))
 			}
 			total := o.before + o.done + o.open
 			if !o.buys() {
@@ -94,11 +94,11 @@ func (s *Session) CheckViews(ctx context.Context) error {
 			}
 			if p.Get("open") != decimal(o.open) || p.Get("amount") != decimal(total) || p.Get("limit") != decimal(o.limit) ||
 				p.Get("sym") != o.sym || p.Get("stp") != o.stp || p.Get("post") != o.post || p.Get("cod") != o.cod {
-				return fmt.Errorf("account %s sees %+v, which is %+v", account, p, *o)
+				return fmt.Errorf("account %s sees %+v, but the tables have %+v", account, p, *o)
 			}
 		}
 		if len(seen) != len(orders) {
-			return fmt.Errorf("account %s sees %d open orders, and has %d", account, len(seen), len(orders))
+			return fmt.Errorf("account %s sees %d open orders, but has %d", account, len(seen), len(orders))
 		}
 		s.checked.Answers += int64(len(seen)) + 1
 	}
@@ -114,7 +114,7 @@ func (s *Session) checkHoldings(ctx context.Context, account string) error {
 	cash := s.truth.cash[account]
 	free, held := model.Decimal(cash.free, 16), model.Decimal(cash.held, 16)
 	if len(answers) != 1 || answers[0].Balance != free || answers[0].Held != held {
-		return fmt.Errorf("account %s sees %+v, and has %s free and %s held", account, answers, free, held)
+		return fmt.Errorf("account %s sees %+v, but has %s free and %s held", account, answers, free, held)
 	}
 	seen := map[string]bool{}
 	for _, p := range answers[0].Parts {
@@ -122,7 +122,7 @@ func (s *Session) checkHoldings(ctx context.Context, account string) error {
 		seen[sym] = true
 		h := s.truth.shares[[2]string{sym, account}]
 		if h == nil || p.Get("shares") != model.Decimal(h.free, 8) || p.Get("held") != model.Decimal(h.held, 8) {
-			return fmt.Errorf("account %s sees %+v, and has %+v", account, p, h)
+			return fmt.Errorf("account %s sees %+v, but has %+v", account, p, h)
 		}
 	}
 	for key, h := range s.truth.shares {

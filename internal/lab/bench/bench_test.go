@@ -131,7 +131,7 @@ func TestTheRecordIsMeasuredInOneRun(t *testing.T) {
 	plan.Repetitions, plan.Within = 2, time.Nanosecond
 	var out strings.Builder
 	require.NoError(t, plan.Run(ctx, d, Programs{}, dir, &out))
-	require.Contains(t, out.String(), "are left: the same command goes on")
+	require.Contains(t, out.String(), "are left: repeat the command to continue")
 }
 
 func TestCellsGatherRepetitions(t *testing.T) {
@@ -171,8 +171,8 @@ func TestTheTablesHaveEveryPoint(t *testing.T) {
 	require.Contains(t, b.String(), "1.50", "the speed-up")
 	r.Points = append(r.Points, &Point{Scenario: "hot", Agrees: true,
 		Summary: load.Summary{Errors: 3, Example: "refused"}})
-	require.Equal(t, []string{"hot 64 clients × 16 at GOMAXPROCS=2: the exchange does not hold what clients were " +
-		"told: a cent is missing",
+	require.Equal(t, []string{"hot 64 clients × 16 at GOMAXPROCS=2: the exchange's data differ from its " +
+		"answers: a cent is missing",
 		"hot 0 clients at GOMAXPROCS=0: 3 unexpected replies, for example: refused"}, r.Failures())
 }
 
@@ -216,13 +216,13 @@ func TestAFastWrongAnswerIsAFailedRun(t *testing.T) {
 
 	more := told
 	more.Accepted++
-	require.ErrorContains(t, agree(ctx, e, more), "the tables have 122 orders, clients were told of 123")
+	require.ErrorContains(t, agree(ctx, e, more), "the tables have 122 orders, the answers say 123")
 	more = told
 	more.Canceled--
-	require.ErrorContains(t, agree(ctx, e, more), "the tables have 120 cancels, clients were told of 119")
+	require.ErrorContains(t, agree(ctx, e, more), "the tables have 120 cancels, the answers say 119")
 	more = told
 	more.Created++
-	require.ErrorContains(t, agree(ctx, e, more), "accounts and placements, clients were told of")
+	require.ErrorContains(t, agree(ctx, e, more), "accounts and placements, the answers say")
 	require.NoError(t, agree(ctx, e, told), "asking changes nothing")
 	more = told
 	more.IDs = append(more.IDs, 4711)

@@ -116,7 +116,7 @@ func refresh(page string, tables map[string]string) (string, error) {
 		return part[1] + table + part[3]
 	})
 	if len(unknown) > 0 {
-		return "", fmt.Errorf("there is no table %q", unknown[0])
+		return "", fmt.Errorf("unknown table %q", unknown[0])
 	}
 	return text, nil
 }

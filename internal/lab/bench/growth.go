@@ -130,7 +130,7 @@ func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
 	told := g.run.Told()
 	have, err := audit.ReadTotals(ctx, g.Postgres.DirectURL(), scenario.Asker)
 	if err == nil && have.Orders < told.Accepted { // there may be more: orders whose answers a kill has lost
-		err = fmt.Errorf("the tables have %d orders, clients were told of %d", have.Orders, told.Accepted)
+		err = fmt.Errorf("the tables have %d orders, the answers say %d", have.Orders, told.Accepted)
 	}
 	m.DatabaseBytes = have.Bytes
 	return m, errors.Join(err, told.Verify(ctx, g.XML))

@@ -280,7 +280,7 @@ func (m *measurement) afterwards(ctx context.Context, used usage, begun, ended t
 func (p *Point) Failure() error {
 	switch {
 	case !p.Agrees:
-		return fmt.Errorf("the exchange does not hold what clients were told: %s", p.Differs)
+		return fmt.Errorf("the exchange's data differ from its answers: %s", p.Differs)
 	case p.Errors > 0:
 		return fmt.Errorf("%d unexpected replies, for example: %s", p.Errors, p.Example)
 	}
@@ -300,7 +300,7 @@ func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error 
 	}{{have.Orders, told.Accepted, "orders"}, {have.Cancels, told.Canceled, "cancels"},
 		{have.Created, told.Created, "accounts and placements"}} {
 		if n.have != n.want {
-			return fmt.Errorf("the tables have %d %s, clients were told of %d", n.have, n.of, n.want)
+			return fmt.Errorf("the tables have %d %s, the answers say %d", n.have, n.of, n.want)
 		}
 	}
 	return told.Verify(ctx, e.XML)

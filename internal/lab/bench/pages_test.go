@@ -27,7 +27,7 @@ func TestOnlyTablesAreReplaced(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, again)
 	_, err = refresh(page, map[string]string{"a": ""})
-	require.ErrorContains(t, err, `there is no table "b"`)
+	require.ErrorContains(t, err, `unknown table "b"`)
 }
 
 func TestResultsAreWrittenAndReadAgain(t *testing.T) {

@@ -37,7 +37,7 @@ func jobs(texts ...string) (all []Job) {
 		words := strings.Fields(text)
 		s, ok := scenario.Find(words[0])
 		if !ok {
-			panic("bench: there is no scenario " + words[0])
+			panic("bench: unknown scenario " + words[0])
 		}
 		job := Job{Scenario: s, Params: s.Defaults}
 		flags := flag.NewFlagSet(text, flag.PanicOnError)
@@ -144,7 +144,7 @@ func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, o
 			continue
 		}
 		if p.Within > 0 && time.Since(begun) > p.Within {
-			fmt.Fprintf(out, "%s are over, %d of %d runs are left: the same command goes on with them\n", p.Within,
+			fmt.Fprintf(out, "%s are over, %d of %d runs are left: repeat the command to continue\n", p.Within,
 				len(order)-n, len(order))
 			return nil
 		}

@@ -146,7 +146,7 @@ func (a *account) judge(e *stream.Event, fills []stream.Fill, snapshot bool) err
 		return nil
 	}
 	if len(filled) > 0 {
-		return fmt.Errorf("it has fills of orders that it does not tell: %v", filled)
+		return fmt.Errorf("it has fills of orders that it does not list: %v", filled)
 	}
 	// There are no deposits of cash. Deposits of shares have no fills.
 	if left := new(big.Rat).Sub(a.cash, spent); left.Cmp(cashOf(e)) != 0 {
@@ -161,7 +161,7 @@ func (a *account) judge(e *stream.Event, fills []stream.Fill, snapshot bool) err
 		delete(moved, p.Symbol)
 	}
 	if len(moved) > 0 {
-		return fmt.Errorf("its fills move shares that it does not tell: %v", moved)
+		return fmt.Errorf("its fills move shares of positions that it does not list: %v", moved)
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (a *account) compare(t *accountTruth) error {
 	defer a.mu.Unlock()
 	switch {
 	case !a.known:
-		return fmt.Errorf("nothing has come")
+		return fmt.Errorf("nothing has arrived")
 	case a.lastFill != t.fills:
 		return fmt.Errorf("the newest fill is %d, the tables have %d", a.lastFill, t.fills)
 	case a.balance.Rat().Cmp(t.balance.Rat()) != 0, a.held.Rat().Cmp(t.held.Rat()) != 0:

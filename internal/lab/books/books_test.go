@@ -62,8 +62,8 @@ func TestAnEventThatDoesNotAddUpIsNoticed(t *testing.T) {
 		"no fill":        {func(e *stream.Event) { e.Fills = nil }, "executed 6, its fills come to 4"},
 		"money":          {func(e *stream.Event) { e.Held = "12.0000000000000001" }, "the fills leave 82"},
 		"shares":         {func(e *stream.Event) { e.Positions[0].Shares = number("8") }, "the fills move 2"},
-		"no position":    {func(e *stream.Event) { e.Positions = nil }, "that it does not tell"},
-		"no order":       {func(e *stream.Event) { e.Orders = nil }, "fills of orders that it does not tell"},
+		"no position":    {func(e *stream.Event) { e.Positions = nil }, "that it does not list"},
+		"no order":       {func(e *stream.Event) { e.Orders = nil }, "fills of orders that it does not list"},
 		"another amount": {func(e *stream.Event) { e.Orders[0].Open = number("5") }, "of 10 shares, and has 11"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestChangesOfOrdersHaveToFit(t *testing.T) {
 		`{"op":"fill","id":1,"trade":1,"shares":"2","open":"4"}`:                                                "had 5",
 		`{"op":"delete","id":2}`:                                    "delete of order 2, which is there: false",
 		`{"op":"add","id":1,"side":"buy","price":"1","shares":"1"}`: "add of order 1, which is there: true",
-		`{"op":"swap","id":1}`:                                      `no op "swap"`,
+		`{"op":"swap","id":1}`:                                      `unknown op "swap"`,
 	} {
 		var x, begin ordersChange
 		require.NoError(t, json.Unmarshal([]byte(`{"bids":[[1,"5","5"]],"asks":[]}`), &begin))

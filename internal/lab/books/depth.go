@@ -175,7 +175,7 @@ func (d *depth) compare(sym string, want *stream.Book) error {
 	defer d.mu.Unlock()
 	got := d.books[sym]
 	if got == nil {
-		return fmt.Errorf("depth of %s: nothing has come", sym)
+		return fmt.Errorf("depth of %s: nothing has arrived", sym)
 	}
 	return sameBook("depth of "+sym, &got.Book, want)
 }

@@ -130,7 +130,7 @@ func (x *ordersChange) apply(to map[client.OrderID]resting) error {
 				delete(to, c.ID)
 			}
 		default:
-			return fmt.Errorf("there is no op %q", c.Op)
+			return fmt.Errorf("unknown op %q", c.Op)
 		}
 	}
 	return nil
@@ -142,7 +142,7 @@ func (o *orders) compare(sym string, want map[client.OrderID]resting) error {
 	defer o.mu.Unlock()
 	got, come := o.books[sym]
 	if !come {
-		return fmt.Errorf("orders.%s: nothing has come", sym)
+		return fmt.Errorf("orders.%s: nothing has arrived", sym)
 	}
 	for id, r := range want {
 		if got[id] != r {

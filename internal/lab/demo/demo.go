@@ -56,14 +56,14 @@ func (o *Options) Check() error {
 	bots := len(o.Symbols) * (o.Makers + o.Takers + o.Noise)
 	switch {
 	case len(o.Symbols) == 0 || len(o.Symbols) > SymbolsMax:
-		return fmt.Errorf("%d symbols: a demo takes 1 to %d", len(o.Symbols), SymbolsMax)
+		return fmt.Errorf("%d symbols: a demo accepts 1 to %d", len(o.Symbols), SymbolsMax)
 	case o.Makers < 0 || o.Takers < 0 || o.Noise < 0 || bots < 1 || bots > BotsMax:
-		return fmt.Errorf("%d makers, %d takers and %d noise bots for each of %d symbols: a demo takes 1 to %d bots in all",
+		return fmt.Errorf("%d makers, %d takers and %d noise bots for each of %d symbols: a demo accepts 1 to %d bots in all",
 			o.Makers, o.Takers, o.Noise, len(o.Symbols), BotsMax)
 	case o.Rate < 1 || o.Rate > RateMax:
-		return fmt.Errorf("a rate of %d orders a second: a demo takes 1 to %d", o.Rate, RateMax)
+		return fmt.Errorf("a rate of %d orders a second: a demo accepts 1 to %d", o.Rate, RateMax)
 	case o.Timeout <= 0:
-		return fmt.Errorf("a timeout of %v is not more than 0", o.Timeout)
+		return fmt.Errorf("a timeout of %v: it must be more than 0", o.Timeout)
 	case o.ReportEvery <= 0:
 		return fmt.Errorf("a report every %v: it must be more than 0", o.ReportEvery)
 	}

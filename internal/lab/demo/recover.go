@@ -198,5 +198,5 @@ func (r *run) left(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("up to %d orders of the bots are open still: %w", r.market.open(), err)
+	return fmt.Errorf("up to %d orders of the bots are still open: %w", r.market.open(), err)
 }

@@ -76,7 +76,7 @@ func (r *runner) check(ctx context.Context) error {
 
 // again repeats do until it does not fail because of a change of leaders.
 func (r *runner) again(ctx context.Context, do func(context.Context) error) (err error) {
-	waitErr := r.await(ctx, "answers to what is sent again", 0, func() (bool, error) {
+	waitErr := r.await(ctx, "answers to repeated commands", 0, func() (bool, error) {
 		err = do(ctx)
 		return err == nil || len(r.Complaints()) > 0, nil
 	})

@@ -256,7 +256,7 @@ func (r *runner) letTrade(ctx context.Context) error {
 // letGoOn waits until clients have answers again.
 func (r *runner) letGoOn(ctx context.Context) error {
 	enough := r.Answered() + goesOn
-	return r.await(ctx, "trading goes on", 0, func() (bool, error) { return r.Answered() >= enough, nil })
+	return r.await(ctx, "trading continues", 0, func() (bool, error) { return r.Answered() >= enough, nil })
 }
 
 // await polls until done returns true. It returns done's error, or an error if a client saw a violation

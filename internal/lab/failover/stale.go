@@ -95,7 +95,7 @@ func (r *runner) quietOrder(ctx context.Context, leader *node) (id string, conn 
 		return "", nil, err
 	}
 	if ids, refusal := r.BulkTold(answers); len(ids) != 1 {
-		return "", nil, fmt.Errorf("an order that rests is refused: %s", refusal)
+		return "", nil, fmt.Errorf("a resting order is rejected: %s", refusal)
 	}
 	conn, err = audit.Dial(ctx, audit.Target{Addr: leader.xml(), Patience: checkPatience})
 	return answers[0].ID, conn, err

@@ -32,7 +32,7 @@ func TestOverlayEditsACopy(t *testing.T) {
 	require.Equal(t, "one two two three", string(untouched))
 
 	_, err = Overlay(root, dir, []Edit{{File: "a.go", Old: "two", New: "2"}})
-	require.ErrorContains(t, err, `"two" is there 2 times, not once`)
+	require.ErrorContains(t, err, `"two" occurs 2 times, not once`)
 	_, err = Overlay(root, dir, []Edit{{File: "a.go", Old: "four", New: "4"}})
 	require.ErrorContains(t, err, "0 times")
 	_, err = Overlay(root, dir, []Edit{{File: "b.go", Old: "one", New: "1"}})
@@ -57,7 +57,7 @@ func TestOverlayFindsThePlaceInAFolder(t *testing.T) {
 	_, err := Overlay(root, dir, []Edit{{File: ".", Old: "package p"}})
 	require.ErrorContains(t, err, "2 times")
 	_, err = Overlay(root, dir, []Edit{{File: "c", Old: "package p"}})
-	require.ErrorContains(t, err, "edit c: \"package p\" is there 0 times")
+	require.ErrorContains(t, err, "edit c: \"package p\" occurs 0 times")
 }
 
 func TestLogTailSeesReadyAcrossWrites(t *testing.T) {

@@ -79,7 +79,7 @@ func (e *Edit) apply(root string, texts map[string]string) error {
 		}
 	}
 	if found != 1 {
-		return fmt.Errorf("%q is there %d times, not once", e.Old, found)
+		return fmt.Errorf("%q occurs %d times, not once", e.Old, found)
 	}
 	for _, path := range e.Imports {
 		if line := fmt.Sprintf("%q\n", path); !strings.Contains(edited, line) {

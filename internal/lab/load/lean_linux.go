@@ -221,7 +221,7 @@ func (l *leanLoop) look() error {
 		}
 		err := os.ErrDeadlineExceeded
 		if c.waits {
-			err = fmt.Errorf("%d frames under way, %d bytes of them more than the server takes before its replies are: %w",
+			err = fmt.Errorf("%d unanswered frames; the server does not read %d bytes of them before its replies are read: %w",
 				c.owed(), len(c.out), err)
 		}
 		return c.broken(err)
@@ -234,8 +234,7 @@ func (c *leanConn) broken(err error) error {
 	return fmt.Errorf("load: connection %d: %w", c.number, err)
 }
 
-// rawIO reads or writes without notifying Go's scheduler, which is safe since the descriptor is
-// nonblocking.
+// rawIO reads or writes without notifying Go's scheduler: the descriptor is nonblocking.
 func rawIO(call uintptr, fd int, b []byte) (n int, errno syscall.Errno) {
 	r, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
 	return int(r), errno
@@ -288,7 +287,7 @@ func (l *leanLoop) take(c *leanConn, in []byte, now time.Duration) error {
 			continue
 		}
 		if c.owed() == 0 {
-			return c.broken(fmt.Errorf("a reply to nothing: %.200q", reply))
+			return c.broken(fmt.Errorf("an unexpected reply: %.200q", reply))
 		}
 		u := c.under[c.first]
 		c.first++

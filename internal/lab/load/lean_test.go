@@ -114,7 +114,7 @@ func TestAReplyToNothingBreaksTheRun(t *testing.T) {
 	}()
 	o := Options{Addrs: []string{l.Addr().String()}, Connections: 1, Depth: 1}
 	_, err = Closed(background, o, one(&counting{most: 9}))
-	require.ErrorContains(t, err, `load: connection 1: a reply to nothing: "<f>1</f>"`)
+	require.ErrorContains(t, err, `load: connection 1: an unexpected reply: "<f>1</f>"`)
 }
 
 // TestARunEndsWithItsContext checks that the run ends even if nothing arrives.

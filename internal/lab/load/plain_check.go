@@ -37,7 +37,7 @@ func (c *Checked) OK() bool { return c.Lost+c.Wrong+c.Doubled == 0 }
 // answer.
 func (p *Plain) Check(ctx context.Context) (*Checked, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, plainAskTime,
-		fmt.Errorf("the orders could not be asked for within %s", plainAskTime))
+		fmt.Errorf("the orders could not be queried within %s", plainAskTime))
 	defer cancel()
 	c := new(Checked)
 	c.compare(p.sources)
@@ -47,7 +47,7 @@ func (p *Plain) Check(ctx context.Context) (*Checked, error) {
 		for side, account := range []uint64{s.buyer, s.seller} {
 			for ids := range slices.Chunk(s.some(side, plainAskedMax/(2*len(p.sources))+1), plainAtOnce) {
 				if err := p.ask(ctx, asks, c, account, ids); err != nil {
-					return c, fmt.Errorf("load: ask for orders: %w", err)
+					return c, fmt.Errorf("load: query orders: %w", err)
 				}
 			}
 		}

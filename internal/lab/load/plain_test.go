@@ -215,7 +215,7 @@ func TestNoRateIsKeptWithoutAConnection(t *testing.T) {
 	p.Rate = 100
 	require.NoError(t, p.Prepare(background))
 	_, err := p.Run(background)
-	require.ErrorContains(t, err, "no rate can be kept")
+	require.ErrorContains(t, err, "cannot be used at a rate")
 }
 
 // TestARateIsKeptWithoutRefs checks that exactly the orders that are due are sent.

@@ -60,7 +60,7 @@ func (v *verdict) askAll(ctx context.Context, x *trader, account string) error {
 		}
 		results, err := x.Do(ctx, questions...)
 		if err != nil {
-			return fmt.Errorf("load: ask for orders: %w", err)
+			return fmt.Errorf("load: query orders: %w", err)
 		}
 		for n := range results {
 			if err := v.judge(orders[n], &results[n]); err != nil {
@@ -81,7 +81,7 @@ func (v *verdict) judge(o order, now *client.Result) error {
 	if now.Refused != nil {
 		found = 0
 		if !strings.Contains(now.Refused.Text, "has no order") && !strings.Contains(now.Refused.Text, "is no order") {
-			return fmt.Errorf("load: ask for orders: %w", now.Err())
+			return fmt.Errorf("load: query orders: %w", now.Err())
 		}
 	}
 	r.Asked++

@@ -60,7 +60,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		"order 3 of":                         func(x *Exchange) { x.orders[2].canceled = nil },
 		"order 4 of":                         func(x *Exchange) { x.orders[3].canceled = one },
 		"2 orders for A are open and 1 rest": func(x *Exchange) { x.resting["A"] = x.resting["A"][:1] },
-		"order 5 rests in the place of 4":    func(x *Exchange) { r := x.resting["A"]; r[0], r[1] = r[1], r[0] },
+		"order 5 is in the place of order 4": func(x *Exchange) { r := x.resting["A"]; r[0], r[1] = r[1], r[0] },
 		"orders 4 and 5 are open and match": func(x *Exchange) {
 			// The limit of a sell moves no cash, so only the book is wrong.
 			x.orders[4].limit = x.orders[3].limit

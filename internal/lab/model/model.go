@@ -106,7 +106,7 @@ func (x *Exchange) open(id string, balance *big.Int) error {
 		return fmt.Errorf("account exists")
 	}
 	if sum(x.opened, balance).Cmp(cashTotal) >= 0 {
-		return fmt.Errorf("too much money")
+		return fmt.Errorf("too much cash")
 	}
 	x.opened = sum(x.opened, balance)
 	x.accounts[id] = &account{balance: balance, opened: balance,

@@ -103,7 +103,7 @@ func unsaid(replies string) (patterns []string) {
 		`<cancel-after `, `<account id=`, `<position `, `<orders><order `, `<orders/>`, `<fills><fill `, `<session `,
 		`post="yes" cod|post="yes" open`, "insufficient funds", "insufficient shares", "multiple of the tick",
 		"multiple of the lot",
-		"cannot be filled", "would execute", "nobody is on", "executed already", "the other side", "ref used",
+		"cannot be filled", "would execute", "no opposite", "executed already", "the other side", "ref used",
 		"another tick or lot", "bad amount", "bad newref", "bad value", "bad instruction"}
 	for _, name := range childAttributes["order"] {
 		want = append(want, `<opened[^>]* `+name+`="`)

@@ -74,7 +74,7 @@ func (c *Connection) order(id string, q ask, now int64) (*order, error) {
 	if o.market {
 		best := x.bestOpposite(o)
 		if best == nil {
-			return nil, fmt.Errorf("nobody is on the other side")
+			return nil, fmt.Errorf("no opposite orders")
 		}
 		if o.limit == nil {
 			o.limit = x.protection(o, best.limit)

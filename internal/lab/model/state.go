@@ -100,7 +100,7 @@ func (x *Exchange) checkBooks() error {
 		var bid, ask *order
 		for i, o := range open[sym] {
 			if o != x.resting[sym][i] {
-				return fmt.Errorf("model: order %d rests in the place of %d", x.resting[sym][i].id, o.id)
+				return fmt.Errorf("model: order %d is in the place of order %d", x.resting[sym][i].id, o.id)
 			}
 			if o.buys && (bid == nil || o.limit.Cmp(bid.limit) > 0) {
 				bid = o

@@ -111,7 +111,7 @@ func bytesOf(b []byte) (string, error) {
 	for line := range strings.Lines(string(b)) {
 		s, err := strconv.Unquote(strings.TrimSpace(line))
 		if err != nil {
-			return "", fmt.Errorf("%s is no Go string: %w", strings.TrimSpace(line), err)
+			return "", fmt.Errorf("%s is not a Go string: %w", strings.TrimSpace(line), err)
 		}
 		s, err = expand(s)
 		if err != nil {
@@ -135,7 +135,7 @@ func expand(s string) (string, error) {
 		star := max(strings.LastIndex(what, "*"), 0)
 		times, err := strconv.Atoi(strings.TrimPrefix(what[star:], "*"))
 		if err != nil || times < 1 || !closed {
-			return "", fmt.Errorf("{{%s is no {{text*times}}", what)
+			return "", fmt.Errorf("{{%s is not {{text*times}}", what)
 		}
 		for i := range times {
 			out.WriteString(strings.ReplaceAll(what[:star], "%d", strconv.Itoa(i+1)))

@@ -27,7 +27,7 @@ func read(text string) (all []Mutation, err error) {
 			continue
 		}
 		if len(all) == 0 {
-			return nil, fmt.Errorf("mutation: line %d: %q is of no mutation", n+1, line)
+			return nil, fmt.Errorf("mutation: line %d: %q is outside any mutation", n+1, line)
 		}
 		if err := all[len(all)-1].take(key, value, line); err != nil {
 			return nil, fmt.Errorf("mutation: line %d: %w", n+1, err)

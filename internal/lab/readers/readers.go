@@ -155,7 +155,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func (r *run) prepare(ctx context.Context) error {
 	var found bool
 	if r.scenario, found = scenario.Find("steady"); !found {
-		return errors.New("readers: there is no scenario steady")
+		return errors.New("readers: unknown scenario steady")
 	}
 	params := r.scenario.Defaults
 	params.Clients, params.Accounts, params.Symbols = r.Clients, r.Clients, r.Symbols
@@ -304,7 +304,7 @@ func (r *run) grownSince(before harness.Usage) error {
 		return err
 	}
 	if grown := after.Resident - before.Resident; grown > slowMemoryMost {
-		return fmt.Errorf("readers: one that stands still has cost %d bytes", grown)
+		return fmt.Errorf("readers: a reader that stopped reading has cost %d bytes", grown)
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func (r *run) awaitCut(ctx context.Context, slow *load.Socket) error {
 	}
 	code, reason, err := slow.Closing()
 	if err != nil {
-		return fmt.Errorf("readers: the one that stood still was not told why it was cut: %w", err)
+		return fmt.Errorf("readers: the reader that stopped reading got no reason for its disconnect: %w", err)
 	}
 	if code != codeTooSlow || !strings.HasPrefix(reason, "too slow: ") {
 		return fmt.Errorf("readers: the one that stood still was cut with %d %q", code, reason)

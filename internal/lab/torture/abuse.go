@@ -268,5 +268,5 @@ func (r *runner) goesOn(ctx context.Context) error { return r.awaitAnswers(ctx, 
 
 func (r *runner) awaitAnswers(ctx context.Context, n int64) error {
 	enough := r.Answered() + n
-	return r.await(ctx, "traders go on", 0, func() (bool, error) { return r.Answered() >= enough, nil })
+	return r.await(ctx, "traders continue", 0, func() (bool, error) { return r.Answered() >= enough, nil })
 }

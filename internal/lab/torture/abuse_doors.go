@@ -88,7 +88,7 @@ func (r *runner) askHealth(ctx context.Context) error {
 
 // settled waits until the abuser's descriptors are closed and a new client can connect.
 func (r *runner) settled(ctx context.Context, before harness.Usage) error {
-	err := r.await(ctx, "the abuser's descriptors are free again", 0, func() (bool, error) {
+	err := r.await(ctx, "the abuser's descriptors are closed", 0, func() (bool, error) {
 		now, err := r.server.Usage()
 		return now.Files <= before.Files+settledFiles, err
 	})

@@ -82,7 +82,7 @@ func (r *runner) abuseSymbols(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.await(ctx, "no symbol at rest has a goroutine", 0, func() (bool, error) {
+	return r.await(ctx, "idle symbols have no goroutines", 0, func() (bool, error) {
 		now, err := r.server.Metric(ctx, "go_goroutines")
 		r.abuseNote("%d symbols, %.0f goroutines after %.0f", bound-symbolsBefore, now, before)
 		return now <= before+goroutinesMax, err

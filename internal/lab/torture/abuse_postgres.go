@@ -18,7 +18,7 @@ const (
 // connection must not be delayed.
 func (r *runner) abuseHistory(ctx context.Context) error {
 	forgotten := func(ctx context.Context) error { return inTurn(ctx, r.awaitTables, r.turnSegment) }
-	r.abuseNote("queries of old orders while Postgres stands still")
+	r.abuseNote("queries of old orders while Postgres is frozen")
 	return r.NothingBehindHistory(ctx, r.abuser, dollarOrder, forgotten, r.pg.Freeze)
 }
 

@@ -40,7 +40,7 @@ func allAttacks() map[string]attack {
 		"abuse-frame": {about: "frames whose replies would be many times as large: names of a megabyte, echoed in " +
 			"hundreds of errors",
 			auth: true, flags: []setting{{"--max-reply=%d", sized{frameReplyMax, frameReplyMax}}}, run: (*runner).abuseFrames},
-		"abuse-resting": {about: "an account with one dollar places orders until it is refused",
+		"abuse-resting": {about: "an account with one dollar places orders until one is rejected",
 			auth: true, flags: []setting{{"--max-open-orders-account=%d", sized{openSmall, openLarge}}},
 			run: (*runner).abuseResting, grow: sized{orderBytes * openSmall, orderBytes * openLarge}},
 		"abuse-accounts": {about: "accounts are made until there are too many", noCreates: true,
@@ -58,12 +58,12 @@ func allAttacks() map[string]attack {
 			auth: true, flags: dustFlags[:2], run: (*runner).abuseDust, grow: dustGrow},
 		"abuse-stop": {about: "SIGTERM while such a frame is executed",
 			auth: true, ends: true, flags: dustFlags, run: (*runner).abuseStop, grow: dustGrow},
-		"abuse-history": {about: "queries of old orders while Postgres stands still, and an order behind them",
+		"abuse-history": {about: "queries of old orders while Postgres is frozen, and an order after them",
 			auth: true, flags: []setting{{"--closed-orders=%d", sized{10, 10}}}, run: (*runner).abuseHistory},
 		"abuse-lost": {about: "connections to Postgres are lost, and its sessions live on", run: (*runner).abuseLost},
 		"abuse-sessions": {about: "sessions are ended, and the role has timeouts that no batch keeps",
 			run: (*runner).abuseSessions},
-		"abuse-lock": {about: "a session locks a table as CREATE INDEX does; killed and started meanwhile",
+		"abuse-lock": {about: "a session locks a table as CREATE INDEX does; the exchange is restarted during the lock",
 			restarts: true, run: (*runner).abuseLock},
 		"abuse-hosts": {about: "requests of foreign hosts, as after DNS rebinding", run: (*runner).abuseHosts},
 	}

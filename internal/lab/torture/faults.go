@@ -31,14 +31,14 @@ var faults map[string]fault
 func init() {
 	faults = map[string]fault{
 		"kill": {"the server is killed; at times once more while it starts", true, false, (*runner).kill},
-		"kill-behind": {"Postgres stands still while clients trade, then the server is killed: a long replay",
+		"kill-behind": {"Postgres is frozen while clients trade, then the server is killed: a long replay",
 			true, true, (*runner).killBehind},
 		"stop": {"SIGTERM in full load: exit status 0, complete tables", true, false, (*runner).stopAndCheck},
-		"restart": {"SIGTERM in full load and a start at once; clients connect again and go on", false, false,
+		"restart": {"SIGTERM under full load and an immediate start; clients reconnect and continue", false, false,
 			(*runner).restart},
-		"postgres-kill": {"the postmaster is killed, trading goes on", false, false, (*runner).killPostgres},
+		"postgres-kill": {"the postmaster is killed while trading continues", false, false, (*runner).killPostgres},
 		"both-kill":     {"server and Postgres are killed at once", true, false, (*runner).killBoth},
-		"postgres-freeze": {"every process of Postgres stands still for a while (SIGSTOP)", false, false,
+		"postgres-freeze": {"every process of Postgres is frozen for a while (SIGSTOP)", false, false,
 			(*runner).freezePostgres},
 		"postgres-restart": {"Postgres is restarted with connections open", false, false, (*runner).restartPostgres},
 		"postgres-slow":    {"every packet to and from Postgres is delayed", false, false, (*runner).slowPostgres},

@@ -27,7 +27,7 @@ func (r *Run) Surround(ctx context.Context, http string) (leave func() (received
 		streams.Leave()
 		received, cut := streams.Received()
 		if cut > 0 {
-			return received, fmt.Errorf("scenario: the server has cut %d readers of the stream off", cut)
+			return received, fmt.Errorf("scenario: the server has disconnected %d readers of the stream", cut)
 		}
 		return received, nil
 	}

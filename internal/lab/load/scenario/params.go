@@ -20,7 +20,7 @@ type number struct {
 func (s Scenario) numbers(p *Params) []number {
 	own := []number{
 		{"clients", &p.Clients, 1, 50_000, "`connections` at once"},
-		{"depth", &p.Depth, 1, 10_000, "frames under way on each connection"},
+		{"depth", &p.Depth, 1, 10_000, "unanswered frames on each connection"},
 		{"requests", &p.Requests, 0, 1 << 30, "frames of each client; 0 with a duration"},
 		{"rate", &p.Rate, 0, 10_000_000, "frames a second of all clients together; 0: as many as possible"},
 		{"symbols", &p.Symbols, 1, 100_000, "symbols that are traded"},
@@ -44,10 +44,10 @@ func (s Scenario) Flags(f *flag.FlagSet, p *Params) {
 		f.DurationVar(&p.Duration, "duration", p.Duration, "how long to send, instead of a number of requests")
 	}
 	if slices.Contains(s.Uses, "pause") {
-		f.DurationVar(&p.Pause, "pause", p.Pause, "between a request of a client and its next one")
+		f.DurationVar(&p.Pause, "pause", p.Pause, "`delay` between two requests of a client")
 	}
-	f.BoolVar(&p.Refs, "refs", false, "each order of a market has a ref of its own")
-	f.BoolVar(&p.Paused, "paused", false, "Postgres stands still meanwhile")
+	f.BoolVar(&p.Refs, "refs", false, "each order of a market has its own ref")
+	f.BoolVar(&p.Paused, "paused", false, "Postgres is frozen during the measurement")
 }
 
 // pauseMax is the longest pause.
@@ -64,7 +64,7 @@ func (s Scenario) Check(p Params) error {
 		return fmt.Errorf("-pause %s: must be from 0 to %s", p.Pause, pauseMax)
 	}
 	if p.Requests == 0 && p.Duration <= 0 {
-		return errors.New("-requests or -duration is needed, or the run has no end")
+		return errors.New("-requests or -duration is required")
 	}
 	if p.Rate > 0 && p.Duration <= 0 {
 		return errors.New("-rate needs -duration")
