@@ -173,7 +173,7 @@ func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, o
 			point.Timeline = nil // only a second or two long
 		}
 		d.add(point)
-		tell(out, n, len(order), point)
+		printPoint(out, n, len(order), point)
 		if p.Save != nil {
 			if err := p.Save(); err != nil {
 				return err
@@ -183,8 +183,8 @@ func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, o
 	return nil
 }
 
-// tell writes a line about a measurement.
-func tell(out io.Writer, n, of int, point *Point) {
+// printPoint writes a line about a measurement.
+func printPoint(out io.Writer, n, of int, point *Point) {
 	verdict := "agrees"
 	if err := point.Failure(); err != nil {
 		verdict = "FAILED: " + err.Error()

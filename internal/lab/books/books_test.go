@@ -159,10 +159,10 @@ func TestChangesOfOrdersHaveToFit(t *testing.T) {
 
 func TestOrdersAddUpToBooks(t *testing.T) {
 	tables := &truth{books: map[string]*stream.Book{}, orders: map[string]map[client.OrderID]resting{}}
-	tables.rests("S", 1, resting{true, number("5"), number("1")})
-	tables.rests("S", 2, resting{true, number("6"), number("1")})
-	tables.rests("S", 3, resting{true, number("5"), number("2")})
-	tables.rests("S", 4, resting{false, number("7"), number("2")})
+	tables.addResting("S", 1, resting{true, number("5"), number("1")})
+	tables.addResting("S", 2, resting{true, number("6"), number("1")})
+	tables.addResting("S", 3, resting{true, number("5"), number("2")})
+	tables.addResting("S", 4, resting{false, number("7"), number("2")})
 	tables.addUp()
 	require.Equal(t, &stream.Book{Bids: []stream.Level{level("6", "1"), level("5", "3")},
 		Asks: []stream.Level{level("7", "2")}}, tables.books["S"])

@@ -42,7 +42,7 @@ func readTruth(ctx context.Context, db DB, accounts []string) (*truth, error) {
 			var buys bool
 			err := r.Scan(&sym, &id, &buys, &price, &shares)
 			if err == nil {
-				t.rests(sym, client.OrderID(id), resting{buys, client.MustDecimal(price), client.MustDecimal(shares)})
+				t.addResting(sym, client.OrderID(id), resting{buys, client.MustDecimal(price), client.MustDecimal(shares)})
 			}
 			return err
 		})
@@ -67,8 +67,8 @@ func readTruth(ctx context.Context, db DB, accounts []string) (*truth, error) {
 	return t, nil
 }
 
-// rests adds a resting order.
-func (t *truth) rests(sym string, id client.OrderID, r resting) {
+// addResting adds a resting order.
+func (t *truth) addResting(sym string, id client.OrderID, r resting) {
 	if t.orders[sym] == nil {
 		t.orders[sym] = map[client.OrderID]resting{}
 	}

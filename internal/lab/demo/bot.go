@@ -72,7 +72,7 @@ type request struct {
 }
 
 // act returns the bot's next frame and how many orders the frame places. The answers must be passed to
-// told.
+// processAnswers.
 func (b *bot) act() (frame []byte, placed int) {
 	t := wire.NewTransactions(b.account)
 	b.asked = b.asked[:0]
@@ -225,8 +225,8 @@ func (b *bot) query(t *wire.Transactions) {
 	}
 }
 
-// told processes the answers to the bot's last frame, one for each request.
-func (b *bot) told(answers []wire.Answer) {
+// processAnswers processes the answers to the bot's last frame, one for each request.
+func (b *bot) processAnswers(answers []wire.Answer) {
 	for i, q := range b.asked {
 		a := answers[i]
 		switch {
@@ -268,7 +268,7 @@ func (b *bot) lost() {
 }
 
 // sweep returns a frame that cancels all open orders, and queries those in doubt instead. The answers
-// must be passed to told.
+// must be passed to processAnswers.
 func (b *bot) sweep() []byte {
 	t := wire.NewTransactions(b.account)
 	b.asked = b.asked[:0]

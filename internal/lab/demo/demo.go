@@ -193,7 +193,7 @@ func (r *run) exchange(bots []*bot, frames [][]byte) error {
 func (r *run) receive(b *bot) error {
 	answers, err := r.link.receive(len(b.asked))
 	if err == nil {
-		b.told(answers)
+		b.processAnswers(answers)
 	}
 	return err
 }

@@ -78,21 +78,21 @@ func echo(c net.Conn, reply []byte, log Log) {
 		if err != nil {
 			return
 		}
-		if len(reply) > w.Available() && !tell(w, log, last) {
+		if len(reply) > w.Available() && !flushDurable(w, log, last) {
 			return // Write would send the replies before this one too early
 		}
 		if _, err := w.Write(reply); err != nil {
 			return
 		}
-		if r.Buffered() == 0 && !tell(w, log, last) {
+		if r.Buffered() == 0 && !flushDurable(w, log, last) {
 			return
 		}
 	}
 }
 
-// tell sends the buffered replies once all records up to last are durable. It returns false if that
+// flushDurable sends the buffered replies once all records up to last are durable. It returns false if that
 // fails.
-func tell(w *bufio.Writer, log Log, last uint64) bool {
+func flushDurable(w *bufio.Writer, log Log, last uint64) bool {
 	return (log == nil || log.Wait(context.Background(), last) == nil) && w.Flush() == nil
 }
 

@@ -155,7 +155,7 @@ func (l *leanLoop) run() (err error) {
 	}
 	l.live = len(l.conns)
 	for _, c := range l.conns {
-		if err := l.goOn(c, l.now()); err != nil {
+		if err := l.sendNext(c, l.now()); err != nil {
 			return err
 		}
 	}
@@ -265,7 +265,7 @@ func (l *leanLoop) ready(c *leanConn, events uint32) error {
 	if err := l.take(c, l.buffer[:n], now); err != nil {
 		return err
 	}
-	return l.goOn(c, now)
+	return l.sendNext(c, now)
 }
 
 // take processes received bytes.
@@ -302,8 +302,8 @@ func (l *leanLoop) take(c *leanConn, in []byte, now time.Duration) error {
 	return nil
 }
 
-// goOn sends the next request on a connection, or marks the connection as idle.
-func (l *leanLoop) goOn(c *leanConn, now time.Duration) error {
+// sendNext sends the next request on a connection, or marks the connection as idle.
+func (l *leanLoop) sendNext(c *leanConn, now time.Duration) error {
 	if l.ahead != nil {
 		if c.owed() == 0 && !c.idle { // it may be idle already if the message was not a reply
 			c.idle = true
