@@ -6,8 +6,8 @@ import (
 )
 
 // withAccount returns doc with the attribute id of the root renamed to account, if the root is
-// <transactions>. Everything else stays as it is, byte for byte; a document that is not well-formed
-// up to the end of its root's tag stays whole.
+// <transactions>. All other bytes stay the same. A document that is not well-formed up to the end of
+// its root's start tag is returned unchanged.
 func withAccount(doc string) string {
 	d := xml.NewDecoder(strings.NewReader(doc))
 	d.CharsetReader = asIs
@@ -27,7 +27,7 @@ func withAccount(doc string) string {
 	}
 }
 
-// renamed returns a well-formed tag with its attribute id renamed.
+// renamed returns a well-formed tag with its attribute id renamed to account.
 func renamed(tag string) string {
 	quote := byte(0)
 	for i := 0; i < len(tag); i++ {

@@ -6,19 +6,19 @@ import (
 	"os"
 )
 
-// Kind says how an exchange of frames ended that did not end with a reply.
+// Kind says why a frame got no reply.
 type Kind int
 
 // The kinds.
 const (
 	TimedOut Kind = iota // no whole reply in time
 	Closed               // the server closed, or reset, the connection
-	Refused              // the server accepts no connection
-	TooLarge             // more than ReplyBytesMax, or deeper than DepthMax
-	NotXML               // a reply that is not well-formed, or has a DOCTYPE
+	Refused              // the server does not accept a connection
+	TooLarge             // the reply has more than ReplyBytesMax, or is too deep or large otherwise
+	NotXML               // the reply is not well-formed, or has a DOCTYPE
 )
 
-// String says what happened, as the end of "the server …".
+// String returns what happened, to complete "the server …".
 func (k Kind) String() string {
 	switch k {
 	case TimedOut:
@@ -35,15 +35,15 @@ func (k Kind) String() string {
 	return fmt.Sprintf("failed in way %d", int(k))
 }
 
-// Broken is the error of every method of a Conn and of a Dialer: there is no reply. After it the
-// connection is of no use; it still has to be closed.
+// Broken is the error that every method of a Conn and a Dialer returns: there is no reply. Afterwards the
+// connection is unusable, but must still be closed.
 type Broken struct {
 	Kind Kind
-	Got  string // what came of the reply, at most ExcerptMax bytes; empty if nothing
-	Err  error  // the cause; nil if Kind says it all. The context's error if that ended first
+	Got  string // what arrived of the reply, at most ExcerptMax bytes; empty if nothing did
+	Err  error  // the cause; nil if Kind says everything; the context's error if the context ended first
 }
 
-// Error says what happened, in a sentence for the author of the server.
+// Error returns what happened, as a sentence for the author of the server.
 func (b *Broken) Error() string {
 	switch b.Err {
 	case errOpen:
@@ -54,11 +54,11 @@ func (b *Broken) Error() string {
 	return fmt.Sprintf("the server %s: %v", b.Kind, b.Err)
 }
 
-// errOpen is the cause of WaitClosed's error.
+// errOpen is the cause of the error that WaitClosed returns.
 var errOpen = errors.New("left a connection open that it has to close")
 
 // Unwrap returns the cause.
 func (b *Broken) Unwrap() error { return b.Err }
 
-// isTimeout reports whether err is that of a deadline that passed.
+// isTimeout reports whether err is a passed deadline.
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -9,42 +9,43 @@ import (
 	"time"
 )
 
-// Options are for all connections to a server.
+// Options apply to all connections to a server.
 type Options struct {
 	Habits Habits
-	// Remark is called for each fault of form that Habits does not have, at most once a form and
-	// reply; from any goroutine. May be nil.
+	// Remark is called for each deviation in form that Habits does not declare, at most once for each
+	// form and reply, and from any goroutine. May be nil.
 	Remark func(Remark)
-	// ReplyTime is how long a frame may take to be taken, and a reply to arrive; 0 is ReplyTime.
+	// ReplyTime limits both how long writing a frame may take and how long a reply may take to arrive. 0 means the
+	// constant ReplyTime.
 	ReplyTime time.Duration
 }
 
 // Dialer makes connections. It is safe for concurrent use.
 type Dialer interface {
-	// Dial returns a connection, which the caller closes. The error is a *Broken: Refused or TimedOut.
-	// If the server closes after each reply, the connection is made by the first Send.
+	// Dial returns a connection, which the caller must close. The error is a *Broken: Refused or TimedOut.
+	// If the server closes after each reply, Dial does not connect yet: the first Send does.
 	Dial(ctx context.Context) (*Conn, error)
 }
 
-// OpenFunc opens a connection to the server. It bounds how long that takes: the server may have to
-// be started first.
+// OpenFunc opens a connection to the server. It limits its own duration, since it may have to start
+// the server first.
 type OpenFunc func(ctx context.Context) (net.Conn, error)
 
-// Connector is the Dialer of a server on TCP. It is safe for concurrent use.
+// Connector is the Dialer for a server on TCP. It is safe for concurrent use.
 type Connector struct {
 	Addr    string   // host and port
-	Open    OpenFunc // instead of Addr; may be nil
+	Open    OpenFunc // used instead of Addr; may be nil
 	Options Options
 }
 
-// Dial connects to the server.
+// Dial is part of Dialer.
 func (c *Connector) Dial(ctx context.Context) (*Conn, error) {
 	h := c.Options.Habits
 	conn := &Conn{connector: c, alone: h.OneFrame, errorEnds: h.ErrorCloses, time: c.Options.ReplyTime}
 	if conn.time == 0 {
 		conn.time = ReplyTime
 	}
-	if conn.alone { // a server that is serial would wait for a frame on it, and serve nobody else
+	if conn.alone { // a serial server would wait for a frame on an unused connection and serve no other
 		return conn, nil
 	}
 	if err := conn.connect(ctx); err != nil {
@@ -53,7 +54,7 @@ func (c *Connector) Dial(ctx context.Context) (*Conn, error) {
 	return conn, nil
 }
 
-// open opens a connection of TCP, to Addr within a time.
+// open opens a TCP connection: with c.Open if that is set, otherwise to Addr within a time.
 func (c *Connector) open(ctx context.Context, within time.Duration) (net.Conn, error) {
 	if c.Open != nil {
 		return c.Open(ctx)
@@ -61,26 +62,26 @@ func (c *Connector) open(ctx context.Context, within time.Duration) (net.Conn, e
 	return (&net.Dialer{Timeout: within}).DialContext(ctx, "tcp", c.Addr)
 }
 
-// Conn is a connection to a server, in the server's habits. If they are to close after each reply,
-// each frame gets a connection of its own; if after an error, the frame behind one gets a new one. It is used
-// by one goroutine, which closes it. Everything that the server sends is read while frames are written, up to
-// unreadMax bytes ahead of Receive.
+// Conn is a connection that speaks in the server's habits. If the server closes after each reply, each
+// frame is sent on a new TCP connection; if it closes after an error, the frame after an error is. A
+// Conn is used by one goroutine, which must close it. Everything that the server sends is read while
+// frames are written, up to unreadMax bytes ahead of Receive.
 type Conn struct {
 	connector *Connector
-	time      time.Duration // for a frame, and for a reply
-	alone     bool          // each frame has a connection of its own
-	errorEnds bool          // so has the frame behind a reply that has an error
+	time      time.Duration // limit for writing a frame, and for receiving a reply
+	alone     bool          // each frame has its own TCP connection
+	errorEnds bool          // the frame after a reply with an error has a new TCP connection
 
-	conn  net.Conn // nil if there is none
-	in    *inbox   // of conn
-	chunk []byte   // taken from in, and not yet read
+	conn  net.Conn // nil while disconnected
+	in    *inbox   // reads conn
+	chunk []byte   // bytes taken from in, and not yet parsed
 
-	sent []string // documents without a reply so far
-	held []string // documents that wait for the replies to those before; only if alone, or errorEnds
-	raw  []byte   // the beginning of what SendRaw sent; from then on no reply is the one to a document
+	sent []string // documents sent and not yet answered
+	held []string // documents to send once earlier ones are answered; only if alone or errorEnds
+	raw  []byte   // the beginning of what SendRaw sent; once set, replies are no longer matched to documents
 }
 
-// connect makes the connection.
+// connect makes the TCP connection and starts its inbox. The error is a *Broken: Refused or TimedOut.
 func (c *Conn) connect(ctx context.Context) error {
 	conn, err := c.connector.open(ctx, c.time)
 	switch {
@@ -93,14 +94,14 @@ func (c *Conn) connect(ctx context.Context) error {
 	return nil
 }
 
-// Strict makes c one connection of TCP, whatever the habits are: for what is about the connection
-// itself. It is called before the first Send.
+// Strict makes c use exactly one TCP connection, whatever the habits are. It is for cases that test
+// the connection itself, and must be called before the first Send.
 func (c *Conn) Strict() { c.alone, c.errorEnds = false, false }
 
-// Send sends a document as a frame: with its length in bytes, and the account of <transactions> in
-// the attribute that the server knows. A server that has closed the connection is no error: Receive
-// reports that, behind the replies that came before. The error is a *Broken: TimedOut (the server
-// does not read), or Refused if a connection has to be made first.
+// Send sends a document as a frame, with its length in bytes and with the account of <transactions> in
+// the attribute that the server knows. If the server has closed the connection, Send returns nil, and
+// Receive returns the replies that arrived before and then the error. The error is a *Broken: TimedOut
+// if the server does not read, or Refused if Send has to connect first and cannot.
 func (c *Conn) Send(ctx context.Context, doc string) error {
 	if (c.alone || c.errorEnds) && len(c.sent)+len(c.held) > 0 {
 		if len(c.held) == heldMax {
@@ -112,7 +113,7 @@ func (c *Conn) Send(ctx context.Context, doc string) error {
 	return c.send(ctx, doc)
 }
 
-// send sends a document now.
+// send sends a document at once, without holding it back.
 func (c *Conn) send(ctx context.Context, doc string) error {
 	h := c.connector.Options.Habits
 	if h.AccountAttribute {
@@ -125,7 +126,7 @@ func (c *Conn) send(ctx context.Context, doc string) error {
 	return nil
 }
 
-// Frame returns a document with its length in bytes before it, on a line that ends with LF, or CR LF.
+// Frame returns doc after a line with its length in bytes. The line ends with CR LF if crlf, otherwise with LF.
 func Frame(doc string, crlf bool) []byte {
 	end := "\n"
 	if crlf {
@@ -134,7 +135,7 @@ func Frame(doc string, crlf bool) []byte {
 	return fmt.Appendf(nil, "%d%s%s", len(doc), end, doc)
 }
 
-// SendRaw sends bytes as they are. Errors are those of Send.
+// SendRaw sends bytes unchanged. Errors are those of Send.
 func (c *Conn) SendRaw(ctx context.Context, b []byte) error {
 	if err := c.write(ctx, b); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (c *Conn) SendRaw(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// write writes b, on a new connection if there is none.
+// write writes b, on a new TCP connection if c is disconnected.
 func (c *Conn) write(ctx context.Context, b []byte) error {
 	if c.conn == nil {
 		if err := c.connect(ctx); err != nil {
@@ -168,10 +169,10 @@ func (c *Conn) write(ctx context.Context, b []byte) error {
 	if err != nil && within.Err() != nil && isTimeout(err) {
 		return &Broken{Kind: TimedOut, Err: ctx.Err()}
 	}
-	return nil // a connection that was closed is Receive's to report
+	return nil // if the server closed the connection, Receive reports it
 }
 
-// Receive returns the next reply, and remarks what is wrong in its form. The error is a *Broken.
+// Receive returns the next reply, and remarks the faults of its form. The error is a *Broken.
 func (c *Conn) Receive(ctx context.Context) (*Reply, error) {
 	if len(c.sent) == 0 && len(c.held) > 0 {
 		next := c.held[0]
@@ -208,10 +209,10 @@ func (c *Conn) Receive(ctx context.Context) (*Reply, error) {
 	return reply, nil
 }
 
-// hasError reports whether an element is an error, or has one in it.
+// hasError reports whether e or an element in it is an <error>.
 func hasError(e *Element) bool { return e.Name == "error" || slices.ContainsFunc(e.Children, hasError) }
 
-// answered returns the oldest document without a reply, which has one now.
+// answered removes the oldest unanswered document and returns it, or "" if there is none.
 func (c *Conn) answered() string {
 	if len(c.sent) == 0 {
 		return ""
@@ -229,7 +230,7 @@ func (c *Conn) Do(ctx context.Context, doc string) (*Reply, error) {
 	return c.Receive(ctx)
 }
 
-// CloseWrite says that nothing more will be sent; replies can still be received. Errors are those of Send.
+// CloseWrite ends the sending side of the connection; replies can still be received. Errors are those of Send.
 func (c *Conn) CloseWrite(ctx context.Context) error {
 	if c.conn == nil {
 		if err := c.connect(ctx); err != nil {
@@ -237,18 +238,18 @@ func (c *Conn) CloseWrite(ctx context.Context) error {
 		}
 	}
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
-		half.CloseWrite() // of a connection that was closed is Receive's to report
+		half.CloseWrite() // if the connection is closed already, Receive reports it
 	}
 	return nil
 }
 
-// WaitClosed returns when the server has closed, or reset, the connection, with the last reply that
-// came before; nil if none came that Receive has not returned. What came and is no reply does not
-// matter. The error is a *Broken, TimedOut: the server leaves the connection open.
+// WaitClosed waits until the server has closed or reset the connection. It returns the last reply that
+// arrived before and that Receive has not returned, or nil if there is none. Bytes that are no reply
+// are ignored. The error is a *Broken, TimedOut, if the server leaves the connection open.
 func (c *Conn) WaitClosed(ctx context.Context) (last *Reply, err error) {
 	within, cancel := context.WithTimeout(ctx, c.time)
 	defer cancel()
-	c.errorEnds = false // whether the server closes is what is asked for
+	c.errorEnds = false // the server must close the connection here, not this end
 	for c.conn != nil && err == nil {
 		var r *Reply
 		if r, err = c.Receive(within); err == nil {
@@ -270,13 +271,13 @@ func (c *Conn) WaitClosed(ctx context.Context) (last *Reply, err error) {
 	return last, nil
 }
 
-// Close closes the connection, and returns when nothing of it runs. It may be called twice.
+// Close closes the connection, and returns when its goroutine has ended. It may be called twice.
 func (c *Conn) Close() {
 	c.disconnect()
 	c.held, c.sent = nil, nil
 }
 
-// disconnect closes the connection of TCP, if there is one.
+// disconnect closes the TCP connection, if there is one.
 func (c *Conn) disconnect() {
 	if c.conn != nil {
 		c.in.stop()

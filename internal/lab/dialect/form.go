@@ -15,8 +15,8 @@ var (
 	seconds = regexp.MustCompile(`^[0-9]{10}$`)
 )
 
-// inspect returns what is wrong in the form of a reply, as far as the reply alone shows it, at most
-// once a form. now is when it came.
+// inspect returns the faults of form that the reply alone shows, at most one for each form. now is
+// when the reply arrived.
 func inspect(root *Element, h Habits, now time.Time) []Remark {
 	f := findings{}
 	if root.Name != "results" && !(h.ResultRoot && root.Name == "result") {
@@ -35,10 +35,10 @@ func inspect(root *Element, h Habits, now time.Time) []Remark {
 	return f.remarks
 }
 
-// findings are faults of form, the first of each.
+// findings collects faults of form, at most one for each form.
 type findings struct{ remarks []Remark }
 
-// add adds a fault of a form that has none yet.
+// add adds a fault, unless there is one of the same form.
 func (f *findings) add(form Form, format string, args ...any) {
 	for _, r := range f.remarks {
 		if r.Form == form {
@@ -48,7 +48,7 @@ func (f *findings) add(form Form, format string, args ...any) {
 	f.remarks = append(f.remarks, Remark{Form: form, Detail: fmt.Sprintf(format, args...)})
 }
 
-// parts looks at the parts of a <status> or <canceled>.
+// parts checks the parts of a <status> or <canceled>.
 func (f *findings) parts(status *Element, now time.Time) {
 	last := int64(0)
 	for _, e := range status.Children {
@@ -75,7 +75,7 @@ func (f *findings) parts(status *Element, now time.Time) {
 	}
 }
 
-// shares looks at the attribute shares of a part.
+// shares checks the attribute shares of a part.
 func (f *findings) shares(e *Element) {
 	f.number(e, "shares")
 	if s := value(e, "shares"); s != "" && s[0] == '-' {
@@ -83,7 +83,7 @@ func (f *findings) shares(e *Element) {
 	}
 }
 
-// number looks at an attribute, if it is there, that is a number of the server's own.
+// number checks the form of an attribute whose number the server writes itself; a missing one is no fault.
 func (f *findings) number(e *Element, name string) {
 	if s, ok := e.Attr(name); ok && !decimal.MatchString(s) {
 		f.add(Number, `<%s %s="%s"/>: %s is no decimal number as the protocol writes them`, e.Name, name,
@@ -91,7 +91,7 @@ func (f *findings) number(e *Element, name string) {
 	}
 }
 
-// time looks at the attribute time of a part, and returns it; 0 if it has not the form.
+// time checks the attribute time of a part, and returns it in seconds since 1970, or 0 if it is malformed.
 func (f *findings) time(e *Element, now time.Time) int64 {
 	s, ok := e.Attr("time")
 	if !ok {
@@ -109,7 +109,7 @@ func (f *findings) time(e *Element, now time.Time) int64 {
 	return at
 }
 
-// value returns an attribute, empty if it is not there.
+// value returns an attribute's value, or "" if e does not have it.
 func value(e *Element, name string) string {
 	s, _ := e.Attr(name)
 	return s

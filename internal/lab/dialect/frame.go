@@ -1,6 +1,6 @@
 package dialect
 
-// Frame returns a document as the bytes that a server of these habits takes as a frame.
+// Frame returns doc as a frame in these habits.
 func (h Habits) Frame(doc string) []byte {
 	if h.AccountAttribute {
 		doc = withAccount(doc)

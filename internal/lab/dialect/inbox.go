@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// inbox reads what a connection brings, ahead of who takes it, so that the other side is never
-// stopped by a reply that nobody reads yet. It has one goroutine, which ends with stop.
+// inbox reads a connection ahead of its consumer, so that the server never blocks on a reply that is
+// not received yet. It has one goroutine, which ends with stop.
 type inbox struct {
 	conn net.Conn
-	wake chan struct{} // of one place: there is something to take
-	room chan struct{} // of one place: something was taken
+	wake chan struct{} // capacity 1: signaled when data or an error arrived
+	room chan struct{} // capacity 1: signaled when data was taken
 	quit chan struct{} // closed by stop
 	done chan struct{} // closed when the goroutine has ended
 
 	mu   sync.Mutex
-	data []byte // guarded by mu; at most unreadMax and what one read brings
-	err  error  // guarded by mu: why no more comes
+	data []byte // guarded by mu; at most unreadMax plus one read
+	err  error  // guarded by mu; why reading ended, nil while it continues
 }
 
-// readSize is how much is read at once.
+// readSize is how many bytes one read asks for.
 const readSize = 16 << 10
 
 func newInbox(conn net.Conn) *inbox {
@@ -59,8 +59,8 @@ func (in *inbox) run() {
 	}
 }
 
-// take returns what has come, at least a byte, and waits for it as long as ctx lasts. The error is
-// a *Broken, TimedOut or Closed. Also while there is always something to take it ends with ctx.
+// take returns all bytes that have arrived, at least one, and waits for them until ctx ends. The error
+// is a *Broken, TimedOut or Closed. Once ctx has ended, take fails even if there are bytes.
 func (in *inbox) take(ctx context.Context) ([]byte, error) {
 	for {
 		if ctx.Err() != nil {
@@ -86,22 +86,22 @@ func (in *inbox) take(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// stop closes the connection, and returns when the goroutine has ended. A connection that the other
-// side has closed first is reset: else it would stay in the kernel for a minute, and a server that
-// does not set SO_REUSEADDR could not be started again.
+// stop closes the connection, and returns when the goroutine has ended. A connection that the server
+// closed first is reset; otherwise it would stay in the kernel for a minute, and a server that does
+// not set SO_REUSEADDR could not be started again.
 func (in *inbox) stop() {
 	close(in.quit)
 	in.mu.Lock()
 	closed := in.err == io.EOF
 	in.mu.Unlock()
 	if tcp, ok := in.conn.(*net.TCPConn); ok && closed {
-		_ = tcp.SetLinger(0) // it may be reset already
+		_ = tcp.SetLinger(0) // it fails if the connection is reset already
 	}
 	in.conn.Close()
 	<-in.done
 }
 
-// signal puts something in a channel of one place, if it is empty.
+// signal puts a value in a channel of capacity 1, unless it holds one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -2,15 +2,15 @@ package dialect
 
 import "slices"
 
-// echoMax is how many bytes of a value are always repeated; a longer one may be cut.
+// echoMax is the longest value in bytes that a reply must repeat whole; it may cut a longer one.
 const echoMax = 128
 
-// repeated are the attributes that a reply repeats byte for byte.
+// repeated are the attributes that a reply must repeat byte for byte.
 var repeated = []string{"sym", "amount", "limit", "id", "ref"}
 
-// Judge returns what is wrong in the form of reply, the root of a reply, beside sent, the root of
-// what it answers: Echo and RefusedID, each at most once, without a conversation. It returns nil if
-// the number of the reply's children is not that of the elements sent.
+// Judge compares reply, the root of a reply, with sent, the root of the document that it answers. It
+// returns remarks of Echo and RefusedID, each at most once, without a conversation. It returns nil if
+// reply does not have one child for each element sent.
 func Judge(sent, reply *Element) []Remark {
 	commands := commandsOf(sent)
 	if len(commands) != len(reply.Children) {
@@ -26,7 +26,7 @@ func Judge(sent, reply *Element) []Remark {
 	return f.remarks
 }
 
-// echo looks for the attributes of a command in its answer.
+// echo checks that answer repeats the attributes of command.
 func (f *findings) echo(command, answer *Element) {
 	for _, a := range command.Attrs {
 		if !slices.Contains(repeated, a.Name) || len(a.Value) > echoMax {
@@ -42,8 +42,8 @@ func (f *findings) echo(command, answer *Element) {
 	}
 }
 
-// commandsOf returns the elements of a request that are answered, in their order. One in a <symbol>
-// has the symbol's name as an attribute, which its answer repeats too.
+// commandsOf returns the elements of a request that are answered, in their order. An element in a
+// <symbol> gets the symbol's name as an attribute, which its answer must repeat too.
 func commandsOf(root *Element) []*Element {
 	var all []*Element
 	for _, e := range root.Children {
@@ -62,10 +62,10 @@ func commandsOf(root *Element) []*Element {
 	return all
 }
 
-// Judge remarks what is wrong in the form of a reply beside what was sent: an attribute that is not
-// repeated byte for byte, and an id in the error of an order. It is called when the children of the
-// reply are of the kind that they have to be; it does nothing after SendRaw, or if their number is
-// not that of the elements sent.
+// Judge compares the reply with the document that was sent, and remarks an attribute that is not
+// repeated byte for byte and an id in the error of an order. The caller has checked that the children
+// of the reply have the expected names. Judge does nothing after SendRaw, or if the reply does not
+// have one child for each element sent.
 func (r *Reply) Judge() {
 	if r.remark == nil || r.Sent == "" {
 		return
@@ -75,7 +75,7 @@ func (r *Reply) Judge() {
 	}
 }
 
-// report makes remarks, with the conversation that shows them.
+// report calls remark for each of remarks, with the conversation added.
 func (r *Reply) report(remarks []Remark, sent string) {
 	if r.remark == nil {
 		return

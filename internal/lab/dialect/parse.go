@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ParseDoc reads an XML document, within the bounds of a reply. The error is a *Broken: NotXML or
+// ParseDoc parses an XML document, within the bounds of a reply. The error is a *Broken: NotXML or
 // TooLarge.
 func ParseDoc(s string) (*Element, error) {
 	in := strings.NewReader(s)
@@ -24,16 +24,16 @@ func ParseDoc(s string) (*Element, error) {
 	return root, nil
 }
 
-// source counts the bytes of a document, and ends it where it is too large. It is an io.ByteReader
-// so that the decoder takes no byte behind the document's last.
+// source counts the bytes of a document, and fails if it is too large. It is an io.ByteReader so that
+// the decoder reads no byte after the document's last.
 type source struct {
 	next  func() (byte, error)
-	size  int64 // of the document so far
+	size  int64 // bytes of the document read so far
 	token int   // bytes since the last token ended
-	err   error // why next has no more
+	err   error // why no more bytes can be read
 }
 
-// ReadByte returns the document's next byte.
+// ReadByte returns the document's next byte. The error is that of next, or TooLarge.
 func (s *source) ReadByte() (byte, error) {
 	if s.err != nil {
 		return 0, s.err
@@ -57,7 +57,7 @@ func (s *source) ReadByte() (byte, error) {
 	return b, nil
 }
 
-// Read is there for the decoder, which calls ReadByte.
+// Read reads one byte. The decoder needs an io.Reader, but calls ReadByte.
 func (s *source) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -70,18 +70,18 @@ func (s *source) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// tree is a document while it is read.
+// tree is a document while it is parsed.
 type tree struct {
 	root       *Element
-	open       []*Element        // from the root to the one that is read
-	text       [][]byte          // of each of open
-	names      map[string]string // each name once: a document has few of them
+	open       []*Element        // the unclosed elements, root first
+	text       [][]byte          // the text so far of each of open
+	names      map[string]string // interned names: a document has few different ones
 	elements   int
 	attributes int
-	kept       int // bytes of names, values and texts
+	kept       int // bytes of names, values and texts kept
 }
 
-// parse reads a document up to the end of its root. The error is a *Broken, or that of src.next.
+// parse parses a document up to the end of its root. The error is a *Broken, or that of src.next.
 func parse(src *source) (*Element, error) {
 	d := xml.NewDecoder(src)
 	d.CharsetReader = asIs
@@ -106,7 +106,7 @@ func parse(src *source) (*Element, error) {
 	}
 }
 
-// add takes the next token. The error is a *Broken.
+// add adds a token to the tree. The error is a *Broken.
 func (t *tree) add(token xml.Token) error {
 	switch token := token.(type) {
 	case xml.StartElement:
@@ -127,7 +127,7 @@ func (t *tree) add(token xml.Token) error {
 	return nil
 }
 
-// start begins an element.
+// start opens an element.
 func (t *tree) start(token xml.StartElement) error {
 	t.elements++
 	t.attributes += len(token.Attr)
@@ -167,7 +167,7 @@ func (t *tree) start(token xml.StartElement) error {
 	return nil
 }
 
-// keep counts n bytes that are kept.
+// keep counts n more bytes kept. The error is TooLarge.
 func (t *tree) keep(n int) error {
 	if t.kept += n; t.kept > keptMax {
 		return tooLarge("more than %d bytes of values and texts", keptMax)
@@ -175,7 +175,7 @@ func (t *tree) keep(n int) error {
 	return nil
 }
 
-// end ends the element that is open, whose name this has to be.
+// end closes the innermost open element. The error says that its name is not this one.
 func (t *tree) end(name string) error {
 	if len(t.open) == 0 {
 		return notXML("</%s> ends nothing", name)
@@ -190,7 +190,7 @@ func (t *tree) end(name string) error {
 	return nil
 }
 
-// name returns a name with its prefix, the same string for the same name.
+// name returns a name with its prefix, interned.
 func (t *tree) name(n xml.Name) string {
 	s := n.Local
 	if n.Space != "" {
@@ -203,7 +203,7 @@ func (t *tree) name(n xml.Name) string {
 	return s
 }
 
-// asIs reads the encodings that a server may declare where it means ASCII.
+// asIs passes through the encodings that servers declare although they write ASCII. The error names any other.
 func asIs(charset string, in io.Reader) (io.Reader, error) {
 	switch strings.ToLower(charset) {
 	case "us-ascii", "ascii", "utf8", "iso-8859-1", "latin1":
@@ -220,7 +220,7 @@ func tooLarge(format string, args ...any) *Broken {
 	return &Broken{Kind: TooLarge, Err: fmt.Errorf(format, args...)}
 }
 
-// broken returns err as the *Broken that a caller gets, with what came.
+// broken returns err as a *Broken, with an excerpt of what arrived. An error that is not one becomes Closed.
 func broken(err error, got string) *Broken {
 	var b *Broken
 	if !errors.As(err, &b) {
@@ -230,8 +230,8 @@ func broken(err error, got string) *Broken {
 	return b
 }
 
-// excerpt returns the beginning of s, of at most ExcerptMax bytes and in whole characters, for
-// people: what is not UTF-8 is replaced.
+// excerpt returns the beginning of s for people to read: at most ExcerptMax bytes, in whole characters, with
+// bytes that are not UTF-8 replaced.
 func excerpt(s string) string {
 	const more = "…"
 	cut := len(s) > ExcerptMax

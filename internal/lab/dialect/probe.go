@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// Known are habits that somebody has said. What is said is not probed, and no remark is made of
-// it. The zero value says nothing.
+// Known are habits that the teacher's profile declares. A declared habit is not probed, and no
+// remark is made of it. The zero value declares none.
 type Known struct {
-	Account  string // "id" or "account"; "auto" or "" is probed
-	Length   string // what ends a length line, "lf" or "crlf"; "auto" or "" is probed
-	Bare     string // "yes" or "no"; "auto" or "" is probed; and so the others
+	Account  string // "id" or "account": the attribute with the account; "auto" or "" is probed
+	Length   string // "lf" or "crlf": the end of a length line; "auto" or "" is probed
+	Bare     string // "yes" or "no"; "auto" or "" is probed, and so in the fields below
 	OneFrame string
-	Decimals string // "no": numbers have to be whole
+	Decimals string // "no": the server accepts only whole numbers
 }
 
-// Probe finds out the habits of the server of to, whatever Habits and Remark that has. It makes
-// connections one after another; to.Open may start the server again if the one before has brought it
-// down. fresh returns account ids that nobody has used. The remarks are those of the habits found
-// that Known does not say, and of everything else that the replies show, at most one a form. It takes
-// at most some fourteen times ReplyTime. The error says that nothing was ever answered, or that ctx
-// ended, and is a *Broken; or it names a value that known cannot have.
+// Probe finds out the habits of the server of to, and ignores to's Habits and Remark. It makes
+// connections one after another; to.Open may restart the server if the previous connection brought it
+// down. fresh must return unused account ids. The remarks are those of the habits found that known
+// does not declare, and of every other fault in the replies, at most one for each form. Probe takes at
+// most about fourteen times ReplyTime. The error is a *Broken if nothing was ever answered or ctx
+// ended; otherwise it names an invalid value in known.
 func Probe(ctx context.Context, to *Connector, fresh func() string, known Known) (Habits, []Remark, error) {
 	p := prober{to: *to, fresh: fresh, known: known}
 	if err := p.say(); err != nil {
@@ -49,7 +49,7 @@ func Probe(ctx context.Context, to *Connector, fresh func() string, known Known)
 	return p.found(), p.remarks, nil
 }
 
-// prober finds out habits, one after another; what it has found out it speaks in.
+// prober finds out habits, one after another, and speaks in those that it has found.
 type prober struct {
 	to      Connector
 	fresh   func() string
@@ -60,10 +60,10 @@ type prober struct {
 	result  bool     // a reply's root was <result>
 }
 
-// unknown reports whether a value of Known says nothing.
+// unknown reports whether a value of Known leaves the habit to be probed.
 func unknown(value string) bool { return value == "" || value == "auto" }
 
-// say takes over what is known. The error names a value that it cannot have.
+// say sets the known habits. The error names an invalid value.
 func (p *prober) say() error {
 	for _, k := range []struct {
 		name, value, yes, no string
@@ -85,7 +85,7 @@ func (p *prober) say() error {
 	return nil
 }
 
-// found returns the habits.
+// found returns the habits found so far.
 func (p *prober) found() Habits {
 	h := p.habits
 	h.Bare = h.Bare || p.bare && unknown(p.known.Bare)
@@ -94,20 +94,20 @@ func (p *prober) found() Habits {
 	return h
 }
 
-// note keeps the first remark of each form.
+// note keeps r if it is the first remark of its form.
 func (p *prober) note(r Remark) {
 	if !p.remarked(r.Form) {
-		p.remarks = append(slices.Clip(p.remarks), r) // copies of p share what was there
+		p.remarks = append(slices.Clip(p.remarks), r) // copies of p share the earlier remarks
 	}
 }
 
-// remarked reports whether there is a remark of a form.
+// remarked reports whether there is a remark of this form.
 func (p *prober) remarked(form Form) bool {
 	return slices.ContainsFunc(p.remarks, func(r Remark) bool { return r.Form == form })
 }
 
-// ask sends documents one after another on one Conn, and returns the replies up to the first that
-// does not come, and why it does not: a *Broken.
+// ask sends documents one after another on one Conn. It returns the replies before the first that
+// fails, and the error of that one, a *Broken.
 func (p *prober) ask(ctx context.Context, docs ...string) (replies []*Reply, err error) {
 	dialer := p.to
 	dialer.Options.Habits, dialer.Options.Remark = p.found(), p.note
@@ -129,25 +129,25 @@ func (p *prober) ask(ctx context.Context, docs ...string) (replies []*Reply, err
 	return replies, nil
 }
 
-// done reports whether a reply begins with an element of that name: what was asked for was done.
+// done reports whether the first child of a reply has this name, which means that the request was done.
 func done(r *Reply, name string) bool {
 	return len(r.Root.Children) > 0 && r.Root.Children[0].Name == name
 }
 
-// opening returns a document that opens an account.
+// opening returns a document that opens a fresh account.
 func (p *prober) opening() string {
 	return `<create><account id="` + p.fresh() + `" balance="100"/></create>`
 }
 
-// greet finds out what ends the length line: LF if the server then does what it is asked for,
-// CR LF if it does it only then, and otherwise LF. The error is a *Broken: nothing came at all.
+// greet finds out how the server expects a length line to end: CR LF if only then it does what it is
+// asked for, otherwise LF. The error is a *Broken if nothing was ever answered.
 func (p *prober) greet(ctx context.Context) error {
 	ways := []bool{false, true}
 	if !unknown(p.known.Length) {
 		ways = []bool{p.habits.CRLF}
 	}
-	var first *prober // the first that anything came to
-	var nothing error // what came to the first
+	var first *prober // the first try that got any bytes
+	var nothing error // the error of the first try
 	for _, crlf := range ways {
 		try := *p
 		try.habits.CRLF = crlf
@@ -174,14 +174,14 @@ func (p *prober) greet(ctx context.Context) error {
 	return nil
 }
 
-// gotSomething reports whether something came, even if it was no reply.
+// gotSomething reports whether err is a *Broken after bytes arrived, even if they were no reply.
 func gotSomething(err error) bool {
 	var b *Broken
 	return errors.As(err, &b) && b.Got != ""
 }
 
-// oneFrame finds out whether a connection carries more than one frame: if it does not, a second one
-// is answered on a connection of its own, but not behind the first.
+// oneFrame finds out whether a connection carries only one frame: then a second frame is answered on
+// a new connection, but not after the first.
 func (p *prober) oneFrame(ctx context.Context) {
 	replies, err := p.ask(ctx, p.opening(), p.opening())
 	if err == nil || len(replies) != 1 {
@@ -191,15 +191,15 @@ func (p *prober) oneFrame(ctx context.Context) {
 	p.habits.OneFrame = err == nil
 }
 
-// account finds out which attribute of <transactions> has the account, and reports whether an order
-// is accepted with one of them.
+// account finds out which attribute of <transactions> has the account, and reports whether the server
+// accepts an order with either of them.
 func (p *prober) account(ctx context.Context) bool {
 	before := *p
 	seen, ok := p.trade(ctx, "100", "10")
 	if ok || !unknown(p.known.Account) {
 		return ok
 	}
-	with := before // without remarks of what was said in the wrong way
+	with := before // drops the remarks of requests with the wrong attribute
 	with.habits.AccountAttribute = true
 	if _, ok := with.trade(ctx, "100", "10"); !ok {
 		return false
@@ -211,8 +211,8 @@ func (p *prober) account(ctx context.Context) bool {
 	return true
 }
 
-// decimals finds out whether numbers have to be whole: what was just done with whole ones is not
-// done with others, and again with whole ones.
+// decimals finds out whether the server accepts only whole numbers: a trade with fractions fails, and
+// one with whole numbers after it succeeds.
 func (p *prober) decimals(ctx context.Context) {
 	before := *p
 	if _, ok := p.trade(ctx, "100.5", "10.5"); ok {
@@ -222,8 +222,8 @@ func (p *prober) decimals(ctx context.Context) {
 	_, p.habits.Whole = p.trade(ctx, "100", "10")
 }
 
-// trade opens an account, makes a symbol and sends an order. It reports whether all was done, and
-// returns the conversation of the last of it.
+// trade opens an account, makes a symbol and sends an order. It reports whether all succeeded, and
+// returns the last exchange of frames.
 func (p *prober) trade(ctx context.Context, balance, limit string) (seen Remark, ok bool) {
 	docs := p.trading(balance, limit)
 	replies, _ := p.ask(ctx, docs...)
@@ -234,10 +234,10 @@ func (p *prober) trade(ctx context.Context, balance, limit string) (seen Remark,
 	return seen, done(replies[0], "created") && done(replies[1], "opened")
 }
 
-// trading returns the documents that open an account with a balance and make a symbol, and that buy a share of it.
+// trading returns two documents: one opens an account and makes a symbol, one buys a share of it.
 func (p *prober) trading(balance, limit string) []string {
 	id := p.fresh()
-	sym := strings.Map(func(digit rune) rune { return digit - '0' + 'A' }, id) // letters: every server takes them
+	sym := strings.Map(func(digit rune) rune { return digit - '0' + 'A' }, id) // letters: every server accepts them
 	return []string{
 		fmt.Sprintf(`<create><account id="%s" balance="%s"/>`, id, balance) +
 			fmt.Sprintf(`<symbol sym="%s"><account id="%s">1</account></symbol></create>`, sym, id),
@@ -245,8 +245,8 @@ func (p *prober) trading(balance, limit string) []string {
 	}
 }
 
-// errorCloses finds out whether the server closes after a reply that has an error: behind an order that is
-// too dear nothing is answered on its connection, but on another one it is.
+// errorCloses finds out whether the server closes the connection after a reply with an error: after an order
+// that costs too much, the next frame is answered only on another connection.
 func (p *prober) errorCloses(ctx context.Context) {
 	docs := append(p.trading("100", "1000"), p.opening())
 	replies, err := p.ask(ctx, docs...)

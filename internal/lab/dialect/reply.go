@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// NoLength is Reply.Declared if there was no length line, or no number in it.
+// NoLength is the value of Reply.Declared if the reply had no length line, or one without a number.
 const NoLength = -1
 
 // Reply is a reply to a frame.
 type Reply struct {
 	Root     *Element
-	Raw      string // what came, with the length line; at most ExcerptMax bytes
+	Raw      string // the bytes that arrived, with the length line; at most ExcerptMax bytes
 	Sent     string // the document that it answers; empty after SendRaw
-	Declared int64  // what the length line said, or NoLength
+	Declared int64  // the length on the length line, or NoLength
 
 	remark func(Remark) // may be nil
 }
 
-// reading is a reply while it is read: from an inbox, as long as ctx lasts.
+// reading reads one reply from an inbox, until ctx ends.
 type reading struct {
 	ctx    context.Context
 	in     *inbox
-	chunk  *[]byte // taken from in and not yet read; what is left of it is the next reply's
+	chunk  *[]byte // bytes taken from in and not yet read; what remains belongs to the next reply
 	raw    []byte  // the beginning of what was read
 	faults map[Form]string
 	habits Habits
@@ -54,7 +54,7 @@ func (r *reading) peek(ctx context.Context) (byte, error) {
 	return (*r.chunk)[0], nil
 }
 
-// soon is peek that waits no longer than SilenceEnds.
+// soon is like peek, but waits at most SilenceEnds.
 func (r *reading) soon() (byte, error) {
 	if len(*r.chunk) > 0 {
 		return (*r.chunk)[0], nil
@@ -64,7 +64,7 @@ func (r *reading) soon() (byte, error) {
 	return r.peek(ctx)
 }
 
-// drop reads b, which peek has returned.
+// drop consumes b, the byte that peek returned.
 func (r *reading) drop(b byte) {
 	*r.chunk = (*r.chunk)[1:]
 	if len(r.raw) <= ExcerptMax {
@@ -72,15 +72,15 @@ func (r *reading) drop(b byte) {
 	}
 }
 
-// fault notes a fault of form, the first of its kind.
+// fault records a fault of form, the first of each form.
 func (r *reading) fault(form Form, detail string) {
 	if _, noted := r.faults[form]; !noted {
 		r.faults[form] = detail
 	}
 }
 
-// reply reads a reply. The document ends where its root ends, whatever the length says; what the
-// length says besides is a fault of form. The error is a *Broken.
+// reply reads a reply. The document ends with its root, whatever the length line says; a length that
+// differs is a fault of form. The error is a *Broken.
 func (r *reading) reply() (root *Element, declared int64, err error) {
 	defer func() {
 		if err != nil {
@@ -112,15 +112,15 @@ func (r *reading) reply() (root *Element, declared int64, err error) {
 	return root, declared, nil
 }
 
-// blank reports whether b may be left over from the reply before, or stand before a length.
+// blank reports whether b is white space or 0: such bytes may follow a reply or precede a length.
 func blank(b byte) bool { return b == 0 || b == ' ' || '\t' <= b && b <= '\r' }
 
-// skipBlank reads what stands before a reply and belongs to none, and counts it.
+// skipBlank skips blanks before a reply and counts them. The error is a *Broken.
 func (r *reading) skipBlank() (n int, err error) {
 	for ; n < ReplyBytesMax; n++ {
 		b, err := r.peek(r.ctx)
 		if err != nil {
-			r.raw = nil // nothing of a reply came
+			r.raw = nil // nothing of a reply arrived
 			return n, err
 		}
 		if !blank(b) {
@@ -131,7 +131,7 @@ func (r *reading) skipBlank() (n int, err error) {
 	return n, tooLarge("more than %d blanks before a reply", ReplyBytesMax)
 }
 
-// lengthLine reads what stands before a document: its length, or NoLength.
+// lengthLine reads the length line before a document, and returns the length, or NoLength.
 func (r *reading) lengthLine() (int64, error) {
 	var line []byte
 	for {
@@ -158,8 +158,8 @@ func (r *reading) lengthLine() (int64, error) {
 	}
 }
 
-// numbered returns the length in line, behind which a line feed was read. What is neither a length
-// nor a word before a document is no reply.
+// numbered returns the length in line, which ended with a line feed. If line has no number, a document
+// must follow at once: otherwise what arrived is no reply.
 func (r *reading) numbered(line []byte) (int64, error) {
 	r.lineFault(bytes.HasSuffix(line, []byte("\r")) && !r.habits.CRLF,
 		"the line with the length ends with CR LF instead of LF alone")
@@ -168,7 +168,7 @@ func (r *reading) numbered(line []byte) (int64, error) {
 		return n, nil
 	}
 	b, err := r.soon()
-	for err == nil && blank(b) { // the blank line behind a header
+	for err == nil && blank(b) { // blank lines, such as the one after an HTTP header
 		r.drop(b)
 		b, err = r.soon()
 	}
@@ -179,7 +179,7 @@ func (r *reading) numbered(line []byte) (int64, error) {
 	return n, nil
 }
 
-// length returns the number in line; NoLength, with a fault, if there is none.
+// length returns the number in line, or NoLength, with a fault, if line is not a number.
 func (r *reading) length(line []byte) int64 {
 	text := strings.TrimSpace(string(line))
 	n, err := strconv.ParseUint(text, 10, 63)
@@ -190,15 +190,15 @@ func (r *reading) length(line []byte) int64 {
 	return int64(n)
 }
 
-// lineFault notes a fault of the length line if there is one.
+// lineFault records a fault of the length line if is holds.
 func (r *reading) lineFault(is bool, detail string) {
 	if is {
 		r.fault(LengthLine, detail)
 	}
 }
 
-// compareLength reads what the length counts behind the document's end, which may be blanks, comments
-// and processing instructions, and notes where it is wrong. size is the document's.
+// compareLength compares the declared length with size, the document's. If more is declared, it reads
+// the rest, which may be blanks, comments and processing instructions. A difference is a fault.
 func (r *reading) compareLength(declared, size int64) {
 	wrong := func() {
 		r.fault(Length, "the length says "+strconv.FormatInt(declared, 10)+", the reply has "+
@@ -227,12 +227,12 @@ func (r *reading) compareLength(declared, size int64) {
 	}
 }
 
-// errNoAside says that neither a comment nor a processing instruction stands here, or none that ends
-// where the length says.
+// errNoAside: the next bytes are no comment or processing instruction, or it does not end within the
+// declared length.
 var errNoAside = errors.New("no comment")
 
-// aside reads a comment or processing instruction that stands behind n bytes of declared, and returns
-// how many there are then. It reads nothing that begins otherwise: that may be the next reply.
+// aside reads a comment or processing instruction that begins after n bytes of declared, and returns
+// the number of bytes after it. It reads nothing that begins otherwise, which may be the next reply.
 func (r *reading) aside(n, declared int64) (int64, error) {
 	if len(*r.chunk) == 1 {
 		ctx, cancel := context.WithTimeout(r.ctx, SilenceEnds)
@@ -251,7 +251,7 @@ func (r *reading) aside(n, declared int64) (int64, error) {
 	default:
 		return n, errNoAside
 	}
-	last := "" // bytes, as many as end has, of those behind the beginning
+	last := "" // the last len(end) bytes read after the beginning
 	for i := 0; n < declared; i++ {
 		b, err := r.soon()
 		if err != nil {
@@ -270,8 +270,8 @@ func (r *reading) aside(n, declared int64) (int64, error) {
 	return n, errNoAside
 }
 
-// gather reads on after what is no reply, so that people see more of it: until there is silence,
-// or enough.
+// gather reads more of what is not a reply, so that the excerpt shows it: until silence, or until the
+// excerpt is full.
 func (r *reading) gather() {
 	for len(r.raw) <= ExcerptMax {
 		b, err := r.soon()
@@ -282,7 +282,7 @@ func (r *reading) gather() {
 	}
 }
 
-// remarks returns what was noted, and what is wrong in root, in the words of the kit.
+// remarks returns the recorded faults and those of root as remarks, without the conversation.
 func (r *reading) remarks(root *Element, now time.Time) []Remark {
 	var all []Remark
 	for _, form := range []Form{LengthLine, Length} {
