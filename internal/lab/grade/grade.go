@@ -1,4 +1,4 @@
-// Package grade plays the cases of package script against a server and grades it.
+// Package grade plays the cases of package script against a server and scores it.
 package grade
 
 import (
@@ -6,11 +6,11 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// Result is what a run came to: the file of --json.
+// Result is the outcome of a run. Its JSON is the file that --json writes.
 type Result struct {
 	Version  int            `json:"version"` // 1
 	Score    float64        `json:"score"`
-	Best     float64        `json:"best"` // the highest score there is: 100
+	Best     float64        `json:"best"` // the highest possible score
 	Seconds  float64        `json:"seconds"`
 	Seed     uint64         `json:"seed"`
 	Salt     string         `json:"salt"`
@@ -19,17 +19,17 @@ type Result struct {
 	Groups   []GroupResult  `json:"groups"`
 	Cases    []CaseResult   `json:"cases"`
 	Restarts int            `json:"restarts"`
-	Log      string         `json:"log"` // the end of what the server printed
+	Log      string         `json:"log"` // the end of the server's output
 }
 
-// GroupResult is a group's part of the score.
+// GroupResult is the sum of the points of a group's cases.
 type GroupResult struct {
 	Name   string  `json:"name"`
 	Points float64 `json:"points"`
 	Max    float64 `json:"max"`
 }
 
-// CaseResult is what a case came to.
+// CaseResult is the outcome of a case.
 type CaseResult struct {
 	Name         string        `json:"name"`
 	Group        string        `json:"group"`

@@ -16,52 +16,52 @@ import (
 	"outcry/internal/lab/printable"
 )
 
-// startScript is the file of a folder that starts its server.
+// startScript is the file in a folder that starts the folder's server.
 const startScript = "grade.sh"
 
-// total is what a folder's own row has in the place of a group.
+// total is the group column of the row with a folder's score.
 const total = "total"
 
-// manyColumns are the columns of the file that Many writes. A folder has a row for each group, then
-// that of its score.
+// manyColumns are the columns of the file that Many writes. Each folder has a row for each group, then
+// one with its score.
 var manyColumns = []string{"directory", "group", "points", "max", "seconds", "note"}
 
-// Bounds of the file that Many reads when it goes on.
+// Bounds of the file that Many reads and writes.
 const (
 	manyBytesMax = 64 << 20
 	noteMax      = 1000 // bytes
 )
 
-// ManyOptions say what Many grades, and how.
+// ManyOptions say which servers Many grades, and how.
 type ManyOptions struct {
-	Dir    string         // its folders are graded that have a grade.sh
-	CSV    string         // file of the results; folders that it has already are left out
+	Dir    string         // folder whose subfolders with a grade.sh are graded
+	CSV    string         // file of the results; folders that it already contains are skipped
 	Server target.Options // Many sets Command and Dir, and adds to Results and Reads
 	Run    Options        // Many sets Target
-	// Begin is called before each folder is graded, and Each after it, with what it came to, and why if its
-	// server was not graded; nil is for nobody. An error ends Many.
+	// Begin is called before each folder is graded. Each is called after it, with its result, and with a note that
+	// says why if its server could not be graded. Both may be nil. An error from Each ends Many.
 	Begin func(folder string, n, of int)
 	Each  func(folder string, r *Result, note string) error
 }
 
-// Summary is what Many has done.
+// Summary is what Many did.
 type Summary struct {
-	Graded, Before int      // folders graded now, and by runs before
+	Graded, Before int      // folders graded by this call, and by earlier ones
 	Without        []string // folders that have no grade.sh
 }
 
-// Many grades the servers of all folders of a folder, one after another, and writes each result
-// before it begins the next: called again, it goes on where it ended. A server that never accepts a
-// connection has score 0 and a note. The error names a folder or file that cannot be used, says that
-// processes of a server do not end, is target.ErrNotTried, or says that ctx ended. With the last two, the
-// folder that was being graded has no rows. The file is always whole.
+// Many grades the servers of all subfolders of a folder, one after another, and writes each result before it
+// begins the next. Called again with the same file, it continues with the folders that are missing there. A server
+// that never accepts a connection gets score 0 and a note. The error names a folder or file that cannot be
+// used, says that processes of a server do not end, wraps target.ErrNotTried, or says that ctx ended. With the
+// last two, the folder being graded has no rows. The file is complete at any moment.
 func Many(ctx context.Context, o ManyOptions) (s Summary, err error) {
 	folders, without, err := foldersOf(o.Dir)
 	s.Without = without
 	if err != nil {
 		return s, err
 	}
-	if err := target.CheckResults(o.Server.User, o.CSV); err != nil { // before a word of it is believed
+	if err := target.CheckResults(o.Server.User, o.CSV); err != nil { // before its contents are trusted
 		return s, err
 	}
 	table, err := readTable(o.CSV)
@@ -87,7 +87,7 @@ func Many(ctx context.Context, o ManyOptions) (s Summary, err error) {
 	return s, nil
 }
 
-// grade grades one folder, and adds it to the table.
+// grade grades one folder, and adds its result to the table.
 func (o ManyOptions) grade(ctx context.Context, folder string, t *table) error {
 	server, run := o.Server, o.Run
 	server.Dir = filepath.Join(o.Dir, folder)
@@ -97,8 +97,8 @@ func (o ManyOptions) grade(ctx context.Context, folder string, t *table) error {
 	}
 	server.Command = "exec sh ./" + startScript
 	if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
-		server.Command = "exec ./" + startScript // it may be of another shell
-		if info.Mode()&0o111 != 0o111 {          // not everybody can execute it
+		server.Command = "exec ./" + startScript // the script may name another interpreter
+		if info.Mode()&0o111 != 0o111 {          // not every user can execute it
 			server.Command = "[ ! -x " + startScript + " ] || " + server.Command + "; exec sh ./" + startScript
 		}
 	}
@@ -132,7 +132,7 @@ func (o ManyOptions) grade(ctx context.Context, folder string, t *table) error {
 	return err
 }
 
-// foldersOf returns the folders in dir that have a file to start their server, and those that have none.
+// foldersOf returns the names of the subfolders of dir with a startScript, and of those without.
 func foldersOf(dir string) (with, without []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -141,7 +141,7 @@ func foldersOf(dir string) (with, without []string, err error) {
 	cells := map[string]string{}
 	for _, e := range entries {
 		name := e.Name()
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() { // a link may lead to one
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() { // follows links
 			continue
 		}
 		if info, err := os.Stat(filepath.Join(dir, name, startScript)); err != nil || !info.Mode().IsRegular() {
@@ -160,15 +160,15 @@ func foldersOf(dir string) (with, without []string, err error) {
 	return with, without, nil
 }
 
-// table is the file of results. What it has is whole: all rows of a folder, or none.
+// table is the file of results. It has either all rows of a folder or none.
 type table struct {
 	path string
 	rows [][]string
-	done map[string]bool // by what the first column has
+	done map[string]bool // by the first column, a folder's cell
 }
 
-// readTable reads the file of an earlier run, if there is one. The error says that it is something
-// else.
+// readTable reads the file of an earlier run; if there is no file, the table is empty. The error says that
+// the file is not such a table.
 func readTable(path string) (*table, error) {
 	t := &table{path: path, done: map[string]bool{}}
 	f, err := os.Open(path)
@@ -184,7 +184,7 @@ func readTable(path string) (*table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("grade: read %s: %w", path, err)
 	}
-	if len(rows) == 0 { // a file that somebody made so that nobody else does
+	if len(rows) == 0 { // CheckResults creates an empty file, so that no other user can
 		return t, nil
 	}
 	if !slices.Equal(rows[0], manyColumns) {
@@ -197,10 +197,10 @@ func readTable(path string) (*table, error) {
 	return t, nil
 }
 
-// has reports whether the table has a folder.
+// has reports whether the table has the rows of a folder.
 func (t *table) has(folder string) bool { return t.done[printable.Cell(folder)] }
 
-// add adds what a folder came to, and writes the file. If the error is not nil, the file is as it was.
+// add adds the result of a folder, and writes the file. If the error is not nil, file and table are unchanged.
 func (t *table) add(folder string, r *Result, note string) error {
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	rows := slices.Clone(t.rows)
@@ -223,16 +223,16 @@ func (t *table) add(folder string, r *Result, note string) error {
 	return nil
 }
 
-// writeTable writes a file beside path and gives it that name: it is whole at any time.
+// writeTable writes a temporary file beside path and renames it, so that path is complete at any moment.
 func writeTable(path string, rows [][]string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // only its owner may read it
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // readable by its owner only
 	if err != nil {
 		return fmt.Errorf("grade: %w", err)
 	}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("grade: write %s: %w", path, errors.Join(err, f.Close()))
-			_ = os.Remove(f.Name()) // it may have the other name already
+			_ = os.Remove(f.Name()) // it fails if the file is already renamed
 		}
 	}()
 	if err := csv.NewWriter(f).WriteAll(append([][]string{manyColumns}, rows...)); err != nil {

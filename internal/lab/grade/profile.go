@@ -14,36 +14,36 @@ import (
 	"outcry/internal/lab/grade/throughput"
 )
 
-// Profile is what a teacher says of a run. It is not changed after it was read.
+// Profile is a teacher's configuration of a run. It does not change after it was read.
 type Profile struct {
-	Points  float64       // the best score there is
-	Time    time.Duration // of the run, once the server is ready
-	Frame   time.Duration // for a reply
-	Case    time.Duration // of a case that says nothing else; others change in proportion
+	Points  float64       // the highest possible score
+	Time    time.Duration // limit of the run, from when the server is ready
+	Frame   time.Duration // limit of a reply
+	Case    time.Duration // limit of a case that sets none; the other cases' limits scale with it
 	Seed    uint64
 	Habits  dialect.Known
-	Weights map[string]float64     // of all groups
-	Cases   map[string]CaseProfile // by name
+	Weights map[string]float64     // by group; every group has one
+	Cases   map[string]CaseProfile // by case name
 	Load    LoadProfile
 }
 
-// CaseProfile is what a profile says of a case; nil is as the case has it.
+// CaseProfile overrides settings of a case; nil keeps that of the case.
 type CaseProfile struct {
 	Points *float64 `toml:"points"`
 	Hidden *bool    `toml:"hidden"`
 }
 
-// LoadProfile says how the throughput is measured, and what it is worth.
+// LoadProfile says how the throughput is measured, and which points it gets.
 type LoadProfile struct {
-	Connections int // 0 is that of package throughput; and so Duration
-	Duration    time.Duration
+	Connections int           // 0 means throughput.ConnectionsUsual
+	Duration    time.Duration // 0 means throughput.DurationUsual
 	Steps       []throughput.Step
 }
 
-// TimeMax is how long a run may take at the most.
+// TimeMax is the longest time that a profile may give a run.
 const TimeMax = 24 * time.Hour
 
-// What a profile says that is not given, and bounds of what it may say. Times are in seconds.
+// Defaults and bounds of a profile's values. Times are in seconds.
 const (
 	pointsUsual = 100
 	pointsMax   = 1_000_000
@@ -62,7 +62,7 @@ const (
 	loadStepsMax       = 100
 )
 
-// profileFile is a profile as its file has it.
+// profileFile is the TOML form of a profile.
 type profileFile struct {
 	Grade struct {
 		Points float64 `toml:"points"`
@@ -87,7 +87,7 @@ type profileFile struct {
 	} `toml:"load"`
 }
 
-// DefaultProfile returns the profile of a run that has none.
+// DefaultProfile returns the profile of an empty file.
 func DefaultProfile() *Profile {
 	p, err := ReadProfile(nil, nil)
 	if err != nil {
@@ -96,8 +96,8 @@ func DefaultProfile() *Profile {
 	return p
 }
 
-// ReadProfile reads a profile in TOML. The error names what is wrong with it: an unknown key, a group
-// or case that there is not, or a value that is out of bounds. Cases are those it may name.
+// ReadProfile reads a profile in TOML, which may name the given cases. The error names the first
+// problem: an unknown key, group or case, or a value out of bounds.
 func ReadProfile(text []byte, cases []*script.Case) (*Profile, error) {
 	if len(text) > profileBytesMax {
 		return nil, fmt.Errorf("the profile has %d bytes; at most %d are read", len(text), profileBytesMax)
@@ -118,7 +118,7 @@ func ReadProfile(text []byte, cases []*script.Case) (*Profile, error) {
 	return f.profile(), nil
 }
 
-// check returns an error that names the first value that cannot be.
+// check returns an error that names the first invalid value.
 func (f *profileFile) check(cases []*script.Case) error {
 	type number struct {
 		name              string
@@ -153,7 +153,7 @@ func (f *profileFile) check(cases []*script.Case) error {
 	return f.checkWords()
 }
 
-// checkWords returns an error that names the first habit that cannot be, or what is wrong with load.points.
+// checkWords returns an error that names the first invalid habit, or what is wrong with load.points.
 func (f *profileFile) checkWords() error {
 	for _, h := range []struct {
 		name, value string
@@ -182,7 +182,7 @@ func (f *profileFile) checkWords() error {
 	return nil
 }
 
-// profile returns what a file says that has been checked.
+// profile converts a checked file to a Profile.
 func (f *profileFile) profile() *Profile {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	p := &Profile{Points: f.Grade.Points, Time: seconds(f.Grade.Time), Frame: seconds(f.Grade.Frame),
@@ -201,7 +201,7 @@ func (f *profileFile) profile() *Profile {
 	return p
 }
 
-// points returns what a case is worth within its group.
+// points returns the points of a case, relative to the other cases of its group.
 func (p *Profile) points(c *script.Case) float64 {
 	if of := p.Cases[c.Name].Points; of != nil {
 		return *of
@@ -217,12 +217,12 @@ func (p *Profile) hidden(c *script.Case) bool {
 	return c.Hidden
 }
 
-// limit returns how long a case may take.
+// limit returns the time limit of a case, scaled by the profile.
 func (p *Profile) limit(c *script.Case) time.Duration {
 	return time.Duration(float64(c.Time) * p.Case.Seconds() / caseUsual)
 }
 
-// excused has the cases that are skipped where the profile says that servers of a class have a habit.
+// excused lists the cases that are skipped if the profile declares a habit.
 var excused = []struct {
 	has   func(dialect.Known) bool
 	cases []string
@@ -236,7 +236,7 @@ var excused = []struct {
 	{func(k dialect.Known) bool { return k.Decimals == "no" }, []string{"money/fractions"}},
 }
 
-// excuses reports whether the profile says that a case is not for its servers.
+// excuses reports whether a case is skipped because of a habit that the profile declares.
 func (p *Profile) excuses(c *script.Case) bool {
 	for _, e := range excused {
 		if e.has(p.Habits) && slices.Contains(e.cases, c.Name) {

@@ -18,70 +18,70 @@ import (
 
 // Times of a run.
 const (
-	askAgain = time.Second     // after a server that did not answer was asked once
-	waitMore = 3 * time.Second // for a server that cannot be started anew
-	stopTime = 5 * time.Second // that what is played has to end, after the time or the run is over
+	askAgain = time.Second     // pause before a server that did not answer is asked a second time
+	waitMore = 3 * time.Second // pause before a server that cannot be restarted is asked a last time
+	stopTime = 5 * time.Second // for the case in progress to end, once the run is stopped or out of time
 )
 
 // ErrNothingAccepts means that the server never accepted a connection.
 var ErrNothingAccepts = errors.New("nothing accepts a connection")
 
-// Options say what Run grades, and how.
+// Options configure Run.
 type Options struct {
 	Target  target.Target
-	Cases   []*script.Case // as script.Builtin returns them; Run puts them into order
-	Profile *Profile       // nil is DefaultProfile
-	Load    bool           // the group load is played too; it is in any case if it has a weight
-	// Progress is called before each case, by one goroutine at a time; nil is for nobody.
+	Cases   []*script.Case // as script.Builtin returns them; Run orders them
+	Profile *Profile       // nil means DefaultProfile
+	Load    bool           // also plays the group load, which is played anyway if it has a weight
+	// Progress is called before each case, by one goroutine at a time; may be nil.
 	Progress func(Progress)
 }
 
-// Progress says how far a run is.
+// Progress describes how far a run is.
 type Progress struct {
-	Done, Failed, Total int    // cases
-	Case                string // that is played now
+	Done, Failed, Total int    // numbers of cases
+	Case                string // name of the case about to be played
 }
 
-// driver is how the server is talked to: wire, or that of a test. It is used by one goroutine.
+// driver talks to the server: a wire, or a fake in tests. It is used by one goroutine.
 type driver interface {
-	// probe finds out how the server speaks. The error says that it answers nothing.
+	// probe finds out the server's habits. The error says that it answers nothing.
 	probe(ctx context.Context) (dialect.Habits, error)
 	play(ctx context.Context, c *script.Case) script.Outcome
-	// ask returns nil if the server answers a frame, whatever it says.
+	// ask returns nil if the server answers a frame, whatever the answer is.
 	ask(ctx context.Context) error
 	load(ctx context.Context) script.Outcome
 }
 
-// runner is a run.
+// runner is one run with its state.
 type runner struct {
 	o      Options
 	p      *Profile
-	cases  []*script.Case // all, in the order of the result
-	order  []*script.Case // those that are played, in this order
+	cases  []*script.Case // all cases, in the order of the result
+	order  []*script.Case // the cases to play, in the order of play
 	driver driver
 	begun  time.Time // when the server was ready
 
-	mu       sync.Mutex // guards what follows: a run may have to be written before its last case ends
+	mu       sync.Mutex // guards the fields below: the result may be made while a case still runs
 	outcomes map[*script.Case]played
-	now      *script.Case // that is played, or was last; nil while the server is probed
+	now      *script.Case // the case being played, or the last one; nil while the server is probed
 	remarks  map[dialect.Form]dialect.Remark
 	habits   dialect.Habits
-	salt     string // of the accounts
-	dead     string // why nothing is played any more: what a case says that was not run; "" as long as it is
+	salt     string // part of all account ids
+	dead     string // why no more cases are played, as the message of those not played; "" while they are
 	restarts int
 	failed   int
 }
 
-// Run starts the target, plays the cases against it, and closes it. What was not played when ctx or the
-// time ended says so in the result. The error is ErrNothingAccepts, with why; that the target cannot be
-// closed; or target.ErrNotTried, and only then there is no result. If ctx ended it is nil.
+// Run starts the target, plays the cases against it, and closes it. If ctx or the profile's time ends first, the
+// result marks the remaining cases as not run. The error wraps ErrNothingAccepts with the cause, an error of
+// closing the target, or target.ErrNotTried; the result is nil only with the last. That ctx ended is no error.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := newRunner(o)
 	r.driver = newWire(r)
 	return r.run(ctx)
 }
 
-// newRunner returns a run that has no driver.
+// newRunner returns a runner without a driver.
 func newRunner(o Options) *runner {
 	r := &runner{o: o, p: o.Profile, cases: slices.Clone(o.Cases), outcomes: map[*script.Case]played{},
 		remarks: map[dialect.Form]dialect.Remark{}}
@@ -95,8 +95,8 @@ func newRunner(o Options) *runner {
 	return r
 }
 
-// order returns the cases that are played as they are: those that risk nothing first, then those that
-// do, since they may bring the server down, then those that kill it, then the load.
+// order returns the cases to play, in the order of play: harmless ones first, then those that may bring the
+// server down, then those that kill it, then the load. It omits the group form, which is judged from remarks.
 func order(cases []*script.Case) []*script.Case {
 	group := func(c *script.Case) int {
 		return slices.IndexFunc(script.Groups, func(g script.Group) bool { return g.Name == c.Group })
@@ -109,7 +109,7 @@ func order(cases []*script.Case) []*script.Case {
 	return played
 }
 
-// run is Run.
+// run implements Run with the runner's driver.
 func (r *runner) run(ctx context.Context) (*Result, error) {
 	err := r.o.Target.Start(ctx)
 	r.begun = time.Now()
@@ -134,7 +134,7 @@ func (r *runner) run(ctx context.Context) (*Result, error) {
 		case <-limited.Done():
 			select {
 			case <-done:
-			case <-time.After(stopTime): // it is left behind: the result must not wait for it
+			case <-time.After(stopTime): // the goroutine is abandoned: the result must not wait for it
 			}
 		}
 		r.conclude(limited)
@@ -146,10 +146,10 @@ func (r *runner) run(ctx context.Context) (*Result, error) {
 	return result, err
 }
 
-// errNoTime is why the context of a run ends when its time is over.
+// errNoTime is the cause of a run's context once the run is out of time.
 var errNoTime = errors.New("no time is left")
 
-// reason returns what a case says that was not run since ctx ended.
+// reason returns the message of a case that was not run because ctx ended.
 func reason(ctx context.Context) string {
 	if errors.Is(context.Cause(ctx), errNoTime) {
 		return "Not run: no time was left for it."
@@ -157,7 +157,7 @@ func reason(ctx context.Context) string {
 	return "Not run: the run was stopped before."
 }
 
-// conclude says of what was not played that nothing is played any more.
+// conclude sets dead if ctx has ended, so that the remaining cases have a message.
 func (r *runner) conclude(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +175,7 @@ func (r *runner) playAll(ctx context.Context) {
 		r.dead = fmt.Sprintf("Not run: the server answers nothing. To the first frames it %s.", brief(err))
 	}
 	r.mu.Unlock()
-	left := time.Duration(0) // of the group's time
+	left := time.Duration(0) // of the current group's time
 	for i, c := range r.order {
 		if i == 0 || r.order[i-1].Group != c.Group {
 			left = r.allot(r.order[i:])
@@ -187,11 +187,11 @@ func (r *runner) playAll(ctx context.Context) {
 	}
 }
 
-// brief returns an error without "the server" in front.
+// brief returns the text of err without a leading "the server".
 func brief(err error) string { return strings.TrimPrefix(err.Error(), "the server ") }
 
-// allot returns how much of what is left of the run's time the group of the first of the cases has for
-// its own: as much as its cases may take of what all may take.
+// allot returns how much of the run's remaining time goes to the group of cases[0]: the limits of its cases in
+// proportion to the limits of all given cases.
 func (r *runner) allot(cases []*script.Case) time.Duration {
 	own, all := 0.0, 0.0
 	for _, c := range cases {
@@ -203,14 +203,14 @@ func (r *runner) allot(cases []*script.Case) time.Duration {
 	return time.Duration(float64(r.p.Time-time.Since(r.begun)) * own / all)
 }
 
-// limit returns how long a case may take if its group has so much left. Half of the run's time is for
-// all cases alike, so that one which answers at once can pass in a group that has used up its own.
+// limit returns the time limit of a case if its group has left this much. Half of the run's time is divided
+// equally among all cases, so that a fast case can still pass after its group's time is used up.
 func (r *runner) limit(c *script.Case, left time.Duration) time.Duration {
 	return max(min(r.p.limit(c), left), r.p.Time/time.Duration(2*len(r.order))).Round(time.Millisecond)
 }
 
-// play plays a case, and has the server back if it is gone, which is not of the time that it took. more
-// reports whether there may be a next one.
+// play plays a case, and restarts the server afterwards if it is down, which does not count in took. more
+// reports whether the next case may be played.
 func (r *runner) play(ctx context.Context, c *script.Case, left time.Duration) (took time.Duration, more bool) {
 	r.mu.Lock()
 	dead, progress := r.dead, Progress{len(r.outcomes), r.failed, len(r.order), c.Name}
@@ -238,7 +238,7 @@ func (r *runner) play(ctx context.Context, c *script.Case, left time.Duration) (
 	}
 	took = time.Since(began)
 	if ctx.Err() != nil && outcome.Status != script.Pass {
-		return took, false // it may be wrong for that alone
+		return took, false // the case may have failed only because ctx ended
 	}
 	if outcome.Status == script.Fail && took >= timed.Time && timed.Time < r.p.limit(c) {
 		outcome.Message += " It had no more, since others of its group took so long."
@@ -250,11 +250,11 @@ func (r *runner) play(ctx context.Context, c *script.Case, left time.Duration) (
 	return took, true
 }
 
-// excuse is what a case comes to that the profile excuses.
+// excuse is the outcome of a case that the profile excuses.
 var excuse = script.Outcome{Status: script.Skip, Message: "The profile says that servers need not do this."}
 
-// revive finds out whether the server still answers after a case, and starts it anew if not. What brings
-// a server down does not pass, whatever was answered. Nothing is played any more if it stays down.
+// revive checks whether the server still answers after a case, and restarts it if not. A case that brings the
+// server down does not pass, whatever was answered. If the server stays down, no more cases are played.
 func (r *runner) revive(ctx context.Context, c *script.Case, outcome *script.Outcome) {
 	if r.answers(ctx) || ctx.Err() != nil {
 		return
@@ -279,7 +279,7 @@ func (r *runner) revive(ctx context.Context, c *script.Case, outcome *script.Out
 	}
 }
 
-// answers asks the server once, and again after a moment.
+// answers reports whether the server answers a frame; it asks a second time after a pause.
 func (r *runner) answers(ctx context.Context) bool {
 	return r.driver.ask(ctx) == nil || pause(ctx, askAgain) == nil && r.driver.ask(ctx) == nil
 }
@@ -292,7 +292,7 @@ func (r *runner) restart(ctx context.Context) error {
 	return r.o.Target.Start(ctx)
 }
 
-// pause waits. The error is ctx's.
+// pause waits for d. The error is that of ctx, if it ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -302,12 +302,12 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// record keeps what a case came to.
+// record keeps the outcome of a case.
 func (r *runner) record(c *script.Case, o script.Outcome, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if o.Status == script.Pass {
-		o.Conversation = nil // it shows nothing
+		o.Conversation = nil // it is shown for failures only
 	}
 	r.outcomes[c] = played{c, o, took.Seconds()}
 	if o.Status == script.Fail || o.Status == script.Part {
@@ -315,7 +315,7 @@ func (r *runner) record(c *script.Case, o script.Outcome, took time.Duration) {
 	}
 }
 
-// nameOf returns what other cases call a case: students may see them, and not a hidden one.
+// nameOf returns how messages of other cases name c: students may see those, and must not see a hidden name.
 func (r *runner) nameOf(c *script.Case) string {
 	if r.p.hidden(c) {
 		return "a hidden case"
@@ -323,12 +323,12 @@ func (r *runner) nameOf(c *script.Case) string {
 	return c.Name
 }
 
-// seenHidden is all that is said of a fault of form that was seen in a hidden case.
+// seenHidden is the only detail given of a fault of form that was seen in a hidden case.
 const seenHidden = "Seen in a hidden case."
 
-// remark keeps a fault of form: of several of one form that with the shortest conversation. Of what was seen
-// in a hidden case it keeps only that, and only if nothing else has the form. It may be called from any
-// goroutine.
+// remark keeps one remark for each form, the one with the shortest conversation. A remark from a hidden case is kept
+// only if there is no other of its form, and without its conversation and details. remark may be called from
+// any goroutine.
 func (r *runner) remark(remark dialect.Remark) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -343,7 +343,7 @@ func (r *runner) remark(remark dialect.Remark) {
 	}
 }
 
-// notRun returns what a case comes to that was not played: nothing, unless it would not have counted.
+// notRun returns the outcome of a case that was not played: a failure, unless the case would have been skipped.
 // The caller holds mu.
 func (r *runner) notRun(c *script.Case) script.Outcome {
 	switch {
@@ -355,7 +355,7 @@ func (r *runner) notRun(c *script.Case) script.Outcome {
 	return script.Outcome{Status: script.Fail, Message: r.dead}
 }
 
-// result returns what the run has come to so far.
+// result returns the result so far; cases without an outcome count as not run.
 func (r *runner) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,21 +8,21 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// formGroup is the group of cases that are judged by what was remarked in all others, and loadGroup
-// that of the throughput.
+// formGroup is the group of cases that are judged by the remarks made during all other cases. loadGroup is
+// the group of the throughput case.
 const (
 	formGroup = "form"
 	loadGroup = "load"
 )
 
-// played is a case and what it came to.
+// played is a case with its outcome.
 type played struct {
 	c       *script.Case
 	outcome script.Outcome
 	seconds float64
 }
 
-// score sets the cases of r, their groups and the score. all is in the order of the result.
+// score sets the cases, groups and score of r. all is in the order of the result.
 func (r *Result) score(p *Profile, all []played) {
 	r.Groups, r.Cases = []GroupResult{}, []CaseResult{}
 	got, most := 0.0, 0.0
@@ -48,9 +48,9 @@ func (r *Result) score(p *Profile, all []played) {
 	}
 }
 
-// scoreGroup returns the results of a group's cases, with points that are not rounded.
+// scoreGroup returns the results of a group's cases, with unrounded points.
 func scoreGroup(p *Profile, group []played) []CaseResult {
-	points := 0.0 // of those that are not skipped
+	points := 0.0 // sum over the cases that are not skipped
 	for _, of := range group {
 		if of.outcome.Status != script.Skip {
 			points += p.points(of.c)
@@ -71,7 +71,7 @@ func scoreGroup(p *Profile, group []played) []CaseResult {
 	return results
 }
 
-// share returns which part of its points a case has.
+// share returns the part of a case's points that it gets, from 0 to 1.
 func share(o script.Outcome) float64 {
 	switch o.Status {
 	case script.Pass:
@@ -83,17 +83,17 @@ func share(o script.Outcome) float64 {
 	return 0
 }
 
-// places is how many decimals of points are kept: so many that they add up.
+// places is the number of decimals of points: enough that the rounded points add up.
 const places = 4
 
-// rounded returns a number with so many decimals.
+// rounded returns x rounded to a number of decimals.
 func rounded(x float64, decimals int) float64 {
 	unit := math.Pow10(decimals)
 	return math.Round(x*unit) / unit
 }
 
-// judgeForm returns what a case of the group form came to: remarks has what was seen anywhere, and
-// any says whether a case of another group has points.
+// judgeForm returns the outcome of a case of the group form. remarks has the remarks of all other cases, by
+// form, and any reports whether a case of another group got points.
 func judgeForm(c *script.Case, remarks map[dialect.Form]dialect.Remark, any bool) script.Outcome {
 	remark, seen := remarks[dialect.Form(c.Name[len(formGroup)+1:])]
 	switch {
@@ -106,7 +106,7 @@ func judgeForm(c *script.Case, remarks map[dialect.Form]dialect.Remark, any bool
 	return script.Outcome{Status: script.Pass, Share: 1, Tries: 1}
 }
 
-// conversation returns what shows a remark, a line for each frame.
+// conversation returns the frames that show a remark, a line each.
 func conversation(r dialect.Remark) (lines []string) {
 	for _, part := range []struct{ direction, text string }{{"> ", r.Sent}, {"< ", r.Got}} {
 		if part.text != "" {

@@ -19,17 +19,17 @@ var loadCase = &script.Case{Name: loadGroup + "/throughput", Group: loadGroup, R
 	Tell:   "The server answers many orders a second, beside what this machine can do at all.",
 	Points: 1, Time: 3*throughput.DurationUsual + 10*time.Second}
 
-// Salts: that of a run is made of tenths of seconds, and is the next one where the server has its
-// accounts already.
+// A run's salt is the time in tenths of a second. If the server already has accounts of that salt, the
+// next one is tried.
 const (
 	saltStep = 100 * time.Millisecond
 	saltsMax = 5
 )
 
-// wire is the driver of a run: it talks to the target over TCP.
+// wire is the driver of a real run: it talks to the target over TCP.
 type wire struct {
 	r         *runner
-	salt      int64 // of the player
+	salt      int64 // the player's salt as a number
 	player    *script.Player
 	connector *dialect.Connector
 }
@@ -40,7 +40,7 @@ func newWire(r *runner) *wire {
 	return w
 }
 
-// setSalt begins with the accounts of a salt.
+// setSalt makes a player whose account ids derive from salt n.
 func (w *wire) setSalt(n int64) {
 	w.salt = n % 1e10
 	w.player = &script.Player{Seed: w.r.p.Seed, Salt: strconv.FormatInt(w.salt, 10)}
@@ -74,7 +74,7 @@ func (w *wire) probe(ctx context.Context) (dialect.Habits, error) {
 	return habits, nil
 }
 
-// open opens a connection for probing. A server that a frame before has brought down is started again.
+// open opens a connection for probing. If the server is down, because of the frame before, it is restarted.
 func (w *wire) open(ctx context.Context) (net.Conn, error) {
 	conn, err := w.dial(ctx)
 	if err == nil || ctx.Err() != nil || !w.r.o.Target.CanKill() || w.r.restart(ctx) != nil {
@@ -83,8 +83,8 @@ func (w *wire) open(ctx context.Context) (net.Conn, error) {
 	return w.dial(ctx)
 }
 
-// dial opens a connection to where the target is now: a start may have changed that. The first is the one by
-// which it saw that the server is ready.
+// dial opens a connection to the target's current address, which a start may have changed. If the target still
+// holds the connection by which it saw that the server is ready, dial returns that one.
 func (w *wire) dial(ctx context.Context) (net.Conn, error) {
 	if conn := w.r.o.Target.First(); conn != nil {
 		return conn, nil
@@ -104,7 +104,7 @@ func (w *wire) ask(ctx context.Context) error {
 	return err
 }
 
-// create makes an account, on a connection of its own.
+// create opens an account, on a new connection.
 func (w *wire) create(ctx context.Context) (*dialect.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.r.p.Frame)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package printable makes text that a server sent harmless where it is shown.
+// Package printable makes text from a server safe to show.
 package printable
 
 import (
@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// Text returns s with what no reader shows as itself replaced by U+FFFD: bytes that are not UTF-8,
-// control characters (those of terminals too), and marks that turn the direction of writing. Line
-// feeds and tabs stay.
+// Text returns s with everything unprintable replaced by U+FFFD: bytes that are not UTF-8, control
+// characters (such as terminal escapes), and marks that change the direction of writing. Line feeds
+// and tabs stay.
 func Text(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
@@ -18,8 +18,8 @@ func Text(s string) string {
 	}, s)
 }
 
-// Cell returns s as a cell of a CSV file that no spreadsheet takes for a formula: one line, behind an
-// apostrophe if it begins like one. Quoting it is left to encoding/csv.
+// Cell returns s as a cell of a CSV file: one line, after an apostrophe if a spreadsheet could read it
+// as a formula. The quoting is left to encoding/csv.
 func Cell(s string) string {
 	s = Text(strings.Join(strings.Fields(s), " "))
 	if strings.IndexAny(s, "=+-@'|%") == 0 {

@@ -1,5 +1,5 @@
-// Package throughput measures how many orders a second a server answers, as a share of what an echo
-// server answers on the same host to the same load: that share says something on any machine.
+// Package throughput measures how many orders a second a server answers, as a share of what an echo server
+// on the same host answers under the same load. Such a share can be compared between machines.
 package throughput
 
 import (
@@ -16,16 +16,16 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Options say what is measured.
+// Options configure a measurement.
 type Options struct {
 	Addr        string         // host and port
-	Habits      dialect.Habits // of the server
-	Salt        string         // digits that no other run on this server had
-	Connections int            // at once, an order under way on each; 0 is ConnectionsUsual
-	Duration    time.Duration  // for each of the two servers; 0 is DurationUsual
+	Habits      dialect.Habits // the server's
+	Salt        string         // digits that no other run against this server used
+	Connections int            // concurrent connections with one order in flight each; 0 means ConnectionsUsual
+	Duration    time.Duration  // for each of the two servers; 0 means DurationUsual
 }
 
-// What Options mean without a value, and the most that they may be.
+// Defaults and maxima of Options.
 const (
 	ConnectionsUsual = 8
 	ConnectionsMax   = 1000
@@ -37,35 +37,35 @@ const (
 const (
 	symbols         = 4
 	ordersMax       = 4_000_000
-	setupTime       = 10 * time.Second // for the accounts
-	replyTime       = 5 * time.Second  // for the last replies behind a run
-	repliesBytesMax = 64 << 20         // of the replies of all connections at a moment
-	askTime         = 5 * time.Second  // for orders afterwards
-	firstOfAll      = 2_000_000_000    // account; all are below 2^31, and above those of cases
-	salts           = 50_000           // that have accounts of their own
-	askedMin        = 50               // orders that have to be answered for afterwards
-	usualReply      = 80               // bytes of a reply, before the server has shown its own
+	setupTime       = 10 * time.Second // for opening the accounts
+	replyTime       = 5 * time.Second  // for the last replies after a run
+	repliesBytesMax = 64 << 20         // of the replies held at once, over all connections
+	askTime         = 5 * time.Second  // for querying orders afterwards
+	firstOfAll      = 2_000_000_000    // lowest account id; ids stay below 2^31, and above those of cases
+	salts           = 50_000           // different salts; each has its own accounts
+	askedMin        = 50               // queried orders that the server must answer for
+	usualReply      = 80               // bytes of an echoed reply while the server's own size is unknown
 )
 
-// Result is what was measured.
+// Result is the outcome of a measurement.
 type Result struct {
-	Rate     float64       // orders that the server accepted, a second
-	Echo     float64       // answers of the echo server, a second
+	Rate     float64       // orders a second that the server accepted
+	Echo     float64       // replies a second of the echo server
 	Share    float64       // Rate ÷ Echo
-	Requests uint64        // that the server answered
-	Errors   uint64        // of those, with a reply that accepts no order
-	Asked    uint64        // accepted orders that were asked for afterwards
-	Wrong    uint64        // of those, that are not there as they were sent
+	Requests uint64        // orders that the server answered
+	Errors   uint64        // of Requests, those whose reply accepts no order
+	Asked    uint64        // accepted orders that were queried afterwards
+	Wrong    uint64        // of Asked, those that the server has lost, doubled or changed
 	P50, P99 time.Duration // from an order to its reply
 }
 
-// Step is a share of the echo server's rate, and the points for a server that reaches it.
+// Step gives Points to a server that reaches Share of the echo server's rate.
 type Step struct{ Share, Points float64 }
 
-// Measure opens accounts on the server, trades between them, asks for the orders, and sends the same load to an echo
-// server before and after the orders, of which the better rate counts: a server that keeps the processors busy must not
-// gain by it. It takes three times the duration and at most half a minute more. The error names an option that cannot
-// be, or says that the server did not answer all the time, or for too few of its orders afterwards.
+// Measure opens accounts on the server, trades between them, and queries the orders. It sends the same load to an echo
+// server before and after the orders, and counts the better of these rates: a server that keeps the processors busy
+// must not gain by it. Measure takes three times the duration and at most half a minute more. The error names an invalid
+// option, or says that the server did not answer all the time, or for too few of its orders afterwards.
 func Measure(ctx context.Context, o Options) (*Result, error) {
 	p, err := o.plain()
 	if err != nil {
@@ -115,7 +115,7 @@ func Measure(ctx context.Context, o Options) (*Result, error) {
 	return r, nil
 }
 
-// measureEcho returns what an echo server on this machine does with replies of so many bytes.
+// measureEcho measures an echo server on this machine with replies of replyBytes bytes.
 func measureEcho(ctx context.Context, p *load.Plain, replyBytes int) (echoed *load.Result, err error) {
 	err = within(ctx, p.Duration+replyTime, func(ctx context.Context) (err error) {
 		echoed, err = echo(ctx, p, replyBytes)
@@ -127,13 +127,13 @@ func measureEcho(ctx context.Context, p *load.Plain, replyBytes int) (echoed *lo
 	return echoed, nil
 }
 
-// What answers nothing has no rate.
+// Without any answer there is no rate.
 var (
 	errNothing     = errors.New("throughput: the server answered nothing")
 	errEchoNothing = errors.New("throughput: the echo server answered nothing in time: this machine is too busy")
 )
 
-// compare sets what the echo server came to, and the share.
+// compare sets Echo and Share. The error says that the echo server answered nothing.
 func (r *Result) compare(echoed *load.Result) error {
 	if echoed.Requests == 0 {
 		return errEchoNothing
@@ -143,7 +143,7 @@ func (r *Result) compare(echoed *load.Result) error {
 	return nil
 }
 
-// plain returns the load.
+// plain returns the load that o describes. The error names an invalid option.
 func (o Options) plain() (*load.Plain, error) {
 	if o.Connections == 0 {
 		o.Connections = ConnectionsUsual
@@ -167,15 +167,15 @@ func (o Options) plain() (*load.Plain, error) {
 	}, nil
 }
 
-// within bounds a step.
+// within runs a step with a time limit.
 func within(ctx context.Context, d time.Duration, step func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("not done within %s", d))
 	defer cancel()
 	return step(ctx)
 }
 
-// echo sends the load to an echo server whose replies are as long as those of the other server. It is
-// in this process: what it costs besides is the same for both.
+// echo sends the load to an echo server whose replies have replyBytes bytes. The server runs in this
+// process; the load generator's own cost is the same for both servers.
 func echo(ctx context.Context, p *load.Plain, replyBytes int) (*load.Result, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -185,13 +185,13 @@ func echo(ctx context.Context, p *load.Plain, replyBytes int) (*load.Result, err
 	go func() { ended <- load.Echo(l, replyBytes, nil) }()
 	r, err := p.Blank(ctx, l.Addr().String())
 	l.Close()
-	<-ended // its error is that of the listener
+	<-ended // its error is only that the listener was closed
 	return r, err
 }
 
-// Outcome grades what Measure returned: the points of the best step that was reached, as a share of the
-// most that a step has. Without steps there is nothing to reach, and it is skipped with the figures as its
-// message. A server that has lost orders gets nothing.
+// Outcome grades what Measure returned. The share of the case's points is the points of the best step reached,
+// divided by the most points of any step. Without steps the case is skipped, with the figures as its message. A
+// server that has lost or changed orders gets no points.
 func Outcome(r *Result, err error, steps []Step) script.Outcome {
 	if err != nil {
 		return script.Outcome{Status: script.Fail, Tries: 1, Trouble: true,
@@ -227,7 +227,7 @@ func Outcome(r *Result, err error, steps []Step) script.Outcome {
 	return out
 }
 
-// text tells the figures.
+// text returns the figures as sentences.
 func (r *Result) text() string {
 	text := fmt.Sprintf("%.0f orders a second, each within %s (median) or %s (99 of 100). An echo server on this machine "+
 		"answers %.0f: the share is %s.", r.Rate, r.P50.Round(time.Microsecond), r.P99.Round(time.Microsecond), r.Echo,
