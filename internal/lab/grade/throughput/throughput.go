@@ -62,10 +62,10 @@ type Result struct {
 // Step gives Points to a server that reaches Share of the echo server's rate.
 type Step struct{ Share, Points float64 }
 
-// Measure opens accounts on the server, trades between them, and queries the orders. It sends the same load to an echo
-// server before and after the orders, and counts the better of these rates: a server that keeps the processors busy
-// must not gain by it. Measure takes three times the duration and at most half a minute more. The error names an invalid
-// option, or says that the server did not answer all the time, or for too few of its orders afterwards.
+// Measure opens accounts on the server, trades between them, and queries the orders. It sends the same load to an
+// echo server before and after the orders, and counts the better of these rates: a server that keeps the processors
+// busy must not gain by it. Measure takes three times the duration and at most half a minute more. The error names
+// an invalid option, or says that the server did not answer all the time, or for too few of its orders afterwards.
 func Measure(ctx context.Context, o Options) (*Result, error) {
 	p, err := o.plain()
 	if err != nil {
