@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// Autograder is what the archive for Gradescope has besides its scripts.
+// Autograder says what the archive for Gradescope contains besides its scripts.
 type Autograder struct {
-	Program string   // file of outcry for the machine that grades: linux
+	Program string   // path of an outcry executable for Linux, where Gradescope grades
 	Start   string   // the command that starts a submission's server, in its folder
-	Profile string   // file, "" for none
-	Cases   string   // folder of cases, "" for none
+	Profile string   // path of a profile; may be ""
+	Cases   string   // path of a folder of cases; may be ""
 	Options []string // more arguments of grade, each with its value: --seed=7
 }
 
-// The scripts that Gradescope calls: once when it makes the machine, and for each submission.
+// The scripts that Gradescope runs: setup.sh once for a machine, run_autograder for each submission.
 var (
 	//go:embed setup.sh
 	setupScript []byte
@@ -31,12 +31,12 @@ var (
 	runScript []byte
 )
 
-// zipTime is when each file of an archive was changed: the same archive for the same files. The time that
-// zip takes for none has a month 0, which some programs refuse.
+// zipTime is the modification time of each file in an archive, so that the same files make the same archive. zip's
+// zero time has a month 0, which some programs reject.
 var zipTime = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// WriteGradescopeZip writes the archive that a teacher uploads as the autograder. The error names
-// what is missing, or a program that is not one for linux; what was written then is of no use.
+// WriteGradescopeZip writes the archive that a teacher uploads as the autograder. The error names what is
+// missing or malformed, or a program that is not for Linux; what was written by then is unusable.
 func WriteGradescopeZip(w io.Writer, a Autograder) error {
 	if a.Start == "" {
 		return errors.New("report: an autograder needs the command that starts a submission's server")
@@ -81,7 +81,7 @@ func WriteGradescopeZip(w io.Writer, a Autograder) error {
 	return errors.Join(err, z.Close())
 }
 
-// addCases adds the cases of a folder. The error says that there is none, or which was not read.
+// addCases adds the cases of a folder. The error says that there is none, or names one that cannot be read.
 func addCases(folder fs.FS, add func(string, fs.FileMode, []byte)) error {
 	n := 0
 	err := fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {

@@ -14,8 +14,8 @@ import (
 	"outcry/internal/lab/printable"
 )
 
-// gradescope is the results.json of Gradescope's autograders. The formats are text, so that nothing
-// that a server sent is taken for Markdown or HTML.
+// gradescope is the results.json of a Gradescope autograder. All its formats are "text", so that nothing
+// that a server sent is read as Markdown or HTML.
 type gradescope struct {
 	Score            float64          `json:"score"`
 	ExecutionTime    float64          `json:"execution_time"`
@@ -46,9 +46,9 @@ type gradescopeExtra struct {
 	Restarts int            `json:"restarts"`
 }
 
-// WriteGradescope writes r as the results.json of a Gradescope autograder. A hidden case is shown
-// when the grades are published; nothing else in the file speaks of it. A case that was skipped is
-// worth 0 of 0, and has passed.
+// WriteGradescope writes r as the results.json of a Gradescope autograder. A hidden case becomes visible
+// when the grades are published; nothing else in the file mentions it. A skipped case is written as passed,
+// worth 0 of 0 points.
 func WriteGradescope(w io.Writer, r *grade.Result) error {
 	g := gradescope{Score: r.Score, ExecutionTime: math.Round(r.Seconds), Output: overview(r),
 		OutputFormat: "text", TestOutputFormat: "text", TestNameFormat: "text", StdoutVisibility: "hidden",
@@ -77,11 +77,11 @@ func WriteGradescope(w io.Writer, r *grade.Result) error {
 	return e.Encode(g)
 }
 
-// cents rounds points: a ten-thousandth.
+// cents rounds points to four decimals.
 func cents(f float64) float64 { return math.Round(f*10_000) / 10_000 }
 
-// overview says what stands above all cases: the score, and the habits that cost nothing but their own case.
-// It leaves the groups out, which would speak of hidden cases.
+// overview returns the text above all cases: the score, and the habits that cost only their own case. It
+// omits the groups, whose points would reveal hidden cases.
 func overview(r *grade.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "score %s of %s", figure(r.Score), figure(r.Best))
@@ -95,14 +95,14 @@ func overview(r *grade.Result) string {
 	if r.Restarts > 0 {
 		fmt.Fprintf(&b, "the server was started anew %d times, since it answered nothing\n", r.Restarts)
 	}
-	// A server that was asked anything could print what it was asked, hidden cases too.
+	// A server that was sent frames may print them, hidden cases included.
 	if !slices.ContainsFunc(r.Cases, func(c grade.CaseResult) bool { return c.Tries > 0 }) {
 		writeLog(&b, r)
 	}
 	return b.String()
 }
 
-// habits says how a server differs in form.
+// habits returns a sentence for each habit of a server.
 func habits(h dialect.Habits) (all []string) {
 	for _, each := range []struct {
 		has  bool

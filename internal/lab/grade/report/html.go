@@ -15,12 +15,12 @@ import (
 //go:embed page.css
 var pageStyle string
 
-// page is a page of HTML that is being written, which is XML too. It is not made by html/template: that keeps every
-// method of the program, 2.4 MB of them.
+// page is a page of HTML, also valid XML, while it is written. It does not use html/template, because that makes the
+// linker keep every method of the program, 2.4 MB of them.
 type page struct{ strings.Builder }
 
-// add appends a constant format, each %s of which is a value's text, escaped: nothing that a server sent can be
-// more than text, or end a quoted attribute.
+// add appends a constant format, each %s of which is replaced by a value's escaped text, so that nothing that a
+// server sent can be more than text, or end a quoted attribute.
 func (p *page) add(format string, values ...any) {
 	texts := make([]any, len(values))
 	for i, v := range values {
@@ -35,7 +35,7 @@ func (p *page) add(format string, values ...any) {
 	fmt.Fprintf(p, format, texts...)
 }
 
-// WriteHTML writes r as one page, which loads nothing and runs no script.
+// WriteHTML writes r as a single page that loads nothing and runs no script.
 func WriteHTML(w io.Writer, r *grade.Result) error {
 	p, groups := new(page), grouped(r)
 	p.add(`<!DOCTYPE html>
@@ -70,7 +70,7 @@ func WriteHTML(w io.Writer, r *grade.Result) error {
 	return err
 }
 
-// statistics says how many cases came to what.
+// statistics returns how many cases have each status.
 func statistics(groups []group) string {
 	counts := map[script.Status]int{}
 	for _, g := range groups {
@@ -117,7 +117,7 @@ func (p *page) addGroups(r *grade.Result, groups []group) {
 	p.add("</table>\n")
 }
 
-// share returns how much of its points a group has, in per cent.
+// share returns the percentage of its points that a group got, from 0 to 100.
 func (g *group) share() int {
 	if g.Max <= 0 {
 		return 0
@@ -125,7 +125,7 @@ func (g *group) share() int {
 	return max(0, min(100, int(100*g.Points/g.Max)))
 }
 
-// addFailures shows what is wrong, with the conversations.
+// addFailures adds the failed cases, with their conversations.
 func (p *page) addFailures(failed []grade.CaseResult) {
 	if len(failed) == 0 {
 		return
@@ -154,7 +154,7 @@ func (p *page) addFailure(c *grade.CaseResult) {
 	p.add("</pre>\n")
 }
 
-// addCases shows all cases of a group.
+// addCases adds a table of all cases of a group.
 func (p *page) addCases(g *group) {
 	p.add(`<h3 id="group-%s">%s</h3>`+"\n<table>\n", g.Name, g.Name)
 	p.add("<tr><th>case</th><th>rule</th><th>what has to hold</th><th></th>" +
@@ -170,7 +170,7 @@ func (p *page) addCases(g *group) {
 	p.add("</table>\n")
 }
 
-// lineKind returns the class of a line of a conversation.
+// lineKind returns the CSS class of a line of a conversation.
 func lineKind(line string) string {
 	switch {
 	case strings.HasPrefix(line, ">"):

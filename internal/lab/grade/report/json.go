@@ -7,7 +7,7 @@ import (
 	"outcry/internal/lab/grade"
 )
 
-// WriteJSON writes the file of --json: r itself.
+// WriteJSON writes r as JSON, the file of --json.
 func WriteJSON(w io.Writer, r *grade.Result) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")

@@ -50,7 +50,7 @@ type junitSkipped struct {
 	Message string `xml:"message,attr"`
 }
 
-// WriteJUnit writes r as JUnit's XML: a group is a suite. A case that a part of was right for is a
+// WriteJUnit writes r as JUnit XML, with a suite for each group. A case that passed only in part counts as a
 // failure.
 func WriteJUnit(w io.Writer, r *grade.Result) error {
 	all := junitSuites{Name: "outcry-lab grade", junitCounts: junitCounts{Time: seconds(r.Seconds)}}
@@ -95,7 +95,7 @@ func junit(c grade.CaseResult, counts *junitCounts) junitCase {
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) }
 
-// explained says what is wrong, in lines: rule, what has to hold, what was expected, conversation.
+// explained returns why a case failed, in lines: the rule, what must hold, what was expected, the conversation.
 func explained(c grade.CaseResult) string {
 	text := fmt.Sprintf("PROTOCOL, %s: %s\n", c.Rule, c.Tell)
 	if c.Message != "" {

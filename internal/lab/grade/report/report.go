@@ -1,5 +1,5 @@
-// Package report writes what a grade came to, for people and for programs. All that a server sent
-// is hostile: each format escapes it.
+// Package report writes the result of a grade, for people and for programs. Everything that a server sent
+// may be hostile: each format escapes it.
 package report
 
 import (
@@ -17,9 +17,9 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// Save writes a file by way of another one beside it, so that nobody ever reads half of it. Only
-// its owner may read it: a server that is graded must not. On failure the file is what it was. A terminal
-// or a pipe is written as it is. A link is an error: target.Resolve follows it before a server runs.
+// Save writes a temporary file beside path and renames it, so that a reader never sees half of it. Only its
+// owner may read it: a graded server must not. On failure the file is unchanged. A terminal or a pipe is
+// written directly. A link is an error: target.Resolve follows links before a server runs.
 func Save(path string, write func(io.Writer) error) (err error) {
 	if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() {
 		return into(path, write)
@@ -47,10 +47,11 @@ func Save(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// openFiles is where the kernel has links to the files that this process has open; nobody can plant one.
+// openFiles is where the kernel has links to the files that this process has open; no user can create one.
 const openFiles = "/proc/*/fd/*"
 
-// into writes to a terminal, a pipe, or a file that this process has open.
+// into writes to a terminal, a pipe, or a file that this process has open. The error says that path became a link or
+// a file.
 func into(path string, write func(io.Writer) error) error {
 	open, _ := filepath.Match(openFiles, path)
 	flags := os.O_WRONLY
@@ -78,13 +79,13 @@ func into(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// group is a group with its cases, in the order of the result.
+// group is a group's result with the results of its cases.
 type group struct {
 	grade.GroupResult
 	cases []grade.CaseResult
 }
 
-// grouped returns the groups that have cases, with them.
+// grouped returns the groups that have cases, in the order of r.
 func grouped(r *grade.Result) (all []group) {
 	for _, g := range r.Groups {
 		each := group{GroupResult: g}
@@ -100,7 +101,7 @@ func grouped(r *grade.Result) (all []group) {
 	return all
 }
 
-// failures returns the cases that failed, those that cost points first.
+// failures returns the failed cases, those that are worth points first.
 func failures(r *grade.Result) []grade.CaseResult {
 	var cost, free []grade.CaseResult
 	for _, c := range r.Cases {
@@ -115,7 +116,7 @@ func failures(r *grade.Result) []grade.CaseResult {
 	return append(cost, free...)
 }
 
-// worth says which points a case has.
+// worth returns the points of a case, in words.
 func worth(c *grade.CaseResult) string {
 	if c.Max <= 0 {
 		return "counts nothing"
@@ -123,8 +124,8 @@ func worth(c *grade.CaseResult) string {
 	return figure(c.Points) + " of " + figure(c.Max) + " points"
 }
 
-// sum returns the points of all groups. scaled reports whether that is another number than the score: the
-// score is the share of the points, and groups may be worth more or less than the best score in all.
+// sum returns the points of all groups. scaled reports whether the points possible differ from the best score:
+// then the score is the share of the points, scaled to the best score.
 func sum(r *grade.Result) (got, most float64, scaled bool) {
 	for _, g := range r.Groups {
 		got, most = got+g.Points, most+g.Max
@@ -132,7 +133,7 @@ func sum(r *grade.Result) (got, most float64, scaled bool) {
 	return got, most, most > 0 && math.Abs(most-r.Best) >= 0.005
 }
 
-// figure prints points: two decimals at most.
+// figure formats points with at most two decimals.
 func figure(f float64) string {
 	s := strconv.FormatFloat(f, 'f', 2, 64)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")

@@ -12,11 +12,11 @@ import (
 	"outcry/internal/lab/printable"
 )
 
-// logLinesMax is how much of what the server printed is shown, from its end.
+// logLinesMax is how many of the last lines of the server's output are shown.
 const logLinesMax = 12
 
-// WriteText writes r for people: the groups, the score, and then each failure with its rule, what has to
-// hold, what was expected and the conversation that shows it.
+// WriteText writes r for people: the groups and the score, then each failure with its rule, what must hold,
+// what was expected and the conversation that shows it.
 func WriteText(w io.Writer, r *grade.Result) error {
 	var b strings.Builder
 	writeGroups(&b, r)
@@ -40,7 +40,7 @@ func WriteText(w io.Writer, r *grade.Result) error {
 	return err
 }
 
-// writeLog writes what the server printed last, if it printed anything.
+// writeLog writes the last lines of the server's output, if there are any.
 func writeLog(w io.Writer, r *grade.Result) {
 	if r.Log == "" {
 		return
@@ -76,7 +76,7 @@ func writeGroups(w io.Writer, r *grade.Result) {
 		if skipped > 0 {
 			text += fmt.Sprintf(", %d not counted", skipped)
 		}
-		// AlignRight is for figures: names are padded so that they stand at the left.
+		// AlignRight is for the figures; names are padded to align left.
 		fmt.Fprintf(t, "%-12s\t%.2f\tof\t%.2f\t   %s\n", g.Name, g.Points, g.Max, text)
 	}
 	if got, most, scaled := sum(r); scaled {
@@ -85,7 +85,7 @@ func writeGroups(w io.Writer, r *grade.Result) {
 	fmt.Fprintf(t, "%-12s\t%.2f\tof\t%.2f\t   in %.1f s, with seed %d\n", "score", r.Score, r.Best, r.Seconds, r.Seed)
 }
 
-// writeFailure writes what is wrong with a case.
+// writeFailure writes why a case failed.
 func writeFailure(w io.Writer, c *grade.CaseResult) {
 	notes := worth(c)
 	if c.Hidden {
@@ -100,13 +100,13 @@ func writeFailure(w io.Writer, c *grade.CaseResult) {
 	}
 }
 
-// reason is why cases were not played.
+// reason is why certain cases were not played.
 type reason struct {
 	message string
-	names   []string // of cases, or of groups of which it is true as a whole
+	names   []string // of cases, or of groups if none of their cases was played
 }
 
-// reasons returns why cases with a status were not played, in their order.
+// reasons returns why cases with this status were not played, in the order of the cases.
 func reasons(r *grade.Result, status script.Status) (all []reason) {
 	for _, g := range grouped(r) {
 		in := map[string][]string{} // names of this group, by message
@@ -135,7 +135,7 @@ func reasons(r *grade.Result, status script.Status) (all []reason) {
 	return all
 }
 
-// folded returns names in lines.
+// folded returns names separated by commas, in lines of limited length.
 func folded(names []string) string {
 	const columns = 96
 	var b strings.Builder

@@ -12,20 +12,20 @@ import (
 	"syscall"
 )
 
-// nobody is the number of the user of that name where the system does not name it.
+// nobody is the id of the user nobody on systems that do not define one.
 const nobody = 65534
 
 // account is a user of the system.
 type account struct {
 	Name     string
 	UID, GID uint32
-	Home     string // "" is for a folder of the run
+	Home     string // "" means the run's temporary folder
 }
 
-// accountOf returns the user that a server runs as if Options has this one, and whether that is not
-// who we are. The error names a user that there is not, or that we cannot be.
+// accountOf returns the user that a server runs as if Options.User is name, and whether it is another user than
+// the kit's own. The error names a user that does not exist, or that the kit cannot become.
 func accountOf(name string) (a account, another bool, err error) {
-	home, _ := os.UserHomeDir() // "" then
+	home, _ := os.UserHomeDir() // "" on an error
 	self := account{os.Getenv("USER"), uint32(os.Getuid()), uint32(os.Getgid()), home}
 	if name == "" && self.UID != 0 {
 		return self, false, nil
@@ -42,7 +42,7 @@ func accountOf(name string) (a account, another bool, err error) {
 	return a, true, nil
 }
 
-// look finds a user by name or number; "" is nobody. A number need not have a name.
+// look finds a user by name or number; "" means the user nobody. A number need not belong to a named user.
 func look(name string) (account, error) {
 	found, err := user.Lookup(name)
 	if name == "" {
@@ -61,7 +61,7 @@ func look(name string) (account, error) {
 		}
 		return account{Name: name, UID: uint32(id), GID: uint32(id)}, nil
 	}
-	uid, wrongUser := strconv.ParseInt(found.Uid, 10, 64) // nobody of macOS is -2
+	uid, wrongUser := strconv.ParseInt(found.Uid, 10, 64) // on macOS the user nobody has -2
 	gid, wrongGroup := strconv.ParseInt(found.Gid, 10, 64)
 	if err := errors.Join(wrongUser, wrongGroup); err != nil {
 		return account{}, fmt.Errorf("grade: user %q: %w", name, err)
@@ -69,8 +69,8 @@ func look(name string) (account, error) {
 	return account{Name: found.Username, UID: uint32(uid), GID: uint32(gid)}, nil
 }
 
-// Scripts that print the first of their arguments that can be read, or written, or that is a folder that
-// cannot be entered, or a file that cannot be read.
+// Scripts that print the first of their arguments that is, in this order: readable, writable, a folder
+// that cannot be entered, a file that cannot be read.
 const (
 	readable = `for f; do if [ -r "$f" ]; then printf %s "$f"; exit; fi; done`
 	writable = `for f; do if [ -w "$f" ]; then printf %s "$f"; exit; fi; done`
@@ -78,8 +78,8 @@ const (
 	secret   = `for f; do if ! [ -r "$f" ]; then printf %s "$f"; exit; fi; done`
 )
 
-// guard returns an error that names a file that a could read, or a result that it could write or lead
-// elsewhere. Results that there are not it makes, empty.
+// guard returns an error that names a hidden file that a could read, or a result that a could write or
+// redirect. It creates missing results, empty.
 func (a account) guard(hidden, results []string) error {
 	files, err := filesOf(hidden)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a account) guard(hidden, results []string) error {
 	return nil
 }
 
-// needs returns an error that names the folder if a cannot enter it, or a file that a cannot read.
+// needs returns an error if a cannot enter folder, or that names one of files that a cannot read.
 func (a account) needs(folder string, files []string) error {
 	for _, what := range []struct {
 		script, verb, remedy string
@@ -120,7 +120,7 @@ func (a account) needs(folder string, files []string) error {
 	return nil
 }
 
-// first runs a script as a, and returns what it prints of the files.
+// first runs one of the scripts above as a on files, and returns what it prints.
 func (a account) first(script string, files []string) (string, error) {
 	if len(files) == 0 {
 		return "", nil
@@ -132,8 +132,8 @@ func (a account) first(script string, files []string) (string, error) {
 	return string(found), err
 }
 
-// filesOf returns the absolute paths of files and of all files in folders. A path that there is not
-// is a file.
+// filesOf returns the absolute paths of files and of all files in folders. A missing path counts as a
+// file.
 func filesOf(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		path, err := filepath.Abs(path)
@@ -154,7 +154,7 @@ func filesOf(paths []string) (files []string, err error) {
 	return files, nil
 }
 
-// environment is what a server gets: nothing of ours but PATH and the language.
+// environment returns a server's environment, which inherits only PATH from the kit.
 func (a account) environment(port int, scratch, mark string) []string {
 	home, path := a.Home, os.Getenv("PATH")
 	if home == "" {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// attachedTime is how long Start waits for a server that somebody else has started.
+// attachedTime is how long Start waits for an attached server to accept a connection.
 const attachedTime = 5 * time.Second
 
-// errInUse says that something accepts connections where a server is to listen.
+// errInUse: something accepts connections where the server is to listen.
 var errInUse = errors.New("something else listens there already")
 
 // attached is a server that runs already.
@@ -22,8 +22,8 @@ type attached struct {
 	first
 }
 
-// Attached returns a server that runs already. Start waits a few seconds for it to accept a
-// connection, Kill is an error, Close leaves it alone. The error names an address that is not one.
+// Attached returns a server that runs already. Start waits a few seconds for it to accept a connection,
+// Kill returns an error, and Close does not stop it. The error says that addr is malformed.
 func Attached(addr string) (Target, error) {
 	if _, err := portOf(addr); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (a *attached) Start(ctx context.Context) error {
 	}
 }
 
-// portOf returns the port of an address, which has to be a number.
+// portOf returns the port of addr. The error says that addr is not HOST:PORT with a number.
 func portOf(addr string) (int, error) {
 	_, text, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -82,7 +82,7 @@ func portOf(addr string) (int, error) {
 	return int(port), nil
 }
 
-// accepts returns the first of addrs that accepts a connection. The error is of the last.
+// accepts returns the first of addrs that accepts a connection. The error is that of the last.
 func accepts(ctx context.Context, addrs []string) (addr string, err error) {
 	var f first
 	defer f.drop()
@@ -106,8 +106,8 @@ func awaitFree(ctx context.Context, addrs []string) error {
 	}
 }
 
-// keepsPort reports whether a server that does not set SO_REUSEADDR could not listen at a port, though
-// nothing does: after the end of a connection its port is kept for a minute.
+// keepsPort reports whether the kernel still keeps a port of closed connections, which it does for a
+// minute. Then a server that does not set SO_REUSEADDR cannot listen there.
 func keepsPort(ctx context.Context, port int) bool {
 	strict := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		return errors.Join(c.Control(func(fd uintptr) {
@@ -121,7 +121,7 @@ func keepsPort(ctx context.Context, port int) bool {
 	return errors.Is(err, syscall.EADDRINUSE)
 }
 
-// pause waits, and reports whether ctx goes on.
+// pause waits for d, and reports whether ctx has not ended by then.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -14,41 +14,41 @@ import (
 	"time"
 )
 
-// Ports that a server is given lie below those that systems give to connections. A connection of
-// ours can then not have the port when the server is started anew.
+// Ports chosen for a server are below those that systems give to outgoing connections, so that no
+// connection of the kit occupies the port when the server is restarted.
 const (
 	portLeast  = 20000
 	portCount  = 10000
 	portsTried = 100
 )
 
-// logInError is how much of the end of a server's log an error of Start has, in bytes.
+// logInError is how many bytes of the end of a server's log an error of Start quotes.
 const logInError = 2 << 10
 
-// againTime is how long Start waits before it tries again.
+// againTime is how long Start waits before it retries.
 const againTime = time.Second
 
-// errEnded says that a command ended before its server was ready.
+// errEnded: a command ended before its server was ready.
 var errEnded = errors.New("the command ended")
 
 // command is a server that a shell command starts.
 type command struct {
 	o       Options
 	account account
-	another bool     // account is not who we are
-	addrs   []string // where it may listen
-	addr    string   // where it does
+	another bool     // account is not the kit's own user
+	addrs   []string // where the server may listen
+	addr    string   // where the server listens
 	port    int
-	scratch string // folder of its own, from the first Start to Close
-	began   bool   // it was ready once
-	keeper  *kept  // nil while it is not started
+	scratch string // temporary folder of the server, from the first Start to Close
+	began   bool   // the server was ready once
+	keeper  *kept  // nil while the server is not started
 	log     *tail
 	first
 }
 
-// Command returns a server that a shell command starts. It runs as another user if we are root,
-// within limits, with a clean environment (PORT, PATH, HOME, TMPDIR, USER, LOGNAME, LANG) and without
-// open files of ours. The error says what in o is not possible; then nothing was started or changed.
+// Command returns a server that a shell command starts. If the kit runs as root, the server runs as another
+// user. It runs within limits, with a clean environment (PORT, PATH, HOME, TMPDIR, USER, LOGNAME, LANG) and
+// without the kit's open files. The error names an invalid option; then nothing was started or changed.
 func Command(o Options) (Target, error) {
 	if o.Command == "" {
 		return nil, errors.New("grade: there is no command to start")
@@ -78,7 +78,7 @@ func Command(o Options) (Target, error) {
 	return &guarded{Target: c}, nil
 }
 
-// choosePort sets where the server may listen.
+// choosePort sets the addresses at which the server may listen: that of Options, or a free port.
 func (c *command) choosePort() (err error) {
 	if c.o.Addr != "" {
 		c.port, err = portOf(c.o.Addr)
@@ -95,7 +95,7 @@ func (c *command) choosePort() (err error) {
 		if err != nil {
 			continue
 		}
-		// A server that listens at "localhost" may mean ::1.
+		// A server that listens at "localhost" may listen at ::1 only.
 		for _, host := range []string{"127.0.0.1", "::1"} {
 			c.addrs = append(c.addrs, net.JoinHostPort(host, strconv.Itoa(c.port)))
 		}
@@ -117,8 +117,8 @@ func (c *command) CanKill() bool { return true }
 // Log is part of Target.
 func (c *command) Log() string { return c.log.String() }
 
-// Start is part of Target. It refuses to start a server whose port is taken, that could read or
-// write what Options says it must not, or that cannot enter its folder or read what it has to.
+// Start is part of Target. It returns ErrNotTried if the server's port is in use, if the server could read or
+// write what Options forbids, or if it could not enter its folder or read what it needs.
 func (c *command) Start(ctx context.Context) error {
 	if c.keeper != nil {
 		return fmt.Errorf("grade: %s runs already", c.o.Command)
@@ -132,7 +132,7 @@ func (c *command) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ReadyTime)
 	defer cancel()
 	for {
-		keeps := c.began && keepsPort(ctx, c.port) // connections of the one that was killed
+		keeps := c.began && keepsPort(ctx, c.port) // because of connections to the killed server
 		err := c.startOnce(ctx)
 		if err == nil {
 			c.began = true
@@ -144,7 +144,7 @@ func (c *command) Start(ctx context.Context) error {
 	}
 }
 
-// prepare makes the server's folder, and looks at what it could do, and at what it cannot and has to.
+// prepare makes the server's temporary folder, and checks that its user has neither too much access nor too little.
 func (c *command) prepare() error {
 	if c.another {
 		if err := c.account.guard(c.o.Hidden, c.o.Results); err != nil {
@@ -154,7 +154,7 @@ func (c *command) prepare() error {
 	if c.scratch != "" {
 		return nil
 	}
-	parent := "" // ours, which may be closed to another user
+	parent := "" // the kit's default, which may be closed to other users
 	if c.another {
 		if err := c.account.needs(c.o.Dir, c.o.Reads); err != nil {
 			return err
@@ -174,7 +174,7 @@ func (c *command) prepare() error {
 	return nil
 }
 
-// startOnce starts the server, and waits until it is ready. If it is not, nothing of it runs.
+// startOnce starts the server, and waits until it is ready. On an error nothing of it runs.
 func (c *command) startOnce(ctx context.Context) (err error) {
 	s := spec{Command: c.o.Command, Dir: c.o.Dir, UID: -1, GID: -1, Limits: c.o.Limits, Scratch: c.scratch}
 	if c.another {
@@ -204,7 +204,7 @@ func (c *command) startOnce(ctx context.Context) (err error) {
 	}
 }
 
-// kill kills the server, if it was started. goesOn is whether it keeps its folder.
+// kill kills the server, if it was started, and keeps its temporary folder if goesOn.
 func (c *command) kill(goesOn bool) error {
 	c.drop()
 	if c.keeper == nil {

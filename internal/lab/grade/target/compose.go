@@ -19,37 +19,37 @@ import (
 	"time"
 )
 
-// Bounds on docker compose.
+// Bounds of docker compose.
 const (
-	buildTime    = 10 * time.Minute // for images, at the first Start
+	buildTime    = 10 * time.Minute // for building images, at the first Start
 	composeTime  = 60 * time.Second // for any other command
 	logLines     = "1000"
-	publishedMax = 1 << 20 // bytes of what it says about containers
+	publishedMax = 1 << 20 // bytes of its output about containers
 	staysOpen    = 300 * time.Millisecond
 )
 
-// fromOurs are the variables of our environment that docker compose gets; others begin with DOCKER_.
+// fromOurs are the environment variables that docker compose inherits, besides those that begin with DOCKER_.
 var fromOurs = []string{"PATH", "HOME", "USER", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "TMPDIR", "LANG"}
 
 // compose is a service of a Compose file.
 type compose struct {
 	file, service, project string
-	addr                   string // "" until it is known
-	asked                  string // the address that Compose was given
+	addr                   string // "" while unknown
+	asked                  string // the addr given to Compose; may be ""
 	environment            []string
-	keeper                 *kept // nil while it is not started; it takes the project down in the end
+	keeper                 *kept // nil while the service is not started; removes the project when it ends
 	built                  bool
-	log                    *tail // of docker compose
-	printed                *tail // of the containers, when they were last asked
+	log                    *tail // output of docker compose
+	printed                *tail // output of the containers, as of the last keepLog
 	first
 }
 
-// Compose returns a service of a Compose file. Start builds and starts it and what it depends on, in
-// a project of its own; Kill kills all containers of the project and keeps what they have stored; Close
-// removes them with their volumes, and so does the end of this process if it is killed. addr is
-// where the service listens, which PORT of the file's environment then has; "" is the first port
-// that it publishes. The file decides what its containers may do, so it has to be one that you trust.
-// The error says that the file or docker is not there.
+// Compose returns a service of a Compose file. Start builds and starts it with its dependencies, in a
+// new Compose project. Kill kills all containers of the project and keeps their data. Close removes them with
+// their volumes, and so does the keeper if this process is killed. addr is where the service listens, and its port
+// is the variable PORT for the file; if addr is "", the first port that the service publishes is used. The file
+// decides what its containers may do, so only use one that you trust. The error says that the file or docker is
+// missing, or names an invalid service or address.
 func Compose(file, service, addr string) (Target, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -92,17 +92,17 @@ func (c *compose) Addr() string { return c.addr }
 // CanKill is part of Target.
 func (c *compose) CanKill() bool { return true }
 
-// arguments returns the command line of docker compose.
+// arguments returns a command line of docker compose for this project.
 func (c *compose) arguments(arguments ...string) []string {
 	return append([]string{"docker", "compose", "--file", c.file, "--project-name", c.project}, arguments...)
 }
 
-// run runs docker compose. What it prints goes to the log, and what goes to its standard output to out
-// instead if that is not nil.
+// run runs docker compose, and kills it after most. Its output goes to the log, except that standard output
+// goes to out if out is not nil.
 func (c *compose) run(ctx context.Context, most time.Duration, out io.Writer, arguments ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	runtime.LockOSThread() // the process ends with the thread that has started it
+	runtime.LockOSThread() // the kernel kills the process when the thread that started it ends
 	defer runtime.UnlockOSThread()
 	line := c.arguments(arguments...)
 	process := exec.CommandContext(ctx, line[0], line[1:]...)
@@ -110,7 +110,7 @@ func (c *compose) run(ctx context.Context, most time.Duration, out io.Writer, ar
 	if out != nil {
 		process.Stdout = out
 	}
-	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its plugin is a process of its own
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the compose plugin is a child process
 	endWithThread(process.SysProcAttr)
 	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGKILL) }
 	process.WaitDelay = drainMax
@@ -154,8 +154,8 @@ func (c *compose) Start(ctx context.Context) error {
 	return nil
 }
 
-// ready waits until the service accepts a connection and keeps it: docker's proxy accepts those
-// of a container in which nothing listens, and closes them.
+// ready waits until the service accepts a connection and keeps it open: docker's proxy also accepts
+// connections to a container in which nothing listens, and then closes them.
 func (c *compose) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ReadyTime)
 	defer cancel()
@@ -204,7 +204,7 @@ func (c *compose) published(ctx context.Context) (string, error) {
 			PublishedPort uint16
 		}
 	}
-	// One container a line; earlier versions print an array.
+	// Each line is one container; earlier versions print an array.
 	for decoder := json.NewDecoder(strings.NewReader(out.String())); decoder.More(); {
 		var text json.RawMessage
 		if err := decoder.Decode(&text); err != nil {
@@ -228,7 +228,7 @@ func (c *compose) published(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("grade: %s publishes no TCP port; give its address", c.Name())
 }
 
-// reachable returns the host to dial for one at which a port is published.
+// reachable returns the host to dial for a host at which a port is published.
 func reachable(host string) string {
 	switch host {
 	case "", "0.0.0.0", "::":
@@ -237,10 +237,10 @@ func reachable(host string) string {
 	return host
 }
 
-// keepLog keeps what the containers printed.
+// keepLog replaces printed with the containers' latest output.
 func (c *compose) keepLog() {
 	printed := &tail{max: LogBytesMax / 2}
-	// Without it the log has less; the server is judged all the same.
+	// If this fails, only the log is shorter.
 	_ = c.run(context.Background(), composeTime, printed, "logs", "--no-color", "--no-log-prefix", "--tail", logLines)
 	c.printed = printed
 }

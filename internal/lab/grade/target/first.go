@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// first has the connection by which Start saw that a server accepts. It is safe for concurrent use.
+// first holds the connection by which Start saw that a server accepts connections. It is safe for concurrent use.
 type first struct {
 	mu   sync.Mutex
-	conn net.Conn // guarded by mu; nil if there is none
+	conn net.Conn // guarded by mu; nil if there is none or First has returned it
 }
 
 // First is part of Target.
@@ -21,7 +21,7 @@ func (f *first) First() net.Conn {
 	return conn
 }
 
-// keep keeps a connection instead of the one before.
+// keep stores a connection, and closes the previous one.
 func (f *first) keep(conn net.Conn) {
 	f.drop()
 	f.mu.Lock()
@@ -29,14 +29,14 @@ func (f *first) keep(conn net.Conn) {
 	f.conn = conn
 }
 
-// drop closes the connection if nobody has taken it.
+// drop closes the connection, unless First has returned it.
 func (f *first) drop() {
 	if conn := f.First(); conn != nil {
 		_ = conn.Close() // the server may have reset it
 	}
 }
 
-// dial connects to the first of addrs that accepts a connection, and keeps that. The error is of the last.
+// dial connects to the first of addrs that accepts, and keeps the connection. The error is that of the last.
 func (f *first) dial(ctx context.Context, addrs []string) (addr string, err error) {
 	for _, a := range addrs {
 		var conn net.Conn

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// guarded is a target that cannot be started again once it was closed: a case that did not end in time
-// may still be in the middle of a restart then.
+// guarded is a target that cannot be started again after Close: an abandoned case may still be in the middle
+// of a restart then.
 type guarded struct {
 	Target
-	mu     sync.Mutex // held while one of the methods below works
+	mu     sync.Mutex // held while one of the methods below runs
 	closed bool
 }
 
-// errClosed says that a target was closed.
+// errClosed is the error of Start and Kill after Close.
 var errClosed = errors.New("grade: the server was closed")
 
 // Start is part of Target.

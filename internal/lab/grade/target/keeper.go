@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Names of processes by which this program knows, when it begins, that it is not the program.
+// Process names (argument 0) that make this program run as a keeper or starter.
 const (
 	keeperName  = "outcry-keeper"
 	starterName = "outcry-starter"
@@ -23,32 +23,32 @@ const (
 // Exit statuses of a keeper.
 const (
 	keeperDone  = 0 // nothing of the server runs
-	keeperWrong = 1 // it says what is wrong
-	keeperEnded = 2 // the server ended by itself, with all its processes; it says how
+	keeperWrong = 1 // the keeper failed; standard error says why
+	keeperEnded = 2 // the server and all its processes ended by themselves; standard error says how
 )
 
-// markName is the variable in the environment of a server by which its processes can be found.
-const markName = "GRADED_SERVER" // Outcry's own server warns of what begins with OUTCRY_
+// markName is the environment variable by which the processes of a server can be found.
+const markName = "GRADED_SERVER" // Outcry's own server warns about variables that begin with OUTCRY_
 
 // Bounds of a keeper.
 const (
-	notesMax = 4 << 10          // of what a keeper says
+	notesMax = 4 << 10          // bytes kept of a keeper's standard error
 	lastTime = 60 * time.Second // for the last command
-	drainMax = 2 * time.Second  // for what is left in the pipe of a log
+	drainMax = 2 * time.Second  // for the rest of the output in a pipe
 )
 
-// spec is what a keeper keeps, in its arguments. The environment is that of the server.
+// spec is a keeper's task, passed as its argument in JSON. The keeper's environment becomes the server's.
 type spec struct {
 	Command  string
 	Dir      string
-	UID, GID int // -1 is who we are
+	UID, GID int // -1 means the kit's own
 	Limits   Limits
-	Scratch  string   // is removed in the end, unless the kit has said that it goes on
-	Last     []string // is run in the end, by who we are
+	Scratch  string   // folder removed at the end, unless the kit says that the server will be restarted
+	Last     []string // command run at the end, as the kit's own user
 }
 
-// init makes this process a keeper or starter if it was begun as one. It is here and not in main as
-// the programs that start servers are many: each test is one.
+// init turns this process into a keeper or starter if it was started as one. It is not in main because
+// several programs start servers: each test binary does.
 func init() {
 	if len(os.Args) != 2 || os.Args[0] != keeperName && os.Args[0] != starterName {
 		return
@@ -69,19 +69,19 @@ func init() {
 	os.Exit(status)
 }
 
-// keep is a keeper: it starts the server, and kills it when the lifeline, its input, ends.
+// keep is the main function of a keeper: it starts the server, and kills it when the lifeline, its input, ends.
 func keep(s spec) (status int, err error) {
 	if err := adoptOrphans(); err != nil {
 		return keeperWrong, err
 	}
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
-	// What Ctrl-C and a closed terminal send is for the kit, and nobody reads from this channel. To
-	// ignore them would have the server ignore them too.
+	// The signals of Ctrl-C and of a closed terminal are for the kit, so the keeper discards them. It does
+	// not ignore them, since the server would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	over := make(chan bool, 1)
 	go func() {
-		n, _ := io.Copy(io.Discard, os.Stdin) // however it ends
+		n, _ := io.Copy(io.Discard, os.Stdin) // an error ends the lifeline too
 		over <- n > 0
 	}()
 	server := family{}
@@ -111,7 +111,7 @@ func keep(s spec) (status int, err error) {
 	}
 }
 
-// startStarter starts this program as the starter, in a session of its own, and returns its process.
+// startStarter starts this program as a starter, in a new session, and returns its process id.
 func startStarter(s spec) (pid int, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -122,7 +122,7 @@ func startStarter(s spec) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	const output = 1 // of this process, which is the log of the server
+	const output = 1 // the keeper's standard output, which is the server's log
 	pid, err = syscall.ForkExec(program, []string{starterName, os.Args[1]}, &syscall.ProcAttr{
 		Dir: "/", Env: os.Environ(), Files: []uintptr{null.Fd(), output, output}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
@@ -139,7 +139,7 @@ func runLast(command []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
 	defer cancel()
 	last := exec.CommandContext(ctx, command[0], command[1:]...)
-	printed := &tail{max: notesMax} // not our output: when the kit was killed, nobody reads that
+	printed := &tail{max: notesMax} // not the keeper's output: it has no reader if the kit was killed
 	last.Stdout, last.Stderr = printed, printed
 	if err := last.Run(); err != nil {
 		return fmt.Errorf("grade: %s: %w: %s", strings.Join(command, " "), err, printed)
@@ -147,14 +147,14 @@ func runLast(command []string) error {
 	return nil
 }
 
-// family is the processes of a server, as its keeper sees them.
+// family has the processes of a server, in its keeper.
 type family struct {
-	first  int                // the process that the keeper started; it leads a group
-	status syscall.WaitStatus // of first, once it has ended
+	first  int                // id of the process that the keeper started; it leads a group
+	status syscall.WaitStatus // exit status of first, once it has ended
 }
 
-// reap takes the exit statuses of the keeper's children that have ended, and reports whether there
-// are no children. Then there are no descendants either, if orphans are adopted.
+// reap reaps the keeper's children that have ended, and reports whether no children are left. Then no
+// descendants are left either, if the keeper adopts orphans.
 func (f *family) reap() (none bool) {
 	for {
 		var status syscall.WaitStatus
@@ -171,7 +171,7 @@ func (f *family) reap() (none bool) {
 	}
 }
 
-// ended says how the first process ended.
+// ended returns how the first process ended.
 func (f *family) ended() string {
 	if f.status.Signaled() {
 		return fmt.Sprintf("signal %v", f.status.Signal())
@@ -179,7 +179,7 @@ func (f *family) ended() string {
 	return fmt.Sprintf("exit status %d", f.status.ExitStatus())
 }
 
-// killAll kills all descendants of this process, and returns when there is none. The error says that
+// killAll kills all descendants of this process, and returns when none is left. The error says that
 // some are left after killTime.
 func (f *family) killAll() error {
 	killed := map[int]bool{}
@@ -191,7 +191,7 @@ func (f *family) killAll() error {
 		if time.Now().After(end) {
 			return errors.Join(fmt.Errorf("grade: %d processes of the server do not end", len(killed)), err)
 		}
-		if !found { // else at once: what forks is a step ahead
+		if !found { // if there were new processes, retry at once: a forking process is a step ahead
 			time.Sleep(time.Millisecond)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self returns the path of this program: also if its file was replaced or removed.
+// self returns a path to this program that works even if its file was replaced or removed.
 func self() (string, error) { return "/proc/self/exe", nil }
 
-// adoptOrphans makes this process the parent of descendants that lose theirs.
+// adoptOrphans makes this process the parent of descendants that lose their parent.
 func adoptOrphans() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("grade: become the subreaper: %w", err)
@@ -24,11 +24,11 @@ func adoptOrphans() error {
 	return nil
 }
 
-// endFirst has the kernel end this process first when memory runs out, and those that it starts.
-func endFirst() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) } // a help only
+// endFirst makes the kernel kill this process and its descendants first when memory runs out.
+func endFirst() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) } // best effort
 
-// forgoPrivileges has this thread, and the program that it executes, gain nothing from programs like
-// sudo.
+// forgoPrivileges makes this thread, and the program that it executes, unable to gain privileges by
+// programs like sudo.
 func forgoPrivileges() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("grade: forgo new privileges: %w", err)
@@ -36,20 +36,20 @@ func forgoPrivileges() error {
 	return nil
 }
 
-// endWithThread has the kernel kill a process when the thread ends that started it.
+// endWithThread makes the kernel kill a process when the thread that started it ends.
 func endWithThread(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = syscall.SIGKILL }
 
-// process is a line of /proc/PID/stat.
+// process is what /proc/PID/stat says of a process.
 type process struct {
 	pid, parent int
 	threads     uint64
-	ended       bool // its first thread has
+	ended       bool // its first thread has ended
 }
 
-// alive reports whether a process runs code: the first of its threads may have ended.
+// alive reports whether a process still runs code: other threads may outlive its first.
 func (p process) alive() bool { return !p.ended || p.threads > 1 }
 
-// processes returns the processes of the system. Those that end meanwhile may be missing.
+// processes returns the processes of the system. Those that end during the call may be missing.
 func processes() (all []process, err error) {
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -70,14 +70,14 @@ func processes() (all []process, err error) {
 	return all, nil
 }
 
-// Fields of /proc/PID/stat behind the name, which ends with the last bracket and may hold anything.
+// Fields of /proc/PID/stat after the name, which ends with the last bracket and may contain anything.
 const (
 	statState   = 0
 	statParent  = 1
 	statThreads = 17
 )
 
-// statOf reads a process, if it is there.
+// statOf reads /proc/PID/stat; ok is false if there is no such process.
 func statOf(pid int) (p process, ok bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -93,8 +93,8 @@ func statOf(pid int) (p process, ok bool) {
 	return process{pid, parent, threads, state == 'Z' || state == 'X'}, errors.Join(wrongParent, wrongThreads) == nil
 }
 
-// killDescendants kills all descendants of this process that it sees, and reports whether one of them
-// was alive, and whether one is not among those killed before, which it adds.
+// killDescendants kills all descendants of this process that it finds, and adds them to killed. alive
+// reports whether one of them was alive, and found whether one was not yet in killed.
 func killDescendants(_ int, killed map[int]bool) (alive, found bool, err error) {
 	all, err := processes()
 	children := map[int][]process{}
@@ -105,7 +105,7 @@ func killDescendants(_ int, killed map[int]bool) (alive, found bool, err error) 
 	for len(next) > 0 {
 		p := next[0]
 		next = append(next[1:], children[p.pid]...)
-		delete(children, p.pid) // processes are not read at one moment: numbers may form a ring
+		delete(children, p.pid) // the snapshot is not atomic: reused ids may form a ring
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		alive = alive || p.alive()
 		found = found || !killed[p.pid]
@@ -114,9 +114,10 @@ func killDescendants(_ int, killed map[int]bool) (alive, found bool, err error) 
 	return alive, found, err
 }
 
-// killLost kills what is left of a server whose keeper was killed, until there is none: the processes
-// whose environment had the mark when they began, and those that became children of this process, with
-// their descendants. The latter are known by their session: what we start stays in ours, but for keepers.
+// killLost kills the remaining processes of a server whose keeper was killed, until none is left. These are the
+// processes whose environment had the mark when they began, and those that became children of this process, with
+// their descendants. The latter are recognized by their session: except keepers, all that the kit starts stays
+// in the kit's session.
 func killLost(mark string) error {
 	for end := time.Now().Add(killTime); ; time.Sleep(time.Millisecond) {
 		all, err := processes()
@@ -140,8 +141,8 @@ func killLost(mark string) error {
 	}
 }
 
-// killAdopted kills the processes of all that became children of this process, with their descendants,
-// and takes their exit statuses. It reports whether one of them was alive.
+// killAdopted kills those of all that became children of this process, with their descendants, and reaps
+// them. It reports whether one of them was alive.
 func killAdopted(all []process) (alive bool) {
 	keepers.Lock()
 	defer keepers.Unlock()
@@ -149,7 +150,7 @@ func killAdopted(all []process) (alive bool) {
 	for _, p := range all {
 		children[p.parent] = append(children[p.parent], p)
 	}
-	ours, _ := unix.Getsid(0) // no error is possible of this process
+	ours, _ := unix.Getsid(0) // cannot fail for this process
 	next := slices.DeleteFunc(children[os.Getpid()], func(p process) bool {
 		session, err := unix.Getsid(p.pid)
 		return keepers.pids[p.pid] || err != nil || session == ours
@@ -169,9 +170,9 @@ func killAdopted(all []process) (alive bool) {
 	return alive
 }
 
-// threadsOf returns how many threads a user has. A limit of processes counts them.
+// threadsOf returns how many threads a user has: a limit of processes counts them.
 func threadsOf(uid int) (n uint64) {
-	all, _ := processes() // none then
+	all, _ := processes() // empty on an error
 	for _, p := range all {
 		folder, err := os.Stat("/proc/" + strconv.Itoa(p.pid))
 		if err != nil {

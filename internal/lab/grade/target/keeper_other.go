@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// threadsGuessed is how many processes and threads a user may have already, where nobody counts them.
+// threadsGuessed is how many processes and threads a user is assumed to have, since they are not counted here.
 const threadsGuessed = 2000
 
 // self returns the path of this program.
@@ -20,27 +20,27 @@ func self() (string, error) {
 	return path, nil
 }
 
-// adoptOrphans does nothing: this system cannot.
+// adoptOrphans does nothing: this system has no subreapers.
 func adoptOrphans() error { return nil }
 
-// endFirst does nothing: this system cannot.
+// endFirst does nothing: this system has no such setting.
 func endFirst() {}
 
-// forgoPrivileges does nothing: this system cannot.
+// forgoPrivileges does nothing: this system has no such setting.
 func forgoPrivileges() error { return nil }
 
-// endWithThread does nothing: this system cannot.
+// endWithThread does nothing: this system has no such setting.
 func endWithThread(*syscall.SysProcAttr) {}
 
-// killDescendants kills the process group that first leads. It finds no other processes.
+// killDescendants kills the process group that first leads; it never reports a process alive or found.
 func killDescendants(first int, killed map[int]bool) (alive, found bool, err error) {
 	killed[first] = true
-	_ = syscall.Kill(-first, syscall.SIGKILL) // it may be gone
+	_ = syscall.Kill(-first, syscall.SIGKILL) // it fails if the group has ended
 	return false, false, nil
 }
 
-// killLost does nothing: this system shows nobody's environment.
+// killLost does nothing: this system does not show the environments of processes.
 func killLost(string) error { return nil }
 
-// threadsOf returns a guess.
+// threadsOf returns threadsGuessed for every user.
 func threadsOf(int) uint64 { return threadsGuessed }

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// kept is a keeper, as its parent sees it.
+// kept is a keeper, in the process that started it.
 type kept struct {
 	process  *exec.Cmd
 	mark     string
 	lifeline io.WriteCloser
-	notes    *tail         // what the keeper says
-	exited   chan struct{} // closed when it has ended
-	most     time.Duration // that it may take to end
+	notes    *tail         // the keeper's standard error
+	exited   chan struct{} // closed when the keeper has ended
+	most     time.Duration // limit for the keeper to end
 }
 
-// keepers has the processes of the keepers of this program.
+// keepers has the process ids of all keepers that this process started.
 var keepers struct {
 	sync.Mutex
-	pids map[int]bool // guarded by the mutex, which is held while one is started
+	pids map[int]bool // guarded by the mutex, which is also held while a keeper is started
 }
 
-// startKeeper starts a keeper. What the server prints goes to log.
+// startKeeper starts a keeper, which starts the server. The server's output goes to log.
 func startKeeper(s spec, environment []string, mark string, log *tail) (*kept, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -46,7 +46,7 @@ func startKeeper(s spec, environment []string, mark string, log *tail) (*kept, e
 	k.process.Args = []string{keeperName, string(text)}
 	k.process.Env, k.process.Dir = environment, "/"
 	k.process.Stdout, k.process.Stderr = log, k.notes
-	k.process.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal, and no signals of one
+	k.process.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a terminal and its signals
 	k.process.WaitDelay = drainMax
 	if k.lifeline, err = k.process.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("grade: %w", err)
@@ -55,7 +55,7 @@ func startKeeper(s spec, environment []string, mark string, log *tail) (*kept, e
 		return nil, fmt.Errorf("grade: start %s: %w", keeperName, err)
 	}
 	go func() {
-		_ = k.process.Wait() // its status says how it ended
+		_ = k.process.Wait() // end reads the status
 		keepers.Lock()
 		delete(keepers.pids, k.process.Process.Pid)
 		keepers.Unlock()
@@ -64,7 +64,7 @@ func startKeeper(s spec, environment []string, mark string, log *tail) (*kept, e
 	return k, nil
 }
 
-// start starts the keeper. Should somebody kill it, what it keeps becomes ours.
+// start starts the keeper. If the keeper is killed, this process adopts its children.
 func (k *kept) start() error {
 	if err := adoptOrphans(); err != nil {
 		return err
@@ -81,17 +81,17 @@ func (k *kept) start() error {
 	return nil
 }
 
-// how says how a server ended whose keeper has.
+// how returns how the server ended, after its keeper has ended.
 func (k *kept) how() string { return strings.TrimSpace(k.notes.String()) }
 
-// end has the keeper kill the server and run its last command, and returns when nothing of the
-// server runs. If the keeper did not end in order, end kills what bears the mark, and what became ours.
-// goesOn is whether the server's folder is kept.
+// end makes the keeper kill the server and run its last command, and returns when nothing of the server
+// runs. If the keeper did not end regularly, end kills the processes that have the mark and those that this
+// process adopted. goesOn is whether the server's folder is kept.
 func (k *kept) end(goesOn bool) error {
 	if goesOn {
-		_, _ = k.lifeline.Write([]byte{'\n'}) // the keeper may be gone already
+		_, _ = k.lifeline.Write([]byte{'\n'}) // it fails if the keeper has ended
 	}
-	_ = k.lifeline.Close() // likewise
+	_ = k.lifeline.Close() // it fails if the keeper has ended
 	k.await()
 	switch k.process.ProcessState.ExitCode() {
 	case keeperDone, keeperEnded:
@@ -103,12 +103,12 @@ func (k *kept) end(goesOn bool) error {
 	return killLost(k.mark)
 }
 
-// await returns when the keeper has ended. A server that is who we are can stop it: it is woken up, and
-// killed when it is late nevertheless.
+// await returns when the keeper has ended. A server that runs as the kit's own user can stop the keeper, so
+// await sends SIGCONT to it, and kills it if it has not ended in time.
 func (k *kept) await() {
 	late := time.After(k.most)
 	for {
-		_ = k.process.Process.Signal(syscall.SIGCONT) // it may be gone already
+		_ = k.process.Process.Signal(syscall.SIGCONT) // it fails if the keeper has ended
 		select {
 		case <-k.exited:
 			return

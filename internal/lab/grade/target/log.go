@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// tail keeps the last bytes that were written to it. It is safe for concurrent use.
+// tail is a writer that keeps the last max bytes. It is safe for concurrent use.
 type tail struct {
 	max  int
 	mu   sync.Mutex
@@ -25,10 +25,10 @@ func (t *tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns what is kept, as valid UTF-8.
+// String returns the bytes kept, as valid UTF-8.
 func (t *tail) String() string { return t.last(t.max) }
 
-// inError says in an error what was printed last.
+// inError returns the last output, as a part of an error.
 func (t *tail) inError() string {
 	if text := t.last(logInError); text != "" {
 		return "it printed: " + text
@@ -36,7 +36,7 @@ func (t *tail) inError() string {
 	return "it printed nothing"
 }
 
-// last returns at most n bytes of what is kept, as valid UTF-8.
+// last returns the last n bytes kept, or fewer, as valid UTF-8.
 func (t *tail) last(n int) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,30 +10,30 @@ import (
 	"syscall"
 )
 
-// linksMax is how many links a path may have, as in the kernel.
+// linksMax is how many links a path may pass, as in the kernel.
 const linksMax = 40
 
-// openFiles is where the kernel has a link for each open file of a process. It leads to the file, whatever
-// its text says, and nobody can plant one.
+// openFiles is where the kernel has a link for each open file of a process. Such a link leads to the file,
+// whatever its text is, and no user can create one.
 const openFiles = "/proc/*/fd"
 
-// place is what a path passes: a folder, a link, or its end.
+// place is a step on the way of a path: a folder, a link, or its end.
 type place struct {
 	path string
 	mode fs.FileMode
 	uid  uint32 // its owner
 }
 
-// Resolve returns the path of a result without its links: a change of one of them later changes
-// nothing. The file need not be there. The error names a folder that is not, or a link of another user
-// than root and who we are: it is not ours to follow.
+// Resolve returns the path of a result with all links resolved, so that a later change of a link has no
+// effect. The file may be missing. The error names a missing folder, or a link whose owner is neither
+// root nor the kit's own user, which must not be followed.
 func Resolve(path string) (string, error) {
 	_, end, err := routeTo(path)
 	return end, err
 }
 
-// CheckResults returns ErrNotTried, with why, if a server that runs as a user (as in Options) could write
-// one of these or lead it elsewhere, and that user is not who we are. Files that there are not are made.
+// CheckResults returns ErrNotTried, with the reason, if a server that runs as user (as in Options) could write
+// or redirect one of results, unless user is the kit's own. It creates missing results, empty.
 func CheckResults(user string, results ...string) error {
 	a, another, err := accountOf(user)
 	if err != nil || !another {
@@ -45,8 +45,8 @@ func CheckResults(user string, results ...string) error {
 	return nil
 }
 
-// routeTo returns all that decides where a path leads, from the root on, and its end, which has no link
-// and need not be there.
+// routeTo returns every place that decides where a path leads, from the root on, and its end. The end has
+// no link in it, and may be missing.
 func routeTo(path string) (way []place, end string, err error) {
 	if !filepath.IsAbs(path) {
 		folder, err := os.Getwd()
@@ -57,7 +57,7 @@ func routeTo(path string) (way []place, end string, err error) {
 	}
 	left, at, links := append([]string{"."}, names(path)...), "/", 0
 	for len(left) > 0 {
-		next := filepath.Join(at, left[0]) // at has no link, so that ".." is the folder that it is in
+		next := filepath.Join(at, left[0]) // at has no link, so ".." is its parent folder
 		left = left[1:]
 		info, err := os.Lstat(next)
 		if errors.Is(err, fs.ErrNotExist) && len(left) == 0 {
@@ -95,9 +95,9 @@ func names(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// guardResult returns an error if a could write a result or lead it elsewhere: by way of the file, a folder
-// on the way or a link. In a folder with the sticky bit it cannot replace what is another's. It makes a
-// result that there is not, empty: in a folder where everybody makes files, the server would make it.
+// guardResult returns an error if a could write a result or redirect it: by the file, a folder on the way
+// or a link. In a folder with the sticky bit, a cannot replace files of other users. guardResult creates a missing
+// result, empty; otherwise, in a folder that everyone can write, the server could create it.
 func (a account) guardResult(result string) error {
 	way, end, err := routeTo(result)
 	if err != nil {
@@ -112,8 +112,8 @@ func (a account) guardResult(result string) error {
 	for _, p := range way {
 		made = made || p.path == end
 		switch {
-		case p.mode&fs.ModeCharDevice != 0: // nobody takes what was written out of it
-		case p.uid == a.UID: // it may write it, or soon
+		case p.mode&fs.ModeCharDevice != 0: // what is written to a device cannot be changed
+		case p.uid == a.UID: // the owner can write it, or make it writable
 			return refused(p.path)
 		case p.mode&fs.ModeSymlink != 0, p.mode.IsDir() && p.mode&fs.ModeSticky != 0:
 		default:

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// begin is a starter: it becomes the shell that runs the server's command, as another user, within
-// its limits and without files of ours. It returns only with an error.
+// begin is the main function of a starter: it becomes the shell that runs the server's command, as
+// another user, within the limits and without the kit's open files. It returns only on an error.
 func begin(s spec) error {
-	runtime.LockOSThread() // some of this is a thread's, and that executes the shell
+	runtime.LockOSThread() // some settings below belong to the thread, which then executes the shell
 	uid := os.Getuid()
 	if s.UID >= 0 {
 		uid = s.UID
@@ -53,8 +53,8 @@ func begin(s spec) error {
 	return fmt.Errorf("grade: execute /bin/sh: %w", err)
 }
 
-// closeFiles closes all files but the first three when this process executes another program: some
-// may have come from the program that started the kit.
+// closeFiles marks all files except the first three to be closed when this process executes another
+// program. Some may be inherited from the program that started the kit.
 func closeFiles() error {
 	open, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -62,13 +62,13 @@ func closeFiles() error {
 	}
 	for _, file := range open {
 		if n, err := strconv.Atoi(filepath.Base(file.Name())); err == nil && n > 2 {
-			syscall.CloseOnExec(n) // that of the folder itself is closed by now
+			syscall.CloseOnExec(n) // the folder's own descriptor is among them, and is closed by now
 		}
 	}
 	return nil
 }
 
-// limit sets a limit, or leaves it where it is lower already.
+// limit sets a resource limit, unless the current one is lower.
 func limit(resource int, most uint64) error {
 	var now syscall.Rlimit
 	if err := syscall.Getrlimit(resource, &now); err != nil {
@@ -78,7 +78,7 @@ func limit(resource int, most uint64) error {
 	return syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most})
 }
 
-// become makes this process another user's, in no group but one.
+// become changes this process to another user, with one group only.
 func become(uid, gid int) error {
 	if err := syscall.Setgroups(nil); err != nil {
 		return fmt.Errorf("grade: leave all groups: %w", err)
