@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// exchange is the accounts, the books and the orders. Its callers hold mu, which the racing
-// faults let go of in the middle.
+// exchange has the accounts, books and orders. Callers of its methods hold mu, which the racing
+// faults release for a moment.
 type exchange struct {
 	mu       sync.Mutex
 	o        *Options
-	now      int64 // of the frame that is done
+	now      int64 // time of the current frame
 	accounts map[string]*account
-	books    map[string]string // of each symbol the name of its book
-	made     int               // frames that made something: the name of a mixed book
+	books    map[string]string // by symbol, the name of its book
+	made     int               // frames that created something; it names a mixed book
 	resting  map[string][]*order
 	orders   map[int]*order
-	last     map[string]int // the last id; of each symbol if they are counted so
-	restored bool           // what is done was done before the server was killed
+	last     map[string]int // the last order id; by symbol with the fault ids-per-symbol
+	restored bool           // true while frames of the journal are replayed
 }
 
 type account struct {
@@ -36,10 +36,10 @@ func newExchange(o *Options) *exchange {
 		resting: map[string][]*order{}, orders: map[int]*order{}, last: map[string]int{}}
 }
 
-// raceTime is how long a racing fault waits between looking and acting.
+// raceTime is how long a racing fault waits between its check and its action.
 const raceTime = 20 * time.Millisecond
 
-// race lets others go on for a moment if a fault is switched on.
+// race releases mu for a moment if the fault is switched on.
 func (x *exchange) race(fault string) {
 	if x.o.has(fault) && !x.restored {
 		x.mu.Unlock()
@@ -48,10 +48,10 @@ func (x *exchange) race(fault string) {
 	}
 }
 
-// errHangUp says that the connection is closed instead of a reply.
+// errHangUp means that the server closes the connection instead of replying.
 var errHangUp = errors.New("hangs up")
 
-// do answers a document. The error is errHangUp.
+// do executes a document and returns the reply. The error is errHangUp.
 func (x *exchange) do(doc []byte, now int64) (string, error) {
 	x.now = now
 	root, err := parse(doc, x.o.has("document-types"))
@@ -70,10 +70,10 @@ func (x *exchange) do(doc []byte, now int64) (string, error) {
 	return x.results(x.refuse("", "", fmt.Errorf("unknown root %s, or attribute of it", root.name))), nil
 }
 
-// childrenMost is where the fault hundred-children stops.
+// childrenMost is how many children the fault hundred-children answers.
 const childrenMost = 100
 
-// children answers the children of a root, in their order.
+// children executes the children of a root, in their order, and returns their answers.
 func (x *exchange) children(root *node) (replies []string) {
 	if root.name == "create" {
 		x.made++
@@ -120,7 +120,7 @@ func (x *exchange) results(replies ...string) string {
 	return "<" + root + ">" + strings.Join(replies, "") + "</" + root + ">"
 }
 
-// refuse is the answer to a child that something is wrong with.
+// refuse returns the <error> for a child.
 func (x *exchange) refuse(name, attributes string, err error) string {
 	if x.o.has("refused-with-id") && name == "order" {
 		attributes += fmt.Sprintf(` id="%d"`, x.last[""]+1)
@@ -132,7 +132,7 @@ func (x *exchange) refuse(name, attributes string, err error) string {
 	return "<error" + attributes + ">" + text + "</error>"
 }
 
-// echo returns the attributes of n that a reply repeats; sym is that of the symbol around it.
+// echo returns the attributes of n that a reply repeats; sym is taken from around, the enclosing symbol.
 func (x *exchange) echo(n, around *node) (s string) {
 	for _, name := range []string{"sym", "amount", "limit", "id"} {
 		switch {
@@ -146,12 +146,12 @@ func (x *exchange) echo(n, around *node) (s string) {
 	return s
 }
 
-// accountID reports whether an account may be called so.
+// accountID reports whether id is a valid account id.
 func (x *exchange) accountID(id string) bool {
 	return accountID.MatchString(id) || x.o.has("letters-in-ids") && lenientID.MatchString(id)
 }
 
-// create answers a child of <create>.
+// create executes a child of <create>, and returns its answers.
 func (x *exchange) create(n *node) []string {
 	if n.name == "symbol" {
 		return x.symbol(n)
@@ -189,7 +189,7 @@ func (x *exchange) open(id, balance string) error {
 	return nil
 }
 
-// symbol answers a <symbol>: each of its children, or itself if it has none.
+// symbol executes a <symbol>, and returns an answer for each of its children, or one if it has none.
 func (x *exchange) symbol(n *node) (replies []string) {
 	sym := n.get("sym")
 	if !n.only("sym") || !symbol.MatchString(sym) || x.o.has("letters-only") && strings.ContainsAny(sym, "0123456789") {
@@ -250,7 +250,7 @@ func (x *exchange) place(sym string, n *node) error {
 
 func (a *account) add(sym string, v *big.Rat) { a.shares[sym] = sum(a.shares[sym], v) }
 
-// sum returns a + b; nil is nothing.
+// sum returns a + b; nil counts as 0.
 func sum(a, b *big.Rat) *big.Rat {
 	if a == nil {
 		a = new(big.Rat)

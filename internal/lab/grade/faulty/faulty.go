@@ -1,6 +1,6 @@
-// Package faulty is a small server of the XML protocol with faults that are switched on one at a
-// time: those that servers of students have. What grades servers is graded with it. Without a
-// fault it is right; it is slow, and shares no code with the exchange or its reference model.
+// Package faulty is a small server of the XML protocol with faults that can be switched on, such as
+// servers of students have. The grading kit is tested with it. Without a fault the server is correct; it
+// is slow, and shares no code with the exchange or its reference model.
 package faulty
 
 import (
@@ -13,25 +13,25 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// Options say what is wrong with a server. The zero value is a right one.
+// Options configure a server. The zero value is a correct one.
 type Options struct {
-	Faults  []string       `json:"faults,omitempty"` // names of Faults
-	Habits  dialect.Habits `json:"habits"`           // how it differs in form
+	Faults  []string       `json:"faults,omitempty"` // names from Faults
+	Habits  dialect.Habits `json:"habits"`           // how its form differs from the protocol
 	Hostile string         `json:"hostile,omitempty"`
-	// Journal is a file in which a server keeps what it was sent, and from which it begins anew; ""
-	// keeps nothing. The faults of the group durability need one.
+	// Journal is the path of a file in which the server records its frames and from which it restores its state;
+	// "" records nothing. The faults of the group durability need one.
 	Journal string `json:"journal,omitempty"`
-	// Twin answers instead of this package's own exchange, with the same sockets, habits and journal.
-	// It takes one frame's XML and the time in seconds, and returns the reply's. It is called by one
-	// goroutine at a time. Command cannot take it along.
+	// Twin answers instead of this package's own exchange, with the same sockets, habits and journal. It gets one
+	// frame's XML and the time in seconds, and returns the reply's XML. It is called by one goroutine at a time.
+	// Command ignores it.
 	Twin func(doc []byte, now int64) []byte `json:"-"`
 }
 
-// Fault is something that a server does wrong.
+// Fault is one way in which a server can be wrong.
 type Fault struct {
 	Name  string
-	Group string // of the cases that it fails
-	Tell  string // what it does, in a few words
+	Group string // of the cases that fail because of it
+	Tell  string // what the server does, in a few words
 }
 
 // has reports whether a fault is switched on. It panics if there is no such fault.
@@ -42,7 +42,7 @@ func (o *Options) has(name string) bool {
 	return slices.Contains(o.Faults, name)
 }
 
-// check returns an error that names the fault or the hostility that there is not.
+// check returns an error that names an unknown fault or hostility.
 func (o *Options) check() error {
 	for _, name := range o.Faults {
 		if !slices.ContainsFunc(Faults, func(f Fault) bool { return f.Name == name }) {
@@ -55,9 +55,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Serve serves connections until l is closed. It returns when all its goroutines have ended; the
-// connections are closed then. The error is that of an option, or of the journal, and is nil if l
-// was closed.
+// Serve serves connections until l is closed. It closes all connections, and returns when all its
+// goroutines have ended. The error is that of an option, the journal or l; it is nil if l was closed.
 func Serve(l net.Listener, o Options) error {
 	s, err := newServer(l, o)
 	if err != nil {
@@ -66,7 +65,7 @@ func Serve(l net.Listener, o Options) error {
 	return s.run()
 }
 
-// run is Serve once there is a server.
+// run accepts connections until l is closed, then closes them.
 func (s *server) run() error {
 	defer s.close()
 	for {
@@ -81,7 +80,7 @@ func (s *server) run() error {
 	}
 }
 
-// Start serves on a free port of the loopback. stop ends it, and returns when nothing of it runs.
+// Start serves on a free port of the loopback. stop stops the server, and returns when all its goroutines have ended.
 func Start(o Options) (addr string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,6 +92,6 @@ func Start(o Options) (addr string, stop func(), err error) {
 		return "", nil, err
 	}
 	var served sync.WaitGroup
-	served.Go(func() { _ = s.run() }) // what it returns is that l was closed
+	served.Go(func() { _ = s.run() }) // it ends when l is closed
 	return l.Addr().String(), func() { _ = l.Close(); served.Wait() }, nil
 }

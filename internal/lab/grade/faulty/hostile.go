@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Hostilities are what a server can be besides wrong; Options.Hostile names one.
+// Hostilities are the hostile behaviors of a server; Options.Hostile names one.
 var Hostilities = []string{
 	"garbage",     // answers with bytes that are no reply
 	"endless",     // answers with a reply that does not end
 	"dripping",    // answers a byte at a time
 	"silent",      // never answers
-	"closes",      // closes a connection when something comes
-	"resets",      // resets it
-	"deep",        // answers with elements within elements
-	"entities",    // answers with a document type that would grow
-	"markup",      // answers with what pages, tables and terminals take for theirs
-	"crashes",     // is right, and ends at a malformed frame
-	"hangs",       // is right, and answers nothing after a malformed frame
-	"eats-memory", // is right, and takes memory with each frame, up to 1 GiB
+	"closes",      // closes a connection when bytes arrive
+	"resets",      // resets a connection when bytes arrive
+	"deep",        // answers with deeply nested elements
+	"entities",    // answers with a document type whose entities would expand
+	"markup",      // answers with text that HTML pages, tables and terminals would interpret
+	"crashes",     // is correct, and exits at a malformed frame
+	"hangs",       // is correct, and answers nothing after a malformed frame
+	"eats-memory", // is correct, and allocates memory with each frame, up to 1 GiB
 }
 
-// hostile has what a hostility does with a connection, nil if it is in the server itself.
+// hostile has what a hostility does with a connection; nil if type server implements it.
 var hostile = map[string]func(net.Conn){
 	"garbage":     func(c net.Conn) { echo(c, garbage) },
 	"endless":     endless,
@@ -41,7 +41,7 @@ var hostile = map[string]func(net.Conn){
 	"eats-memory": nil,
 }
 
-// What the hostilities send, and how much of it at most.
+// What the hostilities send, and the bounds of it.
 const (
 	garbage = "\x00\xff\x1b[2J</pre><script>alert(1)</script>=1+1,\"'\r\n-1\n"
 	markup  = `<error a="&lt;script>` +
@@ -56,7 +56,7 @@ const (
 
 func framed(xml string) string { return fmt.Sprintf("%d\n%s", len(xml), xml) }
 
-// echo answers each thing that comes with the same.
+// echo sends what each time that bytes arrive.
 func echo(c net.Conn, what string) {
 	in := make([]byte, frameBytesMax)
 	for {

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// journal is a file of what a server was sent. What is killed is the process, not the machine: it
-// is not synced. A nil journal keeps nothing.
+// journal is a file of the frames that a server got. It is not synced, since only the process is killed,
+// not the machine. A nil journal records nothing.
 type journal struct {
 	o *Options
 	f *os.File
 }
 
-// entry is one frame, and when it was done.
+// entry is one frame, with the time at which it was executed.
 type entry struct {
 	Now int64
 	Doc []byte
 }
 
-// lateTime is how much later the fault late-journal keeps what is answered.
+// lateTime is how long after the reply the fault late-journal records a frame.
 const lateTime = 300 * time.Millisecond
 
-// restore does what a journal has, and returns it for what follows.
+// restore executes the frames of a journal, and returns it for further frames.
 func (s *server) restore(path string) (*journal, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *server) restore(path string) (*journal, error) {
 		e = entry{}
 	}
 	s.x.restored = false
-	if err != io.EOF { // the last one may be torn
+	if err != io.EOF { // the last entry may be torn
 		if err := f.Truncate(d.InputOffset()); err != nil {
 			return nil, fmt.Errorf("faulty: %w", err)
 		}
@@ -59,7 +59,7 @@ func (s *server) restore(path string) (*journal, error) {
 	return &journal{s.o, f}, nil
 }
 
-// add keeps a frame. The caller holds x.mu.
+// add records a frame. The caller holds x.mu.
 func (j *journal) add(x *exchange, e entry) error {
 	switch {
 	case j == nil, j.o.has("nothing-kept"), j.o.has("orders-lost") && !bytes.Contains(e.Doc, []byte("<create")):
@@ -68,7 +68,7 @@ func (j *journal) add(x *exchange, e entry) error {
 		time.AfterFunc(lateTime, func() {
 			x.mu.Lock()
 			defer x.mu.Unlock()
-			_ = j.write(e) // the server may have ended
+			_ = j.write(e) // it fails if the server has ended
 		})
 		return nil
 	}

@@ -13,10 +13,10 @@ type order struct {
 	id           int
 	account, sym string
 	buys         bool
-	shares       *big.Rat // more than 0
+	shares       *big.Rat // always positive
 	limit        *big.Rat
 	open         *big.Rat
-	canceled     *big.Rat // nil if it was not
+	canceled     *big.Rat // shares canceled; nil if the order was not canceled
 	canceledAt   int64
 	executions   []execution
 }
@@ -26,10 +26,10 @@ type execution struct {
 	time          int64
 }
 
-// richBalance is what the fault unknown-account opens accounts with.
+// richBalance is the balance of accounts that the fault unknown-account opens.
 var richBalance = big.NewRat(1e9, 1)
 
-// transaction answers a child of <transactions>.
+// transaction executes a child of <transactions>, and returns its answer.
 func (x *exchange) transaction(root, n *node) string {
 	id := root.get("id") + root.get("account")
 	if x.o.Habits.AccountAttribute {
@@ -61,7 +61,7 @@ func (x *exchange) transaction(root, n *node) string {
 	return text
 }
 
-// order answers an <order>.
+// order executes an <order>. The error is why it is rejected.
 func (x *exchange) order(id string, n *node) (string, error) {
 	read := func(name string) (*big.Rat, error) {
 		if !n.has(name) && x.o.has("default-limit") {
@@ -96,7 +96,7 @@ func (x *exchange) order(id string, n *node) (string, error) {
 	return fmt.Sprintf(`<opened%s id="%d"/>`, x.echo(n, nil), o.id), nil
 }
 
-// number returns an order's id.
+// number returns a new order id.
 func (x *exchange) number(sym string) int {
 	if !x.o.has("ids-per-symbol") {
 		sym = ""
@@ -107,7 +107,7 @@ func (x *exchange) number(sym string) int {
 	return n
 }
 
-// hold takes the money or the shares that an order could need, or refuses.
+// hold sets aside the money or the shares that an order could need. The error says that there is too little.
 func (x *exchange) hold(o *order) error {
 	a := x.accounts[o.account]
 	if !o.buys {
@@ -130,7 +130,7 @@ func (x *exchange) hold(o *order) error {
 	return nil
 }
 
-// pay adds to an account's money.
+// pay adds v to an account's cash.
 func (x *exchange) pay(a *account, v *big.Rat) {
 	a.cash = sum(a.cash, v)
 	if x.o.has("float-money") {
@@ -139,7 +139,7 @@ func (x *exchange) pay(a *account, v *big.Rat) {
 	}
 }
 
-// match executes an order against those that it reaches; what is left of it rests.
+// match executes an order against the resting orders that it crosses; the rest of it stays in the book.
 func (x *exchange) match(o *order) {
 	book := x.books[o.sym]
 	for o.open.Sign() > 0 && !(x.restored && x.o.has("executions-lost")) {
@@ -159,7 +159,7 @@ func (x *exchange) match(o *order) {
 	}
 }
 
-// best returns the order that an incoming one executes against next, nil if there is none.
+// best returns the order that the incoming order o executes against next, nil if there is none.
 func (x *exchange) best(o *order) (best *order) {
 	worst, newest := x.o.has("worst-price"), x.o.has("newest-first")
 	for _, r := range x.resting[x.books[o.sym]] {
@@ -187,7 +187,7 @@ func (x *exchange) best(o *order) (best *order) {
 	return best
 }
 
-// execute trades shares between an incoming order and one that rests.
+// execute trades shares between an incoming order o and a resting one r.
 func (x *exchange) execute(o, r *order, shares *big.Rat) {
 	price := r.limit
 	if x.o.has("incoming-price") {
@@ -233,7 +233,7 @@ func (x *exchange) find(n *node) (*order, error) {
 	return x.orders[id], nil
 }
 
-// query answers a <query>.
+// query executes a <query>.
 func (x *exchange) query(id string, n *node) (string, error) {
 	o, err := x.find(n)
 	if err == nil && o.account != id && x.o.has("own-queries") {
@@ -245,7 +245,7 @@ func (x *exchange) query(id string, n *node) (string, error) {
 	return "<status" + x.echo(n, nil) + ">" + x.status(o) + "</status>", nil
 }
 
-// cancel answers a <cancel>.
+// cancel executes a <cancel>.
 func (x *exchange) cancel(id string, n *node) (string, error) {
 	o, err := x.find(n)
 	switch {
@@ -273,7 +273,7 @@ func (x *exchange) cancel(id string, n *node) (string, error) {
 	return text, nil
 }
 
-// giveBack ends an order, and gives back what was held for what is left of it.
+// giveBack removes an order from its book, and returns what was held for left, its open shares.
 func (x *exchange) giveBack(o *order, left *big.Rat) {
 	a, book := x.accounts[o.account], x.books[o.sym]
 	o.open = new(big.Rat)
@@ -292,7 +292,7 @@ func (x *exchange) giveBack(o *order, left *big.Rat) {
 	}
 }
 
-// status lists what is open, what was canceled, and the executions.
+// status returns the open and canceled shares and the executions of an order, as elements.
 func (x *exchange) status(o *order) (s string) {
 	sign := ""
 	if x.o.has("signed-shares") && !o.buys {

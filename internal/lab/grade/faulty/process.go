@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// environment has the options of a process that Command starts, as JSON.
+// environment is the variable that has the options of a process that Command starts, as JSON.
 const environment = "OUTCRY_FAULTY"
 
-// Command returns a shell command that serves on the port PORT of its environment. program is one
-// whose main, or TestMain, calls Child first.
+// Command returns a shell command that serves on the port in the environment variable PORT. program is an
+// executable whose main, or TestMain, calls Child first.
 func Command(program string, o Options) (string, error) {
 	if err := o.check(); err != nil {
 		return "", err
@@ -24,11 +24,11 @@ func Command(program string, o Options) (string, error) {
 	return fmt.Sprintf("%s=%s exec %s", environment, quoted(string(b)), quoted(program)), nil
 }
 
-// quoted returns s as a word of a shell.
+// quoted returns s as a single word of a shell command.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// Child returns at once, unless this process was started by what Command returned: then it serves
-// until the process is killed.
+// Child returns at once, unless this process was started by a command of Command: then it serves until it
+// is killed.
 func Child() {
 	text, ok := os.LookupEnv(environment)
 	if !ok {

@@ -18,24 +18,24 @@ import (
 const (
 	frameBytesMax   = 4 << 20
 	lengthDigitsMax = 19
-	connectionsFew  = 24                    // of the fault few-connections
-	peekTime        = 30 * time.Millisecond // so long half-close-hangs-up looks for the end before it answers
-	drainTime       = time.Second           // so long a connection that is closed with a reason takes what is still sent
-	keptBytesMax    = 1 << 30               // of the hostility eats-memory
+	connectionsFew  = 24                    // connections accepted with the fault few-connections
+	peekTime        = 30 * time.Millisecond // how long half-close-hangs-up waits for a half-close before it answers
+	drainTime       = time.Second           // how long a connection closed after an error still reads
+	keptBytesMax    = 1 << 30               // memory kept by the hostility eats-memory
 	keptBytesEach   = 16 << 20
 )
 
-// server is a server while it serves.
+// server is a running server.
 type server struct {
 	o       *Options
 	x       *exchange
-	journal *journal // nil if nothing is kept
+	journal *journal // nil without a journal
 	l       net.Listener
-	done    chan struct{} // closed when it ends
+	done    chan struct{} // closed by close
 	hung    atomic.Bool
 	running sync.WaitGroup
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	connections map[net.Conn]bool
 	kept        [][]byte
 }
@@ -53,7 +53,7 @@ func newServer(l net.Listener, o Options) (*server, error) {
 	return s, err
 }
 
-// begin serves a connection.
+// begin serves a new connection in a goroutine.
 func (s *server) begin(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *server) end(c net.Conn) {
 	delete(s.connections, c)
 }
 
-// close closes all connections, and returns when nothing of the server runs.
+// close closes all connections, and returns when all goroutines have ended.
 func (s *server) close() {
 	close(s.done)
 	s.mu.Lock()
@@ -119,13 +119,13 @@ func (s *server) serve(c net.Conn) {
 	}
 }
 
-// hangsUpAfter reports whether a reply ends its connection.
+// hangsUpAfter reports whether the server closes the connection after a reply.
 func (s *server) hangsUpAfter(reply string) bool {
 	closes := s.o.Habits.ErrorCloses || s.o.has("error-hangs-up")
 	return closes && strings.Contains(reply, "<error")
 }
 
-// answer does a frame, and returns its reply.
+// answer executes a frame, and returns its reply. On an error the connection is closed.
 func (s *server) answer(doc []byte) (string, error) {
 	if _, err := parse(doc, false); err != nil {
 		s.junk()
@@ -153,16 +153,16 @@ func (s *server) do(doc []byte, now int64) (string, error) {
 	return s.x.do(doc, now)
 }
 
-// cutOff does what came of a frame.
+// cutOff executes the part of a frame that arrived, for the fault cut-off-done.
 func (s *server) cutOff(doc []byte) {
 	s.x.mu.Lock()
 	defer s.x.mu.Unlock()
 	if root, _ := parse(doc, false); root != nil {
-		s.x.children(root) // those that are whole
+		s.x.children(root) // root has only the complete children
 	}
 }
 
-// junk is called with each frame that is malformed.
+// junk is called for each malformed frame, and does what the hostility then does.
 func (s *server) junk() {
 	switch s.o.Hostile {
 	case "crashes":
@@ -172,7 +172,7 @@ func (s *server) junk() {
 	}
 }
 
-// keep takes memory and never gives it back.
+// keep allocates memory that is never freed.
 func (s *server) keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,21 +181,21 @@ func (s *server) keep() {
 	}
 }
 
-// reply sends a reply as the habits have it.
+// reply sends a reply in the server's habits.
 func (s *server) reply(c net.Conn, xml string) error {
 	length := strconv.Itoa(len(xml)) + "\n"
 	switch {
 	case s.o.Habits.Bare:
 		length = ""
 	case s.o.Habits.WrongLength:
-		length = strconv.Itoa(len(xml)+len(length)) + "\n" // with the length line itself
+		length = strconv.Itoa(len(xml)+len(length)) + "\n" // counts the length line itself
 	}
 	_, err := io.WriteString(c, length+xml)
 	return err
 }
 
-// drain ends the replies, and takes what the client still sends for a moment: a connection that is
-// closed with bytes unread takes its last reply along.
+// drain shuts down the sending side, and reads for a moment what the client still sends: closing a
+// connection with unread bytes could discard its last reply.
 func (s *server) drain(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
@@ -211,15 +211,15 @@ type input struct {
 	o *Options
 }
 
-// badLength says that no frame begins with what came.
+// badLength is the error of bytes that do not begin with a length line.
 type badLength struct{ line string }
 
 func (b *badLength) Error() string {
 	return fmt.Sprintf("a frame begins with its length, not with %q", b.line)
 }
 
-// frame returns the next frame's document. The error is io.EOF after the last one, and with
-// io.ErrUnexpectedEOF there is what came of a frame.
+// frame returns the next frame's document. The error is io.EOF after the last one. With
+// io.ErrUnexpectedEOF the result is the part of a frame that arrived.
 func (in *input) frame() ([]byte, error) {
 	if in.o.has("split-frames") {
 		return in.oneRead()
@@ -274,7 +274,7 @@ func (in *input) length() (int, error) {
 	}
 }
 
-// length reads a length.
+// length parses the digits of a length line.
 func length(line string) (int, error) {
 	digits := strings.TrimLeft(line, "0")
 	if digits == "" && line != "" {
@@ -287,7 +287,7 @@ func length(line string) (int, error) {
 	return int(n), nil
 }
 
-// until reads up to an end, and returns what stands before it.
+// until reads up to and including end, and returns the text before it.
 func (in *input) until(end string) (string, error) {
 	line := ""
 	for !strings.HasSuffix(line, end) {
@@ -302,7 +302,7 @@ func (in *input) until(end string) (string, error) {
 	return strings.TrimSuffix(line, end), nil
 }
 
-// oneRead takes what one read brings for a frame; what stands behind it is kept for the next.
+// oneRead returns the bytes of a single read as a frame; the bytes after the frame stay for the next.
 func (in *input) oneRead() ([]byte, error) {
 	if _, err := in.r.Peek(1); err != nil {
 		return nil, err
@@ -318,7 +318,7 @@ func (in *input) oneRead() ([]byte, error) {
 	return []byte(rest[:n]), nil
 }
 
-// ended reports whether the client has shut down its sending side behind the last frame.
+// ended reports whether the client shut down its sending side after the last frame.
 func (in *input) ended() bool {
 	_ = in.c.SetReadDeadline(time.Now().Add(peekTime))
 	defer func() { _ = in.c.SetReadDeadline(time.Time{}) }()

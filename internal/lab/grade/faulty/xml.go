@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// node is an element of a document.
+// node is an XML element.
 type node struct {
 	name     string
 	attrs    [][2]string // name and value
@@ -20,7 +20,7 @@ type node struct {
 	children []*node
 }
 
-// get returns an attribute's value, "" if there is none.
+// get returns an attribute's value, or "" if n does not have it.
 func (n *node) get(name string) string {
 	for _, a := range n.attrs {
 		if a[0] == name {
@@ -34,13 +34,13 @@ func (n *node) has(name string) bool {
 	return slices.ContainsFunc(n.attrs, func(a [2]string) bool { return a[0] == name })
 }
 
-// only reports whether n has no attributes but these.
+// only reports whether n has no attributes except these.
 func (n *node) only(names ...string) bool {
 	return !slices.ContainsFunc(n.attrs, func(a [2]string) bool { return !slices.Contains(names, a[0]) })
 }
 
-// parse reads a document. If it is malformed there is an error, and the root with the children that
-// are whole, if there is a root.
+// parse parses a document. For a malformed one it returns an error, and also the root with its complete
+// children, if there is a root.
 func parse(doc []byte, types bool) (*node, error) {
 	if !utf8.Valid(doc) {
 		return nil, errors.New("not UTF-8")
@@ -88,7 +88,7 @@ func parse(doc []byte, types bool) (*node, error) {
 	return above.children[0], nil
 }
 
-// written returns a name as nobody else has it: a prefix is a part of it.
+// written returns a name with its namespace prefix, which makes it differ from all names of the protocol.
 func written(n xml.Name) string {
 	if n.Space != "" {
 		return n.Space + ":" + n.Local
@@ -96,13 +96,13 @@ func written(n xml.Name) string {
 	return n.Local
 }
 
-// escape writes a value so that it is read back the same.
+// escape escapes a value so that it is read back the same.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;",
 		"\t", "&#x9;", "\n", "&#xA;", "\r", "&#xD;").Replace(s)
 }
 
-// The grammars of the protocol.
+// The forms of values in the protocol.
 var (
 	accountID = regexp.MustCompile(`^[0-9]{1,64}$`)
 	lenientID = regexp.MustCompile(`^[0-9A-Za-z]{1,64}$`)
@@ -112,13 +112,13 @@ var (
 	leading   = regexp.MustCompile(`^-?[0-9]*`)
 )
 
-// The bounds of an order's amount and limit, and of what is given to an account.
+// The bounds of an order's amount and limit, and of a balance or a deposit.
 var (
 	orderBound = big.NewRat(9e10, 1)
 	givenBound = big.NewRat(1e18, 1)
 )
 
-// decimal reads a number whose absolute value is below a bound.
+// decimal parses a number whose absolute value must be below bound.
 func (x *exchange) decimal(s string, bound *big.Rat) (*big.Rat, error) {
 	if x.o.has("lenient-numbers") && !number.MatchString(s) {
 		s = leading.FindString(s)
@@ -136,7 +136,7 @@ func (x *exchange) decimal(s string, bound *big.Rat) (*big.Rat, error) {
 	return v, nil
 }
 
-// show prints a number in its shortest exact form.
+// show formats a number in its shortest exact form.
 func show(v *big.Rat) string {
 	s := v.FloatString(16)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
