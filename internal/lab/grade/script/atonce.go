@@ -11,7 +11,7 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// orderVerbs are about several replies at once.
+// orderVerbs are the verbs that compare several replies or values.
 var orderVerbs = []*verb{
 	{name: "at-once", args: "N", frame: true, races: true, check: oneNumber(atOnceMax),
 		tells: "the frame behind it is sent on N new connections at the same moment; `{n}` is 1 to N in it. `<K WANT`: " +
@@ -48,11 +48,11 @@ func twoValues(args []string) error {
 	return nil
 }
 
-// block is one playing of at-once.
+// block is one execution of at-once.
 type block struct {
 	*play
 	s       *Step
-	turn    int // of its frames in the trace
+	turn    int // number of its frames in the trace
 	docs    []string
 	replies []*dialect.Reply
 	errs    []error
@@ -89,7 +89,7 @@ func (b *block) run(ctx context.Context) error {
 	return b.compare()
 }
 
-// inOrder has one connection send, and receive its reply, after the other.
+// inOrder lets one connection after another send its frame and receive the reply.
 func (b *block) inOrder(ctx context.Context) {
 	for i, doc := range b.docs {
 		conn, err := b.dial(ctx)
@@ -103,7 +103,7 @@ func (b *block) inOrder(ctx context.Context) {
 	}
 }
 
-// atOnce has all connections made first, and then used at the same moment. Goroutines have ended
+// atOnce makes all connections first, and then uses them at the same moment. All goroutines have ended
 // when it returns.
 func (b *block) atOnce(ctx context.Context) {
 	conns := make([]*dialect.Conn, len(b.docs))
@@ -130,7 +130,7 @@ func (b *block) atOnce(ctx context.Context) {
 	all.Wait()
 }
 
-// show notes the replies, those of the same kind as one.
+// show adds the replies to the trace; replies of the same kind become one entry with a count.
 func (b *block) show() {
 	first, counts := []*dialect.Reply{}, []int{}
 	for _, r := range b.replies {
@@ -163,7 +163,7 @@ func (b *block) broken() error {
 	return b.errs[i]
 }
 
-// compare looks for the replies that each line wants.
+// compare assigns the replies to the lines that want them. The error is a *wrong.
 func (b *block) compare() error {
 	m := &matcher{vars: b.vars, fresh: map[string]bool{}, orders: b.orders}
 	taken := make([]bool, len(b.replies))
@@ -181,8 +181,8 @@ func (b *block) compare() error {
 	return nil
 }
 
-// take marks the replies that are like w as taken. It returns a *wrong if they are not as many as they
-// have to be.
+// take marks the replies that match w as taken. It returns a *wrong if their number is not the wanted
+// one.
 func (b *block) take(m *matcher, w counted, taken []bool) error {
 	n, of := 0, len(taken)
 	for i, reply := range b.replies {
@@ -216,7 +216,7 @@ func (b *block) take(m *matcher, w counted, taken []bool) error {
 	return wrongf("Of the %d replies, exactly %d must be like %s: %d are.", of, want, b.like(m, w), n)
 }
 
-// like shows what a line wants.
+// like returns what a line wants, as text.
 func (b *block) like(m *matcher, w counted) string {
 	elements, anything, err := b.wants(w.text, "1")
 	if err != nil || anything || w.count == "*" && w.text == "" {
@@ -228,7 +228,7 @@ func (b *block) like(m *matcher, w counted) string {
 	return showAll(m.filled(elements))
 }
 
-// wanted shows what all lines want.
+// wanted returns what all lines want, as text.
 func (b *block) wanted(m *matcher) string {
 	var all []string
 	for _, w := range b.s.wants {

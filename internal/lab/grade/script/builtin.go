@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// builtin has the cases of the product.
+// builtin has the files of the built-in cases.
 //
 //go:embed all:cases
 var builtin embed.FS
 
-// filesMax bounds the cases of a folder.
+// filesMax is how many cases a folder may have.
 const filesMax = 5000
 
-// Builtin returns the cases of the product, by group and name.
+// Builtin returns the built-in cases, sorted by group and name.
 func Builtin() ([]*Case, error) {
 	root, err := fs.Sub(builtin, "cases")
 	if err != nil {
@@ -28,9 +28,9 @@ func Builtin() ([]*Case, error) {
 	return read(root, nil)
 }
 
-// Load reads all GROUP/NAME.case below dir. It returns the cases of to with these added, in the place
-// of those of the same name, by group and name. The error names the file and line, or says that there
-// is no case. to is unchanged.
+// Load reads all GROUP/NAME.case below dir. It returns the cases of to with these added, where a case replaces
+// the one of the same name, sorted by group and name. The error names the file and line, or says that
+// there is no case. to is unchanged.
 func Load(dir string, to []*Case) ([]*Case, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -44,7 +44,7 @@ func Load(dir string, to []*Case) ([]*Case, error) {
 	return all, nil
 }
 
-// read reads the cases of a folder into a copy of to.
+// read reads the cases of a folder and merges them into a copy of to.
 func read(root fs.FS, to []*Case) ([]*Case, error) {
 	files, err := fs.Glob(root, "*/*.case")
 	if err != nil {
@@ -72,7 +72,7 @@ func read(root fs.FS, to []*Case) ([]*Case, error) {
 	return all, nil
 }
 
-// readCase reads one file, of at most caseBytesMax.
+// readCase reads one file. The error says that it is larger than caseBytesMax, or what is wrong in it.
 func readCase(root fs.FS, file string) (*Case, error) {
 	info, err := fs.Stat(root, file)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package script has the cases by which a server is graded: conversations with what has to be
-// answered, each with the rule of the protocol that it tries and a sentence that says so.
+// Package script plays the cases by which a server is graded. A case is a conversation with the required
+// answers, the rule of the protocol that it tests, and a sentence that states what must hold.
 //
 // # A case
 //
 // A case is a file GROUP/NAME.case: a header, then the conversation. A line that begins with # is a
-// comment. A line that begins with a blank goes on with the line above it, and nothing stands
-// between the two.
+// comment. A line that begins with a blank continues the line above it; in a conversation, the two are
+// joined without a blank.
 //
 //	case    matching/time-priority-sells
 //	rule    transactions, Matching
@@ -19,44 +19,44 @@
 //
 // # Header
 //
-// case, rule and tell have to be there. points (1), risk (0, to 9: those that may bring a server
-// down are played late), time (10, in seconds), hidden (no), parts (none) need not. Behind all but
-// tell, # begins a comment. "parts 8 16 32" plays the conversation once for each, {part} is 8, 16 and 32 in it, and
-// the case is worth as much as its parts that pass. A case of the group form has no conversation:
-// it fails if the fault was seen anywhere.
+// case, rule and tell are required. Optional are points (1), risk (0, to 9: cases that may bring a server
+// down are played late), time (10, in seconds), hidden (no) and parts (none). In all of them except tell,
+// # begins a comment. "parts 8 16 32" plays the conversation once for each value, which replaces {part};
+// the case is worth the share of its parts that pass. A case of the group form has no conversation: it
+// fails if its fault of form was seen in any other case.
 //
 // # Lines
 //
 //	>  DOC       sends the document as a frame; 2> sends it on connection 2, which is made if it is new
-//	>| BYTES     sends bytes, with the escapes \n \r \t \0 \\ \xFF, and in them {frame DOC}: the frame of a
-//	             document as the server wants frames; {crlf DOC}: with a carriage return behind the length;
-//	             {cut DOC}: a frame that ends in the middle of its document
-//	<  WANT      the next reply's answers, that is the children of its root, in their order; 2< on connection 2;
-//	             nothing: a reply without answers; *: any reply
-//	<|           the server has to close the connection; one reply of errors may come before that
+//	>| BYTES     sends bytes, with the escapes \n \r \t \0 \\ \xFF. In them, {frame DOC} is the frame of a
+//	             document in the server's habits; {crlf DOC} has CR LF after the length; {cut DOC} is a frame
+//	             that ends in the middle of its document
+//	<  WANT      the next reply must have these answers (the children of its root) in this order; 2< is for
+//	             connection 2. An empty WANT is a reply without answers, * is any reply
+//	<|           the server must close the connection; it may first send one reply of errors
 //	| VERB ARGS  does something else; 2| does it to connection 2; docs/reference/CASES.md has all verbs
-//	? FACT       asks for a fact by what is refused and what is taken: ? cash b 850, ? shares b S 15
+//	? FACT       tests a fact by what the server rejects and accepts: ? cash b 850, ? shares b S 15
 //
-// A frame need not be well-formed. A reply that no line asks for is not looked at. A case fails at its
-// first line that does not hold.
+// A frame need not be well-formed. A reply that no line wants is not checked. A case fails at the first
+// line that does not hold.
 //
 // # What is compared
 //
-// Answers agree in number, order and tag. Attributes that WANT names are equal: as numbers if both are
-// numbers, shares without their sign. "*" as a value is any value, but the attribute is there. <any/>
-// is any answer. Attributes that WANT does not name, and texts, are free; so are the children of an
-// answer if WANT names none. If it names some, they are the same set, in any order; those of no shares
-// (<open shares="0"/>) do not count, since the group form has that.
+// Answers must match in number, order and tag. Attributes that WANT names must be equal: as numbers if
+// both are numbers, and shares without their sign. The value "*" matches any value, but the attribute must
+// be there. <any/> matches any answer. Attributes that WANT does not name, and texts, are not compared, nor
+// are the children of an answer if WANT names none. If WANT names some, the set must be the same, in any
+// order; children without shares (<open shares="0"/>) do not count, since the group form checks that.
 //
 // # Names
 //
-// {b}, {s}, {buyer}, small letters and digits: an account of this case alone, made of digits, the same
-// wherever it is named. {S}, {T}, {SPY}, capital letters and digits: a symbol of this case alone.
-// {part}: see above. {n}: see at-once. {repeat 1000 TEXT}: TEXT a thousand times, {k} is 1 to 1000 in
-// it; also in WANT.
+// {b}, {s}, {buyer} (small letters and digits) are accounts that only this case uses: an id of digits, the
+// same for each use of the name. {S}, {T}, {SPY} (capital letters and digits) are symbols that only this case
+// uses. {part} and {n} are explained at parts and at-once. {repeat 1000 TEXT} is TEXT a thousand times, with
+// {k} from 1 to 1000 in it; also in WANT.
 //
-// $1, $old: in WANT the value is kept when it is first seen, and has to be equal wherever it comes again;
-// in DOC it is that value. No $ is new within an answer: its children have no order.
+// $1, $old: in WANT, the first use stores the value, and each later one must equal it; in DOC, it is the
+// stored value. The children of an answer cannot store a $ value, since they have no order.
 //
 // # At once
 //
@@ -65,11 +65,12 @@
 //	<10 <opened id="$new"/>
 //	<*  <error/>
 //
-// sends the one frame behind it on 24 new connections at the same moment; {n} is 1 to 24 in it and in what is
-// wanted. <10: exactly ten replies are like that, of those that no line above took. <*: so are all
-// others; alone: they may be anything. Without it no other may be left. "$new" is a value that no other
-// reply of the block has. What has to hold of all together is asked afterwards, with ? and queries.
+// sends the one frame after it on 24 new connections at the same moment. {n} is 1 to 24 in the frame and in
+// WANT. <10: of the replies that no line above matched, exactly ten match this one. <*: all remaining replies
+// match; without a WANT, they may be anything. If there is no <*, no reply may remain. "$new" is a value that
+// differs between all replies of the block. What must hold of all replies together is tested afterwards, with
+// ? and queries.
 //
-// A case of the group concurrency is first played one after another: if it is wrong there, it is
-// skipped, since another case says so. Then at once; if it fails, three times in all.
+// A case of the group concurrency is first played with one connection after another. If it fails so, it is
+// skipped, since another case covers that. Then it is played at once; if that fails, three times in all.
 package script

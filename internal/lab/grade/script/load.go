@@ -13,37 +13,37 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// Bounds of load.
+// Bounds of the verb load.
 const (
 	loadConnections = 8
 	loadSecondsMax  = 5
 	loadPace        = 2 * time.Millisecond   // between a reply and the next order of a connection
-	loadBackTime    = 20 * time.Second       // until the server answers again: it may accept before it has restored all
-	loadBackPause   = 100 * time.Millisecond // between two tries
-	loadAskTime     = 10 * time.Second       // to ask for all orders then, newest first
-	loadAskAtOnce   = 20                     // in one frame
-	loadFailures    = 3                      // orders that are shown
+	loadBackTime    = 20 * time.Second       // for the restarted server to answer: it may accept before it can
+	loadBackPause   = 100 * time.Millisecond // between two attempts
+	loadAskTime     = 10 * time.Second       // for the queries of all orders after that, newest first
+	loadAskAtOnce   = 20                     // queries in one frame
+	loadFailures    = 3                      // lost orders that are shown
 )
 
-// loadTrader is a connection of load: it buys one share after another, or sells.
+// loadTrader is a connection of load. It buys one share after another, or sells them.
 type loadTrader struct {
 	account, amount string
-	orders          []loadOrder // that were answered, oldest first
+	orders          []loadOrder // answered orders, oldest first
 	err             error
 }
 
-// loadOrder is an order that the server has answered, and what it then knew of it.
+// loadOrder is an order that the server answered, and what the server reported about it.
 type loadOrder struct {
 	id        string
 	sent, got string
-	asked     bool  // it was asked for before the server was killed
-	told      bool  // and answered with <status>
-	executed  int64 // shares, as it was told
+	asked     bool  // the order was queried before the server was killed
+	told      bool  // the query was answered with <status>
+	executed  int64 // shares executed, according to that <status>
 }
 
-// playLoad trades, kills the server, and asks for every order that was answered.
+// playLoad trades, kills the server, and queries every order that was answered.
 func playLoad(ctx context.Context, p *play, s *Step) error {
-	seconds, _ := strconv.Atoi(s.args[0]) // checked
+	seconds, _ := strconv.Atoi(s.args[0]) // the parser has checked it
 	setup, cancel := context.WithTimeout(ctx, p.left)
 	defer cancel()
 	sym, traders, err := p.loadTraders(setup)
@@ -65,7 +65,7 @@ func playLoad(ctx context.Context, p *play, s *Step) error {
 	return p.askLoad(asking, traders)
 }
 
-// back waits until the server answers an account. The error is that of the last try.
+// back waits until the server answers a query of an account. The error is that of the last attempt.
 func (p *play) back(ctx context.Context, account string) error {
 	ctx, cancel := context.WithTimeout(ctx, loadBackTime)
 	defer cancel()
@@ -81,7 +81,7 @@ func (p *play) back(ctx context.Context, account string) error {
 	}
 }
 
-// loadTraders opens the accounts.
+// loadTraders opens the accounts, with cash and shares of a new symbol.
 func (p *play) loadTraders(ctx context.Context) (sym string, traders []*loadTrader, err error) {
 	sym = p.Symbol()
 	var accounts, places strings.Builder
@@ -98,7 +98,7 @@ func (p *play) loadTraders(ctx context.Context) (sym string, traders []*loadTrad
 	return sym, traders, p.ask(ctx, doc, strings.Repeat(`<created/>`, 2*loadConnections))
 }
 
-// leaveOutTwice forgets orders whose id another one has: there is a case for that.
+// leaveOutTwice drops orders that share their id with another one: another case covers that.
 func leaveOutTwice(traders []*loadTrader) {
 	times := map[string]int{}
 	for _, t := range traders {
@@ -111,7 +111,7 @@ func leaveOutTwice(traders []*loadTrader) {
 	}
 }
 
-// canAsk reports whether the server has answered a query for an order, or was asked for none.
+// canAsk reports whether the server answered a query with a status before it was killed, or got no query.
 func canAsk(traders []*loadTrader) bool {
 	asked := false
 	for _, t := range traders {
@@ -125,13 +125,13 @@ func canAsk(traders []*loadTrader) bool {
 	return !asked
 }
 
-// tradeUntilKilled trades for a while, and kills the server while it goes on. The error is a *wrong or a
-// *dialect.Broken. Goroutines have ended when it returns.
+// tradeUntilKilled trades for d, and kills the server while the connections still trade. The error is a
+// *wrong or a *dialect.Broken. All goroutines have ended when it returns.
 func (p *play) tradeUntilKilled(ctx context.Context, d time.Duration, sym string, traders []*loadTrader) error {
 	trading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	var killed atomic.Bool // from when on a connection may end
+	var killed atomic.Bool // once true, a connection may end without an error
 	for _, t := range traders {
 		running.Go(func() { t.run(trading, p, sym, &killed) })
 	}
@@ -155,8 +155,8 @@ func (p *play) tradeUntilKilled(ctx context.Context, d time.Duration, sym string
 	return err
 }
 
-// run sends orders until ctx or the connection ends. Each frame also asks for the order before. What goes
-// wrong once the server may be killed is no error.
+// run sends orders until ctx or the connection ends. Each frame also queries the order before. Errors do not
+// count once the server may have been killed.
 func (t *loadTrader) run(ctx context.Context, p *play, sym string, killed *atomic.Bool) {
 	conn, err := p.dial(ctx)
 	if err == nil {
@@ -172,7 +172,7 @@ func (t *loadTrader) run(ctx context.Context, p *play, sym string, killed *atomi
 	}
 }
 
-// next sends an order.
+// next sends an order, with a query of the order before, and records the reply.
 func (t *loadTrader) next(ctx context.Context, conn *dialect.Conn, sym string) error {
 	doc, n, asks := fmt.Sprintf(`<order sym="%s" amount="%s" limit="10"/>`, sym, t.amount), len(t.orders), 1
 	if n > 0 {
@@ -198,10 +198,10 @@ func (t *loadTrader) next(ctx context.Context, conn *dialect.Conn, sym string) e
 	return nil
 }
 
-// tally is what asking for the orders afterwards came to.
+// tally counts the orders that were found and lost after the restart.
 type tally struct{ there, lost int }
 
-// askLoad asks for the orders that were answered, the newest first, as long as there is time.
+// askLoad queries the answered orders, the newest first, until ctx ends.
 func (p *play) askLoad(ctx context.Context, traders []*loadTrader) error {
 	var sum tally
 	p.trace.reset()
@@ -216,7 +216,7 @@ func (p *play) askLoad(ctx context.Context, traders []*loadTrader) error {
 			more = true
 			err := p.askSome(ctx, t.account, some, &sum)
 			if err != nil && ctx.Err() != nil && sum != (tally{}) {
-				return sum.judge() // enough of them were asked for
+				return sum.judge() // out of time, but some orders were queried
 			}
 			if err != nil {
 				return err
@@ -240,7 +240,7 @@ func (a tally) judge() error {
 		count(a.there+a.lost, "order"))
 }
 
-// askSome asks for orders of an account in one frame, counts them, and shows the first that are lost.
+// askSome queries orders of an account in one frame, counts them in sum, and shows the first that are lost.
 func (p *play) askSome(ctx context.Context, account string, orders []loadOrder, sum *tally) error {
 	var queries strings.Builder
 	for _, o := range orders {
@@ -251,7 +251,7 @@ func (p *play) askSome(ctx context.Context, account string, orders []loadOrder, 
 	if err != nil {
 		return err
 	}
-	p.trace = before // what is shown is one order at a time
+	p.trace = before // showLost shows one order at a time
 	answers := answersOf(reply.Root)
 	if len(answers) != len(orders) {
 		return wrongf("The reply to a frame of %d queries has %s.", len(orders), count(len(answers), "answer"))
@@ -261,7 +261,7 @@ func (p *play) askSome(ctx context.Context, account string, orders []loadOrder, 
 		switch there := answers[i].Name == "status"; {
 		case there && executed >= o.executed:
 			sum.there++
-		case !there && o.asked && !o.told: // it was not there before either
+		case !there && o.asked && !o.told: // the server did not report it before the kill either
 		default:
 			if sum.lost++; sum.lost <= loadFailures {
 				p.showLost(account, o, answers[i])
@@ -271,7 +271,7 @@ func (p *play) askSome(ctx context.Context, account string, orders []loadOrder, 
 	return nil
 }
 
-// showLost notes an order that is not there any more, or lacks executions.
+// showLost shows an order in the trace that is gone, or has lost executions.
 func (p *play) showLost(account string, o loadOrder, answer *dialect.Element) {
 	p.trace.got(1, p.trace.sent(1, "before it was killed", o.sent), o.got)
 	turn := p.trace.sent(1, "after it was started again",

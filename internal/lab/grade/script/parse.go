@@ -15,11 +15,11 @@ import (
 const (
 	caseBytesMax = 256 << 10
 	stepsMax     = 1000
-	timeMax      = 120 * time.Second // of the header
+	timeMax      = 120 * time.Second // highest time in a header
 )
 
-// Parse reads a case. name is that of its file without .case: GROUP/NAME. The error names the file,
-// the line and the word that is wrong.
+// Parse parses a case. name is its file's name without .case: GROUP/NAME. The error names the file, the
+// line and the wrong word.
 func Parse(name string, text []byte) (*Case, error) {
 	p := &parser{c: &Case{Name: name, Points: 1, Time: 10 * time.Second}, seen: map[string]bool{}}
 	if err := p.file(text); err != nil {
@@ -28,14 +28,14 @@ func Parse(name string, text []byte) (*Case, error) {
 	return p.c, nil
 }
 
-// parser reads a case's file line by line.
+// parser parses a case's file line by line.
 type parser struct {
 	c    *Case
-	line int // where it is
+	line int // number of the current line
 	seen map[string]bool
 }
 
-// file reads the whole file.
+// file parses the whole file.
 func (p *parser) file(text []byte) error {
 	if len(text) > caseBytesMax {
 		return fmt.Errorf("a case has at most %d bytes, this one has %d", caseBytesMax, len(text))
@@ -61,13 +61,13 @@ func (p *parser) file(text []byte) error {
 	return p.check()
 }
 
-// line is a line with those that go on with it.
+// line is a line with its continuation lines.
 type line struct {
 	number int
-	parts  []string // without the blanks around them
+	parts  []string // the line and its continuations, trimmed
 }
 
-// joined returns the lines of a file, without comments and blank lines.
+// joined returns the lines of a file with their continuations, without comments and blank lines.
 func joined(text []byte) []line {
 	var all []line
 	for i, b := range bytes.Split(text, []byte("\n")) {
@@ -84,10 +84,10 @@ func joined(text []byte) []line {
 	return all
 }
 
-// stepLine is a line of the conversation: the connection, what it does, and the rest.
+// stepLine matches a line of the conversation: the connection, the sign, and the rest.
 var stepLine = regexp.MustCompile(`^([0-9]*)(>\||>|<\||<|\||\?)(.*)$`)
 
-// one reads a line.
+// one parses a line.
 func (p *parser) one(l line) error {
 	if m := stepLine.FindStringSubmatch(strings.Join(l.parts, "")); m != nil {
 		if len(p.c.Steps) == stepsMax {
@@ -115,7 +115,7 @@ func (p *parser) one(l line) error {
 	return headers[i].set(p.c, rest)
 }
 
-// header is a line of the header. docs/reference/CASES.md is made of the table.
+// header is a line of the header. docs/reference/CASES.md is generated from the table.
 type header struct {
 	name, value, tells string
 	set                func(c *Case, value string) error

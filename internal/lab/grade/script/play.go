@@ -13,77 +13,77 @@ import (
 // Bounds of a conversation.
 const (
 	atOnceMax    = 256                   // connections of at-once
-	writePause   = 20 * time.Millisecond // between two writes of one frame, so that they arrive apart
-	sleepMax     = 5 * time.Second       // of sleep
-	writesMax    = 100                   // of writes
-	togetherMax  = 100                   // of together
-	partsMax     = 16                    // of parts
-	connNumMax   = 64                    // the number in front of a line
-	bodyBytesMax = 4 << 20               // of a line when its repetitions are written out
+	writePause   = 20 * time.Millisecond // between two writes of one frame, so that they arrive separately
+	sleepMax     = 5 * time.Second       // argument of sleep
+	writesMax    = 100                   // argument of writes
+	togetherMax  = 100                   // argument of together
+	partsMax     = 16                    // values of parts
+	connNumMax   = 64                    // connection number at the start of a line
+	bodyBytesMax = 4 << 20               // bytes of a line with its repetitions expanded
 )
 
-// play is one conversation with a server: one playing of a case, or one part of it. It is used by
-// one goroutine.
+// play is one conversation with a server: a case or one of its parts, played once. It is used by one
+// goroutine.
 type play struct {
 	*Player
 	c        *Case
-	part     string            // {part}
-	orderly  bool              // what is at once is done one after another
-	names    map[string]string // of {b} and {S}: what they are in this play
-	vars     map[string]string // of $1
-	orders   map[string]string // what each order is, in words
+	part     string            // value of {part}
+	orderly  bool              // connections that would act at once act one after another
+	names    map[string]string // values of {b} and {S} in this play
+	vars     map[string]string // values of $1
+	orders   map[string]string // by order id, a description of the order
 	channels map[int]*channel
-	strict   bool // connections are made without regard for Habits.OneFrame and ErrorCloses
+	strict   bool // connections ignore Habits.OneFrame and ErrorCloses
 	trace    trace
 	ledger   ledger
-	left     time.Duration // of the case's time
+	left     time.Duration // remaining time of the case
 }
 
-// channel is a connection that a case numbers.
+// channel is a numbered connection of a case.
 type channel struct {
 	conn   *dialect.Conn
-	owed   []owed // frames without a reply so far, oldest first
-	pieces int    // the next frame is sent in so many writes; 0 is one
-	hold   int    // so many frames are still to come until all that is held is sent
+	owed   []owed // frames without a reply yet, oldest first
+	pieces int    // number of writes for the next frame; 0 means one
+	hold   int    // number of frames to collect before all are sent together; 0 means none
 	held   []byte
 }
 
 // owed is a frame without a reply.
 type owed struct {
-	doc  string // empty if it was sent as bytes
-	turn int    // its number in the trace
+	doc  string // empty if the frame was sent as bytes
+	turn int    // number of the frame in the trace
 }
 
-// wrong says that the server did not do what the case wants.
-type wrong struct{ message string } // a sentence or two for the author of the server
+// wrong is an error: the server did not do what the case wants.
+type wrong struct{ message string } // message is a sentence or two for the author of the server
 
 func (w *wrong) Error() string { return w.message }
 
-// wrongf returns a *wrong of a message.
+// wrongf returns a *wrong with a formatted message.
 func wrongf(format string, args ...any) *wrong { return &wrong{fmt.Sprintf(format, args...)} }
 
-// skipped says why a case cannot be tried.
+// skipped is an error: the case cannot be tried.
 type skipped struct{ why string }
 
 func (s *skipped) Error() string { return s.why }
 
-// newPlay returns a play of a case, with its own names, and nothing sent.
+// newPlay returns a play of a case, with no names used and nothing sent.
 func (p *Player) newPlay(c *Case, part string, orderly bool) *play {
 	return &play{Player: p, c: c, part: part, orderly: orderly, names: map[string]string{},
 		vars: map[string]string{}, orders: map[string]string{}, channels: map[int]*channel{}, left: c.Time}
 }
 
-// rng returns random numbers that are the same for the same seed and case.
+// rng returns a random number generator that depends only on the seed and stream.
 func (p *play) rng(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(p.Seed, stream)) }
 
-// Account returns an account id that nobody has used: digits, below 2^31, since some servers read
-// ids as numbers. 10^5 salts have 10^4 accounts each; one that needs more takes those of the next.
+// Account returns an unused account id: digits, below 2^31, since some servers parse ids as numbers. Each
+// of 10^5 salts has 10^4 accounts; a run that needs more uses those of the next salt.
 func (p *Player) Account() string {
 	p.fresh++
 	return strconv.Itoa(1_000_000_000 + p.salt(100_000)*10_000 + p.fresh%100_000_000)
 }
 
-// Symbol returns a symbol that nobody has used: at most 8 capital letters, which every server takes.
+// Symbol returns an unused symbol: at most 8 capital letters, which every server accepts.
 func (p *Player) Symbol() string {
 	p.fresh++
 	var letters []byte
@@ -93,7 +93,7 @@ func (p *Player) Symbol() string {
 	return "S" + string(letters)
 }
 
-// salt returns the last digits of Salt.
+// salt returns the digits of Salt as a number, modulo below.
 func (p *Player) salt(below int) int {
 	n := 0
 	for _, digit := range p.Salt {
@@ -104,7 +104,7 @@ func (p *Player) salt(below int) int {
 	return n
 }
 
-// name returns what {name} is in this play: an account or a symbol, made when it is first asked for.
+// name returns the value of {name} in this play, an account or a symbol; the first use makes it.
 func (p *play) name(name string) string {
 	if p.names[name] == "" {
 		if isSymbolName(name) {
@@ -116,7 +116,7 @@ func (p *play) name(name string) string {
 	return p.names[name]
 }
 
-// dial returns a new connection.
+// dial returns a new connection. The error is a *dialect.Broken.
 func (p *play) dial(ctx context.Context) (*dialect.Conn, error) {
 	conn, err := p.Dialer.Dial(ctx)
 	if err == nil && p.strict {
@@ -125,7 +125,7 @@ func (p *play) dial(ctx context.Context) (*dialect.Conn, error) {
 	return conn, err
 }
 
-// channel returns the connection with a number, and makes it if it is new.
+// channel returns connection n, and dials it if it is not open.
 func (p *play) channel(ctx context.Context, n int) (*channel, error) {
 	ch := p.channels[n]
 	if ch == nil {
@@ -151,7 +151,7 @@ func (p *play) send(ctx context.Context, n int, doc string) error {
 		return err
 	}
 	ch.owed = append(ch.owed, owed{doc, turn})
-	if p.Habits.OneFrame && !p.strict { // each frame has its own connection
+	if p.Habits.OneFrame && !p.strict { // each frame has its own connection, so none can be sent together
 		ch.hold = 0
 	}
 	if ch.pieces == 0 && ch.hold == 0 {
@@ -160,8 +160,7 @@ func (p *play) send(ctx context.Context, n int, doc string) error {
 	return ch.write(ctx, p.Habits.Frame(doc))
 }
 
-// write sends bytes in as many writes as were asked for, or holds them back until all that belong
-// together are there.
+// write sends bytes in ch.pieces writes, or holds them back until all ch.hold frames are there.
 func (ch *channel) write(ctx context.Context, b []byte) error {
 	ch.held = append(ch.held, b...)
 	if ch.hold > 1 {
@@ -183,7 +182,7 @@ func (ch *channel) write(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// receive returns the next reply on connection n, and what it answers. The error is a *dialect.Broken.
+// receive returns the next reply on connection n, and the frame that it answers. The error is a *dialect.Broken.
 func (p *play) receive(ctx context.Context, n int) (*dialect.Reply, owed, error) {
 	from := owed{turn: p.trace.turn}
 	ch, err := p.channel(ctx, n)
@@ -202,8 +201,8 @@ func (p *play) receive(ctx context.Context, n int) (*dialect.Reply, owed, error)
 	return reply, from, nil
 }
 
-// do sends a document on connection 1 and returns its reply. Every reply before it has to be received.
-// The error is a *dialect.Broken.
+// do sends a document on connection 1 and returns its reply. No earlier reply may be outstanding. The
+// error is a *dialect.Broken.
 func (p *play) do(ctx context.Context, doc string) (*dialect.Reply, error) {
 	if err := p.send(ctx, 1, doc); err != nil {
 		return nil, err
@@ -212,8 +211,8 @@ func (p *play) do(ctx context.Context, doc string) (*dialect.Reply, error) {
 	return reply, err
 }
 
-// ask sends a document on connection 1, and compares its reply with what is wanted of it. Both are
-// written as in a case. The error is a *wrong or a *dialect.Broken.
+// ask sends a document on connection 1, and compares its reply with wanted. Both are written as in a
+// case. The error is a *wrong or a *dialect.Broken.
 func (p *play) ask(ctx context.Context, text, wanted string) error {
 	doc, err := p.expander("").expand(text)
 	if err != nil {
@@ -225,8 +224,8 @@ func (p *play) ask(ctx context.Context, text, wanted string) error {
 	return p.expect(ctx, 1, wanted)
 }
 
-// kill kills the server and starts it again. Connections are made anew when they are next used. The
-// error is a *skipped if it cannot be killed, and a *wrong if it does not start.
+// kill kills the server and starts it again. Connections are closed, and dialed when they are next used.
+// The error is a *skipped if the server cannot be killed, and a *wrong if it does not start.
 func (p *play) kill(ctx context.Context) error {
 	if p.Kill == nil {
 		return cannotKill
@@ -249,7 +248,7 @@ func (p *play) close() {
 	p.channels = map[int]*channel{}
 }
 
-// pause waits. The error is ctx's.
+// pause waits for d. The error is that of ctx, if it ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,23 +14,23 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// racesMax is how often a case of concurrency is played at once, if it fails the first time.
+// racesMax is how often a failing case of concurrency is played at once.
 const racesMax = 3
 
-// CannotKill is what a case that kills the server comes to if it cannot be killed.
+// CannotKill is the outcome of a case that kills the server if the server cannot be killed.
 var CannotKill = Outcome{Status: Skip, Message: cannotKill.Error()}
 
 // Kills reports whether c kills the server.
 func (c *Case) Kills() bool { return c.has(func(v *verb) bool { return v.kills }) }
 
-// has reports whether c has a verb like that.
+// has reports whether c has a verb for which is holds.
 func (c *Case) has(is func(v *verb) bool) bool {
 	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.kind == act && is(s.verb) })
 }
 
-// Play plays a case. It fails at the first line that does not hold. A case of the group concurrency
-// is first played one after another, where it is skipped if it is wrong. The case's time is that of
-// everything that is played here; what restarts the server does not count.
+// Play plays a case. It fails at the first line that does not hold. A case of the group concurrency is
+// first played with one connection after another, and skipped if it fails so. The case's time limits all
+// its plays together, without restarts of the server.
 func (p *Player) Play(ctx context.Context, c *Case) Outcome {
 	if p.Kill == nil && c.Kills() {
 		return CannotKill
@@ -62,7 +62,7 @@ func (p *Player) Play(ctx context.Context, c *Case) Outcome {
 			}
 		}
 		if result.Trouble = result.Trouble || out.Trouble; out.Trouble {
-			break // it hangs or is gone
+			break // the server hangs or has ended
 		}
 	}
 	if passed > 0 && passed < len(parts) {
@@ -71,7 +71,7 @@ func (p *Player) Play(ctx context.Context, c *Case) Outcome {
 	return result
 }
 
-// part plays a part, three times if it is a race that fails.
+// part plays a part; one with races that fails is played three times in all.
 func (p *Player) part(ctx context.Context, c *Case, part string, races bool, left *time.Duration) Outcome {
 	out := p.once(ctx, c, part, false, left)
 	if !races || out.Status == Pass || out.Trouble {
@@ -96,7 +96,7 @@ func (p *Player) part(ctx context.Context, c *Case, part string, races bool, lef
 	return out
 }
 
-// once plays a conversation, and takes what it took off what is left of the case's time.
+// once plays a conversation, and subtracts the time that it took from *left.
 func (p *Player) once(ctx context.Context, c *Case, part string, orderly bool, left *time.Duration) Outcome {
 	pl := p.newPlay(c, part, orderly)
 	pl.left = *left
@@ -106,7 +106,7 @@ func (p *Player) once(ctx context.Context, c *Case, part string, orderly bool, l
 		return Outcome{Status: Pass, Share: 1, Tries: 1}
 	}
 	said := pl.trace.lines(pl.tokens())
-	if err == nil { // it may have brought the server down
+	if err == nil { // kept, since the case may have brought the server down
 		return Outcome{Status: Pass, Share: 1, Tries: 1, Conversation: said}
 	}
 	out := Outcome{Status: Fail, Tries: 1, Message: pl.message(ctx, err), Conversation: said}
@@ -128,7 +128,7 @@ func isWrong(err error) bool {
 	return errors.As(err, &w)
 }
 
-// message says what is wrong to the author of the server.
+// message returns what is wrong, for the author of the server.
 func (p *play) message(ctx context.Context, err error) string {
 	var broken *dialect.Broken
 	var bad *wrong
@@ -145,7 +145,7 @@ func (p *play) message(ctx context.Context, err error) string {
 	return sentence(err.Error())
 }
 
-// sentence returns a text as a sentence.
+// sentence returns s with a capital at its start and a full stop at its end.
 func sentence(s string) string {
 	first, n := utf8.DecodeRuneInString(s)
 	s = string(unicode.ToUpper(first)) + s[n:]
@@ -155,7 +155,7 @@ func sentence(s string) string {
 	return s
 }
 
-// tokens are the values by which frames belong together.
+// tokens returns the account ids and symbols of the play, by which the trace relates frames to each other.
 func (p *play) tokens() []string {
 	var all []string
 	for _, value := range p.names {
@@ -164,7 +164,7 @@ func (p *play) tokens() []string {
 	return all
 }
 
-// run does all steps. The error is that of the first that does not hold.
+// run plays all steps. The error is that of the first step that does not hold.
 func (p *play) run(ctx context.Context) error {
 	defer p.close()
 	for i := range p.c.Steps {
@@ -186,7 +186,7 @@ func (p *play) run(ctx context.Context) error {
 	return nil
 }
 
-// step does a line.
+// step plays a line.
 func (p *play) step(ctx context.Context, s *Step) error {
 	switch s.kind {
 	case send:
@@ -211,7 +211,7 @@ func (p *play) step(ctx context.Context, s *Step) error {
 	return s.verb.run(ctx, p, s)
 }
 
-// expander writes out what stands in braces in this play. n is {n}.
+// expander returns the expander of braces and $ values for this play. n is the value of {n}.
 func (p *play) expander(n string) *expander {
 	return &expander{
 		habits: p.Habits,
@@ -231,14 +231,14 @@ func (p *play) expander(n string) *expander {
 	}
 }
 
-// wants reads what a line wants. n is {n}.
+// wants parses a WANT. n is the value of {n}.
 func (p *play) wants(text, n string) (elements []*dialect.Element, anything bool, err error) {
 	x := p.expander(n)
 	x.value = nil
 	return parseWant(x, text)
 }
 
-// sendBytes sends bytes. What stands in {frame} owes a reply.
+// sendBytes sends bytes. Each {frame} and {crlf} in them expects a reply.
 func (p *play) sendBytes(ctx context.Context, n int, text string) error {
 	x := p.expander("")
 	x.raw = true
@@ -258,7 +258,7 @@ func (p *play) sendBytes(ctx context.Context, n int, text string) error {
 	return ch.write(ctx, []byte(b))
 }
 
-// expect compares the next reply of a connection with what is wanted.
+// expect compares the next reply of a connection with a WANT.
 func (p *play) expect(ctx context.Context, n int, text string) error {
 	elements, anything, err := p.wants(text, "")
 	if err != nil {
@@ -284,7 +284,7 @@ func (p *play) expect(ctx context.Context, n int, text string) error {
 	return nil
 }
 
-// expectClosed waits until the server has closed a connection. One reply of errors may come first.
+// expectClosed waits until the server has closed a connection. The server may first send one reply of errors.
 func (p *play) expectClosed(ctx context.Context, n int) error {
 	ch, err := p.channel(ctx, n)
 	if err != nil {
@@ -311,8 +311,8 @@ func (p *play) expectClosed(ctx context.Context, n int) error {
 	return err
 }
 
-// answersOf returns the answers of a reply. An error as the root is one: that the root is another
-// than it has to be is a fault of form.
+// answersOf returns the answers in a reply. A root <error> counts as the only answer: that the root is wrong
+// is a fault of form.
 func answersOf(root *dialect.Element) []*dialect.Element {
 	if root.Name == "error" {
 		return []*dialect.Element{root}
@@ -320,7 +320,7 @@ func answersOf(root *dialect.Element) []*dialect.Element {
 	return root.Children
 }
 
-// wanted writes what is wanted, with the values that are known.
+// wanted returns the wanted reply as text, with the known values of $ filled in.
 func (m *matcher) wanted(elements []*dialect.Element, anything bool) string {
 	if anything {
 		return "any reply"

@@ -1,34 +1,34 @@
 package script
 
-// kind says what a line of a conversation does.
+// kind is what a line of a conversation does.
 type kind int
 
 // The kinds.
 const (
-	send   kind = iota // > a frame
-	raw                // >| bytes
-	want               // < a reply
-	closed             // <| the server closes
-	act                // | a verb, or ? a fact
+	send   kind = iota // >  sends a frame
+	raw                // >| sends bytes
+	want               // <  wants a reply
+	closed             // <| wants the server to close the connection
+	act                // |  runs a verb, or ? tests a fact
 )
 
 // Step is a line of a conversation.
 type Step struct {
-	line int    // in the file
-	kind kind   // what it does
-	conn int    // the connection's number, 1 unless said
+	line int    // line number in the file
+	kind kind   // what the line does
+	conn int    // number of the connection; default 1
 	text string // DOC, BYTES or WANT as written
-	verb *verb  // act
+	verb *verb  // only for act
 	args []string
 
-	// Of at-once: the frame that all connections send, and what is wanted of how many.
+	// Only for at-once: the frame that all connections send, and the wanted replies with their counts.
 	frame string
 	wants []counted
 }
 
-// counted is a line of what is wanted behind at-once.
+// counted is a line after at-once that wants a number of replies.
 type counted struct {
 	line  int
-	count string // digits or {part}; "*" for all others
-	text  string // WANT; with "*" also "", anything
+	count string // digits or {part}; "*" means all remaining replies
+	text  string // WANT; may be "" with "*", which matches anything
 }

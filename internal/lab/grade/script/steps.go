@@ -11,7 +11,7 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// step reads a line of the conversation.
+// step parses a line of the conversation.
 func (p *parser) step(number, sign, rest string) error {
 	s := Step{line: p.line, conn: 1, text: strings.TrimSpace(rest)}
 	if number != "" {
@@ -50,7 +50,7 @@ func (p *parser) step(number, sign, rest string) error {
 	return nil
 }
 
-// countedLine is what stands behind <: a count without a blank before it, and WANT.
+// countedLine matches the text after < if a count follows without a blank: the count, and WANT.
 var countedLine = regexp.MustCompile(`^([0-9]+|\*|\{part\})(?:[ \t]+(.*))?$`)
 
 func notEmpty(text, what string) error {
@@ -88,8 +88,8 @@ func (s *Step) verbOf(sign string) error {
 	return nil
 }
 
-// check looks through a whole case before it is played: whether every name has a value, and every
-// WANT can be read.
+// check checks a whole case before it is played: every name must have a value, and every WANT must be
+// well-formed.
 func (p *parser) check() error {
 	for i := range p.c.Steps {
 		if last := &p.c.Steps[i]; last.kind == act && last.verb.frame && last.frame == "" {
@@ -109,7 +109,7 @@ func (p *parser) check() error {
 	return nil
 }
 
-// partsOf returns the values of {part}; "" alone if a case has no parts.
+// partsOf returns the values of {part}, or only "" if a case has no parts.
 func partsOf(c *Case) []string {
 	if len(c.Parts) == 0 {
 		return []string{""}
@@ -117,14 +117,14 @@ func partsOf(c *Case) []string {
 	return c.Parts
 }
 
-// checker goes through a conversation without a server.
+// checker checks a conversation without a server.
 type checker struct {
 	part  string
 	bound map[string]bool
-	block bool // of at-once
+	block bool // within at-once, where {n} has a value
 }
 
-// expander returns one in which everything has a value of the right form.
+// expander returns an expander in which every name has a value of the right form.
 func (c *checker) expander(inWant bool) *expander {
 	x := &expander{name: func(name string) (string, bool) {
 		switch {
@@ -145,7 +145,7 @@ func (c *checker) expander(inWant bool) *expander {
 	return x
 }
 
-// step checks one line; p.line is moved to that of what is wrong in a block.
+// step checks one line. On an error in a block, p.line is the line of the block that is wrong.
 func (c *checker) step(p *parser, i int) error {
 	s := p.c.Steps[i]
 	switch s.kind {
@@ -194,7 +194,7 @@ func (c *checker) step(p *parser, i int) error {
 	return nil
 }
 
-// nothing checks that nothing stands behind a word.
+// nothing checks that nothing follows a word on its line.
 func (c *checker) nothing(s Step, word string) error {
 	if s.text == "" {
 		return nil
@@ -202,7 +202,7 @@ func (c *checker) nothing(s Step, word string) error {
 	return fmt.Errorf("%s has nothing behind it, not %s", word, elide(s.text, 40))
 }
 
-// group checks that so many frames as together says stand behind it.
+// group checks that together is followed by the number of frames that it names.
 func (c *checker) group(of *Case, i int, args []string) error {
 	if of.Steps[i].verb.name != "together" {
 		return nil
@@ -216,7 +216,7 @@ func (c *checker) group(of *Case, i int, args []string) error {
 	return nil
 }
 
-// want checks a WANT, and notes which $ have a value behind it.
+// want checks a WANT, and records which $ it binds.
 func (c *checker) want(text string) error {
 	elements, _, err := parseWant(c.expander(true), text)
 	if err != nil {
@@ -225,7 +225,7 @@ func (c *checker) want(text string) error {
 	return c.elements(elements, false)
 }
 
-// elements checks the values of $.
+// elements checks the $ values in elements, and that these have no texts.
 func (c *checker) elements(all []*dialect.Element, inside bool) error {
 	for _, e := range all {
 		for _, a := range e.Attrs {
@@ -253,7 +253,7 @@ func (c *checker) elements(all []*dialect.Element, inside bool) error {
 	return nil
 }
 
-// parseWant reads a WANT. anything says that it is *.
+// parseWant parses a WANT. anything reports whether it is *.
 func parseWant(x *expander, text string) (elements []*dialect.Element, anything bool, err error) {
 	if text == "*" {
 		return nil, true, nil
@@ -263,7 +263,7 @@ func parseWant(x *expander, text string) (elements []*dialect.Element, anything 
 	}
 	root, err := dialect.ParseDoc("<results>" + text + "</results>")
 	if broken := new(dialect.Broken); errors.As(err, &broken) && broken.Err != nil {
-		err = broken.Err // without its sentence about a server
+		err = broken.Err // without the part that blames a server
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("what is wanted is not XML: %w", err)

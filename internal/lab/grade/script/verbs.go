@@ -5,32 +5,33 @@ import (
 	"slices"
 )
 
-// verb is something that a line with | or ? does. docs/reference/CASES.md is made of the table.
+// verb is an action of a line with | or ?. docs/reference/CASES.md is generated from the table.
 type verb struct {
-	name  string // with ? in front: a fact, "? cash"
+	name  string // a fact's begins with ?: "? cash"
 	args  string // as the reference shows them: "N", "ACCOUNT DOLLARS"
-	tells string // what it does, in a sentence
-	// check returns what is wrong with its arguments, with {part} and the values of $ in them; nil as a
-	// function if there are none.
+	tells string // what it does, in a sentence, for the reference
+	// check returns what is wrong with the arguments, in which {part} and $ values are already replaced. It is nil
+	// if the verb has no arguments.
 	check func(args []string) error
-	// run does it; s.args is like that too. Names stand in it as written: play.name has them. The error is a
-	// *wrong if the server is, a *dialect.Broken if it does not answer, a *skipped if that cannot be tried on it.
+	// run executes the verb. {part} and $ values in s.args are replaced; names of accounts and symbols are as
+	// written, and play.name returns their values. The error is a *wrong if the server is wrong, a *dialect.Broken if
+	// it does not answer, or a *skipped if the verb cannot be tried on it.
 	run func(ctx context.Context, p *play, s *Step) error
-	// frame: a line with > and lines that count replies belong to it: at-once.
+	// frame reports whether a line with > and lines that count replies belong to the verb: at-once.
 	frame bool
-	// kills: it needs Player.Kill.
+	// kills reports whether the verb needs Player.Kill.
 	kills bool
-	// races: what connections do at the same moment, so that a case with it is first played with
-	// play.orderly set, if its group is concurrency.
+	// races reports whether the verb uses several connections at the same moment. A case of the group concurrency
+	// that has it is first played with play.orderly set.
 	races bool
-	// untimed: it bounds its time itself, and none of it counts for the case's time.
+	// untimed reports whether the verb limits its own time, which does not count for the case's time.
 	untimed bool
 }
 
-// verbs is the table. tape.go, legal.go, load.go and money.go have their own parts of it.
+// verbs has all verbs. tape.go, legal.go, load.go and money.go define some of them.
 var verbs []*verb
 
-// init, because a verb's function may itself look into the table.
+// init sets verbs, which cannot be initialized directly since a verb's function may use it.
 func init() {
 	verbs = slices.Concat(connectionVerbs, orderVerbs, tapeVerbs, moneyVerbs)
 }
