@@ -11,18 +11,17 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// matcher compares replies with what is wanted. It compares nothing that is not named, and nothing
-// that is a fault of form.
+// matcher compares replies with a WANT. It compares only what WANT names, and ignores faults of form.
 type matcher struct {
-	vars  map[string]string // of $; those that are new are added by a reply that matches
-	fresh map[string]bool   // values of "$new" so far; nil outside of at-once
-	again string            // a value of "$new" that came twice
-	// orders has in words what each id of an order was given for, for messages.
+	vars  map[string]string // values of $; a reply that matches adds the new ones
+	fresh map[string]bool   // values that "$new" matched so far; nil outside of at-once
+	again string            // a value that "$new" matched twice
+	// orders has, by order id, a description of the order, for messages.
 	orders map[string]string
 }
 
-// answers compares the answers of a reply to a document, which may be empty if it is not known. What
-// it binds is added to vars if all match. It returns nil, or a *wrong that names the first difference.
+// answers compares the answers of a reply to doc, which is empty if unknown. If all match, it adds the new
+// $ values to vars and returns nil. Otherwise it returns a *wrong that names the first difference.
 func (m *matcher) answers(want, got []*dialect.Element, doc string) error {
 	if len(want) != len(got) {
 		return wrongf("The reply must have %s%s. It has %s%s.", count(len(want), "answer"), behindColon(names(want)),
@@ -39,7 +38,7 @@ func (m *matcher) answers(want, got []*dialect.Element, doc string) error {
 	return nil
 }
 
-// which says which answer a message is about.
+// which returns which answer a message is about.
 func which(i, of int, asked []string) string {
 	answer := "The answer"
 	if of > 1 {
@@ -51,8 +50,8 @@ func which(i, of int, asked []string) string {
 	return answer + " "
 }
 
-// element compares an answer. It returns what is wrong, as the end of a sentence that begins with
-// the answer; empty if nothing is.
+// element compares an answer. It returns the difference as the end of a sentence whose subject is the answer, or ""
+// if they match.
 func (m *matcher) element(want, got *dialect.Element) string {
 	if want.Name == "any" {
 		return ""
@@ -76,7 +75,7 @@ func (m *matcher) element(want, got *dialect.Element) string {
 	return ""
 }
 
-// attribute reports whether a value is what an attribute wants, and what that is.
+// attribute reports whether got matches an attribute of WANT, and returns the value wanted.
 func (m *matcher) attribute(a dialect.Attr, got string) (wanted string, ok bool) {
 	switch name, isVar := strings.CutPrefix(a.Value, "$"); {
 	case a.Value == "*":
@@ -99,16 +98,16 @@ func (m *matcher) attribute(a dialect.Attr, got string) (wanted string, ok bool)
 	}
 }
 
-// set reports whether the children are the ones wanted, in any order. Those that say that there is
-// nothing, of no shares, are a fault of form alone, and are left out.
+// set reports whether got has the wanted children, in any order. It ignores children without shares, which
+// are only a fault of form.
 func (m *matcher) set(want, got []*dialect.Element) bool {
 	got = slices.DeleteFunc(slices.Clone(got), isNothing)
 	if len(want) != len(got) {
 		return false
 	}
-	taken := make([]int, len(got)) // by which of want, plus 1
+	taken := make([]int, len(got)) // for each of got, 1 plus the index of want matched with it, or 0
 	var place func(w int, seen []bool) bool
-	place = func(w int, seen []bool) bool { // a bipartite matching, by paths that free a place
+	place = func(w int, seen []bool) bool { // finds a bipartite matching, by augmenting paths
 		for g := range got {
 			if seen[g] || m.element(want[w], got[g]) != "" {
 				continue
@@ -129,14 +128,14 @@ func (m *matcher) set(want, got []*dialect.Element) bool {
 	return true
 }
 
-// isNothing reports whether e is open, canceled or executed, of no shares.
+// isNothing reports whether e is an open, canceled or executed with 0 shares.
 func isNothing(e *dialect.Element) bool {
 	shares, ok := e.Attr("shares")
 	n := number(shares)
 	return ok && n != nil && n.Sign() == 0
 }
 
-// same reports whether two values of an attribute are equal.
+// same reports whether two values of an attribute are equal, as numbers if both are.
 func same(attribute, want, got string) bool {
 	if want == got {
 		return true
@@ -152,7 +151,7 @@ func same(attribute, want, got string) bool {
 	return w.Cmp(g) == 0
 }
 
-// canonical returns a value so that equal numbers are equal.
+// canonical returns a value in a form in which equal numbers are equal strings.
 func canonical(value string) string {
 	if n := number(value); n != nil {
 		return n.RatString()
@@ -160,12 +159,12 @@ func canonical(value string) string {
 	return value
 }
 
-// numeric is how servers write numbers. That some are a fault of form is not for here. The bounds
-// keep what a server sends from taking time.
+// numeric matches the ways in which servers write numbers; some are faults of form, which is judged
+// elsewhere. The bounds keep a hostile number from taking long.
 var numeric = regexp.MustCompile(`^\s*[-+]?\$?[-+]?` +
 	`([0-9][0-9,]{0,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][-+]?[0-9]{1,2})?\s*$`)
 
-// number returns the number that a value is, or nil.
+// number parses a number that a server wrote. It returns nil if value is none.
 func number(value string) *big.Rat {
 	if !numeric.MatchString(value) {
 		return nil
@@ -177,7 +176,7 @@ func number(value string) *big.Rat {
 	return n
 }
 
-// otherTag says that an answer is another one than wanted.
+// otherTag returns the message for an answer whose tag is not the wanted one.
 func otherTag(want, got *dialect.Element) string {
 	switch {
 	case want.Name == "error":
@@ -188,7 +187,7 @@ func otherTag(want, got *dialect.Element) string {
 	return fmt.Sprintf("must be <%s>: it is %s", want.Name, show(got))
 }
 
-// filled returns elements with the values of $ in them.
+// filled returns elements with the known values of $ in them.
 func (m *matcher) filled(elements []*dialect.Element) []*dialect.Element {
 	var out []*dialect.Element
 	for _, e := range elements {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// connectionVerbs are about connections, and the server as a whole.
+// connectionVerbs are the verbs for connections, and for the server as a whole.
 var connectionVerbs = []*verb{
 	{name: "shut", tells: "shuts down the sending side of the connection: nothing more is sent, replies can still come",
 		run: func(ctx context.Context, p *play, s *Step) error {
@@ -76,7 +76,7 @@ var connectionVerbs = []*verb{
 		run: func(ctx context.Context, p *play, _ *Step) error { return p.kill(ctx) }},
 }
 
-// oneNumber checks that there is one argument, a number from 1 to most.
+// oneNumber returns a check that there is exactly one argument, a number from 1 to most.
 func oneNumber(most int) func(args []string) error {
 	return func(args []string) error {
 		if len(args) == 1 {

@@ -8,22 +8,22 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// repeatMax bounds {repeat N TEXT}, and with bodyBytesMax what repetitions in repetitions come to.
+// repeatMax bounds {repeat N TEXT}, and bodyBytesMax bounds the result of nested ones.
 const repeatMax = 100_000
 
 var errTooLong = fmt.Errorf("what is repeated comes to more than %d bytes", bodyBytesMax)
 
-// expander writes out what stands in braces, and the values of $ in what is sent.
+// expander replaces braces, and in what is sent also $ values.
 type expander struct {
-	name   func(name string) (value string, ok bool) // of {name}
-	value  func(name string) (value string, ok bool) // of $name; nil in WANT, where they stay
-	raw    bool                                      // bytes: with escapes, and {frame DOC}
+	name   func(name string) (value string, ok bool) // returns the value of {name}
+	value  func(name string) (value string, ok bool) // returns the value of $name; nil in WANT, where $name stays
+	raw    bool                                      // the text is BYTES, with escapes and {frame DOC}
 	habits dialect.Habits                            // for {frame DOC}
-	k      string                                    // {k}, within {repeat}
-	spent  int                                       // bytes written, and repetitions
+	k      string                                    // value of {k} within {repeat}
+	spent  int                                       // bytes written plus repetitions
 }
 
-// expand returns a text with everything written out. The error names what there is not.
+// expand returns text with everything replaced. The error names a name that has no value, or a limit.
 func (x *expander) expand(text string) (string, error) {
 	var out strings.Builder
 	for text != "" {
@@ -50,7 +50,7 @@ func (x *expander) expand(text string) (string, error) {
 	return out.String(), nil
 }
 
-// special returns the value of what a text begins with, a brace or a $, and the rest of the text.
+// special returns the value of the brace or $ at the start of text, and the rest of text.
 func (x *expander) special(text string) (value, rest string, err error) {
 	switch {
 	case text == "":
@@ -83,7 +83,7 @@ func (x *expander) special(text string) (value, rest string, err error) {
 	return "", "", fmt.Errorf("the brace of %q is not closed", elide(text, 40))
 }
 
-// braces returns what {inner} stands for.
+// braces returns the value of {inner}.
 func (x *expander) braces(inner string) (string, error) {
 	word, rest, more := strings.Cut(inner, " ")
 	switch {
@@ -111,7 +111,7 @@ func (x *expander) braces(inner string) (string, error) {
 	return "", fmt.Errorf("there is no {%s} here", elide(inner, 40))
 }
 
-// repeat writes out what stands behind {repeat.
+// repeat returns the value of {repeat text}.
 func (x *expander) repeat(text string) (string, error) {
 	number, text, _ := strings.Cut(text, " ")
 	n, err := strconv.Atoi(number)
@@ -122,7 +122,7 @@ func (x *expander) repeat(text string) (string, error) {
 	defer func() { x.k = before }()
 	var out strings.Builder
 	for i := range n {
-		x.spent++ // of nothing, too
+		x.spent++ // so that repetitions of an empty text are bounded too
 		x.k = strconv.Itoa(i + 1)
 		s, err := x.expand(text)
 		if err != nil {
@@ -133,10 +133,10 @@ func (x *expander) repeat(text string) (string, error) {
 	return out.String(), nil
 }
 
-// escapes of bytes, other than \xFF.
+// escapes are the escapes of BYTES, other than \xFF.
 var escapes = map[byte]byte{'n': '\n', 'r': '\r', 't': '\t', '0': 0, '\\': '\\'}
 
-// literal returns a text that has no braces and no $: with its escapes replaced in bytes.
+// literal returns a text without braces and $, with its escapes replaced if it is BYTES.
 func (x *expander) literal(text string) (string, error) {
 	if !x.raw || !strings.Contains(text, `\`) {
 		return text, nil
@@ -168,10 +168,10 @@ func isNameByte(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9'
 }
 
-// isAccountName reports whether {name} is an account: a small letter, then small letters and digits.
+// isAccountName reports whether {name} names an account: a small letter, then small letters and digits.
 func isAccountName(name string) bool { return isName(name, 'a', 'z') }
 
-// isSymbolName reports whether {name} is a symbol: a capital, then capitals and digits.
+// isSymbolName reports whether {name} names a symbol: a capital letter, then capital letters and digits.
 func isSymbolName(name string) bool { return isName(name, 'A', 'Z') }
 
 func isName(name string, from, to byte) bool {
@@ -183,6 +183,6 @@ func isName(name string, from, to byte) bool {
 	return name != ""
 }
 
-// reserved are words that are not accounts.
+// reserved are the words that cannot name an account.
 var reserved = map[string]bool{"n": true, "k": true, "part": true, "repeat": true, "frame": true, "crlf": true,
 	"cut": true}

@@ -10,8 +10,8 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// ledger is what a play knows of its accounts from what it sent and what was answered: with what they
-// began, and their orders.
+// ledger records the accounts of a play, from what was sent and answered: their deposits and their
+// accepted orders.
 type ledger struct {
 	cash   map[string]*big.Rat    // by account
 	shares map[[2]string]*big.Rat // by account and symbol
@@ -25,10 +25,10 @@ type ordered struct {
 	limit   *big.Rat
 }
 
-// ledgerOrdersMax bounds the orders of an account that are asked for.
+// ledgerOrdersMax is how many orders of an account are queried at most.
 const ledgerOrdersMax = 200
 
-// note takes in a reply to a document, nil if there is none, where a line of the case asks for a fact.
+// note records a reply, which may be nil, in the ledger if the case has a line that tests a fact.
 func (p *play) note(doc string, reply *dialect.Reply) {
 	asks := func(s Step) bool { return s.kind == act && strings.HasPrefix(s.verb.name, "?") }
 	if reply != nil && slices.ContainsFunc(p.c.Steps, asks) {
@@ -36,7 +36,7 @@ func (p *play) note(doc string, reply *dialect.Reply) {
 	}
 }
 
-// note takes in a reply. What cannot be read, and what was refused, leaves it as it is.
+// note records a reply to doc. Rejected elements, and answers that cannot be parsed, change nothing.
 func (l *ledger) note(doc string, reply *dialect.Element) {
 	sent, err := dialect.ParseDoc(doc)
 	if err != nil {
@@ -84,7 +84,7 @@ func attribute(e *dialect.Element, name string) string {
 	return value
 }
 
-// add adds v, nil if it is none, to an entry.
+// add adds v to an entry, unless v is nil.
 func add[K comparable](to map[K]*big.Rat, key K, v *big.Rat) {
 	if v == nil {
 		return
@@ -95,8 +95,8 @@ func add[K comparable](to map[K]*big.Rat, key K, v *big.Rat) {
 	to[key].Add(to[key], v)
 }
 
-// reported returns what an account has left by what the server answers now about its orders: shares of
-// sym, or dollars if that is empty. It is nil if the account has no orders, or the server does not tell.
+// reported returns what an account has left according to the server's current reports of its orders: shares of
+// sym, or dollars if sym is empty. It returns nil if the account has no orders, or the reports do not say.
 func (p *play) reported(ctx context.Context, account, sym string) (*big.Rat, error) {
 	orders := p.ledger.orders[account]
 	if len(orders) == 0 || len(orders) > ledgerOrdersMax {
@@ -133,8 +133,8 @@ func (p *play) reported(ctx context.Context, account, sym string) (*big.Rat, err
 	return left, nil
 }
 
-// changed returns what an order has changed of its account's dollars, or shares, by a <status>; nil if
-// that does not say so.
+// changed returns by how much an order has changed its account's dollars or shares, according to a <status>.
+// It returns nil if the status does not say.
 func (o *ordered) changed(status *dialect.Element, dollars bool) *big.Rat {
 	if status.Name != "status" {
 		return nil
@@ -154,7 +154,7 @@ func (o *ordered) changed(status *dialect.Element, dollars bool) *big.Rat {
 			if dollars {
 				n.Mul(n, o.limit)
 			}
-		default: // canceled, or open on the side that gets
+		default: // canceled, or open shares of the side that receives
 			continue
 		}
 		if dollars == o.buys {

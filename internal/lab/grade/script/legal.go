@@ -14,20 +14,20 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// Bounds of legal. A history is short, so that it can be decided quickly whether it is legal; several of
-// them meet more than a long one.
+// Bounds of legal. A history is short, so that its legality is decided quickly; several short ones find
+// more than a long one.
 const (
 	legalRounds    = 3 // each with a new symbol
-	legalOrderly   = 8 // of them where commands come one after another: what is wrong then is not for this case
-	legalTimePart  = 4 // of the case's time: after a part of it no further round begins
-	legalCommands  = 8 // of each connection in a round
+	legalOrderly   = 8 // rounds if commands come one after another: a server that fails these is skipped
+	legalTimePart  = 4 // no round begins after this fraction of the case's time
+	legalCommands  = 8 // commands of each connection in a round
 	legalSharesMax = 5
 	legalMiddle    = 100
 	legalSpread    = 1
-	legalDecide    = 500 * time.Millisecond // for a history; one that takes longer passes
+	legalDecide    = 500 * time.Millisecond // to decide a history; an undecided one passes
 )
 
-// market is a round: connections that trade one symbol, and what came of it.
+// market is one round: connections that trade one symbol, and their results.
 type market struct {
 	*play
 	sym     string
@@ -35,8 +35,8 @@ type market struct {
 	start   time.Time
 
 	mu  sync.Mutex
-	ids map[string]uint64 // what the check calls the server's ids
-	all []command         // answered, in their order
+	ids map[string]uint64 // by the server's order id, the number that the check uses
+	all []command         // the answered commands, in the order of the answers
 }
 
 // trader is one connection, with an account that only buys or only sells.
@@ -46,11 +46,11 @@ type trader struct {
 	sells   bool
 	r       *rand.Rand
 	conn    *dialect.Conn
-	own     []string // ids
-	err     error    // why it stopped
+	own     []string // ids of its orders
+	err     error    // why the trader stopped
 }
 
-// command is one with its answer.
+// command is a command with its answer.
 type command struct {
 	audit.LegalOp
 	id        string
@@ -58,9 +58,9 @@ type command struct {
 	sent, got string
 }
 
-// playLegal plays some rounds.
+// playLegal plays several rounds.
 func playLegal(ctx context.Context, p *play, s *Step) error {
-	n, _ := strconv.Atoi(s.args[0]) // checked
+	n, _ := strconv.Atoi(s.args[0]) // the parser has checked it
 	rounds := legalRounds
 	if p.orderly {
 		rounds = legalOrderly
@@ -68,7 +68,7 @@ func playLegal(ctx context.Context, p *play, s *Step) error {
 	begun := time.Now()
 	for round := range rounds {
 		if round > 0 && time.Since(begun) > p.left/legalTimePart {
-			return nil // the server is slow: what follows needs time too
+			return nil // the server is slow, and later steps need time too
 		}
 		p.trace.reset()
 		if err := p.legal(ctx, n, uint64(round)); err != nil {
@@ -114,7 +114,7 @@ func (p *play) legal(ctx context.Context, n int, round uint64) error {
 	return m.judge()
 }
 
-// open opens the accounts, in one frame: those that sell get shares.
+// open opens the accounts in one frame; those that sell get shares.
 func (m *market) open(ctx context.Context, n int, round uint64) error {
 	var accounts, places strings.Builder
 	for i := range n {
@@ -127,8 +127,8 @@ func (m *market) open(ctx context.Context, n int, round uint64) error {
 		strings.Repeat(`<created/>`, 2*n))
 }
 
-// trade has all traders send their commands: one after another if it has to be orderly, otherwise at
-// once. Goroutines have ended when it returns.
+// trade makes all traders send their commands: one after another if m.orderly, otherwise at once. All
+// goroutines have ended when it returns.
 func (m *market) trade(ctx context.Context) {
 	if m.orderly {
 		for range legalCommands {
@@ -156,7 +156,7 @@ func (m *market) trade(ctx context.Context) {
 	running.Wait()
 }
 
-// next sends a trader's next command: mostly an order, otherwise a query or a cancel of one of its own.
+// next sends a trader's next command: mostly an order, otherwise a query or cancel of one of its own orders.
 func (m *market) next(ctx context.Context, t *trader) error {
 	what, op := t.r.IntN(10), audit.LegalOp{}
 	amount, limit := int64(1+t.r.IntN(legalSharesMax)), int64(legalMiddle-legalSpread+t.r.IntN(2*legalSpread+1))
@@ -170,7 +170,7 @@ func (m *market) next(ctx context.Context, t *trader) error {
 	return m.do(ctx, t, op, "")
 }
 
-// do sends a command and keeps its answer. id is that of the order that is asked for or canceled.
+// do sends a command and keeps its answer. id names the order to query or cancel.
 func (m *market) do(ctx context.Context, t *trader, op audit.LegalOp, id string) error {
 	c := command{LegalOp: op, id: id, conn: t.n}
 	child, want := fmt.Sprintf(`<query id="%s"/>`, quoted.Replace(id)), "status"
@@ -209,8 +209,8 @@ func (m *market) do(ctx context.Context, t *trader, op audit.LegalOp, id string)
 	return nil
 }
 
-// parts adds up the shares in a status or a canceled. What is no whole number counts as -1, which is
-// never right.
+// parts adds up the shares in a <status> or <canceled>. Shares that are not a whole number count as -1,
+// which is never right.
 func parts(e *dialect.Element) (open, canceled, executed int64) {
 	to := map[string]*int64{"open": &open, "canceled": &canceled, "executed": &executed}
 	for _, child := range e.Children {
@@ -228,8 +228,8 @@ func parts(e *dialect.Element) (open, canceled, executed int64) {
 	return open, canceled, executed
 }
 
-// judge looks for what no order of the commands can explain: first for what is easily told, in the
-// answers to the queries at the end, then for everything.
+// judge looks for answers that no order of the commands can explain. It first checks the final queries for
+// failures that are easy to explain, then the whole history. The error is a *wrong.
 func (m *market) judge() error {
 	placed, last := map[string]command{}, map[string]command{}
 	for _, c := range m.all {
@@ -240,7 +240,7 @@ func (m *market) judge() error {
 		}
 	}
 	bought, sold := int64(0), int64(0)
-	var bid, ask *command // the best that are open
+	var bid, ask *command // the best open orders
 	for id, c := range last {
 		o := placed[id]
 		size := max(o.Amount, -o.Amount)
@@ -279,7 +279,7 @@ func (m *market) judge() error {
 	return nil
 }
 
-// ops returns the commands as the check takes them.
+// ops returns the commands in the form of package check.
 func (m *market) ops() []audit.LegalOp {
 	ops := make([]audit.LegalOp, len(m.all))
 	for i, c := range m.all {
@@ -288,7 +288,7 @@ func (m *market) ops() []audit.LegalOp {
 	return ops
 }
 
-// show notes the commands about orders, of all if ids is nil, in the order in which they were answered.
+// show adds the commands on the orders ids to the trace, in the order of their answers; nil means all commands.
 func (m *market) show(ids []string) {
 	for _, c := range m.all {
 		if ids == nil || slices.Contains(ids, c.id) {

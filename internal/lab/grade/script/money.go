@@ -10,7 +10,7 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// moneyVerbs are the facts of ?.
+// moneyVerbs are the facts that a line with ? can test.
 var moneyVerbs = []*verb{
 	{name: "? cash", args: "ACCOUNT DOLLARS", check: checkFact(2), run: probeCash,
 		tells: "demands that the account has so many dollars that no order holds: to buy one share of a new symbol for " +
@@ -20,10 +20,10 @@ var moneyVerbs = []*verb{
 		tells: fmt.Sprintf("demands the same of the account's shares of a symbol, by selling for %d dollars", farLimit)},
 }
 
-// farLimit is what nobody pays.
+// farLimit is a limit in dollars at which no buy order would match.
 const farLimit = 1_000_000
 
-// checkFact returns a verb's check: an account, a symbol if there are three arguments, and a number.
+// checkFact returns the check of a verb with n arguments: an account, a symbol if n is 3, and a number.
 func checkFact(n int) func([]string) error {
 	return func(args []string) error {
 		switch {
@@ -40,14 +40,14 @@ func checkFact(n int) func([]string) error {
 	}
 }
 
-// probeCash does ? cash.
+// probeCash runs ? cash.
 func probeCash(ctx context.Context, p *play, s *Step) error {
 	account := p.name(s.args[0])
 	reported, err := p.reported(ctx, account, "")
 	if err != nil {
 		return err
 	}
-	sym := fmt.Sprintf("PROBE%d", len(p.names)) // new each time: the names get more
+	sym := fmt.Sprintf("PROBE%d", len(p.names)) // a new symbol each time, since p.names grows
 	other := fmt.Sprintf("probe%d", len(p.names))
 	err = p.ask(ctx, `<create><account id="{`+other+`}" balance="1"/><symbol sym="{`+sym+`}"><account id="{`+other+
 		`}">1</account></symbol></create>`, `<created/><created/>`)
@@ -60,7 +60,7 @@ func probeCash(ctx context.Context, p *play, s *Step) error {
 	return f.probe(ctx, p, s.args[1], reported)
 }
 
-// probeShares does ? shares.
+// probeShares runs ? shares.
 func probeShares(ctx context.Context, p *play, s *Step) error {
 	account, sym := p.name(s.args[0]), p.name(s.args[1])
 	reported, err := p.reported(ctx, account, sym)
@@ -73,8 +73,8 @@ func probeShares(ctx context.Context, p *play, s *Step) error {
 	return f.probe(ctx, p, s.args[2], reported)
 }
 
-// endsWith reports whether no line behind one needs what its probe leaves held: all of them ask for
-// facts, and for others.
+// endsWith reports whether no later line depends on what the probe of s leaves on hold: all of them test
+// facts, and different ones.
 func (p *play) endsWith(s *Step) bool {
 	return !slices.ContainsFunc(p.c.Steps, func(o Step) bool {
 		if o.line <= s.line {
@@ -85,17 +85,17 @@ func (p *play) endsWith(s *Step) bool {
 	})
 }
 
-// fact is what an account is to have.
+// fact is the amount that an account must have.
 type fact struct {
 	account string // id
-	of      string // dollars, or shares
-	last    bool   // what the probe leaves held is not asked for again
+	of      string // "dollars", or "shares"
+	last    bool   // the probe's order may stay open, since no later line depends on it
 	order   func(n string) string
 }
 
-// probe asks for a fact. What is due is what the protocol says or, if that is another amount, what the
-// server's own reports add up to: a wrong price is for another case. The higher is asked for first, so
-// that nothing is held until one is found.
+// probe tests a fact. The right amount is the protocol's or, if that differs, the one that the server's own
+// reports add up to: a wrong price is for another case. The higher amount is tried first, so that no order
+// holds anything until one is accepted.
 func (f *fact) probe(ctx context.Context, p *play, protocol string, reported *big.Rat) error {
 	dues := []*big.Rat{number(protocol)}
 	if reported != nil && reported.Sign() >= 0 && reported.Cmp(dues[0]) != 0 && p.canSend(reported) {
@@ -104,10 +104,10 @@ func (f *fact) probe(ctx context.Context, p *play, protocol string, reported *bi
 	}
 	for i, due := range dues {
 		more := new(big.Rat).Add(due, big.NewRat(1, 1))
-		if !due.IsInt() { // fractions: by a hundredth
+		if !due.IsInt() { // for fractions, more by a hundredth
 			more.Add(due, big.NewRat(1, 100))
 		}
-		if i == 0 || more.Cmp(dues[i-1]) < 0 { // otherwise it was refused already
+		if i == 0 || more.Cmp(dues[i-1]) < 0 { // otherwise it was rejected in the step before
 			if accepted, err := f.accepts(ctx, p, more); err != nil {
 				return err
 			} else if accepted != nil {
@@ -132,7 +132,7 @@ func (f *fact) probe(ctx context.Context, p *play, protocol string, reported *bi
 		f.account, f.due(protocol, reported, dues), shows)
 }
 
-// due says what an account must have.
+// due returns what an account must have, in words.
 func (f *fact) due(protocol string, reported *big.Rat, dues []*big.Rat) string {
 	text := fmt.Sprintf("%s free %s", protocol, f.of)
 	if len(dues) > 1 {
@@ -141,11 +141,11 @@ func (f *fact) due(protocol string, reported *big.Rat, dues []*big.Rat) string {
 	return text
 }
 
-// shows says how an order shows what an account has.
+// shows explains how orders show what an account has.
 const shows = "What an account has shows in what it can still order: a buy needs amount × limit in dollars, and a " +
 	"sell its shares."
 
-// accepts sends an order for n, and returns its <opened>; nil if it was refused.
+// accepts sends an order for n, and returns its <opened>, or nil if it was rejected.
 func (f *fact) accepts(ctx context.Context, p *play, n *big.Rat) (*dialect.Element, error) {
 	reply, err := p.do(ctx, `<transactions id="`+f.account+`">`+f.order(decimal(n))+`</transactions>`)
 	if err != nil {
@@ -164,7 +164,7 @@ func (f *fact) accepts(ctx context.Context, p *play, n *big.Rat) (*dialect.Eleme
 	return answers[0], nil
 }
 
-// back cancels an order where the case goes on. Whether that was done is for other cases.
+// back cancels the probe's order if later lines depend on it. A failed cancel is for other cases to find.
 func (f *fact) back(ctx context.Context, p *play, opened *dialect.Element) error {
 	if f.last {
 		return nil
@@ -174,14 +174,14 @@ func (f *fact) back(ctx context.Context, p *play, opened *dialect.Element) error
 	return err
 }
 
-// canSend reports whether a number can be asked for: the server may want whole ones, and all are below
-// 2^31 with at most 8 digits behind the point.
+// canSend reports whether a number can be sent in an order: the server may need whole ones, and all must be
+// below 2^31 with at most 8 decimals.
 func (p *play) canSend(n *big.Rat) bool {
 	exact, _ := new(big.Rat).SetString(decimal(n))
 	return exact.Cmp(n) == 0 && n.Cmp(big.NewRat(1<<31-1, 1)) < 0 && (n.IsInt() || !p.Habits.Whole)
 }
 
-// decimal writes a number with up to 8 digits behind the point.
+// decimal formats a number with up to 8 decimals.
 func decimal(n *big.Rat) string {
 	if n.IsInt() {
 		return n.Num().String()

@@ -10,13 +10,13 @@ import (
 // Bounds of messages.
 const (
 	shownMax  = 300  // bytes of an element
-	ordersMax = 1000 // that are remembered
+	ordersMax = 1000 // orders that are remembered
 )
 
-// show writes an element as a message shows it.
+// show returns an element as text for a message.
 func show(e *dialect.Element) string { return elide(write(e), shownMax) }
 
-// showAll writes elements with "and" between them.
+// showAll returns elements as text, separated by "and".
 func showAll(elements []*dialect.Element) string {
 	if len(elements) == 0 {
 		return "nothing"
@@ -28,8 +28,8 @@ func showAll(elements []*dialect.Element) string {
 	return elide(strings.Join(all, " and "), shownMax)
 }
 
-// write writes an element as XML. Attributes are escaped, so that it can be read, not so that it is
-// the same bytes.
+// write returns an element as XML. Attributes are escaped so that the XML is well-formed, but not byte for
+// byte as they were sent.
 func write(e *dialect.Element) string {
 	var out strings.Builder
 	out.WriteString("<" + e.Name)
@@ -52,7 +52,7 @@ func write(e *dialect.Element) string {
 
 var quoted = strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;")
 
-// names lists the tags of elements, those in a row with their number: <opened>, 2 × <error>.
+// names lists the tags of elements, with a count for equal ones in a row: <opened>, 2 × <error>.
 func names(elements []*dialect.Element) string {
 	var all []string
 	for i := 0; i < len(elements); {
@@ -77,7 +77,7 @@ func behindColon(s string) string {
 	return ": " + s
 }
 
-// count returns a number of things: 1 answer, 2 answers.
+// count returns a number with its noun: 1 answer, 2 answers.
 func count(n int, thing string) string {
 	switch n {
 	case 0:
@@ -88,8 +88,8 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// asked returns what each answer to a document is to, in a few words; nil if it cannot be read. orders
-// has what each order is.
+// asked returns, for each answer to doc, a few words on what it answers. It returns nil if doc cannot be
+// parsed. orders has descriptions of orders by id.
 func asked(doc string, orders map[string]string) []string {
 	root, err := dialect.ParseDoc(doc)
 	if err != nil {
@@ -116,7 +116,7 @@ func asked(doc string, orders map[string]string) []string {
 	return all
 }
 
-// remember notes what the orders are that a reply says to be opened.
+// remember stores a description of each order that a reply reports as opened.
 func (p *play) remember(doc string, answers []*dialect.Element) {
 	root, err := dialect.ParseDoc(doc)
 	if err != nil || root.Name != "transactions" || len(root.Children) != len(answers) {

@@ -14,7 +14,7 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// tapeVerbs are tape, legal and load.
+// tapeVerbs are the verbs tape, legal and load.
 var tapeVerbs = []*verb{
 	{name: "tape", args: "N", check: oneNumber(tapesMax), run: playTape, untimed: true,
 		tells: fmt.Sprintf("plays tape N: %d orders that the seed gives, buys of one account and sells of another. All are "+
@@ -35,9 +35,9 @@ const (
 	shrinkTime = 6 * time.Second
 )
 
-// playTape plays a tape, and if it fails finds the shortest part of it that does.
+// playTape plays a tape, and if it fails looks for the shortest part of it that still fails.
 func playTape(ctx context.Context, p *play, s *Step) error {
-	n, _ := strconv.Atoi(s.args[0]) // checked
+	n, _ := strconv.Atoi(s.args[0]) // the parser has checked it
 	orders := model.Tape(p.Seed*(tapesMax+1)+uint64(n), tapeOrders)
 	first, cancel := context.WithTimeout(ctx, p.left)
 	defer cancel()
@@ -58,8 +58,8 @@ func playTape(ctx context.Context, p *play, s *Step) error {
 	return errors.Join(short, err)
 }
 
-// tape plays orders with accounts and a symbol of their own, and compares them with the model. The trace
-// is of nothing else. Errors are those of ask.
+// tape plays orders with new accounts and a new symbol, and compares the results with the model. The trace
+// then has only these frames. Errors are those of ask.
 func (p *play) tape(ctx context.Context, orders []model.TapeOrder) error {
 	p.trace.reset()
 	for _, name := range []string{"buyer", "seller", "S"} {
@@ -91,7 +91,7 @@ func (p *play) tape(ctx context.Context, orders []model.TapeOrder) error {
 	return err
 }
 
-// side returns which of the accounts of a tape an order is of.
+// side returns which of a tape's accounts places an order.
 func side(o model.TapeOrder) string {
 	if o.Amount < 0 {
 		return "seller"
@@ -99,7 +99,7 @@ func side(o model.TapeOrder) string {
 	return "buyer"
 }
 
-// twinOf returns what becomes of orders.
+// twinOf returns the state of each order after the model has executed all of them.
 func twinOf(orders []model.TapeOrder) []model.Order {
 	twin := model.New()
 	twin.Do([]byte(`<create><account id="1" balance="1000000"/><account id="2" balance="1"/>`+
@@ -112,8 +112,8 @@ func twinOf(orders []model.TapeOrder) []model.Order {
 	return twin.Orders()
 }
 
-// status writes what the answer to a query of an order has to be. How much is open of one that has executed
-// in part is left out: that a status shows it is for query-cancel/part.
+// status returns the WANT for a query of an order. It omits the open shares of a partly executed order, which
+// query-cancel/part tests.
 func status(o model.Order) string {
 	var b strings.Builder
 	b.WriteString("<status>")
@@ -130,9 +130,9 @@ func status(o model.Order) string {
 	return b.String() + "</status>"
 }
 
-// shrink leaves out halves of a tape that fails, then quarters, and so on to single orders, as long as
-// what is left fails and there is time. The trace is that of the tape it returns. The error is a
-// *dialect.Broken if a try was not answered.
+// shrink removes halves of a failing tape, then quarters, and so on to single orders, as long as the rest
+// still fails and there is time. The trace is that of the tape it returns. The error is a *dialect.Broken
+// if a try got no answer.
 func (p *play) shrink(ctx context.Context, orders []model.TapeOrder, bad *wrong) ([]model.TapeOrder, *wrong, error) {
 	ctx, cancel := context.WithTimeout(ctx, shrinkTime)
 	defer cancel()
@@ -166,7 +166,7 @@ func (p *play) shrink(ctx context.Context, orders []model.TapeOrder, bad *wrong)
 	return orders, bad, nil
 }
 
-// shown is what a play has said, with the values of its names.
+// shown is the trace of a play, with the values of its names.
 type shown struct {
 	trace       trace
 	names, vars map[string]string

@@ -9,55 +9,55 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// Bounds of what is shown of a conversation.
+// Bounds of a conversation that is shown.
 const (
 	conversationMax = 4 << 10 // bytes of all lines
-	lineMax         = 700     // bytes of one
-	fullMax         = 8 << 10 // bytes of one that are looked through for accounts and symbols
-	entriesMax      = 500     // lines of a conversation that are kept while it lasts
+	lineMax         = 700     // bytes of one line
+	fullMax         = 8 << 10 // bytes of one line that are searched for accounts and symbols
+	entriesMax      = 500     // lines of a conversation that are kept while it is played
 )
 
-// trace is what was said in a play. Turns number the frames, so that a reply is shown with its frame.
+// trace records the conversation of a play. Turns number the frames, so that a reply is shown with its frame.
 type trace struct {
 	entries []entry
-	turn    int // of the newest frame
-	failed  int // of the frame whose reply is wrong
+	turn    int // turn of the newest frame
+	failed  int // turn of the frame whose reply is wrong
 }
 
 // entry is a line of the conversation.
 type entry struct {
-	turn int    // 0: belongs to all
-	full string // the first fullMax bytes of what was sent or came
-	text string // as it is shown
+	turn int    // 0: the entry belongs to no frame, and is always shown
+	full string // the first fullMax bytes of the frame or reply
+	text string // the line as it is shown
 }
 
-// sent notes a frame and returns its turn. on says more than the connection's number, or is empty.
+// sent records a frame and returns its turn. on is added to the connection's number, and may be empty.
 func (t *trace) sent(conn int, on, text string) int {
 	t.turn++
 	t.add(t.turn, ">", conn, on, text)
 	return t.turn
 }
 
-// got notes a reply to the frame of a turn.
+// got records a reply to the frame of a turn.
 func (t *trace) got(conn, turn int, text string) {
 	t.add(turn, "<", conn, "", withoutLength(text))
 }
 
-// withoutLength returns a reply as it came without its length line: that is for the group form.
+// withoutLength returns a raw reply without its length line, which only the group form judges.
 func withoutLength(raw string) string { return strings.TrimLeft(raw, "0123456789 \t\r\n") }
 
-// note notes what is neither sent nor received.
+// note records an event of a connection that is neither a frame nor a reply.
 func (t *trace) note(conn int, text string) {
 	t.add(0, ">", 1, fmt.Sprintf("connection %d %s", conn, text), "")
 }
 
-// wanted notes what should have come to the frame of a turn.
+// wanted records the wanted reply to the frame of a turn, which failed.
 func (t *trace) wanted(turn int, text string) {
 	t.failed = turn
 	t.add(turn, "!", 1, "", text)
 }
 
-// broken notes what came in place of a reply.
+// broken records what arrived instead of a reply.
 func (t *trace) broken(conn, turn int, err error) {
 	var b *dialect.Broken
 	if errors.As(err, &b) {
@@ -65,7 +65,7 @@ func (t *trace) broken(conn, turn int, err error) {
 	}
 }
 
-// reset forgets everything.
+// reset removes all entries; turns continue.
 func (t *trace) reset() { *t = trace{turn: t.turn} }
 
 func (t *trace) add(turn int, direction string, conn int, on, text string) {
@@ -82,8 +82,8 @@ func (t *trace) add(turn int, direction string, conn int, on, text string) {
 	}
 }
 
-// elide returns a text without its middle if it is longer than most bytes, and without line feeds
-// and other control characters.
+// elide returns text without its middle if it is longer than most bytes. It replaces line feeds and other
+// control characters.
 func elide(text string, most int) string {
 	text = text[:min(len(text), fullMax)]
 	text = strings.Map(func(r rune) rune {
@@ -99,14 +99,14 @@ func elide(text string, most int) string {
 	return strings.ToValidUTF8(head, "") + " … " + strings.ToValidUTF8(tail, "")
 }
 
-// lines returns the shortest conversation that shows what is wrong: the frame that failed, and those
-// before it that name one of its accounts or symbols, or one of theirs. tokens are all that the case
-// has. A frame that names none of them stays.
+// lines returns the shortest conversation that shows a failure: the frame that failed, and the earlier
+// frames that name one of its accounts or symbols, or one related to them in the same way. tokens are all accounts and
+// symbols of the case. A frame that names none of them is kept.
 func (t *trace) lines(tokens []string) []string {
 	if t.failed == 0 {
 		t.failed = t.turn
 	}
-	named := map[int][]string{} // of each turn, its tokens
+	named := map[int][]string{} // by turn, the tokens that its frame names
 	for _, e := range t.entries {
 		for _, token := range tokens {
 			if e.turn > 0 && strings.Contains(e.full, token) {
@@ -141,7 +141,7 @@ func share(a, b []string) bool {
 	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
-// bounded returns the newest lines, of conversationMax bytes.
+// bounded returns the newest lines that fit in conversationMax bytes.
 func bounded(lines []string) []string {
 	bytes := 0
 	for i := len(lines) - 1; i >= 0; i-- {
