@@ -11,8 +11,8 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// TestAHiddenCaseIsNotShownByItsForm: students see the cases of form, and must not see in them what a
-// hidden case sends. What a visible case shows wins.
+// Students see the cases of the group form, which must not show what a hidden case sends. A remark from a
+// visible case takes precedence.
 func TestAHiddenCaseIsNotShownByItsForm(t *testing.T) {
 	remark := func(form dialect.Form, by string) dialect.Remark {
 		return dialect.Remark{Form: form, Detail: by + " tells", Sent: "<" + by + "/>", Got: "<results/>"}
@@ -55,7 +55,7 @@ func TestAHiddenCaseIsNotShownByItsForm(t *testing.T) {
 		"form/number": {"> <visible again/>", "< <results/>"}, "form/sign": {"> <visible/>", "< <results/>"}}, shown)
 }
 
-// TestAHiddenCaseIsNotNamedByOthers: those that were not run after it.
+// Cases that were not run after a hidden case do not name it.
 func TestAHiddenCaseIsNotNamedByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{t: t, does: map[string]func(context.Context, *server, *script.Case) script.Outcome{

@@ -17,11 +17,11 @@ import (
 	"outcry/internal/lab/grade/target"
 )
 
-// init makes this program the server of a folder, if a folder has started it.
+// init makes this program the server of a folder, if a folder's script has started it.
 func init() { faulty.Child() }
 
-// class returns a folder of folders that any user can enter, and Options for it: a folder has the
-// script that it is given here, none if that is "".
+// class returns options for a class: a folder that any user can enter, with a subfolder for each key of
+// scripts. Its value is the subfolder's script; "" means that it has none.
 func class(t *testing.T, scripts map[string]string) ManyOptions {
 	dir, err := os.MkdirTemp("/tmp", "many-test-")
 	require.NoError(t, err)
@@ -39,11 +39,11 @@ func class(t *testing.T, scripts map[string]string) ManyOptions {
 		"> <create><account id=\"{a}\" balance=\"100\"/></create>\n< <created/>\n"))
 	require.NoError(t, err)
 	return ManyOptions{Dir: filepath.Join(dir, "class"), CSV: filepath.Join(dir, "class.csv"),
-		Server: target.Options{Limits: target.Limits{Memory: 1 << 50}}, // for the race detector
+		Server: target.Options{Limits: target.Limits{Memory: 1 << 50}}, // the race detector needs much
 		Run:    Options{Cases: []*script.Case{c}}}
 }
 
-// program returns this program where any user can execute it.
+// program returns the path of a copy of this program that any user can execute.
 func program(t *testing.T) string {
 	dir, err := os.MkdirTemp("/tmp", "many-program-")
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func program(t *testing.T) string {
 	return path
 }
 
-// rowsOf returns what a table has, without the seconds.
+// rowsOf returns the rows of a table, without the seconds.
 func rowsOf(t *testing.T, path string) (rows [][]string) {
 	f, err := os.Open(path)
 	require.NoError(t, err)
@@ -73,13 +73,13 @@ func rowsOf(t *testing.T, path string) (rows [][]string) {
 	return rows
 }
 
-// A class is graded one after another; what was interrupted goes on; no name is a formula.
+// Folders are graded one after another, an interrupted run continues, and no name can become a formula.
 func TestAClassIsGradedFolderByFolder(t *testing.T) {
 	command, err := faulty.Command(program(t), faulty.Options{})
 	require.NoError(t, err)
 	o := class(t, map[string]string{"=1+1": "#!/bin/sh\n" + command, "alice": command, "bob": "echo no compiler; exit 1\n",
 		"carol": ""})
-	require.NoError(t, os.Chmod(filepath.Join(o.Dir, "alice", startScript), 0o644)) // sh reads it
+	require.NoError(t, os.Chmod(filepath.Join(o.Dir, "alice", startScript), 0o644)) // sh runs it
 	require.NoError(t, os.WriteFile(filepath.Join(o.Dir, "notes.txt"), nil, 0o644))
 	ctx, cancel := context.WithCancel(t.Context())
 	o.Begin = func(folder string, n, of int) {
@@ -161,10 +161,10 @@ func TestAClassThatCannotBeGraded(t *testing.T) {
 	require.NoFileExists(t, o.CSV)
 }
 
-// TestATableOfTheServersUserIsNotRead: it could say that folders are graded already.
+// A table that the server's user could write is not trusted: it could claim that folders are graded already.
 func TestATableOfTheServersUserIsNotRead(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // then the server is who we are
+		return // the server would run as this user
 	}
 	o := class(t, map[string]string{"a": "exit 1"})
 	o.Server.User = "12345"
@@ -176,11 +176,11 @@ func TestATableOfTheServersUserIsNotRead(t *testing.T) {
 	require.ErrorContains(t, err, o.CSV)
 }
 
-// TestAFolderThatTheServersUserCannotUseIsNotGraded: that is not the fault of its server, which has no row
-// then, and is graded when the folder is open.
+// A folder that the server's user cannot use is no fault of its server: it gets no row, and is graded once
+// it is open.
 func TestAFolderThatTheServersUserCannotUseIsNotGraded(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // then the server is who we are
+		return // the server would run as this user
 	}
 	command, err := faulty.Command(program(t), faulty.Options{})
 	require.NoError(t, err)

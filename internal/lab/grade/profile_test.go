@@ -102,7 +102,7 @@ func TestAProfileThatIsWrongIsRefusedByName(t *testing.T) {
 	}
 }
 
-// FuzzProfile has whatever a file holds be a profile or an error.
+// FuzzProfile checks that any file is either a valid profile or an error.
 func FuzzProfile(f *testing.F) {
 	f.Add([]byte("[grade]\npoints = 50\n[weights]\nmoney = 2"))
 	f.Add([]byte("[load]\npoints = [[0.1, 1]]"))

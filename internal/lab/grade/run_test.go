@@ -20,19 +20,19 @@ import (
 	"outcry/internal/lab/grade/target"
 )
 
-// server is a target and its driver, without a process or a connection.
+// server is both a target and its driver, without a process or a connection.
 type server struct {
 	t         *testing.T
 	canKill   bool
 	startFail error
 	startTime time.Duration
-	// does is what a case does to it; it passes where there is nothing.
+	// does has, by case name, what playing the case does to the server; a case that is not in it passes.
 	does map[string]func(ctx context.Context, s *server, c *script.Case) script.Outcome
 
 	up     bool
-	since  time.Time // the first Start
+	since  time.Time // when Start was first called
 	played []string
-	events []string // what was done to it, with the seconds since the first Start
+	events []string // the calls, each with the seconds since the first Start
 }
 
 func (s *server) event(format string, args ...any) {
@@ -95,7 +95,7 @@ func (s *server) play(ctx context.Context, c *script.Case) script.Outcome {
 
 var passed = script.Outcome{Status: script.Pass, Share: 1, Tries: 1}
 
-// hangs takes all the time that a case has.
+// hangs uses up a case's time.
 func hangs(ctx context.Context, _ *server, c *script.Case) script.Outcome {
 	if pause(ctx, c.Time) != nil {
 		return script.Outcome{Status: script.Fail, Message: "stopped", Tries: 1}
@@ -103,7 +103,7 @@ func hangs(ctx context.Context, _ *server, c *script.Case) script.Outcome {
 	return script.Outcome{Status: script.Fail, Message: "no reply", Tries: 1, Trouble: true}
 }
 
-// crashes brings the server down, with an outcome.
+// crashes returns a function that brings the server down, and returns o as the case's outcome.
 func crashes(o script.Outcome) func(context.Context, *server, *script.Case) script.Outcome {
 	return func(_ context.Context, s *server, _ *script.Case) script.Outcome {
 		s.up = false
@@ -111,7 +111,7 @@ func crashes(o script.Outcome) func(context.Context, *server, *script.Case) scri
 	}
 }
 
-// named returns cases by name; "name!3" has risk 3.
+// named returns cases with these names; "name!3" has risk 3.
 func named(names ...string) (all []*script.Case) {
 	for _, name := range names {
 		c := &script.Case{Points: 1, Time: 10 * time.Second}
@@ -126,7 +126,7 @@ func named(names ...string) (all []*script.Case) {
 	return all
 }
 
-// graded runs cases against a server.
+// graded runs the cases against a server.
 func graded(ctx context.Context, s *server, o Options) (*Result, error) {
 	o.Target = s
 	r := newRunner(o)
@@ -134,7 +134,7 @@ func graded(ctx context.Context, s *server, o Options) (*Result, error) {
 	return r.run(ctx)
 }
 
-// outcomes returns the status and message of each case.
+// outcomes returns the status and message of each case, by name.
 func outcomes(r *Result) map[string]string {
 	all := map[string]string{}
 	for _, c := range r.Cases {
@@ -168,7 +168,7 @@ func TestAServerThatPassesHasAllPoints(t *testing.T) {
 	require.Contains(t, s.events[len(s.events)-1], "close")
 }
 
-// TestAHangCostsItsOwnGroupTime: all cases of a group hang, and each other case is played.
+// All cases of one group hang, and every other case is still played.
 func TestAHangCostsItsOwnGroupTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{t: t, canKill: true, does: map[string]func(context.Context, *server, *script.Case) script.Outcome{}}
@@ -199,8 +199,7 @@ func TestAHangCostsItsOwnGroupTime(t *testing.T) {
 	})
 }
 
-// TestHavingAServerBackCostsItsGroupNothing: a start takes longer than the group may, and the next case
-// has its time nevertheless.
+// A restart takes longer than the group's time, and the next case still has its own time.
 func TestHavingAServerBackCostsItsGroupNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{t: t, canKill: true, startTime: 30 * time.Second,
@@ -220,7 +219,7 @@ func TestHavingAServerBackCostsItsGroupNothing(t *testing.T) {
 	})
 }
 
-// TestWhatHangsEverywhereEndsInTime: what was not played says so, and the run takes no longer.
+// Every case hangs: the run ends in time, and the cases that were not played say so.
 func TestWhatHangsEverywhereEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{t: t, does: map[string]func(context.Context, *server, *script.Case) script.Outcome{}}
@@ -241,7 +240,7 @@ func TestWhatHangsEverywhereEndsInTime(t *testing.T) {
 	})
 }
 
-// TestAnUnendingCaseDoesNotKeepTheResult: what is played does not heed its context.
+// A case ignores its context, and the result is made without waiting for it.
 func TestAnUnendingCaseDoesNotKeepTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
@@ -272,8 +271,8 @@ func TestAServerThatCannotBeKilledHasThreeSecondsMore(t *testing.T) {
 	})
 }
 
-// TestWhatWouldNotBePlayedCostsNothingAfterTheEnd: a server that went down is charged for no case that one
-// which stays up is not.
+// A server that went down loses no points for cases that would not have been played against a server
+// that stays up.
 func TestWhatWouldNotBePlayedCostsNothingAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrong := script.Outcome{Status: script.Fail, Message: "no reply", Tries: 1, Trouble: true}
@@ -422,7 +421,7 @@ func TestTheLoadIsPlayedLastAndCountsWhereTheProfileSaysSo(t *testing.T) {
 	require.Equal(t, 10.0, r.Best)
 }
 
-// moving is a server whose address is another one after each start, as where Compose gives a port of its choice.
+// moving is a server that gets a new address with each start, as when Compose chooses the port.
 type moving struct {
 	journal string
 	starts  int
@@ -445,13 +444,13 @@ func (m *moving) Start(context.Context) (err error) {
 
 func (m *moving) Kill(context.Context) error { m.stop(); return nil }
 
-// TestAServerThatComesBackElsewhereIsFound there.
+// The run connects to the server's new address after a restart.
 func TestAServerThatComesBackElsewhereIsFound(t *testing.T) {
 	t.Parallel()
 	all, err := script.Builtin()
 	require.NoError(t, err)
 	all = slices.DeleteFunc(all, func(c *script.Case) bool {
-		return c.Group != durabilityGroup || c.Name == "durability/under-load" // which takes a second
+		return c.Group != durabilityGroup || c.Name == "durability/under-load" // under-load takes a second
 	})
 	require.Len(t, all, 4)
 	m := &moving{journal: filepath.Join(t.TempDir(), "journal")}

@@ -8,8 +8,8 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// TestACaseIsWorthItsPartOfItsGroup: points that are skipped are nobody's, and a group that is all
-// skipped counts for nothing.
+// The points of skipped cases are left out of their group, and a group in which all cases are skipped
+// does not count.
 func TestACaseIsWorthItsPartOfItsGroup(t *testing.T) {
 	cases := named("matching/one", "matching/two", "matching/three", "money/one", "money/fractions", "durability/orders",
 		"limits/one")

@@ -24,10 +24,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long tests wait for what must come.
+// patience is how long tests wait for something that must happen.
 const patience = time.Minute
 
-// begin starts a server, which ends with the test.
+// begin starts a server, which is stopped when the test ends.
 func begin(t *testing.T, o Options) (addr string) {
 	t.Helper()
 	addr, stop, err := Start(o)
@@ -36,7 +36,7 @@ func begin(t *testing.T, o Options) (addr string) {
 	return addr
 }
 
-// talk sends bytes on a new connection, ends its sending side, and returns all that comes.
+// talk sends bytes on a new connection, shuts down its sending side, and returns all that it receives.
 func talk(t *testing.T, addr string, sent string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -46,11 +46,11 @@ func talk(t *testing.T, addr string, sent string) string {
 	_, err = io.WriteString(c, sent)
 	require.NoError(t, err)
 	require.NoError(t, c.(*net.TCPConn).CloseWrite())
-	came, _ := io.ReadAll(c) // it may be reset
+	came, _ := io.ReadAll(c) // the connection may be reset
 	return string(came)
 }
 
-// ask sends documents on one connection, and returns what comes, without length lines.
+// ask sends documents on one connection, and returns the replies without length lines.
 func ask(t *testing.T, addr string, docs ...string) string {
 	t.Helper()
 	var sent strings.Builder
@@ -60,7 +60,7 @@ func ask(t *testing.T, addr string, docs ...string) string {
 	return unframed(talk(t, addr, sent.String()))
 }
 
-// unframed leaves the length lines out of replies.
+// unframed removes the length lines from replies.
 func unframed(came string) string {
 	var all strings.Builder
 	for came != "" {
@@ -75,14 +75,14 @@ func unframed(came string) string {
 	return all.String()
 }
 
-// later names the transcripts that have more than a homework has: instructions, refs, bounds of replies
-// and of documents.
+// later reports whether a transcript uses features beyond the course's protocol: instructions, refs, bounds
+// of replies and of documents.
 func later(name string) bool {
 	return strings.HasPrefix(name, "instructions-") ||
 		slices.Contains([]string{"refs", "identity", "totals", "documents", "echoes", "frames-bad-bytes"}, name)
 }
 
-// played plays a transcript, and returns its replies as transcripts have them.
+// played plays a transcript, and returns the replies in the form of transcripts.
 func played(t *testing.T, o Options, transcript model.Transcript) (replies []string) {
 	addr := begin(t, o)
 	for _, step := range transcript.Steps {
@@ -115,8 +115,8 @@ func TestWithoutAFaultItIsRight(t *testing.T) {
 	require.Greater(t, n, 20)
 }
 
-// story has a conversation that the right server has with itself in the way of each fault that one
-// connection shows. Orders count from 1.
+// story is a conversation that shows every fault that one connection can show: each makes the replies
+// differ from those of the correct server. Orders count from 1.
 var story = []string{
 	`<create><account id="1" balance="1000"/><account id="2" balance="1000.1"/><account id="1" balance="7"/>` +
 		`<account id="5" balance="-1"/><account id="x" balance="1"/><symbol sym="A"><account id="1">100</account>` +
@@ -158,7 +158,7 @@ var story = []string{
 		<query id="15"/><query id="16"/><query id="17"/></transactions>`,
 }
 
-// refund is what shows that too much is given back: 4 of 10 shares have executed.
+// refund is a conversation that shows a too large refund: 4 of 10 shares have executed before the cancel.
 var refund = []string{`<create><account id="21" balance="50"/><account id="22" balance="0"/>
 		<symbol sym="R"><account id="22">4</account></symbol></create>`,
 	`<transactions id="21"><order sym="R" amount="10" limit="5"/></transactions>`,
@@ -166,12 +166,12 @@ var refund = []string{`<create><account id="21" balance="50"/><account id="22" b
 	`<transactions id="21"><cancel id="1"/><order sym="R" amount="1" limit="31"/>
 		<order sym="R" amount="1" limit="30"/></transactions>`}
 
-// told returns what a server answers to the story, frames cut into lines. Times are left out.
+// told returns a server's replies to story and refund.
 func told(t *testing.T, o Options) string {
 	return ask(t, begin(t, o), story...) + ask(t, begin(t, o), refund...)
 }
 
-// TestEachFaultIsSeen plays the story with each fault that one connection shows in the XML.
+// The test plays the story with each fault that one connection can show in the XML.
 func TestEachFaultIsSeen(t *testing.T) {
 	right := string(model.Normalize([]byte(told(t, Options{}))))
 	require.Equal(t, len(story)+len(refund), strings.Count(right, "</results>"))
@@ -211,7 +211,7 @@ func TestTheFaultsOfFramesAreSeen(t *testing.T) {
 		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 		_, err = io.WriteString(c, "9\n<cre")
 		require.NoError(t, err)
-		came := make([]byte, 1024) // it answers before the frame is whole
+		came := make([]byte, 1024) // the server answers before the frame is complete
 		n, err := c.Read(came)
 		require.NoError(t, err)
 		require.Contains(t, string(came[:n]), "<error>")
@@ -239,7 +239,7 @@ func atOnce(t *testing.T, addr string, n int, doc func(i int) string) []string {
 		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 		all.Go(func() {
 			<-start
-			_, _ = io.WriteString(c, framed(doc(i))) // a server that closed is seen by what it answers
+			_, _ = io.WriteString(c, framed(doc(i))) // if the server has closed, its replies show it
 			_ = c.(*net.TCPConn).CloseWrite()
 			came, _ := io.ReadAll(c)
 			replies[i] = unframed(string(came))
@@ -251,8 +251,8 @@ func atOnce(t *testing.T, addr string, n int, doc func(i int) string) []string {
 	return replies
 }
 
-// races has, by fault, what is sent at once, after some frames that make it possible, and what is
-// true of the replies of a right server.
+// races has, by fault, the frames that prepare a race, the document that is sent at once, and what must
+// hold for the replies of a correct server.
 var races = map[string]struct {
 	before []string
 	doc    string
@@ -278,14 +278,14 @@ var races = map[string]struct {
 		func(replies []string) bool { return !slices.Contains(replies, "") }},
 }
 
-// once says that exactly one reply has something in it.
+// once returns a condition that exactly one reply contains part.
 func once(part string) func([]string) bool {
 	return func(replies []string) bool {
 		return len(slices.DeleteFunc(slices.Clone(replies), func(s string) bool { return !strings.Contains(s, part) })) == 1
 	}
 }
 
-// roundsMost is how often a race is tried until it is lost.
+// roundsMost is how often a race is tried until the fault shows.
 const roundsMost = 50
 
 func TestTheRacingFaultsAreSeen(t *testing.T) {
@@ -354,7 +354,7 @@ func TestWhatThereIsNotIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "is a directory")
 }
 
-// TestTheHostileEnd begins each hostile server, says something that is malformed, and hangs up.
+// The test starts each hostile server, sends something malformed, and stops it.
 func TestTheHostileEnd(t *testing.T) {
 	require.Equal(t, len(Hostilities), len(hostile))
 	for _, name := range Hostilities {

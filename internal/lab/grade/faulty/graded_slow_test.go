@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/GRADED.md")
 
-// TestEachFaultCostsItsGroup grades a server with each fault, and writes the page with -update.
+// The test grades a server with each fault, and with -update writes the page.
 func TestEachFaultCostsItsGroup(t *testing.T) {
 	var mu sync.Mutex
 	graded := map[string]row{}
@@ -35,7 +35,7 @@ func TestEachFaultCostsItsGroup(t *testing.T) {
 	}
 }
 
-// writePage writes the page of what each fault was graded with.
+// writePage writes the page with the results of all faults.
 func writePage(t *testing.T, graded map[string]row) {
 	rows := [][]string{head()}
 	for _, f := range Faults {
@@ -51,14 +51,14 @@ the share of the group's points that the fault leaves. It is below 0.97 in the g
 `+doctest.Table(rows), true))
 }
 
-// What a hostile server is worth at most, and in how long.
+// The highest score of a hostile server, and the longest time of its run.
 const (
 	hostileMost = 10
 	hostileTime = 60 * time.Second
-	hostileLate = 35 * time.Second // the run's own, and what a busy machine adds
+	hostileLate = 35 * time.Second // the run's own time plus what a busy machine adds
 )
 
-// TestTheHostileAreWorthNothing grades those that answer nothing that is right.
+// The test grades the hostile servers that never answer correctly.
 func TestTheHostileAreWorthNothing(t *testing.T) {
 	for _, name := range Hostilities {
 		if hostile[name] == nil {
@@ -74,11 +74,11 @@ func TestTheHostileAreWorthNothing(t *testing.T) {
 	}
 }
 
-// fragileLeast is what a server that is right, but does not survive junk, has at least: the cases of junk
-// come late, and it is started anew.
+// fragileLeast is the least score of a server that is correct but does not survive malformed frames: cases
+// with these come late, and the server is restarted.
 const fragileLeast = 85
 
-// TestTheFragileAreStartedAnew grades those that are right until something malformed comes.
+// The test grades the servers that are correct until they get a malformed frame.
 func TestTheFragileAreStartedAnew(t *testing.T) {
 	for _, name := range []string{"crashes", "hangs"} {
 		t.Run(name, func(t *testing.T) {

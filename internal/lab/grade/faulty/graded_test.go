@@ -18,10 +18,10 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// gradedPage has what each fault leaves of each group.
+// gradedPage is the page that shows, for each fault, the share of points left in each group.
 const gradedPage = "../../../../docs/reference/GRADED.md"
 
-// What a fault leaves of its own group is below faultMost, and of each other group at least otherLeast.
+// A fault must leave less than faultMost of its own group's points, and at least otherLeast of the others'.
 const (
 	faultMost  = 0.97
 	otherLeast = 0.9
@@ -30,13 +30,13 @@ const (
 // always are the faults that every run of the tests grades.
 var always = []string{"priority-lost", "seller-unpaid", "racing-balance"}
 
-// row is what a server was graded with: the share of the points of each group, NaN if no case of it counts.
+// row is the grade of a server: the share of points in each group, NaN if none of its cases counts.
 type row struct {
 	shares []float64
 	score  float64
 }
 
-// groups are those with a weight.
+// groups returns the names of the groups that have a weight.
 func groups() (names []string) {
 	for _, g := range script.Groups {
 		if g.Weight > 0 {
@@ -60,7 +60,7 @@ func rowOf(r *grade.Result) (all row) {
 	return all
 }
 
-// cells prints a row as the page has it.
+// cells returns a row as the cells of the page.
 func (r row) cells() (cells []string) {
 	for _, share := range r.shares {
 		cell := strconv.FormatFloat(share, 'f', 2, 64)
@@ -77,7 +77,7 @@ func (r row) cells() (cells []string) {
 	return append(cells, strconv.FormatFloat(r.score, 'f', 2, 64))
 }
 
-// attached starts a server in this process, to be graded as one that runs already.
+// attached starts a server in this process, and returns it as a target that runs already.
 func attached(t *testing.T, o Options) target.Target {
 	t.Helper()
 	to, err := target.Attached(begin(t, o))
@@ -85,7 +85,7 @@ func attached(t *testing.T, o Options) target.Target {
 	return to
 }
 
-// started is a server as a process, which can be killed.
+// started returns a server that runs as a process, which can be killed.
 func started(t *testing.T, o Options) target.Target {
 	t.Helper()
 	o.Journal = "journal"
@@ -96,7 +96,7 @@ func started(t *testing.T, o Options) target.Target {
 	return to
 }
 
-// gradeOf grades a server with the cases that are built in.
+// gradeOf grades a server with the built-in cases.
 func gradeOf(t *testing.T, to target.Target, within time.Duration) *grade.Result {
 	t.Helper()
 	cases, err := script.Builtin()
@@ -109,15 +109,15 @@ func gradeOf(t *testing.T, to target.Target, within time.Duration) *grade.Result
 	return r
 }
 
-// gradeTime is that of --time.
+// gradeTime is the default of --time.
 const gradeTime = 180 * time.Second
 
-// triesMost is how often a fault is graded until it costs what it has to: on a machine that stands still for
-// seconds, a case takes more than its time.
+// triesMost is how often a fault is graded until the result is as required: on a machine that stalls for
+// seconds, a case can exceed its time.
 const triesMost = 3
 
-// gradeFault grades a server with one fault, and demands that it costs its own group and no other, and that
-// its row is like that of the page, if that is given.
+// gradeFault grades a server with one fault. It requires that the fault costs points in its own group and in
+// no other, and that the row equals that of the page, if page is given.
 func gradeFault(t *testing.T, f Fault, page []string) (graded row) {
 	var wrong string
 	for range triesMost {
@@ -133,10 +133,10 @@ func gradeFault(t *testing.T, f Fault, page []string) (graded row) {
 	return graded
 }
 
-// gradeOnce grades a server with one fault, and says what it costs that it must not.
+// gradeOnce grades a server with one fault, and returns its row and what is wrong with it.
 func gradeOnce(t *testing.T, f Fault) (graded row, wrong string) {
 	to := attached
-	if f.Group == "durability" || f.Name == "silence-ends" { // what it costs after a restart is asked for, too
+	if f.Group == "durability" || f.Name == "silence-ends" { // these need a server that can be restarted
 		to = started
 	}
 	result := gradeOf(t, to(t, Options{Faults: []string{f.Name}}), gradeTime)
@@ -153,7 +153,7 @@ func gradeOnce(t *testing.T, f Fault) (graded row, wrong string) {
 	return graded, wrong
 }
 
-// failures lists the cases of a group that failed, of each group if it is "".
+// failures lists the failed cases of a group, or of all groups if group is "".
 func failures(r *grade.Result, group string) string {
 	var b strings.Builder
 	for _, c := range r.Cases {
@@ -164,7 +164,7 @@ func failures(r *grade.Result, group string) string {
 	return b.String()
 }
 
-// requireFull demands that a server has all points.
+// requireFull requires that a server has all points.
 func requireFull(t *testing.T, r *grade.Result) {
 	t.Helper()
 	require.Empty(t, failures(r, ""))
@@ -176,8 +176,8 @@ func requireFull(t *testing.T, r *grade.Result) {
 	}
 }
 
-// TestTheTwinHasAllPoints grades the reference model twice, behind the same sockets, and the server
-// without a fault as a process that is killed.
+// The test grades the reference model twice, with the same sockets, and the server without a fault as a
+// process that is killed.
 func TestTheTwinHasAllPoints(t *testing.T) {
 	t.Parallel()
 	twin := begin(t, Options{Twin: model.New().Do})
@@ -191,7 +191,7 @@ func TestTheTwinHasAllPoints(t *testing.T) {
 	require.NotContains(t, rowOf(r).cells(), "–", "each group counts")
 }
 
-// TestTheFirstConnectionOfARunCarriesAFrame grades a server that ends at one that does not.
+// The test grades a server that ends when a connection is closed without a frame.
 func TestTheFirstConnectionOfARunCarriesAFrame(t *testing.T) {
 	t.Parallel()
 	cases, err := script.Builtin()
@@ -206,7 +206,7 @@ func TestTheFirstConnectionOfARunCarriesAFrame(t *testing.T) {
 	}
 }
 
-// pageRows returns the rows of the page, by their name, its head first.
+// pageRows returns the rows of the page, by name, with the header row first.
 func pageRows(t *testing.T) (rows [][]string) {
 	t.Helper()
 	b, err := os.ReadFile(gradedPage)

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// TestAHabitCostsItsOwnCase grades servers that are right but for how they speak.
+// The test grades servers that are correct except for their habits.
 func TestAHabitCostsItsOwnCase(t *testing.T) {
 	for _, c := range []struct {
 		habits dialect.Habits

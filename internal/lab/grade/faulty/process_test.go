@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// process starts a server as a shell would, and waits until it accepts connections. kill kills it
-// and waits for its end.
+// process starts a server with a shell, and waits until it accepts connections. kill kills it and waits
+// for its end.
 func process(t *testing.T, o Options, port int) (kill func()) {
 	t.Helper()
 	command, err := Command(os.Args[0], o)
@@ -42,7 +42,7 @@ func process(t *testing.T, o Options, port int) (kill func()) {
 
 func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// freePort returns a port that nothing listened on a moment ago.
+// freePort returns a port on which nothing listened a moment ago.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,7 +51,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// before and after are what a server is asked before it is killed, and then.
+// before and after are the documents sent before and after the server is killed.
 var (
 	before = []string{
 		`<create><account id="1" balance="100"/><account id="2" balance="0"/>
@@ -64,7 +64,7 @@ var (
 		`<create><account id="1" balance="1"/></create>`}
 )
 
-// killed returns what a server answers after it was killed.
+// killed returns a server's replies after it was killed and started again.
 func killed(t *testing.T, faults ...string) string {
 	port := freePort(t)
 	o := Options{Faults: faults, Journal: filepath.Join(t.TempDir(), "journal")}
@@ -89,7 +89,7 @@ func TestAProcessKeepsWhatItAnswered(t *testing.T) {
 	}
 }
 
-// TestATornJournalIsTakenUpToItsEnd cuts the last entry of a journal in two.
+// The test cuts the last entry of a journal in half.
 func TestATornJournalIsTakenUpToItsEnd(t *testing.T) {
 	o := Options{Journal: filepath.Join(t.TempDir(), "journal")}
 	addr, stop, err := Start(o)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain makes the test program be outcry where an autograder calls it.
+// TestMain makes the test program act as outcry when an autograder's script calls it.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "grade" {
 		os.Exit(graded())
@@ -24,20 +24,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// seen is what an autograder's call of outcry-lab grade sees.
+// seen is what outcry-lab grade gets when an autograder's script calls it.
 type seen struct {
 	Arguments []string
 	Folder    string
 }
 
-// graded writes what it was called with as the result, unless the profile says that nothing is graded.
+// graded acts as outcry grade: it writes its own call as the result, unless the profile says not to.
 func graded() int {
 	folder, err := os.Getwd()
 	value := map[string]string{} // by flag
 	for i := 2; i+1 < len(os.Args); i += 2 {
 		value[os.Args[i]] = os.Args[i+1]
 		if strings.Contains(os.Args[i], "=") {
-			i-- // it has its value
+			i-- // the value was in the same argument
 		}
 	}
 	if text, _ := os.ReadFile(value["--profile"]); string(text) == "bad" {
@@ -48,13 +48,13 @@ func graded() int {
 	if err != nil {
 		return 2
 	}
-	return 1 // below what was required
+	return 1 // the exit status of a score below the required one
 }
 
-// elf is what stands for the program in an archive: a real one takes long to pack.
+// elf is a stand-in for the program in an archive: a real one takes long to compress.
 const elf = "\x7fELF and so on"
 
-// elfFile returns a file with it.
+// elfFile returns the path of a file with elf.
 func elfFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "outcry")
@@ -62,8 +62,8 @@ func elfFile(t *testing.T) string {
 	return path
 }
 
-// unpacked lays an archive out as Gradescope does, runs its scripts, and returns the folder of all, and
-// what the last script ended with.
+// unpacked unpacks an archive as Gradescope does, and runs its scripts. It returns the top folder, and the
+// error of the last script.
 func unpacked(t *testing.T, a Autograder) (top string, ended error) {
 	t.Helper()
 	var b bytes.Buffer
@@ -131,10 +131,10 @@ func TestAnAutograderGradesASubmission(t *testing.T) {
 	require.Equal(t, os.FileMode(0o644), at.Mode().Perm())
 }
 
-// TestTheUserThatIsNamedHasTheSubmission: its server builds and writes there.
+// The user named by an option owns the submission, so that its server can build and write there.
 func TestTheUserThatIsNamedHasTheSubmission(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // nothing is given away
+		return // only root can give files away
 	}
 	for want, options := range map[uint32][]string{12345: {"--seed=1", "--user=12345"}, 65534: nil} {
 		top, err := unpacked(t, Autograder{Program: elfFile(t), Start: "true", Options: options})
@@ -145,7 +145,7 @@ func TestTheUserThatIsNamedHasTheSubmission(t *testing.T) {
 	}
 }
 
-// TestWhatWasNotGradedIsSeen: without a result, Gradescope has to hear that the autograder failed.
+// If there is no result, the script fails, so that Gradescope notices that the autograder failed.
 func TestWhatWasNotGradedIsSeen(t *testing.T) {
 	profile := filepath.Join(t.TempDir(), "p.toml")
 	require.NoError(t, os.WriteFile(profile, []byte("bad"), 0o644))

@@ -21,11 +21,11 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// nasty is what a server sends to the reader of its report.
+// nasty is text with which a server could attack the reader of its report.
 const nasty = "</pre></title><script>alert(1)</script><img src=x onerror=alert(2)>" +
 	"\"'&amp;]]>{{.Log}}\x1b[2J\x00\xff\u202e=1+1"
 
-// result has every status, a habit, and a hostile server's text in each place that has any.
+// result has every status, a habit, and nasty in each place that holds a server's text.
 func result() *grade.Result {
 	return &grade.Result{Version: 1, Score: 61.254, Best: 100,
 		Seconds: 9.5, Seed: 1, Salt: "171935", Target: "127.0.0.1:1" + nasty,
@@ -45,7 +45,7 @@ func result() *grade.Result {
 		}}
 }
 
-// written returns what a writer writes.
+// written returns the output of one of the writers for result.
 func written(t *testing.T, write func(io.Writer, *grade.Result) error) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -84,7 +84,7 @@ func TestTheJSONIsTheResult(t *testing.T) {
 		"status", "tell", "tries"}, keys(t, loose["cases"].([]any)[0]))
 }
 
-// elements reads a document as strict XML, and returns its elements' names and its text.
+// elements parses a document as strict XML, and returns the names of its elements and its text.
 func elements(t *testing.T, text string) (names []string, content string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(text))
@@ -108,7 +108,7 @@ func elements(t *testing.T, text string) (names []string, content string) {
 	}
 }
 
-// shown is nasty as a reader sees it.
+// shown is nasty as a reader must see it.
 const shown = "</pre></title><script>alert(1)</script><img src=x onerror=alert(2)>" +
 	"\"'&amp;]]>{{.Log}}\uFFFD[2J\uFFFD\uFFFD\uFFFD=1+1"
 
@@ -137,7 +137,7 @@ func count(names []string, name string) (n int) {
 	return n
 }
 
-// TestAPageOfNothingIsWhole has neither groups nor cases: the server never accepted a connection.
+// The result has neither groups nor cases, since the server never accepted a connection.
 func TestAPageOfNothingIsWhole(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, WriteHTML(&b, &grade.Result{}))
@@ -221,8 +221,7 @@ func TestGradescopeHasWhatItsAutogradersWrite(t *testing.T) {
 		[]any{seen[3]["max_score"], seen[3]["status"], seen[3]["output"]})
 }
 
-// TestGradescopeShowsWhyNothingWasPlayed: what a server printed is shown only if it has seen no case, since
-// it could print what is hidden.
+// The server's output is shown only if the server was sent no case, since it could print hidden ones.
 func TestGradescopeShowsWhyNothingWasPlayed(t *testing.T) {
 	r := result()
 	output := func() string {
@@ -274,7 +273,7 @@ func TestAFileIsWholeOrWhatItWas(t *testing.T) {
 	require.ErrorContains(t, Save(filepath.Join(folder, "none", "x"), text("", nil)), "none")
 }
 
-// pipe returns the number of the end of a pipe that is written to.
+// pipe returns the file descriptor of the writing end of a pipe.
 func pipe(t *testing.T) uintptr {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -11,8 +11,7 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// TestTheTextShowsEachFailure compares all of it: nothing that a server sent reaches a terminal as more
-// than text.
+// The test compares the whole text: a server's bytes must reach the terminal only as harmless text.
 func TestTheTextShowsEachFailure(t *testing.T) {
 	const dead = "Not run: the server answers nothing since limits/one."
 	r := &grade.Result{Score: 61.538, Best: 100, Seconds: 4.26, Seed: 7, Restarts: 1, Log: "a\nb\x1b[2J\n",

@@ -18,10 +18,10 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// short is long enough for some orders, on a machine that is not busy.
+// short is a duration in which an idle machine handles some orders.
 const short = 100 * time.Millisecond
 
-// measured measures for as long as it takes to have some orders, with accounts of their own for each try.
+// measured repeats Measure with longer durations until there are some orders; each try has new accounts.
 func measured(t *testing.T, o Options) *Result {
 	t.Helper()
 	for o.Duration = short; ; o.Duration *= 2 {
@@ -35,7 +35,7 @@ func measured(t *testing.T, o Options) *Result {
 	}
 }
 
-// TestWhatAnswersNothingHasNoRate: a share of nothing would be all of it, or no number.
+// Without any echoed reply there is no share: dividing by zero would give infinity or NaN.
 func TestWhatAnswersNothingHasNoRate(t *testing.T) {
 	r := &Result{Rate: 1000}
 	require.ErrorIs(t, r.compare(&load.Result{}), errEchoNothing)
@@ -49,7 +49,7 @@ func TestMeasure(t *testing.T) {
 		addr, stop, err := faulty.Start(faulty.Options{Habits: habits})
 		require.NoError(t, err)
 		defer stop()
-		for _, salt := range []string{"17653812345", "17653812346"} { // two runs have accounts of their own
+		for _, salt := range []string{"17653812345", "17653812346"} { // two runs have different accounts
 			r := measured(t, Options{Addr: addr, Habits: habits, Salt: salt, Connections: 3})
 			require.Positive(t, r.Requests)
 			require.Zero(t, r.Errors)
@@ -64,7 +64,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestOrdersThatAreNotThereCount: what is answered fast and not done is worth nothing.
+// A server that answers fast but loses orders gets no points.
 func TestOrdersThatAreNotThereCount(t *testing.T) {
 	addr, stop, err := faulty.Start(faulty.Options{Faults: []string{"racing-ids"}})
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestOrdersThatAreNotThereCount(t *testing.T) {
 	require.Contains(t, out.Message, "are not there as they were sent")
 }
 
-// TestAServerThatAnswersForNoOrderHasNoRate: it answers orders, and hangs at the first query.
+// The server answers orders, and hangs at the first query.
 func TestAServerThatAnswersForNoOrderHasNoRate(t *testing.T) {
 	addr, stop, err := faulty.Start(faulty.Options{})
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestAServerThatAnswersForNoOrderHasNoRate(t *testing.T) {
 	require.ErrorContains(t, err, "it answered for 0 of ")
 }
 
-// forgets passes what a client sends on to a server, and the replies back, up to the first query.
+// forgets is a proxy to a server that stops at the first query.
 func forgets(c net.Conn, addr string) {
 	defer c.Close()
 	up, err := net.Dial("tcp", addr)
@@ -164,7 +164,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestRepliesAreBounded: a server that sends without end, in either form, is an error.
+// A server that sends without end is an error, in both forms of replies.
 func TestRepliesAreBounded(t *testing.T) {
 	addr, stop, err := faulty.Start(faulty.Options{Hostile: "endless"})
 	require.NoError(t, err)
