@@ -22,14 +22,14 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// How long these tests' servers may take for a reply: those that are right as long as a busy machine needs,
-// those that may never answer not so long.
+// How long a server in these tests may take for a reply: patience for correct servers, even on a busy
+// machine, and quick for those that may never answer.
 const (
 	patience = 30 * time.Second
 	quick    = time.Second
 )
 
-// remarks are the faults of form that were seen.
+// remarks collects the faults of form that were seen.
 type remarks struct {
 	mu    sync.Mutex
 	forms []dialect.Form
@@ -41,7 +41,7 @@ func (r *remarks) add(remark dialect.Remark) {
 	r.forms = append(r.forms, remark.Form)
 }
 
-// player returns a player of a server, which it can kill and start again where it was.
+// player returns a player of a server that it can kill, and start again at the same address.
 func player(t *testing.T, o faulty.Options, seen *remarks, wait time.Duration) *script.Player {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,8 +70,8 @@ func player(t *testing.T, o faulty.Options, seen *remarks, wait time.Duration) *
 		}}
 }
 
-// piped connects to a server one read of which brings what one write sent, and no more, however late it
-// is: a socket may have both of two writes by then.
+// piped returns a dialer for a server in which one read returns exactly what one write sent. With a socket,
+// a late read could return two writes at once.
 func piped(t *testing.T, o faulty.Options) dialect.Dialer {
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	ended := make(chan error, 1)
@@ -89,7 +89,7 @@ func piped(t *testing.T, o faulty.Options) dialect.Dialer {
 	}}
 }
 
-// pipes is a listener of connections in memory.
+// pipes is a listener of in-memory connections.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -107,7 +107,7 @@ func (l *pipes) Accept() (net.Conn, error) {
 func (l *pipes) Close() error   { close(l.closed); return nil }
 func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
 
-// named returns the built-in case of a name, with as much time as a busy machine needs.
+// named returns the built-in case with this name, with enough time for a busy machine.
 func named(t *testing.T, name string) *script.Case {
 	t.Helper()
 	all, err := script.Builtin()
@@ -119,20 +119,20 @@ func named(t *testing.T, name string) *script.Case {
 	return &c
 }
 
-// plant is a server that is wrong, and cases that have to see it.
+// plant is a wrong server, and the cases that must fail on it.
 type plant struct {
 	name  string
 	wrong faulty.Options
 	cases string
 }
 
-// sent is a twin that does what edit makes of each document.
+// sent returns a server that gives the model the edited documents.
 func sent(edit func(doc string) string) faulty.Options {
 	twin := model.New()
 	return faulty.Options{Twin: func(doc []byte, now int64) []byte { return twin.Do([]byte(edit(string(doc))), now) }}
 }
 
-// got is a twin that answers what edit makes of each reply.
+// got returns a server that answers with the model's edited replies.
 func got(edit func(doc, reply string) string) faulty.Options {
 	twin := model.New()
 	return faulty.Options{Twin: func(doc []byte, now int64) []byte {
@@ -140,22 +140,22 @@ func got(edit func(doc, reply string) string) faulty.Options {
 	}}
 }
 
-// swapped is a twin that reads to where from stands, a regular expression.
+// swapped returns a server that reads to instead of from, a regular expression.
 func swapped(from, to string) faulty.Options {
 	re := regexp.MustCompile(from)
 	return sent(func(doc string) string { return re.ReplaceAllString(doc, to) })
 }
 
-// shown is a twin that shows to where from stands, a regular expression.
+// shown returns a server that writes to instead of from, a regular expression.
 func shown(from, to string) faulty.Options {
 	re := regexp.MustCompile(from)
 	return got(func(_, reply string) string { return re.ReplaceAllString(reply, to) })
 }
 
-// fault is a server with one fault.
+// fault returns a server with one fault.
 func fault(name string) faulty.Options { return faulty.Options{Faults: []string{name}} }
 
-// plants are a wrong server for each case, or more than one.
+// plants returns at least one wrong server for each case.
 func plants() []plant {
 	all := []plant{
 		{"one frame a connection", faulty.Options{Habits: dialect.Habits{OneFrame: true}}, "frames/two-on-one-connection"},
@@ -207,12 +207,12 @@ func plants() []plant {
 		}), "limits/empty-frame limits/not-utf8 limits/unknown-root"},
 	}
 	for name, cases := range seenBy {
-		all = append(all, plant{name, fault(name), cases}) // faulty.Serve knows whether there is such a fault
+		all = append(all, plant{name, fault(name), cases}) // faulty.Serve rejects an unknown fault
 	}
 	return all
 }
 
-// seenBy are the cases that have to see a fault of package faulty.
+// seenBy has, by fault of package faulty, the cases that must fail because of it.
 var seenBy = map[string]string{
 	"split-frames":         "frames/in-two-writes frames/in-many-writes",
 	"pipelined-lost":       "frames/pipelined",
@@ -277,7 +277,7 @@ var seenBy = map[string]string{
 	"late-journal":         "durability/under-load",
 }
 
-// formsOf are the faults by which a case of the group form is seen in other cases.
+// formsOf has, for each case of the group form, a server that must fail it.
 var formsOf = map[dialect.Form]faulty.Options{
 	dialect.LengthLine:      {Habits: dialect.Habits{Bare: true}},
 	dialect.Length:          {Habits: dialect.Habits{WrongLength: true}},
@@ -292,17 +292,17 @@ var formsOf = map[dialect.Form]faulty.Options{
 	dialect.RefusedID:       fault("refused-with-id"),
 }
 
-// showing are cases that see each fault of form, and fail of none.
+// showing are cases during which each fault of form is seen; they pass nevertheless.
 var showing = []string{"orders/buy", "orders/unknown-symbol", "query-cancel/part", "query-cancel/executed",
 	"query-cancel/cancel-part", "query-cancel/executions", "matching/sweep"}
 
-// TestEachCaseSeesWhatIsWrong plays each case against a server that it has to fail. That all pass on a server that
-// is right is for package faulty's tests.
+// The test plays each case against a server on which it must fail. The tests of package faulty check that all
+// cases pass on a correct server.
 func TestEachCaseSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	tried := map[string]bool{
 		"form/account-attribute": true, // dialect.Probe finds it
-		// A server that never closes, and takes no zeros: TestALengthThatIsNoneEndsTheConnection.
+		// TestALengthThatIsNoneEndsTheConnection has a server that never closes and accepts no zeros.
 		"frames/leading-zeros": true, "limits/length-not-a-number": true, "limits/length-negative": true,
 		"limits/length-huge": true,
 	}
@@ -372,8 +372,8 @@ func TestALengthThatIsNoneEndsTheConnection(t *testing.T) {
 	}
 }
 
-// patient answers one frame of a connection. It waits for more if its length is not one, until the
-// client closes.
+// patient answers the complete frames of a connection. If the length line is malformed, it waits for more bytes
+// until the client closes.
 func patient(conn net.Conn, twin func(doc []byte) []byte) {
 	defer conn.Close()
 	var came []byte

@@ -16,7 +16,7 @@ func root(t *testing.T, children string) []*dialect.Element {
 	return e.Children
 }
 
-// TestOnlyWhatIsNamedIsCompared, and nothing that the group form has.
+// Only what WANT names is compared, and nothing that the group form judges.
 func TestOnlyWhatIsNamedIsCompared(t *testing.T) {
 	for _, r := range []struct{ want, got, says string }{
 		{`<opened/>`, `<opened id="1" sym="S" more="yes"/>`, ``},
@@ -80,14 +80,14 @@ func TestAMessageNamesWhatWasAnswered(t *testing.T) {
 		`Answer 2 of 3 must be <created>, but it was refused: <error>no</error>.`)
 }
 
-// TestNumbersAreBounded: what a server sends takes no time.
+// A number that a server sends must not take long to parse.
 func TestNumbersAreBounded(t *testing.T) {
 	require.NotNil(t, number("$1,234.5e99"))
 	require.Nil(t, number("1e100"))
 	require.Nil(t, number(strings.Repeat("9", 100)))
 }
 
-// FuzzCompare: nothing that a server answers brings the kit down.
+// FuzzCompare checks that no answer of a server crashes the kit.
 func FuzzCompare(f *testing.F) {
 	f.Add(`<status><executed shares="1e9"/><executed shares="$0x1p-2"/></status>`)
 	f.Fuzz(func(t *testing.T, got string) {

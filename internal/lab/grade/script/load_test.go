@@ -12,18 +12,18 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// mortal is a twin that can be killed: it then begins anew with the documents that keep returns of those
-// that it has answered, and takes no orders.
+// mortal is a server on the model that can be killed. It then restarts with the documents that keep returns
+// from those that it answered, and answers no further orders.
 type mortal struct {
 	mu   sync.Mutex
 	x    *model.Exchange
 	docs []string
 	keep func(docs []string) []string
 	died bool
-	late int // connections that it closes once it has died
+	late int // connections to close after the kill, before it answers again
 
-	executed int           // replies that tell of an execution
-	enough   chan struct{} // closed once those are more than there are connections: a trader has one
+	executed int           // replies that report an execution
+	enough   chan struct{} // closed at 2*loadConnections such replies: then a trader has got one
 }
 
 func (m *mortal) answer(doc string) string {
@@ -46,7 +46,7 @@ func (m *mortal) answer(doc string) string {
 	return reply
 }
 
-// kill waits until there is something to be lost: on a slow machine a second is not enough.
+// kill waits until there are executions to lose: on a slow machine a second is not enough for any.
 func (m *mortal) kill(ctx context.Context) error {
 	select {
 	case <-m.enough:
@@ -62,7 +62,7 @@ func (m *mortal) kill(ctx context.Context) error {
 	return nil
 }
 
-// playMortal trades for a second at the least.
+// playMortal plays the verb load for at least a second.
 func playMortal(t *testing.T, keep func(docs []string) []string) Outcome {
 	t.Helper()
 	m := &mortal{x: model.New(), keep: keep, late: 2, enough: make(chan struct{})}

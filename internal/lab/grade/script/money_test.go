@@ -11,7 +11,7 @@ import (
 )
 
 // bought is a conversation in which b, who has 1000, buys 10 of the 15 shares of s at 40, with a limit of
-// 50, and c and d do nothing.
+// 50. c and d do not trade.
 const bought = `
 >  <create><account id="{b}" balance="1000"/><account id="{s}" balance="1000"/><account id="{c}" balance="0"/>
    <account id="{d}" balance="0.75"/><symbol sym="{S}"><account id="{s}">15</account></symbol></create>
@@ -22,7 +22,7 @@ const bought = `
 <  <opened/>
 `
 
-// TestFactsOfMoneyHold also where the case goes on behind what a fact has asked for.
+// Facts hold, also when the case continues after one of them was probed.
 func TestFactsOfMoneyHold(t *testing.T) {
 	for lines, cancels := range map[string]int{
 		"? cash b 600\n": 0, "? cash s 1400\n": 0, "? cash c 0\n": 0, "? cash d 0.75\n": 0,
@@ -72,7 +72,7 @@ func TestFactsOfMoneyFindFaults(t *testing.T) {
 	}
 }
 
-// TestMoneyFollowsTheExecutionsThatAreReported: at a wrong price, money that agrees with it is right.
+// If a server executes at a wrong price, money that agrees with that price is accepted.
 func TestMoneyFollowsTheExecutionsThatAreReported(t *testing.T) {
 	for line, says := range map[string]string{"? cash b 600": "", "? cash s 1400": "", "? shares b S 10": "",
 		"? cash b 555": "",
@@ -86,7 +86,7 @@ func TestMoneyFollowsTheExecutionsThatAreReported(t *testing.T) {
 	require.Contains(t, out.Message, "1400 free dollars (1500 by the executions that its orders are said to have) now")
 }
 
-// TestReportsThatSayNothingAreLeftOut: what an account has is then what the protocol says.
+// Reports that do not say what an order has executed are ignored: the protocol's amount must hold.
 func TestReportsThatSayNothingAreLeftOut(t *testing.T) {
 	for name, alter := range map[string]func(doc, reply string) string{
 		"no status": func(doc, reply string) string { return strings.ReplaceAll(reply, "status", "error") },

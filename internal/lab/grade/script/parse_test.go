@@ -23,7 +23,7 @@ func TestAHeader(t *testing.T) {
 	require.Equal(t, "<create/><!--# no part of it-->", steps[0].text)
 }
 
-// TestErrorsNameFileLineAndWord: the third line is the first of the conversation.
+// The headers have three lines, so the conversation begins on line 4.
 func TestErrorsNameFileLineAndWord(t *testing.T) {
 	header := "case create/x\nrule 3\ntell It is so.\n"
 	for text, says := range map[string]string{
@@ -89,7 +89,7 @@ func TestACaseOfFormHasNoConversation(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestCasesOfAFolderAddAndReplace: the name is the path.
+// A case's path is its name: a new name adds a case, and an existing one replaces it.
 func TestCasesOfAFolderAddAndReplace(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, more string) {
@@ -122,7 +122,7 @@ func TestCasesOfAFolderAddAndReplace(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// FuzzParse: no case brings the kit down, or takes memory without bound; one that is read can be played.
+// FuzzParse checks that no case crashes the kit or uses unbounded memory, and that a parsed case can be played.
 func FuzzParse(f *testing.F) {
 	f.Add("case a\nrule 1\ntell x\n" + priority)
 	f.Add("| at-once {part}\n> {repeat 9 {n}{k}}\n<* <x a=\"$new\"/>\n>| \\x00{cut {frame x}}\n? cash b 1\n")

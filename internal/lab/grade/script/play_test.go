@@ -16,7 +16,7 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// priority is the case of the issue.
+// priority is a case of time priority.
 const priority = `
 points  2                # within the group
 >  <create><account id="{b}" balance="100000"/><account id="{s}" balance="1"/>
@@ -36,7 +36,7 @@ func TestACaseThatHolds(t *testing.T) {
 }
 
 func TestAFailureShowsTheConversationAndWhatWasExpected(t *testing.T) {
-	p := twin(t, func(doc, reply string) string { // as if the order that came second had executed first
+	p := twin(t, func(doc, reply string) string { // as if the later order had executed first
 		return strings.ReplaceAll(reply, `<open shares="5"/>`, "")
 	})
 	out := p.Play(t.Context(), parse(t, "matching", priority))
@@ -52,7 +52,7 @@ func TestAFailureShowsTheConversationAndWhatWasExpected(t *testing.T) {
 		`<executed shares="5"/></status></results>`, out.Conversation[6])
 }
 
-// TestEveryLineOfTheLanguage has one case with most of what a line can be. The twin plays it right.
+// The case has most kinds of lines of the language, and the model passes it.
 func TestEveryLineOfTheLanguage(t *testing.T) {
 	p := twin(t, nil)
 	conversations := map[string]string{
@@ -116,7 +116,7 @@ func TestEveryLineOfTheLanguage(t *testing.T) {
 	require.Equal(t, 1, killed)
 }
 
-// TestWhatDoesNotHold has conversations that are wrong on the twin, each with what is said of it.
+// The conversations are wrong on the model; each has the expected message.
 func TestWhatDoesNotHold(t *testing.T) {
 	for conversation, says := range map[string]string{
 		"> <create/>\n< <created/>\n": `The reply must have 1 answer: <created>. It has no answers.`,
@@ -146,8 +146,8 @@ func TestWhatDoesNotHold(t *testing.T) {
 	}
 }
 
-// TestAServerThatDoesNotAnswer has what servers do instead. Trouble has the next case's player look
-// whether it still lives.
+// The test has the ways in which a server fails to answer. An outcome with Trouble makes the caller check
+// whether the server still answers.
 func TestAServerThatDoesNotAnswer(t *testing.T) {
 	for reply, want := range map[string]Outcome{
 		"":              {Trouble: true, Message: "The server closed the connection without a reply."},
@@ -169,7 +169,7 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatHasToBeClosed may have a reply of errors before its end, and nothing that was done.
+// Before the server closes the connection it may send one reply of errors, but must not do anything.
 func TestAConnectionThatHasToBeClosed(t *testing.T) {
 	for reply, says := range map[string]string{
 		"":                                   "",
@@ -187,7 +187,7 @@ func TestAConnectionThatHasToBeClosed(t *testing.T) {
 	}
 }
 
-// writes is a connection that counts them.
+// writes is a connection that counts its writes.
 type writes struct {
 	*net.TCPConn
 	n *atomic.Int64
@@ -198,7 +198,7 @@ func (w writes) Write(b []byte) (int, error) {
 	return w.TCPConn.Write(b)
 }
 
-// TestFramesAreCutAndPutTogether counts what is written.
+// The test counts the writes in which frames are sent.
 func TestFramesAreCutAndPutTogether(t *testing.T) {
 	for conversation, want := range map[string]int64{
 		"> <create/>\n<\n": 1,
@@ -221,7 +221,7 @@ func TestFramesAreCutAndPutTogether(t *testing.T) {
 	}
 }
 
-// TestAServerThatClosesAfterEachReply fails only where the connection itself is tried.
+// The server fails only the cases that test the connection itself.
 func TestAServerThatClosesAfterEachReply(t *testing.T) {
 	p := twin(t, func(_, reply string) string { return last + reply })
 	p.Habits.OneFrame = true
@@ -276,7 +276,7 @@ func TestAServerThatCannotBeKilledIsNotAskedTo(t *testing.T) {
 // atOnce is a case of concurrency whose frames the servers below count.
 const atOnce = "| at-once 4\n> <create/>\n<4\n"
 
-// TestConcurrencyIsTriedOneAfterAnotherFirst: what is wrong there belongs to another case.
+// If a case fails with one connection after another, it is skipped: another case covers that.
 func TestConcurrencyIsTriedOneAfterAnotherFirst(t *testing.T) {
 	p := serve(t, func(string) string { return "<results><error>always</error></results>" })
 	out := p.Play(t.Context(), parse(t, "concurrency", atOnce))
@@ -286,8 +286,8 @@ func TestConcurrencyIsTriedOneAfterAnotherFirst(t *testing.T) {
 	require.Equal(t, Fail, p.Play(t.Context(), parse(t, "orders", atOnce)).Status, "only in its group")
 }
 
-// TestARaceIsPlayedThreeTimes has a server that is right for the first frames, then wrong in the race,
-// and from then on as often right as is said.
+// The server is right for the first frames, then wrong in the race, and afterwards right as often as the
+// key says.
 func TestARaceIsPlayedThreeTimes(t *testing.T) {
 	for right, says := range map[int]string{
 		0: "Of the 4 replies, exactly 4 must be like <results/>: 0 are.",
@@ -317,7 +317,7 @@ func TestARaceIsPlayedThreeTimes(t *testing.T) {
 	}
 }
 
-// TestPartsAreWorthTheirShare has a server that fails what comes from more than two connections.
+// The server fails when more than two connections send at once.
 func TestPartsAreWorthTheirShare(t *testing.T) {
 	p := serve(t, func(doc string) string {
 		if strings.Contains(doc, "4") {
@@ -331,8 +331,7 @@ func TestPartsAreWorthTheirShare(t *testing.T) {
 	require.Equal(t, "With 4: Of the 4 replies, exactly 4 must be like <results/>: 0 are.", out.Message)
 }
 
-// TestTheConversationIsTheShortest leaves out what has neither account nor symbol in common with
-// what failed.
+// The conversation omits frames that have neither an account nor a symbol in common with the failed one.
 func TestTheConversationIsTheShortest(t *testing.T) {
 	p := twin(t, nil)
 	out := p.Play(t.Context(), parse(t, "orders", `
@@ -370,8 +369,7 @@ func TestAConversationIsBounded(t *testing.T) {
 	require.Equal(t, "! <results/>", out.Conversation[len(out.Conversation)-1])
 }
 
-// TestNamesAreFresh: ids that fit 31 bits and symbols of a few letters, other ones in each play and
-// with each salt.
+// Ids fit in 31 bits, symbols have few letters, and both differ in each play and with each salt.
 func TestNamesAreFresh(t *testing.T) {
 	seen := map[string]bool{}
 	for _, salt := range []string{"1732360000", "1732360001", "99999", "0"} {

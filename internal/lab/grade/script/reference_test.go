@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference; make reference does it for all packages")
 
-// example is the case that the page shows.
+// example is the case shown on the page.
 const example = `case    matching/partial-keeps-priority
 rule    transactions, Matching
 tell    An order that executed in part keeps its place in time.
@@ -36,8 +36,7 @@ func TestTheExampleOfThePageHolds(t *testing.T) {
 	require.Equal(t, Pass, twin(t, nil).Play(t.Context(), c).Status)
 }
 
-// TestReferenceOfCases makes docs/reference/CASES.md of the example, and of the tables of headers and
-// verbs.
+// The test generates docs/reference/CASES.md from the example and the tables of headers and verbs.
 func TestReferenceOfCases(t *testing.T) {
 	rows := [][]string{{"header", "value", "what it is"}}
 	for _, h := range headers {

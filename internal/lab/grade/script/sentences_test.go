@@ -9,7 +9,7 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
-// sentence is one of part one of docs/PROTOCOL.md, with the cases that try it, or why none does.
+// sentence is a sentence of part one of docs/PROTOCOL.md, with the cases that test it, or why none does.
 type sentence struct {
 	text      string
 	cases     []string
@@ -83,8 +83,8 @@ func TestEveryRuleIsASectionOfTheProtocol(t *testing.T) {
 	}
 }
 
-// sentencesOf returns the sentences and list rows above part two of a document in Markdown, without
-// its headings and blocks of code.
+// sentencesOf returns the sentences and list items before part two of a Markdown document, without
+// headings and blocks of code.
 func sentencesOf(document string) []string {
 	document, _, _ = strings.Cut(document, "\n# Part two")
 	var paragraphs []string
@@ -108,7 +108,7 @@ func sentencesOf(document string) []string {
 	return all
 }
 
-// split returns the sentences of a paragraph: each ends with a full stop before a blank, outside of code.
+// split splits a paragraph into sentences: each ends with a full stop before a blank, outside of code.
 func split(paragraph string) (all []string) {
 	code, from := false, 0
 	for i := range len(paragraph) {

@@ -19,20 +19,20 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// How long the tests' servers may take: those that answer as long as a busy machine needs.
+// replyTime is how long a server may take to answer, even on a busy machine; hangTime is for servers that hang.
 const (
 	replyTime = 30 * time.Second
 	hangTime  = time.Second
 )
 
-// hang is what a server answers that does not.
+// hang is the answer that makes a server not answer at all.
 const hang = "hang"
 
-// last stands before a reply after which the connection is closed.
+// last is the prefix of a reply after which the server closes the connection.
 const last = "last "
 
-// serve answers frames with what answer says: a document; "" closes the connection. It returns a
-// Player of it.
+// serve starts a server that answers frames with the document that answer returns; "" closes the connection.
+// It returns a Player for it.
 func serve(t *testing.T, answer func(doc string) string) *Player {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func serve(t *testing.T, answer func(doc string) string) *Player {
 			})
 		}
 	})
-	t.Cleanup(func() { // t.Context has ended
+	t.Cleanup(func() { // t.Context has ended by now
 		close(stop)
 		l.Close()
 		all.Wait()
@@ -62,7 +62,7 @@ func serve(t *testing.T, answer func(doc string) string) *Player {
 		Seed: 1, Salt: "123456789"}
 }
 
-// impatient has a player wait for hangTime.
+// impatient makes a player wait only hangTime for a reply.
 func impatient(p *Player) { p.Dialer.(*dialect.Connector).Options.ReplyTime = hangTime }
 
 // speak answers the frames of a connection.
@@ -97,7 +97,7 @@ func speak(conn net.Conn, answer func(doc string) string, stop <-chan struct{}) 
 	}
 }
 
-// length reads a length line, as the protocol tolerates it.
+// length reads a length line, with the deviations that the protocol tolerates.
 func length(r *bufio.Reader) (int, error) {
 	for {
 		line, err := r.ReadString('\n')
@@ -115,7 +115,7 @@ func length(r *bufio.Reader) (int, error) {
 	}
 }
 
-// twin returns a Player of the model, whose replies pass through alter; nil if they do not.
+// twin returns a Player for the model, whose replies pass through alter unless that is nil.
 func twin(t *testing.T, alter func(doc, reply string) string) *Player {
 	t.Helper()
 	var mu sync.Mutex
@@ -131,7 +131,7 @@ func twin(t *testing.T, alter func(doc, reply string) string) *Player {
 	})
 }
 
-// parse reads a case of a group from its conversation.
+// parse parses a case of a group from its conversation.
 func parse(t *testing.T, group, conversation string) *Case {
 	t.Helper()
 	c, err := Parse(group+"/try", []byte("case "+group+"/try\nrule 4.2\ntell It holds.\n"+conversation))

@@ -14,7 +14,7 @@ import (
 	"outcry/internal/lab/grade/faulty"
 )
 
-// faultyPlayer returns a Player of a server with faults.
+// faultyPlayer returns a Player for a faulty server.
 func faultyPlayer(t *testing.T, o faulty.Options) *Player {
 	t.Helper()
 	addr, stop, err := faulty.Start(o)
@@ -47,7 +47,7 @@ func TestTapesHold(t *testing.T) {
 	}
 }
 
-// TestTapesFindFaultsOfMatchingAndShowFewOrders: of 40 orders at most a handful are left.
+// Of 40 orders, at most a handful remain in the shortened tape.
 func TestTapesFindFaultsOfMatchingAndShowFewOrders(t *testing.T) {
 	for _, fault := range []string{"priority-lost", "newest-first", "worst-price", "incoming-price", "strict-cross",
 		"one-execution"} {
@@ -67,7 +67,7 @@ func TestTapesFindFaultsOfMatchingAndShowFewOrders(t *testing.T) {
 	}
 }
 
-// TestATapeThatBringsTheServerDown says what was found before, and that the server has to be looked at.
+// The outcome says what was found before the server went down, and has Trouble set.
 func TestATapeThatBringsTheServerDown(t *testing.T) {
 	var queries atomic.Int64
 	p := twin(t, func(doc, reply string) string {
@@ -117,7 +117,7 @@ func TestHistoriesAreLegal(t *testing.T) {
 	}
 }
 
-// TestRacesAreNotLegal has servers that look first and act later.
+// The servers check first and act later.
 func TestRacesAreNotLegal(t *testing.T) {
 	for _, fault := range []string{"racing-trades", "racing-ids"} {
 		out := faultyPlayer(t, faulty.Options{Faults: []string{fault}}).
@@ -142,8 +142,8 @@ func TestWhatIsWrongOneAfterAnotherIsNotForLegal(t *testing.T) {
 	}
 }
 
-// TestAHistoryWithoutALegalOrder adds up, and no two orders should have met; but the sell that came first,
-// and was answered before the second was sent, waits while that one executes.
+// The shares of this history add up, and no two open orders cross. But the first sell was answered before the
+// second was sent, and stays open while the second executes.
 func TestAHistoryWithoutALegalOrder(t *testing.T) {
 	place := func(at int64, id uint64, amount int64) command {
 		return command{LegalOp: audit.LegalOp{Sent: at, Answered: at + 1, ID: id, Amount: amount, Limit: 10},
@@ -158,7 +158,7 @@ func TestAHistoryWithoutALegalOrder(t *testing.T) {
 		all: []command{place(1, 1, -3), place(3, 2, -3), place(5, 3, 3), query(7, 2, 0, 3), query(9, 3, 0, 3)}}
 	m.all = append(m.all, query(11, 1, 3, 0))
 	require.ErrorContains(t, m.judge(), "4 connections traded at the same moment. There must be an order")
-	m.all[1].Sent = 0 // the second may have come first
+	m.all[1].Sent = 0 // now the second may have arrived first
 	require.NoError(t, m.judge())
 	m.all[5].Open = 2
 	require.ErrorContains(t, m.judge(), "Of order 1, of 3 shares, 2 are open, 0 canceled and 0 executed: together they "+

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// echoes requires that a connection is one to a server that echoes, and closes it.
+// echoes requires that conn leads to a server that echoes, and closes it.
 func echoes(t *testing.T, conn net.Conn) {
 	t.Helper()
 	require.NotNil(t, conn)
@@ -21,8 +21,8 @@ func echoes(t *testing.T, conn net.Conn) {
 	require.NoError(t, err)
 }
 
-// TestTheConnectionThatShowsAServerReadyIsItsFirst, so that a server which ends when a client says nothing is there
-// for the first frame, also after it was killed.
+// A server that ends when a client connects and sends nothing still gets its first frame, also after it was
+// killed and restarted.
 func TestTheConnectionThatShowsAServerReadyIsItsFirst(t *testing.T) {
 	s := start(t, Options{Command: server("silence-ends", token(t))})
 	echoes(t, s.First())

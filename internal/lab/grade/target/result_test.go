@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// resultFolder returns a folder that any user can enter, and that is removed at the end.
+// resultFolder returns a folder that any user can enter, and that is removed when the test ends.
 func resultFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "target-result-")
@@ -18,18 +18,18 @@ func resultFolder(t *testing.T) string {
 	return dir
 }
 
-// TestAResultThatTheServerCouldMoveIsRefused: it need not write the file or its folder. With any folder
-// above it, or a link on the way, it leads the result elsewhere, and root writes there.
+// The server's user need not be able to write the file or its folder. With a folder further up, or a link
+// on the way, it could redirect the result, and root would write there.
 func TestAResultThatTheServerCouldMoveIsRefused(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // then the server is who we are
+		return // the server would run as this user
 	}
 	other, _, err := accountOf("")
 	require.NoError(t, err)
 	uid, gid := int(other.UID), int(other.GID)
 	for name, c := range map[string]struct {
-		change func(top, file string) error // of a file that is safe
-		by     string                       // what has to be named, below the folder of the test
+		change func(top, file string) error // makes a safe file unsafe, or leaves it safe
+		by     string                       // path that the error must name, below the test's folder
 	}{
 		"safe": {func(string, string) error { return nil }, ""},
 		"a folder further up that all can write": {func(top, _ string) error {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// running returns the processes that have a word in their command line; not those that have ended.
+// running returns the living processes that have a word in their command line.
 func running(t *testing.T, word string) (pids []int) {
 	all, err := processes()
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func running(t *testing.T, word string) (pids []int) {
 	return pids
 }
 
-// Each of these leaves the group of its command, and is gone after a Kill.
+// Each command leaves its process group, and nothing of it runs after a Kill.
 func TestNoProcessEscapes(t *testing.T) {
 	for name, line := range map[string]string{
 		"daemon": "SERVER lost WORD",
@@ -39,10 +39,10 @@ func TestNoProcessEscapes(t *testing.T) {
 		"ended":  "SERVER plain WORD & exit 0",
 		"orphans": `i=0; while [ $i -lt 20 ]; do
 (setsid env -i sh -c 'while :; do sleep 1000; done; : WORD' &); i=$((i+1)); done; exec SERVER plain WORD`,
-		// Until there is no process left; those that are there go on trying.
+		// It forks until the limit, and then keeps trying.
 		"grows": `(GO; while :; do setsid sh -c 'while :; do sleep 1000 & done; : WORD' & done) 2>/dev/null &
 exec SERVER plain WORD`,
-		// Nobody of it lives longer than it takes to begin the next one.
+		// Each process ends as soon as it has started the next one.
 		"runs away": `r() { (r &); }; (GO; r & r & r &) & exec SERVER plain WORD`,
 		"new sessions": `echo 'setsid sh $0 WORD &' >$TMPDIR/r
 (GO; for i in 1 2 3; do sh $TMPDIR/r WORD & done) 2>/dev/null & exec SERVER plain WORD`,
@@ -69,12 +69,12 @@ exec SERVER plain WORD`,
 	}
 }
 
-// runAway begins a process in a session of its own and ends, and so does that one: as fast as can be.
+// runAway starts a process in a new session and ends, and the new process does the same, as fast as possible.
 func runAway() {
 	for {
 		child, _, wrong := syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
 		switch {
-		case wrong != 0: // there are as many as may be
+		case wrong != 0: // the limit of processes is reached
 		case child != 0:
 			_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
 		default:
@@ -83,7 +83,7 @@ func runAway() {
 	}
 }
 
-// lastPID returns the number of the process that was begun last.
+// lastPID returns the id of the process that was started last.
 func lastPID(t *testing.T) (pid int) {
 	b, err := os.ReadFile("/proc/loadavg")
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func lastPID(t *testing.T) (pid int) {
 	return pid
 }
 
-// kit starts this program as one that has started a server, and returns it with the server's address.
+// kit starts this program as a kit that starts a server, and returns the process with the server's address.
 func kit(t *testing.T, arguments ...string) (*exec.Cmd, string) {
 	k := exec.Command(program, append([]string{asKit}, arguments...)...)
 	in, err := k.StdinPipe()
@@ -112,13 +112,13 @@ func kit(t *testing.T, arguments ...string) (*exec.Cmd, string) {
 	return k, addr
 }
 
-// TestNothingOutlivesAKilledKit, not even a daemon: the keeper sees the end of its lifeline.
+// When the kit is killed, nothing of the server survives, not even a daemon: the keeper sees its lifeline end.
 func TestNothingOutlivesAKilledKit(t *testing.T) {
 	word := token(t)
 	k, addr := kit(t, server("lost", word))
 	answers(t, addr)
 	folder := ""
-	for _, pid := range running(t, word) { // the keeper has the environment of the server
+	for _, pid := range running(t, word) { // the keeper has the server's environment
 		environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		require.NoError(t, err)
 		if _, after, ok := strings.Cut(string(environ), "\x00TMPDIR="); ok && strings.Contains(string(environ), markName) {
@@ -133,7 +133,7 @@ func TestNothingOutlivesAKilledKit(t *testing.T) {
 	isFree(t, addr)
 }
 
-// A server that runs as who we are can kill its keeper. What has the mark is killed then.
+// A server that runs as the kit's own user can kill its keeper. Then the processes with the mark are killed.
 func TestAServerThatKillsItsKeeper(t *testing.T) {
 	word := token(t)
 	s := start(t, Options{Command: "setsid " + server("plain", word) + " & wait", User: strconv.Itoa(os.Getuid())})
@@ -144,7 +144,7 @@ func TestAServerThatKillsItsKeeper(t *testing.T) {
 	nothingRuns(t, word)
 }
 
-// A daemon that has cleared its environment loses its keeper too: it is ours then, and we kill it.
+// A daemon that has cleared its environment and loses its keeper becomes a child of the kit, which kills it.
 func TestADaemonWhoseKeeperIsKilled(t *testing.T) {
 	word := token(t)
 	other := start(t, Options{Command: server("plain", word+"-other"), User: strconv.Itoa(os.Getuid())})
@@ -157,7 +157,7 @@ func TestADaemonWhoseKeeperIsKilled(t *testing.T) {
 	answers(t, other.Addr())
 }
 
-// What a Compose file starts has no mark: when its keeper fails, nobody else's servers are killed.
+// The processes of a Compose file have no mark: when its keeper fails, no other server may be killed.
 func TestWithoutAMarkNobodyIsKilled(t *testing.T) {
 	word := token(t)
 	s := start(t, Options{Command: server("plain", word)})
@@ -165,7 +165,7 @@ func TestWithoutAMarkNobodyIsKilled(t *testing.T) {
 	answers(t, s.Addr())
 }
 
-// A server that runs as who we are can stop its keeper.
+// A server that runs as the kit's own user can stop its keeper.
 func TestAServerThatStopsItsKeeper(t *testing.T) {
 	word := token(t)
 	s := start(t, Options{Command: server("lost", word), User: strconv.Itoa(os.Getuid())})
@@ -178,7 +178,7 @@ func TestAServerThatStopsItsKeeper(t *testing.T) {
 	nothingRuns(t, word)
 }
 
-// variables returns NAME=VALUE lines of a log as a map.
+// variables parses the NAME=VALUE lines of a log.
 func variables(log string) map[string]string {
 	found := map[string]string{}
 	for line := range strings.Lines(log) {
@@ -189,13 +189,13 @@ func variables(log string) map[string]string {
 	return found
 }
 
-// The server's environment, user, limits and files are what the package says.
+// The server has the environment, user, limits and files that the package documents.
 func TestWhatAServerGets(t *testing.T) {
 	t.Setenv("OUTCRY_SECRET", "hidden")
 	inherited, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer inherited.Close()
-	leak, err := syscall.Dup(int(inherited.Fd())) // it stays open in what we execute
+	leak, err := syscall.Dup(int(inherited.Fd())) // the copy stays open in executed programs
 	require.NoError(t, err)
 	defer syscall.Close(leak)
 	limits := Limits{Memory: roomy, Processes: 300, Files: 123, FileSize: 7 << 20}
@@ -217,7 +217,7 @@ exec ` + server("plain", token(t))})
 				"SHLVL", "_"}, name)
 		}
 		if n, ok := strings.CutPrefix(name, "fd-"); ok {
-			// A shell may keep its output elsewhere for a moment.
+			// A shell may keep a copy of its output open for a moment.
 			require.True(t, n <= "2" && len(n) == 1 || got[name] == got["fd-2"], "%s=%s", name, got[name])
 		}
 	}
@@ -250,7 +250,7 @@ func want() (a struct{ UID int }) {
 	return a
 }
 
-// Limits hold: a server cannot have more files, bytes or processes than it may.
+// A server cannot exceed its limits of files, bytes and processes.
 func TestLimitsHold(t *testing.T) {
 	s, err := Command(Options{Limits: Limits{Memory: 1 << 30, Processes: 100, Files: 32, FileSize: 1 << 20}, Command: `
 (dd if=/dev/zero of=$TMPDIR/big bs=65536 count=100; :) 2>/dev/null; echo bytes=$(wc -c <$TMPDIR/big)
@@ -266,8 +266,8 @@ kill -9 0`}) // its group
 	require.Equal(t, "few", got["processes"])
 }
 
-// As root, a server is not started that could read what is hidden, or write a result; in the kit's
-// own memory nobody reads. As an ordinary user it can do what that user can.
+// If the kit is root, it does not start a server that could read hidden files or write a result, and no server
+// can read the kit's own memory. If the kit is an ordinary user, the server can do what that user can.
 func TestHiddenFilesAndResults(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "target-hidden-")
 	require.NoError(t, err)
@@ -318,7 +318,7 @@ func TestHiddenFilesAndResults(t *testing.T) {
 	require.NoError(t, s.Kill(t.Context()))
 }
 
-// A server has no terminal, and no signals of one: it is in a session of its own, as its keeper is.
+// A server has no terminal, and gets no signals of one: it runs in a new session, and so does its keeper.
 func TestAServerHasNoTerminal(t *testing.T) {
 	word := token(t)
 	start(t, Options{Command: "exec " + server("plain", word)})
@@ -333,9 +333,9 @@ func TestAServerHasNoTerminal(t *testing.T) {
 	require.Len(t, sessions, 3)
 }
 
-// standIn is a program that does what docker compose does for these tests: there is no docker where
-// they have to pass. Its containers are processes that nobody's child started. It keeps its state in
-// the folder DOCKER_STATE.
+// standIn is a program that acts as docker compose in these tests, which must pass without docker. Its
+// containers are processes that are not descendants of its callers. It keeps its state in the folder
+// DOCKER_STATE.
 const standIn = `#!/bin/sh
 cd "$DOCKER_STATE" || exit 1
 echo "$@" >>calls

@@ -10,9 +10,9 @@ import (
 
 // running returns the processes that have a word in their command line.
 func running(_ *testing.T, word string) []string {
-	out, _ := exec.Command("pgrep", "-f", word).Output() // an error where there are none
+	out, _ := exec.Command("pgrep", "-f", word).Output() // pgrep fails if it finds none
 	return strings.Fields(string(out))
 }
 
-// runAway is for systems on which it can be killed.
+// runAway is only implemented on systems where such a process can be killed.
 func runAway() { panic("not here") }

@@ -21,10 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What this program is when its first argument is one of these.
+// First arguments that make this program act as something else.
 const (
-	asServer = "test-server" // MODE TOKEN: a server
-	asKit    = "test-kit"    // COMMAND, or COMPOSE SERVICE ADDR: starts it and waits to be killed
+	asServer = "test-server" // followed by MODE TOKEN: a server
+	asKit    = "test-kit"    // followed by COMMAND, or COMPOSE SERVICE ADDR: starts it and waits to be killed
 )
 
 const (
@@ -32,10 +32,10 @@ const (
 	waitPoll = 5 * time.Millisecond
 )
 
-// roomy is memory enough for the race detector, which reserves much.
+// roomy is a memory limit high enough for the race detector, which reserves much.
 const roomy = 1 << 50
 
-// program is this program where any user can execute it.
+// program is the path of a copy of this program that any user can execute.
 var program string
 
 func TestMain(m *testing.M) {
@@ -75,14 +75,14 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// serve is a server. It never returns.
+// serve runs as a server, and never returns.
 func serve(mode string) {
 	switch mode {
-	case "deaf": // to all that can be ignored
+	case "deaf": // ignores all signals that can be ignored
 		signal.Ignore()
 	case "swift":
 		runAway()
-	case "lost": // two daemons on, in a session of its own, with nothing of the environment but the port
+	case "lost": // becomes a daemon twice over, in a new session, with only the port from its environment
 		next := exec.Command(os.Args[0], asServer, "lost-again", os.Args[3], os.Getenv("PORT"))
 		startApart(next)
 	case "lost-again":
@@ -108,7 +108,7 @@ func serve(mode string) {
 	}
 }
 
-// startApart starts a process with no environment in a session of its own, and ends this one.
+// startApart starts a process with no environment in a new session, and ends this one.
 func startApart(next *exec.Cmd) {
 	next.Env = []string{}
 	next.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -119,7 +119,7 @@ func startApart(next *exec.Cmd) {
 	os.Exit(0)
 }
 
-// beKit starts a server, says so and waits for the end of its input, which never comes.
+// beKit starts a server, prints its address, and waits for the end of its input, which never comes.
 func beKit(arguments []string) {
 	var server Target
 	var err error
@@ -146,12 +146,12 @@ func token(t *testing.T) string {
 	return fmt.Sprintf("token-%s-%d-%d", name, os.Getpid(), time.Now().UnixNano())
 }
 
-// server returns the command of a server of this program.
+// server returns a command that runs this program as a server.
 func server(mode, token string) string {
 	return fmt.Sprintf("'%s' %s %s %s", program, asServer, mode, token)
 }
 
-// start returns a started server, which is closed with the test.
+// start returns a started server, which is closed when the test ends.
 func start(t *testing.T, o Options) Target {
 	o.Limits.Memory = cmp.Or(o.Limits.Memory, roomy)
 	s, err := Command(o)
@@ -171,7 +171,7 @@ func freeAddr(t *testing.T) string {
 // nothingRuns requires that no process has a word in its command line.
 func nothingRuns(t *testing.T, word string) { require.Empty(t, running(t, word)) }
 
-// answers requires that a server echoes.
+// answers requires that the server at addr echoes.
 func answers(t *testing.T, addr string) {
 	c, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestAServerThatListensElsewhere(t *testing.T) {
 	answers(t, addr)
 }
 
-// What is not a server costs an answer, and leaves nothing.
+// A command that ends without serving is an error at once, and leaves nothing running.
 func TestACommandThatEndsIsNoServer(t *testing.T) {
 	for _, c := range []struct{ command, how string }{
 		{"echo no compiler; exit 7", "exit status 7"},
@@ -322,8 +322,8 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	require.NoError(t, err, "who we are")
 }
 
-// What is left of a killed server's connections may keep its port in the kernel: a socket that does
-// not share the port does the same here, until the server has found it taken.
+// The kernel may keep the port of a killed server because of old connections. Here a socket without address
+// sharing keeps it, until the restarted server has found the port in use.
 func TestAServerIsTriedAgainWhileItsPortIsKept(t *testing.T) {
 	s := start(t, Options{Command: "exec " + server("plain", token(t))})
 	require.NoError(t, s.Kill(t.Context()))
