@@ -16,7 +16,7 @@ import (
 
 const create = `<create><account id="1" balance="1"/></create>`
 
-// kind requires that err is a *Broken of this kind, and returns it.
+// kind requires that err is a *Broken of kind k, and returns it.
 func kind(t *testing.T, err error, k Kind) *Broken {
 	t.Helper()
 	var b *Broken
@@ -42,7 +42,7 @@ func TestWithOneFrameAConnectionEachFrameHasItsOwn(t *testing.T) {
 	require.Equal(t, 4, s.asked())
 }
 
-// A server that serves one connection after another must not wait for one that nobody uses.
+// A serial server must not be blocked by a connection that is not used yet.
 func TestWithOneFrameAConnectionIsMadeWhenThereIsAFrame(t *testing.T) {
 	opened := 0
 	dialer := Connector{Options: Options{Habits: Habits{OneFrame: true}}}
@@ -77,8 +77,8 @@ func TestFramesThatWaitForAConnectionAreBounded(t *testing.T) {
 	require.ErrorContains(t, c.Send(t.Context(), create), "more than 1000 frames wait")
 }
 
-// The server here reads nothing while its reply is not read: without somebody who reads them both
-// would wait for each other.
+// The server does not read while its reply is not read. If the kit did not read ahead, both would wait for
+// each other.
 func TestRepliesAreReadWhileFramesAreSent(t *testing.T) {
 	server, client := net.Pipe()
 	c, err := (&Connector{Open: func(context.Context) (net.Conn, error) { return client, nil }}).Dial(t.Context())
@@ -109,8 +109,8 @@ func TestWaitClosed(t *testing.T) {
 	last := "29\n" + ok
 	for name, c := range map[string]struct {
 		handle func(net.Conn)
-		last   bool // there is a last reply
-		open   bool // it is an error
+		last   bool // WaitClosed returns a last reply
+		open   bool // WaitClosed returns an error, since the connection stays open
 	}{
 		"at once":                 {func(net.Conn) {}, false, false},
 		"behind a reply":          {func(c net.Conn) { io.WriteString(c, last) }, true, false},
@@ -132,7 +132,7 @@ func TestWaitClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn := dial(t, listen(t, c.handle), Options{})
-			if conn.time = time.Minute; c.open { // what is said comes sooner, and then nothing more
+			if conn.time = time.Minute; c.open { // all replies arrive at once, and then nothing more
 				conn.time = 2 * time.Second
 			}
 			if name == "reset" {
@@ -163,7 +163,7 @@ func TestACompleteFrameIsAnsweredBehindTheEndOfWhatIsSent(t *testing.T) {
 	kind(t, err, Closed)
 }
 
-// What the server says before it closes a connection is its reason, even if there is more to send.
+// A reply that the server sends before it closes the connection is received, even if a later frame cannot be sent.
 func TestALastReplyIsReceivedThoughFramesCannotBeSent(t *testing.T) {
 	closed := make(chan struct{})
 	addr := listen(t, func(c net.Conn) {
@@ -209,7 +209,7 @@ func TestNobodyListens(t *testing.T) {
 }
 
 func TestOnlyTheAccountOfTransactionsIsRenamed(t *testing.T) {
-	for _, c := range []struct{ doc, want string }{ // without want it stays as it is
+	for _, c := range []struct{ doc, want string }{ // an empty want means that doc stays unchanged
 		{`<transactions id="1"><query id="2"/></transactions>`, `<transactions account="1"><query id="2"/></transactions>`},
 		{"<!-- id=\"1\" -->\n<transactions\n  id = '1'/>", "<!-- id=\"1\" -->\n<transactions\n  account = '1'/>"},
 		{`<?xml version="1.0"?><transactions a=" id='1'" id="2"/>`,

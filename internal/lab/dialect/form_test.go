@@ -16,7 +16,7 @@ func TestEachFaultOfFormOfAReplyIsSeen(t *testing.T) {
 	day := int64(24 * 60 * 60)
 	one := at(0)
 	for _, c := range []struct {
-		reply string // without its root, where that is right
+		reply string // may be without its root, which is then <results>
 		want  []Form
 	}{
 		{`<status id="1"><open shares="1"/><executed shares="0.5" price="125.00" ` + one + `/></status>`, nil},
@@ -72,7 +72,7 @@ func TestWhatAReplyHasToRepeat(t *testing.T) {
 		want        []Form
 	}{
 		{order, `<opened sym="A" amount="+1.0" limit="10" id="5"/>`, nil},
-		{order, `<opened sym="A" amount="+1.0" limit="10"/>`, nil}, // which the case itself asks for
+		{order, `<opened sym="A" amount="+1.0" limit="10"/>`, nil}, // a value that the cases compare themselves
 		{order, `<opened amount="+1.0" limit="10" id="5"/>`, []Form{Echo}},
 		{order, `<opened sym="A" amount="1" limit="10" id="5"/>`, []Form{Echo}},
 		{order, `<opened sym="A" amount="+1.0" limit="10.00" id="5"/>`, []Form{Echo}},

@@ -40,7 +40,7 @@ func write(to *strings.Builder, e *Element) {
 	to.WriteString("</" + e.Name + ">")
 }
 
-// FuzzParseDoc holds the reader against the library's own, and against itself.
+// FuzzParseDoc compares the parser with encoding/xml, and with itself after writing the result as XML.
 func FuzzParseDoc(f *testing.F) {
 	for _, d := range documents {
 		f.Add(d)
@@ -62,14 +62,14 @@ func FuzzParseDoc(f *testing.F) {
 		var out strings.Builder
 		write(&out, root)
 		again, err := ParseDoc(out.String())
-		if len(out.String()) < TokenBytesMax/8 { // escaping makes texts longer
+		if len(out.String()) < TokenBytesMax/8 { // escaped texts are longer
 			require.NoError(t, err, out.String())
 			require.Equal(t, root, again)
 		}
 	})
 }
 
-// FuzzReading reads replies from whatever bytes come, until they end.
+// FuzzReading reads replies from arbitrary bytes, until they end.
 func FuzzReading(f *testing.F) {
 	for _, d := range documents {
 		f.Add([]byte(d))
@@ -100,7 +100,7 @@ func FuzzReading(f *testing.F) {
 	})
 }
 
-// FuzzWithAccount renames nothing but an attribute of the root.
+// FuzzWithAccount checks that withAccount renames only an attribute of the root.
 func FuzzWithAccount(f *testing.F) {
 	for _, d := range documents {
 		f.Add(d)
@@ -113,7 +113,7 @@ func FuzzWithAccount(f *testing.F) {
 		}
 		after, err := ParseDoc(withAccount(doc))
 		if _, has := before.Attr("account"); has {
-			return // and now has it twice
+			return // the root now has the attribute account twice
 		}
 		require.NoError(t, err)
 		for i, a := range before.Attrs {

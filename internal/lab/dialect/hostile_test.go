@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// endless returns a server that writes begin, and then again and again the same.
+// endless returns a server that writes begin, and then repeats again without end.
 func endless(begin, again string) func(net.Conn) {
 	again = strings.Repeat(again, 1+(1<<12)/len(again))
 	return func(c net.Conn) {
@@ -30,13 +30,13 @@ func says(s string) func(net.Conn) {
 	}
 }
 
-// resets is a server that resets the connection once something comes on it.
+// resets is a server that resets the connection once bytes arrive.
 func resets(c net.Conn) {
 	c.Read(make([]byte, 1))
 	c.(*net.TCPConn).SetLinger(0)
 }
 
-// drips returns a server that writes a byte of s at a time, without end.
+// drips returns a server that writes begin, and then repeats s without end, a byte at a time.
 func drips(begin, s string) func(net.Conn) {
 	return func(c net.Conn) {
 		_, err := io.WriteString(c, begin)
@@ -104,7 +104,7 @@ func TestWhateverAServerSendsTheReaderEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn := dial(t, listen(t, c.handle), Options{})
-			if conn.time = time.Minute; c.kind == TimedOut { // others end though there is time
+			if conn.time = time.Minute; c.kind == TimedOut { // all others must end long before their time
 				conn.time = 300 * time.Millisecond
 			}
 			if name == "resets" {
@@ -123,7 +123,7 @@ func TestWhateverAServerSendsTheReaderEnds(t *testing.T) {
 	}
 }
 
-// many returns n attributes.
+// many returns n attributes in XML.
 func many(n int) (s string) {
 	for i := range n {
 		s += " a" + strings.Repeat("b", i) + `=""`
@@ -152,7 +152,7 @@ func TestAServerThatReadsNothingStopsNobody(t *testing.T) {
 	kind(t, err, TimedOut)
 }
 
-// What nobody receives waits at the server, not in the memory of the kit.
+// Replies that are not received wait at the server, not in the kit's memory.
 func TestWhatIsReadAheadIsBounded(t *testing.T) {
 	c := dial(t, listen(t, endless("", "<results/>")), Options{})
 	require.Eventually(t, func() bool {
@@ -160,7 +160,7 @@ func TestWhatIsReadAheadIsBounded(t *testing.T) {
 		defer c.in.mu.Unlock()
 		return len(c.in.data) >= unreadMax
 	}, time.Minute, time.Millisecond)
-	for range 100_000 { // which is more than is ahead
+	for range 100_000 { // more bytes than are read ahead
 		_, err := c.Receive(t.Context())
 		require.NoError(t, err)
 		c.in.mu.Lock()

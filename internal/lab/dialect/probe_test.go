@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small are the small servers: each has a habit of earlier servers of this protocol, and the remarks
-// that it costs.
+// small has small servers, each with a habit of earlier servers of this protocol, and the remarks that the
+// habit causes.
 var small = []struct {
 	name   string
 	server habitServer
@@ -67,7 +67,7 @@ func TestProbeFindsEachHabitAndTheServerIsThenUnderstood(t *testing.T) {
 	}
 }
 
-// speaks has a conversation in the habits of a server, which shows nothing else.
+// speaks has a conversation with a server in its habits, and requires that there are no other remarks.
 func speaks(t *testing.T, addr string, habits Habits, fresh func() string) {
 	var more noted
 	c := dial(t, addr, Options{Habits: habits, Remark: more.note})
@@ -80,7 +80,7 @@ func speaks(t *testing.T, addr string, habits Habits, fresh func() string) {
 		`<transactions id="` + id + `"><order sym="SPY" amount="1" limit="1000"/></transactions>`,
 		`<create><account id="` + fresh() + `" balance="100"/></create>`,
 	}
-	for _, doc := range docs { // all wait for their replies
+	for _, doc := range docs { // all frames are sent before the first reply is received
 		require.NoError(t, c.Send(t.Context(), doc))
 	}
 	for i, children := range []string{"created created", "opened", "opened status", "error", "created"} {
@@ -165,7 +165,7 @@ func TestProbeOfGarbageFindsNothing(t *testing.T) {
 	require.Empty(t, remarks)
 }
 
-// A server that falls over when an attribute is missing comes back without its accounts.
+// The server crashes when an attribute is missing, and restarts without its accounts.
 func TestProbeGoesOnWhenTheServerWasStartedAgain(t *testing.T) {
 	t.Parallel()
 	var s *habitServer

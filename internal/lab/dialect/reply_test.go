@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const ok = "<results><created/></results>" // of 29 bytes
+const ok = "<results><created/></results>" // 29 bytes
 
-// pipe returns a Conn to a server that writes these bytes, whatever it is sent, and then leaves the
-// connection open until it is closed. Each byte that it writes has to be read.
+// pipe returns a Conn to a server that writes these bytes, whatever it is sent, and then keeps the connection
+// open until the client closes it. The client must read each byte.
 func pipe(t *testing.T, sends string, o Options) *Conn {
 	server, client := net.Pipe()
 	open := func(context.Context) (net.Conn, error) { return client, nil }
@@ -141,7 +141,7 @@ func TestARemarkHasTheConversation(t *testing.T) {
 		{Echo, `<error> does not repeat amount="1" of its <order>`, doc, got},
 	}, seen.all)
 
-	seen.all = nil // behind bytes that are no frame nobody knows what a reply answers
+	seen.all = nil // after SendRaw it is unknown which document a reply answers
 	require.NoError(t, conn.SendRaw(t.Context(), []byte("12")))
 	require.NoError(t, conn.SendRaw(t.Context(), []byte("\n<create")))
 	r, err = conn.Receive(t.Context())

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNothingStaysOfAConnectionThatTheServerClosed: a server that does not set SO_REUSEADDR can
-// listen at once again.
+// After the server closed a connection, a server that does not set SO_REUSEADDR can listen there again at
+// once.
 func TestNothingStaysOfAConnectionThatTheServerClosed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

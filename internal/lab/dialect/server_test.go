@@ -16,16 +16,16 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// habitServer is a right server, the model, which speaks in some habits.
+// habitServer is a correct server, built on the model, with certain habits.
 type habitServer struct {
 	habits   Habits
-	off      int                   // what WrongLength adds to a length
-	patient  bool                  // it waits where it could close: for a CR LF, after the first reply
-	rejects  bool                  // with Whole it answers with an error where it could close
-	sometime func(doc string) bool // only replies to such documents have a wrong length; nil for all
-	tail     string                // behind each reply
+	off      int                   // with WrongLength, the number added to each length
+	patient  bool                  // waits instead of closing: for a CR LF, and after the first reply
+	rejects  bool                  // with Whole, answers with an error instead of closing
+	sometime func(doc string) bool // selects the documents whose replies have a wrong length; nil selects all
+	tail     string                // sent after each reply
 
-	falls bool // it goes down where AccountAttribute has an error
+	falls bool // goes down on a frame that AccountAttribute makes it reject
 
 	mu       sync.Mutex // guards exchange, frames and down
 	exchange *model.Exchange
@@ -33,13 +33,13 @@ type habitServer struct {
 	down     bool
 }
 
-// serve starts the server, and ends it with the test.
+// serve starts the server, and stops it when the test ends.
 func (s *habitServer) serve(t *testing.T) (addr string) {
 	s.exchange = model.New()
 	return listen(t, s.connection)
 }
 
-// listen serves connections with handle, in a goroutine each, until the test ends; it then closes them.
+// listen accepts connections and runs handle for each in a goroutine. When the test ends, it closes them all.
 func listen(t *testing.T, handle func(net.Conn)) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -138,14 +138,14 @@ func (s *habitServer) answer(doc string) (reply string, ok bool) {
 	return reply + s.tail, true
 }
 
-// asked returns how many frames came.
+// asked returns how many frames the server got.
 func (s *habitServer) asked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.frames
 }
 
-// fresh returns a source of account ids.
+// fresh returns a function that returns a new account id each time.
 func fresh() func() string {
 	n := 1000
 	return func() string {
@@ -154,7 +154,7 @@ func fresh() func() string {
 	}
 }
 
-// forms returns the forms of remarks, in their order.
+// forms returns the form of each of remarks.
 func forms(remarks []Remark) (all []Form) {
 	for _, r := range remarks {
 		all = append(all, r.Form)
@@ -174,7 +174,7 @@ func (n *noted) note(r Remark) {
 	n.all = append(n.all, r)
 }
 
-// dial connects to addr with options, for as long as the test lasts.
+// dial connects to addr with options, and closes the connection when the test ends.
 func dial(t *testing.T, addr string, o Options) *Conn {
 	c, err := (&Connector{Addr: addr, Options: o}).Dial(t.Context())
 	require.NoError(t, err)
