@@ -55,7 +55,7 @@ func (b *Broken) Error() string {
 }
 
 // errOpen is the cause of the error that WaitClosed returns.
-var errOpen = errors.New("left a connection open that it has to close")
+var errOpen = errors.New("left a connection open that it must close")
 
 // Unwrap returns the cause.
 func (b *Broken) Unwrap() error { return b.Err }

@@ -141,7 +141,7 @@ func TestWaitClosed(t *testing.T) {
 			r, err := conn.WaitClosed(t.Context())
 			require.Equal(t, c.last, r != nil)
 			if c.open {
-				require.EqualError(t, err, "the server left a connection open that it has to close")
+				require.EqualError(t, err, "the server left a connection open that it must close")
 			} else {
 				require.NoError(t, err)
 			}

@@ -56,7 +56,7 @@ func (f *findings) parts(status *Element, now time.Time) {
 		case "open":
 			f.shares(e)
 			if n, err := strconv.ParseFloat(value(e, "shares"), 64); err == nil && n == 0 {
-				f.add(OpenZero, `<open shares="%s"/>: of an order that has nothing open there is no <open>`,
+				f.add(OpenZero, `<open shares="%s"/>: an order with nothing open must have no <open>`,
 					value(e, "shares"))
 			}
 		case "canceled":
@@ -67,7 +67,7 @@ func (f *findings) parts(status *Element, now time.Time) {
 			f.number(e, "price")
 			at := f.time(e, now)
 			if 0 < at && at < last {
-				f.add(ExecutionsOrder, "an execution of time %d stands before one of time %d: they have to be oldest first",
+				f.add(ExecutionsOrder, "an execution of time %d is listed before one of time %d: they must be oldest first",
 					last, at)
 			}
 			last = max(last, at)
@@ -86,7 +86,7 @@ func (f *findings) shares(e *Element) {
 // number checks the form of an attribute whose number the server writes itself; a missing one is no fault.
 func (f *findings) number(e *Element, name string) {
 	if s, ok := e.Attr(name); ok && !decimal.MatchString(s) {
-		f.add(Number, `<%s %s="%s"/>: %s is no decimal number as the protocol writes them`, e.Name, name,
+		f.add(Number, `<%s %s="%s"/>: %s is not a decimal number as the protocol writes them`, e.Name, name,
 			excerpt(s), name)
 	}
 }

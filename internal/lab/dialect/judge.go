@@ -36,7 +36,7 @@ func (f *findings) echo(command, answer *Element) {
 		case !ok:
 			f.add(Echo, `<%s> does not repeat %s="%s" of its <%s>`, excerpt(answer.Name), a.Name, a.Value, command.Name)
 		case got != a.Value:
-			f.add(Echo, `<%s> has %s="%s", its <%s> had %s="%s"; it has to be repeated byte for byte`,
+			f.add(Echo, `<%s> has %s="%s", its <%s> had %s="%s"; it must be repeated byte for byte`,
 				excerpt(answer.Name), a.Name, excerpt(got), command.Name, a.Name, a.Value)
 		}
 	}

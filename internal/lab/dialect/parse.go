@@ -19,7 +19,7 @@ func ParseDoc(s string) (*Element, error) {
 		return nil, broken(err, s)
 	}
 	if rest := strings.TrimSpace(s[len(s)-in.Len():]); rest != "" {
-		return nil, broken(notXML("%q behind the end of the document", excerpt(rest)), s)
+		return nil, broken(notXML("%q after the end of the document", excerpt(rest)), s)
 	}
 	return root, nil
 }
@@ -133,7 +133,7 @@ func (t *tree) start(token xml.StartElement) error {
 	t.attributes += len(token.Attr)
 	switch {
 	case len(t.open) == DepthMax:
-		return tooLarge("elements in one another more than %d deep", DepthMax)
+		return tooLarge("elements nested more than %d deep", DepthMax)
 	case t.elements > ElementsMax:
 		return tooLarge("more than %d elements", ElementsMax)
 	case len(token.Attr) > elementAttributesMax || t.attributes > attributesMax:

@@ -79,7 +79,7 @@ func (p *prober) say() error {
 		case k.value == k.yes:
 			*k.habit = true
 		case k.value != k.no && !unknown(k.value):
-			return fmt.Errorf("habits: %s is %q; it has to be auto, %s or %s", k.name, k.value, k.yes, k.no)
+			return fmt.Errorf("habits: %s is %q; it must be auto, %s or %s", k.name, k.value, k.yes, k.no)
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func TestWhatIsKnownToBeOtherwiseIsNotFound(t *testing.T) {
 
 func TestProbeNamesAHabitThatThereIsNot(t *testing.T) {
 	_, _, err := Probe(t.Context(), &Connector{}, fresh(), Known{Length: "cr"})
-	require.EqualError(t, err, `habits: length is "cr"; it has to be auto, crlf or lf`)
+	require.EqualError(t, err, `habits: length is "cr"; it must be auto, crlf or lf`)
 }
 
 func TestProbeSaysThatNothingAnswers(t *testing.T) {

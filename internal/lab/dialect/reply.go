@@ -144,7 +144,7 @@ func (r *reading) lengthLine() (int64, error) {
 				r.lineFault(!r.habits.Bare, "there is no line with its length before the reply")
 				return NoLength, nil
 			}
-			r.lineFault(true, "there is no line feed behind the length")
+			r.lineFault(true, "there is no line feed after the length")
 			return r.length(line), nil
 		}
 		r.drop(b)
@@ -222,7 +222,7 @@ func (r *reading) compareLength(declared, size int64) {
 		r.drop(b)
 		n++
 		if b == 0 {
-			r.fault(Length, "the length counts a byte 0 behind the reply")
+			r.fault(Length, "the length counts a byte 0 after the reply")
 		}
 	}
 }

@@ -91,7 +91,7 @@ type profileFile struct {
 func DefaultProfile() *Profile {
 	p, err := ReadProfile(nil, nil)
 	if err != nil {
-		panic(fmt.Sprintf("grade: the profile that says nothing is wrong: %v", err))
+		panic(fmt.Sprintf("grade: the default profile is invalid: %v", err))
 	}
 	return p
 }

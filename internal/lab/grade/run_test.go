@@ -337,7 +337,7 @@ func TestAServerThatAnswersNothingIsNotGraded(t *testing.T) {
 	require.Zero(t, result.Score)
 	require.Equal(t, map[string]string{
 		"create/one": "fail Not run: the server answers nothing. To the first frames it sent no whole reply in time.",
-		"form/echo":  "fail No other case passes, so nothing can be said of this."}, outcomes(result))
+		"form/echo":  "fail No other case passes, so this cannot be judged."}, outcomes(result))
 }
 
 // mute is the driver of a server that answers nothing.

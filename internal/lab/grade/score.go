@@ -101,7 +101,7 @@ func judgeForm(c *script.Case, remarks map[dialect.Form]dialect.Remark, any bool
 		return script.Outcome{Status: script.Fail, Message: remark.Detail, Tries: 1,
 			Conversation: conversation(remark)}
 	case !any:
-		return script.Outcome{Status: script.Fail, Message: "No other case passes, so nothing can be said of this."}
+		return script.Outcome{Status: script.Fail, Message: "No other case passes, so this cannot be judged."}
 	}
 	return script.Outcome{Status: script.Pass, Share: 1, Tries: 1}
 }

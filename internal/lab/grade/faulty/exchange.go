@@ -176,11 +176,11 @@ func (x *exchange) open(id, balance string) error {
 	case err != nil:
 		return err
 	case !x.accountID(id):
-		return errors.New("an account id is made of digits")
+		return errors.New("an account id must be made of digits")
 	case v.Sign() < 0 && !x.o.has("negative-balance"):
-		return errors.New("a balance is not negative")
+		return errors.New("a balance must not be negative")
 	case x.accounts[id] != nil && !x.o.has("account-overwritten"):
-		return errors.New("there is such an account")
+		return errors.New("the account exists already")
 	}
 	x.race("racing-account")
 	a := &account{new(big.Rat), v, map[string]*big.Rat{}, map[string]*big.Rat{}}
@@ -210,7 +210,7 @@ func (x *exchange) symbol(n *node) (replies []string) {
 		}
 	}
 	for _, child := range n.children {
-		err := errors.New("there is such a symbol")
+		err := errors.New("the symbol exists already")
 		if !known || !x.o.has("symbol-once") {
 			err = x.place(sym, child)
 		}
@@ -231,9 +231,9 @@ func (x *exchange) place(sym string, n *node) error {
 	case err != nil:
 		return err
 	case v.Sign() <= 0:
-		return errors.New("nothing is placed")
+		return errors.New("the number of shares must be positive")
 	case !x.accountID(id):
-		return errors.New("an account id is made of digits")
+		return errors.New("an account id must be made of digits")
 	case x.accounts[id] == nil && x.o.has("deposit-for-nobody"):
 		return nil
 	case x.accounts[id] == nil:

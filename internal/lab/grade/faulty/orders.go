@@ -79,9 +79,9 @@ func (x *exchange) order(id string, n *node) (string, error) {
 	case err1 != nil || err2 != nil:
 		return "", errors.Join(err1, err2)
 	case amount.Sign() == 0 && !x.o.has("zero-amount"):
-		return "", errors.New("an order for nothing")
+		return "", errors.New("an order with amount 0")
 	case limit.Sign() <= 0:
-		return "", errors.New("a limit is more than 0")
+		return "", errors.New("a limit must be more than 0")
 	case x.books[sym] == "":
 		return "", errors.New("there is no such symbol")
 	}

@@ -43,7 +43,7 @@ func WriteGradescopeZip(w io.Writer, a Autograder) error {
 	}
 	for _, o := range a.Options {
 		if strings.ContainsAny(o, "\r\n") {
-			return fmt.Errorf("report: an autograder has each option in one line: %q", o)
+			return fmt.Errorf("report: an option of an autograder must be on one line: %q", o)
 		}
 	}
 	program, err := os.ReadFile(a.Program)

@@ -163,7 +163,7 @@ func TestAnAutograderNeedsWhatItRuns(t *testing.T) {
 		"no such file":              {Program: text + "s", Start: "true"},
 		"nowhere: no such file":     {Program: elfFile(t), Start: "true", Profile: "nowhere"},
 		"there is no case":          {Program: elfFile(t), Start: "true", Cases: filepath.Dir(text)},
-		"in one line":               {Program: elfFile(t), Start: "true", Options: []string{"--user=a\nb"}},
+		"must be on one line":       {Program: elfFile(t), Start: "true", Options: []string{"--user=a\nb"}},
 		"no such file or directory": {Program: elfFile(t), Start: "true", Cases: text + "s"},
 	} {
 		require.ErrorContains(t, WriteGradescopeZip(io.Discard, a), want)

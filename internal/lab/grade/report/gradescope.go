@@ -93,7 +93,7 @@ func overview(r *grade.Result) string {
 		fmt.Fprintf(&b, "found: %s\n", h)
 	}
 	if r.Restarts > 0 {
-		fmt.Fprintf(&b, "the server was started anew %d times, since it answered nothing\n", r.Restarts)
+		fmt.Fprintf(&b, "the server was restarted %d times, since it did not answer\n", r.Restarts)
 	}
 	// A server that was sent frames may print them, hidden cases included.
 	if !slices.ContainsFunc(r.Cases, func(c grade.CaseResult) bool { return c.Tries > 0 }) {
@@ -109,12 +109,12 @@ func habits(h dialect.Habits) (all []string) {
 		tell string
 	}{
 		{h.AccountAttribute, "the account of <transactions> is in the attribute account, not id"},
-		{h.CRLF, "a length line has to end with a carriage return and a line feed"},
+		{h.CRLF, "a length line must end with a carriage return and a line feed"},
 		{h.Bare, "replies have no length line"},
 		{h.WrongLength, "replies have a wrong length"},
 		{h.OneFrame, "a connection is closed after each reply"},
 		{h.ResultRoot, "the root of replies is <result>, not <results>"},
-		{h.Whole, "numbers have to be whole"},
+		{h.Whole, "only whole numbers are accepted"},
 		{h.ErrorCloses, "a connection is closed after an error"},
 	} {
 		if each.has {

@@ -52,7 +52,7 @@ func WriteHTML(w io.Writer, r *grade.Result) error {
 	p.add("<p><span class=\"score\">%s</span> of %s<br/>\n%s. %s s, seed %s", r.Score, r.Best, statistics(groups),
 		r.Seconds, r.Seed)
 	if r.Restarts > 0 {
-		p.add("; the server was started anew %s times,\nsince it answered nothing", r.Restarts)
+		p.add("; the server was restarted %s times,\nsince it did not answer", r.Restarts)
 	}
 	p.add(".</p>\n")
 	p.addHabits(habits(r.Habits))
@@ -94,7 +94,7 @@ func (p *page) addHabits(found []string) {
 	if len(found) == 0 {
 		return
 	}
-	p.add("<h2>How this server speaks</h2>\n<p>Found by asking. The cases speak with it in the same way; " +
+	p.add("<h2>How this server speaks</h2>\n<p>Found by probing. The cases speak with the server in the same way; " +
 		"each of these costs its own case only.</p>\n<ul>")
 	for _, habit := range found {
 		p.add("<li>%s</li>", habit)
@@ -157,7 +157,7 @@ func (p *page) addFailure(c *grade.CaseResult) {
 // addCases adds a table of all cases of a group.
 func (p *page) addCases(g *group) {
 	p.add(`<h3 id="group-%s">%s</h3>`+"\n<table>\n", g.Name, g.Name)
-	p.add("<tr><th>case</th><th>rule</th><th>what has to hold</th><th></th>" +
+	p.add("<tr><th>case</th><th>rule</th><th>what must hold</th><th></th>" +
 		`<th class="number">points</th><th class="number">of</th></tr>` + "\n")
 	for _, c := range g.cases {
 		p.add("<tr><td>%s</td><td>%s</td><td>%s", c.Name, c.Rule, c.Tell)

@@ -122,7 +122,7 @@ func TestThePageIsOneFileWithoutScripts(t *testing.T) {
 	for _, part := range []string{"Grade of 127.0.0.1:1" + shown, "61.25 of 100",
 		"sum16.7533of which the score is the share",
 		"it answered " + shown, "< " + shown, "! <results/>",
-		"panic: " + shown, "replies have no length line", "started anew 2 times", "PROTOCOL, Errors.", "12.25",
+		"panic: " + shown, "replies have no length line", "restarted 2 times", "PROTOCOL, Errors.", "12.25",
 		"1 passed, 1 passed in part, 1 failed, 1 not counted", "there is no server to kill"} {
 		require.Contains(t, content, part)
 	}
@@ -201,7 +201,7 @@ func TestGradescopeHasWhatItsAutogradersWrite(t *testing.T) {
 		require.Equal(t, "text", back[format])
 	}
 	require.Equal(t, "score 61.25 of 100: the cases have 16.75 of 33 points\nfound: replies have no length line\n"+
-		"the server was started anew 2 times, since it answered nothing\n", back["output"])
+		"the server was restarted 2 times, since it did not answer\n", back["output"])
 	tests := back["tests"].([]any)
 	require.Len(t, tests, 4)
 	var seen []map[string]any

@@ -56,7 +56,7 @@ func writeGroups(w io.Writer, r *grade.Result) {
 		fmt.Fprintf(w, "found: %s\n", h)
 	}
 	if r.Restarts > 0 {
-		fmt.Fprintf(w, "the server was started anew, since it answered nothing: %d times\n", r.Restarts)
+		fmt.Fprintf(w, "the server was restarted, since it did not answer: %d times\n", r.Restarts)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()

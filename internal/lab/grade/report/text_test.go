@@ -57,7 +57,7 @@ func TestTheTextShowsEachFailure(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteText(&b, r))
 	require.Equal(t, `found: replies have no length line
-the server was started anew, since it answered nothing: 1 times
+the server was restarted, since it did not answer: 1 times
   matching       8.00  of   24.00   1 of 3 cases pass, 1 not counted
   money          0.00  of   16.00   0 of 2 cases pass
   limits         0.00  of    8.00   0 of 2 cases pass

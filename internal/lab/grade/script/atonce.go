@@ -14,15 +14,15 @@ import (
 // orderVerbs are the verbs that compare several replies or values.
 var orderVerbs = []*verb{
 	{name: "at-once", args: "N", frame: true, races: true, check: oneNumber(atOnceMax),
-		tells: "the frame behind it is sent on N new connections at the same moment; `{n}` is 1 to N in it. `<K WANT`: " +
-			"exactly K replies are like that, of those that no line above took; `<* WANT`: so are all others; `<*`: they " +
+		tells: "the frame after it is sent on N new connections at the same moment; `{n}` is 1 to N in it. `<K WANT`: " +
+			"exactly K replies match it, of those that no line above matched; `<* WANT`: all others match it; `<*`: they " +
 			"may be anything. `\"$new\"` in WANT is a value that no other reply has",
 		run: func(ctx context.Context, p *play, s *Step) error { return (&block{play: p, s: s}).run(ctx) }},
 	{name: "different", args: "$1 $2 …", tells: "the values are all different", check: twoValues,
 		run: func(_ context.Context, _ *play, s *Step) error {
 			for i, value := range s.args {
 				if slices.ContainsFunc(s.args[:i], func(v string) bool { return canonical(v) == canonical(value) }) {
-					return wrongf("Each of these must be another one, and %s comes twice: %s.", elide(value, 40),
+					return wrongf("Each of these must be different, but %s occurs twice: %s.", elide(value, 40),
 						elide(strings.Join(s.args, ", "), shownMax))
 				}
 			}
@@ -43,7 +43,7 @@ var orderVerbs = []*verb{
 
 func twoValues(args []string) error {
 	if len(args) < 2 {
-		return fmt.Errorf("at least two values have to stand behind it")
+		return fmt.Errorf("it needs at least two values")
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (b *block) compare() error {
 	}
 	if i := slices.Index(taken, false); i >= 0 && len(b.s.wants) > 0 {
 		b.trace.wanted(b.turn, b.wanted(m))
-		return wrongf("Of the %d replies, this one may not come: %s.", len(taken), show(b.replies[i].Root))
+		return wrongf("Of the %d replies, this one is not allowed: %s.", len(taken), show(b.replies[i].Root))
 	}
 	b.vars = m.vars
 	return nil
@@ -207,7 +207,7 @@ func (b *block) take(m *matcher, w counted, taken []bool) error {
 		n++
 	}
 	if m.again != "" {
-		return wrongf("Each reply must have another value here, and %s comes twice.", elide(m.again, 40))
+		return wrongf("Each reply must have a different value here, but %s occurs twice.", elide(m.again, 40))
 	}
 	want, err := strconv.Atoi(strings.ReplaceAll(w.count, "{part}", b.part))
 	if err != nil || n == want {

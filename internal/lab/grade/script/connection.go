@@ -18,7 +18,7 @@ var connectionVerbs = []*verb{
 			p.trace.note(s.conn, "shuts down its sending side")
 			return ch.conn.CloseWrite(ctx)
 		}},
-	{name: "close", tells: "closes the connection, whatever it still waits for; the next line makes it anew",
+	{name: "close", tells: "closes the connection, even if replies are outstanding; the next line dials it again",
 		run: func(_ context.Context, p *play, s *Step) error {
 			if ch := p.channels[s.conn]; ch != nil && ch.conn != nil {
 				ch.conn.Close()
@@ -28,7 +28,7 @@ var connectionVerbs = []*verb{
 			return nil
 		}},
 	{name: "strict", tells: "from here on every connection carries any number of frames, even if the server is known to " +
-		"close after each reply, or after an error; for cases about the connection itself; it stands above the first frame",
+		"close after each reply, or after an error; for cases about the connection itself; must precede the first frame",
 		run: func(_ context.Context, p *play, _ *Step) error {
 			p.strict = true
 			return nil
@@ -44,7 +44,7 @@ var connectionVerbs = []*verb{
 			p.trace.note(s.conn, "sends the next frame in "+s.args[0]+" writes")
 			return err
 		}},
-	{name: "together", args: "N", tells: "the N frames behind it are sent in one write",
+	{name: "together", args: "N", tells: "the N frames after it are sent in one write",
 		check: oneNumber(togetherMax),
 		run: func(ctx context.Context, p *play, s *Step) error {
 			ch, err := p.channel(ctx, s.conn)
@@ -62,7 +62,7 @@ var connectionVerbs = []*verb{
 					return nil
 				}
 			}
-			return fmt.Errorf("sleep has a duration up to %s behind it, like 200ms", sleepMax)
+			return fmt.Errorf("sleep needs a duration up to %s, such as 200ms", sleepMax)
 		},
 		run: func(ctx context.Context, _ *play, s *Step) error {
 			d, err := time.ParseDuration(s.args[0])
@@ -72,7 +72,7 @@ var connectionVerbs = []*verb{
 			return pause(ctx, d)
 		}},
 	{name: "kill", kills: true, untimed: true, tells: "kills every process of the server (SIGKILL), and starts it " +
-		"again; all connections are made anew",
+		"again; all connections are dialed again when they are next used",
 		run: func(ctx context.Context, p *play, _ *Step) error { return p.kill(ctx) }},
 }
 
@@ -84,6 +84,6 @@ func oneNumber(most int) func(args []string) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("a number from 1 to %d has to stand behind it, not %q", most, args)
+		return fmt.Errorf("it needs a number from 1 to %d, not %q", most, args)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // repeatMax bounds {repeat N TEXT}, and bodyBytesMax bounds the result of nested ones.
 const repeatMax = 100_000
 
-var errTooLong = fmt.Errorf("what is repeated comes to more than %d bytes", bodyBytesMax)
+var errTooLong = fmt.Errorf("the repetitions have more than %d bytes", bodyBytesMax)
 
 // expander replaces braces, and in what is sent also $ values.
 type expander struct {
@@ -156,7 +156,7 @@ func (x *expander) literal(text string) (string, error) {
 			}
 		}
 		if rest == "" || escapes[rest[0]] == 0 && rest[0] != '0' {
-			return "", fmt.Errorf(`there is no escape \%s; there are \n \r \t \0 \\ \xFF`, elide(rest, 3))
+			return "", fmt.Errorf(`there is no escape \%s; the escapes are \n \r \t \0 \\ \xFF`, elide(rest, 3))
 		}
 		out.WriteByte(escapes[rest[0]])
 		i++

@@ -265,7 +265,7 @@ func (m *market) judge() error {
 	switch {
 	case bought != sold:
 		m.show(nil)
-		return wrongf("%d shares were bought and %d sold: every share that is bought has to be sold.", bought, sold)
+		return wrongf("%d shares were bought and %d sold: these numbers must be equal.", bought, sold)
 	case bid != nil && ask != nil && bid.Limit >= ask.Limit:
 		m.show([]string{bid.id, ask.id})
 		return wrongf("A buy at %d and a sell at %d are both open at the end: they must have been executed with each other.",

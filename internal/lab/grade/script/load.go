@@ -55,7 +55,7 @@ func playLoad(ctx context.Context, p *play, s *Step) error {
 	}
 	leaveOutTwice(traders)
 	if !canAsk(traders) {
-		return &skipped{"No order could be asked for even before the server was killed; another case stands for that."}
+		return &skipped{"No order could be queried even before the server was killed; another case covers that."}
 	}
 	if err := p.back(ctx, traders[0].account); err != nil {
 		return err

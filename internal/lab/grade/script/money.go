@@ -13,11 +13,12 @@ import (
 // moneyVerbs are the facts that a line with ? can test.
 var moneyVerbs = []*verb{
 	{name: "? cash", args: "ACCOUNT DOLLARS", check: checkFact(2), run: probeCash,
-		tells: "demands that the account has so many dollars that no order holds: to buy one share of a new symbol for " +
-			"one dollar more must be refused, and for exactly that be accepted. It may also have what the executions that " +
-			"the server reports add up to. Where the case goes on with it, the order is canceled"},
+		tells: "requires that the account has this many dollars that no order holds: a buy of one share of a new " +
+			"symbol for one dollar more must be refused, and for exactly this amount accepted. The amount may also be the one " +
+			"that follows from the executions that the server reports. If later lines depend on the account, the order is " +
+			"canceled"},
 	{name: "? shares", args: "ACCOUNT SYMBOL SHARES", check: checkFact(3), run: probeShares,
-		tells: fmt.Sprintf("demands the same of the account's shares of a symbol, by selling for %d dollars", farLimit)},
+		tells: fmt.Sprintf("requires the same of the account's shares of a symbol, by selling for %d dollars", farLimit)},
 }
 
 // farLimit is a limit in dollars at which no buy order would match.
@@ -28,7 +29,7 @@ func checkFact(n int) func([]string) error {
 	return func(args []string) error {
 		switch {
 		case len(args) != n:
-			return fmt.Errorf("so many words have to stand here: %d, not %d", n, len(args))
+			return fmt.Errorf("it needs %d arguments, not %d", n, len(args))
 		case !isAccountName(args[0]) || reserved[args[0]]:
 			return fmt.Errorf("%s is not the name of an account, without its braces", elide(args[0], 40))
 		case n == 3 && !isSymbolName(args[1]):

@@ -99,11 +99,11 @@ func (p *parser) one(l line) error {
 	i := slices.IndexFunc(headers, func(h header) bool { return h.name == word })
 	switch {
 	case i < 0:
-		return fmt.Errorf("%q begins no line: a header has %s; a conversation has > < | ?", elide(word, 40), headerNames())
+		return fmt.Errorf("%q cannot begin a line: a header has %s; a conversation > < | ?", elide(word, 40), headerNames())
 	case len(p.c.Steps) > 0:
 		return fmt.Errorf("%s belongs above the conversation", word)
 	case p.seen[word]:
-		return fmt.Errorf("%s stands twice", word)
+		return fmt.Errorf("%s is given twice", word)
 	}
 	p.seen[word] = true
 	if word != "tell" {
@@ -122,42 +122,42 @@ type header struct {
 }
 
 var headers = []header{
-	{"case", "GROUP/NAME", "has to be there; the file's name without `.case`", func(c *Case, v string) error {
+	{"case", "GROUP/NAME", "required; the file's name without `.case`", func(c *Case, v string) error {
 		if v != c.Name {
-			return fmt.Errorf("case %s stands in the file of %s", elide(v, 80), c.Name)
+			return fmt.Errorf("case %s is in the file of %s", elide(v, 80), c.Name)
 		}
 		c.Group, _, _ = strings.Cut(v, "/")
 		if !slices.ContainsFunc(Groups, func(g Group) bool { return g.Name == c.Group }) {
-			return fmt.Errorf("there is no group %q: there are %s", c.Group, groupNames())
+			return fmt.Errorf("there is no group %q; the groups are %s", c.Group, groupNames())
 		}
 		if !caseName.MatchString(v) {
 			return fmt.Errorf("case %q is not GROUP/NAME, of small letters, digits and -", elide(v, 80))
 		}
 		return nil
 	}},
-	{"rule", "HEADING", "has to be there; the section of the protocol", func(c *Case, v string) error {
+	{"rule", "HEADING", "required; the section of the protocol", func(c *Case, v string) error {
 		c.Rule = v
 		return nil
 	}},
-	{"tell", "SENTENCE", "has to be there; what must hold, for the author of the server", func(c *Case, v string) error {
+	{"tell", "SENTENCE", "required; what must hold, for the author of the server", func(c *Case, v string) error {
 		c.Tell = v
 		return nil
 	}},
-	{"points", "N", "1 unless said; what the case is worth within its group", func(c *Case, v string) (err error) {
+	{"points", "N", "default 1; what the case is worth within its group", func(c *Case, v string) (err error) {
 		c.Points, err = strconv.ParseFloat(v, 64)
 		if err != nil || !(c.Points >= 0 && c.Points <= 1000) {
 			return fmt.Errorf("points %q is not a number from 0 to 1000", elide(v, 40))
 		}
 		return nil
 	}},
-	{"risk", "0-9", "0 unless said; what may bring a server down is played late", func(c *Case, v string) (err error) {
+	{"risk", "0-9", "default 0; a case that may bring a server down is played late", func(c *Case, v string) (err error) {
 		c.Risk, err = strconv.Atoi(v)
 		if err != nil || c.Risk < 0 || c.Risk > 9 {
 			return fmt.Errorf("risk %q is not a number from 0 to 9", elide(v, 40))
 		}
 		return nil
 	}},
-	{"time", "SECONDS", "10 unless said; how long the case may take", func(c *Case, v string) error {
+	{"time", "SECONDS", "default 10; how long the case may take", func(c *Case, v string) error {
 		n, err := strconv.ParseFloat(v, 64)
 		if err != nil || !(n > 0 && n <= timeMax.Seconds()) {
 			return fmt.Errorf("time %q is not a number of seconds up to %v", elide(v, 40), timeMax.Seconds())
@@ -165,7 +165,7 @@ var headers = []header{
 		c.Time = time.Duration(n * float64(time.Second))
 		return nil
 	}},
-	{"hidden", "yes, no", "no unless said; students see it after the deadline", func(c *Case, v string) error {
+	{"hidden", "yes, no", "default no; students see it after the deadline", func(c *Case, v string) error {
 		if v != "yes" && v != "no" {
 			return fmt.Errorf("hidden %q is not yes or no", elide(v, 40))
 		}

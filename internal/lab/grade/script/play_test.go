@@ -125,13 +125,13 @@ func TestWhatDoesNotHold(t *testing.T) {
 		"> <transactions id=\"{a}\"><query id=\"1\"/></transactions>\n< <status/>\n": `The answer, to ` +
 			`<query id="1"/>, must be <status>, but it was refused: <error id="1">bad account</error>.`,
 		"> <create/>\n<|\n":                         "The server must close the connection, but left it open.",
-		"> <create/>\n<\n| different 1 2 1\n":       "Each of these must be another one, and 1 comes twice: 1, 2, 1.",
+		"> <create/>\n<\n| different 1 2 1\n":       "Each of these must be different, but 1 occurs twice: 1, 2, 1.",
 		"> <create/>\n<\n| rising 1 3 2\n":          "Each of these must be a number greater than the one before: 1, 3, 2.",
 		"| at-once 3\n> <create/>\n<2\n":            "Of the 3 replies, exactly 2 must be like <results/>: 3 are.",
-		"| at-once 3\n> <create/>\n<0 <error/>\n":   "Of the 3 replies, this one may not come: <results/>.",
+		"| at-once 3\n> <create/>\n<0 <error/>\n":   "Of the 3 replies, this one is not allowed: <results/>.",
 		"| at-once 3\n> <create/>\n<* <created/>\n": "The reply must have 1 answer: <created>. It has no answers.",
 		"| at-once 2\n> <create><symbol sym=\"{S}\"/></create>\n<2 <created sym=\"$new\"/>\n": "Each reply " +
-			"must have another value here, and SDZNSUVB comes twice.",
+			"must have a different value here, but SDZNSUVB occurs twice.",
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := twin(t, nil)
@@ -281,7 +281,7 @@ func TestConcurrencyIsTriedOneAfterAnotherFirst(t *testing.T) {
 	p := serve(t, func(string) string { return "<results><error>always</error></results>" })
 	out := p.Play(t.Context(), parse(t, "concurrency", atOnce))
 	require.Equal(t, Skip, out.Status)
-	require.Regexp(t, "^Not tried at the same moment: one connection after another it fails already, which other groups "+
+	require.Regexp(t, "^Not tried at the same moment: it already fails one connection after another, which other groups "+
 		`count\. [A-Z0-9].*[^.]\.$`, out.Message)
 	require.Equal(t, Fail, p.Play(t.Context(), parse(t, "orders", atOnce)).Status, "only in its group")
 }

@@ -46,10 +46,10 @@ func TestReferenceOfCases(t *testing.T) {
 		{"line", "what it does"},
 		{"`> DOC`, `2> DOC`", "sends a document as a frame, as the server wants frames, on connection 1, or on 2"},
 		{"`>| BYTES`", "sends bytes, with `\\n` `\\r` `\\t` `\\0` `\\\\` `\\xFF`, and `{frame DOC}`: the frame of a " +
-			"document; `{crlf DOC}`: with a carriage return behind its length; `{cut DOC}`: one that ends in the middle"},
+			"document; `{crlf DOC}`: with a carriage return after its length; `{cut DOC}`: one that ends in the middle"},
 		{"`< WANT`, `2< WANT`", "the next reply has these answers, the children of its root; `*`: any reply; nothing: " +
 			"`<results/>`"},
-		{"`<|`", "the server has to close the connection; one reply of errors may come before that"},
+		{"`<|`", "the server must close the connection; one reply of errors may come before that"},
 	}
 	for _, v := range verbs {
 		sign := "| "

@@ -39,7 +39,7 @@ func (p *Player) Play(ctx context.Context, c *Case) Outcome {
 	left := c.Time
 	if races {
 		if out := p.once(ctx, c, partsOf(c)[0], true, &left); out.Status != Pass {
-			out.Message = "Not tried at the same moment: one connection after another it fails already, which other groups " +
+			out.Message = "Not tried at the same moment: it already fails one connection after another, which other groups " +
 				"count. " + out.Message
 			out.Status, out.Share = Skip, 0
 			return out

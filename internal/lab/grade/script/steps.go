@@ -24,13 +24,13 @@ func (p *parser) step(number, sign, rest string) error {
 	last := p.last()
 	switch inBlock := last != nil && last.kind == act && last.verb.frame; {
 	case inBlock && last.frame == "" && (sign != ">" || number != ""):
-		return fmt.Errorf("behind %s a line with > has to come", last.verb.name)
+		return fmt.Errorf("%s must be followed by a line with >", last.verb.name)
 	case inBlock && last.frame == "":
 		last.frame = s.text
 		return notEmpty(s.text, "frame")
 	case sign == "<" && countedLine.MatchString(rest):
 		if !inBlock || number != "" {
-			return fmt.Errorf("<%s counts replies, and stands behind at-once only; to want one reply leave a blank behind <",
+			return fmt.Errorf("<%s counts replies, which only at-once allows; to want one reply put a blank after <",
 				elide(rest, 20))
 		}
 		m := countedLine.FindStringSubmatch(rest)
@@ -55,7 +55,7 @@ var countedLine = regexp.MustCompile(`^([0-9]+|\*|\{part\})(?:[ \t]+(.*))?$`)
 
 func notEmpty(text, what string) error {
 	if text == "" {
-		return fmt.Errorf("there is no %s behind >", what)
+		return fmt.Errorf("there is no %s after >", what)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (p *parser) check() error {
 	for i := range p.c.Steps {
 		if last := &p.c.Steps[i]; last.kind == act && last.verb.frame && last.frame == "" {
 			p.line = last.line
-			return fmt.Errorf("behind %s a line with > has to come", last.verb.name)
+			return fmt.Errorf("%s must be followed by a line with >", last.verb.name)
 		}
 	}
 	for _, part := range partsOf(p.c) {
@@ -199,7 +199,7 @@ func (c *checker) nothing(s Step, word string) error {
 	if s.text == "" {
 		return nil
 	}
-	return fmt.Errorf("%s has nothing behind it, not %s", word, elide(s.text, 40))
+	return fmt.Errorf("nothing may follow %s, but %s does", word, elide(s.text, 40))
 }
 
 // group checks that together is followed by the number of frames that it names.
@@ -210,7 +210,7 @@ func (c *checker) group(of *Case, i int, args []string) error {
 	n, _ := strconv.Atoi(args[0])
 	for k := 1; k <= n; k++ {
 		if i+k >= len(of.Steps) || of.Steps[i+k].kind != send || of.Steps[i+k].conn != of.Steps[i].conn {
-			return fmt.Errorf("behind together %d stand %d frames of its connection, not %d", n, k-1, n)
+			return fmt.Errorf("together %d is followed by %d frames of its connection, not %d", n, k-1, n)
 		}
 	}
 	return nil
@@ -235,16 +235,16 @@ func (c *checker) elements(all []*dialect.Element, inside bool) error {
 			case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r > 'z' || !isNameByte(byte(r)) }):
 				return fmt.Errorf("%q is not $ and a name of letters and digits", elide(a.Value, 40))
 			case name == "new" && (!c.block || inside):
-				return fmt.Errorf("$new stands only in an answer behind at-once")
+				return fmt.Errorf("$new is only allowed in an answer after at-once")
 			case name == "new" || c.bound[name]:
 			case inside:
-				return fmt.Errorf("$%s is new within <%s>, whose children have no order", name, e.Name)
+				return fmt.Errorf("$%s gets its value within <%s>, whose children have no order", name, e.Name)
 			default:
 				c.bound[name] = true
 			}
 		}
 		if e.Text != "" {
-			return fmt.Errorf("texts are free, so that %q cannot be wanted", elide(e.Text, 40))
+			return fmt.Errorf("texts are not compared, so %q cannot be wanted", elide(e.Text, 40))
 		}
 		if err := c.elements(e.Children, true); err != nil {
 			return err
@@ -269,7 +269,7 @@ func parseWant(x *expander, text string) (elements []*dialect.Element, anything 
 		return nil, false, fmt.Errorf("what is wanted is not XML: %w", err)
 	}
 	if root.Text != "" {
-		return nil, false, fmt.Errorf("texts are free, so that %q cannot be wanted", elide(root.Text, 40))
+		return nil, false, fmt.Errorf("texts are not compared, so %q cannot be wanted", elide(root.Text, 40))
 	}
 	return slices.Clip(root.Children), false, nil
 }

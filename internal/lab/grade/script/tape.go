@@ -17,14 +17,14 @@ import (
 // tapeVerbs are the verbs tape, legal and load.
 var tapeVerbs = []*verb{
 	{name: "tape", args: "N", check: oneNumber(tapesMax), run: playTape, untimed: true,
-		tells: fmt.Sprintf("plays tape N: %d orders that the seed gives, buys of one account and sells of another. All are "+
+		tells: fmt.Sprintf("plays tape N: %d orders given by the seed, buys of one account and sells of another. All are "+
 			"queried, and compared with the model of this protocol. A tape that fails is made shorter for up to %s while it "+
 			"still fails", tapeOrders, shrinkTime)},
 	{name: "legal", args: "N", check: oneNumber(atOnceMax), run: playLegal, races: true,
 		tells: "lets N connections trade a new symbol at the same moment, and looks for an order of all that they did, one " +
 			"after another, in which a book gives the same answers"},
 	{name: "load", args: "SECONDS", check: oneNumber(loadSecondsMax), run: playLoad, kills: true, untimed: true,
-		tells: fmt.Sprintf("trades on %d connections, kills the server after SECONDS, starts it, and asks for every order "+
+		tells: fmt.Sprintf("trades on %d connections, kills the server after SECONDS, starts it, and queries every order "+
 			"that was answered", loadConnections)},
 }
 

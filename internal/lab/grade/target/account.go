@@ -87,7 +87,7 @@ func (a account) guard(hidden, results []string) error {
 	}
 	found, err := a.first(readable, files)
 	if err != nil {
-		return fmt.Errorf("grade: try what user %s could read: %w", a.Name, err)
+		return fmt.Errorf("grade: check what user %s could read: %w", a.Name, err)
 	}
 	if found != "" {
 		return fmt.Errorf("grade: the server, as user %s, could read %s: chmod -R go-rwx", a.Name, found)
@@ -111,7 +111,7 @@ func (a account) needs(folder string, files []string) error {
 	} {
 		found, err := a.first(what.script, what.paths)
 		if err != nil {
-			return fmt.Errorf("grade: try whether user %s can %s %s: %w", a.Name, what.verb, folder, err)
+			return fmt.Errorf("grade: check whether user %s can %s %s: %w", a.Name, what.verb, folder, err)
 		}
 		if found != "" {
 			return fmt.Errorf("grade: the server's user %s cannot %s %s: %s", a.Name, what.verb, found, what.remedy)

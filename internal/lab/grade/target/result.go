@@ -122,7 +122,7 @@ func (a account) guardResult(result string) error {
 	}
 	if found, err := a.first(writable, try); err != nil || found != "" {
 		if err != nil {
-			return fmt.Errorf("grade: try what user %s could write: %w", a.Name, err)
+			return fmt.Errorf("grade: check what user %s could write: %w", a.Name, err)
 		}
 		return refused(found)
 	}

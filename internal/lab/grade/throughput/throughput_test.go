@@ -102,7 +102,7 @@ func TestAServerThatAnswersForNoOrderHasNoRate(t *testing.T) {
 			break
 		}
 	}
-	require.ErrorContains(t, err, "it answered for 0 of ")
+	require.ErrorContains(t, err, "the server answered queries of 0 of ")
 }
 
 // forgets is a proxy to a server that stops at the first query.
