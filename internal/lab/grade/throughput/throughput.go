@@ -99,7 +99,7 @@ func Measure(ctx context.Context, o Options) (*Result, error) {
 		return nil, fmt.Errorf("throughput: %w", err)
 	}
 	if checked.Asked < min(checked.Opened, askedMin) {
-		return nil, fmt.Errorf("throughput: the server answered queries of %d of %d accepted orders afterwards: %d are needed",
+		return nil, fmt.Errorf("throughput: the server answered queries of %d of %d orders afterwards: %d are needed",
 			checked.Asked, checked.Opened, min(checked.Opened, askedMin))
 	}
 	after, err := measureEcho(ctx, p, int(served.BytesIn/served.Requests))
