@@ -8,7 +8,7 @@ import (
 
 // Result is the outcome of a run. Its JSON is the file that --json writes.
 type Result struct {
-	Version  int            `json:"version"` // 1
+	Version  int            `json:"version"` // always 1
 	Score    float64        `json:"score"`
 	Best     float64        `json:"best"` // the highest possible score
 	Seconds  float64        `json:"seconds"`

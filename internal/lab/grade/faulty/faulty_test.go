@@ -166,21 +166,21 @@ var refund = []string{`<create><account id="21" balance="50"/><account id="22" b
 	`<transactions id="21"><cancel id="1"/><order sym="R" amount="1" limit="31"/>
 		<order sym="R" amount="1" limit="30"/></transactions>`}
 
-// told returns a server's replies to story and refund.
-func told(t *testing.T, o Options) string {
+// storyReplies returns a server's replies to story and refund.
+func storyReplies(t *testing.T, o Options) string {
 	return ask(t, begin(t, o), story...) + ask(t, begin(t, o), refund...)
 }
 
 // The test plays the story with each fault that one connection can show in the XML.
 func TestEachFaultIsSeen(t *testing.T) {
-	right := string(model.Normalize([]byte(told(t, Options{}))))
+	right := string(model.Normalize([]byte(storyReplies(t, Options{}))))
 	require.Equal(t, len(story)+len(refund), strings.Count(right, "</results>"))
 	for _, f := range Faults {
 		if slices.Contains([]string{"frames", "concurrency", "durability"}, f.Group) {
 			continue
 		}
 		t.Run(f.Name, func(t *testing.T) {
-			came := told(t, Options{Faults: []string{f.Name}})
+			came := storyReplies(t, Options{Faults: []string{f.Name}})
 			if f.Name == "milliseconds" {
 				require.Regexp(t, ` time="[0-9]{13}"`, came)
 			} else {

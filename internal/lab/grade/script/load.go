@@ -37,7 +37,7 @@ type loadOrder struct {
 	id        string
 	sent, got string
 	asked     bool  // the order was queried before the server was killed
-	told      bool  // the query was answered with <status>
+	reported  bool  // the query was answered with <status>
 	executed  int64 // shares executed, according to that <status>
 }
 
@@ -116,7 +116,7 @@ func canAsk(traders []*loadTrader) bool {
 	asked := false
 	for _, t := range traders {
 		for _, o := range t.orders {
-			if o.told {
+			if o.reported {
 				return true
 			}
 			asked = asked || o.asked
@@ -191,7 +191,7 @@ func (t *loadTrader) next(ctx context.Context, conn *dialect.Conn, sym string) e
 	}
 	if len(answers) == 2 {
 		before := &t.orders[n-1]
-		before.asked, before.told = true, answers[1].Name == "status"
+		before.asked, before.reported = true, answers[1].Name == "status"
 		_, _, before.executed = parts(answers[1])
 	}
 	t.orders = append(t.orders, loadOrder{id: attribute(answers[0], "id"), sent: doc, got: reply.Raw})
@@ -261,7 +261,7 @@ func (p *play) askSome(ctx context.Context, account string, orders []loadOrder, 
 		switch there := answers[i].Name == "status"; {
 		case there && executed >= o.executed:
 			sum.there++
-		case !there && o.asked && !o.told: // the server did not report it before the kill either
+		case !there && o.asked && !o.reported: // the server did not report it before the kill either
 		default:
 			if sum.lost++; sum.lost <= loadFailures {
 				p.showLost(account, o, answers[i])

@@ -88,7 +88,7 @@ func (p *play) endsWith(s *Step) bool {
 
 // fact is the amount that an account must have.
 type fact struct {
-	account string // id
+	account string // account id
 	of      string // "dollars", or "shares"
 	last    bool   // the probe's order may stay open, since no later line depends on it
 	order   func(n string) string

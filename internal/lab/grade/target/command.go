@@ -204,13 +204,13 @@ func (c *command) startOnce(ctx context.Context) (err error) {
 	}
 }
 
-// kill kills the server, if it was started, and keeps its temporary folder if goesOn.
-func (c *command) kill(goesOn bool) error {
+// kill kills the server, if it was started. keepScratch is whether its temporary folder is kept.
+func (c *command) kill(keepScratch bool) error {
 	c.drop()
 	if c.keeper == nil {
 		return nil
 	}
-	err := c.keeper.end(goesOn)
+	err := c.keeper.end(keepScratch)
 	c.keeper = nil
 	return err
 }

@@ -96,11 +96,11 @@ func keep(s spec) (status int, err error) {
 			if server.first != 0 && server.reap() {
 				return keeperEnded, errors.New(server.ended())
 			}
-		case goesOn := <-over:
+		case keepScratch := <-over:
 			if server.first != 0 {
 				err = server.killAll()
 			}
-			if s.Scratch != "" && !goesOn {
+			if s.Scratch != "" && !keepScratch {
 				err = errors.Join(err, os.RemoveAll(s.Scratch))
 			}
 			if err := errors.Join(err, runLast(s.Last)); err != nil {

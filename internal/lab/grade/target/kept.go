@@ -86,9 +86,9 @@ func (k *kept) how() string { return strings.TrimSpace(k.notes.String()) }
 
 // end makes the keeper kill the server and run its last command, and returns when nothing of the server
 // runs. If the keeper did not end regularly, end kills the processes that have the mark and those that this
-// process adopted. goesOn is whether the server's folder is kept.
-func (k *kept) end(goesOn bool) error {
-	if goesOn {
+// process adopted. keepScratch is whether the temporary folder is kept.
+func (k *kept) end(keepScratch bool) error {
+	if keepScratch {
 		_, _ = k.lifeline.Write([]byte{'\n'}) // it fails if the keeper has ended
 	}
 	_ = k.lifeline.Close() // it fails if the keeper has ended
