@@ -1,8 +1,11 @@
 package core
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"maps"
+	mathrand "math/rand/v2"
 	"slices"
 	"testing"
 
@@ -75,7 +78,25 @@ func founding(voters ...uint64) Mark {
 	return m
 }
 
+// runs counts the clusters that each test has started.
+var runs = map[string]uint64{}
+
+// seedRandom makes crypto/rand deterministic until the test ends: package raft draws its election
+// timeouts from it. The first cluster of each test gets the seed of flag -seed and later ones the
+// numbers after it, so -count tries as many seeds.
+func seedRandom(t *testing.T) {
+	seed := *simSeed + runs[t.Name()]
+	runs[t.Name()]++
+	t.Logf("seed %d", seed)
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	reader := rand.Reader
+	rand.Reader = mathrand.NewChaCha8(key)
+	t.Cleanup(func() { rand.Reader = reader })
+}
+
 func newCluster(t *testing.T, voters ...uint64) *cluster {
+	seedRandom(t)
 	c := &cluster{t: t, nodes: map[uint64]*Node{}, disks: map[uint64]*disk{}, cut: map[uint64]bool{},
 		lost: map[raftpb.MessageType]bool{}, stopped: map[uint64]bool{}, leads: map[uint64]int{},
 		deposed: map[uint64]int{}, rounds: map[uint64]uint64{}, broken: map[uint64]error{}, fetchOver: map[uint64]bool{}}
