@@ -9,11 +9,11 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// The data of an entry begins with a byte that says what it is. An entry without data is
-// raft's own. Numbers are big-endian; counts and lengths have 4 bytes.
+// The first byte of an entry's data is its kind. Entries without data are raft's own. Numbers are
+// big-endian; counts and lengths have 4 bytes.
 const (
-	entryBatch = 1 // batch
-	entryPins  = 2 // pins
+	entryBatch = 1 // data is a batch
+	entryPins  = 2 // data is pins
 )
 
 // batchHeader is the length of an encoded batch without its records.
@@ -25,15 +25,15 @@ var (
 	chainTable = crc64.MakeTable(crc64.ECMA)
 )
 
-// batch is the records of one entry and their place in the history.
+// batch holds the records of one entry and their place in the history.
 type batch struct {
-	term    uint64 // of the leader that proposed it
+	term    uint64 // term of the leader that proposed it
 	first   uint64 // seq of the first record
-	chain   uint64 // of all records up to the last of these
+	chain   uint64 // chain after the last record of the batch
 	records [][]byte
 }
 
-// After returns the position behind p and the records that follow it.
+// After returns the position after p and the given records, which follow it.
 func (p Position) After(records ...[]byte) Position {
 	for _, r := range records {
 		p.Chain = crc64.Update(p.Chain, chainTable, r)
@@ -59,7 +59,7 @@ func (b batch) encode() []byte {
 	return d
 }
 
-// decodeBatch is the inverse of encode. The records are parts of d.
+// decodeBatch decodes the result of encode. The records are subslices of d.
 func decodeBatch(d []byte) (batch, error) {
 	s := scanner{rest: d}
 	if s.byte() != entryBatch {
@@ -80,8 +80,8 @@ func decodeBatch(d []byte) (batch, error) {
 	return b, nil
 }
 
-// pins is what a leader tells of the cluster: the first entry of its term, and again when
-// it hears a member whose identity the log does not have.
+// pins records the identities of the cluster and its members in the log. A leader proposes it as
+// the first entry of its term, and again when it hears a member whose identity is not in the log.
 type pins struct {
 	term    uint64
 	cluster Identity
@@ -117,7 +117,7 @@ func appendMembers(d []byte, members []Member) []byte {
 	return d
 }
 
-// decodeMembers is the inverse of appendMembers.
+// decodeMembers decodes the result of appendMembers.
 func decodeMembers(d []byte) ([]Member, error) {
 	s := scanner{rest: d}
 	m := s.members()
@@ -129,7 +129,7 @@ func decodeMembers(d []byte) ([]Member, error) {
 
 const markVersion = 1
 
-// Encode returns the mark in the form that DecodeMark reads.
+// Encode returns the mark in the format that DecodeMark reads.
 func (m *Mark) Encode() []byte {
 	d := binary.BigEndian.AppendUint64([]byte{markVersion}, m.Index)
 	d = binary.BigEndian.AppendUint64(d, m.Term)
@@ -154,7 +154,7 @@ func (m *Mark) Encode() []byte {
 	return append(d, 0)
 }
 
-// DecodeMark is the inverse of Encode. Its error says what is malformed.
+// DecodeMark decodes the result of Encode. It returns an error that says what is malformed.
 func DecodeMark(d []byte) (*Mark, error) {
 	s := scanner{rest: d}
 	if v := s.byte(); v != markVersion {
@@ -178,42 +178,42 @@ func DecodeMark(d []byte) (*Mark, error) {
 	return m, nil
 }
 
-// scanner reads what the functions above wrote. After an error it returns zeros.
+// scanner reads the fields that the functions above append. After an error it returns zeros.
 type scanner struct {
 	rest []byte
 	err  error
 }
 
-func (s *scanner) take(n int) []byte {
+func (s *scanner) next(n int) []byte {
 	if s.err == nil && n > len(s.rest) {
 		s.err = errShort
 	}
 	if s.err != nil {
 		return nil
 	}
-	taken := s.rest[:n:n]
+	field := s.rest[:n:n]
 	s.rest = s.rest[n:]
-	return taken
+	return field
 }
 
 func (s *scanner) byte() byte {
-	if b := s.take(1); b != nil {
+	if b := s.next(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
 func (s *scanner) uint64() uint64 {
-	if b := s.take(8); b != nil {
+	if b := s.next(8); b != nil {
 		return binary.BigEndian.Uint64(b)
 	}
 	return 0
 }
 
-// count reads how many things follow, each of which takes size bytes or more: so a
-// malformed count leads to no large allocation.
+// count reads the number of elements that follow, each of at least size bytes. It fails if the rest
+// is too short for them, so a malformed count cannot cause a large allocation.
 func (s *scanner) count(size int) int {
-	b := s.take(4)
+	b := s.next(4)
 	if b == nil {
 		return 0
 	}
@@ -225,10 +225,10 @@ func (s *scanner) count(size int) int {
 	return int(n)
 }
 
-func (s *scanner) bytes() []byte { return s.take(s.count(1)) }
+func (s *scanner) bytes() []byte { return s.next(s.count(1)) }
 
 func (s *scanner) identity() (id Identity) {
-	copy(id[:], s.take(len(id)))
+	copy(id[:], s.next(len(id)))
 	return id
 }
 

@@ -32,5 +32,5 @@ func TestADeposedLeaderThatMayNotCampaignDoesNotStand(t *testing.T) {
 	c.tick(2 * retryElections * electionTicks)
 	require.Equal(t, Leader, n.Status().Role)
 	n.MayCampaign(false)
-	require.False(t, n.stands())
+	require.False(t, n.canBeElected())
 }

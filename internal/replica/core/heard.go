@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// admitted returns the identity of a peer that was heard, and whose messages count; zero
-// if there is none. What the log says of its number comes first, even if that came later.
+// admitted returns the identity of a peer that was heard and whose messages count, or zero. An
+// identity in the log takes precedence over the one heard first, even if it came later.
 func (n *Node) admitted(id uint64) Identity {
 	heard, pinned := n.letIn[id], n.now.member(id).Identity
 	if pinned == (Identity{}) {
@@ -22,20 +22,20 @@ func (n *Node) admitted(id uint64) Identity {
 	return heard
 }
 
-// requests are the messages that ask for an entry or a vote.
+// requests are the types of messages that request an entry or a vote.
 var requests = []raftpb.MessageType{
 	raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap, raftpb.MsgVote, raftpb.MsgPreVote,
 }
 
-// asks reports whether the message is a request of a peer that was let in. What it asks
-// for is given to a term, not to a number: so its identity may be one that the log does
-// not have yet. Its answers, which raft counts by number, do not count until then.
+// asks reports whether the message is a request from a peer that was let in. The reply to a request
+// is bound to a term, not to a node number, so the log need not have the peer's identity yet. The
+// peer's replies do not count until then, since raft counts them by number.
 func (n *Node) asks(m *raftpb.Message) bool {
 	heard := n.letIn[m.GetFrom()]
 	return heard != (Identity{}) && !slices.Contains(n.now.removed, heard) && slices.Contains(requests, m.GetType())
 }
 
-// known returns the identity of a member: what the log has, or was heard and is written.
+// known returns the identity of a member that is in the log, or that was heard and written to disk.
 func (n *Node) known(id uint64) Identity {
 	pinned := n.now.member(id).Identity
 	switch {
@@ -47,15 +47,15 @@ func (n *Node) known(id uint64) Identity {
 	return n.admitted(id)
 }
 
-// unpinned reports whether a member was heard whose identity the log does not have.
+// unpinned reports whether the identity of a member is known but not in the log yet.
 func (n *Node) unpinned() bool {
 	return slices.ContainsFunc(n.now.members, func(m Member) bool {
 		return m.Identity == Identity{} && n.known(m.ID) != Identity{}
 	})
 }
 
-// commitPins takes over what the log did not have. The first leader of all names the
-// cluster.
+// commitPins adds the identities that the log did not have yet. The cluster's identity comes from
+// the first pins ever committed.
 func (n *Node) commitPins(e *raftpb.Entry) error {
 	p, err := decodePins(e.GetData())
 	if err != nil {
@@ -88,7 +88,7 @@ func (n *Node) commitPins(e *raftpb.Entry) error {
 	return n.become(&m)
 }
 
-// Numbers returns the numbers of members, in their order.
+// Numbers returns the numbers of members in the same order.
 func Numbers(members []Member) []uint64 {
 	all := make([]uint64, len(members))
 	for i, m := range members {
@@ -97,19 +97,20 @@ func Numbers(members []Member) []uint64 {
 	return all
 }
 
-// hello is a Heard that waits for its sync.
+// hello is an identity that was heard and is not synced yet.
 type hello struct {
 	mark     uint64
 	id       uint64
 	identity Identity
 }
 
-// Heard says that a connection to or from a peer told who it is, and the identity of its
-// cluster (zero if it knows none). The first identity of a number is written down, and
-// the peer's messages are dropped until that is synced. Another identity is refused, as a
-// node that has lost its data; but one that knows this cluster was added to it, so this
-// node is behind: of that peer, requests alone count until the log has it.
-// An error names the reason why the connection has to be refused; then nothing has changed.
+// Heard reports that a peer sent its identity over a connection, with the identity of its cluster
+// (zero if it knows none). The node writes the first identity of a number to disk and drops the
+// peer's messages until that is synced. It refuses another identity, which means that the peer has
+// lost its data. The exception is a peer that knows this cluster: it was added under that number,
+// and this node has not received the change yet. From such a peer only requests count until the log
+// has its identity. A returned error says why the connection must be refused; then nothing has
+// changed.
 func (n *Node) Heard(m Member, cluster Identity) error {
 	if n.broken != nil {
 		return n.broken
@@ -152,7 +153,8 @@ func (n *Node) writingDown(id uint64) bool {
 	return slices.ContainsFunc(n.waiting, func(h hello) bool { return h.id == id })
 }
 
-// writeHeard writes an identity down. The message that comes back with Written says so.
+// writeHeard writes an identity to disk. If mark is not 0, Written returns it once the identity is
+// synced.
 func (n *Node) writeHeard(m Member, mark uint64) {
 	w := n.writing()
 	w.Heard = append(w.Heard, m)
@@ -174,13 +176,15 @@ func (n *Node) heardSynced(ctx []byte) {
 	}
 }
 
-// forget lets a number be another node's, and the removed one never come back.
+// forget frees the number of a removed member for another node, and adds its identity to the
+// removed ones.
 func (n *Node) forget(v Member, m *membership) {
 	if v.Identity != (Identity{}) {
 		m.removed = append(slices.Clone(m.removed), v.Identity)
 		m.removed = m.removed[max(0, len(m.removed)-removedMax):]
 	}
-	// A start reads again what was long ago: then another node may be heard already.
+	// At start old entries are applied again, so another node may already be heard under this
+	// number.
 	if first, ok := n.heard[v.ID]; ok && (v.Identity == Identity{} || v.Identity == first) {
 		if n.letIn[v.ID] == first {
 			delete(n.letIn, v.ID)

@@ -8,11 +8,11 @@ import (
 // String returns the identity as 32 hexadecimal digits.
 func (i Identity) String() string { return hex.EncodeToString(i[:]) }
 
-// MarshalText implements encoding.TextMarshaler: the digits of String.
+// MarshalText implements encoding.TextMarshaler. It returns the digits of String.
 func (i Identity) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, i[:]), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. It returns an error, and changes
-// nothing, if text is not 32 hexadecimal digits.
+// UnmarshalText implements encoding.TextUnmarshaler. It returns an error, and changes nothing, if
+// text is not 32 hexadecimal digits.
 func (i *Identity) UnmarshalText(text []byte) error {
 	var next Identity
 	if len(text) != hex.EncodedLen(len(next)) {

@@ -9,23 +9,23 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// leadership is what a leader knows for one term; it is forgotten with it.
+// leadership is the state of a leader during one term. It is reset when the term ends.
 type leadership struct {
-	term     uint64 // 0: this node does not lead
-	proposed bool   // pins were proposed and are not committed
-	opened   uint64 // index of the first entry of ours in this term, once committed
-	told     bool   // Output.Leads
-	last     Position
-	underWay int
-	changing bool // a change of members was proposed and is not committed
+	term      uint64 // 0 if this node does not lead
+	proposed  bool   // pins were proposed and are not committed yet
+	opened    uint64 // index of this leader's first entry in the term; 0 until it is committed
+	announced bool   // Output.Leads was emitted
+	last      Position
+	underWay  int
+	changing  bool // a membership change was proposed and is not committed yet
 
-	reading   uint64 // the round under way, 0 if none is
-	gathering bool   // a round follows it
+	reading   uint64 // the read round in progress, 0 if none
+	gathering bool   // another read round starts when this one ends
 	tried     map[uint64]bool
 }
 
-// observe notes whether raft has begun to lead, or ceased to: after every step, so that
-// no second leadership goes unseen.
+// observe checks whether raft has started or stopped leading. It is called after every step so that
+// even a leadership between two Outputs is seen.
 func (n *Node) observe() {
 	st := n.raft.BasicStatus()
 	campaigning := st.RaftState == raft.StateCandidate || st.RaftState == raft.StatePreCandidate
@@ -46,9 +46,9 @@ func (n *Node) observe() {
 	}
 }
 
-// depose ends a leadership. What it had proposed may be committed yet, or never.
+// depose ends the leadership. Batches it proposed may still be committed by a later leader.
 func (n *Node) depose() {
-	if n.lead.told && !n.out.Leads {
+	if n.lead.announced && !n.out.Leads {
 		n.out.Deposed = true
 	}
 	n.out.Leads, n.out.Confirmed = false, 0
@@ -56,16 +56,16 @@ func (n *Node) depose() {
 	n.lead = leadership{}
 }
 
-// begin tells that this node leads, once the first entry of its term is in the journal:
-// so everything before it is as well.
+// begin sets Output.Leads once the first entry of the term is in the journal, since all earlier
+// entries are then there too.
 func (n *Node) begin() {
-	if n.broken == nil && n.mayCampaign && n.lead.opened != 0 && !n.lead.told && n.acked >= n.lead.opened {
-		n.lead.told, n.lead.last = true, n.now.Position
+	if n.broken == nil && n.mayCampaign && n.lead.opened != 0 && !n.lead.announced && n.acked >= n.lead.opened {
+		n.lead.announced, n.lead.last = true, n.now.Position
 		n.out.Leads = true
 	}
 }
 
-// pin proposes the cluster's identity and those of its members, as far as they are known.
+// pin proposes the identity of the cluster and those of its members that are known.
 func (n *Node) pin() {
 	p := pins{term: n.lead.term, cluster: n.now.cluster}
 	if p.cluster == (Identity{}) {
@@ -80,18 +80,18 @@ func (n *Node) pin() {
 	n.lead.proposed = n.raft.Propose(p.encode()) == nil
 }
 
-// tickLeader repeats what may have failed.
+// tickLeader retries proposals, transfers and marks that may have failed.
 func (n *Node) tickLeader() {
 	if !n.lead.proposed && (n.lead.opened == 0 || n.unpinned()) {
 		n.pin()
 	}
-	if !n.mayCampaign && !n.lead.told && n.ticks%uint64(n.options.ElectionTicks) == 0 {
+	if !n.mayCampaign && !n.lead.announced && n.ticks%uint64(n.options.ElectionTicks) == 0 {
 		n.handOver()
 	}
 	if n.ticks%uint64(retryElections*n.options.ElectionTicks) != 0 {
 		return
 	}
-	// A mark may be lost on its way, or no longer fit when its records are there.
+	// A mark may have been lost, or may no longer fit once its records have been fetched.
 	var snapshots []uint64
 	n.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 		if p.State == tracker.StateSnapshot {
@@ -103,20 +103,20 @@ func (n *Node) tickLeader() {
 	}
 }
 
-// CanPropose reports whether Propose accepts a batch: this node leads, hands over to
-// nobody, and has fewer than UnderWayMax batches under way.
+// CanPropose reports whether Propose accepts a batch: this node leads, is not transferring the
+// leadership, has fewer than UnderWayMax batches in progress and has at most LogBytesMax in memory.
 func (n *Node) CanPropose() bool {
-	return n.broken == nil && n.lead.told && n.lead.underWay < UnderWayMax &&
+	return n.broken == nil && n.lead.announced && n.lead.underWay < UnderWayMax &&
 		n.log.bytes <= n.options.LogBytesMax && n.raft.BasicStatus().LeadTransferee == 0
 }
 
-// Propose appends one batch: records from seq first, which follows the last batch of this
-// leadership, or at its begin Status.Position. The records are copied.
-// It returns ErrNotLeading, ErrBusy (see CanPropose), or an error that names what of the
-// batch is wrong; then nothing is proposed. A batch that was accepted may be lost with the
-// leadership, and may be committed by a later leader.
+// Propose appends one batch of records, the first with seq first. It must follow the previous batch
+// of this leadership, or Status.Position if there is none. The records are copied. It returns
+// ErrNotLeading, ErrBusy (see CanPropose), or an error that describes what is wrong with the batch;
+// then nothing is proposed. If the leadership ends, an accepted batch may be lost or may be
+// committed by a later leader.
 func (n *Node) Propose(first uint64, records [][]byte) error {
-	if n.broken != nil || !n.lead.told {
+	if n.broken != nil || !n.lead.announced {
 		return ErrNotLeading
 	}
 	bytes := 0
@@ -133,31 +133,31 @@ func (n *Node) Propose(first uint64, records [][]byte) error {
 	case !n.CanPropose():
 		return ErrBusy
 	}
-	behind := n.lead.last.After(records...)
-	b := batch{term: n.lead.term, first: first, chain: behind.Chain, records: records}
+	end := n.lead.last.After(records...)
+	b := batch{term: n.lead.term, first: first, chain: end.Chain, records: records}
 	err := ErrNotLeading
 	n.run(func() {
 		proposed := n.raft.Propose(b.encode())
 		if n.observe(); proposed != nil {
-			// Whatever the reason: what follows would not follow.
+			// After a failed proposal of any kind the next batch would leave a gap.
 			n.depose()
 		}
-		if n.lead.term == b.term && n.lead.told {
-			n.lead.last, err = behind, nil
+		if n.lead.term == b.term && n.lead.announced {
+			n.lead.last, err = end, nil
 			n.lead.underWay++
 		}
 	})
 	return err
 }
 
-// Read returns the round that confirms what was read before the call: one that begins
-// after it. Several calls share one. 0 is returned if this node does not lead. A round
-// is confirmed by Output.Confirmed, or never if the leadership ends.
+// Read returns a round that starts after this call. Once it is confirmed, everything read before
+// the call was current. Several calls share a round. It returns 0 if this node does not lead.
+// Output.Confirmed reports the confirmation; it never comes if the leadership ends first.
 func (n *Node) Read() uint64 {
 	round := uint64(0)
 	n.run(func() {
 		switch {
-		case !n.lead.told:
+		case !n.lead.announced:
 		case n.lead.reading != 0:
 			n.lead.gathering = true
 			round = n.lead.reading + 1
@@ -176,11 +176,12 @@ func (n *Node) beginRound() uint64 {
 	return n.round
 }
 
-// confirm ends the round under way, if that is what raft confirms, and begins the next.
+// confirm ends the round in progress if raft has confirmed it, and starts the next one if calls
+// wait for it.
 func (n *Node) confirm(states []raft.ReadState) {
 	for _, rs := range states {
 		s := scanner{rest: rs.RequestCtx}
-		if s.uint64() != n.lead.term || s.uint64() != n.lead.reading || !n.lead.told || n.lead.reading == 0 {
+		if s.uint64() != n.lead.term || s.uint64() != n.lead.reading || !n.lead.announced || n.lead.reading == 0 {
 			continue
 		}
 		n.out.Confirmed = n.lead.reading
@@ -191,10 +192,11 @@ func (n *Node) confirm(states []raft.ReadState) {
 	}
 }
 
-// Transfer hands the leadership to a voter, the furthest active one if to is 0; another
-// one at each call, as long as there is one that was not tried. Until it is done, or an
-// election timeout has passed, nothing can be proposed: callers drain first.
-// ErrNotLeading is returned if this node does not lead; another error names what is wrong.
+// Transfer transfers the leadership to the voter to. If to is 0, it picks the active voter with the
+// most entries, and on each further call one that was not tried yet, as long as there is one. Until
+// the transfer ends or an election timeout passes, Propose returns ErrBusy, so callers wait for
+// their batches first. It returns ErrNotLeading if this node does not lead, or an error that says
+// why the voter cannot lead.
 func (n *Node) Transfer(to uint64) error {
 	err := ErrNotLeading
 	n.run(func() {
@@ -218,7 +220,8 @@ func (n *Node) Transfer(to uint64) error {
 	return err
 }
 
-// fit returns why the node cannot become the leader; 0 can.
+// fit returns nil if the node can become the leader, or an error with the reason. It returns nil
+// for 0.
 func (n *Node) fit(id uint64) error {
 	switch {
 	case id == 0:
@@ -233,8 +236,8 @@ func (n *Node) fit(id uint64) error {
 	return nil
 }
 
-// furthest returns the active voter that has most, of those that were not tried; 0 if
-// there is none.
+// furthest returns the active voter with the most entries among those not tried yet, or 0 if no
+// other voter is active.
 func (n *Node) furthest() uint64 {
 	for range 2 {
 		best, match := uint64(0), uint64(0)
@@ -251,7 +254,7 @@ func (n *Node) furthest() uint64 {
 	return 0
 }
 
-// handOver begins a transfer to anybody fit.
+// handOver starts a transfer to the voter that furthest returns.
 func (n *Node) handOver() {
 	if to := n.furthest(); to != 0 {
 		n.lead.tried[to] = true
@@ -259,7 +262,7 @@ func (n *Node) handOver() {
 	}
 }
 
-// active reports whether the peer has sent anything lately.
+// active reports whether the peer has sent a message within two election timeouts.
 func (n *Node) active(id uint64) bool {
 	at, ok := n.seen[id]
 	return id == n.id || ok && n.ticks-at <= uint64(2*n.options.ElectionTicks)

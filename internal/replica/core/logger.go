@@ -2,8 +2,8 @@ package core
 
 import "fmt"
 
-// logger is raft's, which is told to be quiet: warnings and errors go to Options.Warn,
-// what it cannot go on from is a panic, which Node.run turns into Broken.
+// logger is the logger of package raft. Warnings and errors go to warn, lower levels are dropped.
+// Fatal errors panic, and Node.run turns the panic into Broken.
 type logger struct{ warn func(string) }
 
 func (l logger) say(text string) {

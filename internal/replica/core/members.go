@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// membership is who the log says is in the cluster. It is never changed, but replaced.
+// membership is the set of nodes that the log names as the cluster. It is immutable; a change
+// replaces it.
 type membership struct {
 	cluster Identity
 	conf    *raftpb.ConfState
@@ -28,7 +29,8 @@ func (s state) mark(index, term uint64) *Mark {
 		Removed: s.removed, Position: s.Position}
 }
 
-// votes reports whether the node votes, now or until a change under way is over.
+// votes reports whether the node votes, in the current configuration or in the outgoing one of a
+// change in progress.
 func (m *membership) votes(id uint64) bool {
 	return slices.Contains(m.conf.GetVoters(), id) || slices.Contains(m.conf.GetVotersOutgoing(), id)
 }
@@ -47,7 +49,7 @@ func (m *membership) member(id uint64) Member {
 	return Member{ID: id}
 }
 
-// set returns the members with one added or replaced.
+// set returns a copy of members with m added or replaced.
 func set(members []Member, m Member) []Member {
 	i, found := slices.BinarySearchFunc(members, m.ID, func(v Member, id uint64) int { return cmp.Compare(v.ID, id) })
 	members = slices.Clone(members)
@@ -58,13 +60,13 @@ func set(members []Member, m Member) []Member {
 	return slices.Insert(members, i, m)
 }
 
-// become makes m the membership.
+// become replaces the membership by m.
 func (n *Node) become(m *membership) error {
 	n.now.membership = m
 	return n.checkSelf(m)
 }
 
-// checkSelf returns an error if the cluster knows another node under this one's number.
+// checkSelf returns an error if m has another identity for this node's number.
 func (n *Node) checkSelf(m *membership) error {
 	if pinned := m.member(n.id).Identity; pinned != (Identity{}) && pinned != n.self {
 		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
@@ -73,29 +75,29 @@ func (n *Node) checkSelf(m *membership) error {
 	return nil
 }
 
-// MemberChange is a change of who is in the cluster, all of it at once. A voter is
-// replaced by adding a learner, and then promoting it and removing the other in one
-// change; a lost node that keeps its number is removed first, and then added.
+// MemberChange is a set of membership changes that take effect together. To replace a voter, add a
+// learner first; then promote it and remove the old voter in one change. To replace a lost node
+// under the same number, remove it, then add it.
 type MemberChange struct {
-	Add     []Member // as learners; an identity that is zero is pinned once it is heard
-	Promote []uint64 // learners that have nearly all entries, to voters
+	Add     []Member // become learners; a zero identity is pinned once it is heard
+	Promote []uint64 // learners with nearly all entries, which become voters
 	Remove  []uint64
 }
 
-// ErrChanging is returned by Change while another change is under way.
+// ErrChanging is returned by Change while another change is in progress.
 var ErrChanging = errors.New("core: a change of members is under way")
 
 // promoteLag is how many entries a learner may lack to become a voter.
 const promoteLag = 64
 
-// Change proposes a change of members; Status tells when it has happened. It returns
-// ErrNotLeading, ErrChanging, ErrBusy during a transfer, or an error that names what
-// cannot be; then nothing is proposed.
+// Change proposes a membership change; Status shows when it has taken effect. It returns
+// ErrNotLeading, ErrChanging, ErrBusy during a transfer, or an error that names what is invalid;
+// then nothing is proposed.
 func (n *Node) Change(c MemberChange) error {
 	err := ErrNotLeading
 	n.run(func() {
 		switch {
-		case !n.lead.told:
+		case !n.lead.announced:
 			return
 		case n.raft.BasicStatus().LeadTransferee != 0:
 			err = ErrBusy
@@ -115,7 +117,8 @@ func (n *Node) Change(c MemberChange) error {
 	return err
 }
 
-// plan checks a change, and makes it raft's. One change alone is simple, several are joint.
+// plan checks a change and converts it for raft, which applies one change simply and several as a
+// joint change.
 func (n *Node) plan(c MemberChange) (*raftpb.ConfChangeV2, error) {
 	cc := &raftpb.ConfChangeV2{Transition: raftpb.ConfChangeTransitionAuto.Enum()}
 	if size := len(c.Add) + len(c.Promote) + len(c.Remove); size == 0 {
@@ -197,7 +200,7 @@ func (n *Node) mayPromote(id uint64) error {
 	return nil
 }
 
-// commitChange makes a committed change the configuration.
+// commitChange applies a committed membership change.
 func (n *Node) commitChange(e *raftpb.Entry) error {
 	cc := &raftpb.ConfChangeV2{}
 	err := proto.Unmarshal(e.GetData(), cc)

@@ -12,88 +12,98 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Bounds of what a node holds and has under way.
+// Limits on the data that a node holds and sends.
 const (
-	BatchBytesMax = 32 << 20 // of the records of one batch
-	UnderWayMax   = 4        // batches that were proposed and are not committed
+	BatchBytesMax = 32 << 20 // size of all records of one batch
+	UnderWayMax   = 4        // number of batches that are proposed and not yet committed
 
-	keepBytes       = 64 << 20  // of entries that are kept for members that lag a little
-	logBytesMax     = 512 << 20 // of entries in memory; beyond, none is accepted or proposed
-	messageBytes    = 1 << 20   // of the entries of one message, unless one entry has more
-	inflightBytes   = 64 << 20  // of entries on the way to one peer
+	keepBytes = 64 << 20 // size of the applied entries kept for members that lag a little
+	// size of the entries in memory; above it the node neither accepts nor proposes entries
+	logBytesMax     = 512 << 20
+	messageBytes    = 1 << 20  // size of the entries of one message, unless its only entry is larger
+	inflightBytes   = 64 << 20 // size of the entries in flight to one peer
 	inflightMsgs    = 256
-	applyingBytes   = 64 << 20 // of entries that were told and are not applied
-	removedMax      = 64       // identities of removed members that are remembered
+	applyingBytes   = 64 << 20 // size of the committed entries that the driver has not applied yet
+	removedMax      = 64       // number of identities of removed members that are remembered
 	electionTicks   = 30
 	heartbeatTicks  = 5
-	retryElections  = 10 // election timeouts until a mark is sent again
+	retryElections  = 10 // election timeouts until the leader sends a mark again
 	addressBytesMax = 256
 	membersMax      = 32
-	heardMax        = 256 // numbers that were heard and are no members'
+	heardMax        = 256 // number of identities heard from nodes that are not members
 )
 
 var (
-	// ErrNotLeading is returned by what only a leader can do.
+	// ErrNotLeading is returned by methods that need a leader when this node does not lead.
 	ErrNotLeading = errors.New("core: this node does not lead")
-	// ErrRemoved is wrapped by the error of Heard for a node that was a member once.
+	// ErrRemoved is wrapped by the error of Heard if the peer was removed from the cluster.
 	ErrRemoved = errors.New("core: it was removed from the cluster")
-	// ErrBusy is returned by Propose when CanPropose reports false of a leader.
+	// ErrBusy is returned by Propose if this node leads but CanPropose reports false.
 	ErrBusy = errors.New("core: the leader can propose nothing now")
 )
 
-// Options are what a Node begins with.
+// Options configure a Node.
 type Options struct {
 	ID      uint64
 	Durable Durable
-	Journal uint64 // seq of the last record that the journal has: those up to it are not told again
-	// Blind says that the journal begins behind what Durable knows: it was begun anew where
-	// a backup takes over, so it cannot be compared with the chain of the next mark.
+	// seq of the last record in the journal; the node never emits records up to it as Commits
+	Journal uint64
+	// Blind is set if the journal starts after the mark in Durable because it was restored from a
+	// backup. The node does not know the chain of such a journal, so it cannot compare it with the
+	// chain of the next mark.
 	Blind bool
-	// Times in ticks. The zero value of each is its default.
-	ElectionTicks  int // 30; an election begins after this to twice as many without a leader
-	HeartbeatTicks int // 5
-	// KeepBytes of applied entries stay in the log for members that lag a little; 0 is 64 MiB.
+	// Both times are in ticks; zero selects the default.
+	ElectionTicks  int // default 30; a node without a leader starts an election after one to two of these
+	HeartbeatTicks int // default 5
+	// KeepBytes of applied entries stay in the log for members that lag a little. The default is 64
+	// MiB.
 	KeepBytes int
-	// LogBytesMax of entries are held in memory; 0 is 512 MiB. A follower that has more
-	// accepts none, a leader proposes none, until the journal has synced some.
+	// LogBytesMax limits the entries held in memory. Above it a follower accepts none and a leader
+	// proposes none until the journal has synced some. The default is 512 MiB.
 	LogBytesMax int
-	Random      io.Reader         // for the cluster's identity; nil is crypto/rand.Reader
-	Warn        func(text string) // raft's warnings and errors; nil drops them
+	Random      io.Reader         // source of the cluster's identity; the default is crypto/rand.Reader
+	Warn        func(text string) // receives raft's warnings and errors; if nil they are dropped
 }
 
-// Commit is records that a majority has: one batch, in its place in the history.
+// Commit is a run of records from one batch that a majority has stored.
 type Commit struct {
 	First   uint64 // seq of the first record
 	Records [][]byte
 }
 
-// Fetch asks for records that this node's log will never have: those of the journal of
-// another node, after From and up to To. The journal has all up to From once it has the
-// Commits told before, and may have more: those are compared, and not appended again.
-// Node.Fetched follows, once what was appended is synced; until then no Commits are told.
+// Fetch asks the driver to copy records that this node's log will never contain: those after From,
+// up to and including To, from the journal of another node. Once the journal has all Commits
+// emitted so far it reaches at least From. If it has records beyond From, the driver compares them
+// instead of appending them again. The driver calls Node.Fetched once the appended records are
+// synced; the node emits no Commits until then.
 type Fetch struct {
-	Peer     uint64 // the leader, which has them
+	Peer     uint64 // the leader, which has the records
 	From, To Position
 }
 
-// Output is what has to be done, in any order unless a field says otherwise.
+// Output is the work for the driver. The order of execution is free unless a field says otherwise.
 type Output struct {
-	Send    []*raftpb.Message // to peers; each may be lost
-	Write   *Write            // behind all writes before it
-	Commits []Commit          // for the journal, in this order; then Node.Applied
-	Index   uint64            // of the last entry whose records Commits has: the argument of Node.Applied
+	Send    []*raftpb.Message // messages to peers; each may be lost
+	Write   *Write            // to be written after all earlier writes
+	Commits []Commit          // to be appended to the journal in this order; the driver then calls Node.Applied
+	Index   uint64            // index of the last entry whose records are in Commits; the argument of Node.Applied
 
-	Fetch     *Fetch // not nil once, when it is needed: behind all Commits told before
-	FetchOver bool   // once: another node than Fetch.Peer leads now, so end that fetch; Node.Fetched follows
-	Leads     bool   // once: this node leads, and its records follow those told so far; see Status
-	Deposed   bool   // once: it leads no more, and nothing may be told any more
-	Confirmed uint64 // the highest round of Node.Read that is confirmed, 0 if none is since the last Output
-	Broken    error  // this node's history is not that of the others: it has to stay down. All else is empty
+	Fetch *Fetch // set once when a fetch is needed; to be done after all Commits so far
+	// set once when another node than Fetch.Peer leads: the driver ends that fetch and calls
+	// Node.Fetched
+	FetchOver bool
+	Leads     bool // set once when this node leads; its own records follow all Commits so far, see Status
+	// set once when it has lost the leadership: the driver must reveal no further result to clients
+	Deposed   bool
+	Confirmed uint64 // highest confirmed round of Node.Read; 0 if none was confirmed since the last Output
+	// this node's history contradicts the cluster's: it must stay down, and all other fields are
+	// empty
+	Broken error
 }
 
-// Node is one member of a cluster as a step function: methods are what happens to it,
-// Output is what it wants done. All methods are called by one goroutine; after one or
-// several, the driver takes the Output. After Broken all methods do nothing.
+// Node is one member of a cluster, written as a step function: its methods are the inputs, and
+// Output returns the work that results. All methods must be called from one goroutine. After one or
+// more inputs the driver calls Output. Once Output has returned Broken, all methods do nothing.
 type Node struct {
 	id      uint64
 	self    Identity
@@ -104,47 +114,49 @@ type Node struct {
 	broken  error
 
 	ticks   uint64
-	now     state  // behind the last entry that was told
-	confAt  uint64 // index of the last change of members that was told
+	now     state  // state after the last entry emitted to the driver
+	confAt  uint64 // index of the last membership change emitted to the driver
 	applies []*raftpb.Message
 	acks    []ack
-	applied uint64 // the driver's Applied
-	acked   uint64 // what raft knows of it, and a mark's index
-	journal uint64 // seq up to which the journal has the records
-	synced  uint64 // seq up to which they are synced
+	applied uint64 // highest index passed to Applied
+	acked   uint64 // index that raft knows to be applied, at least the mark's index
+	journal uint64 // seq of the last record in the journal
+	synced  uint64 // seq of the last record known to be synced in the journal
 
-	held    *raftpb.Message // a MsgSnap that waits for its records
-	fetch   Fetch           // for it
-	ending  bool            // FetchOver was told of it
-	next    *raftpb.Message // a later leader's, which came meanwhile
-	fetched Position        // up to where a fetch has compared the journal
-	blind   bool            // a newcomer: it does not know the chain, which began where the cluster did
+	held    *raftpb.Message // MsgSnap that waits until the journal has its records
+	fetch   Fetch           // the fetch for held
+	ending  bool            // FetchOver was already emitted for held
+	next    *raftpb.Message // MsgSnap of a later leader that arrived while held waits
+	fetched Position        // position up to which a fetch has compared the journal with the cluster's
+	// this node is new or restored and does not know the chain of its journal, which starts with
+	// the cluster
+	blind bool
 
-	heard   map[uint64]Identity // the first for a number, written or about to be
-	letIn   map[uint64]Identity // who may send messages
-	hinted  Identity            // the cluster of a peer that is who it was, while the log names none
-	waiting []hello             // for the sync of what was heard
-	hellos  uint64              // marks of waiting
-	seen    map[uint64]uint64   // tick of the last message
+	heard   map[uint64]Identity // first identity heard for each number; it is on disk or being written
+	letIn   map[uint64]Identity // identity of each peer whose messages are accepted
+	hinted  Identity            // the cluster that a peer with a known identity named, while the log names none
+	waiting []hello             // identities that are being written and are not synced yet
+	hellos  uint64              // last mark given to an element of waiting
+	seen    map[uint64]uint64   // tick at which each peer last sent a message
 
 	lead        leadership
-	ended       uint64 // the last term that this node led
-	round       uint64 // the last that Read has begun
+	ended       uint64 // the last term in which this node led
+	round       uint64 // the last round that Read started
 	mayCampaign bool
-	led         uint64 // tick of the last message of a leader
+	led         uint64 // tick of the last message from a leader
 	campaigning bool
 	elections   uint64
 }
 
-// ack is a part of the log that was told, and what raft gets once it is applied.
+// ack is a range of the log emitted to the driver, with raft's responses for when it is applied.
 type ack struct {
 	index   uint64
-	records bool // the driver was told records, so its Applied is awaited
+	records bool // records were emitted, so the ack waits for the driver's Applied
 	resp    []*raftpb.Message
 }
 
-// New returns the node that a disk has. It may campaign (see MayCampaign).
-// The error says what of the options, or on the disk, does not fit together.
+// New returns a node that continues from o.Durable. It may campaign (see MayCampaign). It returns
+// an error if the options or the contents of the disk are inconsistent.
 func New(o Options) (n *Node, err error) {
 	d := o.Durable
 	switch {
@@ -197,8 +209,9 @@ func setDefaults(o *Options) {
 	}
 }
 
-// newStorage checks what a disk has. A crash may have kept the first parts of a write:
-// a mark without its hard state, entries of a term without the term.
+// newStorage checks the contents of the disk and returns the log. A crash may have kept only the
+// first parts of a write: a mark without its hard state, or entries of a term without that term in
+// the hard state.
 func newStorage(d Durable) (*storage, error) {
 	mark := d.Mark
 	if mark.Conf == nil {
@@ -206,7 +219,7 @@ func newStorage(d Durable) (*storage, error) {
 	}
 	s := &storage{mark: &mark}
 	entries := d.Entries
-	// What follows a mark of a later term is what the mark's leader replaced.
+	// Entries of an earlier term than the mark's were replaced by the leader that sent the mark.
 	if len(entries) > 0 && entries[0].GetTerm() < mark.Term {
 		entries = nil
 	}
@@ -249,14 +262,14 @@ func (n *Node) config() *raft.Config {
 		DisableProposalForwarding: true,
 		StepDownOnRemoval:         true,
 		Logger:                    logger{warn: n.options.Warn},
-		// No bound of raft's own on what is uncommitted: UnderWayMax batches of
-		// BatchBytesMax are it, and raft would drop a proposal beyond.
+		// raft's own limit on uncommitted entries is off, since raft drops proposals above it. The
+		// limit is UnderWayMax batches of BatchBytesMax.
 	}
 }
 
-// run calls f, unless the node is broken. raft panics on purpose when the messages of
-// the others contradict its log: then the node is broken, and has to be replaced, while
-// the others go on. A runtime error is a bug, and stays a panic.
+// run calls f unless the node is broken. raft deliberately panics if messages from peers contradict
+// its log; the node is then broken and must be replaced, and the others continue. A runtime error
+// is a bug and stays a panic.
 func (n *Node) run(f func()) {
 	if n.broken != nil {
 		return
@@ -278,24 +291,24 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// step gives raft a message, and notes what it has become.
+// step passes a message to raft and observes the result.
 func (n *Node) step(m *raftpb.Message) {
-	// Its errors are those of messages that came too late, and of proposals.
+	// raft returns errors only for stale messages and rejected proposals.
 	_ = n.raft.Step(m)
 	n.observe()
 }
 
-// Tick says that one tick of time has passed.
+// Tick advances the node's time by one tick.
 func (n *Node) Tick() {
 	n.run(func() {
 		n.ticks++
 		if n.lead.term != 0 {
-			n.led = n.ticks // so that it does not stand for the next term at once if it may not
+			n.led = n.ticks // so that a deposed leader that may not campaign does not campaign at once
 		}
-		if n.lead.term != 0 || n.stands() {
+		if n.lead.term != 0 || n.canBeElected() {
 			n.raft.Tick()
 		} else {
-			// Time passes, so that this node votes for others; it does not campaign.
+			// Time advances, so the node can vote for others, but it does not campaign.
 			n.raft.TickQuiesced()
 		}
 		n.observe()
@@ -305,15 +318,15 @@ func (n *Node) Tick() {
 	})
 }
 
-// Written says that the write whose After had these messages, and all before it, are
-// synced. after are those of After that are for this node itself, in their order.
+// Written reports that the write with these messages in After, and all earlier writes, are synced.
+// after are the messages of Write.After addressed to this node, in their order.
 func (n *Node) Written(after []*raftpb.Message) {
 	n.run(func() {
 		for _, m := range after {
 			switch {
 			case m.GetType() == raftpb.MsgStorageAppendResp && len(m.GetContext()) > 0:
 				n.heardSynced(m.GetContext())
-			case !n.stands() && isVote(m):
+			case !n.canBeElected() && isVote(m):
 			default:
 				n.step(m)
 			}
@@ -321,7 +334,7 @@ func (n *Node) Written(after []*raftpb.Message) {
 	})
 }
 
-// Applied says that the journal took the records of all entries up to the index, an
+// Applied reports that the journal has the records of all entries up to the index, which is an
 // Output.Index.
 func (n *Node) Applied(index uint64) {
 	n.run(func() {
@@ -330,15 +343,15 @@ func (n *Node) Applied(index uint64) {
 	})
 }
 
-// JournalSynced says that data/journal has synced all records up to seq. What it has at a
-// start is told as well: until then nothing is compacted, and no lagging member served.
+// JournalSynced reports that data/journal has synced all records up to seq. The driver also calls
+// it at start; until then the node compacts nothing and sends no mark to lagging members.
 func (n *Node) JournalSynced(seq uint64) { n.synced = max(n.synced, seq) }
 
-// MayCampaign says whether this node is fit to lead; a new one is. One that is not
-// neither campaigns nor is chosen; if it leads it hands over, again and again, and leads
-// on while nobody else can. Only if nobody has led for long it stands nevertheless, since
-// it may be the one without whose log no majority can be had: then it hands over, and
-// Leads is not told.
+// MayCampaign sets whether this node is fit to lead; a new node is. A node that is not fit does not
+// campaign and cannot be elected. If it leads, it tries to transfer the leadership again and again,
+// and keeps leading while no other node accepts. It campaigns after all if there was no leader for
+// long, because it may be the only node whose log a majority needs. It then transfers the
+// leadership and Output.Leads stays unset.
 func (n *Node) MayCampaign(may bool) {
 	n.run(func() {
 		n.mayCampaign = may
@@ -348,12 +361,12 @@ func (n *Node) MayCampaign(may bool) {
 	})
 }
 
-// stands reports whether this node may be elected now.
-func (n *Node) stands() bool {
+// canBeElected reports whether this node may be elected now.
+func (n *Node) canBeElected() bool {
 	return n.mayCampaign || n.ticks-n.led > uint64(retryElections*n.options.ElectionTicks)
 }
 
-// Unreachable says that messages to the peer were lost.
+// Unreachable reports that messages to the peer were lost.
 func (n *Node) Unreachable(peer uint64) { n.run(func() { n.raft.ReportUnreachable(peer) }) }
 
 func isVote(m *raftpb.Message) bool {

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Output returns what has to be done because of what happened since the last one.
+// Output returns the work that results from all inputs since the last call.
 func (n *Node) Output() Output {
 	n.run(n.ready)
 	out := n.out
@@ -36,7 +36,7 @@ func (n *Node) ready() {
 				n.out.Send = append(n.out.Send, m)
 			}
 		}
-		n.tell()
+		n.emit()
 		n.confirm(rd.ReadStates)
 		n.observe()
 	}
@@ -52,8 +52,8 @@ func (n *Node) writing() *Write {
 	return n.out.Write
 }
 
-// write hands what raft wants written to the disk, and to the log in memory. Several
-// make one Write: the later wins, as it would on the disk.
+// write adds what raft wants written to Output.Write and to the log in memory. Several writes
+// become one Write, in which the later replace the earlier as they would on disk.
 func (n *Node) write(m *raftpb.Message) {
 	w := n.writing()
 	if s := m.GetSnapshot(); !raft.IsEmptySnap(s) {
@@ -71,7 +71,7 @@ func (n *Node) write(m *raftpb.Message) {
 		if len(keep) > 0 && es[0].GetIndex() <= keep[len(keep)-1].GetIndex() {
 			keep = keep[:max(es[0].GetIndex(), keep[0].GetIndex())-keep[0].GetIndex()]
 		}
-		// A copy: the slice is raft's.
+		// The slice belongs to raft, so it is copied.
 		w.Entries = append(slices.Clip(keep), es...)
 	}
 	if m.Term != nil {
@@ -80,22 +80,22 @@ func (n *Node) write(m *raftpb.Message) {
 	w.After = append(w.After, m.GetResponses()...)
 }
 
-// tell makes Commits of committed entries. During a fetch they wait, in bounds: raft
-// hands out no more than applyingBytes that are not applied.
-func (n *Node) tell() {
+// emit turns committed entries into Commits. During a fetch they wait; raft limits their size to
+// applyingBytes.
+func (n *Node) emit() {
 	if n.held != nil {
 		return
 	}
 	for _, m := range n.applies {
-		told := len(n.out.Commits)
+		before := len(n.out.Commits)
 		for _, e := range m.GetEntries() {
 			if err := n.commit(e); err != nil {
 				n.fail(err)
 				return
 			}
-			n.log.tell(n.now)
+			n.log.addState(n.now)
 		}
-		a := ack{index: n.log.told(), records: len(n.out.Commits) > told, resp: m.GetResponses()}
+		a := ack{index: n.log.emitted(), records: len(n.out.Commits) > before, resp: m.GetResponses()}
 		if a.records {
 			n.out.Index = a.index
 		}
@@ -104,7 +104,7 @@ func (n *Node) tell() {
 	n.applies = nil
 }
 
-// acknowledge tells raft what is applied.
+// acknowledge reports applied entries to raft.
 func (n *Node) acknowledge() {
 	for len(n.acks) > 0 && (n.acks[0].index <= n.applied || !n.acks[0].records) {
 		a := n.acks[0]
@@ -116,7 +116,7 @@ func (n *Node) acknowledge() {
 	}
 }
 
-// commit is what a committed entry does: the same on all nodes.
+// commit applies a committed entry. All nodes do the same for the same entry.
 func (n *Node) commit(e *raftpb.Entry) error {
 	switch e.GetType() {
 	case raftpb.EntryNormal:
@@ -136,9 +136,9 @@ func (n *Node) commit(e *raftpb.Entry) error {
 		e.GetIndex(), d[0])
 }
 
-// commitBatch tells the records of a batch, those that the journal does not have. A batch
-// of another term than its entry's, or that does not follow, was proposed by a leader
-// that knew another history: all nodes skip it alike.
+// commitBatch emits those records of a batch that the journal does not have yet. A batch whose term
+// differs from its entry's, or that does not follow the previous record, was proposed by a leader
+// with another history. All nodes skip it.
 func (n *Node) commitBatch(e *raftpb.Entry) error {
 	b, err := decodeBatch(e.GetData())
 	if err != nil {
@@ -150,12 +150,12 @@ func (n *Node) commitBatch(e *raftpb.Entry) error {
 	if b.term != e.GetTerm() || b.first != n.now.Seq+1 {
 		return nil
 	}
-	behind := n.now.After(b.records...)
-	if b.chain != behind.Chain {
+	end := n.now.After(b.records...)
+	if b.chain != end.Chain {
 		return fmt.Errorf("core: node %d has other records up to seq %d than the leader of term %d (chain %016x, not %016x)",
-			n.id, behind.Seq, b.term, behind.Chain, b.chain)
+			n.id, end.Seq, b.term, end.Chain, b.chain)
 	}
-	n.now.Position = behind
+	n.now.Position = end
 	if had := n.journal + 1; had > b.first {
 		b.records = b.records[min(had-b.first, uint64(len(b.records))):]
 		b.first = had
@@ -166,8 +166,9 @@ func (n *Node) commitBatch(e *raftpb.Entry) error {
 	return nil
 }
 
-// compact lets the log begin later once what is kept for others is more than KeepBytes:
-// never before data/journal has synced it, and by a quarter at once, since it costs a write.
+// compact moves the start of the log forward once the applied entries exceed KeepBytes. It never
+// drops entries whose records data/journal has not synced. It drops a quarter of KeepBytes at once,
+// since each compaction costs a write.
 func (n *Node) compact() {
 	if n.broken != nil {
 		return

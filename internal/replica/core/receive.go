@@ -9,19 +9,19 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// fromPeers are the messages that nodes send each other: all others are dropped.
+// fromPeers are the types of messages that nodes send each other. All others are dropped.
 var fromPeers = []raftpb.MessageType{
 	raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp,
 	raftpb.MsgSnap, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgTimeoutNow,
 }
 
-// fromLeaders are those that only a leader sends.
+// fromLeaders are the types that only a leader sends.
 var fromLeaders = []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap}
 
-// Receive takes a message of a peer, which the node keeps. from is the identity that was
-// Heard on its connection: another node under the same number may have sent something late.
-// The message is dropped, as by a network, if that peer is not let in, if it is malformed, or
-// if there is no room for its entries.
+// Receive handles a message from a peer and keeps m. from is the identity that was Heard on the
+// connection; another node with the same number may have sent a message that arrives late. The
+// message is dropped, as a network might drop it, if the peer is not let in, if the message is
+// malformed, or if there is no room for its entries.
 func (n *Node) Receive(from Identity, m *raftpb.Message) {
 	n.run(func() {
 		if from != n.letIn[m.GetFrom()] {
@@ -35,7 +35,7 @@ func (n *Node) Receive(from Identity, m *raftpb.Message) {
 			n.led = n.ticks
 		}
 		switch {
-		case !n.stands() && isVote(m), !n.mayCampaign && m.GetType() == raftpb.MsgTimeoutNow:
+		case !n.canBeElected() && isVote(m), !n.mayCampaign && m.GetType() == raftpb.MsgTimeoutNow:
 		case n.founding() && (isVote(m) || m.GetType() == raftpb.MsgVote && m.GetIndex() <= n.log.last()):
 		case len(m.GetEntries()) > 0 && n.log.bytes > n.options.LogBytesMax:
 		case m.GetType() == raftpb.MsgSnap:
@@ -46,10 +46,11 @@ func (n *Node) Receive(from Identity, m *raftpb.Message) {
 	})
 }
 
-// founding reports whether the cluster may not exist yet, and not all who found it have
-// sent something, each over a connection that both sides let in. Until then there are no
-// votes among those who have nothing: two that have lost their disk, or were never started,
-// would found another cluster beside one that a third has records of, which refuses them.
+// founding reports whether the cluster may not exist yet and at least one founder has sent no
+// message over a connection that both sides let in. Until all have, nodes with empty logs do not
+// vote for each other. Otherwise two nodes that lost their disks, or were never started before,
+// could found a second cluster while a third node, which refuses them, still has records of the
+// first.
 func (n *Node) founding() bool {
 	if n.now.cluster != (Identity{}) || n.log.last() != n.log.mark.Index {
 		return false
@@ -60,7 +61,7 @@ func (n *Node) founding() bool {
 	})
 }
 
-// wellFormed reports whether raft can take the message at all.
+// wellFormed reports whether raft can process the message.
 func wellFormed(m *raftpb.Message) bool {
 	if !slices.Contains(fromPeers, m.GetType()) || m.GetTerm() == 0 || len(m.GetResponses()) > 0 {
 		return false
@@ -81,8 +82,9 @@ func wellFormed(m *raftpb.Message) bool {
 	return true
 }
 
-// receiveMark holds a mark back until the journal has its records. While a fetch is under
-// way another one of that leader is dropped, which sends one again; a later leader's ends it.
+// receiveMark holds a mark until the journal has its records. During a fetch it drops other marks
+// of the same leader, which sends them again. It keeps a mark of a later leader, which ends the
+// fetch.
 func (n *Node) receiveMark(m *raftpb.Message) {
 	meta := m.GetSnapshot().GetMetadata()
 	mark, err := DecodeMark(m.GetSnapshot().GetData())
@@ -97,7 +99,7 @@ func (n *Node) receiveMark(m *raftpb.Message) {
 	}
 	st := n.raft.BasicStatus()
 	if m.GetTerm() < st.GetTerm() || mark.Index <= st.GetCommit() {
-		n.step(m) // raft answers that it has this
+		n.step(m) // raft replies that it already has these entries
 		return
 	}
 	from := n.now.Position
@@ -108,7 +110,9 @@ func (n *Node) receiveMark(m *raftpb.Message) {
 		from = Position{Seq: n.journal}
 	}
 	if from.Seq >= mark.Seq && n.synced < mark.Seq {
-		return // data/journal has it, and could lose it yet: then the log must not begin behind it
+		// data/journal has these records but could still lose them, so the log must not start after
+		// them
+		return
 	}
 	n.held, n.ending, n.fetch = m, false, Fetch{Peer: m.GetFrom(), From: from, To: mark.Position}
 	switch {
@@ -119,7 +123,7 @@ func (n *Node) receiveMark(m *raftpb.Message) {
 	case from.Seq >= mark.Seq && n.now.Seq >= mark.Seq:
 		n.fail(n.otherHistory(from, mark.Position))
 	case from.Seq >= mark.Seq:
-		// It was compared already, further than the mark says.
+		// An earlier fetch compared the journal beyond this mark.
 		n.release()
 	default:
 		f := n.fetch
@@ -132,17 +136,19 @@ func (n *Node) otherHistory(have, want Position) error {
 		n.id, have.Seq, have.Chain, want.Seq, want.Chain)
 }
 
-// release gives raft the mark that was held back, behind what was committed meanwhile.
+// release passes the held mark to raft, after emitting the entries that were committed while it
+// waited.
 func (n *Node) release() {
 	m := n.held
 	n.held, n.next = nil, nil
-	n.tell()
+	n.emit()
 	if n.broken == nil {
 		n.step(m)
 	}
 }
 
-// endFetch ends a fetch once a later leader is known: the former one may be stopped.
+// endFetch emits FetchOver once a later leader is known, since the node that the fetch reads from
+// may be stopped.
 func (n *Node) endFetch() {
 	if n.held == nil || n.ending {
 		return
@@ -153,10 +159,11 @@ func (n *Node) endFetch() {
 	}
 }
 
-// Fetched says that the fetch f is over. at is how far the journal is now, synced, and
-// its chain, worked out from f.From over all records behind it. Beyond f.To it is what a
-// backup had, whose chain is not known. With an error, at.Seq alone counts, and need not
-// be synced yet; the leader will send another mark. A chain that is not the cluster's breaks the node.
+// Fetched reports that the fetch f has ended. at is the synced end of the journal and its chain,
+// computed from f.From over all records after it. If the journal extends beyond f.To, it comes from
+// a backup and its chain is not known. If err is not nil, only at.Seq is used and it need not be
+// synced; the leader will send another mark. The node breaks if the chain differs from the
+// cluster's.
 func (n *Node) Fetched(f Fetch, at Position, err error) {
 	n.run(func() {
 		n.journal = max(n.journal, at.Seq)
@@ -167,7 +174,7 @@ func (n *Node) Fetched(f Fetch, at Position, err error) {
 		case err != nil || at.Seq < f.To.Seq:
 			next := n.next
 			n.held, n.next = nil, nil
-			if n.tell(); n.broken == nil && next != nil {
+			if n.emit(); n.broken == nil && next != nil {
 				n.receiveMark(next)
 			}
 			return
@@ -181,7 +188,7 @@ func (n *Node) Fetched(f Fetch, at Position, err error) {
 	})
 }
 
-// restore lets the log begin behind a mark that the disk is about to have.
+// restore makes the log start after a mark that is about to be written to disk.
 func (n *Node) restore(mark *Mark) {
 	n.log.restore(mark)
 	position := n.now.Position
@@ -201,12 +208,12 @@ func (n *Node) restore(mark *Mark) {
 	}
 }
 
-// snapshot is what a leader sends to a member that the log does not reach: what the
-// journal has synced, so that it can be fetched.
+// snapshot returns the mark for a member that the log no longer reaches. It covers only what this
+// node's journal has synced, so that the member can fetch it.
 func (n *Node) snapshot() (*raftpb.Snapshot, error) {
 	index := n.log.upTo(n.synced, n.acked)
 	if index < n.confAt {
-		// The member might not be in it.
+		// The mark might not include the member.
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	term, err := n.log.Term(index)
@@ -220,7 +227,7 @@ func (n *Node) snapshot() (*raftpb.Snapshot, error) {
 	}, nil
 }
 
-// matched returns the last entry that a leader knows the member to have.
+// matched returns the last entry that the leader knows to be on the member's disk.
 func (n *Node) matched(id uint64) (match uint64) {
 	n.raft.WithProgress(func(peer uint64, _ raft.ProgressType, p tracker.Progress) {
 		if peer == id {

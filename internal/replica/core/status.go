@@ -7,41 +7,41 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Role is what a node is in its cluster.
+// Role is the role of a node in its cluster.
 type Role uint8
 
 // Roles.
 const (
-	Follower Role = iota // also a candidate
-	Learner              // stores, and does not vote
-	Leader               // of a term whose first entry is committed and applied
-	Stranger             // not a member
+	Follower Role = iota // also while the node is a candidate
+	Learner              // stores entries but does not vote
+	Leader               // the first entry of its term is committed and applied
+	Stranger             // is not a member
 )
 
-// Peer is what a node knows of a member.
+// Peer is what a node knows about a member.
 type Peer struct {
 	Member
 	Learner bool
-	Match   uint64 // index of the last entry that it has on its disk; 0 except on a leader
-	Active  bool   // has sent something lately
+	Match   uint64 // index of the last entry on the member's disk; 0 unless this node leads
+	Active  bool   // the member has sent a message within two election timeouts
 }
 
-// Status is how a node is doing.
+// Status is the state of a node for monitoring and for its driver.
 type Status struct {
 	Role      Role
 	Term      uint64
-	Leader    uint64 // 0 if none is known
+	Leader    uint64 // number of the leader, 0 if unknown
 	Last      uint64 // index of the last entry
-	Commit    uint64 // index up to which a majority has everything
+	Commit    uint64 // index of the last entry known to be on a majority of disks
 	Applied   uint64
-	Position  Position // of the last record that was committed and applied
+	Position  Position // position of the last record that is committed and applied
 	Cluster   Identity
 	Members   []Peer
-	Elections uint64 // that this node has begun since its start
-	Removed   bool   // this node was a member, and is none any more
+	Elections uint64 // number of elections that this node has started since its start
+	Removed   bool   // this node was a member and was removed
 }
 
-// Status returns how the node is doing. Members are in the order of their numbers.
+// Status returns the state of the node. Members are sorted by number.
 func (n *Node) Status() Status {
 	st := n.raft.BasicStatus()
 	s := Status{
@@ -59,7 +59,7 @@ func (n *Node) Status() Status {
 		s.Members = append(s.Members, p)
 	}
 	switch {
-	case n.lead.told:
+	case n.lead.announced:
 		s.Role = Leader
 	case !n.now.has(n.id):
 		s.Role = Stranger

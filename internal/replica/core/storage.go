@@ -8,26 +8,26 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// entryOverhead is about what an entry takes in memory besides its data.
+// entryOverhead is the approximate memory of an entry besides its data.
 const entryOverhead = 160
 
-// state is what the entries up to an index have led to.
+// state is the result of all entries up to an index.
 type state struct {
 	Position
 	*membership
 }
 
-// storage is raft's log in memory: all entries behind a mark, as they were handed to the
-// disk. raft asks it only for those that it knows to be synced. Not safe for concurrent use.
-// Invariant: entries are consecutive from mark.Index + 1; states[i] is behind entries[i].
+// storage is raft's log in memory: all entries after a mark, as they were emitted for the disk.
+// raft reads only entries that it knows to be synced. Not safe for concurrent use. Invariants:
+// entries are consecutive from mark.Index + 1; states[i] is the state after entries[i].
 type storage struct {
-	hard    *raftpb.HardState // that raft begins with
+	hard    *raftpb.HardState // the hard state with which raft starts
 	mark    *Mark
 	entries []*raftpb.Entry
-	states  []state // of the entries that were told to the driver, the first len(states)
-	bytes   int     // of entries
+	states  []state // states after the first len(states) entries, which were emitted to the driver
+	bytes   int     // size of entries
 
-	// snapshot is for raft.Storage.Snapshot; the node decides where it is.
+	// snapshot implements raft.Storage.Snapshot; the node chooses the index.
 	snapshot func() (*raftpb.Snapshot, error)
 }
 
@@ -35,7 +35,7 @@ func sizeOf(e *raftpb.Entry) int { return len(e.GetData()) + entryOverhead }
 
 func (s *storage) last() uint64 { return s.mark.Index + uint64(len(s.entries)) }
 
-// append adds entries, which replace those of the same index and all behind it.
+// append adds entries. They replace existing entries with the same index and all after those.
 func (s *storage) append(es []*raftpb.Entry) {
 	if len(es) == 0 {
 		return
@@ -54,17 +54,18 @@ func (s *storage) append(es []*raftpb.Entry) {
 	for _, e := range es {
 		s.bytes += sizeOf(e)
 	}
-	// raft may hold a slice of what was there: nothing is overwritten.
+	// raft may still hold a slice of the old entries, so they are not overwritten.
 	s.entries = append(s.entries[:keep:keep], es...)
 }
 
-// tell notes what the next committed entry has led to.
-func (s *storage) tell(st state) { s.states = append(s.states, st) }
+// addState records the state after the next committed entry.
+func (s *storage) addState(st state) { s.states = append(s.states, st) }
 
-// told is the index of the last entry with a state.
-func (s *storage) told() uint64 { return s.mark.Index + uint64(len(s.states)) }
+// emitted returns the index of the last entry with a state.
+func (s *storage) emitted() uint64 { return s.mark.Index + uint64(len(s.states)) }
 
-// at returns the state behind the entry of the index, which is told or the mark's.
+// at returns the state after the entry with the index, which must be the mark's or that of an
+// emitted entry.
 func (s *storage) at(index uint64) state {
 	if index == s.mark.Index {
 		return stateOf(s.mark)
@@ -72,7 +73,7 @@ func (s *storage) at(index uint64) state {
 	return s.states[index-s.mark.Index-1]
 }
 
-// upTo returns the last index, at most limit, whose records are all at or below seq.
+// upTo returns the highest index, at most limit, up to which all records have a seq of at most seq.
 func (s *storage) upTo(seq, limit uint64) uint64 {
 	n, _ := slices.BinarySearchFunc(s.states, seq, func(st state, seq uint64) int {
 		if st.Seq <= seq {
@@ -83,7 +84,8 @@ func (s *storage) upTo(seq, limit uint64) uint64 {
 	return min(s.mark.Index+uint64(n), max(limit, s.mark.Index))
 }
 
-// compact lets the log begin behind the index, which is told, and returns the mark.
+// compact makes the log start after the entry with the index, which must be emitted, and returns
+// the mark.
 func (s *storage) compact(index uint64) *Mark {
 	n := index - s.mark.Index
 	term, _ := s.Term(index)
@@ -97,17 +99,17 @@ func (s *storage) compact(index uint64) *Mark {
 	return mark
 }
 
-// restore lets the log be empty behind the mark.
+// restore makes the log empty and start after the mark.
 func (s *storage) restore(mark *Mark) {
 	s.mark, s.entries, s.states, s.bytes = mark, nil, nil, 0
 }
 
-// InitialState is part of raft.Storage.
+// InitialState implements raft.Storage.
 func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	return s.hard, s.mark.Conf, nil
 }
 
-// Entries is part of raft.Storage.
+// Entries implements raft.Storage.
 func (s *storage) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	if lo <= s.mark.Index {
 		return nil, raft.ErrCompacted
@@ -118,7 +120,7 @@ func (s *storage) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	es := s.entries[lo-s.mark.Index-1 : hi-s.mark.Index-1]
 	size := uint64(0)
 	for i, e := range es {
-		// What raft itself adds to the data of an entry is less than the overhead.
+		// The size that raft adds to an entry's data is less than entryOverhead.
 		if size += uint64(sizeOf(e)); size > maxSize && i > 0 {
 			es = es[:i]
 			break
@@ -127,7 +129,7 @@ func (s *storage) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	return slices.Clip(es), nil
 }
 
-// Term is part of raft.Storage.
+// Term implements raft.Storage.
 func (s *storage) Term(i uint64) (uint64, error) {
 	switch {
 	case i < s.mark.Index:
@@ -140,11 +142,11 @@ func (s *storage) Term(i uint64) (uint64, error) {
 	return s.entries[i-s.mark.Index-1].GetTerm(), nil
 }
 
-// LastIndex is part of raft.Storage.
+// LastIndex implements raft.Storage.
 func (s *storage) LastIndex() (uint64, error) { return s.last(), nil }
 
-// FirstIndex is part of raft.Storage.
+// FirstIndex implements raft.Storage.
 func (s *storage) FirstIndex() (uint64, error) { return s.mark.Index + 1, nil }
 
-// Snapshot is part of raft.Storage.
+// Snapshot implements raft.Storage.
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) { return s.snapshot() }
