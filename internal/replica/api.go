@@ -1,19 +1,19 @@
-// Package replica makes one exchange of several machines: a log whose records count once
-// a majority has them on disk. It drives package core with goroutines, files and
-// connections.
+// Package replica runs one exchange on several machines. They share a log whose records count as
+// durable once a majority has them on disk. The package drives package core with goroutines, files
+// and connections.
 //
 //	peers ──messages──▶ loop ──core.Write──▶ disk goroutine ──▶ data/raft
 //	engine ──records──▶  │ ▲                      │
 //	                     │ └──────written─────────┘
 //	                     └──committed records──▶ apply goroutine ──▶ data/journal
 //
-// The loop owns the core.Node and never waits: not for a disk, not for a peer, not for a
-// reader. Whatever takes time is behind a queue, and what fills a queue is not let in: a
-// node whose disk hangs drops what its peers send, which Raft sends again.
+// The loop owns the core.Node and never waits for a disk, a peer or a reader. Slow work goes through
+// queues of limited size. A node whose queue to a disk is full drops messages from its peers, and Raft
+// sends them again.
 //
-// data/journal gets committed records only, the same on every node. It is synced later than
-// the records count, since data/raft has them: core forgets them there once the journal says
-// that it has synced them.
+// data/journal receives only committed records, the same ones on every node. It is synced later than the
+// records count as durable, since data/raft already holds them. core removes entries from data/raft only
+// after the journal has synced their records.
 package replica
 
 import (
@@ -27,26 +27,27 @@ import (
 )
 
 const (
-	// tick is the unit of core's times: an election after 30 to 60 of them.
+	// tick is the time unit of package core; an election starts after 30 to 60 ticks without a
+	// leader.
 	tick = 10 * time.Millisecond
 	// closeWait is how long Close waits for a goroutine that is stuck in a sync.
 	closeWait = 2 * time.Second
 )
 
-// Replica is a node of a cluster. While it leads, it is the log of an engine (engine.Log, with
-// what confirms reads). Its methods may be called from any goroutine.
+// Replica is a node of a cluster. While it leads, it is the log of an engine: it implements
+// engine.Log and confirms reads. All methods may be called from any goroutine.
 type Replica struct {
 	*leadership
 	options Options
-	node    stepper // the loop's own
+	node    stepper // used only by the loop
 	disk    disk
 	net     network
 	journal *journal.Journal
-	now     func() time.Duration // since the start
+	now     func() time.Duration // time since the start
 
 	self    core.Identity
 	readers *readers
-	keep    *journal.Reader // holds what members may need
+	keep    *journal.Reader // keeps journal segments that members may need
 	counts  counts
 	notebook
 
@@ -59,16 +60,16 @@ type Replica struct {
 	state    state
 	loop     loopState
 
-	leading, deposed, broken, failed chan struct{} // closed once
+	leading, deposed, broken, failed chan struct{} // each is closed at most once
 	loopEnded                        chan struct{}
-	life                             context.Context // ends with Close
+	life                             context.Context // canceled by Close
 	die                              context.CancelFunc
 	closing                          sync.Once
 	ended                            sync.WaitGroup
 	closeErr                         error
 }
 
-// stepper is what the replica drives: a core.Node.
+// stepper is the interface of core.Node that the replica uses.
 type stepper interface {
 	nodeInputs
 	CanPropose() bool
@@ -81,27 +82,27 @@ type stepper interface {
 	Output() core.Output
 }
 
-// Leading returns a channel that is closed once this node leads and its journal has every
-// record before its leadership: Appended returns the last of them, and records are taken. It
-// is never closed if Deposed is closed first.
+// Leading returns a channel that is closed once this node leads, its journal has all records from
+// before its leadership, and it accepts records. Appended then returns the seq of the last of those
+// records. The channel is never closed if Deposed is closed first.
 func (r *Replica) Leading() <-chan struct{} { return r.leading }
 
-// Deposed returns a channel that is closed once a leadership of this node is over. Nothing may
-// be told any more, and a process that led has to begin again: this replica does not lead a
-// second time.
+// Deposed returns a channel that is closed once this node has lost the leadership. From then on it
+// must reveal no result to clients, and the process must restart: this replica never leads a second
+// time.
 func (r *Replica) Deposed() <-chan struct{} { return r.deposed }
 
-// Failed returns a channel that is closed once this node cannot go on: a log of it cannot be
-// written, or it is broken. Err says why.
+// Failed returns a channel that is closed once this node has stopped for good, because a log cannot
+// be written or the node is broken. Err returns the reason.
 func (r *Replica) Failed() <-chan struct{} { return r.failed }
 
-// Broken returns a channel that is closed once the history of this node is known not to be
-// that of its cluster, and the file BROKEN says so: it has to stay down. Err says why.
+// Broken returns a channel that is closed once this node's history is known to differ from its
+// cluster's and the file BROKEN is written. The node must stay down. Err returns the reason.
 func (r *Replica) Broken() <-chan struct{} { return r.broken }
 
-// Close ends the replica; callers who wait get ErrClosed. The journal stays open: it is the
-// caller's. A goroutine that is stuck in a sync for more than closeWait is left behind, and
-// the error says so. It is otherwise what closing data/raft returned.
+// Close stops the replica; waiting callers get ErrClosed. The journal belongs to the caller and
+// stays open. Close returns the error of closing data/raft. If a goroutine is stuck in a sync for
+// more than closeWait, Close leaves it running and returns an error that says so.
 func (r *Replica) Close() error {
 	r.closing.Do(func() {
 		r.die()

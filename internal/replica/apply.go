@@ -11,21 +11,21 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// application is something for the apply goroutine: committed records, a leadership that
-// begins behind them, or records to be fetched.
+// application is one item for the apply goroutine: committed records, the start of a leadership
+// after them, or records to fetch.
 type application struct {
 	commits []core.Commit
 	index   uint64
-	bytes   int // of the records
+	bytes   int // size of the records in commits
 
 	leads bool
-	begin uint64 // seq
+	begin uint64 // seq of the last record before the leadership
 
 	fetch *core.Fetch
-	until context.Context // fetch ends with it
+	until context.Context // the fetch stops when it is done
 }
 
-// apply is the apply goroutine: it alone appends to the journal.
+// apply is the apply goroutine, the only one that appends to the journal.
 func (r *Replica) apply() {
 	for {
 		items := r.applies.take(r.life.Done())
@@ -49,7 +49,7 @@ func (r *Replica) applyOne(a application) error {
 		}
 	}
 	if a.index > 0 {
-		r.tell(func(in *inbox) { in.applied = max(in.applied, a.index) })
+		r.update(func(in *inbox) { in.applied = max(in.applied, a.index) })
 	}
 	if a.leads {
 		if at := r.journal.Appended(); at != a.begin {
@@ -70,11 +70,11 @@ func (r *Replica) applyOne(a application) error {
 	if errors.Is(err, journal.ErrGone) && !errors.Is(err, errJournal) {
 		return &BehindError{Seq: a.fetch.To.Seq, Reason: err}
 	}
-	r.tell(func(in *inbox) { in.fetched = append(in.fetched, fetchOutcome{*a.fetch, at, err}) })
+	r.update(func(in *inbox) { in.fetched = append(in.fetched, fetchOutcome{*a.fetch, at, err}) })
 	return nil
 }
 
-// appendCommit appends the records of a batch.
+// appendCommit appends the records of one batch.
 func (r *Replica) appendCommit(c core.Commit) error {
 	for i, record := range c.Records {
 		seq, next := c.First+uint64(i), r.journal.Appended()+1
@@ -88,10 +88,11 @@ func (r *Replica) appendCommit(c core.Commit) error {
 	return nil
 }
 
-// errJournal is wrapped where the journal takes no record, which is final.
+// errJournal is wrapped by errors of this node's journal, which are final.
 var errJournal = errors.New("replica: data/journal")
 
-// appendRecord appends record seq, with the claim of it if it was appended here.
+// appendRecord appends record seq. It uses the record's claim if this node appended the record as
+// leader.
 func (r *Replica) appendRecord(seq uint64, record []byte) error {
 	var err error
 	c, ok := r.takeClaim(seq, len(record))
@@ -109,9 +110,10 @@ func (r *Replica) appendRecord(seq uint64, record []byte) error {
 	return nil
 }
 
-// fetch appends records of a peer's journal, and syncs them. Those that this node's journal
-// has already are compared instead, as far as they are kept. It returns how far it came, and
-// what stopped it, ctx too: that wraps errJournal if it is this node's journal.
+// fetch appends records from a peer's journal and syncs them. Records that this node's journal
+// already has are compared instead, unless their segments are deleted. It returns the position it
+// reached and the error that stopped it, which may be ctx's. The error wraps errJournal if this
+// node's journal caused it.
 func (r *Replica) fetch(ctx context.Context, f *core.Fetch) (at core.Position, err error) {
 	own, err := r.journal.NewReader(max(f.From.Seq+1, r.journal.First()))
 	if err != nil {
@@ -140,7 +142,7 @@ func (r *Replica) fetch(ctx context.Context, f *core.Fetch) (at core.Position, e
 	return at, nil
 }
 
-// fetched appends a record that was fetched, or compares it with what the journal has.
+// fetched appends a fetched record, or compares it with the journal's record.
 func (r *Replica) fetched(ctx context.Context, own *journal.Reader, seq uint64, record []byte) error {
 	switch last := r.journal.Appended(); {
 	case seq > last+1:

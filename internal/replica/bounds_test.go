@@ -45,7 +45,7 @@ func TestACongestedNodeTakesNoEntries(t *testing.T) {
 		for _, kind := range kinds {
 			r.receive(core.Identity{}, &raftpb.Message{Type: kind.Enum()})
 		}
-		require.NoError(t, r.takeInbox())
+		require.NoError(t, r.handleInbox())
 		return node.took
 	}
 	require.Equal(t, kinds, send())

@@ -10,13 +10,14 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// brokenName is the file in the data directory that says that this node has to stay down.
+// brokenName is the file in the data directory that marks the node as broken, so that it stays
+// down.
 const brokenName = "BROKEN"
 
-// BrokenError says that the history of a node is not that of its cluster.
+// BrokenError reports that the history of a node differs from its cluster's.
 type BrokenError struct{ Reason error }
 
-// Error says what differs.
+// Error returns the reason.
 func (e *BrokenError) Error() string {
 	return "replica: the history of this node is not that of its cluster: " + e.Reason.Error()
 }
@@ -24,8 +25,8 @@ func (e *BrokenError) Error() string {
 // Unwrap returns the reason.
 func (e *BrokenError) Unwrap() error { return e.Reason }
 
-// writeBroken makes it durable that the node of a data directory is broken. A file that is
-// there stays: the first reason is the one to look into.
+// writeBroken durably marks the node of a data directory as broken. An existing file stays, since
+// the first reason matters most.
 func writeBroken(data string, reason error) error {
 	path := filepath.Join(data, brokenName)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
@@ -42,9 +43,8 @@ func writeBroken(data string, reason error) error {
 	return nil
 }
 
-// RefuseBroken returns a *BrokenError if the file BROKEN says that the node of a data
-// directory has to stay down, with what to do about it; nil if there is none; or why that
-// cannot be told.
+// RefuseBroken returns a *BrokenError with instructions if the file BROKEN marks the node of a data
+// directory as broken, nil if the file does not exist, or an error if it cannot be read.
 func RefuseBroken(data string) error {
 	path := filepath.Join(data, brokenName)
 	reason, err := os.ReadFile(path)

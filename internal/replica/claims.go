@@ -7,24 +7,24 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// Room for a record is claimed in the journal of the leader, which takes the record only once
-// it is committed. So a claim goes through to the journal and stays charged there until the
-// record comes back: while it gathers, while Raft has it, and in the queue to the journal.
-// Whatever was claimed therefore fits, as on a single machine. Other nodes have claimed
-// nothing: their journals take the record when they have room, and count as slow meanwhile.
+// Space for a record is claimed in the leader's journal, but the journal receives the record only
+// once it is committed. So the claim stays charged in the journal while the record is in a batch,
+// in Raft's log, and in the queue to the journal. Every claimed record therefore fits, as on a
+// single machine. The other nodes claim nothing: their journals accept the record once they have
+// room, and until then they count as slow.
 //
-// Claims of a leadership that is over stay charged: its records may be committed or not. That
-// takes no room from what is committed, which journal.Append takes without a claim, and the
-// process ends soon.
+// After a leadership ends, its claims stay charged, since its records may or may not be committed. That
+// takes no room from committed records, which journal.Append accepts without a claim, and the process
+// restarts soon.
 
-// claim is what was claimed for a record.
+// claim is the space claimed for one record.
 type claim struct {
 	bytes int
-	many  bool // by ClaimMany
+	many  bool // made by ClaimMany
 }
 
-// Claim sets room aside in this node's journal, as journal.Journal.Claim does. The error is
-// the journal's, or that of Err.
+// Claim reserves room in this node's journal, as journal.Journal.Claim does. The error is the
+// journal's, or that of Err.
 func (l *leadership) Claim(bytes int) error {
 	if err := l.claimable(bytes); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (l *leadership) Claim(bytes int) error {
 	return l.journal.Claim(bytes)
 }
 
-// ClaimReserve is Claim within the journal's reserve.
+// ClaimReserve is like Claim, but may use the journal's reserve.
 func (l *leadership) ClaimReserve(bytes int) error {
 	if err := l.claimable(bytes); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (l *leadership) ClaimReserve(bytes int) error {
 	return l.journal.ClaimReserve(bytes)
 }
 
-// ClaimMany is Claim for several records, all or none, as journal.Journal.ClaimMany is.
+// ClaimMany is like Claim for several records, all or none. See journal.Journal.ClaimMany.
 func (l *leadership) ClaimMany(records, bytes int) (wait <-chan struct{}, err error) {
 	if err := l.claimable(bytes); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (l *leadership) ClaimMany(records, bytes int) (wait <-chan struct{}, err er
 	return l.journal.ClaimMany(records, bytes)
 }
 
-// claimable returns why no record of so many bytes can be claimed, whatever room there is.
+// claimable returns an error if a record of this size can never be claimed, whatever room is free.
 func (l *leadership) claimable(bytes int) error {
 	if err := l.Err(); err != nil {
 		return err
@@ -59,36 +59,37 @@ func (l *leadership) claimable(bytes int) error {
 	return nil
 }
 
-// Forgo says that a ClaimMany which was to wait is not tried again.
+// Forgo reports that the caller will not retry a ClaimMany that had to wait.
 func (l *leadership) Forgo() { l.journal.Forgo() }
 
-// Unclaim gives back the room of records that are not appended after all.
+// Unclaim releases the room of claimed records that will not be appended.
 func (l *leadership) Unclaim(records, bytes int) { l.journal.Unclaim(records, bytes) }
 
-// ClaimBytesMax returns the largest record that can be claimed, in bytes. A member whose
-// journal takes less is refused, so it fits on every node.
+// ClaimBytesMax returns the size of the largest record that can be claimed, in bytes. Members whose
+// journals have a lower limit are refused, so the record fits on every node.
 func (l *leadership) ClaimBytesMax() int {
 	return min(l.journal.ClaimBytesMax(), core.BatchBytesMax)
 }
 
-// Room returns nil while this node's journal has room for new records, or its refusal.
+// Room returns nil if this node's journal has room for new records, otherwise the journal's error.
 func (l *leadership) Room() error { return l.journal.Room() }
 
-// AppendClaimed puts a copy of record behind the last one, with the room of a claim of so many
-// bytes, and returns its seq. It waits while gatherBytesMax bytes are on their way. The error
-// is that of Err, ErrNotLeading, or names a length that no record has.
+// AppendClaimed appends a copy of record, using a claim of the given size, and returns its seq. It
+// waits while gatherBytesMax bytes are on their way to the journal. The error is that of Err,
+// ErrNotLeading, or one about an invalid length.
 func (l *leadership) AppendClaimed(record []byte, claimed int) (seq uint64, err error) {
 	return l.append(record, claim{bytes: claimed})
 }
 
-// AppendMany is AppendClaimed for one of the records of a ClaimMany.
+// AppendMany is like AppendClaimed for a record claimed with ClaimMany.
 func (l *leadership) AppendMany(record []byte, claimed int) (seq uint64, err error) {
 	return l.append(record, claim{bytes: claimed, many: true})
 }
 
-// takeClaim returns what was claimed for the committed record seq, with ok, if it was appended
-// here, and makes room for others: the journal takes the record now. The apply goroutine calls
-// it, for each record once, in their order.
+// takeClaim removes and returns the claim of the committed record seq. ok is false if this node did
+// not append the record in this leadership. It also wakes appenders that wait for space, since the
+// journal is about to receive the record. The apply goroutine calls it once for each record, in
+// their order.
 func (l *leadership) takeClaim(seq uint64, bytes int) (c claim, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,12 +51,12 @@ type testNode struct {
 	fetches atomic.Int64
 	stuck   atomic.Uint64 // a peer whose records do not come
 
-	mu   sync.Mutex          // guards what follows
-	met  map[uint64]*Replica // whose hello was accepted
-	told map[uint64]string   // by SetPeers
-	up   *Replica            // that the network reaches
-	quit chan struct{}
-	work sync.WaitGroup
+	mu    sync.Mutex          // guards what follows
+	met   map[uint64]*Replica // whose hello was accepted
+	known map[uint64]string   // addresses set by SetPeers
+	up    *Replica            // that the network reaches
+	quit  chan struct{}
+	work  sync.WaitGroup
 }
 
 // newCluster founds a cluster of n nodes, which may lead.
@@ -204,7 +204,7 @@ func (n *testNode) hear(from *testNode) error {
 func (n *testNode) known() map[uint64]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.told
+	return n.known
 }
 
 // running returns the replica that the network reaches, nil if there is none, and which life of a
@@ -258,7 +258,7 @@ func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
 func (n wire) SetPeers(peers map[uint64]string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told = peers
+	n.known = peers
 	return nil
 }
 

@@ -5,25 +5,26 @@ import (
 	"sort"
 )
 
-// A read may be told once it is known that this node still led after it: a record that was
-// appended later is committed, or a round of messages to a majority, begun later, has come
-// back. The seq of a read is that of the last record that was appended when it was over, so
-// any behind it was appended later; or it is 0, and then rounds alone count. Rounds are
-// numbered. The loop raises begun before it begins one, so callers who have read begun before know
-// that round begun + 1 begins after that. All who wait share one round.
+// The result of a read may be sent to clients once it is known that this node still led after the
+// read. Either of two events proves that: a record appended after the read is committed, or a round
+// of messages to a majority that started after the read is answered. The seq of a read is that of
+// the last record appended when the read ended, so records with a higher seq were appended later.
+// With seq 0 only rounds count. Rounds are numbered. The loop increments begun before it starts a
+// round, so a caller that has loaded begun knows that round begun + 1 starts later. Waiting callers
+// share rounds.
 
-// round is a round that somebody waits for.
+// round is a round that a caller waits for.
 type round struct {
 	n    uint64
-	over bool // confirmed, or never will be
+	over bool // the round is confirmed, or never will be
 	waiters
 }
 
-// Round returns the number of the round that begins next. It asks for none: WaitConfirmed and
+// Round returns the number of the next round. It does not request that round; WaitConfirmed and
 // NotifyConfirmed do.
 func (l *leadership) Round() uint64 { return l.begun.Load() + 1 }
 
-// Confirmed reports whether WaitConfirmed(seq, round) would return nil at once; see there.
+// Confirmed reports whether WaitConfirmed(seq, round) would return nil without waiting.
 func (l *leadership) Confirmed(seq, round uint64) bool {
 	return l.reached(seq, round) && l.over.Load() == nil // in this order: see leadership
 }
@@ -33,13 +34,13 @@ func (l *leadership) reached(seq, round uint64) bool {
 	return committed >= seq && (round == 0 || l.confirmed.Load() >= round || committed > seq && seq > 0)
 }
 
-// later reports whether a record is on its way that confirms a read of this seq.
+// later reports whether a record is on its way whose commit confirms a read with this seq.
 func (l *leadership) later(seq uint64) bool { return seq > 0 && l.appended.Load() > seq }
 
-// WaitConfirmed waits until everything up to seq is committed and, unless round is 0, it is
-// known that this node still led: in the round or a later one or, unless seq is 0, when a record
-// behind seq was committed. It asks for the round if no such record is on its way. The
-// error is that of Err, or ctx's.
+// WaitConfirmed waits until all records up to seq are committed. Unless round is 0, it also waits
+// until it is known that this node still led: because the round or a later one is confirmed, or,
+// unless seq is 0, because a record after seq is committed. It requests the round if no such record
+// is on its way. The error is that of Err, or ctx's.
 func (l *leadership) WaitConfirmed(ctx context.Context, seq, round uint64) error {
 	if round == 0 {
 		return l.Wait(ctx, seq)
@@ -52,7 +53,7 @@ func (l *leadership) WaitConfirmed(ctx context.Context, seq, round uint64) error
 		if l.later(seq) {
 			return l.Wait(ctx, seq+1)
 		}
-		r := l.ask(round) // before Wait: both go on at the same time
+		r := l.ask(round) // requested before Wait, so that both proceed at the same time
 		if err := l.Wait(ctx, seq); err != nil {
 			return err
 		}
@@ -67,8 +68,8 @@ func (l *leadership) WaitConfirmed(ctx context.Context, seq, round uint64) error
 	}
 }
 
-// NotifyConfirmed sends to wake once WaitConfirmed(seq, round) would not wait, or at once. It
-// does not wait for wake to take the value: a channel with room for one misses nothing.
+// NotifyConfirmed sends to wake once WaitConfirmed(seq, round) would return without waiting, which
+// may be at once. The send does not block, so wake should be a channel with a buffer of one.
 func (l *leadership) NotifyConfirmed(seq, round uint64, wake chan<- struct{}) {
 	switch {
 	case round == 0:
@@ -91,14 +92,15 @@ func (l *leadership) NotifyConfirmed(seq, round uint64, wake chan<- struct{}) {
 	}
 }
 
-// ask returns the round, and lets the loop begin it; nil if it is confirmed, or all is over.
+// ask returns the round and requests it from the loop. It returns nil if the round is confirmed or
+// the leadership is over.
 func (l *leadership) ask(n uint64) *round {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.roundOf(n)
 }
 
-// roundOf is ask for callers who hold mu.
+// roundOf is like ask; callers hold mu.
 func (l *leadership) roundOf(n uint64) *round {
 	if l.confirmed.Load() >= n || l.over.Load() != nil {
 		return nil
@@ -115,8 +117,8 @@ func (l *leadership) roundOf(n uint64) *round {
 	return r
 }
 
-// beginRound reports whether somebody waits for a round that has not begun, and counts it as
-// begun: the loop then asks for it. It returns its number.
+// beginRound reports whether a caller waits for a round that has not started. If so, it counts a
+// round as started and returns its number; the loop then starts it.
 func (l *leadership) beginRound() (n uint64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +128,7 @@ func (l *leadership) beginRound() (n uint64, ok bool) {
 	return l.begun.Add(1), true
 }
 
-// confirm notes that this node led in round n. The loop alone calls it.
+// confirm records that this node led in round n. Only the loop calls it.
 func (l *leadership) confirm(n uint64) {
 	if l.over.Load() != nil || n <= l.confirmed.Load() {
 		return

@@ -8,18 +8,18 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// raftDir is the directory of Raft's log, in the data directory.
+// raftDir is the directory of Raft's log within the data directory.
 const raftDir = "raft"
 
-// disk is data/raft: a *raftlog.Log.
+// disk is the interface of *raftlog.Log, which writes data/raft.
 type disk interface {
-	// Write writes all of writes in their order and syncs them once. An error is final.
+	// Write writes all of writes in order and syncs them once. An error is final.
 	Write(writes []*core.Write) error
 	Close() error
 }
 
-// writeLog is the disk goroutine: it writes all that has gathered with one sync, and then
-// sends what had to wait for it.
+// writeLog is the disk goroutine. It writes all queued writes with one sync, and then sends the
+// messages that had to wait for the sync.
 func (r *Replica) writeLog() {
 	for {
 		writes := r.writes.take(r.life.Done())
@@ -40,7 +40,7 @@ func (r *Replica) writeLog() {
 	}
 }
 
-// after sends what a write held back. Some of it is for this node itself.
+// after sends the messages that waited for a write. It passes those for this node to the loop.
 func (r *Replica) after(messages []*raftpb.Message) {
 	var own, others []*raftpb.Message
 	for _, m := range messages {
@@ -52,11 +52,11 @@ func (r *Replica) after(messages []*raftpb.Message) {
 	}
 	r.send(others)
 	if len(own) > 0 {
-		r.tell(func(in *inbox) { in.written = append(in.written, own...) })
+		r.update(func(in *inbox) { in.written = append(in.written, own...) })
 	}
 }
 
-// writeBytes returns about how much memory a write takes.
+// writeBytes returns the approximate memory of a write.
 func writeBytes(w *core.Write) int {
 	n := 0
 	for _, e := range w.Entries {

@@ -11,39 +11,40 @@ import (
 )
 
 const (
-	// messagesMax and queueBytesMax bound what peers have sent and the loop has not taken.
+	// messagesMax and queueBytesMax limit the messages from peers that the loop has not handled
+	// yet.
 	messagesMax = 4096
-	// requestsMax bounds the requests that the loop has not taken; others wait.
+	// requestsMax limits the requests that the loop has not handled yet; further callers wait.
 	requestsMax = 16
 )
 
-// inbox is what other goroutines have for the loop.
+// inbox collects the input of other goroutines for the loop.
 type inbox struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	messages []received
 	bytes    int
-	written  []*raftpb.Message // After of what is written, for this node itself
+	written  []*raftpb.Message // messages to this node itself whose write is synced; see core.Write.After
 	applied  uint64
 	fetched  []fetchOutcome
-	missed   []uint64 // peers that did not get what was sent
-	may      bool     // the owner lets this node campaign
-	failure  error    // why this node cannot go on
+	missed   []uint64 // peers that may not have received the last messages
+	may      bool     // the owner allows this node to campaign
+	failure  error    // the reason to stop, if any
 }
 
-// received is a message of a peer, and whose it is by the hello of its connection.
+// received is a message from a peer with the identity in the hello of its connection.
 type received struct {
 	from    core.Identity
 	message *raftpb.Message
 }
 
-// fetchOutcome is what came of a core.Fetch.
+// fetchOutcome is the result of a core.Fetch.
 type fetchOutcome struct {
 	fetch core.Fetch
 	at    core.Position
 	err   error
 }
 
-// nodeInputs is what the inbox needs of a core.Node.
+// nodeInputs are the inputs of core.Node that the replica calls.
 type nodeInputs interface {
 	Tick()
 	Receive(from core.Identity, m *raftpb.Message)
@@ -55,7 +56,7 @@ type nodeInputs interface {
 	Unreachable(peer uint64)
 }
 
-// receive puts in what a peer has sent. More than the bounds is dropped: Raft sends it again.
+// receive adds a message from a peer. Messages above the limits are dropped; Raft sends them again.
 func (r *Replica) receive(from core.Identity, m *raftpb.Message) {
 	n := messageBytes(m)
 	in := &r.inbox
@@ -71,32 +72,32 @@ func (r *Replica) receive(from core.Identity, m *raftpb.Message) {
 	wakeUp(r.wakeLoop)
 }
 
-// miss notes that a peer did not get what was sent.
+// miss records that the peer may not have received the last messages.
 func (in *inbox) miss(peer uint64) {
 	if !slices.Contains(in.missed, peer) {
 		in.missed = append(in.missed, peer)
 	}
 }
 
-// tell changes the inbox, and has the loop look.
-func (r *Replica) tell(change func(*inbox)) {
+// update changes the inbox and wakes the loop.
+func (r *Replica) update(change func(*inbox)) {
 	r.inbox.mu.Lock()
 	change(&r.inbox)
 	r.inbox.mu.Unlock()
 	wakeUp(r.wakeLoop)
 }
 
-// fail says that this node cannot go on. The first reason counts.
+// fail makes the loop stop with err, unless it already has an earlier error.
 func (r *Replica) fail(err error) {
-	r.tell(func(in *inbox) {
+	r.update(func(in *inbox) {
 		if in.failure == nil {
 			in.failure = err
 		}
 	})
 }
 
-// takeInbox gives the node what has come. The error says why it cannot go on.
-func (r *Replica) takeInbox() error {
+// handleInbox passes the contents of the inbox to the node. It returns the reason to stop, if any.
+func (r *Replica) handleInbox() error {
 	r.inbox.mu.Lock()
 	in := inbox{messages: r.inbox.messages, written: r.inbox.written, applied: r.inbox.applied,
 		fetched: r.inbox.fetched, missed: r.inbox.missed, may: r.inbox.may, failure: r.inbox.failure}
@@ -134,10 +135,10 @@ func (r *Replica) takeInbox() error {
 	return nil
 }
 
-// congested reports whether a disk of this node is so far behind that it takes nothing new.
+// congested reports whether a queue to a disk of this node is full.
 func (r *Replica) congested() bool { return r.writes.full() || r.applies.full() }
 
-// makesWrites reports whether a message makes a follower write.
+// makesWrites reports whether a message makes a follower write to disk.
 func makesWrites(m *raftpb.Message) bool {
 	//exhaustive:ignore others write nothing, or only a little once a term
 	switch m.GetType() {
@@ -147,8 +148,8 @@ func makesWrites(m *raftpb.Message) bool {
 	return false
 }
 
-// do has the loop call f between two steps, and returns its error, ctx's, or that of Err. f
-// may yet be called after an error of ctx.
+// do makes the loop call f between two steps. It returns f's error, ctx's, or the reason why the
+// loop has ended. After an error of ctx the loop may still call f.
 func (r *Replica) do(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	select {
@@ -168,7 +169,7 @@ func (r *Replica) do(ctx context.Context, f func() error) error {
 	}
 }
 
-// gone returns why the loop has ended.
+// gone returns the reason why the loop has ended.
 func (r *Replica) gone() error {
 	r.inbox.mu.Lock()
 	defer r.inbox.mu.Unlock()
@@ -178,7 +179,7 @@ func (r *Replica) gone() error {
 	return ErrClosed
 }
 
-// messageBytes returns about how much memory a message takes.
+// messageBytes returns the approximate memory of a message.
 func messageBytes(m *raftpb.Message) int {
 	n := itemBytes
 	for _, e := range m.GetEntries() {

@@ -11,76 +11,76 @@ import (
 	"outcry/internal/journal"
 )
 
-// Why a log takes no records.
+// Reasons why a log accepts no records.
 var (
-	// ErrNotLeading: this node does not lead yet, or is not ready to.
+	// ErrNotLeading means that this node does not lead yet, or is not ready to accept records.
 	ErrNotLeading = errors.New("replica: this node does not lead the cluster")
-	// ErrDeposed: this node led and leads no more. Another node may have gone on, so nothing
-	// that was read or done here may be told any more.
+	// ErrDeposed means that this node has lost the leadership. Another node may have continued, so
+	// no result that was read or computed here may be revealed any more.
 	ErrDeposed = errors.New("replica: this node leads the cluster no more: another one may have gone on without it")
-	// ErrClosed: the replica is closed.
+	// ErrClosed means that the replica is closed.
 	ErrClosed = errors.New("replica: closed")
 )
 
 const (
-	// gatherBytesMax bounds the records that a leader has appended and its journal has not
-	// taken yet; appenders wait above it, as they do for journal.Options.PendingBytesMax.
+	// gatherBytesMax limits the size of the records that a leader has appended and its journal has
+	// not received yet. Above it appenders wait, as they do for journal.Options.PendingBytesMax.
 	gatherBytesMax = 64 << 20
-	// batchBytesMax bounds the records of one entry of Raft's log. A larger record has an
-	// entry of its own.
+	// batchBytesMax limits the size of the records in one entry of Raft's log. A larger record has
+	// an entry of its own.
 	batchBytesMax = 1 << 20
-	// spareBatches is how many batches' memory is kept to be used again.
+	// spareBatches is the number of batches whose memory is kept for reuse.
 	spareBatches = 8
 )
 
-// leadership is the log that an engine appends to while this node leads: engine.Log and its
-// extension for reads. Records get their seqs at once, gather in batches, and are proposed by
-// the replica's loop; they are durable once they are committed. There is one leadership in the
-// life of a process.
+// leadership is the log to which an engine appends while this node leads. It implements engine.Log
+// and its extension for reads. Records get their seqs at once and are collected in batches, which
+// the replica's loop proposes. They are durable once they are committed. A process has at most one
+// leadership.
 //
-// Whether something may be told depends on three atomics: committed, confirmed and over. The
-// loop alone writes them. It sets over before it looks at anything else of what ended the
-// leadership, and changes neither of the others from then on. So whatever committed and
-// confirmed say was so at a moment when this node led, and never counts a record of another
-// leader, although that may have the same seq. Readers load over last: if it is not set then,
-// they answer at a moment when the loop did not know of an end; loaded first, an end could
-// come in between, and they would tell something after it.
+// Three atomics decide whether a result may be revealed: committed, confirmed and over. Only the loop
+// writes them. When a leadership ends, the loop sets over before it handles any other output of that
+// step, and never changes committed and confirmed afterwards. So committed and confirmed were true at a
+// moment when this node led, and never count a record of another leader, although that may have the same
+// seq. Readers load over last. If it is not set then, they answer at a moment when the loop did not know
+// of an end. If they loaded it first, the leadership could end before the other loads, and they would
+// reveal a result after the end.
 type leadership struct {
 	journal *journal.Journal
-	wake    func() // lets the loop look at what is to be proposed and asked; it does not wait
+	wake    func() // makes the loop look for batches to propose and rounds to start; does not block
 
-	over      atomic.Pointer[error] // why nothing may be told any more; set once
-	appended  atomic.Uint64         // the last record that was appended; 0 before the leadership
-	committed atomic.Uint64         // the last one that a majority has
-	begun     atomic.Uint64         // no round above it has begun
-	confirmed atomic.Uint64         // in this round, and those before, this node led
+	over      atomic.Pointer[error] // the reason why the leadership has ended; set once
+	appended  atomic.Uint64         // seq of the last appended record; 0 before the leadership
+	committed atomic.Uint64         // seq of the last record that a majority has
+	begun     atomic.Uint64         // number of the last round that has started
+	confirmed atomic.Uint64         // number of the last round in which this node is known to have led
 
-	mu       sync.Mutex // guards what follows
-	space    *sync.Cond // signaled when held has shrunk, or all is over
-	open     bool       // records are taken
-	batches  []*batch   // of rising seq, not committed yet; the last one takes records
-	proposed int        // how many of the batches are proposed
+	mu       sync.Mutex // guards the fields below
+	space    *sync.Cond // signaled when held has shrunk or the leadership has ended
+	open     bool       // records are accepted
+	batches  []*batch   // batches that are not committed, in order of seq; the last one accepts records
+	proposed int        // number of batches that are proposed
 	spare    []memory
-	held     int     // bytes of the records that the journal has not taken
-	claims   []claim // of these records, from seq claimed
+	held     int     // size of the records that the journal has not received yet
+	claims   []claim // claims of those records; the first is for record claimed
 	claimed  uint64
-	rounds   []*round // that somebody waits for, rising
+	rounds   []*round // rounds that callers wait for, in rising order
 }
 
-// batch is records that are proposed, and then committed, together.
+// batch is a run of records that are proposed and committed together.
 type batch struct {
-	first, last uint64 // last is first - 1 while it is empty
+	first, last uint64 // last is first - 1 while the batch is empty
 	memory      memory
 	waiters
 }
 
-// memory holds records, one behind the other, and where each ends.
+// memory holds the records of a batch in one slice, with the end of each.
 type memory struct {
 	bytes []byte
 	ends  []int
 }
 
-// records appends the records to to.
+// records appends the records to the slice to.
 func (m *memory) records(to [][]byte) [][]byte {
 	at := 0
 	for _, end := range m.ends {
@@ -90,19 +90,20 @@ func (m *memory) records(to [][]byte) [][]byte {
 	return to
 }
 
-// waiters are those who wait for one thing.
+// waiters are the callers that wait for one event.
 type waiters struct {
 	done   chan struct{}
 	notify []notification
 }
 
-// notification is a channel to wake, once then has come as well unless that is nil.
+// notification is a channel to wake. If then is set, the channel is woken only after that round has
+// ended too.
 type notification struct {
 	wake chan<- struct{}
 	then *round
 }
 
-// finish tells all who wait.
+// finish wakes all waiters.
 func (w *waiters) finish() {
 	close(w.done)
 	for _, n := range w.notify {
@@ -115,7 +116,7 @@ func (w *waiters) finish() {
 	w.notify = nil
 }
 
-// wakeUp sends to a channel that has room for one value, unless that is there.
+// wakeUp sends to a channel with a buffer of one, unless a value is already there.
 func wakeUp(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -130,7 +131,7 @@ func newLeadership(j *journal.Journal, wake func()) *leadership {
 	return l
 }
 
-// newBatch begins a batch. Callers hold mu, or are alone.
+// newBatch starts a batch. Callers hold mu or have the only reference to l.
 func (l *leadership) newBatch(first uint64) *batch {
 	b := &batch{first: first, last: first - 1, waiters: waiters{done: make(chan struct{})}}
 	if n := len(l.spare); n > 0 {
@@ -139,8 +140,8 @@ func (l *leadership) newBatch(first uint64) *batch {
 	return b
 }
 
-// begin takes records, behind record seq, which the journal has. It returns false if the
-// leadership is over already.
+// begin makes the leadership accept records after record seq, the last one of the journal. It
+// returns false if the leadership is already over.
 func (l *leadership) begin(seq uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,13 +152,13 @@ func (l *leadership) begin(seq uint64) bool {
 	l.committed.Store(seq)
 	l.appended.Store(seq)
 	l.open = true
-	l.batches[0].finish() // who waited for less looks again
+	l.batches[0].finish() // callers that wait for a lower seq check again
 	l.batches[0] = l.newBatch(seq + 1)
 	return true
 }
 
-// end ends it: nothing is appended, committed or confirmed any more. The loop calls it, or
-// who has seen it end. Only the first call counts.
+// end ends the leadership: from then on nothing is appended, committed or confirmed. The loop calls
+// it, or a goroutine that has seen the loop end. Only the first call has an effect.
 func (l *leadership) end(why error) {
 	l.over.CompareAndSwap(nil, &why)
 	l.mu.Lock()
@@ -174,8 +175,9 @@ func (l *leadership) end(why error) {
 	l.space.Broadcast()
 }
 
-// Err returns why no records are taken and nothing may be told any more: ErrDeposed,
-// ErrClosed, or what else has ended the replica; nil before and while this node leads.
+// Err returns the reason why no records are accepted and no result may be revealed: ErrDeposed,
+// ErrClosed, or the error that stopped the replica. It returns nil before and while this node
+// leads.
 func (l *leadership) Err() error {
 	if why := l.over.Load(); why != nil {
 		return *why
@@ -183,9 +185,8 @@ func (l *leadership) Err() error {
 	return nil
 }
 
-// append puts a copy of record behind the last one and returns its seq. c is what was claimed
-// for it, and stays charged until the journal takes the record. It waits while gatherBytesMax
-// bytes are held.
+// append appends a copy of record and returns its seq. c is the record's claim, which stays charged
+// until the journal receives the record. It waits while gatherBytesMax bytes are held.
 func (l *leadership) append(record []byte, c claim) (uint64, error) {
 	if n := l.ClaimBytesMax(); len(record) > n || len(record) == 0 {
 		return 0, fmt.Errorf("replica: a record of %d bytes cannot be appended: it has 1 to %d bytes", len(record), n)
@@ -216,8 +217,8 @@ func (l *leadership) append(record []byte, c claim) (uint64, error) {
 	return b.last, nil
 }
 
-// take returns the next batch to be proposed, nil if there is none.
-func (l *leadership) take() *batch {
+// nextBatch returns the next batch to propose, or nil if there is none.
+func (l *leadership) nextBatch() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.proposed >= len(l.batches) || len(l.batches[l.proposed].memory.ends) == 0 {
@@ -231,7 +232,7 @@ func (l *leadership) take() *batch {
 	return b
 }
 
-// recycle takes back the memory of a batch that was proposed.
+// recycle keeps the memory of a proposed batch for reuse.
 func (l *leadership) recycle(b *batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,7 +243,7 @@ func (l *leadership) recycle(b *batch) {
 	}
 }
 
-// commit notes that a majority has everything up to seq. The loop alone calls it.
+// commit records that a majority has all records up to seq. Only the loop calls it.
 func (l *leadership) commit(seq uint64) {
 	if l.over.Load() != nil || seq <= l.committed.Load() {
 		return
@@ -258,8 +259,8 @@ func (l *leadership) commit(seq uint64) {
 	l.proposed -= done
 }
 
-// Appended returns the seq of the last record that was appended, the journal's while this
-// node has not led yet.
+// Appended returns the seq of the last appended record. Before this node has led it is the
+// journal's last seq.
 func (l *leadership) Appended() uint64 {
 	if seq := l.appended.Load(); seq > 0 {
 		return seq
@@ -267,12 +268,12 @@ func (l *leadership) Appended() uint64 {
 	return l.journal.Appended()
 }
 
-// Synced returns the seq up to which a majority has everything on its disks, as far as this
-// node knew while it led; 0 before.
+// Synced returns the seq up to which a majority has all records on disk, as known while this node
+// led; 0 before.
 func (l *leadership) Synced() uint64 { return l.committed.Load() }
 
-// Wait returns nil once a majority has everything up to seq, while this node leads. The error
-// is that of Err, or ctx's.
+// Wait returns nil once a majority has all records up to seq, while this node leads. The error is
+// that of Err, or ctx's.
 func (l *leadership) Wait(ctx context.Context, seq uint64) error {
 	for {
 		reached := l.committed.Load() >= seq
@@ -291,8 +292,8 @@ func (l *leadership) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// coming returns what is closed once seq is committed, or may be soon, or all is over; nil if
-// that is so already.
+// coming returns a channel that is closed once seq may be committed or the leadership is over. It
+// returns nil if either is already the case.
 func (l *leadership) coming(seq uint64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -302,8 +303,8 @@ func (l *leadership) coming(seq uint64) <-chan struct{} {
 	return nil
 }
 
-// batchOf returns the batch of record seq, the last one for a record that is not appended;
-// nil if seq is committed or all is over. Callers hold mu.
+// batchOf returns the batch of record seq, or the last batch if the record is not appended yet. It
+// returns nil if seq is committed or the leadership is over. Callers hold mu.
 func (l *leadership) batchOf(seq uint64) *batch {
 	if l.committed.Load() >= seq || l.over.Load() != nil {
 		return nil
@@ -312,8 +313,8 @@ func (l *leadership) batchOf(seq uint64) *batch {
 	return l.batches[min(i, len(l.batches)-1)]
 }
 
-// Notify sends to wake once Wait(seq) would not wait, or at once. It does not wait for wake
-// to take the value: a channel with room for one misses nothing.
+// Notify sends to wake once Wait(seq) would return without waiting, which may be at once. The send
+// does not block, so wake should be a channel with a buffer of one.
 func (l *leadership) Notify(seq uint64, wake chan<- struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

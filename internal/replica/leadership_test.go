@@ -49,10 +49,10 @@ func waits(call func(context.Context) error) error {
 // TestRecordsGetTheirPlaceAtOnce appends, proposes and commits by hand.
 func TestRecordsGetTheirPlaceAtOnce(t *testing.T) {
 	l := newTestLeadership(t, 1<<20)
-	require.Nil(t, l.take(), "nothing has gathered")
+	require.Nil(t, l.nextBatch(), "nothing has gathered")
 	require.Equal(t, uint64(8), l.mustAppend(t, "a"))
 	require.Equal(t, uint64(9), l.mustAppend(t, "b"))
-	first := l.take()
+	first := l.nextBatch()
 	require.Equal(t, [][]byte{[]byte("a"), []byte("b")}, first.memory.records(nil))
 	require.Equal(t, []uint64{8, 9}, []uint64{first.first, first.last})
 	l.recycle(first)
@@ -73,7 +73,7 @@ func TestRecordsGetTheirPlaceAtOnce(t *testing.T) {
 	require.ErrorIs(t, wait(10), context.Canceled)
 	require.Equal(t, []uint64{9, 10}, []uint64{l.Synced(), l.Appended()})
 
-	second := l.take()
+	second := l.nextBatch()
 	require.Equal(t, [][]byte{[]byte("c")}, second.memory.records(nil), "the memory of the first batch is used again")
 	l.commit(10)
 	require.NoError(t, wait(10))
@@ -88,7 +88,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		l.mustAppend(t, r)
 	}
 	var sizes []int
-	for b := l.take(); b != nil; b = l.take() {
+	for b := l.nextBatch(); b != nil; b = l.nextBatch() {
 		sizes = append(sizes, len(b.memory.bytes))
 	}
 	require.Equal(t, []int{batchBytesMax, batchBytesMax / 2, 3 * batchBytesMax, 1}, sizes)
@@ -109,7 +109,7 @@ func TestAppendersWait(t *testing.T) {
 	}()
 	settle(t, "append", func() bool { return l.Appended() == 11 })
 	require.Empty(t, appended)
-	for b := l.take(); b != nil; b = l.take() {
+	for b := l.nextBatch(); b != nil; b = l.nextBatch() {
 		l.commit(b.last)
 	}
 	require.Empty(t, appended, "committed is not enough: the journal has not got it")
@@ -158,7 +158,7 @@ func TestAClaimStaysUntilTheJournalHasTheRecord(t *testing.T) {
 	_, err = l.AppendMany([]byte("two"), 1000)
 	require.NoError(t, err)
 	l.Unclaim(1, 1000)
-	l.take()
+	l.nextBatch()
 	l.commit(9)
 	require.Equal(t, 2*charged, free-l.journal.RoomBytes(), "committed, and not appended yet")
 
@@ -215,7 +215,7 @@ func TestReadsAreConfirmed(t *testing.T) {
 	require.ErrorIs(t, wait(7, during), context.Canceled)
 
 	l.mustAppend(t, "a later record")
-	l.take()
+	l.nextBatch()
 	require.ErrorIs(t, wait(7, during), context.Canceled)
 	require.Equal(t, uint64(2), during)
 	l.commit(8)
@@ -232,7 +232,7 @@ func TestReadsAreConfirmed(t *testing.T) {
 	require.False(t, l.Confirmed(9, 9), "confirmed, and not committed")
 	l.NotifyConfirmed(9, 10, wakes[0])
 	<-wakes[0] // of above
-	l.take()
+	l.nextBatch()
 	l.commit(9)
 	require.Empty(t, wakes[0], "committed, and not confirmed")
 	l.confirm(10)
@@ -243,10 +243,10 @@ func TestReadsAreConfirmed(t *testing.T) {
 func TestNothingIsToldAfterTheEnd(t *testing.T) {
 	l := newTestLeadership(t, 1<<20)
 	l.mustAppend(t, "committed")
-	l.take()
+	l.nextBatch()
 	l.commit(8)
 	l.mustAppend(t, "not committed")
-	l.take()
+	l.nextBatch()
 	wakes := make(chan struct{}, 1)
 	l.Notify(9, wakes)
 	confirmed := make(chan struct{}, 1)

@@ -11,24 +11,24 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// loopState is the loop's own.
+// loopState is used only by the loop.
 type loopState struct {
-	leads    bool          // the node has said so, and not that it is over
-	was      bool          // it has led once: it does not campaign again
-	asked    bool          // its owner has asked for the end of that
-	applied  uint64        // index that core was told of
-	synced   uint64        // seq of the journal that core was told of
-	rounds   []askedRound  // under way
-	records  [][]byte      // of the batch that is proposed
-	may      bool          // the owner lets it campaign
-	mayNow   bool          // what core was told
-	transfer time.Duration // when it last tried to hand over
-	pause    time.Duration // until it tries again
-	kept     time.Duration // when it last worked out what data/journal keeps
-	endFetch func()        // of the last core.Fetch
+	leads    bool          // the node has announced its leadership, and not its end
+	was      bool          // this node has led once, so it does not campaign again
+	asked    bool          // the owner has requested a transfer
+	applied  uint64        // index last passed to core's Applied
+	synced   uint64        // seq last passed to core's JournalSynced
+	rounds   []askedRound  // rounds in progress
+	records  [][]byte      // records of the batch being proposed
+	may      bool          // the owner allows campaigning
+	mayNow   bool          // value last passed to core's MayCampaign
+	transfer time.Duration // time of the last attempt to transfer the leadership
+	pause    time.Duration // wait until the next attempt
+	kept     time.Duration // time of the last computation of what data/journal keeps
+	endFetch func()        // cancels the last core.Fetch
 }
 
-// askedRound is a round of the leadership, and core's number of it.
+// askedRound is a round of the leadership with core's number for it.
 type askedRound struct{ ours, core uint64 }
 
 // run is the loop.
@@ -40,10 +40,10 @@ func (r *Replica) run() {
 		select {
 		case <-ticker.C:
 			r.node.Tick()
-			r.look()
+			r.onTick()
 		case <-r.wakeLoop:
-			// Goroutines that are ready to append or ask do so first: fewer and larger
-			// entries where the processors are busy.
+			// Goroutines that are ready to append or read run first. That makes fewer and larger
+			// entries when the processors are busy.
 			runtime.Gosched()
 		case f := <-r.requests:
 			f()
@@ -59,9 +59,9 @@ func (r *Replica) run() {
 	}
 }
 
-// step takes what has come, and hands on what comes of it. An error is final.
+// step handles the input and passes on the node's output. An error is final.
 func (r *Replica) step() error {
-	if err := r.takeInbox(); err != nil {
+	if err := r.handleInbox(); err != nil {
 		return err
 	}
 	if err := r.propose(); err != nil {
@@ -73,11 +73,11 @@ func (r *Replica) step() error {
 	return r.handOn(r.node.Output())
 }
 
-// propose proposes what has gathered, as far as the node and its disk take it. Who leads no
-// more, and has not heard it yet, hears it here.
+// propose proposes collected batches while the node and its disks accept them. If the node has lost
+// the leadership, the error of the proposal is the first sign of it.
 func (r *Replica) propose() error {
 	for r.loop.leads && r.node.CanPropose() && !r.congested() {
-		b := r.leadership.take()
+		b := r.leadership.nextBatch()
 		if b == nil {
 			return nil
 		}
@@ -91,8 +91,8 @@ func (r *Replica) propose() error {
 	return nil
 }
 
-// read asks the node for the round that somebody waits for. Rounds that share one of core's
-// are one from then on.
+// read starts the round that callers wait for. Rounds that share a round of core are merged into
+// the later one.
 func (r *Replica) read() {
 	ours, ok := r.beginRound()
 	if !ok {
@@ -106,7 +106,7 @@ func (r *Replica) read() {
 	}
 }
 
-// depose ends the leadership: before anything else is looked at that the node says.
+// depose ends the leadership. It comes before all other output of the node.
 func (r *Replica) depose(why error) {
 	if r.loop.was {
 		return
@@ -116,14 +116,14 @@ func (r *Replica) depose(why error) {
 	r.campaign()
 	close(r.deposed)
 	level := slog.LevelWarn
-	if r.loop.asked { // it was to be so
+	if r.loop.asked { // the owner has requested it
 		level = slog.LevelInfo
 	}
 	r.note(level, "this node leads the cluster no more", "reason", why)
 }
 
-// handOn hands on what the node wants done. The order matters in one place: the end of
-// a leadership comes before what is committed and confirmed, which may be another leader's.
+// handOn passes on the node's output. A lost leadership is handled before commits and
+// confirmations, which may belong to another leader.
 func (r *Replica) handOn(out core.Output) error {
 	if out.Leads {
 		r.loop.leads = !r.loop.was
@@ -144,7 +144,7 @@ func (r *Replica) handOn(out core.Output) error {
 		r.applies.put(application{leads: true, begin: r.node.Status().Position.Seq}, 0)
 	}
 	if out.Fetch != nil {
-		r.loop.endFetch() // of one that is over
+		r.loop.endFetch() // the previous one is over
 		a := application{fetch: out.Fetch}
 		a.until, r.loop.endFetch = context.WithCancel(r.life)
 		r.applies.put(a, 0)
@@ -160,8 +160,7 @@ func (r *Replica) handOn(out core.Output) error {
 	return nil
 }
 
-// handCommits gives the apply goroutine what is committed, and lets those go on who wait
-// for it.
+// handCommits passes committed records to the apply goroutine and wakes callers that wait for them.
 func (r *Replica) handCommits(out core.Output) {
 	bytes := 0
 	for _, c := range out.Commits {
@@ -176,8 +175,8 @@ func (r *Replica) handCommits(out core.Output) {
 	}
 }
 
-// look is what the loop does at each tick.
-func (r *Replica) look() {
+// onTick does the loop's periodic work.
+func (r *Replica) onTick() {
 	if synced := r.journal.Synced(); synced > r.loop.synced {
 		r.loop.synced = synced
 		r.node.JournalSynced(synced)
@@ -188,9 +187,9 @@ func (r *Replica) look() {
 	r.publish()
 }
 
-// campaign tells the node whether it may campaign, if that has changed: not before the owner
-// is ready, not with a disk that hangs or is full, and not after a leadership. A node that
-// leads and may not hands over.
+// campaign updates whether the node may campaign. It may not before the owner is ready, while a
+// disk hangs or is full, or after a leadership. A node that leads and may not campaign transfers
+// the leadership.
 func (r *Replica) campaign() {
 	may := r.loop.may && !r.loop.was && r.watch.reason == nil
 	now := r.now()
@@ -199,19 +198,21 @@ func (r *Replica) campaign() {
 		r.loop.mayNow, r.loop.transfer, r.loop.pause = may, now, transferWait
 		r.node.MayCampaign(may)
 	case !may && r.loop.leads && now-r.loop.transfer >= r.loop.pause:
-		// Nothing is proposed while it tries: where nobody is fit, orders have to go on.
+		// Nothing is proposed during an attempt. So the pauses between attempts grow, and orders
+		// continue if no other node can lead.
 		r.loop.transfer, r.loop.pause = now, min(2*r.loop.pause, transferPauseMax)
-		_ = r.node.Transfer(0) // to another one; if nobody is fit it leads on, and tries again
+		// to a voter not tried yet; if none can lead, this node leads on and tries again later
+		_ = r.node.Transfer(0)
 	}
 }
 
-// stop notes why the loop ends.
+// stop publishes the reason why the loop ends.
 func (r *Replica) stop(err error) {
 	r.note(slog.LevelError, "this node cannot go on", "error", err)
 	led := r.loop.leads
 	r.loop.leads = false
 	r.end(err)
-	r.tell(func(in *inbox) { in.failure = err })
+	r.update(func(in *inbox) { in.failure = err })
 	if broken, ok := errors.AsType[*BrokenError](err); ok {
 		if err := writeBroken(r.options.Data, broken.Reason); err != nil {
 			r.note(slog.LevelError, "this node is broken, and a restart may not know it", "error", err)

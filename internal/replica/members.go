@@ -20,26 +20,29 @@ import (
 const (
 	// helloWait is how long the hello of a peer may wait for the loop.
 	helloWait = time.Second
-	// transferWait is how long a transfer may take until it is asked for again: Raft gives one
-	// up after an election time.
+	// transferWait is how long a transfer may take until it is requested again. Raft abandons one
+	// after an election timeout.
 	transferWait = 600 * time.Millisecond
-	// founderFor is how long a node counts as one that founds a cluster. It calls every few seconds.
+	// founderFor is how long a node counts as founding a cluster of its own after its last hello.
+	// Such a node connects every few seconds.
 	founderFor = 15 * time.Second
-	// transferPauseMax bounds how long a leader that is not fit waits until it tries again to
-	// hand over: twice as long each time.
+	// transferPauseMax limits the pause between attempts of an unfit leader to transfer the
+	// leadership. The pause doubles each time.
 	transferPauseMax = 10 * time.Second
 )
 
-// MayCampaign says whether this node may become the leader, as far as its owner knows: false
-// at first. A node that leads and may not hands over. It never leads twice.
+// MayCampaign sets whether the owner allows this node to become the leader; at first it does not. A
+// leader that may not campaign transfers the leadership. A node that has led once never campaigns
+// again.
 func (r *Replica) MayCampaign(may bool) {
-	r.tell(func(in *inbox) { in.may = may })
+	r.update(func(in *inbox) { in.may = may })
 }
 
-// Transfer hands the leadership over to a voter, or to the furthest fit one if to is 0. It
-// returns nil once this node leads no more. Whoever proposes should have stopped: what is
-// appended meanwhile may be lost. The error is ErrNotLeading if it did not lead, core's if
-// nobody else can, what ended the replica, or ctx's: it may yet come to that then.
+// Transfer transfers the leadership to the voter to, or to the fit voter with the most entries if
+// to is 0. It returns nil once this node no longer leads. Callers should stop proposing first,
+// since records appended during the transfer may be lost. The error is ErrNotLeading if this node
+// did not lead, core's if no other node can lead, the error that stopped the replica, or ctx's.
+// After an error of ctx the transfer may still happen.
 func (r *Replica) Transfer(ctx context.Context, to uint64) error {
 	for {
 		err := r.do(ctx, func() error {
@@ -66,9 +69,9 @@ func (r *Replica) Transfer(ctx context.Context, to uint64) error {
 	}
 }
 
-// Change asks the cluster for another member, one at a time, and returns once the leader's log
-// has it proposed; Status shows when it has come to be. The error is core's (core.ErrNotLeading
-// on another node), ctx's, or that of Err, or names an address that nobody could use.
+// Change requests a membership change, one at a time, and returns once the leader has proposed it.
+// Status shows when it has taken effect. The error is core's (core.ErrNotLeading on another node),
+// ctx's, that of Err, or one about an unusable address.
 func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
 	return r.do(ctx, func() error {
 		for _, m := range c.Add {
@@ -85,8 +88,9 @@ func (r *Replica) Change(ctx context.Context, c core.MemberChange) error {
 	})
 }
 
-// MayAdd returns why a new member would be of no use: no node could reach it at its address, which
-// is every node's once the log has it, or it was not started with --join. nil if nothing is known.
+// MayAdd returns an error if adding the member would be useless: its address is invalid or used by
+// another node, or it was not started with --join. Every node uses the address once it is in the
+// log.
 func (r *Replica) MayAdd(m core.Member) error {
 	if err := r.joins(m.ID); err != nil {
 		return err
@@ -103,26 +107,25 @@ func (r *Replica) MayAdd(m core.Member) error {
 	return r.options.TLS.RefuseOpen(map[uint64]string{m.ID: m.Address})
 }
 
-// Break says that the history of this node is not that of its cluster: it has to stay down.
-// The file BROKEN gets the reason. It is for those who find that out later than the replica:
-// by comparing fills or digests.
+// Break marks this node as broken, since its history differs from its cluster's. It must stay down,
+// and the file BROKEN records the reason. Callers have found the difference by comparing fills or
+// digests.
 func (r *Replica) Break(reason error) { r.fail(&BrokenError{reason}) }
 
-// Backup has a peer write a backup to w, and Ask has it answer a request, as its owner does
-// (Options.Backup, Options.Ask). The errors are those of peers.Net.
+// Backup makes a peer write a backup to w; see Options.Backup. The errors are those of peers.Net.
 func (r *Replica) Backup(ctx context.Context, peer uint64, w io.Writer) error {
 	return r.net.Backup(ctx, peer, w)
 }
 
-// Ask has a peer answer a request; see Backup.
+// Ask makes a peer answer a request; see Options.Ask. The errors are those of peers.Net.
 func (r *Replica) Ask(ctx context.Context, peer uint64, request []byte) ([]byte, error) {
 	return r.net.Ask(ctx, peer, request)
 }
 
-// Links returns how the connections with peers are doing.
+// Links returns statistics of the connections with peers.
 func (r *Replica) Links() peers.Stats { return r.net.Stats() }
 
-// hello returns what this node says of itself.
+// hello returns the hello that this node sends.
 func (r *Replica) hello() peers.Hello {
 	h := r.options.Hello
 	h.Node, h.Self = r.options.Node, r.self
@@ -133,7 +136,7 @@ func (r *Replica) hello() peers.Hello {
 	return h
 }
 
-// numbers names the nodes of a list.
+// numbers returns the node numbers of members, separated by commas.
 func numbers(members []core.Peer) string {
 	all := make([]string, len(members))
 	for i, m := range members {
@@ -142,10 +145,11 @@ func numbers(members []core.Peer) string {
 	return strings.Join(all, ",")
 }
 
-// refuseFounder returns why a node must not meet this one: it would found a cluster, and this
-// node's exists without it. It was to join, also as a learner that was never heard: joins remembers it.
+// refuseFounder returns an error if the peer founds a cluster of its own while this node's cluster
+// exists without it. The peer should have been started with --join. This also applies to a learner
+// that was never heard. joins uses the time recorded here.
 func (r *Replica) refuseFounder(s *core.Status, h *peers.Hello) error {
-	member := func(m core.Peer) bool { // that has founded this one, and does not know it yet
+	member := func(m core.Peer) bool { // a founder of this cluster that does not know yet that it exists
 		return m.ID == h.Node && (m.Identity == h.Self || !m.Learner && m.Identity == core.Identity{})
 	}
 	founds := h.Founders != "" && s.Cluster != (core.Identity{}) && !slices.ContainsFunc(s.Members, member)
@@ -156,7 +160,7 @@ func (r *Replica) refuseFounder(s *core.Status, h *peers.Hello) error {
 		delete(r.state.founders, h.Node)
 	}
 	r.state.mu.Unlock()
-	lost := func(m core.Peer) bool { // of which core.Node.Heard says more
+	lost := func(m core.Peer) bool { // core.Node.Heard has a better error for it
 		return m.ID == h.Node && m.Identity != core.Identity{}
 	}
 	if !founds || slices.ContainsFunc(s.Members, lost) {
@@ -166,7 +170,7 @@ func (r *Replica) refuseFounder(s *core.Status, h *peers.Hello) error {
 		"begin with an empty directory and --join", peers.ErrCluster, h.Node, h.Founders, r.options.Node)
 }
 
-// joins returns an error if a node was heard lately that founds a cluster, and cannot join this one.
+// joins returns an error if a recent hello of the node says that it founds a cluster of its own.
 func (r *Replica) joins(id uint64) error {
 	r.state.mu.Lock()
 	defer r.state.mu.Unlock()
@@ -177,8 +181,8 @@ func (r *Replica) joins(id uint64) error {
 	return nil
 }
 
-// onHello judges the hello of a peer. The first identity of a number counts; the node has it
-// written before it counts a vote.
+// onHello checks the hello of a peer. The first identity heard for a number counts; the node writes
+// it to disk before it counts a vote of that peer.
 func (r *Replica) onHello(h peers.Hello) error {
 	if err := r.hello().Refuse(h); err != nil {
 		return err
@@ -190,7 +194,7 @@ func (r *Replica) onHello(h peers.Hello) error {
 	ctx, cancel := context.WithTimeout(context.Background(), helloWait)
 	defer cancel()
 	err := r.do(ctx, func() error {
-		now := r.node.Status() // a member may be another one since the last tick
+		now := r.node.Status() // the members may have changed since the last tick
 		if err := r.refuseFounder(&now, &h); err != nil {
 			return err
 		}
@@ -206,9 +210,9 @@ func (r *Replica) onHello(h peers.Hello) error {
 	return nil
 }
 
-// onUnreachable tells the node that what was sent to a peer last may be lost.
+// onUnreachable tells the node that the last messages to a peer may be lost.
 func (r *Replica) onUnreachable(peer uint64) {
-	r.tell(func(in *inbox) { in.miss(peer) })
+	r.update(func(in *inbox) { in.miss(peer) })
 }
 
 // send sends messages to their peers.

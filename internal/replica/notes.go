@@ -5,21 +5,20 @@ import (
 	"log/slog"
 )
 
-// notesMax bounds the lines of the log that wait; what comes on top is dropped.
+// notesMax limits the log lines that wait to be written; further lines are dropped.
 const notesMax = 256
 
-// note is a line of the log.
+// note is one log line.
 type note struct {
 	level slog.Level
 	text  string
 	args  []any
 }
 
-// notebook has the lines that wait.
+// notebook holds log lines that wait to be written.
 type notebook chan note
 
-// note has a line logged, and does not wait for that: the log may be a file on the very disk
-// that hangs.
+// note queues a log line. It never waits, since the log may be a file on a disk that hangs.
 func (n notebook) note(level slog.Level, text string, args ...any) {
 	select {
 	case n <- note{level, text, args}:
@@ -27,7 +26,7 @@ func (n notebook) note(level slog.Level, text string, args ...any) {
 	}
 }
 
-// log is the goroutine that logs.
+// log is the goroutine that writes log lines.
 func (r *Replica) log() {
 	for {
 		select {

@@ -22,49 +22,48 @@ import (
 	"outcry/internal/replica/raftlog"
 )
 
-// Options are what a node of a cluster begins with.
+// Options configure a node of a cluster.
 type Options struct {
-	Data  string            // the data directory: Raft's log is in raft below it
-	Node  uint64            // the number of this node, 1 and up
-	Peers map[uint64]string // HOST:PORT of each node by number, this one too
+	Data  string            // the data directory; its subdirectory raft holds Raft's log
+	Node  uint64            // number of this node, 1 or higher
+	Peers map[uint64]string // HOST:PORT of each node by number, including this one
 	TLS   peers.Security
 
-	// Journal has the committed records. It is open, at its end, and nobody else appends to
-	// it; it stays open at Close.
+	// Journal holds the committed records. It must be open and positioned at its end, and only the
+	// replica may append to it. Close leaves it open.
 	Journal *journal.Journal
-	// Listener is for peers; the replica closes it, also if Open fails. nil listens on this
-	// node's address of Peers.
+	// Listener accepts connections from peers. The replica closes it, also if Open fails. If nil,
+	// Open listens on this node's address in Peers.
 	Listener net.Listener
-	// Hello is what this node says of itself to others; Node, Self, Cluster and
-	// ProtocolVersion are filled in.
+	// Hello is sent to peers. Open fills in Node, Self, Cluster and ProtocolVersion.
 	Hello peers.Hello
-	// Join says that a new node waits until a cluster takes it in. Otherwise it founds one:
-	// with all of Peers as voters if the journal is empty, and by itself if it has records.
-	// It does not count once data/raft is there.
+	// Join makes a new node wait until a cluster adds it. Otherwise it founds a cluster: with all
+	// of Peers as voters if the journal is empty, or alone if the journal has records. Join is
+	// ignored once data/raft exists.
 	Join bool
-	// KeepBytes of data/journal stay for members that lag or are away; 0 is
+	// KeepBytes is the size of data/journal kept for members that lag or are away. 0 means
 	// KeepBytesDefault.
 	KeepBytes int64
-	// OnWrite is told, after each write to data/raft, how many bytes it was and how long it
-	// took until they were synced; nil is nobody.
+	// OnWrite is called after each write to data/raft with its size and the time until it was
+	// synced. It may be nil.
 	OnWrite func(bytes int, took time.Duration)
-	// Backup and Ask serve peers; see peers.Options.
+	// Backup and Ask serve requests of peers; see peers.Options.
 	Backup func(ctx context.Context, w io.Writer) error
 	Ask    func(ctx context.Context, from uint64, request []byte) ([]byte, error)
 	Log    *slog.Logger
 
-	tune func(*core.Options) // by tests
-	// What tests put in the place of data/raft and of the connections.
+	tune func(*core.Options) // set by tests
+	// Tests use these to replace data/raft and the connections.
 	openDisk func(o Options, found *core.Mark) (disk, core.Durable, error)
 	openNet  func(r *Replica) (network, error)
 }
 
-// network is the connections with peers: a *peers.Net.
+// network is the interface of *peers.Net that the replica uses.
 type network interface {
-	// Send sends what it can and never waits; it reports whether all is under way.
+	// Send queues messages without waiting. It returns false if some of them may be lost.
 	Send(to uint64, messages []*raftpb.Message) bool
 	SetPeers(addresses map[uint64]string) error
-	// Fetch gives take the records from first to last of a peer's journal.
+	// Fetch calls take with the records from first to last of a peer's journal.
 	Fetch(ctx context.Context, peer, first, last uint64, take func(seq uint64, record []byte) error) error
 	Backup(ctx context.Context, peer uint64, w io.Writer) error
 	Ask(ctx context.Context, peer uint64, request []byte) ([]byte, error)
@@ -72,13 +71,13 @@ type network interface {
 	Close()
 }
 
-// clusterName is the file in the data directory that says that data/raft belongs to it.
+// clusterName is the file in the data directory that records that data/raft belongs to it.
 const clusterName = raftlog.ClusterFile
 
-// Open begins to take part in a cluster: it votes and stores at once, and campaigns once
-// MayCampaign allows it. The error is a *BrokenError if the node has to stay down, a text that
-// names what is missing or does not fit in the data directory, or says what could not be
-// opened; nothing but what Open has made is changed then.
+// Open starts a node of a cluster. The node votes and stores at once, and campaigns once
+// MayCampaign allows it. The error is a *BrokenError if the node must stay down; otherwise it names
+// what is missing or inconsistent in the data directory, or what could not be opened. After an
+// error only files that Open has created are changed.
 func Open(o Options) (_ *Replica, err error) {
 	defer func() {
 		if err != nil && o.Listener != nil {
@@ -116,7 +115,8 @@ func Open(o Options) (_ *Replica, err error) {
 	return r, nil
 }
 
-// refuseNumber refuses the directory of another node: that one's identity would be taken for one that was replaced.
+// refuseNumber refuses the data directory of another node. Peers would take that node's identity
+// for the replacement of this node.
 func (o *Options) refuseNumber() error {
 	node, err := raftlog.NumberIn(o.Data)
 	if err == nil && node != 0 && node != o.Node {
@@ -125,8 +125,9 @@ func (o *Options) refuseNumber() error {
 	return err
 }
 
-// found returns where the log of a new node begins; nil if the file CLUSTER says that there was
-// one: a data/raft that is lost is not founded again, since the node could vote twice.
+// found returns the start of the log for a new node, or nil if the file CLUSTER exists. In that
+// case a missing data/raft was lost, and must not be created again, since the node could vote
+// twice.
 func (o *Options) found() (*core.Mark, error) {
 	switch _, err := os.Stat(filepath.Join(o.Data, clusterName)); {
 	case err == nil:
@@ -138,9 +139,9 @@ func (o *Options) found() (*core.Mark, error) {
 	}
 }
 
-// refuseTraces refuses to found a cluster of a directory that has met others as a node, and has
-// neither data/raft nor the file CLUSTER any more: somebody has removed both. It would lead alone,
-// beside the cluster that it is of.
+// refuseTraces refuses to found a cluster if the directory has met other nodes before but data/raft
+// and the file CLUSTER are both gone. Otherwise this node would lead alone, beside the cluster that
+// it belongs to.
 func (o *Options) refuseTraces() error {
 	raft, note := filepath.Join(o.Data, raftDir), filepath.Join(o.Data, readersName)
 	_, log := os.Stat(raft)
@@ -152,8 +153,8 @@ func (o *Options) refuseTraces() error {
 		"empty directory and --join, and put it in its old place with outcry cluster replace", note, raft)
 }
 
-// refuseRecords refuses a new node that joins a cluster and has records already: they are another exchange's, and it
-// would go on behind them as if they were the cluster's.
+// refuseRecords refuses a new node with --join whose journal already has records. They belong to
+// another exchange, and the node would append the cluster's records after them.
 func (o *Options) refuseRecords() error {
 	last := o.Journal.Appended()
 	if !o.Join || last == 0 {
@@ -163,7 +164,7 @@ func (o *Options) refuseRecords() error {
 		"begin with an empty directory", o.Data, last)
 }
 
-// mark returns where the log of a new node begins.
+// mark returns the start of the log for a new node.
 func (o *Options) mark() *core.Mark {
 	if o.Join {
 		return &core.Mark{Conf: &raftpb.ConfState{}}
@@ -181,7 +182,7 @@ func (o *Options) mark() *core.Mark {
 	return m
 }
 
-// noteCluster leaves the file CLUSTER behind data/raft.
+// noteCluster writes the file CLUSTER beside data/raft, unless it exists.
 func noteCluster(data string, node uint64, self core.Identity) error {
 	path := filepath.Join(data, clusterName)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
@@ -198,7 +199,7 @@ func noteCluster(data string, node uint64, self core.Identity) error {
 	return nil
 }
 
-// start begins on what the disk has.
+// start starts the node with the content of its disk.
 func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 	last := o.Journal.Appended()
 	if last < durable.Mark.Seq {
@@ -225,7 +226,7 @@ func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 	return drive(o, d, durable.Self, node, notes)
 }
 
-// drive begins to drive a node.
+// drive starts the goroutines around a node.
 func drive(o Options, d disk, self core.Identity, node stepper, notes notebook) (*Replica, error) {
 	begun := time.Now()
 	r := &Replica{options: o, notebook: notes, node: node, disk: d, self: self, journal: o.Journal,
@@ -238,9 +239,9 @@ func drive(o Options, d disk, self core.Identity, node stepper, notes notebook) 
 	r.leadership = newLeadership(o.Journal, func() { wakeUp(r.wakeLoop) })
 	r.life, r.die = context.WithCancel(context.Background())
 	r.state.changed, r.state.hellos = make(chan struct{}), make(map[uint64]peers.Hello)
-	r.state.founders, r.state.told = make(map[uint64]time.Time), make(map[uint64]string)
+	r.state.founders, r.state.warned = make(map[uint64]time.Time), make(map[uint64]string)
 	r.state.now.Store(&Status{Status: node.Status(), Node: o.Node, Self: self})
-	node.MayCampaign(false) // not before the owner says so
+	node.MayCampaign(false) // not before the owner allows it
 	var err error
 	if r.readers, err = readReaders(o.Data); err != nil {
 		return nil, err
@@ -274,7 +275,7 @@ func openRaftLog(o Options, found *core.Mark) (disk, core.Durable, error) {
 	return l, durable, nil
 }
 
-// openPeers begins to listen for peers and to connect to them.
+// openPeers starts to listen for peers and to connect to them.
 func openPeers(r *Replica) (network, error) {
 	o := &r.options
 	if o.Listener == nil {

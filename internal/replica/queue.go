@@ -5,18 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// queueBytesMax bounds what waits for a disk, and what has come from peers. Whatever would
-// make more of it is not let in.
+// queueBytesMax limits the data that waits for a disk, and the messages from peers that wait for
+// the loop. The loop accepts no input that would add to a full queue.
 const queueBytesMax = 64 << 20
 
-// itemBytes is what an item of a queue counts beside its content.
+// itemBytes is the size counted for an item of a queue in addition to its content.
 const itemBytes = 512
 
-// queue hands items from the loop, which does not wait, to one goroutine. The loop looks at
-// full before it makes more.
+// queue passes items from the loop, which never waits, to one goroutine. The loop checks full
+// before it produces more.
 type queue[T any] struct {
-	ready chan struct{} // holds a value when there may be items
-	bytes atomic.Int64  // of the items that are not done
+	ready chan struct{} // holds a value if there may be items
+	bytes atomic.Int64  // size of the items that are not done
 
 	mu    sync.Mutex // guards items
 	items []T
@@ -24,7 +24,7 @@ type queue[T any] struct {
 
 func newQueue[T any]() *queue[T] { return &queue[T]{ready: make(chan struct{}, 1)} }
 
-// full reports whether so much waits that nothing should come on top.
+// full reports whether the queue has reached its limit.
 func (q *queue[T]) full() bool { return q.bytes.Load() > queueBytesMax }
 
 func (q *queue[T]) put(v T, bytes int) {
@@ -35,7 +35,8 @@ func (q *queue[T]) put(v T, bytes int) {
 	wakeUp(q.ready)
 }
 
-// take waits for items and takes them all; nil once quit is closed. Each is to be done.
+// take waits for items and returns all of them, or nil once quit is closed. The caller must call
+// done for each item.
 func (q *queue[T]) take(quit <-chan struct{}) []T {
 	for {
 		select {
@@ -53,5 +54,5 @@ func (q *queue[T]) take(quit <-chan struct{}) []T {
 	}
 }
 
-// done says that an item of so many bytes, put's argument, is done with.
+// done removes an item from the size of the queue. bytes is the argument given to put.
 func (q *queue[T]) done(bytes int) { q.bytes.Add(-int64(bytes + itemBytes)) }

@@ -16,29 +16,30 @@ import (
 	"outcry/internal/replica/raftlog"
 )
 
-// readersName is the file in the data directory that has which version of records other nodes
-// read, as they last said.
+// readersName is the file in the data directory with the version of records that each other node
+// can read, according to its last hello.
 const readersName = raftlog.ReadersFile
 
-// readersMax bounds the nodes in it, unless more are members.
+// readersMax limits the nodes in the file, unless there are more members.
 const readersMax = 64
 
-// readers are the versions of records that nodes read. They are kept on disk so that a leader
-// that has just begun need not wait for a voter that is down. That is no promise which could be
-// broken: a node that has begun with a version has a journal of it, which older programs refuse;
-// and one that has lost its journal has another identity.
+// readers holds the version of records that each node can read. It is kept on disk so that a new
+// leader need not wait for a voter that is down. The versions cannot become too high: a node that
+// has started with a version has a journal of that version, which older programs refuse; and a node
+// that has lost its journal has a new identity.
 type readers struct {
 	path string
 
 	writing sync.Mutex // held while the file is written; locked before mu
 	closed  bool       // guarded by writing
 
-	// mu guards of. It is never held while the disk is waited for: the replica's loop takes it.
+	// mu guards of. It is never held during disk I/O, since the replica's loop locks it.
 	mu sync.Mutex
 	of map[core.Identity]uint32
 }
 
-// readReaders reads the file. One that is lost or torn only means that nodes have to be heard.
+// readReaders reads the file. If the file is missing or damaged, the versions are learned from
+// hellos again.
 func readReaders(data string) (*readers, error) {
 	r := &readers{path: filepath.Join(data, readersName), of: make(map[core.Identity]uint32)}
 	b, err := os.ReadFile(r.path)
@@ -54,15 +55,16 @@ func readReaders(data string) (*readers, error) {
 	return r, nil
 }
 
-// version returns what a node reads, 0 if it is not known.
+// version returns the version that a node reads, or 0 if it is unknown.
 func (r *readers) version(node core.Identity) uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.of[node]
 }
 
-// note keeps what a node reads; once there are readersMax, of others only what members do. An
-// error is of the file. After close it does nothing: another process may then have the directory.
+// note records the version that a node reads and writes the file. When there are readersMax nodes,
+// it removes those that are not members. It returns an error of writing the file. After close it
+// does nothing, since another process may use the directory then.
 func (r *readers) note(node core.Identity, version uint32, members []core.Peer) error {
 	if r.version(node) == version {
 		return nil
@@ -83,7 +85,7 @@ func (r *readers) note(node core.Identity, version uint32, members []core.Peer) 
 	return os.Rename(next, r.path)
 }
 
-// set is note without the file, whose new content it returns.
+// set is note without writing the file; it returns the new content.
 func (r *readers) set(node core.Identity, version uint32, members []core.Peer) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,17 +98,17 @@ func (r *readers) set(node core.Identity, version uint32, members []core.Peer) (
 	return json.Marshal(r.of)
 }
 
-// close waits until the file is written, and ends that.
+// close waits for a write in progress and prevents further ones.
 func (r *readers) close() {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	r.closed = true
 }
 
-// Readers returns nil if every node that votes reads the records of this program's version, as
-// far as this node was told; then none is let in any more that does not. The error names the
-// first node that reads only older ones, or was never heard. A learner that was heard counts as
-// well. It costs no lock, and is for a leader that is about to append a record of that version.
+// Readers returns nil if all voters, and all learners that were heard, can read the records of this
+// program's version, as far as this node knows; from then on nodes that cannot are refused. The
+// error names the first node that reads only older versions or was never heard. Readers needs no
+// lock. A leader calls it before it appends a record of that version.
 func (r *Replica) Readers() error {
 	s := r.state.now.Load()
 	own := r.options.Hello.EventVersion
@@ -124,9 +126,9 @@ func (r *Replica) Readers() error {
 	return nil
 }
 
-// refuseOlder returns why a node must not be let in that cannot read what this program may have
-// written. A voter may: while there is one that is older, nothing is written that it cannot read.
-// That of a node without a leader may be out of date, so it refuses nobody.
+// refuseOlder returns an error if the peer cannot read records that this program may have written.
+// Voters are never refused, since no such records are written while a voter cannot read them. A
+// node without a leader refuses no peer, since its list of voters may be out of date.
 func (r *Replica) refuseOlder(s *Status, h *peers.Hello) error {
 	own := &r.options.Hello
 	if h.EventVersion >= own.EventVersion || s.Leader == 0 || s.Role == core.Stranger {
@@ -141,8 +143,8 @@ func (r *Replica) refuseOlder(s *Status, h *peers.Hello) error {
 		"upgrade it", peers.ErrVersion, h.Node, h.Version, h.EventVersion, own.Version, own.EventVersion)
 }
 
-// mayVote returns why a learner must not become a voter: it was let in while there was no leader, and cannot
-// read what may be written.
+// mayVote returns an error if the learner cannot read records that may be written. It may have been
+// let in while there was no leader.
 func (r *Replica) mayVote(learner uint64) error {
 	for _, m := range r.state.now.Load().Members {
 		if reads, own := r.readers.version(m.Identity), r.options.Hello.EventVersion; m.ID == learner && reads != 0 &&
@@ -154,7 +156,7 @@ func (r *Replica) mayVote(learner uint64) error {
 	return nil
 }
 
-// noteReader keeps what version of records a peer reads, of which Status tells then.
+// noteReader records the version of records that a peer reads; Status shows it.
 func (r *Replica) noteReader(h *peers.Hello) {
 	if err := r.readers.note(h.Self, h.EventVersion, r.state.now.Load().Members); err != nil {
 		r.note(slog.LevelWarn, "what version of records a node reads is not written down", "peer", h.Node, "error", err)

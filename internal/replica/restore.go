@@ -11,18 +11,18 @@ import (
 	"outcry/internal/replica/raftlog"
 )
 
-// restoreName is the file in the data directory that says that the node is being restored
-// from a backup of another one.
+// restoreName is the file in the data directory that marks a restore from another node's backup as
+// in progress.
 const restoreName = raftlog.RestoreFile
 
-// BehindError says that a node lacks records that no other node keeps any more. It ends the
-// replica, which leaves a Restore in the data directory: the process has to begin again.
+// BehindError reports that a node lacks records that no other node keeps. It stops the replica,
+// which writes a Restore to the data directory; the process must restart.
 type BehindError struct {
-	Seq    uint64 // where the journal begins anew: behind this record
+	Seq    uint64 // the new journal starts after this record
 	Reason error
 }
 
-// Error says what is missing.
+// Error returns a text that names the reason.
 func (e *BehindError) Error() string {
 	return fmt.Sprintf("replica: this node has missed records that nobody keeps any more: a backup restores it: %v",
 		e.Reason)
@@ -31,17 +31,17 @@ func (e *BehindError) Error() string {
 // Unwrap returns the reason.
 func (e *BehindError) Unwrap() error { return e.Reason }
 
-// Restore is a restore that has not ended. The journal is begun anew behind record Seq, and
-// gets what the cluster commits from there on; meanwhile the database is filled from a
-// backup of Seq or a later record. The node takes part in its cluster all the time, so nobody
-// has to keep records for it, however long that takes.
+// Restore is a restore in progress. The journal starts again after record Seq and receives what the
+// cluster commits from there on. At the same time the database is filled from a backup taken at Seq
+// or later. The node takes part in its cluster during the whole restore, so no other node has to
+// keep records for it.
 type Restore struct {
 	Seq   uint64 `json:"seq"`
-	Begun bool   `json:"begun"` // the journal was begun anew
+	Begun bool   `json:"begun"` // the new journal was started
 }
 
-// Unrestored returns the restore that a data directory needs, nil if it needs none. The
-// error says that the file cannot be read.
+// Unrestored returns the restore that a data directory needs, or nil if it needs none. The error
+// says why the file cannot be read.
 func Unrestored(data string) (*Restore, error) {
 	path := filepath.Join(data, restoreName)
 	b, err := os.ReadFile(path)
@@ -58,9 +58,9 @@ func Unrestored(data string) (*Restore, error) {
 	return r, nil
 }
 
-// Discard removes the journal in a folder of the data directory, unless it was begun anew
-// already: all it has is in the backup. The next one begins behind Seq. The caller holds the
-// directory's lock and has not opened the journal.
+// Discard removes the journal in a folder of the data directory, unless the new journal was started
+// already; the backup contains all its records. The new journal starts after Seq. The caller holds
+// the directory's lock and has not opened the journal.
 func (r *Restore) Discard(folder string) error {
 	if r.Begun {
 		return nil
@@ -71,7 +71,8 @@ func (r *Restore) Discard(folder string) error {
 	return nil
 }
 
-// Began notes that the journal was begun anew, before a record is written to it.
+// Began records that the new journal was started. It must be called before a record is written to
+// it.
 func (r *Restore) Began(data string) error {
 	if r.Begun {
 		return nil
@@ -80,7 +81,7 @@ func (r *Restore) Began(data string) error {
 	return r.write(data)
 }
 
-// Ended notes that the database is restored: nothing is left to do.
+// Ended removes the file once the database is restored.
 func (r *Restore) Ended(data string) error {
 	path := filepath.Join(data, restoreName)
 	if err := errors.Join(os.Remove(path), durable.Dir(data)); err != nil {
@@ -89,7 +90,7 @@ func (r *Restore) Ended(data string) error {
 	return nil
 }
 
-// write puts the file in place of the one before, in one step.
+// write replaces the file atomically.
 func (r *Restore) write(data string) error {
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -15,58 +15,60 @@ import (
 	"outcry/internal/replica/peers"
 )
 
-// Status is how a node of a cluster is doing: what its loop knew at its last tick. What
-// a Status refers to is shared, and must not be changed.
+// Status is the state of a node, as its loop last published it. Data that a Status refers to is
+// shared and must not be changed.
 type Status struct {
 	core.Status
 	Node    uint64
-	Self    core.Identity // of this node's data/raft
-	Peers   []Peer        // the members of the log and those of --peers, of rising number
-	SyncAge time.Duration // of the oldest write to a disk that has not ended; less than a tick is 0
-	Unfit   error         // why this node should not lead: its disk hangs or is full; nil if it may
-	Dropped uint64        // messages of peers that found no room here
-	Err     error         // why this node cannot go on, or leads no more; see Replica.Err
+	Self    core.Identity // identity of this node's data/raft
+	Peers   []Peer        // members in the log and nodes of --peers, sorted by number
+	SyncAge time.Duration // age of the oldest write to a disk that has not ended; 0 if below a tick
+	Unfit   error         // reason why this node should not lead, such as a hanging or full disk; nil if it may
+	Dropped uint64        // number of messages from peers dropped because a queue was full
+	Err     error         // reason why this node has stopped or lost the leadership; see Replica.Err
 }
 
-// Peer is a node as this one knows it; itself too.
+// Peer is what this node knows about a node, including itself.
 type Peer struct {
-	core.Peer        // Match and Active only on a leader
-	Known     bool   // a member of the log
-	Address   string // where this node reaches it
-	Lag       uint64 // entries of the log that it has not got, on a leader
-	Reads     uint32 // newest version of records that this member reads, 0 if it was never heard
-	Heard     bool   // Hello is known
+	core.Peer        // Match and Active are set only on a leader
+	Known     bool   // is a member in the log
+	Address   string // address at which this node reaches it
+	Lag       uint64 // number of log entries that it lacks; set only on a leader
+	Reads     uint32 // newest version of records that it reads, 0 if it was never heard
+	Heard     bool   // Hello is set
 	Hello     peers.Hello
 }
 
 // state is what the loop last published.
 type state struct {
-	now  atomic.Pointer[Status]
-	peer map[uint64]string // addresses that the network was told; the loop's own
-	told map[uint64]string // addresses of the cluster that --peers does not have; the loop's own
-	key  string            // of what Changed tells of; the loop's own
+	now    atomic.Pointer[Status]
+	peer   map[uint64]string // addresses last passed to the network; used only by the loop
+	warned map[uint64]string // addresses in the log for which a warning was logged; used only by the loop
+	key    string            // Status.key when Changed last fired; used only by the loop
 
-	mu       sync.Mutex // guards what follows
-	changed  chan struct{}
-	hellos   map[uint64]peers.Hello
-	founders map[uint64]time.Time // nodes that found a cluster beside this one, and when they said so
+	mu      sync.Mutex // guards the fields below
+	changed chan struct{}
+	hellos  map[uint64]peers.Hello
+	// nodes that found a cluster of their own, with the time of their last hello
+	founders map[uint64]time.Time
 }
 
-// counts are for Status.
+// counts are counters for Status.
 type counts struct{ dropped atomic.Uint64 }
 
-// Status returns how this node is doing, at the last tick of its loop or when that ended.
+// Status returns the state of this node at the last tick of its loop, or when the loop ended.
 func (r *Replica) Status() Status {
 	s := *r.state.now.Load()
 	s.Err = r.Err()
 	return s
 }
 
-// Unreached returns why messages of this node do not reach a peer, as its last try has said; "" if nothing is known.
+// Unreached returns why messages of this node do not reach a peer, according to its last attempt;
+// "" if unknown.
 func (r *Replica) Unreached(peer uint64) string { return r.net.Stats().Peers[peer].Why }
 
-// Removed returns how this node knows that it was removed from the cluster: by its log, or from a peer that refuses it;
-// "" if it does not.
+// Removed returns a text that says how this node learned that it was removed from the cluster: from
+// its log, or from a peer that refuses it. It returns "" if it does not know of a removal.
 func (r *Replica) Removed() string {
 	if s := r.state.now.Load(); s.Removed {
 		return fmt.Sprintf("this node, %v, was removed from the cluster: begin with an empty directory, and add it again",
@@ -80,8 +82,8 @@ func (r *Replica) Removed() string {
 	return ""
 }
 
-// Founders names those with whom this node founds a cluster, and who were not heard or are not reached, each with the
-// reason as far as it is known. It is "" once there is a cluster, and for a node that founds none.
+// Founders names the other founders that were not heard or are not reachable, each with the reason
+// if it is known. It returns "" once the cluster exists, and on a node that founds none.
 func (r *Replica) Founders() string {
 	s := r.state.now.Load()
 	if s.Cluster != (core.Identity{}) {
@@ -98,15 +100,15 @@ func (r *Replica) Founders() string {
 	return strings.Join(away, ", ")
 }
 
-// Changed returns a channel that is closed when the role, the term, the leader, a member or
-// its hello, or Unfit is another one than now. Figures that always change do not count.
+// Changed returns a channel that is closed when the role, the term, the leader, a member or its
+// hello, or Unfit changes. Figures that change all the time do not close it.
 func (r *Replica) Changed() <-chan struct{} {
 	r.state.mu.Lock()
 	defer r.state.mu.Unlock()
 	return r.state.changed
 }
 
-// publish makes Status tell of this moment, and lets the network know who is where.
+// publish updates Status and passes the addresses of the members to the network.
 func (r *Replica) publish() {
 	s := &Status{Status: r.node.Status(), Node: r.options.Node, Self: r.self, Unfit: r.watch.reason,
 		SyncAge: r.watch.age, Dropped: r.counts.dropped.Load()}
@@ -137,22 +139,23 @@ func (r *Replica) publish() {
 	r.state.changed = make(chan struct{})
 }
 
-// warnOfAddresses says which members --peers has elsewhere than the cluster: a machine may have moved, or it is a slip.
+// warnOfAddresses logs members whose address in --peers differs from the log's. The machine may
+// have moved, or --peers may be wrong.
 func (r *Replica) warnOfAddresses(s *core.Status) {
 	if s.Cluster == (core.Identity{}) {
 		return
 	}
 	for _, m := range s.Members {
-		if given := r.options.Peers[m.ID]; given != "" && given != m.Address && r.state.told[m.ID] != m.Address {
-			r.state.told[m.ID] = m.Address
+		if given := r.options.Peers[m.ID]; given != "" && given != m.Address && r.state.warned[m.ID] != m.Address {
+			r.state.warned[m.ID] = m.Address
 			r.note(slog.LevelWarn, "--peers has another address of a node than the cluster", "peer", m.ID,
 				"peers", given, "cluster", m.Address)
 		}
 	}
 }
 
-// peersOf joins what the log, --peers and hellos say of all nodes. The address of --peers
-// comes first: it can be changed where a machine has moved.
+// peersOf combines the log, --peers and hellos. An address in --peers takes precedence, since it
+// can be changed when a machine has moved.
 func (r *Replica) peersOf(s *core.Status, hellos map[uint64]peers.Hello) []Peer {
 	all := make(map[uint64]Peer)
 	for _, m := range s.Members {
@@ -180,7 +183,7 @@ func (r *Replica) peersOf(s *core.Status, hellos map[uint64]peers.Hello) []Peer 
 	return list
 }
 
-// key is another string once something has changed that Changed tells of.
+// key returns a string that changes when something changes that Changed reports.
 func (s *Status) key() string {
 	key := fmt.Sprint(s.Role, s.Term, s.Leader, s.Cluster, s.Unfit != nil)
 	for _, p := range s.Peers {

@@ -7,29 +7,31 @@ import (
 	"time"
 )
 
-// A node whose disk hangs or is full should not lead: it answers late or refuses, and others
-// could do better. So the loop looks at each tick how long the present writes take, hands over
-// while it can, and does not campaign until the disk has been well for a while. It does so
-// without asking the disk for anything: a goroutine that is stuck in a sync stays there.
+// A node whose disk hangs or is full should not lead: it answers late or refuses, while others
+// could do better. So the loop checks at each tick how long the writes in progress take. If they
+// take too long, it tries to transfer the leadership and does not campaign until the disk has been
+// healthy for a while. The check does no disk I/O, since a goroutine that is stuck in a sync stays
+// stuck.
 
 const (
-	// syncAgeMax is how long a write may take until the disk counts as slow.
+	// syncAgeMax is how long a write may take before the disk counts as slow.
 	syncAgeMax = time.Second
-	// wellAfter is how long a disk must have been well to count as that again.
+	// wellAfter is how long a disk must be without problems before it counts as healthy again.
 	wellAfter = time.Second
 )
 
-// watch is what is known of this node's disks. All but writing is the loop's own.
+// watch is the state of this node's disks. All fields except writing are used only by the loop.
 type watch struct {
-	writing atomic.Int64 // since when data/raft is written, on the replica's clock; 0 if it is not
-	synced  uint64       // of the journal, when it was last looked at
+	// start of the current write to data/raft, on the replica's clock; 0 if there is none
+	writing atomic.Int64
+	synced  uint64 // synced seq of the journal at the last check
 	since   time.Duration
-	age     time.Duration // of the oldest write that has not ended
-	bad     time.Duration // when a disk was last found bad
-	reason  error         // why this node should not lead; nil if it is well
+	age     time.Duration // age of the oldest write that has not ended
+	bad     time.Duration // time of the last check that found a problem
+	reason  error         // reason why this node should not lead; nil if the disks are healthy
 }
 
-// lookAtDisks finds out whether the disks are well: if not, campaign hands over.
+// lookAtDisks checks the disks. If it finds a problem, campaign transfers the leadership.
 func (r *Replica) lookAtDisks() {
 	w, now := &r.watch, r.now()
 	why := r.badDisk(now)
@@ -46,8 +48,7 @@ func (r *Replica) lookAtDisks() {
 	}
 }
 
-// syncAge returns how old the oldest write is that has not ended: of data/raft, and of
-// data/journal.
+// syncAge returns the age of the oldest unfinished write of data/raft and of data/journal.
 func (r *Replica) syncAge(now time.Duration) (raft, journal time.Duration) {
 	w := &r.watch
 	if at := w.writing.Load(); at != 0 {
@@ -59,7 +60,7 @@ func (r *Replica) syncAge(now time.Duration) (raft, journal time.Duration) {
 	return raft, now - w.since
 }
 
-// badDisk returns what is wrong with a disk, nil if nothing is.
+// badDisk returns the problem of a disk, or nil if there is none.
 func (r *Replica) badDisk(now time.Duration) error {
 	raft, journal := r.syncAge(now)
 	r.watch.age = max(raft, journal)
