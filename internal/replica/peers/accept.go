@@ -29,14 +29,15 @@ func (n *Net) accept() {
 			return
 		}
 		n.o.Log.Debug("a peer's connection is not accepted", "error", err)
-		select { // out of file descriptors, mostly
+		select { // usually the process has no file descriptors left
 		case <-n.ctx.Done():
 		case <-time.After(acceptRetry):
 		}
 	}
 }
 
-// welcome lets a connection say who it is.
+// welcome starts to serve a new connection. If there are too many without an accepted hello, it
+// closes the oldest.
 func (n *Net) welcome(conn net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -45,21 +46,21 @@ func (n *Net) welcome(conn net.Conn) {
 		return
 	}
 	if len(n.strangers) == strangersMax {
-		_ = n.strangers[0].Close() // its goroutine counts it
+		_ = n.strangers[0].Close() // counted by the goroutine of that connection
 		n.strangers = n.strangers[1:]
 	}
 	n.strangers = append(n.strangers, conn)
 	n.work.Go(func() { n.meet(conn) })
 }
 
-// met notes that a connection is a stranger's no more.
+// met removes a connection from those without an accepted hello.
 func (n *Net) met(conn net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.strangers = slices.DeleteFunc(n.strangers, func(c net.Conn) bool { return c == conn })
 }
 
-// meet hears who made a connection, and serves it.
+// meet exchanges hellos on a connection and serves it.
 func (n *Net) meet(raw net.Conn) {
 	defer raw.Close()
 	stop := context.AfterFunc(n.ctx, func() { _ = raw.Close() })
@@ -79,7 +80,7 @@ func (n *Net) meet(raw net.Conn) {
 	}
 }
 
-// visit is a connection that another node made.
+// visit is a connection made by another node.
 type visit struct {
 	n      *Net
 	conn   net.Conn
@@ -88,8 +89,8 @@ type visit struct {
 	hello  opening
 }
 
-// introduce hears the opening and answers it. The error is a *RefusedError if either side
-// refuses the other. Nothing of the other side is kept before that.
+// introduce receives the opening and answers it. The error is a *RefusedError if either side
+// refuses the other. Until both have accepted, nothing that the other side sent has an effect.
 func (v *visit) introduce(raw net.Conn) error {
 	if err := raw.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return err
@@ -114,26 +115,26 @@ func (v *visit) introduce(raw net.Conn) error {
 	own := v.n.hello()
 	if err := v.admit(leaf); err != nil {
 		_ = sendJSON(conn, nil, answer{Hello: own, Refused: reason(err), Removed: errors.Is(err, core.ErrRemoved)},
-			helloTimeout) // told if it listens
+			helloTimeout) // best effort
 		return &RefusedError{Peer: v.hello.Hello.Node, Reason: reason(err)}
 	}
 	if err := sendJSON(conn, nil, answer{Hello: own}, helloTimeout); err != nil {
 		return err
 	}
-	var said verdict
+	var decision verdict
 	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return err
 	}
-	if err := receiveJSON(&v.frames, &said); err != nil {
+	if err := receiveJSON(&v.frames, &decision); err != nil {
 		return err
 	}
-	if said.Refused != "" {
-		return &RefusedError{Peer: v.hello.Hello.Node, ByPeer: true, Reason: said.Refused}
+	if decision.Refused != "" {
+		return &RefusedError{Peer: v.hello.Hello.Node, ByPeer: true, Reason: decision.Refused}
 	}
 	return conn.SetDeadline(time.Time{})
 }
 
-// admit returns why the other side is refused.
+// admit returns an error if the other side is refused.
 func (v *visit) admit(leaf *x509.Certificate) error {
 	from := v.hello.Hello.Node
 	if v.hello.To != v.n.o.Node {
@@ -168,7 +169,7 @@ func (v *visit) serve() {
 	n, use := v.n, v.hello.For
 	n.mu.Lock()
 	if old := v.peer.in[use]; old != nil {
-		_ = old.Close() // the peer has made a new one, so that one is dead
+		_ = old.Close() // the peer has made a new connection, so the old one is dead
 	}
 	v.peer.in[use] = v.conn
 	n.mu.Unlock()
@@ -184,10 +185,10 @@ func (v *visit) serve() {
 	n.mu.Unlock()
 }
 
-// errMisfit is what the error wraps for a message that its peer must not send.
+// errMisfit is wrapped by errors about a message that the peer must not send.
 var errMisfit = errors.New("peers: not a message of this peer for this node")
 
-// receive hands on messages until the connection ends.
+// receive passes messages to OnMessage until the connection ends.
 func (v *visit) receive() error {
 	v.frames.r = bufio.NewReaderSize(v.conn, readStep)
 	for {
@@ -209,8 +210,8 @@ func (v *visit) receive() error {
 	}
 }
 
-// travels reports whether Raft sends messages of a type to other nodes. Proposals are
-// not: only a leader makes them, for itself.
+// travels reports whether Raft sends messages of this type to other nodes. It does not send
+// proposals, since only the leader makes them, for itself.
 func travels(t raftpb.MessageType) bool {
 	switch t {
 	case raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgSnap, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp,

@@ -15,8 +15,8 @@ type caller struct {
 	security Security
 }
 
-// call is a connection that was made, with both hellos accepted. It ends with the context
-// that it was made with.
+// call is an outgoing connection on which both hellos were accepted. It is closed when the context
+// of open is done.
 type call struct {
 	net.Conn
 	frames frameReader
@@ -29,8 +29,8 @@ func (c *call) Close() error {
 	return c.Conn.Close()
 }
 
-// open connects to a node. The error is a *RefusedError if one side refuses the other;
-// else the node could not be reached, is not who it should be, or said nothing in time.
+// open connects to a node. The error is a *RefusedError if one side refuses the other. Otherwise
+// the node could not be reached, is not the expected one, or did not answer in time.
 func (c *caller) open(ctx context.Context, to uint64, address string, use purpose, request []byte) (*call, error) {
 	hello, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func (c *caller) open(ctx context.Context, to uint64, address string, use purpos
 	return made, nil
 }
 
-// greet says hello and hears the other side's.
+// greet sends the opening, checks the answer and sends the verdict.
 func (c *caller) greet(conn *call, to uint64, o opening) error {
 	if err := sendJSON(conn, preface(), o, helloTimeout); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (c *caller) greet(conn *call, to uint64, o opening) error {
 		err = c.judge(a.Hello)
 	}
 	if err != nil {
-		_ = sendJSON(conn, nil, verdict{reason(err)}, helloTimeout) // it is told if it listens
+		_ = sendJSON(conn, nil, verdict{reason(err)}, helloTimeout) // best effort
 		return &RefusedError{Peer: to, Reason: reason(err)}
 	}
 	if err := sendJSON(conn, nil, verdict{}, helloTimeout); err != nil {

@@ -1,35 +1,35 @@
-// Package peers connects the nodes of a cluster: it carries Raft's messages between them,
-// and serves requests of one node to another. It knows who its peers are and lets nobody
-// else in; what the messages mean is for others.
+// Package peers connects the nodes of a cluster: it carries Raft's messages between them and serves
+// requests of one node to another. It accepts only known peers, and does not interpret the
+// messages.
 //
 // # Connections
 //
-// Each node makes two connections to each peer and sends its messages there: one for
-// appends and snapshots, one for all others. So a heartbeat does not wait behind a record of
-// many megabytes. A request (Fetch, Backup, Ask) has a connection of its own, which ends
-// with the answer. Numbers are little-endian.
+// Each node makes two connections to each peer and sends its messages there: one for appends and
+// snapshots, one for all others, so that a heartbeat does not wait for a record of many megabytes. Each
+// request (Fetch, Backup, Ask) has its own connection, which ends with the answer. Numbers are
+// little-endian.
 //
-//	preface   0 magic "OUTCRYPR" · 8 version u32, of what follows
+//	preface   0 magic "OUTCRYPR" · 8 version u32 of the format after it
 //	12 bytes
 //
 //	frame     0 length u32 of the content · 4 CRC-32C of the content · 8 the content
 //
-// The side that connects sends the preface and an opening (JSON: whom it calls, what for, its
-// Hello, the request), the other side answers with its Hello or why it refuses, and
-// the first side says whether it accepts that. Only what comes then counts: frames with one
-// raftpb.Message each, in one direction; or the answer, frames that begin with a tag.
+// The connecting side sends the preface and an opening (JSON: the node it calls, the purpose, its Hello,
+// the request). The other side answers with its Hello or the reason why it refuses. Then the first side
+// sends a verdict, which accepts or refuses that Hello. After that follow either frames with one
+// raftpb.Message each, in one direction, or the frames of the answer, each of which begins with a tag.
 //
-// # Who gets in
+// # Authentication
 //
-// With certificates, both sides speak TLS 1.3 and show one that an authority of --peer-ca
-// vouches for, good now, for servers and for clients (extended key usage, if it has any),
-// and that names the node: DNS:node-1 for node 1, or, without such names, the host of its
-// address in --peers (see CheckName). Several nodes on one host need the former. New files
-// count for new connections. Without certificates all addresses are on loopback.
+// With certificates, both sides speak TLS 1.3 and present a certificate that an authority of --peer-ca
+// has signed, that is valid now and for both servers and clients (if it has an extended key usage), and
+// that names the node: DNS:node-1 for node 1 or, without such names, the host of its address in --peers
+// (see CheckName). Several nodes on one host need names of the first kind. New files apply to new
+// connections. Without certificates all addresses must be on loopback.
 //
-// # What is lost
+// # Lost messages
 //
-// Send never waits. A message that finds no connection, or no room in the queue, is
-// dropped; when a connection breaks, what waits is dropped too. Raft repeats what matters,
-// once it is told that the peer was unreachable.
+// Send never waits. It drops a message if there is no connection or no room in the queue. When a
+// connection breaks, the messages in its queue are dropped too. Raft repeats what it needs once it learns
+// that the peer was unreachable.
 package peers

@@ -9,35 +9,35 @@ import (
 )
 
 const (
-	// MessageBytesMax bounds one message between peers as it is encoded, and so one entry:
-	// a batch of gathered records, or one record, with what stands around it.
+	// MessageBytesMax limits the encoded size of one message between peers, and so of one entry: a
+	// batch of records, or one large record, with its framing.
 	MessageBytesMax = 128 << 20
 
 	frameHeader = 8 // length u32, CRC-32C u32
 
-	// keepBytesMax bounds the memory that a connection keeps from one frame to the next;
-	// readStep is what it takes first for a longer one. More follows as the bytes come: a
-	// length alone costs the reader nothing.
+	// keepBytesMax limits the memory that a connection keeps between frames. For a larger frame it
+	// allocates readStep first, and more only as bytes arrive, so a large length alone allocates
+	// little.
 	keepBytesMax = 1 << 20
 	readStep     = 64 << 10
 )
 
-// errFrame is what the error wraps for bytes that are no frames.
+// errFrame is wrapped by errors about malformed frames.
 var errFrame = errors.New("peers: malformed frame")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// beginFrame appends the place of a frame's header. The content follows, then endFrame.
+// beginFrame appends an empty frame header. Append the content after it and then call endFrame.
 func beginFrame(b []byte) []byte { return append(b, make([]byte, frameHeader)...) }
 
-// endFrame completes the frame that begins at offset at of b.
+// endFrame fills in the header of the frame that starts at offset at of b.
 func endFrame(b []byte, at int) {
 	content := b[at+frameHeader:]
 	binary.LittleEndian.PutUint32(b[at:], uint32(len(content)))
 	binary.LittleEndian.PutUint32(b[at+4:], crc32.Checksum(content, castagnoli))
 }
 
-// appendFrame appends a frame of a tag and a content.
+// appendFrame appends a frame with a tag and content.
 func appendFrame(b []byte, tag byte, content []byte) []byte {
 	at := len(b)
 	b = append(beginFrame(b), tag)
@@ -53,9 +53,9 @@ type frameReader struct {
 	header [frameHeader]byte
 }
 
-// next returns the content of the next frame, which is valid until the next call. The
-// error wraps errFrame if the frame is longer than max bytes, or does not fit its
-// checksum; it is io.EOF only between two frames.
+// next returns the content of the next frame, which is valid until the next call. The error wraps
+// errFrame if the frame is longer than max bytes or its checksum is wrong. It is io.EOF only
+// between two frames.
 func (f *frameReader) next(max int) ([]byte, error) {
 	if _, err := io.ReadFull(f.r, f.header[:]); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// ProtocolVersion is the version of what peers say to each other behind the preface.
+// ProtocolVersion is the version of the protocol after the preface.
 const ProtocolVersion = 1
 
 const (
@@ -20,33 +20,34 @@ const (
 	formatVersion = 1
 	prefaceBytes  = len(magic) + 4
 
-	// helloBytesMax bounds an opening, with its hello and request, and each answer to it.
+	// helloBytesMax limits an opening, with its hello and request, and each reply to it.
 	helloBytesMax = 128 << 10
 )
 
-// Hello is what a node says of itself, at the beginning of each connection and before
-// anything else counts.
+// Hello describes a node. Both sides send one at the beginning of each connection and accept
+// nothing else before it.
 type Hello struct {
 	Node    uint64        `json:"node"`
-	Self    core.Identity `json:"self"`    // of its data/raft
-	Cluster core.Identity `json:"cluster"` // zero until a leader has named the cluster
-	// Founders are the numbers of the nodes with which it founds a cluster, such as "1,2,3";
-	// "" once it knows its cluster, and for a node that waits to be taken in.
+	Self    core.Identity `json:"self"`    // identity of its data/raft
+	Cluster core.Identity `json:"cluster"` // zero until a leader has set the cluster's identity
+	// Founders lists the nodes with which this node founds a cluster, such as "1,2,3". It is empty
+	// once the node knows its cluster, and on a node that waits to be added to one.
 	Founders string `json:"founders,omitempty"`
 
-	Version         string `json:"version"`          // of the program
+	Version         string `json:"version"`          // version of the program
 	EventVersion    uint32 `json:"event_version"`    // newest version of records that it reads and writes
-	ProtocolVersion uint32 `json:"protocol_version"` // newest that it speaks
+	ProtocolVersion uint32 `json:"protocol_version"` // newest version of the protocol that it speaks
 
-	Listen string `json:"listen"` // address that clients use for XML, as advertised
-	HTTP   string `json:"http"`   // the same for HTTP
+	Listen string `json:"listen"` // advertised address at which clients use XML
+	HTTP   string `json:"http"`   // advertised address at which clients use HTTP
 
-	SegmentBytes int64  `json:"segment_bytes"` // --segment: a larger record might have no room
-	TokensHash   string `json:"tokens_hash"`   // of the file of tokens; "" is none
-	LimitsHash   string `json:"limits_hash"`   // of the limits and flags that should be alike
+	SegmentBytes int64  `json:"segment_bytes"` // value of --segment, which limits the size of a record
+	TokensHash   string `json:"tokens_hash"`   // hash of the tokens file; "" if there is none
+	// hash of the limits and flags that should be equal on all nodes
+	LimitsHash string `json:"limits_hash"`
 }
 
-// Errors that Refuse wraps.
+// Errors that are wrapped by the error of Refuse.
 var (
 	ErrNumber   = errors.New("peers: the number is taken")
 	ErrCluster  = errors.New("peers: another cluster")
@@ -55,17 +56,17 @@ var (
 	ErrSegment  = errors.New("peers: --segment is too small")
 )
 
-// Refuse returns why the node of h should not talk with the node of other, nil if it may:
-//   - ErrNumber: other has no number, or that of h.
-//   - ErrIdentity: other has no identity, or that of h: its directory is a copy.
-//   - ErrCluster: both belong to a cluster, and not to the same, or both found one, and not
-//     with the same nodes: two majorities might have no node in common.
-//   - ErrVersion: other speaks no version of the protocol. One that reads only older records is
-//     not refused here: who is a member has to be known for that.
-//   - ErrSegment: a record that fits a segment of h might have no room in one of other.
+// Refuse returns an error if the node of h should not talk to the node of other, and nil if it may:
+//   - ErrNumber: other has no number, or the same as h.
+//   - ErrIdentity: other has no identity, or the same as h because its directory is a copy.
+//   - ErrCluster: both belong to clusters, but to different ones; or both found a cluster, but with
+//     different nodes, so that two majorities could have no node in common.
+//   - ErrVersion: other speaks no version of the protocol. Refuse does not check which records other can
+//     read, since that check needs to know the members.
+//   - ErrSegment: a record that fits a segment of h may not fit one of other.
 //
-// What differs without harm (the program's version, hashes) is for the status to show. The
-// error names both values.
+// Harmless differences (the program's version, hashes) are only shown in the status. The error names both
+// values.
 func (h Hello) Refuse(other Hello) error {
 	switch {
 	case other.Node == 0 || other.Node == h.Node:
@@ -88,15 +89,15 @@ func (h Hello) Refuse(other Hello) error {
 	return nil
 }
 
-// RefusedError says that a peer refused this node, or this node a peer.
+// RefusedError reports that a peer refused this node, or that this node refused a peer.
 type RefusedError struct {
 	Peer    uint64
-	ByPeer  bool   // it refused us; else we refused it
-	Removed bool   // it refused us since we were removed from the cluster
-	Reason  string // as the refusing side said it
+	ByPeer  bool   // the peer refused this node; otherwise this node refused the peer
+	Removed bool   // the peer refused this node because it was removed from the cluster
+	Reason  string // reason given by the refusing side
 }
 
-// Error returns who refused whom, and why.
+// Error returns which side refused the other, and the reason.
 func (e *RefusedError) Error() string {
 	if e.ByPeer {
 		return fmt.Sprintf("node %d refuses this node: %s", e.Peer, e.Reason)
@@ -104,50 +105,53 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("this node refuses node %d: %s", e.Peer, e.Reason)
 }
 
-// purpose says what a connection is for.
+// purpose is the use of a connection.
 type purpose string
 
 const (
-	forMessages purpose = "messages" // small ones: heartbeats, votes, responses
+	forMessages purpose = "messages" // small messages: heartbeats, votes, responses
 	forEntries  purpose = "entries"  // appends and snapshots
 	forFetch    purpose = "fetch"
 	forBackup   purpose = "backup"
 	forAsk      purpose = "ask"
 )
 
-// link reports whether the connection carries messages of Raft.
+// link reports whether the connection carries Raft's messages.
 func (p purpose) link() bool { return p == forMessages || p == forEntries }
 
-// opening is the first frame of a connection, from the side that made it.
+// opening is the first frame of a connection, sent by the connecting side.
 type opening struct {
 	To      uint64  `json:"to"`
 	For     purpose `json:"for"`
 	Hello   Hello   `json:"hello"`
-	Request []byte  `json:"request,omitempty"` // of fetch and ask
+	Request []byte  `json:"request,omitempty"` // set for fetch and ask
 }
 
-// answer is the frame that follows, from the other side. A refused opening ends with it.
+// answer is the reply to an opening. If it refuses the opening, the connection ends with it.
 type answer struct {
 	Hello   Hello  `json:"hello"`
 	Refused string `json:"refused,omitempty"`
-	Removed bool   `json:"removed,omitempty"` // refused since it was removed from the cluster
+	// refused because the connecting node was removed from the cluster
+	Removed bool `json:"removed,omitempty"`
 }
 
-// verdict is the frame that follows that, from the first side: what comes behind it counts.
+// verdict is the connecting side's reply to the answer. If it does not refuse, the content of the
+// connection follows.
 type verdict struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// reasonBytesMax bounds the text of a refusal or an error that a peer is told.
+// reasonBytesMax limits the text of a refusal or an error sent to a peer.
 const reasonBytesMax = 1 << 10
 
-// reason returns the text of an error as a peer is told it.
+// reason returns the text of an error for a peer, cut to reasonBytesMax.
 func reason(err error) string {
 	text := err.Error()
 	return strings.ToValidUTF8(text[:min(len(text), reasonBytesMax)], "")
 }
 
-// sendJSON writes a frame in time, behind prefix.
+// sendJSON writes prefix and a frame with v as JSON. The write fails if it takes longer than
+// patience.
 func sendJSON(conn net.Conn, prefix []byte, v any, patience time.Duration) error {
 	content, err := json.Marshal(v)
 	if err != nil {
@@ -166,7 +170,7 @@ func sendJSON(conn net.Conn, prefix []byte, v any, patience time.Duration) error
 	return err
 }
 
-// receiveJSON reads a frame into v. The caller has set a deadline.
+// receiveJSON reads a frame with JSON into v. Callers set a deadline first.
 func receiveJSON(f *frameReader, v any) error {
 	content, err := f.next(helloBytesMax)
 	if err != nil {
@@ -178,11 +182,10 @@ func receiveJSON(f *frameReader, v any) error {
 	return nil
 }
 
-// preface returns what a connection begins with.
+// preface returns the first bytes of a connection.
 func preface() []byte { return binary.LittleEndian.AppendUint32([]byte(magic), formatVersion) }
 
-// checkPreface returns an error unless b is the preface of a connection that this program
-// can read.
+// checkPreface returns an error unless b is the preface of a format that this program can read.
 func checkPreface(b []byte) error {
 	if string(b[:len(magic)]) != magic {
 		return fmt.Errorf("%w: it begins with %q", errFrame, b[:len(magic)])

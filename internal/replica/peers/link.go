@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// smallBytesMax and entriesBytesMax bound what waits for one peer on each of its two
-	// ways, except that one message may always wait; queueLenMax bounds the number.
+	// smallBytesMax and entriesBytesMax limit the messages that wait for the two connections to a
+	// peer. A larger message may wait if no other does. queueLenMax limits their number.
 	smallBytesMax   = 4 << 20
-	entriesBytesMax = 128 << 20 // more than Raft has under way to one peer
+	entriesBytesMax = 128 << 20 // more than Raft sends to one peer before it waits for answers
 	queueLenMax     = 4096
 
-	// writeBytes is what is gathered for one write, and what a longer message is cut in:
-	// the other side has writeTimeout for each.
+	// writeBytes is the amount of data collected for one write, and the size of the pieces in which
+	// a larger message is written. The peer has writeTimeout for each write.
 	writeBytes = 256 << 10
 )
 
-// link is one way to a peer: a queue, and the connection that this node makes for it.
+// link is one of the two connections that this node makes to a peer, with its queue.
 type link struct {
 	n        *Net
 	peer     *peer
 	use      purpose
 	bytesMax int
-	wake     chan struct{} // holds a value when the queue may not be empty
-	redial   chan struct{} // holds a value when the peer has just been heard
-	buffer   []byte        // encoded messages; run's own
+	wake     chan struct{} // holds a value if the queue may not be empty
+	redial   chan struct{} // holds a value if the peer has just connected to this node
+	buffer   []byte        // encoded messages; used only by run
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	up      bool
-	why     string // it is not up; "" before the first try has failed
-	removed bool   // the peer says that this node was removed from the cluster
+	why     string // reason why the link is not up; "" before the first failed attempt
+	removed bool   // the peer reports that this node was removed from the cluster
 	queue   []*raftpb.Message
-	bytes   int // of what was pushed and not written
+	bytes   int // size of the messages pushed but not written
 	dropped uint64
 }
 
@@ -51,7 +51,7 @@ func newLink(n *Net, p *peer, use purpose, bytesMax int) *link {
 		wake: make(chan struct{}, 1), redial: make(chan struct{}, 1)}
 }
 
-// poke puts a value into a channel that has room for one.
+// poke sends a value to a channel with a buffer of one, unless it is full.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -59,7 +59,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// weight is at least how many bytes a message takes, encoded.
+// weight returns an upper bound of the encoded size of a message.
 func weight(m *raftpb.Message) int {
 	const message, entry = 128, 40 // fields of fixed size, tags and lengths
 	bytes := message + len(m.GetContext())
@@ -72,8 +72,7 @@ func weight(m *raftpb.Message) int {
 	return bytes
 }
 
-// push puts a message into the queue and reports whether it did: not without a connection,
-// nor if there is no room.
+// push adds a message to the queue. It returns false if there is no connection or no room.
 func (l *link) push(m *raftpb.Message) bool {
 	bytes := weight(m)
 	l.mu.Lock()
@@ -89,25 +88,24 @@ func (l *link) push(m *raftpb.Message) bool {
 	return true
 }
 
-// take returns what waits and leaves the queue empty. The memory of spare is used for the
-// next.
-func (l *link) take(spare []*raftpb.Message) []*raftpb.Message {
+// drain returns the queued messages and empties the queue, which reuses the memory of spare.
+func (l *link) drain(spare []*raftpb.Message) []*raftpb.Message {
 	clear(spare)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	taken := l.queue
+	queued := l.queue
 	l.queue = spare[:0]
-	return taken
+	return queued
 }
 
-// state returns how the connection is doing.
+// state returns statistics of the link.
 func (l *link) state() PeerStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return PeerStats{l.up, l.why, l.removed, l.dropped}
 }
 
-// setWhy notes why there is no connection.
+// setWhy records the reason why there is no connection.
 func (l *link) setWhy(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +114,7 @@ func (l *link) setWhy(err error) {
 	l.removed = ok && refusal.Removed
 }
 
-// setUp notes that there is a connection now, or is none. Then what waits is dropped.
+// setUp records whether there is a connection, and drops queued messages.
 func (l *link) setUp(up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,16 +123,16 @@ func (l *link) setUp(up bool) {
 	l.queue, l.bytes = nil, 0
 }
 
-// run connects, and sends what comes, until the peer's context ends.
+// run connects and sends pushed messages until the peer's context ends.
 func (l *link) run() {
 	ctx := l.peer.ctx
-	told := "" // of a peer that is not connected; each kind once, until it is
+	logged := "" // last kind of failure that was logged since the peer was connected
 	for wait := backoffMin; ctx.Err() == nil; {
 		conn, err := l.n.caller.open(ctx, l.peer.id, l.peer.address, l.use, nil)
 		if err == nil {
 			wait = backoffMin
 			l.setUp(true)
-			told = ""
+			logged = ""
 			l.say(slog.LevelInfo, "a peer is connected", nil)
 			err = l.pump(ctx, conn)
 			l.setUp(false)
@@ -158,10 +156,10 @@ func (l *link) run() {
 			case errors.Is(err, syscall.ECONNREFUSED):
 				kind = "nobody listens"
 			case errors.Is(err, errTrust):
-				kind, level = "trust", slog.LevelWarn // it does not end by itself
+				kind, level = "trust", slog.LevelWarn // needs an operator to correct it
 			}
-			if kind != told {
-				told = kind
+			if kind != logged {
+				logged = kind
 				l.say(level, "a peer cannot be reached, and is tried again and again", err)
 			}
 		}
@@ -174,8 +172,8 @@ func (l *link) run() {
 	}
 }
 
-// say logs what has become of the connection. That for entries comes and goes with the
-// other one.
+// say logs a change of the connection. Only the connection for messages logs, since the one for
+// entries breaks with it.
 func (l *link) say(level slog.Level, what string, err error) {
 	attrs := []any{"peer", l.peer.id, "address", l.peer.address}
 	if err != nil {
@@ -186,10 +184,10 @@ func (l *link) say(level slog.Level, what string, err error) {
 	}
 }
 
-// pump writes what is pushed, until the connection breaks or ctx ends.
+// pump writes pushed messages until the connection breaks or ctx ends.
 func (l *link) pump(ctx context.Context, conn *call) error {
 	broken := make(chan error, 1)
-	go func() { // nothing comes this way but the end
+	go func() { // the peer sends nothing on this connection, so a read returns only when it ends
 		_, err := conn.Read(make([]byte, 1))
 		if err == nil {
 			err = errors.New("peers: an answer came where none is due")
@@ -206,7 +204,7 @@ func (l *link) pump(ctx context.Context, conn *call) error {
 	}()
 	var batch []*raftpb.Message
 	for {
-		if batch = l.take(batch); len(batch) > 0 {
+		if batch = l.drain(batch); len(batch) > 0 {
 			if err := l.write(conn, batch); err != nil {
 				return err
 			}
@@ -223,9 +221,9 @@ func (l *link) pump(ctx context.Context, conn *call) error {
 	}
 }
 
-// write writes messages, several at once.
+// write writes messages, several per write if they are small.
 func (l *link) write(conn net.Conn, batch []*raftpb.Message) error {
-	charged := 0 // for what is in the buffer
+	charged := 0 // weight of the messages in the buffer
 	for i, m := range batch {
 		at := len(l.buffer)
 		var err error
@@ -251,7 +249,7 @@ func (l *link) write(conn net.Conn, batch []*raftpb.Message) error {
 	return nil
 }
 
-// writeInTime writes b in pieces, for each of which the other side has writeTimeout.
+// writeInTime writes b in pieces and gives the peer writeTimeout for each.
 func writeInTime(conn net.Conn, b []byte) error {
 	for len(b) > 0 {
 		piece := b[:min(len(b), writeBytes)]

@@ -18,102 +18,104 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// Options say how a node meets its peers. All functions are called by goroutines of the Net,
-// several at once. They must not call Close, and must return also while it waits.
+// Options configure a Net. The functions are called concurrently from goroutines of the Net. They
+// must not call Close, and must be able to return while Close waits.
 type Options struct {
-	Node     uint64            // the number of this node, 1 and up
-	Peers    map[uint64]string // HOST:PORT of each node; that of this one is not used
-	Listener net.Listener      // the Net closes it
+	Node     uint64            // number of this node, 1 or higher
+	Peers    map[uint64]string // HOST:PORT of each node; the entry of this node is ignored
+	Listener net.Listener      // closed by the Net
 	Security Security
 
-	// Hello returns what this node says of itself, at each connection. Node and
-	// ProtocolVersion are filled in.
+	// Hello returns the hello of this node. It is called for each connection. The Net fills in Node
+	// and ProtocolVersion.
 	Hello func() Hello
 
-	// OnHello judges a peer before anything of it counts, at each connection, whoever made
-	// it. The text of the error is told to the peer. nil accepts all that Hello.Refuse lets in.
+	// OnHello returns an error to refuse a peer. It is called for each connection, whichever side
+	// made it, before any message counts. The peer receives the text of the error. If OnHello is
+	// nil, Hello.Refuse alone decides.
 	OnHello func(Hello) error
 
-	// OnMessage gets a message of a peer whose hello was accepted: From is that peer, To
-	// this node, and the type is one that Raft sends between nodes; from is the identity of
-	// that hello. While it waits no other of that connection is read, so the peer's queue fills.
+	// OnMessage receives the messages of a peer whose hello was accepted. From is that peer, To is
+	// this node, and the type is one that Raft sends between nodes. from is the identity in that
+	// hello. While OnMessage waits, the connection is not read, so the peer's queue fills up.
 	OnMessage func(from core.Identity, m *raftpb.Message)
 
-	// OnUnreachable is told once each time a connection for messages to a peer breaks:
-	// what was sent last may be lost, snapshots too.
+	// OnUnreachable is called once each time a connection for messages to a peer breaks. The last
+	// messages, including snapshots, may be lost.
 	OnUnreachable func(peer uint64)
 
-	// Journal is what Fetch of other nodes reads; nil serves none.
+	// Journal serves Fetch requests of other nodes; if nil, they are refused.
 	Journal *journal.Journal
 
-	// Backup writes a backup for a peer: one at a time. nil serves none.
+	// Backup writes a backup for a peer. It runs for one peer at a time. If nil, such requests are
+	// refused.
 	Backup func(ctx context.Context, w io.Writer) error
 
-	// Ask answers a request of a peer, with at most AskBytesMax bytes. nil serves none.
+	// Ask answers a request of a peer with at most AskBytesMax bytes. If nil, such requests are
+	// refused.
 	Ask func(ctx context.Context, from uint64, request []byte) ([]byte, error)
 
 	Log *slog.Logger
 }
 
-// Bounds of what others may have open here.
+// Limits on the connections and requests of other nodes.
 const (
-	// strangersMax bounds the connections whose hello was not accepted yet. One more cuts
+	// strangersMax limits the connections whose hello was not accepted yet. A further one closes
 	// the oldest.
 	strangersMax = 64
 
-	// servedMax bounds the requests (Fetch, Backup, Ask) of one peer that are served at once,
-	// backupsMax the backups of all.
+	// servedMax limits the requests (Fetch, Backup, Ask) of one peer that are served at the same
+	// time, backupsMax the backups of all peers.
 	servedMax  = 8
 	backupsMax = 1
 )
 
-// How long things may take. They are variables for the tests.
+// Timeouts and pauses. They are variables so that tests can change them.
 var (
 	helloTimeout = 5 * time.Second        // from the first byte until both hellos are accepted
-	writeTimeout = 5 * time.Second        // until the other side has room for writeBytes more
-	silenceMax   = 30 * time.Second       // without a byte of an answer
-	keepEvery    = 5 * time.Second        // an answer that takes long shows that it is alive
-	backoffMin   = 50 * time.Millisecond  // before a second try to connect
-	backoffMax   = 2 * time.Second        // before any try, when the peer is away
-	refusedRetry = 5 * time.Second        // before a try, when the one before was refused
-	acceptRetry  = 100 * time.Millisecond // when no connection can be accepted
+	writeTimeout = 5 * time.Second        // until the other side accepts another writeBytes
+	silenceMax   = 30 * time.Second       // between two bytes of an answer
+	keepEvery    = 5 * time.Second        // between keep-alive frames while an answer takes long
+	backoffMin   = 50 * time.Millisecond  // before the second attempt to connect
+	backoffMax   = 2 * time.Second        // before each attempt while the peer is away
+	refusedRetry = 5 * time.Second        // before the next attempt after a refusal
+	acceptRetry  = 100 * time.Millisecond // after a failure to accept a connection
 )
 
-// Net is a node's connections with its peers. Its methods may be called from any
+// Net manages the connections between a node and its peers. All methods may be called from any
 // goroutine.
 type Net struct {
 	o      Options
 	caller caller
-	ctx    context.Context // ends with Close
+	ctx    context.Context // canceled by Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
 	strangersCut, refused, misfits atomic.Uint64
 
-	// mu guards what follows. It is never held while somebody waits for a peer.
+	// mu guards the fields below. It is never held while waiting for a peer.
 	mu        sync.Mutex
 	peers     map[uint64]*peer
-	strangers []net.Conn // oldest first
-	backups   int        // that are served
-	complaint string     // the last refusal of a node that is not known, so that it is logged once
+	strangers []net.Conn // connections whose hello was not accepted yet, oldest first
+	backups   int        // number of backups being served
+	complaint string     // last refusal of an unknown node; a repeated refusal is not logged
 	closed    bool
 }
 
-// peer is another node. Its fields are guarded by Net.mu, except those that never change.
+// peer is another node. Net.mu guards its fields, except those that never change.
 type peer struct {
 	id                uint64
 	address           string
-	ctx               context.Context // ends with the Net, and when it is a peer no more
+	ctx               context.Context // canceled by Net.Close, and when the node is no longer a peer
 	cancel            context.CancelFunc
 	messages, entries *link
-	in                map[purpose]net.Conn // connections of messages that it made
-	served            int                  // requests that are served
-	complaint         string               // the last refusal, so that it is logged once
+	in                map[purpose]net.Conn // the peer's connections for messages to this node
+	served            int                  // number of requests being served
+	complaint         string               // last refusal; a repeated refusal is not logged
 }
 
-// New begins to accept peers and to connect to them. The error says that there are no
-// certificates, and that an address of a peer or of the listener is not on loopback; the
-// listener is closed then.
+// New starts to accept peers and to connect to them. It returns an error, and closes the listener,
+// if there are no certificates and the address of a peer or of the listener is not on loopback.
 func New(o Options) (*Net, error) {
 	err := o.Security.RefuseOpen(map[uint64]string{o.Node: o.Listener.Addr().String()})
 	if err == nil {
@@ -125,19 +127,19 @@ func New(o Options) (*Net, error) {
 	n := &Net{o: o, peers: map[uint64]*peer{}}
 	n.caller = caller{node: o.Node, hello: n.hello, judge: n.judge, security: o.Security}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	_ = n.SetPeers(o.Peers) // was checked above
+	_ = n.SetPeers(o.Peers) // checked above
 	n.work.Go(n.accept)
 	return n, nil
 }
 
-// hello returns this node's.
+// hello returns the hello of this node.
 func (n *Net) hello() Hello {
 	h := n.o.Hello()
 	h.Node, h.ProtocolVersion = n.o.Node, ProtocolVersion
 	return h
 }
 
-// judge returns why the node of a hello is refused.
+// judge returns an error if the node of a hello is refused.
 func (n *Net) judge(other Hello) error {
 	if n.o.OnHello == nil {
 		return n.hello().Refuse(other)
@@ -145,9 +147,9 @@ func (n *Net) judge(other Hello) error {
 	return n.o.OnHello(other)
 }
 
-// SetPeers says which nodes are peers from now on, by number, and where. Connections with
-// others, and with those whose address is another one now, are closed. The error is that of
-// Security.RefuseOpen, and then nothing has changed.
+// SetPeers sets the peers and their addresses, by number. Connections with other nodes, and with
+// peers whose address has changed, are closed. The error is that of Security.RefuseOpen; then
+// nothing has changed.
 func (n *Net) SetPeers(addresses map[uint64]string) error {
 	if err := n.o.Security.RefuseOpen(addresses); err != nil {
 		return err
@@ -171,7 +173,7 @@ func (n *Net) SetPeers(addresses map[uint64]string) error {
 	return nil
 }
 
-// newPeer begins to connect to a peer. The caller holds n.mu.
+// newPeer starts to connect to a peer. Callers hold n.mu.
 func (n *Net) newPeer(id uint64, address string) *peer {
 	p := &peer{id: id, address: address, in: map[purpose]net.Conn{}}
 	p.ctx, p.cancel = context.WithCancel(n.ctx)
@@ -182,11 +184,10 @@ func (n *Net) newPeer(id uint64, address string) *peer {
 	return p
 }
 
-// Send sends messages to a peer, as soon as it can and in their order, except that those
-// with entries and snapshots have a way of their own. It never waits. It reports whether all
-// are under way: what finds no connection, or no room in the queue, is dropped, and the
-// peer is to be treated as unreachable. The messages belong to the Net from then on;
-// entries may be shared, and must not change.
+// Send queues messages for a peer and never waits. They are sent in order, but entries and
+// snapshots have a separate connection. Send returns false if it dropped messages because there was
+// no connection or no room in the queue; the caller should then treat the peer as unreachable. The
+// messages belong to the Net after the call. Entries may be shared, but must not change.
 func (n *Net) Send(to uint64, messages []*raftpb.Message) bool {
 	n.mu.Lock()
 	p := n.peers[to]
@@ -205,23 +206,23 @@ func (n *Net) Send(to uint64, messages []*raftpb.Message) bool {
 	return all
 }
 
-// Stats are counts since the Net began, and how its peers are doing.
+// Stats are counters since the Net started, and the states of its peers.
 type Stats struct {
-	Strangers uint64 // connections that were cut before their hello was accepted or refused
-	Refused   uint64 // hellos that were refused, by either side
-	Misfits   uint64 // connections that were cut for a message that their peer must not send
+	Strangers uint64 // connections closed before their hello was accepted or refused
+	Refused   uint64 // hellos refused by either side
+	Misfits   uint64 // connections closed because of a message that the peer must not send
 	Peers     map[uint64]PeerStats
 }
 
-// PeerStats are how a peer is doing.
+// PeerStats are the statistics of one peer.
 type PeerStats struct {
-	Connected bool   // messages reach it
-	Why       string // they do not, as the last try has said; "" before one
-	Removed   bool   // since it says that this node was removed from the cluster
-	Dropped   uint64 // messages that were not sent
+	Connected bool   // both connections for messages to it are up
+	Why       string // reason why they are not, from the last attempt; "" before the first
+	Removed   bool   // the peer reports that this node was removed from the cluster
+	Dropped   uint64 // number of messages that were not sent
 }
 
-// Stats returns the counts.
+// Stats returns the current statistics.
 func (n *Net) Stats() Stats {
 	s := Stats{n.strangersCut.Load(), n.refused.Load(), n.misfits.Load(), map[uint64]PeerStats{}}
 	n.mu.Lock()
@@ -235,8 +236,8 @@ func (n *Net) Stats() Stats {
 	return s
 }
 
-// Close closes the listener and all connections, and waits for the functions of the
-// Options that are running.
+// Close closes the listener and all connections, and waits for running calls of the functions in
+// Options.
 func (n *Net) Close() {
 	n.mu.Lock()
 	n.closed = true
@@ -246,7 +247,7 @@ func (n *Net) Close() {
 	n.work.Wait()
 }
 
-// complain logs a refusal, once for one reason.
+// complain counts and logs a refusal. It does not log the same reason twice in a row.
 func (n *Net) complain(node uint64, err error) {
 	n.refused.Add(1)
 	n.mu.Lock()
@@ -262,7 +263,7 @@ func (n *Net) complain(node uint64, err error) {
 	}
 }
 
-// address returns where a peer is.
+// address returns the address of a peer.
 func (n *Net) address(id uint64) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

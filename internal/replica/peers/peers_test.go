@@ -355,7 +355,7 @@ func TestAFullQueueDropsAndStaysBounded(t *testing.T) {
 	}
 	require.False(t, l.push(small[0]), "the queue has too many")
 	l.setUp(false)
-	require.Empty(t, l.take(nil), "what waited when the connection broke is not sent over the next")
+	require.Empty(t, l.drain(nil), "what waited when the connection broke is not sent over the next")
 	require.Zero(t, l.bytes)
 	dropped := l.state().Dropped
 	require.EqualValues(t, queueLenMax+1, dropped)

@@ -14,20 +14,19 @@ import (
 	"outcry/internal/journal"
 )
 
-// Client asks nodes for something without being one of their peers' connections: what a
-// node needs before it has a Net.
+// Client sends requests to nodes without a Net, which a node needs before it has one.
 type Client struct{ caller caller }
 
-// NewClient returns a client that is a node of its cluster. hello is what it says of itself;
-// judge is asked of each node that answers, as Options.OnHello.
+// NewClient returns a client that acts as the node of hello. judge is called with the hello of each
+// node that answers; see Options.OnHello.
 func NewClient(hello Hello, security Security, judge func(Hello) error) *Client {
 	hello.ProtocolVersion = ProtocolVersion
 	return &Client{caller{node: hello.Node, hello: func() Hello { return hello }, judge: judge, security: security}}
 }
 
 // Backup writes a backup of a node to w, in the format of package backup. The error is a
-// *RefusedError, says that the node does not answer or what it failed at, or is w's; what was
-// written is then no whole backup.
+// *RefusedError, reports that the node does not answer or why it failed, or is w's. After an error
+// the backup is incomplete.
 func (c *Client) Backup(ctx context.Context, node uint64, address string, w io.Writer) error {
 	return c.caller.request(ctx, node, address, forBackup, nil, MessageBytesMax, func(b []byte) error {
 		_, err := w.Write(b)
@@ -35,16 +34,16 @@ func (c *Client) Backup(ctx context.Context, node uint64, address string, w io.W
 	})
 }
 
-// Ask sends a request to a node, of at most AskRequestMax bytes, and returns its answer. The
-// error is a *RefusedError, or says that the node does not answer, or what it failed at.
+// Ask sends a request of at most AskRequestMax bytes to a node and returns its answer. The error is
+// a *RefusedError, or reports that the node does not answer or why it failed.
 func (c *Client) Ask(ctx context.Context, node uint64, address string, request []byte) ([]byte, error) {
 	return c.caller.ask(ctx, node, address, request)
 }
 
-// Fetch calls take with the records from first to last of a peer's journal, in their
-// order. A record is valid during the call. The error is that of take, a *RefusedError,
-// wraps journal.ErrGone if the peer has not all of them any more, or says that it does not
-// answer or what it failed at; the records before were taken.
+// Fetch calls take with the records from first to last of a peer's journal, in order. A record is
+// valid during the call. The error is that of take, a *RefusedError, wraps journal.ErrGone if the
+// peer no longer has all of them, or reports that the peer does not answer or why it failed. take
+// was called for all records before the error.
 func (n *Net) Fetch(ctx context.Context, peer, first, last uint64, take func(seq uint64, record []byte) error) error {
 	address, err := n.address(peer)
 	if err != nil {
@@ -68,7 +67,7 @@ func (n *Net) Fetch(ctx context.Context, peer, first, last uint64, take func(seq
 	return err
 }
 
-// Backup is that of Client, of a peer.
+// Backup writes a backup of a peer to w; see Client.Backup.
 func (n *Net) Backup(ctx context.Context, peer uint64, w io.Writer) error {
 	address, err := n.address(peer)
 	if err != nil {
@@ -77,7 +76,7 @@ func (n *Net) Backup(ctx context.Context, peer uint64, w io.Writer) error {
 	return (&Client{n.caller}).Backup(ctx, peer, address, w)
 }
 
-// Ask is that of Client, of a peer.
+// Ask sends a request to a peer; see Client.Ask.
 func (n *Net) Ask(ctx context.Context, peer uint64, request []byte) ([]byte, error) {
 	address, err := n.address(peer)
 	if err != nil {
@@ -90,19 +89,19 @@ func (c *caller) ask(ctx context.Context, node uint64, address string, request [
 	if len(request) > AskRequestMax {
 		return nil, fmt.Errorf("peers: a request of %d bytes, and at most %d may be sent", len(request), AskRequestMax)
 	}
-	var said bytes.Buffer
+	var reply bytes.Buffer
 	err := c.request(ctx, node, address, forAsk, request, AskBytesMax+1, func(b []byte) error {
-		if said.Len()+len(b) > AskBytesMax {
+		if reply.Len()+len(b) > AskBytesMax {
 			return fmt.Errorf("%w: an answer of more than %d bytes", errFrame, AskBytesMax)
 		}
-		said.Write(b)
+		reply.Write(b)
 		return nil
 	})
-	return said.Bytes(), err
+	return reply.Bytes(), err
 }
 
-// request makes a connection for one request, and calls take with each frame of data of the
-// answer, whose frames have at most max bytes.
+// request makes a connection for one request and calls take with the data of each data frame of the
+// answer. Frames have at most max bytes.
 func (c *caller) request(ctx context.Context, node uint64, address string, use purpose, request []byte, max int,
 	take func([]byte) error) error {
 	conn, err := c.open(ctx, node, address, use, request)
@@ -119,7 +118,7 @@ func (c *caller) request(ctx context.Context, node uint64, address string, use p
 	return nil
 }
 
-// readAnswer calls take with each frame of data, until the end.
+// readAnswer calls take with the data of each data frame until the end of the answer.
 func readAnswer(r io.Reader, max int, take func([]byte) error) error {
 	frames := frameReader{r: bufio.NewReaderSize(r, readStep)}
 	for {
@@ -156,7 +155,7 @@ func readAnswer(r io.Reader, max int, take func([]byte) error) error {
 	}
 }
 
-// patient reads from a connection as long as something comes in time.
+// patient is a connection whose reads fail after silenceMax without data.
 type patient struct{ net.Conn }
 
 // Read implements io.Reader.

@@ -16,20 +16,20 @@ import (
 	"outcry/internal/auth"
 )
 
-// Security says how peers know each other. The zero value trusts everything that reaches
-// the port, which is for loopback only: RefuseOpen.
+// Security configures how peers authenticate each other. The zero value trusts all connections and
+// is allowed only on loopback; see RefuseOpen.
 type Security struct {
-	// Certificates are those of --peer-cert, --peer-key and --peer-ca, loaded with all
-	// three. Whoever loads them runs them, so that new files count. nil is without.
+	// Certificates are loaded from --peer-cert, --peer-key and --peer-ca, all of which must be
+	// given. The owner must run them so that new files are loaded. nil means no TLS.
 	Certificates *auth.Certificates
 }
 
-// nodeName begins the name of a node in a certificate: node-1.
+// nodeName is the prefix of a node's name in a certificate, such as node-1.
 const nodeName = "node-"
 
-// RefuseOpen returns why a node without certificates does not talk with its peers, nil if
-// it may: without them all addresses have to be on loopback, as IP addresses or localhost. The
-// error names the first node, by number, whose address is not, and the flags that help.
+// RefuseOpen returns nil if there are certificates, or if all addresses are on loopback, as IP
+// addresses or localhost. Otherwise the error names the first node, by number, whose address is
+// not, and the flags to set.
 func (s Security) RefuseOpen(addresses map[uint64]string) error {
 	if s.Certificates != nil {
 		return nil
@@ -43,8 +43,8 @@ func (s Security) RefuseOpen(addresses map[uint64]string) error {
 	return nil
 }
 
-// isLoopback reports whether an address, HOST:PORT, is on this machine whatever a name
-// server says.
+// isLoopback reports whether an address, HOST:PORT, is on this machine without asking a name
+// server.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -54,10 +54,11 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// CheckName returns an error unless a certificate is that of a node whose address is
-// HOST:PORT. A certificate with names such as node-1 is that of these nodes, wherever they
-// are. One without is that of every node at a host that it is for, a DNS name or an IP
-// address: as certificates of etcd's peers are, and good enough for one node a host.
+// CheckName returns an error unless a certificate belongs to the node with an address, HOST:PORT. A
+// certificate with names such as node-1 belongs to these nodes, whatever their addresses. A
+// certificate without such names belongs to every node on a host that it names, by DNS name or IP
+// address. Certificates of etcd's peers are of this kind, and it is sufficient if each host runs
+// one node.
 func CheckName(leaf *x509.Certificate, node uint64, address string) error {
 	named := slices.DeleteFunc(slices.Clone(leaf.DNSNames), func(name string) bool { return !isNodeName(name) })
 	if len(named) > 0 {
@@ -85,8 +86,8 @@ func isNodeName(name string) bool {
 	return err == nil
 }
 
-// secure makes the connection one of TLS, where there are certificates, and returns what
-// the other side has shown: nil without them. ctx bounds the handshake.
+// secure adds TLS to the connection if there are certificates, and returns the other side's
+// certificate. ctx limits the handshake.
 func (s Security) secure(ctx context.Context, conn net.Conn, dials bool) (net.Conn, *x509.Certificate, error) {
 	if s.Certificates == nil {
 		return conn, nil, nil
@@ -106,8 +107,8 @@ func (s Security) secure(ctx context.Context, conn net.Conn, dials bool) (net.Co
 	return over, shown[0], nil
 }
 
-// check returns an error unless the certificate that a connection has shown, if there is
-// any, is that of a node.
+// check returns an error unless leaf belongs to the node. It accepts all nodes if there are no
+// certificates.
 func (s Security) check(leaf *x509.Certificate, node uint64, address string) error {
 	if s.Certificates == nil {
 		return nil
@@ -118,13 +119,13 @@ func (s Security) check(leaf *x509.Certificate, node uint64, address string) err
 	return nil
 }
 
-// errTrust is what the error wraps where one side does not trust the other's certificate.
+// errTrust is wrapped by errors about a certificate that one side does not trust.
 var errTrust = errors.New("peers: a certificate is refused")
 
-// refusedCertificate wraps errTrust around an error that is of certificates: found here, or told by the other side,
-// which does so behind the handshake.
+// refusedCertificate wraps errTrust around an error about certificates, either found here or
+// reported by the other side after the handshake.
 func refusedCertificate(err error) error {
-	if told, ok := errors.AsType[*net.OpError](err); errors.Is(err, auth.ErrPeer) || ok && told.Op == "remote error" {
+	if remote, ok := errors.AsType[*net.OpError](err); errors.Is(err, auth.ErrPeer) || ok && remote.Op == "remote error" {
 		return fmt.Errorf("%w: %w", errTrust, err)
 	}
 	return err

@@ -12,33 +12,33 @@ import (
 	"outcry/internal/journal"
 )
 
-// AskBytesMax bounds the answer to an Ask, AskRequestMax its request.
+// AskBytesMax limits the answer to an Ask, AskRequestMax its request. Both are in bytes.
 const (
 	AskBytesMax   = 1 << 20
 	AskRequestMax = 64 << 10
 )
 
-// Tags of the frames of an answer to a request.
+// Tags of the frames of an answer.
 const (
 	tagData  = 'D'
-	tagKeep  = 'K' // shows that the answer is being worked on
-	tagEnd   = 'E' // all was sent
-	tagError = 'X' // a failure, as JSON: the last frame too
+	tagKeep  = 'K' // keep-alive while the answer is computed
+	tagEnd   = 'E' // the answer is complete
+	tagError = 'X' // a failure as JSON; also the last frame
 )
 
-// failure is an error as a peer is told it.
+// failure is an error as it is sent to a peer.
 type failure struct {
-	Gone bool   `json:"gone,omitempty"` // journal.ErrGone
+	Gone bool   `json:"gone,omitempty"` // the error is journal.ErrGone
 	Text string `json:"text"`
 }
 
-// fetchRequest names the records of a Fetch.
+// fetchRequest is the range of records of a Fetch.
 type fetchRequest struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
 }
 
-// serves reports whether this node serves requests of a kind.
+// serves reports whether this node serves requests of this kind.
 func (n *Net) serves(use purpose) bool {
 	switch use {
 	case forFetch:
@@ -52,10 +52,10 @@ func (n *Net) serves(use purpose) bool {
 	return false
 }
 
-// errBusy is what a peer is told that asks for too much at once.
+// errBusy is sent to a peer that has too many requests in progress.
 var errBusy = errors.New("peers: busy with other requests: try again")
 
-// begin counts a request of a peer, or returns errBusy.
+// begin counts a request of a peer, or returns errBusy at the limit.
 func (n *Net) begin(p *peer, use purpose) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,12 +83,12 @@ func (v *visit) serveRequest() {
 	n, use := v.n, v.hello.For
 	out := &sender{conn: v.conn}
 	if err := n.begin(v.peer, use); err != nil {
-		_ = out.finish(err) // it is told if it listens
+		_ = out.finish(err) // best effort
 		return
 	}
 	ctx, cancel := context.WithCancel(v.peer.ctx)
 	var around sync.WaitGroup
-	around.Go(func() { // nothing comes any more but the end
+	around.Go(func() { // the peer sends nothing more, so a read returns only when the connection ends
 		_, _ = v.conn.Read(make([]byte, 1))
 		cancel()
 	})
@@ -100,16 +100,16 @@ func (v *visit) serveRequest() {
 	case forBackup:
 		err = n.o.Backup(ctx, out)
 	case forAsk:
-		var said []byte
-		if said, err = n.o.Ask(ctx, v.peer.id, v.hello.Request); err == nil && len(said) > AskBytesMax {
-			err = fmt.Errorf("peers: an answer of %d bytes, and at most %d may be told", len(said), AskBytesMax)
+		var reply []byte
+		if reply, err = n.o.Ask(ctx, v.peer.id, v.hello.Request); err == nil && len(reply) > AskBytesMax {
+			err = fmt.Errorf("peers: an answer of %d bytes, and at most %d may be told", len(reply), AskBytesMax)
 		}
 		if err == nil {
-			_, err = out.Write(said)
+			_, err = out.Write(reply)
 		}
 	case forMessages, forEntries:
 	}
-	n.end(v.peer, use) // before the peer knows, so that its next request finds room
+	n.end(v.peer, use) // before the peer receives the end, so that its next request is not refused
 	if err := out.finish(err); err != nil {
 		n.o.Log.Debug("a peer's request was not answered", "peer", v.peer.id, "request", use, "error", err)
 	}
@@ -117,8 +117,8 @@ func (v *visit) serveRequest() {
 	around.Wait()
 }
 
-// serveFetch sends records of the journal, each as a frame. The journal keeps what is
-// to be sent; a peer that takes less than writeBytes in writeTimeout is cut.
+// serveFetch sends records of the journal, each as one frame. Its reader keeps the records from
+// being deleted. A peer that reads less than writeBytes in writeTimeout is disconnected.
 func (n *Net) serveFetch(ctx context.Context, out *sender, request []byte) error {
 	var r fetchRequest
 	if err := json.Unmarshal(request, &r); err != nil {
@@ -144,17 +144,16 @@ func (n *Net) serveFetch(ctx context.Context, out *sender, request []byte) error
 	return nil
 }
 
-// sender writes the frames of an answer.
+// sender writes the frames of an answer. It implements io.Writer.
 type sender struct {
 	conn net.Conn
 
-	mu     sync.Mutex // guards what follows, and the order of writes
+	mu     sync.Mutex // guards the fields below and the order of writes
 	buffer []byte
 	ended  bool
 }
 
-// Write implements io.Writer: a frame of data, which may wait in the buffer until others
-// follow. The error is final.
+// Write adds a data frame, which may wait in the buffer for further ones. An error is final.
 func (s *sender) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +167,7 @@ func (s *sender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes what is in the buffer. The caller holds s.mu.
+// flush writes the buffer. Callers hold s.mu.
 func (s *sender) flush() error {
 	err := writeInTime(s.conn, s.buffer)
 	if s.buffer = s.buffer[:0]; cap(s.buffer) > keepBytesMax {
@@ -177,7 +176,7 @@ func (s *sender) flush() error {
 	return err
 }
 
-// keep shows from time to time that the answer is being worked on, until ctx ends.
+// keep sends a keep-alive frame every keepEvery until ctx ends.
 func (s *sender) keep(ctx context.Context) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
@@ -198,7 +197,7 @@ func (s *sender) keep(ctx context.Context) {
 	}
 }
 
-// finish ends the answer: all was sent, or err says why not.
+// finish ends the answer: with the end frame if err is nil, otherwise with err.
 func (s *sender) finish(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +206,7 @@ func (s *sender) finish(err error) error {
 		s.buffer = appendFrame(s.buffer, tagEnd, nil)
 		return s.flush()
 	}
-	text, _ := json.Marshal(failure{errors.Is(err, journal.ErrGone), reason(err)}) // has no failing field
+	text, _ := json.Marshal(failure{errors.Is(err, journal.ErrGone), reason(err)}) // cannot fail
 	s.buffer = appendFrame(s.buffer, tagError, text)
 	return errors.Join(err, s.flush())
 }
