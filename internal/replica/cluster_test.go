@@ -204,7 +204,7 @@ func (n *testNode) hear(from *testNode) error {
 func (n *testNode) known() map[uint64]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.known
+	return n.addresses
 }
 
 // running returns the replica that the network reaches, nil if there is none, and which life of a
@@ -258,7 +258,7 @@ func (n wire) Send(to uint64, messages []*raftpb.Message) bool {
 func (n wire) SetPeers(peers map[uint64]string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.known = peers
+	n.addresses = peers
 	return nil
 }
 

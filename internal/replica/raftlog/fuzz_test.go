@@ -37,7 +37,7 @@ func FuzzRecord(f *testing.F) {
 			require.Equal(t, len(b), len(again))
 		}
 		s := newState()
-		if s.takeRecord(b, place{1, 0}) != nil || s.check() != nil {
+		if s.applyRecord(b, place{1, 0}) != nil || s.check() != nil {
 			return
 		}
 		d := s.durable()

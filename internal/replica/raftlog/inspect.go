@@ -11,21 +11,21 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// Summary is what a log says.
+// Summary is the state of a log.
 type Summary struct {
 	Self core.Identity
-	Mark core.Mark         // with the cluster and its members, as of the mark
+	Mark core.Mark         // includes the cluster and its members at the mark
 	Hard *raftpb.HardState // nil if there is none
 	Last uint64            // index of the last entry
-	Term uint64            // of the last entry
-	Data int64             // bytes of the entries' data
+	Term uint64            // term of the last entry
+	Data int64             // size of the entries' data in bytes
 }
 
-// inspectTries is how often Inspect begins anew when a segment is deleted while it reads.
+// inspectTries is how often Inspect tries to read the log if a segment is deleted during the read.
 const inspectTries = 5
 
-// Inspect reads the log in dir. It locks and changes nothing, and may be asked while the node
-// runs. The error is ErrNone, that of journal.Scan, or a *ContentError.
+// Inspect reads the log in dir. It takes no lock and changes nothing, so it may be called while the
+// node runs. The error is ErrNone, that of journal.Scan, or a *ContentError.
 func Inspect(dir string) (Summary, error) {
 	for try := 1; ; try++ {
 		s, err := inspect(dir)
@@ -44,7 +44,7 @@ func inspect(dir string) (Summary, error) {
 	if there {
 		err = journal.Scan(dir, Version, func(seq uint64, record []byte) error {
 			last = seq
-			if err := s.takeRecord(record, place{seq: seq}); err != nil {
+			if err := s.applyRecord(record, place{seq: seq}); err != nil {
 				return &ContentError{Dir: dir, Seq: seq, Err: err}
 			}
 			return nil

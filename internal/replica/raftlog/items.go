@@ -11,17 +11,17 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// Version numbers the records of data/raft: whatever adds to what an item may hold raises
-// it. See journal.Options.Version.
+// Version is the version of the records of data/raft. It must be incremented when items can hold
+// something new. See journal.Options.Version.
 const Version = 1
 
-// Bounds of what a Write may hold.
+// Limits on the content of a Write.
 const (
-	EntryBytesMax = 128 << 20 // data of one entry
-	HeardMax      = 1024      // numbers of nodes whose identity was heard
+	EntryBytesMax = 128 << 20 // size of the data of one entry
+	HeardMax      = 1024      // number of nodes whose identity was heard
 )
 
-// kind is what an item says.
+// kind is the kind of an item.
 type kind uint8
 
 const (
@@ -38,18 +38,18 @@ const (
 	identityBytes = len(core.Identity{})
 )
 
-// item is one item of a record. Which fields it has depends on its kind.
+// item is one item of a record. Its kind determines which fields are set.
 type item struct {
 	kind  kind
 	self  core.Identity
 	heard core.Member // without address
 	mark  core.Mark
-	last  uint64 // of a mark
+	last  uint64 // belongs to mark
 	entry *raftpb.Entry
 	hard  *raftpb.HardState
 }
 
-// errShort is why bytes are not an item.
+// errShort reports that an item is cut off.
 var errShort = errors.New("it ends too early")
 
 // appendItem appends an item to a record.
@@ -79,8 +79,8 @@ func appendItem(b []byte, it item) []byte {
 	return b
 }
 
-// items calls f for each item of a record. What f gets shares no memory with b. The error is
-// f's, or says what of b is no item.
+// items calls f for each item of a record. Items share no memory with b. The error is f's, or
+// describes a malformed item.
 func items(b []byte, f func(item) error) error {
 	for at := 0; at < len(b); {
 		if len(b)-at < itemHeader {
@@ -126,7 +126,7 @@ func parseItem(k kind, body []byte) (it item, err error) {
 	return it, r.err
 }
 
-// reader takes fields off the front of an item's body, until one is not there.
+// reader reads fields from the front of an item's body. After an error it returns zeros.
 type reader struct {
 	rest []byte
 	err  error
@@ -183,7 +183,7 @@ func (r *reader) mark() (m core.Mark, last uint64) {
 	return *decoded, last
 }
 
-// checkEntry returns what of an entry no log can have.
+// checkEntry returns an error if the entry is invalid.
 func checkEntry(e *raftpb.Entry) error {
 	switch {
 	case e.GetIndex() == 0 || e.GetIndex() == math.MaxUint64 || e.GetTerm() == 0:

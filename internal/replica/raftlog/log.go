@@ -12,48 +12,49 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// ErrNone is returned by Open for a directory that holds no log if Options.Found is nil.
+// ErrNone is returned by Open if the directory holds no log and Options.Found is nil.
 var ErrNone = errors.New("raftlog: there is no log of a cluster")
 
 const (
-	segmentBytes = 16 << 20 // of Options.SegmentBytes that is 0
-	pendingMax   = 16 << 20 // what waits in memory to be written, and what of it is kept for the next Write
+	segmentBytes = 16 << 20 // default of Options.SegmentBytes
+	// limit on data that waits to be written, and on the buffer kept for the next Write
+	pendingMax = 16 << 20
 
-	// recordFraction of a segment is how large a record may be to get one more item.
+	// recordFraction determines when a record gets no more items: at 1/recordFraction of a segment.
 	recordFraction = 4
 
-	// What is kept is written once more if it is larger than so many segments and twice
-	// the entries in it: then at most half of the bytes that are written are for that.
+	// The kept records are written once more if they are larger than this many segments and twice
+	// the entries in them. So this causes at most half of all bytes written.
 	slackSegments = 4
 )
 
-// Options set up a log.
+// Options configure a log.
 type Options struct {
-	SegmentBytes int64      // size of the journal's segments; 0 is 16 MiB
-	Found        *core.Mark // where a log begins that is not there yet; nil if it must be there
+	SegmentBytes int64      // size of the journal's segments; 0 means 16 MiB
+	Found        *core.Mark // start of a new log; if nil, the log must exist
 
-	// OnWrite is told, after each Write, how many bytes it was and how long it took until they
-	// were synced; nil is nobody. See Log.Writing for the one that is under way.
+	// OnWrite is called after each Write with its size and the time until it was synced. It may be
+	// nil. See Log.Writing for a Write in progress.
 	OnWrite func(bytes int, took time.Duration)
 }
 
-// Log is an open data/raft. Write is for one goroutine; the other methods may be called
-// from any.
+// Log is an open data/raft. Write must be called from one goroutine; the other methods may be
+// called from any.
 type Log struct {
 	options Options
 	dir     string
 	journal *journal.Journal
-	writing atomic.Pointer[time.Time] // when the Write under way began; nil if none is
+	writing atomic.Pointer[time.Time] // start of the Write in progress; nil if there is none
 
-	// For the goroutine that writes.
+	// used only by the goroutine that calls Write
 	writer writer
-	err    error // why nothing can be written any more
+	err    error // the reason why no further Write is possible
 }
 
-// Open opens the log in dir, or founds one at o.Found, with a new identity. A log that is
-// there is not changed by o.Found. The error is ErrNone, or that of journal.Open, which
-// names damage (*journal.DamageError) and a version that is too new (*journal.VersionError),
-// or a *ContentError if the records are those of no log.
+// Open opens the log in dir. If there is none, it founds one at o.Found with a new identity.
+// o.Found does not change an existing log. The error is ErrNone, that of journal.Open, which
+// reports damage (*journal.DamageError) and a version that is too new (*journal.VersionError), or a
+// *ContentError if the records cannot be those of a log.
 func Open(dir string, o Options) (*Log, core.Durable, error) {
 	if o.SegmentBytes <= 0 {
 		o.SegmentBytes = segmentBytes
@@ -75,7 +76,7 @@ func Open(dir string, o Options) (*Log, core.Durable, error) {
 			_, err := j.Append(record)
 			return err
 		}}}
-	if j.Appended() == 0 { // also where the power went out before the first record was durable
+	if j.Appended() == 0 { // also if the power was cut before the first record was durable
 		err = l.found()
 	} else {
 		err = l.recover()
@@ -110,7 +111,7 @@ func (l *Log) recover() error {
 		if seq, record, err = r.Next(context.Background()); err != nil {
 			return fmt.Errorf("raftlog: %w", err)
 		}
-		if err := l.writer.state.takeRecord(record, place{seq, l.writer.at}); err != nil {
+		if err := l.writer.state.applyRecord(record, place{seq, l.writer.at}); err != nil {
 			return &ContentError{Dir: l.dir, Seq: seq, Err: err}
 		}
 		l.writer.at += int64(len(record))
@@ -121,11 +122,11 @@ func (l *Log) recover() error {
 	return nil
 }
 
-// ContentError says that records are whole, and no sequence of writes leaves them.
+// ContentError reports that the records are undamaged but no sequence of writes can produce them.
 type ContentError struct {
 	Dir string
-	Seq uint64 // of the record that does not fit
-	Err error  // why
+	Seq uint64 // seq of the first wrong record
+	Err error  // what is wrong with it
 }
 
 // Error names the directory, the record and the reason.
@@ -136,11 +137,11 @@ func (e *ContentError) Error() string {
 // Unwrap returns the reason.
 func (e *ContentError) Unwrap() error { return e.Err }
 
-// Write writes all of them, in their order, and returns once they are synced; those that
-// have no After may stay in memory until others follow that have. It keeps the
-// entries, which must not change any more. After an error, which is the journal's failure or
-// says what of a Write does not follow what was written before, nothing may be told of any
-// of them, every later Write returns it as well, and a front of them may be on the disk.
+// Write writes all of them, in order, and returns once they are synced. Writes without After may
+// stay in memory until later ones have After. Write keeps the entries, which must not change. An
+// error is the journal's failure, or says which write does not follow from the earlier ones. Then
+// the messages in After must not be sent, every later Write returns the same error, and some of the
+// first writes may be on disk.
 func (l *Log) Write(all []*core.Write) error {
 	if l.err != nil {
 		return l.err
@@ -175,7 +176,7 @@ func (l *Log) write(all []*core.Write) error {
 		marked = true
 	}
 	if !marked && !awaited && len(w.record) < w.recordBytes {
-		return nil // it goes with what somebody waits for
+		return nil // written with the next Write that has After
 	}
 	if err := w.cut(); err != nil {
 		return err
@@ -186,7 +187,7 @@ func (l *Log) write(all []*core.Write) error {
 	return l.journal.RemoveBefore(w.state.oldest.seq)
 }
 
-// Writing returns when the Write under way began; zero if none is.
+// Writing returns the start of the Write in progress, or the zero time if there is none.
 func (l *Log) Writing() time.Time {
 	if start := l.writing.Load(); start != nil {
 		return *start
@@ -194,13 +195,12 @@ func (l *Log) Writing() time.Time {
 	return time.Time{}
 }
 
-// Room returns why the disk has no room for what comes next, nil while it has: see
-// journal.Journal.Room. A Write waits for it.
+// Room returns nil if the disk has room for further writes, otherwise the reason why not; see
+// journal.Journal.Room. A Write waits until there is room.
 func (l *Log) Room() error { return l.journal.Room() }
 
-// Close ends a Write under way with an error, marks the end, and gives the directory free.
-// What no After waited for may be lost.
-// The error is the journal's failure, or says what could not be closed.
+// Close makes a Write in progress fail, marks the end of the log, and unlocks the directory. Writes
+// without After may be lost. The error is the journal's failure, or says what could not be closed.
 func (l *Log) Close() error {
 	if err := l.journal.Close(); err != nil {
 		return fmt.Errorf("raftlog: %w", err)

@@ -16,16 +16,17 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// ClusterFile is the file beside data/raft that says that there has to be one, ReadersFile that of
-// what the other nodes read, RestoreFile that the node is to be restored from a backup of another one.
+// Files beside data/raft: ClusterFile records that data/raft must exist, ReadersFile the versions
+// of records that other nodes read, and RestoreFile that the node is being restored from another
+// node's backup.
 const (
 	ClusterFile = "CLUSTER"
 	ReadersFile = "READERS"
 	RestoreFile = "RESTORE"
 )
 
-// NumberIn returns which node's a data directory is, as its file CLUSTER says; 0 if there is none, or one that an
-// older program wrote. The error says why it cannot be read.
+// NumberIn returns the number of the node in the file CLUSTER of a data directory, or 0 if there is
+// no such file or an older program wrote it. The error says why the file cannot be read.
 func NumberIn(data string) (node uint64, err error) {
 	text, err := os.ReadFile(filepath.Join(data, ClusterFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -37,34 +38,35 @@ func NumberIn(data string) (node uint64, err error) {
 	return node, nil
 }
 
-// Stopped is a node that does not run, and that an operator takes out of its cluster: since
-// the majority is lost for good, or the cluster is given up. Nobody may start it meanwhile.
+// Stopped is a node that is not running and that an operator takes out of its cluster, because the
+// majority is lost for good or the cluster is given up. It must not be started during the
+// operation.
 type Stopped struct {
-	Dir     string // data/raft
-	Node    uint64 // its number
+	Dir     string // path of data/raft
+	Node    uint64 // number of the node
 	Journal string // directory of its journal
 	Options journal.Options
 }
 
-// Outcome is what became of a stopped node.
+// Outcome is the result of Rescue or Leave.
 type Outcome struct {
-	Aside string // where its log of the old cluster is now
-	Last  uint64 // seq of the last record that its journal has
-	Taken uint64 // how many records of the log the journal did not have before
-	Alone bool   // no other node was a member, so nobody has more
+	Aside string // where the log of the old cluster is now
+	Last  uint64 // seq of the last record in the journal
+	Taken uint64 // number of records that were copied from the log to the journal
+	Alone bool   // no other node was a member, so no node has more records
 }
 
 // Rescue makes the node the first and only member of a new cluster, with a new identity. Peers
-// reach it at address. Its history is what its journal and its log have, and so all that
-// any client was told, unless only the lost nodes had it. The old log is set aside. After
-// an error, which says what could not be read, written or moved, Rescue can be called again.
+// reach it at address. Its history consists of its journal and its log. So it has every record that
+// a client was told of, except those that only the lost nodes had. The old log is moved aside. The
+// error says what could not be read, written or moved; Rescue can then be called again.
 func (s Stopped) Rescue(address string) (Outcome, error) {
 	fresh := s.Dir + ".new"
 	o, err := s.finish()
 	if err != nil {
 		return o, err
 	}
-	// What an earlier call has left is of another last record, or not complete.
+	// What an earlier call has left is incomplete, or starts after another last record.
 	if _, err := os.Stat(s.Dir); err == nil {
 		if err := os.RemoveAll(fresh); err != nil {
 			return o, fmt.Errorf("raftlog: %w", err)
@@ -94,14 +96,15 @@ func (s Stopped) Rescue(address string) (Outcome, error) {
 	return o, nil
 }
 
-// Leave makes the node a server alone, without a cluster, as Rescue makes it the first of one.
+// Leave makes the node a single server without a cluster. Its history is that of Rescue, and the
+// old log is moved aside. Leave can be called again after an error.
 func (s Stopped) Leave() (Outcome, error) {
 	o, err := s.finish()
 	if err != nil {
 		return o, err
 	}
 	err = s.moveClusterFile(s.Dir)
-	if err == nil { // it may found a cluster again
+	if err == nil { // so that it may found a cluster later
 		if err = os.Remove(filepath.Join(filepath.Dir(s.Dir), ReadersFile)); errors.Is(err, os.ErrNotExist) {
 			err = nil
 		}
@@ -113,8 +116,9 @@ func (s Stopped) Leave() (Outcome, error) {
 	return o, err
 }
 
-// endRestore has a node that was to be restored keep what it has: its next start would discard its journal. It refuses
-// one whose journal was begun anew already, which has no state before that.
+// endRestore cancels a restore that the node was about to begin, so that its next start does not
+// discard its journal. It returns an error if the new journal was started already, since such a
+// node has no state from before.
 func (s Stopped) endRestore() error {
 	path := filepath.Join(filepath.Dir(s.Dir), RestoreFile)
 	text, err := os.ReadFile(path)
@@ -138,8 +142,8 @@ func (s Stopped) endRestore() error {
 	return nil
 }
 
-// finish brings everything that the log has to the journal, also what nobody knows to be
-// committed: a node that led would commit it.
+// finish copies all records of the log to the journal, including those not known to be committed.
+// If this node led, it would commit them.
 func (s Stopped) finish() (o Outcome, err error) {
 	if err := s.endRestore(); err != nil {
 		return o, err
@@ -152,7 +156,7 @@ func (s Stopped) finish() (o Outcome, err error) {
 	o.Last = j.Appended()
 	if _, err := os.Stat(s.Dir); errors.Is(err, os.ErrNotExist) {
 		if _, err := os.Stat(s.Dir + ".new"); err == nil {
-			return o, nil // an earlier call has come so far
+			return o, nil // an earlier call has moved the old log already
 		}
 	}
 	l, d, err := Open(s.Dir, Options{})
@@ -180,11 +184,11 @@ func (s Stopped) finish() (o Outcome, err error) {
 	return o, nil
 }
 
-// restTicks is how long a node alone may take, at the most, to lead itself.
+// restTicks limits how many ticks the node may take to elect itself.
 const restTicks = 10_000
 
-// rest returns the records behind seq last that the log of a node has. The node leads itself for
-// that, in memory: so what of the entries counts is decided as ever.
+// rest returns the records after seq last in a node's log. The node elects itself as the only
+// voter, in memory, so package core decides as always which entries count.
 func rest(d core.Durable, node, last uint64) (records [][]byte, err error) {
 	if d.Mark.Index == 0 {
 		return nil, errors.New("it has never got anything from the cluster that it was to join")
@@ -192,7 +196,7 @@ func rest(d core.Durable, node, last uint64) (records [][]byte, err error) {
 	d.Mark.Conf = &raftpb.ConfState{Voters: []uint64{node}}
 	d.Entries = slices.Clone(d.Entries)
 	for i, e := range d.Entries {
-		if e.GetType() != raftpb.EntryNormal { // nobody else is a member any more
+		if e.GetType() != raftpb.EntryNormal { // the other members no longer matter
 			d.Entries[i] = &raftpb.Entry{Index: e.Index, Term: e.Term, Type: raftpb.EntryNormal.Enum()}
 		}
 	}
@@ -227,7 +231,7 @@ func rest(d core.Durable, node, last uint64) (records [][]byte, err error) {
 	return nil, fmt.Errorf("it does not lead itself after %d ticks", restTicks)
 }
 
-// setAside gives the log a name that is not in use.
+// setAside renames the log to an unused name.
 func (s Stopped) setAside() (aside string, err error) {
 	for n := 1; ; n++ {
 		aside = fmt.Sprintf("%s.aside-%d", s.Dir, n)
@@ -236,7 +240,7 @@ func (s Stopped) setAside() (aside string, err error) {
 		}
 	}
 	err = os.Rename(s.Dir, aside)
-	if errors.Is(err, os.ErrNotExist) { // an earlier call has come so far
+	if errors.Is(err, os.ErrNotExist) { // an earlier call has moved it already
 		return "", nil
 	}
 	if err == nil {
@@ -248,7 +252,7 @@ func (s Stopped) setAside() (aside string, err error) {
 	return aside, nil
 }
 
-// moveClusterFile moves the file into a directory; an empty name deletes it.
+// moveClusterFile moves the file CLUSTER to a directory, or deletes it if to is "".
 func (s Stopped) moveClusterFile(to string) error {
 	path := filepath.Join(filepath.Dir(s.Dir), ClusterFile)
 	var err error

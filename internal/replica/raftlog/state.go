@@ -10,37 +10,37 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// state is what the items of a log say, one after the other. It is the same whether they
-// are being written or read again.
+// state is the result of all items of a log, in their order. Writing and reading a log build the
+// same state.
 //
-// What is read may begin anywhere, as segments are deleted: until a mark is there with all
-// entries that it leaves, entries are gathered in parts.
+// Reading may start at any record, since segments are deleted. Until the state has a mark with all entries
+// that the mark leaves, it collects entries in parts.
 //
-// Invariants, once marked: entries are consecutive, the first has the index behind the
-// mark's; the hard state's commit is the mark's index or more.
+// Invariants, once marked is set: entries are consecutive and the first has the index after the mark's;
+// the commit of the hard state is at least the mark's index.
 type state struct {
-	self  core.Identity // zero until the first item
+	self  core.Identity // zero before the first item
 	mark  core.Mark
 	heard map[uint64]core.Identity
 	hard  *raftpb.HardState // nil if there is none
 
 	entries []*raftpb.Entry
-	places  []place // of each entry, in the journal
-	bytes   int64   // of the entries' data
+	places  []place // place of each entry in the journal
+	bytes   int64   // size of the entries' data
 
-	marked   bool // a mark was there, and all entries that it leaves
+	marked   bool // a mark was read, and all entries that it leaves
 	markedAt place
-	oldest   place // that is needed
+	oldest   place // place of the oldest record that is needed
 
-	begun bool // a mark was there; until it is marked, entries are in this:
+	begun bool // a mark was read; until marked is set, entries are in parts
 	parts parts
 }
 
-// parts is entries some of which may be missing: what is left of them where the front of a log
-// is deleted. All of them are behind the mark, if there was one.
+// parts collects entries while some may be missing, since the front of the log is deleted. If there
+// was a mark, all of them are after it.
 type parts struct {
 	entries map[uint64]part
-	last    uint64 // index of the last one that the log has
+	last    uint64 // index of the last entry in the log
 }
 
 type part struct {
@@ -52,13 +52,13 @@ func newState() state {
 	return state{heard: map[uint64]core.Identity{}, parts: parts{entries: map[uint64]part{}}}
 }
 
-// place is where an item is in the journal.
+// place is the position of an item in the journal.
 type place struct {
-	seq uint64 // of the record
-	at  int64  // bytes of all records before it, as far as they are known
+	seq uint64 // seq of its record
+	at  int64  // size of all earlier records that were read or written
 }
 
-// last returns the index of the last entry, or the one before the first.
+// last returns the index of the last entry, or the mark's index if there is none.
 func (s *state) last() uint64 {
 	if n := len(s.entries); n > 0 {
 		return s.entries[n-1].GetIndex()
@@ -66,7 +66,7 @@ func (s *state) last() uint64 {
 	return s.mark.Index
 }
 
-// first returns the index of the first entry, or of the one that would be it.
+// first returns the index of the first entry, or the index that it will have.
 func (s *state) first() uint64 {
 	if len(s.entries) > 0 {
 		return s.entries[0].GetIndex()
@@ -74,7 +74,7 @@ func (s *state) first() uint64 {
 	return s.mark.Index + 1
 }
 
-// findOldest works out the place of the oldest record that is needed.
+// findOldest finds the place of the oldest record that is needed.
 func (s *state) findOldest() {
 	s.oldest = s.markedAt
 	for _, at := range s.places {
@@ -84,20 +84,20 @@ func (s *state) findOldest() {
 	}
 }
 
-// take adds an item. The error says why no sequence of writes has it here; the state is then
-// of no more use.
-func (s *state) take(it item, at place) error {
+// apply adds an item to the state. It returns an error if no sequence of writes can have the item
+// here; the state must not be used after that.
+func (s *state) apply(it item, at place) error {
 	switch it.kind {
 	case kindSelf:
-		return s.takeSelf(it.self)
+		return s.applySelf(it.self)
 	case kindHeard:
-		return s.takeHeard(it.heard)
+		return s.applyHeard(it.heard)
 	case kindMark:
-		return s.takeMark(it.mark, it.last, at)
+		return s.applyMark(it.mark, it.last, at)
 	case kindEntry:
-		return s.takeEntry(it.entry, at)
+		return s.applyEntry(it.entry, at)
 	case kindAgain:
-		return s.takeAgain(it.entry, at)
+		return s.applyAgain(it.entry, at)
 	case kindHard:
 		s.hard = committed(it.hard, s.mark.Index)
 		return nil
@@ -105,12 +105,12 @@ func (s *state) take(it item, at place) error {
 	return fmt.Errorf("kind %d is unknown", it.kind)
 }
 
-// takeRecord takes all items of a record.
-func (s *state) takeRecord(record []byte, at place) error {
-	return items(record, func(it item) error { return s.take(it, at) })
+// applyRecord applies all items of a record.
+func (s *state) applyRecord(record []byte, at place) error {
+	return items(record, func(it item) error { return s.apply(it, at) })
 }
 
-func (s *state) takeSelf(id core.Identity) error {
+func (s *state) applySelf(id core.Identity) error {
 	if id == (core.Identity{}) {
 		return errors.New("the identity of this node is zero")
 	}
@@ -121,12 +121,12 @@ func (s *state) takeSelf(id core.Identity) error {
 	return nil
 }
 
-func (s *state) takeHeard(m core.Member) error {
+func (s *state) applyHeard(m core.Member) error {
 	_, ok := s.heard[m.ID]
 	switch {
 	case m.ID == 0:
 		return fmt.Errorf("node %d was heard with the identity %x", m.ID, m.Identity)
-	case m.Identity == (core.Identity{}): // forgotten
+	case m.Identity == (core.Identity{}): // remove it
 		delete(s.heard, m.ID)
 		return nil
 	case !ok && len(s.heard) >= HeardMax:
@@ -136,8 +136,8 @@ func (s *state) takeHeard(m core.Member) error {
 	return nil
 }
 
-// takeMark begins the log at a mark, behind which entries up to last stay.
-func (s *state) takeMark(m core.Mark, last uint64, at place) error {
+// applyMark makes the log start after the mark. Entries up to last stay.
+func (s *state) applyMark(m core.Mark, last uint64, at place) error {
 	if s.marked && m.Index < s.mark.Index {
 		return fmt.Errorf("mark %d comes behind mark %d", m.Index, s.mark.Index)
 	}
@@ -161,7 +161,7 @@ func (s *state) takeMark(m core.Mark, last uint64, at place) error {
 	return nil
 }
 
-// committed returns h with a commit of at least index: what a mark covers is committed.
+// committed returns h with a commit of at least index, since everything up to a mark is committed.
 func committed(h *raftpb.HardState, index uint64) *raftpb.HardState {
 	if h.GetCommit() >= index {
 		return h
@@ -169,9 +169,9 @@ func committed(h *raftpb.HardState, index uint64) *raftpb.HardState {
 	return &raftpb.HardState{Term: new(h.GetTerm()), Vote: new(h.GetVote()), Commit: new(index)}
 }
 
-// takeEntry puts an entry in place of the one of its index, and all behind it.
-func (s *state) takeEntry(e *raftpb.Entry, at place) error {
-	if err := s.behindMark(e); err != nil {
+// applyEntry adds an entry. It replaces the entry with the same index and all after it.
+func (s *state) applyEntry(e *raftpb.Entry, at place) error {
+	if err := s.afterMark(e); err != nil {
 		return err
 	}
 	if !s.marked {
@@ -188,24 +188,24 @@ func (s *state) takeEntry(e *raftpb.Entry, at place) error {
 	return nil
 }
 
-// behindMark returns why an entry cannot be one that the mark leaves.
-func (s *state) behindMark(e *raftpb.Entry) error {
+// afterMark returns an error if the entry is not after the mark or is invalid.
+func (s *state) afterMark(e *raftpb.Entry) error {
 	if s.begun && e.GetIndex() <= s.mark.Index {
 		return fmt.Errorf("entry %d comes behind mark %d", e.GetIndex(), s.mark.Index)
 	}
 	return checkEntry(e)
 }
 
-// push adds an entry behind the last one.
+// push adds an entry after the last one.
 func (s *state) push(e *raftpb.Entry, at place) {
 	s.entries = append(s.entries, e)
 	s.places = append(s.places, at)
 	s.bytes += int64(len(e.GetData()))
 }
 
-// takeAgain takes an entry that is written once more: its older copy is no longer needed.
-func (s *state) takeAgain(e *raftpb.Entry, at place) error {
-	if err := s.behindMark(e); err != nil {
+// applyAgain moves an entry to a newer place, since its older copy is no longer needed.
+func (s *state) applyAgain(e *raftpb.Entry, at place) error {
+	if err := s.afterMark(e); err != nil {
 		return err
 	}
 	if !s.marked {
@@ -224,7 +224,7 @@ func (s *state) takeAgain(e *raftpb.Entry, at place) error {
 	return nil
 }
 
-// join makes a log of the parts if a mark and all entries behind it are there.
+// join turns parts into the log once there is a mark and all its entries.
 func (s *state) join() {
 	if s.marked || !s.begun || uint64(len(s.parts.entries)) != s.parts.last-s.mark.Index {
 		return
@@ -236,7 +236,7 @@ func (s *state) join() {
 	s.findOldest()
 }
 
-// mark forgets entries up to a mark, behind which those up to last stay.
+// mark removes entries up to index and after last.
 func (p *parts) mark(index, last uint64) {
 	p.last = last
 	for i := range p.entries {
@@ -246,9 +246,9 @@ func (p *parts) mark(index, last uint64) {
 	}
 }
 
-// put puts an entry in place of the one of its index, and all behind it.
+// put adds an entry. It replaces the entry with the same index and all after it.
 func (p *parts) put(e *raftpb.Entry, at place) {
-	if e.GetIndex() < p.last { // else there is nothing to look for
+	if e.GetIndex() < p.last { // otherwise there is no later entry
 		for i := range p.entries {
 			if i > e.GetIndex() {
 				delete(p.entries, i)
@@ -259,7 +259,7 @@ func (p *parts) put(e *raftpb.Entry, at place) {
 	p.entries[p.last] = part{e, at}
 }
 
-// putAgain puts an entry that the log has in its place, unless it is there.
+// putAgain adds an entry of the log, unless the log has one with this index.
 func (p *parts) putAgain(e *raftpb.Entry, at place) {
 	if _, there := p.entries[e.GetIndex()]; !there {
 		p.entries[e.GetIndex()] = part{e, at}
@@ -267,7 +267,7 @@ func (p *parts) putAgain(e *raftpb.Entry, at place) {
 	}
 }
 
-// check returns what no log has at its end.
+// check returns an error if the state is incomplete after the last item.
 func (s *state) check() error {
 	switch {
 	case !s.marked || s.self == (core.Identity{}):
@@ -278,13 +278,13 @@ func (s *state) check() error {
 	return nil
 }
 
-// dropFront forgets the first n entries, and lets their memory go.
+// dropFront removes the first n entries and releases their memory.
 func (s *state) dropFront(n int) {
 	s.forget(s.entries[:n])
 	s.entries, s.places = s.entries[n:], s.places[n:]
 }
 
-// dropBack forgets the last n entries.
+// dropBack removes the last n entries and releases their memory.
 func (s *state) dropBack(n int) {
 	keep := len(s.entries) - n
 	s.forget(s.entries[keep:])
@@ -298,8 +298,7 @@ func (s *state) forget(entries []*raftpb.Entry) {
 	clear(entries)
 }
 
-// durable returns what a start begins with. It shares entries with s, and nothing else
-// that changes.
+// durable returns the state for a start. It shares only the entries with s.
 func (s *state) durable() core.Durable {
 	heard := make(map[uint64]core.Identity, len(s.heard))
 	for id, identity := range s.heard {

@@ -126,7 +126,7 @@ func (d *disk) writer(recordBytes int) writer {
 func (d *disk) recovered(t require.TestingT, from, to, recordBytes int) writer {
 	w := d.writer(recordBytes)
 	for i, record := range d.records[from:to] {
-		require.NoErrorf(t, w.state.takeRecord(record, place{uint64(from + i + 1), w.at}),
+		require.NoErrorf(t, w.state.applyRecord(record, place{uint64(from + i + 1), w.at}),
 			"record %d of those from %d to %d", from+i, from, to)
 		w.at += int64(len(record))
 	}

@@ -8,17 +8,17 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// writer makes records of Writes, and knows what all of them together say.
+// writer turns Writes into records and maintains the resulting state.
 type writer struct {
 	state       state
-	record      []byte // is being put together
-	next        uint64 // its seq
-	at          int64  // bytes of all records before it
-	recordBytes int    // a record of so many bytes gets no more items
+	record      []byte // the record being built
+	next        uint64 // seq of that record
+	at          int64  // size of all earlier records
+	recordBytes int    // a record of this size gets no more items
 	out         func(record []byte) error
 }
 
-// kept returns how many bytes of records are kept.
+// kept returns the size of the records that are kept.
 func (w *writer) kept() int64 { return w.at - w.state.oldest.at }
 
 // put adds a Write to the record.
@@ -47,8 +47,9 @@ func (w *writer) put(one *core.Write) error {
 	return w.add(item{kind: kindHard, hard: one.Hard})
 }
 
-// leaves returns the index of the last entry that stays behind a mark, or its own: an entry
-// of another term where the mark is means that all of them are of another history.
+// leaves returns the index of the last entry that stays after a mark, or the mark's index if none
+// stays. If the log has an entry of another term at the mark's index, all its entries belong to
+// another history and none stays.
 func (w *writer) leaves(m *core.Mark) uint64 {
 	s := &w.state
 	switch i := m.Index; {
@@ -60,7 +61,7 @@ func (w *writer) leaves(m *core.Mark) uint64 {
 	return s.last()
 }
 
-// putMark adds a mark, and what a start needs except entries, all in one record.
+// putMark adds a mark and everything else that a start needs except entries, in one record.
 func (w *writer) putMark(m core.Mark, last uint64) error {
 	err := w.add(item{kind: kindSelf, self: w.state.self})
 	if err == nil {
@@ -77,7 +78,7 @@ func (w *writer) putMark(m core.Mark, last uint64) error {
 	return err
 }
 
-// putAgain adds everything that the log has once more.
+// putAgain adds the whole state once more.
 func (w *writer) putAgain() error {
 	if err := w.putMark(w.state.mark, w.state.last()); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (w *writer) putAgain() error {
 	return nil
 }
 
-// add adds an item to the record, or to the next one if this one is large enough.
+// add adds an item to the record, or to a new one if the record is large enough.
 func (w *writer) add(it item) error {
 	if len(w.record) >= w.recordBytes {
 		if err := w.cut(); err != nil {
@@ -100,16 +101,16 @@ func (w *writer) add(it item) error {
 	return w.join(it)
 }
 
-// join adds an item to the record of the one before it.
+// join adds an item to the same record as the item before it.
 func (w *writer) join(it item) error {
-	if err := w.state.take(it, place{w.next, w.at}); err != nil {
+	if err := w.state.apply(it, place{w.next, w.at}); err != nil {
 		return err
 	}
 	w.record = appendItem(w.record, it)
 	return nil
 }
 
-// cut ends the record.
+// cut ends the record and writes it.
 func (w *writer) cut() error {
 	if len(w.record) == 0 {
 		return nil
