@@ -51,12 +51,12 @@ type testNode struct {
 	fetches atomic.Int64
 	stuck   atomic.Uint64 // a peer whose records do not come
 
-	mu    sync.Mutex          // guards what follows
-	met   map[uint64]*Replica // whose hello was accepted
-	known map[uint64]string   // addresses set by SetPeers
-	up    *Replica            // that the network reaches
-	quit  chan struct{}
-	work  sync.WaitGroup
+	mu        sync.Mutex          // guards what follows
+	met       map[uint64]*Replica // whose hello was accepted
+	addresses map[uint64]string   // addresses set by SetPeers
+	up        *Replica            // that the network reaches
+	quit      chan struct{}
+	work      sync.WaitGroup
 }
 
 // newCluster founds a cluster of n nodes, which may lead.
