@@ -14,12 +14,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// disk is a data/raft and a data/journal that sync at once.
+// disk is a node's data/raft and data/journal. Both sync at once, unless lazy is set.
 type disk struct {
 	Durable
 	records [][]byte
-	first   uint64 // seq of the first record, less 1: where a backup began
-	lazy    bool   // the journal is not synced
+	first   uint64 // seq of the last record before the journal's start, which a backup determines
+	lazy    bool   // the journal does not sync
 }
 
 func (d *disk) seq() uint64 { return d.first + uint64(len(d.records)) }
@@ -49,14 +49,14 @@ func newDisk(self byte, m Mark) *disk {
 	return &disk{Durable: Durable{Self: identity(self), Mark: m, Heard: map[uint64]Identity{}}}
 }
 
-// cluster is nodes over a network and disks that do everything at once, in order.
+// cluster runs nodes with a network and disks that act at once and in order.
 type cluster struct {
 	t         *testing.T
 	nodes     map[uint64]*Node
 	disks     map[uint64]*disk
 	cut       map[uint64]bool
 	lost      map[raftpb.MessageType]bool
-	stopped   map[uint64]bool // its disk does not sync
+	stopped   map[uint64]bool // nodes whose disk does not sync
 	leads     map[uint64]int
 	deposed   map[uint64]int
 	rounds    map[uint64]uint64
@@ -81,9 +81,9 @@ func founding(voters ...uint64) Mark {
 // runs counts the clusters that each test has started.
 var runs = map[string]uint64{}
 
-// seedRandom makes crypto/rand deterministic until the test ends: package raft draws its election
-// timeouts from it. The first cluster of each test gets the seed of flag -seed and later ones the
-// numbers after it, so -count tries as many seeds.
+// seedRandom makes crypto/rand deterministic until the test ends, since package raft draws its
+// election timeouts from it. The first cluster of each test uses the seed in flag -seed, and later
+// ones use the numbers after it, so -count=N tries at least N seeds.
 func seedRandom(t *testing.T) {
 	seed := *simSeed + runs[t.Name()]
 	runs[t.Name()]++
@@ -107,7 +107,7 @@ func newCluster(t *testing.T, voters ...uint64) *cluster {
 	return c
 }
 
-// newcomer starts a node of an empty directory.
+// newcomer starts a node with an empty directory.
 func (c *cluster) newcomer(id uint64, identity byte) {
 	c.disks[id] = newDisk(identity, Mark{})
 	c.start(id)
@@ -130,7 +130,7 @@ func (c *cluster) start(ids ...uint64) {
 	c.run()
 }
 
-// meet lets all hear all.
+// meet lets each node hear all others.
 func (c *cluster) meet() {
 	for _, a := range c.ids() {
 		for _, b := range c.ids() {
@@ -144,7 +144,7 @@ func (c *cluster) meet() {
 
 func (c *cluster) ids() []uint64 { return slices.Sorted(maps.Keys(c.nodes)) }
 
-// run goes on until nothing is left to do.
+// run drives all nodes until they have no more work.
 func (c *cluster) run() {
 	for busy := true; busy; {
 		busy = false
@@ -243,7 +243,7 @@ func (c *cluster) tick(n int) {
 	}
 }
 
-// leader waits for one that may be seen, and returns it.
+// leader waits until a node that is not cut off leads, and returns it.
 func (c *cluster) leader() *Node {
 	for range 1000 {
 		for _, id := range c.ids() {
@@ -268,7 +268,7 @@ func (c *cluster) propose(n int) {
 	c.run()
 }
 
-// same checks that the journals of the nodes are equal, and have n records.
+// same checks that the nodes have equal journals with n records.
 func (c *cluster) same(n int, ids ...uint64) {
 	c.t.Helper()
 	for _, id := range ids {

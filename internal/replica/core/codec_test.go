@@ -58,7 +58,7 @@ func decodeAny(name string, d []byte) (err error) {
 	return err
 }
 
-// What decodes is encoded to the same bytes: nothing is lost, and there is one form.
+// FuzzDecode checks that whatever decodes without error encodes to the same bytes again.
 func FuzzDecode(f *testing.F) {
 	f.Add(batch{term: 1, first: 2, records: [][]byte{[]byte("abc"), {}}}.encode())
 	f.Add(pins{term: 1, cluster: Identity{1}, members: someMark().Members}.encode())

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// alone is a single node that has committed two records, "a" and "b".
+// alone returns a single node that has committed two records, "a" and "b".
 func alone(t *testing.T) (*cluster, *Node) {
 	c := newCluster(t, 1)
 	n := c.leader()
@@ -21,7 +21,7 @@ func TestFence(t *testing.T) {
 	chain := Position{}.After([]byte("a"), []byte("b"), []byte("c")).Chain
 	for name, test := range map[string]struct {
 		batch   batch
-		entry   uint64 // term, ahead of the leader's
+		entry   uint64 // difference to the leader's term
 		records int
 		broken  string
 	}{
@@ -92,7 +92,8 @@ func TestAProposerThatSeesAnotherTermIsDeposed(t *testing.T) {
 
 func TestADroppedProposalDeposes(t *testing.T) {
 	_, n := alone(t)
-	// What raft drops, it drops for a transfer; Propose looks first, so force it.
+	// raft drops proposals only during a transfer, and Propose checks for that first. A wrong term
+	// forces the error.
 	n.lead.term++
 	require.ErrorIs(t, n.Propose(3, [][]byte{nil}), ErrNotLeading)
 	require.True(t, n.Output().Deposed)
@@ -108,7 +109,7 @@ func TestWhatContradictsTheLogBreaksTheNode(t *testing.T) {
 		Term: new(n.lead.term), Commit: new(uint64(1000))})
 	c.run()
 	require.ErrorContains(t, c.broken[follower.id], "tocommit(1000) is out of range")
-	c.propose(1) // the others go on
+	c.propose(1) // the other nodes continue
 }
 
 func TestMalformedMessagesAreDropped(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFoundersOfDifferentListsAreNoCluster: with three voters for one node and five for
-// another, two majorities could have no node in common.
+// TestFoundersOfDifferentListsAreNoCluster starts some nodes with three voters and others with
+// five. Two majorities of such nodes could have no node in common.
 func TestFoundersOfDifferentListsAreNoCluster(t *testing.T) {
 	c := newCluster(t, 1, 2, 3, 4, 5)
 	for _, id := range []uint64{1, 3} {
@@ -25,7 +25,8 @@ func TestFoundersOfDifferentListsAreNoCluster(t *testing.T) {
 	c.same(1, 2, 4, 5)
 }
 
-// TestADeposedLeaderThatMayNotCampaignDoesNotStand for the next term at once: others do.
+// TestADeposedLeaderThatMayNotCampaignDoesNotStand checks that it does not campaign for the next
+// term at once.
 func TestADeposedLeaderThatMayNotCampaignDoesNotStand(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	n := c.leader()

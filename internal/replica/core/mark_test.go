@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// small is a cluster whose nodes keep little.
+// small returns a cluster whose nodes keep little of their logs.
 func small(t *testing.T) *cluster {
 	c := newCluster(t)
 	c.options = func(o *Options) { o.KeepBytes, o.LogBytesMax = 4000, 20000 }
@@ -88,7 +88,8 @@ func TestMemoryIsBoundedWhenTheJournalHangs(t *testing.T) {
 	require.True(t, n.CanPropose())
 }
 
-// lagging is a cluster with a node that the log does not reach, and all its records.
+// lagging returns a cluster of small nodes and the number of one that the leader's log no longer
+// reaches.
 func lagging(t *testing.T) (c *cluster, lags uint64) {
 	c = small(t)
 	lags = c.leader().id%3 + 1
@@ -123,7 +124,7 @@ func TestAFetchThatFailsIsTriedAgain(t *testing.T) {
 	c.tick(50)
 	require.Len(t, c.fetches, 1)
 	n, f := c.nodes[lags], c.fetches[0]
-	// Half of it arrived, and was synced.
+	// Half of the records arrived and were synced.
 	d := c.disks[lags]
 	d.records = append(d.records, c.disks[f.Peer].records[3:20]...)
 	n.Fetched(f, Position{Seq: d.seq()}, errors.New("cut"))
@@ -179,7 +180,7 @@ func TestCommitsWaitForAFetch(t *testing.T) {
 	c.noFetch, c.cut[lags] = true, false
 	c.tick(50)
 	f, n, d := c.fetches[0], c.nodes[lags], c.disks[lags]
-	// Another leader, whose log reaches back, sends entries meanwhile.
+	// Another leader, whose log still reaches the node, sends entries during the fetch.
 	var entries []*raftpb.Entry
 	term := n.Status().Term
 	for i, position := range []Position{f.From, f.From.After([]byte("record 4"))} {
@@ -215,7 +216,7 @@ func TestANewcomerThatWasRestoredGoesOnFromItsBackup(t *testing.T) {
 	require.Equal(t, Position{Seq: 90}, c.fetches[0].From)
 	require.Equal(t, from.records[90:], c.disks[4].records)
 	require.Equal(t, n.Status().Position, c.nodes[4].Status().Position)
-	// Its chain is the cluster's from here on.
+	// From here on its chain is the cluster's.
 	c.propose(1)
 	c.tick(5)
 	require.Equal(t, n.Status().Position, c.nodes[4].Status().Position)
@@ -230,7 +231,7 @@ func TestARestoredNodeFetchesBehindWhatItHasCommitted(t *testing.T) {
 	c.cut[lags] = true
 	c.propose(5)
 	d := c.disks[lags]
-	d.records, d.first = nil, 5 // begun anew
+	d.records, d.first = nil, 5 // a journal restored from a backup
 	tune := c.options
 	c.options = func(o *Options) { tune(o); o.Blind = true }
 	c.start(lags)
@@ -257,7 +258,7 @@ func TestAMarkWaitsForWhatTheJournalHasNotSynced(t *testing.T) {
 	d.lazy = true
 	c.propose(3)
 	c.tick(10)
-	// Another leader's mark has no more records, and is further.
+	// A mark of another leader covers more entries but no more records.
 	m := b.now.mark(b.log.last()+5, b.Status().Term)
 	snap := &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: new(n.id), To: new(behind), Term: new(m.Term),
 		Snapshot: &raftpb.Snapshot{Data: m.Encode(), Metadata: &raftpb.SnapshotMetadata{Index: new(m.Index),

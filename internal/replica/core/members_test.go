@@ -58,7 +58,7 @@ func TestAVoterIsReplacedInOneJointStep(t *testing.T) {
 	require.Len(t, n.now.conf.GetVoters(), 3)
 	c.propose(1)
 	c.same(3, n.id, 4)
-	// The old one is not let in, whatever it asks for.
+	// The removed node is refused, whatever it sends.
 	require.ErrorContains(t, n.Heard(Member{ID: gone, Identity: identity(byte(gone))}, n.now.cluster), "was removed")
 	term := n.lead.term
 	c.cut[gone] = false
@@ -158,7 +158,7 @@ func TestALearnerIsPromotedOnlyWhenItHasNearlyAll(t *testing.T) {
 	}
 	c.change(add(2))
 	require.ErrorContains(t, n.Change(MemberChange{Promote: []uint64{2}}), "it becomes a voter when it has nearly all")
-	// A learner does not count for a majority.
+	// A learner does not count towards a majority.
 	c.propose(1)
 	require.Len(t, c.disks[1].records, promoteLag+11)
 }
@@ -190,7 +190,8 @@ func TestHeard(t *testing.T) {
 	}
 }
 
-// A node that was away while another was replaced under its number can follow that one.
+// TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer checks that a node that was away while
+// another was replaced under its number can follow the new one.
 func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	n := c.leader()
@@ -208,7 +209,8 @@ func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
 	require.True(t, n.Output().Deposed, "it leads a later term")
 }
 
-// A late message of a removed node does not count as one of the node that has its number now.
+// TestALateMessageOfAReplacedNodeDoesNotCount checks that a late message of a removed node is not
+// taken for one of the node that has its number now.
 func TestALateMessageOfAReplacedNodeDoesNotCount(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	n := c.leader()
@@ -218,7 +220,7 @@ func TestALateMessageOfAReplacedNodeDoesNotCount(t *testing.T) {
 	last := n.Status().Last
 	c.change(MemberChange{Remove: []uint64{lost}})
 	require.NoError(t, n.Heard(Member{ID: lost, Identity: identity(9)}, Identity{}))
-	c.run() // it is written down
+	c.run() // writes the identity to disk
 	c.change(add(lost))
 	late := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: new(lost), To: new(n.id), Term: new(n.Status().Term),
 		Index: new(last)}
@@ -343,7 +345,7 @@ func TestAMajorityThatHasLostItsDataFoundsNothing(t *testing.T) {
 	c.tick(10)
 	old, leads := c.nodes[3], c.leads[1]+c.leads[2]
 	c.nodes = map[uint64]*Node{3: old}
-	c.cut[3] = true // it refuses them
+	c.cut[3] = true // it would refuse them
 	c.disks[1], c.disks[2] = newDisk(11, founding(1, 2, 3)), newDisk(12, founding(1, 2, 3))
 	c.start(1, 2)
 	c.tick(300)

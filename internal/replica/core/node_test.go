@@ -53,7 +53,7 @@ func TestRestartTellsWhatTheJournalLacks(t *testing.T) {
 	}
 	c.tick(10)
 	d := c.disks[1]
-	d.records = d.records[:3] // a power cut, in the middle of a batch
+	d.records = d.records[:3] // a power cut within a batch
 	c.start(1)
 	c.tick(100)
 	c.leader()

@@ -98,7 +98,7 @@ func TestTransferRefuses(t *testing.T) {
 	other := n.id%3 + 1
 	c.cut[other] = true
 	for _, id := range c.ids() {
-		c.nodes[id].ticks += 1000 // nobody has sent anything lately
+		c.nodes[id].ticks += 1000 // makes all other nodes inactive
 	}
 	require.ErrorContains(t, n.Transfer(other), "has not answered lately")
 	require.ErrorContains(t, n.Transfer(0), "no other voter is active")
@@ -144,7 +144,7 @@ func testUnfitIsNotChosen(t *testing.T, leads uint64) {
 	third := c.nodes[6-first.id-second.id]
 	second.MayCampaign(false)
 	c.tick(350)
-	if first.id < third.id { // of two nodes with equal logs the leader tries the lower number first
+	if first.id < third.id { // of two nodes with equal logs, the leader tries the lower number first
 		require.Equal(t, Leader, second.Status().Role, "the first refuses")
 		require.NoError(t, second.Transfer(0), "its owner tries again")
 		c.tick(350)
@@ -163,8 +163,9 @@ func testUnfitIsNotChosen(t *testing.T, leads uint64) {
 	require.Equal(t, first.id, c.leader().id, "and votes for others")
 }
 
-// TestALeaderGoesOnWhereNobodyIsFit: how often it tries to hand over is its owner's business, since nothing is proposed
-// meanwhile.
+// TestALeaderGoesOnWhereNobodyIsFit checks that a leader that may not campaign continues if no
+// other node may. Its owner decides how often to retry a transfer, since nothing can be proposed
+// during one.
 func TestALeaderGoesOnWhereNobodyIsFit(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	n := c.leader()
@@ -172,7 +173,7 @@ func TestALeaderGoesOnWhereNobodyIsFit(t *testing.T) {
 	for _, node := range c.nodes {
 		node.MayCampaign(false)
 	}
-	c.tick(100) // in which it has tried once
+	c.tick(100) // includes one attempt to transfer
 	for range 3000 {
 		c.tick(1)
 		require.Equal(t, Leader, n.Status().Role)

@@ -14,22 +14,22 @@ const (
 	microsecond  = int64(1)
 	millisecond  = 1000 * microsecond
 	second       = 1000 * millisecond
-	simFaults    = 12 * second // while there are faults
-	simMend      = 60 * second // in which all has to be well again, at most
-	mailMax      = 4096        // messages that wait for a stopped process
+	simFaults    = 12 * second // time with faults
+	simMend      = 60 * second // limit on the time to recover after the faults
+	mailMax      = 4096        // limit on the messages that wait for a stopped process
 	eventsMax    = 3_000_000
 	tickLen      = 10 * millisecond
-	answerWithin = 500 * millisecond // before a client tries the next node
+	answerWithin = 500 * millisecond // time until a client tries the next node
 )
 
-// simEvent is something that happens at a moment; order decides between those of one.
+// simEvent is an action at a point in time. order decides between actions at the same time.
 type simEvent struct {
 	at    int64
 	order uint64
 	do    func()
 }
 
-// traced is a line of the history, made into text only when somebody reads it.
+// traced is one line of the history. It is formatted only when the story is printed.
 type traced struct {
 	at   int64
 	what string
@@ -37,13 +37,13 @@ type traced struct {
 	a, b uint64
 }
 
-// trace is the last of what happened.
+// trace holds the last lines of a history.
 type trace struct {
 	last  [traceLen]traced
 	lines uint64
 }
 
-// sim is one history: everything that happens comes out of its seed.
+// sim is one history. Its seed determines everything that happens.
 type sim struct {
 	seed  uint64
 	rnd   *rand.Rand
@@ -57,17 +57,17 @@ type sim struct {
 	plant   plant
 	weather weather
 	healing bool
-	stuck   bool       // it was not well again
-	voters  int64      // until then, power cuts seek nodes that vote
-	nodes   []*simNode // of rising id
+	stuck   bool       // the cluster did not recover
+	voters  int64      // until this time power cuts hit nodes that have just voted
+	nodes   []*simNode // sorted by id
 	net     simNet
 	clients []*simClient
 	truth   simTruth
 	ops     simOperator
-	mark    Mark // where the founders' logs begin
+	mark    Mark // start of the founders' logs
 }
 
-// plant is a bug that the simulation has to find.
+// plant selects bugs that the simulation must find.
 type plant struct {
 	voteNotSynced, answerBeforeSync, noFence, noStepDown, chainOff, appliedTwice bool
 	compactedTooEarly, learnerCounted, lostDiskVotes, noConfirm                  bool
@@ -78,7 +78,7 @@ func newSim(seed uint64, p plant) *sim {
 	return s
 }
 
-// Read makes sim the randomness that package raft draws its timeouts from.
+// Read returns the random bytes from which package raft draws its timeouts.
 func (s *sim) Read(p []byte) (int, error) {
 	var b [8]byte
 	for i := 0; i < len(p); i += 8 {
@@ -88,13 +88,13 @@ func (s *sim) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// chance is true in percent of 100 cases.
+// chance returns true with a probability of percent/100.
 func (s *sim) chance(percent int) bool { return s.rnd.IntN(100) < percent }
 
-// between is a random time from a to b.
+// between returns a random time from a to b.
 func (s *sim) between(a, b int64) int64 { return a + s.rnd.Int64N(b-a+1) }
 
-// after has do happen in d.
+// after schedules do in d.
 func (s *sim) after(d int64, do func()) {
 	s.order++
 	s.queue = append(s.queue, simEvent{s.now + d, s.order, do})
@@ -112,7 +112,7 @@ func (e *simEvent) before(o *simEvent) bool {
 	return e.at < o.at || e.at == o.at && e.order < o.order
 }
 
-// next takes the earliest event.
+// next removes and returns the earliest event.
 func (s *sim) next() simEvent {
 	q := s.queue
 	first, last := q[0], len(q)-1
@@ -137,7 +137,7 @@ func (s *sim) next() simEvent {
 	return first
 }
 
-// note is a line of the history, and part of its hash.
+// note adds a line to the history and to its hash.
 func (s *sim) note(what string, node, a, b uint64) { s.line(0, what, node, a, b) }
 
 func (s *sim) line(kind int, what string, node, a, b uint64) {
@@ -157,14 +157,14 @@ func (s *sim) mix(v uint64) {
 	s.hash ^= s.hash >> 29
 }
 
-// fail ends the history at its first violation.
+// fail ends the history. Only the first violation counts.
 func (s *sim) fail(format string, arguments ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf(format, arguments...)
 	}
 }
 
-// story is the end of the history, to be read by a person.
+// story formats the last lines of the history and the states of the nodes.
 func (s *sim) story() string {
 	var b strings.Builder
 	for i, title := range [...]string{"messages", "events"} {
@@ -185,7 +185,7 @@ func (s *sim) story() string {
 	return b.String()
 }
 
-// play runs until the moment comes, the history fails, or done is true.
+// play runs events until the given time, the first violation, or until done returns true.
 func (s *sim) play(until int64, done func() bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -203,7 +203,7 @@ func (s *sim) play(until int64, done func() bool) {
 	s.now = max(s.now, min(until, s.now))
 }
 
-// run is the whole history: a cluster is founded, has faults, is mended, and is looked at.
+// run plays the whole history: founding, faults, recovery and the final checks.
 func (s *sim) run() error {
 	s.found()
 	s.play(simFaults, func() bool { return false })

@@ -8,17 +8,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// simTruth is what an observer knows who sees all nodes at once.
+// simTruth is the knowledge of an observer who sees all nodes at once.
 type simTruth struct {
-	history  [][]byte // committed records, by whoever told of them first
-	terms    []uint64 // of that node, then
+	history  [][]byte // committed records, as first reported by any node
+	terms    []uint64 // term of that node at that time
 	time     int64
 	refs     map[uint64]uint64
-	told     uint64            // the last record that an answer has revealed
-	leaders  map[uint64]uint64 // term: who led
+	revealed uint64            // highest record that an answer has revealed
+	leaders  map[uint64]uint64 // leader of each term
 	votes    map[simVote]uint64
 	answered int
-	confs    []*raftpb.ConfState // of the cluster, one after the other
+	confs    []*raftpb.ConfState // all configurations of the cluster, in order
 }
 
 type simVote struct {
@@ -26,8 +26,8 @@ type simVote struct {
 	term uint64
 }
 
-// judgeCommits: what a node says is committed is on the disks of a majority, follows what
-// was committed before it, and is the same on all nodes.
+// judgeCommits checks that a committed record is on the disks of a majority, follows the previous
+// committed record, and is the same on all nodes.
 func (s *sim) judgeCommits(n *simNode, commits []Commit) {
 	t := &s.truth
 	for _, c := range commits {
@@ -65,9 +65,9 @@ func (s *sim) judgeNew(n *simNode, seq uint64, r []byte) {
 	t.refs[recordRef(r)] = seq
 }
 
-// durable reports whether r is on the disks of a majority, now or before a disk was lost.
-// The leader that committed it may not have applied the last changes of members yet, and
-// who tells of it first may be further: any of the last configurations will do.
+// durable reports whether r is on the disks of a majority, or was there before a disk was lost. The
+// leader that committed r may not have applied the last membership changes yet, and the first node
+// to report r may have applied more. So a majority of any of the last configurations is sufficient.
 func (s *sim) durable(n *simNode, seq uint64, r []byte) bool {
 	have := map[uint64]bool{}
 	for _, p := range s.nodes {
@@ -82,7 +82,7 @@ func (s *sim) durable(n *simNode, seq uint64, r []byte) bool {
 	return false
 }
 
-// judgeConf notes the configuration that a node has.
+// judgeConf records the configuration of a node.
 func (s *sim) judgeConf(n *simNode) {
 	conf := n.core.now.conf
 	if len(n.confs) > 0 && n.confs[len(n.confs)-1] == conf {
@@ -98,7 +98,7 @@ func lastOf(confs []*raftpb.ConfState) []*raftpb.ConfState {
 	return slices.Clone(confs[max(0, len(confs)-confsPast):])
 }
 
-// confsPast is how many configurations may have decided of what is told now.
+// confsPast is the number of configurations whose majority may have committed a record.
 const confsPast = 3
 
 func majority(voters []uint64, have map[uint64]bool) bool {
@@ -111,7 +111,7 @@ func majority(voters []uint64, have map[uint64]bool) bool {
 	return count > len(voters)/2
 }
 
-// judgeLeads: one leader a term, and it has everything that was committed before.
+// judgeLeads checks that the leader of a term has all records that were committed in earlier terms.
 func (s *sim) judgeLeads(n *simNode) {
 	t := &s.truth
 	s.note("leads", n.id, n.leadTerm, n.leadAt.Seq)
@@ -125,7 +125,7 @@ func (s *sim) judgeLeads(n *simNode) {
 	}
 }
 
-// judgeSent: only one node speaks as the leader of a term, and nobody votes twice.
+// judgeSent checks that each term has one leader and that no node votes twice in it.
 func (s *sim) judgeSent(n *simNode, m *raftpb.Message) {
 	t := &s.truth
 	switch m.GetType() {
@@ -147,7 +147,7 @@ func (s *sim) judgeSent(n *simNode, m *raftpb.Message) {
 	}
 }
 
-// judgeJournal: the last records of a journal are those of the history.
+// judgeJournal checks that the last records of a journal equal those of the history.
 func (s *sim) judgeJournal(n *simNode, last int) {
 	have := n.journal.records
 	if len(have) > len(s.truth.history) {
@@ -161,8 +161,8 @@ func (s *sim) judgeJournal(n *simNode, last int) {
 	}
 }
 
-// judgeAnswer: what an answer reveals is committed, in its place, and not older than what
-// had been told when the frame was sent.
+// judgeAnswer checks that the records that an answer reveals are committed and in their places, and
+// that it is not older than what was revealed before the frame was sent.
 func (s *sim) judgeAnswer(n *simNode, f *simFrame) {
 	t := &s.truth
 	s.note("answer", n.id, f.client.id, f.need)
@@ -184,18 +184,18 @@ func (s *sim) judgeAnswer(n *simNode, f *simFrame) {
 			s.fail("node %d answers a query of record %d as of %d", n.id, f.floor, f.seqs[i])
 		}
 	}
-	t.told = max(t.told, f.need)
+	t.revealed = max(t.revealed, f.need)
 }
 
-// judgeMemory: what is resident of Raft's log is bounded. One message may come on top of
-// what a follower accepts; a leader may have UnderWayMax batches under way.
+// judgeMemory checks that the memory of Raft's log is limited. Above its limit a follower may hold
+// one more message, and a leader UnderWayMax batches.
 func (s *sim) judgeMemory(n *simNode) {
 	if most := s.weather.logBytesMax + 256<<10; n.core.log.bytes > most {
 		s.fail("node %d holds %d bytes of Raft's log, at most %d are allowed", n.id, n.core.log.bytes, most)
 	}
 }
 
-// judgeReceived: the vote of a node that has lost its disk is not counted.
+// judgeReceived checks that the vote of a node that has lost its disk does not count.
 func (s *sim) judgeReceived(n, from *simNode, name Identity, m *raftpb.Message) {
 	vote := m.GetType() == raftpb.MsgVoteResp && !m.GetReject()
 	if vote && from.lost && name == from.name() && n.core.admitted(from.id) != (Identity{}) {
@@ -203,7 +203,7 @@ func (s *sim) judgeReceived(n, from *simNode, name Identity, m *raftpb.Message) 
 	}
 }
 
-// judgeBroken: only a node whose bytes were changed may find that its history differs.
+// judgeBroken checks that a node becomes broken only if one of its bytes was changed.
 func (s *sim) judgeBroken(n *simNode, err error) {
 	switch {
 	case n.flipped:
@@ -214,7 +214,7 @@ func (s *sim) judgeBroken(n *simNode, err error) {
 	}
 }
 
-// wellAgain reports whether all clients have their answers and all nodes agree.
+// wellAgain reports whether all clients have their answers and all nodes have the whole history.
 func (s *sim) wellAgain() bool { return s.unwell() == "" }
 
 func (s *sim) unwell() string {
@@ -240,10 +240,10 @@ func (s *sim) unwell() string {
 	return ""
 }
 
-// expected reports whether n is one that has to work at the end.
+// expected reports whether n must work at the end.
 func (s *sim) expected(n *simNode) bool { return !n.idle }
 
-// judge is the end: all nodes have one history.
+// judge checks at the end that all nodes have the same history.
 func (s *sim) judge() {
 	for _, n := range s.nodes {
 		if s.expected(n) && !slices.EqualFunc(n.journal.records, s.truth.history, func(a, b []byte) bool {
@@ -252,7 +252,7 @@ func (s *sim) judge() {
 			s.fail("node %d has another history than the others", n.id)
 		}
 	}
-	if s.truth.told > uint64(len(s.truth.history)) {
-		s.fail("record %d was told, and the history ends with %d", s.truth.told, len(s.truth.history))
+	if s.truth.revealed > uint64(len(s.truth.history)) {
+		s.fail("record %d was told, and the history ends with %d", s.truth.revealed, len(s.truth.history))
 	}
 }

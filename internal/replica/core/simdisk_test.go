@@ -8,23 +8,23 @@ import (
 
 var ecma = crc64.MakeTable(crc64.ECMA)
 
-// simDisk is a node's data/raft in memory. What a process wrote it has when it comes back
-// after a crash; after a power cut it has what was synced and a random prefix of the rest.
+// simDisk is a node's data/raft in memory. After a crash of the process it has everything that was
+// written. After a power cut it has everything that was synced and a random prefix of the rest.
 type simDisk struct {
 	base  Durable // synced
 	dirty []*Write
-	queue []*Write // behind the sync that is under way
+	queue []*Write // writes that wait for the sync in progress
 	busy  bool
-	hung  int64 // no sync ends before this moment
+	hung  int64 // no sync ends before this time
 }
 
-// newSimDisk is an empty disk under a new name, whose log begins at mark.
+// newSimDisk returns an empty disk with a new identity, whose log starts at mark.
 func newSimDisk(self Identity, mark Mark) *simDisk {
 	return &simDisk{base: Durable{Self: self, Mark: mark, Heard: map[uint64]Identity{}}}
 }
 
-// steps are the records that w makes in the log, each of which a power cut may part from
-// those behind it.
+// steps splits writes into the records that they make in the log. A power cut may separate each of
+// them from the next.
 func steps(ws []*Write) []func(*Durable) {
 	var all []func(*Durable)
 	for _, w := range ws {
@@ -44,7 +44,7 @@ func steps(ws []*Write) []func(*Durable) {
 	return all
 }
 
-// begin is what a mark does to a log: entries behind it stay if they continue it.
+// begin applies a mark to the log. Entries after it stay if they continue it.
 func (d *Durable) begin(m Mark) {
 	keep := d.Entries[:0:0]
 	for i, e := range d.Entries {
@@ -58,7 +58,7 @@ func (d *Durable) begin(m Mark) {
 	d.Mark, d.Entries = m, keep
 }
 
-// put appends e, in the place of what has its index and all behind that.
+// put appends e. It replaces the entry with the same index and all after it.
 func (d *Durable) put(e *raftpb.Entry) {
 	at := e.GetIndex() - d.Mark.Index // 1 is the first
 	if at < 1 || at > uint64(len(d.Entries))+1 {
@@ -67,7 +67,7 @@ func (d *Durable) put(e *raftpb.Entry) {
 	d.Entries = append(d.Entries[:at-1:at-1], e)
 }
 
-// crash leaves what the process wrote: all that was handed to the kernel.
+// crash ends the process. The disk keeps all that was passed to the kernel.
 func (d *simDisk) crash(s *sim) {
 	all := steps(d.dirty)
 	if s.chance(50) {
@@ -76,7 +76,7 @@ func (d *simDisk) crash(s *sim) {
 	d.keep(all)
 }
 
-// cutPower leaves what was synced and a random prefix of the rest.
+// cutPower keeps what was synced and a random prefix of the rest.
 func (d *simDisk) cutPower(s *sim) {
 	all := steps(d.dirty)
 	d.keep(all[:s.rnd.IntN(len(all)+1)])
@@ -89,8 +89,8 @@ func (d *simDisk) keep(some []func(*Durable)) {
 	d.dirty, d.queue, d.busy = nil, nil, false
 }
 
-// open is what a start reads. The real one syncs what it found, so that nothing it has
-// built upon is lost later.
+// open returns what a start reads. Like the real one, it first syncs what it found, so that nothing
+// the node relies on is lost later.
 func (d *simDisk) open() Durable {
 	c := d.base
 	c.Entries = append([]*raftpb.Entry(nil), c.Entries...)
@@ -103,7 +103,7 @@ func (d *simDisk) open() Durable {
 	return c
 }
 
-// has reports whether record seq is in the synced part of a node, as record.
+// has reports whether the synced part of the node has this record as record seq.
 func (n *simNode) has(seq uint64, record []byte) bool {
 	d := &n.disk.base
 	if seq <= d.Mark.Seq {
@@ -120,7 +120,7 @@ func (n *simNode) has(seq uint64, record []byte) bool {
 	return false
 }
 
-// simJournal is a node's data/journal: record seq is records[seq-1].
+// simJournal is a node's data/journal. Record seq is records[seq-1].
 type simJournal struct {
 	records [][]byte
 	synced  uint64
@@ -129,13 +129,13 @@ type simJournal struct {
 
 func (j *simJournal) last() uint64 { return uint64(len(j.records)) }
 
-// cutPower takes a random suffix of what was not synced.
+// cutPower removes a random suffix of the records that were not synced.
 func (j *simJournal) cutPower(s *sim) {
 	j.records = j.records[:j.synced+uint64(s.rnd.IntN(int(j.last()-j.synced)+1))]
 	j.syncing = false
 }
 
-// chainOf continues chain over records, as core has to.
+// chainOf continues chain over records. It is a second implementation of Position.After.
 func chainOf(chain uint64, records [][]byte) uint64 {
 	for _, r := range records {
 		chain = crc64.Update(chain, ecma, r)

@@ -6,8 +6,8 @@ import (
 	"maps"
 )
 
-// A record is its number, its time, the ref of the command that made it, and a number that
-// no other record has, so that the same place in two histories never looks alike.
+// A record has its seq, its time, the ref of its command, and a random number, so that records of
+// two histories always differ.
 const recordHead = 32
 
 func recordOf(s *sim, seq uint64, at int64, ref uint64) []byte {
@@ -25,11 +25,12 @@ func recordRef(r []byte) uint64 { return binary.LittleEndian.Uint64(r[16:]) }
 
 func containsRecord(entry, record []byte) bool { return bytes.Contains(entry, record) }
 
-// simState is what records make of an exchange: the refs that are done, and the last time.
+// simState is the state of an exchange after a number of records: the refs that are done and the
+// last time.
 type simState struct {
 	seq  uint64
 	time int64
-	refs map[uint64]uint64 // ref: record
+	refs map[uint64]uint64 // record of each ref
 }
 
 func simStateOf(records [][]byte) simState {
@@ -46,30 +47,30 @@ func (st *simState) apply(r []byte) {
 	st.refs[recordRef(r)] = st.seq
 }
 
-// simOp is a command: a record under a ref, or, without one, a query.
+// simOp is a command that appends a record under ref, or a query if ref is 0.
 type simOp struct{ ref uint64 }
 
-// simFrame is what a client sends at once and wants answered at once.
+// simFrame is a group of commands that a client sends together and that one answer covers.
 type simFrame struct {
 	client  *simClient
 	attempt uint64
 	ops     []simOp
-	floor   uint64 // what answers had revealed when it was sent
+	floor   uint64 // highest record revealed by any answer when the frame was sent
 
-	need  uint64   // the last record that its answer reveals
-	by    uint64   // a record of this term that confirms it by its commit
-	round uint64   // or the round of reads that does
-	seqs  []uint64 // answers: the record of each, for queries the last there was
-	made  [][]byte // records that it made
+	need  uint64   // highest record that the answer reveals
+	by    uint64   // the answer is confirmed by the commit of this record of the leader's term
+	round uint64   // or by this round of reads
+	seqs  []uint64 // results: the record of each command, and for queries the last record at that time
+	made  [][]byte // records made by this frame
 }
 
-// simEngine is the memory of a leadership: the records that are committed, and more.
+// simEngine is the state of a leader, including records that are not committed yet.
 type simEngine struct {
 	term    uint64
 	refs    map[uint64]uint64
 	next    uint64
 	time    int64
-	first   uint64 // of pending
+	first   uint64 // seq of the first record in pending
 	pending [][]byte
 	frames  []*simFrame
 }
@@ -78,8 +79,8 @@ func newSimEngine(n *simNode) *simEngine {
 	return &simEngine{term: n.leadTerm, refs: maps.Clone(n.state.refs), next: n.state.seq + 1, time: n.state.time}
 }
 
-// take does a frame, whose answer waits.
-func (e *simEngine) take(n *simNode, f *simFrame) {
+// execute runs the commands of a frame. The answer follows once it is confirmed.
+func (e *simEngine) execute(n *simNode, f *simFrame) {
 	s := n.s
 	appended := false
 	for _, op := range f.ops {
@@ -106,7 +107,8 @@ func (e *simEngine) take(n *simNode, f *simFrame) {
 	e.answer(n)
 }
 
-// append makes a record on top of what may not be committed yet. Times never go back, whatever the clock does.
+// append makes a record after those that may not be committed yet. Times never decrease, even if
+// the clock does.
 func (e *simEngine) append(n *simNode, f *simFrame, ref uint64) uint64 {
 	e.time = max(e.time, n.s.now+n.wall)
 	r := recordOf(n.s, e.next, e.time, ref)
@@ -120,10 +122,10 @@ func (e *simEngine) append(n *simNode, f *simFrame, ref uint64) uint64 {
 	return e.next - 1
 }
 
-// leads reports whether n still leads the term that e began with.
+// leads reports whether n still leads the term in which e started.
 func (e *simEngine) leads(n *simNode) bool { return n.leadTerm == e.term || n.s.plant.noFence }
 
-// propose hands over what has gathered.
+// propose passes the collected records to the core.
 func (e *simEngine) propose(n *simNode) {
 	if len(e.pending) == 0 || !e.leads(n) || !n.core.CanPropose() {
 		return
@@ -135,7 +137,7 @@ func (e *simEngine) propose(n *simNode) {
 	}
 }
 
-// answer tells what may be told.
+// answer answers the frames whose results may be revealed.
 func (e *simEngine) answer(n *simNode) {
 	if e == nil || !e.leads(n) {
 		return
@@ -158,20 +160,20 @@ func (e *simEngine) answer(n *simNode) {
 	e.frames = waits
 }
 
-// simClient sends frames, again under the same refs until they are answered.
+// simClient sends frames, and repeats them under the same refs until they are answered.
 type simClient struct {
 	s        *sim
 	id       uint64
-	at       int // of s.nodes: the one it thinks leads
+	at       int // index in s.nodes of the presumed leader
 	refs     uint64
 	frame    []simOp
-	old      []uint64 // refs that it gave up, perhaps done, perhaps not
+	old      []uint64 // refs that the client gave up, which may or may not be done
 	attempt  uint64
 	answered int
 	quiet    bool
 }
 
-// send is one attempt to have the frame answered.
+// send makes one attempt to have the frame answered.
 func (c *simClient) send() {
 	s := c.s
 	c.attempt++
@@ -184,7 +186,7 @@ func (c *simClient) send() {
 		c.compose()
 	}
 	n := s.nodes[c.at%len(s.nodes)]
-	f := &simFrame{client: c, attempt: attempt, ops: c.frame, floor: s.truth.told}
+	f := &simFrame{client: c, attempt: attempt, ops: c.frame, floor: s.truth.revealed}
 	s.after(s.between(50, 2000), func() {
 		if !n.up() {
 			c.next(attempt)
@@ -195,7 +197,7 @@ func (c *simClient) send() {
 				c.next(attempt)
 				return
 			}
-			n.engine.take(n, f)
+			n.engine.execute(n, f)
 		})
 	})
 	s.after(answerWithin, func() {
@@ -206,14 +208,14 @@ func (c *simClient) send() {
 	})
 }
 
-// wander sends queries to any node, whoever leads, and waits for no answer.
+// wander sends queries to random nodes and does not wait for answers.
 func (c *simClient) wander() {
 	s := c.s
 	n := s.any()
-	f := &simFrame{client: c, ops: []simOp{{}}, floor: s.truth.told}
+	f := &simFrame{client: c, ops: []simOp{{}}, floor: s.truth.revealed}
 	n.post(func() {
 		if n.engine != nil {
-			n.engine.take(n, f)
+			n.engine.execute(n, f)
 		}
 	})
 	if !s.healing {
@@ -221,7 +223,7 @@ func (c *simClient) wander() {
 	}
 }
 
-// compose makes a frame of new refs, old ones and queries.
+// compose makes a frame of new refs, old refs and queries.
 func (c *simClient) compose() {
 	for range 1 + c.s.rnd.IntN(3) {
 		switch {
@@ -245,7 +247,7 @@ func (c *simClient) giveUp() {
 	c.frame = nil
 }
 
-// next tries another node, a moment later.
+// next tries another node a little later.
 func (c *simClient) next(attempt uint64) {
 	if c.attempt != attempt {
 		return
@@ -263,7 +265,7 @@ func (c *simClient) next(attempt uint64) {
 	})
 }
 
-// answer is on its way to the client, who goes on once it is there.
+// answer delivers an answer to the client, which then continues.
 func (c *simClient) answer(f *simFrame) {
 	s := c.s
 	s.after(s.between(50, 2000), func() {
@@ -276,7 +278,7 @@ func (c *simClient) answer(f *simFrame) {
 		attempt := c.attempt
 		rest := s.between(0, s.weather.think)
 		if s.chance(5) {
-			rest = s.between(0, 2*second) // so that at times nothing is under way
+			rest = s.between(0, 2*second) // so that at times nothing is in progress
 		}
 		s.after(rest, func() {
 			if c.attempt == attempt {

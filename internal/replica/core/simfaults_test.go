@@ -10,23 +10,25 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// weather is what a seed makes of the world: which faults there are, and how often.
+// weather holds the parameters that a seed determines: which faults happen, how often, and how slow
+// things are.
 type weather struct {
 	name        string
 	nodes       int
 	faults      []fault
-	every       int64 // between two faults, at most
-	think       int64 // of a client between two frames, at most
-	recordPad   int   // bytes of a record above its head, at most
+	every       int64 // maximum time between two faults
+	think       int64 // maximum time of a client between two frames
+	recordPad   int   // maximum size of a record without its head
 	keepBytes   int
 	logBytesMax int
-	slowDisk    int64  // the longest ordinary sync
-	slowApply   int64  // the longest that committed records wait for data/journal
-	load        int64  // the longest that a start takes to load the state
-	alone       uint64 // records of a single node that becomes a cluster; 0: all are founded at once
+	slowDisk    int64 // maximum time of an ordinary sync
+	slowApply   int64 // maximum time until committed records are in data/journal
+	load        int64 // maximum time to load the state at start
+	// number of records of a single node that grows into a cluster; 0 founds all nodes together
+	alone uint64
 }
 
-// fault is one kind of trouble; weight is how often it is drawn beside the others.
+// fault is one kind of fault. weight is its share in the random choice.
 type fault struct {
 	weight int
 	do     func(s *sim)
@@ -39,7 +41,7 @@ func (w *weather) sync(s *sim) int64 {
 	return s.between(100, w.slowDisk)
 }
 
-// forecast draws the weather. Each kind of trouble has seeds in which it prevails.
+// forecast draws the weather. Each kind of fault prevails for some seeds.
 func (s *sim) forecast() {
 	w := weather{
 		nodes: 3, every: s.between(100*millisecond, second), think: s.between(millisecond, 60*millisecond),
@@ -62,7 +64,7 @@ func (s *sim) forecast() {
 		w.alone = 1 + uint64(s.rnd.IntN(50))
 	}
 	if s.chance(30) {
-		w.think = second / 2 // so that at times nothing is under way
+		w.think = second / 2 // so that at times nothing is in progress
 	}
 	s.net.slow = s.between(200, 5*millisecond)
 	if s.chance(50) {
@@ -91,7 +93,7 @@ func (s *sim) forecast() {
 	s.weather = w
 }
 
-// found makes the machines of a cluster that is founded now, and its clients.
+// found makes the machines of a new cluster, and its clients.
 func (s *sim) found() {
 	s.forecast()
 	s.truth = simTruth{refs: map[uint64]uint64{}, leaders: map[uint64]uint64{}, votes: map[simVote]uint64{}}
@@ -144,10 +146,10 @@ func address(id uint64) string { return fmt.Sprintf("node-%d:7400", id) }
 
 func (n *simNode) address() string { return address(n.id) }
 
-// any is a random machine.
+// any returns a random machine.
 func (s *sim) any() *simNode { return s.nodes[s.rnd.IntN(len(s.nodes))] }
 
-// leaderOrAny is the machine that leads in two of three cases: it has more to get wrong.
+// leaderOrAny returns the leader in two of three cases, since faults of a leader can do more harm.
 func (s *sim) leaderOrAny() *simNode {
 	if s.chance(66) {
 		for _, n := range s.nodes {
@@ -159,7 +161,7 @@ func (s *sim) leaderOrAny() *simNode {
 	return s.any()
 }
 
-// trouble draws a fault, and comes again.
+// trouble causes a random fault and schedules the next one.
 func (s *sim) trouble() {
 	if s.healing {
 		return
@@ -184,8 +186,8 @@ func (s *sim) crashOne() {
 	n.kill(s.between(50*millisecond, 2*second))
 }
 
-// restore has a machine begin again with the journal of a backup of another one, as it has
-// to when it lacks records that nobody keeps any more.
+// restore restarts a machine with the journal of another one's backup, as a node must that lacks
+// records which no other node keeps.
 func (s *sim) restore() {
 	n, p := s.any(), s.any()
 	if !n.up() || p.lost || p.broken != nil || p.journal.synced <= n.journal.last() {
@@ -196,8 +198,8 @@ func (s *sim) restore() {
 	n.journal = &simJournal{records: slices.Clone(p.journal.records[:p.journal.synced]), synced: p.journal.synced}
 }
 
-// elections has a leader gone, and for a while late messages and power cuts of nodes that
-// have just voted.
+// elections stops the leader. For a while messages are late, and power cuts hit nodes that have just
+// voted.
 func (s *sim) elections() {
 	s.note("elections", 0, 0, 0)
 	if s.now >= s.voters {
@@ -238,7 +240,7 @@ func (s *sim) pauseOne() {
 	s.leaderOrAny().stop(d)
 }
 
-// partition parts the machines in two; sometimes one sees both sides.
+// partition splits the machines into two groups; sometimes one machine sees both.
 func (s *sim) partition() {
 	side := make([]int, len(s.nodes))
 	for i := range side {
@@ -256,7 +258,7 @@ func (s *sim) partition() {
 	s.after(s.between(100*millisecond, 4*second), s.connect)
 }
 
-// oneWay cuts what one node sends to another, or to all.
+// oneWay cuts the connection from one node to another, or to all others.
 func (s *sim) oneWay() {
 	from, all := s.leaderOrAny(), s.chance(50)
 	other := s.any()
@@ -279,7 +281,7 @@ func (s *sim) connect() {
 	s.net.cut = [simNodesMax + 1][simNodesMax + 1]bool{}
 }
 
-// storm is a while in which many messages are late, lost or come twice.
+// storm makes many messages late, lost or duplicated for a while.
 func (s *sim) storm() {
 	was := s.net
 	s.net.loss, s.net.dup, s.net.slow = s.rnd.IntN(40), s.rnd.IntN(30), s.between(millisecond, 100*millisecond)
@@ -289,7 +291,8 @@ func (s *sim) storm() {
 	})
 }
 
-// hangDisk has no sync end for a while. Who leads notices after a second, and hands over.
+// hangDisk delays the end of syncs for a while. A leader notices after a second and transfers the
+// leadership.
 func (s *sim) hangDisk() {
 	n := s.leaderOrAny()
 	d := s.between(100*millisecond, 4*second)
@@ -318,7 +321,7 @@ func (s *sim) transfer() {
 	}
 }
 
-// postgres is away for a while: the node does not want to lead.
+// postgres makes a node's Postgres unavailable for a while, so the node does not want to lead.
 func (s *sim) postgres() {
 	n := s.leaderOrAny()
 	s.note("postgres away", n.id, 0, 0)
@@ -331,8 +334,8 @@ func (n *simNode) postgres(there bool) {
 	n.later(0, func() { n.core.MayCampaign(n.fit) })
 }
 
-// heal ends all faults: everything has to become well again by itself, or with the
-// operator's help where a disk was lost.
+// heal ends all faults. The cluster must then recover by itself, or with the operator's help if a
+// disk was lost.
 func (s *sim) heal() {
 	s.note("heal", 0, 0, 0)
 	s.healing = true
@@ -352,7 +355,7 @@ func (s *sim) heal() {
 	}
 }
 
-// flip has a node find one byte of a committed entry changed when it starts next.
+// flip changes one byte of a committed entry on a node's disk before its next start.
 func (s *sim) flip() {
 	n := s.any()
 	if !s.spared(n) {
@@ -363,7 +366,7 @@ func (s *sim) flip() {
 	n.kill(s.between(50*millisecond, second))
 }
 
-// corrupt changes an entry that was committed, of those that the journal may not have.
+// corrupt changes a committed entry that the journal may not have yet.
 func (n *simNode) corrupt(d *Durable) {
 	if !n.flip {
 		return
@@ -389,8 +392,8 @@ func (n *simNode) corrupt(d *Durable) {
 	}
 }
 
-// forge changes a record so that its CRC stays what it was: by the polynomial itself. A
-// chain does not see that, as if there were none.
+// forge changes a record without changing its CRC, by adding the CRC's polynomial. Chains cannot
+// detect this change, so it has the same effect as having no chain.
 func forge(r []byte) {
 	ecmaPolynomial := uint64(crc64.ECMA)
 	at := r[recordHead-9 : recordHead]

@@ -5,15 +5,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// simOperator is the person who changes members: one task at a time, tried again and again.
+// simOperator is the person who changes members. The operator has one task at a time and repeats it
+// until it is done.
 type simOperator struct {
 	s      *sim
-	change func(lead *simNode) bool // reports whether the task is done; nil: there is none
+	change func(lead *simNode) bool // reports whether the task is done; nil if there is no task
 }
 
 func (o *simOperator) busy() bool { return o.change != nil }
 
-// begin has the operator work on a task from d on.
+// begin gives the operator a task that starts in d.
 func (o *simOperator) begin(d int64, change func(lead *simNode) bool) {
 	o.change = change
 	o.s.after(d, o.work)
@@ -33,7 +34,7 @@ func (o *simOperator) work() {
 	o.s.after(o.s.between(50*millisecond, 300*millisecond), o.work)
 }
 
-// leader is the node that leads the latest term.
+// leader returns the node that leads the latest term.
 func (s *sim) leader() *simNode {
 	var lead *simNode
 	for _, n := range s.nodes {
@@ -44,7 +45,7 @@ func (s *sim) leader() *simNode {
 	return lead
 }
 
-// try proposes a change, which may be refused; the operator looks at the members again later.
+// try proposes a change. It may be refused; the operator checks the members later.
 func (n *simNode) try(c MemberChange) {
 	err := n.core.Change(c)
 	refused := uint64(0)
@@ -54,13 +55,13 @@ func (n *simNode) try(c MemberChange) {
 	n.s.note("change", n.id, uint64(len(c.Add)*100+len(c.Promote)*10+len(c.Remove)), refused)
 }
 
-// role is what lead knows of a number: whether it is a member, and whether it votes.
+// role reports whether a number is a member, and whether it votes, according to lead.
 func (n *simNode) role(id uint64) (member, voter bool) {
 	return n.core.now.has(id), n.core.now.votes(id)
 }
 
-// admit makes the machine a voter, in place of another if out is not 0: as a learner
-// first. It reports whether that is done.
+// admit makes the machine a learner and then a voter, in place of out unless that is 0. It reports
+// whether that is done.
 func (s *sim) admit(lead, n *simNode, out uint64) bool {
 	member, voter := lead.role(n.id)
 	old, _ := lead.role(out)
@@ -77,8 +78,8 @@ func (s *sim) admit(lead, n *simNode, out uint64) bool {
 	return false
 }
 
-// renew gives a machine an empty disk, as one has that is to be added. Sometimes its
-// journal is restored from the backup of another node first.
+// renew gives a machine an empty disk before it is added. Sometimes its journal is restored from
+// another node's backup.
 func (n *simNode) renew() {
 	s := n.s
 	n.end()
@@ -92,8 +93,8 @@ func (n *simNode) renew() {
 	n.start()
 }
 
-// replace mends a node whose disk was lost, or whose history differs: its number is
-// removed, and added again with an empty disk.
+// replace repairs a node whose disk was lost or whose history differs. Its number is removed and
+// added again with an empty disk.
 func (s *sim) replace(n *simNode) {
 	renewed := false
 	s.ops.begin(s.between(500*millisecond, 3*second), func(lead *simNode) bool {
@@ -109,7 +110,7 @@ func (s *sim) replace(n *simNode) {
 	})
 }
 
-// changeMembers adds a machine, removes one, or puts one in the place of another.
+// changeMembers adds a machine, removes one, or replaces one by another.
 func (s *sim) changeMembers() {
 	lead := s.leader()
 	if s.ops.busy() || lead == nil || !s.sound() {
@@ -148,7 +149,7 @@ func (s *sim) changeMembers() {
 	})
 }
 
-// retire is the end of a machine that was removed: it runs on for a while, and must do no harm.
+// retire stops a removed machine. It runs for a while longer and must do no harm.
 func (s *sim) retire(id uint64) {
 	n := s.node(id)
 	n.idle = true
@@ -160,7 +161,7 @@ func (s *sim) retire(id uint64) {
 	})
 }
 
-// spareMachine is one that is no member and has an empty disk.
+// spareMachine returns a machine that is not a member and has an empty disk.
 func (s *sim) spareMachine() *simNode {
 	for _, n := range s.nodes {
 		if n.idle && !n.up() {
@@ -176,7 +177,7 @@ func (s *sim) spareMachine() *simNode {
 	return n
 }
 
-// sound reports whether no machine is gone for good, so that one may be.
+// sound reports whether all machines are intact, so that one may be lost.
 func (s *sim) sound() bool {
 	for _, n := range s.nodes {
 		if !n.idle && (n.broken != nil || n.lost || n.flip || n.flipped) {
@@ -186,9 +187,9 @@ func (s *sim) sound() bool {
 	return !s.ops.busy()
 }
 
-// spared reports whether the cluster goes on without n, for good: all members know one
-// another's names, which the first leaders tell (a disk that is lost before could come back
-// as another without anybody knowing), and a majority of the others know who is a member.
+// spared reports whether the cluster can continue without n for good. All members must know each
+// other's identities, which the first leaders publish; before that, a node with a lost disk could
+// return with another identity unnoticed. And a majority of the others must know the members.
 func (s *sim) spared(n *simNode) bool {
 	lead := s.leader()
 	if n.idle || !s.sound() || lead == nil {
@@ -208,8 +209,8 @@ func (s *sim) spared(n *simNode) bool {
 	return len(conf.GetVotersOutgoing()) == 0 && majority(conf.GetVoters(), know)
 }
 
-// loseDisk has a machine come back with empty disks. It may believe that it founds the
-// cluster; the others must not let it in until the operator has replaced it.
+// loseDisk restarts a machine with empty disks. It may try to found the cluster again; the others
+// must refuse it until the operator has replaced it.
 func (s *sim) loseDisk() {
 	n := s.leaderOrAny()
 	if !s.spared(n) {
@@ -224,7 +225,7 @@ func (s *sim) loseDisk() {
 	s.replace(n)
 }
 
-// foundingMark is where the logs of all founders begin.
+// foundingMark returns the start of the logs of all founders.
 func (s *sim) foundingMark(nodes uint64) Mark {
 	m := Mark{Index: 1, Term: 1, Conf: &raftpb.ConfState{}}
 	for id := uint64(1); id <= nodes; id++ {
@@ -234,7 +235,7 @@ func (s *sim) foundingMark(nodes uint64) Mark {
 	return m
 }
 
-// foundAlone makes a single node with a history, which grows to three in one joint step.
+// foundAlone makes a single node with a history, which grows to three nodes in one joint change.
 func (s *sim) foundAlone() {
 	m := s.foundingMark(1)
 	n := s.addNode(1, m)
@@ -262,7 +263,7 @@ func (s *sim) foundAlone() {
 	})
 }
 
-// countLearner is the bug that a learner's word counts as a voter's as well.
+// countLearner is the bug that a learner's responses count as those of a voter.
 func (n *simNode) countLearner(m *raftpb.Message) {
 	if m.GetType() != raftpb.MsgAppResp || m.GetReject() || n.core.now.votes(m.GetFrom()) {
 		return

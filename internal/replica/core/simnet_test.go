@@ -5,15 +5,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// simNet carries messages between nodes, and loses, delays and doubles some.
+// simNet carries messages between nodes. It loses, delays and duplicates some.
 type simNet struct {
 	cut       [simNodesMax + 1][simNodesMax + 1]bool // from, to
-	loss, dup int                                    // percent
-	slow      int64                                  // the longest delay of a message
+	loss, dup int                                    // in percent
+	slow      int64                                  // maximum delay of a message
 }
 
-// send brings m to another node, perhaps. Nodes speak to those alone whom they know by
-// their name, in both directions, as over a connection that began with two hellos.
+// send may deliver m to another node. Nodes accept messages only from peers whose identity they
+// accept, in both directions, as over a connection that started with two hellos.
 func (s *sim) send(n *simNode, m *raftpb.Message) {
 	s.judgeSent(n, m)
 	to := s.node(m.GetTo())
@@ -53,7 +53,7 @@ func (s *sim) send(n *simNode, m *raftpb.Message) {
 	}
 }
 
-// hello is a connection that both sides find good, or one of them refuses.
+// hello lets n hear p. It reports whether they are connected and n accepts p.
 func (n *simNode) hello(p *simNode) bool {
 	if !p.up() || n.s.net.cut[n.id][p.id] || n.s.net.cut[p.id][n.id] {
 		return false
@@ -71,7 +71,8 @@ func (n *simNode) hello(p *simNode) bool {
 	return true
 }
 
-// nameFor is the name by which a peer is heard.
+// nameFor returns the identity under which n hears p. With the planted bug, a node that has lost its
+// disk keeps its old one.
 func (n *simNode) nameFor(p *simNode, name Identity) Identity {
 	if n.s.plant.lostDiskVotes && p.lost {
 		return p.before.name()
@@ -79,7 +80,7 @@ func (n *simNode) nameFor(p *simNode, name Identity) Identity {
 	return name
 }
 
-// receive gives the core a message of a peer that was let in.
+// receive passes a message from an accepted peer to the core.
 func (n *simNode) receive(from *simNode, name Identity, b []byte) {
 	if n.met[from.id] != name && (from.name() != name || !n.hello(from)) {
 		return

@@ -6,28 +6,28 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// simNode is a machine: its disks, its clock, and the process that runs on it, if any.
+// simNode is a machine with its disks, its clock, and the process that runs on it, if any.
 type simNode struct {
 	s       *sim
 	id      uint64
 	disk    *simDisk
 	journal *simJournal
-	lost    bool // its disk is a new one, which the cluster must not let in
-	idle    bool // no member any more
+	lost    bool // its disk is a new one, so the cluster must refuse it
+	idle    bool // not a member any more
 	broken  error
-	flip    bool                // a byte of its log is changed at its next start
-	flipped bool                // so it may be broken
-	confs   []*raftpb.ConfState // that it had, for the observer
-	before  *simNode            // its disks before they were lost, for the observer
+	flip    bool                // a byte of its log changes at the next start
+	flipped bool                // a byte was changed, so the node may be broken
+	confs   []*raftpb.ConfState // configurations that it had; used only by the checks
+	before  *simNode            // its disks before they were lost; used only by the checks
 
 	core    *Node    // nil while no process runs
-	epoch   int      // of the process: what belongs to an earlier one does not happen
-	stopped int64    // SIGSTOP until then
-	held    []func() // what waits for the end of that: its own disks and timers, in order
-	mail    []func() // messages and frames, in any
-	fit     bool     // whether it may lead: its Postgres is there
-	tick    int64    // length, by this machine's clock
-	wall    int64    // how far its wall clock is off
+	epoch   int      // number of the process; actions of earlier processes are dropped
+	stopped int64    // stopped by SIGSTOP until this time
+	held    []func() // disk and timer events that wait for SIGCONT, in order
+	mail    []func() // messages and frames that wait for SIGCONT, in any order
+	fit     bool     // may lead, since its Postgres is available
+	tick    int64    // length of a tick by this machine's clock
+	wall    int64    // offset of its wall clock
 	met     map[uint64]Identity
 	refused map[uint64]Identity
 
@@ -40,18 +40,18 @@ type simNode struct {
 	confirmed uint64
 }
 
-// simApply is what one Output told of committed records.
+// simApply holds the committed records of one Output.
 type simApply struct {
 	commits []Commit
 	index   uint64
 }
 
-// name is the identity of the disk that n has now.
+// name returns the identity of the disk that n has now.
 func (n *simNode) name() Identity { return n.disk.base.Self }
 
 func (n *simNode) up() bool { return n.core != nil }
 
-// start has a process begin on what the disks have.
+// start starts a process with the content of the disks.
 func (n *simNode) start() {
 	s := n.s
 	if n.up() || n.broken != nil {
@@ -86,7 +86,8 @@ func (n *simNode) start() {
 	n.scheduleTick()
 }
 
-// input has a process do something now: later while it is stopped, never once it is gone.
+// input runs an action in a process. It waits while the process is stopped, and is dropped once the
+// process has ended.
 func (n *simNode) input(epoch int, do func()) {
 	switch {
 	case n.epoch != epoch || !n.up():
@@ -97,7 +98,8 @@ func (n *simNode) input(epoch int, do func()) {
 	}
 }
 
-// post is input that comes over a network: now or never, and in any order.
+// post is input from the network. It is dropped if no process runs. While the process is stopped it
+// waits, and then runs in any order.
 func (n *simNode) post(do func()) {
 	switch {
 	case !n.up():
@@ -117,7 +119,7 @@ func (n *simNode) do(do func()) {
 	}
 }
 
-// later is input in d.
+// later schedules input in d.
 func (n *simNode) later(d int64, do func()) {
 	epoch := n.epoch
 	n.s.after(d, func() { n.input(epoch, do) })
@@ -130,7 +132,7 @@ func (n *simNode) scheduleTick() {
 	})
 }
 
-// stop is SIGSTOP, and SIGCONT in d.
+// stop sends SIGSTOP, and SIGCONT in d.
 func (n *simNode) stop(d int64) {
 	if !n.up() {
 		return
@@ -145,7 +147,7 @@ func (n *simNode) stop(d int64) {
 	})
 }
 
-// resume does what has waited: messages in any order among themselves and beside the rest.
+// resume runs what has waited. Messages run in any order among themselves and relative to the rest.
 func (n *simNode) resume() {
 	if n.s.now < n.stopped {
 		return
@@ -164,7 +166,7 @@ func (n *simNode) resume() {
 	}
 }
 
-// end is the end of the process: its memory is gone.
+// end ends the process and discards its memory.
 func (n *simNode) end() {
 	n.epoch++
 	n.core, n.engine, n.leadTerm = nil, nil, 0
@@ -173,7 +175,7 @@ func (n *simNode) end() {
 	n.journal.syncing = false
 }
 
-// kill is kill -9, or an exec of the program by itself; it comes back in d.
+// kill ends the process with kill -9. It starts again in d.
 func (n *simNode) kill(d int64) {
 	if !n.up() {
 		return
@@ -183,7 +185,7 @@ func (n *simNode) kill(d int64) {
 	n.s.after(d, n.start)
 }
 
-// cutPower takes from the disks what was not synced.
+// cutPower discards what the disks have not synced.
 func (n *simNode) cutPower(d int64) {
 	n.s.note("power cut", n.id, n.journal.synced, n.journal.last())
 	up := n.up()
@@ -195,7 +197,7 @@ func (n *simNode) cutPower(d int64) {
 	}
 }
 
-// stepDown is what a node does that was deposed: it tells nothing any more and begins anew.
+// stepDown is the reaction of a deposed node: it answers nothing more and restarts.
 func (n *simNode) stepDown(why string) {
 	n.s.note(why, n.id, n.leadTerm, 0)
 	if n.s.plant.noStepDown {
@@ -205,7 +207,7 @@ func (n *simNode) stepDown(why string) {
 	n.kill(n.s.between(millisecond, 300*millisecond))
 }
 
-// breakDown is data/BROKEN: the node stays down until it is replaced.
+// breakDown is the reaction of a broken node: it stays down until it is replaced.
 func (n *simNode) breakDown(err error) {
 	n.s.note("broken", n.id, 0, 0)
 	n.broken = err
@@ -214,7 +216,7 @@ func (n *simNode) breakDown(err error) {
 	n.s.judgeBroken(n, err)
 }
 
-// drain does what the core wants done.
+// drain handles the output of the core.
 func (n *simNode) drain() {
 	out := n.core.Output()
 	if out.Broken != nil {
@@ -255,10 +257,10 @@ func (n *simNode) drain() {
 	}
 }
 
-// write hands w to data/raft.
+// write passes w to data/raft.
 func (n *simNode) write(w *Write) {
 	if p := n.s.plant; p.voteNotSynced || p.answerBeforeSync {
-		w = n.tellEarly(w)
+		w = n.answerEarly(w)
 	}
 	n.disk.queue = append(n.disk.queue, w)
 	if !n.disk.busy {
@@ -266,8 +268,8 @@ func (n *simNode) write(w *Write) {
 	}
 }
 
-// tellEarly is the bug that what has to wait for the sync of w does not.
-func (n *simNode) tellEarly(w *Write) *Write {
+// answerEarly is the bug that messages do not wait for the sync of w.
+func (n *simNode) answerEarly(w *Write) *Write {
 	var early []*raftpb.Message
 	c := *w
 	c.After = nil
@@ -284,7 +286,7 @@ func (n *simNode) tellEarly(w *Write) *Write {
 	return &c
 }
 
-// syncDisk syncs everything that waits, which takes a while.
+// syncDisk starts a sync of all queued writes.
 func (n *simNode) syncDisk() {
 	d, s := n.disk, n.s
 	d.busy, d.dirty, d.queue = true, d.queue, nil
@@ -318,7 +320,8 @@ func (n *simNode) synced(epoch int, d *simDisk) {
 	n.input(epoch, func() { n.written(after) })
 }
 
-// written sends what waited for a sync, and gives the core what is for itself.
+// written sends the messages that waited for a sync, and passes those for the node itself to the
+// core.
 func (n *simNode) written(after []*raftpb.Message) {
 	var own []*raftpb.Message
 	for _, m := range after {
@@ -331,7 +334,7 @@ func (n *simNode) written(after []*raftpb.Message) {
 	n.core.Written(own)
 }
 
-// apply brings committed records into data/journal and the state, a moment later.
+// apply appends committed records to data/journal and applies them to the state a little later.
 func (n *simNode) apply() {
 	if n.applying || len(n.toApply) == 0 {
 		return
@@ -367,7 +370,7 @@ func (n *simNode) append(c Commit) {
 	n.s.judgeJournal(n, len(c.Records))
 }
 
-// syncJournal syncs data/journal lazily.
+// syncJournal starts a sync of data/journal.
 func (n *simNode) syncJournal() {
 	j := n.journal
 	if j.syncing || j.synced == j.last() {
@@ -399,8 +402,8 @@ func (n *simNode) syncJournal() {
 
 var errFetch = errors.New("the peer does not answer")
 
-// fetch gets records out of a peer's journal, over the network, into its own, once that
-// has what was told before.
+// fetch copies records from a peer's journal over the network, once its own journal has all earlier
+// commits.
 func (n *simNode) fetch(f Fetch) {
 	s := n.s
 	n.later(s.between(millisecond, 40*millisecond), func() {
@@ -423,7 +426,7 @@ func (n *simNode) fetch(f Fetch) {
 		}
 		some := p.journal.records[f.From.Seq:f.To.Seq]
 		var err error
-		if s.chance(15) { // it breaks off
+		if s.chance(15) { // the connection breaks
 			some, err = some[:s.rnd.IntN(len(some)+1)], errFetch
 		}
 		for _, r := range some[min(have-f.From.Seq, uint64(len(some))):] {
@@ -445,7 +448,7 @@ func (n *simNode) fetch(f Fetch) {
 	})
 }
 
-// takeOver starts an engine once this node leads and its journal has all before.
+// takeOver starts an engine once this node leads and its journal has all earlier records.
 func (n *simNode) takeOver() {
 	if n.leadTerm == 0 || n.state.seq < n.leadAt.Seq {
 		return

@@ -15,7 +15,8 @@ var (
 	simSeed  = flag.Uint64("seed", 1, "seed of the first history of TestSimulation, and of each other test's first cluster")
 )
 
-// history runs the history of one seed. Package raft draws from crypto/rand: from the seed here.
+// history plays the history of one seed. Package raft draws from crypto/rand, which here returns
+// bytes from the seed.
 func history(seed uint64, p plant) *sim {
 	s := newSim(seed, p)
 	reader := rand.Reader
@@ -25,9 +26,9 @@ func history(seed uint64, p plant) *sim {
 	return s
 }
 
-// TestSimulation plays histories of a cluster with every fault that a network, disks,
-// clocks, processes and an operator can have, and looks for a violation of what a cluster
-// promises. The same seed is the same history.
+// TestSimulation plays histories of a cluster with all faults of network, disks, clocks, processes
+// and operators that the simulation knows, and checks what a cluster promises. The same seed gives
+// the same history.
 func TestSimulation(t *testing.T) {
 	answered, leaders := 0, 0
 	for seed := *simSeed; seed < *simSeed+uint64(*simSeeds); seed++ {
@@ -48,8 +49,8 @@ func TestASeedIsOneHistory(t *testing.T) {
 	}
 }
 
-// TestSimulationFindsPlantedBugs: each bug is found, and by what it breaks, not because
-// the cluster does not come to rest.
+// TestSimulationFindsPlantedBugs checks that each planted bug is found by a violation, not only
+// because the cluster does not recover.
 func TestSimulationFindsPlantedBugs(t *testing.T) {
 	const seedsMax = 300
 	bugs := []struct {
@@ -79,8 +80,8 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestEitherFenceIsEnough: a leader that does not step down is kept from doing harm by the
-// term of what it proposes, and one that does needs no such fence.
+// TestEitherFenceIsEnough checks that either of two protections is sufficient: a deposed leader
+// steps down, or the term in its proposals makes the other nodes skip them.
 func TestEitherFenceIsEnough(t *testing.T) {
 	for _, p := range []plant{{noFence: true}, {noStepDown: true}} {
 		for seed := uint64(1); seed <= uint64(budget.Of(60)); seed++ {
