@@ -15,7 +15,8 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// TestWhatPeersSendIsBounded while the loop does not take it: by number and by bytes.
+// TestWhatPeersSendIsBounded checks the limits on the number and the size of messages that wait for
+// the loop.
 func TestWhatPeersSendIsBounded(t *testing.T) {
 	r := &Replica{wakeLoop: make(chan struct{}, 1)}
 	for range messagesMax + 10 {
@@ -33,8 +34,8 @@ func TestWhatPeersSendIsBounded(t *testing.T) {
 	require.EqualValues(t, 7, r.counts.dropped.Load())
 }
 
-// TestACongestedNodeTakesNoEntries, nor a vote, which it could not write down; what a leader
-// needs it takes.
+// TestACongestedNodeTakesNoEntries checks that a node whose disk queue is full drops entries and
+// votes, which it would have to write, and accepts what a leader needs.
 func TestACongestedNodeTakesNoEntries(t *testing.T) {
 	node := &taker{}
 	r := &Replica{node: node, wakeLoop: make(chan struct{}, 1), writes: newQueue[*core.Write](),
@@ -57,7 +58,7 @@ func TestACongestedNodeTakesNoEntries(t *testing.T) {
 	require.Equal(t, kinds[3:], send())
 }
 
-// taker is a node that notes what it receives.
+// taker is a node that records the messages it receives.
 type taker struct {
 	stepper
 	took []raftpb.MessageType
@@ -65,7 +66,8 @@ type taker struct {
 
 func (n *taker) Receive(_ core.Identity, m *raftpb.Message) { n.took = append(n.took, m.GetType()) }
 
-// TestSegmentsAreKeptForMembers, up to KeepBytes, unless the disk has no room.
+// TestSegmentsAreKeptForMembers checks that segments are kept up to KeepBytes, unless the disk is
+// full.
 func TestSegmentsAreKeptForMembers(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(dir, journal.Options{Version: 1, SegmentBytes: 64 << 10})
@@ -103,15 +105,16 @@ func TestSegmentsAreKeptForMembers(t *testing.T) {
 	require.Greater(t, j.SegmentCount(), 1)
 	at += keepEvery
 	r.keepForPeers()
-	require.Eventually(t, func() bool { // the newest records may still be on their way to the newest segment
+	// the newest records may still be on their way to the newest segment
+	require.Eventually(t, func() bool {
 		return j.RemoveBefore(last+1) == nil && j.SegmentCount() == 1
 	}, patience, time.Millisecond)
 	taken()
 	require.NoError(t, j.Wait(t.Context(), last))
 }
 
-// takeNames leaves a journal without room: it makes directories with the names of segments to
-// come. The function that it returns removes them.
+// takeNames makes a journal run out of room by creating directories with the names of its next
+// segments. The returned function removes them.
 func takeNames(t *testing.T, journal string) (remove func()) {
 	var made []string
 	for i := range 1000 {
@@ -128,8 +131,8 @@ func takeNames(t *testing.T, journal string) (remove func()) {
 	}
 }
 
-// TestWhereNobodyIsFitALeaderGoesOn: each try to hand over keeps orders for a while, so tries
-// become rare.
+// TestWhereNobodyIsFitALeaderGoesOn checks that attempts to transfer become rare if no node can
+// lead, since each of them delays orders for a while.
 func TestWhereNobodyIsFitALeaderGoesOn(t *testing.T) {
 	at, node := time.Duration(0), &unfit{}
 	r := &Replica{node: node, now: func() time.Duration { return at }}
@@ -142,7 +145,7 @@ func TestWhereNobodyIsFitALeaderGoesOn(t *testing.T) {
 	require.LessOrEqual(t, node.transfers, 12)
 }
 
-// unfit is a leader that finds nobody to hand over to.
+// unfit is a leader that finds no node to which it can transfer.
 type unfit struct {
 	stepper
 	told, transfers int

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// small lets Raft's log keep little.
+// small makes a node keep little of Raft's log.
 func small(o *Options) {
 	tune := o.tune
 	o.tune = func(o *core.Options) {
@@ -21,7 +21,7 @@ func small(o *Options) {
 	}
 }
 
-// fill puts records of 10 kB.
+// fill appends records of 10 kB.
 func (n *testNode) fill(count int) (seq uint64) {
 	for i := range count {
 		var err error
@@ -31,7 +31,8 @@ func (n *testNode) fill(count int) (seq uint64) {
 	return seq
 }
 
-// TestAMemberThatWasAwayFetches what the leader's log has no more, from its journal.
+// TestAMemberThatWasAwayFetches checks that a member fetches records from the leader's journal that
+// the leader's log no longer has.
 func TestAMemberThatWasAwayFetches(t *testing.T) {
 	c := newCluster(t, 3, small)
 	leader := c.leader(1, 2, 3)
@@ -54,7 +55,8 @@ func TestAMemberThatWasAwayFetches(t *testing.T) {
 	c.alike()
 }
 
-// TestAFetchOfALeaderThatHasStoppedEnds once another one leads, which needs this node to commit.
+// TestAFetchOfALeaderThatHasStoppedEnds checks that the fetch ends once another node leads. The new
+// leader needs the fetching node for its majority.
 func TestAFetchOfALeaderThatHasStoppedEnds(t *testing.T) {
 	c := newCluster(t, 3, small)
 	leader := c.leader(1, 2, 3)
@@ -73,7 +75,8 @@ func TestAFetchOfALeaderThatHasStoppedEnds(t *testing.T) {
 	require.NoError(t, away.Err())
 }
 
-// TestASingleNodeGrows: its history is that of the cluster, and new nodes fetch it.
+// TestASingleNodeGrows checks that the history of a single node becomes the cluster's, and that new
+// nodes fetch it.
 func TestASingleNodeGrows(t *testing.T) {
 	c := newCluster(t, 0, small)
 	c.peers[1] = "127.0.0.1:1"
@@ -108,7 +111,7 @@ func TestASingleNodeGrows(t *testing.T) {
 	c.alike()
 }
 
-// changed asks for a change of members until it is done.
+// changed requests a membership change until it is done.
 func (n *testNode) changed(t *testing.T, change core.MemberChange) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -132,13 +135,13 @@ func (n *testNode) changed(t *testing.T, change core.MemberChange) {
 	}, patience, tick)
 }
 
-// offer is a network that has records.
+// offer is a network whose peers serve fixed records.
 type offer struct {
 	network
 	records []string
 }
 
-// Fetch gives those from the first one, however many are asked for.
+// Fetch passes on all records from the first one, whatever last is.
 func (o offer) Fetch(_ context.Context, _, first, _ uint64, take func(uint64, []byte) error) error {
 	for i, record := range o.records {
 		if err := take(first+uint64(i), []byte(record)); err != nil {
@@ -148,11 +151,12 @@ func (o offer) Fetch(_ context.Context, _, first, _ uint64, take func(uint64, []
 	return nil
 }
 
-// TestWhatIsFetchedIsCompared with what the journal has already, and appended behind it.
+// TestWhatIsFetchedIsCompared checks that fetched records are compared with those in the journal,
+// and that later ones are appended.
 func TestWhatIsFetchedIsCompared(t *testing.T) {
 	l := newTestLeadership(t, 1<<20)
 	r := &Replica{leadership: l, journal: l.journal, life: t.Context(), notebook: make(notebook, notesMax)}
-	for _, record := range []string{"a", "b", "c"} { // 8 to 10
+	for _, record := range []string{"a", "b", "c"} { // records 8 to 10
 		_, err := r.journal.Append([]byte(record))
 		require.NoError(t, err)
 	}

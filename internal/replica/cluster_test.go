@@ -26,20 +26,20 @@ import (
 	"outcry/internal/replica/peers"
 )
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an event that must happen.
 const patience = time.Minute
 
-// cluster is replicas in one process, over a network in memory and real files.
+// cluster runs replicas in one process, with a network in memory and real files.
 type cluster struct {
 	t     *testing.T
 	peers map[uint64]string
 
-	mu    sync.Mutex // guards what follows against the network
+	mu    sync.Mutex // guards the fields below, which the network also uses
 	nodes map[uint64]*testNode
 	cut   map[[2]uint64]bool
 }
 
-// testNode is one replica, while it runs.
+// testNode is one node with its current replica.
 type testNode struct {
 	*Replica
 	c       *cluster
@@ -49,20 +49,22 @@ type testNode struct {
 	peers   map[uint64]string // --peers
 	changes []func(*Options)
 	fetches atomic.Int64
-	stuck   atomic.Uint64 // a peer whose records do not come
+	stuck   atomic.Uint64 // number of a peer whose records do not arrive
 
-	mu        sync.Mutex          // guards what follows
-	met       map[uint64]*Replica // whose hello was accepted
+	mu        sync.Mutex          // guards the fields below
+	met       map[uint64]*Replica // peers whose hello was accepted
 	addresses map[uint64]string   // addresses set by SetPeers
-	up        *Replica            // that the network reaches
+	up        *Replica            // the replica that the network reaches
 	quit      chan struct{}
 	work      sync.WaitGroup
 }
 
-// newCluster founds a cluster of n nodes, which may lead.
+// newCluster founds a cluster of n nodes that may lead.
 func newCluster(t *testing.T, n uint64, change ...func(*Options)) *cluster {
 	before := runtime.NumGoroutine()
-	t.TempDir() // the first: all are taken away after what is registered from here on, the stop of the nodes
+	// TempDir is called before the nodes register their stops, so the directories are removed after
+	// the nodes have stopped.
+	t.TempDir()
 	c := &cluster{t: t, nodes: map[uint64]*testNode{}, peers: map[uint64]string{}, cut: map[[2]uint64]bool{}}
 	for id := uint64(1); id <= n; id++ {
 		c.peers[id] = fmt.Sprintf("127.0.0.1:%d", id)
@@ -101,7 +103,7 @@ func (c *cluster) add(id uint64) *testNode {
 	return c.nodes[id]
 }
 
-// start opens the node on what its directory has, and lets it lead.
+// start opens the node with the content of its directory, and allows it to lead.
 func (n *testNode) start() {
 	t := n.c.t
 	require.NoError(t, n.open())
@@ -128,10 +130,10 @@ func (n *testNode) open() (err error) {
 	return nil
 }
 
-// patient is for a machine that has much else to do: a leader is not given up so soon.
+// patient doubles the election timeout for tests that load the machine.
 func patient(o *core.Options) { o.ElectionTicks = 60 }
 
-// join connects a node with the others.
+// join connects a replica with the other nodes.
 func (n *testNode) join(r *Replica) (network, error) {
 	n.mu.Lock()
 	n.met, n.up = map[uint64]*Replica{}, r
@@ -140,7 +142,7 @@ func (n *testNode) join(r *Replica) (network, error) {
 	return wire{n}, nil
 }
 
-// begun gives the node a journal with records from before there was a cluster.
+// begun gives the node a journal with records from before the cluster.
 func (n *testNode) begun(records int) {
 	t := n.c.t
 	j, err := journal.Open(filepath.Join(n.dir, "journal"), journal.Options{Version: 1, SegmentBytes: 1 << 20})
@@ -152,7 +154,7 @@ func (n *testNode) begun(records int) {
 	require.NoError(t, j.Close())
 }
 
-// stop ends the node, as a process that ends: nothing comes from it or reaches it any more.
+// stop ends the node like a process: it sends and receives nothing more.
 func (n *testNode) stop() {
 	if n.Replica == nil {
 		return
@@ -162,13 +164,13 @@ func (n *testNode) stop() {
 	n.Replica = nil
 }
 
-// restart stops and starts it.
+// restart stops the node and starts it again.
 func (n *testNode) restart() {
 	n.stop()
 	n.start()
 }
 
-// greet tells the others who this node is, until each has accepted it.
+// greet sends this node's hello to the others until each has accepted it.
 func (n *testNode) greet() {
 	for {
 		for id := range n.known() {
@@ -184,7 +186,7 @@ func (n *testNode) greet() {
 	}
 }
 
-// hear takes the hello of a node, once in its life.
+// hear receives the hello of a node, once for each of its replicas.
 func (n *testNode) hear(from *testNode) error {
 	here, met := n.running(from.id)
 	there, _ := from.running(n.id)
@@ -200,22 +202,22 @@ func (n *testNode) hear(from *testNode) error {
 	return nil
 }
 
-// known returns the peers that the network knows of.
+// known returns the peers set by SetPeers.
 func (n *testNode) known() map[uint64]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.addresses
 }
 
-// running returns the replica that the network reaches, nil if there is none, and which life of a
-// peer it knows.
+// running returns the replica that the network reaches, or nil, and the replica of the peer whose
+// hello was accepted.
 func (n *testNode) running(peer uint64) (up, met *Replica) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.up, n.met[peer]
 }
 
-// reach returns a node if what another one sends arrives there.
+// reach returns node to if messages from node from arrive there, otherwise nil.
 func (c *cluster) reach(from, to uint64) *testNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +227,7 @@ func (c *cluster) reach(from, to uint64) *testNode {
 	return c.nodes[to]
 }
 
-// isolate cuts a node off from all others, or joins it again.
+// isolate separates a node from all others, or connects it again.
 func (c *cluster) isolate(id uint64, off bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,7 +236,7 @@ func (c *cluster) isolate(id uint64, off bool) {
 	}
 }
 
-// wire is the network of a node.
+// wire implements network for a node.
 type wire struct{ *testNode }
 
 // Send implements network.
@@ -290,7 +292,7 @@ func (n wire) Fetch(ctx context.Context, peer, first, last uint64, take func(uin
 	return nil
 }
 
-// The tests of package peers are about these.
+// The tests of package peers cover these.
 func (wire) Backup(context.Context, uint64, io.Writer) error     { panic("not used") }
 func (wire) Ask(context.Context, uint64, []byte) ([]byte, error) { panic("not used") }
 func (wire) Stats() peers.Stats                                  { return peers.Stats{} }
@@ -304,7 +306,7 @@ func (n wire) Close() {
 	n.work.Wait()
 }
 
-// leader waits until one of the nodes leads and takes records.
+// leader waits until one of the nodes leads and accepts records.
 func (c *cluster) leader(among ...uint64) *testNode {
 	c.t.Helper()
 	var leader *testNode
@@ -325,7 +327,7 @@ func (c *cluster) leader(among ...uint64) *testNode {
 	return leader
 }
 
-// others returns all nodes but one.
+// others returns the numbers of all nodes except one.
 func (c *cluster) others(id uint64) (all []uint64) {
 	for other := range c.nodes {
 		if other != id {
@@ -336,7 +338,7 @@ func (c *cluster) others(id uint64) (all []uint64) {
 	return all
 }
 
-// put appends a record through the log of an engine, and returns once it is durable.
+// put appends a record as an engine does, and returns once it is durable.
 func (n *testNode) put(record string) (seq uint64, err error) {
 	if err := n.Claim(len(record) + 100); err != nil {
 		return 0, err
@@ -349,7 +351,7 @@ func (n *testNode) put(record string) (seq uint64, err error) {
 	return seq, n.Wait(ctx, seq)
 }
 
-// records returns what the journal of a node has, up to seq.
+// records returns the records in the journal of a node, up to seq last.
 func (n *testNode) records(last uint64) (all [][]byte) {
 	t := n.c.t
 	t.Helper()
@@ -367,7 +369,7 @@ func (n *testNode) records(last uint64) (all [][]byte) {
 	return all
 }
 
-// alike checks that the journals of all nodes are the same, and returns their records.
+// alike checks that all nodes have the same journal and returns its records.
 func (c *cluster) alike() [][]byte {
 	c.t.Helper()
 	last := uint64(0)
@@ -385,7 +387,7 @@ func (c *cluster) alike() [][]byte {
 	return first
 }
 
-// inOneStack reports whether one goroutine of a dump of all stacks is in all of these functions.
+// inOneStack reports whether one goroutine in a dump of all stacks is in all of these functions.
 func inOneStack(dump string, functions ...string) bool {
 	return slices.ContainsFunc(strings.Split(dump, "\n\n"), func(stack string) bool {
 		return !slices.ContainsFunc(functions, func(f string) bool { return !strings.Contains(stack, f) })

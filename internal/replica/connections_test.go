@@ -34,8 +34,8 @@ func listen(t *testing.T, n uint64) map[uint64]net.Listener {
 	return all
 }
 
-// TestOverConnections founds a cluster over real connections, loses its leader, and has it
-// back: with hellos, entries and what is fetched.
+// TestOverConnections founds a cluster over real connections, stops its leader and starts it again.
+// Hellos, entries and fetches use these connections.
 func TestOverConnections(t *testing.T) {
 	listeners := listen(t, 3)
 	c := newCluster(t, 3, small, overTCP(listeners))
@@ -69,7 +69,8 @@ func TestOverConnections(t *testing.T) {
 	}, patience, tick)
 }
 
-// TestAPeerWithSmallerSegmentsIsRefused: its journal might have no room for a record.
+// TestAPeerWithSmallerSegmentsIsRefused checks that a node is refused if its journal might have no
+// room for a record.
 func TestAPeerWithSmallerSegmentsIsRefused(t *testing.T) {
 	c := newCluster(t, 3)
 	h := c.nodes[1].hello()

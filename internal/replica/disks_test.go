@@ -12,14 +12,14 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// hangs lets syncs of some files hang, as a disk that is stuck does.
+// hangs makes syncs of some files hang, like a disk that is stuck.
 type hangs struct {
-	mu    sync.Mutex // guards below
+	mu    sync.Mutex // guards the fields below
 	below string
 	end   *sync.Cond
 }
 
-// newHangs wraps the syncs of this process, until the end of the test and of its clusters.
+// newHangs wraps the syncs of this process until the test and its clusters end.
 func newHangs(t *testing.T) *hangs {
 	h := &hangs{}
 	h.end = sync.NewCond(&h.mu)
@@ -36,7 +36,7 @@ func newHangs(t *testing.T) *hangs {
 	return h
 }
 
-// hang lets syncs of the files below a directory hang from now on; none hangs if it is "".
+// hang makes syncs of the files below a directory hang from now on. With "" none hangs.
 func (h *hangs) hang(below string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -44,8 +44,8 @@ func (h *hangs) hang(below string) {
 	h.end.Broadcast()
 }
 
-// TestALeaderWhoseDiskHangsHandsOver: the others go on, it says why it is unfit, and is well
-// again when the disk is.
+// TestALeaderWhoseDiskHangsHandsOver checks that the other nodes continue, that the leader reports
+// why it is unfit, and that it recovers with its disk.
 func TestALeaderWhoseDiskHangsHandsOver(t *testing.T) {
 	for _, dir := range []string{raftDir, "journal"} {
 		t.Run(dir, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestALeaderWhoseDiskHangsHandsOver(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWaitForADisk that hangs.
+// TestCloseDoesNotWaitForADisk closes a replica while its disk hangs.
 func TestCloseDoesNotWaitForADisk(t *testing.T) {
 	h := newHangs(t)
 	c := newCluster(t, 3)
@@ -104,7 +104,8 @@ func TestCloseDoesNotWaitForADisk(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestALeaderWithoutRoomHandsOver: it refuses records meanwhile.
+// TestALeaderWithoutRoomHandsOver checks that a leader with a full disk refuses records until
+// another node leads.
 func TestALeaderWithoutRoomHandsOver(t *testing.T) {
 	c := newCluster(t, 3)
 	old := c.leader(1, 2, 3)
@@ -124,8 +125,8 @@ func TestALeaderWithoutRoomHandsOver(t *testing.T) {
 	c.alike()
 }
 
-// TestAFollowerWhoseDiskHangs costs nobody anything, takes a bounded part of what comes, and
-// catches up.
+// TestAFollowerWhoseDiskHangs checks that such a follower slows no other node, accepts a limited
+// amount of data, and catches up later.
 func TestAFollowerWhoseDiskHangs(t *testing.T) {
 	h := newHangs(t)
 	c := newCluster(t, 3)

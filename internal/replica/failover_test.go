@@ -17,7 +17,7 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// writers append to whoever they are told leads, until it ends, and note what was answered.
+// writers append to a leader until its leadership ends, and record which appends were answered.
 type writers struct {
 	mu       sync.Mutex // guards answered
 	answered map[uint64]string
@@ -25,7 +25,7 @@ type writers struct {
 	work     sync.WaitGroup
 }
 
-// write begins n goroutines that append to a leader.
+// write starts n goroutines that append to a leader.
 func (w *writers) write(leader *testNode, n int) {
 	r := leader.Replica
 	for range n {
@@ -50,7 +50,7 @@ func (w *writers) write(leader *testNode, n int) {
 	}
 }
 
-// some waits until so many more are answered.
+// some waits until n more appends are answered.
 func (w *writers) some(t *testing.T, n int) {
 	t.Helper()
 	count := func() int {
@@ -62,7 +62,7 @@ func (w *writers) some(t *testing.T, n int) {
 	require.Eventually(t, func() bool { return count() >= before+n }, patience, tick)
 }
 
-// check finds all that was answered in its place.
+// check checks that every answered record is in its place.
 func (w *writers) check(t *testing.T, records [][]byte) {
 	t.Helper()
 	for _, seq := range slices.Sorted(maps.Keys(w.answered)) {
@@ -71,7 +71,7 @@ func (w *writers) check(t *testing.T, records [][]byte) {
 	}
 }
 
-// TestNothingAnsweredIsLost kills the leader under load, again and again, and starts it anew.
+// TestNothingAnsweredIsLost kills the leader under load several times, and restarts it.
 func TestNothingAnsweredIsLost(t *testing.T) {
 	for _, size := range []uint64{3, 5} {
 		t.Run(fmt.Sprint(size, " nodes"), func(t *testing.T) {
@@ -99,7 +99,8 @@ func TestNothingAnsweredIsLost(t *testing.T) {
 	}
 }
 
-// TestALeaderThatIsCutOffAnswersNothing: no record, no read, and it steps down.
+// TestALeaderThatIsCutOffAnswersNothing checks that it confirms no record and no read, and loses
+// the leadership.
 func TestALeaderThatIsCutOffAnswersNothing(t *testing.T) {
 	c := newCluster(t, 3)
 	old := c.leader(1, 2, 3)
@@ -139,7 +140,7 @@ func TestALeaderThatIsCutOffAnswersNothing(t *testing.T) {
 	require.NotEqual(t, core.Leader, old.Status().Role)
 }
 
-// TestWithoutAMajorityNobodyLeads: neither the node that is left, nor one that starts.
+// TestWithoutAMajorityNobodyLeads checks the remaining node and a node that starts.
 func TestWithoutAMajorityNobodyLeads(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)
@@ -160,7 +161,7 @@ func TestWithoutAMajorityNobodyLeads(t *testing.T) {
 	c.alike()
 }
 
-// TestTransfer hands over, to a node of choice, under load.
+// TestTransfer transfers the leadership to a chosen node under load.
 func TestTransfer(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)
@@ -180,8 +181,8 @@ func TestTransfer(t *testing.T) {
 	w.check(t, c.alike())
 }
 
-// TestOnlyTheReadyLead: a node whose owner is not ready stores, and does not campaign; one that
-// leads and is no longer ready hands over.
+// TestOnlyTheReadyLead checks that a node whose owner is not ready stores records but does not
+// campaign, and that a leader whose owner is no longer ready transfers the leadership.
 func TestOnlyTheReadyLead(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)
@@ -194,7 +195,8 @@ func TestOnlyTheReadyLead(t *testing.T) {
 	c.alike()
 }
 
-// TestABrokenNodeStaysDown: the reason is written down, and a start refuses with it.
+// TestABrokenNodeStaysDown checks that the reason is written to disk, and that a start refuses with
+// that reason.
 func TestABrokenNodeStaysDown(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)
@@ -218,7 +220,8 @@ func TestABrokenNodeStaysDown(t *testing.T) {
 	leader.start()
 }
 
-// TestALostLogIsNotFoundedAgain: the node would vote twice.
+// TestALostLogIsNotFoundedAgain checks that a node without data/raft does not found a new log,
+// since it could vote twice.
 func TestALostLogIsNotFoundedAgain(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)
@@ -230,15 +233,15 @@ func TestALostLogIsNotFoundedAgain(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(leader.dir, clusterName)))
 	require.ErrorContains(t, leader.open(), "says that this was a node of a cluster", "it would lead alone")
 
-	// With all of the directory lost, it has another identity, and the others refuse it.
+	// If the whole directory is lost, the node has another identity and the others refuse it.
 	require.NoError(t, os.RemoveAll(leader.dir))
 	leader.start()
 	other := c.nodes[c.others(leader.id)[0]]
 	require.ErrorContains(t, other.onHello(leader.hello()), "vote twice")
 }
 
-// TestFoundersKeepToOneList: nodes that found a cluster of others are not met, nor one that
-// founds its own beside a cluster that is there.
+// TestFoundersKeepToOneList checks that nodes refuse founders with other lists of nodes, and that a
+// cluster refuses a founder of another one.
 func TestFoundersKeepToOneList(t *testing.T) {
 	c := newCluster(t, 3)
 	young := c.add(4)
@@ -255,7 +258,8 @@ func TestFoundersKeepToOneList(t *testing.T) {
 	require.ErrorContains(t, other.onHello(young.hello()), "give all the same --peers")
 }
 
-// TestAFounderDoesNotJoin: its log would go on waiting for those it was to found a cluster with.
+// TestAFounderDoesNotJoin checks that a node that founds a cluster cannot be added to another,
+// since it would go on waiting for the other founders.
 func TestAFounderDoesNotJoin(t *testing.T) {
 	c := newCluster(t, 1)
 	young := c.add(2)
@@ -266,7 +270,8 @@ func TestAFounderDoesNotJoin(t *testing.T) {
 	require.ErrorContains(t, young.open(), "nodes [1 2 3]: begin with an empty directory")
 }
 
-// TestAnAddressThatNobodyCouldUseIsRefused: in the log it would be every node's.
+// TestAnAddressThatNobodyCouldUseIsRefused checks MayAdd, since all nodes use an address once it is
+// in the log.
 func TestAnAddressThatNobodyCouldUseIsRefused(t *testing.T) {
 	c := newCluster(t, 1)
 	leader := c.leader(1)

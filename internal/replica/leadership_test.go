@@ -16,8 +16,8 @@ import (
 
 var _ engine.Shared = (*Replica)(nil)
 
-// newTestLeadership returns a leadership that has begun behind record 7, on a journal with
-// segments of that size, and its journal.
+// newTestLeadership returns a leadership that starts after record 7, with a journal of the given
+// segment size.
 func newTestLeadership(t *testing.T, segmentBytes int64) *leadership {
 	j, err := journal.Open(filepath.Join(t.TempDir(), "journal"), journal.Options{Version: 1, FirstSeq: 8,
 		SegmentBytes: segmentBytes})
@@ -39,7 +39,7 @@ func (l *leadership) mustAppend(t *testing.T, record string) uint64 {
 	return seq
 }
 
-// waits reports how a call that waits has ended, or that it has not.
+// waits returns the result of a waiting call, or an error if it is still waiting.
 func waits(call func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -79,7 +79,7 @@ func TestRecordsGetTheirPlaceAtOnce(t *testing.T) {
 	require.NoError(t, wait(10))
 }
 
-// TestBatchesAreBounded: what has gathered is proposed in parts.
+// TestBatchesAreBounded checks that many records are proposed in several batches.
 func TestBatchesAreBounded(t *testing.T) {
 	l := newTestLeadership(t, 16<<20)
 	record := string(make([]byte, batchBytesMax/2))
@@ -94,7 +94,8 @@ func TestBatchesAreBounded(t *testing.T) {
 	require.Equal(t, []int{batchBytesMax, batchBytesMax / 2, 3 * batchBytesMax, 1}, sizes)
 }
 
-// TestAppendersWait while too much is on its way, until the journal has taken some of it.
+// TestAppendersWait checks that appenders wait while too many bytes are on their way, until the
+// journal has received some of them.
 func TestAppendersWait(t *testing.T) {
 	l := newTestLeadership(t, 64<<20)
 	record := make([]byte, 16<<20)
@@ -126,8 +127,8 @@ func TestAppendersWait(t *testing.T) {
 	require.ErrorIs(t, <-appended, ErrDeposed, "an end lets go of those who wait")
 }
 
-// settle waits until a goroutine waits in a sync.Cond below the function of that name, as
-// all that it is to do before is done.
+// settle waits until a goroutine waits in a sync.Cond below the named function, so that it has done
+// everything before that.
 func settle(t *testing.T, function string, also func() bool) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
@@ -140,8 +141,8 @@ func settle(t *testing.T, function string, also func() bool) {
 	}
 }
 
-// TestAClaimStaysUntilTheJournalHasTheRecord: what is claimed is charged in the journal of this
-// node until its apply goroutine appends the record.
+// TestAClaimStaysUntilTheJournalHasTheRecord checks that a claim stays charged in this node's
+// journal until the apply goroutine appends the record.
 func TestAClaimStaysUntilTheJournalHasTheRecord(t *testing.T) {
 	l := newTestLeadership(t, 1<<20)
 	free := l.journal.RoomBytes()
@@ -171,8 +172,8 @@ func TestAClaimStaysUntilTheJournalHasTheRecord(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestNoRecordIsTooLongForOthers: a claim is refused, as a Refusal, of what an entry of the log
-// has no room for.
+// TestNoRecordIsTooLongForOthers checks that a claim for a record that is too long for an entry is
+// refused.
 func TestNoRecordIsTooLongForOthers(t *testing.T) {
 	l := newTestLeadership(t, 96<<20)
 	for _, err := range []error{l.Claim(l.ClaimBytesMax() + 1), l.ClaimReserve(l.ClaimBytesMax() + 1)} {
@@ -185,8 +186,8 @@ func TestNoRecordIsTooLongForOthers(t *testing.T) {
 	require.NoError(t, l.Claim(l.ClaimBytesMax()))
 }
 
-// TestReadsAreConfirmed by a round that begins after them, or a later record; and then only
-// if all before is committed.
+// TestReadsAreConfirmed checks that a read is confirmed by a round that starts after it, or by a
+// later record, and only once all records before it are committed.
 func TestReadsAreConfirmed(t *testing.T) {
 	l := newTestLeadership(t, 1<<20)
 	wait := func(seq, round uint64) error {
@@ -231,7 +232,7 @@ func TestReadsAreConfirmed(t *testing.T) {
 	l.confirm(9)
 	require.False(t, l.Confirmed(9, 9), "confirmed, and not committed")
 	l.NotifyConfirmed(9, 10, wakes[0])
-	<-wakes[0] // of above
+	<-wakes[0] // of the notification above
 	l.nextBatch()
 	l.commit(9)
 	require.Empty(t, wakes[0], "committed, and not confirmed")
@@ -239,7 +240,8 @@ func TestReadsAreConfirmed(t *testing.T) {
 	require.Len(t, wakes[0], 1)
 }
 
-// TestNothingIsToldAfterTheEnd: of all that has come before or comes later.
+// TestNothingIsToldAfterTheEnd checks that nothing is committed or confirmed after the leadership
+// has ended.
 func TestNothingIsToldAfterTheEnd(t *testing.T) {
 	l := newTestLeadership(t, 1<<20)
 	l.mustAppend(t, "committed")

@@ -14,7 +14,8 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// TestANodeWithRecordsOfItsOwnDoesNotJoin: it would go on behind them as if they were the cluster's.
+// TestANodeWithRecordsOfItsOwnDoesNotJoin checks that such a node is refused, since it would append
+// the cluster's records after its own.
 func TestANodeWithRecordsOfItsOwnDoesNotJoin(t *testing.T) {
 	c := newCluster(t, 1)
 	c.peers[4] = "127.0.0.1:4"
@@ -26,8 +27,9 @@ func TestANodeWithRecordsOfItsOwnDoesNotJoin(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(n.dir, raftDir))
 }
 
-// TestAFounderDoesNotReplaceALostNode: it was started on an empty directory without --join. Its log would begin
-// where the cluster's did, so it would count as level, and break at the first entry that names its number.
+// TestAFounderDoesNotReplaceALostNode starts a node with an empty directory but without --join. Its
+// log would start where the cluster's did. So it would count as up to date, and break at the first
+// entry that names its number.
 func TestAFounderDoesNotReplaceALostNode(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)
@@ -42,7 +44,7 @@ func TestAFounderDoesNotReplaceALostNode(t *testing.T) {
 	require.Eventually(t, refused, patience, tick)
 	require.ErrorContains(t, leader.MayAdd(again), "was not started with --join")
 
-	// It may come later than the change.
+	// The node may also start after the change.
 	lost.stop()
 	ctx := t.Context()
 	require.Eventually(t, func() bool {
@@ -55,7 +57,8 @@ func TestAFounderDoesNotReplaceALostNode(t *testing.T) {
 		return leader.Change(ctx, core.MemberChange{Add: []core.Member{again}}) == nil
 	}, patience, tick)
 	require.Eventually(t, func() bool { return len(leader.Status().Members) == 3 }, patience, tick)
-	require.NoError(t, os.RemoveAll(lost.dir)) // in which it may have noted that it is broken: it was a member then
+	// it may be marked as broken, since it was a member for a while
+	require.NoError(t, os.RemoveAll(lost.dir))
 	lost.start()
 	require.Eventually(t, refused, patience, tick)
 	require.ErrorContains(t, leader.onHello(lost.hello()), "empty directory and --join")
@@ -70,7 +73,8 @@ func TestAFounderDoesNotReplaceALostNode(t *testing.T) {
 	c.alike()
 }
 
-// TestADirectoryIsThatOfOneNumber: a slip of the pen must not break its node, whose identity the others know.
+// TestADirectoryIsThatOfOneNumber checks that a wrong --node is refused. Otherwise it would break
+// the node, whose identity the others know.
 func TestADirectoryIsThatOfOneNumber(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)
@@ -87,15 +91,15 @@ func TestADirectoryIsThatOfOneNumber(t *testing.T) {
 	c.alike()
 
 	node.stop()
-	old := []byte("node identity 0123\n") // of older programs
+	old := []byte("node identity 0123\n") // as written by older programs
 	require.NoError(t, os.WriteFile(filepath.Join(node.dir, clusterName), old, 0o600))
 	node.start()
 	c.alike()
 }
 
-// lines is a log.
+// lines collects log output.
 type lines struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	text bytes.Buffer
 }
 
@@ -106,14 +110,14 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// count returns how often something was logged.
+// count returns how often a text was logged.
 func (l *lines) count(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return bytes.Count(l.text.Bytes(), []byte(what))
 }
 
-// TestAnotherAddressThanTheClusterHasIsWarnedOf once.
+// TestAnotherAddressThanTheClusterHasIsWarnedOf checks that one warning is logged.
 func TestAnotherAddressThanTheClusterHasIsWarnedOf(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)

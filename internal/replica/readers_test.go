@@ -13,10 +13,10 @@ import (
 	"outcry/internal/replica/peers"
 )
 
-// reads gives a node a version of records.
+// reads sets the version of records that a node reads.
 func reads(version uint32) func(*Options) { return func(o *Options) { o.Hello.EventVersion = version } }
 
-// says waits until a node says of the others' versions what it should; "" is that all read its own.
+// says waits until Readers returns an error with the text want, or nil if want is "".
 func (n *testNode) says(want string) {
 	n.c.t.Helper()
 	var err error
@@ -26,8 +26,9 @@ func (n *testNode) says(want string) {
 	}, patience, tick, "%q: %v", want, &err)
 }
 
-// TestReadersAreTheVoters of a rolling upgrade: an older one takes part, and what it cannot read
-// is not to be written. What was known of a voter that is down is known after a restart.
+// TestReadersAreTheVoters checks a rolling upgrade: an older voter takes part, and records that it
+// cannot read must not be written. The version of a voter that is down is still known after a
+// restart.
 func TestReadersAreTheVoters(t *testing.T) {
 	c := newCluster(t, 3)
 	first := c.leader(1, 2, 3)
@@ -59,7 +60,8 @@ func TestReadersAreTheVoters(t *testing.T) {
 	leader.says("node " + string(rune('0'+last.id)) + " was not heard yet, and may not read records of version 2")
 }
 
-// TestAnOlderNodeIsNotTakenIn: as a learner it would get what it cannot read.
+// TestAnOlderNodeIsNotTakenIn checks that an older learner is refused, since it would receive
+// records that it cannot read.
 func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
 	c := newCluster(t, 1, reads(2))
 	leader := c.leader(1)
@@ -78,7 +80,7 @@ func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
 	h.EventVersion = 2
 	require.NoError(t, leader.onHello(h))
 
-	// One that came in while nobody led stays a learner.
+	// A learner that was let in while there was no leader stays a learner.
 	require.Eventually(t, func() bool { return leader.Status().Members[1].Identity == h.Self }, patience, tick)
 	require.NoError(t, leader.readers.note(h.Self, 1, nil))
 	promote := core.MemberChange{Promote: []uint64{4}}
@@ -88,8 +90,8 @@ func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
 	require.ErrorContains(t, leader.Change(ctx, promote), "has not answered lately")
 }
 
-// TestAClosedReplicaWritesNoReaders: a hello that is still being judged changes nothing in a
-// directory that may be another process's by now.
+// TestAClosedReplicaWritesNoReaders checks that a hello that is still being checked changes nothing
+// in the directory, which may already belong to another process.
 func TestAClosedReplicaWritesNoReaders(t *testing.T) {
 	c := newCluster(t, 1)
 	n := c.nodes[1]
@@ -106,7 +108,7 @@ func TestAClosedReplicaWritesNoReaders(t *testing.T) {
 	require.NoFileExists(t, file+".tmp")
 }
 
-// TestADiskThatHangsDoesNotHoldUpTheLoop while what another node reads is written down.
+// TestADiskThatHangsDoesNotHoldUpTheLoop makes the write of the file READERS hang.
 func TestADiskThatHangsDoesNotHoldUpTheLoop(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)
@@ -115,7 +117,7 @@ func TestADiskThatHangsDoesNotHoldUpTheLoop(t *testing.T) {
 	}
 	other := c.nodes[c.others(leader.id)[0]]
 	file := filepath.Join(leader.dir, readersName+".tmp")
-	require.NoError(t, syscall.Mkfifo(file, 0o600)) // opening it to write hangs
+	require.NoError(t, syscall.Mkfifo(file, 0o600)) // opening it for writing hangs
 	other.stop()
 	other.changes = []func(*Options){reads(2)}
 	other.start()
@@ -129,5 +131,5 @@ func TestADiskThatHangsDoesNotHoldUpTheLoop(t *testing.T) {
 	require.NoError(t, leader.do(t.Context(), func() error { return nil }))
 	hanging, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = hanging.Close() }) // after the nodes: what was written into it is thrown away
+	t.Cleanup(func() { _ = hanging.Close() }) // runs after the nodes have stopped
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestThreeAgree appends from many goroutines, and finds the same records on all nodes.
+// TestThreeAgree appends from many goroutines and checks that all nodes have the same records.
 func TestThreeAgree(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)

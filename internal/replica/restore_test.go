@@ -12,13 +12,13 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// forgetful lets a node keep little of its log, and of its journal for others.
+// forgetful makes a node keep little of its log, and of its journal for others.
 func forgetful(o *Options) {
 	small(o)
 	o.KeepBytes = 1
 }
 
-// forgets waits until the journal of a node has lost its first records.
+// forgets waits until the first records of a node's journal are deleted.
 func (n *testNode) forgets(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -27,7 +27,7 @@ func (n *testNode) forgets(t *testing.T) {
 	}, patience, tick)
 }
 
-// restarted begins the journal anew, as the owner of a node does that has to be restored.
+// restarted starts the node with a new journal, as the owner of a node that must be restored does.
 func (n *testNode) restarted(t *testing.T) {
 	t.Helper()
 	n.stop()
@@ -43,13 +43,13 @@ func (n *testNode) restarted(t *testing.T) {
 	require.NoError(t, n.open())
 }
 
-// hasAll reports whether a member has all that this node, which leads, has.
+// hasAll reports whether a member has all records of this node, which leads.
 func (n *testNode) hasAll(id uint64) bool {
 	return slices.ContainsFunc(n.Status().Peers, func(p Peer) bool { return p.ID == id && p.Active && p.Lag == 0 })
 }
 
-// TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored: it begins its journal anew where the
-// others are, and follows from there; it votes and stores before its state is restored.
+// TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored checks that such a member starts a new journal
+// where the others are, and follows from there. It votes and stores before its state is restored.
 func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 	c := newCluster(t, 3, forgetful)
 	leader := c.leader(1, 2, 3)
@@ -74,13 +74,13 @@ func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 	away.restarted(t)
 	require.Equal(t, behind.Seq+1, away.journal.First())
 	require.Eventually(t, func() bool { return leader.hasAll(away.id) }, patience, tick)
-	third.stop() // so that the restored one makes the majority
+	third.stop() // so that the majority needs the restored node
 	last, err = leader.put("two")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return away.journal.Appended() == last }, patience, tick)
 	third.start()
 	require.Eventually(t, func() bool { return leader.hasAll(third.id) }, patience, tick)
-	away.stop() // what is there already stays
+	away.stop() // what is in its directory stays
 	require.NoError(t, away.open())
 	last, err = leader.put("three")
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 	restore, err = Unrestored(away.dir)
 	require.NoError(t, err)
 	require.Nil(t, restore)
-	away.restart() // it knows no chain of what it has not got
+	away.restart() // its journal's chain is not known to it
 	last, err = leader.put("four")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return away.journal.Appended() == last && third.journal.Appended() == last },
@@ -106,7 +106,7 @@ func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 	require.Equal(t, theirs[len(theirs)-min(len(own), len(theirs)):], own[len(own)-min(len(own), len(theirs)):])
 }
 
-// TestANewcomerOfAnOldClusterIsToBeRestored: nobody keeps the first records.
+// TestANewcomerOfAnOldClusterIsToBeRestored adds a node when no node keeps the first records.
 func TestANewcomerOfAnOldClusterIsToBeRestored(t *testing.T) {
 	c := newCluster(t, 3, forgetful)
 	leader := c.leader(1, 2, 3)

@@ -41,7 +41,7 @@ func TestFrames(t *testing.T) {
 }
 
 func TestALengthAloneCostsNothing(t *testing.T) {
-	header := []byte{0, 0, 0, 8, 0, 0, 0, 0} // 128 MiB, of which nothing comes
+	header := []byte{0, 0, 0, 8, 0, 0, 0, 0} // announces 128 MiB that never arrive
 	allocated := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -54,8 +54,8 @@ func TestALengthAloneCostsNothing(t *testing.T) {
 	require.Less(t, allocated, int64(2*readStep))
 }
 
-// FuzzFrames reads any bytes as frames: what was read is what was there, and never more
-// memory is used than a few times what came.
+// FuzzFrames reads arbitrary bytes as frames. The contents must be those in the input, and the
+// memory used is at most a few times the size of the input.
 func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, 'a', nil), 'b', []byte("content")), uint16(100))
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0}, uint16(1))
@@ -116,7 +116,7 @@ func TestWhomAHelloRefuses(t *testing.T) {
 		c.change(&other)
 		require.ErrorIs(t, own.Refuse(other), c.want, name)
 	}
-	young := helloOf(1) // knows no cluster yet
+	young := helloOf(1) // does not know its cluster yet
 	other := helloOf(2)
 	other.Cluster = core.Identity{8}
 	require.NoError(t, young.Refuse(other))
@@ -124,7 +124,7 @@ func TestWhomAHelloRefuses(t *testing.T) {
 	require.NoError(t, young.Refuse(other))
 	other.Founders = "1,2,3,4,5"
 	require.ErrorIs(t, young.Refuse(other), ErrCluster)
-	other.Founders = "" // it joins
+	other.Founders = "" // waits to be added to a cluster
 	require.NoError(t, young.Refuse(other))
 }
 

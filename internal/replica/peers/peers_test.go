@@ -19,10 +19,10 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// patience bounds what a test waits for. Nothing is judged by it.
+// patience limits waits in tests. No result depends on it.
 const patience = time.Minute
 
-// node is a Net whose messages a test takes.
+// node is a Net whose messages a test reads.
 type node struct {
 	*Net
 	address     string
@@ -31,7 +31,7 @@ type node struct {
 	log         *record
 }
 
-// record is a log that a test reads.
+// record collects log output for a test.
 type record struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -43,7 +43,7 @@ func (r *record) Write(p []byte) (int, error) {
 	return r.all.Write(p)
 }
 
-// count returns how many lines have a text.
+// count returns the number of lines that contain text.
 func (r *record) count(text string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,13 +55,13 @@ func (r *record) count(text string) (n int) {
 	return n
 }
 
-// helloOf is what a node of these tests says.
+// helloOf returns the hello of a test node.
 func helloOf(id uint64) Hello {
 	return Hello{Node: id, Self: core.Identity{byte(id)}, Version: "1", EventVersion: 3,
 		ProtocolVersion: 1, SegmentBytes: 64 << 20}
 }
 
-// listener takes a port of this machine.
+// listener listens on a free port of this machine.
 func listener(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,7 +70,7 @@ func listener(t testing.TB) net.Listener {
 	return l
 }
 
-// begin makes a Net that listens on l. change, if any, changes its Options.
+// begin makes a Net that listens on l. The functions in change modify its Options.
 func begin(t testing.TB, id uint64, l net.Listener, peers map[uint64]string, change ...func(*Options)) *node {
 	t.Helper()
 	n := &node{address: l.Addr().String(), got: make(chan *raftpb.Message, 10_000),
@@ -110,19 +110,19 @@ func several(t testing.TB, count uint64, change ...func(*Options)) map[uint64]*n
 	return nodes
 }
 
-// eventually waits until something is so.
+// eventually waits until is returns true.
 func eventually(t testing.TB, is func() bool, why ...any) {
 	t.Helper()
 	require.Eventually(t, is, patience, time.Millisecond, why...)
 }
 
-// reaches waits until both ways to a peer are connected.
+// reaches waits until both connections to a peer are up.
 func (n *node) reaches(t testing.TB, peer uint64) {
 	t.Helper()
 	eventually(t, func() bool { return n.Stats().Peers[peer].Connected }, n.log)
 }
 
-// message returns one whose Index is number.
+// message returns a message whose Index is number.
 func message(kind raftpb.MessageType, from, to, number uint64, data ...[]byte) *raftpb.Message {
 	m := &raftpb.Message{Type: &kind, From: &from, To: &to, Index: &number}
 	for i, d := range data {
@@ -131,7 +131,7 @@ func message(kind raftpb.MessageType, from, to, number uint64, data ...[]byte) *
 	return m
 }
 
-// onMessage takes a message. It has to come with the identity of its sender's hello.
+// onMessage receives a message. It must have the identity of its sender's hello.
 func (n *node) onMessage(from core.Identity, m *raftpb.Message) {
 	if from != helloOf(m.GetFrom()).Self {
 		m = nil
@@ -153,7 +153,7 @@ func (n *node) take(t testing.TB) *raftpb.Message {
 
 func TestThreeNodesExchangeMessagesInOrder(t *testing.T) {
 	before := 0
-	eventually(t, func() bool { // as below, where the condition runs in a goroutine of its own
+	eventually(t, func() bool { // as below: the condition runs in another goroutine
 		before = runtime.NumGoroutine()
 		return true
 	})
@@ -200,15 +200,14 @@ func TestThreeNodesExchangeMessagesInOrder(t *testing.T) {
 	eventually(t, func() bool { return runtime.NumGoroutine() <= before }, "goroutines are left")
 }
 
-// relay is a network between a node and those who connect to it, which a test stops and
-// cuts.
+// relay is a network between a node and those that connect to it. A test can stop it and cut it.
 type relay struct {
 	net.Listener
 	to      string
-	limit   int64         // bytes of one connection to the node, behind which it stands still or is cut
-	cut     bool          // it is cut there
-	reached chan struct{} // gets a value at each limit
-	release chan struct{} // closed: it goes on
+	limit   int64         // number of bytes of a connection to the node after which it stops or is cut
+	cut     bool          // cut the connection at the limit
+	reached chan struct{} // receives a value at each limit
+	release chan struct{} // closed to let stopped connections continue
 	conns   sync.WaitGroup
 }
 
@@ -233,7 +232,7 @@ func newRelay(t testing.TB, to string, limit int64, cut bool) *relay {
 	return r
 }
 
-// open lets everything through.
+// open lets all data pass.
 func (r *relay) open() {
 	select {
 	case <-r.release:
@@ -264,7 +263,7 @@ func (r *relay) pass(in net.Conn) {
 	_, _ = io.Copy(out, in)
 }
 
-// pair makes nodes 1 and 2; what 1 sends to 2 goes through a relay.
+// pair makes nodes 1 and 2. Messages from 1 to 2 pass through a relay.
 func pair(t testing.TB, limit int64, cut bool, change ...func(*Options)) (one, two *node, between *relay) {
 	t.Helper()
 	l1, l2 := listener(t), listener(t)
@@ -286,11 +285,11 @@ func (r *relay) wait(t testing.TB) {
 }
 
 func TestHeartbeatsPassALargeRecord(t *testing.T) {
-	set(t, &writeTimeout, patience) // it stands still for as long as the heartbeats take
+	set(t, &writeTimeout, patience) // the relay stops while the heartbeats are sent
 	one, two, between := pair(t, 1<<20, false)
 	large := bytes.Repeat([]byte("record"), 4<<20) // 24 MiB
 	require.True(t, one.Send(2, []*raftpb.Message{message(raftpb.MsgApp, 1, 2, 7, large)}))
-	between.wait(t) // it is in the middle of the record, and stands still
+	between.wait(t) // the relay has stopped within the record
 	for i := range uint64(100) {
 		require.True(t, one.Send(2, []*raftpb.Message{message(raftpb.MsgHeartbeat, 1, 2, i)}))
 		m := two.take(t)
@@ -323,7 +322,7 @@ func TestAConnectionThatIsCutInAMessage(t *testing.T) {
 }
 
 func TestAFullQueueDropsAndStaysBounded(t *testing.T) {
-	set(t, &writeTimeout, patience) // it stands still until the queue is full
+	set(t, &writeTimeout, patience) // the relay stops until the queue is full
 	one, two, between := pair(t, 1<<20, false)
 	data := make([]byte, 1<<20)
 	sent := 0
@@ -348,7 +347,7 @@ func TestAFullQueueDropsAndStaysBounded(t *testing.T) {
 	for range queueLenMax {
 		small = append(small, message(raftpb.MsgHeartbeat, 1, 2, 0))
 	}
-	l := newLink(one.Net, one.peers[2], forMessages, smallBytesMax) // that nobody empties
+	l := newLink(one.Net, one.peers[2], forMessages, smallBytesMax) // its queue is never emptied
 	l.setUp(true)
 	for _, m := range small {
 		require.True(t, l.push(m))
@@ -365,7 +364,8 @@ func TestAFullQueueDropsAndStaysBounded(t *testing.T) {
 
 func TestWhoDoesNotTakeIsCut(t *testing.T) {
 	set(t, &writeTimeout, 10*time.Millisecond)
-	one, _, _ := pair(t, 1<<20, false) // behind that nothing is taken; a slow machine may seem to be so before
+	// the relay stops after 1 MiB; a slow machine may seem to stop earlier
+	one, _, _ := pair(t, 1<<20, false)
 	require.True(t, one.Send(2, []*raftpb.Message{message(raftpb.MsgApp, 1, 2, 1, make([]byte, 60<<20))}))
 	select {
 	case <-one.unreachable:
@@ -374,7 +374,7 @@ func TestWhoDoesNotTakeIsCut(t *testing.T) {
 	}
 }
 
-// set changes a bound for one test, before its nodes begin.
+// set changes a variable for one test. It must be called before the nodes start.
 func set[T any](t testing.TB, variable *T, value T) {
 	t.Helper()
 	old := *variable
@@ -383,9 +383,10 @@ func set[T any](t testing.TB, variable *T, value T) {
 }
 
 func TestAPeerThatWasAwayIsConnectedAtOnce(t *testing.T) {
-	set(t, &backoffMin, time.Hour) // nobody tries again by himself
+	set(t, &backoffMin, time.Hour) // no node retries by itself
 	set(t, &backoffMax, time.Hour)
-	away, err := listen.Bind("listen", "127.0.0.1:0") // nobody else gets it meanwhile
+	// reserves the port, so that no other program listens on it
+	away, err := listen.Bind("listen", "127.0.0.1:0")
 	require.NoError(t, err)
 	one := begin(t, 1, listener(t), map[uint64]string{2: away.Addr.String()})
 	eventually(t, func() bool { return one.log.count("a peer is not connected") == 2 })

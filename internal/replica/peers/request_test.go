@@ -18,7 +18,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// records are what the journal of these tests holds.
+// records returns a journal with count records.
 func records(t testing.TB, o journal.Options, count int) *journal.Journal {
 	t.Helper()
 	o.Version = 1
@@ -70,7 +70,7 @@ func TestFetchReadsRecordsOfAPeersJournal(t *testing.T) {
 	require.ErrorIs(t, nodes[1].Fetch(t.Context(), 2, 1, count, none), journal.ErrGone)
 }
 
-// idle reports whether no request is served.
+// idle reports whether no request is being served.
 func (n *node) idle() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,7 +84,8 @@ func (n *node) idle() bool {
 func TestAFetchThatIsCutIsNoWholeOne(t *testing.T) {
 	const count = 5000
 	j := records(t, journal.Options{}, count)
-	// The last one is larger than all that sockets hold between the nodes, so node 2 is still sending when it closes.
+	// The last record is larger than all socket buffers between the nodes, so node 2 is still
+	// sending when it closes.
 	_, err := j.Append(make([]byte, 50<<20))
 	require.NoError(t, err)
 	require.NoError(t, j.Wait(t.Context(), count+1))
@@ -95,7 +96,7 @@ func TestAFetchThatIsCutIsNoWholeOne(t *testing.T) {
 	got := uint64(0)
 	err = one.Fetch(t.Context(), 2, 1, count+1, func(seq uint64, _ []byte) error {
 		if got = seq; seq == 100 {
-			require.NoError(t, two.SetPeers(nil)) // node 2 closes all that node 1 has
+			require.NoError(t, two.SetPeers(nil)) // node 2 closes all connections of node 1
 		}
 		return nil
 	})
@@ -241,8 +242,7 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// silent is a node that accepts all and never answers what it is asked; what it does
-// instead is up to say.
+// silent starts a node that accepts connections and never answers requests. It runs say instead.
 func silent(t *testing.T, say func(net.Conn)) string {
 	t.Helper()
 	l := listener(t)

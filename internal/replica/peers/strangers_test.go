@@ -20,14 +20,14 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// alone makes node 1, whose peers 2 and 3 are away.
+// alone makes node 1, whose peers 2 and 3 are down.
 func alone(t testing.TB, change ...func(*Options)) *node {
 	t.Helper()
 	const away = "127.0.0.1:1"
 	return begin(t, 1, listener(t), map[uint64]string{2: away, 3: away}, change...)
 }
 
-// connect makes a connection without a word.
+// connect makes a connection and sends nothing.
 func connect(t testing.TB, address string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -37,7 +37,7 @@ func connect(t testing.TB, address string) net.Conn {
 	return conn
 }
 
-// cut waits until the other side has closed a connection, and returns what it said.
+// cut waits until the other side has closed the connection, and returns what it sent.
 func cut(t testing.TB, conn net.Conn) []byte {
 	t.Helper()
 	said, err := io.ReadAll(conn)
@@ -175,13 +175,13 @@ func TestANewConnectionOfAPeerReplacesTheOld(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	select {
-	case <-nodes[2].unreachable: // the one before
+	case <-nodes[2].unreachable: // of the earlier connection
 	case <-time.After(patience):
 		require.Fail(t, "the old one is kept")
 	}
 }
 
-// secured returns a change that gives node n the certificate of pairs[n].
+// secured returns a change of Options that gives node n the certificate pairs[n].
 func secured(t testing.TB, authority *certtest.Authority, pairs map[uint64]certtest.Pair) func(*Options) {
 	return func(o *Options) {
 		p := pairs[o.Node]
@@ -194,7 +194,8 @@ func secured(t testing.TB, authority *certtest.Authority, pairs map[uint64]certt
 func TestNodesWithCertificatesTalk(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	local := net.IPv4(127, 0, 0, 1)
-	pairs := map[uint64]certtest.Pair{ // by number, wherever it is; or by the host of its address
+	// named by number, wherever the node is, or by the host of its address
+	pairs := map[uint64]certtest.Pair{
 		1: authority.Peer("one", time.Hour, "node-1"),
 		2: authority.Peer("two", time.Hour, "node-2"),
 		3: authority.Peer("three", time.Hour, "localhost", local),
@@ -203,7 +204,7 @@ func TestNodesWithCertificatesTalk(t *testing.T) {
 	large := make([]byte, 24<<20)
 	require.True(t, nodes[3].Send(1, []*raftpb.Message{message(raftpb.MsgApp, 3, 1, 1, large)}))
 	require.Len(t, nodes[1].take(t).GetEntries()[0].GetData(), len(large))
-	authority.Peer("two", time.Hour, "node-1") // over the file
+	authority.Peer("two", time.Hour, "node-1") // replaces the file
 	require.NoError(t, nodes[2].o.Security.Certificates.Reload())
 	require.True(t, nodes[2].Send(1, []*raftpb.Message{message(raftpb.MsgVote, 2, 1, 1)}), "what is open stays")
 	_, err := nodes[2].caller.open(t.Context(), 1, nodes[1].address, forMessages, nil)
@@ -266,7 +267,8 @@ func TestServersOfOtherAuthoritiesAreNotTalkedTo(t *testing.T) {
 	}
 }
 
-// TestAPeerThatIsNotTrustedIsWarnedOf: that does not end by itself. One that is away is none.
+// TestAPeerThatIsNotTrustedIsWarnedOf checks that a certificate problem is logged as a warning,
+// since it needs an operator, and that a peer that is down is not.
 func TestAPeerThatIsNotTrustedIsWarnedOf(t *testing.T) {
 	authority, foreign := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	two := begin(t, 2, listener(t), nil, secured(t, foreign,
@@ -289,11 +291,12 @@ func TestNamesOfCertificates(t *testing.T) {
 		{[]string{"node-1"}, nil, 1, "anywhere:7000", true},
 		{[]string{"node-1"}, nil, 2, "anywhere:7000", false},
 		{[]string{"node-1", "node-2", "host"}, nil, 2, "anywhere:7000", true},
-		{[]string{"node-1", "host"}, nil, 2, "host:7000", false}, // the name of another node counts
+		// the name of another node takes precedence
+		{[]string{"node-1", "host"}, nil, 2, "host:7000", false},
 		{[]string{"host"}, nil, 2, "host:7000", true},
 		{[]string{"host"}, nil, 2, "other:7000", false},
 		{[]string{"*.example.com"}, nil, 2, "b.example.com:7000", true},
-		{[]string{"node-b"}, nil, 2, "node-b:7000", true}, // a host that is called so
+		{[]string{"node-b"}, nil, 2, "node-b:7000", true}, // a host with such a name
 		{[]string{"node-12"}, nil, 1, "host:7000", false},
 		{nil, []net.IP{net.IPv4(192, 0, 2, 1)}, 2, "192.0.2.1:7000", true},
 		{nil, []net.IP{net.IPv4(192, 0, 2, 1)}, 2, "192.0.2.2:7000", false},

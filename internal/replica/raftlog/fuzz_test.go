@@ -9,14 +9,15 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// FuzzRecord reads arbitrary bytes as a record: what comes out is what they say, and written
-// again it is the same. Whatever a log takes of it, it can begin with.
+// FuzzRecord reads arbitrary bytes as a record. Items that are read encode to the same bytes again,
+// and a start accepts whatever a log accepts.
 func FuzzRecord(f *testing.F) {
 	good := appendItem(nil, item{kind: kindSelf, self: core.Identity{1}})
 	good = appendItem(good, item{kind: kindMark, mark: *mark(4, 2), last: 6})
 	good = appendItem(good, item{kind: kindHeard, heard: core.Member{ID: 3, Identity: core.Identity{3}}})
 	good = appendItem(good, item{kind: kindHard, hard: hard(2, 1, 4)})
-	covered := appendItem(bytes.Clone(good), item{kind: kindAgain, entry: entry(4, 2, 10)}) // by the mark
+	// of an entry that the mark covers
+	covered := appendItem(bytes.Clone(good), item{kind: kindAgain, entry: entry(4, 2, 10)})
 	covered = appendItem(covered, item{kind: kindAgain, entry: entry(6, 2, 0)})
 	good = appendItem(good, item{kind: kindAgain, entry: entry(5, 2, 10)})
 	good = appendItem(good, item{kind: kindAgain, entry: entry(6, 2, 0)})

@@ -17,7 +17,7 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// writerEnv is the directory in which the test's program is only to write.
+// writerEnv names the directory to which a child process of the test writes.
 const writerEnv = "OUTCRY_TEST_RAFTLOG"
 
 func TestMain(m *testing.M) {
@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled writes an entry and a vote of its index at a time, with marks, and says which
-// are written.
+// writeUntilKilled writes one entry and a vote for its index at a time, with marks in between, and
+// prints what is written.
 func writeUntilKilled(dir string) {
 	l, d, err := Open(dir, Options{SegmentBytes: 4096, Found: mark(1, 1)})
 	for index := d.Mark.Index + uint64(len(d.Entries)) + 1; err == nil; index++ {
@@ -44,8 +44,8 @@ func writeUntilKilled(dir string) {
 	os.Exit(1)
 }
 
-// TestAKilledProcessLeavesWhatItSaid kills a process in the middle of its writes, again and
-// again, and lets the next one go on.
+// TestAKilledProcessLeavesWhatItSaid kills a process repeatedly during its writes. The next process
+// continues with what the killed one left, which must include all writes that it printed.
 func TestAKilledProcessLeavesWhatItSaid(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -37,7 +37,7 @@ func hard(term, vote, commit uint64) *raftpb.HardState {
 	return &raftpb.HardState{Term: new(term), Vote: new(vote), Commit: new(commit)}
 }
 
-// awaited is what makes a Write one that somebody waits for.
+// awaited is an After that makes Write sync at once.
 var awaited = []*raftpb.Message{{}}
 
 func mustOpen(t *testing.T, dir string, o Options) (*Log, core.Durable) {
@@ -110,8 +110,8 @@ func TestWritesComeBack(t *testing.T) {
 	requireSame(t, want, again)
 }
 
-// TestOneSyncForAll: what is written together is one record, and what nobody waits for goes
-// with what somebody does.
+// TestOneSyncForAll checks that the writes of one call make one record, and that writes without
+// After go with the next one that has After.
 func TestOneSyncForAll(t *testing.T) {
 	l, d := mustOpen(t, t.TempDir(), Options{Found: mark(1, 1)})
 	require.Equal(t, uint64(1), l.journal.Appended())
@@ -140,7 +140,7 @@ func segmentsOf(t *testing.T, l *Log) []string {
 	return all
 }
 
-// bytesOf returns what the files in a directory take.
+// bytesOf returns the total size of the files in a directory.
 func bytesOf(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -156,8 +156,8 @@ func bytesOf(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// TestTheLogStaysSmall writes many times what may be kept: with marks that follow the entries,
-// and nothing but votes.
+// TestTheLogStaysSmall writes many times the size that may be kept: first entries followed by
+// marks, then only votes.
 func TestTheLogStaysSmall(t *testing.T) {
 	const segment, live, slack = 16 << 10, 64 << 10, 10
 	t.Run("marks", func(t *testing.T) {
@@ -202,8 +202,8 @@ func TestTheLogStaysSmall(t *testing.T) {
 	})
 }
 
-// TestWhatAPeerWasToldOfIsNotCut kills the process as soon as a Write is done, and damages any
-// byte of that: a start refuses, with file and offset.
+// TestWhatAPeerWasToldOfIsNotCut kills the process as soon as a Write has returned, and damages any
+// byte of that write. A start must refuse it and name the file and the offset.
 func TestWhatAPeerWasToldOfIsNotCut(t *testing.T) {
 	dir := t.TempDir()
 	l, _ := mustOpen(t, dir, Options{SegmentBytes: 16 << 10, Found: mark(1, 1)})
@@ -221,7 +221,7 @@ func TestWhatAPeerWasToldOfIsNotCut(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(copied, filepath.Base(path)), damaged, 0o600))
 		_, d, err := openOnce(copied)
 		var damage *journal.DamageError
-		if err == nil { // the mark behind it, or nothing
+		if err == nil { // the damaged byte was in the mark of the sync, or changed nothing
 			require.Equal(t, uint64(7), d.Hard.GetTerm(), "byte %d", at)
 			continue
 		}
@@ -237,7 +237,8 @@ func openOnce(dir string) (string, core.Durable, error) {
 	return dir, d, err
 }
 
-// TestWhatDoesNotFollowIsRefused: a Write that no node makes, which is then the last one.
+// TestWhatDoesNotFollowIsRefused checks that a Write that no node makes fails, and that all later
+// ones fail too.
 func TestWhatDoesNotFollowIsRefused(t *testing.T) {
 	for name, w := range map[string]*core.Write{
 		"entry 9 comes behind entry 3":    {Entries: []*raftpb.Entry{entry(9, 1, 0)}},
@@ -265,7 +266,8 @@ func TestWhatDoesNotFollowIsRefused(t *testing.T) {
 	}
 }
 
-// TestForeignRecordsAreRefused: whole records that are not those of a log, and newer ones.
+// TestForeignRecordsAreRefused checks undamaged records that are not those of a log, and records of
+// a newer version.
 func TestForeignRecordsAreRefused(t *testing.T) {
 	writeRecords := func(version uint32, records ...[]byte) string {
 		dir := t.TempDir()
@@ -298,7 +300,7 @@ func TestForeignRecordsAreRefused(t *testing.T) {
 	}
 }
 
-// requireSame compares what a start begins with.
+// requireSame compares the states of two starts.
 func requireSame(t require.TestingT, want, got core.Durable) {
 	require.Equal(t, show(want), show(got))
 }

@@ -12,8 +12,8 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// led lets a node alone lead, propose records one by one, and write all of that to its log.
-// Its journal gets those up to a seq.
+// led lets a single node lead, propose records one by one, and write them to its log. Its journal
+// receives only the first of them, up to seq journaled.
 func led(t *testing.T, data string, records, journaled int) Stopped {
 	t.Helper()
 	s := Stopped{Dir: filepath.Join(data, "raft"), Node: 2, Journal: filepath.Join(data, "journal"),
@@ -57,7 +57,7 @@ func led(t *testing.T, data string, records, journaled int) Stopped {
 	return s
 }
 
-// journalOf returns the first byte of each record of a node's journal.
+// journalOf returns the first byte of each record in a node's journal.
 func journalOf(t *testing.T, s Stopped) (all []byte) {
 	t.Helper()
 	require.NoError(t, journal.Scan(s.Journal, 1, func(_ uint64, record []byte) error {
@@ -67,8 +67,8 @@ func journalOf(t *testing.T, s Stopped) (all []byte) {
 	return all
 }
 
-// TestARescuedNodeHasAllThatItsLogHas: also what its journal did not have yet, and what needed
-// members that are lost.
+// TestARescuedNodeHasAllThatItsLogHas checks that a rescue keeps records that the journal did not
+// have yet, and those that needed lost members to be committed.
 func TestARescuedNodeHasAllThatItsLogHas(t *testing.T) {
 	data := t.TempDir()
 	s := led(t, data, 5, 2)
@@ -100,7 +100,7 @@ func TestARescuedNodeHasAllThatItsLogHas(t *testing.T) {
 	require.Equal(t, []uint64{2}, now.Mark.Conf.GetVoters())
 	require.Zero(t, now.Mark.Cluster)
 
-	// It leads itself from there.
+	// The node elects itself and continues.
 	l, d = mustOpen(t, s.Dir, Options{})
 	records, err := rest(d, 2, 5)
 	require.NoError(t, err)
@@ -111,8 +111,8 @@ func TestARescuedNodeHasAllThatItsLogHas(t *testing.T) {
 	require.True(t, again.Alone, "there is no other node that may have more")
 }
 
-// TestARescueOfANodeToBeRestored: one that still has its journal keeps it, and goes on with it. One whose journal was
-// begun anew is refused, and is as it was.
+// TestARescueOfANodeToBeRestored checks that a node that still has its journal keeps it and
+// continues with it, and that a node whose new journal was started is refused and unchanged.
 func TestARescueOfANodeToBeRestored(t *testing.T) {
 	for name, leave := range map[string]func(Stopped) (Outcome, error){
 		"rescue": func(s Stopped) (Outcome, error) { return s.Rescue("here:7") },
@@ -142,7 +142,7 @@ func TestARescueOfANodeToBeRestored(t *testing.T) {
 	}
 }
 
-// TestARescueGoesOnWhereItEnded: at each of its steps.
+// TestARescueGoesOnWhereItEnded interrupts a rescue at each of its steps.
 func TestARescueGoesOnWhereItEnded(t *testing.T) {
 	for name, ended := range map[string]func(s Stopped){
 		"half of a new log": func(s Stopped) { require.NoError(t, os.MkdirAll(s.Dir+".new", 0o750)) },
@@ -176,7 +176,8 @@ func TestARescueGoesOnWhereItEnded(t *testing.T) {
 	}
 }
 
-// TestANodeLeaves with all its records, and nothing in its directory says that it was one.
+// TestANodeLeaves checks that a node that leaves keeps all its records, and that nothing in its
+// directory shows that it was in a cluster.
 func TestANodeLeaves(t *testing.T) {
 	data := t.TempDir()
 	s := led(t, data, 4, 1)
@@ -192,7 +193,8 @@ func TestANodeLeaves(t *testing.T) {
 	require.ErrorIs(t, err, ErrNone)
 }
 
-// TestARunningNodeIsNotRescued, nor one whose journal lacks what the log no longer has.
+// TestARunningNodeIsNotRescued checks that Rescue refuses a running node, and a node whose journal
+// lacks records that the log no longer has.
 func TestARunningNodeIsNotRescued(t *testing.T) {
 	s := led(t, t.TempDir(), 3, 3)
 	l, _ := mustOpen(t, s.Dir, Options{})
@@ -205,7 +207,7 @@ func TestARunningNodeIsNotRescued(t *testing.T) {
 	require.DirExists(t, s.Dir)
 }
 
-// TestInspectReadsARunningLog while segments are deleted.
+// TestInspectReadsARunningLog reads a log while its segments are deleted.
 func TestInspectReadsARunningLog(t *testing.T) {
 	dir := t.TempDir()
 	l, d := mustOpen(t, dir, small)

@@ -9,7 +9,7 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// show is all of what a start begins with, as text that can be compared.
+// show formats the state of a start, for comparison.
 func show(d core.Durable) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "self %x\nmark %x\n", d.Self, d.Mark.Encode())

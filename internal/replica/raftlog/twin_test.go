@@ -11,13 +11,13 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// twin is the naive log: the Writes that were made, each cut into the smallest ones.
+// twin is the naive log: a list of all Writes, each split into the smallest possible ones.
 type twin struct {
 	self   core.Identity
 	writes []core.Write
 }
 
-// add cuts a Write.
+// add splits a Write and appends the parts.
 func (w *twin) add(one *core.Write) {
 	for _, m := range one.Heard {
 		w.writes = append(w.writes, core.Write{Heard: []core.Member{m}})
@@ -33,7 +33,7 @@ func (w *twin) add(one *core.Write) {
 	}
 }
 
-// after returns what the first n of them leave.
+// after returns the state after the first n parts.
 func (w *twin) after(n int) core.Durable {
 	d := core.Durable{Self: w.self, Heard: map[uint64]core.Identity{}}
 	for _, one := range w.writes[:n] {
@@ -66,7 +66,7 @@ func (w *twin) after(n int) core.Durable {
 	return d
 }
 
-// draw returns a Write that a node might make behind all before it.
+// draw returns a random Write that a node might make next.
 func (w *twin) draw(t *rapid.T) *core.Write {
 	d := w.after(len(w.writes))
 	last := d.Mark.Index + uint64(len(d.Entries))
@@ -86,7 +86,7 @@ func (w *twin) draw(t *rapid.T) *core.Write {
 			of = d.Entries[index-d.Mark.Index-1].GetTerm()
 		}
 		one.Mark = mark(index, of)
-	case 1: // a snapshot, of another history behind what is committed
+	case 1: // a snapshot that replaces the entries that are not committed
 		term++
 		index := rapid.Uint64Range(commit+1, last+3).Draw(t, "snapshot")
 		one.Mark, last, commit = mark(index, term), index, index
@@ -108,7 +108,7 @@ func (w *twin) draw(t *rapid.T) *core.Write {
 	return one
 }
 
-// disk is the records that a journal has, the first of which may be deleted.
+// disk holds the records of a journal, the first of which may be deleted.
 type disk struct {
 	records [][]byte
 	deleted int
@@ -122,7 +122,7 @@ func (d *disk) writer(recordBytes int) writer {
 		}}
 }
 
-// recovered returns a writer that has read the records from one index to another.
+// recovered returns a writer that has read the records in a range.
 func (d *disk) recovered(t require.TestingT, from, to, recordBytes int) writer {
 	w := d.writer(recordBytes)
 	for i, record := range d.records[from:to] {
@@ -134,7 +134,7 @@ func (d *disk) recovered(t require.TestingT, from, to, recordBytes int) writer {
 	return w
 }
 
-// machine is a node's log, its disk, and what it must be.
+// machine is a node's log with its disk and the twin that it must equal.
 type machine struct {
 	t           *rapid.T
 	recordBytes int
@@ -143,10 +143,10 @@ type machine struct {
 	w           writer
 }
 
-// TestEveryCutLeavesWhatWritesLeave makes Writes, writes all again now and then, and lets the
-// power go out at every record of each, with any number of the records deleted that may be:
-// what is read again is what a front of the Writes leaves, with all that were synced. Some
-// times it goes on from there.
+// TestEveryCutLeavesWhatWritesLeave makes Writes, repeats the whole state now and then, and cuts
+// the power after every record of each Write, with any permitted number of the first records
+// deleted. A start must find the state after some number of Writes, which include all synced ones.
+// Sometimes the test continues from that state.
 func TestEveryCutLeavesWhatWritesLeave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{t: t, recordBytes: rapid.IntRange(1, 1000).Draw(t, "record"), naive: twin{self: core.Identity{1}}}
@@ -159,7 +159,7 @@ func TestEveryCutLeavesWhatWritesLeave(t *testing.T) {
 	})
 }
 
-// step writes what it is given, or draws.
+// step writes all, or random Writes if all is nil.
 func (m *machine) step(all []*core.Write, again bool) {
 	durable, promised := len(m.disk.records), len(m.naive.writes)
 	for range rapid.IntRange(0, 3).Draw(m.t, "together") {
