@@ -60,9 +60,9 @@ func TestANodeWithAnotherStateStaysDown(t *testing.T) {
 	require.NoError(t, db.Close(background))
 	changed.launch(t)
 	log := changed.fails(t)
-	require.Contains(t, log, "the history of this node is not that of its cluster: "+
+	require.Contains(t, log, "the history of this node differs from its cluster's: "+
 		"its state after record 5 has the digest")
 
-	require.Contains(t, launch(t, changed.flags...).fails(t), "this node stays down and the others go on without it")
+	require.Contains(t, launch(t, changed.flags...).fails(t), "this node stays down and the others continue without it")
 	require.Contains(t, dial(t, leader.xml).must(t, buyFive), "opened")
 }

@@ -40,7 +40,7 @@ func TestWhoIsAwaitedIsNamed(t *testing.T) {
 	two := peers[:strings.LastIndex(peers, ",")]
 	second.launch(t, "--peers="+two, "--data="+t.TempDir(), "--database-url="+pgtest.NewDatabase(t))
 	says("node 2 refuses this node: ",
-		"node 1 founds one of the nodes 1,2,3, and this node of 1,2: give all the same --peers")
+		"node 1 founds a cluster of the nodes 1,2,3, but this node of 1,2: give all nodes the same --peers")
 	second.kill()
 	second.launch(t)
 	nodes[2].launch(t)

@@ -39,7 +39,7 @@ func programOf(t *testing.T, commit string) string {
 
 const (
 	instructed   = `<transactions id="2"><order sym="SPY" amount="5" limit="9" tif="IOC"/></transactions>`
-	notReadByAll = "node %d reads records up to version 3, and this is for version 4: upgrade it"
+	notReadByAll = "node %d reads records only up to version 3, but version 4 is needed: upgrade it"
 )
 
 // TestARollingUpgradeRaisesTheVersionOfRecords: three nodes of the version before are upgraded, one

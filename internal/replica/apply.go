@@ -53,7 +53,7 @@ func (r *Replica) applyOne(a application) error {
 	}
 	if a.leads {
 		if at := r.journal.Appended(); at != a.begin {
-			return &BrokenError{fmt.Errorf("the journal ends at record %d where a leadership begins at %d", at, a.begin)}
+			return &BrokenError{fmt.Errorf("the journal ends at record %d, but the leadership starts after %d", at, a.begin)}
 		}
 		if r.begin(a.begin) {
 			close(r.leading)
@@ -79,7 +79,7 @@ func (r *Replica) appendCommit(c core.Commit) error {
 	for i, record := range c.Records {
 		seq, next := c.First+uint64(i), r.journal.Appended()+1
 		if seq != next {
-			return &BrokenError{fmt.Errorf("record %d is committed, and the next one of the journal is %d", seq, next)}
+			return &BrokenError{fmt.Errorf("record %d is committed, but the next record of the journal is %d", seq, next)}
 		}
 		if err := r.appendRecord(seq, record); err != nil {
 			return err
@@ -117,15 +117,15 @@ func (r *Replica) appendRecord(seq uint64, record []byte) error {
 func (r *Replica) fetch(ctx context.Context, f *core.Fetch) (at core.Position, err error) {
 	own, err := r.journal.NewReader(max(f.From.Seq+1, r.journal.First()))
 	if err != nil {
-		return f.From, fmt.Errorf("%w: compare what is fetched: %w", errJournal, err)
+		return f.From, fmt.Errorf("%w: compare fetched records: %w", errJournal, err)
 	}
 	defer own.Close()
-	r.note(slog.LevelInfo, "this node fetches records that it has missed",
+	r.note(slog.LevelInfo, "this node fetches missing records",
 		"peer", f.Peer, "from", f.From.Seq+1, "to", f.To.Seq)
 	at = f.From
 	err = r.net.Fetch(ctx, f.Peer, f.From.Seq+1, f.To.Seq, func(seq uint64, record []byte) error {
 		if seq != at.Seq+1 {
-			return fmt.Errorf("replica: record %d came instead of record %d", seq, at.Seq+1)
+			return fmt.Errorf("replica: received record %d instead of record %d", seq, at.Seq+1)
 		}
 		if err := r.fetched(ctx, own, seq, record); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (r *Replica) fetch(ctx context.Context, f *core.Fetch) (at core.Position, e
 		return at, fmt.Errorf("replica: fetch record %d from node %d: %w", at.Seq+1, f.Peer, err)
 	}
 	if err := r.journal.Wait(ctx, at.Seq); err != nil {
-		return at, fmt.Errorf("%w: sync what was fetched: %w", errJournal, err)
+		return at, fmt.Errorf("%w: sync fetched records: %w", errJournal, err)
 	}
 	return at, nil
 }
@@ -146,7 +146,7 @@ func (r *Replica) fetch(ctx context.Context, f *core.Fetch) (at core.Position, e
 func (r *Replica) fetched(ctx context.Context, own *journal.Reader, seq uint64, record []byte) error {
 	switch last := r.journal.Appended(); {
 	case seq > last+1:
-		return fmt.Errorf("replica: record %d was fetched, and the journal ends at %d", seq, last)
+		return fmt.Errorf("replica: record %d was fetched, but the journal ends at %d", seq, last)
 	case seq == last+1:
 		return r.appendRecord(seq, record)
 	case seq < r.journal.First():
@@ -157,7 +157,7 @@ func (r *Replica) fetched(ctx context.Context, own *journal.Reader, seq uint64, 
 		return fmt.Errorf("%w: compare record %d: %w", errJournal, seq, err)
 	}
 	if !bytes.Equal(had, record) {
-		return &BrokenError{fmt.Errorf("record %d is another one than the leader's", seq)}
+		return &BrokenError{fmt.Errorf("record %d differs from the leader's", seq)}
 	}
 	return nil
 }

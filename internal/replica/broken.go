@@ -19,7 +19,7 @@ type BrokenError struct{ Reason error }
 
 // Error returns the reason.
 func (e *BrokenError) Error() string {
-	return "replica: the history of this node is not that of its cluster: " + e.Reason.Error()
+	return "replica: the history of this node differs from its cluster's: " + e.Reason.Error()
 }
 
 // Unwrap returns the reason.
@@ -54,7 +54,7 @@ func RefuseBroken(data string) error {
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}
-	return &BrokenError{fmt.Errorf("%s says: %s; this node stays down and the others go on without it: "+
-		"outcry doctor explains it, and outcry cluster replace puts a new node in its place",
+	return &BrokenError{fmt.Errorf("%s says: %s; this node stays down and the others continue without it: "+
+		"outcry doctor explains it, and outcry cluster replace replaces the node",
 		path, strings.TrimSpace(string(reason)))}
 }

@@ -54,7 +54,7 @@ func (l *leadership) claimable(bytes int) error {
 		return err
 	}
 	if n := l.ClaimBytesMax(); bytes > n {
-		return fmt.Errorf("%w: %d bytes, the limit of a cluster is %d", journal.ErrTooLarge, bytes, n)
+		return fmt.Errorf("%w: %d bytes, and the limit in a cluster is %d", journal.ErrTooLarge, bytes, n)
 	}
 	return nil
 }

@@ -231,7 +231,7 @@ func TestALostLogIsNotFoundedAgain(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(leader.dir, raftDir)))
 	require.ErrorContains(t, leader.open(), "could vote twice")
 	require.NoError(t, os.Remove(filepath.Join(leader.dir, clusterName)))
-	require.ErrorContains(t, leader.open(), "says that this was a node of a cluster", "it would lead alone")
+	require.ErrorContains(t, leader.open(), "shows that this was a node of a cluster", "it would lead alone")
 
 	// If the whole directory is lost, the node has another identity and the others refuse it.
 	require.NoError(t, os.RemoveAll(leader.dir))
@@ -250,12 +250,12 @@ func TestFoundersKeepToOneList(t *testing.T) {
 	require.Equal(t, "1,4", young.hello().Founders)
 	leader := c.leader(1, 2, 3)
 	require.Eventually(t, func() bool { return leader.hello().Founders == "" }, patience, tick)
-	require.ErrorContains(t, leader.onHello(young.hello()), "founds one of the nodes 1,4, and is no member")
+	require.ErrorContains(t, leader.onHello(young.hello()), "founds a cluster of the nodes 1,4, but is not a member")
 
 	other := c.add(5)
 	other.peers = map[uint64]string{4: "127.0.0.1:4", 5: "127.0.0.1:5", 1: c.peers[1]}
 	other.start()
-	require.ErrorContains(t, other.onHello(young.hello()), "give all the same --peers")
+	require.ErrorContains(t, other.onHello(young.hello()), "give all nodes the same --peers")
 }
 
 // TestAFounderDoesNotJoin checks that a node that founds a cluster cannot be added to another,
@@ -277,7 +277,7 @@ func TestAnAddressThatNobodyCouldUseIsRefused(t *testing.T) {
 	leader := c.leader(1)
 	for address, text := range map[string]string{
 		"garbage": `address "garbage" of node 2 must be HOST:PORT`, "127.0.0.1:": "HOST:PORT", ":7000": "HOST:PORT",
-		"127.0.0.1:x": "HOST:PORT", "192.0.2.1:7000": "--peer-cert", leader.peers[1]: "address of node 1 already",
+		"127.0.0.1:x": "HOST:PORT", "192.0.2.1:7000": "--peer-cert", leader.peers[1]: "already the address of node 1",
 	} {
 		change := core.MemberChange{Add: []core.Member{{ID: 2, Address: address}}}
 		require.ErrorContains(t, leader.Change(t.Context(), change), text)

@@ -17,7 +17,7 @@ var (
 	ErrNotLeading = errors.New("replica: this node does not lead the cluster")
 	// ErrDeposed means that this node has lost the leadership. Another node may have continued, so
 	// no result that was read or computed here may be revealed any more.
-	ErrDeposed = errors.New("replica: this node leads the cluster no more: another one may have gone on without it")
+	ErrDeposed = errors.New("replica: this node no longer leads the cluster: another one may have continued without it")
 	// ErrClosed means that the replica is closed.
 	ErrClosed = errors.New("replica: closed")
 )
@@ -189,7 +189,7 @@ func (l *leadership) Err() error {
 // until the journal receives the record. It waits while gatherBytesMax bytes are held.
 func (l *leadership) append(record []byte, c claim) (uint64, error) {
 	if n := l.ClaimBytesMax(); len(record) > n || len(record) == 0 {
-		return 0, fmt.Errorf("replica: a record of %d bytes cannot be appended: it has 1 to %d bytes", len(record), n)
+		return 0, fmt.Errorf("replica: a record of %d bytes cannot be appended: a record has 1 to %d bytes", len(record), n)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

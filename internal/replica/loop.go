@@ -119,7 +119,7 @@ func (r *Replica) depose(why error) {
 	if r.loop.asked { // the owner has requested it
 		level = slog.LevelInfo
 	}
-	r.note(level, "this node leads the cluster no more", "reason", why)
+	r.note(level, "this node no longer leads the cluster", "reason", why)
 }
 
 // handOn passes on the node's output. A lost leadership is handled before commits and
@@ -208,20 +208,20 @@ func (r *Replica) campaign() {
 
 // stop publishes the reason why the loop ends.
 func (r *Replica) stop(err error) {
-	r.note(slog.LevelError, "this node cannot go on", "error", err)
+	r.note(slog.LevelError, "this node stops", "error", err)
 	led := r.loop.leads
 	r.loop.leads = false
 	r.end(err)
 	r.update(func(in *inbox) { in.failure = err })
 	if broken, ok := errors.AsType[*BrokenError](err); ok {
 		if err := writeBroken(r.options.Data, broken.Reason); err != nil {
-			r.note(slog.LevelError, "this node is broken, and a restart may not know it", "error", err)
+			r.note(slog.LevelError, "this node is broken, but BROKEN was not written: do not restart it", "error", err)
 		}
 		close(r.broken)
 	}
 	if behind, ok := errors.AsType[*BehindError](err); ok {
 		if err := (&Restore{Seq: behind.Seq}).write(r.options.Data); err != nil {
-			r.note(slog.LevelError, "this node has to be restored from a backup, and a restart may not know it", "error", err)
+			r.note(slog.LevelError, "this node must be restored from a backup, but RESTORE was not written", "error", err)
 		}
 	}
 	if led {

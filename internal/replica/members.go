@@ -101,7 +101,7 @@ func (r *Replica) MayAdd(m core.Member) error {
 	}
 	for _, p := range r.state.now.Load().Members {
 		if p.ID != m.ID && p.Address == m.Address {
-			return fmt.Errorf("replica: %s is the address of node %d already", m.Address, p.ID)
+			return fmt.Errorf("replica: %s is already the address of node %d", m.Address, p.ID)
 		}
 	}
 	return r.options.TLS.RefuseOpen(map[uint64]string{m.ID: m.Address})
@@ -166,8 +166,8 @@ func (r *Replica) refuseFounder(s *core.Status, h *peers.Hello) error {
 	if !founds || slices.ContainsFunc(s.Members, lost) {
 		return nil
 	}
-	return fmt.Errorf("%w: node %d founds one of the nodes %s, and is no member of the one of node %d: "+
-		"begin with an empty directory and --join", peers.ErrCluster, h.Node, h.Founders, r.options.Node)
+	return fmt.Errorf("%w: node %d founds a cluster of the nodes %s, but is not a member of the cluster of node %d: "+
+		"start it with an empty directory and --join", peers.ErrCluster, h.Node, h.Founders, r.options.Node)
 }
 
 // joins returns an error if a recent hello of the node says that it founds a cluster of its own.

@@ -22,7 +22,7 @@ func TestANodeWithRecordsOfItsOwnDoesNotJoin(t *testing.T) {
 	n := c.add(4)
 	n.begun(3)
 	n.changes = []func(*Options){func(o *Options) { o.Join = true }}
-	require.ErrorContains(t, n.open(), "has 3 records of its own")
+	require.ErrorContains(t, n.open(), "already has 3 records")
 	require.NoFileExists(t, filepath.Join(n.dir, clusterName))
 	require.NoDirExists(t, filepath.Join(n.dir, raftDir))
 }
@@ -84,7 +84,7 @@ func TestADirectoryIsThatOfOneNumber(t *testing.T) {
 	wrong := node.id%3 + 1
 	node.stop()
 	node.changes = []func(*Options){func(o *Options) { o.Node = wrong }}
-	require.ErrorContains(t, node.open(), fmt.Sprintf("is node %d's, and --node is %d", node.id, wrong))
+	require.ErrorContains(t, node.open(), fmt.Sprintf("the directory of node %d, but --node is %d", node.id, wrong))
 	require.NoFileExists(t, filepath.Join(node.dir, brokenName))
 	node.changes = nil
 	node.start()
@@ -129,7 +129,7 @@ func TestAnotherAddressThanTheClusterHasIsWarnedOf(t *testing.T) {
 	_, err := leader.put("one")
 	require.NoError(t, err)
 	c.alike()
-	const said = `level=WARN msg="--peers has another address of a node than the cluster" `
+	const said = `level=WARN msg="the address of a node in --peers differs from the cluster's" `
 	require.Eventually(t, func() bool { return log.count(said) > 0 }, patience, tick)
 	node.stop()
 	require.Equal(t, 1, log.count(said))

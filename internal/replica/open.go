@@ -94,7 +94,7 @@ func Open(o Options) (_ *Replica, err error) {
 		o.openNet = openPeers
 	}
 	if o.Peers[o.Node] == "" {
-		return nil, fmt.Errorf("replica: the peers name no address of node %d, which is this one", o.Node)
+		return nil, fmt.Errorf("replica: --peers has no address for this node, number %d", o.Node)
 	}
 	o.Peers = maps.Clone(o.Peers)
 	if err := errors.Join(o.refuseNumber(), RefuseBroken(o.Data)); err != nil {
@@ -120,7 +120,7 @@ func Open(o Options) (_ *Replica, err error) {
 func (o *Options) refuseNumber() error {
 	node, err := raftlog.NumberIn(o.Data)
 	if err == nil && node != 0 && node != o.Node {
-		err = fmt.Errorf("replica: this directory is node %d's, and --node is %d: %s", node, o.Node, o.Data)
+		err = fmt.Errorf("replica: this is the directory of node %d, but --node is %d: %s", node, o.Node, o.Data)
 	}
 	return err
 }
@@ -149,8 +149,8 @@ func (o *Options) refuseTraces() error {
 	if !errors.Is(log, os.ErrNotExist) || errors.Is(met, os.ErrNotExist) || o.Join {
 		return nil
 	}
-	return fmt.Errorf("replica: %s says that this was a node of a cluster, and there is no log in %s: begin with an "+
-		"empty directory and --join, and put it in its old place with outcry cluster replace", note, raft)
+	return fmt.Errorf("replica: %s shows that this was a node of a cluster, but there is no log in %s: start with an "+
+		"empty directory and --join, and use outcry cluster replace", note, raft)
 }
 
 // refuseRecords refuses a new node with --join whose journal already has records. They belong to
@@ -160,7 +160,7 @@ func (o *Options) refuseRecords() error {
 	if !o.Join || last == 0 {
 		return nil
 	}
-	return fmt.Errorf("replica: --join: %s has %d records of its own, and a node that joins gets those of its cluster: "+
+	return fmt.Errorf("replica: --join: %s already has %d records, but a node that joins receives those of its cluster: "+
 		"begin with an empty directory", o.Data, last)
 }
 
@@ -203,11 +203,11 @@ func noteCluster(data string, node uint64, self core.Identity) error {
 func start(o Options, d disk, durable core.Durable) (*Replica, error) {
 	last := o.Journal.Appended()
 	if last < durable.Mark.Seq {
-		return nil, fmt.Errorf("replica: data/journal ends at record %d, and data/raft begins behind record %d: "+
-			"records are missing; put a new node in the place of this one with outcry cluster replace", last, durable.Mark.Seq)
+		return nil, fmt.Errorf("replica: data/journal ends at record %d, but data/raft starts after record %d: "+
+			"records are missing; replace this node with outcry cluster replace", last, durable.Mark.Seq)
 	}
 	if m := &durable.Mark; o.Join && m.Cluster == (core.Identity{}) && len(durable.Entries) == 0 && len(m.Members) > 1 {
-		return nil, fmt.Errorf("replica: --join: data/raft has begun to found a cluster of the nodes %v: "+
+		return nil, fmt.Errorf("replica: --join: data/raft was created to found a cluster of the nodes %v: "+
 			"begin with an empty directory", core.Numbers(m.Members))
 	}
 	if err := noteCluster(o.Data, o.Node, durable.Self); err != nil {
@@ -266,8 +266,8 @@ func openRaftLog(o Options, found *core.Mark) (disk, core.Durable, error) {
 	l, durable, err := raftlog.Open(dir, raftlog.Options{Found: found, OnWrite: o.OnWrite})
 	switch {
 	case errors.Is(err, raftlog.ErrNone):
-		return nil, durable, fmt.Errorf("replica: %s says that this node is a member of a cluster, and there is no log "+
-			"in %s: without it the node could vote twice; put a new node in its place with outcry cluster replace",
+		return nil, durable, fmt.Errorf("replica: %s shows that this node is a member of a cluster, but there is no log "+
+			"in %s: without it the node could vote twice; replace it with outcry cluster replace",
 			filepath.Join(o.Data, clusterName), dir)
 	case err != nil:
 		return nil, durable, fmt.Errorf("replica: %w", err)

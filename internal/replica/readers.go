@@ -117,10 +117,10 @@ func (r *Replica) Readers() error {
 		switch {
 		case !p.Known || p.ID == s.Node || p.Reads >= own:
 		case p.Reads != 0:
-			return fmt.Errorf("node %d reads records up to version %d, and this is for version %d: upgrade it",
+			return fmt.Errorf("node %d reads records only up to version %d, but version %d is needed: upgrade it",
 				p.ID, p.Reads, own)
 		case !p.Learner:
-			return fmt.Errorf("node %d was not heard yet, and may not read records of version %d", p.ID, own)
+			return fmt.Errorf("node %d was not heard yet, so it may not read records of version %d", p.ID, own)
 		}
 	}
 	return nil
@@ -139,8 +139,8 @@ func (r *Replica) refuseOlder(s *Status, h *peers.Hello) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: node %d (program %s) reads records up to version %d, and this node (program %s) writes %d: "+
-		"upgrade it", peers.ErrVersion, h.Node, h.Version, h.EventVersion, own.Version, own.EventVersion)
+	return fmt.Errorf("%w: node %d (program %s) reads records only up to version %d, but this node (program %s) writes "+
+		"version %d: upgrade it", peers.ErrVersion, h.Node, h.Version, h.EventVersion, own.Version, own.EventVersion)
 }
 
 // mayVote returns an error if the learner cannot read records that may be written. It may have been
@@ -149,7 +149,7 @@ func (r *Replica) mayVote(learner uint64) error {
 	for _, m := range r.state.now.Load().Members {
 		if reads, own := r.readers.version(m.Identity), r.options.Hello.EventVersion; m.ID == learner && reads != 0 &&
 			reads < own {
-			return fmt.Errorf("node %d reads records up to version %d, and this is for version %d: upgrade it",
+			return fmt.Errorf("node %d reads records only up to version %d, but version %d is needed: upgrade it",
 				learner, reads, own)
 		}
 	}
@@ -159,6 +159,6 @@ func (r *Replica) mayVote(learner uint64) error {
 // noteReader records the version of records that a peer reads; Status shows it.
 func (r *Replica) noteReader(h *peers.Hello) {
 	if err := r.readers.note(h.Self, h.EventVersion, r.state.now.Load().Members); err != nil {
-		r.note(slog.LevelWarn, "what version of records a node reads is not written down", "peer", h.Node, "error", err)
+		r.note(slog.LevelWarn, "the version of records that a peer reads was not saved", "peer", h.Node, "error", err)
 	}
 }

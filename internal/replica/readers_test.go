@@ -36,7 +36,7 @@ func TestReadersAreTheVoters(t *testing.T) {
 	for _, n := range c.nodes {
 		n.says("")
 	}
-	old := "node " + string(rune('0'+last.id)) + " reads records up to version 1, and this is for version 2: upgrade it"
+	old := "node " + string(rune('0'+last.id)) + " reads records only up to version 1, but version 2 is needed: upgrade it"
 	for _, id := range []uint64{c.others(first.id)[0], first.id} {
 		c.nodes[id].stop()
 		c.nodes[id].changes = []func(*Options){reads(2)}
@@ -57,7 +57,7 @@ func TestReadersAreTheVoters(t *testing.T) {
 	leader.says("")
 	require.NoError(t, os.WriteFile(filepath.Join(leader.dir, readersName), []byte("torn"), 0o600))
 	leader.restart()
-	leader.says("node " + string(rune('0'+last.id)) + " was not heard yet, and may not read records of version 2")
+	leader.says("node " + string(rune('0'+last.id)) + " was not heard yet, so it may not read records of version 2")
 }
 
 // TestAnOlderNodeIsNotTakenIn checks that an older learner is refused, since it would receive
@@ -74,8 +74,8 @@ func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
 		SegmentBytes: 1 << 20}
 	err := leader.onHello(h)
 	require.ErrorIs(t, err, peers.ErrVersion)
-	require.ErrorContains(t, err, "node 4 (program older) reads records up to version 1, and this node (program test) "+
-		"writes 2: upgrade it")
+	require.ErrorContains(t, err, "node 4 (program older) reads records only up to version 1, but this node "+
+		"(program test) writes version 2: upgrade it")
 	leader.says("")
 	h.EventVersion = 2
 	require.NoError(t, leader.onHello(h))
@@ -85,7 +85,7 @@ func TestAnOlderNodeIsNotTakenIn(t *testing.T) {
 	require.NoError(t, leader.readers.note(h.Self, 1, nil))
 	promote := core.MemberChange{Promote: []uint64{4}}
 	require.ErrorContains(t, leader.Change(ctx, promote),
-		"node 4 reads records up to version 1, and this is for version 2")
+		"node 4 reads records only up to version 1, but version 2 is needed")
 	require.NoError(t, leader.readers.note(h.Self, 2, nil))
 	require.ErrorContains(t, leader.Change(ctx, promote), "has not answered lately")
 }

@@ -24,7 +24,7 @@ type BehindError struct {
 
 // Error returns a text that names the reason.
 func (e *BehindError) Error() string {
-	return fmt.Sprintf("replica: this node has missed records that nobody keeps any more: a backup restores it: %v",
+	return fmt.Sprintf("replica: this node lacks records that no other node keeps: it must be restored from a backup: %v",
 		e.Reason)
 }
 
@@ -66,7 +66,7 @@ func (r *Restore) Discard(folder string) error {
 		return nil
 	}
 	if err := errors.Join(os.RemoveAll(folder), durable.Dir(filepath.Dir(folder))); err != nil {
-		return fmt.Errorf("replica: remove the journal that is too old: %w", err)
+		return fmt.Errorf("replica: remove the old journal: %w", err)
 	}
 	return nil
 }

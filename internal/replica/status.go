@@ -71,7 +71,7 @@ func (r *Replica) Unreached(peer uint64) string { return r.net.Stats().Peers[pee
 // its log, or from a peer that refuses it. It returns "" if it does not know of a removal.
 func (r *Replica) Removed() string {
 	if s := r.state.now.Load(); s.Removed {
-		return fmt.Sprintf("this node, %v, was removed from the cluster: begin with an empty directory, and add it again",
+		return fmt.Sprintf("this node, %v, was removed from the cluster: start with an empty directory, and add it again",
 			s.Self)
 	}
 	for _, p := range r.net.Stats().Peers {
@@ -148,7 +148,7 @@ func (r *Replica) warnOfAddresses(s *core.Status) {
 	for _, m := range s.Members {
 		if given := r.options.Peers[m.ID]; given != "" && given != m.Address && r.state.warned[m.ID] != m.Address {
 			r.state.warned[m.ID] = m.Address
-			r.note(slog.LevelWarn, "--peers has another address of a node than the cluster", "peer", m.ID,
+			r.note(slog.LevelWarn, "the address of a node in --peers differs from the cluster's", "peer", m.ID,
 				"peers", given, "cluster", m.Address)
 		}
 	}

@@ -39,12 +39,12 @@ func (r *Replica) lookAtDisks() {
 	case why != nil:
 		w.bad = now
 		if w.reason == nil {
-			r.note(slog.LevelError, "this node should not lead: its disk", "reason", why)
+			r.note(slog.LevelError, "this node should not lead because of its disk", "reason", why)
 		}
 		w.reason = why
 	case w.reason != nil && now-w.bad >= wellAfter:
 		w.reason = nil
-		r.note(slog.LevelInfo, "the disk of this node is well again")
+		r.note(slog.LevelInfo, "the disk of this node has recovered")
 	}
 }
 

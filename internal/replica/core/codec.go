@@ -21,7 +21,7 @@ const batchHeader = 1 + 8 + 8 + 8 + 4
 
 var (
 	errShort   = errors.New("ends too early")
-	errLong    = errors.New("has bytes behind its end")
+	errLong    = errors.New("has extra bytes at its end")
 	chainTable = crc64.MakeTable(crc64.ECMA)
 )
 
@@ -63,19 +63,19 @@ func (b batch) encode() []byte {
 func decodeBatch(d []byte) (batch, error) {
 	s := scanner{rest: d}
 	if s.byte() != entryBatch {
-		return batch{}, errors.New("core: an entry that is no batch")
+		return batch{}, errors.New("core: an entry is not a batch")
 	}
 	b := batch{term: s.uint64(), first: s.uint64(), chain: s.uint64()}
 	n := s.count(4)
 	if s.err == nil && n == 0 {
-		return batch{}, errors.New("core: a batch without records")
+		return batch{}, errors.New("core: a batch has no records")
 	}
 	b.records = make([][]byte, 0, n)
 	for range n {
 		b.records = append(b.records, s.bytes())
 	}
 	if err := s.end(); err != nil {
-		return batch{}, fmt.Errorf("core: a batch of term %d from seq %d %w", b.term, b.first, err)
+		return batch{}, fmt.Errorf("core: the batch of term %d from seq %d %w", b.term, b.first, err)
 	}
 	return b, nil
 }
@@ -97,11 +97,11 @@ func (p pins) encode() []byte {
 func decodePins(d []byte) (pins, error) {
 	s := scanner{rest: d}
 	if s.byte() != entryPins {
-		return pins{}, errors.New("core: an entry that pins nothing")
+		return pins{}, errors.New("core: an entry is not pins")
 	}
 	p := pins{term: s.uint64(), cluster: s.identity(), members: s.members()}
 	if err := s.end(); err != nil {
-		return pins{}, fmt.Errorf("core: an entry of term %d that pins identities %w", p.term, err)
+		return pins{}, fmt.Errorf("core: the pins of term %d: the entry %w", p.term, err)
 	}
 	return p, nil
 }
@@ -158,7 +158,7 @@ func (m *Mark) Encode() []byte {
 func DecodeMark(d []byte) (*Mark, error) {
 	s := scanner{rest: d}
 	if v := s.byte(); v != markVersion {
-		return nil, fmt.Errorf("core: a mark of version %d, this program reads %d", v, markVersion)
+		return nil, fmt.Errorf("core: a mark has version %d, but this program reads version %d", v, markVersion)
 	}
 	m := &Mark{Index: s.uint64(), Term: s.uint64(), Position: Position{Seq: s.uint64(), Chain: s.uint64()}}
 	m.Cluster, m.Members = s.identity(), s.members()
@@ -170,7 +170,7 @@ func DecodeMark(d []byte) (*Mark, error) {
 	case v == 1:
 		m.Conf.AutoLeave = new(true)
 	case v > 1:
-		return nil, fmt.Errorf("core: a mark with the flag %d", v)
+		return nil, fmt.Errorf("core: a mark has the unknown flag %d", v)
 	}
 	if err := s.end(); err != nil {
 		return nil, fmt.Errorf("core: a mark of index %d %w", m.Index, err)

@@ -43,7 +43,7 @@ func TestDecodeRefusesWhatIsCutOrLonger(t *testing.T) {
 		}
 		require.Error(t, decodeAny(name, append(d, 0)), name)
 	}
-	require.ErrorContains(t, decodeAny("batch", batch{term: 1}.encode()), "without records")
+	require.ErrorContains(t, decodeAny("batch", batch{term: 1}.encode()), "has no records")
 }
 
 func decodeAny(name string, d []byte) (err error) {

@@ -54,14 +54,14 @@ func TestAnEntryOfALaterVersionBreaksTheNode(t *testing.T) {
 	c, n := alone(t)
 	require.NoError(t, n.raft.Propose([]byte{77}))
 	c.run()
-	require.ErrorContains(t, c.broken[1], "is of kind 77")
+	require.ErrorContains(t, c.broken[1], "has kind 77")
 }
 
 func TestProposeRefuses(t *testing.T) {
 	_, n := alone(t)
-	require.ErrorContains(t, n.Propose(4, [][]byte{nil}), "a batch from seq 4, 3 is next")
-	require.ErrorContains(t, n.Propose(3, nil), "without records")
-	require.ErrorContains(t, n.Propose(3, [][]byte{make([]byte, BatchBytesMax+1)}), "at most 33554432")
+	require.ErrorContains(t, n.Propose(4, [][]byte{nil}), "a batch starts at seq 4, but the next seq is 3")
+	require.ErrorContains(t, n.Propose(3, nil), "has no records")
+	require.ErrorContains(t, n.Propose(3, [][]byte{make([]byte, BatchBytesMax+1)}), "more than 33554432")
 	for seq := range uint64(UnderWayMax) {
 		require.NoError(t, n.Propose(3+seq, [][]byte{nil}))
 	}
@@ -147,7 +147,7 @@ func TestStartRefusesADiskThatDoesNotFit(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"number 0":          {func(o *Options) { o.ID = 0 }, "numbers are 1 and up"},
+		"number 0":          {func(o *Options) { o.ID = 0 }, "node numbers start at 1"},
 		"no identity":       {func(o *Options) { o.Durable.Self = Identity{} }, "has no identity"},
 		"journal too short": {func(o *Options) { o.Journal = 4 }, "records are missing"},
 		"a gap":             {func(o *Options) { o.Durable.Entries = []*raftpb.Entry{entry(3, 1)} }, "entry 3 of term 1"},

@@ -73,7 +73,7 @@ func (n *Node) commitPins(e *raftpb.Entry) error {
 	m := *n.now.membership
 	if m.cluster == (Identity{}) {
 		if !slices.Equal(Numbers(m.members), Numbers(p.members)) {
-			return fmt.Errorf("core: node %d was founded with the nodes %v, and its cluster with %v: "+
+			return fmt.Errorf("core: node %d was founded with the nodes %v, but its cluster with %v: "+
 				"give all nodes the same --peers", n.id, Numbers(m.members), Numbers(p.members))
 		}
 		m.cluster = p.cluster
@@ -122,22 +122,22 @@ func (n *Node) Heard(m Member, cluster Identity) error {
 	}
 	switch {
 	case m.ID == 0 || raft.IsLocalMsgTarget(m.ID) || m.Identity == Identity{}:
-		return fmt.Errorf("core: a peer that calls itself node %d with identity %v", m.ID, m.Identity)
+		return fmt.Errorf("core: a peer has an invalid number or identity: node %d, %v", m.ID, m.Identity)
 	case m.ID == n.id:
-		return fmt.Errorf("core: a peer has this node's number, %d: every node needs its own", m.ID)
+		return fmt.Errorf("core: a peer has the same number as this node, %d: every node needs a number of its own", m.ID)
 	case cluster != Identity{} && n.now.cluster != Identity{} && cluster != n.now.cluster:
-		return fmt.Errorf("core: node %d belongs to the cluster %v, this one to %v", m.ID, cluster, n.now.cluster)
+		return fmt.Errorf("core: node %d belongs to the cluster %v, but this node to %v", m.ID, cluster, n.now.cluster)
 	case slices.Contains(n.now.removed, m.Identity):
-		return fmt.Errorf("%w: node %d, %v: begin with an empty directory, and add it again", ErrRemoved, m.ID, m.Identity)
+		return fmt.Errorf("%w: node %d, %v: start it with an empty directory, and add it again", ErrRemoved, m.ID, m.Identity)
 	case first == Identity{} && len(n.heard) >= heardMax && !n.now.has(m.ID):
-		return fmt.Errorf("core: node %d is one of too many that were heard and are no members, %d", m.ID, heardMax)
+		return fmt.Errorf("core: node %d is refused, since %d nodes that are not members were heard already", m.ID, heardMax)
 	case first == Identity{}:
 		n.heard[m.ID] = m.Identity
 		n.hellos++
 		n.waiting = append(n.waiting, hello{n.hellos, m.ID, m.Identity})
 		n.writeHeard(m, n.hellos)
 	case first != m.Identity && (cluster == Identity{} || cluster != n.now.cluster && cluster != n.hinted):
-		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
+		return fmt.Errorf("core: node %d has the identity %v, but the cluster knows %v under this number: "+
 			"if it has lost its data, it could vote twice; replace it (outcry cluster replace %d)",
 			m.ID, m.Identity, first, m.ID)
 	case first != m.Identity, pinned, !n.writingDown(m.ID):

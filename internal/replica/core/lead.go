@@ -70,7 +70,7 @@ func (n *Node) pin() {
 	p := pins{term: n.lead.term, cluster: n.now.cluster}
 	if p.cluster == (Identity{}) {
 		if _, err := io.ReadFull(n.options.Random, p.cluster[:]); err != nil {
-			panic(fmt.Sprintf("no randomness for the cluster's identity: %v", err))
+			panic(fmt.Sprintf("cannot read random bytes for the cluster's identity: %v", err))
 		}
 	}
 	for _, m := range n.now.members {
@@ -125,11 +125,11 @@ func (n *Node) Propose(first uint64, records [][]byte) error {
 	}
 	switch {
 	case first != n.lead.last.Seq+1:
-		return fmt.Errorf("core: a batch from seq %d, %d is next", first, n.lead.last.Seq+1)
+		return fmt.Errorf("core: a batch starts at seq %d, but the next seq is %d", first, n.lead.last.Seq+1)
 	case len(records) == 0:
-		return fmt.Errorf("core: a batch from seq %d without records", first)
+		return fmt.Errorf("core: a batch from seq %d has no records", first)
 	case bytes > BatchBytesMax:
-		return fmt.Errorf("core: a batch of %d bytes, at most %d", bytes, BatchBytesMax)
+		return fmt.Errorf("core: a batch has %d bytes, more than %d", bytes, BatchBytesMax)
 	case !n.CanPropose():
 		return ErrBusy
 	}
@@ -210,7 +210,7 @@ func (n *Node) Transfer(to uint64) error {
 			to = n.furthest()
 		}
 		if to == 0 {
-			err = fmt.Errorf("core: no other voter is active, so nobody can lead")
+			err = fmt.Errorf("core: no other voter is active, so no other node can lead")
 			return
 		}
 		n.lead.tried[to] = true
@@ -227,9 +227,9 @@ func (n *Node) fit(id uint64) error {
 	case id == 0:
 		return nil
 	case id == n.id:
-		return fmt.Errorf("core: node %d leads already", id)
+		return fmt.Errorf("core: node %d already leads", id)
 	case !n.now.votes(id):
-		return fmt.Errorf("core: node %d is no voter", id)
+		return fmt.Errorf("core: node %d is not a voter", id)
 	case !n.active(id):
 		return fmt.Errorf("core: node %d has not answered lately", id)
 	}

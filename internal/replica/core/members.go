@@ -69,7 +69,7 @@ func (n *Node) become(m *membership) error {
 // checkSelf returns an error if m has another identity for this node's number.
 func (n *Node) checkSelf(m *membership) error {
 	if pinned := m.member(n.id).Identity; pinned != (Identity{}) && pinned != n.self {
-		return fmt.Errorf("core: node %d is %v, and the cluster knows %v under this number: "+
+		return fmt.Errorf("core: node %d has the identity %v, but the cluster knows %v under this number: "+
 			"it was replaced, or has lost its data", n.id, n.self, pinned)
 	}
 	return nil
@@ -85,7 +85,7 @@ type MemberChange struct {
 }
 
 // ErrChanging is returned by Change while another change is in progress.
-var ErrChanging = errors.New("core: a change of members is under way")
+var ErrChanging = errors.New("core: a membership change is in progress")
 
 // promoteLag is how many entries a learner may lack to become a voter.
 const promoteLag = 64
@@ -122,12 +122,12 @@ func (n *Node) Change(c MemberChange) error {
 func (n *Node) plan(c MemberChange) (*raftpb.ConfChangeV2, error) {
 	cc := &raftpb.ConfChangeV2{Transition: raftpb.ConfChangeTransitionAuto.Enum()}
 	if size := len(c.Add) + len(c.Promote) + len(c.Remove); size == 0 {
-		return nil, errors.New("core: a change of no member")
+		return nil, errors.New("core: a membership change is empty")
 	}
 	seen, voters := map[uint64]bool{}, slices.Clone(n.now.conf.GetVoters())
 	once := func(id uint64, t raftpb.ConfChangeType) error {
 		if seen[id] {
-			return fmt.Errorf("core: node %d comes twice in a change", id)
+			return fmt.Errorf("core: node %d appears twice in a membership change", id)
 		}
 		seen[id] = true
 		cc.Changes = append(cc.Changes, &raftpb.ConfChangeSingle{Type: t.Enum(), NodeId: new(id)})
@@ -150,7 +150,7 @@ func (n *Node) plan(c MemberChange) (*raftpb.ConfChangeV2, error) {
 	}
 	for _, id := range c.Remove {
 		if !n.now.has(id) {
-			return nil, fmt.Errorf("core: node %d is no member", id)
+			return nil, fmt.Errorf("core: node %d is not a member", id)
 		}
 		if err := once(id, raftpb.ConfChangeRemoveNode); err != nil {
 			return nil, err
@@ -164,7 +164,7 @@ func (n *Node) plan(c MemberChange) (*raftpb.ConfChangeV2, error) {
 		}
 	}
 	if active <= len(voters)/2 {
-		return nil, fmt.Errorf("core: of the voters that would be left, %v, only %d answer: no majority", voters, active)
+		return nil, fmt.Errorf("core: the change would leave the voters %v, and only %d answer: no majority", voters, active)
 	}
 	cc.Context = appendMembers(nil, c.Add)
 	return cc, nil
@@ -173,28 +173,28 @@ func (n *Node) plan(c MemberChange) (*raftpb.ConfChangeV2, error) {
 func (n *Node) mayAdd(m Member) error {
 	switch {
 	case m.ID == 0 || raft.IsLocalMsgTarget(m.ID):
-		return errors.New("core: node 0: numbers are 1 and up")
+		return errors.New("core: node 0: node numbers start at 1")
 	case n.now.has(m.ID):
-		return fmt.Errorf("core: node %d is a member already", m.ID)
+		return fmt.Errorf("core: node %d is already a member", m.ID)
 	case len(n.now.members) >= membersMax:
-		return fmt.Errorf("core: node %d would be one of more than %d members", m.ID, membersMax)
+		return fmt.Errorf("core: node %d cannot be added: the limit is %d members", m.ID, membersMax)
 	case m.Address == "" || len(m.Address) > addressBytesMax:
-		return fmt.Errorf("core: node %d with the address %.64q", m.ID, m.Address)
+		return fmt.Errorf("core: node %d has the invalid address %.64q", m.ID, m.Address)
 	case m.Identity != Identity{} && slices.Contains(n.now.removed, m.Identity):
-		return fmt.Errorf("core: node %d, %v, was removed: it has to begin with an empty directory", m.ID, m.Identity)
+		return fmt.Errorf("core: node %d, %v, was removed: start it with an empty directory", m.ID, m.Identity)
 	}
 	return nil
 }
 
 func (n *Node) mayPromote(id uint64) error {
 	if !slices.Contains(n.now.conf.GetLearners(), id) {
-		return fmt.Errorf("core: node %d is no learner", id)
+		return fmt.Errorf("core: node %d is not a learner", id)
 	}
 	if !n.active(id) || n.now.member(id).Identity == (Identity{}) {
 		return fmt.Errorf("core: node %d has not answered lately", id)
 	}
 	if match := n.matched(id); match < max(n.confAt, n.log.mark.Index) || match+promoteLag < n.log.last() {
-		return fmt.Errorf("core: node %d has entries up to %d of %d: it becomes a voter when it has nearly all",
+		return fmt.Errorf("core: node %d has entries up to %d of %d: it can become a voter once it has nearly all",
 			id, match, n.log.last())
 	}
 	return nil
@@ -205,14 +205,14 @@ func (n *Node) commitChange(e *raftpb.Entry) error {
 	cc := &raftpb.ConfChangeV2{}
 	err := proto.Unmarshal(e.GetData(), cc)
 	if e.GetType() == raftpb.EntryConfChange {
-		err = fmt.Errorf("of a kind that is not used")
+		err = fmt.Errorf("entry type EntryConfChange is not used")
 	}
 	var added []Member
 	if err == nil && len(cc.GetContext()) > 0 {
 		added, err = decodeMembers(cc.GetContext())
 	}
 	if err != nil {
-		return fmt.Errorf("core: entry %d, a change of members: %w", e.GetIndex(), err)
+		return fmt.Errorf("core: membership change in entry %d: %w", e.GetIndex(), err)
 	}
 	m := *n.now.membership
 	m.conf = n.raft.ApplyConfChange(cc)

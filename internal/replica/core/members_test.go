@@ -116,15 +116,15 @@ func TestChangeRefuses(t *testing.T) {
 		change MemberChange
 		want   string
 	}{
-		"nothing":      {MemberChange{}, "a change of no member"},
-		"a member":     {add(others[0]), "is a member already"},
-		"number 0":     {add(0), "numbers are 1 and up"},
-		"no address":   {MemberChange{Add: []Member{{ID: 4}}}, `node 4 with the address ""`},
-		"no learner":   {MemberChange{Promote: []uint64{7}}, "node 7 is no learner"},
-		"no member":    {MemberChange{Remove: []uint64{7}}, "node 7 is no member"},
-		"twice":        {MemberChange{Remove: []uint64{others[0], others[0]}}, "comes twice"},
+		"nothing":      {MemberChange{}, "a membership change is empty"},
+		"a member":     {add(others[0]), "is already a member"},
+		"number 0":     {add(0), "node numbers start at 1"},
+		"no address":   {MemberChange{Add: []Member{{ID: 4}}}, `node 4 has the invalid address ""`},
+		"no learner":   {MemberChange{Promote: []uint64{7}}, "node 7 is not a learner"},
+		"no member":    {MemberChange{Remove: []uint64{7}}, "node 7 is not a member"},
+		"twice":        {MemberChange{Remove: []uint64{others[0], others[0]}}, "appears twice"},
 		"all":          {MemberChange{Remove: []uint64{1, 2, 3}}, "no majority"},
-		"local target": {add(1<<64 - 1), "numbers are 1 and up"},
+		"local target": {add(1<<64 - 1), "node numbers start at 1"},
 	} {
 		require.ErrorContains(t, n.Change(test.change), test.want, name)
 	}
@@ -157,7 +157,7 @@ func TestALearnerIsPromotedOnlyWhenItHasNearlyAll(t *testing.T) {
 		c.propose(1)
 	}
 	c.change(add(2))
-	require.ErrorContains(t, n.Change(MemberChange{Promote: []uint64{2}}), "it becomes a voter when it has nearly all")
+	require.ErrorContains(t, n.Change(MemberChange{Promote: []uint64{2}}), "it can become a voter once it has nearly all")
 	// A learner does not count towards a majority.
 	c.propose(1)
 	require.Len(t, c.disks[1].records, promoteLag+11)
@@ -178,8 +178,8 @@ func TestHeard(t *testing.T) {
 		"a stranger":     {Member{ID: 7, Identity: identity(7)}, Identity{}, ""},
 		"another":        {Member{ID: other, Identity: identity(8)}, Identity{}, "it could vote twice; replace it"},
 		"other cluster":  {Member{ID: other, Identity: identity(byte(other))}, Identity{5}, "belongs to the cluster 05"},
-		"itself":         {Member{ID: n.id, Identity: identity(8)}, cluster, "has this node's number"},
-		"no identity":    {Member{ID: other}, cluster, "with identity 00"},
+		"itself":         {Member{ID: n.id, Identity: identity(8)}, cluster, "has the same number as this node"},
+		"no identity":    {Member{ID: other}, cluster, "invalid number or identity"},
 	} {
 		err := n.Heard(test.m, test.cluster)
 		if test.want == "" {
@@ -334,7 +334,7 @@ func TestStrangersThatAreHeardAreBounded(t *testing.T) {
 	for id := range uint64(heardMax) {
 		require.NoError(t, n.Heard(Member{ID: id + 10, Identity: identity(1)}, Identity{}))
 	}
-	require.ErrorContains(t, n.Heard(Member{ID: 9, Identity: identity(9)}, Identity{}), "one of too many")
+	require.ErrorContains(t, n.Heard(Member{ID: 9, Identity: identity(9)}, Identity{}), "node 9 is refused")
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a member is heard nevertheless")
 }
 

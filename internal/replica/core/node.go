@@ -39,7 +39,7 @@ var (
 	// ErrRemoved is wrapped by the error of Heard if the peer was removed from the cluster.
 	ErrRemoved = errors.New("core: it was removed from the cluster")
 	// ErrBusy is returned by Propose if this node leads but CanPropose reports false.
-	ErrBusy = errors.New("core: the leader can propose nothing now")
+	ErrBusy = errors.New("core: the leader can accept no proposal now")
 )
 
 // Options configure a Node.
@@ -161,11 +161,11 @@ func New(o Options) (n *Node, err error) {
 	d := o.Durable
 	switch {
 	case o.ID == 0 || raft.IsLocalMsgTarget(o.ID):
-		return nil, fmt.Errorf("core: node %d: numbers are 1 and up", o.ID)
+		return nil, fmt.Errorf("core: node %d: node numbers start at 1", o.ID)
 	case d.Self == Identity{}:
 		return nil, fmt.Errorf("core: node %d has no identity", o.ID)
 	case o.Journal < d.Mark.Seq:
-		return nil, fmt.Errorf("core: data/raft begins behind seq %d, and data/journal ends at %d: records are missing",
+		return nil, fmt.Errorf("core: data/raft starts after seq %d, but data/journal ends at %d: records are missing",
 			d.Mark.Seq, o.Journal)
 	}
 	setDefaults(&o)
@@ -226,7 +226,7 @@ func newStorage(d Durable) (*storage, error) {
 	term := mark.Term
 	for i, e := range entries {
 		if e.GetIndex() != mark.Index+1+uint64(i) || e.GetTerm() < term {
-			return nil, fmt.Errorf("core: data/raft has entry %d of term %d where %d of term %d or later belongs",
+			return nil, fmt.Errorf("core: data/raft has entry %d of term %d instead of entry %d of term %d or later",
 				e.GetIndex(), e.GetTerm(), mark.Index+1+uint64(i), term)
 		}
 		term = e.GetTerm()
@@ -238,7 +238,7 @@ func newStorage(d Durable) (*storage, error) {
 	}
 	hard.Commit = new(max(hard.GetCommit(), mark.Index))
 	if hard.GetCommit() > s.last() {
-		return nil, fmt.Errorf("core: data/raft ends at entry %d, and %d was committed: entries are missing",
+		return nil, fmt.Errorf("core: data/raft ends at entry %d, but entry %d was committed: entries are missing",
 			s.last(), hard.GetCommit())
 	}
 	s.hard = hard

@@ -132,7 +132,7 @@ func (n *Node) commit(e *raftpb.Entry) error {
 	case d[0] == entryPins:
 		return n.commitPins(e)
 	}
-	return fmt.Errorf("core: entry %d is of kind %d, which this version does not know: it has to be upgraded",
+	return fmt.Errorf("core: entry %d has kind %d, which this program does not know: upgrade it",
 		e.GetIndex(), d[0])
 }
 

@@ -93,8 +93,8 @@ func TestTransferGoesToTheFurthest(t *testing.T) {
 func TestTransferRefuses(t *testing.T) {
 	c := newCluster(t, 1, 2, 3)
 	n := c.leader()
-	require.ErrorContains(t, n.Transfer(n.id), "leads already")
-	require.ErrorContains(t, n.Transfer(9), "node 9 is no voter")
+	require.ErrorContains(t, n.Transfer(n.id), "already leads")
+	require.ErrorContains(t, n.Transfer(9), "node 9 is not a voter")
 	other := n.id%3 + 1
 	c.cut[other] = true
 	for _, id := range c.ids() {

@@ -132,7 +132,7 @@ func (n *Node) receiveMark(m *raftpb.Message) {
 }
 
 func (n *Node) otherHistory(have, want Position) error {
-	return fmt.Errorf("core: node %d has records up to seq %d with the chain %016x, the cluster up to %d with %016x",
+	return fmt.Errorf("core: node %d has records up to seq %d with the chain %016x, but the cluster up to %d with %016x",
 		n.id, have.Seq, have.Chain, want.Seq, want.Chain)
 }
 

@@ -219,7 +219,7 @@ func (s *sim) wellAgain() bool { return s.unwell() == "" }
 
 func (s *sim) unwell() string {
 	if s.ops.busy() {
-		return "a change of members is under way"
+		return "a membership change is in progress"
 	}
 	for _, c := range s.clients {
 		if !c.quiet {

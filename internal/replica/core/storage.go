@@ -42,11 +42,11 @@ func (s *storage) append(es []*raftpb.Entry) {
 	}
 	first := es[0].GetIndex()
 	if first <= s.mark.Index || first > s.last()+1 {
-		panic(fmt.Sprintf("core: entry %d for a log of %d to %d", first, s.mark.Index+1, s.last()))
+		panic(fmt.Sprintf("core: entry %d does not fit a log of entries %d to %d", first, s.mark.Index+1, s.last()))
 	}
 	keep := first - s.mark.Index - 1
 	if keep < uint64(len(s.states)) {
-		panic(fmt.Sprintf("core: entry %d was committed, and is replaced", first))
+		panic(fmt.Sprintf("core: entry %d was committed and cannot be replaced", first))
 	}
 	for _, e := range s.entries[keep:] {
 		s.bytes -= sizeOf(e)

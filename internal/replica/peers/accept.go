@@ -28,7 +28,7 @@ func (n *Net) accept() {
 		if n.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 			return
 		}
-		n.o.Log.Debug("a peer's connection is not accepted", "error", err)
+		n.o.Log.Debug("cannot accept a peer's connection", "error", err)
 		select { // usually the process has no file descriptors left
 		case <-n.ctx.Done():
 		case <-time.After(acceptRetry):
@@ -74,7 +74,8 @@ func (n *Net) meet(raw net.Conn) {
 		n.complain(refusal.Peer, refusal)
 	case err != nil:
 		n.strangersCut.Add(1)
-		n.o.Log.Debug("a stranger at the peers' port is cut", "address", raw.RemoteAddr(), "error", err)
+		n.o.Log.Debug("closed a connection at the peers' port before a valid hello",
+			"address", raw.RemoteAddr(), "error", err)
 	default:
 		v.serve()
 	}
@@ -138,14 +139,14 @@ func (v *visit) introduce(raw net.Conn) error {
 func (v *visit) admit(leaf *x509.Certificate) error {
 	from := v.hello.Hello.Node
 	if v.hello.To != v.n.o.Node {
-		return fmt.Errorf("%w: this is node %d, and node %d was called", ErrNumber, v.n.o.Node, v.hello.To)
+		return fmt.Errorf("%w: this is node %d, but node %d was called", ErrNumber, v.n.o.Node, v.hello.To)
 	}
 	v.n.mu.Lock()
 	v.peer = v.n.peers[from]
 	v.n.mu.Unlock()
 	if v.peer == nil {
-		return fmt.Errorf("%w: node %d is not a peer of node %d: neither --peers nor the cluster has it", ErrNumber, from,
-			v.n.o.Node)
+		return fmt.Errorf("%w: node %d is not a peer of node %d: it is neither in --peers nor in the cluster", ErrNumber,
+			from, v.n.o.Node)
 	}
 	if err := v.n.o.Security.check(leaf, from, v.peer.address); err != nil {
 		return err
@@ -176,7 +177,7 @@ func (v *visit) serve() {
 	err := v.receive()
 	if errors.Is(err, errMisfit) {
 		n.misfits.Add(1)
-		n.o.Log.Warn("a peer's connection is cut", "peer", v.peer.id, "error", err)
+		n.o.Log.Warn("closed a peer's connection", "peer", v.peer.id, "error", err)
 	}
 	n.mu.Lock()
 	if v.peer.in[use] == v.conn {
@@ -186,7 +187,7 @@ func (v *visit) serve() {
 }
 
 // errMisfit is wrapped by errors about a message that the peer must not send.
-var errMisfit = errors.New("peers: not a message of this peer for this node")
+var errMisfit = errors.New("peers: invalid message from this peer")
 
 // receive passes messages to OnMessage until the connection ends.
 func (v *visit) receive() error {

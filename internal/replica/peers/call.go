@@ -73,7 +73,7 @@ func (c *caller) greet(conn *call, to uint64, o opening) error {
 	}
 	var err error
 	if a.Hello.Node != to {
-		err = fmt.Errorf("%w: node %d was called, and node %d answers", ErrNumber, to, a.Hello.Node)
+		err = fmt.Errorf("%w: node %d was called, but node %d answered", ErrNumber, to, a.Hello.Node)
 	} else {
 		err = c.judge(a.Hello)
 	}

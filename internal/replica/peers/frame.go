@@ -62,7 +62,7 @@ func (f *frameReader) next(max int) ([]byte, error) {
 	}
 	length := binary.LittleEndian.Uint32(f.header[:])
 	if uint64(length) > uint64(max) {
-		return nil, fmt.Errorf("%w: %d bytes, and at most %d may come", errFrame, length, max)
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", errFrame, length, max)
 	}
 	content, err := f.content(int(length))
 	if err == io.EOF {
@@ -72,7 +72,7 @@ func (f *frameReader) next(max int) ([]byte, error) {
 		return nil, err
 	}
 	if crc32.Checksum(content, castagnoli) != binary.LittleEndian.Uint32(f.header[4:]) {
-		return nil, fmt.Errorf("%w: its %d bytes do not fit the checksum", errFrame, length)
+		return nil, fmt.Errorf("%w: wrong checksum of %d bytes", errFrame, length)
 	}
 	return content, nil
 }

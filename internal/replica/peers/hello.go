@@ -49,10 +49,10 @@ type Hello struct {
 
 // Errors that are wrapped by the error of Refuse.
 var (
-	ErrNumber   = errors.New("peers: the number is taken")
-	ErrCluster  = errors.New("peers: another cluster")
-	ErrIdentity = errors.New("peers: another identity")
-	ErrVersion  = errors.New("peers: the versions do not fit")
+	ErrNumber   = errors.New("peers: wrong node number")
+	ErrCluster  = errors.New("peers: different cluster")
+	ErrIdentity = errors.New("peers: wrong identity")
+	ErrVersion  = errors.New("peers: incompatible versions")
 	ErrSegment  = errors.New("peers: --segment is too small")
 )
 
@@ -70,21 +70,21 @@ var (
 func (h Hello) Refuse(other Hello) error {
 	switch {
 	case other.Node == 0 || other.Node == h.Node:
-		return fmt.Errorf("%w: a peer says that it is node %d, and this is node %d", ErrNumber, other.Node, h.Node)
+		return fmt.Errorf("%w: a peer says that it is node %d, but this is node %d", ErrNumber, other.Node, h.Node)
 	case other.Self == core.Identity{} || other.Self == h.Self:
-		return fmt.Errorf("%w: node %d has %v, and this node %v: each needs a directory of its own", ErrIdentity, other.Node,
-			other.Self, h.Self)
+		return fmt.Errorf("%w: node %d has %v and this node %v: each node needs its own data directory", ErrIdentity,
+			other.Node, other.Self, h.Self)
 	case other.Cluster != core.Identity{} && h.Cluster != core.Identity{} && other.Cluster != h.Cluster:
-		return fmt.Errorf("%w: node %d is of %v, and this node of %v", ErrCluster, other.Node, other.Cluster, h.Cluster)
+		return fmt.Errorf("%w: node %d belongs to %v, but this node to %v", ErrCluster, other.Node, other.Cluster, h.Cluster)
 	case other.Founders != "" && h.Founders != "" && other.Founders != h.Founders:
-		return fmt.Errorf("%w: node %d founds one of the nodes %s, and this node of %s: give all the same --peers; "+
-			"beside one with records begin with an empty directory and --join",
+		return fmt.Errorf("%w: node %d founds a cluster of the nodes %s, but this node of %s: give all nodes the same "+
+			"--peers; to join a node that has records, start with an empty directory and --join",
 			ErrCluster, other.Node, other.Founders, h.Founders)
 	case other.ProtocolVersion == 0:
 		return fmt.Errorf("%w: node %d says that it speaks protocol version 0", ErrVersion, other.Node)
 	case other.SegmentBytes < h.SegmentBytes:
-		return fmt.Errorf("%w: node %d has %d bytes, and this node %d: give all nodes the same", ErrSegment, other.Node,
-			other.SegmentBytes, h.SegmentBytes)
+		return fmt.Errorf("%w: node %d has %d bytes, but this node %d: give all nodes the same --segment", ErrSegment,
+			other.Node, other.SegmentBytes, h.SegmentBytes)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func sendJSON(conn net.Conn, prefix []byte, v any, patience time.Duration) error
 		return err
 	}
 	if len(content) > helloBytesMax {
-		return fmt.Errorf("peers: an opening of %d bytes, and at most %d may be sent", len(content), helloBytesMax)
+		return fmt.Errorf("peers: a handshake frame has %d bytes, more than %d", len(content), helloBytesMax)
 	}
 	at := len(prefix)
 	b := append(beginFrame(prefix), content...)
@@ -191,7 +191,7 @@ func checkPreface(b []byte) error {
 		return fmt.Errorf("%w: it begins with %q", errFrame, b[:len(magic)])
 	}
 	if v := binary.LittleEndian.Uint32(b[len(magic):]); v != formatVersion {
-		return fmt.Errorf("%w: format version %d, and this program speaks %d", ErrVersion, v, formatVersion)
+		return fmt.Errorf("%w: format version %d, but this program speaks version %d", ErrVersion, v, formatVersion)
 	}
 	return nil
 }

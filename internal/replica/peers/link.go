@@ -160,7 +160,7 @@ func (l *link) run() {
 			}
 			if kind != logged {
 				logged = kind
-				l.say(level, "a peer cannot be reached, and is tried again and again", err)
+				l.say(level, "a peer cannot be reached and is retried", err)
 			}
 		}
 		select {
@@ -190,7 +190,7 @@ func (l *link) pump(ctx context.Context, conn *call) error {
 	go func() { // the peer sends nothing on this connection, so a read returns only when it ends
 		_, err := conn.Read(make([]byte, 1))
 		if err == nil {
-			err = errors.New("peers: an answer came where none is due")
+			err = errors.New("peers: unexpected data on a connection for messages")
 		}
 		broken <- err
 	}()

@@ -56,13 +56,13 @@ func (n *Net) Fetch(ctx context.Context, peer, first, last uint64, take func(seq
 	next := first
 	err = n.caller.request(ctx, peer, address, forFetch, request, MessageBytesMax, func(record []byte) error {
 		if next > last {
-			return fmt.Errorf("%w: a record behind %d, which was the last to come", errFrame, last)
+			return fmt.Errorf("%w: a record after record %d, the last one requested", errFrame, last)
 		}
 		next++
 		return take(next-1, record)
 	})
 	if err == nil && next <= last {
-		err = fmt.Errorf("peers: node %d has sent records up to %d, and not up to %d", peer, next-1, last)
+		err = fmt.Errorf("peers: node %d has sent records only up to %d instead of %d", peer, next-1, last)
 	}
 	return err
 }
@@ -87,12 +87,12 @@ func (n *Net) Ask(ctx context.Context, peer uint64, request []byte) ([]byte, err
 
 func (c *caller) ask(ctx context.Context, node uint64, address string, request []byte) ([]byte, error) {
 	if len(request) > AskRequestMax {
-		return nil, fmt.Errorf("peers: a request of %d bytes, and at most %d may be sent", len(request), AskRequestMax)
+		return nil, fmt.Errorf("peers: a request has %d bytes, more than %d", len(request), AskRequestMax)
 	}
 	var reply bytes.Buffer
 	err := c.request(ctx, node, address, forAsk, request, AskBytesMax+1, func(b []byte) error {
 		if reply.Len()+len(b) > AskBytesMax {
-			return fmt.Errorf("%w: an answer of more than %d bytes", errFrame, AskBytesMax)
+			return fmt.Errorf("%w: the answer has more than %d bytes", errFrame, AskBytesMax)
 		}
 		reply.Write(b)
 		return nil

@@ -190,9 +190,9 @@ func TestAsksAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, said, AskBytesMax)
 	_, err = nodes[1].Ask(t.Context(), 2, []byte("longer"))
-	require.ErrorContains(t, err, "an answer of 1048577 bytes, and at most 1048576 may be told")
+	require.ErrorContains(t, err, "an answer has 1048577 bytes, more than 1048576")
 	_, err = nodes[1].Ask(t.Context(), 2, make([]byte, AskRequestMax+1))
-	require.ErrorContains(t, err, "a request of 65537 bytes, and at most 65536 may be sent")
+	require.ErrorContains(t, err, "a request has 65537 bytes, more than 65536")
 	_, err = nodes[1].Ask(t.Context(), 2, []byte("fail"))
 	require.ErrorContains(t, err, strings.Repeat("é", reasonBytesMax/2))
 	require.Less(t, len(err.Error()), 2*reasonBytesMax)
@@ -281,7 +281,7 @@ func TestAnswersThatAreNotOnes(t *testing.T) {
 		"failure":     {appendFrame(nil, tagError, text), "no"},
 		"no failure":  {appendFrame(nil, tagError, []byte("{")), "malformed frame"},
 		"too much": {bytes.Repeat(appendFrame(nil, tagData, make([]byte, 1<<19)), 3),
-			"an answer of more than 1048576 bytes"},
+			"the answer has more than 1048576 bytes"},
 		"half a frame": {appendFrame(nil, tagData, make([]byte, 100))[:50], "i/o timeout"},
 	} {
 		if silenceMax = patience; c.want == "i/o timeout" {
@@ -296,19 +296,19 @@ func TestAnswersThatAreNotOnes(t *testing.T) {
 	_, err = NewClient(helloOf(1), Security{}, helloOf(1).Refuse).Ask(t.Context(), 2, address, nil)
 	require.Error(t, err)
 	_, err = NewClient(helloOf(1), Security{}, helloOf(1).Refuse).Ask(t.Context(), 3, address, nil)
-	require.ErrorContains(t, err, "node 3 was called, and node 2 answers")
+	require.ErrorContains(t, err, "node 3 was called, but node 2 answered")
 	var short uint64
 	one := begin(t, 1, listener(t), map[uint64]string{2: silent(t, func(conn net.Conn) {
 		_, _ = conn.Write(appendFrame(appendFrame(nil, tagData, nil), tagEnd, nil))
 	})})
 	err = one.Fetch(t.Context(), 2, 5, 6, func(seq uint64, _ []byte) error { short = seq; return nil })
-	require.ErrorContains(t, err, "has sent records up to 5, and not up to 6")
+	require.ErrorContains(t, err, "has sent records only up to 5 instead of 6")
 	require.Equal(t, uint64(5), short)
 	require.NoError(t, one.SetPeers(map[uint64]string{2: silent(t, func(conn net.Conn) {
 		_, _ = conn.Write(bytes.Repeat(appendFrame(nil, tagData, nil), 9))
 	})}))
 	err = one.Fetch(t.Context(), 2, 5, 6, func(seq uint64, _ []byte) error { short = seq; return nil })
-	require.ErrorContains(t, err, "a record behind 6")
+	require.ErrorContains(t, err, "a record after record 6")
 	require.Equal(t, uint64(6), short)
 }
 

@@ -63,7 +63,7 @@ func CheckName(leaf *x509.Certificate, node uint64, address string) error {
 	named := slices.DeleteFunc(slices.Clone(leaf.DNSNames), func(name string) bool { return !isNodeName(name) })
 	if len(named) > 0 {
 		if !slices.Contains(named, nodeName+strconv.FormatUint(node, 10)) {
-			return fmt.Errorf("peers: the certificate is that of %s, and not of node-%d", strings.Join(named, ", "), node)
+			return fmt.Errorf("peers: the certificate belongs to %s, not to node-%d", strings.Join(named, ", "), node)
 		}
 		return nil
 	}
@@ -102,7 +102,7 @@ func (s Security) secure(ctx context.Context, conn net.Conn, dials bool) (net.Co
 	}
 	shown := over.ConnectionState().PeerCertificates
 	if len(shown) == 0 {
-		return nil, nil, errors.New("peers: the other side shows no certificate")
+		return nil, nil, errors.New("peers: the other side presented no certificate")
 	}
 	return over, shown[0], nil
 }

@@ -102,7 +102,7 @@ func (v *visit) serveRequest() {
 	case forAsk:
 		var reply []byte
 		if reply, err = n.o.Ask(ctx, v.peer.id, v.hello.Request); err == nil && len(reply) > AskBytesMax {
-			err = fmt.Errorf("peers: an answer of %d bytes, and at most %d may be told", len(reply), AskBytesMax)
+			err = fmt.Errorf("peers: an answer has %d bytes, more than %d", len(reply), AskBytesMax)
 		}
 		if err == nil {
 			_, err = out.Write(reply)

@@ -94,12 +94,12 @@ func TestStrangersAreCutAndHarmNobody(t *testing.T) {
 func TestOpeningsThatAreRefused(t *testing.T) {
 	one := alone(t)
 	for why, o := range map[string]opening{
-		"this is node 1, and node 2 was called":                         {To: 2, For: forMessages, Hello: helloOf(3)},
-		"node 7 is not a peer of node 1":                                {To: 1, For: forMessages, Hello: helloOf(7)},
-		"node 1 is not a peer of node 1":                                {To: 1, For: forMessages, Hello: helloOf(1)},
-		`node 1 does not serve "dance"`:                                 {To: 1, For: "dance", Hello: helloOf(2)},
-		`node 1 does not serve "backup"`:                                {To: 1, For: forBackup, Hello: helloOf(2)},
-		"node 2 has 00000000000000000000000000000000, and this node 01": {To: 1, For: forMessages, Hello: Hello{Node: 2}},
+		"this is node 1, but node 2 was called":                        {To: 2, For: forMessages, Hello: helloOf(3)},
+		"node 7 is not a peer of node 1":                               {To: 1, For: forMessages, Hello: helloOf(7)},
+		"node 1 is not a peer of node 1":                               {To: 1, For: forMessages, Hello: helloOf(1)},
+		`node 1 does not serve "dance"`:                                {To: 1, For: "dance", Hello: helloOf(2)},
+		`node 1 does not serve "backup"`:                               {To: 1, For: forBackup, Hello: helloOf(2)},
+		"node 2 has 00000000000000000000000000000000 and this node 01": {To: 1, For: forMessages, Hello: Hello{Node: 2}},
 	} {
 		conn := connect(t, one.address)
 		_, err := conn.Write(openingOf(t, o))
@@ -208,7 +208,7 @@ func TestNodesWithCertificatesTalk(t *testing.T) {
 	require.NoError(t, nodes[2].o.Security.Certificates.Reload())
 	require.True(t, nodes[2].Send(1, []*raftpb.Message{message(raftpb.MsgVote, 2, 1, 1)}), "what is open stays")
 	_, err := nodes[2].caller.open(t.Context(), 1, nodes[1].address, forMessages, nil)
-	require.ErrorContains(t, err, "the certificate is that of node-1, and not of node-2")
+	require.ErrorContains(t, err, "the certificate belongs to node-1, not to node-2")
 }
 
 func TestWrongCertificatesAreRefused(t *testing.T) {
@@ -225,11 +225,11 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 		return err
 	}
 	require.NoError(t, dial(authority.Peer("two", time.Hour, "node-2"), 1))
-	require.ErrorContains(t, dial(authority.Peer("three", time.Hour, "node-3"), 1), "that of node-3, and not of node-2")
+	require.ErrorContains(t, dial(authority.Peer("three", time.Hour, "node-3"), 1), "belongs to node-3, not to node-2")
 	require.ErrorContains(t, dial(authority.Peer("host", time.Hour, "example.com"), 1),
 		"names neither node-2 nor the host of its address")
 	require.ErrorContains(t, dial(authority.Peer("two", time.Hour, "node-2"), 3),
-		"that of node-1, and not of node-3", "the other side is not who was called")
+		"belongs to node-1, not to node-3", "the other side is not who was called")
 	for name, pair := range map[string]certtest.Pair{
 		"expired":              authority.Peer("old", -time.Minute, "node-2"),
 		"of another authority": foreign.Peer("mallory", time.Hour, "node-2"),
@@ -274,7 +274,7 @@ func TestAPeerThatIsNotTrustedIsWarnedOf(t *testing.T) {
 	two := begin(t, 2, listener(t), nil, secured(t, foreign,
 		map[uint64]certtest.Pair{2: foreign.Peer("two", time.Hour, "node-2")}))
 	one := alone(t, secured(t, authority, map[uint64]certtest.Pair{1: authority.Peer("one", time.Hour, "node-1")}))
-	const said = `level=%s msg="a peer cannot be reached, and is tried again and again" peer=2`
+	const said = `level=%s msg="a peer cannot be reached and is retried" peer=2`
 	eventually(t, func() bool { return one.log.count(fmt.Sprintf(said, "INFO")) == 1 }, one.log)
 	require.NoError(t, one.SetPeers(map[uint64]string{2: two.address}))
 	eventually(t, func() bool { return one.log.count(fmt.Sprintf(said, "WARN")) == 1 }, one.log)

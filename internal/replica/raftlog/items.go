@@ -50,7 +50,7 @@ type item struct {
 }
 
 // errShort reports that an item is cut off.
-var errShort = errors.New("it ends too early")
+var errShort = errors.New("it is cut off")
 
 // appendItem appends an item to a record.
 func appendItem(b []byte, it item) []byte {
@@ -121,7 +121,7 @@ func parseItem(k kind, body []byte) (it item, err error) {
 		return it, fmt.Errorf("kind %d is unknown", k)
 	}
 	if r.err == nil && len(r.rest) > 0 {
-		r.err = fmt.Errorf("%d bytes behind its end", len(r.rest))
+		r.err = fmt.Errorf("it has %d extra bytes at its end", len(r.rest))
 	}
 	return it, r.err
 }
@@ -187,9 +187,9 @@ func (r *reader) mark() (m core.Mark, last uint64) {
 func checkEntry(e *raftpb.Entry) error {
 	switch {
 	case e.GetIndex() == 0 || e.GetIndex() == math.MaxUint64 || e.GetTerm() == 0:
-		return fmt.Errorf("an entry of index %d and term %d", e.GetIndex(), e.GetTerm())
+		return fmt.Errorf("an entry has the invalid index %d or term %d", e.GetIndex(), e.GetTerm())
 	case len(e.GetData()) > EntryBytesMax:
-		return fmt.Errorf("entry %d has %d bytes, the limit is %d", e.GetIndex(), len(e.GetData()), EntryBytesMax)
+		return fmt.Errorf("entry %d has %d bytes, more than %d", e.GetIndex(), len(e.GetData()), EntryBytesMax)
 	}
 	return nil
 }

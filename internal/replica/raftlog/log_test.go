@@ -241,13 +241,13 @@ func openOnce(dir string) (string, core.Durable, error) {
 // ones fail too.
 func TestWhatDoesNotFollowIsRefused(t *testing.T) {
 	for name, w := range map[string]*core.Write{
-		"entry 9 comes behind entry 3":    {Entries: []*raftpb.Entry{entry(9, 1, 0)}},
-		"entry 2 comes behind mark 2":     {Entries: []*raftpb.Entry{entry(2, 1, 0)}},
-		"mark 1 comes behind mark 2":      {Mark: mark(1, 1)},
-		"entry 4 is said to be committed": {Hard: hard(1, 1, 4)},
-		"an entry of index 4 and term 0":  {Entries: []*raftpb.Entry{entry(4, 0, 0)}},
-		"node 0 was heard":                {Heard: []core.Member{{Identity: core.Identity{1}}}},
-		"entry 4 has 134217729 bytes, the ": {Entries: []*raftpb.Entry{
+		"entry 9 comes after entry 3":                {Entries: []*raftpb.Entry{entry(9, 1, 0)}},
+		"entry 2 comes after mark 2":                 {Entries: []*raftpb.Entry{entry(2, 1, 0)}},
+		"mark 1 comes after the later mark 2":        {Mark: mark(1, 1)},
+		"entry 4 is said to be committed":            {Hard: hard(1, 1, 4)},
+		"an entry has the invalid index 4 or term 0": {Entries: []*raftpb.Entry{entry(4, 0, 0)}},
+		"invalid node number 0 was heard":            {Heard: []core.Member{{Identity: core.Identity{1}}}},
+		"entry 4 has 134217729 bytes, more than ": {Entries: []*raftpb.Entry{
 			{Index: new(uint64(4)), Term: new(uint64(1)), Data: make([]byte, EntryBytesMax+1)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,15 +285,15 @@ func TestForeignRecordsAreRefused(t *testing.T) {
 	two := func(it item) string { return writeRecords(Version, founding, appendItem(nil, it)) }
 	leaves0 := appendItem(self, item{kind: kindMark, mark: *mark(1, 1)})
 	for what, dir := range map[string]string{
-		"record 1 of %s: item at byte 0: kind 99 is unknown":       writeRecords(Version, []byte{99, 0, 0, 0, 0}),
-		"record 2 of %s: item at byte 0: it ends too early":        writeRecords(Version, founding, []byte{1, 9, 0, 0, 0}),
-		"record 1 of %s: there is no mark":                         writeRecords(Version, self),
-		"record 2 of %s: item at byte 0: the identity of this no":  two(item{kind: kindSelf, self: core.Identity{2}}),
-		"record 2 of %s: item at byte 0: entry 3 comes behind":     two(item{kind: kindEntry, entry: entry(3, 1, 0)}),
-		"record 2 of %s: item at byte 0: entry 3 of term 1 comes ": two(item{kind: kindAgain, entry: entry(3, 1, 0)}),
-		"record 1 of %s: item at byte 21: mark 1 leaves entr":      writeRecords(Version, leaves0),
-		"record 2 of %s: entry 7 is committed, and the last":       two(item{kind: kindHard, hard: hard(1, 1, 7)}),
-		"journal: %s/00000000000000000001.seg has version 2 and":   writeRecords(Version+1, founding),
+		"record 1 of %s: item at byte 0: kind 99 is unknown":      writeRecords(Version, []byte{99, 0, 0, 0, 0}),
+		"record 2 of %s: item at byte 0: it is cut":               writeRecords(Version, founding, []byte{1, 9, 0, 0, 0}),
+		"record 1 of %s: the start of the log is missing":         writeRecords(Version, self),
+		"record 2 of %s: item at byte 0: the identity of this no": two(item{kind: kindSelf, self: core.Identity{2}}),
+		"record 2 of %s: item at byte 0: entry 3 comes after":     two(item{kind: kindEntry, entry: entry(3, 1, 0)}),
+		"record 2 of %s: item at byte 0: entry 3 of term 1 is re": two(item{kind: kindAgain, entry: entry(3, 1, 0)}),
+		"record 1 of %s: item at byte 21: mark 1 leaves entr":     writeRecords(Version, leaves0),
+		"record 2 of %s: entry 7 is committed, but the last":      two(item{kind: kindHard, hard: hard(1, 1, 7)}),
+		"journal: %s/00000000000000000001.seg has version 2 and":  writeRecords(Version+1, founding),
 	} {
 		_, _, err := openOnce(dir)
 		require.ErrorContains(t, err, fmt.Sprintf(what, dir))

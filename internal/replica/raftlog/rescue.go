@@ -133,8 +133,8 @@ func (s Stopped) endRestore() error {
 		return fmt.Errorf("raftlog: %s: %w", path, err)
 	}
 	if restore.Begun {
-		return fmt.Errorf("raftlog: %s says that this node is being restored from another one, so it has no state of its "+
-			"own: rescue another node, or restore a backup", path)
+		return fmt.Errorf("raftlog: %s says that this node is being restored from another one, so its state is "+
+			"incomplete: rescue another node, or restore a backup", path)
 	}
 	if err := errors.Join(os.Remove(path), durable.Dir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("raftlog: %w", err)
@@ -170,7 +170,7 @@ func (s Stopped) finish() (o Outcome, err error) {
 	}
 	records, err := rest(d, s.Node, o.Last)
 	if err != nil {
-		return o, fmt.Errorf("raftlog: what %s has behind record %d: %w", s.Dir, o.Last, err)
+		return o, fmt.Errorf("raftlog: read the records of %s after record %d: %w", s.Dir, o.Last, err)
 	}
 	for _, record := range records {
 		if o.Last, err = j.Append(record); err != nil {
@@ -191,7 +191,7 @@ const restTicks = 10_000
 // voter, in memory, so package core decides as always which entries count.
 func rest(d core.Durable, node, last uint64) (records [][]byte, err error) {
 	if d.Mark.Index == 0 {
-		return nil, errors.New("it has never got anything from the cluster that it was to join")
+		return nil, errors.New("it has received nothing from the cluster that it was started to join")
 	}
 	d.Mark.Conf = &raftpb.ConfState{Voters: []uint64{node}}
 	d.Entries = slices.Clone(d.Entries)
@@ -228,7 +228,7 @@ func rest(d core.Durable, node, last uint64) (records [][]byte, err error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("it does not lead itself after %d ticks", restTicks)
+	return nil, fmt.Errorf("it does not elect itself within %d ticks", restTicks)
 }
 
 // setAside renames the log to an unused name.

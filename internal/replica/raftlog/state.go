@@ -115,7 +115,7 @@ func (s *state) applySelf(id core.Identity) error {
 		return errors.New("the identity of this node is zero")
 	}
 	if s.self != (core.Identity{}) && s.self != id {
-		return fmt.Errorf("the identity of this node is %x, and was %x before", id, s.self)
+		return fmt.Errorf("the identity of this node is %x, but was %x before", id, s.self)
 	}
 	s.self = id
 	return nil
@@ -125,12 +125,12 @@ func (s *state) applyHeard(m core.Member) error {
 	_, ok := s.heard[m.ID]
 	switch {
 	case m.ID == 0:
-		return fmt.Errorf("node %d was heard with the identity %x", m.ID, m.Identity)
+		return fmt.Errorf("invalid node number %d was heard, with the identity %x", m.ID, m.Identity)
 	case m.Identity == (core.Identity{}): // remove it
 		delete(s.heard, m.ID)
 		return nil
 	case !ok && len(s.heard) >= HeardMax:
-		return fmt.Errorf("the identity of node %d is one too many: the limit is %d", m.ID, HeardMax)
+		return fmt.Errorf("too many nodes were heard: node %d exceeds the limit of %d", m.ID, HeardMax)
 	}
 	s.heard[m.ID] = m.Identity
 	return nil
@@ -139,7 +139,7 @@ func (s *state) applyHeard(m core.Member) error {
 // applyMark makes the log start after the mark. Entries up to last stay.
 func (s *state) applyMark(m core.Mark, last uint64, at place) error {
 	if s.marked && m.Index < s.mark.Index {
-		return fmt.Errorf("mark %d comes behind mark %d", m.Index, s.mark.Index)
+		return fmt.Errorf("mark %d comes after the later mark %d", m.Index, s.mark.Index)
 	}
 	if last < m.Index {
 		return fmt.Errorf("mark %d leaves entries up to %d", m.Index, last)
@@ -152,7 +152,7 @@ func (s *state) applyMark(m core.Mark, last uint64, at place) error {
 	case s.first() <= m.Index+1 && s.last() == last:
 		s.dropFront(int(m.Index + 1 - s.first()))
 	default:
-		return fmt.Errorf("mark %d leaves entries up to %d, and there are those from %d to %d",
+		return fmt.Errorf("mark %d leaves entries up to %d, but the log has those from %d to %d",
 			m.Index, last, s.first(), s.last())
 	}
 	s.mark, s.markedAt, s.begun = m, at, true
@@ -181,7 +181,7 @@ func (s *state) applyEntry(e *raftpb.Entry, at place) error {
 	}
 	index := e.GetIndex()
 	if index > s.last()+1 {
-		return fmt.Errorf("entry %d comes behind entry %d", index, s.last())
+		return fmt.Errorf("entry %d comes after entry %d", index, s.last())
 	}
 	s.dropBack(int(s.last() + 1 - index))
 	s.push(e, at)
@@ -191,7 +191,7 @@ func (s *state) applyEntry(e *raftpb.Entry, at place) error {
 // afterMark returns an error if the entry is not after the mark or is invalid.
 func (s *state) afterMark(e *raftpb.Entry) error {
 	if s.begun && e.GetIndex() <= s.mark.Index {
-		return fmt.Errorf("entry %d comes behind mark %d", e.GetIndex(), s.mark.Index)
+		return fmt.Errorf("entry %d comes after mark %d, which covers it", e.GetIndex(), s.mark.Index)
 	}
 	return checkEntry(e)
 }
@@ -215,7 +215,7 @@ func (s *state) applyAgain(e *raftpb.Entry, at place) error {
 	}
 	index := e.GetIndex()
 	if index < s.first() || index > s.last() || s.entries[index-s.first()].GetTerm() != e.GetTerm() {
-		return fmt.Errorf("entry %d of term %d comes again, and is none of those from %d to %d",
+		return fmt.Errorf("entry %d of term %d is repeated, but is not one of the entries %d to %d",
 			index, e.GetTerm(), s.first(), s.last())
 	}
 	if s.places[index-s.first()] = at; index == s.last() {
@@ -271,9 +271,9 @@ func (p *parts) putAgain(e *raftpb.Entry, at place) {
 func (s *state) check() error {
 	switch {
 	case !s.marked || s.self == (core.Identity{}):
-		return errors.New("there is no mark with all entries that it leaves: the front of the log is missing")
+		return errors.New("the start of the log is missing: there is no mark with all entries that it leaves")
 	case s.hard != nil && s.hard.GetCommit() > s.last():
-		return fmt.Errorf("entry %d is committed, and the last one is %d", s.hard.GetCommit(), s.last())
+		return fmt.Errorf("entry %d is committed, but the last entry is %d", s.hard.GetCommit(), s.last())
 	}
 	return nil
 }
