@@ -88,7 +88,7 @@ func TestSegmentsAreKeptForMembers(t *testing.T) {
 	}
 	last := fill()
 	require.NoError(t, j.RemoveBefore(last))
-	require.Equal(t, uint64(1), j.First(), "all is kept until it is known what is to be")
+	require.Equal(t, uint64(1), j.First(), "everything is kept until the first computation")
 	r.keepForPeers()
 	require.NoError(t, j.RemoveBefore(last))
 	require.Equal(t, 3, j.SegmentCount())

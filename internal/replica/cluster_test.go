@@ -382,7 +382,7 @@ func (c *cluster) alike() [][]byte {
 		if first == nil {
 			first = all
 		}
-		require.Equal(c.t, first, all, "node %d has another history", n.id)
+		require.Equal(c.t, first, all, "the history of node %d differs", n.id)
 	}
 	return first
 }

@@ -67,7 +67,7 @@ func TestALeaderWhoseDiskHangsHandsOver(t *testing.T) {
 			require.NoError(t, err)
 			<-old.Deposed()
 			if err := <-put; dir == raftDir {
-				require.ErrorIs(t, err, ErrDeposed, "a record counts only if this node has it as well")
+				require.ErrorIs(t, err, ErrDeposed, "a record commits only if this node has it too")
 			} else {
 				require.NoError(t, err)
 			}

@@ -107,7 +107,7 @@ func TestALeaderThatIsCutOffAnswersNothing(t *testing.T) {
 	seq, err := old.put("before")
 	require.NoError(t, err)
 	require.NoError(t, old.WaitConfirmed(t.Context(), seq, old.Round()), "a round, with no record on its way")
-	require.NoError(t, old.WaitConfirmed(t.Context(), seq, old.Round()), "the next one")
+	require.NoError(t, old.WaitConfirmed(t.Context(), seq, old.Round()), "the next round")
 
 	c.isolate(old.id, true)
 	round := old.Round()
@@ -133,7 +133,7 @@ func TestALeaderThatIsCutOffAnswersNothing(t *testing.T) {
 
 	c.isolate(old.id, false)
 	require.Eventually(t, func() bool { return old.journal.Appended() >= after }, patience, tick)
-	require.Less(t, old.Synced(), lost, "what another leader commits is not told")
+	require.Less(t, old.Synced(), lost, "records of another leader do not count")
 	require.False(t, old.Confirmed(lost, 0))
 	records := c.alike()
 	require.Equal(t, "after", string(records[lost-1]))

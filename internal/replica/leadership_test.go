@@ -49,7 +49,7 @@ func waits(call func(context.Context) error) error {
 // TestRecordsGetTheirPlaceAtOnce appends, proposes and commits by hand.
 func TestRecordsGetTheirPlaceAtOnce(t *testing.T) {
 	l := newTestLeadership(t, 1<<20)
-	require.Nil(t, l.nextBatch(), "nothing has gathered")
+	require.Nil(t, l.nextBatch(), "no record was appended")
 	require.Equal(t, uint64(8), l.mustAppend(t, "a"))
 	require.Equal(t, uint64(9), l.mustAppend(t, "b"))
 	first := l.nextBatch()
@@ -113,7 +113,7 @@ func TestAppendersWait(t *testing.T) {
 	for b := l.nextBatch(); b != nil; b = l.nextBatch() {
 		l.commit(b.last)
 	}
-	require.Empty(t, appended, "committed is not enough: the journal has not got it")
+	require.Empty(t, appended, "a commit is not enough while the journal lacks the record")
 	_, ok := l.takeClaim(8, len(record))
 	require.True(t, ok)
 	require.NoError(t, <-appended)
@@ -124,7 +124,7 @@ func TestAppendersWait(t *testing.T) {
 	}()
 	settle(t, "append", func() bool { return l.Appended() == 12 })
 	l.end(ErrDeposed)
-	require.ErrorIs(t, <-appended, ErrDeposed, "an end lets go of those who wait")
+	require.ErrorIs(t, <-appended, ErrDeposed, "an end wakes waiting appenders")
 }
 
 // settle waits until a goroutine waits in a sync.Cond below the named function, so that it has done
@@ -137,7 +137,7 @@ func settle(t *testing.T, function string, also func() bool) {
 		if also() && inOneStack(all, "sync.(*Cond).Wait", "leadership)."+function) {
 			return
 		}
-		require.False(t, time.Now().After(end), "nobody waits in %s", function)
+		require.False(t, time.Now().After(end), "no goroutine waits in %s", function)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestAClaimStaysUntilTheJournalHasTheRecord(t *testing.T) {
 	require.NoError(t, r.appendRecord(8, []byte("one")))
 	require.NoError(t, r.appendRecord(9, []byte("two")))
 	require.NoError(t, l.journal.Wait(t.Context(), 9))
-	require.Less(t, free-l.journal.RoomBytes(), charged, "the records took what they are long")
+	require.Less(t, free-l.journal.RoomBytes(), charged, "only the length of the records is charged")
 	_, ok := l.takeClaim(10, 3)
 	require.False(t, ok)
 }
@@ -194,7 +194,7 @@ func TestReadsAreConfirmed(t *testing.T) {
 		return waits(func(ctx context.Context) error { return l.WaitConfirmed(ctx, seq, round) })
 	}
 	_, ok := l.beginRound()
-	require.False(t, ok, "nobody waits")
+	require.False(t, ok, "no caller waits")
 	before := l.Round()
 	require.NoError(t, wait(7, 0))
 	require.ErrorIs(t, wait(7, before), context.Canceled)
@@ -202,7 +202,7 @@ func TestReadsAreConfirmed(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, before, ours)
 	during := l.Round()
-	require.Greater(t, during, before, "a round that has begun confirms no later read")
+	require.Greater(t, during, before, "a round confirms no read after its start")
 
 	wakes := []chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}
 	l.NotifyConfirmed(7, before, wakes[0])
@@ -222,7 +222,7 @@ func TestReadsAreConfirmed(t *testing.T) {
 	l.commit(8)
 	require.NoError(t, wait(7, during), "the later record confirms it")
 	require.False(t, l.Confirmed(8, during), "it does not confirm what was read after it")
-	require.False(t, l.Confirmed(0, during), "what has no seq is confirmed by rounds alone")
+	require.False(t, l.Confirmed(0, during), "only rounds confirm a read without a seq")
 	require.ErrorIs(t, wait(0, during), context.Canceled)
 	require.Empty(t, wakes[1], "it waits for its round")
 	l.confirm(during)
@@ -230,12 +230,12 @@ func TestReadsAreConfirmed(t *testing.T) {
 
 	l.mustAppend(t, "not committed")
 	l.confirm(9)
-	require.False(t, l.Confirmed(9, 9), "confirmed, and not committed")
+	require.False(t, l.Confirmed(9, 9), "confirmed, but not committed")
 	l.NotifyConfirmed(9, 10, wakes[0])
 	<-wakes[0] // of the notification above
 	l.nextBatch()
 	l.commit(9)
-	require.Empty(t, wakes[0], "committed, and not confirmed")
+	require.Empty(t, wakes[0], "committed, but not confirmed")
 	l.confirm(10)
 	require.Len(t, wakes[0], 1)
 }

@@ -89,7 +89,7 @@ func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 	restore, err := Unrestored(away.dir)
 	require.NoError(t, err)
 	require.Equal(t, &Restore{Seq: behind.Seq, Begun: true}, restore)
-	require.NoError(t, restore.Discard(filepath.Join(away.dir, "journal")), "it has been begun anew")
+	require.NoError(t, restore.Discard(filepath.Join(away.dir, "journal")), "the new journal was started already")
 	require.DirExists(t, filepath.Join(away.dir, "journal"))
 	require.NoError(t, restore.Ended(away.dir))
 	restore, err = Unrestored(away.dir)

@@ -253,7 +253,7 @@ func (c *cluster) leader() *Node {
 		}
 		c.tick(1)
 	}
-	c.t.Fatal("nobody leads")
+	c.t.Fatal("no node leads")
 	return nil
 }
 

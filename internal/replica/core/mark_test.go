@@ -130,7 +130,7 @@ func TestAFetchThatFailsIsTriedAgain(t *testing.T) {
 	n.Fetched(f, Position{Seq: d.seq()}, errors.New("cut"))
 	c.noFetch = false
 	c.tick(400)
-	require.Equal(t, f.From, c.fetches[1].From, "what arrived is compared")
+	require.Equal(t, f.From, c.fetches[1].From, "records that arrived earlier are compared")
 	c.same(103, 1, 2, 3)
 }
 
@@ -199,7 +199,7 @@ func TestCommitsWaitForAFetch(t *testing.T) {
 	d.records = append(d.records, c.disks[f.Peer].records[3:4]...)
 	n.Fetched(f, Position{Seq: 4}, errors.New("cut"))
 	c.run()
-	require.Equal(t, c.disks[f.Peer].records[:5], d.records, "the one that was fetched is not told again")
+	require.Equal(t, c.disks[f.Peer].records[:5], d.records, "the fetched record is not committed twice")
 }
 
 func TestANewcomerThatWasRestoredGoesOnFromItsBackup(t *testing.T) {
@@ -237,7 +237,7 @@ func TestARestoredNodeFetchesBehindWhatItHasCommitted(t *testing.T) {
 	c.start(lags)
 	c.cut[lags] = false
 	c.tick(20)
-	require.Equal(t, uint64(8), d.seq(), "the log reached it")
+	require.Equal(t, uint64(8), d.seq(), "the log still reached the node")
 	require.Empty(t, c.fetches)
 	c.cut[lags] = true
 	for range 100 {
@@ -265,7 +265,7 @@ func TestAMarkWaitsForWhatTheJournalHasNotSynced(t *testing.T) {
 			Term: new(m.Term), ConfState: m.Conf}}}
 	b.Receive(identity(byte(n.id)), snap)
 	c.run()
-	require.Zero(t, d.Mark.Seq, "a power cut would take the records")
+	require.Zero(t, d.Mark.Seq, "a power cut could lose the records")
 	b.JournalSynced(3)
 	b.Receive(identity(byte(n.id)), snap)
 	c.drive(behind)

@@ -204,7 +204,7 @@ func TestAnIdentityThatTheLogDoesNotHaveYetMayAskAndNotAnswer(t *testing.T) {
 	n.Receive(identity(8), message(raftpb.MsgAppResp))
 	require.False(t, n.Output().Deposed)
 	n.Receive(identity(byte(other)), message(raftpb.MsgApp))
-	require.False(t, n.Output().Deposed, "it came late, over a connection of the one before")
+	require.False(t, n.Output().Deposed, "it came late, over a connection of the replaced node")
 	n.Receive(identity(8), message(raftpb.MsgApp))
 	require.True(t, n.Output().Deposed, "it leads a later term")
 }
@@ -225,7 +225,7 @@ func TestALateMessageOfAReplacedNodeDoesNotCount(t *testing.T) {
 	late := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: new(lost), To: new(n.id), Term: new(n.Status().Term),
 		Index: new(last)}
 	n.Receive(identity(byte(lost)), late)
-	require.Zero(t, n.matched(lost), "it has nothing, and would break at what begins behind that")
+	require.Zero(t, n.matched(lost), "the new node has no entries, and later ones would break it")
 	n.Receive(identity(9), late)
 	require.Equal(t, last, n.matched(lost))
 }
@@ -253,7 +253,7 @@ func TestFoundersVoteOnceAllHaveMet(t *testing.T) {
 	voted := func() bool { w := n.Output().Write; return w != nil && w.Hard.GetVote() != 0 }
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
 	n.Receive(identity(2), ask(raftpb.MsgVote, 2, 1))
-	require.False(t, voted(), "2 has nothing, and 3 may know that it has lost its disk")
+	require.False(t, voted(), "2 has no entries, and 3 may know that 2 has lost its disk")
 	require.NoError(t, n.Heard(Member{ID: 3, Identity: identity(3)}, Identity{}))
 	n.Receive(identity(3), ask(raftpb.MsgPreVote, 3, 1))
 	n.Receive(identity(2), ask(raftpb.MsgVote, 2, 1))
@@ -263,7 +263,7 @@ func TestFoundersVoteOnceAllHaveMet(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
 	n.Receive(identity(2), ask(raftpb.MsgVote, 2, 2))
-	require.True(t, voted(), "2 has what a leader has written")
+	require.True(t, voted(), "2 has an entry of a leader")
 }
 
 func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
@@ -273,18 +273,18 @@ func TestTheFirstIdentityIsWrittenBeforeItCounts(t *testing.T) {
 	ask := &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(1)),
 		Term: new(uint64(5)), Index: new(uint64(2)), LogTerm: new(uint64(2))}
 	n.Receive(identity(2), ask)
-	require.Zero(t, n.Output(), "nobody was heard")
+	require.Zero(t, n.Output(), "no peer was heard yet")
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}))
 	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a second connection")
 	out := n.Output()
 	require.Equal(t, []Member{{ID: 2, Identity: identity(2)}}, out.Write.Heard)
 	n.Receive(identity(2), ask)
-	require.Zero(t, n.Output(), "it is not synced")
+	require.Zero(t, n.Output(), "the identity is not synced")
 	n.Written(out.Write.After)
 	n.Receive(identity(2), ask)
 	out = n.Output()
 	require.Equal(t, uint64(2), out.Write.Hard.GetVote())
-	require.Equal(t, raftpb.MsgVoteResp, out.Write.After[0].GetType(), "the vote goes out once it is synced")
+	require.Equal(t, raftpb.MsgVoteResp, out.Write.After[0].GetType(), "the vote is sent once it is synced")
 	require.Empty(t, out.Send)
 	require.ErrorContains(t, n.Heard(Member{ID: 2, Identity: identity(9)}, Identity{}), "could vote twice")
 	o.Durable.Heard = map[uint64]Identity{2: identity(2)}
@@ -320,9 +320,9 @@ func TestANodeThatWasAwayFollowsALeaderThatWasReplaced(t *testing.T) {
 	c.propose(1)
 	c.cut[away] = false
 	behind := c.nodes[away]
-	require.Error(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, Identity{}), "whoever knows no cluster")
+	require.Error(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, Identity{}), "the peer knows no cluster")
 	require.NoError(t, behind.Heard(Member{ID: lost, Identity: identity(9)}, n.now.cluster))
-	require.Zero(t, behind.admitted(lost), "its answers do not count yet")
+	require.Zero(t, behind.admitted(lost), "its replies do not count yet")
 	c.tick(200)
 	c.same(1, 1, 2, 3, 4, 5)
 	require.Equal(t, identity(9), behind.admitted(lost))
@@ -335,7 +335,7 @@ func TestStrangersThatAreHeardAreBounded(t *testing.T) {
 		require.NoError(t, n.Heard(Member{ID: id + 10, Identity: identity(1)}, Identity{}))
 	}
 	require.ErrorContains(t, n.Heard(Member{ID: 9, Identity: identity(9)}, Identity{}), "node 9 is refused")
-	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a member is heard nevertheless")
+	require.NoError(t, n.Heard(Member{ID: 2, Identity: identity(2)}, Identity{}), "a member is always heard")
 }
 
 func TestAMajorityThatHasLostItsDataFoundsNothing(t *testing.T) {
@@ -349,7 +349,7 @@ func TestAMajorityThatHasLostItsDataFoundsNothing(t *testing.T) {
 	c.disks[1], c.disks[2] = newDisk(11, founding(1, 2, 3)), newDisk(12, founding(1, 2, 3))
 	c.start(1, 2)
 	c.tick(300)
-	require.Zero(t, c.leads[1]+c.leads[2]-leads, "nobody leads among those who have nothing")
+	require.Zero(t, c.leads[1]+c.leads[2]-leads, "no node without entries leads")
 }
 
 func TestAMemberThatIsHeardLaterIsPinnedThen(t *testing.T) {

@@ -13,7 +13,7 @@ func TestReadsShareARoundAndTheNextGathers(t *testing.T) {
 	n := c.leader()
 	first := n.Read()
 	require.NotZero(t, first)
-	require.Equal(t, first+1, n.Read(), "a read after the begin of a round is of the next")
+	require.Equal(t, first+1, n.Read(), "a read after the start of a round waits for the next round")
 	require.Equal(t, first+1, n.Read())
 	c.run()
 	require.Equal(t, first+1, c.rounds[n.id])
@@ -31,7 +31,7 @@ func TestARoundIsConfirmedByAMajorityOnly(t *testing.T) {
 	require.Less(t, c.rounds[n.id], round)
 	c.cut[n.id%3+1] = false
 	c.tick(5)
-	require.Equal(t, round, c.rounds[n.id], "the next heartbeat asks again")
+	require.Equal(t, round, c.rounds[n.id], "the next heartbeat repeats the round")
 }
 
 func TestALeaderThatIsDeposedConfirmsNoRound(t *testing.T) {
@@ -44,7 +44,7 @@ func TestALeaderThatIsDeposedConfirmsNoRound(t *testing.T) {
 	c.tick(100)
 	require.Equal(t, 1, c.deposed[n.id])
 	require.Less(t, c.rounds[n.id], round)
-	require.Zero(t, n.Read(), "who does not lead has no round")
+	require.Zero(t, n.Read(), "a node that does not lead has no round")
 }
 
 func TestALeaderThatHasCommittedNothingInItsTermHasNoRound(t *testing.T) {
@@ -115,10 +115,10 @@ func TestATransferThatFailsIsTriedWithAnother(t *testing.T) {
 		if c.leads[other] > 0 {
 			return
 		}
-		require.Equal(t, Leader, n.Status().Role, "it leads on")
+		require.Equal(t, Leader, n.Status().Role, "it still leads")
 		require.True(t, n.CanPropose())
 	}
-	t.Fatal("it was not handed over")
+	t.Fatal("the leadership was not transferred")
 }
 
 func TestANodeThatMayNotCampaignIsNotChosen(t *testing.T) {
@@ -138,21 +138,21 @@ func testUnfitIsNotChosen(t *testing.T, leads uint64) {
 	first.MayCampaign(false)
 	elections := first.Status().Elections
 	c.run()
-	require.Equal(t, 1, c.deposed[first.id], "it hands over")
+	require.Equal(t, 1, c.deposed[first.id], "it transfers the leadership")
 	second := c.leader()
 	require.NotEqual(t, first.id, second.id)
 	third := c.nodes[6-first.id-second.id]
 	second.MayCampaign(false)
 	c.tick(350)
 	if first.id < third.id { // of two nodes with equal logs, the leader tries the lower number first
-		require.Equal(t, Leader, second.Status().Role, "the first refuses")
+		require.Equal(t, Leader, second.Status().Role, "the first node refuses")
 		require.NoError(t, second.Transfer(0), "its owner tries again")
 		c.tick(350)
 	}
 	require.Equal(t, third.id, c.leader().id)
 	third.MayCampaign(false)
 	c.tick(1000)
-	require.Equal(t, third.id, c.leader().id, "no other node can")
+	require.Equal(t, third.id, c.leader().id, "no other node can lead")
 	require.Equal(t, elections, first.Status().Elections)
 	c.propose(1)
 	c.cut[third.id] = true
@@ -160,7 +160,7 @@ func testUnfitIsNotChosen(t *testing.T, leads uint64) {
 	c.tick(200)
 	require.Equal(t, elections, first.Status().Elections+second.Status().Elections)
 	first.MayCampaign(true)
-	require.Equal(t, first.id, c.leader().id, "and votes for others")
+	require.Equal(t, first.id, c.leader().id, "a node that may campaign again is elected")
 }
 
 // TestALeaderGoesOnWhereNobodyIsFit checks that a leader that may not campaign continues if no

@@ -213,7 +213,7 @@ func (s *sim) run() error {
 	}
 	if s.err == nil && !s.wellAgain() {
 		s.stuck = true
-		s.fail("not well again %d s after all faults ended: %s", simMend/second, s.unwell())
+		s.fail("not recovered %d s after all faults ended: %s", simMend/second, s.unwell())
 	}
 	if s.err == nil {
 		s.judge()

@@ -36,7 +36,7 @@ func (s *sim) judgeCommits(n *simNode, commits []Commit) {
 			seq := c.First + uint64(i)
 			if seq <= uint64(len(t.history)) {
 				if string(t.history[seq-1]) != string(r) {
-					s.fail("node %d committed another record %d than the others", n.id, seq)
+					s.fail("node %d committed a record %d that differs from the others'", n.id, seq)
 				}
 				continue
 			}
@@ -48,14 +48,14 @@ func (s *sim) judgeCommits(n *simNode, commits []Commit) {
 func (s *sim) judgeNew(n *simNode, seq uint64, r []byte) {
 	t := &s.truth
 	if seq != uint64(len(t.history))+1 || recordSeq(r) != seq {
-		s.fail("node %d committed record %d (that calls itself %d) behind %d", n.id, seq, recordSeq(r), len(t.history))
+		s.fail("node %d committed record %d (with seq %d) after record %d", n.id, seq, recordSeq(r), len(t.history))
 		return
 	}
 	if recordTime(r) < t.time {
 		s.fail("node %d: the time of record %d is %d, before that of the last, %d", n.id, seq, recordTime(r), t.time)
 	}
 	if first, ok := t.refs[recordRef(r)]; ok {
-		s.fail("node %d: ref %x of record %d was done by record %d", n.id, recordRef(r), seq, first)
+		s.fail("node %d: ref %x of record %d was already done by record %d", n.id, recordRef(r), seq, first)
 	}
 	if !s.durable(n, seq, r) {
 		s.fail("node %d committed record %d, which is not on the disks of a majority", n.id, seq)
@@ -151,12 +151,12 @@ func (s *sim) judgeSent(n *simNode, m *raftpb.Message) {
 func (s *sim) judgeJournal(n *simNode, last int) {
 	have := n.journal.records
 	if len(have) > len(s.truth.history) {
-		s.fail("node %d has record %d, and %d are committed", n.id, len(have), len(s.truth.history))
+		s.fail("node %d has record %d, but only %d are committed", n.id, len(have), len(s.truth.history))
 		return
 	}
 	for i := len(have) - last; i < len(have); i++ {
 		if string(have[i]) != string(s.truth.history[i]) {
-			s.fail("node %d has another record %d than the history", n.id, i+1)
+			s.fail("record %[2]d of node %[1]d differs from the history", n.id, i+1)
 		}
 	}
 }
@@ -168,20 +168,20 @@ func (s *sim) judgeAnswer(n *simNode, f *simFrame) {
 	s.note("answer", n.id, f.client.id, f.need)
 	t.answered++
 	if f.need > uint64(len(t.history)) {
-		s.fail("node %d answers with record %d, and %d are committed", n.id, f.need, len(t.history))
+		s.fail("node %d answers with record %d, but only %d are committed", n.id, f.need, len(t.history))
 		return
 	}
 	for _, r := range f.made {
 		if seq := recordSeq(r); string(t.history[seq-1]) != string(r) {
-			s.fail("node %d answers that record %d is done, which is another one", n.id, seq)
+			s.fail("node %d answers that record %d is done, but another record has that place", n.id, seq)
 		}
 	}
 	for i, op := range f.ops {
 		if op.ref != 0 && t.refs[op.ref] != f.seqs[i] {
-			s.fail("node %d answers that ref %x is record %d, it is %d", n.id, op.ref, f.seqs[i], t.refs[op.ref])
+			s.fail("node %d answers that ref %x is record %d, but it is %d", n.id, op.ref, f.seqs[i], t.refs[op.ref])
 		}
 		if op.ref == 0 && f.seqs[i] < f.floor {
-			s.fail("node %d answers a query of record %d as of %d", n.id, f.floor, f.seqs[i])
+			s.fail("node %d answers a query that needs record %d as of record %d", n.id, f.floor, f.seqs[i])
 		}
 	}
 	t.revealed = max(t.revealed, f.need)
@@ -210,7 +210,7 @@ func (s *sim) judgeBroken(n *simNode, err error) {
 		s.after(0, func() { s.replace(n) })
 	case n.lost, n.idle:
 	default:
-		s.fail("node %d is broken, and nothing was done to it: %v", n.id, err)
+		s.fail("node %d is broken, but nothing was done to it: %v", n.id, err)
 	}
 }
 
@@ -249,10 +249,10 @@ func (s *sim) judge() {
 		if s.expected(n) && !slices.EqualFunc(n.journal.records, s.truth.history, func(a, b []byte) bool {
 			return string(a) == string(b)
 		}) {
-			s.fail("node %d has another history than the others", n.id)
+			s.fail("the history of node %d differs from the others'", n.id)
 		}
 	}
 	if s.truth.revealed > uint64(len(s.truth.history)) {
-		s.fail("record %d was told, and the history ends with %d", s.truth.revealed, len(s.truth.history))
+		s.fail("record %d was revealed, but the history ends with %d", s.truth.revealed, len(s.truth.history))
 	}
 }

@@ -361,7 +361,7 @@ func (n *simNode) apply() {
 
 func (n *simNode) append(c Commit) {
 	if c.First != n.journal.last()+1 && !n.s.plant.appliedTwice {
-		n.s.fail("node %d: a commit begins with record %d, its journal ends with %d", n.id, c.First, n.journal.last())
+		n.s.fail("node %d: a commit starts with record %d, but the journal ends with %d", n.id, c.First, n.journal.last())
 	}
 	for _, r := range c.Records {
 		n.journal.records = append(n.journal.records, r)
@@ -421,7 +421,7 @@ func (n *simNode) fetch(f Fetch) {
 		s.note("fetch", n.id, f.From.Seq, f.To.Seq)
 		have := n.journal.last()
 		if have < f.From.Seq {
-			s.fail("node %d: a fetch begins behind record %d, its journal ends with %d", n.id, f.From.Seq, have)
+			s.fail("node %d: a fetch starts after record %d, but the journal ends with %d", n.id, f.From.Seq, have)
 			return
 		}
 		some := p.journal.records[f.From.Seq:f.To.Seq]

@@ -280,7 +280,7 @@ func (r *relay) wait(t testing.TB) {
 	select {
 	case <-r.reached:
 	case <-time.After(patience):
-		require.Fail(t, "not so many bytes were sent")
+		require.Fail(t, "too few bytes were sent")
 	}
 }
 
@@ -311,13 +311,13 @@ func TestAConnectionThatIsCutInAMessage(t *testing.T) {
 	case peer := <-one.unreachable:
 		require.Equal(t, uint64(2), peer)
 	case <-time.After(patience):
-		require.Fail(t, "nobody is told")
+		require.Fail(t, "OnUnreachable was not called")
 	}
 	one.reaches(t, 2)
 	require.True(t, one.Send(2, []*raftpb.Message{message(raftpb.MsgApp, 1, 2, 2, []byte("small"))}))
-	require.Equal(t, uint64(2), two.take(t).GetIndex(), "nothing of the one that was cut")
+	require.Equal(t, uint64(2), two.take(t).GetIndex(), "nothing of the cut connection arrives")
 	require.Empty(t, two.got)
-	require.Empty(t, one.unreachable, "told once")
+	require.Empty(t, one.unreachable, "OnUnreachable is called once")
 	require.Zero(t, two.Stats().Misfits)
 }
 
@@ -354,7 +354,7 @@ func TestAFullQueueDropsAndStaysBounded(t *testing.T) {
 	}
 	require.False(t, l.push(small[0]), "the queue has too many")
 	l.setUp(false)
-	require.Empty(t, l.drain(nil), "what waited when the connection broke is not sent over the next")
+	require.Empty(t, l.drain(nil), "messages queued when a connection breaks are not sent over the next")
 	require.Zero(t, l.bytes)
 	dropped := l.state().Dropped
 	require.EqualValues(t, queueLenMax+1, dropped)
@@ -370,7 +370,7 @@ func TestWhoDoesNotTakeIsCut(t *testing.T) {
 	select {
 	case <-one.unreachable:
 	case <-time.After(patience):
-		require.Fail(t, "it waits for ever")
+		require.Fail(t, "it never ends")
 	}
 }
 
@@ -403,8 +403,8 @@ func TestSetPeersEndsAndBeginsConnections(t *testing.T) {
 	require.False(t, nodes[1].Send(3, nil))
 	require.NotContains(t, nodes[1].Stats().Peers, uint64(3))
 	eventually(t, func() bool { return !nodes[3].Stats().Peers[1].Connected }, "node 3 keeps its connection")
-	eventually(t, func() bool { return nodes[3].log.count("node 3 is not a peer of node 1") > 0 }, "nobody is told why")
-	require.True(t, nodes[1].Send(2, []*raftpb.Message{message(raftpb.MsgVote, 1, 2, 1)}), "the other one is not touched")
+	eventually(t, func() bool { return nodes[3].log.count("node 3 is not a peer of node 1") > 0 }, "no reason is logged")
+	require.True(t, nodes[1].Send(2, []*raftpb.Message{message(raftpb.MsgVote, 1, 2, 1)}), "the other peer is unaffected")
 	require.NoError(t, nodes[1].SetPeers(map[uint64]string{2: nodes[2].address, 3: nodes[3].address}))
 	nodes[1].reaches(t, 3)
 	err := nodes[1].SetPeers(map[uint64]string{2: nodes[2].address, 3: "192.0.2.1:7000"})

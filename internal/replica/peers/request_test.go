@@ -65,7 +65,7 @@ func TestFetchReadsRecordsOfAPeersJournal(t *testing.T) {
 	enough := errors.New("enough")
 	require.ErrorIs(t, nodes[1].Fetch(t.Context(), 2, 1, count, func(uint64, []byte) error { return enough }), enough)
 	eventually(t, func() bool { return nodes[2].idle() })
-	require.NoError(t, j.RemoveBefore(count), "a reader of a fetch that has ended is left")
+	require.NoError(t, j.RemoveBefore(count), "the reader of an ended fetch is left")
 	require.Greater(t, j.First(), uint64(1))
 	require.ErrorIs(t, nodes[1].Fetch(t.Context(), 2, 1, count, none), journal.ErrGone)
 }
@@ -165,7 +165,7 @@ func TestAnAskThatNobodyWaitsForEnds(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(patience):
-		require.Fail(t, "it goes on")
+		require.Fail(t, "the request does not end")
 	}
 }
 

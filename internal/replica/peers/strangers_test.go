@@ -177,7 +177,7 @@ func TestANewConnectionOfAPeerReplacesTheOld(t *testing.T) {
 	select {
 	case <-nodes[2].unreachable: // of the earlier connection
 	case <-time.After(patience):
-		require.Fail(t, "the old one is kept")
+		require.Fail(t, "the old connection is kept")
 	}
 }
 
@@ -206,7 +206,7 @@ func TestNodesWithCertificatesTalk(t *testing.T) {
 	require.Len(t, nodes[1].take(t).GetEntries()[0].GetData(), len(large))
 	authority.Peer("two", time.Hour, "node-1") // replaces the file
 	require.NoError(t, nodes[2].o.Security.Certificates.Reload())
-	require.True(t, nodes[2].Send(1, []*raftpb.Message{message(raftpb.MsgVote, 2, 1, 1)}), "what is open stays")
+	require.True(t, nodes[2].Send(1, []*raftpb.Message{message(raftpb.MsgVote, 2, 1, 1)}), "open connections stay")
 	_, err := nodes[2].caller.open(t.Context(), 1, nodes[1].address, forMessages, nil)
 	require.ErrorContains(t, err, "the certificate belongs to node-1, not to node-2")
 }

@@ -84,7 +84,7 @@ func TestWritesComeBack(t *testing.T) {
 		{Entries: []*raftpb.Entry{entry(2, 1, 0), entry(3, 2, 5), entry(4, 2, 20000)}},
 		{Entries: []*raftpb.Entry{entry(4, 3, 7), entry(5, 3, 0)}, Hard: hard(3, 0, 3), After: awaited},
 	}))
-	require.Equal(t, 2, writes, "the founding one as well")
+	require.Equal(t, 2, writes, "the founding Write counts too")
 	require.Greater(t, bytes, 20000)
 	require.Zero(t, l.Writing())
 	require.NoError(t, l.Room())
