@@ -22,7 +22,7 @@ type application struct {
 	begin uint64 // seq of the last record before the leadership
 
 	fetch *core.Fetch
-	until context.Context // the fetch stops when it is done
+	until context.Context // context of the fetch
 }
 
 // apply is the apply goroutine, the only one that appends to the journal.

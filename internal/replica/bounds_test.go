@@ -136,7 +136,7 @@ func takeNames(t *testing.T, journal string) (remove func()) {
 func TestWhereNobodyIsFitALeaderGoesOn(t *testing.T) {
 	at, node := time.Duration(0), &unfit{}
 	r := &Replica{node: node, now: func() time.Duration { return at }}
-	r.loop.leads, r.loop.mayNow = true, true
+	r.loop.leads, r.loop.mayCampaign = true, true
 	for ; at < time.Minute; at += tick {
 		r.campaign()
 	}

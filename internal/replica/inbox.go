@@ -120,8 +120,8 @@ func (r *Replica) handleInbox() error {
 	for _, peer := range in.missed {
 		r.node.Unreachable(peer)
 	}
-	if in.may != r.loop.may {
-		r.loop.may = in.may
+	if in.may != r.loop.ownerAllows {
+		r.loop.ownerAllows = in.may
 		r.campaign()
 	}
 	congested := r.congested()
@@ -157,7 +157,7 @@ func (r *Replica) do(ctx context.Context, f func() error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-r.loopEnded:
-		return r.gone()
+		return r.loopError()
 	}
 	select {
 	case err := <-done:
@@ -165,12 +165,12 @@ func (r *Replica) do(ctx context.Context, f func() error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-r.loopEnded:
-		return r.gone()
+		return r.loopError()
 	}
 }
 
-// gone returns the reason why the loop has ended.
-func (r *Replica) gone() error {
+// loopError returns the reason why the loop has ended.
+func (r *Replica) loopError() error {
 	r.inbox.mu.Lock()
 	defer r.inbox.mu.Unlock()
 	if r.inbox.failure != nil {

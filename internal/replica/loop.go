@@ -13,25 +13,25 @@ import (
 
 // loopState is used only by the loop.
 type loopState struct {
-	leads    bool          // the node has announced its leadership, and not its end
-	was      bool          // this node has led once, so it does not campaign again
-	asked    bool          // the owner has requested a transfer
-	applied  uint64        // index last passed to core's Applied
-	synced   uint64        // seq last passed to core's JournalSynced
-	rounds   []askedRound  // rounds in progress
-	records  [][]byte      // records of the batch being proposed
-	may      bool          // the owner allows campaigning
-	mayNow   bool          // value last passed to core's MayCampaign
-	transfer time.Duration // time of the last attempt to transfer the leadership
-	pause    time.Duration // wait until the next attempt
-	kept     time.Duration // time of the last computation of what data/journal keeps
-	endFetch func()        // cancels the last core.Fetch
+	leads        bool          // the node has announced its leadership, and not its end
+	hasLed       bool          // this node has led once, so it does not campaign again
+	transferring bool          // the owner has requested a transfer
+	applied      uint64        // index last passed to core's Applied
+	synced       uint64        // seq last passed to core's JournalSynced
+	rounds       []askedRound  // rounds in progress
+	records      [][]byte      // records of the batch being proposed
+	ownerAllows  bool          // the owner allows campaigning
+	mayCampaign  bool          // value last passed to core's MayCampaign
+	transfer     time.Duration // time of the last attempt to transfer the leadership
+	pause        time.Duration // wait until the next attempt
+	kept         time.Duration // time of the last computation of what data/journal keeps
+	endFetch     func()        // cancels the last core.Fetch
 }
 
 // askedRound is a round of the leadership with core's number for it.
 type askedRound struct{ ours, core uint64 }
 
-// run is the loop.
+// run is the loop goroutine, the only one that uses r.node.
 func (r *Replica) run() {
 	defer close(r.loopEnded)
 	ticker := time.NewTicker(tick)
@@ -108,15 +108,15 @@ func (r *Replica) read() {
 
 // depose ends the leadership. It comes before all other output of the node.
 func (r *Replica) depose(why error) {
-	if r.loop.was {
+	if r.loop.hasLed {
 		return
 	}
-	r.loop.was, r.loop.leads = true, false
+	r.loop.hasLed, r.loop.leads = true, false
 	r.end(why)
 	r.campaign()
 	close(r.deposed)
 	level := slog.LevelWarn
-	if r.loop.asked { // the owner has requested it
+	if r.loop.transferring { // the owner has requested it
 		level = slog.LevelInfo
 	}
 	r.note(level, "this node no longer leads the cluster", "reason", why)
@@ -126,7 +126,7 @@ func (r *Replica) depose(why error) {
 // confirmations, which may belong to another leader.
 func (r *Replica) handOn(out core.Output) error {
 	if out.Leads {
-		r.loop.leads = !r.loop.was
+		r.loop.leads = !r.loop.hasLed
 	}
 	if out.Deposed && r.loop.leads {
 		r.depose(ErrDeposed)
@@ -191,11 +191,11 @@ func (r *Replica) onTick() {
 // disk hangs or is full, or after a leadership. A node that leads and may not campaign transfers
 // the leadership.
 func (r *Replica) campaign() {
-	may := r.loop.may && !r.loop.was && r.watch.reason == nil
+	may := r.loop.ownerAllows && !r.loop.hasLed && r.watch.reason == nil
 	now := r.now()
 	switch {
-	case may != r.loop.mayNow:
-		r.loop.mayNow, r.loop.transfer, r.loop.pause = may, now, transferWait
+	case may != r.loop.mayCampaign:
+		r.loop.mayCampaign, r.loop.transfer, r.loop.pause = may, now, transferWait
 		r.node.MayCampaign(may)
 	case !may && r.loop.leads && now-r.loop.transfer >= r.loop.pause:
 		// Nothing is proposed during an attempt. So the pauses between attempts grow, and orders

@@ -47,13 +47,13 @@ func (r *Replica) Transfer(ctx context.Context, to uint64) error {
 	for {
 		err := r.do(ctx, func() error {
 			switch {
-			case r.loop.was:
+			case r.loop.hasLed:
 				return nil
 			case !r.loop.leads:
 				return ErrNotLeading
 			}
 			err := r.node.Transfer(to)
-			r.loop.asked = r.loop.asked || err == nil
+			r.loop.transferring = r.loop.transferring || err == nil
 			return err
 		})
 		if err != nil {
@@ -149,7 +149,7 @@ func numbers(members []core.Peer) string {
 // exists without it. The peer should have been started with --join. This also applies to a learner
 // that was never heard. joins uses the time recorded here.
 func (r *Replica) refuseFounder(s *core.Status, h *peers.Hello) error {
-	member := func(m core.Peer) bool { // a founder of this cluster that does not know yet that it exists
+	member := func(m core.Peer) bool { // founded this cluster, but does not know yet that it exists
 		return m.ID == h.Node && (m.Identity == h.Self || !m.Learner && m.Identity == core.Identity{})
 	}
 	founds := h.Founders != "" && s.Cluster != (core.Identity{}) && !slices.ContainsFunc(s.Members, member)
@@ -160,7 +160,7 @@ func (r *Replica) refuseFounder(s *core.Status, h *peers.Hello) error {
 		delete(r.state.founders, h.Node)
 	}
 	r.state.mu.Unlock()
-	lost := func(m core.Peer) bool { // core.Node.Heard has a better error for it
+	lost := func(m core.Peer) bool { // a known node with a lost disk; core.Node.Heard has a better error
 		return m.ID == h.Node && m.Identity != core.Identity{}
 	}
 	if !founds || slices.ContainsFunc(s.Members, lost) {

@@ -150,7 +150,7 @@ func (n *Node) Propose(first uint64, records [][]byte) error {
 	return err
 }
 
-// Read returns a round that starts after this call. Once it is confirmed, everything read before
+// Read returns a round that starts after this call. Once the round is confirmed, everything read before
 // the call was current. Several calls share a round. It returns 0 if this node does not lead.
 // Output.Confirmed reports the confirmation; it never comes if the leadership ends first.
 func (n *Node) Read() uint64 {

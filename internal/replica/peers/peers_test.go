@@ -153,7 +153,7 @@ func (n *node) take(t testing.TB) *raftpb.Message {
 
 func TestThreeNodesExchangeMessagesInOrder(t *testing.T) {
 	before := 0
-	eventually(t, func() bool { // as below: the condition runs in another goroutine
+	eventually(t, func() bool { // the condition runs in another goroutine
 		before = runtime.NumGoroutine()
 		return true
 	})
