@@ -105,7 +105,7 @@ func TestSegmentsAreKeptForMembers(t *testing.T) {
 	require.Greater(t, j.SegmentCount(), 1)
 	at += keepEvery
 	r.keepForPeers()
-	// the newest records may still be on their way to the newest segment
+	// The newest records may still be on their way to the newest segment.
 	require.Eventually(t, func() bool {
 		return j.RemoveBefore(last+1) == nil && j.SegmentCount() == 1
 	}, patience, time.Millisecond)

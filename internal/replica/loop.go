@@ -201,7 +201,8 @@ func (r *Replica) campaign() {
 		// Nothing is proposed during an attempt. So the pauses between attempts grow, and orders
 		// continue if no other node can lead.
 		r.loop.transfer, r.loop.pause = now, min(2*r.loop.pause, transferPauseMax)
-		// to a voter not tried yet; if none can lead, this node leads on and tries again later
+		// Transfer picks a voter that was not tried yet. If none can lead, this node leads on and
+		// tries again later.
 		_ = r.node.Transfer(0)
 	}
 }

@@ -57,7 +57,7 @@ func TestAFounderDoesNotReplaceALostNode(t *testing.T) {
 		return leader.Change(ctx, core.MemberChange{Add: []core.Member{again}}) == nil
 	}, patience, tick)
 	require.Eventually(t, func() bool { return len(leader.Status().Members) == 3 }, patience, tick)
-	// it may be marked as broken, since it was a member for a while
+	// The node may be marked as broken, since it was a member for a while.
 	require.NoError(t, os.RemoveAll(lost.dir))
 	lost.start()
 	require.Eventually(t, refused, patience, tick)

@@ -49,7 +49,8 @@ type state struct {
 	mu      sync.Mutex // guards the fields below
 	changed chan struct{}
 	hellos  map[uint64]peers.Hello
-	// nodes that found a cluster of their own, with the time of their last hello
+	// founders holds the nodes that found a cluster of their own, with the time of their last
+	// hello.
 	founders map[uint64]time.Time
 }
 

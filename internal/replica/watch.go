@@ -22,7 +22,8 @@ const (
 
 // watch is the state of this node's disks. All fields except writing are used only by the loop.
 type watch struct {
-	// start of the current write to data/raft, on the replica's clock; 0 if there is none
+	// writing is the start of the current write to data/raft, on the replica's clock, or 0 if there
+	// is none.
 	writing atomic.Int64
 	synced  uint64 // synced seq of the journal at the last check
 	since   time.Duration

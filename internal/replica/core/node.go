@@ -18,7 +18,8 @@ const (
 	UnderWayMax   = 4        // number of batches that are proposed and not yet committed
 
 	keepBytes = 64 << 20 // size of the applied entries kept for members that lag a little
-	// size of the entries in memory; above it the node neither accepts nor proposes entries
+	// logBytesMax is the size of the entries in memory above which the node neither accepts nor
+	// proposes entries.
 	logBytesMax     = 512 << 20
 	messageBytes    = 1 << 20  // size of the entries of one message, unless its only entry is larger
 	inflightBytes   = 64 << 20 // size of the entries in flight to one peer
@@ -46,7 +47,8 @@ var (
 type Options struct {
 	ID      uint64
 	Durable Durable
-	// seq of the last record in the journal; the node never emits records up to it as Commits
+	// Journal is the seq of the last record in the journal. The node never emits records up to it
+	// as Commits.
 	Journal uint64
 	// Blind is set if the journal starts after the mark in Durable because it was restored from a
 	// backup. The node does not know the chain of such a journal, so it cannot compare it with the
@@ -89,15 +91,16 @@ type Output struct {
 	Index   uint64            // index of the last entry whose records are in Commits; the argument of Node.Applied
 
 	Fetch *Fetch // set once when a fetch is needed; to be done after all Commits so far
-	// set once when another node than Fetch.Peer leads: the driver ends that fetch and calls
-	// Node.Fetched
+	// FetchOver is set once when another node than Fetch.Peer leads. The driver then ends that
+	// fetch and calls Node.Fetched.
 	FetchOver bool
 	Leads     bool // set once when this node leads; its own records follow all Commits so far, see Status
-	// set once when it has lost the leadership: the driver must reveal no further result to clients
+	// Deposed is set once when the node has lost the leadership. The driver must reveal no further
+	// result to clients.
 	Deposed   bool
 	Confirmed uint64 // highest confirmed round of Node.Read; 0 if none was confirmed since the last Output
-	// this node's history contradicts the cluster's: it must stay down, and all other fields are
-	// empty
+	// Broken is set if this node's history contradicts the cluster's. The node must stay down, and
+	// all other fields are empty.
 	Broken error
 }
 
@@ -128,8 +131,8 @@ type Node struct {
 	ending  bool            // FetchOver was already emitted for held
 	next    *raftpb.Message // MsgSnap of a later leader that arrived while held waits
 	fetched Position        // position up to which a fetch has compared the journal with the cluster's
-	// this node is new or restored and does not know the chain of its journal, which starts with
-	// the cluster
+	// blind is set on a node that is new or restored. It does not know the chain of its journal,
+	// since that covers all records since the cluster was founded.
 	blind bool
 
 	heard   map[uint64]Identity // first identity heard for each number; it is on disk or being written

@@ -24,7 +24,8 @@ type weather struct {
 	slowDisk    int64 // maximum time of an ordinary sync
 	slowApply   int64 // maximum time until committed records are in data/journal
 	load        int64 // maximum time to load the state at start
-	// number of records of a single node that grows into a cluster; 0 founds all nodes together
+	// alone is the number of records of a single node that grows into a cluster. 0 founds all nodes
+	// together.
 	alone uint64
 }
 

@@ -43,7 +43,7 @@ type Hello struct {
 
 	SegmentBytes int64  `json:"segment_bytes"` // value of --segment, which limits the size of a record
 	TokensHash   string `json:"tokens_hash"`   // hash of the tokens file; "" if there is none
-	// hash of the limits and flags that should be equal on all nodes
+	// LimitsHash is the hash of the limits and flags that should be equal on all nodes.
 	LimitsHash string `json:"limits_hash"`
 }
 
@@ -131,7 +131,7 @@ type opening struct {
 type answer struct {
 	Hello   Hello  `json:"hello"`
 	Refused string `json:"refused,omitempty"`
-	// refused because the connecting node was removed from the cluster
+	// Removed is set if the node was refused because it was removed from the cluster.
 	Removed bool `json:"removed,omitempty"`
 }
 

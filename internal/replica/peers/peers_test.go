@@ -364,7 +364,7 @@ func TestAFullQueueDropsAndStaysBounded(t *testing.T) {
 
 func TestWhoDoesNotTakeIsCut(t *testing.T) {
 	set(t, &writeTimeout, 10*time.Millisecond)
-	// the relay stops after 1 MiB; a slow machine may seem to stop earlier
+	// The relay stops after 1 MiB. A slow machine may seem to stop earlier.
 	one, _, _ := pair(t, 1<<20, false)
 	require.True(t, one.Send(2, []*raftpb.Message{message(raftpb.MsgApp, 1, 2, 1, make([]byte, 60<<20))}))
 	select {
@@ -385,7 +385,7 @@ func set[T any](t testing.TB, variable *T, value T) {
 func TestAPeerThatWasAwayIsConnectedAtOnce(t *testing.T) {
 	set(t, &backoffMin, time.Hour) // no node retries by itself
 	set(t, &backoffMax, time.Hour)
-	// reserves the port, so that no other program listens on it
+	// Bind reserves the port, so that no other program listens on it.
 	away, err := listen.Bind("listen", "127.0.0.1:0")
 	require.NoError(t, err)
 	one := begin(t, 1, listener(t), map[uint64]string{2: away.Addr.String()})

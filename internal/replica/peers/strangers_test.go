@@ -194,7 +194,7 @@ func secured(t testing.TB, authority *certtest.Authority, pairs map[uint64]certt
 func TestNodesWithCertificatesTalk(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	local := net.IPv4(127, 0, 0, 1)
-	// named by number, wherever the node is, or by the host of its address
+	// The certificates name the node by number, wherever it is, or the host of its address.
 	pairs := map[uint64]certtest.Pair{
 		1: authority.Peer("one", time.Hour, "node-1"),
 		2: authority.Peer("two", time.Hour, "node-2"),
@@ -291,7 +291,7 @@ func TestNamesOfCertificates(t *testing.T) {
 		{[]string{"node-1"}, nil, 1, "anywhere:7000", true},
 		{[]string{"node-1"}, nil, 2, "anywhere:7000", false},
 		{[]string{"node-1", "node-2", "host"}, nil, 2, "anywhere:7000", true},
-		// the name of another node takes precedence
+		// The name of another node takes precedence over a matching host.
 		{[]string{"node-1", "host"}, nil, 2, "host:7000", false},
 		{[]string{"host"}, nil, 2, "host:7000", true},
 		{[]string{"host"}, nil, 2, "other:7000", false},

@@ -16,7 +16,7 @@ func FuzzRecord(f *testing.F) {
 	good = appendItem(good, item{kind: kindMark, mark: *mark(4, 2), last: 6})
 	good = appendItem(good, item{kind: kindHeard, heard: core.Member{ID: 3, Identity: core.Identity{3}}})
 	good = appendItem(good, item{kind: kindHard, hard: hard(2, 1, 4)})
-	// of an entry that the mark covers
+	// This item repeats an entry that the mark covers.
 	covered := appendItem(bytes.Clone(good), item{kind: kindAgain, entry: entry(4, 2, 10)})
 	covered = appendItem(covered, item{kind: kindAgain, entry: entry(6, 2, 0)})
 	good = appendItem(good, item{kind: kindAgain, entry: entry(5, 2, 10)})

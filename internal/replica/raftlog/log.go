@@ -17,7 +17,7 @@ var ErrNone = errors.New("raftlog: there is no log of a cluster")
 
 const (
 	segmentBytes = 16 << 20 // default of Options.SegmentBytes
-	// limit on data that waits to be written, and on the buffer kept for the next Write
+	// pendingMax limits the data that waits to be written, and the buffer kept for the next Write.
 	pendingMax = 16 << 20
 
 	// recordFraction determines when a record gets no more items: at 1/recordFraction of a segment.
@@ -46,7 +46,7 @@ type Log struct {
 	journal *journal.Journal
 	writing atomic.Pointer[time.Time] // start of the Write in progress; nil if there is none
 
-	// used only by the goroutine that calls Write
+	// The fields below are used only by the goroutine that calls Write.
 	writer writer
 	err    error // the reason why no further Write is possible
 }
