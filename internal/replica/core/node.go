@@ -14,24 +14,24 @@ import (
 
 // Limits on the data that a node holds and sends.
 const (
-	BatchBytesMax = 32 << 20 // size of all records of one batch
-	UnderWayMax   = 4        // number of batches that are proposed and not yet committed
+	BatchBytesMax = 32 << 20 // maximum size of the records of one batch
+	UnderWayMax   = 4        // maximum number of batches that are proposed and not yet committed
 
-	keepBytes = 64 << 20 // size of the applied entries kept for members that lag a little
+	keepBytes = 64 << 20 // maximum size of the applied entries kept for members that lag a little
 	// logBytesMax is the size of the entries in memory above which the node neither accepts nor
 	// proposes entries.
 	logBytesMax     = 512 << 20
-	messageBytes    = 1 << 20  // size of the entries of one message, unless its only entry is larger
-	inflightBytes   = 64 << 20 // size of the entries in flight to one peer
+	messageBytes    = 1 << 20  // maximum size of the entries of one message, unless its only entry is larger
+	inflightBytes   = 64 << 20 // maximum size of the entries in flight to one peer
 	inflightMsgs    = 256
-	applyingBytes   = 64 << 20 // size of the committed entries that the driver has not applied yet
-	removedMax      = 64       // number of identities of removed members that are remembered
+	applyingBytes   = 64 << 20 // maximum size of the committed entries that the driver has not applied yet
+	removedMax      = 64       // maximum number of identities of removed members that are remembered
 	electionTicks   = 30
 	heartbeatTicks  = 5
 	retryElections  = 10 // election timeouts until the leader sends a mark again
 	addressBytesMax = 256
 	membersMax      = 32
-	heardMax        = 256 // number of identities heard from nodes that are not members
+	heardMax        = 256 // maximum number of identities heard from nodes that are not members
 )
 
 var (

@@ -11,7 +11,7 @@ import (
 // simTruth is the knowledge of an observer who sees all nodes at once.
 type simTruth struct {
 	history  [][]byte // committed records, as first reported by any node
-	terms    []uint64 // term of that node at that time
+	terms    []uint64 // for each record the term of the node that first reported it
 	time     int64
 	refs     map[uint64]uint64
 	revealed uint64            // highest record that an answer has revealed

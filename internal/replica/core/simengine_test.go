@@ -58,8 +58,8 @@ type simFrame struct {
 	floor   uint64 // highest record revealed by any answer when the frame was sent
 
 	need  uint64   // highest record that the answer reveals
-	by    uint64   // the answer is confirmed by the commit of this record of the leader's term
-	round uint64   // or by this round of reads
+	by    uint64   // seq of a record of the leader's term whose commit confirms the answer
+	round uint64   // round of reads that also confirms the answer; 0 if none was started
 	seqs  []uint64 // results: the record of each command, and for queries the last record at that time
 	made  [][]byte // records made by this frame
 }

@@ -110,7 +110,7 @@ type peer struct {
 	cancel            context.CancelFunc
 	messages, entries *link
 	in                map[purpose]net.Conn // the peer's connections for messages to this node
-	served            int                  // number of requests being served
+	served            int                  // number of its requests being served
 	complaint         string               // last refusal; a repeated refusal is not logged
 }
 

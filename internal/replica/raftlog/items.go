@@ -17,8 +17,8 @@ const Version = 1
 
 // Limits on the content of a Write.
 const (
-	EntryBytesMax = 128 << 20 // size of the data of one entry
-	HeardMax      = 1024      // number of nodes whose identity was heard
+	EntryBytesMax = 128 << 20 // maximum size of the data of one entry
+	HeardMax      = 1024      // maximum number of nodes whose identity was heard
 )
 
 // kind is the kind of an item.
