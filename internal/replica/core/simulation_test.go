@@ -12,7 +12,7 @@ import (
 
 var (
 	simSeeds = flag.Int("seeds", budget.Of(500), "histories of TestSimulation")
-	simSeed  = flag.Uint64("seed", 1, "seed of the first history of TestSimulation, and of each other test's first cluster")
+	simSeed  = flag.Uint64("seed", 1, "seed of TestSimulation's first history, and of each test's first cluster")
 )
 
 // history plays the history of one seed. Package raft draws from crypto/rand, which here returns
