@@ -13,23 +13,24 @@ import (
 	"outcry/internal/exchange"
 )
 
-// An index of order_log by account and symbol would cost the writer half as much as all that it does for an order:
-// each goes to another page. So placed_log has, for each account and batch, which orders came, in several rows if they
-// are many: for each symbol, as often as it is another one than before,
+// An index of order_log by account and symbol would cost the writer half as much as all its other work for an
+// order, because each entry goes to a different page. Instead, placed_log lists, for each account and batch,
+// the ids of the orders it placed. A long list takes several rows. A row is a series of items, with a new item
+// whenever the symbol changes:
 //
-//	how long its name is (a byte), the name, how many orders there are (2 bytes), their ids (8 bytes each)
+//         length of the symbol's name (1 byte), the name, number of orders (2 bytes), their ids (8 bytes each)
 //
-// Within a symbol ids rise with records, and so with the rows.
+// Within a symbol, ids rise with records, and so with the rows.
 
-// placedOrders are the orders of an account in a batch.
+// placedOrders collects the orders that an account placed in a batch.
 type placedOrders struct {
-	full []placedRow // that take no further one
+	full []placedRow // rows that have no room for another order
 
-	// The row at hand.
-	seq   uint64 // of the last one
+	// b to at are the row being filled.
+	seq   uint64 // record of the newest order
 	sym   exchange.Symbol
-	count int // of the newest orders of sym, the last ones
-	at    int // where that is
+	count int // orders in the last item, which is for sym
+	at    int // offset of that count in b
 	b     []byte
 }
 
@@ -79,10 +80,10 @@ func (b *batch) placedBy() *copyRows[placedRow] {
 	return &b.placedLog
 }
 
-// errPlaced says that a row of placed_log cannot be one.
+// errPlaced: a row of placed_log is malformed.
 var errPlaced = errors.New("its orders cannot be read")
 
-// eachPlaced calls f for each symbol of a row, with the ids; for some symbols more than once.
+// eachPlaced calls f for each item of a row, with its symbol and order ids. A symbol may have several items.
 func (r *placedRow) eachPlaced(f func(sym exchange.Symbol, ids []int64)) error {
 	for b := r.orders; len(b) > 0; {
 		name := 1 + int(b[0])
@@ -103,10 +104,11 @@ func (r *placedRow) eachPlaced(f func(sym exchange.Symbol, ids []int64)) error {
 	return nil
 }
 
-// AccountOrders returns orders of an account for a symbol, open and closed, by id, which is the order of their times:
-// up to limit, which is at most ViewPageMax. If from or start is not 0, they are the oldest with an id of at
-// least from, accepted at start or later; else the newest. end, if it is not 0, is the latest time of them. Times are
-// nanoseconds since the Unix epoch. The error says why the tables could not be asked.
+// AccountOrders returns orders of an account for a symbol, open and closed, sorted by id and so by time. It
+// returns at most limit orders, and limit is at most ViewPageMax. If from or start is not 0, it returns the
+// oldest orders with an id of at least from that were accepted at start or later; else the newest ones. If end
+// is not 0, later orders are left out. Times are nanoseconds since the Unix epoch. The error says why the
+// tables could not be read.
 func (h *History) AccountOrders(
 	ctx context.Context, account exchange.AccountID, sym exchange.Symbol, from exchange.OrderID, start, end int64,
 	limit int,
@@ -132,7 +134,7 @@ func (h *History) AccountOrders(
 		} else {
 			first, err := l.firstRow(func(o acceptedOrder) bool { return o.at > end })
 			if err == nil {
-				first, err = l.rowFrom(first) // other orders of that row may be before
+				first, err = l.rowFrom(first) // the row may begin with orders that are too old
 			}
 			if err == nil {
 				ids, err = l.before(first, limit, func(o acceptedOrder) (keep, behind bool) { return o.at <= end, false })
@@ -149,16 +151,16 @@ func (h *History) AccountOrders(
 	return all, nil
 }
 
-// placedRowsRead is how many rows of placed_log are read at once.
+// placedRowsRead is how many rows of placed_log one query reads.
 const placedRowsRead = 16
 
-// The seqs of rows. Those of the first schema are below 0.
+// Bounds of the column seq. Rows from before placed_log existed have a negative seq.
 const (
 	placedSeqMin int64 = -1 << 62
 	placedSeqMax int64 = 1<<62 - 1
 )
 
-// orderList is all orders of an account for a symbol. Their times rise with their ids.
+// orderList reads the orders of an account for a symbol. Their times rise with their ids.
 type orderList struct {
 	ctx     context.Context
 	tx      pgx.Tx
@@ -169,8 +171,8 @@ type orderList struct {
 // acceptedOrder is an order and its time.
 type acceptedOrder struct{ id, at int64 }
 
-// firstRow returns the seq of the first row whose newest order has reached something that rises with ids, or one
-// above all.
+// firstRow returns the seq of the first row whose newest order satisfies reached, or one above all seqs. Once
+// reached is true for an order, it must be true for all later ones.
 func (l *orderList) firstRow(reached func(acceptedOrder) bool) (int64, error) {
 	first, err := firstReached(0, uint64(placedSeqMax-placedSeqMin), func(from, end uint64) (uint64, bool, error) {
 		var newest acceptedOrder
@@ -184,13 +186,14 @@ func (l *orderList) firstRow(reached func(acceptedOrder) bool) (int64, error) {
 	return placedSeqMin + int64(first), err
 }
 
-// rowOrders are the orders of a row for the symbol.
+// rowOrders holds the ids of a row's orders for the symbol.
 type rowOrders struct {
 	seq int64
-	ids []int64 // none if there is no such row
+	ids []int64 // empty if there is no such row
 }
 
-// rowFrom returns the seq of the first row from one on, that one if there is none.
+// rowFrom returns the seq of the first row at or after seq that has orders for the symbol, or seq if no row
+// does.
 func (l *orderList) rowFrom(seq int64) (int64, error) {
 	r, err := l.row(seq, math.MaxInt64)
 	if len(r.ids) > 0 {
@@ -199,7 +202,7 @@ func (l *orderList) rowFrom(seq int64) (int64, error) {
 	return seq, err
 }
 
-// row returns the first row from a seq on, below end, that has orders for the symbol; none if there is none.
+// row returns the first row in [from, end) that has orders for the symbol, or a zero rowOrders.
 func (l *orderList) row(from, end int64) (found rowOrders, err error) {
 	for {
 		all, last, more, err := l.rows(`seq >= $2`, "ASC", from, end, 1)
@@ -210,8 +213,8 @@ func (l *orderList) row(from, end int64) (found rowOrders, err error) {
 	}
 }
 
-// rows returns those of up to most rows below end that have orders for the symbol, the seq of the last row that was
-// looked at, and whether there may be more.
+// rows reads up to most rows below end and returns those with orders for the symbol. It also returns the seq
+// of the last row read, and whether there may be more.
 func (l *orderList) rows(where, direction string, seq, end int64, most int) (
 	all []rowOrders, last int64, more bool, err error,
 ) {
@@ -240,7 +243,7 @@ func (l *orderList) rows(where, direction string, seq, end int64, most int) (
 	return all, last, found == most, err
 }
 
-// times calls f for orders, in their order, until it returns false.
+// times calls f with each order and its time, in the order of ids, until f returns false.
 func (l *orderList) times(ids []int64, f func(acceptedOrder) bool) error {
 	when := orderLog.pick("id", "time", "nanos")
 	rows, err := l.tx.Query(l.ctx, `SELECT `+when.list("o")+` FROM unnest($1::bigint[]) WITH ORDINALITY w (id, place)
@@ -257,13 +260,14 @@ func (l *orderList) times(ids []int64, f func(acceptedOrder) bool) error {
 	return err
 }
 
-// from returns the first up to limit orders in the rows from a seq on that are to be kept. None is behind one
-// that is behind all.
+// from returns up to limit orders that fits keeps, oldest first, from the row seq on. It stops at the first
+// order for which fits returns behind: all later orders are out of range too.
 func (l *orderList) from(seq int64, limit int, fits func(acceptedOrder) (keep, behind bool)) ([]int64, error) {
 	return l.collect(`seq >= $2`, "ASC", seq, limit, fits)
 }
 
-// before returns the last up to limit orders in the rows up to a seq that are to be kept.
+// before returns up to limit orders that fits keeps, newest first, from the row seq back. It stops as from
+// does.
 func (l *orderList) before(seq int64, limit int, fits func(acceptedOrder) (keep, behind bool)) ([]int64, error) {
 	return l.collect(`seq <= $2`, "DESC", seq, limit, fits)
 }
@@ -277,7 +281,7 @@ func (l *orderList) collect(
 		if rows, last, more, err = l.rows(where, direction, seq, math.MaxInt64, placedRowsRead); err != nil {
 			return nil, err
 		}
-		var page []int64 // the orders of some rows, which are asked for together
+		var page []int64 // orders of several rows, whose times one query reads
 		for i, r := range rows {
 			if direction == "DESC" {
 				slices.Reverse(r.ids)
@@ -306,9 +310,10 @@ func (l *orderList) collect(
 	return ids, nil
 }
 
-// firstReached returns the least number from least on, and at most end, from which on something is reached, which rises
-// with numbers. probe returns the first number from one on, below end, that is there, and whether it is reached for it;
-// true if there is none. So nothing is looked for twice where there is none.
+// firstReached returns the least number in [least, end] at which a condition holds that stays true for all
+// higher numbers, or end. probe returns the first existing number in [from, end), and whether the condition
+// holds there; if no number exists in that range, it returns true. A range without numbers is therefore probed
+// only once.
 func firstReached(
 	least, end uint64, probe func(from, end uint64) (there uint64, reached bool, err error),
 ) (uint64, error) {

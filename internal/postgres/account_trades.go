@@ -12,11 +12,12 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Trades returns executions of an account for a symbol, by number: up to limit, which is at most ViewPageMax. If
-// fromTrade or start is not 0, they are the oldest with a trade of at least that number of the symbol, at start or
-// later; else the newest. order, if it is not 0, is the order that they are of; end, if it is not 0, the latest
-// time of them. Times are nanoseconds since the Unix epoch. Executions from before the ninth schema are found by
-// their order alone, those from before the tenth have Trade 0. The error says why the tables could not be asked.
+// Trades returns executions of an account for a symbol, sorted by number. It returns at most limit of them,
+// and limit is at most ViewPageMax. If fromTrade or start is not 0, it returns the oldest executions whose
+// trade number is at least fromTrade and whose time is at least start; else the newest ones. If order is not
+// 0, only executions of that order are returned. If end is not 0, later executions are left out. Times are
+// nanoseconds since the Unix epoch. Executions from before schema 9 are found only by order; those from before
+// schema 10 have Trade 0. The error says why the tables could not be read.
 func (h *History) Trades(
 	ctx context.Context, account exchange.AccountID, sym exchange.Symbol, fromTrade uint64, order exchange.OrderID,
 	start, end int64, limit int,
@@ -40,7 +41,7 @@ func (h *History) Trades(
 	return fills, nil
 }
 
-// tradesOf is Trades of an order.
+// tradesOf implements Trades for a single order.
 func tradesOf(
 	ctx context.Context, tx pgx.Tx, account exchange.AccountID, sym exchange.Symbol, order exchange.OrderID,
 	fromTrade uint64, start, end int64, limit int,
@@ -79,15 +80,15 @@ func tradesOf(
 	return fills, nil
 }
 
-// executionPart is those executions of an order that it took, or that others took of it: the column of its id, and that
-// by which they are in order.
+// executionPart selects the executions of an order as taker, or as resting order: key is the column with the
+// order's id, and place the column that they are sorted by.
 type executionPart struct {
 	key, place string
 	isTaker    bool
 }
 
-// fillList is all executions of an account for a symbol, as fill_log has them: by their numbers, with which trades and
-// times rise.
+// fillList reads the executions of an account for a symbol from fill_log, by their numbers. Trade numbers and
+// times rise with them.
 type fillList struct {
 	ctx     context.Context
 	tx      pgx.Tx
@@ -95,7 +96,7 @@ type fillList struct {
 	sym     exchange.Symbol
 }
 
-// trades returns up to limit of them, as Trades does.
+// trades implements Trades for all orders of the account.
 func (l *fillList) trades(fromTrade uint64, start, end int64, limit int) ([]exchange.AccountFill, error) {
 	var last uint64
 	err := l.tx.QueryRow(l.ctx, `SELECT coalesce(max(last), 0) FROM outcry.fill_log WHERE account = $1 COLLATE "C"`,
@@ -119,7 +120,8 @@ func (l *fillList) trades(fromTrade uint64, start, end int64, limit int) ([]exch
 	return l.before(behind, limit)
 }
 
-// first returns the least number from which on something is reached, which is at most end.
+// first returns the least number of an execution that satisfies reached, or end. Once reached is true, it must
+// be true for all later executions.
 func (l *fillList) first(end uint64, reached func(*exchange.AccountFill) bool) (uint64, error) {
 	return firstReached(1, end, func(from, end uint64) (uint64, bool, error) {
 		fills, err := l.from(from, end, 1)
@@ -130,10 +132,11 @@ func (l *fillList) first(end uint64, reached func(*exchange.AccountFill) bool) (
 	})
 }
 
-// mayHave is what a row of fill_log with executions for the symbol has: its name, or, before the tenth schema, none.
+// mayHave selects the rows of fill_log that may have executions for the symbol: rows that name it, and all
+// rows from before schema 10, which name no symbol.
 const mayHave = ` AND (get_byte(fills, 0) <> 0 OR position($3 IN fills) > 0) `
 
-// from returns the first executions with a number from first on, below behind.
+// from returns the first executions with a number in [first, behind), at most most of them.
 func (l *fillList) from(first, behind uint64, most int) (fills []exchange.AccountFill, err error) {
 	sql := fillLog.query(` WHERE account = $1 COLLATE "C" AND last >= $2 AND last <= coalesce((SELECT last
 		FROM outcry.fill_log WHERE account = $1 COLLATE "C" AND last >= $5 ORDER BY last LIMIT 1), $5)` + mayHave +
@@ -146,7 +149,7 @@ func (l *fillList) from(first, behind uint64, most int) (fills []exchange.Accoun
 				return
 			}
 			names = append(names, f)
-			if f.sym != "" { // else it may be for another one
+			if f.sym != "" { // an execution without a symbol may be for another one
 				named++
 			}
 		}, behind-1)
@@ -161,9 +164,9 @@ func (l *fillList) from(first, behind uint64, most int) (fills []exchange.Accoun
 	return fills, nil
 }
 
-// before returns the last executions with a number below behind, by number.
+// before returns the last executions with a number below behind, at most most of them, sorted by number.
 func (l *fillList) before(behind uint64, most int) (fills []exchange.AccountFill, err error) {
-	var last uint64 // of the row that the one before has
+	var last uint64 // number of the last execution in the preceding row
 	err = l.tx.QueryRow(l.ctx, `SELECT last FROM outcry.fill_log WHERE account = $1 COLLATE "C" AND last >= $2
 		ORDER BY last LIMIT 1`, l.account, behind-1).Scan(&last)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -177,7 +180,7 @@ func (l *fillList) before(behind uint64, most int) (fills []exchange.AccountFill
 				names = append(names, f)
 			}
 		})
-		slices.SortFunc(names, func(a, b accountFill) int { return int(int64(b.number - a.number)) }) // the newest first
+		slices.SortFunc(names, func(a, b accountFill) int { return int(int64(b.number - a.number)) }) // newest first
 		if err == nil {
 			fills, err = l.add(fills, names, most)
 		}
@@ -187,8 +190,9 @@ func (l *fillList) before(behind uint64, most int) (fills []exchange.AccountFill
 	return fills, err
 }
 
-// rows calls f for the executions of a page of rows that may be for the symbol. It returns the number of the last one
-// of the last row, and how many rows there are. more are further parameters.
+// rows reads a page of rows and calls f for their executions that may be for the symbol. It returns the number
+// of the last execution of the last row, and how many rows were read. more are further parameters of the
+// statement.
 func (l *fillList) rows(sql string, from uint64, f func(accountFill), more ...any) (last uint64, found int, err error) {
 	rows, err := l.tx.Query(l.ctx, sql, append([]any{l.account, from, symbolMark(l.sym), fillRowsRead}, more...)...)
 	if err != nil {
@@ -210,7 +214,7 @@ func (l *fillList) rows(sql string, from uint64, f func(accountFill), more ...an
 	return last, found, err
 }
 
-// add appends the executions of the names that are for the symbol, until there are most.
+// add reads the named executions and appends those for the symbol, until fills has most of them.
 func (l *fillList) add(fills []exchange.AccountFill, names []accountFill, most int) ([]exchange.AccountFill, error) {
 	for len(names) > 0 && len(fills) < most {
 		n := min(len(names), exchange.ViewPageMax)

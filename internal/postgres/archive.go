@@ -10,18 +10,17 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Archive is a database as it stands at one moment, for callers that check it. It
-// writes nothing, takes no lock, and does not see what is written meanwhile. Its
-// methods are for one goroutine at a time.
+// Archive reads a database as of one moment, for programs that check or back it up. It writes nothing, takes
+// no lock, and does not see later changes. Not safe for concurrent use.
 type Archive struct {
 	conn  *session
 	tx    pgx.Tx
 	state stateRow
 
-	numbers []numbers // of the fills of the event that History hands out
+	numbers []numbers // numbers of the fills of the event that History passes to its callback
 }
 
-// RowError names a row that cannot be as it is, whatever the journal says.
+// RowError names a row that is wrong whatever the journal says.
 type RowError struct {
 	Table, Key, Reason string
 }
@@ -29,9 +28,9 @@ type RowError struct {
 // Error names the table, the row and the reason.
 func (e *RowError) Error() string { return fmt.Sprintf("%s, %s: %s", e.Table, e.Key, e.Reason) }
 
-// OpenArchive connects to the database that url names and looks at it from then
-// on as it is now. Close ends it. The error says why it could not be reached, or
-// that it is not a database of this version of the program; Unusable reports which.
+// OpenArchive connects to the database that url names. The Archive shows the database as of this call. The
+// caller must call Close. The error says why the database could not be reached, or that it is not a database
+// of this version of the program; Unusable reports true for the latter.
 func OpenArchive(ctx context.Context, url string) (*Archive, error) {
 	a, err := connectArchive(ctx, url, "outcry verify")
 	if err != nil {
@@ -44,7 +43,7 @@ func OpenArchive(ctx context.Context, url string) (*Archive, error) {
 	return a, nil
 }
 
-// connectArchive connects, under a name that the database shows to people.
+// connectArchive connects with an application_name that pg_stat_activity shows.
 func connectArchive(ctx context.Context, url, name string) (*Archive, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -58,8 +57,8 @@ func connectArchive(ctx context.Context, url, name string) (*Archive, error) {
 	return a, nil
 }
 
-// begin opens the transaction that everything is read in, and reads where the projection
-// stands, within reconnectMax.
+// begin opens the transaction for all reads and reads the position of the projection. It takes at most
+// reconnectMax.
 func (a *Archive) begin(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
 	defer cancel()
@@ -73,7 +72,7 @@ func (a *Archive) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// checkVersion refuses a schema that is not the one that this program knows.
+// checkVersion returns an error if the schema's version is not this program's.
 func (a *Archive) checkVersion(ctx context.Context) error {
 	if err := a.conn.find(ctx, a.tx); err != nil {
 		return fmt.Errorf("postgres: find the exchange: %w", err)
@@ -92,22 +91,22 @@ func (a *Archive) checkVersion(ctx context.Context) error {
 	return nil
 }
 
-// Close gives up the connection.
+// Close closes the connection.
 func (a *Archive) Close() { (&Store{conn: a.conn}).Close() }
 
-// Position returns where the projection stands.
+// Position returns the position of the projection.
 func (a *Archive) Position() Position { return a.state.Position }
 
-// HistoryAfter returns the record after which history begins: 0, or the last one
-// that was applied before the schema kept each record's row.
+// HistoryAfter returns the record after which history begins: 0, or the last record that was applied before
+// the schema kept a row for each record.
 func (a *Archive) HistoryAfter() uint64 { return a.state.historyAfter }
 
-// ExactAfter returns the record after which the tables have times in nanoseconds; 0 unless an
-// older schema was upgraded.
+// ExactAfter returns the record after which times have nanoseconds; it is 0 unless an older schema was
+// upgraded.
 func (a *Archive) ExactAfter() uint64 { return a.state.exactAfter }
 
-// Opening returns the state that history begins with, as of HistoryAfter. What an
-// order had executed by then is given as one execution.
+// Opening returns the state at which history begins, as of HistoryAfter. Each order's executions up to then
+// are summed into one.
 func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
 	snap := &exchange.Snapshot{Seq: a.state.historyAfter}
 	if err := loadTables(ctx, a.tx, opening, snap); err != nil {
@@ -121,8 +120,7 @@ func (a *Archive) Opening(ctx context.Context) (*exchange.Snapshot, error) {
 	return snap, nil
 }
 
-// Tables returns the state that the tables hold, as of Position, without what
-// open orders have executed.
+// Tables returns the state in the tables, as of Position, without the executions of open orders.
 func (a *Archive) Tables(ctx context.Context) (*exchange.Snapshot, error) {
 	snap := &exchange.Snapshot{Seq: a.state.Applied, Time: a.state.time}
 	if err := loadTables(ctx, a.tx, present, snap); err != nil {
@@ -138,9 +136,8 @@ func (a *Archive) Tables(ctx context.Context) (*exchange.Snapshot, error) {
 	return snap, nil
 }
 
-// CheckOrders compares, for each row of the view orders, what it says is executed
-// with the sum of what the view executions says of it. A *RowError names the
-// first order for which they differ.
+// CheckOrders compares the executed shares of each row of the view orders with the sum of the order's rows in
+// the view executions. A *RowError names the first order for which they differ.
 func (a *Archive) CheckOrders(ctx context.Context) error {
 	var id int64
 	var says, sum string

@@ -8,44 +8,44 @@ import (
 	"outcry/internal/exchange/idmap"
 )
 
-// batch is what a run of journal records changes in the tables. Balances,
-// positions and resting orders are added up, so that each row is written once a
-// batch however often it changed.
+// batch holds the changes that consecutive journal records make to the tables. Changes to a balance, position
+// or resting order are summed, so that each row is written once per batch, however often it changed.
 type batch struct {
 	first, last uint64 // seqs; first is last+1 when the batch is empty
-	time        int64  // the latest of its records; 0 when it is empty
+	time        int64  // the latest time of its records; 0 when the batch is empty
 
-	opened    map[exchange.AccountID]openedRow // accounts made in this batch
+	opened    map[exchange.AccountID]openedRow // accounts opened in this batch
 	accounts  map[exchange.AccountID]*cashChange
 	made      map[exchange.Symbol]uint64            // symbols made in this batch → seq
-	placed    map[exchange.Symbol]exchange.Position // symbols made or placed into
+	placed    map[exchange.Symbol]exchange.Position // symbols that were made or got deposits
 	positions map[positionKey]*sharesChange
 
-	halts map[exchange.Symbol]*exchange.Halt // those that are halted at the end, and nil for those that are no longer
+	halts map[exchange.Symbol]*exchange.Halt // halt of each symbol whose halt changed; nil if trading resumed
 
-	// What was set for accounts and symbols, as it is at the end.
+	// Rules and switches of accounts and symbols that this batch changed, as of its end.
 	accountRules map[exchange.AccountID]exchange.AccountRules
 	symbolRules  map[exchange.Symbol]exchange.SymbolRules
 	switches     map[exchange.AccountID]int64
 
 	traded map[exchange.Symbol]*tradedChange
 
-	// The rows that the logs get. Those of executions are put together when they are written: their numbers go on after
-	// those in the tables.
+	// Rows for the log tables. Rows of executions are made when the batch is written, because their numbers
+	// continue those in the tables.
 	placementLog, orderLog, partLog, cancelLog, haltLog, refs     copyRows[record]
 	amendLog, holdLog, causeLog, accountLog, symbolLog, switchLog copyRows[record]
 	executions                                                    []numberedExecution
 	executionLog                                                  copyRows[execution]
 	placedLog                                                     copyRows[placedRow]
 
-	row record // of the record that is added, or of one of its cancels
+	row record // row of the record being added, or of one of its cancels
 
-	orders   []restingRow                          // of this batch, at its end, but for those that their own record closed
-	accepted idmap.Map                             // orders of this batch → index in orders, from 1
-	taken    map[exchange.OrderID]exchange.Shares  // open shares that older orders lost by executions
-	reduced  map[exchange.OrderID]exchange.Changes // likewise by amends
-	renamed  map[exchange.OrderID]exchange.Shares  // none: older orders to which an amend only gave a ref
-	// older orders that were canceled, with all that was open before the batch
+	// orders of this batch as of its end, without those that their own record closed
+	orders   []restingRow
+	accepted idmap.Map                             // order id → index in orders, from 1
+	taken    map[exchange.OrderID]exchange.Shares  // shares that older orders lost by executions
+	reduced  map[exchange.OrderID]exchange.Changes // shares that older orders lost by amends
+	renamed  map[exchange.OrderID]exchange.Shares  // older orders to which an amend only gave a ref; the value is 0
+	// canceled has older orders that were canceled, with the shares they had open before the batch.
 	canceled map[exchange.OrderID]exchange.Shares
 }
 
@@ -57,14 +57,14 @@ type openedRow struct {
 type cashChange struct {
 	balance, held exchange.Cash
 	fills         accountFills
-	events        uint32 // records that changed what the account sees of itself
-	seq           uint64 // the last of them
+	events        uint32 // records that changed the account, its orders or its rules
+	seq           uint64 // the last of those records
 	placed        placedOrders
 
-	before uint64 // how many executions it had before the batch, once that is known
+	before uint64 // the account's executions before the batch; set when the batch is written
 }
 
-// event counts a record, once.
+// event counts a record for the account, once.
 func (c *cashChange) event(seq uint64) {
 	if c.seq != seq {
 		c.seq = seq
@@ -109,7 +109,7 @@ func newBatch() *batch {
 	}
 }
 
-// reset empties b; its first record will be the one after seq.
+// reset empties b. Its first record must be seq+1.
 func (b *batch) reset(seq uint64) {
 	b.first, b.last, b.time = seq+1, seq, 0
 	clear(b.opened)
@@ -125,7 +125,7 @@ func (b *batch) reset(seq uint64) {
 	for _, log := range b.logs() {
 		log.reset()
 	}
-	clear(b.executions) // they hold on to accounts
+	clear(b.executions) // executions have pointers to accounts
 	b.executions = b.executions[:0]
 	b.orders = b.orders[:0]
 	b.accepted = idmap.Map{}
@@ -135,22 +135,21 @@ func (b *batch) reset(seq uint64) {
 	clear(b.canceled)
 }
 
-// logs are the rows of all records, in the order in which they are written.
+// logs returns the rows of all log tables in the order in which they are written.
 func (b *batch) logs() [12]*copyRows[record] {
 	return [...]*copyRows[record]{&b.placementLog, &b.orderLog, &b.partLog, &b.cancelLog, &b.haltLog, &b.refs,
 		&b.amendLog, &b.holdLog, &b.causeLog, &b.accountLog, &b.symbolLog, &b.switchLog}
 }
 
-// full reports whether b, which is to have up to size records, takes no further one.
+// full reports whether b has size records or the most executions that a batch may have.
 func (b *batch) full(size int) bool {
 	return b.records() >= size || len(b.executions) >= batchExecutionsMax
 }
 
-// records returns how many records are in b.
+// records returns the number of records in b.
 func (b *batch) records() int { return int(b.last + 1 - b.first) }
 
-// add takes in the next record. The error says that it is not the next one, or of a kind
-// that has no rows.
+// add adds the next record. It returns an error if seq is not the next one or the event's kind is unknown.
 func (b *batch) add(seq uint64, e *exchange.Event) error {
 	if seq != b.last+1 {
 		return fmt.Errorf("postgres: journal record %d follows record %d", seq, b.last)
@@ -212,7 +211,7 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	return nil
 }
 
-// accept adds an order, its hold, and its fills.
+// accept adds an order with its hold and its fills.
 func (b *batch) accept(e *exchange.Event) error {
 	b.reserve(e)
 	b.event(e.Account).placed.add(b.last, e.Symbol, e.Order)
@@ -230,7 +229,7 @@ func (b *batch) accept(e *exchange.Event) error {
 	return nil
 }
 
-// find returns an order of this batch, nil if it is none.
+// find returns an order that was accepted in this batch, or nil.
 func (b *batch) find(id exchange.OrderID) *restingRow {
 	if n := b.accepted.Find(uint64(id)); n != 0 {
 		return &b.orders[n-1]
@@ -238,7 +237,7 @@ func (b *batch) find(id exchange.OrderID) *restingRow {
 	return nil
 }
 
-// execute adds the fills of an order, or of a further part of it, and returns how many shares they have.
+// execute adds the fills of an order, or of a further part of it, and returns the shares that they executed.
 func (b *batch) execute(e *exchange.Event) (took exchange.Shares) {
 	market := b.trade(e)
 	for i := range e.Fills {
@@ -255,7 +254,7 @@ func (b *batch) execute(e *exchange.Event) (took exchange.Shares) {
 	return took
 }
 
-// take takes executed shares from what is open of an order.
+// take subtracts executed shares from an order's open shares.
 func (b *batch) take(id exchange.OrderID, shares exchange.Shares) {
 	if o := b.find(id); o != nil {
 		o.Open -= shares
@@ -264,14 +263,14 @@ func (b *batch) take(id exchange.OrderID, shares exchange.Shares) {
 	}
 }
 
-// settle moves what one fill moves, and counts it for both accounts, the resting order's first. A resting order's
-// limit is the price.
+// settle moves the cash and shares of one fill, and counts it for both accounts, first for the resting
+// order's. The price is the resting order's limit.
 func (b *batch) settle(e *exchange.Event, f exchange.Fill, x *numberedExecution) {
 	pays, shares := exchange.Notional(f.Shares, f.Price), f.Shares.Position()
 	none, noShares := exchange.Cash{}, exchange.Position{}
 	if e.Side == exchange.Buy {
 		held := pays
-		if e.Type != exchange.Market { // which holds exactly what its fills cost
+		if e.Type != exchange.Market { // a market order to buy holds exactly what its fills cost
 			held = exchange.Notional(f.Shares, e.Limit)
 		}
 		x.of(b.cash(f.Account, pays, none), b.cash(e.Account, held.Sub(pays), none.Sub(held)), b.last)
@@ -284,10 +283,11 @@ func (b *batch) settle(e *exchange.Event, f exchange.Fill, x *numberedExecution)
 	b.shares(e.Symbol, e.Account, noShares, noShares.Sub(shares))
 }
 
-// cancel adds a cancel and gives back the hold. n is its place in a cancel of many
-// orders, 0 if it is by itself. Of an order that was replaced there is no reason.
+// cancel adds a cancel and releases the hold. n is the cancel's place in a record with several cancels, and 0
+// in a record with one. why is 0 for an order that was replaced.
 func (b *batch) cancel(e *exchange.Event, n int32, why exchange.WhyCanceled) {
-	if e.Type != exchange.Market || e.Side != exchange.Buy { // which holds nothing for what it does not get
+	// a market order to buy holds nothing for unexecuted shares
+	if e.Type != exchange.Market || e.Side != exchange.Buy {
 		b.hold(e, -e.Shares)
 	}
 	b.row = record{Event: *e, seq: b.last, n: n, why: why}
@@ -302,8 +302,7 @@ func (b *batch) cancel(e *exchange.Event, n int32, why exchange.WhyCanceled) {
 	}
 }
 
-// hold moves what some shares of an order could spend from free to held; a
-// negative number of shares moves it back.
+// hold moves what s shares of an order could spend from free to held. A negative s moves it back.
 func (b *batch) hold(e *exchange.Event, s exchange.Shares) {
 	back := s < 0
 	if back {
@@ -326,14 +325,14 @@ func (b *batch) hold(e *exchange.Event, s exchange.Shares) {
 	b.shares(e.Symbol, e.Account, free, held)
 }
 
-// event counts the record for an account that it changes, and returns what that has.
+// event counts the record as an event of the account, and returns the account's changes.
 func (b *batch) event(id exchange.AccountID) *cashChange {
 	c := b.cash(id, exchange.Cash{}, exchange.Cash{})
 	c.event(b.last)
 	return c
 }
 
-// cash adds to what an account's row changes by, and returns that.
+// cash adds to the changes of an account's balance and hold, and returns all changes of the account.
 func (b *batch) cash(id exchange.AccountID, balance, held exchange.Cash) *cashChange {
 	c := b.accounts[id]
 	if c == nil {
@@ -344,7 +343,7 @@ func (b *batch) cash(id exchange.AccountID, balance, held exchange.Cash) *cashCh
 	return c
 }
 
-// shares adds to what a position's row changes by.
+// shares adds to the changes of a position's shares and hold.
 func (b *batch) shares(s exchange.Symbol, id exchange.AccountID, shares, held exchange.Position) {
 	key := positionKey{s, id}
 	c := b.positions[key]

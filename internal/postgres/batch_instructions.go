@@ -2,24 +2,24 @@ package postgres
 
 import "outcry/internal/exchange"
 
-// replace adds an order that takes another one's place.
+// replace adds an amend that replaces an order by a new one.
 func (b *batch) replace(e *exchange.Event) error {
 	b.amendLog.add(&b.row)
 	row, old := b.row, b.row.OldCancel()
 	b.cancel(&old, 0, exchange.NotCanceled)
 	b.row = row
-	b.row.called = "" // that is what the amend is called
+	b.row.called = "" // the ref belongs to the amend
 	return b.accept(e)
 }
 
-// ruleSymbol adds what a record sets for a symbol.
+// ruleSymbol adds the rules that a record sets for a symbol.
 func (b *batch) ruleSymbol(e *exchange.Event) {
 	b.symbolLog.add(&b.row)
 	b.symbolRules[e.Symbol] = *b.row.symbolRules()
 }
 
-// reserve moves what an order that comes may spend from free to held. A market order to buy holds what
-// its fills cost: those of this part, and those of the further ones.
+// reserve moves what a new order may spend from free to held. A market order to buy holds exactly what its
+// fills cost, those of further parts included.
 func (b *batch) reserve(e *exchange.Event) {
 	if e.Type != exchange.Market || e.Side != exchange.Buy {
 		b.hold(e, e.Shares)
@@ -35,7 +35,8 @@ func (b *batch) reserve(e *exchange.Event) {
 	}
 }
 
-// end adds what a part of an order canceled besides: own orders that it met, and what remained of it.
+// end adds the cancels in the record of an order or a part: the account's own orders that it met, and its
+// unexecuted rest.
 func (b *batch) end(e *exchange.Event) {
 	for i := range e.Own {
 		own := e.OwnCancel(i)
@@ -48,13 +49,13 @@ func (b *batch) end(e *exchange.Event) {
 	}
 }
 
-// cancelAll adds the cancels of several orders.
+// cancelAll adds a record that cancels several orders.
 func (b *batch) cancelAll(e *exchange.Event) {
 	if e.Cause != exchange.ByOperator {
 		b.causeLog.add(&b.row)
 	}
 	if e.Cause == exchange.BySwitch {
-		b.switches[e.Account] = 0 // it is off now
+		b.switches[e.Account] = 0 // the dead man's switch is off now
 	}
 	if len(e.Cancels) > 0 {
 		b.event(e.Account)
@@ -65,11 +66,11 @@ func (b *batch) cancelAll(e *exchange.Event) {
 	}
 }
 
-// reduce adds an amend of an order that keeps its place.
+// reduce adds an amend of an order that keeps its place in the book.
 func (b *batch) reduce(e *exchange.Event) {
 	b.amendLog.add(&b.row)
 	o := b.find(e.Order)
-	if e.Shares == 0 { // it only uses a ref
+	if e.Shares == 0 { // the amend changes nothing and only uses a ref
 		if o != nil {
 			o.renamed = true
 		} else {

@@ -7,14 +7,14 @@ import (
 	"outcry/internal/exchange"
 )
 
-// tradedChange is what the trades of a symbol come to in a batch.
+// tradedChange sums a batch's trades of one symbol.
 type tradedChange struct {
 	exchange.Traded
-	seconds []exchange.Candle // of a second each; trades count from 1
-	before  uint64            // how many trades there were before the batch, once that is known
+	seconds []exchange.Candle // candles of one second each; trade numbers count from 1 within the batch
+	before  uint64            // trades of the symbol before the batch; set when the batch is written
 }
 
-// trade adds what an order's fills come to, and returns what all of the symbol do; nil without fills.
+// trade adds an order's fills to the sums of its symbol, and returns those sums; nil without fills.
 func (b *batch) trade(e *exchange.Event) *tradedChange {
 	if len(e.Fills) == 0 {
 		return nil
@@ -37,8 +37,8 @@ func (b *batch) trade(e *exchange.Event) *tradedChange {
 	return traded
 }
 
-// candles calls f for the candles of an interval that the trades lie in: the start of each is that of newest, the
-// newest second of before, or later.
+// candles calls f for each candle of an interval that has trades of the batch. newest is the start of the
+// newest one-second candle in the tables; no candle starts before the one that contains it.
 func (t *tradedChange) candles(i exchange.Interval, newest int64, f func(*exchange.Candle)) {
 	var now exchange.Candle
 	for _, second := range t.seconds {
@@ -57,14 +57,15 @@ func (t *tradedChange) candles(i exchange.Interval, newest int64, f func(*exchan
 	f(&now)
 }
 
-// numberedExecution is an execution whose numbers count from the batch's begin, until it is written.
+// numberedExecution is an execution whose numbers count from the start of the batch until it is written.
 type numberedExecution struct {
 	execution
 	market        *tradedChange
-	taking, stood *cashChange // the accounts of the taker and of the resting order
+	taking, stood *cashChange // accounts of the taker and of the resting order
 }
 
-// of numbers the execution for its two accounts, the resting order's first, which may be the same.
+// of gives the execution its number in each of its two accounts, first in the resting order's. They may be the
+// same account.
 func (x *numberedExecution) of(stood, taking *cashChange, seq uint64) {
 	x.taking, x.stood = taking, stood
 	stood.fills.add(x.order, x.n, false, x.symbol)
@@ -75,7 +76,7 @@ func (x *numberedExecution) of(stood, taking *cashChange, seq uint64) {
 	taking.event(seq)
 }
 
-// executed appends the rows of the executions, whose numbers go on after those in the tables.
+// executed makes the rows of the executions. Their numbers continue those in the tables.
 func (b *batch) executed() *copyRows[execution] {
 	b.executionLog.reset()
 	for i := range b.executions {
@@ -112,7 +113,8 @@ var candleTable = &table[exchange.CandleState]{"candles", []column[exchange.Cand
 	bigint("trades", func(c *exchange.CandleState) *uint64 { return &c.Trades }),
 }}
 
-// addCandles adds trades to candles. Sums beyond the most that there can be of money are given in rounds of it.
+// addCandles adds trades to candles. A sum of money above the type's maximum is passed as a number of full
+// maxima and a rest.
 const addCandles = `INSERT INTO people.candles AS c (sym, seconds, start, open, high, low, close, shares, notional,
 		taker_bought, taker_paid, first_trade, trades)
 	SELECT sym, seconds, start, open, high, low, close, shares, trim_scale(rounds * 1000000000000000000000 + rest),
@@ -128,7 +130,8 @@ const addCandles = `INSERT INTO people.candles AS c (sym, seconds, start, open, 
 		taker_bought = trim_scale(c.taker_bought + excluded.taker_bought),
 		taker_paid = trim_scale(c.taker_paid + excluded.taker_paid), trades = c.trades + excluded.trades`
 
-// candles adds the trades of symbols to their candles. newest has the start of the newest second that each had before.
+// candles adds the trades to the candles of their symbols. newest has the start of each symbol's newest
+// one-second candle before the batch.
 func (w *writer) candles(b *batch, newest map[exchange.Symbol]int64) {
 	texted, lengths, starts := newArray(texts), newArray(integers), newArray(bigints)
 	var prices [4]array
@@ -138,7 +141,7 @@ func (w *writer) candles(b *batch, newest map[exchange.Symbol]int64) {
 	shares, rounds, rests := newArray(numerics), newArray(bigints), newArray(numerics)
 	bought, paidRounds, paidRests := newArray(numerics), newArray(bigints), newArray(numerics)
 	firsts, trades := newArray(bigints), newArray(bigints)
-	// In the order of the index, so that neighbours are found in the same pages.
+	// Sorted as the index is, so that neighbouring rows are found in the same pages.
 	for _, sym := range slices.Sorted(maps.Keys(b.traded)) {
 		for i := range exchange.Intervals {
 			b.traded[sym].candles(i, newest[sym], func(c *exchange.Candle) {

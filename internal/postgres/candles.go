@@ -12,9 +12,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Candles returns candles of a symbol, oldest first: up to limit, as far as the tables have come. If from is not 0,
-// they are the first that start then or later; else the newest. All start before to, if it is not 0. Times are
-// nanoseconds since the Unix epoch. The error says why the tables could not be asked.
+// Candles returns up to limit candles of a symbol, oldest first, as of the last batch. If from is not 0, it
+// returns the first candles that start at from or later; else the newest. If to is not 0, all start before to.
+// Times are nanoseconds since the Unix epoch. The error says why the tables could not be read.
 func (h *History) Candles(
 	ctx context.Context, sym exchange.Symbol, interval exchange.Interval, from, to int64, limit int,
 ) (all []exchange.Candle, err error) {
@@ -53,11 +53,11 @@ func (h *History) Candles(
 	return all, nil
 }
 
-// secondsUp returns the first whole second that is not before a time.
+// secondsUp rounds a time up to a whole second.
 func secondsUp(at int64) int64 { return exchange.Seconds(at + exchange.Second - 1) }
 
-// wrongCandles is a row of candles that the executions do not come to, or what is missing: the first one. The seconds
-// are compared with the executions, and all longer ones with the seconds.
+// wrongCandles selects the first candle that is missing or differs from the sum of its executions. Candles of
+// one second are compared with executions, longer ones with those of one second.
 const wrongCandles = `
 	WITH trades AS (
 		SELECT sym, buys, trim_scale(price * 0.00000001) AS price, shares * 0.00000001 AS shares,
@@ -86,7 +86,7 @@ const wrongCandles = `
 	       (w.open, w.high, w.low, w.close, w.shares, w.notional, w.taker_bought, w.taker_paid, w.first_trade, w.trades)
 	 ORDER BY 2, 1, 3 LIMIT 1`
 
-// CheckCandles compares each candle with what the executions of its symbol come to. A *RowError names the first one
+// CheckCandles compares each candle with the sum of its symbol's executions. A *RowError names the first one
 // that differs.
 func (a *Archive) CheckCandles(ctx context.Context) error {
 	var sym, says, sum string
