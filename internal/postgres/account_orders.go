@@ -26,7 +26,7 @@ import (
 type placedOrders struct {
 	full []placedRow // rows that have no room for another order
 
-	// b to at are the row being filled.
+	// The fields below are the row being filled.
 	seq   uint64 // record of the newest order
 	sym   exchange.Symbol
 	count int // orders in the last item, which is for sym

@@ -11,28 +11,27 @@ import (
 	"outcry/internal/exchange"
 )
 
-// column says what one column of a table is: its name and type, and which part of R, the
-// table's row in memory, it holds. Everything that reads or writes the column does it
-// by this description.
+// column describes one column of a table: its name, its type, and the part of R, the row in memory, that it
+// holds. All code that reads or writes the column uses this description.
 type column[R any] struct {
 	name string
-	typ  string // as Postgres calls it
-	null bool   // the column takes NULL, which stands for the zero value
+	typ  string // the type's name in Postgres
+	null bool   // the column may be NULL, which is read as the zero value
 
 	put  func(b []byte, r *R) []byte // appends the value in Postgres' binary format
-	scan func(r *R) any              // where a read puts the value
+	scan func(r *R) any              // returns the destination for Scan
 }
 
-// mayBeNull returns the column as one that takes NULL, which is never written.
+// mayBeNull returns the column as one that may be NULL. Writes never put NULL there.
 func (c column[R]) mayBeNull() column[R] { c.null = true; return c }
 
-// orNull returns the column as one that has NULL for the zero value.
+// orNull returns the column as one that has NULL in place of the zero value.
 func (c column[R]) orNull() column[R] {
 	put := c.put
 	c.null, c.put = true, func(b []byte, r *R) []byte {
 		at := len(b)
 		b = put(b, r)
-		for _, one := range b[at+4:] { // behind its length
+		for _, one := range b[at+4:] { // after the value's length
 			if one != 0 {
 				return b
 			}
@@ -42,15 +41,15 @@ func (c column[R]) orNull() column[R] {
 	return c
 }
 
-// table is a table of the exchange whose rows are Rs in memory. Its columns are in the
-// order in which the migrations make them. TestTheDescriptionIsWhatTheMigrationsMake
-// compares every table with a real one.
+// table describes a table of the exchange whose rows are of type R in memory. Its columns are in the order in
+// which the migrations make them. TestTheDescriptionIsWhatTheMigrationsMake compares every description with a
+// real table.
 type table[R any] struct {
 	name    string
 	columns []column[R]
 }
 
-// pick returns the table with some of its columns only.
+// pick returns the table with only the named columns.
 func (t *table[R]) pick(columns ...string) *table[R] {
 	part := &table[R]{name: t.name}
 	for _, want := range columns {
@@ -60,8 +59,8 @@ func (t *table[R]) pick(columns ...string) *table[R] {
 	return part
 }
 
-// opening returns the table of the state that history begins with: a copy of some
-// columns, without their constraints.
+// opening returns the table that holds these columns of the state at which history begins. It is a copy
+// without the original's constraints.
 func (t *table[R]) opening(columns ...string) *table[R] {
 	copied := t.pick(columns...)
 	copied.name = "opening_" + t.name
@@ -71,7 +70,7 @@ func (t *table[R]) opening(columns ...string) *table[R] {
 	return copied
 }
 
-// names lists the columns.
+// names returns the columns' names.
 func (t *table[R]) names() (names []string) {
 	for _, c := range t.columns {
 		names = append(names, c.name)
@@ -79,17 +78,17 @@ func (t *table[R]) names() (names []string) {
 	return names
 }
 
-// list is the columns for a SELECT, of the table under an alias.
+// list returns the columns for a SELECT, each prefixed with the table's alias.
 func (t *table[R]) list(alias string) string {
 	return alias + "." + strings.Join(t.names(), ", "+alias+".")
 }
 
-// query selects all rows. The clauses, as of a condition, follow the table's name.
+// query returns a SELECT of all rows. clauses, such as a WHERE, follow the table's name.
 func (t *table[R]) query(clauses string) string {
 	return "SELECT " + strings.Join(t.names(), ", ") + " FROM " + named(t.name) + clauses
 }
 
-// into returns where a read puts the columns of list and query: into r.
+// into returns destinations in r for a Scan of the columns of list or query.
 func (t *table[R]) into(r *R) (all []any) {
 	for i := range t.columns {
 		all = append(all, t.columns[i].scan(r))
@@ -97,7 +96,7 @@ func (t *table[R]) into(r *R) (all []any) {
 	return all
 }
 
-// describe is the table for a backup, with the columns' types and whether they take NULL.
+// describe returns the table as a backup lists it, with each column's type and whether it may be NULL.
 func (t *table[R]) describe() (d Table, types []string, nulls []bool) {
 	d = Table{Name: t.name, Columns: t.names()}
 	for _, c := range t.columns {
@@ -106,22 +105,21 @@ func (t *table[R]) describe() (d Table, types []string, nulls []bool) {
 	return d, types, nulls
 }
 
-// copyRows are rows for COPY in its binary format: each is the number of its columns and
-// then its values.
+// copyRows collects rows in COPY's binary format. Each row is its number of columns and then the values.
 type copyRows[R any] struct {
 	table *table[R]
 	n     int
 	b     []byte
 }
 
-// newCopy returns no rows of a table yet.
+// newCopy returns an empty copyRows for a table.
 func newCopy[R any](t *table[R]) copyRows[R] {
 	c := copyRows[R]{table: t}
 	c.reset()
 	return c
 }
 
-// reset leaves no rows.
+// reset removes all rows.
 func (c *copyRows[R]) reset() { c.n, c.b = 0, append(c.b[:0], copyHeader...) }
 
 // add appends a row.
@@ -133,13 +131,13 @@ func (c *copyRows[R]) add(r *R) {
 	}
 }
 
-// sql is the statement that takes the rows.
+// sql returns the COPY statement for the rows.
 func (c *copyRows[R]) sql() string {
 	return "COPY " + named(c.table.name) + " (" + strings.Join(c.table.names(), ", ") + ") FROM STDIN (FORMAT binary)"
 }
 
-// The functions below make columns. Most hold a field of the row, which field returns;
-// those that hold something else have a pair that gets and sets it.
+// The functions below make columns. Most hold one field of the row, which field returns. Those with the suffix
+// Of have functions that get and set the value.
 
 func bigint[R any, T ~int64 | ~uint64](name string, field func(*R) *T) column[R] {
 	return bigintOf(name, func(r *R) int64 { return int64(*field(r)) }, func(r *R, v int64) { *field(r) = T(v) })
@@ -151,14 +149,14 @@ func bigintOf[R any](name string, get func(*R) int64, set func(*R, int64)) colum
 		scan: func(r *R) any { return intScan(func(v pgtype.Int8) { set(r, v.Int64) }) }}
 }
 
-// seconds is a time: nanoseconds in memory.
+// seconds makes a column with a time in whole seconds; in memory it is nanoseconds.
 func seconds[R any](name string, field func(*R) *int64) column[R] {
 	return bigintOf(name, func(r *R) int64 { return exchange.Seconds(*field(r)) },
 		func(r *R, v int64) { *field(r) = v * exchange.Second })
 }
 
-// nanos is the column behind that of seconds which has the rest of the time: NULL in rows of
-// programs that wrote seconds alone, which whole, unless it is nil, is told.
+// nanos makes the column with the nanoseconds that a time has beyond its column of seconds. It is NULL in rows
+// of old programs, which wrote only seconds; whole, unless nil, is then set to true.
 func nanos[R any](name string, field func(*R) *int64, whole func(*R) *bool) column[R] {
 	return column[R]{name: name, typ: "integer", null: true,
 		put: func(b []byte, r *R) []byte { return appendInt(b, nanosOf(*field(r))) },
@@ -172,10 +170,10 @@ func nanos[R any](name string, field func(*R) *int64, whole func(*R) *bool) colu
 		}}
 }
 
-// nanosOf returns what a time has besides whole seconds.
+// nanosOf returns the nanoseconds that a time has beyond whole seconds.
 func nanosOf(at int64) int32 { return int32(at - exchange.Seconds(at)*exchange.Second) }
 
-// amount is the shares of an order: a negative one sells.
+// amount makes a column with an order's shares: negative for a sell.
 func amount[R any](name string, fields func(*R) (*exchange.Side, *exchange.Shares)) column[R] {
 	return bigintOf(name,
 		func(r *R) int64 {
@@ -238,12 +236,12 @@ func position[R any](name string, field func(*R) *exchange.Position) column[R] {
 		scan: func(r *R) any { return (*sharesColumn)(field(r)) }}
 }
 
-// readOnly is a column that no COPY writes: statements of its own do.
+// readOnly makes a column that COPY never writes; other statements do.
 func readOnly[R any](name, typ string, scan func(r *R) any) column[R] {
 	return column[R]{name: name, typ: typ, scan: scan}
 }
 
-// These take what a column holds, and NULL as the zero value.
+// These functions receive a column's value when it is scanned, with NULL as the zero value.
 type (
 	intScan  func(pgtype.Int8)
 	textScan func(pgtype.Text)
@@ -251,7 +249,7 @@ type (
 	uuidScan func(pgtype.UUID)
 )
 
-// These may refuse what a column holds.
+// These functions receive a column's value when it is scanned, and may refuse it.
 type (
 	textErrScan func(pgtype.Text) error
 	numericScan func(pgtype.Numeric) error
@@ -275,7 +273,7 @@ func (f boolScan) ScanBool(v pgtype.Bool) error { f(v); return nil }
 // ScanUUID implements pgtype.UUIDScanner.
 func (f uuidScan) ScanUUID(v pgtype.UUID) error { f(v); return nil }
 
-// These scan a numeric column into exact units.
+// These types scan a numeric column into exact units.
 type (
 	cashColumn     exchange.Cash
 	sharesColumn   exchange.Position

@@ -11,27 +11,28 @@ import (
 	"outcry/internal/exchange"
 )
 
-// asOf says as of when a detail is asked for, by conditions that rows have to meet. o is the order, and $2 a record.
+// asOf selects the moment at which orders are shown. Each field is an SQL condition on rows related to order
+// o; $2 is a record.
 type asOf struct {
-	taken  string // of an execution x by another order t
-	amend  string // of an amend m that left the order
-	cancel string // of its cancel c
-	next   string // of the order that replaced it
+	taken  string // condition on an execution x in which o was the resting order
+	amend  string // condition on an amend m of o that did not replace it
+	cancel string // condition on the cancel c of o
+	next   string // condition on the amend that replaced o
 }
 
 var (
 	asNow = asOf{"true", "true", "true", "true"}
-	// Right after the order's own records. Those of its further parts are none of amends; all executions that it took
-	// are theirs.
+	// ownRecords shows the order right after its own records. Its further parts are no amends, and all
+	// executions that it had as taker are in these records.
 	ownRecords = asOf{"false", "m.seq = o.seq", "(" + inOwnRecord + ")", "false"}
 	oneRecord  = asOf{"(SELECT t.seq FROM outcry.order_log t WHERE t.id = x.order_id) <= $2", "m.seq <= $2", "c.seq <= $2",
 		"seq <= $2"}
 )
 
-// inOwnRecord reports whether a cancel c was in a record of its order o.
+// inOwnRecord is true if cancel c was in a record of its order o.
 const inOwnRecord = `c.seq = o.seq OR EXISTS (SELECT FROM outcry.part_log p WHERE p.seq = c.seq AND p.order_id = o.id)`
 
-// details selects the orders that $1 lists, by id.
+// details returns a statement that selects the orders in the array $1, sorted by id.
 func (m asOf) details() string {
 	return `SELECT ` + orderLog.list("o") + `, coalesce(b.old_id, 0), coalesce(b.executed, 0),
 	       coalesce(d.reduced, 0), coalesce(d.at, 0), coalesce(d.ref, ''),
@@ -57,13 +58,13 @@ func (m asOf) details() string {
 	 WHERE o.id = ANY ($1::bigint[]) AND $2::bigint IS NOT NULL ORDER BY o.id`
 }
 
-// detailRow is a row of details.
+// detailRow is a row that details selects.
 type detailRow struct {
 	record
 	d                           exchange.OrderDetail
 	why                         int16
 	reducedAt, canceledAt, fill int64
-	cut                         exchange.Shares // its cancel has so many
+	cut                         exchange.Shares // shares that its cancel took off
 }
 
 func (r *detailRow) into() []any {
@@ -71,7 +72,7 @@ func (r *detailRow) into() []any {
 		&r.canceledAt, &r.why, &r.d.By, &r.d.Executed, (*cashColumn)(&r.d.Notional), &r.fill)
 }
 
-// detail returns the order of the row.
+// detail returns the row as an OrderDetail.
 func (r *detailRow) detail() exchange.OrderDetail {
 	d := r.d
 	d.ID, d.Symbol, d.Ref, d.Terms, d.Unsent, d.OnDisconnect = r.Order, r.Symbol, r.called, r.Terms, r.Unsent,
@@ -87,7 +88,7 @@ func (r *detailRow) detail() exchange.OrderDetail {
 	return d
 }
 
-// eachDetail calls f for orders as of a moment, by id.
+// eachDetail calls f for each of the orders, sorted by id, as of a moment. seq is the record that m refers to.
 func eachDetail(ctx context.Context, tx pgx.Tx, m asOf, seq uint64, ids []int64, f func(*detailRow)) error {
 	rows, err := tx.Query(ctx, m.details(), ids, int64(seq))
 	if err != nil {
@@ -101,33 +102,33 @@ func eachDetail(ctx context.Context, tx pgx.Tx, m asOf, seq uint64, ids []int64,
 	return err
 }
 
-// OrderDetail returns an order, open or closed, as the tables have it, with its account and the newest
-// ViewPageMax of its executions, oldest first. found is false if the tables have no order of that id: they lag
-// behind the journal (Projector.WaitApplied). Of what was written before the tenth schema some is not known: Ref is
-// "" then, and of an execution Trade and N are 0. The error says why the tables could not be asked.
+// OrderDetail returns an order, open or closed, as of the last batch, with its account and the newest
+// ViewPageMax of its executions, oldest first. found is false if the tables have no order of that id; they lag
+// behind the journal (Projector.WaitApplied). For rows from before schema 10, Ref is "", and Trade and N of
+// executions are 0. The error says why the tables could not be read.
 func (h *History) OrderDetail(ctx context.Context, id exchange.OrderID) (
 	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
 ) {
 	return h.detail(ctx, asNow, id, 0)
 }
 
-// OrderAtFirstDetail is OrderDetail as it was right after the order's own records (its own one, and those of its
-// further parts), whatever became of it later.
+// OrderAtFirstDetail returns an order as OrderDetail does, but as of the end of its own records (its own one
+// and those of its further parts), without later changes.
 func (h *History) OrderAtFirstDetail(ctx context.Context, id exchange.OrderID) (
 	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
 ) {
 	return h.detail(ctx, ownRecords, id, 0)
 }
 
-// OrderDetailAfter is OrderDetail as it was right after a record that changed the order: an amend that left it
-// where it is, or a cancel. RefRecord tells of which record a ref is.
+// OrderDetailAfter returns an order as OrderDetail does, but as of a record that changed it: a cancel, or an
+// amend that kept the order in its place. RefRecord returns the record of a ref.
 func (h *History) OrderDetailAfter(ctx context.Context, id exchange.OrderID, seq uint64) (
 	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
 ) {
 	return h.detail(ctx, oneRecord, id, seq)
 }
 
-// detail returns an order as of a moment.
+// detail returns an order as of a moment. seq is the record that m refers to.
 func (h *History) detail(ctx context.Context, m asOf, id exchange.OrderID, seq uint64) (
 	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
 ) {
@@ -147,8 +148,8 @@ func (h *History) detail(ctx context.Context, m asOf, id exchange.OrderID, seq u
 	return d, account, fills, found, nil
 }
 
-// newestExecutions reads up to ViewPageMax executions of an order as of a moment, oldest first. Those that it took came
-// first.
+// newestExecutions reads up to ViewPageMax executions of an order as of a moment, oldest first. Those in which
+// it was the taker came first.
 func newestExecutions(ctx context.Context, tx pgx.Tx, m asOf, id exchange.OrderID, seq uint64) (
 	fills []exchange.AccountFill, err error,
 ) {
@@ -177,7 +178,7 @@ func newestExecutions(ctx context.Context, tx pgx.Tx, m asOf, id exchange.OrderI
 	return fills, nil
 }
 
-// number returns that of the execution for the taker's account, or for that of the resting order.
+// number returns the execution's number for the taker's account, or for the account of the resting order.
 func (x *execution) number(isTaker bool) uint64 {
 	if isTaker {
 		return x.taker
@@ -185,8 +186,8 @@ func (x *execution) number(isTaker bool) uint64 {
 	return x.maker
 }
 
-// RefRecord returns the record that used an account's ref, and the order that it made, or left after an amend; 0
-// if it made none. found is false if the tables have no such ref. The error says why they could not be asked.
+// RefRecord returns the record that used an account's ref, and the id of the order that it made or amended, or
+// 0. found is false if the tables do not have the ref. The error says why they could not be read.
 func (h *History) RefRecord(ctx context.Context, account exchange.AccountID, ref exchange.Ref) (
 	seq uint64, order exchange.OrderID, found bool, err error,
 ) {
@@ -204,7 +205,7 @@ func (h *History) RefRecord(ctx context.Context, account exchange.AccountID, ref
 	return seq, order, found, nil
 }
 
-// look reads in one transaction, in which nothing changes.
+// look calls read in a transaction that sees one moment.
 func (h *History) look(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return h.ask(ctx, func(ctx context.Context) error {

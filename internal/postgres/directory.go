@@ -14,17 +14,17 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// DirectoryFile is the file of a data directory that holds its number.
+// DirectoryFile is the name of the file in a data directory that holds the directory's number.
 const DirectoryFile = "directory"
 
-// machineIDs are files that name the machine; the first that there is counts.
+// machineIDs are files with an id of the machine. The first one that exists is used.
 var machineIDs = []string{"/etc/machine-id", "/var/lib/dbus/machine-id"}
 
-// DirectoryNumber returns the number of a data directory, by which a server knows its
-// own former sessions. It is made anew if the directory is not the one that the number
-// was made for: a copy must not end the sessions of the original. The caller has the
-// directory locked. An error says why the number could not be kept: then it is good for
-// this run, and the next one will have another.
+// DirectoryNumber returns the number of a data directory, by which a server recognizes sessions that its
+// predecessor left in Postgres. A directory that was copied or moved to another file system gets a new number:
+// a copy must not end the sessions of the original. The caller must hold the directory's lock. The error says
+// why the number could not be stored; the returned number is valid for this run, and the next run will get
+// another one.
 func DirectoryNumber(dir string) (number string, err error) {
 	where, err := placeOf(dir)
 	path := filepath.Join(dir, DirectoryFile)
@@ -50,11 +50,11 @@ func DirectoryNumber(dir string) (number string, err error) {
 	return number, nil
 }
 
-// numberBytes is the length of a number. An application_name has room for it.
+// numberBytes is the length of a number. It fits into an application_name.
 const numberBytes = 8
 
-// placeOf says which directory this is: of which machine, device and inode. Of the
-// machine's id, which is not for others to know, it keeps a hash.
+// placeOf identifies a directory by machine, device and inode. The machine's id is confidential, so only a
+// hash of it is kept.
 func placeOf(dir string) (string, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -75,7 +75,7 @@ func placeOf(dir string) (string, error) {
 	return fmt.Sprintf("machine=%s device=%d inode=%d", machine, stat.Dev, stat.Ino), nil
 }
 
-// keepNumber writes the file durably, under its name at once or not at all.
+// keepNumber writes a file atomically and syncs it.
 func keepNumber(path, content string) error {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

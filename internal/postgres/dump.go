@@ -12,14 +12,13 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Table is a table of the exchange, and the columns of it that a backup keeps.
+// Table is a table of the exchange with the columns that a backup keeps.
 type Table struct {
 	Name    string   `json:"name"`
 	Columns []string `json:"columns"`
 }
 
-// Tables lists every table that a backup of the schema's present version keeps: all but
-// the one with the version.
+// Tables returns every table that a backup of the newest schema keeps: all except the one with the version.
 func Tables() (all []Table) {
 	for _, t := range allTables {
 		d, _, _ := t.describe()
@@ -28,13 +27,12 @@ func Tables() (all []Table) {
 	return all
 }
 
-// appliedPoll is how often applied_seq is looked at while it is waited for.
+// appliedPoll is the time between two looks at applied_seq.
 const appliedPoll = 50 * time.Millisecond
 
-// OpenArchiveAt is OpenArchive as soon as the tables include record seq. Until then it
-// calls waiting some 20 times a second, with what they include and whether a server has
-// the database, which alone brings them further. waiting may give up with an error; so
-// does ctx.
+// OpenArchiveAt waits until the tables include record seq, and then opens them as OpenArchive does. Until then
+// it calls waiting about 20 times a second, with the position and with whether a server is connected to the
+// database: only a server applies further records. It returns the error of waiting or of ctx.
 func OpenArchiveAt(
 	ctx context.Context, url string, seq uint64, waiting func(p Position, served bool) error,
 ) (*Archive, error) {
@@ -64,7 +62,7 @@ func OpenArchiveAt(
 	return a, nil
 }
 
-// served reports whether a session has the lock of the server that writes.
+// served reports whether a session holds the lock of the server that writes.
 func (a *Archive) served(ctx context.Context) (yes bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
 	defer cancel()
@@ -77,7 +75,7 @@ func (a *Archive) served(ctx context.Context) (yes bool, err error) {
 	return yes, nil
 }
 
-// pause ends the transaction and waits for a moment.
+// pause ends the transaction and waits for appliedPoll.
 func (a *Archive) pause(ctx context.Context) error {
 	if err := a.tx.Rollback(ctx); err != nil {
 		return fmt.Errorf("postgres: end a transaction: %w", err)
@@ -90,14 +88,14 @@ func (a *Archive) pause(ctx context.Context) error {
 	}
 }
 
-// Server returns the version of Postgres, in its own words.
+// Server returns the version of Postgres as the server reports it.
 func (a *Archive) Server() string { return a.conn.PgConn().ParameterStatus("server_version") }
 
-// Epoch returns how many servers have had the database, or a number above all of them.
+// Epoch returns the epoch: at least the number of servers that have used the database.
 func (a *Archive) Epoch() uint64 { return a.state.epoch }
 
-// Dump writes the rows of a table to w, as COPY writes them as text in UTF-8, and
-// returns how many there are. The error says why they could not be read, or is w's.
+// Dump writes the rows of a table to w in COPY's text format, in UTF-8, and returns the number of rows. The
+// error says why they could not be read, or is w's.
 func (a *Archive) Dump(ctx context.Context, t Table, w io.Writer) (rows int64, err error) {
 	tag, err := a.conn.PgConn().CopyTo(ctx, w, "COPY "+a.conn.in(t.sql(named(t.Name)))+" TO STDOUT (ENCODING 'UTF8')")
 	if err != nil {
@@ -106,7 +104,7 @@ func (a *Archive) Dump(ctx context.Context, t Table, w io.Writer) (rows int64, e
 	return tag.RowsAffected(), nil
 }
 
-// sql names the table, which has the given name in statements, with its columns.
+// sql returns the table's name as given, with its columns, for use in a statement.
 func (t Table) sql(name string) string {
 	quoted := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -115,10 +113,9 @@ func (t Table) sql(name string) string {
 	return name + " (" + strings.Join(quoted, ", ") + ")"
 }
 
-// State returns the state that the tables hold, audited, as of Position. What an open
-// order has executed is given in the first of its executions, of which there are as many
-// as there were only where the order may be unfinished. The error says why it could not be
-// read, or names what does not add up.
+// State returns the state in the tables, audited, as of Position. The executed shares of an open order are
+// summed in its first execution. Orders that may be unfinished also get the right number of executions, the
+// others empty. The error says why the state could not be read, or what is inconsistent.
 func (a *Archive) State(ctx context.Context) (*exchange.State, error) {
 	snap, err := a.Tables(ctx)
 	if err != nil {
@@ -131,7 +128,7 @@ func (a *Archive) State(ctx context.Context) (*exchange.State, error) {
 	return snap.Restore()
 }
 
-// sumExecutions gives what each order has executed as one execution.
+// sumExecutions gives each order one execution with all its executed shares.
 func sumExecutions(snap *exchange.Snapshot) {
 	for i := range snap.Orders {
 		o := &snap.Orders[i]
@@ -145,9 +142,8 @@ func sumExecutions(snap *exchange.Snapshot) {
 	}
 }
 
-// countExecutions gives the newest open order of each symbol as many executions as it had
-// when it came. An unfinished order is such a one, and its next part says after how many it
-// goes on.
+// countExecutions pads the newest open order of each symbol to the number of executions that it had as taker.
+// Only that order can be unfinished, and its next part states how many executions came before.
 func (a *Archive) countExecutions(ctx context.Context, snap *exchange.Snapshot) error {
 	next := 0 // both lists are sorted by id
 	var id exchange.OrderID

@@ -7,9 +7,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// What is written travels in Postgres' binary format, which Postgres does not
-// have to parse: big-endian, and each value behind its length. It is appended here
-// by hand, without an interface value or an allocation for each.
+// Values are sent in Postgres' binary format, which the server need not parse: big-endian, each preceded by
+// its length. These functions append them without an interface value or an allocation for each.
 
 func appendNull(b []byte) []byte { return append(b, 0xff, 0xff, 0xff, 0xff) }
 
@@ -48,11 +47,11 @@ func appendPosition(b []byte, v exchange.Position) []byte {
 	return appendNumeric(b, exchange.Int128(v), scaleShares)
 }
 
-// numericGroup is the base of a numeric's digits; each stands for four decimal ones.
+// numericGroup is the base of a numeric's digits; each holds four decimal digits.
 const numericGroup = 10_000
 
-// appendNumeric appends v × 10^-scale, where scale is a multiple of 4, with as few
-// digits behind the point as it has: people see 125 and not 125.0000000000000000.
+// appendNumeric appends v × 10^-scale, without trailing zeros, so that people see 125 and not
+// 125.0000000000000000. scale must be a multiple of 4.
 func appendNumeric(b []byte, v exchange.Int128, scale int) []byte {
 	hi, lo, sign := uint64(v.Hi), v.Lo, uint16(0)
 	if v.Hi < 0 {
@@ -61,7 +60,7 @@ func appendNumeric(b []byte, v exchange.Int128, scale int) []byte {
 		hi, _ = bits.Sub64(0, hi, borrow)
 		sign = 0x4000
 	}
-	var groups [10]uint16 // the least significant first
+	var groups [10]uint16 // least significant group first
 	n := 0
 	for ; hi|lo != 0; n++ {
 		var group uint64
@@ -73,14 +72,14 @@ func appendNumeric(b []byte, v exchange.Int128, scale int) []byte {
 	for zeros < n && groups[zeros] == 0 {
 		zeros++
 	}
-	shown := 0 // decimal digits behind the point
+	shown := 0 // decimal digits after the point
 	if zeros < n && 4*zeros < scale {
 		shown = scale - 4*zeros
 		for last := groups[zeros]; last%10 == 0; last /= 10 {
 			shown--
 		}
 	}
-	weight := n - 1 - scale/4 // of the first group, as an exponent; of 0, any
+	weight := n - 1 - scale/4 // the first group's exponent; any value will do for 0
 	b = binary.BigEndian.AppendUint32(b, uint32(8+2*(n-zeros)))
 	for _, field := range [4]uint16{uint16(n - zeros), uint16(int16(weight)), sign, uint16(shown)} {
 		b = binary.BigEndian.AppendUint16(b, field)
@@ -91,7 +90,7 @@ func appendNumeric(b []byte, v exchange.Int128, scale int) []byte {
 	return b
 }
 
-// elementType is the object id of a type, as arrays name it.
+// elementType is the object id of the type of an array's elements.
 type elementType uint32
 
 const (
@@ -102,26 +101,25 @@ const (
 	numerics elementType = 1700
 )
 
-// array is a parameter of one dimension. Its values are appended to b by the
-// functions above, n of them.
+// array is an array parameter of one dimension. The functions above append its values to b; n counts them.
 type array struct {
 	n int
 	b []byte
 }
 
-// arrayLength is where in an array's header the number of its elements is.
+// arrayLength is the offset of the number of elements in an array's header.
 const arrayLength = 3 * 4
 
-// newArray returns an empty array.
+// newArray returns an empty array of elements of type t.
 func newArray(t elementType) array {
 	b := make([]byte, 0, 1024)
-	for _, field := range [5]uint32{1, 0, uint32(t), 0, 1} { // dimensions, no nulls, type, elements, first index
+	for _, field := range [5]uint32{1, 0, uint32(t), 0, 1} { // dimensions, flag for nulls, type, elements, first index
 		b = binary.BigEndian.AppendUint32(b, field)
 	}
 	return array{b: b}
 }
 
-// bytes returns the array as a parameter of a statement.
+// bytes returns the array as a statement's parameter.
 func (a *array) bytes() []byte {
 	binary.BigEndian.PutUint32(a.b[arrayLength:], uint32(a.n))
 	return a.b

@@ -12,43 +12,45 @@ import (
 	"outcry/internal/exchange"
 )
 
-// The executions of an account are numbered 1, 2, 3 and so on: by journal record, in a record by
-// fill, and the resting side first. A row for each would cost the writer about as much as all
-// others. So fill_log has, for each account and batch, which executions came, in a few bytes each; in several rows if
-// they are many:
+// The executions of an account are numbered 1, 2, 3 and so on: by journal record, within a record by fill, and
+// for one fill the resting side first. A row for each would cost the writer about as much as all other rows.
+// So fill_log lists, for each account and batch, the account's executions in a few bytes each. A long list
+// takes several rows. A row is a byte 0, and then for each execution, as varints:
 //
-//	0, and then for each execution, as varints
-//	    twice the distance of its taker from the one before, 1 more where the account was the taker's
-//	    twice n, 1 more if the symbol is another one than before; then that: its length, and its bytes
+//         twice the difference between its taker's id and the preceding one (zigzag), plus 1 if the account
+// was the taker's
 //
-// Before the tenth schema there was no 0 at the begin, which no first distance is, n itself, and no symbol.
+//         twice n, plus 1 if the symbol differs from the preceding one; then the symbol's length and its bytes
+//
+// Rows from before schema 10 have no leading 0, which cannot be a first difference, n in place of twice n, and
+// no symbols.
 
-// rowBytesMax bounds the bytes of a row of fill_log or placed_log: Postgres compresses rows of more than 2,032 bytes,
-// and writes them elsewhere, which cost it a tenth of all that it did for an order. itemBytesMax is the most of one
-// item.
+// rowBytesMax bounds the bytes of a row of fill_log or placed_log. Postgres compresses rows of more than 2,032
+// bytes and stores them elsewhere, which cost a tenth of all its work for an order. itemBytesMax is the
+// maximum size of one item.
 const (
 	rowBytesMax  = 1900
 	itemBytesMax = 2*binary.MaxVarintLen64 + 1 + exchange.SymbolCharsMax
 )
 
-// accountFills are some executions of an account in the order of their numbers.
+// accountFills collects executions of an account in the order of their numbers.
 type accountFills struct {
 	n    uint32
-	full []fillPart // rows that take no further one
+	full []fillPart // rows that have no room for another execution
 
-	// The row at hand.
+	// The fields below are the row being filled.
 	b     []byte
-	taker exchange.OrderID // of the last one
-	sym   exchange.Symbol  // likewise
+	taker exchange.OrderID // taker of the newest execution
+	sym   exchange.Symbol  // symbol of the newest execution
 }
 
-// fillPart is one row of accountFills.
+// fillPart is one finished row of accountFills.
 type fillPart struct {
-	last uint32 // of its executions, counted from the batch's begin
+	last uint32 // its newest execution, counted from the start of the batch
 	b    []byte
 }
 
-// rows appends the rows, of which the first execution has the number behind before.
+// rows appends the rows to to. The first execution gets the number before+1.
 func (f *accountFills) rows(to *copyRows[fillRow], account exchange.AccountID, before uint64) {
 	if f.n == 0 {
 		return
@@ -60,8 +62,8 @@ func (f *accountFills) rows(to *copyRows[fillRow], account exchange.AccountID, b
 	}
 }
 
-// add appends the n-th execution of an order as taker. The account has the taker, or else the
-// resting order.
+// add appends execution n of the order taker. isTaker reports whether the account is the taker's or the
+// resting order's.
 func (f *accountFills) add(taker exchange.OrderID, n int, isTaker bool, sym exchange.Symbol) {
 	if len(f.b)+itemBytesMax > rowBytesMax {
 		f.full = append(f.full, fillPart{f.n, f.b})
@@ -87,23 +89,23 @@ func (f *accountFills) add(taker exchange.OrderID, n int, isTaker bool, sym exch
 	f.b = append(f.b, symbolMark(sym)...)
 }
 
-// symbolMark is how a symbol is named in fill_log. A row without it has no execution of the symbol; one with it
-// may have some.
+// symbolMark returns the bytes that name a symbol in fill_log and placed_log. A row without them has no item
+// for the symbol. A row with them may have one.
 func symbolMark(sym exchange.Symbol) []byte { return append([]byte{byte(len(sym))}, sym...) }
 
-// accountFill is one of accountFills.
+// accountFill identifies an execution of an account.
 type accountFill struct {
 	taker   exchange.OrderID
 	n       int
 	isTaker bool
-	sym     exchange.Symbol // "" of rows from before the tenth schema
-	number  uint64          // the account's, if the reader has set it
+	sym     exchange.Symbol // empty in rows from before schema 10
+	number  uint64          // its number in the account, if the reader has set it
 }
 
-// errFills says that a row of fill_log cannot be one.
+// errFills: a row of fill_log is malformed.
 var errFills = errors.New("its fills cannot be read")
 
-// readFills calls f for what add has appended, until it returns false.
+// readFills decodes a row that accountFills.add encoded, and calls f for each execution until f returns false.
 func readFills(b []byte, f func(accountFill) bool) error {
 	var at accountFill
 	named := len(b) > 0 && b[0] == 0
@@ -164,12 +166,12 @@ var fillLog = &table[fillRow]{"fill_log", []column[fillRow]{
 		scan: func(r *fillRow) any { return &r.fills }},
 }}
 
-// fillRowsRead is how many rows of fill_log are read at once.
+// fillRowsRead is how many rows of fill_log one query reads.
 const fillRowsRead = 64
 
-// Fills returns the executions of an account with up to most numbers after one, as far as the tables have them. first
-// is the number of the oldest that they have kept of those after that one: it is above after+1 if those before were of
-// records up to exact_after. The error says why they could not be read.
+// Fills returns the account's executions with the numbers after+1 to after+most, as of the last batch. first
+// is the number of the oldest one that the tables have from after+1 on. It is above after+1 if the executions
+// before it are of records up to exact_after. The error says why the tables could not be read.
 func (h *History) Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
 	fills []exchange.AccountFill, first uint64, err error,
 ) {
@@ -195,8 +197,8 @@ func (h *History) Fills(ctx context.Context, id exchange.AccountID, after uint64
 	return fills, first, nil
 }
 
-// fillNames finds out which executions the numbers after one stand for, and the first of them that has a name.
-// counted is a statement that reads how many executions an account had.
+// fillNames reads which executions have the numbers after+1 to after+most, and the first number in fill_log
+// from after+1 on. counted is a statement that reads the account's number of executions.
 func fillNames(ctx context.Context, tx pgx.Tx, counted string, id exchange.AccountID, after uint64, most int) (
 	names []accountFill, first uint64, err error,
 ) {
@@ -243,7 +245,7 @@ func fillNames(ctx context.Context, tx pgx.Tx, counted string, id exchange.Accou
 	return nil, max(after, count) + 1, nil
 }
 
-// readAccountFills reads executions, whose names have their numbers.
+// readAccountFills reads the executions that names identifies. Each name must have its number.
 func readAccountFills(ctx context.Context, tx pgx.Tx, names []accountFill) (
 	[]exchange.AccountFill, error,
 ) {
@@ -276,7 +278,7 @@ func readAccountFills(ctx context.Context, tx pgx.Tx, names []accountFill) (
 	return fills, err
 }
 
-// fill returns an execution as the account of the taker sees it, or that of the resting order.
+// fill returns an execution as seen by the taker's account, or by the account of the resting order.
 func (x *execution) fill(number uint64, isTaker bool) exchange.AccountFill {
 	f := exchange.AccountFill{N: number, Order: x.resting, Symbol: x.symbol, Side: exchange.Sell,
 		Shares: x.Shares, Price: x.Price, Time: x.Time, Trade: x.trade, Maker: !isTaker}

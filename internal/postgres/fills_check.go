@@ -7,24 +7,24 @@ import (
 	"outcry/internal/exchange"
 )
 
-// FillCounter counts the executions and the events of each account, and the trades of each symbol, over a history, and
-// compares them with what the tables say of them.
+// FillCounter counts each account's executions and events and each symbol's trades while a history is read,
+// and compares them with the counts in the tables.
 type FillCounter struct {
 	archive  *Archive
 	accounts map[exchange.AccountID]*countedFills
 	trades   map[exchange.Symbol]uint64
 }
 
-// countedFills is what there is to say of an account's executions, and of its events.
+// countedFills has the counts of an account.
 type countedFills struct {
-	before uint64 // those that fill_log does not have: of records up to exact_after
+	before uint64 // executions of records up to exact_after, which fill_log does not have
 	n      uint64
-	hash   uint64 // of those that fill_log has
+	hash   uint64 // hash of the executions that fill_log has
 
-	events, seq uint64 // how many, and the record of the last one
+	events, seq uint64 // number of events, and the record of the last one
 }
 
-// event counts an event, once a record.
+// event counts an event of the account, at most once per record.
 func (c *countedFills) event(seq uint64) {
 	if c.seq != seq {
 		c.seq = seq
@@ -32,9 +32,9 @@ func (c *countedFills) event(seq uint64) {
 	}
 }
 
-// add takes in the next one, of a row of fill_log or of a history.
+// add counts an execution, from a row of fill_log or from a history.
 func (c *countedFills) add(f accountFill) {
-	const prime = 1099511628211 // of FNV
+	const prime = 1099511628211 // FNV's
 	side := uint64(0)
 	if f.isTaker {
 		side = 1
@@ -48,7 +48,8 @@ func (c *countedFills) add(f accountFill) {
 	c.n++
 }
 
-// CountFills begins a count at the state of Opening. The error says why that could not be read.
+// CountFills starts a count from the state that Opening returns. The error says why that state could not be
+// read.
 func (a *Archive) CountFills(ctx context.Context) (*FillCounter, error) {
 	c := &FillCounter{archive: a, accounts: make(map[exchange.AccountID]*countedFills),
 		trades: make(map[exchange.Symbol]uint64)}
@@ -78,13 +79,13 @@ func (a *Archive) CountFills(ctx context.Context) (*FillCounter, error) {
 	}
 	opened := opening.accounts.pick("id")
 	err = load(ctx, a.tx, opened.query(""), []any{&id}, func() error {
-		c.of(id).events = 1 // as if all that history does not have was its opening
+		c.of(id).events = 1 // everything before history counts as one event
 		return nil
 	})
 	return c, err
 }
 
-// of returns what is counted of an account.
+// of returns the account's counts.
 func (c *FillCounter) of(id exchange.AccountID) *countedFills {
 	counted := c.accounts[id]
 	if counted == nil {
@@ -94,8 +95,8 @@ func (c *FillCounter) of(id exchange.AccountID) *countedFills {
 	return counted
 }
 
-// Add counts a record, the one that Archive.History hands out. A *RowError names an execution with a wrong
-// number.
+// Add counts a record. It must be called for each record while Archive.History passes it on. A *RowError names
+// an execution with a wrong number.
 func (c *FillCounter) Add(seq uint64, e *exchange.Event) error {
 	if ofAccount(e) {
 		c.of(e.Account).event(seq)
@@ -118,7 +119,7 @@ func (c *FillCounter) Add(seq uint64, e *exchange.Event) error {
 	return nil
 }
 
-// ofAccount reports whether a record changes what the account that it names sees of itself.
+// ofAccount reports whether a record is an event of the account that it names.
 func ofAccount(e *exchange.Event) bool {
 	switch e.Kind {
 	case exchange.AccountOpened, exchange.SharesDeposited, exchange.OrderAccepted, exchange.OrderContinued,
@@ -134,7 +135,7 @@ func ofAccount(e *exchange.Event) bool {
 	return false
 }
 
-// add counts an execution of an account, and returns its number.
+// add counts an execution of an account and returns its number.
 func (c *FillCounter) add(seq uint64, id exchange.AccountID, f accountFill) uint64 {
 	counted := c.of(id)
 	counted.event(seq)
@@ -144,8 +145,8 @@ func (c *FillCounter) add(seq uint64, id exchange.AccountID, f accountFill) uint
 	return counted.n
 }
 
-// Check compares the count of each account, and each row of fill_log, with what was counted. A *RowError names the
-// first that differs.
+// Check compares each account's counts, and each row of fill_log, with what was counted. A *RowError names the
+// first one that differs.
 func (c *FillCounter) Check(ctx context.Context) error {
 	counts := accountTable.pick("id", "fills", "n")
 	var a accountRow
@@ -186,7 +187,7 @@ func (c *FillCounter) Check(ctx context.Context) error {
 	return nil
 }
 
-// take takes in the next row of fill_log.
+// take checks the next row of fill_log. rows has the counts of the rows so far.
 func (c *FillCounter) take(rows map[exchange.AccountID]*countedFills, row *fillRow) error {
 	got, want := rows[row.account], c.accounts[row.account]
 	if got == nil && want != nil {

@@ -15,24 +15,23 @@ import (
 )
 
 const (
-	// historyConnectionsMax bounds how many queries of old orders run at once.
+	// historyConnectionsMax bounds the number of concurrent queries.
 	historyConnectionsMax = 4
 
-	// historyTimeout bounds one of them, the wait for a connection included.
+	// historyTimeout bounds a query, including the wait for a connection.
 	historyTimeout = 5 * time.Second
 )
 
-// History answers for closed orders from the tables. Its methods may be called
-// from any goroutine.
+// History answers questions about orders, executions, refs and candles from the tables. Safe for concurrent
+// use.
 type History struct {
 	pool *pgxpool.Pool
-	// found is the exchange, once it was asked for: where what people read is.
+	// found has the schema that people read. It is nil until the first query.
 	found atomic.Pointer[session]
 }
 
-// OpenHistory prepares connections to the database that url names, for the server of the
-// data directory of a number, "" if there is none. It connects when it is first asked.
-// The error says what is wrong with url.
+// OpenHistory prepares a pool of connections to the database that url names. number is that of the server's
+// data directory, or "". The first query connects. The error says what is wrong with url.
 func OpenHistory(ctx context.Context, url, number string) (*History, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -42,8 +41,8 @@ func OpenHistory(ctx context.Context, url, number string) (*History, error) {
 	setUp(config.ConnConfig, sessionName(historyName, number), ownLimits())
 	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	config.ConnConfig.RuntimeParams["search_path"] = strictPath
-	// All that is asked for is found by keys: where the planner knows a table badly, it
-	// must not read all of it.
+	// All queries find rows by keys. Without these settings the planner may read whole tables when their
+	// statistics are poor.
 	for _, plan := range []string{"enable_hashjoin", "enable_mergejoin", "enable_seqscan"} {
 		config.ConnConfig.RuntimeParams[plan] = "off"
 	}
@@ -54,12 +53,11 @@ func OpenHistory(ctx context.Context, url, number string) (*History, error) {
 	return &History{pool: pool}, nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (h *History) Close() { h.pool.Close() }
 
-// Order returns a closed order, with up to most of its executions, those behind the first
-// after; found is false if the tables have no order of that id. The error says why they
-// could not be asked.
+// Order returns a closed order with up to most of its executions, after skipping the first after. found is
+// false if the tables have no order of that id. The error says why they could not be read.
 func (h *History) Order(ctx context.Context, id exchange.OrderID, after, most int) (
 	o exchange.ClosedOrder, found bool, err error,
 ) {
@@ -68,9 +66,9 @@ func (h *History) Order(ctx context.Context, id exchange.OrderID, after, most in
 	})
 }
 
-// OrderAtFirst returns an order as it was right after its own record, and the further parts of it, whatever
-// became of it later: with up to most of the executions that it took, oldest first. found is as of Order. The error
-// says why the tables could not be asked.
+// OrderAtFirst returns an order as of the end of its own record and its further parts, without later changes,
+// with up to most of the executions that it had as taker, oldest first. found is false if the tables have no
+// order of that id. The error says why they could not be read.
 func (h *History) OrderAtFirst(ctx context.Context, id exchange.OrderID, most int) (
 	o exchange.ClosedOrder, found bool, err error,
 ) {
@@ -79,8 +77,8 @@ func (h *History) OrderAtFirst(ctx context.Context, id exchange.OrderID, most in
 	})
 }
 
-// Newest returns the newest order of the chain that one begins: the order itself if none has replaced it. The error
-// says why the tables could not be asked.
+// Newest returns the newest order in the chain of replacements that begins with first; it is first itself if
+// no order replaced it. The error says why the tables could not be read.
 func (h *History) Newest(ctx context.Context, first exchange.OrderID) (newest exchange.OrderID, err error) {
 	err = h.ask(ctx, func(ctx context.Context) error {
 		return h.pool.QueryRow(ctx, `SELECT coalesce(max(order_id), $1) FROM outcry.amend_log WHERE first_id = $1`,
@@ -92,7 +90,7 @@ func (h *History) Newest(ctx context.Context, first exchange.OrderID) (newest ex
 	return newest, nil
 }
 
-// exchange returns where the exchange is.
+// exchange returns a session that knows the schema that people read, but has no connection.
 func (h *History) exchange(ctx context.Context) (*session, error) {
 	if s := h.found.Load(); s != nil {
 		return s, nil
@@ -108,12 +106,11 @@ func (h *History) exchange(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// ask tries for some time to ask over one connection or another.
+// ask calls try until it succeeds, at most once per pooled connection and once more, within historyTimeout.
 func (h *History) ask(ctx context.Context, try func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	// After a restart of Postgres every connection that is kept turns out to be broken
-	// when it is used, and is thrown away then: one try more than there are.
+	// After a restart of Postgres each pooled connection fails at its next use and is then discarded.
 	for range historyConnectionsMax + 1 {
 		if err = try(ctx); err == nil || ctx.Err() != nil {
 			break
@@ -122,7 +119,7 @@ func (h *History) ask(ctx context.Context, try func(context.Context) error) (err
 	return err
 }
 
-// askOrder asks for one order.
+// askOrder calls read for one order. found is false if the tables have no order of that id.
 func (h *History) askOrder(
 	ctx context.Context, id exchange.OrderID, read func(context.Context, pgx.Tx) (exchange.ClosedOrder, error),
 ) (o exchange.ClosedOrder, found bool, err error) {
@@ -143,7 +140,7 @@ func (h *History) askOrder(
 	return o, found, nil
 }
 
-// closedOrder is an order with what became of it.
+// closedOrder selects order $1 with its cancel, reductions and replacement.
 var closedOrder = `SELECT ` + orderLog.list("o") + `, coalesce(r.open, 0), coalesce(c.shares, 0),
 	       coalesce(c.time, 0), coalesce(c.nanos, 0),
 	       c.seq = o.seq OR EXISTS (SELECT FROM outcry.part_log p WHERE p.seq = c.seq AND p.order_id = o.id),
@@ -158,16 +155,16 @@ var closedOrder = `SELECT ` + orderLog.list("o") + `, coalesce(r.open, 0), coale
 	                       FROM outcry.amend_log WHERE order_id = o.id) d
 	 WHERE o.id = $1`
 
-// closed is a row of closedOrder.
+// closed is a row that closedOrder selects.
 type closed struct {
 	record
 	status          exchange.Status
 	changes         exchange.Changes
 	seconds, nanos  int64
-	canceledAtFirst pgtype.Bool // by the order's own record
+	canceledAtFirst pgtype.Bool // the order's own records canceled it
 }
 
-// readClosed reads one order without its executions, or returns pgx.ErrNoRows.
+// readClosed reads an order without its executions. It returns pgx.ErrNoRows if there is no such order.
 func readClosed(ctx context.Context, tx pgx.Tx, id exchange.OrderID) (c closed, err error) {
 	into := append(orderLog.into(&c.record), &c.status.Open, &c.status.Canceled, &c.seconds, &c.nanos, &c.canceledAtFirst,
 		&c.changes.Reduced, &c.changes.ReducedAt, &c.changes.Replaced)
@@ -181,14 +178,14 @@ func readClosed(ctx context.Context, tx pgx.Tx, id exchange.OrderID) (c closed, 
 	return c, nil
 }
 
-// closed returns the order with a status.
+// order returns the order with the given status.
 func (c *closed) order(s exchange.Status) (o exchange.ClosedOrder) {
 	o.Account, o.Symbol, o.Terms, o.Shares, o.Seq = c.Account, c.Symbol, c.Terms, c.Shares, c.seq
 	o.Status = s
 	return o
 }
 
-// order reads one order, or returns pgx.ErrNoRows.
+// order reads an order with a page of its executions. It returns pgx.ErrNoRows if there is no such order.
 func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, err error) {
 	c, err := readClosed(ctx, tx, id)
 	if err == nil {
@@ -197,7 +194,7 @@ func order(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int)
 	return c.order(c.status), err
 }
 
-// orderAtFirst reads one order as it was after its own record, or returns pgx.ErrNoRows.
+// orderAtFirst implements OrderAtFirst. It returns pgx.ErrNoRows if there is no such order.
 func orderAtFirst(ctx context.Context, tx pgx.Tx, id exchange.OrderID, most int) (o exchange.ClosedOrder, err error) {
 	c, err := readClosed(ctx, tx, id)
 	if err != nil {
@@ -223,9 +220,9 @@ func orderAtFirst(ctx context.Context, tx pgx.Tx, id exchange.OrderID, most int)
 	return c.order(s), err
 }
 
-// executions reads up to most executions of an order, those behind the first after: first
-// as taker, then as resting order, as executionsOf has them. Each part is read
-// along its index, from its begin: a page needs no sort of all.
+// executions reads up to most executions of an order, after skipping the first after: first those as taker,
+// then those as resting order, sorted as in executionsOf. Each part is read along its index, so a page needs
+// no sort of all executions.
 func executions(ctx context.Context, tx pgx.Tx, id exchange.OrderID, after, most int) (
 	all []exchange.Execution, err error,
 ) {

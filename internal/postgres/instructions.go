@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Bits of the columns instructions. The view orders reads them too: they never change.
+// Bits of the columns named instructions. The view orders reads them too, so they must never change.
 const (
 	tifBits       = 3
 	postBit       = 4
@@ -19,14 +19,14 @@ const (
 	unsentBits    = int16(exchange.UnsentLimit|exchange.UnsentSTP) << unsentShift
 	codBit        = 256
 	amendedBit    = 512
-	renamedBit    = 1024 // of resting_orders
+	renamedBit    = 1024 // only in resting_orders
 	knownBits     = tifBits | postBit | marketBit | stpBits | unsentBits | codBit | amendedBit | renamedBit
 	unknownBits   = ^knownBits
 	noTimeInForce = exchange.TimeInForce(tifBits)
 )
 
-// packInstructions returns what a column has of an order besides side, amount and limit. It is 0 for
-// an order without instructions.
+// packInstructions packs an order's terms other than side, amount and limit, for the column instructions. It
+// returns 0 for an order without instructions.
 func packInstructions(t *exchange.Terms, unsent exchange.Unsent, cod, amended bool) int16 {
 	v := int16(t.TIF)&tifBits | int16(t.STP)<<stpShift&stpBits | int16(unsent)<<unsentShift&unsentBits
 	if t.Post {
@@ -44,8 +44,8 @@ func packInstructions(t *exchange.Terms, unsent exchange.Unsent, cod, amended bo
 	return v
 }
 
-// unpackInstructions reads what packInstructions returned; t keeps its side and limit. What that cannot
-// return becomes terms that no order has.
+// unpackInstructions reverses packInstructions; it leaves t's side and limit unchanged. A value with unknown
+// bits gets a time in force that no order has.
 func unpackInstructions(v int16, t *exchange.Terms) (unsent exchange.Unsent, cod, amended bool) {
 	t.TIF, t.Post, t.Type = exchange.TimeInForce(v&tifBits), v&postBit != 0, exchange.Limited
 	if t.STP = exchange.SelfTrade(v & stpBits >> stpShift); v&marketBit != 0 {
@@ -57,8 +57,8 @@ func unpackInstructions(v int16, t *exchange.Terms) (unsent exchange.Unsent, cod
 	return exchange.Unsent(v & unsentBits >> unsentShift), v&codBit != 0, v&amendedBit != 0
 }
 
-// What accounts and symbols have of rules, for people: NULL where nothing is set. Statements of their
-// own write it (write_rules.go).
+// The columns of accounts and symbols with their rules, which people read. NULL means that a rule is not set.
+// The statements in write_rules.go write these columns.
 var (
 	accountRules = []column[accountRow]{
 		readOnly("blocked_at", "bigint", func(a *accountRow) any {
@@ -70,7 +70,7 @@ var (
 		}).mayBeNull(),
 		readOnly("blocked_nanos", "integer", func(a *accountRow) any {
 			return intScan(func(v pgtype.Int8) {
-				if a.rules.Block != nil { // blocked_at, which is read before
+				if a.rules.Block != nil { // set by blocked_at, which is scanned first
 					a.rules.Block.Since += v.Int64
 				}
 			})
@@ -114,10 +114,11 @@ var (
 	}
 )
 
-// errOutOfRange says that a decimal is not one that its column may hold.
+// errOutOfRange: a decimal is outside the range of its column.
 var errOutOfRange = errors.New("postgres: a decimal is out of range")
 
-// units is a decimal that counts 10^-8 in memory, and NULL for 0. No COPY writes it.
+// units makes a column with a decimal that is in units of 10^-8 in memory. It is NULL for 0, and COPY never
+// writes it.
 func units[R any, T ~int64 | ~uint32](name string, field func(*R) *T) column[R] {
 	return readOnly(name, "numeric", func(r *R) any {
 		return numericScan(func(v pgtype.Numeric) error {
@@ -133,15 +134,15 @@ func units[R any, T ~int64 | ~uint32](name string, field func(*R) *T) column[R] 
 	}).mayBeNull()
 }
 
-// amendment, accountRules and symbolRules return what a record of few kinds has, for its
-// columns.
+// amendment, accountRules and symbolRules return a part of the record that only some kinds have, after making
+// it if it is nil.
 func (r *record) amendment() *exchange.Amendment { return made(&r.Amend) }
 
 func (r *record) accountRules() *exchange.AccountRules { return made(&r.AccountRules) }
 
 func (r *record) symbolRules() *exchange.SymbolRules { return made(&r.SymbolRules) }
 
-// made returns what *p points to, and makes it if there is nothing.
+// made returns *p, after making it if it is nil.
 func made[T any](p **T) *T {
 	if *p == nil {
 		*p = new(T)
@@ -149,7 +150,7 @@ func made[T any](p **T) *T {
 	return *p
 }
 
-// apart gives the record its own copy of what it points to.
+// apart replaces all that the record points to by copies.
 func (r *record) apart() {
 	copied(&r.Amend)
 	copied(&r.SymbolRules)
@@ -183,7 +184,7 @@ var amendLog = &table[record]{"amend_log", []column[record]{
 			if r.Kind == exchange.OrderReduced {
 				return int64(r.Shares)
 			}
-			return 0 // Shares are those of the new order
+			return 0 // Shares are then those of the new order
 		},
 		func(r *record, v int64) { r.Shares = exchange.Shares(v) }),
 	moment("time_ns"),
@@ -229,7 +230,7 @@ var accountLog = &table[record]{"account_log", []column[record]{
 		},
 		scan: func(r *record) any {
 			return textScan(func(v pgtype.Text) {
-				if r.AccountRules.Block != nil { // blocked_ns, which is read before
+				if r.AccountRules.Block != nil { // set by blocked_ns, which is scanned first
 					r.AccountRules.Block.Reason = v.String
 				}
 			})
@@ -254,7 +255,7 @@ var symbolLog = &table[record]{"symbol_log", []column[record]{
 	bigintOf("time_ns",
 		func(r *record) int64 {
 			if r.Kind == exchange.SymbolMade {
-				return 0 // as its row in symbols has none
+				return 0 // the symbol's row has no such time either
 			}
 			return r.Time
 		},

@@ -9,8 +9,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Load reads the state that the tables hold, as of their applied_seq. It reads
-// what is open, not history. The error names what could not be read.
+// Load reads the state in the tables, as of their applied_seq. Its cost depends on the number of open orders,
+// not on history. The error names what could not be read.
 func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 	snap := &exchange.Snapshot{}
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
@@ -23,7 +23,7 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 		if err := loadTables(ctx, tx, present, snap); err != nil {
 			return err
 		}
-		// The planner is kept to the indexes: it must not read through history for what is open.
+		// The planner must use indexes: it must not read through history to find what is open.
 		_, err := tx.Exec(ctx, `SET LOCAL enable_hashjoin = off;
 			SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off`)
 		if err != nil {
@@ -40,8 +40,8 @@ func (s *Store) Load(ctx context.Context) (*exchange.Snapshot, error) {
 	return snap, err
 }
 
-// loadTables reads what accounts, symbols, positions and open orders there are, these in
-// the order of their ids, without what they have executed and, of those with a lineage, what they replace.
+// loadTables reads accounts, symbols, positions and open orders, the orders sorted by id. It does not read the
+// orders' executions, nor which orders they replace.
 func loadTables(ctx context.Context, tx pgx.Tx, from holdings, snap *exchange.Snapshot) error {
 	err := each(ctx, tx, from.accounts, "", func(a *accountRow) { snap.Accounts = append(snap.Accounts, a.state()) })
 	if err == nil {
@@ -66,7 +66,8 @@ func loadTables(ctx context.Context, tx pgx.Tx, from holdings, snap *exchange.Sn
 	return err
 }
 
-// each calls f for every row of a table. The clauses, as of an order, follow its name.
+// each calls f for every row of a table. clauses, such as ORDER BY, follow the table's name. The row is valid
+// until f returns.
 func each[R any](ctx context.Context, tx pgx.Tx, t *table[R], clauses string, f func(*R)) error {
 	var row R
 	return load(ctx, tx, t.query(clauses), t.into(&row), func() error {
@@ -75,7 +76,7 @@ func each[R any](ctx context.Context, tx pgx.Tx, t *table[R], clauses string, f 
 	})
 }
 
-// load runs a query and calls f for every row, with the columns in into.
+// load runs a query and calls f for every row, after scanning its columns into into.
 func load(ctx context.Context, tx pgx.Tx, sql string, into []any, f func() error) error {
 	rows, err := tx.Query(ctx, sql)
 	if err == nil {
@@ -87,9 +88,9 @@ func load(ctx context.Context, tx pgx.Tx, sql string, into []any, f func() error
 	return nil
 }
 
-// executionsOf is every execution of the orders that a relation "wanted" names in
-// its column id: those as taker in the order of matching, then those as resting order in
-// the order of the ids that took from it.
+// executionsOf selects every execution of the orders whose ids are in the column id of a relation named
+// wanted. Those as taker come first, in the order of matching; then those as resting order, sorted by the
+// taker's id.
 var executionsOf = `
 	SELECT wanted.id, ` + executionSeen.list("e") + `, 0 AS part, e.n::bigint AS place
 	  FROM wanted CROSS JOIN LATERAL (SELECT * FROM outcry.execution_log WHERE order_id = wanted.id) e
@@ -98,7 +99,7 @@ var executionsOf = `
 	  FROM wanted CROSS JOIN LATERAL (SELECT * FROM outcry.execution_log WHERE resting_id = wanted.id) e
 	 ORDER BY id, part, place`
 
-// loadExecutions reads what the open orders have executed so far.
+// loadExecutions reads the executions of the open orders.
 func loadExecutions(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
 	for i := range snap.Orders {
 		snap.Orders[i].Taken = exchange.Took(0)
@@ -123,9 +124,10 @@ func loadExecutions(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) err
 	})
 }
 
-// loadLineages reads what the open orders that have a lineage replace, and what the newest amend of each is called. It
-// reads two rows of each, of however many amends: the oldest, which is the one that made the order if it replaces
-// another, and the newest. The conditions are such that only the index by order and record gives them in order.
+// loadLineages reads which orders the amended open orders replace, and the ref of each one's newest amend. It
+// reads two amends per order, however many there are: the oldest, which made the order if it replaced another,
+// and the newest. The conditions are written so that only the index by order and record gives the rows in
+// order.
 func loadLineages(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
 	next := 0 // both lists are sorted by id
 	var r record
@@ -140,7 +142,7 @@ func loadLineages(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error
 			next++
 		}
 		o := &snap.Orders[next]
-		if o.NewRef = r.called; o.Lineage != nil { // else it only has that ref
+		if o.NewRef = r.called; o.Lineage != nil { // without a lineage the amend only set the ref
 			o.Lineage.First = r.Amend.First
 			if r.Amend.Old.Order != 0 {
 				o.Lineage.Replaces, o.Lineage.Executed = r.Amend.Old.Order, r.Amend.Executed
@@ -150,7 +152,7 @@ func loadLineages(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error
 	})
 }
 
-// loadLast reads the price of each symbol's newest trade, and how many there were.
+// loadLast reads the price of each symbol's newest trade and the number of its trades.
 func loadLast(ctx context.Context, tx pgx.Tx, sql string, snap *exchange.Snapshot) error {
 	last := make(map[exchange.Symbol]exchange.Traded)
 	var sym exchange.Symbol

@@ -8,8 +8,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// loadAccepted reads what the view of their accounts shows of the open orders: when they were accepted, what they
-// are called, and what of their terms was sent.
+// loadAccepted reads what accounts see of their open orders besides the state: time of acceptance, ref, and
+// which terms the client left out.
 func loadAccepted(ctx context.Context, tx pgx.Tx, snap *exchange.Snapshot) error {
 	next := 0 // both lists are sorted by id
 	var r record

@@ -14,16 +14,16 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Loader fills an empty database with the tables of a backup, all in one transaction.
-// It holds the lock of the server that writes. Its methods are for one goroutine at a
-// time. After an error only Close is left, and then nothing has changed.
+// Loader fills an empty database with the tables of a backup, in one transaction. It holds the lock of the
+// server that writes. Not safe for concurrent use. After an error only Close may be called, and the database
+// is unchanged.
 type Loader struct {
 	store   *Store
 	tx      pgx.Tx
-	version int // of the schema, as made so far
+	version int // version of the schema in this transaction
 }
 
-// OccupiedError names what is in a database that has to be empty.
+// OccupiedError reports a database that should be empty and is not.
 type OccupiedError struct{ Database, Found string }
 
 // Error names the database and what was found.
@@ -31,8 +31,8 @@ func (e *OccupiedError) Error() string {
 	return fmt.Sprintf("the database %q is not empty: it has %s", e.Database, e.Found)
 }
 
-// OpenLoader connects to the database that url names, takes its lock, and begins the
-// transaction. The error says why it could not be reached, or is ErrTaken.
+// OpenLoader connects to the database that url names, takes its lock, and begins the transaction. The error
+// says why the database could not be reached, or is ErrTaken.
 func OpenLoader(ctx context.Context, url string) (l *Loader, err error) {
 	l = &Loader{store: &Store{url: url}}
 	if err := l.store.dial(ctx, "outcry restore", map[string]string{"client_encoding": "UTF8"}); err != nil {
@@ -50,11 +50,11 @@ func OpenLoader(ctx context.Context, url string) (l *Loader, err error) {
 	return l, nil
 }
 
-// Close gives up the connection. What was not committed is undone.
+// Close rolls back the transaction unless it was committed, and closes the connection.
 func (l *Loader) Close() { l.store.Close() }
 
-// CheckEmpty returns an *OccupiedError that names the first relation in the database
-// that is neither the system's nor an extension's, nil if there is none.
+// CheckEmpty returns an *OccupiedError that names the first relation in the database, ignoring those of the
+// system and of extensions. It returns nil if the database is empty.
 func (l *Loader) CheckEmpty(ctx context.Context) error {
 	var found string
 	err := l.tx.QueryRow(ctx, `
@@ -74,7 +74,7 @@ func (l *Loader) CheckEmpty(ctx context.Context) error {
 	return &OccupiedError{l.store.conn.Config().Database, found}
 }
 
-// Epoch returns the epoch if the database holds an exchange, 0 if it holds none.
+// Epoch returns the epoch of the exchange in the database, or 0 without one.
 func (l *Loader) Epoch(ctx context.Context) (epoch uint64, err error) {
 	if err = l.store.conn.find(ctx, l.tx); err == nil && l.store.conn.version > 0 {
 		err = l.tx.QueryRow(ctx, `SELECT epoch FROM people.exchange_state`).Scan(&epoch)
@@ -85,8 +85,8 @@ func (l *Loader) Epoch(ctx context.Context) (epoch uint64, err error) {
 	return epoch, nil
 }
 
-// MakeSchema makes the schema of a version, with empty tables. The error says that
-// this program does not know the version, or why it could not be made.
+// MakeSchema creates the schema at a version, with empty tables. The error says that this program does not
+// know the version, or why the schema could not be created.
 func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
 	if newest := SchemaVersion(); version < 1 || version > newest {
 		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows 1 to %d", errUnusable, version, newest)
@@ -102,7 +102,7 @@ func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
 	}
 	tables, err := l.tables(ctx)
 	for _, t := range tables {
-		if err == nil { // a migration may have put rows in
+		if err == nil { // migrations may have inserted rows
 			_, err = l.tx.Exec(ctx, "TRUNCATE "+l.named(t))
 		}
 	}
@@ -112,9 +112,9 @@ func (l *Loader) MakeSchema(ctx context.Context, version int) (err error) {
 	return nil
 }
 
-// Replace is MakeSchema for a database that may hold an exchange, which it empties: the
-// tables stay, with what operators have built on them. Then the version has to be the
-// newest, and the error says so if it is not.
+// Replace prepares a database that may hold an exchange as MakeSchema does. It empties existing tables and
+// keeps them, so that what operators built on them survives. The existing version and version must then both
+// be the newest; otherwise it returns an error.
 func (l *Loader) Replace(ctx context.Context, version int) error {
 	if err := l.store.conn.find(ctx, l.tx); err != nil {
 		return fmt.Errorf("postgres: look for an exchange: %w", err)
@@ -148,12 +148,12 @@ func (l *Loader) Replace(ctx context.Context, version int) error {
 	return nil
 }
 
-// Upgrade brings the schema from the version that MakeSchema has made to the newest.
+// Upgrade migrates the schema from version, which MakeSchema has made, to the newest.
 func (l *Loader) Upgrade(ctx context.Context, version int) error {
 	return l.migrate(ctx, version, SchemaVersion())
 }
 
-// migrate does the migrations after one version up to another, all in the transaction.
+// migrate runs the migrations after+1 to version, all in the transaction.
 func (l *Loader) migrate(ctx context.Context, after, version int) error {
 	for next := after + 1; next <= version; next++ {
 		if err := l.store.conn.raise(ctx, l.tx, next); err != nil {
@@ -164,7 +164,7 @@ func (l *Loader) migrate(ctx context.Context, after, version int) error {
 	return nil
 }
 
-// named returns a table's name in the version that there is, as statements have it.
+// named returns a table's name with its schema, if the current version has schemas.
 func (l *Loader) named(t Table) string {
 	if l.version < namedSince {
 		return peopleDot + pgx.Identifier{t.Name}.Sanitize()
@@ -172,7 +172,7 @@ func (l *Loader) named(t Table) string {
 	return named(t.Name)
 }
 
-// tables lists the tables that the database has now, except for that of the version.
+// tables returns the tables that the database has now, without the one for the version.
 func (l *Loader) tables(ctx context.Context) (all []Table, err error) {
 	rows, err := l.tx.Query(ctx, `
 		SELECT c.relname, array_agg(a.attname ORDER BY a.attnum)
@@ -190,8 +190,7 @@ func (l *Loader) tables(ctx context.Context) (all []Table, err error) {
 	})
 }
 
-// CheckTables returns an error that names the first table or column that the schema
-// has and the list has not, or the other way round.
+// CheckTables returns an error that names the first table or column that only the schema or only the list has.
 func (l *Loader) CheckTables(ctx context.Context, list []Table) error {
 	tables, err := l.tables(ctx)
 	if err != nil {
@@ -216,8 +215,8 @@ func (l *Loader) CheckTables(ctx context.Context, list []Table) error {
 	return nil
 }
 
-// Load fills a table with rows as Dump writes them, and returns how many there were.
-// The error says why they could not be written, or is r's.
+// Load fills a table with rows that Dump wrote, and returns their number. The error says why they could not be
+// written, or is r's.
 func (l *Loader) Load(ctx context.Context, t Table, r io.Reader) (rows int64, err error) {
 	table := l.store.conn.in(t.sql(l.named(t)))
 	tag, err := l.store.conn.PgConn().CopyFrom(ctx, r, "COPY "+table+" FROM STDIN (ENCODING 'UTF8')")
@@ -227,16 +226,16 @@ func (l *Loader) Load(ctx context.Context, t Table, r io.Reader) (rows int64, er
 	return tag.RowsAffected(), nil
 }
 
-// Identity is what tells an exchange from the one that it was copied from.
+// Identity distinguishes an exchange from the one that it was copied from.
 type Identity struct {
-	Journal [16]byte // the journal that the tables follow from now on
-	Epoch   uint64   // the next server's is one above
-	// SkipOrders is how many order ids are left out above those that are known.
+	Journal [16]byte // id of the journal that the tables follow from now on
+	Epoch   uint64   // the next server gets Epoch+1
+	// SkipOrders is the number of order ids to leave unused above the known ones.
 	SkipOrders uint64
 }
 
-// SetIdentity gives the database an identity, and returns the id after which orders go
-// on. The schema must be the newest.
+// SetIdentity sets the identity of the exchange. It returns the order id after which new ids begin. The schema
+// must be the newest.
 func (l *Loader) SetIdentity(ctx context.Context, id Identity) (ordersAfter uint64, err error) {
 	err = l.tx.QueryRow(ctx, `UPDATE people.exchange_state SET journal_id = $1, epoch = $2,
 			orders_after = $3 + greatest(orders_after, (SELECT coalesce(max(id), 0) FROM outcry.order_log))
@@ -247,9 +246,8 @@ func (l *Loader) SetIdentity(ctx context.Context, id Identity) (ordersAfter uint
 	return ordersAfter, nil
 }
 
-// State returns the state that the tables hold, audited, and the record that it is
-// after. The schema must be the newest. The error says why it could not be read, or
-// names what does not add up.
+// State returns the state in the tables, audited, and its position. The schema must be the newest. The error
+// says why the state could not be read, or what is inconsistent.
 func (l *Loader) State(ctx context.Context) (*exchange.State, Position, error) {
 	a := &Archive{conn: l.store.conn, tx: l.tx}
 	var err error
@@ -260,18 +258,17 @@ func (l *Loader) State(ctx context.Context) (*exchange.State, Position, error) {
 	return state, a.state.Position, err
 }
 
-// NewestOrder is Store.NewestOrder of the tables as they are now.
+// NewestOrder returns when the newest order in the tables was placed, or the zero time.
 func (l *Loader) NewestOrder(ctx context.Context) (placed time.Time, err error) {
 	return newestOrder(ctx, l.tx)
 }
 
-// CheckRefs is Archive.CheckRefs of the tables as they are now.
+// CheckRefs checks the refs in the tables as Archive.CheckRefs does.
 func (l *Loader) CheckRefs(ctx context.Context) (refs int64, err error) {
 	return (&Archive{conn: l.store.conn, tx: l.tx}).CheckRefs(ctx)
 }
 
-// Analyze tells the planner how large the tables are, which it does not know of tables
-// that this transaction has filled. What is read after it is read as from tables that are older.
+// Analyze updates the planner's statistics, which do not yet know the rows of this transaction.
 func (l *Loader) Analyze(ctx context.Context) error {
 	if _, err := l.tx.Exec(ctx, `ANALYZE`); err != nil {
 		return fmt.Errorf("postgres: analyze: %w", err)
@@ -279,7 +276,7 @@ func (l *Loader) Analyze(ctx context.Context) error {
 	return nil
 }
 
-// Commit makes everything durable. After an error it is not known whether it was committed.
+// Commit makes everything durable. After an error the transaction may or may not have been committed.
 func (l *Loader) Commit(ctx context.Context) error {
 	if err := l.tx.Commit(ctx); err != nil {
 		return fmt.Errorf("postgres: commit: %w", err)

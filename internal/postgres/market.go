@@ -11,13 +11,13 @@ import (
 	"outcry/internal/exchange"
 )
 
-// recentTradesMax is how many trades LoadMarket reads: enough for a start to show
-// what happened lately, and few enough to be read in a moment.
+// recentTradesMax is how many trades LoadMarket reads: enough to show recent trading after a start, and few
+// enough to read quickly.
 const recentTradesMax = 10_000
 
-// LoadMarket reads what the trades of each symbol come to, and the newest trades of
-// all symbols together, oldest first: for each symbol without a gap up to its last.
-// All are as of applied_seq. The error names what could not be read.
+// LoadMarket reads the totals of each symbol's trades, and the newest trades of all symbols together, oldest
+// first. Each symbol's trades are without a gap up to its last one. All is as of applied_seq. The error names
+// what could not be read.
 func (s *Store) LoadMarket(ctx context.Context) (
 	traded []exchange.TradedState, trades []exchange.TradeState, err error,
 ) {
@@ -37,8 +37,8 @@ func loadTraded(ctx context.Context, tx pgx.Tx) (all []exchange.TradedState, err
 	return all, err
 }
 
-// loadRecentTrades reads the newest trades by the log's key. An order's id is higher
-// than those of all earlier orders of its symbol, whatever other symbols do.
+// loadRecentTrades reads the newest trades by the log's key. An order's id is above those of all earlier
+// orders of its symbol, so each symbol's trades are in order.
 func loadRecentTrades(ctx context.Context, tx pgx.Tx) (all []exchange.TradeState, err error) {
 	newest := fmt.Sprintf(" ORDER BY order_id DESC, n DESC LIMIT %d", recentTradesMax)
 	err = each(ctx, tx, executionLog, newest, func(x *execution) {
@@ -53,8 +53,8 @@ func loadRecentTrades(ctx context.Context, tx pgx.Tx) (all []exchange.TradeState
 	return all, err
 }
 
-// CheckMarket compares each row of market with what the executions of its symbol come
-// to. A *RowError names the first symbol for which they differ.
+// CheckMarket compares each row of market with the sum of the symbol's executions. A *RowError names the first
+// symbol for which they differ.
 func (a *Archive) CheckMarket(ctx context.Context) error {
 	var sym, says, sum string
 	err := a.tx.QueryRow(ctx, `
@@ -87,13 +87,13 @@ func (a *Archive) CheckMarket(ctx context.Context) error {
 	return &RowError{"market", "sym " + sym, fmt.Sprintf("it says %s; the executions come to %s", says, sum)}
 }
 
-// openingHours is how much of the candles of an hour LoadCandles reads, before the newest one: what the figures of a
-// day need.
+// openingHours is how many hours of one-hour candles LoadCandles reads before the newest one. The figures of
+// the last day need them.
 const openingHours = 25
 
-// LoadCandles reads, of each symbol that was ever traded, the newest candle of each interval, and those of an hour that
-// began within openingHours of the newest. They are sorted by symbol, interval and start, and as of applied_seq.
-// The error names what could not be read.
+// LoadCandles reads, for each symbol that has traded, the newest candle of each interval, and the one-hour
+// candles that start within openingHours of the newest. They are sorted by symbol, interval and start, and as
+// of applied_seq. The error names what could not be read.
 func (s *Store) LoadCandles(ctx context.Context) (all []exchange.CandleState, err error) {
 	var c exchange.CandleState
 	sql := fmt.Sprintf(`SELECT %s FROM people.market m

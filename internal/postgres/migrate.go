@@ -12,16 +12,16 @@ import (
 	"outcry/migrations"
 )
 
-// migration is one file of the schema.
+// migration is one file of the schema's migrations.
 type migration struct{ name, sql string }
 
-// schema is all migrations, in their order: number n makes version n.
+// schema has all migrations in order: migration n upgrades to version n.
 var schema = mustRead(migrations.FS)
 
-// mustRead returns the migrations of a folder. It panics unless they are numbered 0001,
-// 0002, 0003 …: they are in the program.
+// mustRead returns the migrations in a folder. They are embedded in the program, so it panics unless they are
+// numbered 0001, 0002, 0003 and so on.
 func mustRead(folder fs.ReadDirFS) (all []migration) {
-	files, err := folder.ReadDir(".") // sorted by name
+	files, err := folder.ReadDir(".") // ReadDir sorts by name
 	if err != nil {
 		panic(err)
 	}
@@ -35,11 +35,11 @@ func mustRead(folder fs.ReadDirFS) (all []migration) {
 	return all
 }
 
-// SchemaVersion returns the version of the schema that this program brings a database
-// to, and the newest that it can use: the number of the last migration.
+// SchemaVersion returns the version to which this program upgrades a schema, which is also the newest that it
+// can use: the number of the last migration.
 func SchemaVersion() int { return len(schema) }
 
-// noteVersion makes the table of the schema's version in a database that has none.
+// noteVersion creates the table with the schema's version, if it does not exist.
 func (s *session) noteVersion(ctx context.Context, tx pgx.Tx) error {
 	if s.noted {
 		return nil
@@ -53,8 +53,8 @@ func (s *session) noteVersion(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// raise brings the schema from the version below to a version, in a transaction. The
-// migrations before namedSince are for the schema that the transaction begins its path with.
+// raise upgrades the schema from version-1 to version in a transaction. Migrations before namedSince name no
+// schema: they run with the search_path that the session had at its start.
 func (s *session) raise(ctx context.Context, tx pgx.Tx, version int) error {
 	m, table, path := schema[version-1], versionTable, strictPath
 	if version < namedSince {
@@ -81,13 +81,12 @@ func (s *session) raise(ctx context.Context, tx pgx.Tx, version int) error {
 	return nil
 }
 
-// migrate brings the schema to the version of this program, one version after another,
-// each in a transaction of its own: what ends it leaves a version whole, and the next
-// try goes on from there. The connection holds the lock, so nobody else is at it. A
-// newer schema is refused, as is one that check returns an error for, and nothing is
-// changed.
+// migrate upgrades the schema to this program's version. Each version has its own transaction, so an
+// interrupted upgrade leaves a complete version, and the next try continues from there. The connection holds
+// the lock, so no other server migrates. It returns an error and changes nothing if the schema is newer than
+// this program, or if check returns an error.
 func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Position, bool) error) error {
-	if err := s.conn.find(ctx, s.conn); err != nil { // again, with the lock
+	if err := s.conn.find(ctx, s.conn); err != nil { // a second time, now with the lock
 		return fmt.Errorf("postgres: find the exchange: %w", err)
 	}
 	version, newest := s.conn.version, SchemaVersion()
