@@ -18,7 +18,7 @@ import (
 // the ids of the orders it placed. A long list takes several rows. A row is a series of items, with a new item
 // whenever the symbol changes:
 //
-//         length of the symbol's name (1 byte), the name, number of orders (2 bytes), their ids (8 bytes each)
+//	length of the symbol's name (1 byte), the name, number of orders (2 bytes), their ids (8 bytes each)
 //
 // Within a symbol, ids rise with records, and so with the rows.
 

@@ -17,13 +17,11 @@ import (
 // So fill_log lists, for each account and batch, the account's executions in a few bytes each. A long list
 // takes several rows. A row is a byte 0, and then for each execution, as varints:
 //
-//         twice the difference between its taker's id and the preceding one (zigzag), plus 1 if the account
-// was the taker's
+//	twice the difference between its taker's id and the preceding one (zigzag), 1 more if the account was the taker's
+//	twice n, 1 more if the symbol differs from the preceding one; then the symbol's length and its bytes
 //
-//         twice n, plus 1 if the symbol differs from the preceding one; then the symbol's length and its bytes
-//
-// Rows from before schema 10 have no leading 0, which cannot be a first difference, n in place of twice n, and
-// no symbols.
+// Rows from before schema 10 begin without the 0, which cannot be a first difference. They have n in place of
+// twice n, and no symbols.
 
 // rowBytesMax bounds the bytes of a row of fill_log or placed_log. Postgres compresses rows of more than 2,032
 // bytes and stores them elsewhere, which cost a tenth of all its work for an order. itemBytesMax is the

@@ -54,7 +54,7 @@ func (s *session) noteVersion(ctx context.Context, tx pgx.Tx) error {
 }
 
 // raise upgrades the schema from version-1 to version in a transaction. Migrations before namedSince name no
-// schema: they run with the search_path that the session had at its start.
+// schema, so their search_path is the schema that people read.
 func (s *session) raise(ctx context.Context, tx pgx.Tx, version int) error {
 	m, table, path := schema[version-1], versionTable, strictPath
 	if version < namedSince {

@@ -11,39 +11,39 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The relations that people read are in a schema of the operator's, which is the first one
-// of search_path when an exchange is made. All other tables are in the schema outcry. The
-// statements of this package name both: people stands for the first one, whose name a
-// session puts there. Once it has, no statement depends on search_path.
+// The tables and views that people read are in the operator's schema: the first schema of search_path when the
+// exchange is made. All other tables are in the schema outcry. The statements of this package name the schema
+// of each relation. In place of the operator's schema they say people, which a session replaces by the real
+// name. Such statements do not depend on search_path.
 const (
 	internalSchema = "outcry"
 	peopleDot      = "people."
 
-	// strictPath finds what belongs to Postgres, and no table.
+	// strictPath finds what belongs to Postgres, and none of the tables.
 	strictPath = "pg_catalog, pg_temp"
 )
 
 const (
-	// versionTable has one row, with the schema's version, which is how many of the
-	// migrations it has, and the name of the schema that people read.
+	// versionTable has one row, with the schema's version (the number of its last migration) and the name of
+	// the schema that people read.
 	versionTable = internalSchema + ".schema_version"
 
-	// formerVersionTable has the version alone, until migration namedSince: then all tables
-	// are in the schema that people read, and the migrations name none.
+	// formerVersionTable has only the version. It is used before migration namedSince: until then all tables
+	// are in the schema that people read, and migrations name no schema.
 	formerVersionTable = "outcry_schema_version"
 	namedSince         = 8
 )
 
-// SQLSTATE of a statement that names a table which is none, or none any more.
+// SQLSTATEs of a statement that names a relation of the wrong kind, or one that does not exist.
 const (
 	wrongObjectType = "42809"
 	undefinedTable  = "42P01"
 )
 
-// readByPeople are the tables that people read.
+// readByPeople are the tables in the schema that people read.
 var readByPeople = []string{"exchange_state", "accounts", "symbols", "positions", "market", "candles"}
 
-// named returns a table's name with its schema, as statements have it.
+// named returns a table's name with its schema, for use in a statement.
 func named(table string) string {
 	schema := internalSchema
 	if slices.Contains(readByPeople, table) {
@@ -52,18 +52,18 @@ func named(table string) string {
 	return schema + "." + pgx.Identifier{table}.Sanitize()
 }
 
-// session is a connection whose statements say people for the schema that people read.
+// session is a connection that replaces people in its statements by the schema that people read.
 type session struct {
 	*pgx.Conn
-	path []string // the schemas of search_path when it began
-	own  string   // search_path since: functions and operators are Postgres's first, tables are temporary last
+	path []string // schemas in search_path when the session began
+	own  string   // search_path that the session sets: pg_catalog first, temporary tables last
 
-	version int    // of the schema, 0 if there are no tables
-	noted   bool   // the database has a version
-	people  string // the schema that people read, or will; "" if the path has none for them
+	version int    // version of the schema, 0 without tables
+	noted   bool   // versionTable exists
+	people  string // schema that people read; "" if there is none and search_path has no candidate
 }
 
-// openSession connects with a config that setUp has made ready, and finds the exchange.
+// openSession connects with a config that setUp has prepared, and finds the exchange.
 func openSession(ctx context.Context, config *pgx.ConnConfig) (*session, error) {
 	conn, err := connect(ctx, config)
 	if err != nil {
@@ -77,7 +77,8 @@ func openSession(ctx context.Context, config *pgx.ConnConfig) (*session, error) 
 		err = s.find(ctx, s)
 	}
 	if hasCode(err, wrongObjectType) || hasCode(err, undefinedTable) {
-		err = s.find(ctx, s) // another server's migration moved the version between two statements: once, for good
+		// another server's migration moved the table between two statements; that happens only once
+		err = s.find(ctx, s)
 	}
 	if err != nil {
 		_ = conn.Close(ctx)
@@ -86,13 +87,13 @@ func openSession(ctx context.Context, config *pgx.ConnConfig) (*session, error) 
 	return s, nil
 }
 
-// readPath reads search_path.
+// readPath reads search_path and sets path and own.
 func (s *session) readPath(ctx context.Context) error {
 	if err := s.Conn.QueryRow(ctx, `SELECT pg_catalog.current_schemas(false)`).Scan(&s.path); err != nil {
 		return err
 	}
 	s.own = "pg_catalog"
-	for _, name := range s.path { // for triggers, which an operator may have on tables
+	for _, name := range s.path { // triggers that an operator added may depend on these schemas
 		if !strings.HasPrefix(name, "pg_") {
 			s.own += ", " + pgx.Identifier{name}.Sanitize()
 		}
@@ -101,8 +102,8 @@ func (s *session) readPath(ctx context.Context) error {
 	return nil
 }
 
-// find finds the exchange, or where one would be made, over the session or a transaction
-// of it.
+// find finds the exchange, or the schema where one would be made, by a query over q, which is the session or
+// one of its transactions.
 func (s *session) find(ctx context.Context, q rowQuerier) error {
 	s.version, s.noted, s.people = 0, false, ""
 	err := q.QueryRow(ctx, `SELECT pg_catalog.to_regclass($1) IS NOT NULL`, versionTable).Scan(&s.noted)
@@ -128,7 +129,7 @@ func (s *session) find(ctx context.Context, q rowQuerier) error {
 	return q.QueryRow(ctx, `SELECT version FROM people.`+formerVersionTable).Scan(&s.version)
 }
 
-// findNoted is find for a database that says where the exchange is.
+// findNoted implements find for a database that has versionTable.
 func (s *session) findNoted(ctx context.Context, q rowQuerier) error {
 	var there bool
 	err := q.QueryRow(ctx, `SELECT version, people,
@@ -141,8 +142,8 @@ func (s *session) findNoted(ctx context.Context, q rowQuerier) error {
 	return err
 }
 
-// firstForPeople returns the first schema that a new exchange may use for what people read,
-// "" if there is none. A role of the name outcry has the internal one in its path.
+// firstForPeople returns the first schema in which a new exchange may put what people read, or "". It skips
+// the internal schema, which is in the search_path of a role named outcry.
 func firstForPeople(path []string) string {
 	for _, name := range path {
 		if name != internalSchema && name != "information_schema" && !strings.HasPrefix(name, "pg_") {
@@ -152,14 +153,14 @@ func firstForPeople(path []string) string {
 	return ""
 }
 
-// quoted is the schema that people read, as SQL.
+// quoted returns the schema that people read as a quoted SQL identifier.
 func (s *session) quoted() string { return pgx.Identifier{s.people}.Sanitize() }
 
-// in returns a statement with the schema that people read.
+// in returns a statement with people replaced by the schema that people read.
 func (s *session) in(sql string) string { return strings.ReplaceAll(sql, peopleDot, s.quoted()+".") }
 
-// checkPlaces returns why an exchange of an older version, or none, cannot be brought to
-// this one: there is no schema for what people read, or none can be made for the rest.
+// checkPlaces returns an error if an exchange cannot be made, or upgraded from before namedSince: search_path
+// has no schema for the tables that people read, or the role may not create the internal schema.
 func (s *session) checkPlaces(ctx context.Context) error {
 	if s.people == "" {
 		return fmt.Errorf("postgres: %w: search_path names no schema for the tables: it has %v; give the role one, "+
@@ -182,9 +183,9 @@ func (s *session) checkPlaces(ctx context.Context) error {
 	return nil
 }
 
-// leadToPeople has sessions of a role that has the internal schema's name begin with the
-// one that people read: "$user" would lead them to the other, and \d list all tables. A
-// search_path that an operator has set for the role or the database stays.
+// leadToPeople sets the role's search_path to the schema that people read, if the role has the internal
+// schema's name. By default "$user" would select the internal schema, and \d would list all tables. A
+// search_path that an operator has set for the role or the database is kept.
 func (s *session) leadToPeople(ctx context.Context) error {
 	var database string
 	err := s.QueryRow(ctx, `SELECT pg_catalog.quote_ident(d.datname) FROM pg_catalog.pg_database d
@@ -204,32 +205,32 @@ func (s *session) leadToPeople(ctx context.Context) error {
 	return nil
 }
 
-// Exec is that of the connection, for a statement that says people.
+// Exec executes a statement that may say people.
 func (s *session) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	return s.Conn.Exec(ctx, s.in(sql), args...)
 }
 
-// Query is that of the connection, for a statement that says people.
+// Query runs a query that may say people.
 func (s *session) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return s.Conn.Query(ctx, s.in(sql), args...)
 }
 
-// QueryRow is that of the connection, for a statement that says people.
+// QueryRow runs a query that may say people and returns its first row.
 func (s *session) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return s.Conn.QueryRow(ctx, s.in(sql), args...)
 }
 
-// Prepare is that of the connection, for a statement that says people.
+// Prepare prepares a statement that may say people.
 func (s *session) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
 	return s.Conn.Prepare(ctx, name, s.in(sql))
 }
 
-// Begin is that of the connection; the transaction's statements say people too.
+// Begin begins a transaction whose statements may say people.
 func (s *session) Begin(ctx context.Context) (pgx.Tx, error) {
 	return s.BeginTx(ctx, pgx.TxOptions{})
 }
 
-// BeginTx is that of the connection; the transaction's statements say people too.
+// BeginTx begins a transaction whose statements may say people.
 func (s *session) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
 	tx, err := s.Conn.BeginTx(ctx, options)
 	if err != nil {
@@ -238,23 +239,23 @@ func (s *session) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, e
 	return transaction{tx, s}, nil
 }
 
-// transaction is one of a session.
+// transaction is a transaction of a session.
 type transaction struct {
 	pgx.Tx
 	of *session
 }
 
-// Exec is that of the transaction, for a statement that says people.
+// Exec executes a statement that may say people.
 func (t transaction) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	return t.Tx.Exec(ctx, t.of.in(sql), args...)
 }
 
-// Query is that of the transaction, for a statement that says people.
+// Query runs a query that may say people.
 func (t transaction) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return t.Tx.Query(ctx, t.of.in(sql), args...)
 }
 
-// QueryRow is that of the transaction, for a statement that says people.
+// QueryRow runs a query that may say people and returns its first row.
 func (t transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return t.Tx.QueryRow(ctx, t.of.in(sql), args...)
 }

@@ -9,14 +9,14 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Scales of the decimals in the tables.
+// Fractional digits of the decimals in the tables.
 const (
 	scaleCash   = 16
 	scaleShares = 8
 )
 
-// int128 returns n in units of 10^-scale. The error names a value that is not a
-// whole number of units or out of range.
+// int128 returns n in units of 10^-scale. The error names a value that is not a whole number of units, or is
+// out of range.
 func int128(n pgtype.Numeric, scale int32) (exchange.Int128, error) {
 	units, err := wholeUnits(n, scale)
 	if err != nil {
@@ -28,7 +28,7 @@ func int128(n pgtype.Numeric, scale int32) (exchange.Int128, error) {
 	return toInt128(units), nil
 }
 
-// wholeUnits is int128 without a range.
+// wholeUnits returns n in units of 10^-scale, without a limit of range.
 func wholeUnits(n pgtype.Numeric, scale int32) (*big.Int, error) {
 	if !n.Valid || n.NaN || n.InfinityModifier != pgtype.Finite {
 		return nil, fmt.Errorf("postgres: %+v is not a number", n)
@@ -48,13 +48,13 @@ func wholeUnits(n pgtype.Numeric, scale int32) (*big.Int, error) {
 	return v, nil
 }
 
-// toInt128 returns v, which must be in range.
+// toInt128 converts v, which must be in range.
 func toInt128(v *big.Int) exchange.Int128 {
 	lo := new(big.Int).And(v, new(big.Int).SetUint64(^uint64(0)))
 	return exchange.Int128{Hi: new(big.Int).Rsh(v, 64).Int64(), Lo: lo.Uint64()}
 }
 
-// fromInt128 is the inverse of toInt128.
+// fromInt128 converts v to a big.Int.
 func fromInt128(v exchange.Int128) *big.Int {
 	hi := new(big.Int).Lsh(big.NewInt(v.Hi), 64)
 	return hi.Add(hi, new(big.Int).SetUint64(v.Lo))

@@ -7,25 +7,26 @@ import (
 	"outcry/internal/exchange"
 )
 
-// placedCheck compares the rows of placed_log with the orders that there are, some at a time.
+// placedCheck compares the rows of placed_log with order_log, some at a time.
 type placedCheck struct {
 	archive *Archive
-	count   int // orders in all rows so far
+	count   int // number of orders in all rows so far
 	account exchange.AccountID
-	newest  map[exchange.Symbol]int64 // of the account
+	newest  map[exchange.Symbol]int64 // the account's newest order so far, by symbol
 
-	// The rows that are compared together, and for each of their orders: its place among the rows, and its symbol.
+	// The rows that the next query compares; and for each of their orders its id, the index of its row, and its
+	// symbol.
 	rows   []placedRow
-	have   []int // orders of each row
+	have   []int // number of orders in each row
 	ids    []int64
 	places []int64
 	syms   []string
 }
 
-// placedTogether is how many orders are compared together.
+// placedTogether is the number of orders from which on a query compares them.
 const placedTogether = 2000
 
-// CheckPlaced compares placed_log with the orders that there are. A *RowError names a row that differs.
+// CheckPlaced compares placed_log with order_log. A *RowError names a row that differs.
 func (a *Archive) CheckPlaced(ctx context.Context) error {
 	c := &placedCheck{archive: a, newest: make(map[exchange.Symbol]int64)}
 	var row placedRow
@@ -65,8 +66,8 @@ func (a *Archive) CheckPlaced(ctx context.Context) error {
 	return nil
 }
 
-// take takes in the next row. The error says that its orders do not follow those of the rows before: so none is there
-// twice.
+// take adds the next row. It returns a *RowError if the row's ids do not rise above those of the rows before;
+// so no order is listed twice.
 func (c *placedCheck) take(r *placedRow) error {
 	if r.account != c.account {
 		c.account = r.account
@@ -88,14 +89,14 @@ func (c *placedCheck) take(r *placedRow) error {
 	return nil
 }
 
-// compare compares the rows that were taken in: each order is the account's and of the symbol, and the row's seq is
-// that of the newest.
+// compare checks the collected rows: each order belongs to the account and the symbol, and the row's seq is
+// that of its newest order.
 func (c *placedCheck) compare(ctx context.Context) error {
 	accounts := make([]string, len(c.ids))
 	for i, place := range c.places {
 		accounts[i] = string(c.rows[place].account)
 	}
-	// The OFFSET has each order read along its key, however many there are.
+	// The OFFSET makes the planner look up each order by its key, however many there are.
 	rows, err := c.archive.tx.Query(ctx, `SELECT place, count(*), max(coalesce(o.seq, o.id - 4611686018427387904))
 		FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) w (wanted, place, named, owner)
 		CROSS JOIN LATERAL (SELECT id, seq FROM outcry.order_log
@@ -133,7 +134,7 @@ func (c *placedCheck) compare(ctx context.Context) error {
 	return nil
 }
 
-// error names the row.
+// error returns a *RowError for the row.
 func (r *placedRow) error(format string, args ...any) error {
 	return &RowError{"placed_log", fmt.Sprintf("account %s, seq %d", r.account, r.seq), fmt.Sprintf(format, args...)}
 }

@@ -14,74 +14,72 @@ import (
 )
 
 const (
-	// gatherTime is how long records may gather after a batch, while nobody waits
-	// for Postgres. Bigger batches cost less a record: rows that change again and
-	// again are written once, and a commit is shared. So it is also by how much the
-	// tables lag under light load.
+	// gatherTime is how long records may gather after a batch while no call waits for Postgres. Bigger batches
+	// cost less per record: a row that changes repeatedly is written once, and records share a commit. It is
+	// also the lag of the tables under light load.
 	gatherTime = 75 * time.Millisecond
 
-	// gatherTimeBusy is how long they may gather under load, which is while each gatherStep brings gatherFew or more:
-	// in larger batches each change of a position, a market or a candle stands for more records, and more orders come
-	// and go without a row in resting_orders. Once the load has ended, the tables shall have all of it soon.
+	// gatherTimeBusy is how long records may gather under load, that is, while each gatherStep brings at least
+	// gatherFew of them. In a larger batch each written position, market or candle covers more records, and
+	// more orders open and close without a row in resting_orders. After the load has ended, the tables should
+	// catch up soon.
 	gatherTimeBusy = 500 * time.Millisecond
 	gatherStep     = 25 * time.Millisecond
 	gatherFew      = 250
 
-	// batchRecordsMax is how many records one transaction takes at the most. It
-	// bounds memory, about a kilobyte a record without many fills, for one that is written and the next; and for how
-	// long those wait who wait for Postgres. There are that many only when the projection is behind.
+	// batchRecordsMax is the most records that one transaction writes. It bounds memory, which is about a
+	// kilobyte per record without many fills, for the batch being written and the next one. It also bounds how
+	// long callers wait for Postgres. Batches get that large only when the projection lags.
 	batchRecordsMax = 50_000
 
-	// batchExecutionsMax ends a batch earlier: orders may have thousands of executions each.
+	// batchExecutionsMax also ends a batch, because an order may have thousands of executions.
 	batchExecutionsMax = 250_000
 
-	// dropAgain is how often segments are tried again that another reader holds, or that
-	// could not be deleted.
+	// dropAgain is the time between attempts to delete segments that another reader holds, or that could not be
+	// deleted.
 	dropAgain = 100 * time.Millisecond
 )
 
-// ProjectorOptions are what a Projector needs.
+// ProjectorOptions configure a Projector.
 type ProjectorOptions struct {
-	Store   *Store // the projector is its only user from now on
+	Store   *Store // no other code may use the Store from now on
 	Journal *journal.Journal
-	Applied uint64 // what the tables include
+	Applied uint64 // last record that the tables include
 	Log     *slog.Logger
 
-	// OnBatch is called after each commit, by the projector's goroutine; nil
-	// means that nobody is told.
+	// OnBatch is called after each commit, on the projector's goroutine. It may be nil.
 	OnBatch func(records int, rows int64, took time.Duration)
-	// OnRetry is called when Postgres could not be written.
+	// OnRetry is called after each failed attempt to write to Postgres.
 	OnRetry func()
 }
 
-// Projector applies the journal's synced records to the tables, in batches. Its
-// other methods may be called from any goroutine while Run runs.
+// Projector applies the journal's synced records to the tables, in batches. All methods except Run are safe
+// for concurrent use.
 type Projector struct {
 	options ProjectorOptions
 	reader  *journal.Reader
-	batch   *batch // that is written next, or now
-	ahead   *batch // what follows it
+	batch   *batch // batch being written, or to be written next
+	ahead   *batch // batch after that one
 	decoder exchange.Decoder
 	event   exchange.Event
-	gather  func(gathered time.Duration, came int) bool           // gatherOn, except in tests
-	timeMax time.Duration                                         // batchTimeMax, except in tests
-	pause   func(ctx context.Context, delay *time.Duration) error // pause, except in tests
+	gather  func(gathered time.Duration, came int) bool           // gatherOn; tests replace it
+	timeMax time.Duration                                         // batchTimeMax; tests replace it
+	pause   func(ctx context.Context, delay *time.Duration) error // pause; tests replace it
 	applied atomic.Uint64
 	down    atomic.Bool
 
-	// For the goroutine of Run alone.
-	size      int           // how many records the next batch may have, up to batchRecordsMax
-	limit     time.Duration // how long it may take: timeMax, or more for one record
-	warned    time.Time     // when the log said last that Postgres cannot be written
-	undeleted bool          // the last try to delete segments failed
+	// Only the goroutine of Run uses the fields below.
+	size      int           // most records that the next batch may have, up to batchRecordsMax
+	limit     time.Duration // most time that the next batch may take: timeMax, or more for a single record
+	warned    time.Time     // when the log last said that Postgres cannot be written
+	undeleted bool          // the last attempt to delete segments failed
 
-	taking  sync.WaitGroup // while batch is written, one goroutine has the reader, event and ahead
-	takeErr error          // of that
+	taking  sync.WaitGroup // while batch is written, a goroutine owns reader, event and ahead
+	takeErr error          // that goroutine's error
 
-	// mu guards changed, which is closed and replaced after each commit; ended,
-	// which says why there will be none any more; waiting, how many calls wait for a
-	// commit; and wanted, which is there while records gather, and is closed when a
-	// call begins to wait.
+	// mu guards the fields below. changed is closed and replaced after each commit. ended is why there will be
+	// no further commits. waiting is the number of calls that wait for a commit. wanted is not nil while
+	// records gather, and is closed when a call begins to wait.
 	mu      sync.Mutex
 	changed chan struct{}
 	ended   error
@@ -89,8 +87,8 @@ type Projector struct {
 	wanted  chan struct{}
 }
 
-// NewProjector prepares to go on after o.Applied. The error says that the
-// journal does not reach back to there.
+// NewProjector prepares to apply the records after o.Applied. It returns an error if the journal no longer has
+// the record o.Applied+1.
 func NewProjector(o ProjectorOptions) (*Projector, error) {
 	reader, err := o.Journal.NewReader(o.Applied + 1)
 	if err != nil {
@@ -103,14 +101,14 @@ func NewProjector(o ProjectorOptions) (*Projector, error) {
 	return p, nil
 }
 
-// Applied returns the seq up to which everything is committed.
+// Applied returns the seq of the last committed record.
 func (p *Projector) Applied() uint64 { return p.applied.Load() }
 
-// Down reports whether Postgres could not be written at the last try.
+// Down reports whether the last attempt to write to Postgres failed.
 func (p *Projector) Down() bool { return p.down.Load() }
 
-// WaitApplied returns once seq is committed. It returns ctx's error, or why the
-// projector has ended. While a call waits, records are written as they come.
+// WaitApplied waits until seq is committed. It returns ctx's error, or why the projector has ended. While a
+// call waits, records are written without gathering first.
 func (p *Projector) WaitApplied(ctx context.Context, seq uint64) error {
 	if p.applied.Load() >= seq {
 		return nil
@@ -135,7 +133,7 @@ func (p *Projector) WaitApplied(ctx context.Context, seq uint64) error {
 	}
 }
 
-// boost says that somebody waits for a commit, and endBoost that they no longer do.
+// boost notes that a call waits for a commit, which ends gathering; endBoost notes that it no longer waits.
 func (p *Projector) boost() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,10 +150,9 @@ func (p *Projector) endBoost() {
 	p.waiting--
 }
 
-// Run projects until ctx ends, the journal closes, or the database is taken by
-// another server, or stands where this one has not brought it. It returns why; ctx's end
-// and the journal's are nil. Whatever else there is with Postgres, it tries again and
-// again.
+// Run applies records until ctx ends, the journal closes, another server takes the database, or the database
+// is at a record that this server has not written. It returns nil when ctx ends or the journal closes, and the
+// cause otherwise. After any other error of Postgres it retries, without limit.
 func (p *Projector) Run(ctx context.Context) error {
 	defer func() { p.reader.Close() }()
 	err := p.run(ctx)
@@ -199,25 +196,27 @@ func (p *Projector) run(ctx context.Context) error {
 				return err
 			}
 		}
-		// Slowly, after it was too much: what is too much now and then costs its time again.
+		// Growing slowly: a size that is too large again costs the time of a failed attempt.
 		p.size = min(p.size+p.size/8+1, batchRecordsMax)
 	}
 }
 
-// takeAhead begins to make the batch that follows while this one is written: neither this process nor Postgres waits
-// for the other one. What it comes to is known once taking is done.
+// takeAhead starts to fill the next batch while the current one is written, so that neither this process nor
+// Postgres waits for the other. ahead and takeErr may be read after taking.Wait.
 func (p *Projector) takeAhead() {
 	p.ahead.reset(p.batch.last)
-	size := p.size // which the writer may change
+	size := p.size // the writer may change p.size
 	p.taking.Go(func() { p.takeErr = p.take(p.ahead, size) })
 }
 
-// gatherOn reports whether records gather on that have done so for some time, when so many came in the last gatherStep.
+// gatherOn reports whether to let records gather for longer. They have gathered for gathered, and came is how
+// many arrived in the last gatherStep.
 func gatherOn(gathered time.Duration, came int) bool {
 	return gathered < gatherTime || gathered < gatherTimeBusy && came >= gatherFew
 }
 
-// letGather takes records into the batch while they gather, until it is full, or somebody wants it to be committed.
+// letGather adds records to the batch as they arrive, until gather returns false, the batch is full, or a call
+// waits for a commit.
 func (p *Projector) letGather(ctx context.Context) error {
 	wanted := make(chan struct{})
 	p.mu.Lock()
@@ -247,9 +246,8 @@ func (p *Projector) letGather(ctx context.Context) error {
 	return nil
 }
 
-// next waits for the next record. Segments that another reader of the journal held
-// when the last batch was committed, or that the journal has come to since, are deleted
-// as soon as they may be: on a full disk no batch comes before that.
+// next waits for the next record. Meanwhile it retries the deletion of applied segments, such as those that
+// another reader held at the last commit: on a full disk no further record arrives until one is deleted.
 func (p *Projector) next(ctx context.Context) (seq uint64, record []byte, err error) {
 	for {
 		soon, cancel := context.WithTimeout(ctx, dropAgain)
@@ -265,8 +263,8 @@ func (p *Projector) next(ctx context.Context) (seq uint64, record []byte, err er
 	}
 }
 
-// removeApplied deletes the segments of the journal whose records Postgres has. Those
-// that cannot be deleted are tried again later: they take room, and nothing else.
+// removeApplied deletes the journal's segments whose records Postgres has. A segment that cannot be deleted is
+// tried again later; it only uses disk space.
 func (p *Projector) removeApplied() {
 	err := p.options.Journal.RemoveBefore(p.applied.Load() + 1)
 	switch {
@@ -279,7 +277,7 @@ func (p *Projector) removeApplied() {
 	p.undeleted = err != nil
 }
 
-// fill waits for a record, unless the batch has some, and takes all that are there with it into the batch.
+// fill waits until the batch has a record, then adds all further records that are available.
 func (p *Projector) fill(ctx context.Context) error {
 	if p.batch.records() == 0 {
 		seq, record, err := p.next(ctx)
@@ -293,7 +291,7 @@ func (p *Projector) fill(ctx context.Context) error {
 	return p.take(p.batch, p.size)
 }
 
-// take takes the records that are there into a batch, which is to have up to size.
+// take adds the available records to b, until it has size of them.
 func (p *Projector) take(b *batch, size int) error {
 	for !b.full(size) {
 		seq, record, ok, err := p.reader.TryNext()
@@ -310,7 +308,7 @@ func (p *Projector) take(b *batch, size int) error {
 	return nil
 }
 
-// add adds a record to a batch.
+// add adds a record to b.
 func (p *Projector) add(b *batch, seq uint64, record []byte) error {
 	if err := p.decoder.Decode(record, &p.event); err != nil {
 		return fmt.Errorf("postgres: journal record %d: %w", seq, err)
@@ -318,8 +316,8 @@ func (p *Projector) add(b *batch, seq uint64, record []byte) error {
 	return b.add(seq, &p.event)
 }
 
-// commit publishes that the batch is committed, goes on to what was taken meanwhile,
-// and drops the journal segments that are no longer needed.
+// commit publishes that the batch is committed, makes the next batch the current one, and deletes journal
+// segments that are no longer needed.
 func (p *Projector) commit() {
 	p.applied.Store(p.batch.last)
 	p.batch, p.ahead = p.ahead, p.batch

@@ -9,7 +9,8 @@ import (
 
 // What belongs to the record of an order besides its fills: rows of other tables with the same seq.
 
-// beginOrder adds to the pending event, of a row of order_log, what other rows have of it.
+// beginOrder adds to the pending event, which comes from a row of order_log, what other tables have for its
+// record.
 func (r *recordReader) beginOrder(ctx context.Context, row *record) error {
 	amend, err := r.rows.amends.head(ctx)
 	if err != nil {
@@ -43,12 +44,12 @@ func (r *recordReader) beginOrder(ctx context.Context, row *record) error {
 	return r.addOwn(ctx, row)
 }
 
-// holdError names a row of hold_log that belongs to no order.
+// holdError returns a *RowError for a row of hold_log whose record accepted no order.
 func holdError(hold *record) error {
 	return &RowError{"hold_log", fmt.Sprintf("seq %d", hold.seq), "it is of a record that accepted no order"}
 }
 
-// addOwn gives the pending event, of an order or a part of one, what was canceled in its record.
+// addOwn adds to the pending event, an order or a part of one, the cancels in its record.
 func (r *recordReader) addOwn(ctx context.Context, row *record) error {
 	e := &r.event
 	for {

@@ -11,35 +11,35 @@ import (
 	"outcry/internal/exchange"
 )
 
-// fill is an execution with the record that it belongs to, and the account of the resting
-// order, "" if there is no such order.
+// fill is an execution with its record and the account of the resting order, which is "" if there is no such
+// order.
 type fill struct {
 	execution
 	seq   uint64
 	owner exchange.AccountID
 }
 
-// recordRows are the rows of all tables that keep the journal's records. Each table is read
-// by a query of its own, in the order of its records.
+// recordRows reads the rows of all tables that keep the journal's records. Each table has its own query, which
+// is sorted by record.
 type recordRows struct {
-	records   []*source[record] // whose rows each are a record, or a cancel of one
-	cancels   *source[record]   // one of them
-	fills     *source[fill]     // of orders, except for those of further parts
+	records   []*source[record] // each row is a record, or one of its cancels
+	cancels   *source[record]   // also in records
+	fills     *source[fill]     // of orders, without those of their further parts
 	partFills *source[fill]
 	refs      *source[record]
 
-	amends, rules *source[record] // two of records too: their rows may belong to another table's
+	amends, rules *source[record] // also in records; their rows may belong to a row of another table
 	holds         *source[record]
 }
 
-// repeated is what the records of further parts and of cancels say again of their order.
+// repeated has the order's columns that records of further parts and of cancels repeat.
 var repeated = orderTerms("account", "sym")
 
-// openRecordRows begins the queries. They have the rows for whose seq a condition holds.
+// openRecordRows starts the queries, for rows whose seq satisfies condition.
 func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRows, error) {
 	where := func(seq string) string { return " WHERE " + strings.ReplaceAll(condition, "seq", seq) }
 	bySeq := func(t *table[record]) string { return t.query(where("seq") + ` ORDER BY seq`) }
-	// All rows of the cursors will be read, which the planner has to know.
+	// All rows of the cursors will be read, so the planner must optimize for the total.
 	_, err := tx.Exec(ctx, `SET LOCAL cursor_tuple_fraction = 1`)
 	opener := opener{ctx, tx, err}
 	all := &recordRows{
@@ -53,7 +53,7 @@ func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRo
 			LEFT JOIN outcry.order_log o ON o.id = x.order_id
 			LEFT JOIN outcry.order_log r ON r.id = x.resting_id`+where("o.seq")+` AND (p.first_n IS NULL OR x.n < p.first_n)
 			ORDER BY o.seq, x.order_id, x.n`),
-		// The OFFSET has each part's executions read along their key, however many an order has.
+		// The OFFSET makes the planner read each part's executions along their key, however many an order has.
 		partFills: openFills(&opener, "part_fills", `SELECT p.seq, r.account, `+executionLog.list("x")+`
 			FROM outcry.part_log p
 			CROSS JOIN LATERAL (SELECT * FROM outcry.execution_log x
@@ -75,7 +75,7 @@ func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRo
 		openRecords(&opener, exchange.OrderContinued, `SELECT `+repeated.list("o")+`, `+partLog.list("p")+`
 			FROM outcry.part_log p LEFT JOIN outcry.order_log o ON o.id = p.order_id`+where("p.seq")+`
 			ORDER BY p.seq`, repeated, partLog),
-		openRecords(&opener, 0, bySeq(haltLog), haltLog), // whose rows have a kind
+		openRecords(&opener, 0, bySeq(haltLog), haltLog), // the rows have the kind of record
 		openRecords(&opener, exchange.OrdersCanceled, bySeq(causeLog), causeLog),
 		openRecords(&opener, exchange.AccountRuled, bySeq(accountLog), accountLog),
 		openRecords(&opener, exchange.SwitchSet, bySeq(switchLog), switchLog),
@@ -84,14 +84,14 @@ func openRecordRows(ctx context.Context, tx pgx.Tx, condition string) (*recordRo
 	return all, opener.err
 }
 
-// opener begins queries until one of them fails.
+// opener starts queries until one of them fails.
 type opener struct {
 	ctx context.Context
 	tx  pgx.Tx
 	err error
 }
 
-// open begins the query of a source.
+// open starts the query of a source.
 func open[E any](o *opener, s *source[E], sql string) *source[E] {
 	s.tx = o.tx
 	if o.err == nil {
@@ -100,8 +100,8 @@ func open[E any](o *opener, s *source[E], sql string) *source[E] {
 	return s
 }
 
-// openRecords begins a query that has the columns of some tables: a later one's are put
-// over those of one before.
+// openRecords starts a query that selects the columns of several tables. Where two tables set the same field,
+// the later one wins.
 func openRecords(o *opener, kind exchange.EventKind, sql string, tables ...*table[record]) *source[record] {
 	row := new(record)
 	s := &source[record]{made: func() record {
@@ -161,8 +161,8 @@ func (t *recordRows) close(ctx context.Context) {
 	t.holds.close(ctx)
 }
 
-// next takes the row of the record that comes next, of whichever table has it; nil if
-// there are no more. The second result says which value of the row could not be read.
+// next returns the row of the next record from whichever table has it, or nil at the end. wrong is the error
+// of a value in that row that could not be read.
 func (t *recordRows) next(ctx context.Context) (next *record, wrong, err error) {
 	var from *source[record]
 	for _, s := range t.records {
@@ -182,15 +182,15 @@ func (t *recordRows) next(ctx context.Context) (next *record, wrong, err error) 
 	return next, wrong, nil
 }
 
-// compare is the order in which rows are read: that of their records, then those without
-// one. Where rows are of the same record, it decides which of them is told to be wrong.
+// compare orders rows by record, with rows without a record last. Among rows of the same record, the order
+// decides which row an error names.
 func (r *record) compare(s *record) int {
 	return cmp.Or(cmp.Compare(r.seq-1, s.seq-1), cmp.Compare(r.place(), s.place()), cmp.Compare(r.Order, s.Order),
 		cmp.Compare(r.n, s.n))
 }
 
-// place is that of a row among those of its record: cancels are part of the record of an order, if
-// there is one.
+// place returns the rank of a row among those of its record. Cancels come last: they are part of an order's
+// record, if there is one.
 func (r *record) place() int {
 	place := int(r.Kind)
 	if r.Kind == exchange.OrderCanceled || r.Kind == exchange.OrdersCanceled {
@@ -199,7 +199,8 @@ func (r *record) place() int {
 	return place
 }
 
-// attached takes the row of a source that belongs to a record, nil if there is none.
+// attached returns and consumes the source's next row if it belongs to record seq or an earlier one; otherwise
+// it returns nil.
 func attached(ctx context.Context, from *source[record], seq uint64) (*record, error) {
 	row, err := from.head(ctx)
 	if err != nil || row == nil || row.seq > seq {

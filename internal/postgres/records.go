@@ -8,27 +8,25 @@ import (
 	"outcry/internal/exchange"
 )
 
-// History calls f for every record from the one after HistoryAfter to the last
-// applied one, in the journal's order, as the tables have it: an event without
-// the time if its table keeps none. The event is valid until f returns. A
-// *RowError names the first row that does not fit: one without a record or with
-// another's, or a record without a row. Other errors are f's or the database's.
+// History calls f for every record after HistoryAfter up to the last applied one, in the journal's order, as
+// the tables have it. An event has no time if its table keeps none. The event is valid until f returns. A
+// *RowError names the first row that is wrong: a row without a record, a row that conflicts with its record,
+// or a missing row. Other errors are f's or the database's.
 func (a *Archive) History(ctx context.Context, f func(seq uint64, e *exchange.Event) error) error {
 	after := a.state.historyAfter
 	condition := "seq IS NOT NULL"
-	if after == 0 { // then a row without a record is wrong
+	if after == 0 { // then every row must have a record
 		condition = "true"
 	}
 	return a.readRecords(ctx, after+1, condition, f)
 }
 
-// Records is History from record first on.
+// Records calls f as History does, but begins with record first.
 func (a *Archive) Records(ctx context.Context, first uint64, f func(seq uint64, e *exchange.Event) error) error {
 	return a.readRecords(ctx, first, fmt.Sprintf("seq >= %d", first), f)
 }
 
-// readRecords calls f for the records from the first one on, by the rows for whose seq a
-// condition holds.
+// readRecords calls f for the records from first on. condition selects their rows by seq.
 func (a *Archive) readRecords(
 	ctx context.Context, first uint64, condition string, f func(seq uint64, e *exchange.Event) error,
 ) error {
@@ -45,25 +43,26 @@ func (a *Archive) readRecords(
 	return err
 }
 
-// recordReader puts the journal's records together from their rows.
+// recordReader assembles the journal's records from their rows.
 type recordReader struct {
 	rows       *recordRows
-	next, last uint64 // the record that comes next, and the last one
-	newest     int64  // no record has a later time
-	exactAfter uint64 // rows of later records have times in nanoseconds
-	// numberedAfter is the last record whose rows have no reason of a cancel, and no ref.
+	next, last uint64 // the next record to read, and the last one
+	newest     int64  // no record may have a later time
+	exactAfter uint64 // later records have times in nanoseconds
+	// numberedAfter is the last record from before schema 10: rows up to it have no ref, and no reason of a
+	// cancel.
 	numberedAfter uint64
 	f             func(seq uint64, e *exchange.Event) error
 
-	event   exchange.Event // of record next-1, if pending
+	event   exchange.Event // record next-1, if pending
 	pending bool
-	called  exchange.Ref         // what the row of the order, or of the amend, says of it
-	rest    exchange.WhyCanceled // likewise why the order, or its rest, was canceled
-	numbers []numbers            // of its fills
-	told    *[]numbers           // where f finds them
+	called  exchange.Ref         // ref in the row of the order or of the amend
+	rest    exchange.WhyCanceled // why the order's rest was canceled, from cancel_log
+	numbers []numbers            // numbers of the event's fills
+	told    *[]numbers           // where f finds numbers
 }
 
-// read reads all rows.
+// read reads all rows and calls f for each record.
 func (r *recordReader) read(ctx context.Context) error {
 	for {
 		row, wrong, err := r.rows.next(ctx)
@@ -79,7 +78,7 @@ func (r *recordReader) read(ctx context.Context) error {
 	}
 }
 
-// end finds what is left of executions, and of records, when there are no more rows.
+// end passes on the last event, and checks that no executions or records are left over or missing.
 func (r *recordReader) end(ctx context.Context) error {
 	x, err := r.rows.fills.head(ctx)
 	if err != nil {
@@ -98,8 +97,8 @@ func (r *recordReader) end(ctx context.Context) error {
 	return nil
 }
 
-// take takes in the row of the next record. It hands out the one before, of which there
-// can be no further row then.
+// take begins the record of row. First it passes the pending event to f, since all of that event's rows have
+// been read.
 func (r *recordReader) take(ctx context.Context, row *record, wrong error) error {
 	switch {
 	case row.lacksOrder():
@@ -125,16 +124,16 @@ func (r *recordReader) take(ctx context.Context, row *record, wrong error) error
 	return r.begin(ctx, row)
 }
 
-// exact reports whether the rows of the record that comes next have nanoseconds.
+// exact reports whether the next record's rows have nanoseconds.
 func (r *recordReader) exact() bool { return r.next > r.exactAfter }
 
-// noNanos is what is wrong with a row whose time is in whole seconds.
+// noNanos is the error for a row whose time is only in whole seconds.
 const noNanos = "it has no nanos"
 
-// sharedRecord is what is wrong with a row whose record has come already.
+// sharedRecord is the error for a row whose record was already read.
 const sharedRecord = "it is of record %d, which another row is of too, or which is older than the history"
 
-// lacksOrder reports whether the row is of an order, and there is none of its id.
+// lacksOrder reports whether the row refers to an order that does not exist.
 func (r *record) lacksOrder() bool {
 	switch r.Kind {
 	case exchange.OrderContinued, exchange.OrderCanceled, exchange.OrdersCanceled, exchange.OrderReduced,
@@ -146,7 +145,7 @@ func (r *record) lacksOrder() bool {
 	return false
 }
 
-// emit hands out the pending event.
+// emit passes the pending event to f.
 func (r *recordReader) emit() error {
 	if !r.pending {
 		return nil
@@ -168,7 +167,7 @@ func (r *recordReader) emit() error {
 	return r.f(r.next-1, &r.event)
 }
 
-// checkMore compares what else the rows say of the pending event.
+// checkMore compares values that several rows have for the pending event.
 func (r *recordReader) checkMore() error {
 	e := &r.event
 	switch e.Kind {
@@ -190,7 +189,7 @@ func (r *recordReader) checkMore() error {
 	return nil
 }
 
-// checkWhy compares the reason of a cancel.
+// checkWhy compares a cancel's reason in cancel_log with the one that its record implies.
 func (r *recordReader) checkWhy(c *record, want exchange.WhyCanceled) error {
 	if c.why != want && c.seq > r.numberedAfter {
 		return c.error("order %d is canceled for reason %d, of its record it is %d", c.Order, c.why, want)
@@ -198,7 +197,7 @@ func (r *recordReader) checkWhy(c *record, want exchange.WhyCanceled) error {
 	return nil
 }
 
-// begin makes the row's record the pending one, with what other rows have of it.
+// begin makes the row's record the pending event, and adds what other tables have for it.
 func (r *recordReader) begin(ctx context.Context, row *record) error {
 	fills := r.event.Fills[:0]
 	r.event, r.pending, r.next = row.Event, true, row.seq+1
@@ -234,8 +233,8 @@ func (r *recordReader) begin(ctx context.Context, row *record) error {
 	return nil
 }
 
-// addRef gives the pending event its ref. Refs of no record are none of the reader's:
-// Archive.CheckRefs names them.
+// addRef sets the pending event's ref. It skips refs whose record does not exist; Archive.CheckRefs reports
+// those.
 func (r *recordReader) addRef(ctx context.Context, row *record) error {
 	for {
 		ref, err := r.rows.refs.head(ctx)
@@ -253,7 +252,7 @@ func (r *recordReader) addRef(ctx context.Context, row *record) error {
 	}
 }
 
-// addFills gives the pending event the executions of its order, or of a part of it.
+// addFills adds to the pending event the executions of its order, or of a part of it.
 func (r *recordReader) addFills(ctx context.Context, row *record, from *source[fill]) error {
 	for {
 		x, err := from.head(ctx)
@@ -270,7 +269,7 @@ func (r *recordReader) addFills(ctx context.Context, row *record, from *source[f
 	}
 }
 
-// addFill adds an execution.
+// addFill adds an execution to the pending event.
 func (r *recordReader) addFill(x *fill) error {
 	e := &r.event
 	switch want := e.Before + len(e.Fills) + 1; {
@@ -292,11 +291,10 @@ func (r *recordReader) addFill(x *fill) error {
 	return nil
 }
 
-// addCancels gives the pending event the cancels of all its rows, of which row is the
-// first one.
+// addCancels adds to the pending event the cancels of all its rows; row is the first one.
 func (r *recordReader) addCancels(ctx context.Context, row *record) error {
 	for {
-		if row.n > 0 { // else it is the row of the cause
+		if row.n > 0 { // 0 marks the row with the cause
 			if err := r.addCancel(row); err != nil {
 				return err
 			}
@@ -312,7 +310,7 @@ func (r *recordReader) addCancels(ctx context.Context, row *record) error {
 	}
 }
 
-// addCancel adds the cancel of a row.
+// addCancel adds a cancel to the pending event.
 func (r *recordReader) addCancel(row *record) error {
 	e := &r.event
 	switch want := len(e.Cancels) + 1; {
@@ -330,18 +328,18 @@ func (r *recordReader) addCancel(row *record) error {
 	return r.checkWhy(row, e.Cause.Why())
 }
 
-// error names the row.
+// error returns a *RowError for the row.
 func (r *record) error(format string, args ...any) error {
 	table, key := RecordRow(&r.Event, r.seq)
 	return &RowError{table, key, fmt.Sprintf(format, args...)}
 }
 
-// executionError names the row of an execution.
+// executionError returns a *RowError for the row of an execution.
 func executionError(x *fill, format string, args ...any) error {
 	return &RowError{"execution_log", fmt.Sprintf("order_id %d, n %d", x.order, x.n), fmt.Sprintf(format, args...)}
 }
 
-// TimeText shows a time, in nanoseconds since the Unix epoch, as tables have it: in seconds, with all their digits.
+// TimeText formats a time, in nanoseconds since the Unix epoch, as seconds with all their digits.
 func TimeText(at int64) string {
 	if nanos := nanosOf(at); nanos != 0 {
 		return fmt.Sprintf("%d.%09d", exchange.Seconds(at), nanos)
@@ -349,7 +347,7 @@ func TimeText(at int64) string {
 	return fmt.Sprint(exchange.Seconds(at))
 }
 
-// RecordRow names the table and the key of the row that a record makes.
+// RecordRow returns the table and the key of the row that a record makes.
 func RecordRow(e *exchange.Event, seq uint64) (table, key string) {
 	switch e.Kind {
 	case exchange.AccountOpened:

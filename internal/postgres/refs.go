@@ -12,9 +12,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// usesOf is what the refs were used for that two arrays name, of accounts and of their
-// refs. Accounts are found by the collation of their primary key: by that of refs all
-// of them would be read for each ref.
+// usesOf selects the uses of refs; two arrays list their accounts and the refs. The account is looked up with
+// the collation of its table's primary key: with the collation of refs, each ref would cost a scan of all
+// accounts.
 var usesOf = `
 	SELECT ` + refTable.list("f") + `, ` + usedOrder.list("o") + `, ` + amendLog.list("m") + `, p.sym, p.shares, a.opened
 	  FROM unnest($1::text[], $2::text[]) AS wanted (account, ref)
@@ -24,11 +24,11 @@ var usesOf = `
 	  LEFT JOIN outcry.placement_log p ON p.seq = f.seq
 	  LEFT JOIN people.accounts a ON f.order_id IS NULL AND a.id = f.account COLLATE "default" AND a.seq = f.seq`
 
-// usedOrder is what a repeated request for an order is compared with.
+// usedOrder has the columns with which a repeated request for an order is compared.
 var usedOrder = orderLog.pick("sym", "amount", "limit_price", "instructions")
 
-// Refs returns what those of the given refs were used for that the tables have. The
-// error says why they could not be asked, or names a ref whose record has no row.
+// Refs returns the uses of those of the given refs that the tables have. The error says why the tables could
+// not be read, or names a ref whose record has no row.
 func (h *History) Refs(ctx context.Context, keys []exchange.RefKey) (
 	uses map[exchange.RefKey]exchange.RefUse, err error,
 ) {
@@ -45,12 +45,12 @@ func (h *History) Refs(ctx context.Context, keys []exchange.RefKey) (
 	return uses, nil
 }
 
-// querier is a connection, a pool of them, or a transaction.
+// querier is a connection, a pool of connections, or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// readRefs asks with usesOf.
+// readRefs runs usesOf for keys.
 func readRefs(
 	ctx context.Context, q querier, sql string, keys []exchange.RefKey,
 ) (map[exchange.RefKey]exchange.RefUse, error) {
@@ -75,10 +75,10 @@ func readRefs(
 	return uses, err
 }
 
-// refRow is a row of usesOf. What the ref's record is not has no values.
+// refRow is a row that usesOf selects. Only the fields of the table that has the ref's record are set.
 type refRow struct {
 	ref, order     record
-	amend          record // of amend_log; without a seq if the ref is of no amend
+	amend          record // row of amend_log; seq is 0 if no amend used the ref
 	placedIn       pgtype.Text
 	placed, opened pgtype.Numeric
 }
@@ -92,7 +92,7 @@ func (r *refRow) key() exchange.RefKey {
 	return exchange.RefKey{Account: r.ref.Account, Ref: r.ref.Ref}
 }
 
-// use returns what the ref was used for. The error says that its record has no row.
+// use returns the ref's use. It returns an error if the ref's record has no row.
 func (r *refRow) use() (u exchange.RefUse, err error) {
 	madeOrder := r.ref.Order != 0
 	switch o := &r.order; {
@@ -119,8 +119,8 @@ func (r *refRow) use() (u exchange.RefUse, err error) {
 	return u, err
 }
 
-// EachRef calls f for every ref that the tables have, in any order, until it returns
-// false. The error says why they could not be read to the end.
+// EachRef calls f for every ref in the tables, in no particular order, until f returns false. The error says
+// why not all could be read.
 func (h *History) EachRef(ctx context.Context, f func(exchange.RefKey) bool) error {
 	rows, err := h.pool.Query(ctx, `SELECT account, ref FROM outcry.refs`)
 	if err != nil {
@@ -139,9 +139,9 @@ func (h *History) EachRef(ctx context.Context, f func(exchange.RefKey) bool) err
 	return nil
 }
 
-// wrongRefs is a row of refs whose record has no row, or another account's: the first one.
-// All are looked for before one is chosen. With its LIMIT the planner, who takes all rows for
-// wrong, would read the other tables again for each of them, to stop at the first.
+// wrongRefs selects the first ref whose record has no row, or one of another account. It collects all wrong
+// refs before it picks one: with a LIMIT alone, the planner, who expects every row to be wrong, would read the
+// other tables once per row, to stop at the first.
 const wrongRefs = `
 	WITH wrong AS MATERIALIZED (
 		SELECT f.account, f.ref, f.seq, format('it is of record %s and of order %s; that of account %s is record %s', f.seq,
@@ -156,9 +156,9 @@ const wrongRefs = `
 		       (coalesce(o.account, p.account, a.id), coalesce(m.seq, o.seq, p.seq, a.seq)))
 	SELECT account, ref, says FROM wrong ORDER BY seq, account, ref LIMIT 1`
 
-// CheckRefs compares each row of refs with its record's row, as of Position. A *RowError
-// names the first one that has none, or another account's. That an account has a ref
-// once, the table's key sees to; that a record has one, Archive.History.
+// CheckRefs compares each row of refs with its record's row, as of Position, and returns the number of refs. A
+// *RowError names the first ref whose record has no row, or one of another account. The table's key ensures
+// that an account uses a ref once, and Archive.History checks that a record has one ref.
 func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
 	var account, ref, says string
 	err = a.tx.QueryRow(ctx, wrongRefs).Scan(&account, &ref, &says)
@@ -174,8 +174,8 @@ func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
 	return refs, nil
 }
 
-// Refs returns what those of the given refs were used for that the tables have. The
-// error says why they could not be read.
+// Refs returns the uses of those of the given refs that the tables have. The error says why they could not be
+// read.
 func (a *Archive) Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {
 	uses, err := readRefs(ctx, a.tx, usesOf, keys)
 	if err != nil {

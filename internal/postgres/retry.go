@@ -11,23 +11,22 @@ import (
 )
 
 const (
-	// A write that failed is tried again after retryMin, then after twice as
-	// long each time, up to retryMax.
+	// A failed write is retried after retryMin, and then after twice as long each time, up to retryMax.
 	retryMin = 50 * time.Millisecond
 	retryMax = 2 * time.Second
 
-	// batchTimeMax is how long a batch may take before it is given up, and tried smaller.
-	// One record may take twice as long each time, up to recordTimeMax: it cannot be made
-	// smaller, and a limit that it never keeps would stop the tables for good.
+	// batchTimeMax is how long a write of a batch may take before it is given up and retried with fewer
+	// records. The limit for a single record, which cannot be split, doubles at each retry up to recordTimeMax;
+	// a fixed limit could stop the projection for good.
 	batchTimeMax  = time.Minute
 	recordTimeMax = time.Hour
 
-	// stillAfter is how often the log says again that Postgres cannot be written.
+	// stillAfter is the time after which the log repeats that Postgres cannot be written.
 	stillAfter = time.Minute
 )
 
-// write writes the batch, however often it takes, or a smaller one in its place. It
-// returns only ctx's error, the journal's, and those that no further try will mend.
+// write writes the batch, or a smaller one in its place, and retries without limit. It returns only errors of
+// ctx and of the journal, and permanent ones.
 func (p *Projector) write(ctx context.Context) (rows int64, err error) {
 	for delay := retryMin; ; {
 		rows, err = p.writeOnce(ctx)
@@ -54,16 +53,16 @@ func (p *Projector) write(ctx context.Context) (rows int64, err error) {
 	return rows, err
 }
 
-// writeOnce tries the batch once, for as long as it may take. Postgres may take all that
-// is sent and answer nothing.
+// writeOnce tries to write the batch once. The time limit matters because Postgres, or the network, may accept
+// all data and never reply.
 func (p *Projector) writeOnce(ctx context.Context) (rows int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	return p.options.Store.write(ctx, p.batch)
 }
 
-// failed notes that Postgres could not be written, and says so now and then. That
-// somebody has locked a table does not mean that it is away.
+// failed records a failed write and logs it, at most once per stillAfter. A lock that another session holds on
+// a table does not mean that Postgres is down.
 func (p *Projector) failed(err error) {
 	if !hasCode(err, lockNotAvailable) {
 		p.down.Store(true)
@@ -77,7 +76,7 @@ func (p *Projector) failed(err error) {
 	}
 }
 
-// worked notes that Postgres could be written.
+// worked records a successful write.
 func (p *Projector) worked() {
 	p.limit = p.timeMax
 	p.down.Store(false)
@@ -87,15 +86,14 @@ func (p *Projector) worked() {
 	}
 }
 
-// shrink has the next try be half as large, since it may have been the batch that was too
-// much for Postgres. It reports whether that is likely, and so worth a try at once. A
-// single record gets more time instead.
+// shrink halves the size of the next attempt, since the batch may have been too large for Postgres. It reports
+// whether that is likely, so that a retry without a pause makes sense. A single record gets more time instead.
 func (p *Projector) shrink(err error) (atOnce bool) {
 	late := errors.Is(err, context.DeadlineExceeded)
 	records := p.batch.records()
 	switch {
 	case hasCode(err, lockNotAvailable):
-		return false // it is another session, whatever the size
+		return false // another session is the cause, whatever the size
 	case records > 1:
 		p.size = records / 2
 		return late || tooMuch(err)
@@ -105,23 +103,22 @@ func (p *Projector) shrink(err error) (atOnce bool) {
 	return false
 }
 
-// tooMuch reports whether an answer of Postgres says that a transaction was too large, or
-// took too long.
+// tooMuch reports whether an error of Postgres means that a transaction was too large or took too long.
 func tooMuch(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
 		return false
 	}
 	switch pgErr.Code {
-	case "57014", "25P04", // query_canceled, as by statement_timeout; transaction_timeout
+	case "57014", "25P04", // query_canceled, such as by statement_timeout; transaction_timeout
 		"53200", "53400", // out_of_memory, configuration_limit_exceeded
-		"XX000": // internal_error, as for a value above a gigabyte
+		"XX000": // internal_error, such as for a value above a gigabyte
 		return true
 	}
 	return strings.HasPrefix(pgErr.Code, "54") // program_limit_exceeded
 }
 
-// pause waits for delay, and doubles it up to retryMax. The error is ctx's.
+// pause waits for *delay, and doubles it up to retryMax. It returns ctx's error.
 func pause(ctx context.Context, delay *time.Duration) error {
 	select {
 	case <-time.After(*delay):
@@ -132,9 +129,8 @@ func pause(ctx context.Context, delay *time.Duration) error {
 	return nil
 }
 
-// reconnect connects again, however often it takes, and reports whether the batch turned
-// out to be committed: the connection may have broken after the commit and before its
-// answer. The error is ctx's, or no further try will mend it.
+// reconnect reconnects, with retries without limit. It reports whether the batch is already committed: the
+// connection may have broken between the commit and the reply. It returns only ctx's error and permanent ones.
 func (p *Projector) reconnect(ctx context.Context, delay *time.Duration) (done bool, err error) {
 	applied, err := p.options.Store.reconnect(ctx)
 	for err != nil && !errors.Is(err, ErrTaken) {
@@ -155,8 +151,8 @@ func (p *Projector) reconnect(ctx context.Context, delay *time.Duration) (done b
 	return false, nil
 }
 
-// refill makes the batch anew if it has become smaller. The journal still has its
-// records, since they are not applied.
+// refill rebuilds the batch if it may now have fewer records. The journal still has them, since they are not
+// applied.
 func (p *Projector) refill(ctx context.Context) error {
 	if p.batch.records() <= p.size {
 		return nil

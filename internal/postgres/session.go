@@ -16,10 +16,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// How soon each side notices that the other has gone without a goodbye: an idle
-// connection is probed after keepaliveIdle, then every keepaliveInterval, and given up
-// after keepaliveCount probes or once data was unacknowledged for userTimeout. While it
-// works on a statement, Postgres looks every deathCheck whether its client is there.
+// How soon each side notices a dead peer: an idle connection is probed after keepaliveIdle, then every
+// keepaliveInterval. It is dropped after keepaliveCount failed probes, or once sent data has been
+// unacknowledged for userTimeout. During a statement, Postgres checks every deathCheck that its client is
+// still connected.
 const (
 	keepaliveIdle     = 10 * time.Second
 	keepaliveInterval = 5 * time.Second
@@ -29,26 +29,27 @@ const (
 )
 
 const (
-	// tableLockWait is how long a statement of the server's own sessions waits for a lock
-	// that another session holds, before it fails, is reported, and tried again.
+	// tableLockWait is how long a statement of the server's sessions waits for a lock of another session. Then
+	// it fails, and the failure is logged and the statement retried.
 	tableLockWait = 10 * time.Second
 
-	// idleTransactionMax is how long such a session may leave a transaction alone. None
-	// does, so only one whose process is frozen or cut off ends so, with its locks.
+	// idleTransactionMax is how long a session of the server may be idle in a transaction. The server never
+	// leaves one idle, so this limit ends only sessions of a process that is frozen or cut off, and frees their
+	// locks.
 	idleTransactionMax = time.Minute
 
 	connectTimeout = 10 * time.Second
 )
 
-// errPooler is why a start refuses what stands between it and Postgres.
+// errPooler: a connection pooler is between this program and Postgres.
 var errPooler = fmt.Errorf("%w: a connection pooler is in between, and Outcry needs a direct connection: the lock "+
 	"and the settings of its sessions are lost in a pooler", errUnusable)
 
-// everySession is what every session of ours begins with, whatever its role or database
-// sets.
-//   - Plans made while a table was empty would be kept for ever.
-//   - No limit that is meant for other clients ends a batch, a load, or a copy. Those that
-//     need one have a deadline on this side.
+// everySession has settings that every session of this program starts with. They override those of the role
+// and the database.
+//
+// Plans made while a table was empty would otherwise be kept for ever. Limits that are meant for other clients
+// must not end a batch, a load, or a copy; where these need a limit, this program sets a deadline.
 var everySession = map[string]string{
 	"plan_cache_mode":                     "force_custom_plan",
 	"synchronous_commit":                  "on",
@@ -61,8 +62,8 @@ var everySession = map[string]string{
 	"tcp_user_timeout":                    inMilliseconds(userTimeout),
 }
 
-// newerSettings sets what not every version of Postgres has, and would refuse at the
-// startup. A platform may lack what the check of the client needs: then it stays off.
+// newerSettings set parameters that older versions of Postgres lack and would refuse at startup. On some
+// platforms Postgres cannot check its client's connection; there that check stays off.
 var newerSettings = []string{
 	`SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings
 		WHERE name IN ('idle_session_timeout', 'transaction_timeout')`,
@@ -73,8 +74,8 @@ var newerSettings = []string{
 func inSeconds(d time.Duration) string      { return strconv.Itoa(int(d / time.Second)) }
 func inMilliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// ownLimits are settings of the sessions of a running server: they wait for other
-// sessions' locks for a while only, and never rest in a transaction.
+// ownLimits returns settings for the sessions of a running server, which limit waits for locks and idle
+// transactions.
 func ownLimits() map[string]string {
 	return map[string]string{
 		"lock_timeout":                        inMilliseconds(tableLockWait),
@@ -82,9 +83,8 @@ func ownLimits() map[string]string {
 	}
 }
 
-// setUp has config make sessions of the given name, with everySession and what else is
-// given. They notice when the other side has gone, and end with errPooler where that is
-// no Postgres.
+// setUp prepares config for sessions with the given name, everySession and further settings. The sessions
+// detect a dead peer. Connecting fails with errPooler if the peer is not Postgres itself.
 func setUp(config *pgx.ConnConfig, name string, settings map[string]string) {
 	maps.Copy(config.RuntimeParams, everySession)
 	maps.Copy(config.RuntimeParams, settings)
@@ -110,7 +110,7 @@ func setUp(config *pgx.ConnConfig, name string, settings map[string]string) {
 	}
 }
 
-// connect is pgx.ConnectConfig for a config that setUp has made ready.
+// connect connects with a config that setUp has prepared.
 func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err == nil {
@@ -122,16 +122,16 @@ func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	return nil, fmt.Errorf("postgres: connect: %w", err)
 }
 
-// refusesParameter reports whether an error of connecting is about a parameter of the
-// startup. A Postgres that this program supports knows all of them.
+// refusesParameter reports whether a connect failed because of a startup parameter. Every supported Postgres
+// knows all of ours, so a pooler must have refused it.
 func refusesParameter(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pgErr.Code == "42704" || strings.Contains(pgErr.Message, "startup parameter"))
 }
 
-// refusePooler returns errPooler if the session is not with the process that the
-// connection was made to, or lacks what it was begun with. It uses the simple protocol:
-// poolers may not know prepared statements.
+// refusePooler returns errPooler if the session's process is not the one that the connection was made to, or
+// if the session lacks its startup settings. It uses the simple protocol, since poolers may not support
+// prepared statements.
 func refusePooler(ctx context.Context, conn *pgconn.PgConn) error {
 	row, err := conn.Exec(ctx, `SELECT pg_catalog.pg_backend_pid(),
 		pg_catalog.current_setting('plan_cache_mode'), pg_catalog.current_setting('synchronous_commit')`).ReadAll()
@@ -158,7 +158,7 @@ func setNewer(ctx context.Context, conn *pgconn.PgConn) error {
 	for _, sql := range newerSettings {
 		_, err := conn.Exec(ctx, sql).ReadAll()
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == "22023" {
-			continue // invalid_parameter_value: not on this platform
+			continue // invalid_parameter_value: not supported on this platform
 		}
 		if err != nil {
 			return fmt.Errorf("set up the session: %w", err)
@@ -167,16 +167,14 @@ func setNewer(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// Names of a server's sessions. Each is followed by the number of its data directory,
-// if there is one.
+// Names of a server's sessions. The number of the data directory follows, if there is one.
 const (
 	writerName  = "outcryd"
 	historyName = "outcryd history"
-	ourPrefix   = "outcry" // of all programs of ours
+	ourPrefix   = "outcry" // all programs of Outcry
 )
 
-// sessionName returns the name of the sessions of one kind of the server that has a
-// data directory's number.
+// sessionName returns the name of a server's sessions of one kind, with the number of its data directory.
 func sessionName(kind, number string) string {
 	if number == "" {
 		return kind
@@ -184,10 +182,9 @@ func sessionName(kind, number string) string {
 	return kind + " " + number
 }
 
-// endFormer ends the sessions of this data directory that their client has left: those
-// that write and, at a start, those that read history. The directory has one server at a
-// time, so they are nobody else's. Sessions of another role, which this one may not end,
-// are left.
+// endFormer ends the sessions that earlier servers of this data directory left: those that write and, at a
+// start, those that read history. A directory has one server at a time, so no other server uses these
+// sessions. Sessions of other roles, which this role may not end, are left alone.
 func (s *Store) endFormer(ctx context.Context) error {
 	if s.number == "" {
 		return nil
@@ -217,8 +214,8 @@ func (s *Store) endFormer(ctx context.Context) error {
 	return nil
 }
 
-// holdsLock says of a row l of pg_locks that it is of the lock on a database, and not of
-// somebody who waits for it. Its parameters are the two halves of the key.
+// holdsLock is a condition on a row l of pg_locks: the session holds the lock on a database, and does not just
+// wait for it. Its parameters are the two halves of the key.
 const (
 	holdsLock = `l.locktype = 'advisory' AND l.granted
 		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.objsubid = 1`
@@ -226,9 +223,9 @@ const (
 	lockKeyLow  = int64(lockKey & (1<<32 - 1))
 )
 
-// holder returns why the lock could not be had: ErrTaken if another server holds it, and
-// an error that may pass if it is a former session of ours that does not end, or a
-// session that is no server.
+// holder returns why the lock is not available: ErrTaken if another server holds it. It returns a temporary
+// error if the holder is a former session of this server that has not ended, or a session that is not a
+// server's.
 func (s *Store) holder(ctx context.Context) error {
 	var pid int32
 	var name, role string
@@ -253,12 +250,12 @@ func (s *Store) holder(ctx context.Context) error {
 		database, pid, name, role)
 }
 
-// Codes of errors that Postgres answers.
+// SQLSTATE codes that Postgres returns.
 const (
 	lockNotAvailable = "55P03" // lock_timeout
 )
 
-// hasCode reports whether err is an answer of Postgres with that code.
+// hasCode reports whether err is an error of Postgres with that code.
 func hasCode(err error, code string) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pgErr.Code == code

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUserTimeout has the kernel give a connection up once data was not acknowledged for
-// that long.
+// setUserTimeout makes the kernel drop a connection once sent data has been unacknowledged for d.
 func setUserTimeout(c syscall.RawConn, d time.Duration) (err error) {
 	controlErr := c.Control(func(fd uintptr) {
 		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// setUserTimeout does nothing: elsewhere the keepalives alone notice.
+// setUserTimeout does nothing: on other systems only keepalives detect a dead peer.
 func setUserTimeout(syscall.RawConn, time.Duration) error { return nil }

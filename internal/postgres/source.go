@@ -8,34 +8,34 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// sourcePage is how many rows of a query a source has in memory.
+// sourcePage is the number of rows that a source fetches at once.
 const sourcePage = 1000
 
-// source reads the rows of a query one after the other, through a cursor: a connection
-// can have any number of those at once, and only one query.
+// source reads the rows of a query one by one through a cursor. A connection can have any number of open
+// cursors, but only one query.
 type source[E any] struct {
 	tx     pgx.Tx
 	cursor string
-	into   []any    // what a row is scanned into
-	made   func() E // what has been scanned
-	page   []E      // rows that are not taken yet
-	ended  bool     // there are no others
+	into   []any    // destinations for Scan
+	made   func() E // returns the row just scanned
+	page   []E      // rows that were fetched and not yet taken
+	ended  bool     // there are no further rows to fetch
 
-	// wrong says which value of the last row of the page could not be read, nil if all
-	// could. There are no rows after that one.
+	// wrong is the error of a value in the page's last row that could not be read, or nil. Reading ends with
+	// that row.
 	wrong error
 }
 
-// open begins the query.
+// open starts the query.
 func (s *source[E]) open(ctx context.Context, sql string) error {
 	_, err := s.tx.Exec(ctx, "DECLARE "+s.cursor+" NO SCROLL CURSOR FOR "+sql)
 	return err
 }
 
-// close ends the query. It fails in a transaction that has failed, which ends it too.
+// close ends the query. In a failed transaction it does nothing, because the cursor has already ended.
 func (s *source[E]) close(ctx context.Context) { _, _ = s.tx.Exec(ctx, "CLOSE "+s.cursor) }
 
-// head returns the row that comes next, until it is taken; nil at the end.
+// head returns the next row without consuming it, or nil at the end.
 func (s *source[E]) head(ctx context.Context) (*E, error) {
 	if len(s.page) == 0 && !s.ended {
 		if err := s.fetch(ctx); err != nil {
@@ -48,10 +48,10 @@ func (s *source[E]) head(ctx context.Context) (*E, error) {
 	return &s.page[0], nil
 }
 
-// take goes on to the next row.
+// take consumes the row that head returned.
 func (s *source[E]) take() { s.page = s.page[1:] }
 
-// fault returns what is wrong with a value of the head, nil if nothing is.
+// fault returns the error of a value in the row that head returned, or nil.
 func (s *source[E]) fault() error {
 	if len(s.page) == 1 {
 		return s.wrong
@@ -59,7 +59,7 @@ func (s *source[E]) fault() error {
 	return nil
 }
 
-// fetch reads a page.
+// fetch reads the next page.
 func (s *source[E]) fetch(ctx context.Context) error {
 	rows, err := s.tx.Query(ctx, fmt.Sprintf("FETCH %d FROM %s", sourcePage, s.cursor))
 	if err != nil {

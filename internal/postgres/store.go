@@ -10,56 +10,54 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrTaken means that another server has the database: it holds the lock, or it
-// has raised the epoch since. Nothing more is written.
+// ErrTaken means that another server has the database: it holds the lock, or has raised the epoch. This server
+// then writes nothing more.
 var ErrTaken = errors.New("another server is using the database")
 
-// errUnusable marks errors that no further try will mend.
+// errUnusable marks errors for which a retry is pointless.
 var errUnusable = errors.New("the database cannot be used")
 
-// Unusable reports whether an error of this package will stay, however often one
-// tries: another server has the database, or it is not one that Outcry can use.
+// Unusable reports whether an error of this package is permanent: another server has the database, or Outcry
+// cannot use it.
 func Unusable(err error) bool {
 	return errors.Is(err, ErrTaken) || errors.Is(err, errUnusable)
 }
 
 const (
-	// lockKey is the advisory lock that the writing server holds: "outcry" in ASCII.
+	// lockKey identifies the advisory lock that the writing server holds: "outcry" in ASCII.
 	lockKey = 0x6f7574637279
 
-	// lockWait is how long a connect waits for the lock. A server that was just
-	// killed loses it as soon as Postgres sees its connection gone.
+	// lockWait is how long a connect waits for the lock. The lock of a server that was just killed is free as
+	// soon as Postgres notices that the connection has closed.
 	lockWait = 5 * time.Second
 
-	// reconnectMax bounds a connect with all that it asks, as for where the tables stand: what answers nothing, though
-	// it takes all that is sent, is given up.
+	// reconnectMax bounds a connect with all its queries, such as the one for the position: the peer may accept
+	// all data and never reply.
 	reconnectMax = 30 * time.Second
 )
 
-// Store is a database that this server may write: it holds the lock and the
-// highest epoch. Its methods are for one goroutine at a time.
+// Store is a database that this server may write: it holds the lock and the highest epoch. Not safe for
+// concurrent use.
 type Store struct {
 	url    string
-	number string // of the data directory, "" if there is none
+	number string // number of the data directory, or ""
 	log    *slog.Logger
-	epoch  int64    // 0 until it is raised
+	epoch  int64    // 0 until Open has raised the epoch
 	conn   *session // nil after an error, until reconnect
 }
 
-// Open connects to the database that url names, brings its schema up to date,
-// takes its lock and raises its epoch. It tries once. If Unusable reports so of
-// the error, a further try is in vain. The log tells of an upgrade of the schema, which
-// may take long. Close ends it.
+// Open connects to the database that url names, upgrades its schema, takes its lock and raises its epoch. It
+// tries once. If Unusable reports true for the error, a retry is pointless. An upgrade of the schema, which
+// may take long, is logged. The caller must call Close.
 func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 	return OpenChecked(ctx, url, "", log, nil)
 }
 
-// OpenChecked is Open for the server of the data directory of a number, which
-// DirectoryNumber returns: sessions that a former server of it has left are ended.
-// Before it changes an exchange calls check with where the
-// projection stands, except for OrdersAfter, and whether the schema has to be upgraded. In a
-// database without an exchange the position is zero. An error of check is returned, and
-// no exchange has changed.
+// OpenChecked opens a Store as Open does, for the server of the data directory with the given number (see
+// DirectoryNumber), and ends sessions that earlier servers of the directory left. Before it changes an
+// exchange, it calls check with the position of the projection, except for OrdersAfter, and with whether the
+// schema must be upgraded. Without an exchange the position is zero. If check returns an error, OpenChecked
+// returns it, and the exchange is unchanged.
 func OpenChecked(
 	ctx context.Context, url, number string, log *slog.Logger, check func(p Position, upgrade bool) error,
 ) (*Store, error) {
@@ -86,18 +84,18 @@ func OpenChecked(
 	return s, nil
 }
 
-// Close gives up the connection and with it the lock.
+// Close closes the connection, which releases the lock.
 func (s *Store) Close() {
 	if s.conn == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.conn.Close(ctx) // the server's end notices either way
+	_ = s.conn.Close(ctx) // Postgres notices the end of the connection even without this
 	s.conn = nil
 }
 
-// connect opens the connection, ends former sessions of ours, and takes the lock.
+// connect connects, ends sessions that earlier servers of the directory left, and takes the lock.
 func (s *Store) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
 	defer cancel()
@@ -114,7 +112,7 @@ func (s *Store) connect(ctx context.Context) error {
 	return err
 }
 
-// dial opens the connection.
+// dial connects.
 func (s *Store) dial(ctx context.Context, name string, settings map[string]string) error {
 	config, err := pgx.ParseConfig(s.url)
 	if err != nil {
@@ -125,7 +123,8 @@ func (s *Store) dial(ctx context.Context, name string, settings map[string]strin
 	return err
 }
 
-// lock takes the advisory lock of the connection's session, or returns what holder says.
+// lock takes the advisory lock for the connection's session. If it is not available, lock returns the error of
+// holder.
 func (s *Store) lock(ctx context.Context) error {
 	if _, err := s.conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockWait.Milliseconds())); err != nil {
 		return fmt.Errorf("postgres: set lock_timeout: %w", err)
@@ -141,10 +140,10 @@ func (s *Store) lock(ctx context.Context) error {
 	return err
 }
 
-// planByKeys keeps the planner to indexes for this connection. The projector finds
-// rows by their keys; where the planner knows a table badly, or finds it small, it
-// would read all of it for each batch. What then looks dear must not be compiled
-// for that. It asks which settings there are, since an older Postgres lacks some.
+// planByKeys makes the planner use indexes on this connection. The projector finds rows by keys. With poor
+// statistics, or for a small table, the planner might read the whole table for each batch. Disabling scans
+// makes plans look expensive, which must not trigger compilation (JIT). It queries which settings exist, since
+// an older Postgres lacks some.
 func (s *Store) planByKeys(ctx context.Context) error {
 	_, err := s.conn.Exec(ctx, `SELECT set_config(name, 'off', false) FROM pg_catalog.pg_settings
 		WHERE name IN ('enable_hashjoin', 'enable_mergejoin', 'enable_seqscan', 'enable_memoize', 'jit')`)
@@ -154,18 +153,18 @@ func (s *Store) planByKeys(ctx context.Context) error {
 	return nil
 }
 
-// Position is where the projection stands.
+// Position is the position of the projection.
 type Position struct {
-	Applied uint64   // the last record that the tables include
-	Journal [16]byte // the journal that Applied counts in, zero where none was noted
-	Ack     string   // what answers waited for so far: "journal" or "postgres"
+	Applied uint64   // last record that the tables include
+	Journal [16]byte // id of the journal that Applied counts in; zero if none was recorded
+	Ack     string   // what replies have waited for so far: "journal" or "postgres"
 
-	// OrdersAfter is an order id above which the next ones have to be, since others may
-	// have been given out: 0 but after a restore, or a lost journal.
+	// OrdersAfter is an order id that all new ids must be above, since ids up to it may have been given out. It
+	// is 0 except after a restore or the loss of a journal.
 	OrdersAfter uint64
 }
 
-// Position reads where the projection stands.
+// Position reads the position of the projection.
 func (s *Store) Position(ctx context.Context) (Position, error) {
 	state, err := readState(ctx, s.conn)
 	return state.Position, err
@@ -176,7 +175,7 @@ type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// readState reads exchange_state.
+// readState reads the row of exchange_state.
 func readState(ctx context.Context, q rowQuerier) (state stateRow, err error) {
 	row := q.QueryRow(ctx, exchangeState.query(""))
 	if err := row.Scan(exchangeState.into(&state)...); err != nil {
@@ -185,7 +184,7 @@ func readState(ctx context.Context, q rowQuerier) (state stateRow, err error) {
 	return state, nil
 }
 
-// again connects again if the connection was lost.
+// again reconnects if the connection was lost.
 func (s *Store) again(ctx context.Context) error {
 	if s.conn != nil && !s.conn.IsClosed() {
 		return nil
@@ -194,9 +193,8 @@ func (s *Store) again(ctx context.Context) error {
 	return err
 }
 
-// SetJournal notes the journal that the projection follows from now on, and what
-// answers wait for. Where Unusable does not say otherwise of the error, it may be called
-// again, and connects again.
+// SetJournal records the id of the journal that the projection follows from now on, and what replies wait for.
+// After an error for which Unusable reports false, it may be called again; it then reconnects.
 func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 	if err := s.again(ctx); err != nil {
 		return err
@@ -212,9 +210,9 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 	return nil
 }
 
-// ReplaceJournal is SetJournal for a journal that has been begun in the place of one that
-// is lost, with what was answered and is not in the tables. Order ids go on skip above all
-// that are known; it returns the one after which they do.
+// ReplaceJournal records a journal as SetJournal does, after the former one was lost together with replies
+// that are not in the tables. New order ids begin skip above all known ones. It returns the id after which
+// they begin.
 func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, skip uint64) (
 	ordersAfter uint64, err error,
 ) {
@@ -233,8 +231,8 @@ func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, ski
 	return ordersAfter, nil
 }
 
-// NewestOrder returns when the newest order was placed, zero if there is none. The
-// error says why it could not be read.
+// NewestOrder returns when the newest order was placed, or the zero time without orders. The error says why it
+// could not be read.
 func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
 	if err := s.again(ctx); err != nil {
 		return time.Time{}, err
@@ -242,7 +240,7 @@ func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
 	return newestOrder(ctx, s.conn)
 }
 
-// newestOrder is Store.NewestOrder on a connection or in a transaction.
+// newestOrder implements Store.NewestOrder on a connection or in a transaction.
 func newestOrder(ctx context.Context, q rowQuerier) (placed time.Time, err error) {
 	var seconds int64
 	err = q.QueryRow(ctx, `SELECT time FROM outcry.order_log ORDER BY id DESC LIMIT 1`).Scan(&seconds)
@@ -255,9 +253,8 @@ func newestOrder(ctx context.Context, q rowQuerier) (placed time.Time, err error
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// reconnect opens the connection again after an error, and returns the seq that is
-// applied. The error is ErrTaken if another server has taken the database meanwhile,
-// which the epoch says; all others may pass.
+// reconnect reconnects after an error and returns applied_seq. It returns ErrTaken if another server has
+// raised the epoch. All other errors may be temporary.
 func (s *Store) reconnect(ctx context.Context) (applied uint64, err error) {
 	s.Close()
 	ctx, cancel := context.WithTimeout(ctx, reconnectMax)
@@ -272,9 +269,8 @@ func (s *Store) reconnect(ctx context.Context) (applied uint64, err error) {
 	return applied, nil
 }
 
-// resume makes a new connection that of the server: it ends its former ones, takes the
-// lock, and makes sure that the epoch is still this server's. Nobody else than the holder
-// of the lock changes applied_seq, so that is read after.
+// resume ends this server's former sessions, takes the lock, and checks that the epoch is still this server's.
+// Only the holder of the lock changes applied_seq, so it is read after the lock was taken.
 func (s *Store) resume(ctx context.Context) (applied uint64, err error) {
 	if err := s.endFormer(ctx); err != nil {
 		return 0, err
@@ -287,7 +283,7 @@ func (s *Store) resume(ctx context.Context) (applied uint64, err error) {
 		return 0, errors.Join(lockErr, err)
 	case epoch != s.epoch:
 		return 0, ErrTaken
-	case lockErr != nil: // whose server has not begun, if it is one's
+	case lockErr != nil: // a server that holds it has not raised the epoch yet; %v, so that Unusable reports false
 		return 0, fmt.Errorf("%v", lockErr)
 	}
 	return applied, s.planByKeys(ctx)

@@ -8,10 +8,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// This file describes every table of the schema but the one with its version. A column
-// is added by a migration, a line here, and the field that holds it; the writer, loads,
-// the history, the reader of records and backups follow. What is read with an
-// expression of its own, or written by one (write.go), does not.
+// This file describes every table of the schema except the one with its version. A new column needs a
+// migration, a line here, and the field that holds it. The writer, loads, the history, the reader of records
+// and backups then include it. Code that reads or writes a column by its own SQL expression (write.go) must be
+// changed by hand.
 
 // stateRow is the row of exchange_state.
 type stateRow struct {
@@ -20,10 +20,10 @@ type stateRow struct {
 	epoch        uint64
 	historyAfter uint64
 	exactAfter   uint64
-	// numberedAfter is the last record whose executions have no numbers, and whose cancels and orders have no
-	// reason and no ref.
+	// numberedAfter is the last record from before schema 10: executions up to it have no numbers, cancels no
+	// reason, and orders no ref.
 	numberedAfter uint64
-	time          int64 // the latest of the records' times
+	time          int64 // the latest time of all records
 }
 
 var exchangeState = &table[stateRow]{"exchange_state", []column[stateRow]{
@@ -48,7 +48,7 @@ type accountRow struct {
 	rules exchange.AccountRules
 }
 
-// state returns what a snapshot has of the account.
+// state returns the account as a snapshot holds it.
 func (a *accountRow) state() exchange.AccountState {
 	s := a.AccountState
 	if s.Rules = nil; a.rules != (exchange.AccountRules{}) {
@@ -69,7 +69,7 @@ var accountTable = &table[accountRow]{"accounts", slices.Concat([]column[account
 	bigint("n", func(a *accountRow) *uint64 { return &a.Events }),
 })}
 
-// newAccounts is what the row of an account has when it is made.
+// newAccounts has the columns that are written when an account is opened.
 var newAccounts = accountTable.pick("id", "opened", "balance", "held", "seq", "fills", "n")
 
 // symbolRow is a row of symbols.
@@ -91,7 +91,7 @@ var symbolTable = &table[symbolRow]{"symbols", append([]column[symbolRow]{
 	}).mayBeNull(),
 	readOnly("halt_reason", "text", func(s *symbolRow) any {
 		return textScan(func(v pgtype.Text) {
-			if s.Halt != nil { // halted_at, which is read before
+			if s.Halt != nil { // set by halted_at, which is scanned first
 				s.Halt.Reason = v.String
 			}
 		})
@@ -125,10 +125,10 @@ var marketTable = &table[exchange.TradedState]{"market", []column[exchange.Trade
 // restingRow is a row of resting_orders.
 type restingRow struct {
 	exchange.OrderState
-	amended bool // amend_log has rows that changed it
-	renamed bool // amend_log has a row that only gave it a ref
+	amended bool // an amend changed the order
+	renamed bool // an amend only gave the order a ref
 
-	exchange.Changes // what amends took off it, and when the last of them did
+	exchange.Changes // shares that amends took off, and when the last one did
 }
 
 var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
@@ -154,18 +154,18 @@ var restingTable = &table[restingRow]{"resting_orders", []column[restingRow]{
 	bigint("reduced_at_ns", func(o *restingRow) *int64 { return &o.ReducedAt }).orNull(),
 }}
 
-// record is a row of a table that keeps the journal's records: its event, as far as the
-// table has it. A read leaves the kind to the reader, who knows the table.
+// record is a row of a table that keeps the journal's records: an event with the fields that the table has. A
+// read leaves Kind unset; the reader knows it from the table.
 type record struct {
 	exchange.Event
 	seq uint64
 
-	n     int32 // which cancel of its record a cancel is; 0 for the only one
-	last  int32 // the last execution of a further part of an order
-	whole bool  // the row has its time in whole seconds
+	n     int32 // a cancel's place among several of its record; 0 for a single cancel
+	last  int32 // for a further part of an order: its last execution
+	whole bool  // the row's time is in whole seconds
 
-	called exchange.Ref         // of order_log and amend_log, beside the Ref that refs has
-	why    exchange.WhyCanceled // of a cancel
+	called exchange.Ref         // ref in order_log and amend_log; Ref is the one in refs
+	why    exchange.WhyCanceled // reason of a cancel
 }
 
 var placementLog = &table[record]{"placement_log", []column[record]{
@@ -190,10 +190,10 @@ var orderLog = &table[record]{"order_log", []column[record]{
 	text("ref", func(r *record) *exchange.Ref { return &r.called }),
 }}
 
-// recordNanos is the column beside a record's time that has its nanoseconds.
+// recordNanos is the column with the nanoseconds of a record's time.
 var recordNanos = nanos("nanos", func(r *record) *int64 { return &r.Time }, func(r *record) *bool { return &r.whole })
 
-// orderTerms returns order_log with some columns, and with those that have an order's terms.
+// orderTerms returns order_log with the given columns and those of an order's terms.
 func orderTerms(columns ...string) *table[record] {
 	t := orderLog.pick(append(columns, "amount", "limit_price")...)
 	t.columns = append(t.columns, smallintOf("instructions", nil,
@@ -237,7 +237,7 @@ var haltLog = &table[record]{"halt_log", []column[record]{
 	recordNanos,
 }}
 
-// The ref of a record that has one; order_id is that of an order's.
+// refTable has the refs of records. order_id is set if the record made or amended an order.
 var refTable = &table[record]{"refs", []column[record]{
 	text("account", func(r *record) *exchange.AccountID { return &r.Account }),
 	text("ref", func(r *record) *exchange.Ref { return &r.Ref }),
@@ -252,12 +252,12 @@ type execution struct {
 	n              int
 	symbol         exchange.Symbol
 	buys           bool
-	whole          bool // its time is in whole seconds
+	whole          bool // the time is in whole seconds
 	numbers
 }
 
-// numbers are those of an execution: of the trade for its symbol, and for each of the two accounts. They are 0 in
-// rows of older programs.
+// numbers of an execution: the trade's number for its symbol, and the execution's for each of the two
+// accounts. They are 0 in rows of older programs.
 type numbers struct{ trade, taker, maker uint64 }
 
 var executionLog = &table[execution]{"execution_log", []column[execution]{
@@ -275,20 +275,20 @@ var executionLog = &table[execution]{"execution_log", []column[execution]{
 	bigint("resting_fill", func(x *execution) *uint64 { return &x.maker }).mayBeNull(),
 }}
 
-// What each of an order's two sides sees of an execution.
+// executionSeen has the columns that both sides of an execution see.
 var executionSeen = executionLog.pick("shares", "price", "time", "nanos")
 
-// holdings are the tables that have a state, except for what orders have executed.
+// holdings are the tables that hold a state, except for the executions of orders.
 type holdings struct {
 	accounts  *table[accountRow]
 	symbols   *table[symbolRow]
 	positions *table[exchange.PositionState]
 	orders    *table[restingRow]
-	last      string // a statement: each symbol with the price of its newest trade and how many there were
+	last      string // statement that selects each symbol, the price of its newest trade, and the number of its trades
 }
 
-// present is the state of now, and opening the one that history begins with, in tables
-// that only migrations have written.
+// present is the current state. opening is the state at which history begins; only migrations have written its
+// tables.
 var (
 	present = holdings{accountTable, symbolTable, positionTable, restingTable,
 		`SELECT sym, last_price, trades FROM people.market`}
@@ -303,12 +303,12 @@ var (
 	}
 )
 
-// described is a table of any rows.
+// described is a table of rows of any type.
 type described interface {
 	describe() (d Table, types []string, nulls []bool)
 }
 
-// allTables is every table, in the order in which a backup has them.
+// allTables lists every table, in the order of a backup.
 var allTables = []described{
 	exchangeState, accountTable, symbolTable, positionTable, marketTable,
 	placementLog, orderLog, executionLog, partLog, cancelLog, haltLog, refTable, restingTable,

@@ -12,18 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// CheckURL returns why url cannot be that of a database, without connecting to it: it
-// is not one, or a file that it names cannot be read. The error does not show a
-// password that is in url.
+// CheckURL returns why database cannot be the URL of a database, without connecting to it: it is malformed, or
+// a file that it names cannot be read. The error does not contain a password from the URL.
 func CheckURL(database string) error {
 	if _, err := pgx.ParseConfig(database); err != nil {
 		return fmt.Errorf("postgres: %w", WithoutURL(err))
 	}
 	u, err := url.Parse(database)
 	if err != nil || !u.Query().Has("passfile") {
-		return nil // the other form, of words
+		return nil // keyword/value form
 	}
-	// The driver takes a missing one for no password.
+	// The driver treats a missing password file as no password.
 	file, err := os.Open(u.Query().Get("passfile"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("postgres: passfile: %w", err)
@@ -34,18 +33,17 @@ func CheckURL(database string) error {
 	return err
 }
 
-// WithoutURL returns an error of the driver's for a URL that it cannot read, without the
-// URL: which part of a wrong one is the password, nobody can tell. It keeps what the
-// driver calls the mistake, and the error of a file. Other errors are returned as they
-// are.
+// WithoutURL removes the URL from a driver's error about a malformed URL, since it is unclear which part of it
+// is the password. The driver's description and the error of a file are kept. Other errors are returned
+// unchanged.
 func WithoutURL(err error) error {
 	wrong, ok := errors.AsType[*pgconn.ParseConfigError](err)
 	if !ok {
 		return err
 	}
 	text := wrong.Error()
-	text = text[strings.LastIndex(text, "`: ")+len("`: "):] // the URL is before it
-	text, _, _ = strings.Cut(text, " (")                    // of what is in the URL
+	text = text[strings.LastIndex(text, "`: ")+len("`: "):] // the URL comes before it
+	text, _, _ = strings.Cut(text, " (")                    // details that quote the URL
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("cannot parse the URL of the database: %s: %w", text, file)
 	}

@@ -20,7 +20,7 @@ const (
 	advance = `UPDATE people.exchange_state SET applied_seq = $1, time_ns = greatest(time_ns, $4)
 		WHERE epoch = $2 AND applied_seq = $3`
 
-	// It tells the number of each account's last execution.
+	// changeAccounts returns the number of each account's last execution.
 	changeAccounts = `UPDATE people.accounts a
 		SET balance = trim_scale(a.balance + d.balance), held = trim_scale(a.held + d.held), fills = a.fills + d.count,
 			n = a.n + d.events
@@ -44,7 +44,8 @@ const (
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
 		WHERE p.sym = d.sym AND p.account = d.account`
 
-	// Those that are not there. ON CONFLICT would check first that no change is negative.
+	// makePositions inserts the positions that do not exist. ON CONFLICT would first check that no change is
+	// negative.
 	makePositions = `INSERT INTO people.positions (sym, account, shares, held)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::numeric[], $4::numeric[]) AS d (sym, account, shares, held)
 		WHERE NOT EXISTS (SELECT FROM people.positions p WHERE p.sym = d.sym AND p.account = d.account)`
@@ -59,24 +60,24 @@ const (
 			last_price = excluded.last_price, last_time = excluded.last_time, last_nanos = excluded.last_nanos
 		RETURNING sym, trades, (SELECT max(start) FROM people.candles c WHERE c.sym = m.sym AND c.seconds = 1)`
 
-	// Orders that an amend took something off first, or gave a ref: the other changes are of what it left.
+	// Amends change orders first, because the executions and cancels of the batch apply to what the amends
+	// left.
 	reduceOrders = `UPDATE outcry.resting_orders r SET open = r.open - d.shares, instructions = r.instructions | 512,
 			reduced = coalesce(r.reduced, 0) + d.shares, reduced_at_ns = d.at
 		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS d (id, shares, at) WHERE r.id = d.id`
 	renameOrders = `UPDATE outcry.resting_orders r SET instructions = r.instructions | 1024
 		FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`
 
-	// Orders that lose all that they have open, and then those that keep some.
+	// Orders that lose all their open shares are deleted first; then the others are reduced.
 	closeOrders = `DELETE FROM outcry.resting_orders r USING unnest($1::bigint[], $2::bigint[]) AS d (id, shares)
 		WHERE r.id = d.id AND r.open = d.shares`
 	shrinkOrders = `UPDATE outcry.resting_orders r SET open = r.open - d.shares
 		FROM unnest($1::bigint[], $2::bigint[]) AS d (id, shares) WHERE r.id = d.id`
 )
 
-// write applies a batch in one transaction that also moves applied_seq from the
-// record before it to its last one. It returns the number of rows written.
-// ErrTaken means that this server may write no more; after any other error it
-// is not known whether the transaction was committed, and reconnect tells.
+// write applies a batch in one transaction that also moves applied_seq from the record before the batch to its
+// last one. It returns the number of rows written. ErrTaken means that this server may write no more. After
+// any other error the transaction may have been committed; reconnect finds out.
 func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 	if s.conn == nil {
 		return 0, errors.New("postgres: not connected")
@@ -108,10 +109,10 @@ func (s *Store) write(ctx context.Context, b *batch) (rows int64, err error) {
 	return w.rows, nil
 }
 
-// parameter is a bigint for a statement.
+// parameter encodes v as a bigint for a statement.
 func parameter(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 
-// writer executes the statements of one batch. After an error it does nothing more.
+// writer executes the statements of one batch. After an error its methods do nothing.
 type writer struct {
 	ctx  context.Context
 	conn *session
@@ -119,14 +120,14 @@ type writer struct {
 	err  error
 }
 
-// run executes a statement, which is prepared once for a connection, and returns
-// how many rows it changed. The parameters are in binary.
+// run executes a statement and returns the number of rows that it changed. The statement is prepared once per
+// connection. The parameters are in binary format.
 func (w *writer) run(sql string, parameters ...[]byte) (changed int64) {
 	return w.query(nil, sql, parameters...)
 }
 
-// query is run for a statement that returns rows: it calls f for each, with its columns in binary, which are valid
-// until f returns.
+// query executes a statement that returns rows, and calls f for each with its columns in binary format, which
+// are valid until f returns.
 func (w *writer) query(f func(columns [][]byte), sql string, parameters ...[]byte) (changed int64) {
 	if w.err != nil {
 		return 0
@@ -147,15 +148,15 @@ func (w *writer) query(f func(columns [][]byte), sql string, parameters ...[]byt
 	return tag.RowsAffected()
 }
 
-// expect fails where statements have changed another number of rows than they
-// must: then the tables do not hold what the journal says they hold.
+// expect sets an error if the statements on what changed another number of rows than n: the tables then do not
+// match the journal.
 func (w *writer) expect(n int, changed int64, what string) {
 	if w.err == nil && changed != int64(n) {
 		w.err = fmt.Errorf("%d rows changed instead of %d in %s", changed, n, what)
 	}
 }
 
-// copyInto appends rows to their table.
+// copyInto writes rows to their table.
 func copyInto[R any](w *writer, rows *copyRows[R]) {
 	if w.err != nil || rows.n == 0 {
 		return
@@ -166,8 +167,7 @@ func copyInto[R any](w *writer, rows *copyRows[R]) {
 	w.expect(rows.n, tag.RowsAffected(), rows.table.name)
 }
 
-// accounts inserts the accounts that are new and changes the others, and notes the executions of
-// both.
+// accounts inserts new accounts and changes the others, and records the executions of both.
 func (w *writer) accounts(b *batch) {
 	opened, fills := newCopy(newAccounts), newCopy(fillLog)
 	ids, balances, helds, counts, events := newArray(texts), newArray(numerics), newArray(numerics), newArray(integers),
@@ -199,8 +199,8 @@ func (w *writer) accounts(b *batch) {
 	copyInto(w, &fills)
 }
 
-// symbols inserts the symbols that are new and adds to the others. Only the new
-// ones have a seq; the others' is in their row.
+// symbols inserts new symbols and adds to the others. Only new ones need a seq; the rows of the others have
+// one.
 func (w *writer) symbols(b *batch) {
 	symbols, placed, seqs := newArray(texts), newArray(numerics), newArray(bigints)
 	for s, p := range b.placed {
@@ -213,7 +213,7 @@ func (w *writer) symbols(b *batch) {
 	}
 }
 
-// halts notes which symbols are halted and which no longer are.
+// halts records which symbols are halted and which are no longer.
 func (w *writer) halts(b *batch) {
 	halted, since, nanos, reasons := newArray(texts), newArray(bigints), newArray(integers), newArray(texts)
 	resumed := newArray(texts)
@@ -236,11 +236,10 @@ func (w *writer) halts(b *batch) {
 	}
 }
 
-// positions changes positions, and then makes those that were not there to be
-// changed: most are.
+// positions changes existing positions, and then inserts those that did not exist. Most exist.
 func (w *writer) positions(b *batch) {
 	symbols, accounts, shares, helds := newArray(texts), newArray(texts), newArray(numerics), newArray(numerics)
-	// In the order of the index, so that neighbours are found in the same pages.
+	// Sorted as the index is, so that neighbouring rows are found in the same pages.
 	keys := slices.SortedFunc(maps.Keys(b.positions), positionKey.compare)
 	for _, key := range keys {
 		c := b.positions[key]
@@ -260,7 +259,7 @@ func (w *writer) positions(b *batch) {
 	w.expect(symbols.n, changed, "positions")
 }
 
-// resting keeps resting_orders: what is open at the end of the batch.
+// resting updates resting_orders to the orders that are open at the end of the batch.
 func (w *writer) resting(b *batch) {
 	w.reduced(b)
 	ids, shares := newOrders(b.renamed)
@@ -273,7 +272,7 @@ func (w *writer) resting(b *batch) {
 	}
 	ids, shares = newOrders(b.taken)
 	if ids.n > 0 {
-		left := maps.Clone(b.taken) // the batch may have to be written again
+		left := maps.Clone(b.taken) // a copy, since the batch may have to be written again
 		w.query(func(columns [][]byte) {
 			delete(left, exchange.OrderID(binary.BigEndian.Uint64(columns[0])))
 		}, closeOrders+` RETURNING r.id`, ids.bytes(), shares.bytes())
@@ -290,7 +289,7 @@ func (w *writer) resting(b *batch) {
 	copyInto(w, &rows)
 }
 
-// reduced takes off the orders of former batches what amends took off them.
+// reduced subtracts what amends took off orders of former batches.
 func (w *writer) reduced(b *batch) {
 	ids, shares, times := newArray(bigints), newArray(bigints), newArray(bigints)
 	for _, id := range slices.Sorted(maps.Keys(b.reduced)) {
@@ -304,7 +303,8 @@ func (w *writer) reduced(b *batch) {
 	}
 }
 
-// newOrders returns the ids and the shares of orders, by id: neighbours are found in the same pages.
+// newOrders returns the ids and the shares of orders, sorted by id so that neighbouring rows are found in the
+// same pages.
 func newOrders(orders map[exchange.OrderID]exchange.Shares) (ids, shares array) {
 	ids, shares = newArray(bigints), newArray(bigints)
 	for _, id := range slices.Sorted(maps.Keys(orders)) {
@@ -314,7 +314,7 @@ func newOrders(orders map[exchange.OrderID]exchange.Shares) (ids, shares array) 
 	return ids, shares
 }
 
-// traded adds to what the trades of symbols come to, and to their candles.
+// traded adds the batch's trades to the totals of their symbols and to their candles.
 func (w *writer) traded(b *batch) {
 	symbols, trades, shares, rounds, rests := newArray(texts), newArray(bigints), newArray(numerics), newArray(bigints),
 		newArray(numerics)

@@ -2,8 +2,8 @@ package postgres
 
 import "outcry/internal/exchange"
 
-// The statements that note what was set for accounts and symbols. In the tables that people read NULL stands
-// for what is not set.
+// The statements that record rules of accounts and symbols. In the tables that people read, NULL means that a
+// rule is not set.
 const (
 	ruleAccounts = `UPDATE people.accounts a
 		SET blocked_at = CASE WHEN d.blocked THEN d.at END, blocked_nanos = CASE WHEN d.blocked THEN d.nanos END,
@@ -21,7 +21,7 @@ const (
 		WHERE s.sym = d.sym`
 )
 
-// rules notes what was set for accounts and symbols.
+// rules records the rules that were set for accounts and symbols.
 func (w *writer) rules(b *batch) {
 	if len(b.accountRules) > 0 {
 		w.accountRules(b)
@@ -49,7 +49,7 @@ func (w *writer) rules(b *batch) {
 	}
 }
 
-// accountRules notes what was set for accounts.
+// accountRules records the rules that were set for accounts.
 func (w *writer) accountRules(b *batch) {
 	ids, blocked, at, nanos := newArray(texts), newArray(booleans), newArray(bigints), newArray(integers)
 	reasons, stps := newArray(texts), newArray(texts)
