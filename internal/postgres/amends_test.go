@@ -10,8 +10,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// amendOften has an order reduced n times, some of them in the batch that it comes in, another one given n refs, and a
-// third one left alone. It returns the state of that.
+// amendOften reduces an order n times, some of them in the batch that accepts it. It gives another order n
+// refs and leaves a third one alone. It returns the resulting state.
 func amendOften(t testing.TB, s *Store, n int) *exchange.State {
 	t.Helper()
 	state, b := exchange.NewState(), newBatch()
@@ -62,7 +62,7 @@ func amendOften(t testing.TB, s *Store, n int) *exchange.State {
 	return state
 }
 
-// TestAStartReadsFewAmends however many there were of an order that is open.
+// TestAStartReadsFewAmends checks that a load reads few amends, however many an open order had.
 func TestAStartReadsFewAmends(t *testing.T) {
 	t.Parallel()
 	const n = 900
@@ -78,7 +78,7 @@ func TestAStartReadsFewAmends(t *testing.T) {
 			WHERE relname = 'amend_log'`).Scan(&rows))
 		return rows
 	}
-	for range 2 { // as written, and as an upgrade makes it of the log
+	for range 2 { // as written by the program, and as an upgrade derives it from the log
 		before := read()
 		snap, err := s.Load(background)
 		require.NoError(t, err)

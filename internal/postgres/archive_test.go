@@ -20,7 +20,7 @@ func mustOpenArchive(t *testing.T, url string) *Archive {
 	return a
 }
 
-// written writes records of a history in batches of random size, and returns them.
+// written writes records of a history in batches of random size, and returns the events.
 func written(t *testing.T, s *Store, h *history, records int) (events []exchange.Event) {
 	t.Helper()
 	b := newBatch()
@@ -37,7 +37,7 @@ func written(t *testing.T, s *Store, h *history, records int) (events []exchange
 	return events
 }
 
-// timeless is e as the tables have it.
+// timeless returns e as the tables have it: without the time if its table keeps none.
 func timeless(e exchange.Event) *exchange.Event {
 	if e.Kind <= exchange.SharesDeposited {
 		e.Time = 0
@@ -45,22 +45,21 @@ func timeless(e exchange.Event) *exchange.Event {
 	return &e
 }
 
-// TestTheTablesHoldTheJournalAgain reads a random history back: every record, in
-// its order, with every value.
+// TestTheTablesHoldTheJournalAgain reads a random history back: every record, in order, with every value.
 func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(seed)
 	events := written(t, s, h, 5000)
-	for len(events) < 50000 && len(missing(events)) > 0 { // what is rare may take longer
+	for len(events) < 50000 && len(missing(events)) > 0 { // rare kinds of events may take longer
 		events = append(events, written(t, s, h, 1000)...)
 	}
 	require.Empty(t, missing(events))
 	a, last := mustOpenArchive(t, url), uint64(len(events))
 	require.Equal(t, last, a.Position().Applied)
 	require.Zero(t, a.HistoryAfter())
-	written(t, s, h, 100) // which the archive does not see
+	written(t, s, h, 100) // the archive does not see these
 
 	state, next := newState(), uint64(1)
 	require.NoError(t, a.History(background, func(seq uint64, e *exchange.Event) error {
@@ -89,7 +88,7 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 	require.ErrorContains(t, err, "read-only transaction")
 }
 
-// undoOperations takes the migrations from the fourth on back.
+// undoOperations reverts migration 4 and later ones.
 const undoOperations = pgtest.UndoSchemas + `
 	ALTER TABLE public.symbols DROP COLUMN halted_at, DROP COLUMN halt_reason;
 	ALTER TABLE public.cancel_log DROP COLUMN n;
@@ -97,8 +96,8 @@ const undoOperations = pgtest.UndoSchemas + `
 	DROP TABLE public.halt_log, public.refs, public.part_log;
 	ALTER TABLE public.exchange_state DROP COLUMN orders_after;`
 
-// TestAnOldDatabaseIsUpgraded takes all migrations but the first back, which makes
-// the database one of the first, and goes on: history then begins there.
+// TestAnOldDatabaseIsUpgraded reverts all migrations except the first, which leaves a database of schema 1.
+// Then it upgrades and continues: history begins at that point.
 func TestAnOldDatabaseIsUpgraded(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(uint64(time.Now().UnixNano()))
@@ -172,7 +171,8 @@ func TestRecordsHaveTheirRows(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForTablesIsToldWhetherAServerHasThem: it alone brings them further.
+// TestWhoWaitsForTablesIsToldWhetherAServerHasThem checks the argument served of waiting: only a server
+// applies further records.
 func TestWhoWaitsForTablesIsToldWhetherAServerHasThem(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s := mustOpen(t, url)

@@ -8,8 +8,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestABatchKeepsWhatIsOpen: an order that its own record closes is not looked for later. A record that comes twice, or
-// accepts an order again, is refused.
+// TestABatchKeepsWhatIsOpen checks that an order closed by its own record is not kept. It also checks that a
+// record out of order, or one that accepts an order again, is refused.
 func TestABatchKeepsWhatIsOpen(t *testing.T) {
 	b := newBatch()
 	b.reset(0)
@@ -27,7 +27,7 @@ func TestABatchKeepsWhatIsOpen(t *testing.T) {
 	require.Nil(t, b.find(2))
 	require.Empty(t, b.taken)
 
-	taker.Order, taker.Fills[0].Shares = 3, 1 // two of which remain, and are taken back
+	taker.Order, taker.Fills[0].Shares = 3, 1 // two shares remain, and are canceled
 	taker.TIF, taker.Rest = exchange.IOC, 2
 	require.NoError(t, b.add(3, &taker))
 	require.Zero(t, b.find(3).Open)

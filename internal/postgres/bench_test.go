@@ -19,8 +19,8 @@ import (
 	"outcry/internal/postgres/local"
 )
 
-// market makes journal records like those of a busy exchange: three orders to a
-// cancel, prices near a moving middle, accounts with all that they need.
+// market makes journal records like those of a busy exchange: three orders per cancel, prices near a moving
+// middle, and accounts that can always pay.
 type market struct {
 	r       *rand.Rand
 	seq     uint64
@@ -28,11 +28,11 @@ type market struct {
 	symbols []marketSymbol
 	account []*exchange.Account
 	event   exchange.Event
-	few     int // if it is not 0, only so many accounts trade, and symbols with a Zipf weight
+	few     int // if not 0, only this many accounts trade, and symbols have Zipf weights
 	bounds  []float64
 }
 
-// draw draws a symbol.
+// draw picks a random symbol.
 func (m *market) draw() *marketSymbol {
 	if m.few == 0 {
 		return &m.symbols[m.r.IntN(marketSymbols)]
@@ -48,7 +48,7 @@ func (m *market) draw() *marketSymbol {
 	return &m.symbols[min(at, len(m.symbols)-1)]
 }
 
-// trader draws an account.
+// trader picks a random account.
 func (m *market) trader() *exchange.Account {
 	if m.few == 0 {
 		return m.account[m.r.IntN(marketAccounts)]
@@ -76,7 +76,7 @@ func newMarket() *market {
 	return m
 }
 
-// records makes the next records.
+// records makes the next n records.
 func (m *market) records(n int) [][]byte {
 	all := make([][]byte, n)
 	for i := range all {
@@ -85,8 +85,7 @@ func (m *market) records(n int) [][]byte {
 	return all
 }
 
-// next appends the next record to dst. The first ones open accounts, make
-// symbols and place shares.
+// next appends the next record to dst. The first records open accounts, make symbols and deposit shares.
 func (m *market) next(dst []byte) []byte {
 	n := int(m.seq)
 	m.seq++
@@ -113,8 +112,8 @@ func (m *market) next(dst []byte) []byte {
 	return exchange.AppendEvent(dst, e)
 }
 
-// cancel makes the event the cancel of one of the symbol's newer orders, where
-// one of a few that are looked at is open.
+// cancel sets the event to the cancel of one of the symbol's newer orders. It returns false if none of a few
+// candidates is open.
 func (m *market) cancel(s *marketSymbol) bool {
 	for range 10 {
 		if len(s.sent) == 0 {
@@ -134,7 +133,7 @@ func (m *market) cancel(s *marketSymbol) bool {
 	return false
 }
 
-// order makes the event an order; one of three crosses the spread.
+// order sets the event to an order. One in three crosses the spread.
 func (m *market) order(s *marketSymbol) {
 	m.id++
 	side, away := exchange.Side(1+m.r.IntN(2)), exchange.Price(m.r.IntN(20)-6)*1e6
@@ -151,8 +150,7 @@ func (m *market) order(s *marketSymbol) {
 		side, o.Shares, o.Limit
 }
 
-// durableDatabase returns the URL of a cluster with the settings that outcryd
-// gives its own.
+// durableDatabase starts a cluster with the settings of outcryd's own cluster, and returns its URL.
 func durableDatabase(b *testing.B) string {
 	c, err := local.Start(background, local.Options{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
@@ -160,24 +158,23 @@ func durableDatabase(b *testing.B) string {
 	return c.URL()
 }
 
-// cpu is the processor time of this process.
+// cpu returns the processor time of this process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// stat returns the fields of /proc/pid/stat behind the name of the program.
+// stat returns the fields of /proc/pid/stat after the name of the program.
 func stat(path string) []string {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil // it has ended
+		return nil // the process has ended
 	}
 	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 }
 
-// postgresCPU is the processor time of all processes of the postmaster that a
-// backend belongs to, in ticks of 10 ms.
+// postgresCPU returns the processor time of all processes of the backend's postmaster, in ticks of 10 ms.
 func postgresCPU(b *testing.B, backend uint32) (sum time.Duration) {
 	const parent, userTime, systemTime, childUser, childSystem = 1, 11, 12, 13, 14
 	postmaster := stat(fmt.Sprintf("/proc/%d/stat", backend))[parent]
@@ -189,7 +186,7 @@ func postgresCPU(b *testing.B, backend uint32) (sum time.Duration) {
 			continue
 		}
 		use := []int{userTime, systemTime}
-		if fields[parent] != postmaster { // the postmaster, with those of its processes that have ended
+		if fields[parent] != postmaster { // the postmaster; includes child processes that have ended
 			use = append(use, childUser, childSystem)
 		}
 		for _, i := range use {
@@ -201,7 +198,7 @@ func postgresCPU(b *testing.B, backend uint32) (sum time.Duration) {
 	return sum
 }
 
-// projectRecords applies records, the first of which has a number, as one batch. It returns how long that took.
+// projectRecords applies records as one batch and returns how long that took. first is the first record's seq.
 func projectRecords(b *testing.B, p *Projector, first uint64, records [][]byte) time.Duration {
 	start := time.Now()
 	p.batch.reset(first - 1)
@@ -214,9 +211,8 @@ func projectRecords(b *testing.B, p *Projector, first uint64, records [][]byte) 
 	return time.Since(start)
 }
 
-// BenchmarkProjection applies records to a durable database in batches of equal
-// size. It reports records a second, and the processor time that one takes here
-// and in Postgres.
+// BenchmarkProjection applies records to a durable database in batches of equal size. It reports records per
+// second, and the processor time per record here and in Postgres.
 func BenchmarkProjection(b *testing.B) {
 	for _, size := range []int{100, 1_000, 10_000, 50_000} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) { benchmarkProjection(b, size) })
@@ -250,8 +246,8 @@ func benchmarkProjection(b *testing.B, size int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkLoad reads a million resting orders, half of them buys, one of a hundred
-// executed in part, and makes the audited state of them.
+// BenchmarkLoad reads a million resting orders, half of them buys and one in a hundred partly executed, and
+// builds the audited state.
 func BenchmarkLoad(b *testing.B) {
 	s := mustOpen(b, durableDatabase(b))
 	_, err := s.conn.Exec(background, `

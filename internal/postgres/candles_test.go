@@ -11,7 +11,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestCandlesAreThoseOfTheTrades compares pages of candles of every interval, and what a feed starts from.
+// TestCandlesAreThoseOfTheTrades compares pages of candles of every interval, and the candles from which a
+// feed starts, with the trades.
 func TestCandlesAreThoseOfTheTrades(t *testing.T) {
 	t.Parallel()
 	h, s, _, w, past := detailed(t, 8000)
@@ -56,8 +57,8 @@ func TestCandlesAreThoseOfTheTrades(t *testing.T) {
 	require.Equal(t, newest, got)
 }
 
-// TestCandlesFollowEachOtherThoughTheClockDoesNot has trades whose times go back, within a batch and from one to
-// the next.
+// TestCandlesFollowEachOtherThoughTheClockDoesNot trades with times that go back, within a batch and between
+// batches.
 func TestCandlesFollowEachOtherThoughTheClockDoesNot(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h, w := mustOpen(t, url), newHistory(uint64(time.Now().UnixNano())), newDetailTwin()
@@ -103,7 +104,7 @@ func TestCandlesFollowEachOtherThoughTheClockDoesNot(t *testing.T) {
 			require.Equal(t, w.candles["A"][i], got, i.String())
 		}
 		a := mustOpenArchive(t, url)
-		defer a.Close() // an upgrade waits for readers
+		defer a.Close() // an upgrade waits for readers to close
 		require.NoError(t, a.CheckCandles(background))
 	}
 	same()

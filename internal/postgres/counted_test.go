@@ -14,7 +14,7 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// passed hands records on, one by one.
+// passed passes records one by one to the code that reads them.
 type passed struct {
 	seq     uint64
 	records chan []byte
@@ -32,8 +32,8 @@ func (p *passed) TryNext() (uint64, []byte, bool, error) {
 
 func (p *passed) Close() {}
 
-// TestTheTablesCountEventsAsTheViewDoes compares, after each record of a random history with everything that there is,
-// the counters of all accounts: events and fills.
+// TestTheTablesCountEventsAsTheViewDoes compares the counters of events and fills of all accounts, after each
+// record of a random history with all kinds of events.
 func TestTheTablesCountEventsAsTheViewDoes(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

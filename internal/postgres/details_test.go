@@ -14,7 +14,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// told is an order as the twin has it.
+// told is an order as the twin expects it.
 type told struct {
 	exchange.OrderDetail
 	shares  exchange.Shares
@@ -22,7 +22,7 @@ type told struct {
 	fills   []exchange.AccountFill
 }
 
-// now returns a copy of what there is now, as History tells it.
+// now returns a copy of the order in the form that History returns.
 func (o *told) now() told {
 	c := *o
 	c.fills = slices.Clone(o.fills)
@@ -32,11 +32,11 @@ func (o *told) now() told {
 	return c
 }
 
-// detailTwin knows what doors ask of history, in the most obvious way.
+// detailTwin is a simple reference implementation of the queries of History.
 type detailTwin struct {
 	orders map[exchange.OrderID]*told
-	first  map[exchange.OrderID]told            // right after their own records
-	after  map[exchange.OrderID]map[uint64]told // right after records that changed them otherwise
+	first  map[exchange.OrderID]told            // as of their own records
+	after  map[exchange.OrderID]map[uint64]told // as of each later record that changed them
 	refs   map[exchange.RefKey][2]uint64        // record and order
 
 	fills   map[exchange.AccountID][]exchange.AccountFill
@@ -53,7 +53,7 @@ func newDetailTwin() *detailTwin {
 		candles: map[exchange.Symbol]*[exchange.Intervals][]exchange.Candle{}}
 }
 
-// apply takes in the next record.
+// apply applies the next record.
 func (w *detailTwin) apply(seq uint64, e *exchange.Event) {
 	touched := map[exchange.AccountID]bool{}
 	if e.Ref != "" {
@@ -101,7 +101,7 @@ func (w *detailTwin) apply(seq uint64, e *exchange.Event) {
 	}
 }
 
-// execute takes in what an order did in a record.
+// execute applies the executions of an order in a record.
 func (w *detailTwin) execute(seq uint64, e *exchange.Event, touched map[exchange.AccountID]bool) {
 	touched[e.Account] = true
 	for i, f := range e.Fills {
@@ -124,7 +124,7 @@ func (w *detailTwin) execute(seq uint64, e *exchange.Event, touched map[exchange
 	w.first[e.Order] = w.orders[e.Order].now()
 }
 
-// fill takes in one side of an execution.
+// fill applies one side of an execution.
 func (w *detailTwin) fill(e *exchange.Event, f exchange.Fill, id exchange.AccountID, order exchange.OrderID,
 	side exchange.Side) {
 	one := exchange.AccountFill{N: uint64(len(w.fills[id]) + 1), Order: order, Symbol: e.Symbol, Side: side,
@@ -136,14 +136,14 @@ func (w *detailTwin) fill(e *exchange.Event, f exchange.Fill, id exchange.Accoun
 	o.Notional = o.Notional.Add(exchange.Notional(f.Shares, f.Price))
 }
 
-// cancel takes in that what was open of an order was canceled.
+// cancel applies a cancel of an order's open shares.
 func (w *detailTwin) cancel(seq uint64, at int64, c *exchange.Cancel, why exchange.WhyCanceled) {
 	o := w.orders[c.Order]
 	o.Canceled, o.Why, o.Changed = c.Shares, why, at
 	w.note(seq, c.Order)
 }
 
-// note keeps an order as it is now.
+// note records the order as of record seq.
 func (w *detailTwin) note(seq uint64, id exchange.OrderID) {
 	if w.after[id] == nil {
 		w.after[id] = map[uint64]told{}
@@ -151,7 +151,7 @@ func (w *detailTwin) note(seq uint64, id exchange.OrderID) {
 	w.after[id][seq] = w.orders[id].now()
 }
 
-// candle takes in a trade.
+// candle adds a trade to the candles.
 func (w *detailTwin) candle(sym exchange.Symbol, t exchange.Trade) {
 	if w.candles[sym] == nil {
 		w.candles[sym] = new([exchange.Intervals][]exchange.Candle)
@@ -169,8 +169,8 @@ func (w *detailTwin) candle(sym exchange.Symbol, t exchange.Trade) {
 	}
 }
 
-// detailed writes a random history, and returns it with its twin and a History. In the end some open order has a ref,
-// and to some an amend has only given one.
+// detailed writes a random history, and returns it with its twin and a History. At the end, at least one open
+// order has a ref, and others got one from an amend.
 func detailed(t *testing.T, records int) (h *history, s *Store, events []exchange.Event, w *detailTwin, past *History) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -199,8 +199,8 @@ func detailed(t *testing.T, records int) (h *history, s *Store, events []exchang
 	return h, s, events, w, past
 }
 
-// TestDetailsAreThoseOfTheRecords compares each order as it is, as it was at first, and after each record that
-// changed it.
+// TestDetailsAreThoseOfTheRecords compares each order as it is now, as of its own records, and as of each
+// record that changed it.
 func TestDetailsAreThoseOfTheRecords(t *testing.T) {
 	t.Parallel()
 	h, s, _, w, past := detailed(t, budget.Of(3000))
@@ -235,7 +235,7 @@ func TestDetailsAreThoseOfTheRecords(t *testing.T) {
 	requireLoaded(t, s, w)
 }
 
-// requireTold returns a function that compares what History tells of an order.
+// requireTold returns a function that compares results of History with want.
 func requireTold(t *testing.T, want told) func(exchange.OrderDetail, exchange.AccountID, []exchange.AccountFill, bool,
 	error) {
 	return func(d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error) {
@@ -248,7 +248,7 @@ func requireTold(t *testing.T, want told) func(exchange.OrderDetail, exchange.Ac
 	}
 }
 
-// requireLoaded compares what a view starts from.
+// requireLoaded compares the state from which an account's view starts.
 func requireLoaded(t *testing.T, s *Store, w *detailTwin) {
 	t.Helper()
 	snap, err := s.Load(background)
@@ -278,14 +278,14 @@ func requireLoaded(t *testing.T, s *Store, w *detailTwin) {
 	require.Positive(t, amended, "some amends only give a ref")
 }
 
-// TestAccountsFindTheirOrders asks for pages of each account's orders.
+// TestAccountsFindTheirOrders queries pages of each account's orders.
 func TestAccountsFindTheirOrders(t *testing.T) {
 	t.Parallel()
 	h, _, _, w, past := detailed(t, budget.Of(3000))
 	requireOrders(t, h, w, past)
 }
 
-// requireOrders asks for pages of accounts' orders, and compares them with those of the records.
+// requireOrders queries pages of accounts' orders and compares them with the records.
 func requireOrders(t *testing.T, h *history, w *detailTwin, past *History) {
 	t.Helper()
 	of := map[exchange.AccountID]map[exchange.Symbol][]exchange.OrderDetail{}
@@ -297,7 +297,7 @@ func requireOrders(t *testing.T, h *history, w *detailTwin, past *History) {
 		of[o.account][o.Symbol] = append(of[o.account][o.Symbol], o.OrderDetail)
 	}
 	found := 0
-	for asked := 0; asked < 300 || found <= 300; asked++ { // some seeds trade little
+	for asked := 0; asked < 300 || found <= 300; asked++ { // with some seeds there is little trading
 		require.Less(t, asked, 3000)
 		id, sym := exchange.AccountID('0'+rune(h.r.IntN(10))), exchange.Symbol('A'+rune(h.r.IntN(3)))
 		from, start, end, limit := exchange.OrderID(0), int64(0), int64(0), 1+h.r.IntN(20)
@@ -329,7 +329,7 @@ func requireOrders(t *testing.T, h *history, w *detailTwin, past *History) {
 	require.Empty(t, none)
 }
 
-// momentOf returns the time of one of some orders, or one near it.
+// momentOf returns the time of a random one of the orders, or a time near it.
 func (h *history) momentOf(orders []exchange.OrderDetail) int64 {
 	if len(orders) == 0 {
 		return 5
@@ -337,18 +337,18 @@ func (h *history) momentOf(orders []exchange.OrderDetail) int64 {
 	return orders[h.r.IntN(len(orders))].Time + h.r.Int64N(3) - 1
 }
 
-// TestAccountsFindTheirTrades asks for pages of each account's executions, also those of an order.
+// TestAccountsFindTheirTrades queries pages of each account's executions, also of single orders.
 func TestAccountsFindTheirTrades(t *testing.T) {
 	t.Parallel()
 	h, _, _, w, past := detailed(t, budget.Of(3000))
 	requireTrades(t, h, w, past)
 }
 
-// requireTrades asks for accounts' executions, and compares them with those of the records.
+// requireTrades queries accounts' executions and compares them with the records.
 func requireTrades(t *testing.T, h *history, w *detailTwin, past *History) {
 	t.Helper()
 	found := 0
-	for asked := 0; asked < 400 || found <= 400; asked++ { // some seeds trade little
+	for asked := 0; asked < 400 || found <= 400; asked++ { // with some seeds there is little trading
 		require.Less(t, asked, 4000)
 		id, sym := exchange.AccountID('0'+rune(h.r.IntN(10))), exchange.Symbol('A'+rune(h.r.IntN(3)))
 		trade, order, start, end, limit := uint64(0), exchange.OrderID(0), int64(0), int64(math.MaxInt64), 1+h.r.IntN(30)

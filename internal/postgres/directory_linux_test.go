@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestANumberThatDoesNotFitIsSaidSo: the error is that of writing, not of what came after.
+// TestANumberThatDoesNotFitIsSaidSo checks that the error is that of the write, not of a later step.
 func TestANumberThatDoesNotFitIsSaidSo(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink("/dev/full", filepath.Join(dir, DirectoryFile+".new")))

@@ -15,8 +15,8 @@ import (
 	"outcry/internal/testing/durabletest"
 )
 
-// TestACopyOfADirectoryHasANumberOfItsOwn copies a data directory in every way that
-// leaves its file as it is.
+// TestACopyOfADirectoryHasANumberOfItsOwn copies a data directory in every way that keeps the content of its
+// file.
 func TestACopyOfADirectoryHasANumberOfItsOwn(t *testing.T) {
 	machine := filepath.Join(t.TempDir(), "machine-id")
 	require.NoError(t, os.WriteFile(machine, []byte("one\n"), 0o600))
@@ -63,10 +63,12 @@ func TestACopyOfADirectoryHasANumberOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestANumberThatCannotBeKeptIsGoodForOneRun, since a full disk is no reason not to start.
+// TestANumberThatCannotBeKeptIsGoodForOneRun checks that a number is returned even if it cannot be stored: a
+// full disk must not prevent a start.
 func TestANumberThatCannotBeKeptIsGoodForOneRun(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, DirectoryFile+".new"), 0o700)) // in the way
+	// a directory at the temporary file's path makes the write fail
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, DirectoryFile+".new"), 0o700))
 	first, err := DirectoryNumber(dir)
 	require.Error(t, err)
 	second, err := DirectoryNumber(dir)
@@ -75,8 +77,8 @@ func TestANumberThatCannotBeKeptIsGoodForOneRun(t *testing.T) {
 	require.NotEqual(t, first, second)
 }
 
-// TestANumberIsKeptDurably: the file is synced whole under its passing name, then the
-// directory with the right one in it. What a run that was cut off has left does not stay.
+// TestANumberIsKeptDurably checks that the complete file is synced under its temporary name, and the directory
+// after the rename. A temporary file of an interrupted run is replaced.
 func TestANumberIsKeptDurably(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, DirectoryFile)
@@ -118,7 +120,8 @@ func TestANumberIsKeptDurably(t *testing.T) {
 	}
 }
 
-// TestANumberIsForItsOwner alone: others could have their sessions taken for the server's.
+// TestANumberIsForItsOwner checks that only the owner can read the file: with the number, others could pass
+// off their sessions as the server's.
 func TestANumberIsForItsOwner(t *testing.T) {
 	dir := t.TempDir()
 	_, err := DirectoryNumber(dir)
@@ -128,7 +131,7 @@ func TestANumberIsForItsOwner(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-// TestANumberWithoutItsFileIsSaidToBe: the right name is taken in the last moment.
+// TestANumberWithoutItsFileIsSaidToBe makes the rename fail: another file appears at its target just before.
 func TestANumberWithoutItsFileIsSaidToBe(t *testing.T) {
 	dir := t.TempDir()
 	durabletest.Watch(t, func(s durabletest.Sync) error {
@@ -138,7 +141,8 @@ func TestANumberWithoutItsFileIsSaidToBe(t *testing.T) {
 	require.ErrorContains(t, err, "rename")
 }
 
-// TestAFileThatCannotBeReadIsNoNumber, and neither is one of another length.
+// TestAFileThatCannotBeReadIsNoNumber checks that an unreadable file, or a number of the wrong length, is not
+// used.
 func TestAFileThatCannotBeReadIsNoNumber(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, DirectoryFile)
@@ -158,7 +162,7 @@ func TestAFileThatCannotBeReadIsNoNumber(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ELOOP)
 }
 
-// TestTheFirstNameOfTheMachineCounts, unless it is empty.
+// TestTheFirstNameOfTheMachineCounts checks that the first file with an id is used, unless it is empty.
 func TestTheFirstNameOfTheMachineCounts(t *testing.T) {
 	dir, ids := t.TempDir(), t.TempDir()
 	was := machineIDs

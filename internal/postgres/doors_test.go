@@ -12,8 +12,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestNumbersGoOnThroughAnUpgrade brings a database back to the ninth schema, in the middle of its history: each
-// account's events, and each symbol's trades and candles, are what they would be without that.
+// TestNumbersGoOnThroughAnUpgrade turns a database back to schema 9 in the middle of its history. After the
+// upgrade, each account's events, and each symbol's trades and candles, are numbered as without it.
 func TestNumbersGoOnThroughAnUpgrade(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -58,16 +58,16 @@ func TestNumbersGoOnThroughAnUpgrade(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, found)
 		if accepted := w.first[id]; accepted.Changed <= events[upgraded-1].Time && !open[id] {
-			d.Ref = want.Ref // which may be lost
+			d.Ref = want.Ref // schema 9 may have lost the ref
 		}
 		require.Equal(t, want.State, d.State)
 		if ambiguous := want.Why == exchange.CanceledSTP && d.Why == exchange.CanceledRest; ambiguous {
-			d.Why = want.Why // an older program noted the one as the other
+			d.Why = want.Why // older programs did not record this difference
 		}
 		require.Equal(t, want.OrderDetail, d, "order %d", id)
 		require.Len(t, fills, len(want.fills))
 	}
-	for id, all := range w.fills { // those before the upgrade have no numbers of trades
+	for id, all := range w.fills { // executions before the upgrade have no trade numbers
 		for _, sym := range []exchange.Symbol{"A", "B", "C"} {
 			var want []exchange.AccountFill
 			for _, f := range all {
@@ -89,7 +89,7 @@ func TestNumbersGoOnThroughAnUpgrade(t *testing.T) {
 	}
 }
 
-// asNinth makes a database what a program of the ninth schema would have left.
+// asNinth turns a database into one that a program of schema 9 would have left.
 func asNinth(t *testing.T, s *Store) {
 	t.Helper()
 	var rows []fillRow

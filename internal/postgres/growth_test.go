@@ -18,18 +18,18 @@ var (
 	growthEven  = flag.Bool("growth-even", false, "all accounts trade all symbols alike, instead of 64 a few symbols most")
 )
 
-// growthWindow is over how many records before each mark BenchmarkGrowth takes its averages.
+// growthWindow is the number of records before each mark over which BenchmarkGrowth averages.
 const growthWindow = 500_000
 
-// spent is what all records so far have cost.
+// spent is the total cost of all records so far.
 type spent struct {
 	records     uint64
 	here, there time.Duration
 	wal         int64
 }
 
-// BenchmarkGrowth lets the tables of a durable database grow. At each mark it writes what a record took lately:
-// processor time here and of all of Postgres, and bytes of Postgres's log. Run it with -benchtime 1x.
+// BenchmarkGrowth lets the tables of a durable database grow. At each mark it prints the recent cost per
+// record: processor time here and of all of Postgres, and bytes of Postgres's log. Run it with -benchtime 1x.
 func BenchmarkGrowth(b *testing.B) {
 	s, m := mustOpen(b, durableDatabase(b)), newMarket()
 	if !*growthEven {
@@ -50,7 +50,7 @@ func BenchmarkGrowth(b *testing.B) {
 		return made, projectRecords(b, p, first, records)
 	}
 	for range 10 {
-		project(5_000) // that make accounts and symbols
+		project(5_000) // these make accounts and symbols
 	}
 	for b.Loop() {
 		for mark := range strings.SplitSeq(*growthMarks, ",") {

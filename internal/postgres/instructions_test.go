@@ -15,7 +15,7 @@ func (h *history) instruct(e *exchange.Event, o *exchange.Order) {
 		return
 	}
 	o.STP = exchange.SelfTrade(h.r.IntN(4))
-	if h.r.IntN(2) == 0 { // takes in several parts
+	if h.r.IntN(2) == 0 { // the order executes in several parts
 		o.Shares *= 4
 		o.Open = o.Shares
 	}
@@ -41,7 +41,7 @@ func (h *history) instruct(e *exchange.Event, o *exchange.Order) {
 	}
 }
 
-// reserve takes the hold of an order; it reports whether there is enough.
+// reserve takes the order's hold. It reports whether the account could pay.
 func (h *history) reserve(sym exchange.Symbol, o *exchange.Order) bool {
 	li, book := h.state.Ledger.Instrument(sym), h.state.Books[sym]
 	if o.Type == exchange.Market && o.Side == exchange.Buy {
@@ -50,7 +50,7 @@ func (h *history) reserve(sym exchange.Symbol, o *exchange.Order) bool {
 	return h.state.Ledger.Reserve(li, o) == exchange.OK
 }
 
-// amend makes e an amend of an open order, which it applies; it reports whether there is one.
+// amend makes e an amend of an open order and applies it. It returns false if there is no open order.
 func (h *history) amend(e *exchange.Event) bool {
 	c := *e
 	book := h.state.Books[e.Symbol]
@@ -68,7 +68,7 @@ func (h *history) amend(e *exchange.Event) bool {
 	if h.r.IntN(2) == 0 {
 		o.Limit = exchange.Price(90 + h.r.IntN(20))
 	}
-	if o.Limit != limit && h.r.IntN(2) == 0 { // the amount stays
+	if o.Limit != limit && h.r.IntN(2) == 0 { // the amount stays the same
 		o.Shares, o.Open = old.Open, old.Open
 	}
 	if o.ID = h.state.OrderID + 1; o.Post {
@@ -94,7 +94,7 @@ func (h *history) amend(e *exchange.Event) bool {
 	return true
 }
 
-// reduce makes e the amend that takes some shares off an order in place, none for an amend that only has a
+// reduce makes e the amend that takes shares off an order in place. shares is 0 for an amend that only sets a
 // ref.
 func (h *history) reduce(e *exchange.Event, o exchange.Order, shares exchange.Shares) {
 	amount := o.ChainExecuted() + o.Open - shares
@@ -108,7 +108,7 @@ func (h *history) reduce(e *exchange.Event, o exchange.Order, shares exchange.Sh
 	}
 }
 
-// rule makes e what an operator or a client sets for an account or a symbol.
+// rule makes e a setting that an operator or a client makes for an account or a symbol.
 func (h *history) rule(e *exchange.Event) bool {
 	switch h.r.IntN(4) {
 	case 0:
@@ -118,7 +118,7 @@ func (h *history) rule(e *exchange.Event) bool {
 	case 1:
 		e.Kind, e.Symbol, e.Due = exchange.SwitchSet, "", h.r.Int64N(3)*(e.Time+7)
 	case 2:
-		e.Kind, e.Symbol, e.Cause = exchange.OrdersCanceled, "", exchange.BySwitch // with nothing open
+		e.Kind, e.Symbol, e.Cause = exchange.OrdersCanceled, "", exchange.BySwitch // the account has no open orders
 	default:
 		e.Kind, e.Symbol = exchange.AccountRuled, ""
 		e.AccountRules = &exchange.AccountRules{STP: exchange.SelfTrade(h.r.IntN(4)),
@@ -134,7 +134,7 @@ func (h *history) rule(e *exchange.Event) bool {
 	return true
 }
 
-// missing is what records can say and no record of a history says.
+// missing returns the kinds of events and values that occur in no record of events.
 func missing(events []exchange.Event) (what []string) {
 	seen := map[string]bool{}
 	for kind := range exchange.EventKinds() {
@@ -164,7 +164,7 @@ func missing(events []exchange.Event) (what []string) {
 	return what
 }
 
-// requireAtFirst compares what History tells of an order as it was after its own record with what memory does.
+// requireAtFirst compares an order as of its own record, as History returns it, with the one in memory.
 func requireAtFirst(t *testing.T, past *History, o *exchange.Order, now exchange.ClosedOrder) {
 	t.Helper()
 	want, known := o.AtFirst()
@@ -179,7 +179,7 @@ func requireAtFirst(t *testing.T, past *History, o *exchange.Order, now exchange
 	require.Equal(t, now, got, "order %d", o.ID)
 }
 
-// requireFills compares the executions of each account with those of the records, in pages.
+// requireFills compares pages of each account's executions with the records.
 func requireFills(t *testing.T, past *History, events []exchange.Event) {
 	t.Helper()
 	want := map[exchange.AccountID][]exchange.AccountFill{}

@@ -21,8 +21,8 @@ func mustLoader(t *testing.T, url string) *Loader {
 	return l
 }
 
-// TestABackupKeepsEveryTableAndColumn fails for a migration that the layout does not
-// know: what it adds would be missing in backups.
+// TestABackupKeepsEveryTableAndColumn fails for a migration whose tables or columns are not in the
+// descriptions: backups would lack them.
 func TestABackupKeepsEveryTableAndColumn(t *testing.T) {
 	l := mustLoader(t, pgtest.NewDatabase(t))
 	newest := SchemaVersion()
@@ -30,7 +30,7 @@ func TestABackupKeepsEveryTableAndColumn(t *testing.T) {
 	require.NoError(t, l.CheckTables(background, Tables()))
 }
 
-// TestTablesOfAnotherLayoutAreNamed takes away, adds and changes tables of a backup.
+// TestTablesOfAnotherLayoutAreNamed removes, adds and changes tables of a backup.
 func TestTablesOfAnotherLayoutAreNamed(t *testing.T) {
 	l := mustLoader(t, pgtest.NewDatabase(t))
 	newest := SchemaVersion()
@@ -47,8 +47,8 @@ func TestTablesOfAnotherLayoutAreNamed(t *testing.T) {
 	}
 }
 
-// TestTablesOfEveryVersionAreBroughtUpToDate makes each version of the schema within
-// one transaction, as a start would make the newest.
+// TestTablesOfEveryVersionAreBroughtUpToDate makes each version of the schema in one transaction and upgrades
+// it to the newest.
 func TestTablesOfEveryVersionAreBroughtUpToDate(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	newest := SchemaVersion()
@@ -79,7 +79,7 @@ func TestTablesOfEveryVersionAreBroughtUpToDate(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatIsNotEmptyIsNamed looks at each kind of relation.
+// TestADatabaseThatIsNotEmptyIsNamed checks each kind of relation.
 func TestADatabaseThatIsNotEmptyIsNamed(t *testing.T) {
 	for sql, want := range map[string]string{
 		`CREATE TABLE public.cats (id int)`:                 "the table cats",
@@ -97,7 +97,7 @@ func TestADatabaseThatIsNotEmptyIsNamed(t *testing.T) {
 	}
 }
 
-// TestADatabaseInUseIsNotLoaded has a server on it.
+// TestADatabaseInUseIsNotLoaded opens a loader while a server uses the database.
 func TestADatabaseInUseIsNotLoaded(t *testing.T) {
 	t.Parallel() // it waits for the lock
 	url := pgtest.NewDatabase(t)
@@ -106,8 +106,8 @@ func TestADatabaseInUseIsNotLoaded(t *testing.T) {
 	require.ErrorIs(t, err, ErrTaken)
 }
 
-// TestWhatIsDumpedIsLoaded copies a history from one database to another, and has both
-// say the same bytes.
+// TestWhatIsDumpedIsLoaded copies a history from one database to another. Dumps of both must be equal, byte by
+// byte.
 func TestWhatIsDumpedIsLoaded(t *testing.T) {
 	from, to := pgtest.NewDatabase(t), pgtest.NewDatabase(t)
 	s, h := mustOpen(t, from), newHistory(3)
@@ -140,8 +140,8 @@ func TestWhatIsDumpedIsLoaded(t *testing.T) {
 	require.ErrorContains(t, err, "postgres: copy nothing")
 }
 
-// TestRefsAreComparedWithoutReadingATableForEach has tables that the planner knows nothing of:
-// it must not read all accounts for each ref.
+// TestRefsAreComparedWithoutReadingATableForEach checks that the planner, without statistics, does not read
+// all accounts for each ref.
 func TestRefsAreComparedWithoutReadingATableForEach(t *testing.T) {
 	l := mustLoader(t, pgtest.NewDatabase(t))
 	require.NoError(t, l.MakeSchema(background, SchemaVersion()))

@@ -14,7 +14,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// tradedOf is what the trades in events come to, and all of them.
+// tradedOf returns the totals of the trades in events, and all trades.
 func tradedOf(events []exchange.Event) (sums map[exchange.Symbol]exchange.Traded,
 	trades map[exchange.Symbol][]exchange.Trade) {
 	sums, trades = map[exchange.Symbol]exchange.Traded{}, map[exchange.Symbol][]exchange.Trade{}
@@ -29,7 +29,7 @@ func tradedOf(events []exchange.Event) (sums map[exchange.Symbol]exchange.Traded
 	return sums, trades
 }
 
-// requireMarket demands that what is loaded is what events come to.
+// requireMarket requires that the loaded totals and trades are those of events.
 func requireMarket(t *testing.T, s *Store, events []exchange.Event) {
 	t.Helper()
 	wantSums, wantTrades := tradedOf(events)
@@ -61,8 +61,7 @@ func TestTheMarketFollowsWhatIsTraded(t *testing.T) {
 	require.NoError(t, mustOpenArchive(t, url).CheckMarket(background))
 }
 
-// TestTheMarketOfAnOldDatabaseIsFilledFromHistory takes the migrations from the third
-// on back.
+// TestTheMarketOfAnOldDatabaseIsFilledFromHistory reverts migration 3 and later ones, and upgrades.
 func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -85,8 +84,8 @@ func TestTheMarketOfAnOldDatabaseIsFilledFromHistory(t *testing.T) {
 	require.NoError(t, mustOpenArchive(t, url).CheckMarket(background))
 }
 
-// TestTurnoverHasNoBound trades the largest orders until the sum is more than a Cash
-// could hold, within one batch and over several.
+// TestTurnoverHasNoBound trades the largest orders until the sum exceeds a Cash, within one batch and over
+// several.
 func TestTurnoverHasNoBound(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	const most = math.MaxInt64 / 10

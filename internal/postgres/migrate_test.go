@@ -13,8 +13,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestMigrationsAreNumberedWithoutAGap: a file that is named otherwise would be left out,
-// or do its work in another's place.
+// TestMigrationsAreNumberedWithoutAGap checks that a misnamed file is refused: it would be skipped, or run as
+// another version.
 func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
 	file := &fstest.MapFile{Data: []byte("SELECT 1")}
 	require.Equal(t, []migration{{"0001_a.sql", "SELECT 1"}, {"0002_b.sql", "SELECT 1"}},
@@ -29,8 +29,8 @@ func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
 	}
 }
 
-// TestAMigrationThatFailsLeavesTheVersionBefore has each version's migration fail in its
-// last statement. What is there is the version before, whole, and the next try goes on.
+// TestAMigrationThatFailsLeavesTheVersionBefore makes the last statement of each version's migration fail. The
+// database must be left at the preceding version, and the next try must continue from there.
 func TestAMigrationThatFailsLeavesTheVersionBefore(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	whole := schema
@@ -47,7 +47,7 @@ func TestAMigrationThatFailsLeavesTheVersionBefore(t *testing.T) {
 			table = versionTable
 		}
 		err = conn.QueryRow(background, `SELECT version FROM `+table).Scan(&version)
-		if i == 0 { // the table is made with the first version
+		if i == 0 { // migration 1 also makes the version's table
 			require.True(t, hasCode(err, "42P01"), "%v", err)
 			err = nil
 		}
@@ -59,8 +59,8 @@ func TestAMigrationThatFailsLeavesTheVersionBefore(t *testing.T) {
 	mustOpen(t, url)
 }
 
-// TestASchemaOfAnotherVersionThanItsFileMakesIsNotRaised: two that migrate at once, which
-// the lock excludes, would do a file twice.
+// TestASchemaOfAnotherVersionThanItsFileMakesIsNotRaised checks that a migration runs only on the preceding
+// version. The lock also excludes concurrent migrations, which could run a file twice.
 func TestASchemaOfAnotherVersionThanItsFileMakesIsNotRaised(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	newest := SchemaVersion()

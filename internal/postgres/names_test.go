@@ -18,7 +18,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// eight are the relations that people read.
+// eight lists the relations that people read.
 var eight = []string{"accounts", "candles", "exchange_state", "executions", "market", "orders", "positions", "symbols"}
 
 // column1 returns the rows of a query of one column.
@@ -31,12 +31,12 @@ func column1(t *testing.T, conn *pgx.Conn, sql string, args ...any) []string {
 	return all
 }
 
-// withPath is a database's URL whose sessions begin with a search_path.
+// withPath returns a database's URL whose sessions start with a search_path.
 func withPath(t *testing.T, database, path string) string {
 	return with(t, database, "search_path", path)
 }
 
-// with is a database's URL with one more parameter.
+// with returns a database's URL with one more parameter.
 func with(t *testing.T, database, name, value string) string {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -47,8 +47,8 @@ func with(t *testing.T, database, name, value string) string {
 	return u.String()
 }
 
-// TestPeopleSeeEightRelations asks the catalog what psql's \d lists, and psql itself where
-// there is one, as the owner, whose name is that of the internal schema, and as a superuser.
+// TestPeopleSeeEightRelations queries the catalog as psql's \d does, and uses psql itself if it is installed.
+// It does so as the owner, whose name is that of the internal schema, and as a superuser.
 func TestPeopleSeeEightRelations(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s := mustOpen(t, url)
@@ -74,7 +74,7 @@ func TestPeopleSeeEightRelations(t *testing.T) {
 	}
 }
 
-// TestARoleKeepsASearchPathOfItsOwn: the exchange sets one only where there is none.
+// TestARoleKeepsASearchPathOfItsOwn checks that the exchange sets a search_path only if the role has none.
 func TestARoleKeepsASearchPathOfItsOwn(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	admin := mustConnect(t, url, "admin")
@@ -99,7 +99,7 @@ func TestARoleKeepsASearchPathOfItsOwn(t *testing.T) {
 	require.Equal(t, "public", path())
 }
 
-// TestEveryRelationAndColumnHasAComment fails for a migration that leaves one out.
+// TestEveryRelationAndColumnHasAComment fails for a migration that adds one without a comment.
 func TestEveryRelationAndColumnHasAComment(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	mustOpen(t, url)
@@ -116,8 +116,8 @@ func TestEveryRelationAndColumnHasAComment(t *testing.T) {
 		WHERE nspname = 'outcry' AND obj_description(oid, 'pg_namespace') IS NULL`))
 }
 
-// decoys are relations of the exchange's names in another schema, each with a row or none,
-// that a statement without a schema would take for the exchange's.
+// decoys makes relations in another schema that have the names of the exchange's. A statement that names no
+// schema could find them instead. Some have a row, some have none.
 func decoys(schema string) (sql string) {
 	for _, table := range allTables {
 		d, _, _ := table.describe()
@@ -126,8 +126,8 @@ func decoys(schema string) (sql string) {
 	return sql
 }
 
-// TestAHostileSearchPathChangesNothing leads the role's sessions to tables, views and
-// functions of the exchange's names, and has temporary ones in the session that writes.
+// TestAHostileSearchPathChangesNothing sets the role's search_path to a schema with tables, views and
+// functions that have the exchange's names, and makes such temporary ones in the writing session.
 func TestAHostileSearchPathChangesNothing(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(3)
@@ -192,7 +192,7 @@ func TestAHostileSearchPathChangesNothing(t *testing.T) {
 	}
 }
 
-// requireState demands that the tables hold the history's state.
+// requireState requires that the tables hold the history's state.
 func requireState(t *testing.T, s *Store, h *history) {
 	t.Helper()
 	snap, err := s.Load(background)
@@ -202,8 +202,8 @@ func requireState(t *testing.T, s *Store, h *history) {
 	require.Equal(t, h.state.Digest(), state.Digest())
 }
 
-// TestAnExchangeStaysInTheSchemaItWasMadeIn makes one where the path begins with a schema of
-// the operator's. People read there, also when a later path leads elsewhere.
+// TestAnExchangeStaysInTheSchemaItWasMadeIn makes an exchange while search_path begins with an operator's
+// schema. The tables that people read stay there when search_path changes.
 func TestAnExchangeStaysInTheSchemaItWasMadeIn(t *testing.T) {
 	for _, schema := range []string{"desk", `a "strange's" one`} {
 		database := pgtest.NewDatabase(t)
@@ -223,7 +223,8 @@ func TestAnExchangeStaysInTheSchemaItWasMadeIn(t *testing.T) {
 	}
 }
 
-// TestASchemaThatWasRenamedIsNamed: what people read is not looked for elsewhere.
+// TestASchemaThatWasRenamedIsNamed checks that the error names the recorded schema, and that no other schema
+// is searched.
 func TestASchemaThatWasRenamedIsNamed(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, database), newHistory(11)
@@ -238,8 +239,8 @@ func TestASchemaThatWasRenamedIsNamed(t *testing.T) {
 	requireState(t, mustOpen(t, database), h)
 }
 
-// TestWithoutASchemaForPeopleNothingIsMade: search_path may name none that exists, or that of
-// the internal tables alone.
+// TestWithoutASchemaForPeopleNothingIsMade uses a search_path without an existing schema, or with only the
+// internal one.
 func TestWithoutASchemaForPeopleNothingIsMade(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	admin := mustConnect(t, database, "admin")
@@ -251,12 +252,13 @@ func TestWithoutASchemaForPeopleNothingIsMade(t *testing.T) {
 	}
 	require.Empty(t, column1(t, admin, `SELECT relname::text FROM pg_class
 		WHERE relnamespace IN ('public'::regnamespace, 'outcry'::regnamespace)`))
-	s, h := mustOpen(t, database), newHistory(8) // "$user" is outcry, which exists, and is not taken for people's
+	// "$user" is the existing schema outcry, which is not used for the tables that people read
+	s, h := mustOpen(t, database), newHistory(8)
 	written(t, s, h, 50)
 	require.Equal(t, "public", s.conn.people)
 }
 
-// TestARoleThatMayMakeNoSchemaIsToldWhatToDo, and nothing is changed.
+// TestARoleThatMayMakeNoSchemaIsToldWhatToDo checks that the error gives advice, and that nothing is changed.
 func TestARoleThatMayMakeNoSchemaIsToldWhatToDo(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	admin := mustConnect(t, asSuperuser(t, database), "admin")
@@ -271,7 +273,7 @@ func TestARoleThatMayMakeNoSchemaIsToldWhatToDo(t *testing.T) {
 	require.ErrorContains(t, err, `role "a desk" may not make the schema outcry`)
 	require.Empty(t, column1(t, admin, `SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace`))
 	advice := regexp.MustCompile(`CREATE SCHEMA .*`).FindString(err.Error())
-	// As advised, or by rights in a schema of somebody else's.
+	// The superuser follows the advice, or grants rights in a schema that another role owns.
 	for _, grant := range []string{advice, `DROP SCHEMA outcry CASCADE; DROP OWNED BY "a desk" CASCADE;
 		CREATE SCHEMA outcry; GRANT USAGE, CREATE ON SCHEMA outcry TO "a desk"; GRANT ALL ON SCHEMA public TO "a desk"`} {
 		mustExec(t, admin, grant)

@@ -16,8 +16,7 @@ import (
 	"outcry/internal/postgres/local"
 )
 
-// TestBothSidesNoticeAPeerThatHasGone asks Postgres and the kernel for what they keep of
-// a connection over TCP.
+// TestBothSidesNoticeAPeerThatHasGone reads a TCP connection's settings from Postgres and from the kernel.
 func TestBothSidesNoticeAPeerThatHasGone(t *testing.T) {
 	dir, host := t.TempDir(), fmt.Sprintf("127.%d.%d.1", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff)
 	c, err := local.Start(background, local.Options{Dir: dir, Log: slog.New(slog.DiscardHandler),
@@ -54,8 +53,8 @@ func TestBothSidesNoticeAPeerThatHasGone(t *testing.T) {
 	require.Equal(t, []int{1, 10, 5, 3, 25000}, peerOptions(t, tcp))
 }
 
-// peerOptions are those of a connection's socket: keepalives, after how many seconds,
-// every how many, how often, and for how many milliseconds data may be unacknowledged.
+// peerOptions returns options of a connection's socket: keepalives on, idle seconds, interval in seconds,
+// number of probes, and for how many milliseconds data may be unacknowledged.
 func peerOptions(t *testing.T, c *net.TCPConn) (has []int) {
 	t.Helper()
 	raw, err := c.SyscallConn()

@@ -48,8 +48,8 @@ func TestPgBouncerIsRefused(t *testing.T) {
 	}
 }
 
-// startPgBouncer runs one before a database until the test ends, and returns the URL
-// through it. It does not run as root.
+// startPgBouncer runs a PgBouncer in front of a database until the test ends, and returns the URL through it.
+// PgBouncer refuses to run as root.
 func startPgBouncer(t *testing.T, database, mode, ignored string) string {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -73,7 +73,7 @@ ignore_startup_parameters = %s
 	cmd := exec.Command("pgbouncer", settings)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() == 0 { // as the owner of the Postgres, which lets it in
+	if os.Geteuid() == 0 { // run as the owner of Postgres, whom Postgres admits
 		owner, err := os.Stat(filepath.Join(q.Get("host"), ".s.PGSQL."+q.Get("port")))
 		require.NoError(t, err)
 		uid := owner.Sys().(*syscall.Stat_t).Uid

@@ -16,7 +16,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// verified does with the tables what `outcry verify` does, and compares them with the records.
+// verified checks the tables as `outcry verify` does, and compares them with the events.
 func verified(a *Archive, events []exchange.Event) error {
 	fills, err := a.CountFills(background)
 	if err != nil {
@@ -43,7 +43,7 @@ func verified(a *Archive, events []exchange.Event) error {
 		a.CheckPlaced(background))
 }
 
-// plantedIn are the tables and columns that came with order instructions, and later.
+// plantedIn lists the tables and columns that came with order instructions or later.
 var plantedIn = map[string][]string{
 	"accounts": {"fills", "blocked_at", "blocked_nanos", "block_reason", "stp", "shares_max", "notional_max", "open_max",
 		"cancel_at_ns", "n"},
@@ -56,7 +56,7 @@ var plantedIn = map[string][]string{
 	"switch_log": nil, "placed_log": nil, "candles": nil, // all columns
 }
 
-// TestAWrongValueInAColumnIsNoticed changes one value after another, also to NULL and from it, and takes rows away.
+// TestAWrongValueInAColumnIsNoticed changes one value at a time, also to and from NULL, and deletes rows.
 func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -69,7 +69,7 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 		AND EXISTS (SELECT FROM outcry.account_log WHERE blocked_ns IS NOT NULL)
 		AND EXISTS (SELECT FROM people.accounts WHERE blocked_nanos > 0)
 		AND EXISTS (SELECT FROM outcry.part_log) AND EXISTS (SELECT FROM outcry.resting_orders WHERE instructions & 512 <> 0)`
-	for _, described := range allTables { // and each column has a value
+	for _, described := range allTables { // each column must have a value
 		d, _, _ := described.describe()
 		columns, planted := plantedIn[d.Name]
 		for _, c := range d.Columns {
@@ -78,7 +78,7 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 			}
 		}
 	}
-	for there, records := false, 500; !there; records = 10 { // some are there for a few records only
+	for there, records := false, 500; !there; records = 10 { // some values exist for a few records only
 		require.Less(t, len(events), 10_000)
 		events = append(events, written(t, s, h, records)...)
 		require.NoError(t, s.conn.QueryRow(background, complete).Scan(&there))
@@ -121,7 +121,7 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 	try(t, s, events, `UPDATE outcry.order_log SET instructions = instructions # 2048 WHERE id = 1`)
 }
 
-// try changes the tables in a transaction that is undone, and demands that somebody notices.
+// try changes the tables in a transaction that is rolled back, and requires that verification fails.
 func try(t *testing.T, s *Store, events []exchange.Event, sql string) {
 	t.Helper()
 	undone := errors.New("undone")
@@ -129,9 +129,9 @@ func try(t *testing.T, s *Store, events []exchange.Event, sql string) {
 		a := &Archive{conn: s.conn, tx: tx}
 		var err error
 		tag, err := tx.Exec(background, sql)
-		const integrity = "23" // the class of constraints' errors
+		const integrity = "23" // class of constraint violations
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(refused.Code, integrity) {
-			return undone // a constraint notices
+			return undone // a constraint refused the change
 		}
 		require.NoError(t, err, sql)
 		require.Positive(t, tag.RowsAffected(), "no row was changed by %s", sql)

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// forgets begins a session without some of what its client asks for.
+// forgets starts sessions without some of the settings that the client asks for.
 func forgets(names ...string) func(*relay, *pair) bool {
 	return func(_ *relay, p *pair) bool {
 		m, err := startupOf(p.client)
@@ -28,7 +28,7 @@ func forgets(names ...string) func(*relay, *pair) bool {
 	}
 }
 
-// multiplexes shows its client one session, and has it work with another one.
+// multiplexes greets its client as one session, and connects it to another.
 func multiplexes(r *relay, p *pair) bool {
 	m, err := startupOf(p.client)
 	if err != nil {
@@ -51,7 +51,7 @@ func multiplexes(r *relay, p *pair) bool {
 	return err == nil
 }
 
-// refuses answers a parameter that it does not know as pgbouncer does.
+// refuses rejects an unknown parameter as PgBouncer does.
 func refuses(_ *relay, p *pair) bool {
 	m, err := startupOf(p.client)
 	if err == nil && m.Parameters["plan_cache_mode"] != "" {
@@ -62,8 +62,7 @@ func refuses(_ *relay, p *pair) bool {
 	return false
 }
 
-// TestAPoolerIsRefusedAtOnce tries every kind of session of ours behind poolers that
-// differ in what they keep to themselves.
+// TestAPoolerIsRefusedAtOnce connects every kind of session through poolers that differ in what they withhold.
 func TestAPoolerIsRefusedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin func(*relay, *pair) bool
@@ -92,7 +91,7 @@ func TestAPoolerIsRefusedAtOnce(t *testing.T) {
 			require.ErrorContains(t, err, c.says)
 		})
 	}
-	// What only carries bytes is none.
+	// A relay that only carries bytes is no pooler.
 	r := newRelay(t, pgtest.NewDatabase(t), nil)
 	mustOpen(t, r.url)
 }

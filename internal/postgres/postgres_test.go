@@ -26,7 +26,7 @@ import (
 var background = context.Background()
 
 func TestMain(m *testing.M) {
-	// Those that run at the same time wait for Postgres, and for bounds of time.
+	// Tests that run in parallel mostly wait, for Postgres and for time limits.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
@@ -41,17 +41,16 @@ func mustOpen(t testing.TB, url string) *Store {
 	return s
 }
 
-// history makes events by trading on a state at random: symbols A to C, ten
-// accounts, orders, cancels, halts.
+// history makes random events by trading on a state: symbols A to C, ten accounts, orders, cancels, halts.
 type history struct {
 	r     *rand.Rand
 	state *exchange.State
 	seq   uint64
-	old   bool // without what programs of the first schema did not do
+	old   bool // only events that programs of schema 1 wrote
 	plain bool // without order instructions
 }
 
-// newState is an empty exchange whose orders execute in parts of two fills.
+// newState returns an empty exchange whose orders execute in parts of two fills.
 func newState() *exchange.State {
 	s := exchange.NewState()
 	s.Index.FillsMax = 2
@@ -62,13 +61,13 @@ func newHistory(seed uint64) *history {
 	return &history{r: rand.New(rand.NewPCG(seed, 1)), state: newState()}
 }
 
-// next returns the next event, which has been applied to the state.
+// next applies the next event to the state and returns it.
 func (h *history) next() exchange.Event {
 	h.seq++
 	e := exchange.Event{Time: h.time(), Symbol: exchange.Symbol("ABC"[h.seq%3 : h.seq%3+1]),
 		Account: exchange.AccountID(fmt.Sprint(h.r.IntN(10)))}
 	if !h.old && !h.plain && h.r.IntN(2) == 0 {
-		e.Account = "3" // which meets its own orders
+		e.Account = "3" // this account meets its own orders
 	}
 	if book := h.state.Books[e.Symbol]; book != nil && book.Unfinished() != 0 {
 		return h.goOn(e, book)
@@ -99,7 +98,7 @@ func (h *history) next() exchange.Event {
 	return e
 }
 
-// time returns that of the next event. Programs of older schemas kept seconds.
+// time returns the next event's time. Programs of older schemas kept whole seconds.
 func (h *history) time() int64 {
 	at := int64(h.seq) * exchange.Second
 	if !h.old && !h.plain {
@@ -108,7 +107,7 @@ func (h *history) time() int64 {
 	return at
 }
 
-// name gives every other event that may have a ref one of its own.
+// name gives every other event that may have a ref a new one.
 func (h *history) name(e *exchange.Event) {
 	made := e.Kind == exchange.AccountOpened || e.Kind == exchange.SharesDeposited || e.Kind == exchange.OrderAccepted ||
 		e.Kind == exchange.OrderReplaced || e.Kind == exchange.OrderReduced
@@ -117,7 +116,7 @@ func (h *history) name(e *exchange.Event) {
 	}
 }
 
-// cancel makes e the cancel of an open order; it reports whether there is one.
+// cancel makes e the cancel of an open order. It returns false if there is none.
 func (h *history) cancel(e *exchange.Event) bool {
 	var open []exchange.Order
 	for o := range h.state.Books[e.Symbol].Orders() {
@@ -134,8 +133,7 @@ func (h *history) cancel(e *exchange.Event) bool {
 	return true
 }
 
-// cancelAll makes e the cancel of all that an account has open; it reports whether
-// there is anything.
+// cancelAll makes e the cancel of all open orders of an account. It returns false if there are none.
 func (h *history) cancelAll(e *exchange.Event) bool {
 	var cancels []exchange.Cancel
 	for sym, book := range h.state.Books {
@@ -157,7 +155,7 @@ func (h *history) cancelAll(e *exchange.Event) bool {
 	return true
 }
 
-// halt makes e the halt of its symbol, or the end of one.
+// halt makes e the halt of its symbol, or the end of a halt.
 func (h *history) halt(e *exchange.Event, halted bool) bool {
 	e.Kind, e.Account, e.Reason = exchange.SymbolHalted, "", fmt.Sprint("reason ", h.seq)
 	if halted {
@@ -166,7 +164,7 @@ func (h *history) halt(e *exchange.Event, halted bool) bool {
 	return true
 }
 
-// order makes e an order, smaller until the account can pay for it.
+// order makes e an order. If the account cannot pay for it, it makes another event instead.
 func (h *history) order(e exchange.Event) exchange.Event {
 	li := h.state.Ledger.Instrument(e.Symbol)
 	o := exchange.NewOrder(h.state.OrderID+1, h.state.Ledger.Account(e.Account), exchange.Side(1+h.r.IntN(2)),
@@ -180,7 +178,7 @@ func (h *history) order(e exchange.Event) exchange.Event {
 	return h.accepted(e, exchange.OrderAccepted, o, fills)
 }
 
-// accepted makes e what an order has come to.
+// accepted makes e the record of an order after its execution.
 func (h *history) accepted(e exchange.Event, kind exchange.EventKind, o *exchange.Order, fills []exchange.Fill,
 ) exchange.Event {
 	li, book := h.state.Ledger.Instrument(e.Symbol), h.state.Books[e.Symbol]
@@ -208,7 +206,7 @@ func (h *history) goOn(e exchange.Event, book *exchange.Book) exchange.Event {
 	return plain(e)
 }
 
-// plain returns e without what only the book knows.
+// plain returns e without the fields that only the book knows.
 func plain(e exchange.Event) exchange.Event {
 	var plain exchange.Event
 	if err := exchange.DecodeEvent(exchange.AppendEvent(nil, &e), &plain); err != nil {
@@ -217,8 +215,8 @@ func plain(e exchange.Event) exchange.Event {
 	return plain
 }
 
-// TestTablesFollowTheState writes a random history in batches of random size: what
-// is loaded from the tables is, after each of them, the state of the core.
+// TestTablesFollowTheState writes a random history in batches of random size. After each batch, the state
+// loaded from the tables must be the core's.
 func TestTablesFollowTheState(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -300,14 +298,14 @@ func TestWritingABatchTwiceChangesNothing(t *testing.T) {
 }
 
 func TestAnOldServerCanWriteNoMore(t *testing.T) {
-	t.Parallel() // it waits for the lock
+	t.Parallel() // waits for the lock
 	url := pgtest.NewDatabase(t)
 	old := mustOpen(t, url)
 	_, err := Open(background, url, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, ErrTaken)
 	require.True(t, Unusable(err))
 
-	// The old one's lock is lost with its session, as when a network breaks.
+	// The old server's lock is lost with its session, as when a network breaks.
 	b := newBatch()
 	b.reset(0)
 	require.NoError(t, b.add(1, &exchange.Event{Kind: exchange.SymbolMade, Symbol: "A"}))
@@ -324,8 +322,8 @@ func TestAnOldServerCanWriteNoMore(t *testing.T) {
 	require.ErrorIs(t, err, ErrTaken, "the epoch has moved on")
 }
 
-// TestAStartReadsNoHistory: after tens of thousands of closed orders, a load
-// touches the logs by their indexes alone.
+// TestAStartReadsNoHistory checks that after tens of thousands of closed orders, a load reads the logs only by
+// their indexes.
 func TestAStartReadsNoHistory(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	h, b := newHistory(2), newBatch()
@@ -424,8 +422,8 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	require.False(t, found)
 }
 
-// TestDecimalsGoToPostgresAndBack writes random numbers, which Postgres has to show
-// in their shortest form, and reads them.
+// TestDecimalsGoToPostgresAndBack writes random numbers, which Postgres must show in their shortest form, and
+// reads them back.
 func TestDecimalsGoToPostgresAndBack(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	rapid.Check(t, func(rt *rapid.T) {

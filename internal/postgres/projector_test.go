@@ -15,7 +15,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestTheProjectorCatchesUpAndLetsTheJournalGo also breaks its connection on the way.
+// TestTheProjectorCatchesUpAndLetsTheJournalGo also breaks the projector's connection.
 func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s := mustOpen(t, url)
@@ -56,8 +56,8 @@ func TestTheProjectorCatchesUpAndLetsTheJournalGo(t *testing.T) {
 	compareStates(t, h.state, restored)
 }
 
-// TestSegmentsGoThatAnotherReaderHeld has a reader go on only after the last record
-// was projected: nothing comes after it that would have the journal looked at.
+// TestSegmentsGoThatAnotherReaderHeld lets a reader continue only after the last record was projected. No
+// later record then triggers the deletion of segments.
 func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
@@ -73,11 +73,11 @@ func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
 		_, err := j.Append(exchange.AppendEvent(nil, &e))
 		require.NoError(t, err)
 	}
-	require.NoError(t, j.Wait(background, j.Appended())) // so that it is one batch
+	require.NoError(t, j.Wait(background, j.Appended())) // all records are then in one batch
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	committed := func() bool { // and has looked at the segments
+	committed := func() bool { // the segments were checked, too
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.wanted != nil
@@ -91,9 +91,8 @@ func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// TestRecordsGatherWhileNobodyWaits lets them gather without end: a record that
-// comes to an idle exchange is written at once, later ones together, as soon as
-// somebody waits for them.
+// TestRecordsGatherWhileNobodyWaits sets no limit to gathering. The first record on an idle exchange is
+// written at once; later ones gather until a call waits for them.
 func TestRecordsGatherWhileNobodyWaits(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion})
@@ -133,7 +132,7 @@ func TestRecordsGatherWhileNobodyWaits(t *testing.T) {
 	require.NoError(t, <-ended, "the end does not wait")
 }
 
-// TestHowLongRecordsGather: for a while, and longer under load, until that ends.
+// TestHowLongRecordsGather checks gatherTime, and gatherTimeBusy while the load lasts.
 func TestHowLongRecordsGather(t *testing.T) {
 	for gathered := time.Duration(0); gathered < gatherTime; gathered += gatherStep {
 		require.True(t, gatherOn(gathered, 0), gathered)
@@ -145,7 +144,8 @@ func TestHowLongRecordsGather(t *testing.T) {
 	require.False(t, gatherOn(gatherTimeBusy, math.MaxInt))
 }
 
-// TestAFullBatchGathersNoLonger although nobody waits; and what came in each step is told.
+// TestAFullBatchGathersNoLonger checks that a full batch is written although no call waits, and that gather
+// receives the number of records per step.
 func TestAFullBatchGathersNoLonger(t *testing.T) {
 	const size = 20
 	s := mustOpen(t, pgtest.NewDatabase(t))
@@ -156,7 +156,7 @@ func TestAFullBatchGathersNoLonger(t *testing.T) {
 	p, err := NewProjector(ProjectorOptions{Store: s, Journal: j, Log: slog.New(slog.DiscardHandler),
 		OnBatch: func(records int, _ int64, _ time.Duration) { batches <- records }})
 	require.NoError(t, err)
-	p.size = size - size/8 - 1 // of the second batch it is size
+	p.size = size - size/8 - 1 // the second batch may have size records
 	steps := make(chan int)
 	ctx, cancel := context.WithCancel(background)
 	p.gather = func(_ time.Duration, came int) bool {
@@ -198,7 +198,7 @@ func TestAFullBatchGathersNoLonger(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// TestTheNextBatchIsMadeWhileOneIsWritten, as large as that may be.
+// TestTheNextBatchIsMadeWhileOneIsWritten also checks that the next batch is as large as allowed.
 func TestTheNextBatchIsMadeWhileOneIsWritten(t *testing.T) {
 	const records, size = 500, 100
 	p := mustProjector(t, mustOpen(t, pgtest.NewDatabase(t)), records)
@@ -218,7 +218,8 @@ func TestTheNextBatchIsMadeWhileOneIsWritten(t *testing.T) {
 	require.Equal(t, size, ahead)
 }
 
-// TestARecordThatCannotBeReadEndsTheProjector, also one of the batch that is made while another is written.
+// TestARecordThatCannotBeReadEndsTheProjector, also if it belongs to the batch that is filled while another is
+// written.
 func TestARecordThatCannotBeReadEndsTheProjector(t *testing.T) {
 	const size = 100
 	p := mustProjector(t, mustOpen(t, pgtest.NewDatabase(t)), size)

@@ -14,9 +14,9 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs asks the projector's own transactions,
-// before and after its connection was lost, and a restore's. A cluster of tests gives
-// durability up, and here its database and its role do as well.
+// TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs queries the settings of the projector's own transactions,
+// before and after its connection was lost, and those of a restore. The cluster of the tests, and here also
+// the database and the role, disable durability.
 func TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	db, err := pgx.Connect(background, url)
@@ -75,7 +75,7 @@ func TestWhatIsCommittedIsOnDiskWhateverTheDefaultIs(t *testing.T) {
 	require.Equal(t, []string{"on", "on", "on", "on"}, settings())
 }
 
-// TestARestoreIsCommittedToDisk: its transaction is as durable as the projector's.
+// TestARestoreIsCommittedToDisk checks that a restore's transaction is as durable as the projector's.
 func TestARestoreIsCommittedToDisk(t *testing.T) {
 	l := mustLoader(t, pgtest.NewDatabase(t))
 	require.NoError(t, l.MakeSchema(background, SchemaVersion()))

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNothingIsLookedForTwiceWhereThereIsNone: who asks for a symbol that an account never traded has its rows read
-// once, and not for each step of the search.
+// TestNothingIsLookedForTwiceWhereThereIsNone checks that a query for a symbol that an account never traded
+// reads its rows once, and not for each step of the search.
 func TestNothingIsLookedForTwiceWhereThereIsNone(t *testing.T) {
 	const rows, first, most = 100_000, 1 << 39, 1 << 40
 	read := uint64(0)
@@ -21,7 +21,7 @@ func TestNothingIsLookedForTwiceWhereThereIsNone(t *testing.T) {
 	require.Equal(t, uint64(rows), read)
 }
 
-// TestFirstReachedIsTheFirst compares it with a look at each number.
+// TestFirstReachedIsTheFirst compares firstReached with a linear search.
 func TestFirstReachedIsTheFirst(t *testing.T) {
 	there := []uint64{3, 4, 9, 17, 40}
 	for from := range uint64(50) {

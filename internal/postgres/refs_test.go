@@ -22,8 +22,7 @@ func mustOpenHistory(t *testing.T, url string) *History {
 	return past
 }
 
-// TestHistoryKnowsEveryRef compares what the tables say of refs with the events that
-// have used them.
+// TestHistoryKnowsEveryRef compares the uses of refs in the tables with the events.
 func TestHistoryKnowsEveryRef(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -92,7 +91,7 @@ func TestRefsThatCannotBeReadAreAnError(t *testing.T) {
 	require.ErrorIs(t, past.EachRef(ended, func(exchange.RefKey) bool { return true }), context.Canceled)
 }
 
-// TestAnAccountUsesARefOnce: the table itself takes none twice.
+// TestAnAccountUsesARefOnce checks that the table itself refuses a second use.
 func TestAnAccountUsesARefOnce(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	b := newBatch()
@@ -109,12 +108,10 @@ func TestAnAccountUsesARefOnce(t *testing.T) {
 	require.ErrorContains(t, err, "refs_pkey")
 }
 
-// refsCount is how many refs BenchmarkRefs has: docs/decisions/0011 has figures for ten
-// million.
+// refsCount is the number of refs in BenchmarkRefs. docs/decisions/0011 has figures for ten million.
 var refsCount = flag.Int("refs", 20_000, "`refs` in BenchmarkRefs")
 
-// BenchmarkRefs reads all refs, as a start does, and asks for some of them, as a session
-// does.
+// BenchmarkRefs reads all refs, as a start does, and queries some of them, as a session does.
 func BenchmarkRefs(b *testing.B) {
 	url := pgtest.NewDatabase(b)
 	s := mustOpen(b, url)
@@ -143,7 +140,7 @@ func BenchmarkRefs(b *testing.B) {
 		b.Run(fmt.Sprintf("ask=%d", together), func(b *testing.B) {
 			keys := make([]exchange.RefKey, together)
 			for i := range keys {
-				keys[i].Account = "1000001" // which has none of these refs
+				keys[i].Account = "1000001" // this account has none of the refs
 			}
 			for n := 0; b.Loop(); n++ {
 				for i := range keys {

@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// relay stands between clients and a Postgres, as a network or a pooler does. Its
-// clients connect to url.
+// relay carries connections between clients and a Postgres, as a network or a pooler does. Its clients connect
+// to url.
 type relay struct {
 	url      string
 	upstream string // path of Postgres' socket
 	listener net.Listener
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	pairs []*pair
 	made  int
 }
@@ -29,13 +29,12 @@ type relay struct {
 // pair is a connection through a relay.
 type pair struct {
 	client, server net.Conn
-	frozen         chan struct{} // closed: nothing is carried any more, and nobody is told
+	frozen         chan struct{} // closed when the pair no longer carries bytes; neither side is notified
 	frozenBefore   sync.Once
 }
 
-// newRelay carries connections to the Postgres of a URL until the test ends. begin, if
-// there is one, does what is special before bytes are carried as they are; it reports
-// whether they shall be.
+// newRelay carries connections to the Postgres of a URL until the test ends. begin, unless nil, is called for
+// each connection first, and reports whether bytes are then carried unchanged.
 func newRelay(t *testing.T, database string, begin func(r *relay, p *pair) bool) *relay {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -96,8 +95,8 @@ func (r *relay) carry(c net.Conn, begin func(r *relay, p *pair) bool) {
 	both.Wait()
 }
 
-// copy carries bytes one way. What comes to a frozen pair is taken, and goes nowhere; the
-// end of one side, too.
+// copy carries bytes one way. If the pair is frozen, it reads and discards them, and does not pass on the end
+// of a side.
 func (p *pair) copy(to, from net.Conn) {
 	b := make([]byte, 1<<16)
 	for {
@@ -131,14 +130,14 @@ func (r *relay) each(f func(*pair)) {
 	}
 }
 
-// connections returns how many clients have come.
+// connections returns the number of clients that have connected.
 func (r *relay) connections() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.made
 }
 
-// startupOf reads what a client begins a connection with.
+// startupOf reads a client's startup message.
 func startupOf(c net.Conn) (*pgproto3.StartupMessage, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(c, length[:]); err != nil {
@@ -152,7 +151,7 @@ func startupOf(c net.Conn) (*pgproto3.StartupMessage, error) {
 	return m, m.Decode(body)
 }
 
-// greet sends a startup to Postgres, and returns all that it answers with.
+// greet sends a startup message to Postgres, and returns the complete response.
 func greet(server net.Conn, m *pgproto3.StartupMessage) (answer []byte, err error) {
 	hello, err := m.Encode(nil)
 	if err == nil {

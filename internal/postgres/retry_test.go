@@ -20,7 +20,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// projection is a projector at work on a journal of random events.
+// projection is a running projector on a journal of random events.
 type projection struct {
 	*Projector
 	t       *testing.T
@@ -29,12 +29,12 @@ type projection struct {
 	ended   chan error
 	log     lockedLines
 
-	mu      sync.Mutex // guards what follows
-	batches []int      // how many records each had
+	mu      sync.Mutex // guards the fields below
+	batches []int      // number of records in each
 	retries int
 }
 
-// lockedLines are lines of a log.
+// lockedLines holds lines of a log. Safe for concurrent use.
 type lockedLines struct {
 	mu    sync.Mutex
 	lines []string
@@ -48,7 +48,7 @@ func (l *lockedLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// count returns how many lines have a text.
+// count returns the number of lines that contain text.
 func (l *lockedLines) count(text string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +60,7 @@ func (l *lockedLines) count(text string) (n int) {
 	return n
 }
 
-// newProjection starts a projector, whose batches may take timeMax, after records have been appended.
+// newProjection appends records and starts a projector whose batches may take timeMax.
 func newProjection(t *testing.T, s *Store, records int, timeMax time.Duration) *projection {
 	t.Helper()
 	p := &projection{t: t, dir: t.TempDir(), history: newHistory(uint64(records)), ended: make(chan error, 1)}
@@ -90,7 +90,7 @@ func newProjection(t *testing.T, s *Store, records int, timeMax time.Duration) *
 	return p
 }
 
-// append makes records and waits until they are durable.
+// append appends random records and waits until they are durable.
 func (p *projection) append(records int) {
 	p.t.Helper()
 	for range records {
@@ -114,15 +114,14 @@ func (p *projection) caughtUp(database string) {
 	require.Equal(p.t, p.history.state.Digest(), state.Digest())
 }
 
-// attempts returns the sizes of the batches that were committed, and how many tries failed.
+// attempts returns the sizes of the committed batches, and the number of failed attempts.
 func (p *projection) attempts() (batches []int, retries int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.batches, p.retries
 }
 
-// onOrders has the database do something for each batch's new orders, which are
-// the table fresh.
+// onOrders makes the database execute do for the new orders of each batch, which are in the table fresh.
 func onOrders(t *testing.T, database, do string) {
 	t.Helper()
 	mustExec(t, mustConnect(t, database, "admin"),
@@ -131,14 +130,14 @@ func onOrders(t *testing.T, database, do string) {
 			FOR EACH STATEMENT EXECUTE FUNCTION look()`)
 }
 
-// TestABatchThatIsTooMuchIsTriedSmaller lets Postgres refuse transactions of more than
-// some orders, in each way that may be because of their size or time, and in one that is not.
+// TestABatchThatIsTooMuchIsTriedSmaller makes Postgres refuse transactions with more than some orders, with
+// each error that may be due to size or time, and with one that is not.
 func TestABatchThatIsTooMuchIsTriedSmaller(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		do      string
-		most    int           // records in a batch, if it is known
-		timeMax time.Duration // of a batch
+		most    int           // most records in a batch, if known
+		timeMax time.Duration // time limit of a batch
 	}{
 		"too large": {`IF (SELECT count(*) FROM fresh) > 40 THEN RAISE 'too large' USING ERRCODE = '54000'; END IF;`,
 			1000, time.Minute},
@@ -167,7 +166,7 @@ func TestABatchThatIsTooMuchIsTriedSmaller(t *testing.T) {
 	}
 }
 
-// TestARecordThatTakesLongGetsMoreTime has every batch take longer than a batch may.
+// TestARecordThatTakesLongGetsMoreTime makes every batch exceed the time limit.
 func TestARecordThatTakesLongGetsMoreTime(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t)
@@ -179,9 +178,9 @@ func TestARecordThatTakesLongGetsMoreTime(t *testing.T) {
 	require.Greater(t, retries, 6, "halved down to one, then given more time")
 }
 
-// TestWhatAnErrorMakesOfTheNextTry: a smaller batch at once if the batch was too much, later
-// if Postgres failed for another reason, and the same one if a lock was the reason. One
-// record gets more time, up to a bound.
+// TestWhatAnErrorMakesOfTheNextTry expects a smaller batch at once if the batch was too much; a smaller one
+// later if Postgres failed for another reason; and the same batch if a lock was the reason. A single record
+// gets more time, up to a bound.
 func TestWhatAnErrorMakesOfTheNextTry(t *testing.T) {
 	late := fmt.Errorf("write: %w", context.DeadlineExceeded)
 	answer := func(code string) error { return fmt.Errorf("write: %w", &pgconn.PgError{Code: code}) }
@@ -216,12 +215,12 @@ func TestWhatAnErrorMakesOfTheNextTry(t *testing.T) {
 	}
 }
 
-// TestALimitOfTheDatabaseDoesNotStopTheTables is a role or database with a
-// statement_timeout that a batch does not keep.
+// TestALimitOfTheDatabaseDoesNotStopTheTables sets a statement_timeout on the role or the database that a
+// batch exceeds.
 func TestALimitOfTheDatabaseDoesNotStopTheTables(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)
-	onOrders(t, database, `PERFORM pg_sleep(0.5);`) // by a session from before, which the limit does not reach
+	onOrders(t, database, `PERFORM pg_sleep(0.5);`) // over an earlier session, to which the limit does not apply
 	limitDatabase(t, mustConnect(t, database, "admin"), map[string]string{"statement_timeout": "250ms"})
 	p := newProjection(t, mustReopen(t, s, database), 100, time.Minute)
 	p.caughtUp(database)
@@ -229,9 +228,9 @@ func TestALimitOfTheDatabaseDoesNotStopTheTables(t *testing.T) {
 	require.Zero(t, retries)
 }
 
-// TestALostConnectionIsReplaced loses it without a goodbye: to both sides, or so that only
-// Postgres goes on waiting for its client. Both leave a session that holds the lock, and
-// perhaps rows.
+// TestALostConnectionIsReplaced breaks the connection without closing it: for both sides, or so that only
+// Postgres keeps waiting for its client. Either leaves a session that holds the lock, and perhaps locks on
+// rows.
 func TestALostConnectionIsReplaced(t *testing.T) {
 	for name, lose := range map[string]func(*pair){
 		"nothing is carried": func(p *pair) { p.freeze() },
@@ -255,8 +254,7 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAPoolerThatComesLaterEndsNothing is put in between while the exchange trades, and taken
-// away again.
+// TestAPoolerThatComesLaterEndsNothing puts a pooler in between while the exchange trades, and removes it.
 func TestAPoolerThatComesLaterEndsNothing(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	var between atomic.Bool
@@ -274,7 +272,7 @@ func TestAPoolerThatComesLaterEndsNothing(t *testing.T) {
 	p.caughtUp(database)
 }
 
-// TestWhateverASessionDoesTheProjectorGoesOn lets other sessions of the same role do their worst.
+// TestWhateverASessionDoesTheProjectorGoesOn lets other sessions of the same role interfere in many ways.
 func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 	lock := fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey))
 	allow := func(connections string) string { return `ALTER DATABASE %s ALLOW_CONNECTIONS ` + connections }
@@ -295,14 +293,14 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 			p := newProjection(t, s, 100, time.Minute)
 			p.caughtUp(database)
 			admin, killer := mustConnect(t, database, "psql"), mustConnect(t, database, "psql")
-			if name == "refuses connections" { // which cannot be said inside
+			if name == "refuses connections" { // no statement in the session can do this
 				inside := admin.Config().Database
 				c.worst, c.end = fmt.Sprintf(c.worst, inside), fmt.Sprintf(c.end, inside)
 				admin = mustConnect(t, strings.Replace(database, "/"+inside, "/postgres", 1), "psql")
 			}
 			pid := s.conn.PgConn().PID()
 			waits := make(chan error, 1)
-			if c.worst == lock { // which it gets when ours has ended
+			if c.worst == lock { // the session gets the lock when the projector's has ended
 				go func() {
 					_, err := admin.Exec(background, c.worst)
 					waits <- err
@@ -325,7 +323,7 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 	}
 }
 
-// TestASegmentThatCannotBeDeletedEndsNothing puts a directory in the place of one.
+// TestASegmentThatCannotBeDeletedEndsNothing replaces a segment by a directory.
 func TestASegmentThatCannotBeDeletedEndsNothing(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)

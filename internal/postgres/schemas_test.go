@@ -12,7 +12,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// atVersion7 is a database with a history, of the version before the schema outcry.
+// atVersion7 returns a database with a history at schema 7, the last version before the schema outcry.
 func atVersion7(t *testing.T) (database string, h *history, events []exchange.Event) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -26,8 +26,8 @@ func atVersion7(t *testing.T) (database string, h *history, events []exchange.Ev
 	return database, h, events
 }
 
-// TestTablesMoveWithoutBeingWritten: however large they are, the upgrade that moves them
-// takes no time. Their files, and those of their indexes, are the same after.
+// TestTablesMoveWithoutBeingWritten checks that the upgrade does not rewrite tables when it moves them, so
+// that it is fast for any size: the files of tables and indexes stay the same.
 func TestTablesMoveWithoutBeingWritten(t *testing.T) {
 	database, h, events := atVersion7(t)
 	conn := mustConnect(t, database, "admin")
@@ -57,7 +57,7 @@ func TestTablesMoveWithoutBeingWritten(t *testing.T) {
 	require.NoError(t, a.CheckMarket(background))
 }
 
-// TestWhoCouldReadStillCan has roles that may read views, tables, or a column of one.
+// TestWhoCouldReadStillCan uses roles that may read views, tables, or a single column.
 func TestWhoCouldReadStillCan(t *testing.T) {
 	database, _, _ := atVersion7(t)
 	admin := mustConnect(t, asSuperuser(t, database), "admin")
@@ -91,8 +91,8 @@ func TestWhoCouldReadStillCan(t *testing.T) {
 	}
 }
 
-// TestAProgramOfBeforeTheSchemasChangesNothing asks what such a program asks first: whether
-// there is a table of its version, which it would make.
+// TestAProgramOfBeforeTheSchemasChangesNothing runs the first query of such a program: whether the table of
+// its version exists, which it would otherwise make.
 func TestAProgramOfBeforeTheSchemasChangesNothing(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	mustOpen(t, database)
@@ -107,10 +107,10 @@ func TestAProgramOfBeforeTheSchemasChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeThatAReaderHoldsUpLeavesTheVersion: a reader of a table that has to move keeps the version
-// as it was, and the next try goes on.
+// TestAnUpgradeThatAReaderHoldsUpLeavesTheVersion checks that an upgrade blocked by a reader of a table leaves
+// the version unchanged, and that the next try succeeds.
 func TestAnUpgradeThatAReaderHoldsUpLeavesTheVersion(t *testing.T) {
-	t.Parallel() // it waits for the lock
+	t.Parallel() // waits for the lock
 	database, h, _ := atVersion7(t)
 	reader := mustConnect(t, database, "reader")
 	mustExec(t, reader, `BEGIN; LOCK TABLE execution_log IN ACCESS SHARE MODE`)
@@ -124,7 +124,8 @@ func TestAnUpgradeThatAReaderHoldsUpLeavesTheVersion(t *testing.T) {
 	requireState(t, mustOpen(t, database), h)
 }
 
-// TestAnExchangeInASchemaNamedOutcryStaysThere: "$user" of the role outcry led to it.
+// TestAnExchangeInASchemaNamedOutcryStaysThere has an exchange that was made in that schema because of "$user"
+// in the search_path of the role outcry.
 func TestAnExchangeInASchemaNamedOutcryStaysThere(t *testing.T) {
 	database, h, _ := atVersion7(t)
 	mustExec(t, mustConnect(t, database, "admin"), `ALTER SCHEMA public RENAME TO outcry; CREATE SCHEMA public;

@@ -16,7 +16,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// mustConnect opens a session of somebody else's.
+// mustConnect opens a session that does not belong to the program under test.
 func mustConnect(t *testing.T, database, name string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
@@ -34,19 +34,19 @@ func mustExec(t *testing.T, conn *pgx.Conn, sql string) {
 	require.NoError(t, err)
 }
 
-// limitDatabase has a database limit all its sessions until the test ends.
+// limitDatabase sets limits for all sessions of a database until the test ends.
 func limitDatabase(t *testing.T, admin *pgx.Conn, limits map[string]string) {
 	t.Helper()
 	name := admin.Config().Database
 	for setting, value := range limits {
 		mustExec(t, admin, fmt.Sprintf("ALTER DATABASE %s SET %s = '%s'", name, setting, value))
 	}
-	// By the session from before, which the limits do not reach.
+	// Over an earlier session, to which the limits do not apply.
 	t.Cleanup(func() { mustExec(t, admin, "ALTER DATABASE "+name+" RESET ALL") })
 }
 
-// TestSettingsOfTheDatabaseDoNotReachOurSessions asks each kind of session, also after the
-// migrations and a new connection.
+// TestSettingsOfTheDatabaseDoNotReachOurSessions checks each kind of session, also after the migrations and a
+// reconnect.
 func TestSettingsOfTheDatabaseDoNotReachOurSessions(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	limits := map[string]string{"statement_timeout": "10s", "lock_timeout": "1ms",
@@ -87,7 +87,7 @@ func TestSettingsOfTheDatabaseDoNotReachOurSessions(t *testing.T) {
 	require.Equal(t, others, settings(a.tx.QueryRow), "verify and backup")
 }
 
-// on asks one session or another.
+// on runs a query on a session.
 type on func(ctx context.Context, sql string, args ...any) pgx.Row
 
 func mustOpenNumbered(t *testing.T, database, number string) *Store {
@@ -98,8 +98,8 @@ func mustOpenNumbered(t *testing.T, database, number string) *Store {
 	return s
 }
 
-// TestAServerEndsItsOwnFormerSessions has one that nobody has closed, as after a power cut
-// of its machine, wait for a lock on a table besides.
+// TestAServerEndsItsOwnFormerSessions leaves a session open, as after a power failure of the client's machine;
+// besides, it waits for a lock on a table.
 func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t)
@@ -146,9 +146,9 @@ func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
 	kept.Release()
 }
 
-// TestASessionThatIsNoServerIsNotCalledOne holds the exchange's lock in a psql.
+// TestASessionThatIsNoServerIsNotCalledOne holds the exchange's lock in a psql session.
 func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
-	t.Parallel() // it waits for the lock
+	t.Parallel() // waits for the lock
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)
 	s.Close()
@@ -161,7 +161,7 @@ func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
 	require.ErrorContains(t, err, "a session that is no server")
 	require.False(t, Unusable(err))
 
-	// Nor has a server that begins taken the database already.
+	// Nor does a server that only waits for the lock hold the database.
 	other := mustConnect(t, database, "outcryd other")
 	mustExec(t, psql, `SELECT pg_advisory_unlock_all()`)
 	mustExec(t, other, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey)))
@@ -173,7 +173,7 @@ func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
 	require.ErrorIs(t, err, ErrTaken)
 }
 
-// TestTheJournalIsNotedOverANewConnection ends the session of a server that begins.
+// TestTheJournalIsNotedOverANewConnection ends the session of a server during its start.
 func TestTheJournalIsNotedOverANewConnection(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)
@@ -185,7 +185,7 @@ func TestTheJournalIsNotedOverANewConnection(t *testing.T) {
 	require.Equal(t, [16]byte{1}, p.Journal)
 }
 
-// TestWhichErrorsAreAPoolers: it refuses what it does not know of a startup.
+// TestWhichErrorsAreAPoolers: a pooler refuses startup parameters that it does not know.
 func TestWhichErrorsAreAPoolers(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -200,8 +200,8 @@ func TestWhichErrorsAreAPoolers(t *testing.T) {
 	}
 }
 
-// TestWhatAPlatformLacksIsLeftOut of the settings of a session; whatever else fails there
-// is an error.
+// TestWhatAPlatformLacksIsLeftOut checks that unsupported settings are skipped, and that other failures are
+// errors.
 func TestWhatAPlatformLacksIsLeftOut(t *testing.T) {
 	conn := mustConnect(t, pgtest.NewDatabase(t), "test")
 	was := newerSettings
@@ -216,7 +216,7 @@ func TestWhatAPlatformLacksIsLeftOut(t *testing.T) {
 	require.ErrorContains(t, setNewer(background, conn.PgConn()), "set up the session: ERROR: division by zero")
 }
 
-// asSuperuser is the URL of a database of the tests' cluster, as its superuser.
+// asSuperuser returns the URL of a database of the tests' cluster for its superuser.
 func asSuperuser(t *testing.T, database string) string {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -228,8 +228,8 @@ func asSuperuser(t *testing.T, database string) string {
 	return u.String()
 }
 
-// TestWhichFormerSessionsAreEnded: those of this database, of the same role, and not the one
-// that asks. It is said which.
+// TestWhichFormerSessionsAreEnded checks that only sessions of this database and role are ended, but not the
+// current one, and that the log lists them.
 func TestWhichFormerSessionsAreEnded(t *testing.T) {
 	number, name := "fedcba9876543210", sessionName(writerName, "fedcba9876543210")
 	database, other := pgtest.NewDatabase(t), pgtest.NewDatabase(t)
@@ -250,10 +250,10 @@ func TestWhichFormerSessionsAreEnded(t *testing.T) {
 	require.ErrorContains(t, s.endFormer(ended), "end former sessions")
 }
 
-// TestWhoHoldsTheLockIsNamed: a session of this server's that may not be ended, or nobody
-// any more. Who waits for it does not hold it.
+// TestWhoHoldsTheLockIsNamed checks the error if a session of this server holds the lock and may not be ended,
+// and if the lock has just become free. Sessions that wait for the lock do not hold it.
 func TestWhoHoldsTheLockIsNamed(t *testing.T) {
-	t.Parallel() // it waits for the lock
+	t.Parallel() // waits for the lock
 	number := "0011223344556677"
 	database := pgtest.NewDatabase(t)
 	s := mustOpenNumbered(t, database, number)
@@ -283,7 +283,7 @@ func TestWhoHoldsTheLockIsNamed(t *testing.T) {
 		WHERE d.datname = current_database() AND `+holdsLock, lockKeyHigh, lockKeyLow).Scan(&granted))
 	require.Equal(t, 1, granted)
 	mustExec(t, admin, fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, waits.PgConn().PID()))
-	<-ended // else its connection is closed beside it
+	<-ended // otherwise its connection would be closed concurrently
 	require.Eventually(t, waiters(0), time.Minute, time.Millisecond)
 
 	require.NoError(t, s.conn.QueryRow(background, `SELECT 1 WHERE pg_advisory_unlock($1)`, int64(lockKey)).Scan(new(int)))

@@ -10,9 +10,9 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestTheDescriptionIsWhatTheMigrationsMake compares each table's description with the
-// table in a real database: the columns' names, their order, types, and whether they take
-// NULL. It fails for a migration whose columns or tables have no line in tables.go.
+// TestTheDescriptionIsWhatTheMigrationsMake compares each table's description with the table in a real
+// database: the columns' names, order and types, and whether they may be NULL. It fails for a migration whose
+// tables or columns are not in tables.go.
 func TestTheDescriptionIsWhatTheMigrationsMake(t *testing.T) {
 	type made struct {
 		Columns, Types []string
@@ -52,7 +52,7 @@ func TestTheDescriptionIsWhatTheMigrationsMake(t *testing.T) {
 	}
 }
 
-// TestNullStandsForZero writes rows with and without what may be NULL.
+// TestNullStandsForZero writes rows with and without values in the columns that may be NULL.
 func TestNullStandsForZero(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	rows := newCopy(cancelLog)
@@ -75,7 +75,7 @@ func TestNullStandsForZero(t *testing.T) {
 	}
 }
 
-// TestRowsAreAppendedWithoutAllocations: a batch has some hundred thousand of them.
+// TestRowsAreAppendedWithoutAllocations: a batch has some hundred thousand rows.
 func TestRowsAreAppendedWithoutAllocations(t *testing.T) {
 	b := newBatch()
 	fill, executed := exchange.Fill{Resting: 1, Account: "1", Shares: 6, Price: 5}, execution{symbol: "A"}
@@ -91,6 +91,6 @@ func TestRowsAreAppendedWithoutAllocations(t *testing.T) {
 		b.executionLog.reset()
 		b.executionLog.add(&executed)
 	}
-	add() // has the buffers grow
+	add() // grows the buffers
 	require.Zero(t, testing.AllocsPerRun(100, add))
 }

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// newestTime returns the latest of the events' times that a row has.
+// newestTime returns the latest time of the events whose rows keep one.
 func newestTime(events []exchange.Event) (newest int64) {
 	for i := range events {
 		newest = max(newest, timeless(events[i]).Time)
@@ -18,8 +18,9 @@ func newestTime(events []exchange.Event) (newest int64) {
 	return newest
 }
 
-// TestTheNewestTimeIsKeptOverARestart: after a clean stop the tables alone tell it. The last records have earlier
-// times than those before, and one that no row has the time of has the latest.
+// TestTheNewestTimeIsKeptOverARestart checks that the latest time is read from the tables after a clean stop.
+// The last records have earlier times than those before them, and the record with the latest time has no row
+// with its time.
 func TestTheNewestTimeIsKeptOverARestart(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewDatabase(t)
@@ -52,7 +53,8 @@ func TestTheNewestTimeIsKeptOverARestart(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeFindsTheNewestTime that a row has, whichever table's it is. A smaller one than a row's is noticed.
+// TestAnUpgradeFindsTheNewestTime has the latest time in each table in turn. A recorded time that is earlier
+// than a row's must be noticed.
 func TestAnUpgradeFindsTheNewestTime(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

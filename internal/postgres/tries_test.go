@@ -17,8 +17,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestTheBoundsOfTriesAndWaitsStand: whoever changes one has thought of all that waits so
-// long with it.
+// TestTheBoundsOfTriesAndWaitsStand repeats the values of time limits, so that a change of one is deliberate.
 func TestTheBoundsOfTriesAndWaitsStand(t *testing.T) {
 	for want, bound := range map[string]time.Duration{
 		"batch 1m0s": batchTimeMax, "record 1h0m0s": recordTimeMax, "said again 1m0s": stillAfter,
@@ -33,7 +32,7 @@ func TestTheBoundsOfTriesAndWaitsStand(t *testing.T) {
 	require.Equal(t, connectTimeout, config.ConnectTimeout)
 }
 
-// TestPausesGrowUpToABound and end with the context.
+// TestPausesGrowUpToABound also checks that a pause ends with its context.
 func TestPausesGrowUpToABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		delay := retryMin
@@ -48,11 +47,11 @@ func TestPausesGrowUpToABound(t *testing.T) {
 	})
 }
 
-// TestWhatIsSaidOfPostgres: that it cannot be written at once, then now and then, and that
-// it can again; of a locked table not that it is away.
+// TestWhatIsSaidOfPostgres checks the log: the first failed write is logged at once, later ones now and then,
+// and the recovery once. A locked table does not mean that Postgres is down.
 func TestWhatIsSaidOfPostgres(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(24 * time.Hour) // the fake clock begins at a fixed moment
+		time.Sleep(24 * time.Hour) // the fake clock starts at a fixed time
 		var log lockedLines
 		retries := 0
 		p := &Projector{batch: newBatch(), timeMax: time.Minute, limit: time.Hour,
@@ -86,8 +85,8 @@ func TestWhatIsSaidOfPostgres(t *testing.T) {
 	})
 }
 
-// TestATryThatFailedIsRepeatedAfterAPause, unless a smaller batch may help. Counts in a
-// sequence outlive the transactions that fail.
+// TestATryThatFailedIsRepeatedAfterAPause expects no pause if a smaller batch may help. A sequence counts the
+// attempts, because it is not rolled back.
 func TestATryThatFailedIsRepeatedAfterAPause(t *testing.T) {
 	for code, paused := range map[string]bool{"P0001": true, "57014": false} {
 		t.Run(code, func(t *testing.T) {
@@ -112,7 +111,7 @@ func TestATryThatFailedIsRepeatedAfterAPause(t *testing.T) {
 	}
 }
 
-// mustProjector is a projector that does not run, of a journal with records.
+// mustProjector returns a projector that is not running, on a journal with records.
 func mustProjector(t *testing.T, s *Store, records int) *Projector {
 	t.Helper()
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 16 << 10})
@@ -125,7 +124,7 @@ func mustProjector(t *testing.T, s *Store, records int) *Projector {
 	return p
 }
 
-// appendRecords appends a random history to a journal, durably.
+// appendRecords appends a random history to a journal and waits until it is durable.
 func appendRecords(t *testing.T, j *journal.Journal, records int) {
 	t.Helper()
 	h := newHistory(uint64(records))
@@ -137,7 +136,7 @@ func appendRecords(t *testing.T, j *journal.Journal, records int) {
 	require.NoError(t, j.Wait(background, j.Appended()))
 }
 
-// TestASmallerBatchBeginsWhereTheLargerDid, and keeps no more of the journal than that.
+// TestASmallerBatchBeginsWhereTheLargerDid also checks that it keeps no more of the journal than needed.
 func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
 	const records = 2000 // several segments
 	p := mustProjector(t, nil, records)
@@ -161,7 +160,7 @@ func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
 	p.takeAhead()
 	p.taking.Wait()
 	require.NoError(t, p.takeErr)
-	p.commit() // and the old one keeps none of them
+	p.commit() // the closed reader keeps no segments
 	require.NoError(t, p.fill(background))
 	last := p.batch.last
 	require.EqualValues(t, 2*records, last)
@@ -169,8 +168,8 @@ func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
 	require.Greater(t, p.options.Journal.First(), uint64(records+1))
 }
 
-// TestWhereTheTablesStandAfterALostConnectionDecides whether the batch is committed, has to
-// be written again, or is no longer one for these tables.
+// TestWhereTheTablesStandAfterALostConnectionDecides checks that, depending on applied_seq after a reconnect,
+// the batch is committed, must be written again, or does not fit the tables.
 func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)
@@ -195,7 +194,7 @@ func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatIsTakenIsNotTriedAgain, nor is it said to be away.
+// TestADatabaseThatIsTakenIsNotTriedAgain also checks that it is not reported as down.
 func TestADatabaseThatIsTakenIsNotTriedAgain(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	p := mustProjector(t, mustOpen(t, database), 10)

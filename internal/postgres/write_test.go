@@ -11,8 +11,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestABatchReadsNoWholeTable writes to tables that Postgres knows nothing of yet,
-// and to tables that it knows to be small.
+// TestABatchReadsNoWholeTable writes to tables without statistics, and to tables with statistics that say they
+// are small.
 func TestABatchReadsNoWholeTable(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	h := newHistory(6)
@@ -36,8 +36,8 @@ func TestABatchReadsNoWholeTable(t *testing.T) {
 	require.Equal(t, before, scans(), "a new connection does not either")
 }
 
-// TestTablesThatTheJournalDoesNotFitAreNotWritten changes the tables behind the
-// projector's back. The batch fails as a whole.
+// TestTablesThatTheJournalDoesNotFitAreNotWritten changes the tables without the projector's knowledge. The
+// batch must fail as a whole.
 func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 	opening := []exchange.Event{
 		{Kind: exchange.SymbolMade, Symbol: "A"},
@@ -94,8 +94,8 @@ func TestTablesThatTheJournalDoesNotFitAreNotWritten(t *testing.T) {
 	}
 }
 
-// TestRowsOfOperationsThatDoNotFitAreNamed changes rows of a cancel of many orders and
-// of a halt behind the projector's back: a read of the history names the first row.
+// TestRowsOfOperationsThatDoNotFitAreNamed changes rows of a cancel of many orders and of a halt. A read of
+// the history must name the first wrong row.
 func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 	order := func(id exchange.OrderID, sym exchange.Symbol, account exchange.AccountID) exchange.Event {
 		return exchange.Event{Kind: exchange.OrderAccepted, Symbol: sym, Account: account, Order: id,
@@ -167,7 +167,7 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 				require.True(t, e.Same(timeless(events[seq-1])), "%+v", e)
 				return nil
 			})
-			archive.Close() // or it would keep the tables from being restored
+			archive.Close() // an open archive would block the restoring of the tables
 			if want == "" {
 				require.NoError(t, err)
 				snap, err := s.Load(background)
@@ -184,8 +184,8 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 	}
 }
 
-// TestEveryKindOfRecordHasRows: one that the core knows and the tables do not must end the
-// projection, or it would be deleted with its segment.
+// TestEveryKindOfRecordHasRows checks that a record of a kind without rows ends the projection. Otherwise it
+// would be lost when its segment is deleted.
 func TestEveryKindOfRecordHasRows(t *testing.T) {
 	known := map[exchange.EventKind]bool{}
 	for kind := range exchange.EventKinds() {
@@ -206,7 +206,7 @@ func TestEveryKindOfRecordHasRows(t *testing.T) {
 	}
 }
 
-// mustWriteAgain has a batch fail after most of its statements, and writes it again as it is.
+// mustWriteAgain makes a batch fail after most of its statements, and then writes it again unchanged.
 func mustWriteAgain(t *testing.T, s *Store, b *batch) {
 	t.Helper()
 	do := func(sql string) {
@@ -221,8 +221,8 @@ func mustWriteAgain(t *testing.T, s *Store, b *batch) {
 	require.NoError(t, err)
 }
 
-// TestABatchThatFailedLateIsWrittenAgain has each batch fail after most of its statements, and writes it again as it
-// is.
+// TestABatchThatFailedLateIsWrittenAgain makes each batch fail after most of its statements, and then writes
+// it again unchanged.
 func TestABatchThatFailedLateIsWrittenAgain(t *testing.T) {
 	s := mustOpen(t, pgtest.NewDatabase(t))
 	h, b := newHistory(3), newBatch()
@@ -241,8 +241,9 @@ func TestABatchThatFailedLateIsWrittenAgain(t *testing.T) {
 	compareStates(t, h.state, restored)
 }
 
-// TestAnAccountWithManyRecordsHasSeveralRows writes a batch in which each account has far more orders and executions
-// than a row may name: Postgres would compress larger rows, and write them elsewhere. Each batch fails once.
+// TestAnAccountWithManyRecordsHasSeveralRows writes a batch in which each account has far more orders and
+// executions than fit into a row. Postgres would compress larger rows and store them elsewhere. Each batch
+// fails once.
 func TestAnAccountWithManyRecordsHasSeveralRows(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
