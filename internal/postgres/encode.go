@@ -137,7 +137,7 @@ func (a *array) cash(v exchange.Cash) { a.n, a.b = a.n+1, appendCash(a.b, v) }
 
 func (a *array) position(v exchange.Position) { a.n, a.b = a.n+1, appendPosition(a.b, v) }
 
-// What is before and behind the rows of a COPY in its binary format.
+// What precedes and follows the rows of a COPY in its binary format.
 const (
 	// The header is a signature, flags, and the length of an extension.
 	copyHeader  = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"

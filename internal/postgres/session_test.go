@@ -161,7 +161,7 @@ func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
 	require.ErrorContains(t, err, "a session that is no server")
 	require.False(t, Unusable(err))
 
-	// Nor does a server that only waits for the lock hold the database.
+	// A server that holds the lock but has not raised the epoch has not taken the database yet.
 	other := mustConnect(t, database, "outcryd other")
 	mustExec(t, psql, `SELECT pg_advisory_unlock_all()`)
 	mustExec(t, other, fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, int64(lockKey)))
