@@ -124,7 +124,7 @@ func (h *History) AccountOrders(
 		if from != 0 || start != 0 {
 			first, err := l.firstRow(func(o acceptedOrder) bool { return o.id >= int64(from) && o.at >= start })
 			if err == nil {
-				ids, err = l.from(first, limit, func(o acceptedOrder) (keep, behind bool) {
+				ids, err = l.from(first, limit, func(o acceptedOrder) (keep, past bool) {
 					return o.id >= int64(from) && o.at >= start && o.at <= end, o.at > end
 				})
 			}
@@ -137,7 +137,7 @@ func (h *History) AccountOrders(
 				first, err = l.rowFrom(first) // the row may begin with orders that are too old
 			}
 			if err == nil {
-				ids, err = l.before(first, limit, func(o acceptedOrder) (keep, behind bool) { return o.at <= end, false })
+				ids, err = l.before(first, limit, func(o acceptedOrder) (keep, past bool) { return o.at <= end, false })
 			}
 			if err != nil {
 				return err
@@ -261,21 +261,21 @@ func (l *orderList) times(ids []int64, f func(acceptedOrder) bool) error {
 }
 
 // from returns up to limit orders that fits keeps, oldest first, from the row seq on. It stops at the first
-// order for which fits returns behind: all later orders are out of range too.
-func (l *orderList) from(seq int64, limit int, fits func(acceptedOrder) (keep, behind bool)) ([]int64, error) {
+// order for which fits returns past: all later orders are out of range too.
+func (l *orderList) from(seq int64, limit int, fits func(acceptedOrder) (keep, past bool)) ([]int64, error) {
 	return l.collect(`seq >= $2`, "ASC", seq, limit, fits)
 }
 
 // before returns up to limit orders that fits keeps, newest first, from the row seq back. It stops as from
 // does.
-func (l *orderList) before(seq int64, limit int, fits func(acceptedOrder) (keep, behind bool)) ([]int64, error) {
+func (l *orderList) before(seq int64, limit int, fits func(acceptedOrder) (keep, past bool)) ([]int64, error) {
 	return l.collect(`seq <= $2`, "DESC", seq, limit, fits)
 }
 
 func (l *orderList) collect(
-	where, direction string, seq int64, limit int, fits func(acceptedOrder) (keep, behind bool),
+	where, direction string, seq int64, limit int, fits func(acceptedOrder) (keep, past bool),
 ) (ids []int64, err error) {
-	for more, behind := true, false; more && !behind && len(ids) < limit; {
+	for more, past := true, false; more && !past && len(ids) < limit; {
 		var rows []rowOrders
 		var last int64
 		if rows, last, more, err = l.rows(where, direction, seq, math.MaxInt64, placedRowsRead); err != nil {
@@ -291,15 +291,15 @@ func (l *orderList) collect(
 			}
 			err := l.times(page, func(o acceptedOrder) bool {
 				var keep bool
-				if keep, behind = fits(o); keep {
+				if keep, past = fits(o); keep {
 					ids = append(ids, o.id)
 				}
-				return !behind && len(ids) < limit
+				return !past && len(ids) < limit
 			})
 			if err != nil {
 				return nil, err
 			}
-			if page = page[:0]; behind || len(ids) == limit {
+			if page = page[:0]; past || len(ids) == limit {
 				break
 			}
 		}

@@ -104,20 +104,20 @@ func (l *fillList) trades(fromTrade uint64, start, end int64, limit int) ([]exch
 	if err != nil {
 		return nil, err
 	}
-	first, behind := uint64(1), last+1
+	first, past := uint64(1), last+1
 	if fromTrade > 0 || start != 0 {
-		first, err = l.first(behind, func(f *exchange.AccountFill) bool { return f.Trade >= fromTrade && f.Time >= start })
+		first, err = l.first(past, func(f *exchange.AccountFill) bool { return f.Trade >= fromTrade && f.Time >= start })
 	}
 	if err == nil && end != math.MaxInt64 {
-		behind, err = l.first(behind, func(f *exchange.AccountFill) bool { return f.Time > end })
+		past, err = l.first(past, func(f *exchange.AccountFill) bool { return f.Time > end })
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case fromTrade > 0 || start != 0:
-		return l.from(first, behind, limit)
+		return l.from(first, past, limit)
 	}
-	return l.before(behind, limit)
+	return l.before(past, limit)
 }
 
 // first returns the least number of an execution that satisfies reached, or end. Once reached is true, it must
@@ -136,23 +136,23 @@ func (l *fillList) first(end uint64, reached func(*exchange.AccountFill) bool) (
 // rows from before schema 10, which name no symbol.
 const mayHave = ` AND (get_byte(fills, 0) <> 0 OR position($3 IN fills) > 0) `
 
-// from returns the first executions with a number in [first, behind), at most most of them.
-func (l *fillList) from(first, behind uint64, most int) (fills []exchange.AccountFill, err error) {
+// from returns the first executions with a number in [first, past), at most most of them.
+func (l *fillList) from(first, past uint64, most int) (fills []exchange.AccountFill, err error) {
 	sql := fillLog.query(` WHERE account = $1 COLLATE "C" AND last >= $2 AND last <= coalesce((SELECT last
 		FROM outcry.fill_log WHERE account = $1 COLLATE "C" AND last >= $5 ORDER BY last LIMIT 1), $5)` + mayHave +
 		`ORDER BY last LIMIT $4`)
-	for first < behind && len(fills) < most {
+	for first < past && len(fills) < most {
 		var names []accountFill
 		named := 0
 		last, found, err := l.rows(sql, first, func(f accountFill) {
-			if f.number < first || f.number >= behind || named == most {
+			if f.number < first || f.number >= past || named == most {
 				return
 			}
 			names = append(names, f)
 			if f.sym != "" { // an execution without a symbol may be for another one
 				named++
 			}
-		}, behind-1)
+		}, past-1)
 		if err != nil {
 			return nil, err
 		}
@@ -164,11 +164,11 @@ func (l *fillList) from(first, behind uint64, most int) (fills []exchange.Accoun
 	return fills, nil
 }
 
-// before returns the last executions with a number below behind, at most most of them, sorted by number.
-func (l *fillList) before(behind uint64, most int) (fills []exchange.AccountFill, err error) {
+// before returns the last executions with a number below past, at most most of them, sorted by number.
+func (l *fillList) before(past uint64, most int) (fills []exchange.AccountFill, err error) {
 	var last uint64 // number of the last execution in the preceding row
 	err = l.tx.QueryRow(l.ctx, `SELECT last FROM outcry.fill_log WHERE account = $1 COLLATE "C" AND last >= $2
-		ORDER BY last LIMIT 1`, l.account, behind-1).Scan(&last)
+		ORDER BY last LIMIT 1`, l.account, past-1).Scan(&last)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -176,7 +176,7 @@ func (l *fillList) before(behind uint64, most int) (fills []exchange.AccountFill
 	for found := fillRowsRead; err == nil && len(fills) < most && found == fillRowsRead; {
 		var names []accountFill
 		last, found, err = l.rows(sql, last, func(f accountFill) {
-			if f.number < behind {
+			if f.number < past {
 				names = append(names, f)
 			}
 		})

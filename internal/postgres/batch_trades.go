@@ -60,20 +60,20 @@ func (t *tradedChange) candles(i exchange.Interval, newest int64, f func(*exchan
 // numberedExecution is an execution whose numbers count from the start of the batch until it is written.
 type numberedExecution struct {
 	execution
-	market        *tradedChange
-	taking, stood *cashChange // accounts of the taker and of the resting order
+	market                 *tradedChange
+	takerCash, restingCash *cashChange // accounts of the taker and of the resting order
 }
 
 // of gives the execution its number in each of its two accounts, first in the resting order's. They may be the
 // same account.
-func (x *numberedExecution) of(stood, taking *cashChange, seq uint64) {
-	x.taking, x.stood = taking, stood
-	stood.fills.add(x.order, x.n, false, x.symbol)
-	x.maker = uint64(stood.fills.n)
-	stood.event(seq)
-	taking.fills.add(x.order, x.n, true, x.symbol)
-	x.taker = uint64(taking.fills.n)
-	taking.event(seq)
+func (x *numberedExecution) of(restingCash, takerCash *cashChange, seq uint64) {
+	x.takerCash, x.restingCash = takerCash, restingCash
+	restingCash.fills.add(x.order, x.n, false, x.symbol)
+	x.maker = uint64(restingCash.fills.n)
+	restingCash.event(seq)
+	takerCash.fills.add(x.order, x.n, true, x.symbol)
+	x.taker = uint64(takerCash.fills.n)
+	takerCash.event(seq)
 }
 
 // executed makes the rows of the executions. Their numbers continue those in the tables.
@@ -83,8 +83,8 @@ func (b *batch) executed() *copyRows[execution] {
 		x := &b.executions[i]
 		row := x.execution
 		row.trade += x.market.before
-		row.taker += x.taking.before
-		row.maker += x.stood.before
+		row.taker += x.takerCash.before
+		row.maker += x.restingCash.before
 		b.executionLog.add(&row)
 	}
 	return &b.executionLog

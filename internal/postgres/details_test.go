@@ -14,8 +14,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// told is an order as the twin expects it.
-type told struct {
+// entry is an order as the twin expects it.
+type entry struct {
 	exchange.OrderDetail
 	shares  exchange.Shares
 	account exchange.AccountID
@@ -23,7 +23,7 @@ type told struct {
 }
 
 // now returns a copy of the order in the form that History returns.
-func (o *told) now() told {
+func (o *entry) now() entry {
 	c := *o
 	c.fills = slices.Clone(o.fills)
 	if c.Open = c.shares - c.Executed - c.Reduced - c.Canceled; c.By == 0 {
@@ -34,10 +34,10 @@ func (o *told) now() told {
 
 // detailTwin is a simple reference implementation of the queries of History.
 type detailTwin struct {
-	orders map[exchange.OrderID]*told
-	first  map[exchange.OrderID]told            // as of their own records
-	after  map[exchange.OrderID]map[uint64]told // as of each later record that changed them
-	refs   map[exchange.RefKey][2]uint64        // record and order
+	orders map[exchange.OrderID]*entry
+	first  map[exchange.OrderID]entry            // as of their own records
+	after  map[exchange.OrderID]map[uint64]entry // as of each later record that changed them
+	refs   map[exchange.RefKey][2]uint64         // record and order
 
 	fills   map[exchange.AccountID][]exchange.AccountFill
 	events  map[exchange.AccountID]uint64
@@ -46,8 +46,8 @@ type detailTwin struct {
 }
 
 func newDetailTwin() *detailTwin {
-	return &detailTwin{orders: map[exchange.OrderID]*told{}, first: map[exchange.OrderID]told{},
-		after: map[exchange.OrderID]map[uint64]told{}, refs: map[exchange.RefKey][2]uint64{},
+	return &detailTwin{orders: map[exchange.OrderID]*entry{}, first: map[exchange.OrderID]entry{},
+		after: map[exchange.OrderID]map[uint64]entry{}, refs: map[exchange.RefKey][2]uint64{},
 		fills: map[exchange.AccountID][]exchange.AccountFill{}, events: map[exchange.AccountID]uint64{},
 		trades:  map[exchange.Symbol]uint64{},
 		candles: map[exchange.Symbol]*[exchange.Intervals][]exchange.Candle{}}
@@ -63,7 +63,7 @@ func (w *detailTwin) apply(seq uint64, e *exchange.Event) {
 	case exchange.AccountOpened, exchange.SharesDeposited:
 		touched[e.Account] = true
 	case exchange.OrderAccepted, exchange.OrderReplaced:
-		o := &told{account: e.Account, shares: e.Shares, OrderDetail: exchange.OrderDetail{ID: e.Order, Symbol: e.Symbol,
+		o := &entry{account: e.Account, shares: e.Shares, OrderDetail: exchange.OrderDetail{ID: e.Order, Symbol: e.Symbol,
 			Ref: e.Ref, Terms: e.Terms, Unsent: e.Unsent, OnDisconnect: e.OnDisconnect, Time: e.Time, Changed: e.Time}}
 		if e.Kind == exchange.OrderReplaced {
 			o.Ref, o.NewRef, o.Before, o.Replaces = "", e.Ref, e.Amend.Executed, e.Amend.Old.Order
@@ -146,7 +146,7 @@ func (w *detailTwin) cancel(seq uint64, at int64, c *exchange.Cancel, why exchan
 // note records the order as of record seq.
 func (w *detailTwin) note(seq uint64, id exchange.OrderID) {
 	if w.after[id] == nil {
-		w.after[id] = map[uint64]told{}
+		w.after[id] = map[uint64]entry{}
 	}
 	w.after[id][seq] = w.orders[id].now()
 }
@@ -210,10 +210,10 @@ func TestDetailsAreThoseOfTheRecords(t *testing.T) {
 		if o.fills == nil {
 			o.fills = []exchange.AccountFill{}
 		}
-		requireTold(t, o.now())(past.OrderDetail(background, id))
-		requireTold(t, w.first[id])(past.OrderAtFirstDetail(background, id))
+		requireDetail(t, o.now())(past.OrderDetail(background, id))
+		requireDetail(t, w.first[id])(past.OrderAtFirstDetail(background, id))
 		for seq, want := range w.after[id] {
-			requireTold(t, want)(past.OrderDetailAfter(background, id, seq))
+			requireDetail(t, want)(past.OrderDetailAfter(background, id, seq))
 		}
 		states[o.now().State]++
 		whys[o.now().Why]++
@@ -235,8 +235,8 @@ func TestDetailsAreThoseOfTheRecords(t *testing.T) {
 	requireLoaded(t, s, w)
 }
 
-// requireTold returns a function that compares results of History with want.
-func requireTold(t *testing.T, want told) func(exchange.OrderDetail, exchange.AccountID, []exchange.AccountFill, bool,
+// requireDetail returns a function that compares results of History with want.
+func requireDetail(t *testing.T, want entry) func(exchange.OrderDetail, exchange.AccountID, []exchange.AccountFill, bool,
 	error) {
 	return func(d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error) {
 		t.Helper()

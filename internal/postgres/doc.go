@@ -12,5 +12,5 @@
 //   - History answers for orders that memory no longer holds.
 //   - Archive reads the journal back out of the tables, for callers that check them.
 //
-// The schema is in the migrations folder; the local cluster in package cluster.
+// The schema is in the migrations folder. Package local runs a local cluster.
 package postgres

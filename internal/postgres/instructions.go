@@ -150,8 +150,8 @@ func made[T any](p **T) *T {
 	return *p
 }
 
-// apart replaces all that the record points to by copies.
-func (r *record) apart() {
+// unshare replaces all that the record points to by copies.
+func (r *record) unshare() {
 	copied(&r.Amend)
 	copied(&r.SymbolRules)
 	if copied(&r.AccountRules); r.AccountRules != nil {

@@ -70,7 +70,7 @@ func (h *history) next() exchange.Event {
 		e.Account = "3" // this account meets its own orders
 	}
 	if book := h.state.Books[e.Symbol]; book != nil && book.Unfinished() != 0 {
-		return h.goOn(e, book)
+		return h.continueOrder(e, book)
 	}
 	switch {
 	case h.seq <= 3:
@@ -192,8 +192,8 @@ func (h *history) accepted(e exchange.Event, kind exchange.EventKind, o *exchang
 	return plain(e)
 }
 
-// goOn makes e the next part of an unfinished order.
-func (h *history) goOn(e exchange.Event, book *exchange.Book) exchange.Event {
+// continueOrder makes e the next part of an unfinished order.
+func (h *history) continueOrder(e exchange.Event, book *exchange.Book) exchange.Event {
 	o, _ := book.Find(book.Unfinished())
 	open, before := o.Open, len(o.Executions)
 	fills := book.Continue(&o, e.Time, nil)

@@ -62,7 +62,7 @@ type Projector struct {
 	ahead   *batch // batch after that one
 	decoder exchange.Decoder
 	event   exchange.Event
-	gather  func(gathered time.Duration, came int) bool           // gatherOn; tests replace it
+	gather  func(gathered time.Duration, arrived int) bool        // gatherOn; tests replace it
 	timeMax time.Duration                                         // batchTimeMax; tests replace it
 	pause   func(ctx context.Context, delay *time.Duration) error // pause; tests replace it
 	applied atomic.Uint64
@@ -209,10 +209,10 @@ func (p *Projector) takeAhead() {
 	p.taking.Go(func() { p.takeErr = p.take(p.ahead, size) })
 }
 
-// gatherOn reports whether to let records gather for longer. They have gathered for gathered, and came is how
+// gatherOn reports whether to let records gather for longer. They have gathered for gathered, and arrived is how
 // many arrived in the last gatherStep.
-func gatherOn(gathered time.Duration, came int) bool {
-	return gathered < gatherTime || gathered < gatherTimeBusy && came >= gatherFew
+func gatherOn(gathered time.Duration, arrived int) bool {
+	return gathered < gatherTime || gathered < gatherTimeBusy && arrived >= gatherFew
 }
 
 // letGather adds records to the batch as they arrive, until gather returns false, the batch is full, or a call
@@ -228,8 +228,8 @@ func (p *Projector) letGather(ctx context.Context) error {
 	p.mu.Unlock()
 	step := time.NewTicker(gatherStep)
 	defer step.Stop()
-	came := 0
-	for gathered := time.Duration(0); !p.batch.full(p.size) && p.gather(gathered, came); gathered += gatherStep {
+	arrived := 0
+	for gathered := time.Duration(0); !p.batch.full(p.size) && p.gather(gathered, arrived); gathered += gatherStep {
 		select {
 		case <-step.C:
 		case <-wanted:
@@ -237,11 +237,11 @@ func (p *Projector) letGather(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		came = -p.batch.records()
+		arrived = -p.batch.records()
 		if err := p.take(p.batch, p.size); err != nil {
 			return err
 		}
-		came += p.batch.records()
+		arrived += p.batch.records()
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func openRecords(o *opener, kind exchange.EventKind, sql string, tables ...*tabl
 			row.Kind = exchange.OrderReplaced
 		}
 		one := *row
-		one.apart()
+		one.unshare()
 		return one
 	}}
 	for _, t := range tables {

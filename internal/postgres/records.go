@@ -34,7 +34,7 @@ func (a *Archive) readRecords(
 	if err == nil {
 		defer rows.close(ctx)
 		r := &recordReader{rows: rows, next: first, last: a.state.Applied, newest: a.state.time,
-			exactAfter: a.state.exactAfter, numberedAfter: a.state.numberedAfter, f: f, told: &a.numbers}
+			exactAfter: a.state.exactAfter, numberedAfter: a.state.numberedAfter, f: f, handedOut: &a.numbers}
 		err = r.read(ctx)
 	}
 	if _, ok := errors.AsType[*RowError](err); err != nil && !ok {
@@ -54,12 +54,12 @@ type recordReader struct {
 	numberedAfter uint64
 	f             func(seq uint64, e *exchange.Event) error
 
-	event   exchange.Event // record next-1, if pending
-	pending bool
-	called  exchange.Ref         // ref in the row of the order or of the amend
-	rest    exchange.WhyCanceled // why the order's rest was canceled, from cancel_log
-	numbers []numbers            // numbers of the event's fills
-	told    *[]numbers           // where f finds numbers
+	event     exchange.Event // record next-1, if pending
+	pending   bool
+	called    exchange.Ref         // ref in the row of the order or of the amend
+	rest      exchange.WhyCanceled // why the order's rest was canceled, from cancel_log
+	numbers   []numbers            // numbers of the event's fills
+	handedOut *[]numbers           // where f finds numbers
 }
 
 // read reads all rows and calls f for each record.
@@ -163,7 +163,7 @@ func (r *recordReader) emit() error {
 		table, key := RecordRow(&r.event, r.next-1)
 		return &RowError{table, key, err.Error()}
 	}
-	*r.told = r.numbers
+	*r.handedOut = r.numbers
 	return r.f(r.next-1, &r.event)
 }
 

@@ -258,7 +258,7 @@ func TestWhoHoldsTheLockIsNamed(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	s := mustOpenNumbered(t, database, number)
 	s.Close()
-	require.NoError(t, s.again(background))
+	require.NoError(t, s.ensureConnected(background))
 	require.ErrorContains(t, s.holder(background), fmt.Sprintf("a former session of this server, process %d",
 		s.conn.PgConn().PID()))
 	waits := mustConnect(t, database, "waits")

@@ -184,8 +184,8 @@ func readState(ctx context.Context, q rowQuerier) (state stateRow, err error) {
 	return state, nil
 }
 
-// again reconnects if the connection was lost.
-func (s *Store) again(ctx context.Context) error {
+// ensureConnected reconnects if the connection was lost.
+func (s *Store) ensureConnected(ctx context.Context) error {
 	if s.conn != nil && !s.conn.IsClosed() {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (s *Store) again(ctx context.Context) error {
 // SetJournal records the id of the journal that the projection follows from now on, and what replies wait for.
 // After an error for which Unusable reports false, it may be called again; it then reconnects.
 func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
-	if err := s.again(ctx); err != nil {
+	if err := s.ensureConnected(ctx); err != nil {
 		return err
 	}
 	tag, err := s.conn.Exec(ctx, `UPDATE people.exchange_state SET journal_id = $1, ack = $2 WHERE epoch = $3`,
@@ -216,7 +216,7 @@ func (s *Store) SetJournal(ctx context.Context, id [16]byte, ack string) error {
 func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, skip uint64) (
 	ordersAfter uint64, err error,
 ) {
-	if err := s.again(ctx); err != nil {
+	if err := s.ensureConnected(ctx); err != nil {
 		return 0, err
 	}
 	err = s.conn.QueryRow(ctx, `UPDATE people.exchange_state SET journal_id = $1, ack = $2,
@@ -234,7 +234,7 @@ func (s *Store) ReplaceJournal(ctx context.Context, id [16]byte, ack string, ski
 // NewestOrder returns when the newest order was placed, or the zero time without orders. The error says why it
 // could not be read.
 func (s *Store) NewestOrder(ctx context.Context) (placed time.Time, err error) {
-	if err := s.again(ctx); err != nil {
+	if err := s.ensureConnected(ctx); err != nil {
 		return time.Time{}, err
 	}
 	return newestOrder(ctx, s.conn)
