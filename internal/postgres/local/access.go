@@ -15,15 +15,14 @@ import (
 // userMap is the name of the map in pg_ident.conf.
 const userMap = "outcry"
 
-// ownUser is the user that root runs Postgres as if there is one: nothing else runs as
-// it. machineUsers come next. They have other programs too, which can then read and change
-// the data files.
+// ownUser is the user as whom root runs Postgres, if that user exists: no other programs run as it. Otherwise
+// root uses one of machineUsers, whose other programs can then read and change the data files.
 var (
-	ownUser      = "outcry" // tests have another
+	ownUser      = "outcry" // tests replace it
 	machineUsers = []string{"postgres", "nobody", "daemon"}
 )
 
-// sayWhoElse logs that Postgres runs as a user of the machine's, who can't be kept out.
+// sayWhoElse logs that Postgres runs as a user that other programs share.
 func (c *Cluster) sayWhoElse() {
 	if c.as.Credential == nil {
 		return
@@ -35,9 +34,8 @@ func (c *Cluster) sayWhoElse() {
 	}
 }
 
-// writeAccess writes who may connect: by peer, as the kernel knows them, root, the user
-// of this process and the one whom Postgres runs as, each as role and as superuser. All
-// of them can read and change the data files.
+// writeAccess writes who may connect, by peer authentication: root, the user of this process, and the user as
+// whom Postgres runs, each as role and as superuser. All three can read and change the data files anyway.
 func (c *Cluster) writeAccess() error {
 	const about = "# outcry writes this file at each start.\n"
 	ident := about
@@ -63,13 +61,13 @@ func (c *Cluster) writeAccess() error {
 	return nil
 }
 
-// identLine is the line of the map that lets a user of the machine in as a role. Names may
-// have any characters: they are quoted as Postgres does it.
+// identLine returns the line of the map that lets a user of the machine connect as a role. Names may have any
+// characters, and are quoted as Postgres requires.
 func identLine(user, as string) string {
 	return fmt.Sprintf("%s \"%s\" %s\n", userMap, strings.ReplaceAll(user, `"`, `""`), as)
 }
 
-// replace writes a file of the data directory anew, for the user whom Postgres runs as.
+// replace rewrites a file of the data directory, for the user as whom Postgres runs.
 func (c *Cluster) replace(data *os.Root, name, content string) error {
 	making := name + ".making"
 	if err := data.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a start that was cut off
@@ -89,8 +87,8 @@ func (c *Cluster) replace(data *os.Root, name, content string) error {
 	return data.Rename(making, name)
 }
 
-// users are the names of those who may connect. The error says that this process is
-// of a user without a name, whom Postgres would not let in.
+// users returns the names of the users who may connect. It returns an error if the user of this process has no
+// name, because Postgres would not let it connect.
 func (c *Cluster) users() ([]string, error) {
 	self := seenAs(c.as)
 	first := userName(self)
@@ -112,8 +110,8 @@ func (c *Cluster) users() ([]string, error) {
 	return names, nil
 }
 
-// userName returns the name of a user, "" if there is none. This program may be built
-// without the system's own look-up, which Postgres uses: id has it.
+// userName returns a user's name, or "". A program built without the system's own look-up, which Postgres
+// uses, falls back to the command id.
 func userName(id int) string {
 	if u, err := osuser.LookupId(strconv.Itoa(id)); err == nil {
 		return u.Username

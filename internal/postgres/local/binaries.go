@@ -15,15 +15,14 @@ import (
 	"strings"
 )
 
-// OldestMajor is the first version of Postgres that has all that the schema uses.
+// OldestMajor is the oldest major version of Postgres that supports the schema.
 const OldestMajor = 13
 
 const howToInstall = "install one (Debian, Ubuntu: apt install postgresql; Fedora: dnf install postgresql-server; " +
 	"Alpine: apk add postgresql; macOS: brew install postgresql), or name a database with --database-url"
 
-// findBinaries returns a folder with postgres and initdb: of the version that the
-// data directory was made with, else of the newest that is installed, else
-// downloaded.
+// findBinaries returns a folder with postgres and initdb: of the version that made the data directory, else of
+// the newest installed version, else downloaded.
 func findBinaries(ctx context.Context, o Options, m machine) (string, error) {
 	made, err := madeWith(filepath.Join(o.Dir, "data"))
 	if err != nil {
@@ -63,7 +62,7 @@ func findBinaries(ctx context.Context, o Options, m machine) (string, error) {
 	}
 }
 
-// listed prints versions for people.
+// listed formats versions for a message.
 func listed(versions []int) string {
 	if len(versions) == 0 {
 		return "none"

@@ -21,8 +21,8 @@ type Options struct {
 	// Log receives progress of a slow start, and restarts.
 	Log *slog.Logger
 
-	// Settings are further settings of Postgres, which win over the package's own.
-	// With "fsync": "off", for tests, initdb does not sync either.
+	// Settings are further settings of Postgres, which override the package's own. With "fsync": "off", for
+	// tests, initdb does not sync either.
 	Settings map[string]string
 }
 
@@ -34,14 +34,14 @@ const (
 	readyPoll    = 20 * time.Millisecond
 	readyTimeout = 5 * time.Second
 
-	// progressEvery is how often a slow start is logged.
+	// progressEvery is the time between log lines during a slow start.
 	progressEvery = 5 * time.Second
 
-	// abortTimeout bounds an orderly stop after a start that failed.
+	// abortTimeout bounds the shutdown after a failed start.
 	abortTimeout = 10 * time.Second
 
-	// quitTimeout is how long Postgres may take to stop at once before it is killed,
-	// and then to be gone. It kills those of its own that take over 5 seconds.
+	// quitTimeout is how long an immediate shutdown may take before Postgres is killed, and then how long the
+	// killed process may take to end.
 	quitTimeout = 10 * time.Second
 
 	// orphansTimeout is how long what a killed postmaster has left may still use its memory;
@@ -50,11 +50,11 @@ const (
 	orphansText    = "pre-existing shared memory block"
 )
 
-// Cluster is a running cluster. Its methods may be called from any goroutine.
+// Cluster is a running cluster. Safe for concurrent use.
 type Cluster struct {
 	options Options
 	bin     string               // folder of the binaries
-	as      *syscall.SysProcAttr // whom Postgres runs as
+	as      *syscall.SysProcAttr // user as whom Postgres runs
 	lock    *os.File
 	socket  string // folder of the Unix socket
 
@@ -62,7 +62,7 @@ type Cluster struct {
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when Stop is called
-	done     chan struct{} // closed when nothing runs any more
+	done     chan struct{} // closed when none of its processes runs any more
 
 	mu         sync.Mutex // guards postmaster
 	postmaster *os.Process
@@ -140,7 +140,7 @@ func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error
 	}
 }
 
-// ping connects once.
+// ping connects once and returns the error.
 func (c *Cluster) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -157,7 +157,7 @@ func (c *Cluster) ping(ctx context.Context) error {
 // time that it is started.
 func (c *Cluster) URL() string { return urlOf(c.socket, role) }
 
-// AdminURL is as URL, for a superuser.
+// AdminURL returns a URL like that of URL, for a superuser.
 func (c *Cluster) AdminURL() string { return urlOf(c.socket, superuser) }
 
 // PsqlCommand returns the shell command with which people look at the tables, run
@@ -225,7 +225,7 @@ func (c *Cluster) signal(s syscall.Signal) {
 	}
 }
 
-// release gives back what a cluster holds besides the postmaster.
+// release frees what a cluster holds besides the postmaster.
 func (c *Cluster) release() {
 	if c.socket != "" {
 		_ = os.RemoveAll(c.socket) // what is left is removed by the next start
