@@ -2,15 +2,15 @@ package journal
 
 import "fmt"
 
-// claimBytesMax bounds what one ClaimMany sets aside, and so what the segments that are
-// made ahead for it take of the disk.
+// claimBytesMax is the most that one ClaimMany may set aside, in bytes. It thereby limits the disk
+// space of the segments that are made for it.
 const claimBytesMax = 1 << 30
 
-// ClaimMany is Claim for several records of up to payload bytes each, all or none. Each
-// is appended with AppendMany, and Unclaim gives back what is left. It does not wait: a
-// channel that is not nil says that nothing is set aside yet, since segments are being
-// made for it. Once that is closed, the caller tries again, or calls Forgo. The error is
-// Claim's, and ErrTooLarge also if all together are too many.
+// ClaimMany is Claim for several records of up to payload bytes each, all or none. Append each with
+// AppendMany, and give back unused ones with Unclaim. ClaimMany does not block. If it returns a
+// non-nil channel, nothing is set aside yet because segments are still being made: once the channel
+// is closed, the caller tries again, or calls Forgo. The errors are those of Claim; ErrTooLarge is
+// also returned if the sum exceeds the limit.
 func (j *Journal) ClaimMany(records, payload int) (wait <-chan struct{}, err error) {
 	each := charge(recordBytes(payload))
 	need := int64(records) * each
@@ -48,7 +48,7 @@ func (j *Journal) ClaimMany(records, payload int) (wait <-chan struct{}, err err
 	return r.grown, nil
 }
 
-// Forgo says that a ClaimMany which was to wait is not tried again.
+// Forgo cancels a ClaimMany that returned a channel: the caller will not try again.
 func (j *Journal) Forgo() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -56,14 +56,14 @@ func (j *Journal) Forgo() {
 	wakeUp(j.allocator.recheck)
 }
 
-// AppendMany is AppendClaimed for one of the records that ClaimMany has set room aside
-// for; claimed is the argument payload of ClaimMany.
+// AppendMany is AppendClaimed for one of the records of a ClaimMany; claimed is the argument payload
+// of that call.
 func (j *Journal) AppendMany(payload []byte, claimed int) (uint64, error) {
 	paid := charge(recordBytes(claimed))
 	return j.append(payload, paid, paid)
 }
 
-// Unclaim gives back the room of records that are not appended after all.
+// Unclaim gives back the room of records that were claimed with ClaimMany and are not appended.
 func (j *Journal) Unclaim(records, payload int) {
 	back := int64(records) * charge(recordBytes(payload))
 	j.mu.Lock()
@@ -74,7 +74,7 @@ func (j *Journal) Unclaim(records, payload int) {
 	j.wakeClaims()
 }
 
-// wakeClaims lets those go on who wait for room. Callers hold mu.
+// wakeClaims wakes all that wait for room. The caller holds mu.
 func (j *Journal) wakeClaims() {
 	j.space.Broadcast()
 	if j.room.grown != nil {
@@ -83,14 +83,14 @@ func (j *Journal) wakeClaims() {
 	}
 }
 
-// What is due for the allocator.
+// What the allocator has to make next.
 const (
 	nothing = iota
-	theNext // segment, without which the journal cannot go on
-	oneMore // for a ClaimMany
+	theNext // the next segment: the journal will need it soon
+	oneMore // a further segment, for a ClaimMany
 )
 
-// due returns what the allocator is to make now.
+// due returns what the allocator has to make now: nothing, theNext or oneMore.
 func (j *Journal) due() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -105,8 +105,8 @@ func (j *Journal) due() int {
 	return nothing
 }
 
-// target returns how many spares there should be: one, and those that a ClaimMany uses,
-// so that nobody else waits on its account.
+// target returns how many spares there should be: one, plus those for ClaimMany, so that a large
+// claim does not make other callers wait.
 func (r *room) target() int64 {
 	if r.segment == 0 {
 		return 1
@@ -114,7 +114,7 @@ func (r *room) target() int64 {
 	return 1 + (r.many+r.wanted+r.segment/2)/r.segment
 }
 
-// surplus reports whether there is a spare too many.
+// surplus reports whether there are more spares than needed.
 func (j *Journal) surplus() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -123,7 +123,8 @@ func (j *Journal) surplus() bool {
 
 func (r *room) surplus() bool { return r.spares > r.target() && r.free()-r.segment >= r.reserve }
 
-// dropSpare takes a spare that is too many out of the account; undropSpare undoes that.
+// dropSpare removes one surplus spare from the count and reports whether there was one. undropSpare
+// reverts that.
 func (j *Journal) dropSpare() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -140,7 +141,7 @@ func (j *Journal) undropSpare() {
 	j.room.spares++
 }
 
-// madeSpare notes that the next segment is ready or, with an error, why not.
+// madeSpare records that the next segment is ready or, if err is not nil, why it could not be made.
 func (j *Journal) madeSpare(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -150,8 +151,8 @@ func (j *Journal) madeSpare(err error) {
 	j.noteRoom(byAllocator, err)
 }
 
-// noteAhead notes why there is no segment for the ClaimMany that waits, if one does: it
-// alone is refused for it.
+// noteAhead records why no further segment could be made for the waiting ClaimMany, if there is one.
+// Only that ClaimMany fails with the error.
 func (j *Journal) noteAhead(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -9,34 +9,33 @@ import (
 	"time"
 )
 
-// After a segment could not be made, it is tried again this often.
+// allocateRetry is the delay before another attempt to make a segment or to open a file.
 const allocateRetry = 500 * time.Millisecond
 
-// spareSuffix ends the names of segments that are not in use yet.
+// spareSuffix is the file name extension of spares.
 const spareSuffix = ".tmp"
 
-// spareKeep is how long segments stay that were made for a ClaimMany and are not needed.
+// spareKeep is how long surplus spares, made for a ClaimMany, are kept before they are removed.
 const spareKeep = 10 * time.Second
 
-// spare is a segment without header and name: a file of zeros, synced.
+// spare is a file for a future segment: all zeros, synced, still without a header and segment name.
 type spare struct {
-	file  // nil while it is closed: of several spares one is open
+	file  // nil while the file is closed; only the oldest of several spares is kept open
 	path  string
 	bytes int64
-	ahead bool // made by the allocator, before it was needed
+	ahead bool // made by the allocator in advance
 }
 
-// allocator keeps one spare segment ready, and more while a ClaimMany needs them, in a
-// goroutine of its own.
+// allocator keeps one spare ready, and more while a ClaimMany needs them. It runs in its own goroutine.
 type allocator struct {
 	j    *Journal
 	fs   fileSystem
 	dir  string
 	size int64
 
-	recheck chan struct{} // holds a value when what is due may have changed
-	filled  chan struct{} // holds a value when ready may not be empty
-	refused chan error    // while there is none, says why
+	recheck chan struct{} // holds a value when the result of due may have changed
+	filled  chan struct{} // holds a value when ready may contain a spare
+	refused chan error    // yields the reason while no spare can be made
 
 	mu    sync.Mutex // guards ready
 	ready []spare    // oldest first
@@ -44,7 +43,7 @@ type allocator struct {
 	quit, ended chan struct{}
 }
 
-// newAllocator begins to make the first segment.
+// newAllocator returns a running allocator, which begins to make the first spare.
 func newAllocator(j *Journal) *allocator {
 	a := &allocator{j: j, fs: j.fs, dir: j.dir, size: j.options.SegmentBytes, recheck: make(chan struct{}, 1),
 		filled: make(chan struct{}, 1), refused: make(chan error), quit: make(chan struct{}), ended: make(chan struct{})}
@@ -88,8 +87,8 @@ func (a *allocator) run() {
 	}
 }
 
-// rest waits until something may be due; unless most is 0, for so long at the most, and
-// then removes spares that nobody has needed meanwhile.
+// rest waits until the result of due may have changed. If most is not 0, it waits no longer than most
+// and then removes surplus spares.
 func (a *allocator) rest(most time.Duration) {
 	var over <-chan time.Time
 	if most > 0 {
@@ -105,20 +104,21 @@ func (a *allocator) rest(most time.Duration) {
 	}
 }
 
-// push makes a spare ready to be taken. Of several, the first alone stays open.
+// push adds a spare to ready. If there are several, only the first one stays open.
 func (a *allocator) push(s spare) {
 	s.ahead = true
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.ready) > 0 {
-		_ = s.Close() // all of it is synced
+		_ = s.Close() // nothing is lost: the file is synced
 		s.file = nil
 	}
 	a.ready = append(a.ready, s)
 	wakeUp(a.filled)
 }
 
-// pop takes the oldest spare, or the newest.
+// pop removes and returns the newest spare if newest is set, else the oldest. ok is false if there is
+// no spare.
 func (a *allocator) pop(newest bool) (s spare, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,11 +137,11 @@ func (a *allocator) pop(newest bool) (s spare, ok bool) {
 	return s, true
 }
 
-// trim removes the spares that are not needed.
+// trim removes the surplus spares.
 func (a *allocator) trim() {
 	for a.j.dropSpare() {
 		s, ok := a.pop(true)
-		if !ok { // the flusher has it
+		if !ok { // the flusher has just taken it
 			a.j.undropSpare()
 			return
 		}
@@ -149,7 +149,7 @@ func (a *allocator) trim() {
 	}
 }
 
-// removeAll removes all spares. What cannot be removed, the next Open removes.
+// removeAll removes all spares. The next Open removes those that cannot be removed now.
 func (a *allocator) removeAll() {
 	for s, ok := a.pop(true); ok; s, ok = a.pop(true) {
 		a.remove(s)
@@ -163,8 +163,8 @@ func (a *allocator) remove(s spare) {
 	_ = a.fs.remove(s.path)
 }
 
-// backOff tells who asks meanwhile why there is no spare. It returns false when
-// the allocator is to end.
+// backOff waits for allocateRetry and passes err to calls of take during that time. It returns false
+// if the allocator has to stop.
 func (a *allocator) backOff(err error) bool {
 	again := time.NewTimer(allocateRetry)
 	defer again.Stop()
@@ -179,11 +179,11 @@ func (a *allocator) backOff(err error) bool {
 	}
 }
 
-// take hands out a spare. It waits until there is one; once giveUp is closed, it
-// waits only for the try that is under way and returns why that failed.
+// take returns the oldest spare and waits until there is one. Once giveUp is closed, it returns the
+// error of the last failed attempt, if there was any, instead of waiting for another.
 func (a *allocator) take(giveUp <-chan struct{}) (spare, error) {
 	var why error
-	var ending <-chan struct{} // nil until one try has failed
+	var ending <-chan struct{} // giveUp once an attempt has failed; nil before that
 	refused := a.refused
 	for {
 		if s, ok := a.pop(false); ok {
@@ -199,19 +199,19 @@ func (a *allocator) take(giveUp <-chan struct{}) (spare, error) {
 	}
 }
 
-// stop ends the goroutine, and removes the spares.
+// stop ends the allocator's goroutine and removes the spares.
 func (a *allocator) stop() {
 	close(a.quit)
 	<-a.ended
 }
 
-// zeroChunk is how much of a new segment is written and synced at once. A sync of
-// all of it at the end makes the flusher's syncs wait several times as long.
+// zeroChunk is how many bytes of a new segment are written and synced at once. A single sync of the
+// whole segment would delay the flusher's syncs several times as long.
 const zeroChunk = 1 << 20
 
-// makeSpare makes a file of size bytes, all zero, written and synced. What it
-// could not finish it removes. The disk is asked for all of it first: a full one
-// then refuses at once, instead of after it was filled up to the last byte.
+// makeSpare makes a file of size zero bytes and syncs it. If it fails, it removes the file. It
+// allocates the whole file first, so that a full disk is noticed at once and not only after it was
+// filled up to the last byte.
 func makeSpare(fs fileSystem, path string, size int64) (spare, error) {
 	f, err := fs.open(path, createFlag)
 	if err != nil {
@@ -230,7 +230,7 @@ func makeSpare(fs fileSystem, path string, size int64) (spare, error) {
 	return spare{file: f, path: path, bytes: size}, nil
 }
 
-// removeSpares removes what an earlier run had prepared.
+// removeSpares removes the spares that an earlier process left in dir.
 func removeSpares(fs fileSystem, dir string) error {
 	left, err := fs.list(dir)
 	for _, name := range left {

@@ -13,11 +13,11 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// Newest returns the id of the journal in dir and the seq of its last record, one
-// below the first one to come where there is none. It reads the last segment alone,
-// locks and changes nothing, and may be asked while the journal is in use: all that
-// was synced when it is called is counted. The error says that there is no journal,
-// that its last segment is damaged (a *DamageError), or what could not be read.
+// Newest returns the id of the journal in dir and the seq of its last record, or one less than the
+// seq of its first record if it has none yet. It reads only the last segment, locks and changes
+// nothing, and may be called while the journal is in use; it then sees at least the records that
+// were synced before the call. The error says that there is no journal, that its last segment is
+// damaged (*DamageError) or too new (*VersionError), or what could not be read.
 func Newest(dir string, version uint32) (id [16]byte, seq uint64, err error) {
 	s, err := Peek(dir, version)
 	if err == nil && s.Segments == 0 {
@@ -26,10 +26,9 @@ func Newest(dir string, version uint32) (id [16]byte, seq uint64, err error) {
 	return s.ID, s.Last, err
 }
 
-// Oldest returns the seq of the first record that the journal in dir has, or will have
-// where it has none. It reads no file, and may be asked while the journal is in use: the
-// answer was right once. The error says that there is no journal, or what could not be
-// read.
+// Oldest returns the seq of the first record of the journal in dir, or the seq that its first record
+// will get. It reads only file names and may be called while the journal is in use; segments may be
+// removed right after it returns. The error says that there is no journal, or what could not be read.
 func Oldest(dir string) (seq uint64, err error) {
 	all, err := segments(disk{}, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -41,11 +40,10 @@ func Oldest(dir string) (seq uint64, err error) {
 	return all[0].first, nil
 }
 
-// Copy copies the journal in the directory from, which nobody may have open, into the
-// directory to, which holds none, and gives the copy another id, so that neither can be
-// taken for the other. It checks nothing that Inspect has not. The copy is durable when
-// it returns. After an error, which says what could not be read or written, to holds a
-// part of it.
+// Copy copies the journal in the directory from to the directory to, which must not hold a journal.
+// No process may have the source open. The copy gets its own id, so that it is not mistaken for the
+// source. Copy checks no records; call Inspect first for that. The copy is durable when Copy returns
+// nil. The error says what could not be read or written; the target may then be incomplete.
 func Copy(from, to string, id [16]byte) error {
 	all, err := segments(disk{}, from)
 	if err != nil {
@@ -65,7 +63,7 @@ func Copy(from, to string, id [16]byte) error {
 	return nil
 }
 
-// copySegment copies a segment and writes the id into its header.
+// copySegment copies one segment and replaces the id in its header.
 func copySegment(from, to string, id [16]byte) error {
 	source, err := os.Open(from)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate sets size bytes of the disk aside for a file. A file system that cannot
-// is no error: writing then reports whether there is room.
+// allocate reserves size bytes of disk space for f. It returns nil if the file system does not support
+// that: a full disk is then noticed by the writes.
 func allocate(f *os.File, size int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), 0, 0, size)

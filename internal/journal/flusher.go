@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// newBatch begins a batch. Callers hold mu, or are alone.
+// newBatch returns an empty batch that begins with record first. The caller holds mu, or no other
+// goroutine uses j yet.
 func (j *Journal) newBatch(first uint64) *batch {
 	b := &batch{first: first, last: first - 1, done: make(chan struct{})}
 	if j.spare != nil {
@@ -20,7 +21,7 @@ func (j *Journal) newBatch(first uint64) *batch {
 	return b
 }
 
-// wakeUp sends to a channel that has room for one value, unless that is there.
+// wakeUp sends a value to a channel with a buffer of one, unless the buffer is full already.
 func wakeUp(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -28,11 +29,11 @@ func wakeUp(wake chan<- struct{}) {
 	}
 }
 
-// idleMark is how long nothing may come until the end is marked as it is by Close.
+// idleMark is how long the journal must be idle before the flusher writes an end mark.
 const idleMark = 100 * time.Millisecond
 
-// flush is the flusher: it writes and syncs one batch after another until the
-// journal is closed or fails. Nobody else writes records.
+// flush is the flusher: it writes and syncs one batch after another until the journal is closed or
+// fails. No other goroutine writes records.
 func (j *Journal) flush() {
 	defer close(j.flushed)
 	idle := time.NewTimer(idleMark)
@@ -45,10 +46,10 @@ func (j *Journal) flush() {
 				j.fail(err)
 				return
 			}
-			continue // one mark is enough until something comes
+			continue // one mark is enough until the next batch
 		}
-		// Goroutines that are ready to append do so first: fewer and larger syncs where the
-		// processors are busy, and no wait where they are not.
+		// Yield, so that goroutines that are ready to append do so first. On busy processors this
+		// makes fewer and larger syncs; on idle ones it costs no delay.
 		runtime.Gosched()
 		j.gather()
 		b, closing := j.takeBatch()
@@ -68,7 +69,7 @@ func (j *Journal) flush() {
 	}
 }
 
-// gather waits while more records may join the batch: see Options.Gather.
+// gather waits up to Options.Gather for more records to join the batch.
 func (j *Journal) gather() {
 	if j.options.Gather <= 0 {
 		return
@@ -82,7 +83,7 @@ func (j *Journal) gather() {
 	}
 }
 
-// flushBatch writes, syncs and publishes a batch.
+// flushBatch writes and syncs a batch and then publishes it.
 func (j *Journal) flushBatch(b *batch) error {
 	start := time.Now()
 	if err := j.write(b); err != nil {
@@ -99,8 +100,8 @@ func (j *Journal) flushBatch(b *batch) error {
 	return nil
 }
 
-// takeBatch takes what has gathered; nil where nothing has. What gathers from now
-// on is the next batch. closing means that there will be none.
+// takeBatch returns the pending batch, or nil if it is empty, and starts a new one. If closing is
+// true, there will be no further batch.
 func (j *Journal) takeBatch() (b *batch, closing bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -113,11 +114,11 @@ func (j *Journal) takeBatch() (b *batch, closing bool) {
 	return b, j.closing
 }
 
-// write writes and syncs a batch: into one segment or, where it does not fit,
-// into as many as it takes, each synced before the next is begun.
+// write writes and syncs a batch. If the batch does not fit into the current segment, it is split
+// over as many segments as needed; each part is synced before the next one is begun.
 func (j *Journal) write(b *batch) error {
 	for rest, seq := b.bytes, b.first; ; {
-		n, records := fit(rest, j.size-j.at-recordHeader) // an end mark has to fit behind it
+		n, records := fit(rest, j.size-j.at-recordHeader) // leaves room for an end mark
 		if n > 0 {
 			if err := j.put(rest[:n]); err != nil {
 				return fmt.Errorf("write records %d to %d: %w", b.first, b.last, err)
@@ -138,10 +139,10 @@ func (j *Journal) write(b *batch) error {
 	}
 }
 
-// put writes b at the end of the present segment. A file system that copies what is
-// written over may have no room for it: put waits for that, until the journal is closed,
-// and writes the same bytes in the same place. A write that was refused for lack of room
-// has no other effect; nothing has been synced, so no failed sync is passed over.
+// put writes b at the end of the current segment. A copy-on-write file system may have no room for
+// that, although the bytes are allocated; then put retries the same write until it succeeds or the
+// journal is closed. Retrying is safe: a write that was refused for lack of room has no other effect,
+// and nothing was synced in between, so no failed sync goes unnoticed.
 func (j *Journal) put(b []byte) error {
 	return j.untilRoom(byWrite, func() error {
 		_, err := j.current.WriteAt(b, j.at)
@@ -149,8 +150,8 @@ func (j *Journal) put(b []byte) error {
 	})
 }
 
-// wrote gives back the charge of n bytes that are written, and takes them from
-// the present segment.
+// wrote accounts for n bytes that were written: their charge is released, and the current segment
+// has n bytes less left.
 func (j *Journal) wrote(n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -159,10 +160,10 @@ func (j *Journal) wrote(n int) {
 	j.wakeClaims()
 }
 
-// paddedLength returns how many bytes the record at the front of b takes.
+// paddedLength returns the size, with padding, of the record at the front of b.
 func paddedLength(b []byte) int { return padded(int(binary.LittleEndian.Uint32(b))) }
 
-// fit returns how many bytes and whole records of b fit into room bytes.
+// fit returns how many whole records from the front of b fit into room bytes, and their size n.
 func fit(b []byte, room int64) (n int, records uint64) {
 	for n < len(b) && int64(n+paddedLength(b[n:])) <= room {
 		n += paddedLength(b[n:])
@@ -171,9 +172,8 @@ func fit(b []byte, room int64) (n int, records uint64) {
 	return n, records
 }
 
-// rotate goes on in a new segment that begins with record first and has room for
-// a record of need bytes. Everything before it is synced. While the disk is full
-// it waits, until the journal is closed.
+// rotate switches to a new segment that begins with record first and has room for a record of need
+// bytes. All earlier records are synced. While the disk is full, rotate waits; Close ends that.
 func (j *Journal) rotate(first uint64, need int) error {
 	s, err := j.takeSpare(int64(segmentHeader + need + recordHeader))
 	if err != nil {
@@ -185,8 +185,8 @@ func (j *Journal) rotate(first uint64, need int) error {
 	return j.begin(s, first, j.put)
 }
 
-// takeSpare returns a segment of at least need bytes: the one that was made ahead,
-// or one that is larger.
+// takeSpare returns a segment of at least need bytes: the allocator's spare if that is large enough,
+// otherwise a new, larger one.
 func (j *Journal) takeSpare(need int64) (s spare, err error) {
 	if need <= j.options.SegmentBytes {
 		if s, err = j.allocator.take(j.giveUp); err != nil || s.file != nil {
@@ -205,8 +205,8 @@ func (j *Journal) takeSpare(need int64) (s spare, err error) {
 	return s, err
 }
 
-// beginAtOpen begins a segment before the flusher and the allocator are there. It does
-// not wait for room. After an error the current segment is as it was.
+// beginAtOpen begins a segment before the flusher and the allocator run. It does not wait for disk
+// room. After an error the current segment is unchanged.
 func (j *Journal) beginAtOpen(first uint64) error {
 	s, err := makeSpare(j.fs, filepath.Join(j.dir, "first"+spareSuffix), j.options.SegmentBytes)
 	if err != nil {
@@ -221,8 +221,9 @@ func (j *Journal) beginAtOpen(first uint64) error {
 	})
 }
 
-// name gives a spare its header and then its name. Doing it again after an error
-// writes the header anew: no sync is repeated for bytes that an earlier one lost.
+// name writes the header of a spare, syncs it, and renames the file to its segment name. It may be
+// called again after an error: it then rewrites the header before it syncs, so it never relies on
+// repeating a failed sync.
 func (j *Journal) name(s spare, first uint64) error {
 	if _, err := s.WriteAt(segmentHead(j.id, j.options.Version, first, s.bytes), 0); err != nil {
 		return err
@@ -233,10 +234,10 @@ func (j *Journal) name(s spare, first uint64) error {
 	return j.fs.rename(s.path, segmentPath(j.dir, first))
 }
 
-// begin goes on in a spare that has its name. It puts a mark behind the last record of
-// the present segment.
+// begin switches to a spare that already has its segment name. It ends the current segment with a
+// mark that says that another one follows.
 func (j *Journal) begin(spare spare, first uint64, put func([]byte) error) error {
-	// Only what failed to open the directory is tried again, never a sync that failed.
+	// Only a failure to open the directory is retried, never a failed sync.
 	if err := j.until(byFlusher, isNoDescriptor, func() error { return j.fs.syncDir(j.dir) }); err != nil {
 		return errors.Join(err, spare.Close())
 	}
@@ -247,7 +248,7 @@ func (j *Journal) begin(spare spare, first uint64, put func([]byte) error) error
 	}
 	j.mu.Lock()
 	if n := len(j.segments); n > 0 && j.segments[n-1].first == first {
-		j.segments = j.segments[:n-1] // it was empty, too small for the record, and is replaced
+		j.segments = j.segments[:n-1] // the current segment is empty but too small: the new one replaces it
 	} else if n > 0 {
 		j.segments[n-1].end = j.at
 	}
@@ -266,7 +267,7 @@ func (j *Journal) begin(spare spare, first uint64, put func([]byte) error) error
 	return old.Close()
 }
 
-// publish lets those who wait for the batch go on.
+// publish marks the batch as synced and wakes all that wait for it.
 func (j *Journal) publish(b *batch) {
 	j.mu.Lock()
 	j.segments[len(j.segments)-1].end = j.at
@@ -274,18 +275,18 @@ func (j *Journal) publish(b *batch) {
 	j.synced.Store(b.last)
 	j.mu.Unlock()
 	b.finish()
-	if cap(b.bytes) <= j.options.PendingBytesMax { // the memory of an oversize record is not kept
+	if cap(b.bytes) <= j.options.PendingBytesMax { // memory of an oversize batch is not reused
 		j.mu.Lock()
 		j.spare = b
 		j.mu.Unlock()
 	}
 }
 
-// markApart is what lies, at least, between the two end marks: a disk loses a
-// sector or a page of the file, not both marks at once.
+// markApart is the page size, in bytes: the second end mark is at the start of the page after the
+// first one. A disk that loses one sector or page of the file does not lose both marks.
 const markApart = 4096
 
-// markEnd writes the end mark behind the last record, and syncs it.
+// markEnd writes the end mark after the last record and syncs it.
 func (j *Journal) markEnd() error {
 	last := j.synced.Load()
 	written, err := j.writeMark(last)
@@ -298,9 +299,9 @@ func (j *Journal) markEnd() error {
 	return nil
 }
 
-// markSynced writes the end mark behind record last, which is synced and promised to
-// nobody yet, if Options.MarkSyncs asks for it. It costs no sync: the mark is for damage
-// that is found after the process was killed.
+// markSynced writes the end mark after record last if Options.MarkSyncs is set. The record is synced
+// but not reported as synced yet. The mark itself is not synced: it protects against damage that is
+// found after the process was killed, not after a power cut.
 func (j *Journal) markSynced(last uint64) error {
 	if !j.options.MarkSyncs {
 		return nil
@@ -311,10 +312,10 @@ func (j *Journal) markSynced(last uint64) error {
 	return nil
 }
 
-// writeMark writes the end mark behind record last, which is the last one, and once more
-// further back where the segment has room. With one of them, damage to that record can be
-// told from a batch that was torn by a crash. Where the disk has no room for a mark, there
-// is none, and written is false.
+// writeMark writes the end mark after record last, the last one of the journal, and a second copy at
+// the start of the next page if the segment has room. Either copy allows recovery to distinguish
+// damage to that record from a batch torn by a crash. If the disk has no room for a mark, written is
+// false and err is nil.
 func (j *Journal) writeMark(last uint64) (written bool, err error) {
 	mark := appendRecord(nil, last, last, nil)
 	_, err = j.current.WriteAt(mark, j.at)
@@ -327,8 +328,8 @@ func (j *Journal) writeMark(last uint64) (written bool, err error) {
 	return err == nil, err
 }
 
-// markRotation writes into the present segment that record first is in the next
-// one, whose name is durable: should that be missing one day, it is missed.
+// markRotation writes a mark into the current segment that says that record first is in the next
+// segment, whose name is already durable. If that file is ever missing, Open notices it by the mark.
 func (j *Journal) markRotation(first uint64, put func([]byte) error) error {
 	if err := put(appendRecord(nil, first-1, first, nil)); err != nil {
 		return err
@@ -336,13 +337,13 @@ func (j *Journal) markRotation(first uint64, put func([]byte) error) error {
 	return j.current.sync()
 }
 
-// fail ends the journal: what is not synced by now is not durable.
+// fail ends the journal after err: records that are not synced by now are not durable.
 func (j *Journal) fail(err error) {
 	j.shut(fmt.Errorf("%w: %w", ErrFailed, err))
 	close(j.failed)
 }
 
-// shut notes why nothing is appended any more and wakes all who wait.
+// shut sets the reason why nothing can be appended any more and wakes all waiting goroutines.
 func (j *Journal) shut(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// fileSystem is what a journal does with its directory. Tests put one in its
-// place that fails, or that loses what was not synced.
+// fileSystem has the operations that a journal performs on its directory. Tests replace it by one that
+// fails, or that loses what was not synced.
 type fileSystem interface {
 	open(path string, flag int) (file, error) // flag as in os.OpenFile
 	list(dir string) ([]string, error)        // base names of the files, sorted
@@ -28,12 +28,12 @@ type file interface {
 	io.Closer
 	sync() error
 	size() (int64, error)
-	allocate(size int64) error // sets size bytes of the disk aside, where the file system can
+	allocate(size int64) error // reserves size bytes of disk space if the file system supports it
 }
 
 const createFlag = os.O_RDWR | os.O_CREATE | os.O_EXCL
 
-// disk is the real file system.
+// disk is the fileSystem of the operating system.
 type disk struct{}
 
 type diskFile struct{ *os.File }
@@ -69,14 +69,14 @@ func (f diskFile) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// DirLock is a lock on a directory. It ends with the process at the latest.
+// DirLock is a lock on a directory. The operating system releases it when the process ends.
 type DirLock struct{ f *os.File }
 
-// ErrInUse is wrapped where another process holds the lock on a directory.
+// ErrInUse says that another process holds the lock on a directory. Lock wraps it.
 var ErrInUse = errors.New("is in use by another process")
 
-// Lock makes dir where it is not there, and locks it. The error names dir; it wraps
-// ErrInUse, or says why dir cannot be used.
+// Lock creates dir if it does not exist, and locks it exclusively. It does not wait. The error names
+// dir; it wraps ErrInUse, or says why dir cannot be used.
 func Lock(dir string) (*DirLock, error) {
 	if err := durable.MakeDir(dir); err != nil {
 		return nil, fmt.Errorf("journal: make %s: %w", dir, err)
@@ -88,9 +88,9 @@ func Lock(dir string) (*DirLock, error) {
 	return lock(dir, f, unix.LOCK_EX)
 }
 
-// LockToRead locks a directory that is read and not written to, also on a file system
-// that is mounted read-only. It keeps out Lock, not other readers. In one that was never
-// locked it makes no file, and then the lock keeps nobody out. The error is that of Lock.
+// LockToRead takes a shared lock on a directory that is only read. It works on a file system that is
+// mounted read-only, and excludes Lock but not other readers. If dir has no lock file, LockToRead makes
+// none, and the returned lock excludes no one. The errors are those of Lock.
 func LockToRead(dir string) (*DirLock, error) {
 	f, err := os.Open(filepath.Join(dir, lockName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -99,13 +99,13 @@ func LockToRead(dir string) (*DirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 	}
-	return lock(dir, f, unix.LOCK_SH) // NFS refuses LOCK_EX of a file that is open to read
+	return lock(dir, f, unix.LOCK_SH) // NFS refuses LOCK_EX for a file opened read-only
 }
 
-// lockName is the file that is locked.
+// lockName is the name of the lock file in a directory.
 const lockName = "LOCK"
 
-// lock locks a directory by its file, LOCK_SH or LOCK_EX, and closes it where it cannot.
+// lock locks the lock file f of dir; how is LOCK_SH or LOCK_EX. It closes f on failure.
 func lock(dir string, f *os.File, how int) (*DirLock, error) {
 	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	switch {
@@ -119,9 +119,9 @@ func lock(dir string, f *os.File, how int) (*DirLock, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Unlock gives the directory free. Closing the lock's file does not suffice: a process
-// that is just being started has a copy of it until its program begins. The error is
-// that of unlocking, or of closing the file.
+// Unlock releases the lock. It unlocks explicitly, because closing the file is not enough: a child
+// process that is just being started holds a copy of the descriptor until it calls exec. The error is
+// that of unlocking or closing the file.
 func (l *DirLock) Unlock() error {
 	if l.f == nil {
 		return nil

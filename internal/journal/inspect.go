@@ -7,25 +7,25 @@ import (
 	"io/fs"
 )
 
-// Summary is what Inspect found in a journal.
+// Summary describes a journal as Inspect or Peek found it.
 type Summary struct {
 	ID          [16]byte
-	Segments    int    // 0 where the directory holds no journal; all else is zero then
-	First, Last uint64 // seqs of the records; Last is First-1 where there is none
+	Segments    int    // 0 if the directory holds no journal; all other fields are zero then
+	First, Last uint64 // seqs of the first and last record; Last is First-1 if there are no records
 
-	// Torn is how many bytes a crash has left behind the last record, from offset
-	// TornOffset of TornFile on. Nobody was told of them, and Open cuts them.
+	// Torn is the number of bytes that a crash left after the last record, from TornOffset of TornFile
+	// on. They were never reported as synced, and Open cuts them.
 	Torn       int64
 	TornFile   string
 	TornOffset int64
 }
 
-// Peek is Inspect of the newest segment alone, whatever the others hold: it tells all
-// but Torn, TornFile and TornOffset. It locks and changes nothing, and may be asked while
-// the journal is in use: all that was synced when it is called is counted. Version
-// is the newest one that the caller reads. A directory that is not there holds no
-// journal. A *DamageError or *VersionError is of the newest
-// segment; other errors say what could not be read.
+// Peek is Inspect for the newest segment only; it ignores the contents of the others. It fills all
+// fields except Torn, TornFile and TornOffset. It locks and changes nothing, and may be called while
+// the journal is in use; it then sees at least the records that were synced before the call. Version
+// is the newest version that the caller reads. A missing directory counts as one without a journal.
+// A *DamageError or *VersionError refers to the newest segment; other errors say what could not be
+// read.
 func Peek(dir string, version uint32) (Summary, error) {
 	all, err := segments(disk{}, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -41,10 +41,10 @@ func Peek(dir string, version uint32) (Summary, error) {
 	return Summary{ID: r.id, Segments: len(all), First: all[0].first, Last: r.next - 1}, nil
 }
 
-// Inspect reads a journal that nobody has open: it checks everything that Open
-// checks, calls f for every record, oldest first, and returns what is there. Version is
-// the newest one that the caller reads. It changes nothing. The payload is valid until f returns. A *DamageError names
-// what Open would refuse; other errors are f's, or say which file could not be read.
+// Inspect reads a journal that no process has open. It makes the checks of Open, calls f for every
+// record, oldest first, and returns a summary. It changes nothing. Version is the newest version that
+// the caller reads. The payload is valid until f returns. A *DamageError or *VersionError names what
+// Open would refuse; other errors are those of f, or say which file could not be read.
 func Inspect(dir string, version uint32, f func(seq uint64, payload []byte) error) (Summary, error) {
 	r, err := scan(disk{}, dir, version, func(r record) error { return f(r.seq, r.payload) })
 	if err != nil || len(r.segments) == 0 {
@@ -63,9 +63,8 @@ func Inspect(dir string, version uint32, f func(seq uint64, payload []byte) erro
 	return s, nil
 }
 
-// clearMarks takes the end marks out of r.bytes that lie a page or more behind the
-// last record: the second one of now, and those of earlier that no record has
-// overwritten yet.
+// clearMarks overwrites with zeros, in r.bytes, the end marks at page starts after the last record:
+// the second copy of the current mark, and copies of earlier ones that no record has overwritten yet.
 func (r *recovered) clearMarks(end int) {
 	for at := (end + markApart - 1) / markApart * markApart; at+recordHeader <= len(r.bytes); at += markApart {
 		if mark, ok := parseRecord(r.bytes[at:]); ok && mark.mark() && mark.seq < r.next {
@@ -74,8 +73,8 @@ func (r *recovered) clearMarks(end int) {
 	}
 }
 
-// marked returns where the end mark at offset end of the last segment ends, or
-// end where there is none.
+// marked returns the offset after the end mark at offset end of the last segment, or end if there is
+// no mark.
 func (r *recovered) marked(end int) int {
 	if mark, ok := parseRecord(r.bytes[end:]); ok && mark.mark() && mark.seq == r.next-1 {
 		end += mark.size

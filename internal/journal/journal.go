@@ -11,34 +11,34 @@ import (
 	"time"
 )
 
-// Options set up a journal. The zero value of each but Version means its default.
+// Options configure a journal. A zero value means the default, except for Version.
 type Options struct {
-	// Version is the newest version of records that the caller reads, and the one that it
-	// writes: whatever adds to what a record may hold raises it. It has to be given. It
-	// stands in each segment, and a program that reads only older ones refuses that.
+	// Version is the version of records that the caller writes, and the newest that it reads. It is
+	// required. Callers raise it whenever they extend what a record may hold. It is stored in each
+	// segment; a program that reads only older versions refuses such a segment.
 	Version uint32
 
-	FirstSeq        uint64 // seq of the first record, where the directory holds no journal yet; 1
-	SegmentBytes    int64  // size of a segment; 64 MiB
-	PendingBytesMax int    // what may wait to be written before Append waits; 64 MiB
+	FirstSeq        uint64 // seq of the first record of a new journal; default 1
+	SegmentBytes    int64  // size of a segment; default 64 MiB
+	PendingBytesMax int    // Append waits while more bytes than this wait to be written; default 64 MiB
 
-	// Gather is how long records gather before they are written and synced, unless an Append
-	// waits for that or the journal is closed; 0 is not at all. MarkSyncs writes an end mark
-	// behind each batch that is synced, before anybody is told of it: from then on damage in
-	// it is not taken for a torn write.
+	// Gather is how long records are collected before they are written and synced as one batch. 0
+	// means no delay. A full buffer or Close ends the delay early.
+	// If MarkSyncs is set, an end mark is written after each synced batch, before the batch is
+	// reported as synced. From then on, damage in the batch is not mistaken for a torn write.
 	Gather    time.Duration
 	MarkSyncs bool
 
-	// OnSync is told of each batch, by the flusher, how many records and bytes it
-	// held and how long writing and syncing it took; nil means nobody wants to know.
+	// OnSync, if not nil, is called by the flusher after each batch with the number of records and
+	// bytes in it and the time that writing and syncing took.
 	OnSync func(records, bytes int, took time.Duration)
 }
 
-// RecordBytesMax bounds one record. One that is larger than a segment gets a
-// segment of its own size.
+// RecordBytesMax is the largest payload of a record, in bytes. A record that is larger than a
+// segment gets a segment of its own, made large enough for it.
 const RecordBytesMax = 1 << 30
 
-// Errors of a journal.
+// Errors that the methods of a Journal and a Reader return, possibly wrapped.
 var (
 	ErrClosed         = errors.New("journal: closed")
 	ErrFailed         = errors.New("journal: failed")
@@ -47,19 +47,19 @@ var (
 	ErrNoRoom   error = &noClaim{"journal: no room for the next segment", true}
 )
 
-// noClaim is what the error of a claim wraps that leaves the journal as it was.
+// noClaim is the type of ErrTooLarge and ErrNoRoom: a claim failed and the journal is unchanged.
 type noClaim struct {
 	text   string
 	noRoom bool
 }
 
-// Error returns the text.
+// Error returns the text of the error.
 func (r *noClaim) Error() string { return r.text }
 
-// NoRoom reports whether a later try may find room; otherwise none ever does.
+// NoRoom reports whether the claim may succeed later. If false, retrying is pointless.
 func (r *noClaim) NoRoom() bool { return r.noRoom }
 
-// Journal is an open journal. Its methods may be called from any goroutine.
+// Journal is an open journal. Its methods are safe for concurrent use.
 type Journal struct {
 	options   Options
 	fs        fileSystem
@@ -70,42 +70,42 @@ type Journal struct {
 
 	appended, synced atomic.Uint64
 
-	removing sync.Mutex // held by RemoveBefore, over the deletion of files
-	unsynced bool       // a deletion is not durable yet; guarded by removing
+	removing sync.Mutex // serializes RemoveBefore while it deletes files
+	unsynced bool       // the last deletion is not durable yet; guarded by removing
 
-	// mu guards what follows.
+	// mu guards the fields from here to err.
 	mu       sync.Mutex
-	pending  *batch     // gathers records
-	writing  *batch     // is being written; nil between batches
-	space    *sync.Cond // signaled when there may be more room, in memory or on the disk
+	pending  *batch     // batch that collects new records
+	writing  *batch     // batch being written; nil between batches
+	space    *sync.Cond // signaled when room in memory or on disk may have been freed
 	room     room
 	segments []segment
 	readers  map[*Reader]struct{}
 	closing  bool
-	err      error // why the journal has failed, or ErrClosed
+	err      error // why the journal failed, or ErrClosed; nil while it is usable
 
-	wake    chan struct{} // holds a value when pending may not be empty
-	full    chan struct{} // holds a value when an Append has waited for pending to be written
-	giveUp  chan struct{} // closed by Close: the flusher waits no more for room
-	failed  chan struct{} // closed with err set by a failure
-	flushed chan struct{} // closed when the flusher has ended
+	wake    chan struct{} // holds a value when pending may contain records
+	full    chan struct{} // holds a value when an Append found pending full and waits
+	giveUp  chan struct{} // closed by Close: the flusher stops waiting for disk room
+	failed  chan struct{} // closed after a failure; err is set before
+	flushed chan struct{} // closed when the flusher has returned
 
-	// The flusher's own, until it has ended.
+	// The fields below, except spare, belong to the flusher until it has returned.
 	current  file
-	at, size int64  // where the next record goes in current, and its size
-	spare    *batch // whose memory is used again; guarded by mu
-	markErr  error  // why there is no end mark
+	at, size int64  // offset in current of the next record, and the size of current
+	spare    *batch // written batch whose memory is reused; guarded by mu
+	markErr  error  // why Close could not write the end mark
 }
 
 // batch is a run of records that are written and synced together.
 type batch struct {
 	first, last uint64
 	bytes       []byte
-	done        chan struct{} // closed when the batch is synced, or never will be
+	done        chan struct{} // closed when the batch is synced, or when the journal has failed or closed
 	notify      []chan<- struct{}
 }
 
-// finish tells all who wait that the batch is synced, or never will be.
+// finish wakes all that wait for the batch: it is synced, or never will be.
 func (b *batch) finish() {
 	close(b.done)
 	for _, wake := range b.notify {
@@ -113,11 +113,10 @@ func (b *batch) finish() {
 	}
 }
 
-// Open opens the journal in dir, which it makes where it is not there. It locks
-// the directory, checks every record, and cuts the torn tail of a crash. A
-// *DamageError or *VersionError names what it refuses, and then no record is changed;
-// another error says that the directory is in use, that o has no version, or what could
-// not be read or written.
+// Open opens the journal in dir and creates it if there is none. It locks the directory, checks
+// every record, and cuts the torn tail that a crash may have left. A *DamageError or *VersionError
+// names the file that it refuses; then no record is changed. Other errors say that another process
+// uses the directory, that o has no version, or what could not be read or written.
 func Open(dir string, o Options) (*Journal, error) {
 	if o.Version == 0 {
 		return nil, fmt.Errorf("journal: open %s: the options name no version of records", dir)
@@ -134,7 +133,7 @@ func Open(dir string, o Options) (*Journal, error) {
 	return j, nil
 }
 
-// open is Open on any file system, without the lock.
+// open is Open for any file system, without the lock.
 func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 	o.FirstSeq = max(o.FirstSeq, 1)
 	if o.SegmentBytes <= 0 {
@@ -178,9 +177,9 @@ func open(fs fileSystem, dir string, o Options) (*Journal, error) {
 	return j, nil
 }
 
-// renew goes on in a new segment where the last one is of an older version: records may
-// follow that a program of that version cannot read, and it is to refuse them. A header
-// is never written over, so that it is never torn.
+// renew begins a new segment if the last one has an older version. New records may be unreadable
+// for programs of that version, so those must refuse the journal. The old header is not
+// overwritten, because a crash could tear it.
 func (j *Journal) renew(r *recovered) error {
 	if r.version == j.options.Version {
 		return nil
@@ -188,58 +187,58 @@ func (j *Journal) renew(r *recovered) error {
 	return j.beginAtOpen(r.next)
 }
 
-// ID returns the id that the journal was given when it was made.
+// ID returns the random id that the journal got when it was created.
 func (j *Journal) ID() [16]byte { return j.id }
 
-// First returns the seq of the oldest record that is kept, or of the first one to
-// come where there is none.
+// First returns the seq of the oldest record in the journal. If the journal has no records, it is
+// the seq that the next record will get.
 func (j *Journal) First() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.segments[0].first
 }
 
-// SegmentCount returns how many segments there are.
+// SegmentCount returns the number of segments.
 func (j *Journal) SegmentCount() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.segments)
 }
 
-// Appended returns the seq of the last record appended.
+// Appended returns the seq of the last appended record.
 func (j *Journal) Appended() uint64 { return j.appended.Load() }
 
 // Synced returns the seq of the last record on stable storage.
 func (j *Journal) Synced() uint64 { return j.synced.Load() }
 
-// Failed returns a channel that is closed when a write or sync has failed. Err
-// then tells why, and nothing can be appended any more.
+// Failed returns a channel that is closed when a write or sync has failed. From then on Err
+// returns the reason and nothing can be appended.
 func (j *Journal) Failed() <-chan struct{} { return j.failed }
 
-// Err returns why the journal has failed, which wraps ErrFailed; ErrClosed once
-// it is closed; else nil.
+// Err returns the reason if the journal has failed, which wraps ErrFailed, or ErrClosed if it is
+// closed. Otherwise it returns nil.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.err
 }
 
-// Append puts a copy of payload behind the last record and returns its seq. It
-// does no I/O; Wait tells when the record is on stable storage. It waits while
-// PendingBytesMax bytes are to be written. A record that no segment has room for
-// is not lost and not refused: it and all behind it wait to be written until the
-// disk has room. The error is ErrTooLarge, the journal's failure or ErrClosed, or
-// says that payload is empty; nothing is appended then.
+// Append copies payload into a new record at the end of the journal and returns its seq. It does no
+// I/O; use Wait to wait until the record is on stable storage. Append blocks while PendingBytesMax
+// bytes wait to be written. If no segment has room for the record, it is still accepted: it and all
+// later records are written once the disk has room. The error is ErrTooLarge, the journal's failure
+// or ErrClosed, or says that payload is empty; in each case nothing was appended.
 func (j *Journal) Append(payload []byte) (uint64, error) { return j.append(payload, 0, 0) }
 
-// AppendClaimed is Append with room that was set aside by a claim of up to claimed
-// bytes, the argument of Claim or ClaimReserve. An error uses the claim up as well.
+// AppendClaimed is Append for a record whose room was set aside with Claim or ClaimReserve; claimed
+// is the argument of that call and at least len(payload). The claim is used up even if
+// AppendClaimed returns an error.
 func (j *Journal) AppendClaimed(payload []byte, claimed int) (uint64, error) {
 	return j.append(payload, charge(recordBytes(claimed)), 0)
 }
 
-// append is Append; paid is what has been charged for the record, and many what of it
-// was charged by ClaimMany.
+// append implements Append, AppendClaimed and AppendMany. paid is the number of bytes already charged
+// for the record; many is the part of paid that ClaimMany charged.
 func (j *Journal) append(payload []byte, paid, many int64) (uint64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -271,9 +270,9 @@ func (j *Journal) append(payload []byte, paid, many int64) (uint64, error) {
 	return b.last, nil
 }
 
-// Wait returns nil once all records up to seq are on stable storage. It returns
-// the journal's failure, ErrClosed, or ctx's error where that comes first. Those
-// who wait for a record that is appended are woken once, by the sync that covers it.
+// Wait returns nil once all records up to seq are on stable storage. If the journal fails or is
+// closed or ctx ends before that, it returns the journal's failure, ErrClosed or ctx's error. A
+// caller that waits for an appended record is woken once, by the sync that covers the record.
 func (j *Journal) Wait(ctx context.Context, seq uint64) error {
 	for j.synced.Load() < seq {
 		j.mu.Lock()
@@ -297,10 +296,10 @@ func (j *Journal) Wait(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// Notify sends to wake once Wait(seq) would not wait, or at once where it would not:
-// for callers who have something else to do meanwhile, or wait for several things. If record seq
-// is not appended yet, the next sync may send to wake before. Notify and the flusher do not wait for wake to take
-// the value: a channel with room for one misses nothing.
+// Notify sends to wake once Wait(seq) would return without waiting, which may be at once. It is for
+// callers that do other work while they wait, or that wait for several things. If record seq is not
+// appended yet, the next sync may send to wake too early. Neither Notify nor the flusher blocks on
+// wake, so its buffer must hold one value.
 func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
 	if j.synced.Load() < seq {
 		j.mu.Lock()
@@ -317,16 +316,16 @@ func (j *Journal) Notify(seq uint64, wake chan<- struct{}) {
 	wakeUp(wake)
 }
 
-// RemoveBefore deletes the segments that hold only records before seq, except
-// the last segment and what an open Reader holds. The error says what
-// could not be deleted; that stays part of the journal, and of the next call. While no
-// file can be opened it deletes no more and returns nil: the next call goes on.
+// RemoveBefore deletes the segments that hold only records before seq. It keeps the last segment and
+// those that an open Reader still needs. The error says what could not be deleted; that segment stays
+// in the journal, and the next call tries it again. If no file can be opened because all descriptors
+// are in use, RemoveBefore stops early and returns nil; the next call continues.
 func (j *Journal) RemoveBefore(seq uint64) error {
 	j.removing.Lock()
 	defer j.removing.Unlock()
 	for {
-		// Each is synced before the next, so that no power cut leaves a gap, also if
-		// that failed before.
+		// Each deletion is synced before the next one, so that a power cut leaves no gap. This
+		// includes a deletion whose sync failed in an earlier call.
 		if j.unsynced {
 			switch err := j.fs.syncDir(j.dir); {
 			case isNoDescriptor(err):
@@ -350,7 +349,7 @@ func (j *Journal) RemoveBefore(seq uint64) error {
 	}
 }
 
-// dropOldest takes the oldest segment off the list if RemoveBefore(seq) may delete it.
+// dropOldest removes the oldest segment from the list if RemoveBefore(seq) may delete it.
 func (j *Journal) dropOldest(seq uint64) (s segment, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -364,12 +363,11 @@ func (j *Journal) dropOldest(seq uint64) (s segment, ok bool) {
 	return s, true
 }
 
-// Close writes and syncs what was appended, marks the end, and gives the
-// directory free. Where the disk has no room for all of it, the rest is dropped:
-// no Wait has promised it. Append, and Wait for what is not synced, return ErrClosed
-// from then on; where something was dropped, ErrFailed with the reason. The error is
-// the journal's failure, or says what could not be closed.
-// Closing again does nothing.
+// Close writes and syncs the appended records, writes the end mark and unlocks the directory. If the
+// disk has no room for all records, the rest are dropped; no Wait has returned nil for them. After
+// Close, Append returns ErrClosed, and so does Wait for records that are not synced; if records were
+// dropped, both return an error that wraps ErrFailed and gives the reason. Close returns the
+// journal's failure, or what could not be closed. A second Close does nothing and returns nil.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	again := j.closing

@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// readBytes is how much a Reader reads at once, at the least.
+// readBytes is the minimum size of a Reader's buffer, in bytes.
 const readBytes = 256 << 10
 
-// Reader reads the synced records of an open journal in their order, also those
-// that come while it reads. Its methods, except Hold, are for one goroutine.
+// Reader reads the synced records of an open journal in order, including those appended while it
+// reads. Its methods, except Hold, must be called from one goroutine.
 type Reader struct {
 	j       *Journal
-	holdMax uint64        // how many records it may keep from being deleted; guarded by j.mu
-	next    atomic.Uint64 // seq of the record that is read next
-	segment segment       // the one that f is, up to where it was synced when last looked at
-	last    uint64        // seq of the record that ends at segment.end, if it is known
+	holdMax uint64        // how many of the newest records the journal keeps for this reader; guarded by j.mu
+	next    atomic.Uint64 // seq of the record to read next
+	segment segment       // segment that f is open on; its end was current when locate last ran
+	last    uint64        // seq of the last record that is known to be synced in this segment
 	f       file
-	at      int64  // where in f the bytes behind buffer go on
-	buffer  []byte // read, and not yet handed out
+	at      int64  // offset in f of the first byte after buffer
+	buffer  []byte // bytes read from f but not returned yet; a part of memory
 	memory  []byte
-	pass    int // size of the record that was handed out last
+	pass    int // size of the last returned record, still at the front of buffer
 }
 
-// NewReader returns a reader whose first record is seq, which may be yet to come.
-// It returns ErrGone where seq is older than the oldest record. The journal keeps
-// what the reader has not read; Close ends that.
+// NewReader returns a reader whose first record is seq, which need not exist yet. It returns ErrGone
+// if seq is older than the oldest record. The journal keeps all records that the reader has not read
+// until the reader is closed.
 func (j *Journal) NewReader(seq uint64) (*Reader, error) {
 	return j.NewFollower(seq, math.MaxUint64)
 }
 
-// NewFollower is NewReader for callers who must not stand in the way: the journal keeps no
-// more than the newest holdMax records for it. One that falls further behind gets
-// ErrGone when it comes to what is no longer there.
+// NewFollower is NewReader for callers that must not prevent deletion for long: the journal keeps only
+// the newest holdMax records for it. A follower that is slower than that gets ErrGone when it reaches
+// a deleted record.
 func (j *Journal) NewFollower(seq, holdMax uint64) (*Reader, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -50,16 +50,17 @@ func (j *Journal) NewFollower(seq, holdMax uint64) (*Reader, error) {
 	return r, nil
 }
 
-// Hold changes how many of the newest records the journal keeps for a follower, at the
-// most. It may be called from any goroutine.
+// Hold changes how many of the newest records the journal keeps for this reader. It is safe for
+// concurrent use.
 func (r *Reader) Hold(holdMax uint64) {
 	r.j.mu.Lock()
 	defer r.j.mu.Unlock()
 	r.holdMax = holdMax
 }
 
-// FirstWithin returns the seq of the first record of the oldest segment that is kept and,
-// with all behind it, has at most so many bytes; the last segment counts in any case.
+// FirstWithin returns the seq of the first record of the oldest segment such that this segment and all
+// later ones together hold at most the given number of bytes. If the last segment alone holds more, it
+// returns the first seq of that.
 func (j *Journal) FirstWithin(bytes int64) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -72,14 +73,14 @@ func (j *Journal) FirstWithin(bytes int64) uint64 {
 	return j.segments[i].first
 }
 
-// holds returns the seq of the oldest record that the journal has to keep for it. The
-// caller holds j.mu.
+// holds returns the seq of the oldest record that the journal must keep for the reader. The caller
+// holds j.mu.
 func (r *Reader) holds() uint64 {
 	synced := r.j.Synced()
 	return max(r.next.Load(), synced-min(synced, r.holdMax)+1)
 }
 
-// Close lets the journal delete what the reader has not read.
+// Close releases the reader: the journal may delete what it has not read.
 func (r *Reader) Close() {
 	r.j.mu.Lock()
 	delete(r.j.readers, r)
@@ -90,10 +91,10 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next record, as soon as it is synced and its segment can be opened:
-// it waits while the process has as many files open as it may. The payload is valid
-// until the next call. The error is ctx's, the journal's failure or ErrClosed, or
-// says what could not be read; the reader has not moved then.
+// Next returns the next record. It waits until the record is synced and its segment can be opened,
+// which fails while all file descriptors are in use. The payload is valid until the next call. The
+// error is ctx's, the journal's failure or ErrClosed, or says what could not be read; the reader
+// keeps its position then.
 func (r *Reader) Next(ctx context.Context) (seq uint64, payload []byte, err error) {
 	if err := r.j.Wait(ctx, r.next.Load()); err != nil {
 		return 0, nil, err
@@ -112,8 +113,8 @@ func (r *Reader) Next(ctx context.Context) (seq uint64, payload []byte, err erro
 	}
 }
 
-// TryNext is Next without waiting: ok is false, without an error, where the next
-// record is not synced yet, or its segment cannot be opened now.
+// TryNext is Next without waiting. ok is false and err is nil if the next record is not synced yet, or
+// if its segment cannot be opened because all file descriptors are in use.
 func (r *Reader) TryNext() (seq uint64, payload []byte, ok bool, err error) {
 	if r.next.Load() > r.j.Synced() {
 		return 0, nil, false, nil
@@ -125,7 +126,7 @@ func (r *Reader) TryNext() (seq uint64, payload []byte, ok bool, err error) {
 	return seq, payload, err == nil, err
 }
 
-// read returns the next record, which is synced.
+// read returns the next record, which must be synced.
 func (r *Reader) read() (uint64, []byte, error) {
 	seq := r.next.Load()
 	r.buffer, r.pass = r.buffer[r.pass:], 0
@@ -143,8 +144,8 @@ func (r *Reader) read() (uint64, []byte, error) {
 	return seq, rec.payload, nil
 }
 
-// locate looks up how far the segment of record seq is synced and, where that is
-// another one than before, opens it and goes to the record.
+// locate finds the segment of record seq and how far it is synced. If it is not the segment that is
+// open, locate opens it and skips to the record.
 func (r *Reader) locate(seq uint64) error {
 	r.j.mu.Lock()
 	all := r.j.segments
@@ -181,8 +182,7 @@ func (r *Reader) locate(seq uint64) error {
 	return nil
 }
 
-// record returns record seq, which is at the front of the buffer or of what
-// follows it in the file.
+// record returns record seq, which must be the next one in the buffer or the file.
 func (r *Reader) record(seq uint64) (record, error) {
 	for need := recordHeader; ; {
 		if err := r.fill(need); err != nil {
@@ -200,10 +200,10 @@ func (r *Reader) record(seq uint64) (record, error) {
 	}
 }
 
-// offset returns where in the file the buffer begins.
+// offset returns the offset of the buffer in the file.
 func (r *Reader) offset() int { return int(r.at) - len(r.buffer) }
 
-// fill reads until the buffer holds need bytes.
+// fill reads until the buffer holds at least need bytes.
 func (r *Reader) fill(need int) error {
 	if len(r.buffer) >= need {
 		return nil

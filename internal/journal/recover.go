@@ -11,20 +11,20 @@ import (
 	"slices"
 )
 
-// recovered is what is found in a directory.
+// recovered is what scan found in a directory.
 type recovered struct {
 	reads    uint32 // the newest version that the caller reads
 	id       [16]byte
 	segments []segment
-	next     uint64 // seq of the next record; 0 where there is no segment
-	version  uint32 // of the last segment
-	batch    int    // offset in the last segment of the last batch in it
-	durable  uint64 // what that batch says was synced before it
-	bytes    []byte // of the last segment
+	next     uint64 // seq of the next record; 0 if there is no segment
+	version  uint32 // version of the last segment
+	batch    int    // offset of the last batch in the last segment
+	durable  uint64 // seq that the records of that batch carry as durable
+	bytes    []byte // contents of the last segment
 }
 
-// Exists reports whether dir holds a journal. A directory that is not there holds
-// none. The error says why dir cannot be read.
+// Exists reports whether dir holds a journal. It returns false if dir does not exist. The error says why
+// dir cannot be read.
 func Exists(dir string) (bool, error) {
 	all, err := segments(disk{}, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -33,21 +33,20 @@ func Exists(dir string) (bool, error) {
 	return len(all) > 0, nil
 }
 
-// Scan calls f for every record of the journal in dir, oldest first, and stops at
-// f's first error, which it returns. Version is the newest one that the caller reads. The
-// payload is valid until f returns. Scan
-// locks and changes nothing and may run while the journal is in use; it ends
-// without error where a torn or unwritten record is. Damage before a valid record
-// is a *DamageError; other errors say which file could not be read.
+// Scan calls f for every record of the journal in dir, oldest first. It stops at the first error of f
+// and returns that. Version is the newest version that the caller reads. The payload is valid until f
+// returns. Scan locks and changes nothing and may run while the journal is in use. It ends without an
+// error at the first record that is torn or unwritten. Damage before a valid record is a *DamageError,
+// a newer version a *VersionError; other errors say which file could not be read.
 func Scan(dir string, version uint32, f func(seq uint64, payload []byte) error) error {
 	_, err := scan(disk{}, dir, version, func(r record) error { return f(r.seq, r.payload) })
 	return err
 }
 
-// CheckVersion returns a *VersionError if any segment of the journal in dir is of a version
-// above the given one, and changes nothing. It reads headers only: callers that open a
-// database beside the journal ask before. A directory that is not there holds
-// no journal. Other errors say what could not be read.
+// CheckVersion returns a *VersionError if any segment of the journal in dir has a version above the
+// given one. It reads only headers and changes nothing. Callers that also open a database use it
+// first, so that a journal they cannot read leaves the database untouched. It returns nil if dir does
+// not exist. Other errors say what could not be read.
 func CheckVersion(dir string, version uint32) error {
 	all, err := segments(disk{}, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,14 +58,14 @@ func CheckVersion(dir string, version uint32) error {
 	return checkVersions(disk{}, all, version)
 }
 
-// checkVersions returns a *VersionError for the first segment that is too new, before
-// anything else is said of any of them. Damage is for callers that read all of it.
+// checkVersions returns a *VersionError for the first segment whose version is above reads. It runs
+// before any other check. It ignores damage, which callers find when they read the segments.
 func checkVersions(files fileSystem, all []segment, reads uint32) error {
 	head := make([]byte, segmentHeader)
 	for _, s := range all {
 		f, err := files.open(s.path, os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a journal in use has just deleted it
+			continue // the journal is in use and has just deleted it
 		}
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
@@ -86,8 +85,7 @@ func checkVersions(files fileSystem, all []segment, reads uint32) error {
 	return nil
 }
 
-// scan reads all segments, proves that they belong together, and calls f for
-// every record.
+// scan reads all segments, checks that they belong together, and calls f for every record.
 func scan(files fileSystem, dir string, reads uint32, f func(record) error) (*recovered, error) {
 	all, err := segments(files, dir)
 	if err != nil {
@@ -100,7 +98,7 @@ func scan(files fileSystem, dir string, reads uint32, f func(record) error) (*re
 	for i := range all {
 		err := r.read(files, i, f)
 		if errors.Is(err, fs.ErrNotExist) && r.next == 0 && i+1 < len(all) {
-			continue // a journal in use has just deleted its oldest segment
+			continue // the journal is in use and has just deleted its oldest segment
 		}
 		if err != nil {
 			return nil, err
@@ -109,7 +107,7 @@ func scan(files fileSystem, dir string, reads uint32, f func(record) error) (*re
 	return r, nil
 }
 
-// read reads segment i, whose predecessors are read.
+// read reads segment i and calls f for its records. All earlier segments were read before.
 func (r *recovered) read(files fileSystem, i int, f func(record) error) error {
 	s := &r.segments[i]
 	if err := r.load(files, s.path); err != nil {
@@ -142,8 +140,8 @@ func (r *recovered) read(files fileSystem, i int, f func(record) error) error {
 		if damage == nil || end == seen {
 			return damage
 		}
-		// Of a segment that was written to meanwhile, the front may have been read
-		// before a record came and the proof after it. A second look tells.
+		// If the segment was being written, its front may have been read before a record was written
+		// and the proof after that. Read it again to find out.
 		if err := r.load(files, s.path); err != nil {
 			return err
 		}
@@ -168,9 +166,9 @@ func (r *recovered) load(files fileSystem, path string) error {
 	return nil
 }
 
-// recoverDir reads what is in the directory, and makes the last segment ready to
-// go on: what was found there is durable, what was torn is zeros. The file is nil
-// where there is no segment.
+// recoverDir reads the journal in dir and prepares its last segment for appending: the records found
+// are made durable, and a torn tail is overwritten with zeros. The returned file is nil if there is no
+// segment.
 func recoverDir(files fileSystem, dir string, reads uint32) (*recovered, file, error) {
 	r, err := scan(files, dir, reads, func(record) error { return nil })
 	if err != nil {
@@ -196,8 +194,8 @@ func recoverDir(files fileSystem, dir string, reads uint32) (*recovered, file, e
 	return r, f, nil
 }
 
-// checkEnd returns a DamageError where the last segment says that there is another
-// one. Only who holds the lock may ask: in a journal in use, that may be new.
+// checkEnd returns a DamageError if the last segment ends with the mark that another one follows. The
+// caller holds the lock: in a journal in use, the next segment may have been made after the listing.
 func (r *recovered) checkEnd() error {
 	if len(r.segments) == 0 {
 		return nil
@@ -209,10 +207,9 @@ func (r *recovered) checkEnd() error {
 	return nil
 }
 
-// rewriteLastBatch writes the last batch once more, zeros behind it, and syncs. The batch
-// has to be written: the process before this one may have ended before it synced,
-// or because the sync failed, and then the kernel shows bytes that are not on the
-// disk and that another sync would not put there.
+// rewriteLastBatch writes the last batch again, writes zeros after it, and syncs. Rewriting is
+// necessary: the previous process may have ended before its sync, or because the sync failed. In that
+// case the kernel shows bytes that are not on the disk and that another sync would not write.
 func (r *recovered) rewriteLastBatch(s segment, f file) error {
 	end := r.marked(int(s.end))
 	written := len(bytes.TrimRight(r.bytes, "\x00"))
@@ -223,9 +220,9 @@ func (r *recovered) rewriteLastBatch(s segment, f file) error {
 	return f.sync()
 }
 
-// markRotation writes into the last segment but one that there is another one. The
-// process before this one may have ended between the two, and its successor's
-// records in the last segment would then be missed by nobody.
+// markRotation writes the mark that another segment follows into the last segment but one. The previous
+// process may have ended after it made the last segment and before it wrote the mark; without the mark,
+// a later loss of the last segment would go unnoticed.
 func (r *recovered) markRotation(files fileSystem) error {
 	n := len(r.segments)
 	if n < 2 || r.next > r.segments[n-1].first {
@@ -243,9 +240,8 @@ func (r *recovered) markRotation(files fileSystem) error {
 	return errors.Join(err, f.Close())
 }
 
-// SetAside moves all segments of dir into its new subfolder, so that a journal
-// can begin anew in dir. It deletes nothing. The error says what could not be
-// moved, or that the journal is open.
+// SetAside moves all segments of dir into the new directory subfolder of dir, so that a new journal can
+// begin in dir. It deletes nothing. The error says what could not be moved, or wraps ErrInUse.
 func SetAside(dir, subfolder string) error {
 	lock, err := Lock(dir)
 	if err != nil {
@@ -257,7 +253,7 @@ func SetAside(dir, subfolder string) error {
 	if err == nil {
 		err = os.Mkdir(aside, 0o750)
 	}
-	// Newest first, each durably: what a power cut leaves is the journal's front.
+	// Move the newest first and sync each move: a power cut then leaves the front of the journal.
 	for _, s := range slices.Backward(all) {
 		if err == nil {
 			err = os.Rename(s.path, filepath.Join(aside, filepath.Base(s.path)))

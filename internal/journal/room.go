@@ -8,45 +8,45 @@ import (
 	"time"
 )
 
-// reserveFraction of a segment is kept for ClaimReserve.
+// reserveFraction is the divisor for the reserve: 1/reserveFraction of a segment is for ClaimReserve.
 const reserveFraction = 4
 
-// room counts what records can still take of the segments that are ready. The
-// journal's mu guards all of it but failing.
+// room keeps account of the bytes that are free for records in the segments that are ready. All fields
+// except failing are guarded by the journal's mu.
 type room struct {
-	segment int64 // what records can take of a new segment
-	reserve int64 // what Claim leaves to ClaimReserve
-	tail    int64 // what records can take of the present segment, behind what is written
-	spares  int64 // segments that are ready behind it
-	charged int64 // for records that are claimed, or appended and not written yet
-	many    int64 // of it, for records that ClaimMany has claimed and that are not appended
+	segment int64 // bytes for records in a new segment
+	reserve int64 // bytes that only ClaimReserve may use
+	tail    int64 // bytes left for records in the current segment
+	spares  int64 // number of spare segments that are ready
+	charged int64 // bytes charged for records that are claimed, or appended but not written yet
+	many    int64 // part of charged for records that were claimed by ClaimMany and not appended yet
 
-	wanted int64         // what a ClaimMany waits for; 0 if none does
-	ahead  error         // why no segment could be made for it; it takes the error out
-	grown  chan struct{} // closed when there may be more room; nil while no ClaimMany waits
+	wanted int64         // bytes that a ClaimMany waits for; 0 if none waits
+	ahead  error         // why no segment could be made for the waiting ClaimMany; its next call clears it
+	grown  chan struct{} // closed when room may have been freed; nil while no ClaimMany waits
 
-	// failing says why there is no segment: the next one, which the allocator
-	// makes, or the one that the flusher is about to begin; or no room to write in
-	// the present one. Set by the goroutine that tries.
+	// failing holds the reason why there is no room, nil if there is: for the spare that the
+	// allocator makes, for the segment that the flusher begins, and for writes to the current one.
+	// Each element is set by the goroutine that makes the attempt.
 	failing [3]atomic.Pointer[error]
 }
 
-// Who may have no room.
+// Indexes of room.failing: which step has found no room.
 const (
 	byAllocator = iota
 	byFlusher
-	byWrite // the flusher, in the present segment: only where a file system copies what is written over
+	byWrite // the flusher, writing to the current segment: happens only on copy-on-write file systems
 )
 
 func newRoom(segmentBytes int64) room {
 	return room{segment: max(0, segmentBytes-segmentHeader-recordHeader), reserve: segmentBytes / reserveFraction}
 }
 
-// free returns what may still be claimed.
+// free returns how many bytes can still be claimed; it may be negative.
 func (r *room) free() int64 { return r.tail + r.spares*r.segment - r.charged }
 
-// err returns why there is no next segment, or no room in the present one; nil while
-// both are there or being made.
+// err returns why the next segment cannot be made or the current one cannot be written. It returns nil
+// if neither has failed.
 func (r *room) err() error {
 	if err := r.writing(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (r *room) err() error {
 	return nil
 }
 
-// writing returns why the present segment cannot be written, nil while it can be.
+// writing returns why the current segment cannot be written, or nil if it can.
 func (r *room) writing() error {
 	if err := r.failing[byWrite].Load(); err != nil {
 		return fmt.Errorf("%w, and none to write in the present one: %w", ErrNoRoom, *err)
@@ -67,40 +67,40 @@ func (r *room) writing() error {
 	return nil
 }
 
-// charge returns what a record may take: its bytes and, where it is the first one
-// that no longer fits into a segment, what is left unused of that, which is less
-// than its bytes. So whatever is claimed fits, in any order of appending.
+// charge returns how many bytes of room a record may use up: its own size, plus what may remain unused
+// at the end of a segment if the record does not fit there, which is less than its size. Therefore all
+// claimed records fit, in whatever order they are appended.
 func charge(recordBytes int) int64 { return 2 * int64(recordBytes) }
 
-// recordBytes returns how many bytes a record takes in a file.
+// recordBytes returns the size of a record in a file, with header and padding.
 func recordBytes(payload int) int { return padded(recordHeader + payload) }
 
-// isNoRoom reports whether an error is that of a full disk, a used up quota, or a lack of
-// file descriptors: all of them pass.
+// isNoRoom reports whether err says that the disk is full, a quota is used up, or all file descriptors
+// are in use. These conditions are temporary.
 func isNoRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || isNoDescriptor(err)
 }
 
-// isNoDescriptor reports whether a file could not be opened because the process or the
-// machine has as many open as it may.
+// isNoDescriptor reports whether err says that the process or the machine has reached its limit of open
+// files.
 func isNoDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// Room returns nil while the segment that will be needed next is there or being
-// made, and the present one can be written. An error, which wraps ErrNoRoom, says why
-// not; the journal tries again twice a second. Claim refuses meanwhile.
+// Room returns nil while the next segment is ready or being made and the current one can be written.
+// Otherwise it returns the reason, which wraps ErrNoRoom. Until that has passed, Claim fails, and the
+// journal retries twice a second.
 func (j *Journal) Room() error { return j.room.err() }
 
-// RoomBytes returns how much the segments that are ready can still take, without
-// what is claimed. Not all of it can be used: a record is not split.
+// RoomBytes returns how many unclaimed bytes the segments that are ready have left. Not all of them are
+// usable, because a record is not split.
 func (j *Journal) RoomBytes() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return max(0, j.room.free())
 }
 
-// UnsyncedBytes returns how much is appended and not on stable storage yet.
+// UnsyncedBytes returns how many bytes are appended but not on stable storage yet.
 func (j *Journal) UnsyncedBytes() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -111,25 +111,23 @@ func (j *Journal) UnsyncedBytes() int {
 	return n
 }
 
-// ReserveBytes returns how much of the room Claim leaves to ClaimReserve.
+// ReserveBytes returns how many bytes Claim leaves for ClaimReserve.
 func (j *Journal) ReserveBytes() int64 { return j.room.reserve }
 
-// ClaimBytesMax returns the largest payload that can be claimed: so much that it
-// fits, beside the reserve, into any segment.
+// ClaimBytesMax returns the largest payload that can be claimed, in bytes: it fits into any segment
+// together with the reserve.
 func (j *Journal) ClaimBytesMax() int {
 	return int(j.room.segment-j.room.reserve)/2&^(recordAlign-1) - recordHeader
 }
 
-// Claim sets room aside for a record of up to payload bytes, which its caller is
-// bound to append with AppendClaimed. It leaves a reserve of a quarter of a
-// segment untouched. It waits while the next segment is being made. The error is
-// ErrNoRoom while that cannot be made, ErrTooLarge above ClaimBytesMax, the
-// journal's failure or ErrClosed; nothing is set aside then.
+// Claim sets room aside for one record of up to payload bytes. The caller must then append it with
+// AppendClaimed. Claim leaves a reserve of a quarter of a segment for ClaimReserve. It waits while the
+// next segment is being made. The error is ErrNoRoom if that cannot be made, ErrTooLarge above
+// ClaimBytesMax, the journal's failure or ErrClosed; nothing is set aside then.
 func (j *Journal) Claim(payload int) error { return j.claim(payload, j.room.reserve) }
 
-// ClaimReserve is Claim for what has to go on without new segments. It may use
-// the reserve, and returns ErrNoRoom once that is used up, or while the present
-// segment cannot be written.
+// ClaimReserve is Claim for commands that must still work on a full disk. It may use the reserve, and
+// returns ErrNoRoom once that is used up, or while the current segment cannot be written.
 func (j *Journal) ClaimReserve(payload int) error { return j.claim(payload, 0) }
 
 func (j *Journal) claim(payload int, keep int64) error {
@@ -152,14 +150,14 @@ func (j *Journal) claim(payload int, keep int64) error {
 		case j.room.free()-need >= keep:
 			j.room.charged += need
 			return nil
-		case noRoom != nil && j.room.charged == 0: // else what is on its way may take less than it was charged
+		case noRoom != nil && j.room.charged == 0: // nothing is charged whose release could make room
 			return noRoom
 		}
 		j.space.Wait()
 	}
 }
 
-// noteRoom notes why there is no segment, or that there is one. Callers hold mu.
+// noteRoom records the result of the step who: why it has no room, or nil. The caller holds mu.
 func (j *Journal) noteRoom(who int, err error) {
 	if err == nil {
 		j.room.failing[who].Store(nil)
@@ -169,13 +167,13 @@ func (j *Journal) noteRoom(who int, err error) {
 	j.wakeClaims()
 }
 
-// untilRoom calls try, again and again while it fails because the disk is full or no
-// file can be opened. It is for the flusher, which must not fail for that: what it is to
-// write is done already. It returns try's last error, also when the journal is closed.
-// Each try after the first must be safe: no sync may be repeated for the same bytes.
+// untilRoom calls try until it succeeds or fails for another reason than a full disk or a lack of file
+// descriptors. The flusher uses it because it must not fail for these: it writes commands that were
+// executed already. Close ends the retries; then the last error is returned. It must be safe to
+// repeat try: it must not repeat a failed sync of the same bytes.
 func (j *Journal) untilRoom(who int, try func() error) error { return j.until(who, isNoRoom, try) }
 
-// until is untilRoom for the errors that passes reports to pass.
+// until is untilRoom for the errors that passes reports as temporary.
 func (j *Journal) until(who int, passes func(error) bool, try func() error) error {
 	told := false
 	for {

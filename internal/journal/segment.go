@@ -18,14 +18,14 @@ const (
 	segmentSuffix = ".seg"
 )
 
-// VersionError says that a segment needs a newer program.
+// VersionError says that a segment can only be read by a newer program.
 type VersionError struct {
 	File    string // path of the segment
-	Version uint32 // of the segment, above Reads
+	Version uint32 // version of the segment; greater than Reads
 	Reads   uint32 // the newest version that the caller reads
 }
 
-// Error names the file, its version and the program's.
+// Error names the file, its version and the newest version that the program reads.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("journal: %s has version %d and this program reads up to version %d: "+
 		"a newer outcryd has written it, and only that or a newer one can go on with it "+
@@ -35,11 +35,11 @@ func (e *VersionError) Error() string {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// DamageError says that a segment holds something that no crash explains.
+// DamageError says that the contents of a segment cannot be explained by a crash.
 type DamageError struct {
 	File   string // path of the segment
 	Offset int64  // in the file, in bytes
-	Reason string // for people
+	Reason string // human-readable text
 }
 
 // Error names the file, the offset and the reason.
@@ -51,7 +51,7 @@ func (e *DamageError) Error() string {
 type segment struct {
 	path  string
 	first uint64
-	end   int64 // where its synced records end
+	end   int64 // offset after the last synced record
 }
 
 func (s segment) damaged(offset int, format string, args ...any) error {
@@ -62,7 +62,7 @@ func segmentPath(dir string, first uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%020d%s", first, segmentSuffix))
 }
 
-// segments lists the segments of a directory, oldest first.
+// segments returns the segments in a directory, oldest first.
 func segments(fs fileSystem, dir string) (all []segment, err error) {
 	names, err := fs.list(dir)
 	if err != nil {
@@ -83,7 +83,7 @@ func segments(fs fileSystem, dir string) (all []segment, err error) {
 	return all, nil
 }
 
-// segmentHead returns the header of a segment of size bytes, whose records are of version.
+// segmentHead returns the header of a segment of size bytes with records of the given version.
 func segmentHead(id [16]byte, version uint32, first uint64, size int64) []byte {
 	b := make([]byte, segmentHeader)
 	copy(b, magic)
@@ -95,8 +95,8 @@ func segmentHead(id [16]byte, version uint32, first uint64, size int64) []byte {
 	return b
 }
 
-// parseVersion checks the front of a header, and returns a *VersionError if its version is
-// above reads. All versions have these fields in common.
+// parseVersion checks the fields of a header that all versions have in common, and returns the version.
+// It returns a *VersionError if the version is above reads.
 func parseVersion(s segment, b []byte, reads uint32) (version uint32, err error) {
 	switch {
 	case len(b) < segmentHeader:
@@ -115,7 +115,7 @@ func parseVersion(s segment, b []byte, reads uint32) (version uint32, err error)
 	return version, nil
 }
 
-// parseHead checks the header of the segment s, whose bytes are b.
+// parseHead checks the header of the segment s, whose contents are b, and returns its id and version.
 func parseHead(s segment, b []byte, reads uint32) (id [16]byte, version uint32, err error) {
 	if version, err = parseVersion(s, b, reads); err != nil {
 		return id, 0, err
@@ -129,22 +129,22 @@ func parseHead(s segment, b []byte, reads uint32) (id [16]byte, version uint32, 
 	return [16]byte(b[16:32]), version, nil
 }
 
-// record is one record, or a mark, in a segment.
+// record is a record or a mark in a segment.
 type record struct {
 	seq, durable uint64
 	payload      []byte
-	at, size     int // in the file, padding included; parseRecord leaves at to its caller
+	at, size     int // offset in the file, and size with padding; parseRecord does not set at
 }
 
-// mark reports whether the record only says something about those before it: that
-// they are durable or, where rotated, that the next one is in another segment.
+// mark reports whether r is a mark: it has no payload and describes the records before it. They are
+// durable or, if rotated reports true, the next record is in another segment.
 func (r record) mark() bool    { return len(r.payload) == 0 }
 func (r record) rotated() bool { return r.mark() && r.durable == r.seq+1 }
 
 // padded returns n rounded up to a multiple of recordAlign.
 func padded(n int) int { return (n + recordAlign - 1) &^ (recordAlign - 1) }
 
-// appendRecord appends a record or, without a payload, a mark.
+// appendRecord appends an encoded record to dst, or a mark if payload is empty.
 func appendRecord(dst []byte, seq, durable uint64, payload []byte) []byte {
 	start := len(dst)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(recordHeader+len(payload)))
@@ -157,12 +157,12 @@ func appendRecord(dst []byte, seq, durable uint64, payload []byte) []byte {
 	return append(dst, zeros[:padded(len(payload))-len(payload)]...)
 }
 
-// recordChecksum covers everything of a record but itself and the padding.
+// recordChecksum returns the CRC-32C of a record without its padding and its checksum field.
 func recordChecksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[8:])
 }
 
-// parseRecord reads the record at the front of b; ok is false where there is none.
+// parseRecord decodes the record at the front of b. ok is false if there is no valid one.
 func parseRecord(b []byte) (r record, ok bool) {
 	if len(b) < recordHeader {
 		return r, false
@@ -178,9 +178,9 @@ func parseRecord(b []byte) (r record, ok bool) {
 	return r, ok
 }
 
-// walk calls f for each record of a segment's bytes, from record next at offset
-// end on, and returns where and before which record they end. A damaged record
-// ends them just like an unwritten one; proveTorn tells the two apart.
+// walk calls f for each record in the segment's bytes b, beginning with record next at offset end. It
+// returns the offset after the last record and the seq that would follow. It stops at a damaged record
+// as well as at an unwritten one; proveTorn distinguishes the two.
 func walk(b []byte, end int, next uint64, f func(record) error) (int, uint64, error) {
 	for {
 		r, ok := parseRecord(b[min(end, len(b)):])
@@ -195,9 +195,8 @@ func walk(b []byte, end int, next uint64, f func(record) error) (int, uint64, er
 	}
 }
 
-// proveTorn looks at what follows the last good record, whose successor would be
-// record next at offset end. It returns a DamageError where something later says
-// that record next was durable.
+// proveTorn examines what follows the last good record. The next record would be next, at offset end.
+// proveTorn returns a DamageError if a later record or mark proves that record next was durable.
 func proveTorn(s segment, b []byte, end int, next uint64) error {
 	seqMax := next + uint64(len(b)/recordHeader)
 	for at := end; at+recordHeader <= len(b); at += recordAlign {

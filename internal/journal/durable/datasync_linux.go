@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datasync is fdatasync. A signal that comes in between says nothing about the bytes.
+// datasync calls fdatasync and repeats it when a signal interrupts it: EINTR is no failed write.
 func datasync(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))

@@ -4,5 +4,5 @@ package durable
 
 import "os"
 
-// datasync syncs everything: only some systems can do less.
+// datasync syncs all of f, as not every system has a cheaper call.
 func datasync(f *os.File) error { return f.Sync() }

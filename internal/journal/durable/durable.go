@@ -1,6 +1,5 @@
-// Package durable puts bytes and names on stable storage: the few calls that every promise
-// about a disk comes down to. A file is durable once its bytes are synced and then the
-// directory that has its name.
+// Package durable puts file contents and file names on stable storage. A new file is durable once its
+// contents are synced and then the directory that holds its name.
 package durable
 
 import (
@@ -9,24 +8,24 @@ import (
 	"path/filepath"
 )
 
-// System holds the calls of the operating system below this package. Tests wrap them, to
-// see what is synced and when, and to make it fail; nobody else writes to it.
+// System holds the system calls that this package uses. Tests replace them to observe syncs or to make
+// them fail; no other code may assign to it.
 var System = struct {
-	Sync     func(*os.File) error // bytes and everything that is known of the file
-	SyncData func(*os.File) error // bytes and what reading them takes
+	Sync     func(*os.File) error // syncs contents and all metadata
+	SyncData func(*os.File) error // syncs contents and the metadata that readers need
 }{(*os.File).Sync, datasync}
 
-// File makes the bytes of f durable, and with them its length, mode and times. An error is
-// final: the kernel may have dropped what it could not write, and the next call would not
-// say so.
+// File makes the contents and metadata of f durable, including length, mode and times. An error is
+// final: the kernel may have dropped the pages that it could not write, and a second call would
+// not report that.
 func File(f *os.File) error { return System.Sync(f) }
 
-// Data is File without what a reader does not need, such as the time of the last write. It
-// is cheaper if the file does not grow.
+// Data makes the contents of f durable, without metadata that readers do not need, such as the
+// modification time. It is cheaper than File if the file does not grow. An error is final as for File.
 func Data(f *os.File) error { return System.SyncData(f) }
 
-// Dir makes the names in the directory dir durable: those that were made, changed and
-// removed. The error names dir.
+// Dir makes the entries of the directory dir durable: names that were created, changed or removed. The
+// error names dir.
 func Dir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -35,9 +34,9 @@ func Dir(dir string) error {
 	return errors.Join(System.Sync(d), d.Close())
 }
 
-// MakeDir makes dir and what is missing above it, durably: a directory whose own name a
-// power cut undoes takes its files along. It does nothing if dir is there. The error names
-// the directory that could not be made or synced.
+// MakeDir creates dir and its missing parents, and makes their names durable, so that a power cut does
+// not remove a directory together with the files in it. It does nothing if dir exists. The error names
+// the directory that could not be created or synced.
 func MakeDir(dir string) error {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil

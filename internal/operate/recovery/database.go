@@ -1,6 +1,6 @@
-// Package recovery finds out where an exchange goes on at a start: it opens the database,
-// judges the journal beside it before either is changed, and makes the state of both. It
-// is apart from the wiring since what is lost or kept after a crash is decided here.
+// Package recovery restores an exchange at start: it opens the database, checks the journal
+// against it before either is changed, and builds the state from both. It is separate from the
+// wiring because it decides what is kept or lost after a crash.
 package recovery
 
 import (
@@ -18,35 +18,35 @@ import (
 	"outcry/internal/process/progress"
 )
 
-// While Postgres is away at a start, it is tried again after databaseRetryMin,
-// then after twice as long each time, up to databaseRetryMax.
+// Delays between attempts to reach Postgres at start: the first is databaseRetryMin; each is twice
+// the previous one, up to databaseRetryMax.
 const (
 	databaseRetryMin = 100 * time.Millisecond
 	databaseRetryMax = 2 * time.Second
 )
 
-// Database is Postgres as a start finds it.
+// Database is the open database together with the state that was read from it.
 type Database struct {
 	URL      string
-	Number   string         // of the data directory, which its sessions have
-	Cluster  *local.Cluster // nil if the database is somebody else's
+	Number   string         // number of the data directory; identifies its database sessions
+	Cluster  *local.Cluster // local cluster; nil if the database is an external one
 	Store    *postgres.Store
 	Position postgres.Position
-	Snapshot *exchange.Snapshot     // of which Restore lets go
-	Traded   []exchange.TradedState // for market data, as are Trades and Candles
+	Snapshot *exchange.Snapshot     // Restore clears its accounts, positions and orders to free memory
+	Traded   []exchange.TradedState // market data, as are Trades and Candles; nil if HTTP is off
 	Trades   []exchange.TradeState
 	Candles  []exchange.CandleState
 
-	journal *journal.Journal // of a node of a cluster, else nil
-	aside   bool             // the journal is to be set aside, and a new one begun
+	journal *journal.Journal // journal of a cluster node; nil for a standalone server
+	aside   bool             // the old journal must be set aside and a new one begun
 }
 
-// OpenDatabase starts the local cluster, if no database is named, connects,
-// and reads the state. While Postgres is away it says so through waiting and
-// tries again until ctx ends. The error is one that no further try will mend.
+// OpenDatabase starts the local cluster if no database is configured, connects, and reads the
+// state. While Postgres is unavailable, it calls waiting with the error and retries until ctx ends.
+// The error is ctx's, or one that retrying cannot fix.
 //
-// The journal of a node of a cluster is open already, and may grow meanwhile; of a server
-// alone j is nil, and OpenJournal follows.
+// For a cluster node, j is its journal, which is open already and may grow during the call. For a
+// standalone server j is nil, and the caller calls OpenJournal next.
 func OpenDatabase(
 	ctx context.Context, c *settings.Config, j *journal.Journal, log *slog.Logger, waiting func(error),
 ) (*Database, error) {
@@ -83,7 +83,7 @@ func OpenDatabase(
 	}
 }
 
-// open connects and reads the state, once, with market data if that is served.
+// open makes one attempt to connect and read the state, including market data if HTTP is served.
 func (d *Database) open(ctx context.Context, c *settings.Config, log *slog.Logger) (err error) {
 	check := func(p postgres.Position, upgrade bool) (err error) {
 		if d.journal != nil {
@@ -113,7 +113,7 @@ func (d *Database) open(ctx context.Context, c *settings.Config, log *slog.Logge
 	return err
 }
 
-// Close gives up the connection and stops the local cluster.
+// Close closes the connections and stops the local cluster.
 func (d *Database) Close() {
 	if d.Store != nil {
 		d.Store.Close()
@@ -121,17 +121,18 @@ func (d *Database) Close() {
 	if d.Cluster != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), clusterStopTimeout)
 		defer cancel()
-		_ = d.Cluster.Stop(ctx) // it ends with this process in any case
+		_ = d.Cluster.Stop(ctx) // on failure it still ends with this process
 	}
 }
 
-// clusterStopTimeout bounds how long the local cluster may take to stop.
+// clusterStopTimeout is how long Close waits for the local cluster to stop.
 const clusterStopTimeout = 20 * time.Second
 
-// errJournalLost is wrapped if the database knows records that no journal has.
+// errJournalLost says that the database holds records that the journal does not have.
 var errJournalLost = errors.New("records that were answered may be lost")
 
-// journalLost explains a lost journal to those who start the server.
+// journalLost returns the error for a lost journal, with advice to the operator. reaches is the last
+// record of the journal found in dir.
 func journalLost(dir string, reaches uint64, p postgres.Position) error {
 	return fmt.Errorf("the database holds records up to %d, the journal in %s reaches only to %d: %w, "+
 		"if they are not in the database. Bring back the data directory that was used with this database, "+

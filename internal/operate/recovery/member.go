@@ -16,16 +16,17 @@ import (
 	"outcry/internal/postgres/local"
 )
 
-// OpenMemberJournal opens the journal of a node of a cluster, before its database is there:
-// the node stores and votes without that. A new one begins with record 1, or o.FirstSeq.
+// OpenMemberJournal opens the journal of a cluster node. It may be called before the database is
+// open, since a node stores records and votes without it. A new journal begins at record 1, or at
+// o.FirstSeq if that is larger.
 func OpenMemberJournal(c *settings.Config, o journal.Options) (*journal.Journal, error) {
 	o.FirstSeq = max(o.FirstSeq, 1)
 	return journal.Open(c.JournalDir(), o)
 }
 
-// RestoreMember puts the state of a backup of another node, which must not be older than
-// record after, in place of what is in the database of a node of a cluster: that follows the
-// journal j from then on. It returns the record that the backup is of. The error is that of
+// RestoreMember replaces the database of a cluster node by the backup of another node in file. The
+// backup must not be older than record after. From then on the database follows the journal j.
+// RestoreMember returns the last record that the backup contains. The error is that of
 // backup.RestoreMember, or says that the local cluster could not be started.
 func RestoreMember(
 	ctx context.Context, c *settings.Config, j *journal.Journal, after uint64, file string, log *slog.Logger,
@@ -42,7 +43,7 @@ func RestoreMember(
 	}
 	h, err := backup.RestoreMember(ctx, backup.MemberOptions{File: file, DatabaseURL: url, Journal: j.ID(), After: after,
 		Progress: func(say string) {
-			// Tables are many, and the log leaves out lines of one text that are too many.
+			// The log suppresses lines of the same text above a rate, so the many tables get their own.
 			text := "restoring this node"
 			if strings.HasPrefix(say, "filling table ") {
 				text = "restoring a table of this node"
@@ -52,16 +53,18 @@ func RestoreMember(
 	return h.Seq, err
 }
 
-// FollowMember has the database of a node of a cluster follow its journal, which
-// OpenDatabase has allowed. The error is ctx's, or one that no further try will mend.
+// FollowMember registers the journal of a cluster node in its database, which OpenDatabase has
+// checked. It retries while Postgres is unavailable. The error is ctx's, or one that retrying cannot
+// fix.
 func FollowMember(ctx context.Context, c *settings.Config, d *Database, log *slog.Logger) error {
 	return follow(ctx, d.journal, c, d, log)
 }
 
-// RefuseAlone refuses a directory that is a node's of a cluster to a server alone, and
-// changes nothing: it would be a second leader. The error also says that it cannot be read.
+// RefuseAlone returns an error if the data directory belongs to a cluster node: a standalone server
+// there would be a second leader. It also returns an error if it cannot read the directory. It changes
+// nothing.
 func RefuseAlone(c *settings.Config) error {
-	// Where data/raft is lost, the file CLUSTER still says that there was one.
+	// If data/raft is lost, the file CLUSTER still shows that the directory belongs to a node.
 	_, raft := os.Lstat(c.RaftDir())
 	_, note := os.Lstat(filepath.Join(c.Data, "CLUSTER"))
 	for _, err := range []error{raft, note} {
@@ -76,9 +79,8 @@ func RefuseAlone(c *settings.Config) error {
 		"leader. Give both; if the majority of the cluster is lost for good, see outcry cluster rescue", c.Data)
 }
 
-// judgeMember refuses a database that does not belong beside the journal of a node of a
-// cluster. A node never goes on without its records, nor with another's: it is replaced.
-// The error is a *refusedError.
+// judgeMember returns a *refusedError if the database does not match the journal of a cluster node. A
+// node never runs without its own records or with those of another journal: it must be restored.
 func judgeMember(c *settings.Config, j *journal.Journal, p postgres.Position) error {
 	foreign := p.Journal != [16]byte{} && p.Journal != j.ID()
 	var err error

@@ -14,7 +14,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// TestAReplaySaysHowFarItIs has it wait for a record in the middle.
+// TestAReplaySaysHowFarItIs holds a replay at a record in the middle and expects a progress line.
 func TestAReplaySaysHowFarItIs(t *testing.T) {
 	before := sayEvery
 	t.Cleanup(func() { sayEvery = before })

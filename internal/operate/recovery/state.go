@@ -16,8 +16,9 @@ import (
 	"outcry/internal/process/progress"
 )
 
-// OpenJournal opens the journal that goes on from the database's state, which
-// lookAtJournal has allowed: the one that is there, or a new one.
+// OpenJournal opens the journal of a standalone server after lookAtJournal has accepted it. It sets the
+// old journal aside if necessary, and creates a new one that begins after the database's state if there
+// is none. It then registers the journal in the database, and retries while Postgres is unavailable.
 func OpenJournal(
 	ctx context.Context, c *settings.Config, d *Database, o journal.Options, log *slog.Logger,
 ) (*journal.Journal, error) {
@@ -41,7 +42,7 @@ func OpenJournal(
 	return j, nil
 }
 
-// follow is noteJournal, again and again while Postgres is away.
+// follow calls noteJournal and retries while Postgres is unavailable.
 func follow(ctx context.Context, j *journal.Journal, c *settings.Config, d *Database, log *slog.Logger) error {
 	err := noteJournal(ctx, j, c, d)
 	delay := databaseRetryMin
@@ -56,15 +57,15 @@ func follow(ctx context.Context, j *journal.Journal, c *settings.Config, d *Data
 	return err
 }
 
-// noteJournal has the database follow the journal. Where that takes the place of a lost
-// one, order ids that clients may have been given are left out.
+// noteJournal registers the journal in the database, so that its projection follows it. If the journal
+// replaces a lost one, order ids that clients may have received are skipped.
 func noteJournal(ctx context.Context, j *journal.Journal, c *settings.Config, d *Database) error {
 	p := &d.Position
 	lost := j.Appended() < j.First() && p.Journal != j.ID() && (p.Applied > 0 || p.Journal != [16]byte{})
 	if !lost || p.Ack == settings.AckPostgres {
 		ack := c.Ack
 		if ack == settings.AckPostgres && p.Ack != settings.AckPostgres && j.Appended() > p.Applied {
-			ack = p.Ack // those behind Applied were answered without Postgres; the next start asks again
+			ack = p.Ack // records after Applied were answered without Postgres; the next start checks again
 		}
 		return d.Store.SetJournal(ctx, j.ID(), ack)
 	}
@@ -75,15 +76,15 @@ func noteJournal(ctx context.Context, j *journal.Journal, c *settings.Config, d 
 	return err
 }
 
-// refusedError is why a start refuses a database before it has changed it.
+// refusedError says why a database and journal were refused. Neither was changed.
 type refusedError struct{ error }
 
 func (e *refusedError) Unwrap() error { return e.error }
 
-// lookAtJournal refuses a journal with which the database must not be opened, as judge
-// does, and reports whether it is to be set aside; nothing has changed then. It reads the
-// newest segment, and all of them, in search of damage, before what cannot be undone: an
-// upgrade of the schema, and setting aside. The error is a *refusedError.
+// lookAtJournal checks the journal in the data directory with judge, before the database is opened, and
+// reports whether the journal must be set aside. It changes nothing. It reads the newest segment. Before
+// steps that cannot be undone, which are an upgrade of the schema and setting aside, it reads all segments
+// to find damage. The error is a *refusedError.
 func lookAtJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside bool, err error) {
 	found, err := journal.Peek(c.JournalDir(), exchange.EventVersion)
 	if err == nil {
@@ -98,11 +99,11 @@ func lookAtJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside
 	return aside, nil
 }
 
-// judge decides what a start does with the journal that was found beside a database:
-// goes on with it, or with a new one if there is none; sets it aside, and goes on with
-// a new one; or refuses, with the reason.
+// judge decides what to do with the journal found beside a database. It returns false to use that
+// journal, or a new one if there is none; true to set it aside and begin a new one; or an error with
+// the reason to refuse the start.
 func judge(c *settings.Config, found journal.Summary, p postgres.Position) (aside bool, err error) {
-	// Nothing that was answered is lost if every answer waited for Postgres.
+	// If every answer waited for Postgres, losing the journal loses nothing that was answered.
 	mayLose := c.AcceptJournalLoss || p.Ack == settings.AckPostgres
 	noted := p.Journal != [16]byte{}
 	foreign, empty := noted && p.Journal != found.ID, found.Last < found.First
@@ -111,7 +112,7 @@ func judge(c *settings.Config, found journal.Summary, p postgres.Position) (asid
 		return false, journalLost(c.JournalDir(), 0, p)
 	case found.Segments == 0:
 		return false, nil
-	case foreign && !empty: // nor set aside: its own exchange needs it
+	case foreign && !empty: // not set aside either: its own exchange needs it
 		return false, notOurs(c.JournalDir(), found.ID, p)
 	case found.First > p.Applied+1:
 		return false, fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: "+
@@ -123,17 +124,17 @@ func judge(c *settings.Config, found journal.Summary, p postgres.Position) (asid
 	return found.Last < p.Applied, nil
 }
 
-// notOurs says whose journal it is.
+// notOurs returns the error for a journal that belongs to another database.
 func notOurs(dir string, id [16]byte, p postgres.Position) error {
 	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): "+
 		"this data directory belongs to another database", dir, id, p.Journal)
 }
 
-// sayEvery is how often the log says how far a start is; tests say it more often.
+// sayEvery is the interval of progress lines in the log. Tests shorten it.
 var sayEvery = progress.LineEvery
 
-// Restore builds the state: the database's, then the journal's later records, as many as
-// there are now, done again, then every invariant proved. It returns the state and the seq of
+// Restore builds the exchange's state: it loads the database's snapshot, replays the later records that the
+// journal has at the time of the call, and checks every invariant. It returns the state and the seq of
 // its last record.
 func Restore(
 	ctx context.Context, d *Database, j *journal.Journal, log *slog.Logger,
@@ -162,10 +163,10 @@ func Restore(
 	return state, last, nil
 }
 
-// Digest shows a state's digest as logs and `outcry verify` do.
+// Digest returns a state's digest in hexadecimal, as shown in logs and by `outcry verify`.
 func Digest(s *exchange.State) string { return fmt.Sprintf("%x", s.Digest()) }
 
-// replay applies the journal's records from first to last.
+// replay applies the journal's records from first to last to state.
 func replay(
 	ctx context.Context, state *exchange.State, j *journal.Journal, first, last uint64, log *slog.Logger,
 ) error {

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/postgres"
 )
 
-// TestAStartJudgesTheJournalByTheDatabase has every relation of the two.
+// TestAStartJudgesTheJournalByTheDatabase covers every combination of journal and database.
 func TestAStartJudgesTheJournalByTheDatabase(t *testing.T) {
 	ours, other := [16]byte{1}, [16]byte{2}
 	const refuse, lost, older = "this data directory belongs to another database", "records that were answered may be " +
@@ -24,7 +24,7 @@ func TestAStartJudgesTheJournalByTheDatabase(t *testing.T) {
 		found   journal.Summary
 		noted   [16]byte
 		applied uint64
-		kept    string // if nothing may be lost
+		kept    string // expected result if no loss is accepted
 		mayLose string
 	}{
 		"both new":                                {none, [16]byte{}, 0, goOn, goOn},
