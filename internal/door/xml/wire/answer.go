@@ -7,33 +7,33 @@ import (
 	"slices"
 )
 
-// Answer is one element of a reply, with its values as they were sent. Those that
-// a kind does not have are "".
+// Answer is one element of a reply, with its values as they were sent. Values that the element does not
+// have are "".
 type Answer struct {
 	// Kind is "created", "opened", "status", "canceled", "error", "amended", "canceled-all",
 	// "cancel-after", "account", "orders", "fills" or "session".
 	Kind                 string
-	Order                           // what it repeats; Sym and Ref of other requests too
-	ID                   string     // of an amended the order as it was named
-	By                   string     // of an amended: the order that replaced it
-	Error                string     // the text of an error
-	Open                 string     // shares that are open, of a status
-	Canceled, CanceledAt string     // shares that were canceled, and when, in seconds since the Unix epoch
-	Replaced             string     // the order that replaced it, of a status
-	Reduced, ReducedAt   string     // shares that amends took off in place, and when, of a status or an amended
-	Executed             []Executed // oldest first
-	Count, Seconds       string     // of a canceled-all, and of a cancel-after
-	Balance, Held        string     // of an account
-	Parts                []Part     // of an account, an orders or a fills: its positions, orders or fills
-	More                 bool       // there are further executions, orders or fills than those
-	After                string     // of an orders or a fills with More: after what to ask for the next
+	Order                           // attributes repeated from the request; other elements use Sym and Ref too
+	ID                   string     // order or account id; in an amended, as the request named the order
+	By                   string     // in an amended: id of the order that replaced the old one
+	Error                string     // text of an error
+	Open                 string     // open shares of the order
+	Canceled, CanceledAt string     // canceled shares, and the time in seconds since the Unix epoch
+	Replaced             string     // id of the order that replaced this one
+	Reduced, ReducedAt   string     // shares that amends removed in place, and the time in seconds since the epoch
+	Executed             []Executed // executions, oldest first
+	Count, Seconds       string     // Count is in a canceled-all, Seconds in a cancel-after
+	Balance, Held        string     // cash of an account, and the part of it that is held
+	Parts                []Part     // positions of an account, or elements of an orders or a fills
+	More                 bool       // whether further executions, orders or fills were left out
+	After                string     // with More, in an orders or a fills: value of after that asks for the next page
 }
 
 // Executed is one execution in an Answer: shares, dollars a share, and seconds
 // since the Unix epoch.
 type Executed struct{ Shares, Price, Time string }
 
-// Part is one of the elements in the view of an account.
+// Part is an element within an account, orders or fills answer.
 type Part struct {
 	Name  string // "position", "order" or "fill"
 	attrs []xml.Attr
@@ -45,9 +45,9 @@ func (p *Part) Get(name string) string {
 	return value
 }
 
-// ParseReply reads a reply's XML, of any size, into its answers in their order. The error
-// names the first thing that a reply must have and this one has not. Attributes and elements
-// that it does not know are ignored: an exchange that is newer may tell more.
+// ParseReply parses the XML of a reply, of any size, and returns its answers in order. The error names
+// the first required thing that is missing. Unknown attributes and elements are ignored, since a newer
+// exchange may send more.
 func ParseReply(reply []byte) ([]Answer, error) {
 	root, err := parseDocument(reply, math.MaxInt)
 	if err != nil {
@@ -70,13 +70,13 @@ func ParseReply(reply []byte) ([]Answer, error) {
 	return answers, nil
 }
 
-// answerKind is what an element of <results> must have, and may have in it.
+// answerKind describes one kind of element in <results>.
 type answerKind struct {
-	needs []string // attributes
-	parts []string // elements
+	needs []string // required attributes
+	parts []string // allowed child elements
 }
 
-// Elements that tell what has become of an order.
+// Child elements of <status>, <opened> and <canceled>, which describe the state of an order.
 var (
 	statusParts  = []string{"open", "canceled", "replaced", "reduced", "executed", "more"}
 	openedParts  = []string{"open", "canceled", "reduced", "executed", "more"}
@@ -98,7 +98,7 @@ var answerKinds = map[string]answerKind{
 	"fills":        {parts: []string{"fill", "more"}},
 }
 
-// parse reads an element of <results>.
+// parse fills a from an element of <results>. The error says what the element lacks or must not have.
 func (a *Answer) parse(e *element, kind answerKind) error {
 	if err := needsAttributes(e, kind.needs); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (a *Answer) parse(e *element, kind answerKind) error {
 	return nil
 }
 
-// partNeeds are the attributes that a part of an answer must have.
+// partNeeds lists the required attributes of each child element of an answer.
 var partNeeds = map[string][]string{
 	"open":     {"shares"},
 	"canceled": {"shares", "time"},
@@ -156,8 +156,8 @@ var partNeeds = map[string][]string{
 	"fill":     {"n", "id", "sym", "side", "shares", "price", "time"},
 }
 
-// parsePart reads an element in an answer. Only executions, positions, orders and fills may be
-// there more than once.
+// parsePart reads a child element of an answer. Only executions, positions, orders and fills may occur
+// more than once.
 func (a *Answer) parsePart(e *element) error {
 	if err := needsAttributes(e, partNeeds[e.name]); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (a *Answer) parsePart(e *element) error {
 	return nil
 }
 
-// needsAttributes returns an error if an element lacks one of those attributes.
+// needsAttributes returns an error if an element lacks one of the named attributes.
 func needsAttributes(e *element, names []string) error {
 	for _, name := range names {
 		if _, ok := e.attr(name); !ok {

@@ -2,14 +2,13 @@ package wire
 
 import "io"
 
-// XML is the protocol as a server uses it: what decodes and encodes frames, as methods of one value
-// (door.Codec says what each is for). It is comparable.
+// XML is the protocol's implementation of door.Codec, which documents the methods. It is comparable.
 type XML struct {
-	Bare bool // replies over a stream have no length line
-	HTTP bool // frames come over HTTP, which has no connections that orders could be canceled with
+	Bare bool // replies have no length line
+	HTTP bool // frames arrive over HTTP, so there is no connection whose end could cancel orders
 }
 
-// NewFrames returns a FrameReader that asks admit.
+// NewFrames returns a FrameReader of r that calls admit before it grows for a large frame.
 func (XML) NewFrames(r io.Reader, max int, admit func(frameBytes int) error) *FrameReader {
 	f := NewFrameReader(r, max)
 	f.Admit = admit
@@ -19,31 +18,31 @@ func (XML) NewFrames(r io.Reader, max int, admit func(frameBytes int) error) *Fr
 // NewMessage returns an empty request.
 func (x XML) NewMessage() *Request { return &Request{Connectionless: x.HTTP} }
 
-// Memory is DecodeMemory.
+// Memory returns the most memory that decoding and answering a frame uses, in bytes: see DecodeMemory.
 func (XML) Memory(frame []byte) int { return DecodeMemory(frame) }
 
-// ExecutionBytesMin is the constant.
+// ExecutionBytesMin returns the smallest size of an execution in a reply, in bytes.
 func (XML) ExecutionBytesMin() int { return ExecutionBytesMin }
 
-// Token is DecodeAuth.
+// Token returns the token of an <auth> frame; ok is false for every other frame.
 func (XML) Token(frame []byte) (token string, ok bool) { return DecodeAuth(frame) }
 
-// AppendAuthorized is the function.
+// AppendAuthorized appends the reply to a valid token and returns dst.
 func (XML) AppendAuthorized(dst []byte) []byte { return AppendAuthorized(dst) }
 
-// Unauthorized is TextUnauthorized.
+// Unauthorized returns the error text for a missing or invalid token.
 func (XML) Unauthorized() string { return TextUnauthorized }
 
-// NeedsTLS is TextNeedsTLS.
+// NeedsTLS returns the error text for a client that does not speak TLS.
 func (XML) NeedsTLS() string { return TextNeedsTLS }
 
-// Brackets are those of <results>.
+// Brackets returns what precedes and follows the answers of a reply.
 func (XML) Brackets() (begin, end string) { return ReplyBegin, ReplyEnd }
 
-// AppendError is the function.
+// AppendError appends a reply that consists of one error and returns dst.
 func (XML) AppendError(dst []byte, text string) []byte { return AppendError(dst, text) }
 
-// EndReply is FrameInPlace, unless replies are bare.
+// EndReply completes the reply that begins at begin in dst: it inserts the length line, unless Bare is set.
 func (x XML) EndReply(dst []byte, begin int) []byte {
 	if x.Bare {
 		return dst

@@ -10,26 +10,25 @@ import (
 	"unicode/utf8"
 )
 
-// ElementsMax is how many XML elements a request may have; a reply has as many as there
-// are executions.
+// ElementsMax is the largest number of XML elements in a request. Replies have no such limit, as they
+// contain one element for each execution.
 const ElementsMax = 100_000
 
-// Further limits of a document. What the protocol needs is far below.
+// Further limits of a request's document, far above what the protocol needs.
 const (
 	depthMax      = 16
-	attributesMax = 32 // of one element
+	attributesMax = 32 // per element
 )
 
-// element is a parsed XML element, with its names as written: a prefix is a part
-// of the name.
+// element is a parsed XML element. Names are as written, including a namespace prefix.
 type element struct {
 	name     string
 	attrs    []xml.Attr
-	text     []byte // all character data directly in it
+	text     []byte // all character data directly in the element
 	children []*element
 }
 
-// attr returns the value of an attribute.
+// attr returns the value of an attribute; ok is false if it is absent.
 func (e *element) attr(name string) (value string, ok bool) {
 	for _, a := range e.attrs {
 		if a.Name.Local == name && a.Name.Space == "" {
@@ -39,7 +38,7 @@ func (e *element) attr(name string) (value string, ok bool) {
 	return "", false
 }
 
-// rawName returns a name as it was written.
+// rawName returns a name as it was written, with its prefix.
 func rawName(n xml.Name) string {
 	if n.Space == "" {
 		return n.Local
@@ -47,17 +46,17 @@ func rawName(n xml.Name) string {
 	return n.Space + ":" + n.Local
 }
 
-// parser builds the elements of one document. It is as strict as XML 1.0 where
-// encoding/xml's raw tokens leave that to their user.
+// parser builds the elements of one document. It makes the checks of XML 1.0 that the raw tokens of
+// encoding/xml leave to the caller.
 type parser struct {
 	frame    []byte
 	root     *element
-	open     []*element // from the root inwards
-	elements int        // how many more there may be
+	open     []*element // elements that are not closed yet, outermost first
+	elements int        // how many more elements are allowed
 }
 
-// parseDocument reads a whole document of up to elements elements and returns its
-// root. The error says why the document is malformed.
+// parseDocument parses a document of at most the given number of elements and returns its root. The
+// error says why the document is malformed.
 func parseDocument(frame []byte, elements int) (*element, error) {
 	bytesGiven := len(frame)
 	frame = bytes.TrimPrefix(frame, []byte("\ufeff"))
@@ -66,7 +65,7 @@ func parseDocument(frame []byte, elements int) (*element, error) {
 	}
 	p := &parser{frame: frame, elements: elements}
 	decoder := xml.NewDecoder(bytes.NewReader(frame))
-	// Which encodings may be declared is for declare to say.
+	// Accept any encoding here: declare checks which one the document declares.
 	decoder.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
 	for {
 		begin := decoder.InputOffset()
@@ -90,8 +89,9 @@ func parseDocument(frame []byte, elements int) (*element, error) {
 	return p.root, nil
 }
 
-// explain returns the decoder's error about a document of so many bytes. A document that ends within a token is an
-// unexpected EOF to the decoder. That reads as if the connection had ended; mostly the frame's length is too small.
+// explain improves the decoder's error about a document of bytesGiven bytes. For a document that ends
+// within a token, the decoder reports an unexpected EOF. That reads as if the connection had ended, but
+// usually the frame's length line is too small.
 func (p *parser) explain(err error, bytesGiven int) error {
 	if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok && strings.HasPrefix(syntax.Msg, "unexpected EOF") {
 		return p.cutShort(bytesGiven)
@@ -99,7 +99,7 @@ func (p *parser) explain(err error, bytesGiven int) error {
 	return err
 }
 
-// cutShort returns the error of a document that ends too soon, after so many bytes.
+// cutShort returns the error for a document that ends too early, after bytesGiven bytes.
 func (p *parser) cutShort(bytesGiven int) error {
 	if n := len(p.open); n > 0 {
 		return fmt.Errorf("the document ends after %d bytes, and <%s> is not closed", bytesGiven, clip(p.open[n-1].name))
@@ -107,7 +107,7 @@ func (p *parser) cutShort(bytesGiven int) error {
 	return fmt.Errorf("the document ends after %d bytes, within a tag or a comment", bytesGiven)
 }
 
-// take adds one token, which stands in the frame from begin to end.
+// take processes one token, which is at frame[begin:end].
 func (p *parser) take(token xml.Token, begin, end int64) error {
 	if err := checkReferences(token, p.frame[begin:end]); err != nil {
 		return err
@@ -175,8 +175,8 @@ func (p *parser) end(name string) error {
 	return nil
 }
 
-// declare judges the XML declaration: it stands at the very start, says version
-// 1.0, and names UTF-8 or US-ASCII if it names an encoding.
+// declare checks the XML declaration: it must be at the very start, have version 1.0, and name UTF-8 or
+// US-ASCII if it names an encoding.
 func (p *parser) declare(t xml.ProcInst, begin int64) error {
 	if begin != 0 || t.Target != "xml" {
 		return errors.New("an XML declaration stands only at the start of a document")
@@ -200,8 +200,8 @@ func (p *parser) declare(t xml.ProcInst, begin int64) error {
 	return nil
 }
 
-// declared takes white space and name="value" off the front of a declaration. ok
-// is false if something else is there, and then rest is all of s.
+// declared parses white space and name="value" at the front of a declaration and returns the value and
+// the rest. If s begins with something else, ok is false and rest is s.
 func declared(s, name string) (value, rest string, ok bool) {
 	after, found := strings.CutPrefix(strings.TrimLeft(s, whiteSpace), name)
 	after, equals := strings.CutPrefix(strings.TrimLeft(after, whiteSpace), "=")
@@ -216,8 +216,8 @@ func declared(s, name string) (value, rest string, ok bool) {
 	return value, rest, true
 }
 
-// whiteSpace is what XML takes for it.
+// whiteSpace holds the characters that XML defines as white space.
 const whiteSpace = " \t\r\n"
 
-// isBlank reports whether there is nothing but white space.
+// isBlank reports whether b is empty or consists of white space.
 func isBlank(b []byte) bool { return len(bytes.Trim(b, whiteSpace)) == 0 }

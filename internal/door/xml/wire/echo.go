@@ -2,30 +2,30 @@ package wire
 
 import "outcry/internal/exchange"
 
-// An erroneous value of more than echoBytesMax is repeated as its first
-// echoBytesCut, up to the beginning of a character, and an ellipsis. What was taken is
-// repeated as it was sent: it is in the frame once, and so it is in the reply.
+// A reply repeats a rejected value of more than echoBytesMax as its first echoBytesCut bytes, cut at a
+// character boundary, and an ellipsis. It repeats accepted values in full: an accepted value occurs once
+// in the frame and so at most once in the reply.
 const (
 	echoBytesMax = 128
 	echoBytesCut = 64
 )
 
-// repeatedNames are the attributes that a reply repeats, of any element, in their order.
+// repeatedNames are the attributes, of any element, that its reply repeats, in the order of the reply.
 var repeatedNames = [...]string{"sym", "amount", "limit", "type", "tif", "post", "stp", "cod", "report", "tick", "lot",
 	"seconds", "after", "id", "ref", "newref"}
 
-// sentAttrs holds the attributes of an element that its reply repeats, as they were sent,
-// in the order of repeatedNames.
+// sentAttrs holds the attributes of a request's element that its reply repeats, as they were sent, in
+// the order of repeatedNames.
 type sentAttrs struct{ attrs []sentAttr }
 
-// sentAttr is one of them.
+// sentAttr is one attribute of a request's element.
 type sentAttr struct{ name, value string }
 
-// sentWith takes the attributes of an element that its reply repeats.
+// sentWith returns the attributes of e that its reply repeats.
 func sentWith(e *element) *sentAttrs { return sentWithin(e, nil) }
 
-// sentWithin takes the attributes of an element in another one, whose sym its reply repeats
-// instead of its own. nil is none.
+// sentWithin returns the attributes of e that its reply repeats. If around is not nil, it is the element
+// around e, and its sym is repeated instead of that of e.
 func sentWithin(e, around *element) *sentAttrs {
 	s := &sentAttrs{make([]sentAttr, 0, len(e.attrs)+1)}
 	for _, name := range repeatedNames {
@@ -42,7 +42,7 @@ func sentWithin(e, around *element) *sentAttrs {
 	return s
 }
 
-// get returns an attribute that was sent, "" if it was not.
+// get returns the value of an attribute, or "" if it was not sent.
 func (s *sentAttrs) get(name string) string {
 	for _, a := range s.attrs {
 		if a.name == name {
@@ -52,9 +52,8 @@ func (s *sentAttrs) get(name string) string {
 	return ""
 }
 
-// shorten cuts the values that an element of that name does not take, if they are
-// long. A name is never taken if it is long: only decimals and whole numbers have
-// zeros in front of them.
+// shorten cuts long values that an element of the given name does not accept. A name is never accepted
+// if it is long; only decimals and whole numbers can be long and valid, through leading zeros.
 func (s *sentAttrs) shorten(element string) {
 	for i := range s.attrs {
 		a := &s.attrs[i]
@@ -64,7 +63,7 @@ func (s *sentAttrs) shorten(element string) {
 	}
 }
 
-// takes reports whether an element takes a long value of an attribute.
+// takes reports whether an element accepts a long value of an attribute.
 func takes(element, name, value string) bool {
 	var err error
 	switch element + " " + name {
@@ -90,14 +89,14 @@ func takes(element, name, value string) bool {
 	return err == nil
 }
 
-// echo is what the reply repeats of an element.
+// echo holds the attributes of a request's element that its reply repeats.
 type echo struct {
-	sent  *sentAttrs // nil if it is plain
-	plain []byte     // as the reply has it
+	sent  *sentAttrs // the attributes to encode; nil if plain holds them
+	plain []byte     // the attributes as encoded for the reply
 }
 
-// append appends the attributes of a request. It is small, for the compiler to inline it
-// where most requests have them plain.
+// append appends the attributes. It is small enough for the compiler to inline, since most requests
+// have them in plain.
 func (e echo) append(dst []byte) []byte {
 	if e.sent != nil {
 		return e.sent.append(dst)
@@ -105,7 +104,7 @@ func (e echo) append(dst []byte) []byte {
 	return append(dst, e.plain...)
 }
 
-// append appends the attributes that were sent.
+// append encodes the attributes and appends them.
 func (s *sentAttrs) append(dst []byte) []byte {
 	for _, a := range s.attrs {
 		dst = appendAttr(dst, a.name, a.value)

@@ -10,69 +10,67 @@ import (
 )
 
 const (
-	// lengthLineMax bounds the digits of a length line, leading zeros included.
+	// lengthLineMax is the largest number of digits in a length line, including leading zeros.
 	lengthLineMax = 1024
 
-	// A FrameReader's buffer grows as bytes arrive, from bufferMin up, to at most
-	// bufferMin above the largest frame. After a frame that is larger than
-	// bufferKeep it goes back to that.
+	// A FrameReader's buffer starts with bufferMin bytes and grows as data arrives, to at most bufferMin
+	// more than the largest frame. After a frame larger than bufferKeep it shrinks to bufferKeep.
 	bufferMin  = 4 << 10
 	bufferKeep = 64 << 10
 
-	// emptyReadsMax bounds how often in a row a stream may return nothing.
+	// emptyReadsMax is how many consecutive reads may return no data and no error.
 	emptyReadsMax = 100
 )
 
-// FrameError says that the stream can no longer be followed: what stands in the
-// place of a length line is none, or the frame is over the limit. Its text is for
-// the client, who is sent it (AppendError) before the connection is closed.
+// FrameError says that the stream cannot be read any further: a length line is malformed, or a frame
+// exceeds the limit. Its text is for the client, to whom it is sent (AppendError) before the connection
+// is closed.
 type FrameError struct {
 	Text     string
-	TooLarge bool // a length line that says more than the limit, not a malformed one
+	TooLarge bool // the frame exceeds the limit; if false, the length line is malformed
 }
 
-// Error returns the text.
+// Error returns the text for the client.
 func (e *FrameError) Error() string { return e.Text }
 
-// OverLimit returns TooLarge.
+// OverLimit reports whether the frame exceeds the limit.
 func (e *FrameError) OverLimit() bool { return e.TooLarge }
 
-// FrameReader takes frames out of a stream (docs/PROTOCOL.md, section "Frames").
-// Its memory is bounded by twice the largest frame while that arrives, and is taken
-// as bytes arrive, not as a length line promises. It is for one goroutine.
+// FrameReader reads frames from a stream (docs/PROTOCOL.md, section "Frames"). It uses at most twice the
+// size of the largest frame while that arrives, and allocates memory as data arrives, not when a length
+// line announces it. It is not safe for concurrent use.
 //
-// A reader with deadlines can be put under it: InFrame tells at each Read whether
-// the client is idle or in the middle of a frame.
+// The stream may be a reader with deadlines: during each Read, InFrame reports whether the client is
+// idle or in the middle of a frame.
 type FrameReader struct {
-	// Admit, if it is not nil, is asked once for each frame of more than 64 KiB,
-	// when so much of it has arrived, before there is memory for the rest. It may
-	// wait. Its error ends the stream: Next returns it. Release says when the
-	// memory is free again. It is set before the first call of a method.
+	// Admit, if not nil, is called once for each frame of more than 64 KiB, when that much of it has
+	// arrived, before memory for the rest is allocated. It may block. If it returns an error, Next
+	// returns that, and the stream ends. Release reports when the memory is free again. Admit must be
+	// set before the first call of a method.
 	Admit func(frameBytes int) error
 
 	r          io.Reader
 	max        int
 	buf        []byte
-	start, end int   // buf[start:end] is read and not yet handed out
-	body       int   // length of the frame whose length line was taken, -1 before that
-	admitted   bool  // the buffer may be larger than bufferKeep
-	err        error // what the stream ended with
+	start, end int   // buf[start:end] is read but not returned yet
+	body       int   // length of the frame whose length line was read; -1 before that
+	admitted   bool  // Admit has allowed a buffer larger than bufferKeep
+	err        error // error of the stream; nil until it has ended
 }
 
-// NewFrameReader returns a reader of the frames in r, each of up to max bytes of
-// XML. It reads ahead of the frame that it hands out.
+// NewFrameReader returns a reader of the frames in r, each of up to max bytes of XML. It may read more
+// from r than the frames that it has returned.
 func NewFrameReader(r io.Reader, max int) *FrameReader {
 	return &FrameReader{r: r, max: max, buf: make([]byte, bufferMin), body: -1}
 }
 
-// SetMax changes the largest frame. It is called between two calls of Next.
+// SetMax changes the largest frame, in bytes. It must not be called during a call of Next.
 func (f *FrameReader) SetMax(max int) { f.max = max }
 
-// Next returns the next frame, which is valid until the next call. It returns
-// io.EOF if the stream ends between frames, io.ErrUnexpectedEOF if it ends
-// within one, a *FrameError if the stream can no longer be followed, and the
-// stream's own errors, io.ErrNoProgress among them. Every error is final, and
-// comes after the frames that were whole before it.
+// Next returns the next frame, which is valid until the next call. It returns io.EOF if the stream ends
+// between frames, io.ErrUnexpectedEOF if it ends within one, a *FrameError if the stream cannot be read
+// any further, and otherwise Admit's error, io.ErrNoProgress, or the stream's own error. Every error is
+// final and is returned after all complete frames before it.
 func (f *FrameReader) Next() ([]byte, error) {
 	for {
 		frame, err := f.take()
@@ -90,8 +88,8 @@ func (f *FrameReader) Next() ([]byte, error) {
 	}
 }
 
-// Buffered reports whether Next would return without reading: a further frame, or
-// what is wrong with it, is in memory already.
+// Buffered reports whether Next would return without reading from the stream: the next frame, or an
+// error in its length line, is already in the buffer.
 func (f *FrameReader) Buffered() bool {
 	f.skipBlank()
 	if f.body >= 0 {
@@ -101,14 +99,14 @@ func (f *FrameReader) Buffered() bool {
 	return err != nil || n > 0 && f.end-f.start-n >= length
 }
 
-// InFrame reports whether a part of a frame has been read: its length line has
-// begun and its last byte is not there. Blank lines are no part of a frame.
+// InFrame reports whether a frame has been read in part: its length line has begun, and its last byte
+// has not been read. Blank lines do not belong to a frame.
 func (f *FrameReader) InFrame() bool {
 	f.skipBlank()
 	return f.body >= 0 || f.end > f.start
 }
 
-// take returns a frame that is wholly in the buffer, nil if there is none.
+// take returns the next frame if all of it is in the buffer, else nil.
 func (f *FrameReader) take() ([]byte, error) {
 	if f.body < 0 {
 		f.skipBlank()
@@ -122,13 +120,13 @@ func (f *FrameReader) take() ([]byte, error) {
 	if f.end-f.start < f.body {
 		return nil, nil
 	}
-	frame := f.buf[f.start : f.start+f.body : f.start+f.body] // not nil: it had a length line
+	frame := f.buf[f.start : f.start+f.body : f.start+f.body] // not nil even if empty
 	f.start += f.body
 	f.body = -1
 	return frame, nil
 }
 
-// skipBlank drops spaces and blank lines in front of a length.
+// skipBlank skips spaces and blank lines before a length line.
 func (f *FrameReader) skipBlank() {
 	if f.body >= 0 {
 		return
@@ -143,8 +141,8 @@ func (f *FrameReader) skipBlank() {
 	}
 }
 
-// parseLength reads a length line at the front of the buffer. n is its length, 0
-// if its end has not arrived.
+// parseLength parses the length line at the front of the buffer. n is the size of the line, or 0 if its
+// end has not arrived yet.
 func (f *FrameReader) parseLength() (length, n int, err error) {
 	line := f.buf[f.start:f.end]
 	digits := 0
@@ -160,7 +158,7 @@ func (f *FrameReader) parseLength() (length, n int, err error) {
 		return 0, 0, &FrameError{Text: fmt.Sprintf("a frame's length line has more than %d digits", lengthLineMax)}
 	case digits == len(line) || len(end) == 0 && digits > 0:
 		return 0, 0, nil
-	case len(end) == 0 && len(line) == 1: // a carriage return, whose line feed may follow
+	case len(end) == 0 && len(line) == 1: // a carriage return; a line feed may follow
 		return 0, 0, nil
 	case digits == 0 || end[0] != '\n':
 		return 0, 0, &FrameError{Text: "a frame begins with its length in bytes, alone on a line, not with " +
@@ -173,7 +171,7 @@ func (f *FrameReader) parseLength() (length, n int, err error) {
 	return length, len(line) - len(end) + 1, nil
 }
 
-// quoteBytes shows the beginning of what stands where a length should.
+// quoteBytes quotes the beginning of the text that was found instead of a length line.
 func quoteBytes(b []byte) string {
 	const shown = 24
 	if i := bytes.IndexByte(b, '\n'); i > 0 {
@@ -185,7 +183,7 @@ func quoteBytes(b []byte) string {
 	return strconv.Quote(string(b))
 }
 
-// fill reads at least one byte, into a buffer that has room for it.
+// fill reads at least one byte into the buffer, after making room for it.
 func (f *FrameReader) fill() error {
 	if err := f.makeRoom(); err != nil {
 		return err
@@ -200,14 +198,13 @@ func (f *FrameReader) fill() error {
 	return io.ErrNoProgress
 }
 
-// makeRoom makes room behind end. The buffer doubles while it is too small for the
-// frame and full, up to what the frame needs; otherwise what is there moves to the
-// front. The error is Admit's.
+// makeRoom makes room after end. If the buffer is full and smaller than the frame, its size is doubled,
+// up to what the frame needs; otherwise the data moves to the front. The error is Admit's.
 func (f *FrameReader) makeRoom() error {
 	used := f.end - f.start
 	to := f.buf
 	switch {
-	case f.start > 0 && used < bufferKeep && len(to) > bufferKeep: // behind a large frame
+	case f.start > 0 && used < bufferKeep && len(to) > bufferKeep: // after a large frame
 		to = f.small()
 	case f.end == len(to) && f.body > len(to):
 		if err := f.admit(); err != nil {
@@ -221,7 +218,7 @@ func (f *FrameReader) makeRoom() error {
 	return nil
 }
 
-// admit asks whether the buffer may become larger than bufferKeep, if it is to.
+// admit calls Admit if the buffer is about to exceed bufferKeep and Admit was not called yet.
 func (f *FrameReader) admit() error {
 	if f.Admit == nil || f.admitted || 2*len(f.buf) <= bufferKeep {
 		return nil
@@ -233,9 +230,8 @@ func (f *FrameReader) admit() error {
 	return nil
 }
 
-// Release gives back the memory of a large frame that Next has returned, and that
-// is not valid any more. It reports whether that memory was asked for with Admit;
-// otherwise there is nothing to give back.
+// Release frees the memory of a large frame that Next has returned and that is no longer in use. It
+// reports whether that memory was requested with Admit; otherwise it does nothing.
 func (f *FrameReader) Release() (admitted bool) {
 	if !f.admitted {
 		return false
@@ -244,33 +240,32 @@ func (f *FrameReader) Release() (admitted bool) {
 	return true
 }
 
-// small returns a buffer of the size that is kept, or of what it has to hold.
+// small returns a new buffer of bufferKeep bytes, or more if the unread data needs it.
 func (f *FrameReader) small() []byte {
 	f.admitted = false
 	return make([]byte, max(bufferKeep, f.end-f.start))
 }
 
-// moveTo moves what was read and not handed out to the front of a buffer.
+// moveTo makes to the buffer and moves the unread data to its front.
 func (f *FrameReader) moveTo(to []byte) {
 	used := copy(to, f.buf[f.start:f.end])
 	f.buf, f.start, f.end = to, 0, used
 }
 
-// AppendFrame appends a frame to dst and returns it: the length of xml in bytes,
-// alone on a line, and xml.
+// AppendFrame appends a frame to dst and returns it: a line with the length of xml in bytes, then xml.
 func AppendFrame(dst, xml []byte) []byte {
 	dst = appendLength(dst, len(xml))
 	return append(dst, xml...)
 }
 
-// FrameInPlace makes a frame of the XML that dst ends with, from begin on: it puts
-// the length line in front of it. It returns the longer dst.
+// FrameInPlace turns dst[begin:] into a frame: it inserts the length line at begin. It returns the
+// longer dst.
 func FrameInPlace(dst []byte, begin int) []byte {
 	var line [lengthLineLen]byte
 	return slices.Insert(dst, begin, appendLength(line[:0], len(dst)-begin)...)
 }
 
-// lengthLineLen has room for every length line that is written.
+// lengthLineLen is the size of the longest length line that is written.
 const lengthLineLen = len("9223372036854775807\n")
 
 func appendLength(dst []byte, n int) []byte {

@@ -2,14 +2,14 @@ package wire
 
 import "outcry/internal/exchange"
 
-// JudgeMalformed asks about the elements that Decode refused, for all of which a command of
-// their account stands: an account to be opened in <create>, an order in <transactions>. If judge
-// returns a refusal, its text stands in the place of each of them, and nothing of them is
-// repeated: those who may not send such a frame are not told what is wrong with it. A frame that
-// names no account is not asked about: its errors say so, and little else.
+// JudgeMalformed applies judge to the elements that Decode rejected. It calls judge once, with a command
+// of the frame's account that represents them all: opening an account for <create>, placing an order for
+// <transactions>. If judge returns a refusal, the refusal's text replaces each of these errors and no
+// attributes are repeated, so that clients who may not send such a frame do not learn what is wrong
+// with it. judge is not called for a <transactions> without a valid account.
 func (r *Request) JudgeMalformed(judge func(c *exchange.Command) exchange.Refusal) {
 	if r.Refused() == 0 || r.refusal != "" || !r.creates && r.actsFor == "" {
-		return // before there is a command, which is garbage: most frames end here
+		return // the most common case: return before c is allocated
 	}
 	c := exchange.Command{Kind: exchange.PlaceOrder, Account: r.actsFor}
 	if r.creates {
@@ -23,10 +23,10 @@ func (r *Request) JudgeMalformed(judge func(c *exchange.Command) exchange.Refusa
 	}
 }
 
-// Judge asks about each command in turn, and takes those out of r for which judge returns
-// a refusal: that error stands in their place of the reply. It returns how many it took out.
+// Judge calls judge for each command in turn. It removes each command for which judge returns a refusal;
+// the refusal's text becomes the answer in its place. Judge returns how many commands it removed.
 func (r *Request) Judge(judge func(c *exchange.Command) exchange.Refusal) (denied int) {
-	var texts []string // of all commands; nil while none is denied
+	var texts []string // refusal text of each command; nil while none is refused
 	for i := range r.Commands {
 		if refusal := judge(&r.Commands[i]); refusal.Reason != exchange.OK {
 			if texts == nil {
@@ -39,7 +39,7 @@ func (r *Request) Judge(judge func(c *exchange.Command) exchange.Refusal) (denie
 	if denied == 0 {
 		return 0
 	}
-	moved := make([]int, len(r.Commands)) // where each is now, -1 for nowhere
+	moved := make([]int, len(r.Commands)) // new index of each command; -1 if it is removed
 	kept := 0
 	for i := range texts {
 		moved[i] = -1

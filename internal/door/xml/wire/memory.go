@@ -2,23 +2,23 @@ package wire
 
 import "bytes"
 
-// What decoding a frame takes, measured from above (TestDecodeMemoryCoversEveryFrame
-// holds the figures to it): the tree of its elements, its commands with their
-// results, and the reply without executions, while the buffer of that grows.
+// Upper bounds, from measurements, of the memory for decoding a frame and building its reply: the tree
+// of its elements, its commands and results, and the reply without executions, including the growth of
+// its buffer. TestDecodeMemoryCoversEveryFrame checks them.
 const (
-	memoryOfFrame     = 2000 // the decoder itself
-	memoryOfByte      = 20   // names, values and texts, as read and as echoed with references
-	memoryOfElement   = 2200 // the element, its command and result, its place in the reply with the longest error
-	memoryOfInherited = 800  // of an element if there is a <symbol>, whose name its error repeats
+	memoryOfFrame     = 2000 // for the decoder itself
+	memoryOfByte      = 20   // for names, values and texts, read and repeated with references
+	memoryOfElement   = 2200 // for an element, its command and result, and its answer with the longest error
+	memoryOfInherited = 800  // additionally per element if the frame has a <symbol>, whose sym errors repeat
 	memoryOfAttribute = 300
 
 	attributeBytesMin = len(`a=""`)
 )
 
-// DecodeMemory returns how many bytes of memory a frame takes at most, from Decode to
-// the end of AppendReply, for callers that bound it before it happens. What results
-// bring along, the executions of orders, comes on top. It only counts characters:
-// it costs little, and says more than the truth where they stand in a text.
+// DecodeMemory returns the most memory, in bytes, that a frame needs from Decode to the end of
+// AppendReply. Callers use it to limit memory in advance. The executions of orders in results are not
+// included. It only counts characters: it is cheap, and overestimates if those characters occur in
+// texts.
 func DecodeMemory(frame []byte) int {
 	ofElement := memoryOfElement
 	if bytes.Contains(frame, []byte("<symbol")) {
@@ -28,21 +28,21 @@ func DecodeMemory(frame []byte) int {
 		min(bytes.Count(frame, []byte("=")), len(frame)/attributeBytesMin)*memoryOfAttribute
 }
 
-// What a reply has of a frame at most: each byte of a value as a reference, and for each
-// element an error of the longest text, with what it repeats of the <symbol> around it.
+// Upper bounds for a reply: each byte of a value may become a reference, and each element may become an
+// error with the longest text and the repeated sym of the <symbol> around it.
 const (
 	escapedBytesMax = len("&quot;")
 	answerBytesMax  = len(`<error sym="" id="18446744073709551615"></error>`) +
 		echoBytesMax*escapedBytesMax + errorBytesMax + 2*len(ellipsis)
 )
 
-// ReplyMax returns how many bytes the reply to a frame has at most, statuses and what is
-// canceled without their executions included. It costs what DecodeMemory does.
+// ReplyMax returns the largest size, in bytes, of the reply to a frame, without executions. It costs as
+// much as DecodeMemory.
 func ReplyMax(frame []byte) int {
 	return len(ReplyBegin+ReplyEnd) + (1+elementsOf(frame))*answerBytesMax + len(frame)*escapedBytesMax
 }
 
-// elementsOf returns how many elements a frame has at most, up to one more than are taken.
+// elementsOf returns an upper bound of the number of elements in a frame, at most ElementsMax+1.
 func elementsOf(frame []byte) int {
 	return min(bytes.Count(frame, []byte("<"))-bytes.Count(frame, []byte("</")), ElementsMax+1)
 }

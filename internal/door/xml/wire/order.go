@@ -8,12 +8,11 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Order holds the attributes of an <order>, as a client sends them and a reply repeats
-// them, right or wrong. "" is an optional one that is absent.
+// Order holds the attributes of an <order> as sent, valid or not. An absent optional attribute is "".
 type Order struct{ Sym, Amount, Limit, Type, TIF, Post, STP, COD, Report, Ref string }
 
-// orderAttribute is an attribute of an <order>: how it is called, where an Order has it, and
-// how a request's value becomes part of a command. The error of read names the value.
+// orderAttribute describes an attribute of an <order>: its name, its field in an Order, and how its value
+// is read into a command. The error of read names the value.
 type orderAttribute struct {
 	name     string
 	optional bool
@@ -21,7 +20,7 @@ type orderAttribute struct {
 	read     func(c *exchange.Command, value string) error
 }
 
-// orderAttributes are all of them, in the order in which they are read and written.
+// orderAttributes are all attributes of an <order>, in the order in which they are read and written.
 var orderAttributes = [...]orderAttribute{
 	{name: "sym", of: func(o *Order) *string { return &o.Sym },
 		read: func(c *exchange.Command, v string) (err error) { c.Symbol, err = exchange.ParseSymbol(v); return err }},
@@ -58,7 +57,7 @@ func readLimit(c *exchange.Command, v string) (err error) {
 	return err
 }
 
-// full is the one value of report.
+// full is the only valid value of the attribute report.
 const full = "full"
 
 func readReport(c *exchange.Command, v string) error {
@@ -69,7 +68,7 @@ func readReport(c *exchange.Command, v string) error {
 	return nil
 }
 
-// orderNames are the names of an <order>'s attributes.
+// orderNames are the names of all attributes of an <order>.
 var orderNames = func() (all []string) {
 	for _, a := range orderAttributes {
 		all = append(all, a.name)
@@ -77,13 +76,13 @@ var orderNames = func() (all []string) {
 	return all
 }()
 
-// decodeOrder reads an <order>.
+// decodeOrder reads an <order> into c.
 func (r *Request) decodeOrder(e *element, c *exchange.Command) error {
 	c.Kind, c.OnDisconnect = exchange.PlaceOrder, r.onDisconnect
 	if err := first(onlyAttributes(e, orderNames...), noContent(e)); err != nil {
 		return err
 	}
-	_, typed := e.attr("type") // so that it needs no limit
+	_, typed := e.attr("type") // an order with a type needs no limit here
 	for i := range orderAttributes {
 		a := &orderAttributes[i]
 		value, has := e.attr(a.name)
@@ -99,8 +98,8 @@ func (r *Request) decodeOrder(e *element, c *exchange.Command) error {
 	return r.checkTerms(e, c)
 }
 
-// checkTerms says what is wrong with the attributes of an <order> together, of which each is right. A
-// market order that does not say how long it may stay becomes an IOC.
+// checkTerms returns an error if attributes of an <order> that are valid by themselves contradict each
+// other. A market order without tif becomes an IOC.
 func (r *Request) checkTerms(e *element, c *exchange.Command) error {
 	_, timed := e.attr("tif")
 	market := c.Type == exchange.Market
@@ -120,7 +119,7 @@ func (r *Request) checkTerms(e *element, c *exchange.Command) error {
 	return nil
 }
 
-// takesInOrder reports whether an <order> may have such a value.
+// takesInOrder reports whether the value is valid for the named attribute of an <order>.
 func takesInOrder(name, value string) bool {
 	for i := range orderAttributes {
 		if a := &orderAttributes[i]; a.name == name {
@@ -130,7 +129,7 @@ func takesInOrder(name, value string) bool {
 	return false
 }
 
-// Place adds an order, and returns t.
+// Place adds an order with the given attributes, and returns t.
 func (t *Transactions) Place(o Order) *Transactions {
 	t.body = append(t.body, "<order"...)
 	for i := range orderAttributes {
@@ -143,7 +142,7 @@ func (t *Transactions) Place(o Order) *Transactions {
 	return t
 }
 
-// take takes what an answer repeats of an order.
+// take sets the fields of o from the attributes that an answer repeats.
 func (o *Order) take(e *element) {
 	for i := range orderAttributes {
 		a := &orderAttributes[i]

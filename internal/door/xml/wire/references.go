@@ -8,15 +8,15 @@ import (
 	"unicode/utf16"
 )
 
-// checkReferences returns an error if a token has a reference to half of a surrogate
-// pair, which is no character: encoding/xml takes it for U+FFFD without a word, and
-// refuses all others that XML does not allow. raw is the token as it was sent.
+// checkReferences returns an error if a token contains a character reference to half of a surrogate pair,
+// which is not a character. encoding/xml silently replaces it by U+FFFD, but refuses all other
+// characters that XML does not allow. raw is the token as it was sent.
 func checkReferences(token xml.Token, raw []byte) error {
 	switch token.(type) {
 	case xml.StartElement:
 	case xml.CharData:
 		if bytes.HasPrefix(raw, []byte("<![CDATA[")) {
-			return nil // in which nothing is a reference
+			return nil // CDATA contains no references
 		}
 	default:
 		return nil
