@@ -7,8 +7,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Places returns how many places the reply has, each with one answer. It is 0 if the
-// frame is refused as a whole or asks for nothing: AppendReply makes that reply.
+// Places returns the number of places in the reply; each place holds one answer. It is 0 if the frame is
+// refused as a whole or contains no requests; AppendReply then makes the reply.
 func (r *Request) Places() int {
 	if r.refusal != "" {
 		return 0
@@ -16,21 +16,21 @@ func (r *Request) Places() int {
 	return len(r.slots)
 }
 
-// Command returns the index in Commands of what is answered in place i, -1 if no
-// command leads to that place: it holds an error.
+// Command returns the index in Commands of the command that is answered in place i. It is -1 if the place
+// holds an error without a command.
 func (r *Request) Command(i int) int { return r.slots[i].command }
 
-// ExecutionBytesMin is what each execution takes in a reply at least.
+// ExecutionBytesMin is the smallest size of an execution in a reply, in bytes.
 const ExecutionBytesMin = len(`<executed shares="1" price="1" time="1"/>`)
 
-// A caller that makes a reply place by place puts these around its answers.
+// ReplyBegin and ReplyEnd enclose the answers in a reply. Callers that use AppendAnswer add them.
 const (
 	ReplyBegin = "<results>"
 	ReplyEnd   = "</results>"
 )
 
-// AppendAnswer appends the answer in place i and returns dst. results are those of
-// r.Commands, in their order; only what the place needs has to be known.
+// AppendAnswer appends the answer in place i and returns dst. results are the results of r.Commands in
+// the same order; only those that the place needs must be set.
 func (r *Request) AppendAnswer(dst []byte, i int, results []exchange.Result) []byte {
 	s := &r.slots[i]
 	if s.symbol >= 0 && results[s.symbol].Reason == exchange.RulesDiffer {
@@ -44,12 +44,13 @@ func (r *Request) AppendAnswer(dst []byte, i int, results []exchange.Result) []b
 		return appendDone(dst, r.echo(i), c, result)
 	}
 	if s.symbol >= 0 && results[s.symbol].Reason != exchange.OK {
-		c, result = &r.Commands[s.symbol], &results[s.symbol] // the cause
+		c, result = &r.Commands[s.symbol], &results[s.symbol] // report the failed symbol, which is the cause
 	}
 	return appendError(dst, r.echo(i), result.Text(c))
 }
 
-// appendWhole appends the one error that answers a <symbol> whose rules are refused: in its first place.
+// appendWhole appends the error for a <symbol> whose rules were refused. It appears once for the whole
+// <symbol>, in its first place; for other places appendWhole appends nothing.
 func (r *Request) appendWhole(dst []byte, s *slot, result *exchange.Result) []byte {
 	if s.around == nil {
 		return dst
@@ -57,12 +58,12 @@ func (r *Request) appendWhole(dst []byte, s *slot, result *exchange.Result) []by
 	return appendError(dst, echo{sent: s.around}, result.Text(&r.Commands[s.symbol]))
 }
 
-// AppendRefusal appends an error in place i instead of its answer, and returns dst.
+// AppendRefusal appends the refusal as an error in place i, instead of the answer, and returns dst.
 func (r *Request) AppendRefusal(dst []byte, i int, refusal exchange.Refusal) []byte {
 	return appendError(dst, r.echo(i), refusal.Text)
 }
 
-// echo returns what the reply repeats in place i.
+// echo returns the attributes that the reply repeats in place i.
 func (r *Request) echo(i int) echo {
 	begin := 0
 	if i > 0 {
@@ -71,9 +72,9 @@ func (r *Request) echo(i int) echo {
 	return echo{r.slots[i].sent, r.echoes[begin:r.slots[i].echoEnd]}
 }
 
-// AppendReply appends the reply to r and returns it: <results> with everything in
-// it, without a length line. results are those of r.Commands, in their order, and
-// as many; anything else panics. It changes neither.
+// AppendReply appends the whole reply to r, a <results> element without a length line, and returns it.
+// results are the results of r.Commands in the same order; AppendReply panics if there are fewer. It
+// changes neither r nor results.
 func (r *Request) AppendReply(dst []byte, results []exchange.Result) []byte {
 	if r.refusal != "" {
 		return AppendError(dst, r.refusal)
@@ -91,15 +92,15 @@ func (r *Request) AppendReply(dst []byte, results []exchange.Result) []byte {
 	return append(dst, ReplyEnd...)
 }
 
-// AppendError appends a reply that is one error and returns it. Any text will do:
-// it is made one line, cut if it is too long, and escaped.
+// AppendError appends a reply that consists of one error and returns it. Any text is allowed: it is put
+// on one line, cut to a maximum length, and escaped.
 func AppendError(dst []byte, text string) []byte {
 	dst = append(dst, "<results>"...)
 	dst = appendError(dst, echo{}, text)
 	return append(dst, "</results>"...)
 }
 
-// appendDone appends what a command that was done is answered with.
+// appendDone appends the answer to a command that succeeded.
 func appendDone(dst []byte, e echo, c *exchange.Command, r *exchange.Result) []byte {
 	switch c.Kind {
 	case exchange.OpenAccount, exchange.MakeSymbol, exchange.DepositShares:
@@ -129,12 +130,12 @@ func appendDone(dst []byte, e echo, c *exchange.Command, r *exchange.Result) []b
 		return appendOrders(dst, r.More.OrdersView)
 	case exchange.ListFills:
 		return appendFills(dst, r.More.FillsView)
-	case exchange.ShowOrder: // is not asked over XML
+	case exchange.ShowOrder: // not part of the XML protocol
 	}
 	panic("wire: no reply to a command of kind " + c.Kind.String())
 }
 
-// appendError appends <error> with the attributes that the request had.
+// appendError appends <error> with the repeated attributes of the request.
 func appendError(dst []byte, e echo, text string) []byte {
 	dst = append(dst, "<error"...)
 	dst = append(e.append(dst), '>')
@@ -142,15 +143,15 @@ func appendError(dst []byte, e echo, text string) []byte {
 	return append(dst, "</error>"...)
 }
 
-// appendAttr appends an attribute.
+// appendAttr appends an attribute with its value escaped.
 func appendAttr(dst []byte, name, value string) []byte {
 	dst = append(append(dst, ' '), name...)
 	dst = append(dst, `="`...)
 	return append(appendEscaped(dst, value), '"')
 }
 
-// appendEscaped appends a value as an attribute or as content, so that it is read
-// back as it is: white space other than the space is written as a reference.
+// appendEscaped appends a value, escaped for use in an attribute or as content so that a parser reads
+// the same value: white space other than the space becomes a character reference.
 func appendEscaped(dst []byte, value string) []byte {
 	plain := plainLen(value)
 	dst = append(dst, value[:plain]...)
@@ -177,8 +178,7 @@ func appendEscaped(dst []byte, value string) []byte {
 	return dst
 }
 
-// plainLen returns how many characters s begins with that stand for themselves, in
-// a value as in a text; mostly that is all of it.
+// plainLen returns the length of the longest prefix of s that needs no escaping; usually that is all of s.
 func plainLen(s string) int {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '&' || c == '<' || c == '>' || c == '"' {
@@ -188,10 +188,10 @@ func plainLen(s string) int {
 	return len(s)
 }
 
-// errorBytesMax bounds the text of an error, as it is sent.
+// errorBytesMax is the largest size of an error text, as sent, in bytes.
 const errorBytesMax = 500
 
-// appendText appends a text for people: one line, bounded, and with nothing in it
+// appendText appends a human-readable text: on one line, cut to errorBytesMax, and without characters
 // that XML does not allow.
 func appendText(dst []byte, text string) []byte {
 	plain := min(plainLen(text), errorBytesMax)
@@ -220,10 +220,10 @@ func appendText(dst []byte, text string) []byte {
 	return dst
 }
 
-// clip shortens a name or value that a client chose, for an error text.
+// clip shortens a client's name or value to 64 bytes, for use in an error text.
 func clip(s string) string { return shorten(s, 64) }
 
-// shorten returns s, or about its first n bytes.
+// shorten returns s if it has at most n bytes, else about its first n bytes and an ellipsis.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -234,5 +234,5 @@ func shorten(s string, n int) string {
 	return s[:n] + ellipsis
 }
 
-// ellipsis stands for what was cut off.
+// ellipsis replaces the part of a text that was cut.
 const ellipsis = "…"

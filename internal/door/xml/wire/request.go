@@ -8,55 +8,54 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Request is a decoded frame: the commands that it asks for, and the places that
-// their results have in the reply. The zero value is an empty request. It keeps
-// no part of the frame that it was decoded from. It is for one goroutine at a time.
+// Request is a decoded frame: its commands, and the places of their answers in the reply. The zero value
+// is an empty request. A Request retains no part of the frame. It is not safe for concurrent use.
 type Request struct {
-	// Connectionless says that frames do not come over a connection that means anything to their client, as
-	// over HTTP: nothing is canceled when it ends. It is set before Decode.
+	// Connectionless says that frames do not arrive over a connection of the client, as with HTTP, so that
+	// orders cannot be canceled when it ends. It must be set before Decode.
 	Connectionless bool
 
-	// Commands are to be executed in this order. Decode fills them; callers who
-	// executes them leaves them as they are for AppendReply. The names in them may
-	// be kept: they are copies, of nothing but the names.
+	// Commands are to be executed in this order. Decode fills them. Callers must not change them between
+	// Decode and AppendReply. The names in them are copies, which callers may retain.
 	Commands []exchange.Command
 
-	onDisconnect bool          // of orders that do not say it: CancelOnDisconnect
-	session      *sessionFrame // of a <session>; nil for every other frame
+	onDisconnect bool          // default for orders without the attribute cod: see CancelOnDisconnect
+	session      *sessionFrame // contents of a <session> frame; nil for every other frame
 
 	slots   []slot
-	echoes  []byte // what the reply repeats, as it has it, of the slots without sent
-	refusal string // why the frame as a whole is refused; "" if it is not
-	denied  int    // slots whose commands Judge took out
+	echoes  []byte // repeated attributes, encoded for the reply, of the slots whose sent is nil
+	refusal string // why the frame is refused as a whole; "" if it is not
+	denied  int    // number of slots whose commands Judge removed
 
-	// What the frame is for, as far as its document was read by decodeDocument: the scanner
-	// leaves nothing to be refused. creates is false for <transactions>.
+	// What the frame is for. Set only by decodeDocument: JudgeMalformed needs it only for frames with
+	// errors, which the scanner never accepts. creates is true for <create>, false for <transactions>.
 	creates bool
-	actsFor exchange.AccountID // of <transactions>, "" if it names none that can be
+	actsFor exchange.AccountID // account of <transactions>; "" if it is missing or invalid
 
-	// The names that a scanner has read last, in this frame or an earlier one.
+	// The last names that the scanner read, in this frame or an earlier one; see scanner.account.
 	lastAccount exchange.AccountID
 	lastSymbol  exchange.Symbol
 }
 
 // slot is one place in a reply.
 type slot struct {
-	command int    // index in Commands, -1 if the place holds an error anyway
-	text    string // of that error
-	// symbol is the index of the command that makes the symbol which this place's
-	// command needs, -1 if it needs none. around is of the first place in a <symbol> with rules: what
-	// is repeated of that if the rules are refused, with which nothing in it is answered.
+	command int    // index in Commands; -1 if the place holds an error without a command
+	text    string // text of that error
+	// symbol is the index of the command that makes the symbol which this place's command depends on;
+	// -1 if it depends on none. around is set in the first place of a <symbol> with rules: the
+	// repeated attributes of the <symbol>. If the rules are refused, the one error for the whole
+	// <symbol> appears there.
 	symbol int
 	around *sentAttrs
-	// sent is what the reply repeats. nil stands for the part of echoes from the
-	// echoEnd of the slot before to this one's.
+	// sent holds the attributes that the reply repeats. If it is nil, they are in echoes, from the
+	// previous slot's echoEnd to this slot's.
 	sent    *sentAttrs
 	echoEnd int
 }
 
-// Decode reads a frame's XML into r, whose memory it uses anew. It cannot fail: a
-// malformed document, an unknown root and so on become a request without
-// commands, whose reply says what is wrong.
+// Decode reads a frame's XML into r and reuses the memory of r. It does not fail: for a malformed
+// document, an unknown root element and the like, r becomes a request without commands whose reply
+// says what is wrong.
 func (r *Request) Decode(frame []byte) {
 	r.reset()
 	if s := (scanner{r: r, xml: frame}); !s.scan() {
@@ -65,8 +64,7 @@ func (r *Request) Decode(frame []byte) {
 	}
 }
 
-// reset makes r an empty request that refers to nothing of an earlier frame, except
-// two names.
+// reset empties r and drops all references to an earlier frame, except for lastAccount and lastSymbol.
 func (r *Request) reset() {
 	clear(r.Commands)
 	clear(r.slots)
@@ -74,7 +72,7 @@ func (r *Request) reset() {
 	r.creates, r.actsFor, r.session = false, "", nil
 }
 
-// decodeDocument decodes any frame into r, which is empty.
+// decodeDocument decodes a frame of any form into r, which must be empty.
 func (r *Request) decodeDocument(frame []byte) {
 	root, err := parseDocument(frame, ElementsMax)
 	if err != nil {
@@ -93,8 +91,8 @@ func (r *Request) decodeDocument(frame []byte) {
 	}
 }
 
-// Refused returns how many places of the reply hold an error that no command
-// leads to: what is wrong was found by Decode. What Judge took out does not count.
+// Refused returns how many places of the reply hold an error that Decode found, so that no command
+// belongs to them. Places whose commands Judge removed do not count.
 func (r *Request) Refused() int {
 	if r.refusal != "" {
 		return 1
@@ -108,22 +106,22 @@ func (r *Request) Refused() int {
 	return n - r.denied
 }
 
-// do adds a command and its place in the reply. sent is nil if what the reply repeats
-// has just been added to echoes.
+// do adds a command and its place in the reply. If sent is nil, the caller has just added the
+// repeated attributes to echoes.
 func (r *Request) do(c exchange.Command, sent *sentAttrs) { r.doIn(-1, c, sent) }
 
-// doIn is do for a command in a symbol that another command makes.
+// doIn is do for a command that depends on the symbol made by the command with index symbol.
 func (r *Request) doIn(symbol int, c exchange.Command, sent *sentAttrs) {
 	r.slots = append(r.slots, slot{command: len(r.Commands), symbol: symbol, sent: sent, echoEnd: len(r.echoes)})
 	r.Commands = append(r.Commands, c)
 }
 
-// grow makes room for n more elements, so that many leave no garbage behind.
+// grow reserves capacity for n more elements, so that appending many of them makes no garbage.
 func (r *Request) grow(n int) {
 	r.slots, r.Commands = slices.Grow(r.slots, n), slices.Grow(r.Commands, n)
 }
 
-// refuse adds an error about e to the reply.
+// refuse adds a place with an error about e to the reply.
 func (r *Request) refuse(e *element, sent *sentAttrs, err error) {
 	sent.shorten(e.name)
 	r.slots = append(r.slots, slot{command: -1, symbol: -1, text: err.Error(), sent: sent, echoEnd: len(r.echoes)})
@@ -149,7 +147,7 @@ func (r *Request) create(root *element) {
 	}
 }
 
-// account reads an <account> that is to be opened.
+// account reads an <account> that asks to open an account.
 func (r *Request) account(e *element) {
 	c := exchange.Command{Kind: exchange.OpenAccount}
 	err := first(onlyAttributes(e, "id", "balance", "ref"), noContent(e))
@@ -169,8 +167,8 @@ func (r *Request) account(e *element) {
 	r.do(c, sentWith(e))
 }
 
-// symbol reads a <symbol> and the shares to be placed in it. The symbol is made
-// before its accounts; it has a place in the reply only if it has none.
+// symbol reads a <symbol> and the deposits in it. The symbol is made before its deposits. It has a place
+// in the reply only if there are no deposits.
 func (r *Request) symbol(e *element) {
 	sym, err := parseAttr(e, "sym", exchange.ParseSymbol)
 	list := exchange.Command{Kind: exchange.MakeSymbol, Symbol: sym}
@@ -189,7 +187,8 @@ func (r *Request) symbol(e *element) {
 	r.placements(e, sym, list.More, err)
 }
 
-// placements reads what is in a <symbol> that the last command makes, unless its sym has the error.
+// placements reads the deposits in a <symbol>. If wrong is nil, the last command makes that symbol;
+// otherwise wrong is the error in its sym.
 func (r *Request) placements(e *element, sym exchange.Symbol, more *exchange.CommandMore, wrong error) {
 	made, begin := -1, len(r.slots)
 	if wrong == nil {
@@ -211,7 +210,7 @@ func (r *Request) placements(e *element, sym exchange.Symbol, more *exchange.Com
 	}
 }
 
-// decodePlacement reads a child of a <symbol>.
+// decodePlacement reads a child of a <symbol>, a deposit, into c.
 func decodePlacement(e, symbol *element, c *exchange.Command) error {
 	if e.name != "account" {
 		return errUnknown(e, symbol)
@@ -229,7 +228,7 @@ func decodePlacement(e, symbol *element, c *exchange.Command) error {
 	return err
 }
 
-// parseAttr parses an attribute that must be there.
+// parseAttr parses a required attribute.
 func parseAttr[T any](e *element, name string, parse func(string) (T, error)) (T, error) {
 	s, ok := e.attr(name)
 	if !ok {
@@ -239,10 +238,10 @@ func parseAttr[T any](e *element, name string, parse func(string) (T, error)) (T
 	return parse(s)
 }
 
-// errMissing says that an element has not an attribute that it must have.
+// errMissing returns the error for an element that lacks a required attribute.
 func errMissing(e *element, name string) error { return fmt.Errorf("<%s> has no %s", e.name, name) }
 
-// onlyAttributes returns an error that names an attribute other than the known.
+// onlyAttributes returns an error if an element has an attribute that is not in known.
 func onlyAttributes(e *element, known ...string) error {
 	for _, a := range e.attrs {
 		if name := rawName(a.Name); !slices.Contains(known, name) {
@@ -252,7 +251,7 @@ func onlyAttributes(e *element, known ...string) error {
 	return nil
 }
 
-// noChildren returns an error if an element has elements in it.
+// noChildren returns an error if an element has child elements.
 func noChildren(e *element) error {
 	if len(e.children) > 0 {
 		return fmt.Errorf("<%s> has no element <%s> in it", e.name, clip(e.children[0].name))
@@ -260,7 +259,7 @@ func noChildren(e *element) error {
 	return nil
 }
 
-// noContent returns an error if an element has elements or text in it.
+// noContent returns an error if an element has child elements or text.
 func noContent(e *element) error {
 	if !isBlank(e.text) {
 		return fmt.Errorf("<%s> has no text in it", e.name)
@@ -268,7 +267,7 @@ func noContent(e *element) error {
 	return noChildren(e)
 }
 
-// first returns the first error that is one.
+// first returns the first error that is not nil, or nil.
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -278,7 +277,7 @@ func first(errs ...error) error {
 	return nil
 }
 
-// errUnknown says that an element is not one that its parent has.
+// errUnknown returns the error for a child element that its parent does not allow.
 func errUnknown(e, parent *element) error {
 	return fmt.Errorf("unknown element <%s> in <%s>", clip(e.name), parent.name)
 }

@@ -6,16 +6,16 @@ import (
 	"outcry/internal/exchange"
 )
 
-// declarations are the XML declarations of the common form.
+// declarations are the usual forms of the XML declaration.
 var declarations = [...]string{
 	`<?xml version="1.0" encoding="UTF-8"?>`,
 	`<?xml version="1.0" encoding="utf-8"?>`,
 	`<?xml version="1.0"?>`,
 }
 
-// scan decodes the frame into the request, which is empty. If it returns false it
-// has given up, and what it left in the request means nothing. Each method below reads
-// one element whose name has just been read, and returns false to give up.
+// scan decodes the frame into the request, which must be empty. It returns false if it gives up; the
+// contents of the request are then invalid. The methods below each read one element whose
+// name was just read, and return false to give up.
 func (s *scanner) scan() bool {
 	for _, d := range declarations {
 		if s.take(d) {
@@ -84,7 +84,7 @@ func (s *scanner) order(account exchange.AccountID) bool {
 	return s.echoRef()
 }
 
-// orderID does c with the order that the element just read names.
+// orderID adds the command c for the order that the last element names by id or ref.
 func (s *scanner) orderID(c exchange.Command) bool {
 	if s.has == refAttr {
 		s.r.do(c, nil)
@@ -125,7 +125,7 @@ func (s *scanner) create() bool {
 	}
 }
 
-// open reads an <account> that is to be opened.
+// open reads an <account> that asks to open an account.
 func (s *scanner) open() bool {
 	if !s.leaf("</account") || s.has&^refAttr != idAttr|balanceAttr || !s.account() {
 		return false
@@ -139,7 +139,7 @@ func (s *scanner) open() bool {
 	return s.echoRef()
 }
 
-// list reads a <symbol> and what is to be placed in it.
+// list reads a <symbol> and the deposits in it.
 func (s *scanner) list() bool {
 	if !s.startTag() || s.has != symAttr || !s.symbol() {
 		return false
@@ -169,7 +169,8 @@ func (s *scanner) list() bool {
 	return true
 }
 
-// placement reads an <account> in a <symbol>, which the command made makes.
+// placement reads an <account> in a <symbol>, a deposit. made is the index of the command that makes the
+// symbol.
 func (s *scanner) placement(made int, sym []byte) bool {
 	if !s.startTag() || s.has&^refAttr != idAttr || !s.account() || s.empty {
 		return false

@@ -2,29 +2,28 @@ package wire
 
 import "outcry/internal/exchange"
 
-// scanner decodes a frame of the common form in one pass, without the tree that
-// parseDocument builds, and without an allocation. The common form is what programs
-// send: a document of the protocol in ASCII, without comments, references and texts
-// of no meaning, and without a mistake. At the first byte that is another the scanner
-// gives up, and parseDocument reads the frame from its start. So the scanner never
-// says what is wrong, and what it takes means the same either way (FuzzScan).
+// scanner decodes a frame of the common form in one pass, without the tree of parseDocument and without
+// allocations. The common form is what programs usually send: a document of the protocol in ASCII,
+// without comments, references, stray text or mistakes. At the first byte that deviates from it, the
+// scanner gives up, and parseDocument reads the frame from the start. The scanner therefore reports
+// no errors. What it accepts has the same meaning in both decoders (FuzzScan).
 type scanner struct {
 	r   *Request
 	xml []byte
-	at  int // what is before it has been read
+	at  int // offset of the next byte to read
 
-	elements int // how many have begun
+	elements int // number of elements begun so far
 
-	// The last start tag. A value means something where has says so.
+	// The contents of the last start tag. A value is valid only if has includes its attribute.
 	has                                  attrSet
-	empty                                bool // it is an empty-element tag, <name/>
+	empty                                bool // the tag is an empty-element tag, <name/>
 	sym, amount, limit, id, balance, ref []byte
 }
 
 // attrSet is a set of attributes.
 type attrSet uint8
 
-// The attributes that the protocol has. The value of account, the older name of id, is kept as id.
+// The attributes that the scanner knows. account is an older name of id; its value is stored in id.
 const (
 	symAttr attrSet = 1 << iota
 	amountAttr
@@ -35,7 +34,7 @@ const (
 	refAttr
 )
 
-// take reads a token, if it is the next.
+// take skips token and returns true if the unread bytes begin with it.
 func (s *scanner) take(token string) bool {
 	if rest := s.xml[s.at:]; len(rest) < len(token) || string(rest[:len(token)]) != token {
 		return false
@@ -44,10 +43,10 @@ func (s *scanner) take(token string) bool {
 	return true
 }
 
-// space reads white space, if there is any.
+// space skips white space.
 func (s *scanner) space() { s.at = skipSpace(s.xml, s.at) }
 
-// skipSpace returns where the white space ends that begins at i.
+// skipSpace returns the offset of the first byte from i on that is not white space.
 func skipSpace(xml []byte, i int) int {
 	for i < len(xml) && (xml[i] == ' ' || xml[i] == '\n' || xml[i] == '\t' || xml[i] == '\r') {
 		i++
@@ -55,7 +54,7 @@ func skipSpace(xml []byte, i int) int {
 	return i
 }
 
-// startTag reads the rest of a start tag, behind the name of the element.
+// startTag reads the rest of a start tag, after the name of the element.
 func (s *scanner) startTag() bool {
 	s.elements++
 	s.has = 0
@@ -76,9 +75,8 @@ func (s *scanner) startTag() bool {
 	return false
 }
 
-// attribute reads one attribute. Whether its value is right is for the Parse functions
-// to say. They take no character that XML has a special meaning for, so that a value
-// which they take means what it says.
+// attribute reads one attribute. It does not check the value; the Parse functions do that. They
+// accept no character that has a special meaning in XML, so an accepted value needs no unescaping.
 func (s *scanner) attribute() bool {
 	xml, i := s.xml, s.at
 	for i < len(xml) && 'a' <= xml[i] && xml[i] <= 'z' {
@@ -106,7 +104,7 @@ func (s *scanner) attribute() bool {
 	return s.keep(name, xml[begin:i])
 }
 
-// keep keeps the value of an attribute that the protocol has and that was not there
+// keep stores the value of an attribute. It returns false if the attribute is unknown or occurred
 // before in the tag.
 func (s *scanner) keep(name, value []byte) bool {
 	var is attrSet
@@ -133,7 +131,7 @@ func (s *scanner) keep(name, value []byte) bool {
 	return !again
 }
 
-// endTag reads an end tag, of which start is all but white space and the last byte.
+// endTag reads an end tag. start is the tag without trailing white space and ">".
 func (s *scanner) endTag(start string) bool {
 	if !s.take(start) {
 		return false
@@ -142,8 +140,7 @@ func (s *scanner) endTag(start string) bool {
 	return s.take(">")
 }
 
-// leaf reads the rest of an element with nothing in it, behind its name. end is the
-// start of its end tag.
+// leaf reads the rest of an element without content, after its name. end is the start of its end tag.
 func (s *scanner) leaf(end string) bool {
 	if !s.startTag() {
 		return false
@@ -155,8 +152,8 @@ func (s *scanner) leaf(end string) bool {
 	return s.endTag(end)
 }
 
-// account sets the request's lastAccount to the account that the last start tag names.
-// The same name again is not allocated anew.
+// account sets the request's lastAccount to the account named in the last start tag. It does not
+// allocate if that is the same account as before.
 func (s *scanner) account() bool {
 	if len(s.id) > 0 && string(s.id) == string(s.r.lastAccount) {
 		return true
@@ -168,7 +165,7 @@ func (s *scanner) account() bool {
 	return err == nil
 }
 
-// symbol sets the request's lastSymbol likewise.
+// symbol sets the request's lastSymbol to the symbol named in the last start tag, like account.
 func (s *scanner) symbol() bool {
 	if len(s.sym) > 0 && string(s.sym) == string(s.r.lastSymbol) {
 		return true
@@ -180,8 +177,8 @@ func (s *scanner) symbol() bool {
 	return err == nil
 }
 
-// echoRef has the reply repeat the ref of the last start tag, if it has one, and gives it
-// to the command that was added last.
+// echoRef sets the ref of the last command to that of the last start tag, if it has one, and adds it
+// to the attributes that the reply repeats.
 func (s *scanner) echoRef() bool {
 	if s.has&refAttr == 0 {
 		return true
@@ -196,8 +193,8 @@ func (s *scanner) echoRef() bool {
 	return true
 }
 
-// echo has the reply repeat an attribute. begin is the attribute up to its value, in
-// which nothing is to be escaped: a Parse function has taken it.
+// echo adds an attribute to those that the reply repeats. begin is the encoded attribute up to its value.
+// The value needs no escaping, because a Parse function has accepted it.
 func (s *scanner) echo(begin string, value []byte) {
 	echoes := append(s.r.echoes, begin...)
 	echoes = append(echoes, value...)

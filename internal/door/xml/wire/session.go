@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// sessionFrame is what a <session> sets for its connection.
+// sessionFrame is a decoded <session>: settings for its connection.
 type sessionFrame struct {
-	silence time.Duration // after which the connection is closed, 0 if it does not say
-	sent    []byte        // its attributes, as the reply repeats them
+	silence time.Duration // timeout without frames, after which the connection is closed; 0 for the default
+	sent    []byte        // attributes, encoded for the reply to repeat
 }
 
 // connection reads <session> (docs/PROTOCOL.md, section "Cancel on disconnect").
@@ -50,13 +50,13 @@ func decodeSession(root *element) (*sessionFrame, error) {
 	return s, nil
 }
 
-// CancelOnDisconnect says whether the orders of frames that are decoded from now on are canceled when
-// their connection ends, where they do not say it themselves.
+// CancelOnDisconnect sets the default for orders without the attribute cod in frames that are decoded
+// from now on: whether they are canceled when their connection ends.
 func (r *Request) CancelOnDisconnect(yes bool) { r.onDisconnect = yes }
 
-// Connection returns what a frame that was decoded sets for its connection from then on: orders are
-// canceled when it ends, and it ends after a silence, 0 for the usual one. ok is false for a
-// frame that sets nothing.
+// Connection returns the settings that a decoded <session> frame makes for its connection: orders are
+// canceled when it ends, and it ends after silence without a frame, or after the default time if silence
+// is 0. ok is false for every other frame.
 func (r *Request) Connection() (silence time.Duration, ok bool) {
 	if r.session == nil {
 		return 0, false
@@ -64,7 +64,7 @@ func (r *Request) Connection() (silence time.Duration, ok bool) {
 	return r.session.silence, true
 }
 
-// append appends the reply.
+// append appends the reply to the <session> frame.
 func (s *sessionFrame) append(dst []byte) []byte {
 	dst = append(dst, ReplyBegin+"<session"...)
 	dst = append(dst, s.sent...)

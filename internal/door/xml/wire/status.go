@@ -6,7 +6,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// appendOrderID appends the id that the exchange knows an order by, as an attribute.
+// appendOrderID appends an order id as an attribute.
 func appendOrderID(dst []byte, name string, id exchange.OrderID) []byte {
 	return appendNumber(dst, name, uint64(id))
 }
@@ -17,7 +17,7 @@ func appendNumber(dst []byte, name string, n uint64) []byte {
 	return append(strconv.AppendUint(dst, n, 10), '"')
 }
 
-// decimalValue is a number that prints itself in its shortest exact form.
+// decimalValue is a number that can append its shortest exact decimal form.
 type decimalValue interface{ Append(dst []byte) []byte }
 
 // appendValue appends a decimal as an attribute.
@@ -26,13 +26,13 @@ func appendValue[V decimalValue](dst []byte, name string, v V) []byte {
 	return append(v.Append(dst), '"')
 }
 
-// appendTime appends nanoseconds since the Unix epoch as an attribute, in whole seconds.
+// appendTime appends a time, given in nanoseconds since the Unix epoch, as an attribute in whole seconds.
 func appendTime(dst []byte, nanoseconds int64) []byte {
 	dst = append(dst, ` time="`...)
 	return append(strconv.AppendInt(dst, exchange.Seconds(nanoseconds), 10), '"')
 }
 
-// appendStatus appends <status> or <canceled>.
+// appendStatus appends <status> or <canceled>, as given by name.
 func appendStatus(dst []byte, name string, e echo, c *exchange.Command, r *exchange.Result) []byte {
 	dst = append(append(dst, '<'), name...)
 	dst = e.append(dst)
@@ -45,8 +45,8 @@ func appendStatus(dst []byte, name string, e echo, c *exchange.Command, r *excha
 	return append(dst, '>')
 }
 
-// appendState appends what has become of an order except for its executions: what is open, what was
-// canceled, and what amends did.
+// appendState appends the state of an order without its executions: open and canceled shares, and the
+// effects of amends.
 func appendState(dst []byte, s *exchange.Status) []byte {
 	if s.Open > 0 {
 		dst = append(dst, `<open shares="`...)
@@ -67,7 +67,7 @@ func appendState(dst []byte, s *exchange.Status) []byte {
 	return appendReduced(dst, s.Changes.Reduced, s.Changes.ReducedAt)
 }
 
-// appendReduced appends what was taken off an order in place, if there is something.
+// appendReduced appends the shares that amends removed in place, unless there are none.
 func appendReduced(dst []byte, shares exchange.Shares, at int64) []byte {
 	if shares == 0 {
 		return dst
@@ -89,8 +89,8 @@ func appendExecutions(dst []byte, executions []exchange.Execution) []byte {
 	return dst
 }
 
-// appendReport appends the status of an order right after it was accepted. The executions beyond the bound
-// are left out, and said to be.
+// appendReport appends the status of an order right after it was accepted. It contains at most
+// ReportExecutionsMax executions, followed by <more/> if any were left out.
 func appendReport(dst []byte, r *exchange.Result) []byte {
 	executions := r.Status.Executions
 	most := min(len(executions), exchange.ReportExecutionsMax)

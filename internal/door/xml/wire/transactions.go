@@ -29,8 +29,8 @@ func (r *Request) transactions(root *element) {
 	}
 }
 
-// transactionsAccount reads the account of <transactions>, which an older form of
-// the protocol names in the attribute account.
+// transactionsAccount reads the account of <transactions>. An older form of the protocol names it in the
+// attribute account.
 func transactionsAccount(root *element) (exchange.AccountID, error) {
 	id, hasID := root.attr("id")
 	old, hasOld := root.attr("account")
@@ -81,13 +81,13 @@ func decodeRef(e *element) (exchange.Ref, error) {
 	return exchange.ParseRef(s)
 }
 
-// decodeOrderID reads what only names an order: a <query> or a <cancel>.
+// decodeOrderID reads an element that only names an order: a <query> or a <cancel>.
 func decodeOrderID(e *element, kind exchange.CommandKind, c *exchange.Command) error {
 	c.Kind = kind
 	return first(onlyAttributes(e, "id", "ref"), noContent(e), decodeNamed(e, c))
 }
 
-// decodeNamed reads which order an element names.
+// decodeNamed reads the id or the ref by which an element names an order.
 func decodeNamed(e *element, c *exchange.Command) (err error) {
 	_, hasID := e.attr("id")
 	_, hasRef := e.attr("ref")
@@ -134,7 +134,7 @@ func decodeSwitch(e *element, c *exchange.Command) error {
 	return err
 }
 
-// decodeList reads an element that asks for a list, which has the named attributes.
+// decodeList reads an <orders> or a <fills>, which accepts the named attributes.
 func decodeList(e *element, kind exchange.CommandKind, c *exchange.Command, names ...string) error {
 	c.Kind = kind
 	var more exchange.CommandMore
@@ -146,7 +146,7 @@ func decodeList(e *element, kind exchange.CommandKind, c *exchange.Command, name
 	return err
 }
 
-// decodeRules reads the tick and the lot of a <symbol>.
+// decodeRules reads the optional tick and lot of a <symbol>.
 func decodeRules(e *element, c *exchange.Command) error {
 	var rules exchange.SymbolRules
 	err := first(optional(e, "tick", parseTick, &rules.Tick), optional(e, "lot", parseLot, &rules.Lot))
@@ -156,7 +156,7 @@ func decodeRules(e *element, c *exchange.Command) error {
 	return err
 }
 
-// optional parses an attribute, if it is there, into a value.
+// optional parses an attribute into to, or does nothing if it is absent.
 func optional[T any](e *element, name string, parse func(string) (T, error), to *T) (err error) {
 	if s, ok := e.attr(name); ok {
 		*to, err = parse(s)
@@ -164,7 +164,7 @@ func optional[T any](e *element, name string, parse func(string) (T, error), to 
 	return err
 }
 
-// optionally reads an attribute, if it is there, into a command.
+// optionally reads an attribute into a command, or does nothing if it is absent.
 func optionally(e *element, name string, c *exchange.Command, read func(*exchange.Command, string) error) error {
 	if s, ok := e.attr(name); ok {
 		return read(c, s)
@@ -172,7 +172,7 @@ func optionally(e *element, name string, c *exchange.Command, read func(*exchang
 	return nil
 }
 
-// parseTick and parseLot read a decimal as that of a limit. The error names the value.
+// parseTick and parseLot parse a decimal in the same way as a limit. Their errors name the value.
 func parseTick(s string) (exchange.Price, error) {
 	tick, err := exchange.ParseLimit(s)
 	return tick, called("tick", err)
@@ -183,7 +183,7 @@ func parseLot(s string) (exchange.Shares, error) {
 	return exchange.Shares(lot), called("lot", err)
 }
 
-// called returns an error about a limit as one about a value that is read like it.
+// called rewrites an error about a limit as one about the value with the given name.
 func called(name string, err error) error {
 	if err == nil {
 		return nil
@@ -191,10 +191,10 @@ func called(name string, err error) error {
 	return errors.New(name + strings.TrimPrefix(err.Error(), "limit"))
 }
 
-// secondsMax bounds what <cancel-after> and the timeout of a <session> take: a day.
+// secondsMax is the largest value of <cancel-after> and of the timeout of a <session>: one day.
 const secondsMax = 86_400
 
-// parseSeconds reads the seconds of a <cancel-after>. The error names the value.
+// parseSeconds parses the seconds of a <cancel-after>. The error names the value.
 func parseSeconds(s string) (int, error) {
 	n, err := parseWhole(s, secondsMax)
 	if err != nil {
@@ -203,7 +203,8 @@ func parseSeconds(s string) (int, error) {
 	return int(n), nil
 }
 
-// parseAfter reads what a list begins after. The error names the value.
+// parseAfter parses the value of after: a list begins with the next entry after it. The error names the
+// value.
 func parseAfter(s string) (uint64, error) {
 	n, err := parseWhole(s, math.MaxInt64)
 	if err != nil {
@@ -212,7 +213,7 @@ func parseAfter(s string) (uint64, error) {
 	return n, nil
 }
 
-// parseWhole reads digits, with leading zeros or without, that are at most max.
+// parseWhole parses a decimal integer from 0 to max; leading zeros are allowed, a sign is not.
 func parseWhole(s string, max uint64) (uint64, error) {
 	if strings.HasPrefix(s, "+") {
 		return 0, strconv.ErrSyntax

@@ -2,12 +2,12 @@ package wire
 
 import "outcry/internal/exchange"
 
-// ViewBytesMax is what an order, a fill or a position takes in a reply at most.
+// ViewBytesMax is the largest size of an order, a fill or a position in a reply, in bytes.
 const ViewBytesMax = len(`<order id="9223372036854775807" sym="" amount="-89999999999.99999999" `+
 	`limit="89999999999.99999999" post="yes" stp="newest" cod="yes" open="89999999999.99999999" `+
 	`time="9223372036"/>`) + exchange.SymbolCharsMax
 
-// appendAccount appends <account>: what its owner sees of an account.
+// appendAccount appends <account>: the balance, holds and positions of an account.
 func appendAccount(dst []byte, v *exchange.AccountView) []byte {
 	dst = appendAttr(append(dst, "<account"...), "id", string(v.ID))
 	dst = appendValue(appendValue(dst, "balance", v.Balance), "held", v.Held)
@@ -64,7 +64,7 @@ func appendFills(dst []byte, v *exchange.FillsView) []byte {
 	return end(appendMore(dst, v.More), "fills", empty)
 }
 
-// appendMore says after what the next page of a list begins, if there may be one.
+// appendMore appends a <more> with the value of after for the next page, unless there is no next page.
 func appendMore(dst []byte, after uint64) []byte {
 	if after == 0 {
 		return dst
@@ -72,7 +72,7 @@ func appendMore(dst []byte, after uint64) []byte {
 	return append(appendNumber(append(dst, "<more"...), "after", after), "/>"...)
 }
 
-// begin ends the start tag of an element, which is the whole element if that is empty.
+// begin ends the start tag of an element, or the whole element if it is empty.
 func begin(dst []byte, empty bool) []byte {
 	if empty {
 		return append(dst, "/>"...)
@@ -80,7 +80,7 @@ func begin(dst []byte, empty bool) []byte {
 	return append(dst, '>')
 }
 
-// end ends an element, unless begin has done so.
+// end ends an element, unless it is empty: then begin has ended it.
 func end(dst []byte, name string, empty bool) []byte {
 	if empty {
 		return dst
