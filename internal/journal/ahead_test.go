@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// claimMany claims as soon as there is room.
+// claimMany calls ClaimMany and retries it until the room is claimed or an error is returned.
 func claimMany(t *testing.T, j *Journal, records, size int) error {
 	t.Helper()
 	for {
@@ -21,8 +21,8 @@ func claimMany(t *testing.T, j *Journal, records, size int) error {
 	}
 }
 
-// TestAClaimOfManyRecordsHasRoomForAll claims several segments' worth, lets the disk fill
-// up, and appends all of it, with other records in between.
+// TestAClaimOfManyRecordsHasRoomForAll claims room worth several segments, lets the disk fill up, and
+// appends all claimed records, with other records in between.
 func TestAClaimOfManyRecordsHasRoomForAll(t *testing.T) {
 	const records, size = 40, 900
 	bubble(t, func(t *testing.T, fs *memFS) {
@@ -54,8 +54,8 @@ func TestAClaimOfManyRecordsHasRoomForAll(t *testing.T) {
 	})
 }
 
-// TestADiskWithoutRoomForAClaimRefusesItAlone: nobody else is refused, and what was made
-// for it is removed. With room for no segment it is told so all the same.
+// TestADiskWithoutRoomForAClaimRefusesItAlone: other claims still succeed, and the segments made for the
+// refused claim are removed. The claim is also refused if there is room for no segment at all.
 func TestADiskWithoutRoomForAClaimRefusesItAlone(t *testing.T) {
 	for _, segments := range []int{3, 0} {
 		bubble(t, func(t *testing.T, fs *memFS) {
@@ -78,7 +78,7 @@ func TestADiskWithoutRoomForAClaimRefusesItAlone(t *testing.T) {
 	}
 }
 
-// TestAClaimOfManyLeavesTheReserve: what has to go on without new segments keeps its room.
+// TestAClaimOfManyLeavesTheReserve: ClaimMany leaves the room that ClaimReserve may use.
 func TestAClaimOfManyLeavesTheReserve(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
@@ -97,8 +97,8 @@ func TestAClaimOfManyLeavesTheReserve(t *testing.T) {
 	})
 }
 
-// TestAClaimGoesOnAsSoonAsThereIsRoom: where no segment is being made, it is woken by what
-// gives room back.
+// TestAClaimGoesOnAsSoonAsThereIsRoom: if no segment is being made, a waiting claim is woken when other
+// room is given back.
 func TestAClaimGoesOnAsSoonAsThereIsRoom(t *testing.T) {
 	for name, begin := range map[string]func(*testing.T, *Journal, *memFS) (giveBack func()){
 		"a record is written that was charged twice its bytes": func(t *testing.T, j *Journal, fs *memFS) func() {
@@ -109,7 +109,7 @@ func TestAClaimGoesOnAsSoonAsThereIsRoom(t *testing.T) {
 			require.NoError(t, j.Claim(1300))
 			_, err := j.AppendClaimed(payload(1, 1300), 1300)
 			require.NoError(t, err)
-			synctest.Wait() // it is being synced
+			synctest.Wait() // the record is being synced
 			return func() { close(gate) }
 		},
 		"a claim of many is given back": func(t *testing.T, j *Journal, _ *memFS) func() {
@@ -121,10 +121,10 @@ func TestAClaimGoesOnAsSoonAsThereIsRoom(t *testing.T) {
 			bubble(t, func(t *testing.T, fs *memFS) {
 				j := mustOpenMem(t, fs, small)
 				giveBack := begin(t, j, fs)
-				require.NoError(t, j.Claim(1300)) // appended by nobody here
+				require.NoError(t, j.Claim(1300)) // this claim stays unused
 				left := j.RoomBytes() - j.ReserveBytes()
 				waits := make(chan error, 1)
-				go func() { waits <- j.Claim(int(left) / 2) }() // with its head it takes some more than is left
+				go func() { waits <- j.Claim(int(left) / 2) }() // with its header it needs slightly more than is left
 				synctest.Wait()
 				require.Empty(t, waits)
 				giveBack()
@@ -134,8 +134,8 @@ func TestAClaimGoesOnAsSoonAsThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestASpareThatTheFlusherHasIsNotDropped: the account says what there is, also where
-// the flusher takes a spare that was to be removed.
+// TestASpareThatTheFlusherHasIsNotDropped: the count of spares stays correct if the flusher takes the spare
+// that was about to be removed.
 func TestASpareThatTheFlusherHasIsNotDropped(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
@@ -155,12 +155,12 @@ func TestASpareThatTheFlusherHasIsNotDropped(t *testing.T) {
 	})
 }
 
-// TestAClaimIsNotRefusedForADiskThatWasFullBefore has nobody wait while the disk is full.
+// TestAClaimIsNotRefusedForADiskThatWasFullBefore fills the disk while no claim waits.
 func TestAClaimIsNotRefusedForADiskThatWasFullBefore(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
 		fs.setRoom(0)
-		require.NoError(t, claimMany(t, j, 1, 1200)) // it uses most of the next segment
+		require.NoError(t, claimMany(t, j, 1, 1200)) // uses most of the next segment
 		synctest.Wait()
 		fs.setRoom(-1)
 		require.NoError(t, claimMany(t, j, 40, 900))
@@ -175,11 +175,11 @@ func TestAClaimIsNotRefusedForADiskThatWasFullBefore(t *testing.T) {
 	})
 }
 
-// TestSegmentsThatNobodyNeedsAreRemoved: the disk grows by what is accepted alone.
+// TestSegmentsThatNobodyNeedsAreRemoved: the disk usage grows only by the records that were appended.
 func TestSegmentsThatNobodyNeedsAreRemoved(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
-		synctest.Wait() // for the spare that there always is
+		synctest.Wait() // wait until the usual spare is ready
 		before := fs.used()
 		require.NoError(t, claimMany(t, j, 40, 900))
 		require.Greater(t, fs.used(), before+10*4096)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTheNewestRecordIsKnownWhileTheJournalIsInUse asks after each record, over many
+// TestTheNewestRecordIsKnownWhileTheJournalIsInUse calls Newest after each of many records in several
 // segments.
 func TestTheNewestRecordIsKnownWhileTheJournalIsInUse(t *testing.T) {
 	dir := t.TempDir()
@@ -101,8 +101,8 @@ func TestADirectoryThatIsOnlyReadIsLockedWithoutAFile(t *testing.T) {
 	require.NoError(t, writing.Unlock())
 }
 
-// A process that is just being started has a copy of every open file until its program
-// begins; here a copy stands for it.
+// A child process that is being started holds a copy of every descriptor until it calls exec. This
+// test imitates that with a duplicate descriptor.
 func TestADirectoryIsFreeAlthoughAProcessIsBeingStarted(t *testing.T) {
 	dir := t.TempDir()
 	for _, take := range []func(string) (*DirLock, error){Lock, LockToRead} {

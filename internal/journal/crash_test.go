@@ -19,14 +19,14 @@ import (
 
 const memDir = "/journal"
 
-// session appends records of random sizes over several segments, waits for some
-// and deletes old ones, until something fails. It returns the last seq that Wait
-// promised. It runs in a bubble: what waits for room without end is given up.
+// session appends records of random sizes over several segments, waits for some of them and deletes old
+// ones, until a call fails. It returns the last seq for which Wait returned nil. It must run in a
+// synctest bubble: if it waits for disk room forever, it closes the journal.
 func session(fs *memFS, seed uint64, records int) (promised uint64, err error) {
 	return sessionOf(small, fs, seed, records)
 }
 
-// sessionOf is session of a journal with other options.
+// sessionOf is session with options for the journal.
 func sessionOf(o Options, fs *memFS, seed uint64, records int) (promised uint64, err error) {
 	j, err := open(fs, memDir, o)
 	if err != nil {
@@ -44,7 +44,7 @@ func sessionOf(o Options, fs *memFS, seed uint64, records int) (promised uint64,
 			}
 		}
 		if r.IntN(8) == 0 {
-			time.Sleep(idleMark) // the end is marked, and then overwritten
+			time.Sleep(idleMark) // an end mark is written here and overwritten later
 			synctest.Wait()
 		}
 		if err == nil && r.IntN(10) == 0 {
@@ -73,8 +73,8 @@ func readAll(t *testing.T, fs *memFS) uint64 {
 	return last
 }
 
-// goesOn opens a journal, demands everything up to seq promised, and appends. What
-// it has appended must be missed when its segment is gone.
+// goesOn opens a journal, requires that it holds all records up to promised, and appends one. If there are
+// several segments, it also requires that the loss of the last one is detected.
 func goesOn(t *testing.T, fs *memFS, promised uint64, what string, args ...any) {
 	t.Helper()
 	j, err := open(fs, memDir, small)
@@ -93,12 +93,11 @@ func goesOn(t *testing.T, fs *memFS, promised uint64, what string, args ...any) 
 	}
 }
 
-// TestCrashAtEveryStepKeepsWhatWasPromised ends a session at every write, sync,
-// allocation, create, rename, remove and directory sync, several times each: with
-// a power cut, what was not synced being kept, dropped and torn sector by sector;
-// with another power cut while that is recovered; and with the end of the process
-// alone, a new one that reads what the kernel shows and promises it, and a power
-// cut then.
+// TestCrashAtEveryStepKeepsWhatWasPromised interrupts a session at every write, sync, allocation, create,
+// rename, remove and directory sync, several times each, in three ways: by a power cut, after which
+// unsynced data is kept, dropped or torn sector by sector; by a second power cut during the recovery from
+// the first; and by the end of the process only, so that a new process opens the journal as the kernel
+// shows it, followed by a power cut.
 func TestCrashAtEveryStepKeepsWhatWasPromised(t *testing.T) {
 	const seed, records = 11, 60
 	variants := uint64(budget.UnlessRaced(6))
@@ -122,7 +121,7 @@ func TestCrashAtEveryStepKeepsWhatWasPromised(t *testing.T) {
 	}
 }
 
-// survives lets a power cut and the end of the process follow a session.
+// survives checks that a journal recovers after a session that ended in a power cut or with its process.
 func survives(t *testing.T, fs *memFS, promised, variants uint64, where string) {
 	t.Helper()
 	for variant := range variants {
@@ -132,7 +131,7 @@ func survives(t *testing.T, fs *memFS, promised, variants uint64, where string) 
 		twice := fs.afterPowerCut(r)
 		twice.failFrom(1 + r.IntN(5))
 		if j, err := open(twice, memDir, small); err == nil {
-			_ = j.Close() // the power may have gone out here
+			_ = j.Close() // the power cut may happen here
 		}
 		goesOn(t, twice.afterPowerCut(r), promised, "%s variant %d: power cut during recovery", where, variant)
 	}
@@ -148,10 +147,9 @@ func survives(t *testing.T, fs *memFS, promised, variants uint64, where string) 
 	require.NoError(t, j.Close())
 }
 
-// TestOneFailedCallLosesNothing fails a single write, sync, allocation, create,
-// rename, remove or directory sync of a session, every one in turn, and all goes
-// well before and after it: with an error of the disk and with a full disk. The
-// session then ends, or has not noticed. Writes that fail are short writes.
+// TestOneFailedCallLosesNothing lets each write, sync, allocation, create, rename, remove and directory
+// sync of a session fail in turn, while all other calls succeed: with a disk error and with a full disk. The
+// session then either ends or does not notice the failure. A failed write is a short write.
 func TestOneFailedCallLosesNothing(t *testing.T) {
 	const seed, records, variants, passesMax = 12, 40, 1, 5
 	t.Logf("seed %d", seed)
@@ -183,7 +181,7 @@ func TestOneFailedCallLosesNothing(t *testing.T) {
 			return slices.ContainsFunc([]string{"create", "allocate", "write", "sync", "rename", "remove", "syncDir"},
 				func(op string) bool { return failed[op] <= 2 })
 		}
-		for pass := 0; pass < passesMax && (pass == 0 || rare()); pass++ { // which call is which differs a little
+		for pass := 0; pass < passesMax && (pass == 0 || rare()); pass++ { // the order of calls varies between passes
 			for at := 1; at <= whole.calls; at++ {
 				fail(at, syscall.EIO)
 				fail(at, syscall.ENOSPC)
@@ -201,7 +199,7 @@ func TestFailureIsFinalAndTold(t *testing.T) {
 				j, err := open(fs, memDir, small)
 				require.NoError(t, err)
 				fill(t, j, 3, 50)
-				synctest.Wait() // the next segment is made
+				synctest.Wait() // wait until the next segment is ready
 				fs.failFrom(call)
 				seq, err := j.Append([]byte("lost"))
 				require.NoError(t, err)
@@ -224,8 +222,8 @@ func TestFailureIsFinalAndTold(t *testing.T) {
 	}
 }
 
-// TestFailedRemoveLeavesNoGap: what could not be deleted is deleted first the
-// next time, or else a new start would find a hole.
+// TestFailedRemoveLeavesNoGap: a segment that could not be deleted is deleted first by the next call.
+// Otherwise Open would find a gap.
 func TestFailedRemoveLeavesNoGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()
@@ -248,8 +246,8 @@ func TestFailedRemoveLeavesNoGap(t *testing.T) {
 	})
 }
 
-// TestADeletionThatIsNotDurableIsNotFollowedByAnother: if the later one reached the disk and
-// the earlier one did not, a new start would find a hole.
+// TestADeletionThatIsNotDurableIsNotFollowedByAnother: if only the second deletion reached the disk, Open
+// would find a gap.
 func TestADeletionThatIsNotDurableIsNotFollowedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What comes of damage.
+// outcome is the result of opening a damaged journal.
 type outcome string
 
 const (
@@ -20,19 +20,19 @@ const (
 	shorter  outcome = "the rest comes back; the database knows that there was more"
 )
 
-// A specimen has four segments, and in the last one room for both end marks.
+// The specimen has four segments. The last one has room for both end marks.
 const (
 	specimenBytes = 2 * markApart
 	specimenLast  = 110
 )
 
-// specimen is a journal that is damaged in many ways, one at a time.
+// specimen is a journal to which each kind of damage is applied, one at a time.
 type specimen struct {
 	t        *testing.T
 	whole    *memFS
 	segments []segment
 	last     segment
-	at       []int // where the records of the last segment begin and, last, end
+	at       []int // offsets of the records in the last segment, and the offset after the last one
 	other    *memFS
 	want     outcome
 	cases    int
@@ -54,7 +54,7 @@ func newSpecimen(t *testing.T, end ending, want outcome) *specimen {
 	return s
 }
 
-// try damages a copy of the journal and looks at what a start makes of it.
+// try damages a copy of the journal, opens it, and checks that the outcome is the expected one.
 func (s *specimen) try(harm func(fs *memFS), where ...any) {
 	s.t.Helper()
 	what := fmt.Sprint(where...)
@@ -80,7 +80,7 @@ func (s *specimen) try(harm func(fs *memFS), where ...any) {
 	}
 }
 
-// flip flips bits of each byte of the last segment from one offset to another.
+// flip tries, for each byte of the last segment in the range [from, to), to flip bits of it.
 func (s *specimen) flip(from, to int) {
 	for i := from; i < to; i++ {
 		for _, bits := range []byte{0x01, 0x80, 0xff} {
@@ -89,7 +89,7 @@ func (s *specimen) flip(from, to int) {
 	}
 }
 
-// zero zeroes each sector of a segment that holds bytes from one offset to another.
+// zero tries, for each sector of a segment that overlaps the range [from, to), to overwrite it with zeros.
 func (s *specimen) zero(path string, from, to int) {
 	for i := from / sectorBytes * sectorBytes; i < to; i += sectorBytes {
 		s.try(func(fs *memFS) {
@@ -106,10 +106,10 @@ func (s *specimen) each(harm func(i int, seg segment)) {
 	}
 }
 
-// damages is the table of what comes of damage. After an orderly stop, or where
-// nothing has come for a moment, only the loss of the first segments goes unnoticed
-// here: that is what RemoveBefore does. The server notices, as its database says how
-// far back the journal has to reach.
+// damages is the table of all kinds of damage and their outcomes. After an orderly stop, or after the
+// journal was idle for a moment, only the loss of the first segments goes unnoticed by Open: it looks
+// like RemoveBefore. The server notices that too, because its database knows how far back the journal must
+// reach.
 var damages = []struct {
 	name    string
 	endings []ending
@@ -173,7 +173,7 @@ var damages = []struct {
 	}},
 	{"a segment truncated, to any length", []ending{closed}, refusal, func(s *specimen) {
 		s.each(func(i int, seg segment) {
-			step := 1 // every length of the last one
+			step := 1 // for the last segment, try every length
 			if i < len(s.segments)-1 {
 				step = 97
 			}
@@ -233,7 +233,7 @@ var damages = []struct {
 	}},
 }
 
-// sectorOf returns where the sector of an offset begins.
+// sectorOf returns the offset of the sector that contains offset at.
 func sectorOf(at int) int { return at / sectorBytes * sectorBytes }
 
 func remove(fs *memFS, all []segment) {
@@ -242,7 +242,7 @@ func remove(fs *memFS, all []segment) {
 	}
 }
 
-// TestDamage does all damage of the table, each to a journal of its own.
+// TestDamage applies all damage of the table, each to its own copy of a journal.
 func TestDamage(t *testing.T) {
 	for _, d := range damages {
 		for _, end := range d.endings {

@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How a journal ended.
+// ending is how the process that wrote a journal ended.
 type ending string
 
 const (
 	closed ending = "closed in order"
-	idle   ending = "killed while nothing came" // for longer than idleMark
+	idle   ending = "killed while nothing came" // killed after it was idle for longer than idleMark
 	busy   ending = "killed while records came"
 )
 
-// grown returns a journal of several segments, 60 records in 60 batches, as it is
-// on disk after it has ended.
+// grown returns a journal of several segments with 60 records in 60 batches, as it is on disk after its
+// process has ended.
 func grown(t *testing.T, end ending) *memFS {
 	t.Helper()
 	return grownTo(t, end, 60, small)
@@ -32,7 +32,7 @@ func grownTo(t *testing.T, end ending, last uint64, o Options) (fs *memFS) {
 		live := newMemFS()
 		j, err := open(live, memDir, o)
 		require.NoError(t, err)
-		time.Sleep(2 * idleMark) // an idle spell before them is another one
+		time.Sleep(2 * idleMark) // an idle period before the first record, to write an early mark
 		for range last {
 			fill(t, j, j.Appended()+1, 203)
 		}
@@ -48,8 +48,7 @@ func grownTo(t *testing.T, end ending, last uint64, o Options) (fs *memFS) {
 	return fs
 }
 
-// refused opens and demands a DamageError that names file and offset, and that
-// nothing is changed.
+// refused requires that Open returns a DamageError with file and offset, and that it changes nothing.
 func refused(t *testing.T, fs *memFS, what string, args ...any) {
 	t.Helper()
 	before := fs.clone()
@@ -72,12 +71,12 @@ func lastSegment(t *testing.T, fs *memFS) (segment, *memFile) {
 	all, err := segments(fs, memDir)
 	require.NoError(t, err)
 	s := all[len(all)-1]
-	fs.mu.Lock() // a spare segment may be being made
+	fs.mu.Lock() // the allocator may be making a spare
 	defer fs.mu.Unlock()
 	return s, fs.files[s.path]
 }
 
-// records returns where the records of a segment begin and, last, end.
+// records returns the offsets of the records in a segment, and the offset after the last one.
 func records(t *testing.T, s segment, b []byte) (at []int) {
 	t.Helper()
 	end, _, err := walk(b, segmentHeader, s.first, func(r record) error {
@@ -94,9 +93,9 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 		s, f := lastSegment(t, fs)
 		at := records(t, s, f.data)
 		require.Greater(t, len(at), 3)
-		sure := at[len(at)-1] // an end mark proves every byte of every record
+		sure := at[len(at)-1] // damage before this offset must be found: the end mark covers all records
 		if end == busy {
-			sure = at[len(at)-2] // a record proves every byte of those before it
+			sure = at[len(at)-2] // without an end mark, the last record covers only those before it
 		}
 		for i := range at[len(at)-1] {
 			one := fs.clone()
@@ -133,8 +132,8 @@ func TestEndMarkOutlivesAnIdleProcess(t *testing.T) {
 	refused(t, killed, "the last record")
 }
 
-// TestEndMarkHasRoomInAnySegment closes journals whose last record ends at any
-// place of the segment, and damages that record.
+// TestEndMarkHasRoomInAnySegment closes journals whose last record ends at various offsets near the end of
+// the segment, damages that record, and requires that Open refuses it.
 func TestEndMarkHasRoomInAnySegment(t *testing.T) {
 	for size := 4096 - segmentHeader - 3*recordHeader; size < 4096; size += 4 {
 		fs := newMemFS()
@@ -148,8 +147,8 @@ func TestEndMarkHasRoomInAnySegment(t *testing.T) {
 	}
 }
 
-// TestTornBatchIsCut leaves any number of bytes of a batch that nobody was told
-// of, also without some at its front.
+// TestTornBatchIsCut leaves any part of an unacknowledged batch on the disk, including parts without its
+// front.
 func TestTornBatchIsCut(t *testing.T) {
 	fs := newMemFS()
 	j, err := open(fs, memDir, small)
@@ -195,13 +194,13 @@ func TestAnyPrefixReplays(t *testing.T) {
 	}
 }
 
-// staleFS shows the front of one file as it was before its records came, the
-// first time that it is read: what can happen to a file that is being written.
+// staleFS returns old contents for a part of one file on its first read, as if the read had overlapped
+// with a write.
 type staleFS struct {
 	*memFS
 	path string
-	from int // zeros from here on
-	to   int // up to here
+	from int // offset at which the zeros begin
+	to   int // offset at which the zeros end
 }
 
 type staleFile struct {
@@ -219,7 +218,7 @@ func (s *staleFS) open(path string, flag int) (file, error) {
 
 func (f staleFile) ReadAt(p []byte, off int64) (int, error) {
 	n, err := f.file.ReadAt(p, off)
-	if len(p) == segmentHeader { // headers are never torn
+	if len(p) == segmentHeader { // a read of the header, which is never stale
 		return n, err
 	}
 	clear(p[f.fs.from:f.fs.to])
@@ -245,7 +244,7 @@ func TestScanOfAJournalInUseIsNotMisled(t *testing.T) {
 	}
 }
 
-// goneFS deletes the oldest segment between the listing and the reading.
+// goneFS deletes the oldest segment after the directory was listed and before the segment is read.
 type goneFS struct{ *memFS }
 
 func (g goneFS) open(path string, flag int) (file, error) {

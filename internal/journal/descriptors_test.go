@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scarceFS is a memFS in a process that has, while none is set, as many files open as it
-// may: nothing can be opened, a directory that is to be synced included.
+// scarceFS is a memFS in a process at its limit of open files while none is set: no file can be opened, and
+// no directory synced, because that opens it.
 type scarceFS struct {
 	*memFS
 	none atomic.Pointer[syscall.Errno]
@@ -33,7 +33,7 @@ func (s *scarceFS) syncDir(dir string) error {
 	return s.memFS.syncDir(dir)
 }
 
-// withoutDescriptors calls f for both reasons why a file cannot be opened.
+// withoutDescriptors runs f for both errors that say that no file can be opened, EMFILE and ENFILE.
 func withoutDescriptors(t *testing.T, f func(t *testing.T, fs *scarceFS, j *Journal, lack *syscall.Errno)) {
 	for _, lack := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE} {
 		bubble(t, func(t *testing.T, mem *memFS) {
@@ -49,7 +49,7 @@ func withoutDescriptors(t *testing.T, f func(t *testing.T, fs *scarceFS, j *Jour
 
 func TestALackOfDescriptorsIsNoFailure(t *testing.T) {
 	withoutDescriptors(t, func(t *testing.T, fs *scarceFS, j *Journal, lack *syscall.Errno) {
-		synctest.Wait() // the next segment is ready: only its directory has to be opened
+		synctest.Wait() // the next segment is ready, so only the directory must be opened
 		fs.none.Store(lack)
 		for range 20 {
 			_, err := j.Append(payload(j.Appended()+1, 500))
@@ -75,8 +75,8 @@ func TestALackOfDescriptorsIsNoFailure(t *testing.T) {
 	})
 }
 
-// TestASyncOfTheDirectoryIsNeverRepeated: after one that failed, the kernel may have
-// dropped what it was to write.
+// TestASyncOfTheDirectoryIsNeverRepeated: after a failed sync, the kernel may have dropped the unwritten
+// pages.
 func TestASyncOfTheDirectoryIsNeverRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
@@ -122,7 +122,7 @@ func TestAReaderWaitsForADescriptor(t *testing.T) {
 		read := uint64(0)
 		for read < 100 {
 			fs.none.Store(nil)
-			if read%2 == 0 { // also between two segments
+			if read%2 == 0 { // covers transitions between segments as well
 				fs.none.Store(lack)
 				time.AfterFunc(time.Minute, func() { fs.none.Store(nil) })
 			}
@@ -153,8 +153,8 @@ func TestAReaderThatWaitsForADescriptorEndsWithTheJournal(t *testing.T) {
 	})
 }
 
-// TestDeletionGoesOnWhenThereIsADescriptor: the name of a segment that is deleted is
-// synced before the next is deleted, however many calls that takes.
+// TestDeletionGoesOnWhenThereIsADescriptor: each deletion is synced before the next one, even if that takes
+// several calls.
 func TestDeletionGoesOnWhenThereIsADescriptor(t *testing.T) {
 	withoutDescriptors(t, func(t *testing.T, fs *scarceFS, j *Journal, lack *syscall.Errno) {
 		for range 200 {

@@ -15,10 +15,10 @@ import (
 	"outcry/internal/testing/durabletest"
 )
 
-// These tests use the real disk and see what is really synced, and when. The file system
-// in memory, which all others use, knows nothing of it.
+// The tests in this file use the real disk and observe which files are synced, and when. All other tests
+// use a file system in memory, which cannot show that.
 
-// has reports whether a file has something in it.
+// has reports whether the contents of a file include what.
 func has(t testing.TB, path string, what []byte) bool {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -26,12 +26,12 @@ func has(t testing.TB, path string, what []byte) bool {
 	return bytes.Contains(b, what)
 }
 
-// TestARecordIsOnTheDiskBeforeItsWaitEnds: the segment is synced with the record in it.
+// TestARecordIsOnTheDiskBeforeItsWaitEnds: Wait returns only after a sync of the segment with the record.
 func TestARecordIsOnTheDiskBeforeItsWaitEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	segment := segmentPath(dir, 1)
 	record := []byte("the record that somebody waits for")
-	var with atomic.Int64 // syncs of the segment with the record in it
+	var with atomic.Int64 // number of syncs of the segment while it contained the record
 	w := durabletest.Watch(t, func(s durabletest.Sync) error {
 		if s.Path == segment && has(t, segment, record) {
 			with.Add(1)
@@ -52,12 +52,12 @@ func TestARecordIsOnTheDiskBeforeItsWaitEnds(t *testing.T) {
 	}
 }
 
-// TestASegmentHasItsNameBeforeItsRecords: the directory is synced with the segment's name
-// in it before a record is written there, and so are the directories that are made.
+// TestASegmentHasItsNameBeforeItsRecords: the directory is synced with the segment's name in it before a
+// record is written to the segment. New directories are synced too.
 func TestASegmentHasItsNameBeforeItsRecords(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "data", "journal")
-	named := map[string]bool{} // what the directory held when it was synced last
+	named := map[string]bool{} // names in the directory at its last sync
 	w := durabletest.Watch(t, func(s durabletest.Sync) error {
 		switch {
 		case s.Path == top:
@@ -83,7 +83,7 @@ func TestASegmentHasItsNameBeforeItsRecords(t *testing.T) {
 	require.Len(t, named, j.SegmentCount())
 }
 
-// TestAFailedSyncOfTheRealDiskIsFinal: of the segment, and of the directory.
+// TestAFailedSyncOfTheRealDiskIsFinal covers failed syncs of the segment and of the directory.
 func TestAFailedSyncOfTheRealDiskIsFinal(t *testing.T) {
 	for _, ext := range []string{segmentSuffix, ""} {
 		var broken atomic.Bool
@@ -97,7 +97,7 @@ func TestAFailedSyncOfTheRealDiskIsFinal(t *testing.T) {
 		require.NoError(t, err)
 		fill(t, j, 3, 100)
 		broken.Store(true)
-		for n := 0; err == nil && n < 100; n++ { // several segments
+		for n := 0; err == nil && n < 100; n++ { // enough records for several segments
 			var seq uint64
 			if seq, err = j.Append(payload(j.Appended()+1, 1000)); err == nil {
 				err = j.Wait(background, seq)
@@ -109,7 +109,7 @@ func TestAFailedSyncOfTheRealDiskIsFinal(t *testing.T) {
 	}
 }
 
-// TestDeletedSegmentsAreSyncedOneByOne: so that no power cut leaves a gap.
+// TestDeletedSegmentsAreSyncedOneByOne: each deletion is synced, so that a power cut leaves no gap.
 func TestDeletedSegmentsAreSyncedOneByOne(t *testing.T) {
 	dir, removing, left := t.TempDir(), atomic.Bool{}, 0
 	durabletest.Watch(t, func(s durabletest.Sync) error {
@@ -133,7 +133,7 @@ func TestDeletedSegmentsAreSyncedOneByOne(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// TestACopyAndWhatIsSetAsideAreDurable: every file with all of its bytes, then the names.
+// TestACopyAndWhatIsSetAsideAreDurable: every file is synced with all its contents, and then its name.
 func TestACopyAndWhatIsSetAsideAreDurable(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir, small)
@@ -167,7 +167,7 @@ func TestACopyAndWhatIsSetAsideAreDurable(t *testing.T) {
 	require.Equal(t, want, w.Paths())
 }
 
-// TestAFailedSyncOfACopyIsAnError: also of the directory.
+// TestAFailedSyncOfACopyIsAnError covers failed syncs of a file and of the directory.
 func TestAFailedSyncOfACopyIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir, small)

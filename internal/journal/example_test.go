@@ -17,7 +17,7 @@ func ExampleJournal() {
 		return
 	}
 	seq, _ := j.Append([]byte("order 7 was accepted"))
-	// Only now may anybody be told.
+	// The record is durable once Wait returns nil.
 	fmt.Println(seq, j.Wait(context.Background(), seq))
 	j.Close()
 	journal.Scan(dir, 1, func(seq uint64, record []byte) error {

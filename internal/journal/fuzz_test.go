@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzSegment reads arbitrary bytes, behind a header that fits, as the only
-// segment of a journal: what comes out is what the bytes say, nothing large is
-// allocated, and what Open leaves can be opened again with the same records.
+// FuzzSegment reads arbitrary bytes after a valid header as the only segment of a journal. The records that
+// are read must be in the input, nothing large may be allocated, and after Open has recovered the journal
+// it must contain the same records.
 func FuzzSegment(f *testing.F) {
 	var good []byte
 	for seq := uint64(1); seq <= 4; seq++ {
@@ -28,7 +28,7 @@ func FuzzSegment(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fs := newMemFS()
 		path := segmentPath(memDir, 1)
-		size := segmentHeader + padded(len(b)) + recordHeader // as it always is: with room for an end mark
+		size := segmentHeader + padded(len(b)) + recordHeader // leaves room for an end mark, as the journal does
 		segment := make([]byte, size)
 		copy(segment, segmentHead([16]byte{7}, newest, 1, int64(size)))
 		copy(segment[segmentHeader:], b)
@@ -59,7 +59,7 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// FuzzHeader reads arbitrary bytes as a segment: it is refused unless all is right.
+// FuzzHeader reads arbitrary bytes as a segment: it must be refused unless the whole header is valid.
 func FuzzHeader(f *testing.F) {
 	good := segmentHead([16]byte{7}, newest, 1, 2*segmentHeader)
 	f.Add(append(bytes.Clone(good), make([]byte, segmentHeader)...))

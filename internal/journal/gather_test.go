@@ -11,8 +11,8 @@ import (
 
 const gatherTime = 10 * time.Millisecond
 
-// gathering opens a journal that gathers, and tells of each batch how many records it had
-// and when it was synced.
+// gathering opens a journal with Options.Gather. The returned function describes each batch: the number of
+// its records and the time when it was synced.
 func gathering(t *testing.T, fs *memFS, pendingBytesMax int) (*Journal, func() []string) {
 	t.Helper()
 	start := time.Now()
@@ -31,7 +31,7 @@ func gathering(t *testing.T, fs *memFS, pendingBytesMax int) (*Journal, func() [
 	}
 }
 
-// TestRecordsThatGatherShareOneSync: from the first one on, for as long as was asked for.
+// TestRecordsThatGatherShareOneSync: records are gathered for the configured time after the first one.
 func TestRecordsThatGatherShareOneSync(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j, batches := gathering(t, fs, 0)
@@ -51,7 +51,7 @@ func TestRecordsThatGatherShareOneSync(t *testing.T) {
 	})
 }
 
-// TestGatheringEndsWhenAnAppendWaits for memory: nobody waits for time to pass.
+// TestGatheringEndsWhenAnAppendWaits: if an Append waits for memory, the batch is written at once.
 func TestGatheringEndsWhenAnAppendWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j, batches := gathering(t, fs, 1000)
@@ -66,7 +66,7 @@ func TestGatheringEndsWhenAnAppendWaits(t *testing.T) {
 	})
 }
 
-// TestCloseDoesNotGather writes what has come, at once.
+// TestCloseDoesNotGather: Close writes the pending records at once.
 func TestCloseDoesNotGather(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j, batches := gathering(t, fs, 0)
@@ -79,10 +79,10 @@ func TestCloseDoesNotGather(t *testing.T) {
 	})
 }
 
-// TestMarkedSyncsAreNotTakenForTornWrites kills the process as soon as it has told of a
-// batch, and damages that: also where Open has just found it.
+// TestMarkedSyncsAreNotTakenForTornWrites kills the process right after it has reported a batch as synced,
+// and damages that batch. It does the same after Open has recovered a batch.
 func TestMarkedSyncsAreNotTakenForTornWrites(t *testing.T) {
-	marked := Options{Version: newest, SegmentBytes: specimenBytes, MarkSyncs: true} // with room for both marks
+	marked := Options{Version: newest, SegmentBytes: specimenBytes, MarkSyncs: true} // segments fit both marks
 	synctest.Test(t, func(t *testing.T) {
 		live := newMemFS()
 		j, err := open(live, memDir, marked)
@@ -109,7 +109,7 @@ func TestMarkedSyncsAreNotTakenForTornWrites(t *testing.T) {
 
 		s, f := lastSegment(t, killed)
 		at := records(t, s, f.data)
-		clear(f.data[at[len(at)-1]:]) // killed before the mark
+		clear(f.data[at[len(at)-1]:]) // as if killed before the mark was written
 		j, err = open(killed, memDir, marked)
 		require.NoError(t, err)
 		damageLast(killed.clone(), "found at a start")

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExactlyWhatIsHeldStays: the segment of the oldest record that is needed is the
-// oldest one that stays, whether that record is the last or the first of its segment.
+// TestExactlyWhatIsHeldStays: the oldest segment that is kept is the one with the oldest record that is
+// needed, whether that record is the last or the first of its segment.
 func TestExactlyWhatIsHeldStays(t *testing.T) {
 	const last = 200
 	holders := map[string]func(t *testing.T, j *Journal, seq uint64) (before uint64){

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inspected reads the journal in dir and counts its records.
+// inspected runs Inspect on the journal in dir and counts the records.
 func inspected(t *testing.T, dir string) (s Summary, records uint64) {
 	t.Helper()
 	s, err := Inspect(dir, newest, func(uint64, []byte) error { records++; return nil })
@@ -39,8 +39,8 @@ func TestInspectTellsWhatIsThere(t *testing.T) {
 	require.Equal(t, 100-first+1, records)
 }
 
-// TestInspectTellsOfATornTail leaves bytes behind the last record, with an end
-// mark and without, and compares what it says with what Open cuts.
+// TestInspectTellsOfATornTail leaves bytes after the last record, with an end mark and without, and
+// compares the summary of Inspect with what Open cuts.
 func TestInspectTellsOfATornTail(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir, small)

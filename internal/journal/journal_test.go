@@ -16,10 +16,10 @@ import (
 
 var background = context.Background()
 
-// newest is the version of records that the tests' program reads and writes.
+// newest is the record version that the tests read and write.
 const newest = 3
 
-// small makes segments that a few records fill.
+// small sets segments so small that a few records fill one.
 var small = Options{Version: newest, SegmentBytes: 4096}
 
 func mustOpen(t testing.TB, dir string, o Options) *Journal {
@@ -30,7 +30,7 @@ func mustOpen(t testing.TB, dir string, o Options) *Journal {
 	return j
 }
 
-// gated opens a journal whose syncs each wait for a value from the channel.
+// gated opens a journal in which each sync waits for a value from the channel.
 func gated(t *testing.T) (*Journal, chan struct{}) {
 	t.Helper()
 	fs := newMemFS()
@@ -55,7 +55,8 @@ func fill(t testing.TB, j *Journal, last uint64, size int) {
 	require.NoError(t, j.Wait(background, last))
 }
 
-// contents reads a directory's records and checks that each is the right one.
+// contents reads the records in a directory and checks the content of each. It returns the first and the
+// last seq.
 func contents(t testing.TB, dir string, size int) (first, last uint64) {
 	t.Helper()
 	require.NoError(t, Scan(dir, newest, func(seq uint64, b []byte) error {
@@ -197,7 +198,7 @@ func TestOneSyncWakesWhomItCovers(t *testing.T) {
 	}
 	_, err := j.Append(payload(1, 50))
 	require.NoError(t, err)
-	writing := func() bool { // the first record's batch is taken
+	writing := func() bool { // whether the first record's batch is being written
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		return j.writing != nil
@@ -214,7 +215,7 @@ func TestOneSyncWakesWhomItCovers(t *testing.T) {
 	require.Equal(t, uint64(1), j.Synced())
 	require.Empty(t, second)
 	require.Empty(t, third)
-	gate <- struct{}{} // one sync for both
+	gate <- struct{}{} // allow one sync, for both records
 	require.NoError(t, <-second)
 	require.NoError(t, <-third)
 	require.Equal(t, uint64(3), j.Synced())
@@ -252,8 +253,8 @@ func TestDirectoryIsLocked(t *testing.T) {
 	mustOpen(t, dir, small)
 }
 
-// TestHelperOpens is the other process of TestDirectoryIsLocked; alone it opens
-// a directory of its own.
+// TestHelperOpens is run as the other process by TestDirectoryIsLocked. Run on its own, it opens a new
+// directory.
 func TestHelperOpens(t *testing.T) {
 	dir := t.TempDir()
 	for i, arg := range os.Args {
@@ -305,7 +306,7 @@ func TestScanNeedsNoRightToWrite(t *testing.T) {
 	require.Equal(t, map[int]int{os.O_RDONLY: 2 * j.SegmentCount()}, flags)
 }
 
-// flagFS counts the flags that files are opened with.
+// flagFS counts how often files are opened with each combination of flags.
 type flagFS struct {
 	disk
 	flags map[int]int

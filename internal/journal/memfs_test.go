@@ -13,28 +13,28 @@ import (
 	"syscall"
 )
 
-// memFS is a file system in memory that keeps what is synced apart from what is
-// only written, counts its calls, fails on demand, fills up, and can lose power.
+// memFS is a file system in memory. It keeps synced and unsynced data apart, counts the calls that change
+// something, can fail calls, can fill up, and can simulate a power cut.
 type memFS struct {
 	mu      sync.Mutex
-	files   map[string]*memFile // what processes see
-	names   map[string]*memFile // what the disk has: directory entries as of the last syncDir
-	calls   int                 // calls that change something
-	failAt  int                 // this call and all later ones fail; 0 means none
+	files   map[string]*memFile // files as processes see them
+	names   map[string]*memFile // directory entries on the disk, as of the last syncDir
+	calls   int                 // number of calls so far that change something
+	failAt  int                 // number of the first call that fails, as do all later ones; 0 for none
 	failing error
-	fault   func(call int, op string) error // may fail one call
-	bounded bool                            // the disk ends at limit
-	limit   int                             // bytes of all files together
+	fault   func(call int, op string) error // called for each call; a non-nil result fails it
+	bounded bool                            // whether limit applies
+	limit   int                             // size of the disk, in bytes
 
 	cannotAllocate bool // allocate does nothing, as on some file systems
 }
 
 type memFile struct {
 	fs    *memFS
-	data  []byte       // what processes see
-	safe  []byte       // what the disk has for sure
-	dirty map[int]bool // sectors that a sync will write
-	taken int          // bytes that allocate has set aside
+	data  []byte       // contents as processes see them
+	safe  []byte       // contents that are surely on the disk
+	dirty map[int]bool // sectors that the next sync writes
+	taken int          // bytes reserved by allocate
 	gate  chan struct{}
 }
 
@@ -46,14 +46,14 @@ func newMemFS() *memFS {
 	return &memFS{files: map[string]*memFile{}, names: map[string]*memFile{}, failing: errPower}
 }
 
-// put adds a file that is on the disk.
+// put adds a file whose contents and name are on the disk.
 func (m *memFS) put(path string, data []byte) *memFile {
 	f := &memFile{fs: m, data: bytes.Clone(data), safe: bytes.Clone(data), dirty: map[int]bool{}}
 	m.files[path], m.names[path] = f, f
 	return f
 }
 
-// failFrom fails the n-th call from now on and all after it; 0 ends that.
+// failFrom fails the n-th call from now on and all later ones; 0 stops failing.
 func (m *memFS) failFrom(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,28 +63,29 @@ func (m *memFS) failFrom(n int) {
 	}
 }
 
-// failOnly asks f, for every call, whether it fails.
+// failOnly fails each call for which f returns an error.
 func (m *memFS) failOnly(f func(call int, op string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fault = f
 }
 
-// setRoom bounds the disk to what it holds and so many bytes; below 0 it has no end.
+// setRoom limits the disk to its present contents plus the given number of bytes; a negative number removes
+// the limit.
 func (m *memFS) setRoom(bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.bounded, m.limit = bytes >= 0, m.taken()+bytes
 }
 
-// used returns how many bytes the files take.
+// used returns how many bytes of the disk the files use.
 func (m *memFS) used() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.taken()
 }
 
-// taken is used for callers that hold mu.
+// taken is used for callers that hold mu already.
 func (m *memFS) taken() (n int) {
 	for _, f := range m.files {
 		n += max(len(f.data), f.taken)
@@ -92,7 +93,7 @@ func (m *memFS) taken() (n int) {
 	return n
 }
 
-// room returns how many of want more bytes the disk takes.
+// room returns how many of want more bytes fit on the disk.
 func (m *memFS) room(want int) int {
 	if m.bounded {
 		want = min(want, max(0, m.limit-m.taken()))
@@ -100,7 +101,7 @@ func (m *memFS) room(want int) int {
 	return want
 }
 
-// step counts a call that changes something, and fails it if it is to fail.
+// step counts a call that changes something, and returns an error if the call has to fail.
 func (m *memFS) step(op string) error {
 	m.calls++
 	if m.failAt > 0 && m.calls >= m.failAt {
@@ -183,8 +184,7 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	return bytes.NewReader(f.data).ReadAt(p, off)
 }
 
-// WriteAt writes only the front half of p where it fails, and what there is room
-// for where the disk is full.
+// WriteAt writes only the first half of p if the call has to fail, and only what fits if the disk is full.
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -209,8 +209,8 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	return copy(f.data[off:], p), err
 }
 
-// sync makes the dirty sectors safe. One that fails leaves them clean and not
-// safe, as Linux does: the next sync does not write them.
+// sync writes the dirty sectors to the disk. A failed sync leaves them clean but not on the disk, as Linux
+// does: the next sync does not write them.
 func (f *memFile) sync() error {
 	f.fs.mu.Lock()
 	gate := f.gate
@@ -228,12 +228,12 @@ func (f *memFile) sync() error {
 	return err
 }
 
-// onDisk returns what the disk holds if it has written the dirty sectors that
-// pick picks.
+// onDisk returns the contents of the file on the disk if, of the dirty sectors, exactly those that pick
+// selects were written.
 func (f *memFile) onDisk(pick func(sector int) bool) []byte {
 	b := make([]byte, len(f.data))
 	copy(b, f.safe)
-	for at := 0; at*sectorBytes < len(b); at++ { // in order, for the seed's sake
+	for at := 0; at*sectorBytes < len(b); at++ { // in order, so that a seed gives the same result
 		if end := min((at+1)*sectorBytes, len(b)); f.dirty[at] && pick(at) {
 			copy(b[at*sectorBytes:end], f.data[at*sectorBytes:end])
 		}
@@ -247,7 +247,7 @@ func (f *memFile) size() (int64, error) {
 	return int64(len(f.data)), nil
 }
 
-// allocate sets size bytes aside, all of them or none.
+// allocate reserves size bytes, all of them or none.
 func (f *memFile) allocate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -266,9 +266,8 @@ func (f *memFile) allocate(size int64) error {
 
 func (f *memFile) Close() error { return nil }
 
-// afterPowerCut returns what the disk holds when the power comes back. Each name
-// is drawn by itself, as of the last directory sync or as of now, and so is each
-// sector that was written and not synced.
+// afterPowerCut returns the file system after a power cut. For each name, r decides whether it is as of
+// the last directory sync or as of now; for each unsynced sector, r decides whether it was written.
 func (m *memFS) afterPowerCut(r *rand.Rand) *memFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -287,7 +286,7 @@ func (m *memFS) afterPowerCut(r *rand.Rand) *memFS {
 	return after
 }
 
-// clone returns the file system as processes see it, all of it on the disk.
+// clone returns a copy of the file system as processes see it, with everything on the disk.
 func (m *memFS) clone() *memFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -298,7 +297,7 @@ func (m *memFS) clone() *memFS {
 	return c
 }
 
-// payload is record seq's content: every record can be told from every other.
+// payload returns the content of record seq, which differs between records.
 func payload(seq uint64, size int) []byte {
 	b := fmt.Appendf(nil, "record %d ", seq)
 	for i := len(b); i < size; i++ {

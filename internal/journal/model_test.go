@@ -8,12 +8,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a journal and what must be in it.
+// model is a journal together with what must be in it.
 type model struct {
 	fs       *memFS
 	j        *Journal
 	options  Options
-	sizes    map[uint64]int // of each record that was appended
+	sizes    map[uint64]int // size of each appended record
 	promised uint64
 }
 
@@ -26,8 +26,8 @@ func (m *model) reopen(t *rapid.T) {
 	m.promised = j.Synced()
 }
 
-// TestAnySequenceOfCallsKeepsTheRecords appends, waits, reads, deletes, closes and
-// cuts the power in random order.
+// TestAnySequenceOfCallsKeepsTheRecords appends, waits, reads, deletes, closes and cuts the power in
+// random order.
 func TestAnySequenceOfCallsKeepsTheRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{fs: newMemFS(), sizes: map[uint64]int{}, options: Options{Version: newest,
@@ -70,7 +70,7 @@ func TestAnySequenceOfCallsKeepsTheRecords(t *testing.T) {
 	})
 }
 
-// read reads from a record that is kept to the last one that is synced.
+// read reads from a random record up to the last synced one.
 func (m *model) read(t *rapid.T) {
 	first := rapid.Uint64Range(m.j.First(), m.promised+1).Draw(t, "from")
 	r, err := m.j.NewReader(first)

@@ -12,7 +12,7 @@ func TestNotifyTellsOfTheSyncThatCoversARecord(t *testing.T) {
 	j, gate := gated(t)
 	first, err := j.Append([]byte("one"))
 	require.NoError(t, err)
-	taken := func() bool { // the first record's batch
+	taken := func() bool { // whether the first record's batch is being written
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		return j.writing != nil
@@ -33,7 +33,7 @@ func TestNotifyTellsOfTheSyncThatCoversARecord(t *testing.T) {
 	require.Equal(t, second, j.Synced())
 	j.Notify(second, one)
 	require.Len(t, one, 1, "it is synced already")
-	j.Notify(second, one) // there is no room for another: it does not wait
+	j.Notify(second, one) // the channel is full, and Notify must not block
 	close(gate)
 }
 

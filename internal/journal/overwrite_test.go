@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests have a disk without room for writing over what is there, as file systems
-// have that copy on write. A write that it refuses has written its front half.
+// The tests in this file simulate a copy-on-write file system on a full disk, which refuses to overwrite
+// allocated bytes. A refused write has written the first half of its bytes.
 
-// noOverwrites fails all writes, and no other call.
+// noOverwrites fails all writes with reason, and no other calls.
 func noOverwrites(reason error) func(int, string) error {
 	return func(_ int, op string) error {
 		if op == "write" {
@@ -25,8 +25,8 @@ func noOverwrites(reason error) func(int, string) error {
 	}
 }
 
-// TestARefusedOverwriteIsWaitedFor: nothing is claimed and nothing promised while the disk
-// refuses, a new process or a power cut finds what was promised, and then all goes on.
+// TestARefusedOverwriteIsWaitedFor: while the disk refuses writes, no claim succeeds and no Wait returns; after
+// a restart or a power cut all acknowledged records are there; and once there is room, all calls succeed.
 func TestARefusedOverwriteIsWaitedFor(t *testing.T) {
 	for _, reason := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		bubble(t, func(t *testing.T, fs *memFS) {
@@ -35,13 +35,13 @@ func TestARefusedOverwriteIsWaitedFor(t *testing.T) {
 			fs.failOnly(noOverwrites(reason))
 			require.NoError(t, j.ClaimReserve(400), "claimed before it is known")
 			waits := make(chan error, 1)
-			go func() { // more than there is, so that it waits
+			go func() { // claim more than there is, so that it waits
 				for j.ClaimReserve(400) == nil {
 				}
 				waits <- j.ClaimReserve(400)
 			}()
 			last := uint64(0)
-			for range 20 { // several batches, and several segments
+			for range 20 { // enough for several batches and several segments
 				var err error
 				last, err = j.Append(payload(j.Appended()+1, 500))
 				require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestARefusedOverwriteIsWaitedFor(t *testing.T) {
 				goesOn(t, fs.afterPowerCut(rand.New(rand.NewPCG(1, variant))), 3, "power cut %d while it waits", variant)
 			}
 			goesOn(t, fs.clone(), 3, "the end of the process while it waits")
-			var syncs atomic.Int64 // also of the allocator's goroutine
+			var syncs atomic.Int64 // number of syncs, including those of the allocator's goroutine
 			fs.failOnly(func(_ int, op string) error {
 				if op == "sync" {
 					syncs.Add(1)
@@ -78,8 +78,8 @@ func TestARefusedOverwriteIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestEachRefusedOverwriteLosesNothing refuses each write of a session in turn, for as long
-// as it takes to ask twice, and cuts the power after the session.
+// TestEachRefusedOverwriteLosesNothing refuses each write of a session in turn, twice in a row, and cuts the
+// power after the session.
 func TestEachRefusedOverwriteLosesNothing(t *testing.T) {
 	const seed, records = 13, 40
 	t.Logf("seed %d", seed)
@@ -88,7 +88,7 @@ func TestEachRefusedOverwriteLosesNothing(t *testing.T) {
 		_, err := session(whole, seed, records)
 		require.NoError(t, err)
 		refused, dropped := 0, 0
-		for at := 20; at <= whole.calls; at++ { // behind what Open writes
+		for at := 20; at <= whole.calls; at++ { // skip the calls that Open makes
 			fs := newMemFS()
 			fs.failOnly(func(call int, op string) error {
 				if op == "write" && (call == at || call == at+1) {
@@ -98,7 +98,7 @@ func TestEachRefusedOverwriteLosesNothing(t *testing.T) {
 				return nil
 			})
 			promised, err := session(fs, seed, records)
-			if err != nil { // of Close, which waits for no room
+			if err != nil { // from Close, which does not wait for room
 				require.ErrorIsf(t, err, syscall.ENOSPC, "step %d", at)
 				dropped++
 			}
@@ -110,7 +110,7 @@ func TestEachRefusedOverwriteLosesNothing(t *testing.T) {
 	})
 }
 
-// TestAFailedSyncAfterARefusedOverwriteIsFinal: only the write is repeated.
+// TestAFailedSyncAfterARefusedOverwriteIsFinal: only the write is retried, not the sync.
 func TestAFailedSyncAfterARefusedOverwriteIsFinal(t *testing.T) {
 	for _, reason := range []error{syscall.ENOSPC, syscall.EIO} {
 		bubble(t, func(t *testing.T, fs *memFS) {
@@ -138,7 +138,8 @@ func TestAFailedSyncAfterARefusedOverwriteIsFinal(t *testing.T) {
 	}
 }
 
-// TestAnotherFailedWriteIsFinal: also one that comes after a refusal for room.
+// TestAnotherFailedWriteIsFinal: a write that fails for another reason is not retried, even if it follows
+// one that was refused for lack of room.
 func TestAnotherFailedWriteIsFinal(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
@@ -157,7 +158,7 @@ func TestAnotherFailedWriteIsFinal(t *testing.T) {
 	})
 }
 
-// TestCloseDoesNotWaitForAnOverwrite drops what could not be written, and says so.
+// TestCloseDoesNotWaitForAnOverwrite: Close drops what cannot be written, and returns an error.
 func TestCloseDoesNotWaitForAnOverwrite(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
@@ -174,7 +175,7 @@ func TestCloseDoesNotWaitForAnOverwrite(t *testing.T) {
 	})
 }
 
-// TestAnEndMarkNeedsNoRoom: an idle journal does not fail for it, nor does one that ends.
+// TestAnEndMarkNeedsNoRoom: if there is no room for an end mark, neither an idle journal nor Close fails.
 func TestAnEndMarkNeedsNoRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPeekReadsTheNewestSegmentAlone compares it with Inspect, and damages segments.
+// TestPeekReadsTheNewestSegmentAlone compares Peek with Inspect, and damages segments.
 func TestPeekReadsTheNewestSegmentAlone(t *testing.T) {
 	dir := t.TempDir()
 	for _, none := range []string{dir, filepath.Join(dir, "none")} {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnAppendGoesOnAsSoonAsItsBatchIsTaken: what waits for memory does not wait for the
-// sync of the batch that has left it.
+// TestAnAppendGoesOnAsSoonAsItsBatchIsTaken: an Append that waits for memory returns as soon as the flusher
+// takes the full batch, before that is synced.
 func TestAnAppendGoesOnAsSoonAsItsBatchIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()
@@ -22,7 +22,7 @@ func TestAnAppendGoesOnAsSoonAsItsBatchIsTaken(t *testing.T) {
 		for seq := uint64(1); seq <= 2; seq++ {
 			_, err := j.Append(payload(seq, 900))
 			require.NoError(t, err)
-			synctest.Wait() // the first is being synced, the second fills the memory
+			synctest.Wait() // the first record is being synced; the second fills the memory
 		}
 		appended := make(chan error, 1)
 		go func() { _, err := j.Append(payload(3, 900)); appended <- err }()
@@ -37,7 +37,7 @@ func TestAnAppendGoesOnAsSoonAsItsBatchIsTaken(t *testing.T) {
 	})
 }
 
-// TestAFailureEndsWhatWaitsForMemory: an append that waits for the sync that fails.
+// TestAFailureEndsWhatWaitsForMemory: an Append that waits for memory returns when a sync fails.
 func TestAFailureEndsWhatWaitsForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()
@@ -65,7 +65,7 @@ func TestAFailureEndsWhatWaitsForMemory(t *testing.T) {
 	})
 }
 
-// unclosable is a disk whose files tell only when they are closed that something is wrong.
+// unclosable is a disk on which closing a file fails.
 type unclosable struct{ *memFS }
 
 type unclosableFile struct{ file }
@@ -85,7 +85,7 @@ func TestCloseSaysWhatCouldNotBeClosed(t *testing.T) {
 	})
 }
 
-// TestASegmentIsSyncedAheadOfItsUse: its zeros are synced before it is named or written, so
+// TestASegmentIsSyncedAheadOfItsUse: the zeros of a segment are synced before it is renamed or written, so
 // that no record waits for them.
 func TestASegmentIsSyncedAheadOfItsUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestASegmentIsSyncedAheadOfItsUse(t *testing.T) {
 	})
 }
 
-// TestARefusedAppendUsesItsClaimUp: as the method says.
+// TestARefusedAppendUsesItsClaimUp: AppendClaimed releases the claim even if it returns an error.
 func TestARefusedAppendUsesItsClaimUp(t *testing.T) {
 	j := mustOpen(t, t.TempDir(), small)
 	before := j.RoomBytes()

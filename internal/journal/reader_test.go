@@ -72,7 +72,7 @@ func TestAFollowerHoldsNoMoreThanItMay(t *testing.T) {
 	require.NoError(t, j.RemoveBefore(1000))
 	require.LessOrEqual(t, j.First(), uint64(701), "the newest 300 are held")
 	require.Greater(t, j.First(), uint64(600))
-	for ok && err == nil { // what is in the file that it has open
+	for ok && err == nil { // read what is left in the file that the reader has open
 		_, _, ok, err = r.TryNext()
 	}
 	require.ErrorIs(t, err, ErrGone)
@@ -128,7 +128,7 @@ func TestReaderOfWhatIsYetToCome(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// TestReaderRefusesDamage flips every byte of a record under an open journal.
+// TestReaderRefusesDamage flips every byte of a record while the journal is open.
 func TestReaderRefusesDamage(t *testing.T) {
 	fs := newMemFS()
 	j, err := open(fs, memDir, small)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bubble runs a test with a clock of its own: retries take no time.
+// bubble runs a test in a synctest bubble with a fake clock, so that retries take no time.
 func bubble(t *testing.T, f func(t *testing.T, fs *memFS)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, newMemFS()) })
@@ -25,7 +25,7 @@ func mustOpenMem(t *testing.T, fs *memFS, o Options) *Journal {
 	j, err := open(fs, memDir, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { j.Close() })
-	synctest.Wait() // the next segment is made, or refused
+	synctest.Wait() // wait until the next segment is made or refused
 	return j
 }
 
@@ -41,14 +41,13 @@ func claimed(t *testing.T, j *Journal, claim func(int) error, size int) error {
 	return nil
 }
 
-// TestAFullDiskIsDefined walks through all of it: the next segment cannot be made,
-// claims are refused, the reserve is used, it is used up, nothing has failed, a
-// new process finds everything and is in the same state, and all goes on as soon
-// as there is room.
+// TestAFullDiskIsDefined goes through all states of a full disk: the next segment cannot be made; claims
+// fail; the reserve is used, and then used up; nothing has failed; a new process finds all records and is
+// in the same state; and as soon as there is room, all calls succeed again.
 func TestAFullDiskIsDefined(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
-		fs.setRoom(0) // one segment is ready ahead: the one after it is missing
+		fs.setRoom(0) // one spare segment is ready; no further one can be made
 		require.NoError(t, j.Room())
 		for j.Room() == nil {
 			require.NoError(t, claimed(t, j, j.Claim, 100))
@@ -97,14 +96,13 @@ func TestAFullDiskIsDefined(t *testing.T) {
 	})
 }
 
-// TestADiskThatIsFullAtAnyMomentLosesNothing bounds the disk at every size: it is
-// full as the next segment is created, in the middle of its zeros, and never. Then
-// it has room again.
+// TestADiskThatIsFullAtAnyMomentLosesNothing limits the disk to each size in turn: it is full when the next
+// segment is created, while its zeros are written, or never. Then the limit is removed.
 func TestADiskThatIsFullAtAnyMomentLosesNothing(t *testing.T) {
 	for _, allocates := range []bool{true, false} {
 		for room := 0; room < 3*4096; room += 100 {
 			bubble(t, func(t *testing.T, fs *memFS) {
-				if !allocates { // as file systems that cannot: the zeros show that it is full
+				if !allocates { // as on file systems without allocation: the writing of zeros finds the disk full
 					fs = newMemFS()
 					fs.cannotAllocate = true
 				}
@@ -138,7 +136,7 @@ func TestADiskThatIsFullAtAnyMomentLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAFullDiskAtTheRenameIsWaitedFor: a name takes room in its directory.
+// TestAFullDiskAtTheRenameIsWaitedFor: a rename may need room in the directory.
 func TestAFullDiskAtTheRenameIsWaitedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)
@@ -169,7 +167,7 @@ func TestAFullDiskAtTheRenameIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestAppendWithoutAClaimWaitsForRoom: also a record that is larger than a segment.
+// TestAppendWithoutAClaimWaitsForRoom covers records that fit into a segment and larger ones.
 func TestAppendWithoutAClaimWaitsForRoom(t *testing.T) {
 	for _, size := range []int{500, 5000} {
 		bubble(t, func(t *testing.T, fs *memFS) {
@@ -195,7 +193,7 @@ func TestAppendWithoutAClaimWaitsForRoom(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWaitForRoom drops what could not be written, and says so.
+// TestCloseDoesNotWaitForRoom: Close drops what cannot be written, and returns an error.
 func TestCloseDoesNotWaitForRoom(t *testing.T) {
 	for _, size := range []int{500, 5000} {
 		bubble(t, func(t *testing.T, fs *memFS) {
@@ -231,9 +229,8 @@ func TestANewJournalOnAFullDiskIsRefused(t *testing.T) {
 	}
 }
 
-// TestClaimsOfManyAlwaysFit fills a journal to the brim from many goroutines, with
-// records of all sizes: whatever was claimed is written, whatever came between
-// claim and append.
+// TestClaimsOfManyAlwaysFit fills a journal completely from many goroutines with records of all sizes. Every
+// claimed record must be written, whatever was appended between its claim and its append.
 func TestClaimsOfManyAlwaysFit(t *testing.T) {
 	const seed = 5
 	t.Logf("seed %d", seed)
@@ -297,7 +294,7 @@ func TestAClaimWaitsForTheNextSegment(t *testing.T) {
 	})
 }
 
-// slowFS makes no segment ahead until the gate is open.
+// slowFS does not make a segment in advance until the gate is open.
 type slowFS struct {
 	*memFS
 	gate chan struct{}
@@ -310,8 +307,8 @@ func (s *slowFS) open(path string, flag int) (file, error) {
 	return s.memFS.open(path, flag)
 }
 
-// TestTheReserveIsUsedToItsEnd: while a record is on its way that was charged more
-// than it will take, the reserve is not used up.
+// TestTheReserveIsUsedToItsEnd: while a claimed record may still turn out smaller than it was charged for, a
+// claim waits and is not refused.
 func TestTheReserveIsUsedToItsEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)

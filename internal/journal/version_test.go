@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// setVersion gives a segment's header another version, with the right checksum.
+// setVersion sets the version in a segment's header and updates the checksum.
 func setVersion(segment []byte, version uint32) {
 	binary.LittleEndian.PutUint32(segment[8:], version)
 	binary.LittleEndian.PutUint32(segment[60:], crc32.Checksum(segment[:60], castagnoli))
@@ -23,14 +23,14 @@ func setVersion(segment []byte, version uint32) {
 
 func versionOf(segment []byte) uint32 { return binary.LittleEndian.Uint32(segment[8:]) }
 
-// older returns a journal of several segments as a program of version 1 has left it.
+// older returns a journal of several segments as written by a program of version 1.
 func older(t *testing.T, end ending) *memFS {
 	t.Helper()
 	fs := grownTo(t, end, specimenLast, Options{Version: newest, SegmentBytes: specimenBytes})
 	for _, f := range fs.files {
 		setVersion(f.data, 1)
 	}
-	return fs.clone() // all of it synced
+	return fs.clone() // with everything synced
 }
 
 func TestANewerSegmentIsRefusedWhereverItIs(t *testing.T) {
@@ -42,7 +42,7 @@ func TestANewerSegmentIsRefusedWhereverItIs(t *testing.T) {
 		for _, torn := range []bool{false, true} {
 			fs := whole.clone()
 			setVersion(fs.files[newer.path].data, newest+1)
-			if torn { // which a program of this version would cut, or refuse
+			if torn { // damage that a program of this version would cut or refuse
 				for _, s := range all {
 					fs.files[s.path].data[len(fs.files[s.path].data)/2] ^= 1
 				}
@@ -99,7 +99,7 @@ func TestAnOlderJournalIsReadAndGoesOnInANewSegment(t *testing.T) {
 			j, err := open(fs, memDir, Options{Version: newest, SegmentBytes: specimenBytes})
 			require.NoError(t, err)
 			require.Equal(t, uint64(specimenLast), j.Synced())
-			synctest.Wait() // the next segment is being made
+			synctest.Wait() // wait until the next segment is made
 			all, err := segments(fs, memDir)
 			require.NoError(t, err)
 			require.Len(t, all, 5)
@@ -148,8 +148,8 @@ func TestAnOlderJournalOnAFullDiskIsLeftAsItIs(t *testing.T) {
 	goesOn(t, fs, specimenLast, "with room again")
 }
 
-// TestACrashWhileAnOlderJournalIsTakenOverLosesNothing ends the first session of a newer
-// program at each of its steps.
+// TestACrashWhileAnOlderJournalIsTakenOverLosesNothing interrupts the first session of a newer program at
+// each of its steps.
 func TestACrashWhileAnOlderJournalIsTakenOverLosesNothing(t *testing.T) {
 	const seed, records, variants = 13, 12, 4
 	t.Logf("seed %d", seed)

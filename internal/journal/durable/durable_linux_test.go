@@ -10,7 +10,7 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// TestTheKernelIsAsked syncs what cannot be synced: only the kernel knows that.
+// TestTheKernelIsAsked syncs files that cannot be synced: the expected errors can only come from the kernel.
 func TestTheKernelIsAsked(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

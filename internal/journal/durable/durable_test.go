@@ -22,8 +22,8 @@ func TestWhatCanBeSyncedIsNoError(t *testing.T) {
 	require.ErrorIs(t, durable.Dir(filepath.Join(dir, "missing")), os.ErrNotExist)
 }
 
-// TestADirectoryIsMadeWithItsName: every directory that gets a new entry is synced once
-// the entry is there, from the top down, and nothing is if all are there.
+// TestADirectoryIsMadeWithItsName: every directory that gets a new entry is synced after the entry was
+// created, from the top down. If all directories exist, nothing is synced.
 func TestADirectoryIsMadeWithItsName(t *testing.T) {
 	top := t.TempDir()
 	made := []string{filepath.Join(top, "a"), filepath.Join(top, "a/b"), filepath.Join(top, "a/b/c")}
