@@ -10,11 +10,11 @@ import (
 	"outcry/internal/exchange"
 )
 
-// twoOrders is a frame as most are.
+// twoOrders is a typical frame.
 const twoOrders = `<transactions id="123456"><order sym="SPY" amount="100" limit="145.67"/>` +
 	`<order sym="SPY" amount="-50" limit="145.68"/></transactions>`
 
-// commonFrames are what clients send, by what is in them.
+// commonFrames returns frames that clients typically send, by the name of their contents.
 func commonFrames() map[string][]byte {
 	queries, orders := NewTransactions("123456"), NewTransactions("123456")
 	for range 10 {
@@ -123,8 +123,8 @@ func BenchmarkParseReply(b *testing.B) {
 	}
 }
 
-// BenchmarkDecodeHostile measures frames of the largest size that are made to cost
-// much: the time must stay in proportion to the bytes.
+// BenchmarkDecodeHostile measures frames of the largest size that are made to be expensive: the time must
+// be proportional to the number of bytes.
 func BenchmarkDecodeHostile(b *testing.B) {
 	for name, part := range map[string]string{"attributes": ` a=""`, "nested": "<a>", "elements": "<a/>",
 		"comments": "<!---->", "references": "&lt;"} {

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// anyValue draws a string that an XML document can hold.
+// anyValue draws a string of characters that XML allows.
 func anyValue(t *rapid.T, label string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && !strings.ContainsRune(whiteSpace, r) || r == 0xfffe || r == 0xffff {
@@ -22,8 +22,7 @@ func anyValue(t *rapid.T, label string) string {
 	}, rapid.OneOf(rapid.String(), rapid.StringMatching(`[&<>"' \t\r\n;#x]{0,9}`)).Draw(t, label))
 }
 
-// TestWhatAClientSendsIsWhatAServerReads: decode(encode(x)) = x, for values that
-// are right.
+// TestWhatAClientSendsIsWhatAServerReads checks decode(encode(x)) = x for valid values.
 func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		account := exchange.AccountID(rapid.StringMatching(`[0-9]{1,64}`).Draw(t, "account"))
@@ -74,8 +73,8 @@ func TestWhatAClientSendsIsWhatAServerReads(t *testing.T) {
 	})
 }
 
-// TestAnyValueComesBackAsItWasSent: values that are wrong are sent, echoed and read
-// back as they are, whatever is in them.
+// TestAnyValueComesBackAsItWasSent: invalid values of any content are sent, repeated by the reply and
+// parsed without a change.
 func TestAnyValueComesBackAsItWasSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c, d := anyValue(t, "a"), anyValue(t, "b"), anyValue(t, "c"), anyValue(t, "d")
@@ -159,7 +158,7 @@ func TestReplyThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// TestAReplyMayTellMore: what a newer exchange says beside what is known here is ignored.
+// TestAReplyMayTellMore: ParseReply ignores elements and attributes that only a newer exchange sends.
 func TestAReplyMayTellMore(t *testing.T) {
 	for reply, want := range map[string][]Answer{
 		`<results n="1"/>`: {},
@@ -177,7 +176,7 @@ func TestAReplyMayTellMore(t *testing.T) {
 	}
 }
 
-// TestAnswersToInstructions reads what version 1 does not have.
+// TestAnswersToInstructions parses answers that version 1 of the protocol does not have.
 func TestAnswersToInstructions(t *testing.T) {
 	part := func(name string, attrs ...string) Part {
 		p := Part{Name: name}
@@ -238,8 +237,8 @@ func TestReplyMayHaveAnyNumberOfElements(t *testing.T) {
 	require.Len(t, answers[0].Executed, ElementsMax+1)
 }
 
-// FuzzParseReply: what is taken for a reply is an answer for each element, of a kind
-// that replies have.
+// FuzzParseReply: if ParseReply accepts a document, it returns one answer for each element, each of a known
+// kind.
 func FuzzParseReply(f *testing.F) {
 	for _, transcript := range transcripts(f) {
 		m := newMarket()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wellFormed lists documents that XML 1.0 and the protocol take.
+// wellFormed lists documents that XML 1.0 and the protocol accept.
 var wellFormed = []string{
 	`<a/>`,
 	`<a></a>`,
@@ -34,7 +34,7 @@ var wellFormed = []string{
 	`<a` + attributes(attributesMax) + `/>`,
 }
 
-// malformed lists documents that are not.
+// malformed lists documents that parseDocument must refuse.
 var malformed = []string{
 	``, ` `, "\ufeff", `text`, `<!-- c -->`, `<?xml version="1.0"?>`,
 	`<a>`, `<a`, `</a>`, `<a></b>`, `<a><b></a></b>`, `<a/></a>`, `<a/><a/>`, `<a/>text`, `text<a/>`, `<a/><![CDATA[x]]>`,
@@ -126,8 +126,8 @@ func TestWhatIsWrongWithADocumentIsSaid(t *testing.T) {
 	}
 }
 
-// TestADocumentCutShortIsCalledSo at each of its bytes, as by a length in front of it that is too small: the reply
-// names how many bytes there were, and the innermost element that is open.
+// TestADocumentCutShortIsCalledSo cuts a document after each of its bytes, as a length line that is too small
+// does. The error must name the number of bytes and the innermost open element.
 func TestADocumentCutShortIsCalledSo(t *testing.T) {
 	const whole = "\ufeff<?xml version='1.0'?>\n<transactions id='1'><!-- é --><order a='&lt;'/><a>t&gt;" +
 		"<![CDATA[]]></a></transactions><!-- end -->"
@@ -140,7 +140,7 @@ func TestADocumentCutShortIsCalledSo(t *testing.T) {
 		case cut == "\ufeff", strings.HasSuffix(cut, "?>"), strings.HasSuffix(cut, "?>\n"):
 			want = "the document is empty"
 		case strings.HasSuffix(cut, "</transactions>"):
-			continue // nothing lacks
+			continue // the document is complete here
 		case n < begun || n > strings.LastIndex(whole, "<!--"):
 			want = fmt.Sprintf("the document ends after %d bytes, within a tag or a comment", n)
 		case n >= strings.Index(whole, "<a>")+len("<a>") && n < strings.Index(whole, "</a>")+len("</a>"):

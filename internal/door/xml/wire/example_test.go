@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// A server reads a frame, has its commands executed, and appends the reply.
+// A server reads a frame, executes its commands, and appends the reply.
 func ExampleRequest() {
 	stream := strings.NewReader("97\n" +
 		`<transactions id="1"><order sym="SPY" amount="100" limit="145.67"/><query id="x"/></transactions>`)

@@ -2,15 +2,15 @@ package wire
 
 import "outcry/internal/exchange"
 
-// market is an exchange on one goroutine that keeps nothing on disk: what the
-// tests of this package have commands executed by.
+// market is an exchange on one goroutine that keeps nothing on disk. The tests of this package use it to
+// execute commands.
 type market struct {
 	state   *exchange.State
 	where   map[exchange.OrderID]exchange.Symbol
 	now     int64
-	reports map[exchange.OrderID]exchange.Status // of orders, right after they were accepted
+	reports map[exchange.OrderID]exchange.Status // status of each order right after it was accepted
 	fills   map[exchange.AccountID][]exchange.AccountFill
-	request Request // one connection's: what a <session> sets stays
+	request Request // request of the only connection, reused so that a <session> stays in effect
 }
 
 func newMarket() *market {
@@ -18,7 +18,7 @@ func newMarket() *market {
 		reports: map[exchange.OrderID]exchange.Status{}, fills: map[exchange.AccountID][]exchange.AccountFill{}}
 }
 
-// answer is what a server does with a frame.
+// answer executes a frame's commands as a server does and returns the reply.
 func (m *market) answer(frame []byte) string {
 	r := &m.request
 	r.Decode(frame)
@@ -32,7 +32,7 @@ func (m *market) answer(frame []byte) string {
 	return string(r.AppendReply(nil, results))
 }
 
-// ref returns the ref that a command uses for itself.
+// ref returns the ref that a command takes for what it makes, as opposed to one that names an order.
 func ref(c *exchange.Command) exchange.Ref {
 	if c.Kind.Makes() {
 		return c.Ref
@@ -43,10 +43,10 @@ func ref(c *exchange.Command) exchange.Ref {
 	return ""
 }
 
-// execute does a command, but one that was done before with the same ref.
+// execute executes a command, unless one with the same ref was executed before.
 func (m *market) execute(c *exchange.Command, r *exchange.Result) {
 	a := m.state.Ledger.Account(c.Account)
-	if a != nil && c.Ref != "" && !c.Kind.Makes() { // it names an order
+	if a != nil && c.Ref != "" && !c.Kind.Makes() { // the ref names an order
 		use, _ := m.state.Refs.Find(a, c.Ref)
 		if use.First() == 0 {
 			r.Reason = exchange.UnknownOrder
@@ -73,7 +73,7 @@ func (m *market) execute(c *exchange.Command, r *exchange.Result) {
 	}
 }
 
-// again answers a command whose ref was used before.
+// again sets the result of a command whose ref was used before by use.
 func (m *market) again(c *exchange.Command, r *exchange.Result, use exchange.RefUse) {
 	asked := c.Use()
 	if c.Kind == exchange.AmendOrder {
@@ -96,7 +96,7 @@ func (m *market) again(c *exchange.Command, r *exchange.Result, use exchange.Ref
 	r.Status = m.reports[use.Order]
 }
 
-// find returns an order, the zero one if there is none.
+// find returns the order with the id, or the zero Order if there is no such order.
 func (m *market) find(id exchange.OrderID) exchange.Order {
 	book := m.state.Books[m.where[id]]
 	if book == nil {

@@ -15,10 +15,10 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// testFrameMax is small, so that the tables stay readable.
+// testFrameMax is the largest frame in these tests; it is small to keep the tables readable.
 const testFrameMax = 100
 
-// readFrames reads a stream to its end, and returns what that was.
+// readFrames reads all frames of a stream and returns them with the error at the end.
 func readFrames(t require.TestingT, r io.Reader) (frames []string, err error) {
 	f := NewFrameReader(r, testFrameMax)
 	for {
@@ -124,7 +124,7 @@ func TestFramesBeforeTheStreamsErrorAreRead(t *testing.T) {
 	}
 }
 
-// nothing is a stream that never says anything.
+// nothing is a stream whose reads return no data and no error.
 type nothing struct{}
 
 func (nothing) Read([]byte) (int, error) { return 0, nil }
@@ -134,7 +134,7 @@ func TestStreamThatReturnsNothingIsGivenUp(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrNoProgress)
 }
 
-// pieces is a stream that returns one piece a read.
+// pieces is a stream that returns one piece per read.
 type pieces [][]byte
 
 func (p *pieces) Read(b []byte) (int, error) {
@@ -148,7 +148,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestReadsDoNotMatter: how a stream is cut into reads changes no frame and no error.
+// TestReadsDoNotMatter: the sizes of the reads from a stream do not affect the frames or the error.
 func TestReadsDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOf(rapid.OneOf(
@@ -174,8 +174,8 @@ func TestReadsDoNotMatter(t *testing.T) {
 	})
 }
 
-// kind tells the errors of a FrameReader apart. What a *FrameError quotes depends
-// on how much has arrived.
+// kind returns the kind of a FrameReader's error. It ignores the text of a *FrameError, because what that
+// quotes depends on how much has arrived.
 func kind(err error) string {
 	var bad *FrameError
 	if errors.As(err, &bad) {
@@ -195,7 +195,7 @@ func TestBufferedTellsWhetherNextWouldRead(t *testing.T) {
 		"4\n<a/>":       true,
 		"\r\n 4\n<a/>4": true,
 		"0\n":           true,
-		"x":             true, // what is wrong is known
+		"x":             true, // an error that is known without further bytes
 		"101\n":         true,
 	} {
 		r := &pieces{[]byte("1\na" + stream), []byte("4\n<b/>")}
@@ -314,8 +314,8 @@ func TestAppendFrameIsReadBack(t *testing.T) {
 	})
 }
 
-// FuzzFrames: whatever a stream holds, its frames do not depend on how it is read,
-// and what was framed by AppendFrame before it is read as it was.
+// FuzzFrames: the frames read from a stream do not depend on the sizes of its reads, and a frame from
+// AppendFrame before the stream is read unchanged.
 func FuzzFrames(f *testing.F) {
 	for _, stream := range []string{"", "4\n<a/>", "\r\n 007\r\n1234567\n0\n", "4 \n", "101\n", "\r"} {
 		f.Add([]byte(stream))

@@ -7,7 +7,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// judge refuses an order that its symbol does not take, and gives one at market its protection price.
+// judge rejects an order that violates its symbol's rules, and sets the protection price of a market order.
 func (m *market) judge(o *exchange.Order, sent exchange.Price, book *exchange.Book,
 	r *exchange.Result) (q exchange.Quote) {
 	rules := book.Rules()
@@ -67,7 +67,7 @@ func (m *market) placeOrder(c *exchange.Command, r *exchange.Result) {
 	r.Order, r.Status = o.ID, m.reports[o.ID]
 }
 
-// entered notes an order that came in.
+// entered updates the market's state after an order was executed.
 func (m *market) entered(sym exchange.Symbol, o *exchange.Order, fills []exchange.Fill, own []exchange.Cancel) {
 	m.state.Ledger.ReleaseOwn(m.state.Ledger.Instrument(sym), o.Account, own)
 	m.where[o.ID], m.reports[o.ID] = sym, o.Status()
@@ -148,7 +148,7 @@ func (m *market) replace(c *exchange.Command, r *exchange.Result, old exchange.O
 	r.Amended, r.Status = &exchange.Amended{By: o.ID}, m.reports[o.ID]
 }
 
-// openOf returns what is open of an account, of all symbols for "", by id.
+// openOf returns an account's open orders by id, in the symbol sym or, if that is "", in all symbols.
 func (m *market) openOf(id exchange.AccountID, sym exchange.Symbol) (all []exchange.Order) {
 	for s, book := range m.state.Books {
 		if sym == "" || s == sym {
@@ -187,7 +187,7 @@ func (m *market) accountView(id exchange.AccountID) *exchange.AccountView {
 	return v
 }
 
-// after returns what a list is to begin after.
+// after returns the value of after in a command that asks for a list; has is false if it has none.
 func after(c *exchange.Command) (n uint64, has bool) {
 	if c.More == nil {
 		return 0, false

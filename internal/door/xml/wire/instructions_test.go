@@ -74,7 +74,7 @@ func TestInstructionsBecomeCommands(t *testing.T) {
 
 var after7 = &exchange.CommandMore{After: 7, HasAfter: true}
 
-// TestAWrongInstructionIsNamed: the error says which value, and everything that was sent is repeated in its order.
+// TestAWrongInstructionIsNamed: the error names the invalid value, and all attributes are repeated in order.
 func TestAWrongInstructionIsNamed(t *testing.T) {
 	for child, want := range map[string]string{
 		`<order ref="r" cod="no" tif="ioc" limit="2" amount="1" sym="A"/>`: `<error sym="A" amount="1" limit="2" tif="ioc" ` +
@@ -161,7 +161,8 @@ func TestASessionIsAboutItsConnection(t *testing.T) {
 	require.True(t, r.Commands[0].OnDisconnect, "the scanner knows it too")
 }
 
-// TestReportsOfManyExecutions have the bound of them, and say that there are more.
+// TestReportsOfManyExecutions: a report has at most ReportExecutionsMax executions, and <more/> if any were
+// left out.
 func TestReportsOfManyExecutions(t *testing.T) {
 	var r Request
 	r.Decode([]byte(`<transactions id="1"><order sym="A" amount="1" limit="1" report="full"/></transactions>`))
@@ -179,10 +180,10 @@ func TestReportsOfManyExecutions(t *testing.T) {
 	require.Contains(t, told(0, &exchange.ResultMore{Cut: true}), `<open shares="0.00000001"/><more/></opened>`)
 }
 
-// TestALineOfAViewHasItsBound: what a session counts on.
+// TestALineOfAViewHasItsBound: no element of a view is larger than ViewBytesMax, on which sessions rely.
 func TestALineOfAViewHasItsBound(t *testing.T) {
 	sym := exchange.Symbol(strings.Repeat("A", exchange.SymbolCharsMax))
-	const most = 9e18 - 1 // of shares and prices
+	const most = 9e18 - 1 // largest number of shares and largest price
 	orders := appendOrders(nil, &exchange.OrdersView{Orders: []exchange.OpenOrder{{ID: math.MaxInt64, Symbol: sym,
 		Terms:        exchange.Terms{Side: exchange.Sell, Post: true, STP: exchange.CancelNewest, Limit: most},
 		OnDisconnect: true, Total: most, Open: most, Time: math.MaxInt64}}})

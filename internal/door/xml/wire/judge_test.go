@@ -11,8 +11,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// replyWithout is the reply to a frame whose commands deny has judged, and what is left
-// of them.
+// replyWithout decodes a frame and lets deny judge its commands; deny returns the text of a refusal, or "".
+// replyWithout returns the reply and the remaining commands.
 func replyWithout(frame string, deny func(*exchange.Command) string) (reply, left string) {
 	var r Request
 	r.Decode([]byte(frame))
@@ -25,7 +25,7 @@ func replyWithout(frame string, deny func(*exchange.Command) string) (reply, lef
 	return string(r.AppendReply(nil, results)), strings.TrimSpace(left)
 }
 
-// refusalOf returns a refusal with a text, none if that is "".
+// refusalOf returns a refusal with the text, or no refusal if the text is "".
 func refusalOf(text string) (refusal exchange.Refusal) {
 	if text != "" {
 		refusal = exchange.Refusal{Reason: exchange.NotAllowed, Text: text}
@@ -36,7 +36,7 @@ func refusalOf(text string) (refusal exchange.Refusal) {
 func TestADeniedCommandHasItsErrorInItsPlace(t *testing.T) {
 	frame := `<transactions id="1"><order sym="A" amount="1" limit="2"/><query id="7"/>` +
 		`<order sym="B" amount="x" limit="2"/><cancel id="8"/><order sym="C" amount="1" limit="2"/></transactions>`
-	// Once by the scanner, once by encoding/xml: they keep echoes differently.
+	// Test both decoders, because they store repeated attributes differently: the comment forces encoding/xml.
 	for _, frame := range []string{frame, strings.Replace(frame, "<query", "<!-- --><query", 1)} {
 		reply, left := replyWithout(frame, func(c *exchange.Command) string {
 			if c.Kind == exchange.CancelOrder || c.Symbol == "A" {
@@ -112,7 +112,7 @@ func TestAFrameWithATokenIsNothingElse(t *testing.T) {
 	require.False(t, IsAuthorized([]byte(reply)))
 }
 
-// TestAnAnswerToATokenIsToldByItsText, which is that of the protocol.
+// TestAnAnswerToATokenIsToldByItsText: clients recognize the answers to <auth> by the texts of the protocol.
 func TestAnAnswerToATokenIsToldByItsText(t *testing.T) {
 	var withoutTokens Request
 	withoutTokens.Decode(AppendAuth(nil, "secret"))
@@ -137,7 +137,7 @@ func FuzzAuthFrame(f *testing.F) {
 	f.Add([]byte(`<auth token="T"/>`), "T")
 	f.Add([]byte(`<auth token='&quot;'></auth>`), `"`)
 	f.Fuzz(func(t *testing.T, frame []byte, token string) {
-		_, _ = DecodeAuth(frame) // must not panic, whatever comes
+		_, _ = DecodeAuth(frame) // must not panic on any frame
 		if got, ok := DecodeAuth(AppendAuth(nil, token)); ok {
 			require.Equal(t, token, got)
 		}
@@ -170,7 +170,8 @@ func TestWhoMayNotSendAFrameIsNotToldWhatIsWrongWithIt(t *testing.T) {
 	}
 }
 
-// TestAFrameWithoutMistakesIsJudgedWithoutGarbage: with tokens every frame is.
+// TestAFrameWithoutMistakesIsJudgedWithoutGarbage: JudgeMalformed runs on every frame if the exchange uses
+// tokens, so it must not allocate for frames without errors.
 func TestAFrameWithoutMistakesIsJudgedWithoutGarbage(t *testing.T) {
 	var r Request
 	r.Decode([]byte(`<transactions id="1"><query id="7"/></transactions>`))

@@ -15,8 +15,8 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// costly are documents that are made to take much memory for their bytes: a start,
-// a part that is repeated, an end.
+// costly are documents that use much memory for their size. Each consists of a start, a part to be
+// repeated, and an end.
 var costly = map[string][3]string{
 	"attributes of one element": {"<create", ` a=""`, ""},
 	"32 attributes":             {"<create>", "<a" + attributes(attributesMax) + "/>", "</create>"},
@@ -53,7 +53,7 @@ var costly = map[string][3]string{
 		"</transactions>"},
 	"one value of quotes": {`<transactions id="1"><a id='`, `"`, `'/></transactions>`},
 	"one long value":      {`<transactions id="1"><a id='`, "x", `'/></transactions>`},
-	// both decoders have all of it by then
+	// The comment at the end makes the scanner give up late, so that both decoders decode everything.
 	"a comment at the end": {`<transactions id="1">`, `<query id="1"/>`, "<!----></transactions>"},
 	"placements, a comment": {`<create><symbol sym="` + strings.Repeat("A", exchange.SymbolCharsMax) + `">`,
 		`<account id="1">1</account>`, "<!----></symbol></create>"},
@@ -87,8 +87,8 @@ var costly = map[string][3]string{
 	"no UTF-8": {"", "\xff", ""},
 }
 
-// quotes returns attributes of quotes, of which each is longer in a reply, and which are as
-// long as a value may be that is repeated whole.
+// quotes returns attributes that consist of quotation marks, which are longer in a reply. Each is as long as
+// a rejected value may be that is repeated in full.
 func quotes(names ...string) (attributes string) {
 	for _, name := range names {
 		attributes += fmt.Sprintf(" %s='%s'", name, strings.Repeat(`"`, echoBytesMax))
@@ -96,7 +96,7 @@ func quotes(names ...string) (attributes string) {
 	return attributes
 }
 
-// fill returns a document of about so many bytes.
+// fill returns the document with its part repeated, so that it has about the given number of bytes.
 func fill(document [3]string, bytes int) []byte {
 	start, part, end := document[0], document[1], document[2]
 	return []byte(start + strings.Repeat(part, max(1, (bytes-len(start)-len(end))/len(part))) + end)
@@ -109,7 +109,7 @@ func TestDecodeMemoryCoversEveryFrame(t *testing.T) {
 			frame := fill(document, size)
 			taken := memoryOf(frame)
 			for i := 0; i < 3 && taken > DecodeMemory(frame); i++ {
-				taken = memoryOf(frame) // the runtime may have allocated something of its own meanwhile
+				taken = memoryOf(frame) // measure again: the runtime may have allocated in the background
 			}
 			require.LessOrEqual(t, taken, DecodeMemory(frame), "%s: %d bytes", name, len(frame))
 			require.LessOrEqual(t, longestReply(frame), ReplyMax(frame), "%s: %d bytes", name, len(frame))
@@ -121,7 +121,7 @@ func TestDecodeMemoryCoversEveryFrame(t *testing.T) {
 	t.Logf("most memory for a byte of XML: %.0f bytes, %s", most, of)
 }
 
-// TestAFrameOfAllElementsIsKnownBefore: the figures count as many elements as are taken.
+// TestAFrameOfAllElementsIsKnownBefore: DecodeMemory covers a frame with the largest number of elements.
 func TestAFrameOfAllElementsIsKnownBefore(t *testing.T) {
 	document := costly["accounts in a bad symbol"]
 	frame := []byte(document[0] + strings.Repeat(document[1], ElementsMax-2) + document[2])
@@ -131,9 +131,8 @@ func TestAFrameOfAllElementsIsKnownBefore(t *testing.T) {
 	require.Greater(t, longest, ElementsMax*errorBytesMax, "each element has an error of the longest text")
 }
 
-// TestNoFrameTakesMoreThanIsKnownBefore tries frames that are put together at random from
-// what is costly: names, values and texts of any length, plain or as references, in every
-// place there is.
+// TestNoFrameTakesMoreThanIsKnownBefore checks DecodeMemory with random frames made of expensive parts: names,
+// values and texts of any length, plain or as references, in every possible place.
 func TestNoFrameTakesMoreThanIsKnownBefore(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -142,18 +141,18 @@ func TestNoFrameTakesMoreThanIsKnownBefore(t *testing.T) {
 		frame := hostile(r)
 		taken := memoryOf(frame)
 		for i := 0; i < 3 && taken > DecodeMemory(frame); i++ {
-			taken = memoryOf(frame) // see TestDecodeMemoryCoversEveryFrame
+			taken = memoryOf(frame) // measure again, as in TestDecodeMemoryCoversEveryFrame
 		}
 		require.LessOrEqual(t, taken, DecodeMemory(frame), "%d bytes: %.2000s", len(frame), frame)
 		require.LessOrEqual(t, longestReply(frame), ReplyMax(frame), "%d bytes: %.2000s", len(frame), frame)
 	}
 }
 
-// hostile returns a frame of up to some hundred thousand bytes.
+// hostile returns a random frame of up to several hundred thousand bytes.
 func hostile(r *rand.Rand) []byte {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	value := func() string {
-		most := []int{1, 40, 130, 3000, 100_000}[min(r.IntN(14), 4)] // a long one now and then
+		most := []int{1, 40, 130, 3000, 100_000}[min(r.IntN(14), 4)] // the largest length that is drawn below
 		if most == 100_000 && r.IntN(8) > 0 {
 			most = 70
 		}
@@ -189,7 +188,7 @@ func hostile(r *rand.Rand) []byte {
 	return []byte("<" + root + ">" + inside + "</" + strings.Fields(root)[0] + ">")
 }
 
-// longestReply returns the length of the longest reply to a frame.
+// longestReply returns the length of the longest reply to a frame over all results in worst.
 func longestReply(frame []byte) (most int) {
 	var r Request
 	r.Decode(frame)
@@ -203,7 +202,7 @@ func longestReply(frame []byte) (most int) {
 	return most
 }
 
-// worst are refusals with the longest texts.
+// worst are rejects with the longest texts.
 var worst = []exchange.Result{
 	{Reason: exchange.InsufficientFunds},
 	{Reason: exchange.RulesDiffer},
@@ -211,22 +210,22 @@ var worst = []exchange.Result{
 		Reason: strings.Repeat("&", exchange.HaltReasonCharsMax)}}},
 }
 
-// memoryOf returns what decoding and answering a frame allocates, garbage included,
-// if everything in it is refused with a long text.
+// memoryOf returns how many bytes are allocated to decode and answer a frame, including garbage, if all its
+// commands are rejected with a long text.
 func memoryOf(frame []byte) (most int) {
 	for _, result := range worst {
 		var before, after runtime.MemStats
 		var r Request
 		runtime.ReadMemStats(&before)
 		r.Decode(frame)
-		commands := append([]exchange.Command(nil), r.Commands...) // of several frames, as a session executes them
+		commands := append([]exchange.Command(nil), r.Commands...) // a session copies the commands of several frames
 		results := make([]exchange.Result, len(commands))
 		runtime.ReadMemStats(&after)
 		for i := range results {
 			results[i] = result
 		}
 		reply := r.AppendReply(nil, results)
-		// The buffer of the reply grows by a quarter, and is there twice for a moment.
+		// The reply's buffer grows in steps of a quarter and briefly exists twice.
 		most = max(most, int(after.TotalAlloc-before.TotalAlloc)+len(reply)*9/4)
 	}
 	return most

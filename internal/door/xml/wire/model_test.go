@@ -15,8 +15,8 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// requireReply holds a reply to what every reply is: a document whose root is
-// <results>, which ParseReply takes, and whose errors say something in one line.
+// requireReply checks the properties of every reply: it is a document with the root <results>, ParseReply
+// accepts it, and each error has a text of one line.
 func requireReply(t require.TestingT, reply string) {
 	d := xml.NewDecoder(strings.NewReader(reply))
 	token, err := d.Token()
@@ -43,7 +43,7 @@ func transcripts(t require.TestingT) []model.Transcript {
 	return all
 }
 
-// frameBytesMax is the limit of a server that is not told another.
+// frameBytesMax is the default limit of a server.
 const frameBytesMax = 4 << 20
 
 func TestTranscripts(t *testing.T) {
@@ -64,7 +64,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// answerStream answers the frames of a stream, as a server does.
+// answerStream answers all frames of a stream as a server does and returns the replies.
 func (m *market) answerStream(t *testing.T, stream []byte) (replies string) {
 	f := NewFrameReader(bytes.NewReader(stream), frameBytesMax)
 	for {
@@ -99,16 +99,16 @@ func TestRandomSessionsAgreeWithTheModel(t *testing.T) {
 	}
 }
 
-// setup gives the frames of a fuzz run somebody to be about.
+// setup is a frame that creates accounts and a symbol for the frames of a fuzz run.
 const setup = `<create><account id="1" balance="1000"/><account id="2" balance="1000"/><symbol sym="A">` +
 	`<account id="1">100</account></symbol></create>`
 
-// FuzzDecode: whatever a frame holds, it gets a reply, and the same one that an
-// independent implementation of the protocol gives.
+// FuzzDecode: every frame gets a reply, and it is the reply of the model, an independent implementation of
+// the protocol.
 func FuzzDecode(f *testing.F) {
 	for _, transcript := range transcripts(f) {
 		for _, step := range transcript.Steps {
-			if !step.Raw && len(step.Send) < 4<<10 { // larger ones hold the fuzzer up
+			if !step.Raw && len(step.Send) < 4<<10 { // larger ones slow the fuzzer down
 				f.Add(step.Send)
 			}
 		}
@@ -123,7 +123,7 @@ func FuzzDecode(f *testing.F) {
 		requireReply(t, reply)
 		require.NoError(t, m.state.Audit())
 		if strings.HasPrefix(reply, "<results><error>malformed XML: ") && strings.Contains(reply, "more than") {
-			return // a limit on documents, which the model has not
+			return // the model does not have this limit on documents
 		}
 		require.Equal(t, model.Normalize(other.Do(frame, m.now)), model.Normalize([]byte(reply)))
 	})

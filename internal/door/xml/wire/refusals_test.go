@@ -6,13 +6,13 @@ import (
 	"outcry/internal/exchange"
 )
 
-// refused is a result of the first command of a frame, and what is in its reply.
+// refused is a result of the first command of a frame, and a text that its reply must contain.
 type refused struct {
 	result exchange.Result
 	want   string
 }
 
-// instructedRefusals are the reasons of orders with instructions, of amends, and of what accounts ask about themselves.
+// instructedRefusals returns the rejects of orders with instructions, amends and account queries.
 func instructedRefusals(t *testing.T) map[string][]refused {
 	const unit = 1e8
 	more := func(reason exchange.RejectReason, m exchange.ResultMore) exchange.Result {

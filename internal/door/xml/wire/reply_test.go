@@ -11,7 +11,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// reasons are all reject reasons there are.
+// reasons returns all reject reasons, except unknown.
 func reasons() (all []exchange.RejectReason) {
 	for r := exchange.OK; r.String() != "unknown"; r++ {
 		all = append(all, r)
@@ -41,8 +41,7 @@ func TestStatusListsOpenThenCanceledThenExecutions(t *testing.T) {
 	}
 }
 
-// TestRejectNamesTheValues holds every reason to a text, for each command that it
-// can answer.
+// TestRejectNamesTheValues checks the text of every reject reason for each command that can have it.
 func TestRejectNamesTheValues(t *testing.T) {
 	const frame = `<create><account id="1" balance="1000"/><symbol sym="A"/><symbol sym="B">` +
 		`<account id="2">5.5</account></symbol></create>`
@@ -152,7 +151,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 	}
 }
 
-// requireRefusal holds the reply to a frame of which one command has a result to what is in it.
+// requireRefusal checks that the reply to a frame contains want if the given command has the result.
 func requireRefusal(t *testing.T, frame string, command int, result exchange.Result, want string) {
 	t.Helper()
 	var r Request
@@ -160,7 +159,7 @@ func requireRefusal(t *testing.T, frame string, command int, result exchange.Res
 	results := make([]exchange.Result, len(r.Commands))
 	results[command] = result
 	if command == 2 && strings.HasPrefix(frame, "<create>") {
-		results[3] = exchange.Result{Reason: exchange.UnknownSymbol} // for want of the symbol
+		results[3] = exchange.Result{Reason: exchange.UnknownSymbol} // because the symbol was not made
 	}
 	reply := string(r.AppendReply(nil, results))
 	require.Contains(t, reply, want)
@@ -168,7 +167,7 @@ func requireRefusal(t *testing.T, frame string, command int, result exchange.Res
 	requireReply(t, reply)
 }
 
-// TestErrorTextIsAlwaysOneLineOfXML: any text at all becomes a reply.
+// TestErrorTextIsAlwaysOneLineOfXML: AppendError makes a valid reply from any text.
 func TestErrorTextIsAlwaysOneLineOfXML(t *testing.T) {
 	for text, want := range map[string]string{
 		"a":              "a",
@@ -195,8 +194,8 @@ func TestErrorTextIsAlwaysOneLineOfXML(t *testing.T) {
 	})
 }
 
-// TestEveryCharacterIsReadBackWhereverItStands: what stands for itself and what is
-// escaped look the same to those who read a value or a text.
+// TestEveryCharacterIsReadBackWhereverItStands: a parser reads each character back unchanged from a value or
+// a text, whether it was escaped or not.
 func TestEveryCharacterIsReadBackWhereverItStands(t *testing.T) {
 	characters := "\t\n\r\u00e9\U0001f600"
 	for c := ' '; c <= '\x7f'; c++ {
@@ -262,8 +261,8 @@ func TestFrameInPlaceIsAppendFrame(t *testing.T) {
 	}
 }
 
-// TestOnlyErroneousValuesAreShortened: what is taken is repeated as it was sent, however
-// long, and what is not is cut.
+// TestOnlyErroneousValuesAreShortened: an accepted value is repeated in full, however long; a rejected one
+// is cut.
 func TestOnlyErroneousValuesAreShortened(t *testing.T) {
 	zeros := strings.Repeat("0", 2*echoBytesMax)
 	for _, element := range []string{`<order sym="A" amount="V" limit="1"/>`, `<order sym="A" amount="1" limit="V"/>`,

@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// done returns what a request is answered with when all of it is done.
+// done returns the reply to a request if all its commands succeed.
 func done(r *Request) string {
 	results := make([]exchange.Result, len(r.Commands))
 	for i := range results {
@@ -19,7 +19,7 @@ func done(r *Request) string {
 	return string(r.AppendReply(nil, results))
 }
 
-// dollars and units are what tests write instead of scaled integers.
+// dollars and units convert decimal strings to scaled integers.
 func dollars(t *testing.T, s string) exchange.Cash {
 	c, err := exchange.ParseBalance(s)
 	require.NoError(t, err)
@@ -62,13 +62,13 @@ func TestFrameBecomesCommands(t *testing.T) {
 		},
 		`<transactions account="2"><query id="1"> <!-- nothing --> </query></transactions>`: {{Kind: exchange.QueryOrder,
 			Account: "2", Order: 1}},
-		// Nothing of a frame that is refused as a whole.
+		// Frames that are refused as a whole have no commands.
 		`<create a="1"><account id="1" balance="1"/></create>`:      nil,
 		`<create xmlns="x"><account id="1" balance="1"/></create>`:  nil,
 		`<transactions id="1" x="2"><query id="1"/></transactions>`: nil,
 		`<orders><query id="1"/></orders>`:                          nil,
 		`<create><account id="1" balance="1"/><create>`:             nil,
-		// Nothing of children that are refused, and all of their neighbours.
+		// Refused children have no commands, but their siblings do.
 		`<transactions id="1" account="1"><query id="1"/></transactions>`: nil,
 		`<transactions id="x"><query id="1"/></transactions>`:             nil,
 		`<transactions><query id="1"/></transactions>`:                    nil,

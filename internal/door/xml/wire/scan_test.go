@@ -14,7 +14,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// common lists frames of the common form.
+// common lists frames that the scanner accepts.
 var common = []string{
 	`<create/>`, `<create></create>`, "\r\n\t <create\n/>\n", "<create\t>  </create\r> ",
 	`<?xml version="1.0"?><create/>`, `<?xml version="1.0" encoding="utf-8"?> <create/>`,
@@ -36,7 +36,7 @@ var common = []string{
 	setup, twoOrders,
 }
 
-// uncommon lists documents that the scanner gives up, each for another reason.
+// uncommon lists documents on which the scanner gives up, each for a different reason.
 var uncommon = []string{
 	``, ` `, `<`, `<create`, `<create/`, `<create>`, `<create><`, `<create></`, `<create></create`, `<creates/>`,
 	`<create/><create/>`, `<create/>x`, `x<create/>`,
@@ -105,8 +105,8 @@ var uncommon = []string{
 	`<create><symbol sym="A"><account id="1">&#49;</account></symbol></create>`,
 }
 
-// outcomes are results of every kind of reply. What they are does not depend on the
-// command, which AppendReply does not mind.
+// outcomes are results for every kind of answer. They need not fit the command, since AppendReply does not
+// check that.
 var outcomes = []exchange.Result{
 	{Order: 42, Amended: &exchange.Amended{By: 43}, More: anyMore, Status: exchange.Status{Open: 5e8,
 		Executions: []exchange.Execution{{Shares: 15e7, Price: 12550000000, Time: 1519348326_987654321}}}},
@@ -117,12 +117,12 @@ var outcomes = []exchange.Result{
 	{Reason: exchange.UnknownAccount},
 }
 
-// anyMore is what few results have, of each kind.
+// anyMore sets all views of a result, so that it fits any command.
 var anyMore = &exchange.ResultMore{AccountView: &exchange.AccountView{ID: "1"},
 	OrdersView: &exchange.OrdersView{More: 7},
 	FillsView:  &exchange.FillsView{Fills: []exchange.AccountFill{{N: 1, Order: 2, Symbol: "A", Side: exchange.Buy}}}}
 
-// replies returns the replies to a request for some fixed sets of results.
+// replies returns the concatenated replies to a request for several fixed sets of results.
 func replies(r *Request) string {
 	var all []byte
 	results := make([]exchange.Result, len(r.Commands))
@@ -135,8 +135,8 @@ func replies(r *Request) string {
 	return string(all)
 }
 
-// requireAsDocument holds Decode to what decodeDocument makes of the same frame, and tells
-// whether the scanner took it.
+// requireAsDocument requires that Decode and decodeDocument give the same result for a frame, and reports
+// whether the scanner accepted the frame.
 func requireAsDocument(t require.TestingT, frame []byte) (taken bool) {
 	var alone, r, document Request
 	s := scanner{r: &alone, xml: frame}
@@ -179,8 +179,9 @@ func TestScannerTakesAsManyElementsAsADocumentMayHave(t *testing.T) {
 	require.False(t, scan(ElementsMax))
 }
 
-// TestNeighboursOfTheCommonFormMeanTheSame changes every byte of frames of the common
-// form: each is left out, doubled and replaced by what may matter there.
+// TestNeighboursOfTheCommonFormMeanTheSame changes frames that the scanner accepts: it cuts them at each byte,
+// removes the byte, and replaces it or inserts before it a character that may matter there. Both decoders must
+// agree on the result.
 func TestNeighboursOfTheCommonFormMeanTheSame(t *testing.T) {
 	for _, frame := range append(common, string(commonFrames()["create"])) {
 		for i := range frame {
@@ -216,14 +217,14 @@ func TestNamesOfCommandsOutliveTheFrame(t *testing.T) {
 	require.Equal(t, exchange.AccountID("7"), kept.Account)
 }
 
-// writer draws documents of the protocol: every place where XML leaves a choice is
-// one. An odd one also has references, comments, texts, and mistakes.
+// writer draws documents of the protocol, with random choices wherever XML allows several forms. If odd is set,
+// they also contain references, comments, stray text and mistakes.
 type writer struct {
 	t   *rapid.T
 	odd bool
 }
 
-// pick draws one of some texts, the odd ones seldom.
+// pick draws one of the texts in common, or rarely one of odd.
 func (w *writer) pick(common []string, odd ...string) string {
 	if w.oddly() {
 		return rapid.SampledFrom(odd).Draw(w.t, "odd")
@@ -231,14 +232,14 @@ func (w *writer) pick(common []string, odd ...string) string {
 	return rapid.SampledFrom(common).Draw(w.t, "text")
 }
 
-// oddly reports whether to do something odd here.
+// oddly reports, at random, whether to write something odd in this place.
 func (w *writer) oddly() bool { return w.odd && rapid.IntRange(0, 19).Draw(w.t, "oddly") == 0 }
 
 func (w *writer) space() string {
 	return w.pick([]string{"", "", " ", "\n\t", "\r\n"}, "<!-- c -->", "text", "<?pi?>", "<![CDATA[x]]>", "\x00", "&#32;")
 }
 
-// attribute writes an attribute and white space before it.
+// attribute writes white space and an attribute.
 func (w *writer) attribute(name, value string) string {
 	quote := w.pick([]string{`"`, "'"}, "", `"'`)
 	if value != "" && w.oddly() {
@@ -249,7 +250,7 @@ func (w *writer) attribute(name, value string) string {
 		w.pick(between, "/") + "=" + w.pick(between, "x") + quote + value + quote
 }
 
-// element writes an element; every other of attributes is a name, followed by its value.
+// element writes an element. attributes alternates names and values.
 func (w *writer) element(name, content string, attributes ...string) string {
 	var all []string
 	for pair := range slices.Chunk(attributes, 2) {
@@ -271,7 +272,7 @@ func (w *writer) element(name, content string, attributes ...string) string {
 func (w *writer) id() string     { return w.pick([]string{"1", "2", "007", "123456789"}, "", "x", "-1") }
 func (w *writer) symbol() string { return w.pick([]string{"A", "SPY", "b2"}, "", "A.B", "A B", `"`) }
 
-// ref adds a ref to attributes, or none.
+// ref adds a ref to attributes at random.
 func (w *writer) ref(attributes ...string) []string {
 	if rapid.Bool().Draw(w.t, "ref") {
 		return attributes
@@ -284,7 +285,7 @@ func (w *writer) number() string {
 		"99999999999999999999")
 }
 
-// children writes up to three of what one of some functions writes.
+// children writes up to three elements, each with a randomly drawn function of kinds.
 func (w *writer) children(kinds ...func() string) string {
 	all := w.space()
 	for range rapid.IntRange(0, 3).Draw(w.t, "children") {
@@ -293,7 +294,7 @@ func (w *writer) children(kinds ...func() string) string {
 	return all
 }
 
-// instructed writes an order with any of its attributes.
+// instructed writes an order with a random selection of its attributes.
 func (w *writer) instructed() string {
 	return w.element("order", w.space(), w.some("sym", w.symbol(), "amount", w.number(), "limit", w.number(), "type",
 		w.pick([]string{"market"}, "limit"), "tif", w.pick([]string{"GTC", "IOC", "FOK"}, "ioc"), "post",
@@ -306,13 +307,13 @@ func (w *writer) amend() string {
 		"report", "full", "newref", w.id())...)
 }
 
-// other writes one of the further elements that a <transactions> may have.
+// other writes one of the other elements that <transactions> allows.
 func (w *writer) other() string {
 	name := w.pick([]string{"cancel-all", "cancel-after", "account", "orders", "fills"}, "cancel-none")
 	return w.element(name, w.space(), w.some("sym", w.symbol(), "seconds", w.number(), "after", w.id())...)
 }
 
-// some draws some of attributes, in their order.
+// some returns a random selection of the attributes, in the given order.
 func (w *writer) some(attributes ...string) (some []string) {
 	for pair := range slices.Chunk(attributes, 2) {
 		if rapid.Bool().Draw(w.t, pair[0]) {
@@ -370,8 +371,8 @@ func TestDocumentsMeanTheSameToTheScanner(t *testing.T) {
 	})
 }
 
-// FuzzScan: a frame that the scanner takes means the same to decodeDocument, and one that
-// it gives up leaves no trace.
+// FuzzScan: a frame that the scanner accepts has the same meaning in decodeDocument, and one on which it gives
+// up leaves no trace in the request.
 func FuzzScan(f *testing.F) {
 	for _, documents := range [][]string{common, uncommon, wellFormed, malformed} {
 		for _, document := range documents {
@@ -391,7 +392,7 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte) { requireAsDocument(t, frame) })
 }
 
-// corpus reads what was found interesting for another fuzz target, which takes one []byte.
+// corpus returns the inputs in the stored corpus of another fuzz target, which has one []byte argument.
 func corpus(t require.TestingT, target string) (inputs [][]byte) {
 	files, err := filepath.Glob(filepath.Join("testdata", "fuzz", target, "*"))
 	require.NoError(t, err)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// strictReply is what a reply is, byte for byte: which elements and attributes it has, and in which order. What is
-// read back by ParseReply may be more.
+// strictReply matches a reply exactly as the exchange writes it: which elements and attributes it has, in which
+// order. ParseReply accepts more.
 var strictReply = regexp.MustCompile(`^<results(/>|>(` + strings.Join([]string{
 	`<error` + attrs(strings.Join(repeatedNames[:], "? ")+"?") + `>[^<]+</error>`,
 	`<created` + attrs("sym? tick? lot? id? ref?") + `/>`,
@@ -31,7 +31,7 @@ const (
 	reported = `(` + opened + `|` + canceled + `)?` + executed + `(<more/>)?`
 )
 
-// attrs returns what matches attributes with those names, of which those with ? are optional.
+// attrs returns a pattern for attributes with the given names; a name followed by ? is optional.
 func attrs(names string) (pattern string) {
 	for name := range strings.FieldsSeq(names) {
 		pattern += `( ` + strings.TrimSuffix(name, "?") + `="[^"<]*")`
