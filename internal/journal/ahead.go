@@ -148,12 +148,12 @@ func (j *Journal) madeSpare(err error) {
 	if err == nil {
 		j.room.spares++
 	}
-	j.noteRoom(byAllocator, err)
+	j.recordRoom(byAllocator, err)
 }
 
-// noteAhead records why no further segment could be made for the waiting ClaimMany, if there is one.
+// failAhead records why no further segment could be made for the waiting ClaimMany, if there is one.
 // Only that ClaimMany fails with the error.
-func (j *Journal) noteAhead(err error) {
+func (j *Journal) failAhead(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.room.wanted > 0 {

@@ -66,15 +66,15 @@ func (a *allocator) run() {
 			if a.j.surplus() {
 				keep = spareKeep
 			}
-			a.rest(keep)
+			a.waitForWork(keep)
 			continue
 		}
 		s, err := makeSpare(a.fs, filepath.Join(a.dir, fmt.Sprintf("next-%d%s", n, spareSuffix)), a.size)
 		n++
 		if err != nil && what == oneMore {
-			a.j.noteAhead(err)
+			a.j.failAhead(err)
 			a.trim()
-			a.rest(allocateRetry)
+			a.waitForWork(allocateRetry)
 			continue
 		}
 		a.j.madeSpare(err)
@@ -87,9 +87,9 @@ func (a *allocator) run() {
 	}
 }
 
-// rest waits until the result of due may have changed. If most is not 0, it waits no longer than most
+// waitForWork waits until the result of due may have changed. If most is not 0, it waits no longer than most
 // and then removes surplus spares.
-func (a *allocator) rest(most time.Duration) {
+func (a *allocator) waitForWork(most time.Duration) {
 	var over <-chan time.Time
 	if most > 0 {
 		timer := time.NewTimer(most)

@@ -73,9 +73,9 @@ func readAll(t *testing.T, fs *memFS) uint64 {
 	return last
 }
 
-// goesOn opens a journal, requires that it holds all records up to promised, and appends one. If there are
+// requireUsable opens a journal, requires that it holds all records up to promised, and appends one. If there are
 // several segments, it also requires that the loss of the last one is detected.
-func goesOn(t *testing.T, fs *memFS, promised uint64, what string, args ...any) {
+func requireUsable(t *testing.T, fs *memFS, promised uint64, what string, args ...any) {
 	t.Helper()
 	j, err := open(fs, memDir, small)
 	require.NoErrorf(t, err, what, args...)
@@ -126,14 +126,14 @@ func survives(t *testing.T, fs *memFS, promised, variants uint64, where string) 
 	t.Helper()
 	for variant := range variants {
 		r := rand.New(rand.NewPCG(promised, variant))
-		goesOn(t, fs.afterPowerCut(r), promised, "%s variant %d: power cut", where, variant)
+		requireUsable(t, fs.afterPowerCut(r), promised, "%s variant %d: power cut", where, variant)
 
 		twice := fs.afterPowerCut(r)
 		twice.failFrom(1 + r.IntN(5))
 		if j, err := open(twice, memDir, small); err == nil {
 			_ = j.Close() // the power cut may happen here
 		}
-		goesOn(t, twice.afterPowerCut(r), promised, "%s variant %d: power cut during recovery", where, variant)
+		requireUsable(t, twice.afterPowerCut(r), promised, "%s variant %d: power cut during recovery", where, variant)
 	}
 	fs.failFrom(0)
 	j, err := open(fs, memDir, small)
@@ -141,7 +141,7 @@ func survives(t *testing.T, fs *memFS, promised, variants uint64, where string) 
 	require.GreaterOrEqualf(t, j.Synced(), promised, "%s: a new process", where)
 	for variant := range variants {
 		r := rand.New(rand.NewPCG(promised, variant))
-		goesOn(t, fs.afterPowerCut(r), j.Synced(), "%s variant %d: new process, power cut", where, variant)
+		requireUsable(t, fs.afterPowerCut(r), j.Synced(), "%s variant %d: new process, power cut", where, variant)
 		fill(t, j, j.Synced()+1, 300)
 	}
 	require.NoError(t, j.Close())
@@ -238,11 +238,11 @@ func TestFailedRemoveLeavesNoGap(t *testing.T) {
 		require.Equal(t, count-1, j.SegmentCount())
 		require.Greater(t, j.First(), uint64(1))
 		fs.failFrom(0)
-		goesOn(t, fs.clone(), 60, "with the rest of them")
+		requireUsable(t, fs.clone(), 60, "with the rest of them")
 		require.NoError(t, j.RemoveBefore(30))
 		require.Less(t, j.SegmentCount(), count-1)
 		require.NoError(t, j.Close())
-		goesOn(t, fs, 60, "without them")
+		requireUsable(t, fs, 60, "without them")
 	})
 }
 
@@ -270,6 +270,6 @@ func TestADeletionThatIsNotDurableIsNotFollowedByAnother(t *testing.T) {
 		require.NoError(t, j.RemoveBefore(30))
 		require.Less(t, j.SegmentCount(), count-1)
 		require.NoError(t, j.Close())
-		goesOn(t, fs, 60, "without them")
+		requireUsable(t, fs, 60, "without them")
 	})
 }

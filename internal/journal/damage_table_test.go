@@ -67,10 +67,10 @@ func (s *specimen) try(harm func(fs *memFS), where ...any) {
 	case refusal:
 		refused(s.t, fs, "%s", what)
 	case complete:
-		goesOn(s.t, fs, specimenLast, "%s", what)
+		requireUsable(s.t, fs, specimenLast, "%s", what)
 	case torn:
 		before := fs.clone()
-		goesOn(s.t, fs, s.last.first+uint64(len(s.at))-4, "%s", what)
+		requireUsable(s.t, fs, s.last.first+uint64(len(s.at))-4, "%s", what)
 		require.Less(s.t, readAll(s.t, before), uint64(specimenLast), what)
 	case shorter:
 		j, err := open(fs, memDir, small)

@@ -103,7 +103,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 			if i < 8 || i >= 12 && i < sure {
 				refused(t, one, "byte %d", i)
 			} else if i >= 12 {
-				goesOn(t, one, 59, "byte %d: the last record is cut, as a torn one would be", i)
+				requireUsable(t, one, 59, "byte %d: the last record is cut, as a torn one would be", i)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestDamagedEndMarkCostsNothing(t *testing.T) {
 	for i := range recordHeader {
 		one := fs.clone()
 		one.files[s.path].data[at[len(at)-1]+i] ^= 0x10
-		goesOn(t, one, 60, "byte %d", i)
+		requireUsable(t, one, 60, "byte %d", i)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAnyPrefixReplays(t *testing.T) {
 	for _, at := range records(t, s, f.data) {
 		prefix := fs.clone()
 		clear(prefix.files[s.path].data[at:])
-		goesOn(t, prefix, next-1, "up to %d", at)
+		requireUsable(t, prefix, next-1, "up to %d", at)
 		next++
 	}
 }

@@ -16,16 +16,16 @@ const gatherTime = 10 * time.Millisecond
 func gathering(t *testing.T, fs *memFS, pendingBytesMax int) (*Journal, func() []string) {
 	t.Helper()
 	start := time.Now()
-	told := make(chan string, 100)
+	batches := make(chan string, 100)
 	j, err := open(fs, memDir, Options{Version: newest, SegmentBytes: 1 << 20, PendingBytesMax: pendingBytesMax,
 		Gather: gatherTime, OnSync: func(records, _ int, _ time.Duration) {
-			told <- fmt.Sprint(records, " after ", time.Since(start))
+			batches <- fmt.Sprint(records, " after ", time.Since(start))
 		}})
 	require.NoError(t, err)
 	return j, func() (all []string) {
 		synctest.Wait()
-		for len(told) > 0 {
-			all = append(all, <-told)
+		for len(batches) > 0 {
+			all = append(all, <-batches)
 		}
 		return all
 	}
@@ -102,7 +102,7 @@ func TestMarkedSyncsAreNotTakenForTornWrites(t *testing.T) {
 		}
 		for seq := uint64(1); seq <= 10; seq++ {
 			fill(t, j, seq, 300)
-			damageLast(live.clone(), fmt.Sprint("told of record ", seq))
+			damageLast(live.clone(), fmt.Sprint("synced record ", seq))
 		}
 		killed := live.clone()
 		require.NoError(t, j.Close())

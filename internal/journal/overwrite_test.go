@@ -57,9 +57,9 @@ func TestARefusedOverwriteIsWaitedFor(t *testing.T) {
 			require.ErrorIs(t, j.ClaimReserve(1), ErrNoRoom, "the reserve cannot be written either")
 			require.ErrorIs(t, <-waits, ErrNoRoom, "no claim waits meanwhile")
 			for variant := range uint64(6) {
-				goesOn(t, fs.afterPowerCut(rand.New(rand.NewPCG(1, variant))), 3, "power cut %d while it waits", variant)
+				requireUsable(t, fs.afterPowerCut(rand.New(rand.NewPCG(1, variant))), 3, "power cut %d while it waits", variant)
 			}
-			goesOn(t, fs.clone(), 3, "the end of the process while it waits")
+			requireUsable(t, fs.clone(), 3, "the end of the process while it waits")
 			var syncs atomic.Int64 // number of syncs, including those of the allocator's goroutine
 			fs.failOnly(func(_ int, op string) error {
 				if op == "sync" {
@@ -71,7 +71,7 @@ func TestARefusedOverwriteIsWaitedFor(t *testing.T) {
 			require.NoError(t, j.Room())
 			require.Positive(t, syncs.Load())
 			promised := j.Synced()
-			goesOn(t, fs.afterPowerCut(rand.New(rand.NewPCG(2, 0))), promised, "power cut afterwards")
+			requireUsable(t, fs.afterPowerCut(rand.New(rand.NewPCG(2, 0))), promised, "power cut afterwards")
 			require.NoError(t, j.Close())
 			require.Equal(t, last, readAll(t, fs))
 		})
@@ -171,7 +171,7 @@ func TestCloseDoesNotWaitForAnOverwrite(t *testing.T) {
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		require.ErrorContains(t, err, "write records 4 to 4")
 		fs.failOnly(nil)
-		goesOn(t, fs, 3, "when there is room again")
+		requireUsable(t, fs, 3, "when there is room again")
 	})
 }
 
@@ -189,6 +189,6 @@ func TestAnEndMarkNeedsNoRoom(t *testing.T) {
 		fs.failOnly(noOverwrites(syscall.EDQUOT))
 		require.NoError(t, j.Close())
 		fs.failOnly(nil)
-		goesOn(t, fs, 4, "afterwards")
+		requireUsable(t, fs, 4, "afterwards")
 	})
 }

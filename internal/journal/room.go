@@ -157,8 +157,8 @@ func (j *Journal) claim(payload int, keep int64) error {
 	}
 }
 
-// noteRoom records the result of the step who: why it has no room, or nil. The caller holds mu.
-func (j *Journal) noteRoom(who int, err error) {
+// recordRoom records the result of the step who: why it has no room, or nil. The caller holds mu.
+func (j *Journal) recordRoom(who int, err error) {
 	if err == nil {
 		j.room.failing[who].Store(nil)
 	} else {
@@ -175,19 +175,19 @@ func (j *Journal) untilRoom(who int, try func() error) error { return j.until(wh
 
 // until is untilRoom for the errors that passes reports as temporary.
 func (j *Journal) until(who int, passes func(error) bool, try func() error) error {
-	told := false
+	waiting := false
 	for {
 		err := try()
-		if waits := passes(err); waits || told {
+		if waits := passes(err); waits || waiting {
 			j.mu.Lock()
-			if told = waits; waits {
-				j.noteRoom(who, err)
+			if waiting = waits; waits {
+				j.recordRoom(who, err)
 			} else {
-				j.noteRoom(who, nil)
+				j.recordRoom(who, nil)
 			}
 			j.mu.Unlock()
 		}
-		if !told {
+		if !waiting {
 			return err
 		}
 		select {

@@ -54,7 +54,7 @@ func TestAFullDiskIsDefined(t *testing.T) {
 			synctest.Wait()
 		}
 		require.ErrorIs(t, j.Room(), ErrNoRoom)
-		require.ErrorIs(t, j.Room(), syscall.ENOSPC, "the reason is told")
+		require.ErrorIs(t, j.Room(), syscall.ENOSPC, "Room returns the reason")
 		require.Equal(t, 2, j.SegmentCount())
 		require.ErrorIs(t, j.Claim(100), ErrNoRoom)
 		require.Equal(t, int64(1024), j.ReserveBytes())
@@ -124,7 +124,7 @@ func TestADiskThatIsFullAtAnyMomentLosesNothing(t *testing.T) {
 					require.NoError(t, err)
 					require.Len(t, names, j.SegmentCount(), "what could not be finished is removed")
 				}
-				goesOn(t, fs.clone(), last, "room for %d", room)
+				requireUsable(t, fs.clone(), last, "room for %d", room)
 				fs.setRoom(-1)
 				time.Sleep(allocateRetry)
 				synctest.Wait()
@@ -210,7 +210,7 @@ func TestCloseDoesNotWaitForRoom(t *testing.T) {
 			synced := j.Synced()
 			require.Less(t, synced, j.Appended())
 			fs.setRoom(-1)
-			goesOn(t, fs, synced, "when there is room again")
+			requireUsable(t, fs, synced, "when there is room again")
 		})
 	}
 }
@@ -224,7 +224,7 @@ func TestANewJournalOnAFullDiskIsRefused(t *testing.T) {
 			require.ErrorContains(t, err, "make the first segment in "+memDir)
 			require.Empty(t, fs.files, "nothing is left behind")
 			fs.setRoom(-1)
-			goesOn(t, fs, 0, "when there is room")
+			requireUsable(t, fs, 0, "when there is room")
 		})
 	}
 }

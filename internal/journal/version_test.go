@@ -145,7 +145,7 @@ func TestAnOlderJournalOnAFullDiskIsLeftAsItIs(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorContains(t, err, "make a segment of version")
 	fs.setRoom(-1)
-	goesOn(t, fs, specimenLast, "with room again")
+	requireUsable(t, fs, specimenLast, "with room again")
 }
 
 // TestACrashWhileAnOlderJournalIsTakenOverLosesNothing interrupts the first session of a newer program at

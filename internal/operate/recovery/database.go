@@ -89,14 +89,14 @@ func (d *Database) open(ctx context.Context, c *settings.Config, log *slog.Logge
 		if d.journal != nil {
 			return judgeMember(c, d.journal, p)
 		}
-		d.aside, err = lookAtJournal(c, p, upgrade)
+		d.aside, err = checkJournal(c, p, upgrade)
 		return err
 	}
 	if d.Store, err = postgres.OpenChecked(ctx, d.URL, d.Number, log, check); err != nil {
 		return err
 	}
 	begun := time.Now()
-	defer progress.Log(log, sayEvery, "loading the state from Postgres",
+	defer progress.Log(log, progressInterval, "loading the state from Postgres",
 		func() []any { return []any{"since", time.Since(begun).Round(time.Second).String()} })()
 	if d.Position, err = d.Store.Position(ctx); err == nil {
 		d.Snapshot, err = d.Store.Load(ctx)

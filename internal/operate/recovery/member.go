@@ -86,7 +86,7 @@ func judgeMember(c *settings.Config, j *journal.Journal, p postgres.Position) er
 	var err error
 	switch first, last := j.First(), j.Appended(); {
 	case foreign:
-		err = notOurs(c.JournalDir(), j.ID(), p)
+		err = foreignJournal(c.JournalDir(), j.ID(), p)
 	case first > p.Applied+1:
 		err = fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: "+
 			"the database is older than the journal reaches back. Restore this node with outcry cluster replace",

@@ -16,9 +16,9 @@ import (
 
 // TestAReplaySaysHowFarItIs holds a replay at a record in the middle and expects a progress line.
 func TestAReplaySaysHowFarItIs(t *testing.T) {
-	before := sayEvery
-	t.Cleanup(func() { sayEvery = before })
-	sayEvery = time.Millisecond
+	before := progressInterval
+	t.Cleanup(func() { progressInterval = before })
+	progressInterval = time.Millisecond
 	j, err := journal.Open(t.TempDir(), journal.Options{
 		Version: exchange.EventVersion, SegmentBytes: 1 << 16, FirstSeq: 1})
 	require.NoError(t, err)

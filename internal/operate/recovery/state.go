@@ -16,7 +16,7 @@ import (
 	"outcry/internal/process/progress"
 )
 
-// OpenJournal opens the journal of a standalone server after lookAtJournal has accepted it. It sets the
+// OpenJournal opens the journal of a standalone server after checkJournal has accepted it. It sets the
 // old journal aside if necessary, and creates a new one that begins after the database's state if there
 // is none. It then registers the journal in the database, and retries while Postgres is unavailable.
 func OpenJournal(
@@ -42,24 +42,24 @@ func OpenJournal(
 	return j, nil
 }
 
-// follow calls noteJournal and retries while Postgres is unavailable.
+// follow calls registerJournal and retries while Postgres is unavailable.
 func follow(ctx context.Context, j *journal.Journal, c *settings.Config, d *Database, log *slog.Logger) error {
-	err := noteJournal(ctx, j, c, d)
+	err := registerJournal(ctx, j, c, d)
 	delay := databaseRetryMin
 	for ; err != nil && !postgres.Unusable(err) && ctx.Err() == nil; delay = min(2*delay, databaseRetryMax) {
 		log.Warn("waiting for Postgres", "error", err, "next_try_in", delay.String())
 		select {
 		case <-time.After(delay):
-			err = noteJournal(ctx, j, c, d)
+			err = registerJournal(ctx, j, c, d)
 		case <-ctx.Done():
 		}
 	}
 	return err
 }
 
-// noteJournal registers the journal in the database, so that its projection follows it. If the journal
+// registerJournal registers the journal in the database, so that its projection follows it. If the journal
 // replaces a lost one, order ids that clients may have received are skipped.
-func noteJournal(ctx context.Context, j *journal.Journal, c *settings.Config, d *Database) error {
+func registerJournal(ctx context.Context, j *journal.Journal, c *settings.Config, d *Database) error {
 	p := &d.Position
 	lost := j.Appended() < j.First() && p.Journal != j.ID() && (p.Applied > 0 || p.Journal != [16]byte{})
 	if !lost || p.Ack == settings.AckPostgres {
@@ -81,11 +81,11 @@ type refusedError struct{ error }
 
 func (e *refusedError) Unwrap() error { return e.error }
 
-// lookAtJournal checks the journal in the data directory with judge, before the database is opened, and
+// checkJournal checks the journal in the data directory with judge, before the database is opened, and
 // reports whether the journal must be set aside. It changes nothing. It reads the newest segment. Before
 // steps that cannot be undone, which are an upgrade of the schema and setting aside, it reads all segments
 // to find damage. The error is a *refusedError.
-func lookAtJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside bool, err error) {
+func checkJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside bool, err error) {
 	found, err := journal.Peek(c.JournalDir(), exchange.EventVersion)
 	if err == nil {
 		aside, err = judge(c, found, p)
@@ -105,15 +105,15 @@ func lookAtJournal(c *settings.Config, p postgres.Position, upgrade bool) (aside
 func judge(c *settings.Config, found journal.Summary, p postgres.Position) (aside bool, err error) {
 	// If every answer waited for Postgres, losing the journal loses nothing that was answered.
 	mayLose := c.AcceptJournalLoss || p.Ack == settings.AckPostgres
-	noted := p.Journal != [16]byte{}
-	foreign, empty := noted && p.Journal != found.ID, found.Last < found.First
+	registered := p.Journal != [16]byte{}
+	foreign, empty := registered && p.Journal != found.ID, found.Last < found.First
 	switch {
-	case found.Segments == 0 && (p.Applied > 0 || noted) && !mayLose:
+	case found.Segments == 0 && (p.Applied > 0 || registered) && !mayLose:
 		return false, journalLost(c.JournalDir(), 0, p)
 	case found.Segments == 0:
 		return false, nil
 	case foreign && !empty: // not set aside either: its own exchange needs it
-		return false, notOurs(c.JournalDir(), found.ID, p)
+		return false, foreignJournal(c.JournalDir(), found.ID, p)
 	case found.First > p.Applied+1:
 		return false, fmt.Errorf("the database holds records up to %d, but the journal in %s begins at %d: "+
 			"the database is older than the journal reaches back. Restore a newer backup of it",
@@ -124,14 +124,14 @@ func judge(c *settings.Config, found journal.Summary, p postgres.Position) (asid
 	return found.Last < p.Applied, nil
 }
 
-// notOurs returns the error for a journal that belongs to another database.
-func notOurs(dir string, id [16]byte, p postgres.Position) error {
+// foreignJournal returns the error for a journal that belongs to another database.
+func foreignJournal(dir string, id [16]byte, p postgres.Position) error {
 	return fmt.Errorf("the journal in %s (%x) is not the one that the database follows (%x): "+
 		"this data directory belongs to another database", dir, id, p.Journal)
 }
 
-// sayEvery is the interval of progress lines in the log. Tests shorten it.
-var sayEvery = progress.LineEvery
+// progressInterval is the interval of progress lines in the log. Tests shorten it.
+var progressInterval = progress.LineEvery
 
 // Restore builds the exchange's state: it loads the database's snapshot, replays the later records that the
 // journal has at the time of the call, and checks every invariant. It returns the state and the seq of
@@ -140,7 +140,7 @@ func Restore(
 	ctx context.Context, d *Database, j *journal.Journal, log *slog.Logger,
 ) (*exchange.State, uint64, error) {
 	start := time.Now()
-	stop := progress.Log(log, sayEvery, "building the state",
+	stop := progress.Log(log, progressInterval, "building the state",
 		func() []any { return []any{"since", time.Since(start).Round(time.Second).String()} })
 	state, err := d.Snapshot.Restore()
 	stop()
@@ -176,7 +176,7 @@ func replay(
 	}
 	defer r.Close()
 	var done atomic.Uint64
-	stop := progress.Log(log, sayEvery, "replaying the journal",
+	stop := progress.Log(log, progressInterval, "replaying the journal",
 		func() []any { return []any{"seq", done.Load(), "of", last} })
 	defer stop()
 	var e exchange.Event

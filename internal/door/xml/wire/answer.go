@@ -103,7 +103,7 @@ func (a *Answer) parse(e *element, kind answerKind) error {
 	if err := needsAttributes(e, kind.needs); err != nil {
 		return err
 	}
-	a.Order.take(e)
+	a.Order.setFrom(e)
 	for _, at := range e.attrs {
 		switch rawName(at.Name) {
 		case "id":

@@ -76,7 +76,7 @@ func parseDocument(frame []byte, elements int) (*element, error) {
 		if err != nil {
 			return nil, p.explain(err, bytesGiven)
 		}
-		if err := p.take(token, begin, decoder.InputOffset()); err != nil {
+		if err := p.add(token, begin, decoder.InputOffset()); err != nil {
 			return nil, err
 		}
 	}
@@ -107,8 +107,8 @@ func (p *parser) cutShort(bytesGiven int) error {
 	return fmt.Errorf("the document ends after %d bytes, within a tag or a comment", bytesGiven)
 }
 
-// take processes one token, which is at frame[begin:end].
-func (p *parser) take(token xml.Token, begin, end int64) error {
+// add processes one token, which is at frame[begin:end].
+func (p *parser) add(token xml.Token, begin, end int64) error {
 	if err := checkReferences(token, p.frame[begin:end]); err != nil {
 		return err
 	}

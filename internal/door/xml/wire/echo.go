@@ -57,18 +57,18 @@ func (s *sentAttrs) get(name string) string {
 func (s *sentAttrs) shorten(element string) {
 	for i := range s.attrs {
 		a := &s.attrs[i]
-		if len(a.value) > echoBytesMax && !takes(element, a.name, a.value) {
+		if len(a.value) > echoBytesMax && !accepts(element, a.name, a.value) {
 			a.value = shorten(a.value, echoBytesCut)
 		}
 	}
 }
 
-// takes reports whether an element accepts a long value of an attribute.
-func takes(element, name, value string) bool {
+// accepts reports whether an element accepts a long value of an attribute.
+func accepts(element, name, value string) bool {
 	var err error
 	switch element + " " + name {
 	case "order amount", "order limit":
-		return takesInOrder(name, value)
+		return acceptsInOrder(name, value)
 	case "query id", "cancel id", "amend id":
 		_, err = exchange.ParseOrderID(value)
 	case "amend amount":

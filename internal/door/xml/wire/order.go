@@ -119,8 +119,8 @@ func (r *Request) checkTerms(e *element, c *exchange.Command) error {
 	return nil
 }
 
-// takesInOrder reports whether the value is valid for the named attribute of an <order>.
-func takesInOrder(name, value string) bool {
+// acceptsInOrder reports whether the value is valid for the named attribute of an <order>.
+func acceptsInOrder(name, value string) bool {
 	for i := range orderAttributes {
 		if a := &orderAttributes[i]; a.name == name {
 			return a.read(new(exchange.Command), value) == nil
@@ -142,8 +142,8 @@ func (t *Transactions) Place(o Order) *Transactions {
 	return t
 }
 
-// take sets the fields of o from the attributes that an answer repeats.
-func (o *Order) take(e *element) {
+// setFrom sets the fields of o from the attributes that an answer repeats.
+func (o *Order) setFrom(e *element) {
 	for i := range orderAttributes {
 		a := &orderAttributes[i]
 		*a.of(o), _ = e.attr(a.name)

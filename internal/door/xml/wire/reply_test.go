@@ -48,7 +48,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 	const trades = `<transactions id="1"><order sym="A" amount="100" limit="145.67"/>` +
 		`<order sym="A" amount="-0.5" limit="1"/><query id="7"/><order sym="A" amount="2" limit="3" ref="r-1"/>` +
 		`<query ref="r-2"/></transactions>`
-	told := map[exchange.RejectReason]bool{exchange.OK: true}
+	covered := map[exchange.RejectReason]bool{exchange.OK: true}
 	for _, c := range []struct {
 		frame   string
 		command int
@@ -138,16 +138,16 @@ func TestRejectNamesTheValues(t *testing.T) {
 		{trades, 2, exchange.Result{Reason: 200}, `<error id="7">refused: unknown</error>`},
 	} {
 		requireRefusal(t, c.frame, c.command, c.result, c.want)
-		told[c.result.Reason] = true
+		covered[c.result.Reason] = true
 	}
 	for frame, results := range instructedRefusals(t) {
 		for _, c := range results {
 			requireRefusal(t, frame, 0, c.result, c.want)
-			told[c.result.Reason] = true
+			covered[c.result.Reason] = true
 		}
 	}
 	for _, reason := range reasons() {
-		require.True(t, told[reason], "%s has no case", reason)
+		require.True(t, covered[reason], "%s has no case", reason)
 	}
 }
 

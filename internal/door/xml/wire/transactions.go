@@ -175,16 +175,16 @@ func optionally(e *element, name string, c *exchange.Command, read func(*exchang
 // parseTick and parseLot parse a decimal in the same way as a limit. Their errors name the value.
 func parseTick(s string) (exchange.Price, error) {
 	tick, err := exchange.ParseLimit(s)
-	return tick, called("tick", err)
+	return tick, renamed("tick", err)
 }
 
 func parseLot(s string) (exchange.Shares, error) {
 	lot, err := exchange.ParseLimit(s)
-	return exchange.Shares(lot), called("lot", err)
+	return exchange.Shares(lot), renamed("lot", err)
 }
 
-// called rewrites an error about a limit as one about the value with the given name.
-func called(name string, err error) error {
+// renamed rewrites an error about a limit as one about the value with the given name.
+func renamed(name string, err error) error {
 	if err == nil {
 		return nil
 	}
