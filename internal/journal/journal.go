@@ -119,7 +119,7 @@ func (b *batch) finish() {
 // uses the directory, that o has no version, or what could not be read or written.
 func Open(dir string, o Options) (*Journal, error) {
 	if o.Version == 0 {
-		return nil, fmt.Errorf("journal: open %s: the options name no version of records", dir)
+		return nil, fmt.Errorf("journal: open %s: the options have no record version", dir)
 	}
 	lock, err := Lock(dir)
 	if err != nil {

@@ -210,7 +210,7 @@ func (r *Reader) fill(need int) error {
 	}
 	want := int(min(int64(max(need, readBytes)), r.segment.end-int64(r.offset())))
 	if want < need {
-		return r.segment.damaged(r.offset(), "a record of %d bytes ends behind the last record", need)
+		return r.segment.damaged(r.offset(), "a record of %d bytes extends beyond the end of the records", need)
 	}
 	if cap(r.memory) < want {
 		r.memory = make([]byte, max(want, readBytes))

@@ -102,13 +102,13 @@ func parseVersion(s segment, b []byte, reads uint32) (version uint32, err error)
 	case len(b) < segmentHeader:
 		return 0, s.damaged(len(b), "the file ends within the header")
 	case string(b[:8]) != magic:
-		return 0, s.damaged(0, "it does not begin like a segment")
+		return 0, s.damaged(0, "it does not begin with the magic of a segment")
 	case binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], castagnoli):
 		return 0, s.damaged(0, "the checksum of the header does not match")
 	}
 	switch version = binary.LittleEndian.Uint32(b[8:]); {
 	case version == 0:
-		return 0, s.damaged(8, "version 0, which never was")
+		return 0, s.damaged(8, "version 0 is not valid")
 	case version > reads:
 		return 0, &VersionError{s.path, version, reads}
 	}
@@ -121,7 +121,7 @@ func parseHead(s segment, b []byte, reads uint32) (id [16]byte, version uint32, 
 		return id, 0, err
 	}
 	if first := binary.LittleEndian.Uint64(b[32:]); first != s.first {
-		return id, 0, s.damaged(32, "it says that it begins at record %d", first)
+		return id, 0, s.damaged(32, "the header names record %d as the first, the file name another", first)
 	}
 	if size := binary.LittleEndian.Uint64(b[40:]); size != uint64(len(b)) {
 		return id, 0, s.damaged(len(b), "the file has %d bytes instead of %d", len(b), size)
