@@ -2,13 +2,13 @@ package door
 
 import "errors"
 
-// ErrAborted is the error of Answer once Abort was called.
+// ErrAborted is the error of Answer, Call and Wait after Abort was called.
 var ErrAborted = errors.New("session: this machine serves clients no more")
 
-// Abort closes the listeners and all connections, at once and without a word, and has every
-// call of Answer end with ErrAborted or an error of the exchange. What the kernel does not
-// have by then is told to nobody. It does not wait: Shutdown, called after it, waits until no
-// goroutine is left. It is for a machine that has ceased to lead.
+// Abort closes the listeners and all connections at once, without a last reply. Every call of Answer ends
+// with ErrAborted or an error of the exchange. Replies that the kernel does not have by then are never sent.
+// Abort does not wait: call Shutdown afterwards, which waits until no goroutine is left. It is for a machine
+// that is no longer the leader.
 func (s *Server) Abort() {
 	s.aborted.Store(true)
 	s.mu.Lock()
@@ -16,8 +16,8 @@ func (s *Server) Abort() {
 	for c := range s.sessions {
 		c.cutOff()
 	}
-	// Only now: a session whose wait ends would say that the exchange is stopping. Nobody
-	// is let in meanwhile, as that needs mu.
+	// Cancel the context only after the connections are closed: a session whose wait ends would otherwise
+	// send that the exchange is stopping. No session can begin in between, because open needs mu.
 	s.cutOff()
 	for _, l := range s.listeners {
 		l.Close()

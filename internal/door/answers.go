@@ -9,35 +9,35 @@ import (
 	"outcry/internal/exchange"
 )
 
-// answers makes the replies to the frames of a batch, place by place. What a query asks
-// for may be large, so each is considered when its turn comes: orders that are only in
-// the history are fetched one by one, and a reply that has become long enough answers no
-// further query. Everything else is answered always: it has been done. So a reply has at
-// most ReplyBytesMax, and what its frame makes the codec repeat.
+// answers makes the replies to the frames of a batch, place by place. The answer to a query may be large. So
+// each query is looked at when its turn comes: orders that are only in the history are fetched one by one,
+// and once a reply has reached ReplyBytesMax, no further query is answered in it. All other commands are
+// always answered, because they are already done. So a reply has at most ReplyBytesMax bytes plus what the
+// codec repeats of its frame.
 type answers struct {
 	server      *Server
-	held        int64     // by the batch: covers what was decoded and the reply without executions
-	unavailable bool      // the history did not answer in this batch, and is not asked again
-	unseen      bool      // likewise the view of accounts
-	failed      time.Time // when it was asked in this batch and did not answer
+	held        int64     // bytes that the batch holds; they cover the decoded frames and a reply without executions
+	unavailable bool      // the history did not answer in this batch and is not asked again in it
+	unseen      bool      // the view of accounts did not answer in this batch and is not asked again in it
+	failed      time.Time // when the history did not answer in this batch; zero if it did
 
-	// Of the frame.
+	// The fields below belong to the frame that is being answered.
 	reply   *reply
-	begin   int // of its bytes in the reply
+	begin   int // where the reply to this frame begins in reply.bytes
 	codec   Codec
 	message Message
 	results []exchange.Result
-	refusal exchange.Refusal // what further queries are answered with, none while they are answered
-	hit     bool             // the reply was counted as one that has run into ReplyBytesMax
+	refusal exchange.Refusal // the answer to every further query; its Reason is OK while queries are answered
+	hit     bool             // the reply is already counted as one that ran into ReplyBytesMax
 }
 
 func (a *answers) init(s *Server) { a.server = s }
 
-// reset forgets everything about a batch.
+// reset drops everything that belongs to a batch.
 func (a *answers) reset() { *a = answers{server: a.server} }
 
-// append appends the reply to one frame. results are those of its commands; their executions are
-// dropped once they are in the reply.
+// append appends the reply to one frame. results belong to the frame's commands. Their executions are dropped
+// as soon as they are in the reply.
 func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, commands []engine.Request,
 	results []exchange.Result) {
 	places := m.Places()
@@ -73,8 +73,9 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 	to.bytes = append(to.bytes, end...)
 }
 
-// complete makes a result one that can be told: an amend of an order that was closed long ago, or what an order
-// reported that is sent again, is in the history. done is to be called once the answer is appended.
+// complete makes a result ready to be answered. If it is in the history (an amend of an order that was closed
+// long ago, or the repeated report of an order), complete fetches it. The caller calls done once the answer
+// is appended.
 func (a *answers) complete(ctx context.Context, c *engine.Request, r *exchange.Result) (done func()) {
 	done = func() {}
 	if r.Reason == exchange.InHistory {
@@ -83,7 +84,7 @@ func (a *answers) complete(ctx context.Context, c *engine.Request, r *exchange.R
 		}
 	}
 	if r.Reason == exchange.ForeignOrder && a.server.options.Tokens != nil {
-		r.Reason = exchange.UnknownOrder // tells nobody which orders others have
+		r.Reason = exchange.UnknownOrder // does not reveal that the order exists
 	}
 	if c.Report {
 		a.report(r)
@@ -91,8 +92,8 @@ func (a *answers) complete(ctx context.Context, c *engine.Request, r *exchange.R
 	return done
 }
 
-// tell appends the answer to a query or a cancel in place i, or returns what is to stand there
-// in its place.
+// tell appends the answer to a query or a cancel in place i. If it cannot, it returns the refusal that the
+// caller has to put there.
 func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
 	query := c.Kind == exchange.QueryOrder || c.Kind.Views()
 	if query && (a.refusal.Reason != exchange.OK || a.size() >= a.server.options.ReplyBytesMax) {
@@ -109,7 +110,7 @@ func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchang
 		}
 	}
 	if r.Reason == exchange.ForeignOrder && a.server.options.Tokens != nil {
-		r.Reason = exchange.UnknownOrder // tells nobody which orders others have
+		r.Reason = exchange.UnknownOrder // does not reveal that the order exists
 	}
 	if entries(r) == 0 {
 		a.reply.bytes = a.message.AppendAnswer(a.reply.bytes, i, a.results)
@@ -125,8 +126,8 @@ func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchang
 	return refusal
 }
 
-// report makes room for the executions of a report, or drops them: what it tells of is done, so that it is
-// answered in any case.
+// report reserves memory for the executions of a report. If there is none, it drops the executions: the
+// command is already done and is answered in any case.
 func (a *answers) report(r *exchange.Result) {
 	executions := min(len(r.Status.Executions), exchange.ReportExecutionsMax)
 	if executions == 0 {
@@ -161,14 +162,14 @@ func (a *answers) show(ctx context.Context, c *engine.Request, r *exchange.Resul
 	}
 }
 
-// forgo says that the history did not answer, and is not asked again in the batch.
+// forgo notes that the history did not answer, so that it is not asked again in this batch.
 func (a *answers) forgo() {
 	if !a.unavailable {
-		a.unavailable, a.failed = true, time.Now() // not once the reply is taken: that may be much later
+		a.unavailable, a.failed = true, time.Now() // now, and not when the reply is sent, which may be much later
 	}
 }
 
-// entries returns how many executions, or lines of a list, a result has.
+// entries returns the number of executions or list entries of a result.
 func entries(r *exchange.Result) int {
 	n := len(r.Status.Executions)
 	if m := r.More; m != nil {
@@ -184,8 +185,8 @@ func entries(r *exchange.Result) int {
 	return n
 }
 
-// appendStatus appends an answer with executions. If it is too long it appends nothing, and
-// returns why.
+// appendStatus appends an answer with executions. If the answer is too long, or there is no memory for it,
+// appendStatus appends nothing and returns the refusal.
 func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
 	most := a.server.options.ReplyBytesMax
 	size, entries := a.size(), entries(r)
@@ -223,10 +224,10 @@ func (a *answers) appendStatus(i int, c *engine.Request, r *exchange.Result) (re
 			"read it in pages, from /api/v1/orders/%d?after=0 on, or in the database", id, most, id)}
 }
 
-// size returns how many bytes the reply to the frame has.
+// size returns the number of bytes of the reply to this frame so far.
 func (a *answers) size() int { return len(a.reply.bytes) - a.begin }
 
-// refuse says that no further query of the frame is answered, unless that is so already.
+// refuse sets the answer to all further queries of the frame, unless it is already set.
 func (a *answers) refuse(reason exchange.RejectReason) {
 	if a.refusal.Reason != exchange.OK {
 		return
@@ -240,7 +241,7 @@ func (a *answers) refuse(reason exchange.RejectReason) {
 	}
 }
 
-// count counts the reply as one that has run into ReplyBytesMax, once.
+// count counts the reply, once, as one that ran into ReplyBytesMax.
 func (a *answers) count() {
 	if !a.hit {
 		a.hit = true
@@ -248,8 +249,8 @@ func (a *answers) count() {
 	}
 }
 
-// recall completes a result that is in the history. If done is not nil, it is to be called
-// once the executions that were fetched are dropped.
+// recall completes a result that is in the history. If done is not nil, the caller calls it once the fetched
+// executions are dropped.
 func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Result) (done func()) {
 	s := a.server
 	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
@@ -266,9 +267,9 @@ func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 	return done
 }
 
-// hasRoom reports whether there is memory for what takes so much of it in a reply that
-// has size bytes, and takes it. A reply may take all there is, so that an order of
-// any size can be told when nobody else asks.
+// hasRoom reports whether a reply of size bytes may use memory more bytes, and reserves them. One reply may
+// use all the memory of its pool, so that an order of any size can be answered while no other reply needs
+// memory.
 func (a *answers) hasRoom(size, memory int) bool {
 	s := a.server
 	need := int64(2*(a.begin+size) + memory)

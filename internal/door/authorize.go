@@ -14,18 +14,18 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Bounds of a connection that has not proved who it is.
+// Limits of a connection that has not yet presented its token.
 const (
-	handshakeTimeout  = 10 * time.Second // for TLS
-	authTimeout       = 10 * time.Second // for the frame with the token, from the connection's begin
+	handshakeTimeout  = 10 * time.Second // for the TLS handshake
+	authTimeout       = 10 * time.Second // for the frame with the token, from the start of the session
 	authFrameBytesMax = 4 << 10
 )
 
-// errTokenEnded says that a session's token has ended while it read.
+// errTokenEnded is the error of a read during which the session's token expired or was revoked.
 var errTokenEnded = errors.New("session: the token has ended")
 
-// secure does the handshake if the server speaks TLS, and reports whether there is a
-// client to talk to. A server that shuts down ends it.
+// secure does the TLS handshake if the server uses TLS, and reports whether the session can go ahead. A
+// shutdown of the server ends the handshake.
 func (c *session) secure() bool {
 	conn, ok := c.conn.(*tls.Conn)
 	if !ok {
@@ -42,7 +42,8 @@ func (c *session) secure() bool {
 	return true
 }
 
-// demandTLS tells a client whose first bytes are no TLS, as the handshake's error says, that it has to speak it.
+// demandTLS answers a client whose first bytes are not TLS, according to the error of the handshake: it must
+// use TLS.
 func (c *session) demandTLS(failed error) {
 	var header tls.RecordHeaderError
 	if !errors.As(failed, &header) || header.Conn == nil {
@@ -57,8 +58,8 @@ func (c *session) demandTLS(failed error) {
 	}
 }
 
-// cutOff closes the connection at once. Over TLS a farewell would wait for a client
-// that takes nothing.
+// cutOff closes the connection at once. For TLS it closes the connection below, because the closing alert of
+// TLS would wait for a client that does not read.
 func (c *session) cutOff() {
 	conn := c.conn
 	if secure, ok := conn.(*tls.Conn); ok {
@@ -67,8 +68,8 @@ func (c *session) cutOff() {
 	conn.Close()
 }
 
-// prove reads the frame with the token if the server asks for one, and keeps what
-// it allows. ok is false if the session ends, reason is then as read's.
+// prove reads the frame with the token, if the server requires one, and keeps the grant. ok is false if the
+// session ends; reason is then the last reply, "" for none.
 func (c *session) prove() (reason string, ok bool) {
 	tokens := c.server.options.Tokens
 	if tokens == nil {
@@ -98,7 +99,7 @@ func (c *session) prove() (reason string, ok bool) {
 	return c.codec.Unauthorized(), false
 }
 
-// checkToken returns what the token in a frame allows. The error is for the log.
+// checkToken returns the grant of the token in a frame. The error is for the log, not for the client.
 func (c *session) checkToken(frame []byte) (*auth.Grant, error) {
 	token, ok := c.codec.Token(frame)
 	if !ok {
@@ -111,8 +112,7 @@ func (c *session) checkToken(frame []byte) (*auth.Grant, error) {
 	return grant, err
 }
 
-// refuseToken counts a connection without a token that is taken, and reports whether it
-// gets an answer.
+// refuseToken counts a connection without a valid token, and reports whether it gets an answer.
 func (c *session) refuseToken(why error) (told bool) {
 	c.server.options.Metrics.authRefused.Inc()
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -124,7 +124,8 @@ func (c *session) refuseToken(why error) (told bool) {
 	return told
 }
 
-// begin lets the session act as the bearer of a token, until that ends.
+// begin starts the session's work under a grant: it resets the deadlines, allows frames of full size, watches
+// for the end of the token and pushes the reply to the token.
 func (c *session) begin(grant *auth.Grant) {
 	c.grant, c.clock.prove = grant, time.Time{}
 	c.clock.restart()
@@ -136,7 +137,7 @@ func (c *session) begin(grant *auth.Grant) {
 	})
 	c.forget = func() {
 		if !stop() {
-			<-done // what linger sets must stand
+			<-done // no deadline may be set after linger has set its own
 		}
 	}
 	r := c.server.newReply(engine.Mark{}, time.Now())
@@ -146,19 +147,19 @@ func (c *session) begin(grant *auth.Grant) {
 	c.push(r)
 }
 
-// tokenEnded reports whether the session has a token that has ended.
+// tokenEnded reports whether the session's token has expired or was revoked.
 func (c *session) tokenEnded() bool { return c.grant != nil && c.grant.Err() != nil }
 
-// judge says which commands are done. It is for one batch.
+// judge decides which commands of one batch are executed.
 type judge struct {
-	grant    *auth.Grant // nil if nobody needs one
+	grant    *auth.Grant // nil if no token is required
 	accounts *accountRates
-	rate     int64 // of accounts, 0 for no limit
+	rate     int64 // commands per second of an account, 0 for no limit
 	now      time.Time
 	metrics  *Metrics
 }
 
-// judgeOf returns the judge of a batch that arrives now, nil if all is allowed.
+// judgeOf returns the judge of a batch that arrives now, or nil if all commands are allowed.
 func (s *Server) judgeOf(grant *auth.Grant) *judge {
 	rate := s.accountRate.Load()
 	if grant == nil && rate == 0 {
@@ -167,7 +168,8 @@ func (s *Server) judgeOf(grant *auth.Grant) *judge {
 	return &judge{grant, s.accounts, rate, time.Now(), s.options.Metrics}
 }
 
-// judge returns why a command is not done, the zero value if it is, and sets its terms.
+// judge returns the refusal of a command, the zero value if the command is allowed. It sets the command's
+// OwnOnly and Repeat.
 func (j *judge) judge(c *engine.Request) (refusal exchange.Refusal) {
 	if j.grant != nil {
 		if refusal = j.permit(&c.Command); refusal.Reason != exchange.OK {
@@ -182,7 +184,7 @@ func (j *judge) judge(c *engine.Request) (refusal exchange.Refusal) {
 	return refusal
 }
 
-// permit returns why the token does not allow a command, the zero value if it does.
+// permit returns a refusal if the token does not allow the command, else the zero value.
 func (j *judge) permit(c *exchange.Command) (refusal exchange.Refusal) {
 	scope := j.grant.Scope
 	allowed := scope.ActsFor(c.Account)
@@ -199,16 +201,16 @@ func (j *judge) permit(c *exchange.Command) (refusal exchange.Refusal) {
 	return refusal
 }
 
-// pace returns why an account has to wait, the zero value if it does not. A command with a ref
-// goes on all the same, as it may have been done before: then it gets the first answer
-// again, since a client that is refused may send it under another ref.
+// pace returns a refusal if the account is over its rate, else the zero value. A command with a ref is passed
+// on even then, with Repeat set, as it may be a repetition of one that was done. In that case the client gets
+// the first answer once more; a refusal could make it send the same order under another ref.
 func (j *judge) pace(c *engine.Request) (refusal exchange.Refusal) {
 	ref := c.Ref
 	switch c.Kind {
 	case exchange.OpenAccount, exchange.DepositShares, exchange.PlaceOrder:
 	case exchange.AmendOrder:
 		if ref = ""; c.More != nil {
-			ref = c.More.NewRef // the other one names the order
+			ref = c.More.NewRef // c.Ref names the order to amend
 		}
 	case exchange.MakeSymbol, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.CancelAll,
 		exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:

@@ -10,35 +10,33 @@ import (
 	"outcry/internal/exchange"
 )
 
-// keepBytes bounds the memory that is kept for the next reply, as what took a part of
-// MemoryMax is not kept for the next batch: a few large frames must not make the
-// server large for ever.
+// keepBytes is the largest buffer of a reply that is kept for the next reply. Batches that used a part of
+// MemoryMax are not kept either. So a few large frames do not make the server large for ever.
 const keepBytes = 2 * writeBytesMax
 
-// batch is a run of frames that are executed together. It has one owner at a time,
-// and its memory is used again.
+// batch is a run of frames that are executed together. It has one owner at a time, and its memory is reused.
 type batch struct {
 	codec    Codec
-	conn     *session // whose frames they are, nil for those of another transport
+	conn     *session // the session that sent the frames; nil for another transport
 	messages []message
-	frames   int                                        // how many of messages are in use
-	bytes    int                                        // of the frames
-	judge    *judge                                     // of the commands, nil if all are done
-	take     func(c *exchange.Command) exchange.Refusal // judges a command, and takes it into commands: b.admit, made once
+	frames   int                                        // number of messages in use
+	bytes    int                                        // size of the frames together
+	judge    *judge                                     // decides which commands are executed; nil allows all
+	take     func(c *exchange.Command) exchange.Refusal // b.admit as a func value, made once
 	commands []engine.Request
 	results  []exchange.Result
-	answered int         // how many of results are in a reply
-	pending  bool        // some of results are in the history or the view
-	recalls  bool        // some of them may be in the history
-	last     uint64      // the number of the last frame
-	cost     int         // of memory, as Codec.Memory has it
-	mark     engine.Mark // what its answer waits for
-	begun    time.Time   // when the first frame was whole
-	late     int64       // of Server.recalling
-	executed time.Time   // when it was, if it is answered late
-	large    bool        // one frame, of more than a connection has memory for
-	memory   *memory     // the server's that it takes of, if it is large
-	held     int64       // of memory
+	answered int         // number of results that are already in a reply
+	pending  bool        // at least one result is in the history or the view
+	recalls  bool        // at least one result may be in the history
+	last     uint64      // number of the last frame in the session
+	cost     int         // memory in bytes, according to Codec.Memory
+	mark     engine.Mark // what the replies wait for
+	begun    time.Time   // when the first frame was complete
+	late     int64       // bytes reserved in Server.recalling
+	executed time.Time   // when the batch was executed, if it is answered late
+	large    bool        // the batch is one frame that needs more memory than each connection has
+	memory   *memory     // the pool of the server that a large batch uses
+	held     int64       // bytes reserved in memory
 	answers  answers
 	clock    stageClock
 }
@@ -46,7 +44,7 @@ type batch struct {
 // message is a decoded frame of a batch.
 type message struct {
 	Message
-	commands int // how many of the batch's are its own
+	commands int // number of the batch's commands that come from this frame
 }
 
 func newBatch(s *Server) *batch {
@@ -56,7 +54,7 @@ func newBatch(s *Server) *batch {
 	return b
 }
 
-// takeBatch returns an empty batch for frames of a protocol. It goes back through release.
+// takeBatch returns an empty batch for frames of a protocol. The caller gives it back through release.
 func (s *Server) takeBatch(c Codec) *batch {
 	b := s.batches.Get().(*batch)
 	if b.codec != c {
@@ -65,8 +63,8 @@ func (s *Server) takeBatch(c Codec) *batch {
 	return b
 }
 
-// hold waits for the memory of a batch's first frame, if that is more than a
-// connection has for itself. The error is errNoMemory, or ctx's.
+// hold reserves memory for the first frame of a batch, if the frame needs more than each connection has. It
+// waits up to FrameTimeout. The error is errNoMemory or ctx's.
 func (s *Server) hold(ctx context.Context, b *batch, memory int) (err error) {
 	b.memory = s.working
 	if b.large = memory > s.options.BatchMemoryMax; b.large {
@@ -78,14 +76,14 @@ func (s *Server) hold(ctx context.Context, b *batch, memory int) (err error) {
 	return err
 }
 
-// discard gives back what a batch holds, but not the batch: the exchange may still
-// write to it after an error.
+// discard gives back the memory that a batch holds, but does not reuse the batch itself: after an error the
+// exchange may still write to it.
 func (s *Server) discard(b *batch) {
 	b.memory.release(b.held)
 	b.held = 0
 }
 
-// release gives a batch back for later use, without what it refers to.
+// release gives a batch back for reuse, and drops what the batch refers to.
 func (s *Server) release(b *batch) {
 	if b.large {
 		s.discard(b)
@@ -99,8 +97,8 @@ func (s *Server) release(b *batch) {
 	s.batches.Put(b)
 }
 
-// add decodes one more frame, of which it keeps nothing, and takes those of its commands that the
-// batch's judge lets pass.
+// add decodes one more frame into the batch and appends those commands that the judge allows. It keeps no
+// part of the frame.
 func (b *batch) add(frame []byte) {
 	if b.frames == len(b.messages) {
 		b.messages = append(b.messages, message{})
@@ -119,14 +117,14 @@ func (b *batch) add(frame []byte) {
 	if b.judge != nil && b.judge.grant != nil {
 		m.JudgeMalformed(b.judge.permit)
 	}
-	// At once: a slice that grows command by command leaves more garbage than Memory counts.
+	// Grow in one step: a slice that grows command by command leaves more garbage than Codec.Memory counts.
 	b.commands = slices.Grow(b.commands, m.Places())
 	before := len(b.commands)
 	m.Judge(b.take)
 	m.commands = len(b.commands) - before
 }
 
-// admit takes a command, or returns why it is not done.
+// admit appends a command to the batch, or returns the refusal of the judge.
 func (b *batch) admit(c *exchange.Command) (refusal exchange.Refusal) {
 	b.commands = append(b.commands, engine.Request{Command: *c})
 	last := len(b.commands) - 1
@@ -143,9 +141,9 @@ func (b *batch) admit(c *exchange.Command) (refusal exchange.Refusal) {
 	return refusal
 }
 
-// execute does the commands of all frames, in their order. The replies may be sent
-// once Durable allows the mark; a batch without commands tells nothing and has the zero one. An
-// error is the exchange's, or ctx's: then nothing of it may be seen.
+// execute executes the commands of all frames in order. The replies may be sent once Durable allows the mark.
+// A batch without commands has the zero mark. The error is the exchange's or ctx's; then no result may be
+// sent.
 func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err error) {
 	if n := len(b.commands); cap(b.results) < n {
 		b.results = make([]exchange.Result, n)
@@ -168,9 +166,9 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 	return mark, nil
 }
 
-// split returns the frames of a batch from the first one on that has to wait for the
-// history before it can be executed, as a batch of their own: those before must not wait
-// with it. It returns nil if there is none, or none before it.
+// split cuts off a batch the frames that cannot be executed yet: those from the first frame on that has to
+// wait for the history. It returns them as a batch, so that the frames before do not wait too. It returns nil
+// if no frame has to wait, or if the first one has to.
 func (s *Server) split(b *batch) *batch {
 	if b.frames < 2 {
 		return nil
@@ -192,13 +190,13 @@ func (s *Server) split(b *batch) *batch {
 	rest.messages = append(rest.messages[:0], b.messages[first:b.frames]...)
 	rest.commands = append(rest.commands, b.commands[commands:]...)
 	rest.frames, rest.cost = b.frames-first, b.cost
-	clear(b.messages[first:b.frames]) // they are the other's
+	clear(b.messages[first:b.frames]) // these messages now belong to rest
 	clear(b.commands[commands:])
 	b.frames, b.commands = first, b.commands[:commands]
 	return rest
 }
 
-// appendReply appends the reply to frame i. Each frame is answered once, in their order.
+// appendReply appends the reply to frame i. It is called once for each frame, in order.
 func (b *batch) appendReply(ctx context.Context, to *reply, i int) {
 	m := &b.messages[i]
 	commands, results := b.commands[b.answered:][:m.commands], b.results[b.answered:][:m.commands]
@@ -208,33 +206,33 @@ func (b *batch) appendReply(ctx context.Context, to *reply, i int) {
 	b.answers.append(ctx, to, b.codec, m.Message, commands, results)
 }
 
-// reply is what a batch is answered with, on its way to the client. It has one
-// owner at a time, and its memory is used again.
+// reply holds the replies to frames of a batch on their way to the client. It has one owner at a time, and
+// its memory is reused.
 type reply struct {
 	bytes   []byte
-	mark    engine.Mark // what the first byte waits for
-	sent    int         // bytes that were sent without waiting
-	durable bool        // as the reader has found
-	begun   time.Time   // when the first frame of the batch was whole
-	frame   uint64      // number of the last one that it answers, 0 if it answers none
-	last    bool        // says why the connection is closed; answers no frame
+	mark    engine.Mark // must be durable before the first byte is sent
+	sent    int         // bytes already written by tryWriter
+	durable bool        // trySend found the mark durable
+	begun   time.Time   // when the first frame of the batch was complete
+	frame   uint64      // number of the last frame that it answers, 0 for none
+	last    bool        // it tells why the connection is closed and answers no frame
 
-	memory *memory // the server's that it takes of
-	held   int64   // of memory, if bytes are many
+	memory *memory // the pool that held is reserved in
+	held   int64   // bytes reserved in memory, if the reply is large
 
-	tallies []tally // of the batch's commands, in its last reply
+	tallies []tally // outcomes of the batch's commands; only in the batch's last reply
 	clock   stageClock
 }
 
-// newReply returns an empty reply. It goes back through recycle.
+// newReply returns an empty reply. The caller gives it back through recycle.
 func (s *Server) newReply(mark engine.Mark, begun time.Time) *reply {
 	r := s.replies.Get().(*reply)
 	*r = reply{bytes: r.bytes[:0], tallies: r.tallies[:0], mark: mark, begun: begun, memory: s.working}
 	return r
 }
 
-// holdReply has a finished reply hold the memory that it takes, of what it and its batch held
-// while it was made. The batch holds nothing any more.
+// holdReply moves the reservation of a batch to its finished reply, and releases what the reply does not
+// need. The batch holds nothing afterwards.
 func (s *Server) holdReply(r *reply, b *batch) {
 	held := r.held + b.held
 	r.held, b.held = 0, 0
@@ -244,7 +242,7 @@ func (s *Server) holdReply(r *reply, b *batch) {
 	r.memory.release(held - r.held)
 }
 
-// recycle gives a reply back for later use, and what it holds.
+// recycle releases the memory that a reply holds and gives the reply back for reuse.
 func (s *Server) recycle(r *reply) {
 	r.memory.release(r.held)
 	r.held = 0

@@ -10,45 +10,49 @@ import (
 	"outcry/internal/exchange"
 )
 
-// What Answer and Call refuse as a whole: nothing was done.
+// Errors of Answer and Call that mean that nothing was done.
 var (
-	// ErrBusy says that as many frames or requests are under way as may be.
+	// ErrBusy: the limit of concurrent frames or requests is reached.
 	ErrBusy = errors.New("session: too many frames are under way")
-	// ErrUnauthorized says that a token is asked for, and the caller has none, or that it has ended.
+	// ErrUnauthorized: a token is required, and the caller has none, or its token has expired or was revoked.
 	ErrUnauthorized = errors.New("session: the caller has no token, or it has ended")
 )
 
-// Outcome is what one request of a Call came to.
+// Outcome is the result of one request of a Call.
 type Outcome struct {
 	exchange.Result
-	// Refusal is why the request was not given to the exchange, with its text: what the token does not allow, or the rate
-	// of an account. Its Reason is that of Result too. The zero value if it was given.
+	// Refusal is set if the request was not passed to the exchange: the token does not allow it, or the
+	// account is over its rate. Its Reason is then also the Reason of Result. It is the zero value if the
+	// request was passed on.
 	Refusal exchange.Refusal
 }
 
-// Pending is a Call whose outcomes may not be told yet. It must not be copied once one of its methods was called.
+// Pending is a Call whose outcomes are not yet durable, so must not be shown to the client. It must not be
+// copied after one of its methods was called.
 type Pending struct {
 	server      *Server
 	requests    []engine.Request
 	outcomes    []Outcome
 	mark        engine.Mark
 	begun       time.Time
-	release     func() // of what bounds callers of Request; nil for others
-	unavailable bool   // the history is not asked
+	release     func() // frees the place among concurrent requests; nil for callers of Enter
+	unavailable bool   // the history did not answer and is not asked again
 }
 
-// called is memory of a Call, which is used again.
+// called is the reusable memory of a Call.
 type called struct {
 	commands []engine.Request
 	results  []exchange.Result
 }
 
-// Call does requests in their order, those that the caller's token and the rates allow, and fills outcomes, which has
-// the same length. It sets what a Request says beside the Command. Nothing of the outcomes may be told before
-// Pending.Wait has returned nil, refusals included. Pending has both slices until then. ShowOrder cannot be asked for.
+// Call executes those requests that the caller's token and the rates allow, in order, and fills outcomes,
+// which must have the same length. It sets the fields of each Request other than Command. No outcome, not
+// even a refusal, may be shown to the client before Pending.Wait returns nil. Both slices belong to Pending
+// until then. ShowOrder is not allowed.
 //
-// ErrBusy and ErrUnauthorized say that nothing was done. Any other error means that the exchange has failed or is
-// stopping, or is ctx's: what was done is unknown then, and nothing may be told.
+// ErrBusy, ErrUnauthorized, and ErrAborted mean that nothing was done. Any other error means that the
+// exchange has failed or is stopping, or is ctx's: it is then unknown which requests were done, and no
+// outcome may be shown.
 func (s *Server) Call(
 	ctx context.Context, caller *Caller, requests []engine.Request, outcomes []Outcome,
 ) (p Pending, err error) {
@@ -83,8 +87,9 @@ func (s *Server) Call(
 	return p, nil
 }
 
-// Together returns how many requests, from the first on, are to be given to one Call if each outcome is told by
-// itself: those behind may have to wait for the history, and no other outcome should with them. It is 0 of none.
+// Together returns how many requests, from the first on, should go into one Call if the caller shows each
+// outcome separately. The requests after these may have to wait for the history, and the others should not
+// wait with them. It returns 0 for no requests.
 func (s *Server) Together(requests []engine.Request) int {
 	if len(requests) < 2 {
 		return len(requests)
@@ -92,14 +97,14 @@ func (s *Server) Together(requests []engine.Request) int {
 	return max(1, s.exchange.Ready(requests))
 }
 
-// Part returns the Pending of one request alone, for those who tell each outcome by itself: it has copies of what p was
-// called with, whose memory is the caller's again. What is said of p holds for each part then, and p is not used. It is
-// for callers that Enter let in.
+// Part returns a Pending for one request of p, for callers that show each outcome separately. request and
+// outcome are the caller's copies, of length 1, so that the slices that were given to Call are free again.
+// After the first Part, use only the parts and not p. Part is for callers from Enter.
 func (p *Pending) Part(request []engine.Request, outcome []Outcome) Pending {
 	return Pending{server: p.server, requests: request, outcomes: outcome, mark: p.mark, begun: p.begun}
 }
 
-// putCalled keeps memory for the next Call, unless it is much.
+// putCalled keeps the memory of a Call for the next one, unless it is large.
 func (s *Server) putCalled(w *called) {
 	clear(w.commands)
 	clear(w.results)
@@ -109,7 +114,7 @@ func (s *Server) putCalled(w *called) {
 	}
 }
 
-// judge takes the requests that are done into w, and says of the others why they are not.
+// judge appends the allowed requests to w, and sets the Refusal of the others.
 func (c *Caller) judge(p *Pending, w *called) {
 	j := c.server.judgeOf(c.grant)
 	for i := range p.requests {
@@ -128,7 +133,8 @@ func (c *Caller) judge(p *Pending, w *called) {
 	}
 }
 
-// enter bounds what is executed for callers of Request, and reports whether there is room for this one.
+// enter limits how many requests of callers from Request are executed at a time, and reports whether this one
+// may be.
 func (p *Pending) enter(c *Caller, commands []engine.Request) bool {
 	s := p.server
 	if c.connected {
@@ -151,7 +157,7 @@ func (p *Pending) enter(c *Caller, commands []engine.Request) bool {
 	return true
 }
 
-// leave takes back what enter took.
+// leave gives back what enter acquired.
 func (p *Pending) leave() {
 	if p.release != nil {
 		p.release()
@@ -159,7 +165,7 @@ func (p *Pending) leave() {
 	}
 }
 
-// fill takes over the results of the requests that were done.
+// fill copies results into the outcomes of the requests that were executed.
 func (p *Pending) fill(results []exchange.Result) {
 	next := 0
 	for i := range p.outcomes {
@@ -173,16 +179,18 @@ func (p *Pending) fill(results []exchange.Result) {
 	}
 }
 
-// hide tells nobody which orders others have, where tokens are asked for.
+// hide replaces ForeignOrder by UnknownOrder if tokens are required, so that a client cannot find out which
+// orders others have.
 func (p *Pending) hide(r *exchange.Result) {
 	if r.Reason == exchange.ForeignOrder && p.server.options.Tokens != nil {
 		r.Reason = exchange.UnknownOrder
 	}
 }
 
-// Complete asks the history and the view for outcomes that Call left as InHistory or InView: none is left then. Of an
-// order in the history it loads up to ReportExecutionsMax + 1 executions. It may wait for the database, each time for
-// up to recallTimeout, and for the view. It is called before Wait, if at all.
+// Complete asks the history and the view for the outcomes that Call left as InHistory or InView; afterwards
+// no outcome has these reasons. It loads up to ReportExecutionsMax + 1 executions of an order in the history.
+// It may wait up to recallTimeout for each order in the database, and for the view. Call it before Wait, or
+// not at all.
 func (p *Pending) Complete(ctx context.Context) {
 	for i := range p.outcomes {
 		//exhaustive:ignore these two have no answer yet
@@ -215,8 +223,9 @@ func (p *Pending) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 	p.hide(r)
 }
 
-// Wait returns nil once all outcomes may be told. It is called once for each Call that returned no error. The error is
-// the exchange's, ErrAborted or ctx's; then nothing may ever be told.
+// Wait waits until the outcomes are durable, so may be shown to the client. Call it exactly once after each
+// Call that returned no error. The error is the exchange's, ErrAborted, or ctx's; then the outcomes must
+// never be shown.
 func (p *Pending) Wait(ctx context.Context) error {
 	defer p.leave()
 	if err := p.server.Durable(ctx, p.mark); err != nil {
@@ -231,15 +240,16 @@ func (p *Pending) MayTell() bool {
 	return p.mark == engine.Mark{} || p.server.exchange.MayTell(p.mark)
 }
 
-// Notify sends to wake, which has room for one value, as soon as it is worth while to call Wait. It does not wait.
+// Notify sends to wake as soon as it is worthwhile to call Wait. wake must have a buffer of one. Notify does
+// not wait.
 func (p *Pending) Notify(wake chan<- struct{}) { p.server.exchange.Notify(p.mark, wake) }
 
-// Mark returns the mark of all that its caller has read up to now, other than by Call, of what may be told only when it
-// is durable.
+// Mark returns the mark of all that the caller has read so far by means other than Call. Such data may be
+// shown once Durable returns nil for the mark.
 func (s *Server) Mark() engine.Mark { return s.exchange.Mark() }
 
-// Durable waits until what a mark was returned for may be told; of the zero mark, nothing is waited for. The error is
-// the exchange's, ErrAborted or ctx's.
+// Durable waits until all that the mark covers is durable, so may be shown to clients. It does not wait for
+// the zero mark. The error is the exchange's, ErrAborted or ctx's.
 func (s *Server) Durable(ctx context.Context, m engine.Mark) error {
 	if err := s.await(ctx, m); err != nil {
 		return err
@@ -250,5 +260,6 @@ func (s *Server) Durable(ctx context.Context, m engine.Mark) error {
 	return nil
 }
 
-// Draining returns a channel that is closed when the server shuts down: what has arrived by then is still done.
+// Draining returns a channel that is closed when the server starts to shut down. Frames and requests that
+// have arrived by then are still executed.
 func (s *Server) Draining() <-chan struct{} { return s.accepting.Done() }

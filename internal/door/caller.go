@@ -11,31 +11,33 @@ import (
 	"outcry/internal/engine"
 )
 
-// Caller is who asks by Call: a connection that Enter let in, or one request of a transport that has no connections of
-// its own here (Request). It is for one goroutine at a time; Leave may be called from another once the last Call has
-// returned.
+// Caller is the sender of requests for Call: a connection that Enter admitted, or one request of a transport
+// that does not use Enter for its connections (Request). It is for one goroutine at a time. Leave may be
+// called from another goroutine once the last Call has returned.
 type Caller struct {
 	server    *Server
 	grant     *auth.Grant
-	connected bool // it has a place, and an origin
+	connected bool // made by Enter: it has a place, and may have an origin
 	place     place
-	left      bool           // guarded by the server's mu
-	origin    *engine.Origin // of its orders that end with the connection; nil if there was none yet
-	sent      allowance      // of the connection's rate
-	rate      int64          // which sent is of
+	left      bool           // Leave was called; guarded by the server's mu
+	origin    *engine.Origin // names the orders that are canceled when the connection ends; nil before the first
+	sent      allowance      // what the connection has used of its rate
+	rate      int64          // the rate that sent was computed with
 }
 
-// errNoOrigin is a bug of a door: an order that ends with a connection, of a caller that has none.
+// errNoOrigin is a bug of the calling transport: a caller from Request sent an order that is to be canceled
+// when its connection ends.
 var errNoOrigin = errors.New("session: an order of no connection ends with one")
 
-// Request returns the caller of one request over a transport that has no connection of its own here: no order of it may
-// end with a connection, and of all these only answersMax are executed at a time (ErrBusy). grant is nil if nobody has
-// to prove anything.
+// Request returns a Caller for one request of a transport that does not use Enter. Its orders must not ask to
+// be canceled at the end of a connection (OnDisconnect); Call panics if one does. At most answersMax such
+// requests are executed at a time (ErrBusy). grant is nil if no token is required.
 func (s *Server) Request(grant *auth.Grant) *Caller { return &Caller{server: s, grant: grant} }
 
-// Enter gives a connection of another transport a place among ConnectionsMax, until Leave. grant is what the client has
-// proved already, nil for nothing. While tokens are asked for and it is nil, the connection may have to give way to
-// others: then abort is called, which ends it without waiting. The error says to the client why there is no place.
+// Enter gives a connection of another transport one of the ConnectionsMax places, until Leave. grant is the
+// client's grant if it has already presented its token, else nil. While tokens are required and grant is nil,
+// the server may give the place to another connection: it then calls abort, which must end this one without
+// waiting. The text of the error tells the client why there is no place.
 func (s *Server) Enter(client string, grant *auth.Grant, abort func()) (*Caller, error) {
 	c := &Caller{server: s, connected: true, place: place{end: abort}}
 	s.mu.Lock()
@@ -62,18 +64,18 @@ func (s *Server) Enter(client string, grant *auth.Grant, abort func()) (*Caller,
 	return c, nil
 }
 
-// Grant returns what the caller may do; nil if nobody has to prove anything, and before Prove.
+// Grant returns what the caller may do. It is nil if no token is required, and before Prove.
 func (c *Caller) Grant() *auth.Grant { return c.grant }
 
-// Prove has the caller act as the bearer of a token from here on: it gives way to nobody then. The error says to the
-// client that the token has too many connections.
+// Prove sets the grant of the caller, whose place then cannot be given to another connection. The text of the
+// error tells the client that its token has too many connections.
 func (c *Caller) Prove(grant *auth.Grant) error {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	return c.prove(grant)
 }
 
-// prove is Prove for callers who hold the server's mu.
+// prove is Prove for callers that hold the server's mu.
 func (c *Caller) prove(grant *auth.Grant) error {
 	if full := c.server.bear(&c.place, grant); full > 0 {
 		return fmt.Errorf("the token has %d connections and may have no more; try again later", full)
@@ -82,8 +84,8 @@ func (c *Caller) prove(grant *auth.Grant) error {
 	return nil
 }
 
-// Leave gives the place back, and has the orders canceled that end with the connection. It is called behind the last
-// Call; further calls do nothing.
+// Leave gives the place back and cancels the orders that end with the connection. Call it after the last Call
+// has returned; further calls do nothing.
 func (c *Caller) Leave() {
 	s := c.server
 	s.mu.Lock()
@@ -99,7 +101,8 @@ func (c *Caller) Leave() {
 	}
 }
 
-// begins returns what the orders of the connection name that are canceled when it ends.
+// begins returns the origin that links orders to this connection, so that they are canceled when it ends. It
+// makes the origin on its first call.
 func (c *Caller) begins() *engine.Origin {
 	if !c.connected {
 		panic(errNoOrigin)
@@ -110,8 +113,8 @@ func (c *Caller) begins() *engine.Origin {
 	return c.origin
 }
 
-// SlowDown waits for as long as the connection should not be read from, now that it has sent so many requests more
-// (Over). It returns early at the end of ctx, and when the server shuts down.
+// SlowDown counts requests toward the connection's rate, and waits for as long as the connection should not
+// be read (Over). It returns early when ctx ends or the server shuts down.
 func (c *Caller) SlowDown(ctx context.Context, requests int) {
 	over := c.Over(requests)
 	if over <= 0 {
@@ -126,8 +129,8 @@ func (c *Caller) SlowDown(ctx context.Context, requests int) {
 	}
 }
 
-// Over returns for how long the connection should not be read from, as it has sent more than its rate allows, now that
-// it has sent so many requests more; 0 if it has not. It is at most a minute.
+// Over counts requests toward the connection's rate. It returns how long the connection should not be read, 0
+// if it is within its rate. The result is at most slowMax, a minute.
 func (c *Caller) Over(requests int) time.Duration {
 	rate := c.server.connectionRate.Load()
 	if rate != c.rate {

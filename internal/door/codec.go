@@ -7,101 +7,102 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Codec is a protocol as a Server uses it. Adapt makes one.
+// Codec is a protocol in the form that a Server uses. Adapt makes one.
 type Codec = CodecOf[Message, Frames]
 
-// CodecOf is a protocol with types of its own for messages and frames: bytes to commands, and
-// results to bytes. Everything else about a client is the session's: who it is, what it may do and
-// how often, memory, time, order and durability of replies. It is pure, it is comparable, and many
-// goroutines use it at once.
+// CodecOf is a protocol with its own types for messages and frames: it turns bytes into commands, and results
+// into bytes. The session does everything else: tokens, permissions, rates, memory, timeouts, and order and
+// durability of replies. A codec has no state, must be comparable, and is used by many goroutines at once.
 type CodecOf[M Message, F Frames] interface {
-	// NewFrames returns what takes frames out of a stream, each of up to max bytes. admit is
-	// asked for the memory of a large one that has begun to arrive; its error ends the stream.
+	// NewFrames returns a reader of the frames of a stream, each of up to max bytes. The reader calls admit
+	// when a large frame has begun to arrive, to reserve memory; an error of admit ends the stream.
 	NewFrames(r io.Reader, max int, admit func(frameBytes int) error) F
 	// NewMessage returns a message that frames are decoded into, one after the other.
 	NewMessage() M
-	// Memory returns how many bytes of memory a frame takes at most, from Decode to the end of
-	// its reply, without the executions of orders. It is asked before the frame is decoded.
+	// Memory returns an upper bound of the memory in bytes that a frame needs from Decode to the end of its
+	// reply, except for the executions of orders. It is called before the frame is decoded.
 	Memory(frame []byte) int
-	// ExecutionBytesMin is what an execution takes in a reply at least.
+	// ExecutionBytesMin returns the size in bytes of the shortest execution in a reply.
 	ExecutionBytesMin() int
 
-	// Token returns the token of a frame by which a client proves who it is. ok is false for
-	// every other frame.
+	// Token returns the token if the frame is one that presents a token. ok is false for every other frame.
 	Token(frame []byte) (token string, ok bool)
-	// AppendAuthorized appends the reply to a token that is taken.
+	// AppendAuthorized appends the reply to a valid token.
 	AppendAuthorized(dst []byte) []byte
-	// Unauthorized is the error of a client whose first frame has no such token.
+	// Unauthorized returns the error for a client whose first frame has no valid token.
 	Unauthorized() string
-	// NeedsTLS is the error of a client that speaks no TLS to a server that does.
+	// NeedsTLS returns the error for a client that does not use TLS with a server that requires it.
 	NeedsTLS() string
 
-	// Brackets are what stands in front of the answers of a reply and behind them.
+	// Brackets returns the text before the first answer of a reply and the text after the last.
 	Brackets() (begin, end string)
-	// AppendError appends a reply that is one error: to a frame as a whole, or why the
+	// AppendError appends a reply that is a single error: about a whole frame, or the reason why the
 	// connection is closed.
 	AppendError(dst []byte, text string) []byte
-	// EndReply makes the reply that dst ends with, from begin on, what is sent over a stream.
+	// EndReply completes the reply in dst[begin:] for a stream, for example with its length.
 	EndReply(dst []byte, begin int) []byte
 }
 
-// Message is a decoded frame: the commands that it asks for, and the places that their results have
-// in its reply. It keeps no part of the frame. It is for one goroutine at a time.
+// Message is a decoded frame: its commands, and the places of its reply that their results go to. It keeps no
+// part of the frame. It is for one goroutine at a time.
 type Message interface {
-	// Decode reads a frame. It cannot fail: what is wrong is an error in the reply.
+	// Decode reads a frame. It cannot fail: errors in the frame become errors in the reply.
 	Decode(frame []byte)
-	// CancelOnDisconnect says, before Decode, whether orders that do not say it themselves are canceled when their
-	// connection ends.
+	// CancelOnDisconnect is called before Decode. It sets whether orders without an instruction of their own
+	// are canceled when their connection ends.
 	CancelOnDisconnect(yes bool)
-	// Connection returns what the frame sets for its connection from then on: orders are canceled when it ends, and
-	// it ends after such a silence, 0 for the usual one. ok is false for a frame that sets nothing.
+	// Connection returns the settings of a frame that sets something for its connection: from then on, orders
+	// are canceled when the connection ends, and the connection ends after the given silence, 0 for the
+	// default. ok is false for a frame that sets nothing.
 	Connection() (silence time.Duration, ok bool)
-	// Judge asks about each command in turn, and takes those out for which judge returns a
-	// refusal, which is then what stands in their place. It returns how many it took out.
+	// Judge calls judge for each command in order, and removes each command for which judge returns a
+	// refusal. The refusal takes the command's place in the reply. Judge returns the number of removed
+	// commands.
 	Judge(judge func(c *exchange.Command) exchange.Refusal) (denied int)
-	// JudgeMalformed asks about the elements that are no commands, as which a command of the same
-	// kind and account stands, and has a refusal stand in their place: nothing of them is told.
+	// JudgeMalformed calls judge for each element that is not a valid command, with a command of the same
+	// kind and account. If judge returns a refusal, that replaces the error in the reply, which then reveals
+	// nothing about the element.
 	JudgeMalformed(judge func(c *exchange.Command) exchange.Refusal)
-	// Refused returns how many places hold an error that no command leads to, those that Judge
-	// took out not counted.
+	// Refused returns the number of places whose error has no command. Places that Judge refused do not
+	// count.
 	Refused() int
 
-	// Places returns how many places the reply has, each with one answer. It is 0 if the frame is
-	// refused as a whole or asks for nothing: AppendReply, without results, makes that reply.
+	// Places returns the number of answers in the reply. It is 0 if the frame is refused as a whole or has no
+	// element; then AppendReply without results makes the reply.
 	Places() int
 	AppendReply(dst []byte, results []exchange.Result) []byte
-	// Command returns the index among the commands that are left of the one that is answered in
-	// place i, -1 if the place holds an error anyway.
+	// Command returns the index of the command that is answered in place i, among the commands that Judge
+	// left. It returns -1 if the place holds an error and has no command.
 	Command(i int) int
-	// AppendAnswer appends the answer in place i. results are those of all commands that are left.
+	// AppendAnswer appends the answer in place i. results are those of all commands that Judge left.
 	AppendAnswer(dst []byte, i int, results []exchange.Result) []byte
 	// AppendRefusal appends an error in place i instead of its answer.
 	AppendRefusal(dst []byte, i int, refusal exchange.Refusal) []byte
 }
 
-// Frames takes frames out of a stream. It is for one goroutine.
+// Frames reads frames from a stream. It is for one goroutine.
 type Frames interface {
-	// Next returns the next frame, which is valid until the next call. The error is io.EOF if the
-	// stream ends between frames, io.ErrUnexpectedEOF if it ends within one, a FrameError if it
-	// can no longer be followed, admit's, or the stream's own. Every error is final.
+	// Next returns the next frame, which is valid until the next call. The error is io.EOF if the stream ends
+	// between frames, io.ErrUnexpectedEOF if it ends within one, a FrameError if the stream is malformed or a
+	// frame too large, the error of admit, or the error of the stream itself. Every error is final.
 	Next() ([]byte, error)
-	// Buffered reports whether Next would return without reading.
+	// Buffered reports whether Next would return without reading from the stream.
 	Buffered() bool
 	// InFrame reports whether a part of a frame has been read.
 	InFrame() bool
-	// SetMax changes the largest frame, between two calls of Next.
+	// SetMax changes the largest frame size. Call it only between two calls of Next.
 	SetMax(max int)
-	// Release gives back the memory of a large frame that is not valid any more.
+	// Release frees the buffer of a large frame that is no longer valid.
 	Release() (admitted bool)
 }
 
-// FrameError says that a stream can no longer be followed. Its text is for the client.
+// FrameError is the error of a stream that cannot be read any further. Its text is for the client.
 type FrameError interface {
 	error
-	OverLimit() bool // a frame is too large; otherwise there is none where one should be
+	OverLimit() bool // a frame is too large; if false, the stream has no frame where one must begin
 }
 
-// Adapt makes a Codec of a protocol that knows nothing of this package, such as wire.XML.
+// Adapt makes a Codec of a protocol that does not import this package, such as wire.XML.
 func Adapt[M Message, F Frames](c CodecOf[M, F]) Codec { return adapted[M, F]{c} }
 
 type adapted[M Message, F Frames] struct{ CodecOf[M, F] }

@@ -6,31 +6,30 @@ import (
 	"time"
 )
 
-// deadlines reads from a session's connection and keeps the time that a client may
-// take: IdleTimeout from the last reply to the first byte of the next frame,
-// FrameTimeout from there to the frame's end. Both are points in time, so that
-// single bytes or blank lines win nothing. The session's reader alone uses it.
+// deadlines reads from a session's connection and enforces the client's timeouts: IdleTimeout from the last
+// reply to the first byte of the next frame, and FrameTimeout from there to the frame's end. Both are fixed
+// points in time, so a client cannot extend them with single bytes or blank lines. Only the session's reader
+// uses it.
 type deadlines struct {
 	session *session
-	idle    time.Time // until when a frame must have begun, as far as is known; zero before the first read
-	prove   time.Time // until when the client must have shown its token; zero if it need not, and after
-	frame   time.Time // until when the begun frame must be here; zero if none has begun
-	drained time.Time // until when a session of a server that shuts down reads; zero before that
-	armed   time.Time // what the connection's read deadline is, as far as we set it
-	limits  *Limits   // which idle and frame come from
+	idle    time.Time // the next frame must begin before; may be out of date (prolong); zero before the first read
+	prove   time.Time // the client must have presented its token before; zero once it has, or if it need not
+	frame   time.Time // the frame that has begun must be complete before; zero while none has begun
+	drained time.Time // a session of a server that shuts down reads until then; zero before the shutdown
+	armed   time.Time // the read deadline that was last set here; others may have set another one since
+	limits  *Limits   // the limits that idle and frame were computed with
 }
 
-// rearm lets the time for the next frame begin with the next read. The idle time is
-// only checked when it is over: it then counts anew from the last reply (prolong),
-// so that a busy connection does not set a timer for each frame.
+// rearm ends the time of the present frame; the next frame's begins with the next read. It leaves the idle
+// time alone: when that is over, prolong computes it from the last reply. So a busy connection does not set a
+// timer for each frame.
 func (d *deadlines) rearm() { d.frame = time.Time{} }
 
-// restart lets all times of the client begin anew with the next read.
+// restart clears all timeouts of the client; they are computed afresh at the next read.
 func (d *deadlines) restart() { d.idle, d.frame = time.Time{}, time.Time{} }
 
-// Read implements io.Reader. It returns os.ErrDeadlineExceeded when the client took
-// too long or the server shuts down, and the context's error once the session has
-// been stopped.
+// Read implements io.Reader. It returns os.ErrDeadlineExceeded if the client took too long or the server
+// shuts down, and the context's error once the session has been stopped.
 func (d *deadlines) Read(p []byte) (int, error) {
 	for {
 		if err := d.arm(); err != nil {
@@ -43,8 +42,8 @@ func (d *deadlines) Read(p []byte) (int, error) {
 	}
 }
 
-// early reports whether the deadline that ended a read was not the client's: a change
-// of limits sets one that is over, also if the reader has the limits already.
+// early reports whether a read ended before the client's deadline. A change of limits sets a deadline in the
+// past, even if the reader already uses the new limits.
 func (d *deadlines) early() bool {
 	s := d.session
 	if s.ctx.Err() != nil || s.server.isDraining() || s.tokenEnded() || !time.Now().Before(d.armed) {
@@ -54,8 +53,8 @@ func (d *deadlines) early() bool {
 	return true
 }
 
-// prolong gives an idle client more time, and reports whether it did: one that is owed
-// a reply is not idle, and one that was owed a reply is so since it was sent.
+// prolong extends the deadline of an idle client, and reports whether it did. A client with unsent replies is
+// not idle; the idle time counts from the moment when the last reply was sent.
 func (d *deadlines) prolong() bool {
 	if !d.frame.IsZero() || !d.drained.IsZero() || !d.prove.IsZero() || d.session.tokenEnded() {
 		return false
@@ -68,7 +67,7 @@ func (d *deadlines) prolong() bool {
 	return true
 }
 
-// idleSince returns when the client began to be idle: now, if it is owed a reply.
+// idleSince returns when the client became idle. It returns the present time while replies are unsent.
 func (d *deadlines) idleSince() time.Time {
 	if since, silent := d.session.unsent.silence(); silent && !d.session.late.busy.Load() {
 		return since
@@ -76,7 +75,7 @@ func (d *deadlines) idleSince() time.Time {
 	return time.Now()
 }
 
-// relimit takes over limits that were changed, and reports whether they were.
+// relimit adopts changed limits, and reports whether they had changed.
 func (d *deadlines) relimit() bool {
 	now := d.session.server.limits.Load()
 	if now == d.limits {
@@ -92,14 +91,13 @@ func (d *deadlines) relimit() bool {
 		d.frame = d.frame.Add(within(now.FrameTimeout) - within(d.limits.FrameTimeout))
 	}
 	d.limits = now
-	d.armed = time.Time{} // who changed them has set another one
+	d.armed = time.Time{} // SetLimits has set another deadline
 	return true
 }
 
-// arm sets the connection's read deadline. Code that wants to end the reading sets
-// a deadline of its own after it has said so in the server's or the session's context, and
-// so does a change of limits. So these are checked after the deadline was set,
-// and none can be missed.
+// arm sets the connection's read deadline. Code that wants to end a read first changes the server's or the
+// session's context (or the limits), and then sets a deadline of its own. arm checks these after it has set
+// its deadline. So it cannot overwrite such a deadline unnoticed.
 func (d *deadlines) arm() error {
 	c := d.session
 	for again := true; again; again = d.relimit() {
@@ -125,9 +123,8 @@ func (d *deadlines) arm() error {
 	return c.conn.SetReadDeadline(d.drained)
 }
 
-// until returns the point in time that the client must not miss now. A carriage
-// return alone may begin a blank line as well as a wrong length: it begins the
-// frame's time, but does not lengthen the idle time.
+// until returns the deadline that holds for the next read. A carriage return alone may begin a blank line or
+// a malformed length: it starts the frame's time, but does not extend the idle time.
 func (d *deadlines) until() time.Time {
 	if !d.prove.IsZero() {
 		return d.prove

@@ -6,8 +6,9 @@ import (
 	"outcry/internal/engine"
 )
 
-// set notes what a client has set for its connection: its orders are canceled when that ends, which it does
-// after a silence, if that is not 0. The reader calls it.
+// set applies the settings that a client has made for its connection: its orders are canceled when the
+// connection ends, and the connection ends after the given silence, if that is not 0. Only the reader calls
+// it.
 func (c *session) set(silence time.Duration) {
 	c.onDisconnect = true
 	if silence > 0 {
@@ -16,7 +17,8 @@ func (c *session) set(silence time.Duration) {
 	}
 }
 
-// begins returns what the orders of the connection name that are canceled when it ends. The reader calls it.
+// begins returns the origin that links orders to this connection, so that they are canceled when it ends. It
+// makes the origin on its first call. Only the reader calls it.
 func (c *session) begins() *engine.Origin {
 	if c.origin == nil {
 		c.origin = c.server.exchange.NewOrigin()
@@ -24,8 +26,8 @@ func (c *session) begins() *engine.Origin {
 	return c.origin
 }
 
-// within returns how long a client may take that a limit gives so long: no longer than the silence after which it
-// has the connection ended, as it cannot tell how far a peer has come that is silent.
+// within returns the shorter of a limit and the silence that the client has set for its connection. A silent
+// peer may be gone, so that no wait for it should be longer than that silence.
 func (c *session) within(limit time.Duration) time.Duration {
 	if silence := time.Duration(c.silence.Load()); silence > 0 {
 		return min(limit, silence)

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// late are the batches of a session that wait for the history, or behind one that does.
-// They have been executed; a goroutine of their own answers them in their order, while
-// the reader goes on. It runs while there are any.
+// late holds the batches of a session whose replies wait for the history, and the batches after them. They
+// have been executed. A goroutine (answerLate) answers them in order, while the reader reads on. It runs
+// while batches is not empty.
 type late struct {
-	busy atomic.Bool // there are some
+	busy atomic.Bool // batches is not empty
 
-	// mu guards what follows. moved is signaled when one was answered.
+	// mu guards the field batches. moved is signaled after each batch that was answered.
 	mu      sync.Mutex
 	moved   *sync.Cond
 	batches []*batch
 }
 
-// execute does what a batch asks, and has it answered. It returns false if the
-// exchange has failed or is stopping.
+// execute executes a batch, and answers it or hands it to answerLate. It returns false if the exchange has
+// failed or is stopping.
 func (c *session) execute(b *batch, begun time.Time) bool {
 	mark, err := c.server.execute(c.ctx, b)
 	b.clock.resume()
 	if err != nil {
 		c.server.discard(b)
-		if c.ctx.Err() == nil { // else the writer has logged why
+		if c.ctx.Err() == nil { // otherwise the writer has already logged the reason
 			c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.Any("error", err))
 		}
 		return false
@@ -39,11 +39,10 @@ func (c *session) execute(b *batch, begun time.Time) bool {
 	return true
 }
 
-// answer hands the replies to a batch to the writer, which may tell them once the batch's
-// mark allows it. They travel together as long as they are short, so that what a client
-// does not take is not much more than one of them. The batch is given back before
-// the last is handed over: that may take as long as the client likes. It returns when the
-// history was found not to answer, the zero time if it was not.
+// answer makes the replies to a batch and pushes them to the writer, which sends them once the batch's mark
+// is durable. Short replies travel together, up to about writeBytesMax, which bounds what waits for a slow
+// client. The batch is given back before the last push, which may block for as long as the client does not
+// read. answer returns when the history did not answer in this batch, or the zero time if it did.
 func (c *session) answer(b *batch) (failed time.Time) {
 	s := c.server
 	mark, begun := b.mark, b.begun
@@ -66,13 +65,12 @@ func (c *session) answer(b *batch) (failed time.Time) {
 	return failed
 }
 
-// handOver has a batch answered by answerLate, once there is room for it. It returns false
-// if none waits before it and there is no memory either: then the reader answers it, and
-// only this client waits with it.
+// handOver queues a batch for answerLate, once there is room. It returns false if no batch is queued and
+// there is no memory: then the reader has to answer the batch itself, and only this client waits.
 func (c *session) handOver(b *batch) bool {
 	l, m := &c.late, c.server.recalling
 	cost := int64(b.cost)
-	if b.large { // it holds its memory already
+	if b.large { // it has reserved its memory already
 		cost = 0
 	}
 	l.mu.Lock()
@@ -92,9 +90,8 @@ func (c *session) handOver(b *batch) bool {
 	return true
 }
 
-// answerLate answers batches until there are none. If the history does not answer,
-// what was executed before that was known is not asked for again: otherwise each batch
-// would take that time anew.
+// answerLate answers batches until the queue is empty. After the history did not answer, batches that were
+// executed before that moment do not ask it; otherwise each would wait for the timeout.
 func (c *session) answerLate() {
 	l, m := &c.late, c.server.recalling
 	var failed time.Time
@@ -108,15 +105,15 @@ func (c *session) answerLate() {
 	}
 }
 
-// first returns the oldest batch, which stays.
+// first returns the oldest batch, and leaves it in the queue.
 func (l *late) first() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.batches[0]
 }
 
-// next drops the oldest batch, which was answered, and returns the one behind it, nil if
-// there is none.
+// next removes the oldest batch, which was answered, and returns the following one, or nil if the queue is
+// empty.
 func (l *late) next() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +128,7 @@ func (l *late) next() *batch {
 	return l.batches[0]
 }
 
-// wait returns once all are answered. Nobody may add any meanwhile.
+// wait returns once all batches are answered. No batch may be added while it waits.
 func (l *late) wait() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

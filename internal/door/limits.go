@@ -10,10 +10,9 @@ type Limits struct {
 	WriteTimeout   time.Duration
 }
 
-// SetLimits puts other limits in force, each of which must be above 0. Connections that
-// there are keep their place even if there may be fewer now. What is idle now, or sends a
-// frame, has had the new time since its last reply, or since the frame's first byte;
-// replies that are being sent keep the time that they were given.
+// SetLimits changes the limits. Each must be above 0. Open connections stay, even if they are more than the
+// new limit. The new IdleTimeout and FrameTimeout also hold for frames and idle times that have already
+// begun, counted from their beginning. Replies that are being sent keep the old WriteTimeout.
 func (s *Server) SetLimits(l Limits) {
 	s.limits.Store(&l)
 	s.mu.Lock()
@@ -23,9 +22,9 @@ func (s *Server) SetLimits(l Limits) {
 	}
 }
 
-// rereadLimits has a reader that waits read the limits again. The server's must have been
-// changed before. Who reads for another reason, to shake hands or to let the last reply
-// arrive, has a time of its own.
+// rereadLimits wakes a reader that waits for a frame, so that it reads the limits again. Call it after the
+// server's limits have changed. Reads for other purposes, the handshake and linger, have deadlines of their
+// own and are not woken.
 func (c *session) rereadLimits() {
 	c.readingMu.Lock()
 	defer c.readingMu.Unlock()
@@ -34,7 +33,7 @@ func (c *session) rereadLimits() {
 	}
 }
 
-// setReading says whether the session reads frames now.
+// setReading records whether the session reads frames at present.
 func (c *session) setReading(reading bool) {
 	c.readingMu.Lock()
 	defer c.readingMu.Unlock()

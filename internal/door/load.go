@@ -8,15 +8,15 @@ import (
 	"outcry/internal/process/latency"
 )
 
-// Load is what sessions have done since the start, and how many connections there are.
+// Load is what the sessions have done since the start, and the present number of connections.
 type Load struct {
 	Requests, Orders uint64            // frames that were executed; orders that were accepted
-	Connections      int               // over TCP
-	Hits             map[string]uint64 // how often clients ran into each limit, by its name
+	Connections      int               // open TCP connections
+	Hits             map[string]uint64 // how often clients ran into each limit, by the limit's name
 	Seconds          *latency.Counts   // how long requests took
 }
 
-// Load returns the load so far.
+// Load returns the present values.
 func (m *Metrics) Load() Load {
 	l := Load{
 		Requests:    uint64(valueOf(m.frames).GetCounter().GetValue()),
@@ -31,7 +31,7 @@ func (m *Metrics) Load() Load {
 	return l
 }
 
-// valueOf reads one metric, which cannot fail.
+// valueOf reads one metric. Write cannot fail for the metrics of this package.
 func valueOf(m prometheus.Metric) *dto.Metric {
 	var d dto.Metric
 	_ = m.Write(&d)

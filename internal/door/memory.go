@@ -9,24 +9,24 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// errNoMemory says that a frame waited for memory for as long as a frame may take.
+// errNoMemory is the error of a frame that waited FrameTimeout for memory.
 var errNoMemory = errors.New("session: no memory for a frame")
 
-// memory is what all sessions together may take for one purpose, over the little
-// that each has for itself. There are four of them, so that nobody waits in a
-// circle, and few do behind what has to wait for long:
+// memory is a pool that all sessions share for one purpose, beyond the small buffers that each session has.
+// There are four pools, so that waits cannot form a cycle, and so that few requests queue after one that
+// waits for long:
 //
-//   - arriving, a quarter: the buffers of large frames that arrive. It is waited for
-//     with nothing in hand.
-//   - working, three eighths: large frames that are decoded and executed, and large
-//     replies until the client has taken them. It is waited for with a frame in hand
-//     that has arrived; who holds some of it never waits for more (try).
-//   - huge, a quarter: the same for frames that would take more than an eighth of
-//     working. They wait for each other only.
-//   - recalling, the rest: frames that are executed and whose replies wait for the
-//     history. Nobody waits for it: a session that finds none is answered as if alone.
+//   - arriving, a quarter of MemoryMax: the buffers of large frames that arrive. A session waits for it
+//     while it holds nothing else.
+//   - working, three eighths: large frames that are decoded and executed, and large replies until the
+//     client has read them. A session waits for it while it holds a complete frame. A holder of
+//     working memory never waits for more (try).
+//   - huge, a quarter: the same for frames that would need more than an eighth of working. So they wait
+//     only for each other.
+//   - recalling, the rest: frames that are executed and whose replies wait for the history. No session
+//     waits for it while it has no batch in its queue: the reader then answers the batch itself.
 //
-// Waiting is in order of arrival. Its methods may be called from any goroutine.
+// Waiters are served in order of arrival. The methods may be called from any goroutine.
 type memory struct {
 	max  int64
 	free *semaphore.Weighted
@@ -37,9 +37,8 @@ func newMemory(max int64, held prometheus.Gauge) *memory {
 	return &memory{max: max, free: semaphore.NewWeighted(max), held: held}
 }
 
-// wait takes n bytes, or all there ever are if those are fewer, as soon as they
-// are free. It returns how many it took, which are to be released. The error is
-// errNoMemory after the timeout, or ctx's.
+// wait reserves n bytes, or the whole pool if that is smaller, as soon as they are free. It returns how many
+// bytes it reserved; the caller releases them. The error is errNoMemory after the timeout, or ctx's.
 func (m *memory) wait(ctx context.Context, n int, timeout time.Duration) (held int64, err error) {
 	held = min(int64(n), m.max)
 	if !m.free.TryAcquire(held) {
@@ -53,7 +52,7 @@ func (m *memory) wait(ctx context.Context, n int, timeout time.Duration) (held i
 	return held, nil
 }
 
-// try takes n bytes if they are free and nobody waits, and reports whether it did.
+// try reserves n bytes if they are free and no caller waits. It reports whether it did.
 func (m *memory) try(n int64) bool {
 	if !m.free.TryAcquire(n) {
 		return false
@@ -62,7 +61,7 @@ func (m *memory) try(n int64) bool {
 	return true
 }
 
-// release gives back n bytes that were taken; 0 is fine.
+// release gives back n reserved bytes; n may be 0.
 func (m *memory) release(n int64) {
 	if n > 0 {
 		m.free.Release(n)

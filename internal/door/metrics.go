@@ -26,7 +26,7 @@ const (
 	limitRateConnection
 	limitRateAccount
 	limitHTTPConnections
-	// Those of the exchange behind the sessions: a command is refused.
+	// The limits below are those of the exchange; a command that runs into one is rejected.
 	limitSymbols
 	limitFills
 	limitLag
@@ -60,10 +60,11 @@ var limitNames = [limits]string{
 	limitOpenOrders:      "open_orders",
 }
 
-// unanswered is why a session itself does not answer a query that the exchange has done.
+// unanswered lists the reasons for which a session leaves a query unanswered, although the exchange executed
+// it.
 var unanswered = [...]exchange.RejectReason{exchange.ReplyTooLong, exchange.NoMemory}
 
-// limitOf are the limits that a refused command has run into.
+// limitOf maps the reason of a refused command to the limit that it ran into.
 var limitOf = map[exchange.RejectReason]limit{
 	exchange.SymbolLimitExceeded: limitSymbols,
 	exchange.TooManyFills:        limitFills,
@@ -76,14 +77,14 @@ var limitOf = map[exchange.RejectReason]limit{
 	exchange.OpenOrdersExceeded:    limitOpenOrders,
 }
 
-// outcome is what a command came to, as the histogram of latencies has it; the
-// counter of commands has each reason.
+// outcome is the result of a command as the histogram of latencies labels it. The counter of commands is
+// labeled with each reason.
 type outcome uint8
 
 const (
 	outcomeOK       outcome = iota
 	outcomeRejected         // the client's mistake
-	outcomeRefused          // the exchange could not do it now
+	outcomeRefused          // temporarily unavailable, or over a limit
 	outcomes
 )
 
@@ -99,15 +100,15 @@ func outcomeOf(r exchange.RejectReason) outcome {
 	return outcomeRejected
 }
 
-// tally is how many commands of a kind have come to the same.
+// tally is the number of commands of one kind with one outcome.
 type tally struct {
 	kind    exchange.CommandKind
 	outcome outcome
 	n       int
 }
 
-// Metrics are what sessions count. It is a prometheus.Collector, to be
-// registered by the program, and may be used from any goroutine.
+// Metrics counts what sessions do. It is a prometheus.Collector, which the program registers. It may be used
+// from any goroutine.
 type Metrics struct {
 	commands     *prometheus.CounterVec
 	frames       prometheus.Counter
@@ -124,16 +125,16 @@ type Metrics struct {
 
 	handshakeFailures, authRefused, authDenied prometheus.Counter
 
-	// Children of the vectors, so that counting looks nothing up.
-	byKind  [exchange.ListFills + 1][math.MaxUint8 + 1]prometheus.Counter // by reason
+	// The fields below are children of the vectors, so that counting needs no lookup by label.
+	byKind  [exchange.ListFills + 1][math.MaxUint8 + 1]prometheus.Counter // by kind and reason
 	byLimit [limits]prometheus.Counter
 	latency [exchange.ListFills + 1][outcomes]*latency.Histogram
 	byStage [stages]*latency.Histogram
 
-	arriving, working, huge, recalling prometheus.Gauge // of memory
+	arriving, working, huge, recalling prometheus.Gauge // children of memory
 }
 
-// NewMetrics returns metrics that count from zero.
+// NewMetrics returns metrics that start from zero.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_commands_total",
@@ -191,11 +192,11 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// countKinds makes what counts commands, by kind.
+// countKinds makes the counters and histograms of each kind of command.
 func (m *Metrics) countKinds() {
 	for kind := exchange.OpenAccount; kind <= exchange.ListFills; kind++ {
 		if kind == exchange.ShowOrder {
-			continue // no session asks for it
+			continue // no session sends it
 		}
 		for reason := exchange.OK; known(reason); reason++ {
 			m.byKind[kind][reason] = m.commands.WithLabelValues(kind.String(), reason.String())
@@ -216,7 +217,7 @@ func newCounter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// known reports whether what executes commands may come to a reason; these are numbered without a gap.
+// known reports whether r is a reason that the exchange can return. Such reasons are numbered without a gap.
 func known(r exchange.RejectReason) bool { return r.String() != "unknown" && !r.OfSession() }
 
 func (m *Metrics) all() []prometheus.Collector {
@@ -241,23 +242,23 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 
 func (m *Metrics) hit(l limit) { m.byLimit[l].Inc() }
 
-// Refused counts a request over another transport without a token that is taken.
+// Refused counts a request over another transport without a valid token.
 func (m *Metrics) Refused() { m.authRefused.Inc() }
 
-// HTTPFull counts a connection over HTTP that came when there were as many as there may be.
+// HTTPFull counts a connection over HTTP that was refused because the limit of connections was reached.
 func (m *Metrics) HTTPFull() { m.hit(limitHTTPConnections) }
 
 // Denied counts a request over another transport that its token does not allow.
 func (m *Metrics) Denied() { m.authDenied.Inc() }
 
-// opened counts a session that begins.
+// opened counts a new session.
 func (m *Metrics) opened() {
 	m.connections.Inc()
 	m.accepted.Inc()
 }
 
-// executed counts the commands and frames of a batch, of which r has the last reply.
-// Neighbours that came to the same are counted in one step.
+// executed counts the commands and frames of a batch; r is the batch's last reply. Adjacent commands of the
+// same kind and reason are counted in one step.
 func (m *Metrics) executed(b *batch, r *reply) {
 	for first := 0; first < len(b.commands); {
 		kind, reason := b.commands[first].Kind, b.results[first].Reason
@@ -280,7 +281,7 @@ func (m *Metrics) executed(b *batch, r *reply) {
 	r.clock = b.clock
 }
 
-// called counts the requests of a Call whose outcomes may be told.
+// called counts the requests of a Call, once its outcomes are durable.
 func (m *Metrics) called(p *Pending) {
 	took := time.Since(p.begun)
 	for i := range p.outcomes {
@@ -294,10 +295,10 @@ func (m *Metrics) called(p *Pending) {
 	m.frames.Add(float64(len(p.requests)))
 }
 
-// outcome returns what n commands came to, and counts the limit that they ran into.
+// outcome returns the outcome of n commands with reason r. It counts the limit that they ran into, if any.
 func (m *Metrics) outcome(r exchange.RejectReason, n int) outcome {
 	if r == exchange.OK {
-		return outcomeOK // mostly; spares the search in the map
+		return outcomeOK // the common case; it needs no lookup in limitOf
 	}
 	if l, ok := limitOf[r]; ok {
 		m.byLimit[l].Add(float64(n))
@@ -305,7 +306,7 @@ func (m *Metrics) outcome(r exchange.RejectReason, n int) outcome {
 	return outcomeOf(r)
 }
 
-// count adds to what the reply's commands came to.
+// count adds t to the reply's tallies.
 func (r *reply) count(t tally) {
 	for i := range r.tallies {
 		if have := &r.tallies[i]; have.kind == t.kind && have.outcome == t.outcome {
@@ -316,7 +317,7 @@ func (r *reply) count(t tally) {
 	r.tallies = append(r.tallies, t)
 }
 
-// answered counts a reply that was sent, and how long its commands took.
+// answered counts a reply that was sent, and the latency of its commands.
 func (m *Metrics) answered(r *reply) {
 	m.lap(&r.clock, stageWrite)
 	took := time.Since(r.begun)

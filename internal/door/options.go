@@ -8,36 +8,38 @@ import (
 	"outcry/internal/auth"
 )
 
-// Options are the limits and habits of a Server. The zero value of each field
-// means its default.
+// Options are the limits and settings of a Server. A field with the zero value has its default, which its
+// comment names last.
 type Options struct {
-	FrameBytesMax int // largest frame; 4 MiB. While one is decoded it may take 64 times its bytes
-	MemoryMax     int // bytes that large frames and replies of all connections take together; 512 MiB
-	// Executions make no reply longer than ReplyBytesMax, and one that is as long answers no further query; 16 MiB.
+	FrameBytesMax int // largest frame in bytes; to decode one may need 64 times as much memory; 4 MiB
+	MemoryMax     int // bytes of memory for the large frames and replies of all connections together; 512 MiB
+	// ReplyBytesMax bounds a reply in bytes: executions never make it longer, and a reply that has reached it
+	// answers no further query; 16 MiB.
 	ReplyBytesMax  int
-	ConnectionsMax int // sessions at a time, each of which takes a file descriptor; 16,384
+	ConnectionsMax int // sessions at a time, each of which needs a file descriptor; 16,384
 
-	IdleTimeout  time.Duration // how long a client that is owed no reply may send nothing; 10 minutes
-	FrameTimeout time.Duration // how long a begun frame may take to arrive; 30 seconds
-	// WriteTimeout is how long a client may take none of its replies, and how much longer for a whole one than
-	// at 32 KiB a second; 30 seconds.
+	IdleTimeout  time.Duration // how long a client with no reply outstanding may send nothing; 10 minutes
+	FrameTimeout time.Duration // how long a frame may take to arrive, from its first byte; 30 seconds
+	// WriteTimeout is how long a client may read nothing of its replies. A whole reply may take WriteTimeout
+	// plus the time that it needs at 32 KiB a second; 30 seconds.
 	WriteTimeout  time.Duration
-	LingerTimeout time.Duration // how long is read and discarded after the last reply; 1 second
+	LingerTimeout time.Duration // how long the server reads and discards after the last reply; 1 second
 
-	// What each connection has for itself. What is larger takes a part of MemoryMax.
+	// The limits below are those of each connection. Frames and replies above them use a part of MemoryMax.
 	BatchFramesMax int // pipelined frames that are executed together; 64
-	BatchMemoryMax int // memory that these take, as Codec.Memory has it; a frame of more is alone; 320 KiB
+	BatchMemoryMax int // memory of these frames (Codec.Memory); a frame with more is executed alone; 320 KiB
 
-	UnsentRepliesMax int // batches whose replies wait to be sent, before a session is no longer read from; 16
-	UnsentBytesMax   int // bytes of those replies; one larger reply waits alone; 64 KiB
+	UnsentRepliesMax int // batches with unsent replies before the session stops reading; 16
+	// bytes of unsent replies before the session stops reading; one larger reply waits alone; 64 KiB
+	UnsentBytesMax int
 
-	TLS    *tls.Config  // how connections are encrypted; nil for not at all
-	Tokens *auth.Tokens // who may do what; nil if nobody has to prove anything
+	TLS    *tls.Config  // how connections are encrypted; nil for plain TCP
+	Tokens *auth.Tokens // the tokens that clients must present; nil if none is required
 
-	View View // what accounts see of themselves; nil if nobody may
+	View View // answers queries about accounts; nil rejects these queries
 
-	Log     *slog.Logger // a line for each connection in trouble, none for orders; nil means no log
-	Metrics *Metrics     // nil means that nobody reads them
+	Log     *slog.Logger // one line for each connection in trouble, none for orders; nil for no log
+	Metrics *Metrics     // nil for metrics that are not exported
 }
 
 func (o *Options) setDefaults() {
@@ -68,72 +70,70 @@ func setDefault[T comparable](value *T, standard T) {
 	}
 }
 
-// Bounds that nobody needs to choose.
+// Bounds that are not configurable.
 const (
-	// RefusedMax is how many connections over the limit are told so at a time.
-	// Those beyond are closed without a word.
+	// RefusedMax is the number of connections over the limit that get an error message at the same time.
+	// Further ones are closed without a message.
 	RefusedMax = 64
 
-	// Of ConnectionsMax one part in othersShare, and at least one, is for others than the
-	// bearers of any one token.
+	// One in othersShare of the ConnectionsMax places, at least one, is never given to bearers of one and the
+	// same token, so that others find a place.
 	othersShare = 8
 
-	// drainGrace is how long a session of a server that shuts down still reads:
-	// long enough for what the client's kernel has already delivered.
+	// drainGrace is how long a session still reads after the server has begun to shut down: long enough for
+	// data that the kernel has already received.
 	drainGrace = 50 * time.Millisecond
 
-	// A frame that takes more than this part of the working memory is huge.
+	// A frame that needs more than one hugeShare-th of the working memory uses the pool huge.
 	hugeShare = 8
 
-	// smallFrameMax is what a frame may have that Admit takes no memory for, as over
-	// TCP.
+	// smallFrameMax is the largest frame in bytes for which Admit reserves no memory, as over TCP.
 	smallFrameMax = 64 << 10
 
-	// A reply asks for memory memoryStep at a time, and for an execution that is to
-	// be in it memoryOfExecution: executionBytesMax of XML, twice while the buffer
-	// grows, and 24 bytes, twice, while it is fetched from the database. A line of what an account sees of
-	// itself takes up to 240 bytes of XML, and 120 before that.
+	// A reply reserves memory in steps of memoryStep. It reserves memoryOfExecution for each execution: twice
+	// executionBytesMax of XML, because the buffer may be copied when it grows, and twice 24 bytes while the
+	// execution is fetched from the database. A line of an account's view has up to 240 bytes of XML, and 120
+	// before it is encoded.
 	memoryStep        = 64 << 10
 	memoryOfExecution = 256
 	executionBytesMax = 97
 	memoryOfLine      = 640
 
-	// lateBatchesMax is how many batches of a connection wait for the history, or behind
-	// one that does, before the connection is no longer read from. What they take of memory
-	// is bounded for all connections together (Server.recalling).
+	// lateBatchesMax is how many batches of a connection may wait in the queue of answerLate before the
+	// connection is no longer read. Their memory is bounded for all connections together (Server.recalling).
 	lateBatchesMax = 16
 
-	// recallsMax is how many orders are fetched from the history at a time, and recallTimeout
-	// how long one may take, the wait for its turn included.
+	// recallsMax is how many orders are fetched from the history at the same time. recallTimeout bounds one
+	// fetch, including the wait for a slot.
 	recallsMax    = 8
 	recallTimeout = 5 * time.Second
 
-	// answersMax is how many frames of other transports are executed at a time. A frame that
-	// waits for memory, or whose client reads its reply slowly, is none of them.
+	// answersMax is how many frames of other transports are executed at the same time. Frames that wait for
+	// memory, and frames whose client reads the reply slowly, do not count.
 	answersMax = 256
 
-	// lateAnswersMax is how many of those wait for the history at a time, so that there is
-	// room for what does not wait: queries beyond are told that it does not answer, and
-	// frames with a ref that it is to be asked about first are refused.
+	// lateAnswersMax is how many of those may wait for the history at the same time, so that some remain for
+	// frames that need not wait. Above it, queries are answered that the history is unavailable, and frames
+	// with a ref that has to be looked up in the history are refused.
 	lateAnswersMax = 64
 
-	// callsKeep is for how many requests memory of a Call is kept for the next.
+	// callsKeep is the largest Call, in requests, whose memory is kept for the next one.
 	callsKeep = 64
 
 	// lingerBytesMax bounds what is read and discarded after the last reply.
 	lingerBytesMax = 64 << 20
 
-	// writeBytesMax is what a client has WriteTimeout to take. A long reply is
-	// written in such pieces, so that a slow client differs from a stuck one. For
-	// each it has writePieceTime more to take the whole reply, beside WriteTimeout.
+	// A client has WriteTimeout to read each writeBytesMax of a reply. Long replies are written in such
+	// pieces to distinguish a slow client from a stuck one. The whole reply may take WriteTimeout plus
+	// writePieceTime for each piece.
 	writeBytesMax  = 64 << 10
 	writePieceTime = 2 * time.Second
 
-	// After an error of accept the next try waits acceptRetryMin, then twice as
-	// long each time, up to acceptRetryMax.
+	// After an error of accept, the next attempt waits acceptRetryMin, then twice as long each time, up to
+	// acceptRetryMax.
 	acceptRetryMin = 5 * time.Millisecond
 	acceptRetryMax = time.Second
 
-	// A spell of errors of accept has ended when so long none has come.
+	// acceptSpell is the time without an error of accept after which the next error is logged again.
 	acceptSpell = 10 * time.Second
 )

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerError reports what became of a connection, and reads nothing: io.EOF means that the client
-// sends no more and that all of it has been read, ECONNRESET that nothing can be sent
-// to it either. It returns nil if that is not known, as with a client that has only ended
-// TLS: what was sent before may still be in the server's own buffers.
+// peerError asks the kernel for the state of a connection, without reading from it. It returns io.EOF if the
+// client has closed its side and everything it sent was read, ECONNRESET if nothing can be sent to it any
+// more, and nil otherwise. It also returns nil after a client has closed its side of TLS: data may still be
+// in the server's own buffers.
 func peerError(conn net.Conn) error {
 	secure, encrypted := conn.(*tls.Conn)
 	if encrypted {

@@ -1,5 +1,5 @@
 package door
 
-// Seq returns the newest record of the log right behind the call: what its outcomes reveal is in the records up to
-// there.
+// Seq returns the number of the newest journal record at the end of the call. All records that the outcomes
+// depend on have this number or a lower one.
 func (p *Pending) Seq() uint64 { return p.mark.Seq }

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// queue holds the replies of a session that are not sent yet, in order. One
-// goroutine pushes, one takes from the front.
+// queue holds the unsent replies of a session in order. One goroutine, the pusher, appends; another, the
+// taker, removes from the front.
 type queue struct {
 	lenMax, bytesMax int
 
-	// woken lets the taker go on, which waits while the queue is empty. Pushing does not
-	// send to it: a reply is rarely durable when it is pushed, and waking the taker to
-	// wait for that costs a switch. The pusher sees to it that somebody sends, later.
+	// woken wakes the taker, which waits on it while the queue is empty. push does not send to it: a reply is
+	// rarely durable when it is pushed, and a taker that wakes up only to wait for that costs a switch of
+	// goroutines. The pusher arranges that something is sent to woken later.
 	woken chan struct{}
 
-	// mu guards what follows. The pusher waits on room.
+	// mu guards the fields below. The pusher waits on room.
 	mu      sync.Mutex
 	room    *sync.Cond
 	replies []*reply
 	bytes   int
 	closed  bool
-	emptied time.Time // when drop last left nothing
+	emptied time.Time // when drop last emptied the queue, or a reply was last sent past it
 }
 
 func newQueue(lenMax, bytesMax int) *queue {
@@ -30,8 +30,8 @@ func newQueue(lenMax, bytesMax int) *queue {
 	return q
 }
 
-// push adds a reply once there is room. A reply that is larger than all the room
-// there ever is goes into an empty queue.
+// push appends a reply once there is room. A reply that is larger than bytesMax is appended when the queue is
+// empty.
 func (q *queue) push(r *reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -42,7 +42,7 @@ func (q *queue) push(r *reply) {
 	q.bytes += len(r.bytes)
 }
 
-// wake has the taker go on.
+// wake wakes the taker.
 func (q *queue) wake() {
 	select {
 	case q.woken <- struct{}{}:
@@ -50,8 +50,8 @@ func (q *queue) wake() {
 	}
 }
 
-// front returns the oldest reply, which stays in the queue. If there is none, it
-// waits to be woken. It returns nil once the queue is closed and empty.
+// front returns the oldest reply, and leaves it in the queue. While the queue is empty, it waits to be woken.
+// It returns nil once the queue is closed and empty.
 func (q *queue) front() *reply {
 	for {
 		q.mu.Lock()
@@ -67,14 +67,14 @@ func (q *queue) front() *reply {
 	}
 }
 
-// passed notes that a reply was sent that was not in the queue.
+// passed records that a reply was sent without entering the queue.
 func (q *queue) passed() {
 	q.mu.Lock()
 	q.emptied = time.Now()
 	q.mu.Unlock()
 }
 
-// drop takes the oldest reply away, after it was sent or given up.
+// drop removes the oldest reply, after it was sent or abandoned.
 func (q *queue) drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,7 +88,7 @@ func (q *queue) drop() {
 	q.room.Signal()
 }
 
-// close says that nothing will be pushed any more.
+// close marks that nothing will be pushed any more, and wakes the taker.
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -96,8 +96,8 @@ func (q *queue) close() {
 	q.wake()
 }
 
-// silence returns since when no reply has waited, the zero time if none ever
-// did. It returns false while one waits.
+// silence returns since when the queue has been empty, the zero time if no reply was ever sent. ok is false
+// while the queue is not empty.
 func (q *queue) silence() (since time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,32 +9,32 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Limits of rates.
+// Bounds of the rate limits.
 const (
-	// rateBurst is how long one may have been silent for what is sent at once: with a
-	// limit of 100 a second, 100 commands may come together.
+	// rateBurst is the burst that a rate limit allows, as a time: with a limit of 100 a second, 100 commands
+	// may arrive at once.
 	rateBurst = time.Second
 
-	// accountsPacedMax bounds the accounts that are over nothing yet but have sent
-	// lately. If there are more, the others share one allowance.
+	// accountsPacedMax bounds the accounts with an allowance of their own: those that have sent commands
+	// recently. All further accounts share one allowance.
 	accountsPacedMax = 1 << 16
 	paceSweepEvery   = 100 * time.Millisecond
 
-	// slowMax bounds how long a connection is not read, whatever its last frames held:
-	// it has a place among --max-connections meanwhile. What is over it is forgiven.
+	// slowMax bounds how long a connection is not read, whatever its last frames contained, because it keeps
+	// its place among --max-connections in that time. The excess over slowMax is forgotten.
 	slowMax = time.Minute
 
-	// slowCheckEvery is how often it is checked meanwhile whether the client is still
-	// there, and the limit still the same.
+	// slowCheckEvery is how often a session that is slowed down checks whether its client is still there and
+	// the limit unchanged.
 	slowCheckEvery = time.Second
 )
 
-// allowance says when all of a rate will be there again: the virtual scheduling of
-// the generic cell rate algorithm, one point in time for each who is limited.
+// allowance is the state of one rate limit: the time when it will be fully replenished. This is the virtual
+// scheduling variant of the generic cell rate algorithm.
 type allowance struct{ whole time.Time }
 
-// take uses n of rate a second, whether or not they are there, and returns how long
-// the user then is over it.
+// take uses n units of a rate per second, even if that exceeds the limit. It returns how long it then takes
+// until the limit is no longer exceeded.
 func (a *allowance) take(n int, rate int64, now time.Time) (over time.Duration) {
 	if a.whole.Before(now) {
 		a.whole = now
@@ -43,13 +43,13 @@ func (a *allowance) take(n int, rate int64, now time.Time) (over time.Duration) 
 	return a.over(now)
 }
 
-// over returns how long the user is over the rate, 0 if not.
+// over returns how long it takes until the limit is no longer exceeded, 0 if it is not.
 func (a *allowance) over(now time.Time) time.Duration {
 	return max(0, a.whole.Sub(now.Add(rateBurst)))
 }
 
-// spend uses one of rate a second if it is there, and else returns how long it takes
-// until it is.
+// spend uses one unit of a rate per second if that does not exceed the limit. If it does, spend uses nothing
+// and returns how long to wait.
 func (a *allowance) spend(rate int64, now time.Time) (wait time.Duration) {
 	before := *a
 	if wait = a.take(1, rate, now); wait > 0 {
@@ -58,14 +58,13 @@ func (a *allowance) spend(rate int64, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// accountRates are the allowances of accounts. Its methods may be called from any
-// goroutine.
+// accountRates holds the allowances of accounts. Its methods may be called from any goroutine.
 type accountRates struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	seed   maphash.Seed
-	paced  map[uint64]*allowance // by the hash of the account's id: an id may be long
-	others allowance             // shared by those that found no place
+	paced  map[uint64]*allowance // by a hash of the account id, as ids may be long
+	others allowance             // shared by accounts that have no entry in paced
 	swept  time.Time
 }
 
@@ -73,7 +72,7 @@ func newAccountRates() *accountRates {
 	return &accountRates{seed: maphash.MakeSeed(), paced: make(map[uint64]*allowance)}
 }
 
-// spend is allowance.spend for an account.
+// spend uses one unit of an account's rate, or returns how long to wait (allowance.spend).
 func (r *accountRates) spend(id exchange.AccountID, rate int64, now time.Time) (wait time.Duration) {
 	key := maphash.String(r.seed, string(id))
 	r.mu.Lock()
@@ -91,7 +90,7 @@ func (r *accountRates) spend(id exchange.AccountID, rate int64, now time.Time) (
 	return a.spend(rate, now)
 }
 
-// sweep forgets those that have their whole allowance. Callers hold mu.
+// sweep removes the allowances that are fully replenished. Callers hold mu.
 func (r *accountRates) sweep(now time.Time) {
 	r.swept = now
 	for key, a := range r.paced {
@@ -101,31 +100,29 @@ func (r *accountRates) sweep(now time.Time) {
 	}
 }
 
-// roundUp returns a wait as people read it, never too short a one.
+// roundUp rounds a wait up to whole milliseconds, for messages.
 func roundUp(wait time.Duration) time.Duration {
 	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// SetRates limits the commands a second of each connection, which is read more slowly
-// above it, and the orders and creates a second of each account, which are refused
-// above it. 0 is no limit. It takes effect with the frames that are read next; who is
-// being slowed down by another limit is read again within a second. It may be called
-// from any goroutine.
+// SetRates sets the limit of commands per second of a connection, which is read more slowly above it, and the
+// limit of orders and creates per second of an account, whose commands are refused above it. 0 means no
+// limit. It takes effect with the frames that are read next; a connection that is being slowed down is read
+// again within a second. It may be called from any goroutine.
 func (s *Server) SetRates(connection, account int) {
 	s.connectionRate.Store(int64(connection))
 	s.accountRate.Store(int64(account))
 }
 
-// bound lets nobody be over a rate for longer than most.
+// bound reduces the time over a rate to at most the given time.
 func (a *allowance) bound(most time.Duration, now time.Time) {
 	if last := now.Add(rateBurst + most); a.whole.After(last) {
 		a.whole = last
 	}
 }
 
-// slowDown waits while the session is over the rate of a connection, after n commands
-// more. It returns early if the session is to end. The error says that the client is
-// gone.
+// slowDown counts n commands and waits while the session is over the rate of a connection. It returns early,
+// with nil, if the session is to end. The error means that the client is gone.
 func (c *session) slowDown(rate int64, n int) error {
 	now := time.Now()
 	if c.sent.take(n, rate, now) == 0 {
@@ -140,7 +137,7 @@ func (c *session) slowDown(rate int64, n int) error {
 	for {
 		over := c.sent.over(time.Now())
 		if over == 0 {
-			c.clock.restart() // the client could do nothing meanwhile
+			c.clock.restart() // the client was not read, so could not meet its deadlines
 			return nil
 		}
 		timer := time.NewTimer(min(over, slowCheckEvery))
@@ -155,15 +152,15 @@ func (c *session) slowDown(rate int64, n int) error {
 			return nil
 		}
 		if c.server.connectionRate.Load() != rate {
-			c.sent = allowance{} // of another rate
+			c.sent = allowance{} // what was used counts for the old rate only
 		} else if err := c.checkPeer(); err != nil {
 			return err
 		}
 	}
 }
 
-// checkPeer returns io.EOF if the client is gone and left nothing to do, another error
-// if nothing can be sent to it any more.
+// checkPeer returns io.EOF if the client has closed its side and no frame of it is left, and another error if
+// nothing can be sent to it any more.
 func (c *session) checkPeer() error {
 	err := peerError(c.conn)
 	if err == io.EOF && (c.next != nil || c.frames.Buffered()) {

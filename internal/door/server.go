@@ -1,21 +1,20 @@
-// Package door is what a client of the exchange meets whatever protocol it speaks: a Server with
-// its connections, and the policy for them: who the client is and what it may do, how often, within
-// which memory and time, and that replies are in order and durable before they are seen. It works on
-// commands and results; a Codec turns bytes into the one and the other into bytes.
+// Package door is the part of the exchange that clients connect to, whatever their protocol. A Server
+// accepts connections and applies the policy for them: authentication, permissions, rates, limits of memory
+// and time, and replies that are sent in order and only once they are durable. It works on commands and
+// results; a Codec translates between these and bytes.
 //
-// A session has two goroutines. The reader takes every frame that is already
-// here, has their commands executed as one, encodes the replies, and goes on; it
-// never waits for a disk. The writer waits until a reply is durable, and sends
-// it. So replies leave in the order of the frames, and a client that pipelines
-// pays one hand-off and one sync for many frames. The queue between the two is
-// short: a client that does not take its replies is not read from.
+// A session has two goroutines. The reader takes every frame that has already arrived, has their commands
+// executed together, encodes the replies, and reads on; it never waits for a disk. The writer waits until a
+// reply is durable, and sends it. So replies leave in the order of the frames, and a client that pipelines
+// pays one hand-off and one sync for many frames. The queue between the two is short: the server stops
+// reading from a client that does not read its replies.
 //
-// If a reply waits for the history, a third goroutine encodes it and those behind
-// it, for as long as there are any (late.go): the reader never waits for a database,
-// except for a ref that perhaps only the history knows.
+// If a reply waits for the history, a third goroutine encodes it and the replies after it, until none waits
+// any more (late.go). The reader never waits for a database, except for a ref that may be known only in the
+// history.
 //
-// A connection that the server closes gets the reason as its last reply, after
-// the replies to all frames that took effect.
+// When the server closes a connection, its last reply says why, after the replies to all frames that took
+// effect.
 package door
 
 import (
@@ -37,64 +36,62 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Exchange is what a Server needs of the engine. Its methods are called from
-// many goroutines.
+// Exchange is the part of the engine that a Server uses. Its methods are called from many goroutines.
 type Exchange interface {
-	// Execute does the commands in order and fills results, which has the same
-	// length. Nothing of them may be seen before Durable has returned nil for the mark.
-	// An error means that the exchange has failed or is stopping, or is ctx's;
-	// nothing of it may be seen then.
+	// Execute executes the commands in order and fills results, which has the same length. No result may be
+	// shown to a client before Durable has returned nil for the mark. The error means that the exchange has
+	// failed or is stopping, or is ctx's; then no result may ever be shown.
 	Execute(ctx context.Context, commands []engine.Request, results []exchange.Result) (engine.Mark, error)
-	// Recall completes a result that Execute left as InHistory: the order is only in the
-	// database. It loads up to most executions. What it tells is covered by the mark that
-	// Execute returned.
+	// Recall completes a result that Execute left as InHistory: the order is only in the database. It loads
+	// up to most executions. The mark that Execute returned covers what it loads.
 	Recall(ctx context.Context, c *engine.Request, r *exchange.Result, most int)
-	// Ready returns how many of the commands, from the first on, Execute does without
-	// asking the database. It does not wait.
+	// Ready returns how many of the commands, from the first on, Execute can do without asking the database.
+	// It does not wait.
 	Ready(commands []engine.Request) int
-	// Durable waits until what the mark was returned for may be seen: it is durable, and
-	// no other machine has gone on without it. An error means that it never may be, or is ctx's.
+	// Durable waits until what the mark covers may be shown to clients: it is durable, and no other machine
+	// has become the leader without it. The error means that it may never be shown, or is ctx's.
 	Durable(ctx context.Context, m engine.Mark) error
-	// Notify sends to wake, which has room for one value, as soon as it is worth while
-	// to call Durable. It does not wait.
+	// Notify sends to wake as soon as it is worthwhile to call Durable. wake must have a buffer of one.
+	// Notify does not wait.
 	Notify(m engine.Mark, wake chan<- struct{})
 	// MayTell reports whether Durable(m) would return nil at once.
 	MayTell(m engine.Mark) bool
-	// NewOrigin returns what the orders of a connection name that are canceled when it ends, which EndOrigin
-	// says, behind its last call of Execute. It does not wait.
+	// NewOrigin returns an origin, which links orders to a connection: they are canceled after EndOrigin.
+	// Call EndOrigin after the connection's last call of Execute. Neither method waits.
 	NewOrigin() *engine.Origin
 	EndOrigin(o *engine.Origin)
-	// Mark returns the mark of what its caller has read up to now.
+	// Mark returns the mark of all that its caller has read so far.
 	Mark() engine.Mark
 }
 
-// View answers what accounts ask about themselves.
+// View answers queries of accounts about themselves.
 type View interface {
-	// Show completes a result that Execute left as InView, once it has the record that the result
-	// names, and within a time of its own. What it tells is durable by then. Its caller has made sure that the
-	// client may see the account. Unless history, the database is not asked: what is only there is HistoryUnavailable.
+	// Show completes a result that Execute left as InView. It waits, within a time limit of its own, until
+	// the view includes the record that the result names. The data that it returns is durable. The caller has
+	// checked that the client may see the account. If history is false, Show does not ask the database: data
+	// that is only there becomes HistoryUnavailable.
 	Show(ctx context.Context, c *exchange.Command, r *exchange.Result, history bool)
 }
 
-// Server serves clients of the exchange, in any number of protocols: what it bounds, it bounds for
-// all of them together. Its methods may be called from any goroutine.
+// Server serves clients of the exchange in any number of protocols. Its limits hold for all protocols
+// together. Its methods may be called from any goroutine.
 type Server struct {
 	exchange Exchange
-	options  Options // except limits
+	options  Options // the fields that Limits has too are only initial values: see limits
 	limits   atomic.Pointer[Limits]
 	batches  sync.Pool // of *batch
 	replies  sync.Pool // of *reply
 	calls    sync.Pool // of *called
-	arriving *memory   // of frames
-	working  *memory   // of batches and replies
-	huge     *memory   // of huge ones
+	arriving *memory   // for large frames that arrive
+	working  *memory   // for large batches and replies
+	huge     *memory   // for the largest batches and replies
 
-	recalling   *memory             // of batches that wait for the history, or behind one
-	recalls     *semaphore.Weighted // recallsMax
-	answering   *semaphore.Weighted // answersMax
-	lateAnswers *semaphore.Weighted // lateAnswersMax
+	recalling   *memory             // for batches that wait in the queue of answerLate
+	recalls     *semaphore.Weighted // of recallsMax
+	answering   *semaphore.Weighted // of answersMax
+	lateAnswers *semaphore.Weighted // of lateAnswersMax
 
-	connectionRate atomic.Int64 // SetRates
+	connectionRate atomic.Int64 // commands per second of a connection, 0 for no limit (SetRates)
 	accountRate    atomic.Int64
 	accounts       *accountRates
 
@@ -103,19 +100,19 @@ type Server struct {
 	accepting context.Context // ends when the server shuts down
 	drain     context.CancelFunc
 	aborted   atomic.Bool
-	lastID    atomic.Uint64  // of a connection
-	running   sync.WaitGroup // sessions, and connections that are refused
+	lastID    atomic.Uint64  // id of the newest connection
+	running   sync.WaitGroup // counts sessions, and connections that are being refused
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu        sync.Mutex
 	listeners []net.Listener
-	sessions  map[*session]struct{} // those that are refused included
-	served    int                   // those that are not refused, and callers that Enter let in
-	bearers   map[string]int        // how many of them act as the bearer of a token, by its ID
-	unproved  list.List             // of *place: those of served that have to prove who they are, the oldest first
+	sessions  map[*session]struct{} // includes connections that are being refused
+	served    int                   // sessions that were not refused, and callers that Enter admitted
+	bearers   map[string]int        // number of served connections that use a token, by the token's ID
+	unproved  list.List             // of *place: served connections that have not authenticated yet, the oldest first
 }
 
-// New returns a server that does not listen yet. Shutdown ends it.
+// New returns a server that does not listen yet. End it with Shutdown.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
 	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), bearers: make(map[string]int),
@@ -136,9 +133,9 @@ func New(x Exchange, o Options) *Server {
 	return s
 }
 
-// Serve accepts connections from l, which it closes at its end, of clients that speak the protocol
-// of c. It returns nil after Shutdown, and an error if somebody else closed l.
-// Other errors of l, such as too many open files, are waited out.
+// Serve accepts connections from l, whose clients use the protocol of c, and closes l at the end. It returns
+// nil after Shutdown, and an error if l was closed by other code. It waits and retries after other errors of
+// l, such as too many open files.
 func (s *Server) Serve(l net.Listener, c Codec) error {
 	defer l.Close()
 	s.mu.Lock()
@@ -161,15 +158,14 @@ func (s *Server) Serve(l net.Listener, c Codec) error {
 	return nil
 }
 
-// acceptFailures are the errors of accept that have come lately.
+// acceptFailures is the state of a run of errors of accept.
 type acceptFailures struct {
-	wait time.Duration // after the last, 0 if a connection has come since
-	last time.Time     // when that was
+	wait time.Duration // the last wait; 0 after a connection was accepted
+	last time.Time     // when the last error was handled
 }
 
-// backOff waits after an error of accept: connections that end free what is
-// missing. It logs the first of a spell of errors, in which connections may well
-// be accepted, each as another ends.
+// backOff waits after an error of accept, as connections that end free what is missing. It logs only the
+// first of a run of errors; connections may be accepted during such a run, one as another ends.
 func (s *Server) backOff(f *acceptFailures, err error) {
 	s.options.Metrics.acceptErrors.Inc()
 	f.wait = max(acceptRetryMin, min(2*f.wait, acceptRetryMax))
@@ -183,7 +179,7 @@ func (s *Server) backOff(f *acceptFailures, err error) {
 	f.last = time.Now()
 }
 
-// open begins a session, or refuses the connection if there are too many.
+// open starts a session, or refuses the connection if the limit is reached.
 func (s *Server) open(conn net.Conn, codec Codec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +218,7 @@ func (s *Server) open(conn net.Conn, codec Codec) {
 	})
 }
 
-// forget notes the end of a session, which had a place if it was served.
+// forget removes a session that has ended. served says whether it counts in s.served.
 func (s *Server) forget(c *session, served bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,10 +230,9 @@ func (s *Server) forget(c *session, served bool) {
 
 func (s *Server) isDraining() bool { return s.accepting.Err() != nil }
 
-// Admit waits for the memory of a frame of so many bytes that another transport is
-// about to read, and returns what gives it back once the frame is done. It asks
-// nobody for a frame that a connection has the memory for. The error says to a client
-// that there was none for FrameTimeout, or is ctx's.
+// Admit reserves memory for a frame that another transport is about to read, and waits up to FrameTimeout for
+// it. The caller calls release when the frame is done. A frame of up to smallFrameMax bytes needs no
+// reservation. The error is for the client if no memory was free within FrameTimeout; otherwise it is ctx's.
 func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err error) {
 	if frameBytes <= smallFrameMax {
 		return func() {}, nil
@@ -254,15 +249,14 @@ func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err
 	return func() { s.arriving.release(held) }, nil
 }
 
-// Answer does one frame in the protocol of c, and hands its reply to tell once everything in it is
-// durable: the same as a frame over TCP, for other transports. The frame's size is for the
-// caller to bound. The reply is valid until tell returns, and holds memory so long.
-// The error ErrBusy means that nothing was done. Any other means that the exchange has
-// failed or is stopping, or is ctx's; whether the frame was done is unknown then. Nothing
-// was told in either case.
+// Answer executes one frame in the protocol of c, for transports other than TCP. It calls tell with the reply
+// once everything in the reply is durable. The caller limits the frame's size. The reply is valid, and its
+// memory reserved, until tell returns. ErrBusy means that nothing was done. Any other error means that the
+// exchange has failed or is stopping, or is ctx's; it is then unknown whether the frame was done. After an
+// error, tell was not called.
 //
-// If the server asks for tokens, ctx carries what the client may do (auth.WithGrant);
-// without that, or after its end, the frame is refused.
+// If the server requires tokens, ctx must carry the client's grant (auth.WithGrant). Without one, or after
+// its end, the frame is refused.
 func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(reply []byte)) error {
 	if s.aborted.Load() {
 		return ErrAborted
@@ -301,8 +295,7 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(re
 	return nil
 }
 
-// answer does the frame of a batch, which it gives back, and returns once the reply may be
-// told.
+// answer executes the frame of a batch, releases the batch, and returns once the reply is durable.
 func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 	if !s.answering.TryAcquire(1) {
 		s.discard(b)
@@ -316,7 +309,9 @@ func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 	}
 	mark, err := s.execute(ctx, b)
 	b.clock.resume()
-	if err == nil && b.recalls && !late { // the view is there about when the reply is durable: nobody is refused for it
+	// The view is ready at about the time when the reply is durable. So a query of it is not refused for want
+	// of a slot.
+	if err == nil && b.recalls && !late {
 		late = s.lateAnswers.TryAcquire(1)
 		b.answers.unavailable = !late
 	}
@@ -334,8 +329,8 @@ func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 	return s.await(ctx, mark)
 }
 
-// await waits until what a mark was returned for may be seen: of the zero mark, at once. The
-// error is the exchange's, or ctx's.
+// await waits until what m covers may be shown to clients. It returns at once for the zero mark. The error is
+// the exchange's or ctx's.
 func (s *Server) await(ctx context.Context, m engine.Mark) error {
 	if m == (engine.Mark{}) {
 		return nil
@@ -346,10 +341,9 @@ func (s *Server) await(ctx context.Context, m engine.Mark) error {
 	return nil
 }
 
-// Shutdown ends the server in order: no new connections; frames that have arrived
-// are executed and answered; each client is told that it was the last reply; the
-// connections are closed. Once ctx ends, connections that are left are cut off, and
-// ctx's error is returned. No goroutine is left in either case.
+// Shutdown ends the server in order: it accepts no new connections, executes and answers the frames that have
+// arrived, tells each client that this was the last reply, and closes the connections. When ctx ends, it cuts
+// off the remaining connections and returns ctx's error. No goroutine is left in either case.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	s.mu.Lock()

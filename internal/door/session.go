@@ -17,14 +17,14 @@ import (
 	"outcry/internal/process/trywrite"
 )
 
-// What clients are told when the exchange ends before they do. Neither text
-// reveals whether something was done that a crash could still undo.
+// Last replies of sessions that end because the exchange ends. Neither text reveals whether something was
+// done that a crash could still undo.
 const (
 	textFailed   = "the exchange is stopping; whether the last requests were done is known after it has started again"
 	textDraining = "the exchange is stopping; nothing that was sent after the last reply was done"
 )
 
-// textNoMemory is what the client of a large frame is told that was not done.
+// textNoMemory is the error for a large frame that was not executed for want of memory.
 func textNoMemory(waited time.Duration) string {
 	return fmt.Sprintf("the exchange had no memory for a frame of this size for %s; try again later, or with smaller "+
 		"frames", waited)
@@ -33,39 +33,41 @@ func textNoMemory(waited time.Duration) string {
 // session is one connection.
 type session struct {
 	server *Server
-	id     uint64 // counts the server's connections from 1
+	id     uint64 // numbers the server's connections from 1
 	conn   net.Conn
 	codec  Codec
 	frames Frames
 	clock  *deadlines
 	unsent *queue // from the reader to the writer
-	place         // among ConnectionsMax
+	place         // one of the ConnectionsMax places
 
-	grant  *auth.Grant // what the client has proved; nil if nobody asks, and before that
-	forget func()      // takes back what happens when the grant ends
+	grant  *auth.Grant // nil before the client has presented its token, and if none is required
+	forget func()      // stops watching for the end of the grant
 
-	// The reader's own.
-	sent     allowance // of the connection's rate
-	next     []byte    // a frame that found no room in its batch, nil if there is none
-	arriving int64     // what the frame that arrives holds of the server's memory
-	executed uint64    // frames
+	// The fields below are used by the reader only.
+	sent     allowance // what the connection has used of its rate
+	next     []byte    // a frame that did not fit into its batch, nil if none
+	arriving int64     // memory of the server reserved for the arriving frame
+	executed uint64    // number of frames executed so far
 
-	// Of orders that are canceled when the connection ends, the reader's own too.
-	onDisconnect bool           // all that do not say otherwise
-	origin       *engine.Origin // nil if there was none yet
+	// The next two are about orders that are canceled when the connection ends; they are used by the reader
+	// only.
+	onDisconnect bool           // orders without an instruction of their own are canceled
+	origin       *engine.Origin // nil before the first such order
 
-	silence atomic.Int64 // after which the client has the connection ended, in nanoseconds; 0 if it does not say
+	silence atomic.Int64 // the client wants the connection to end after this silence, in nanoseconds; 0 if not set
 
-	late late // batches that wait for the history, or behind one
+	late late // batches that wait for the history, and those after them
 
-	// tryWriter belongs to who pushes replies while none is unsent, and else to the writer; nil
-	// if the connection cannot do that. The reader pushes, or answerLate while it runs.
+	// tryWriter is nil if the connection cannot write without waiting. While no reply is unsent, it belongs
+	// to the goroutine that pushes replies: answerLate while that runs, else the reader. Otherwise it belongs
+	// to the writer.
 	tryWriter *trywrite.Writer
 
 	readingMu sync.Mutex
-	reading   bool // frames, so that the read deadline is that of the limits
+	reading   bool // the session reads frames, under the deadlines of Limits
 
-	ctx    context.Context // ends when the writer can send no more, and with the server's
+	ctx    context.Context // ends when the writer can send no more, and with the server's ctx
 	cancel context.CancelFunc
 }
 
@@ -85,8 +87,7 @@ func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	return c
 }
 
-// serve is the session from its begin to its end. It returns when both goroutines
-// have ended and the connection is closed.
+// serve runs the session. It returns when both goroutines have ended and the connection is closed.
 func (c *session) serve() {
 	defer c.conn.Close()
 	defer c.cancel()
@@ -114,7 +115,7 @@ func (c *session) serve() {
 	}
 }
 
-// refuse tells a client why it gets no session.
+// refuse sends a client the reason why it gets no session, and closes the connection.
 func (c *session) refuse(reason string) {
 	defer c.conn.Close()
 	defer c.cancel()
@@ -123,14 +124,13 @@ func (c *session) refuse(reason string) {
 	}
 }
 
-// displacedNow ends a session whose place another has.
+// displacedNow ends a session whose place was given to another connection.
 func (c *session) displacedNow() {
 	c.cancel()
 	c.cutOff()
 }
 
-// drain lets the reader take what has already arrived, and then end. The server
-// must be draining.
+// drain lets the reader read what has already arrived, and then end. The server must be draining.
 func (c *session) drain() {
 	_ = c.conn.SetReadDeadline(time.Now().Add(drainGrace))
 }
@@ -141,8 +141,8 @@ func (c *session) stop() {
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// read executes frames until the client or the server ends that. It returns what
-// the client gets as the last reply, "" for none.
+// read executes frames until the client or the server ends the session. It returns the text of the last
+// reply, "" for none.
 func (c *session) read() (reason string) {
 	c.setReading(true)
 	defer c.setReading(false)
@@ -184,7 +184,7 @@ func (c *session) read() (reason string) {
 	}
 }
 
-// take returns the next frame, as soon as it is whole.
+// take returns the next frame, as soon as it is complete.
 func (c *session) take() ([]byte, error) {
 	if frame := c.next; frame != nil {
 		c.next = nil
@@ -193,8 +193,8 @@ func (c *session) take() ([]byte, error) {
 	return c.frames.Next()
 }
 
-// gather decodes a frame and all further ones that are already here, up to a bound.
-// The error says why there was no memory for the first.
+// gather decodes a frame and the further frames that have already arrived, up to the limits of a batch. The
+// error means that there was no memory for the first.
 func (c *session) gather(b *batch, frame []byte) error {
 	o := &c.server.options
 	memory := c.codec.Memory(frame)
@@ -207,7 +207,7 @@ func (c *session) gather(b *batch, frame []byte) error {
 	for !b.large && b.frames < o.BatchFramesMax && c.frames.Buffered() {
 		frame, err := c.frames.Next()
 		if err != nil {
-			break // the next call of Next says so again
+			break // the next call of Next returns the same error
 		}
 		more := c.codec.Memory(frame)
 		if memory+more > o.BatchMemoryMax {
@@ -222,36 +222,36 @@ func (c *session) gather(b *batch, frame []byte) error {
 	return nil
 }
 
-// admit waits for the memory of a large frame that has begun to arrive; its buffer
-// is there twice when it grows. The client has its time to send the frame anew. A
-// server that shuts down takes none any more.
+// admit reserves memory for a large frame that has begun to arrive: twice its size, because the buffer is
+// copied when it grows. The client's FrameTimeout starts afresh afterwards. A server that shuts down accepts
+// no further large frame.
 func (c *session) admit(frameBytes int) (err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	defer context.AfterFunc(c.server.accepting, cancel)()
 	c.arriving, err = c.server.arriving.wait(ctx, 2*frameBytes, c.server.limits.Load().FrameTimeout)
 	if err != nil && c.server.isDraining() {
-		return os.ErrDeadlineExceeded // as when a session of such a server reads
+		return os.ErrDeadlineExceeded // the same error as a read of such a session
 	}
 	c.clock.rearm()
 	return err
 }
 
-// arrived gives back the memory of a large frame that is decoded, or will not be.
+// arrived releases the memory of a large frame that is decoded, or that will not be.
 func (c *session) arrived() {
 	c.frames.Release()
 	c.server.arriving.release(c.arriving)
 	c.arriving = 0
 }
 
-// push sends a reply at once, or hands it to the writer, who is woken once it is
-// durable, or when the session is cut off.
+// push sends a reply at once if it can. Otherwise it hands the reply to the writer, which is woken once the
+// reply is durable or the session is cut off.
 func (c *session) push(r *reply) {
 	if c.trySend(r) {
 		return
 	}
 	mark := r.mark
-	c.unsent.push(r) // from here on it is the writer's
+	c.unsent.push(r) // r belongs to the writer from here on
 	if mark == (engine.Mark{}) || c.ctx.Err() != nil {
 		c.unsent.wake()
 	} else {
@@ -259,8 +259,8 @@ func (c *session) push(r *reply) {
 	}
 }
 
-// explain turns what ended the reading into a reason for the client, "" if the
-// client ended it. It counts limits, and logs what somebody may want to know.
+// explain turns the error that ended the reading into a text for the client, or "" if the client ended it. It
+// counts the limit that was hit, and logs ends that an operator may want to know about.
 func (c *session) explain(err error) (reason string) {
 	o, patience := &c.server.options, c.server.limits.Load()
 	var bad FrameError
@@ -295,9 +295,8 @@ func (c *session) explain(err error) (reason string) {
 	return reason
 }
 
-// write sends the replies in order, each once it is durable. After a failure it
-// stops the reader and throws the rest away. It returns whether the last that was
-// sent told the client why its connection is closed.
+// write sends the replies in order, each once it is durable. After a failure it stops the reader and discards
+// the remaining replies. It returns whether the last reply told the client why its connection is closed.
 func (c *session) write() (told bool) {
 	failed := false
 	for r := c.unsent.front(); r != nil; r = c.unsent.front() {
@@ -312,7 +311,7 @@ func (c *session) write() (told bool) {
 	return told
 }
 
-// send sends one reply, or a reason if the reply is never to be seen.
+// send sends one reply. If the reply can never become durable, it sends textFailed instead.
 func (c *session) send(r *reply) (told, failed bool) {
 	o := &c.server.options
 	err := c.server.await(c.ctx, r.mark)
@@ -334,7 +333,7 @@ func (c *session) send(r *reply) (told, failed bool) {
 	return told, true
 }
 
-// sendWhole sends what is left of a reply, and waits for the client if it has to.
+// sendWhole sends the rest of a reply, and waits for the client if necessary.
 func (c *session) sendWhole(r *reply) error {
 	if rest := c.sendSome(r); len(rest) > 0 {
 		return c.transmit(rest)
@@ -342,8 +341,8 @@ func (c *session) sendWhole(r *reply) error {
 	return nil
 }
 
-// transmit writes to the client, which has WriteTimeout to take each piece, and is
-// not to take all of them in the longest time.
+// transmit writes to the client. The client has WriteTimeout for each piece, and less than that on average
+// for all of them (writePieceTime).
 func (c *session) transmit(bytes []byte) error {
 	patience := c.within(c.server.limits.Load().WriteTimeout)
 	last := time.Now().Add(patience + time.Duration(len(bytes)/writeBytesMax)*writePieceTime)
@@ -364,11 +363,11 @@ func (c *session) transmit(bytes []byte) error {
 	return nil
 }
 
-// linger ends the sending side, then reads and discards within bounds. A connection
-// that is closed with bytes unread is reset, and the last reply could be lost.
+// linger closes the sending side, then reads and discards within bounds. A connection that is closed with
+// unread bytes is reset, which could lose the last reply.
 func (c *session) linger() { c.lingerOn(c.conn) }
 
-// lingerOn is linger on what lies below TLS.
+// lingerOn is linger for a given connection, such as the TCP connection below TLS.
 func (c *session) lingerOn(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
@@ -376,5 +375,5 @@ func (c *session) lingerOn(conn net.Conn) {
 	if conn.SetReadDeadline(time.Now().Add(c.server.options.LingerTimeout)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, conn, lingerBytesMax) // any end will do
+	_, _ = io.CopyN(io.Discard, conn, lingerBytesMax) // how it ends does not matter
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// stage is a part of a request's time.
+// stage is a part of the time that a request takes.
 type stage int
 
 const (
 	stageDecode stage = iota
-	stageInbox        // and stageMatch: the exchange tells them
+	stageInbox        // the exchange measures this and stageMatch (Executed)
 	stageMatch
 	stageEncode
 	stageJournal
@@ -20,14 +20,14 @@ const (
 
 var stageNames = [stages]string{"decode", "inbox", "match", "encode", "journal", "write"}
 
-// stageSample is of how many batches the stages of one are measured: a reading of the
-// clock costs more than a step of a histogram, and each stage would take one.
+// The stages of one batch in stageSample are measured. Reading the clock costs more than a step of a
+// histogram, and each stage needs a reading.
 const stageSample = 16
 
-// stageClock is when the present stage of a batch began; zero if it is not measured.
+// stageClock holds the time when the present stage of a batch began; zero if the batch is not measured.
 type stageClock struct{ began time.Time }
 
-// start draws whether a batch is measured, whose first frame was whole at a time.
+// start decides at random whether a batch is measured. begun is when its first frame was complete.
 func (c *stageClock) start(begun time.Time) {
 	c.began = time.Time{}
 	if rand.Uint32()%stageSample == 0 {
@@ -35,7 +35,7 @@ func (c *stageClock) start(begun time.Time) {
 	}
 }
 
-// lap ends a stage and begins the next.
+// lap ends stage s and begins the next.
 func (m *Metrics) lap(c *stageClock, s stage) {
 	if !c.began.IsZero() {
 		now := time.Now()
@@ -51,8 +51,8 @@ func (c *stageClock) resume() {
 	}
 }
 
-// Executed notes how long a batch waited for the goroutines of its symbols, and how
-// long these worked on it: the exchange draws samples of its own.
+// Executed records how long a batch waited for the goroutines of its symbols, and how long these worked on
+// it. The exchange calls it for a sample of its own.
 func (m *Metrics) Executed(inbox, match time.Duration) {
 	m.byStage[stageInbox].Observe(inbox, 1)
 	m.byStage[stageMatch].Observe(match, 1)

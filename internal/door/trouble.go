@@ -9,13 +9,12 @@ import (
 	"outcry/internal/engine"
 )
 
-// LimitKey is the attribute of log lines that names the limit a client has run into, as
-// the metric outcry_limit_hits_total does.
+// LimitKey is the attribute of log lines that names the limit a client has run into, with the names of the
+// metric outcry_limit_hits_total.
 const LimitKey = "limit"
 
-// log writes a line about the connection: its number, which is also in the last reply
-// to the client, if there is one, its address, and the number of the frame that it is about,
-// counted from 1; 0 if it is about none.
+// log writes a line about the connection, with its number, which is also in its last reply, and its address.
+// frame is the number of the frame that the line is about, counted from 1, or 0 for none.
 func (c *session) log(level slog.Level, message string, frame uint64, attrs ...slog.Attr) {
 	l := c.server.options.Log
 	if !l.Enabled(context.Background(), level) {
@@ -28,8 +27,8 @@ func (c *session) log(level slog.Level, message string, frame uint64, attrs ...s
 	l.LogAttrs(context.Background(), level, message, append(all, attrs...)...)
 }
 
-// lastReply returns a reply that says why the connection is closed, and its number: who
-// asks about it can be found in the log.
+// lastReply returns a reply with the reason why the connection is closed and the connection's number, which
+// finds the connection in the log.
 func (c *session) lastReply(reason string) *reply {
 	r := c.server.newReply(engine.Mark{}, time.Time{})
 	r.last = true

@@ -1,8 +1,8 @@
 package door
 
-// trySend sends a reply that is durable, if none waits before it: a switch to the
-// writer costs more than most of what a query does. The client must have room for it.
-// What it has no room for is left to the writer, so that the reader never waits here.
+// trySend sends a reply from the pushing goroutine if the reply is durable and none waits before it: a switch
+// to the writer costs more than most of what a query does. It reports whether the whole reply was sent. What
+// the client has no room for is left to the writer, so trySend never waits.
 func (c *session) trySend(r *reply) bool {
 	if c.tryWriter == nil || r.last || c.ctx.Err() != nil || !c.server.exchange.MayTell(r.mark) {
 		return false
@@ -22,8 +22,8 @@ func (c *session) trySend(r *reply) bool {
 	return true
 }
 
-// sendSome sends what the client has room for, and returns the rest of a reply. A
-// deadline, which is not free, is left to those that have to wait.
+// sendSome sends as much of a reply as the client has room for, and returns the rest. It sets no deadline,
+// which would cost time; only writes that may wait need one.
 func (c *session) sendSome(r *reply) []byte {
 	if c.tryWriter != nil {
 		rest := r.bytes[r.sent:]

@@ -6,25 +6,25 @@ import (
 	"outcry/internal/auth"
 )
 
-// A connection has a place among ConnectionsMax before it has shown who it is. So that
-// those who never do shut nobody out, the one that has not for the longest time gives way
-// when there are as many as there may be: in a handshake, or before its token. And so that
-// the bearer of a token shuts nobody else out either, the last places are for others.
+// A connection has a place among ConnectionsMax before its client has authenticated. Clients that never
+// authenticate must not shut others out. So when all places are in use, the oldest connection that is still
+// in its handshake, or has not presented its token, is closed for a new one. And so that the bearers of one
+// token cannot shut out all others, the last places are not given to them.
 
-// place is one among ConnectionsMax: of a session, or of a connection of another transport (Caller). The server's mu
-// guards it, except end.
+// place is one of the ConnectionsMax places, of a session or of a connection of another transport (Caller).
+// The server's mu guards it, except end.
 type place struct {
 	end       func()        // ends the connection without waiting
-	unproved  *list.Element // among those that have to prove who they are; nil for others
-	displaced bool          // another has its place
-	bearer    string        // the ID of the token among the server's bearers; "" before it is
+	unproved  *list.Element // in Server.unproved; nil once authenticated or if nothing is asked
+	displaced bool          // its place was given to another connection
+	bearer    string        // the token's ID in Server.bearers; "" before the token was accepted
 }
 
-// asks reports whether clients have to prove something, if only that they speak TLS.
+// asks reports whether clients have to prove something, even if only that they use TLS.
 func (s *Server) asks() bool { return s.options.TLS != nil || s.options.Tokens != nil }
 
-// displace ends the connection that has proved nothing for the longest time, and reports
-// whether there was one. Its caller holds mu.
+// displace closes the oldest connection that has not authenticated, and reports whether there was one. Its
+// caller holds mu.
 func (s *Server) displace() bool {
 	oldest := s.unproved.Front()
 	if oldest == nil {
@@ -38,22 +38,22 @@ func (s *Server) displace() bool {
 	return true
 }
 
-// proved says that a session has proved all that is asked.
+// proved records that a session has proved all that is asked.
 func (s *Server) proved(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unlist(&c.place)
 }
 
-// enter gives a session the right to act as the bearer of a token, and keeps it for those
-// with the same. If they are as many as one token may have, it returns how many that is.
+// enter counts a session as one that uses a token. If the token already has as many connections as it may
+// have, enter returns that number and changes nothing; otherwise it returns 0.
 func (s *Server) enter(c *session, grant *auth.Grant) (full int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bear(&c.place, grant)
 }
 
-// bear is enter for a place. Its caller holds mu.
+// bear does the work of enter, for any place. Its caller holds mu.
 func (s *Server) bear(p *place, grant *auth.Grant) (full int) {
 	most := s.limits.Load().ConnectionsMax
 	most = max(1, most-max(1, most/othersShare))
@@ -76,7 +76,7 @@ func (s *Server) quit(p *place) {
 	}
 }
 
-// leave is the end of what bear began, if it did. Its caller holds mu.
+// leave undoes bear, if bear was called. Its caller holds mu.
 func (s *Server) leave(p *place) {
 	if p.bearer == "" {
 		return
@@ -86,8 +86,7 @@ func (s *Server) leave(p *place) {
 	}
 }
 
-// unlist takes a place off the list of those that have not proved anything, if it is
-// there. Its caller holds mu.
+// unlist removes a place from Server.unproved, if it is there. Its caller holds mu.
 func (s *Server) unlist(p *place) {
 	if p.unproved != nil {
 		s.unproved.Remove(p.unproved)
