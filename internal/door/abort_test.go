@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAbortTellsNothing: not what becomes durable after it, nor why the connection is closed.
+// After Abort, a client gets no reply, even if one becomes durable, and no reason why its connection is
+// closed.
 func TestAbortTellsNothing(t *testing.T) {
 	l, x := listen(t), newFake()
 	s := New(x, Options{BatchFramesMax: 1})
@@ -31,7 +32,7 @@ func TestAbortTellsNothing(t *testing.T) {
 	x.set(func() { x.held = false })
 	require.ErrorIs(t, <-answered, ErrAborted)
 	for _, conn := range []*client{c, idle} {
-		rest, _ := io.ReadAll(conn.in) // that it was reset is no matter
+		rest, _ := io.ReadAll(conn.in) // a reset is fine too
 		require.Empty(t, string(rest))
 	}
 	require.NoError(t, <-served)

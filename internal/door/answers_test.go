@@ -12,7 +12,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// asking is a frame of an account that asks for orders, and does the rest between.
+// asking returns a frame that queries orders for one account, with the XML between after each query but the
+// last.
 func asking(between string, orders ...int) string {
 	xml := `<transactions id="1">`
 	for _, order := range orders {
@@ -26,7 +27,7 @@ const (
 	anOpened = `<opened sym="S" amount="1" limit="1" id="0"/>`
 )
 
-// statuses is what the fake says of orders that have so many executions.
+// statuses returns the fake's answer to a query of an order with the given number of executions.
 func statuses(executions int, order int) string {
 	return fmt.Sprintf(`<status id="%d"><open shares="%d"/>`, order, order) +
 		strings.Repeat(`<executed shares="0" price="0" time="0"/>`, executions) + `</status>`
@@ -71,7 +72,7 @@ func TestAStatusThatIsTooLongAloneSaysWhereItCanBeRead(t *testing.T) {
 		64: `<results><error id="1">what order 1 has executed takes more than 64 bytes; ` +
 			`read it in pages, from /api/v1/orders/1?after=0 on, or in the database</error></results>`,
 	} {
-		for _, past := range []exchange.OrderID{0, 1} { // in memory, in the database
+		for _, past := range []exchange.OrderID{0, 1} { // order 1 is in memory, then only in the database
 			l, x := listen(t), newFake()
 			x.executions, x.past = 100, past
 			start(t, l, x, Options{ReplyBytesMax: limit})
@@ -82,8 +83,7 @@ func TestAStatusThatIsTooLongAloneSaysWhereItCanBeRead(t *testing.T) {
 	}
 }
 
-// TestACancelThatIsTooLongToTellSaysThatItIsDone: nothing that was done is answered with
-// an error that does not say so.
+// A command that was done is never answered with an error that hides this.
 func TestACancelThatIsTooLongToTellSaysThatItIsDone(t *testing.T) {
 	l, x := listen(t), newFake()
 	x.executions = 100

@@ -33,7 +33,7 @@ func newKeyring(t testing.TB) *keyring {
 	return k
 }
 
-// add makes a token that is taken from now on.
+// add makes a token that is valid from now on.
 func (k *keyring) add(scope string, expires time.Time) (token, id string) {
 	k.t.Helper()
 	s, err := auth.ParseScope(scope)
@@ -69,7 +69,7 @@ func TestAClientThatShowsItsTokenIsServed(t *testing.T) {
 }
 
 func TestWhoShowsNoTokenThatIsTakenGetsOneErrorAndNothingElse(t *testing.T) {
-	synctest.Test(t, whoShowsNoToken) // who is slowed down costs nothing there
+	synctest.Test(t, whoShowsNoToken) // in a bubble, where slowing down takes no time
 }
 
 func whoShowsNoToken(t *testing.T) {
@@ -103,7 +103,7 @@ func whoShowsNoToken(t *testing.T) {
 	for name, stream := range wrong {
 		t.Log(name)
 		c := connect(t, p)
-		go func() { _, _ = io.WriteString(c, stream+opening(1)+query(1)) }() // not all of it is read
+		go func() { _, _ = io.WriteString(c, stream+opening(1)+query(1)) }() // the server does not read all of it
 		c.isLast(wire.TextUnauthorized)
 	}
 	require.Zero(t, x.executed())
@@ -219,7 +219,7 @@ func TestARevokedTokenEndsItsConnections(t *testing.T) {
 	}
 	partial.send(query(1)[:10])
 	sending := make(chan struct{})
-	go func() { // pipelined, with nothing but the end of the connection to stop it
+	go func() { // pipelines requests until its connection ends
 		defer close(sending)
 		for {
 			if _, err := io.WriteString(busy, query(2)); err != nil {
@@ -314,7 +314,7 @@ func TestAnotherTransportBringsWhatItsClientMayDo(t *testing.T) {
 	require.Equal(t, errorReply(ended), string(reply))
 }
 
-// ownOnly reports whether every query was for own orders only.
+// ownOnly reports whether every query was limited to the account's own orders.
 func (x *fake) ownOnly() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

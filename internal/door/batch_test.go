@@ -13,13 +13,12 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestABatchTakesNoMoreThanItsCodecSays decodes frames that take much memory for their
-// bytes, and answers them with long errors: all that is allocated for it, garbage included,
-// is within what was asked for before.
+// TestABatchTakesNoMoreThanItsCodecSays decodes frames that need much memory for their size, and answers them
+// with long errors. All allocations for that, garbage included, must stay within what Codec.Memory returned.
 func TestABatchTakesNoMoreThanItsCodecSays(t *testing.T) {
 	for name, document := range map[string][3]string{
 		"queries": {`<transactions id="1">`, `<query id="1"/>`, "</transactions>"},
-		// both decoders have all of it by then
+		// at this size both decoders have allocated all that they need
 		"queries, a comment": {`<transactions id="1">`, `<query id="1"/>`, "<!----></transactions>"},
 		"orders":             {`<transactions id="1">`, `<order sym="A" amount="1" limit="1"/>`, "</transactions>"},
 		"accounts":           {"<create>", `<account id="1" balance="1"/>`, "</create>"},
@@ -30,14 +29,14 @@ func TestABatchTakesNoMoreThanItsCodecSays(t *testing.T) {
 		frame := []byte(document[0] + strings.Repeat(document[1], 30_000/len(document[1])) + document[2])
 		taken := memoryOfBatch(frame)
 		for i := 0; i < 3 && taken > xmlCodec.Memory(frame); i++ {
-			taken = memoryOfBatch(frame) // the runtime may have allocated something of its own meanwhile
+			taken = memoryOfBatch(frame) // the runtime may allocate at the same time
 		}
 		require.LessOrEqual(t, taken, xmlCodec.Memory(frame), "%s: %d bytes", name, len(frame))
 	}
 }
 
-// memoryOfBatch returns what a batch of one frame allocates, garbage included, if all of it is
-// refused with a long text.
+// memoryOfBatch returns the bytes that a batch of one frame allocates, garbage included, if all its commands
+// are refused with a long text.
 func memoryOfBatch(frame []byte) int {
 	s := New(newFake(), Options{})
 	b, r := s.takeBatch(xmlCodec), s.newReply(engine.Mark{}, time.Time{})
@@ -52,6 +51,6 @@ func memoryOfBatch(frame []byte) int {
 	}
 	b.memory = s.working
 	b.appendReply(context.Background(), r, 0)
-	// The buffer of the reply grows by a quarter, and is there twice for a moment.
+	// The buffer of the reply grows by a quarter each time, and exists twice while it is copied.
 	return int(after.TotalAlloc-before.TotalAlloc) + len(r.bytes)*9/4
 }

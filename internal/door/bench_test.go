@@ -46,11 +46,11 @@ func (null) Notify(_ engine.Mark, wake chan<- struct{}) {
 const order = `<?xml version="1.0" encoding="UTF-8"?><transactions id="1">` +
 	`<order sym="SPY" amount="100" limit="145.67"/></transactions>`
 
-// BenchmarkRoundTrip is one order and its reply over loopback, with an exchange that
-// does nothing: what the session and the protocol cost.
+// BenchmarkRoundTrip measures one order and its reply over loopback with an exchange that does nothing, so
+// the cost of session and protocol.
 func BenchmarkRoundTrip(b *testing.B) { benchmarkPipelined(b, 1) }
 
-// BenchmarkPipelined16 sends 16 orders in one write; a turn is all 16.
+// BenchmarkPipelined16 sends 16 orders in one write; one operation is all 16.
 func BenchmarkPipelined16(b *testing.B) { benchmarkPipelined(b, 16) }
 
 func benchmarkPipelined(b *testing.B, frames int) {
@@ -73,8 +73,8 @@ func benchmarkPipelined(b *testing.B, frames int) {
 	}
 }
 
-// BenchmarkRoundTripProtected is BenchmarkRoundTrip with a token, and with TLS: what
-// they cost, beside the plain one.
+// BenchmarkRoundTripProtected is BenchmarkRoundTrip plain, with a token, and with TLS, to compare their
+// costs.
 func BenchmarkRoundTripProtected(b *testing.B) {
 	for _, way := range []struct {
 		name      string
@@ -118,7 +118,7 @@ func BenchmarkRoundTripProtected(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswer is the same order without a connection.
+// BenchmarkAnswer executes the same order without a connection.
 func BenchmarkAnswer(b *testing.B) {
 	s := New(null{}, Options{})
 	xml := []byte(order)

@@ -10,8 +10,7 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
-// name; here its value is.
+// The bounds have the values that the documentation names. Other tests check what each bound does.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{

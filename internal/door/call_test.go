@@ -18,7 +18,8 @@ import (
 
 var background = context.Background()
 
-// callable returns a server for calls alone, which has to hold nothing when the test ends.
+// callable returns a server without listeners. It asserts at the end of the test that the server holds
+// nothing.
 func callable(t *testing.T, x Exchange, o Options) *Server {
 	t.Helper()
 	s := New(x, o)
@@ -45,7 +46,7 @@ func query1(account exchange.AccountID, order exchange.OrderID) engine.Request {
 	return engine.Request{Command: exchange.Command{Kind: exchange.QueryOrder, Account: account, Order: order}}
 }
 
-// call does requests, completes them, and waits until they may be told.
+// call executes requests, completes them, and waits until the outcomes are durable.
 func call(t *testing.T, s *Server, c *Caller, requests ...engine.Request) []Outcome {
 	t.Helper()
 	outcomes := make([]Outcome, len(requests))
@@ -118,7 +119,7 @@ func TestWhatATokenOrARateDoesNotAllowIsNotDone(t *testing.T) {
 	require.Equal(t, 3, x.executed())
 	require.Empty(t, call(t, s, c))
 
-	// Without a token, or once it has ended, nothing is done.
+	// Without a token, or after its end, nothing is executed.
 	_, err = s.Call(background, s.Request(nil), []engine.Request{place1("1")}, make([]Outcome, 1))
 	require.ErrorIs(t, err, ErrUnauthorized)
 	keys.revoke(id)
@@ -141,7 +142,8 @@ func TestOnlyItsOwnOrdersAreShownToABearer(t *testing.T) {
 	require.Equal(t, exchange.ForeignOrder, call(t, open, enter(t, open, nil), query1("1", 5))[0].Reason)
 }
 
-// TestWhatIsInTheHistoryIsFetched, and if it does not answer that is said once for all.
+// Outcomes in the history are fetched. After the history did not answer once, it is not asked again in the
+// call.
 func TestWhatIsInTheHistoryIsFetched(t *testing.T) {
 	x := newFake()
 	x.past, x.executions = 10, exchange.ReportExecutionsMax+5
@@ -160,7 +162,7 @@ func TestWhatIsInTheHistoryIsFetched(t *testing.T) {
 	require.Equal(t, []int{3, 3}, x.recalled, "it is not asked again")
 }
 
-// TestRequestsOfOtherTransportsAreBounded, but not those of connections, which are bounded themselves.
+// The number of concurrent requests from Request is limited; callers from Enter have limits of their own.
 func TestRequestsOfOtherTransportsAreBounded(t *testing.T) {
 	x := newFake()
 	s := callable(t, x, Options{})
@@ -177,7 +179,7 @@ func TestRequestsOfOtherTransportsAreBounded(t *testing.T) {
 	for i := range pending {
 		require.NoError(t, pending[i].Wait(background))
 	}
-	// What asks the database first has fewer places.
+	// A request that has to ask the database before it is executed counts against a lower limit.
 	x.old = "old"
 	late := place1("1")
 	late.Ref = "old"
@@ -215,7 +217,8 @@ func TestAFailedExchangeTellsNothing(t *testing.T) {
 	require.ErrorIs(t, err, ErrAborted)
 }
 
-// TestCallersAndSessionsShareTheirPlaces, with the same rules of who gives way.
+// Callers from Enter and sessions share the ConnectionsMax places, and the oldest unauthenticated one is
+// closed.
 func TestCallersAndSessionsShareTheirPlaces(t *testing.T) {
 	l, keys := listen(t), newKeyring(t)
 	token, _ := keys.add("account:1", time.Time{})
@@ -234,7 +237,7 @@ func TestCallersAndSessionsShareTheirPlaces(t *testing.T) {
 	c := dial(t, l)
 	c.send(authFrame(other))
 	require.NotContains(t, c.reply(), "<error")
-	third, err := enter(3, nil) // the first, which has proved nothing, gives way
+	third, err := enter(3, nil) // closes the first, which has not authenticated
 	require.NoError(t, err)
 	require.Equal(t, 1, <-aborted)
 	first.Leave()
@@ -243,12 +246,12 @@ func TestCallersAndSessionsShareTheirPlaces(t *testing.T) {
 	require.Equal(t, 3, served)
 	require.Equal(t, 1, unproved)
 
-	// A token has as many as it may: two of three.
+	// One token may have two of the three places.
 	require.NoError(t, third.Prove(grant))
 	third.Leave()
 	fourth, err := enter(4, nil)
 	require.NoError(t, err)
-	another, err := enter(5, grant) // the fourth gives way
+	another, err := enter(5, grant) // closes the fourth
 	require.NoError(t, err)
 	require.Equal(t, 4, <-aborted)
 	_, err = enter(6, nil)
@@ -314,7 +317,7 @@ func TestACallerIsReadMoreSlowlyAboveItsRate(t *testing.T) {
 	})
 }
 
-// TestASlowedCallerIsLetGo at a stop, and when its connection ends: it is over its rate for much longer.
+// A caller that waits because of its rate returns early when the server stops or its connection ends.
 func TestASlowedCallerIsLetGo(t *testing.T) {
 	for name, end := range map[string]func(s *Server, cancel func()){
 		"stop": func(s *Server, _ func()) { s.drain() },
@@ -341,8 +344,8 @@ func TestASlowedCallerIsLetGo(t *testing.T) {
 	}
 }
 
-// TestEachOutcomeOfACallIsToldByItself: parts of one Call wait for what it did, are counted once each, and what may
-// have to wait for the history begins a Call of its own.
+// The parts of one Call wait for the records of that call and are counted once each. A request that may have
+// to wait for the history starts a Call of its own.
 func TestEachOutcomeOfACallIsToldByItself(t *testing.T) {
 	x := newFake()
 	x.held = true

@@ -15,8 +15,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// lines is a protocol of lines, each one command and its reply: token T, order ACCOUNT, and
-// query ACCOUNT ID. It has reasons where XML has texts.
+// lines is a protocol of lines, each one command with its reply: token T, order ACCOUNT, and query ACCOUNT
+// ID. Its errors are the names of reject reasons, where XML has texts.
 type lines struct{}
 
 func (lines) NewFrames(r io.Reader, max int, _ func(int) error) *lineFrames {
@@ -73,7 +73,7 @@ func (e lineError) Error() string { return string(e) }
 func (lineError) OverLimit() bool { return true }
 
 type lineMessage struct {
-	command *exchange.Command // nil if none is left
+	command *exchange.Command // nil after Judge refused it
 	reason  exchange.RejectReason
 	fault   string
 }
@@ -141,7 +141,7 @@ func (m *lineMessage) AppendRefusal(dst []byte, _ int, refusal exchange.Refusal)
 	return append(dst, refusal.Reason.String()...)
 }
 
-// TestASecondProtocolHasTheSamePolicy speaks lines beside XML: no line of policy knows which.
+// Clients of the protocol lines are subject to the same rates, tokens and limits as those of XML.
 func TestASecondProtocolHasTheSamePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, q, x, k := newPipes(), newPipes(), newFake(), newKeyring(t)
@@ -172,7 +172,7 @@ func TestASecondProtocolHasTheSamePolicy(t *testing.T) {
 		require.Equal(t, "ok"+strings.Repeat(" fill", 10), say(c, "query 1 5"), "of the history")
 		x.set(func() { x.executions = 100 })
 		require.Equal(t, "reply_too_long", say(c, "query 1 9"))
-		c.send("query 1 5\norder 1\nwhat\n") // the first waits for the history, and the others behind it
+		c.send("query 1 5\norder 1\nwhat\n") // the first waits for the history, and the others wait after it
 		for _, want := range []string{"reply_too_long", "rate_exceeded", "error unknown method what"} {
 			reply, err := c.in.ReadString('\n')
 			require.NoError(t, err)

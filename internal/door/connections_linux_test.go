@@ -23,12 +23,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With roleEnv set this program is no test, but another process of one: it prints
-// one line when it is ready, and ends when its standard input does.
+// With roleEnv set, the test binary runs as a helper process of a test. It prints one line when it is ready,
+// and ends when its standard input ends. The roles:
 //
-//	starved          a server that may have few files open; prints its address, and
-//	                 at its end how many errors of accept it counted
-//	idle ADDRESS N   a client with N connections, who sends nothing
+// starved          a server that may have few files open; prints its address, and at its end how many errors
+// of accept it counted idle ADDRESS N   a client with N connections that sends nothing
 const roleEnv = "OUTCRY_GATEWAY_TEST_ROLE"
 
 // starvedFiles is how many files the starved server may have open.
@@ -90,15 +89,15 @@ func idle(addr, n string) error {
 	return nil
 }
 
-// process is this program in a role. It dies with this one.
+// process is a helper process in a role. The kernel kills it when this process dies.
 type process struct {
 	cmd *exec.Cmd
 	in  io.Closer
 	out *bufio.Reader
-	log strings.Builder // to be read after end
+	log strings.Builder // read it only after end
 }
 
-// begin starts a process, which lives until end, and not longer than its test.
+// begin starts a helper process. It runs until end, and no longer than the test.
 func begin(t *testing.T, role ...any) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command("/proc/self/exe")}
@@ -110,7 +109,7 @@ func begin(t *testing.T, role ...any) *process {
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
 	p.in, p.out = in, bufio.NewReader(out)
-	runtime.LockOSThread() // the death signal is that of this thread
+	runtime.LockOSThread() // the death signal is sent when this thread ends
 	t.Cleanup(runtime.UnlockOSThread)
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() {
@@ -131,20 +130,20 @@ func (p *process) line(t *testing.T) string {
 // end waits for the end of the process.
 func (p *process) end(t *testing.T) {
 	t.Helper()
-	_ = p.in.Close() // it may be so already
+	_ = p.in.Close() // it may already be closed
 	require.NoError(t, p.cmd.Wait(), "log: %s", &p.log)
 }
 
 func TestOverloadAServerWithoutFilesGoesOn(t *testing.T) {
 	starved := begin(t, "starved")
 	l := address(starved.line(t))
-	// More than there are files for: those behind wait in the kernel.
+	// More connections than the server has file descriptors: the rest wait in the kernel.
 	clients := make([]*client, 3*starvedFiles)
 	for i := range clients {
 		clients[i] = dial(t, l)
 		clients[i].send(query(i + 1))
 	}
-	for i, c := range clients { // each makes room for another
+	for i, c := range clients { // each one that ends makes room for another
 		require.Equal(t, answer(i+1), c.reply())
 		require.NoError(t, c.Close())
 	}
@@ -158,7 +157,7 @@ func TestOverloadAServerWithoutFilesGoesOn(t *testing.T) {
 	require.Equal(t, 1, strings.Count(starved.log.String(), "too many open files"), starved.log.String())
 }
 
-// address is a listener of another process.
+// address is a listener in another process.
 type address string
 
 func (address) Accept() (net.Conn, error) { return nil, net.ErrClosed }
@@ -174,8 +173,8 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// memoryInUse returns the bytes of live objects and of stacks. What lies in a sync.Pool, also that of a test before,
-// goes with the second collection.
+// memoryInUse returns the bytes of live objects and of stacks. It collects twice, because objects in a
+// sync.Pool, also those of earlier tests, are freed only by the second collection.
 func memoryInUse() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -190,7 +189,7 @@ func TestOverloadIdleConnectionsDoNotStopATrader(t *testing.T) {
 	s := start(t, l, x, Options{})
 	c := openMarket(t, l)
 	before := memoryInUse()
-	clients := begin(t, "idle", l.Addr(), connections) // with files of its own
+	clients := begin(t, "idle", l.Addr(), connections) // in another process, which has its own file descriptors
 	require.Equal(t, "connected", clients.line(t))
 	eventually(t, func() bool { return s.count() == connections+1 })
 	each := (memoryInUse() - before) / uint64(connections)
@@ -208,16 +207,16 @@ func TestOverloadConnectionsThatOpenAndDropLeaveNothingBehind(t *testing.T) {
 	l, x := listen(t), realExchange(t)
 	s := start(t, l, x, Options{ConnectionsMax: 100})
 	c := openMarket(t, l)
-	defer debug.SetGCPercent(debug.SetGCPercent(100)) // also where it fails below
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // also if a check below fails
 	var files, goroutines int
-	eventually(t, func() bool { // as below, where the condition runs in a goroutine of its own
+	eventually(t, func() bool { // as below, where the condition runs in another goroutine
 		files, goroutines = openFiles(t), runtime.NumGoroutine()
 		return true
 	})
 	memory := memoryInUse()
 	for range scaled(1, 25) {
-		// A connection that nobody refers to is closed by the next collection: none
-		// may hide one that was forgotten.
+		// The garbage collector closes connections without references. It must not hide one that the server
+		// forgot to close.
 		debug.SetGCPercent(-1)
 		openAndDrop(t, l, 2000)
 		c.trade()
@@ -229,7 +228,7 @@ func TestOverloadConnectionsThatOpenAndDropLeaveNothingBehind(t *testing.T) {
 	require.Zero(t, s.workingHeld()+s.arrivingHeld())
 }
 
-// openAndDrop connects n times and drops the connection after something or other.
+// openAndDrop makes n connections and closes each after sending one of several inputs.
 func openAndDrop(t *testing.T, l net.Listener, n int) {
 	const workers = 4
 	sent := []string{"", "5", "100\n<transactions", query(1), query(1) + query(2), frame("<create"), "nonsense\n",
@@ -243,9 +242,9 @@ func openAndDrop(t *testing.T, l net.Listener, n int) {
 					t.Error(err)
 					return
 				}
-				_, _ = io.WriteString(conn, sent[i%len(sent)]) // one over the limit may be closed already
+				_, _ = io.WriteString(conn, sent[i%len(sent)]) // a connection over the limit may already be closed
 				if i%3 > 0 {
-					_ = conn.(*net.TCPConn).SetLinger(0) // a reset
+					_ = conn.(*net.TCPConn).SetLinger(0) // sends a reset
 				}
 				conn.Close()
 			}

@@ -15,7 +15,7 @@ import (
 	"outcry/internal/engine"
 )
 
-// placing is a frame of orders, each with such attributes besides.
+// placing returns a frame with one order for each argument, which holds additional attributes.
 func placing(attributes ...string) string {
 	var orders strings.Builder
 	for _, a := range attributes {
@@ -24,13 +24,13 @@ func placing(attributes ...string) string {
 	return frame(`<transactions id="1">` + orders.String() + `</transactions>`)
 }
 
-// sessionOf is a frame <session>, with such attributes besides.
+// sessionOf returns a frame <session> with additional attributes.
 func sessionOf(attributes string) string {
 	return frame(`<session cancel="disconnect"` + attributes + `/>`)
 }
 
-// originsOf returns the origins of all commands that were executed, and made and endedOf those that were made, and
-// that have ended.
+// originsOf returns the origins of all executed commands. made and endedOf return those that were made and
+// those that have ended.
 func (x *fake) originsOf() (all []*engine.Origin) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -58,7 +58,7 @@ func TestOrdersThatEndWithTheirConnectionNameIt(t *testing.T) {
 	require.Empty(t, x.endedOf())
 	b.Close()
 	eventually(t, func() bool { return slices.Equal(x.endedOf(), []*engine.Origin{second}) })
-	c := dial(t, l) // whose frames are decoded into what those of b were
+	c := dial(t, l) // its frames are decoded into the reused memory of b's
 	c.send(placing(``))
 	c.reply()
 	require.Nil(t, x.originsOf()[8])
@@ -76,7 +76,7 @@ func (x *fake) endedOf() []*engine.Origin {
 	return slices.Clone(x.ended)
 }
 
-// TestAConnectionEndsForItsOrdersHoweverItEnds: once, behind its last command.
+// However a connection ends, its origin is ended exactly once, after its last command.
 func TestAConnectionEndsForItsOrdersHoweverItEnds(t *testing.T) {
 	for name, end := range map[string]func(c *client){
 		"closed":      func(c *client) { c.Close() },
@@ -95,7 +95,7 @@ func TestAConnectionEndsForItsOrdersHoweverItEnds(t *testing.T) {
 			c := dial(t, l)
 			c.send(placing(`cod="yes"`))
 			c.reply()
-			var late atomic.Int64 // commands that were executed behind the end
+			var late atomic.Int64 // counts commands that were executed after the end
 			x.set(func() {
 				x.entered = func() { late.Add(int64(len(x.endedOf()))) }
 			})
@@ -117,7 +117,7 @@ func TestAStopEndsConnectionsForTheirOrders(t *testing.T) {
 	require.Equal(t, x.made(), x.endedOf())
 }
 
-// TestAClientMayShortenItsSilence: then also a frame that does not go on is one.
+// After a client has set a shorter silence, a frame that stops arriving also ends the connection by it.
 func TestAClientMayShortenItsSilence(t *testing.T) {
 	for sent, why := range map[string]string{"": "nothing was sent for 5s",
 		"1000\n<trans": "a frame did not arrive within 5s"} {
@@ -131,7 +131,7 @@ func TestAClientMayShortenItsSilence(t *testing.T) {
 			c.send(placing(""))
 			c.reply()
 			time.Sleep(4 * time.Second)
-			c.send(frame(`<transactions id="1"/>`)) // the shortest sign of life
+			c.send(frame(`<transactions id="1"/>`)) // the shortest frame that counts as activity
 			require.Equal(t, "<results><opened sym=\"A\" amount=\"1\" limit=\"1\" id=\"0\"/></results>", c.reply())
 			require.Equal(t, "<results/>", c.reply())
 			begun := time.Now()
@@ -145,7 +145,7 @@ func TestAClientMayShortenItsSilence(t *testing.T) {
 	}
 }
 
-// TestASilenceIsNeverLengthened by a client, nor by new limits.
+// Neither a longer silence from the client nor new limits extend the idle time.
 func TestASilenceIsNeverLengthened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
@@ -181,7 +181,7 @@ func TestOverHTTPThereIsNoConnection(t *testing.T) {
 	require.Empty(t, x.made())
 }
 
-// TestReportsKeepWithinTheReply: what has no room is left out, as it is done.
+// Executions that do not fit into the reply are left out, but the report is sent, as the command is done.
 func TestReportsKeepWithinTheReply(t *testing.T) {
 	l, x := listen(t), newFake()
 	x.executions = 100
@@ -202,7 +202,7 @@ func TestReportsKeepWithinTheReply(t *testing.T) {
 	require.Contains(t, c.reply(), `id="0"><more/></opened>`)
 }
 
-// TestReportsTakeMemory: where there is none, their executions are left out.
+// If there is no memory, a report is sent without its executions.
 func TestReportsTakeMemory(t *testing.T) {
 	l, x := listen(t), newFake()
 	x.executions = 1000

@@ -9,21 +9,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// padded is a frame of n bytes that asks for order 1.
+// padded returns a frame of n bytes with a query of order 1.
 func padded(n int) string {
 	const xml = `<transactions id="1"><query id="1"/></transactions>`
 	return frame(strings.Repeat(" ", n-len(xml)) + xml)
 }
 
-// What is above a limit is answered with the reason; the connection stays open but
-// where the stream can't be followed any more.
+// A frame above a limit is answered with the reason. The connection stays open, unless the stream cannot be
+// read any further.
 func TestOverloadEveryLimitOfAFrameAtOneBelowAndOneAbove(t *testing.T) {
 	const frameMax = 2_000_000
 	for name, edge := range map[string]struct {
 		limit  int
 		send   func(n int) string
-		want   string // in the reply to what is not above the limit
-		above  string // in the reply to what is
+		want   string // part of the reply to a frame at the limit
+		above  string // part of the reply to a frame above it
 		closes bool
 	}{
 		"bytes of a frame": {frameMax, padded,
@@ -55,7 +55,7 @@ func TestOverloadEveryLimitOfAFrameAtOneBelowAndOneAbove(t *testing.T) {
 			l, x := listen(t), realExchange(t)
 			start(t, l, x, Options{FrameBytesMax: frameMax, ReplyBytesMax: 1 << 30})
 			c := openMarket(t, l)
-			c.trade() // order 1 is there
+			c.trade() // makes order 1
 			for _, n := range []int{edge.limit - 1, edge.limit} {
 				c.send(edge.send(n))
 				require.Contains(t, c.reply(), edge.want, "%d", n)
@@ -79,7 +79,7 @@ func TestOverloadConnectionsAtOneBelowAndOneAboveTheLimit(t *testing.T) {
 	var clients []*client
 	for range limit {
 		clients = append(clients, dial(t, l))
-		for _, c := range clients { // all that there are so far
+		for _, c := range clients { // all clients so far
 			c.send(query(1))
 			require.Equal(t, answer(1), c.reply())
 		}

@@ -23,30 +23,30 @@ import (
 	"outcry/internal/exchange"
 )
 
-// fake is an exchange that answers from memory: an account can be opened once, and
-// order n has n shares open. Each command is a record.
+// fake is an exchange that answers from memory: an account can be opened once, and order n has n shares open.
+// Each command is one record.
 type fake struct {
 	mu         sync.Mutex
 	accounts   map[exchange.AccountID]bool
-	calls      []int  // how many commands each call of Execute had
-	queried    []int  // the orders that were queried, in order
-	held       bool   // records become durable only through grant
-	durable    uint64 // up to where, when held
+	calls      []int  // number of commands of each call of Execute
+	queried    []int  // orders that were queried, in order
+	held       bool   // records become durable only up to the field durable
+	durable    uint64 // last durable record, while held
 	waiting    []waiting
-	changed    chan struct{} // closed and made anew with each change of the above
+	changed    chan struct{} // closed and replaced at each change of the fields above
 	executeErr error
 	durableErr error
-	executions int              // of each order
+	executions int              // number of executions of each order
 	past       exchange.OrderID // orders up to this one are only in the database
-	away       bool             // the database does not answer
-	frozen     bool             // nor does it say so
-	old        exchange.Ref     // this one may be in the database alone
-	foreign    exchange.OrderID // this one belongs to somebody else
+	away       bool             // the database answers with an error
+	frozen     bool             // the database does not answer at all
+	old        exchange.Ref     // a ref that may be known only in the database
+	foreign    exchange.OrderID // an order of another account
 	commands   []engine.Request
-	entered    func() // called by each Execute, unlocked; nil for nothing
+	entered    func() // if not nil, called by each Execute, without mu
 	origins    []*engine.Origin
 	ended      []*engine.Origin
-	recalled   []int // the orders that the database was asked for, in order
+	recalled   []int // orders that the database was asked for, in order
 }
 
 func newFake() *fake {
@@ -170,7 +170,7 @@ func (x *fake) EndOrigin(o *engine.Origin) {
 	x.set(func() { x.ended = append(x.ended, o) })
 }
 
-// waiting is somebody to be told that a seq is durable.
+// waiting is a call of Notify whose record is not yet durable.
 type waiting struct {
 	seq  uint64
 	wake chan<- struct{}
@@ -189,7 +189,7 @@ func (x *fake) Notify(m engine.Mark, wake chan<- struct{}) {
 	x.tell()
 }
 
-// tell tells those who wait no longer. Callers hold mu.
+// tell notifies the waiters whose records are durable. Callers hold mu.
 func (x *fake) tell() {
 	x.waiting = slices.DeleteFunc(x.waiting, func(w waiting) bool {
 		if x.durableErr == nil && x.held && w.seq > x.durable {
@@ -220,14 +220,14 @@ func (x *fake) executed() int {
 	return x.total()
 }
 
-// start serves on a listener until the test ends, where it asserts that all
-// goroutines of the server do, and that nobody holds memory any more.
+// start serves on a listener until the test ends. It then asserts that all goroutines of the server have
+// ended and that no memory is held.
 func start(t testing.TB, l net.Listener, x Exchange, o Options) *Server {
 	t.Helper()
 	return startWith(t, l, xmlCodec, x, o)
 }
 
-// startWith is start for clients of another protocol.
+// startWith is start with another protocol.
 func startWith(t testing.TB, l net.Listener, codec Codec, x Exchange, o Options) *Server {
 	t.Helper()
 	s := New(x, o)
@@ -252,11 +252,11 @@ func requireNothingHeld(t require.TestingT, s *Server) {
 	}
 }
 
-// xmlCodec is the protocol that the tests' clients speak.
+// xmlCodec is the protocol of the tests' clients.
 var xmlCodec = Adapt(wire.XML{})
 
 // patience bounds waits that end at once unless something is broken. It is shorter than slowMax, for which a
-// connection may stand still.
+// connection may not be read.
 const patience = slowMax - 10*time.Second
 
 // listen returns a listener on a free port.
@@ -267,8 +267,8 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// pipes is a listener without a network: every byte of a connection is handed over
-// by a read, nothing lies in a kernel, and time may be a test's own.
+// pipes is a listener without a network. Every written byte is passed directly to a read, so nothing is
+// buffered in a kernel, and it works in a bubble with synthetic time.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -295,7 +295,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
-// client is the other side of a session.
+// client is the client's side of a session.
 type client struct {
 	net.Conn
 	t  testing.TB
@@ -323,7 +323,7 @@ func connect(t testing.TB, p *pipes) *client {
 	return newClient(t, ours)
 }
 
-// send sends bytes as they are.
+// send writes the given bytes unchanged.
 func (c *client) send(stream ...string) {
 	c.t.Helper()
 	_, err := io.WriteString(c, strings.Join(stream, ""))
@@ -343,12 +343,12 @@ func (c *client) reply() string {
 	return unnumbered(string(xml))
 }
 
-// unnumbered takes the connection's number out of the reason why it is closed.
+// unnumbered removes the connection's number from its last reply.
 func unnumbered(reply string) string {
 	return regexp.MustCompile(` \(connection \d+\)(</error></results>)$`).ReplaceAllString(reply, "$1")
 }
 
-// ends asserts that nothing more comes, and that the connection was not reset.
+// ends asserts that nothing more arrives, and that the connection was not reset.
 func (c *client) ends() {
 	c.t.Helper()
 	rest, err := io.ReadAll(c.in)
@@ -356,7 +356,7 @@ func (c *client) ends() {
 	require.Empty(c.t, string(rest))
 }
 
-// isLast asserts that a reply says why, and is the last.
+// isLast asserts that the next reply has the given reason and is the last.
 func (c *client) isLast(reason string) {
 	c.t.Helper()
 	require.Equal(c.t, errorReply(reason), c.reply())
@@ -367,7 +367,7 @@ func errorReply(text string) string { return string(wire.AppendError(nil, text))
 
 func frame(xml string) string { return string(wire.AppendFrame(nil, []byte(xml))) }
 
-// query is a frame that asks for an order, and answer is what the fake says of it.
+// query returns a frame that queries an order. answer returns the fake's reply to it.
 func query(order int) string {
 	return frame(fmt.Sprintf(`<transactions id="1"><query id="%d"/></transactions>`, order))
 }
@@ -380,7 +380,7 @@ func opening(account int) string {
 	return frame(fmt.Sprintf(`<create><account id="%d" balance="1"/></create>`, account))
 }
 
-// ask is Answer as a function from a frame's XML to its reply's.
+// ask calls Answer with a frame's XML and returns the XML of the reply.
 func ask(s *Server, ctx context.Context, xml []byte) (reply []byte, err error) {
 	err = s.Answer(ctx, xmlCodec, xml, func(xml []byte) { reply = bytes.Clone(xml) })
 	return reply, err

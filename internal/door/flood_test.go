@@ -15,8 +15,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// floods are frames of about 2 MB whose replies could be much larger, or whose decoding
-// takes much.
+// floods returns frames of about 2 MB whose replies could be much larger, or whose decoding needs much
+// memory.
 func floods(size int) map[string]string {
 	many := func(start, child, end string) string {
 		return start + strings.Repeat(child, min((size-len(start)-len(end))/len(child), wire.ElementsMax-10)) + end
@@ -37,9 +37,9 @@ func floods(size int) map[string]string {
 	}
 }
 
-// TestFloodsStayWithinTheirMemory has several connections send such frames at once, over
-// real sockets, and watches the heap: it stays below twice what MemoryMax and one frame
-// that is alone may take, which the garbage collector may leave lying about.
+// TestFloodsStayWithinTheirMemory sends such frames over several connections at once, over real sockets, and
+// watches the heap. The heap must stay below twice the bytes of MemoryMax and of one frame that exceeds it
+// alone, as the garbage collector may leave as much again uncollected.
 func TestFloodsStayWithinTheirMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	const memoryMax, size, clients = 64 << 20, 2_000_000, 4
@@ -72,7 +72,7 @@ func TestFloodsStayWithinTheirMemory(t *testing.T) {
 			for left.Load() > 0 {
 				runtime.ReadMemStats(&m)
 				most = max(most, m.HeapAlloc-min(before, m.HeapAlloc))
-				time.Sleep(time.Millisecond) // the others have the processor
+				time.Sleep(time.Millisecond) // lets the other goroutines run
 			}
 			t.Logf("%d MB of %d MB", most>>20, 2*(memoryMax+alone)>>20)
 			require.LessOrEqual(t, most, uint64(2*(memoryMax+alone)))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestATokenIsForWhatItsAccountDoesAndSees: as for its orders.
+// A token of one account permits neither commands nor queries of another account.
 func TestATokenIsForWhatItsAccountDoesAndSees(t *testing.T) {
 	const children = `<amend id="1" amount="1"/><cancel-all/><cancel-after seconds="1"/><account/><orders/>` +
 		`<fills/><amend/>`
@@ -28,7 +28,8 @@ func TestATokenIsForWhatItsAccountDoesAndSees(t *testing.T) {
 	})
 }
 
-// TestAmendsCountAsOrders: above the rate only those are done that perhaps were before.
+// Amends count toward the rate of orders. Above the rate, only amends with a ref are passed on, as they may
+// be repetitions.
 func TestAmendsCountAsOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()

@@ -13,7 +13,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// away is what is answered about an order that the database knows and does not tell.
+// away returns the reply to a query of an order that is only in the database, while the database does not
+// answer.
 func away(order int) string {
 	return fmt.Sprintf(`<results><error id="%d">order %d was closed long ago, and the database that knows it does `+
 		`not answer now</error></results>`, order, order)
@@ -25,8 +26,8 @@ func (x *fake) asked() []int {
 	return append([]int(nil), x.recalled...)
 }
 
-// TestAQueryOfAnOldOrderHoldsBackItsReplyAlone: frames behind it, in the same write or in
-// later ones, are executed while the database is asked; replies keep their order.
+// Frames after such a query, in the same write or in later ones, are executed while the database is asked.
+// Replies keep their order.
 func TestAQueryOfAnOldOrderHoldsBackItsReplyAlone(t *testing.T) {
 	for _, together := range []int{1, 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -56,8 +57,8 @@ func TestAQueryOfAnOldOrderHoldsBackItsReplyAlone(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatIsSilentCostsAConnectionItsTimeOnce: what was executed before the
-// database was found silent is not asked for one by one.
+// After the database did not answer once, queries that were executed before that are not sent to it one by
+// one.
 func TestADatabaseThatIsSilentCostsAConnectionItsTimeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -79,8 +80,8 @@ func TestADatabaseThatIsSilentCostsAConnectionItsTimeOnce(t *testing.T) {
 	})
 }
 
-// TestWhatIsExecutedLaterIsAskedForAgain: also if it waits behind what was not asked for,
-// since the client has not taken the replies.
+// A query that is executed after the failure asks the database. This holds even if it waits after queries
+// that did not ask, because the client has not read the replies.
 func TestWhatIsExecutedLaterIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -105,7 +106,7 @@ func TestWhatIsExecutedLaterIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// TestWhatWaitsForTheHistoryIsBounded counts batches of a connection and memory of all.
+// Both the number of batches of one connection and the memory of all are limited.
 func TestWhatWaitsForTheHistoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -143,7 +144,7 @@ func TestWhatWaitsForTheHistoryIsBounded(t *testing.T) {
 	})
 }
 
-// TestManyConnectionsAskTheHistoryInTurn counts those that ask at a time.
+// At most recallsMax connections ask the database at the same time.
 func TestManyConnectionsAskTheHistoryInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -167,7 +168,7 @@ func TestManyConnectionsAskTheHistoryInTurn(t *testing.T) {
 	})
 }
 
-// TestAConnectionThatEndsWhileTheHistoryIsAsked ends in every way.
+// A connection may end in any way while the database is asked.
 func TestAConnectionThatEndsWhileTheHistoryIsAsked(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *Server, *client){
 		"half-closed with a frame cut off": func(t *testing.T, s *Server, c *client) {
@@ -210,7 +211,7 @@ func TestAConnectionThatEndsWhileTheHistoryIsAsked(t *testing.T) {
 	}
 }
 
-// TestWhoIsOwedAReplyFromTheHistoryIsNotIdle compares with the time that it takes.
+// The time that the database takes does not count as idle time.
 func TestWhoIsOwedAReplyFromTheHistoryIsNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -226,8 +227,7 @@ func TestWhoIsOwedAReplyFromTheHistoryIsNotIdle(t *testing.T) {
 	})
 }
 
-// TestARefThatOnlyTheHistoryMayKnowHoldsBackNothingBeforeIt: the frames of one write are
-// executed together, but not those before such a ref with it.
+// Frames of one write are executed together, but the frames before such a ref do not wait with it.
 func TestARefThatOnlyTheHistoryMayKnowHoldsBackNothingBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -236,7 +236,7 @@ func TestARefThatOnlyTheHistoryMayKnowHoldsBackNothingBeforeIt(t *testing.T) {
 		executed := 0
 		x.entered = func() {
 			if executed++; executed == 2 {
-				<-asking // as Execute does while it asks the database
+				<-asking // blocks as Execute does while it asks the database
 			}
 		}
 		start(t, p, x, Options{})
@@ -257,7 +257,7 @@ func TestARefThatOnlyTheHistoryMayKnowHoldsBackNothingBeforeIt(t *testing.T) {
 	})
 }
 
-// TestOtherTransportsHaveRoomBesideThoseThatAskTheHistory: of them only so many may wait.
+// At most lateAnswersMax frames of other transports wait for the history; the others are executed.
 func TestOtherTransportsHaveRoomBesideThoseThatAskTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newFake()
@@ -288,14 +288,13 @@ func TestOtherTransportsHaveRoomBesideThoseThatAskTheHistory(t *testing.T) {
 	})
 }
 
-// TestOtherTransportsHaveRoomBesideRefsThatTheHistoryMayKnow: of frames that ask it before
-// they are executed only so many may wait as well.
+// The same limit holds for frames that have to ask the history before they are executed.
 func TestOtherTransportsHaveRoomBesideRefsThatTheHistoryMayKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newFake()
 		x.old = "old"
 		asking := make(chan struct{})
-		x.entered = func() { <-asking } // as Execute does while it asks the database
+		x.entered = func() { <-asking } // blocks as Execute does while it asks the database
 		s := New(x, Options{})
 		old := []byte(`<create><account id="1" balance="1" ref="old"/></create>`)
 		errs := make(chan error, lateAnswersMax)
@@ -317,7 +316,7 @@ func TestOtherTransportsHaveRoomBesideRefsThatTheHistoryMayKnow(t *testing.T) {
 	})
 }
 
-// TestALargeFrameThatAsksTheHistoryKeepsItsMemory until it is answered.
+// A large frame that asks the history keeps its reserved memory until it is answered.
 func TestALargeFrameThatAsksTheHistoryKeepsItsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()

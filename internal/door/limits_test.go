@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tests of what takes time run in a bubble, whose clock moves on only when nobody
-// has anything left to do: so deadlines are exact, and cost nothing.
+// Tests of timeouts run in a synctest bubble, whose clock advances only when all goroutines are blocked. So
+// deadlines are exact, and the tests take no real time.
 
 // hits returns how often a limit was hit.
 func (s *Server) hits(l limit) float64 { return testutil.ToFloat64(s.options.Metrics.byLimit[l]) }
@@ -150,8 +150,8 @@ func TestAClientThatTakesItsReplyForeverIsCutOff(t *testing.T) {
 	})
 }
 
-// takeSlowly takes so many bytes of a reply piece by piece, with a pause before each,
-// and returns how many came.
+// takeSlowly reads up to most bytes of a reply piece by piece, with a pause before each piece. It returns how
+// many bytes it read.
 func (c *client) takeSlowly(most int, pause time.Duration) (taken int) {
 	piece := make([]byte, writeBytesMax)
 	for taken < most {
@@ -170,10 +170,9 @@ func TestAClientThatLeavesItsRepliesIsNotReadFrom(t *testing.T) {
 		executions int
 		want       int
 	}{
-		// One reply is being written, and stays in the queue for that time; one
-		// more is made and finds no room.
+		// One reply is being written and stays in the queue meanwhile; one more is made and waits for room.
 		"in replies": {Options{UnsentRepliesMax: 5}, 0, 6},
-		"in bytes":   {Options{UnsentBytesMax: 40_000}, 300, 4}, // of about 13,000 bytes each
+		"in bytes":   {Options{UnsentBytesMax: 40_000}, 300, 4}, // about 13,000 bytes each
 		"one large":  {Options{UnsentBytesMax: 1}, 0, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +182,7 @@ func TestAClientThatLeavesItsRepliesIsNotReadFrom(t *testing.T) {
 				test.options.BatchFramesMax = 1
 				start(t, p, x, test.options)
 				c := connect(t, p)
-				for range 2 { // what was taken makes room again
+				for range 2 { // reading replies makes room again
 					before := x.executed()
 					go func() {
 						for order := 1; order <= 100; order++ {
@@ -225,8 +224,8 @@ func TestTheReasonArrivesAlthoughTheClientStillSends(t *testing.T) {
 	l := listen(t)
 	start(t, l, newFake(), Options{FrameBytesMax: 1000, LingerTimeout: patience})
 	c := dial(t, l)
-	// Far more than fits between the two: without a reader, the connection would
-	// be reset and the reason lost.
+	// Send much more than the two buffers hold: if the server did not read on, the connection would be reset
+	// and the reason lost.
 	c.send("16000000\n", strings.Repeat(" ", 16_000_000))
 	require.NoError(t, c.Conn.(*net.TCPConn).CloseWrite())
 	c.isLast("a frame of 16000000 bytes is over the limit of 1000")
@@ -278,7 +277,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		for i := range refused {
 			refused[i] = connect(t, p)
 		}
-		connect(t, p).ends() // without a word
+		connect(t, p).ends() // closed without a message
 		for _, c := range refused {
 			require.Contains(t, c.reply(), "takes no more")
 		}
@@ -307,7 +306,7 @@ func TestAThousandIdleConnectionsOpenAndClose(t *testing.T) {
 	eventually(t, func() bool { return testutil.ToFloat64(s.options.Metrics.connections) == 0 })
 }
 
-// drip begins to send one byte at a time, with a pause before each.
+// drip sends one byte at a time in the background, with a pause before each.
 func (c *client) drip(stream string, pause time.Duration) {
 	done := make(chan struct{})
 	go func() {

@@ -18,17 +18,16 @@ import (
 
 // Every test that starts a server asserts at its end that no memory is held.
 
-// crowded are options with which every frame, and every reply that is not sent yet,
-// takes all the memory there is.
+// With the options crowded, every frame and every unsent reply needs all the memory there is.
 var crowded = Options{MemoryMax: 8, BatchMemoryMax: 1, UnsentBytesMax: 1}
 
-// working and arriving return how much is held.
+// workingHeld and arrivingHeld return how much memory is reserved.
 func (s *Server) workingHeld() float64 {
 	return testutil.ToFloat64(s.working.held) + testutil.ToFloat64(s.huge.held)
 }
 func (s *Server) arrivingHeld() float64 { return testutil.ToFloat64(s.arriving.held) }
 
-// noMemory is what a client is told whose frame found no memory.
+// noMemory is the reply to a frame that found no memory.
 var noMemory = errorReply("the exchange had no memory for a frame of this size for 30s; try again later, or with " +
 	"smaller frames")
 
@@ -56,7 +55,7 @@ func TestAFrameWaitsForMemoryThatAReplyHolds(t *testing.T) {
 func TestAFrameThatFindsNoMemoryIsNotDoneAndTheReasonTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
-		x.held = true // so that the first reply stays
+		x.held = true // so that the first reply stays unsent
 		s := start(t, p, x, crowded)
 		first, second := connect(t, p), connect(t, p)
 		first.send(query(1))
@@ -73,8 +72,7 @@ func TestAFrameThatFindsNoMemoryIsNotDoneAndTheReasonTold(t *testing.T) {
 	})
 }
 
-// part is a frame that does not arrive wholly, but so much of it that it has to
-// take memory.
+// part is an incomplete frame, but so much of it that it needs memory from the pool.
 var part = "100000\n" + strings.Repeat(" ", 70_000)
 
 func TestLargeFramesThatArriveWaitForEachOther(t *testing.T) {
@@ -114,7 +112,7 @@ func TestALargeFrameDoesNotWaitBehindHugeOnes(t *testing.T) {
 		s := start(t, p, x, Options{MemoryMax: 128 << 20})
 		huge := frame("<transactions id=\"1\"><query id=\"1\"/>" + strings.Repeat("<a/>", 90_000) + "</transactions>")
 		slow, next, large, asking := connect(t, p), connect(t, p), connect(t, p), connect(t, p)
-		for _, c := range []*client{slow, next} { // that take no reply
+		for _, c := range []*client{slow, next} { // neither reads its reply
 			go func() { _, _ = c.Write([]byte(huge)) }()
 			synctest.Wait()
 		}
@@ -285,12 +283,12 @@ func TestAnswerTellsThatThereIsNoMemory(t *testing.T) {
 	})
 }
 
-// TestOtherTransportsAreBoundedWhileTheyAreExecuted, and neither while they wait for memory
-// nor while the reply is read.
+// Frames of other transports count only while they are executed: neither while they wait for memory nor while
+// the reply is being read.
 func TestOtherTransportsAreBoundedWhileTheyAreExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newFake()
-		s := New(x, Options{MemoryMax: 32 << 20}) // frames are huge soon
+		s := New(x, Options{MemoryMax: 32 << 20}) // so that frames soon count as huge
 		held, err := s.huge.wait(t.Context(), math.MaxInt, time.Second)
 		require.NoError(t, err)
 		reading := make(chan struct{})
@@ -302,9 +300,9 @@ func TestOtherTransportsAreBoundedWhileTheyAreExecuted(t *testing.T) {
 			synctest.Wait()
 		}
 		many([]byte("<create>" + strings.Repeat("<a/>", 5000) + "</create>")) // wait for memory
-		many([]byte("<create/>"))                                             // are read
+		many([]byte("<create/>"))                                             // are being read
 		x.held = true
-		many(framedXML(opening(1))) // are executed
+		many(framedXML(opening(1))) // are being executed
 		_, err = ask(s, t.Context(), []byte("<create/>"))
 		require.ErrorIs(t, err, ErrBusy)
 		x.set(func() { x.held = false })

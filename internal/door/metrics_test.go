@@ -66,8 +66,8 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-// TestLimitsOfTheExchangeAreCounted has the database not answer, and commands that run
-// into each limit.
+// TestLimitsOfTheExchangeAreCounted lets the database be unavailable, and sends commands that run into each
+// limit.
 func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 	m := NewMetrics()
 	b := new(batch)
@@ -95,8 +95,8 @@ func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRejected, len(b.commands) - refused})
 }
 
-// TestQueriesThatAreNotAnsweredAreCountedAsSuch asks for more than a reply takes: for
-// orders that memory holds, and for such that are only in the database, which is well.
+// The queries ask for more than fits into a reply: first for orders in memory, then for orders that are only
+// in the database, which answers.
 func TestQueriesThatAreNotAnsweredAreCountedAsSuch(t *testing.T) {
 	for _, past := range []exchange.OrderID{0, 10} {
 		l, x, m := listen(t), newFake(), NewMetrics()
@@ -117,8 +117,8 @@ func TestQueriesThatAreNotAnsweredAreCountedAsSuch(t *testing.T) {
 	}
 }
 
-// TestStagesOfRequestsAreDrawn sends requests, over TCP and otherwise, until stages
-// have been drawn: all of the same requests.
+// TestStagesOfRequestsAreDrawn sends requests, over TCP and over Answer, until some batches were measured,
+// and checks that each stage was measured for the same batches.
 func TestStagesOfRequestsAreDrawn(t *testing.T) {
 	l, m := listen(t), NewMetrics()
 	s := start(t, l, newFake(), Options{Metrics: m})
@@ -133,7 +133,7 @@ func TestStagesOfRequestsAreDrawn(t *testing.T) {
 		return true
 	}
 	sent := uint64(0)
-	for ; !drawn(); sent++ { // on average after 8 rounds
+	for ; !drawn(); sent++ { // 8 rounds on average
 		require.Less(t, sent, uint64(1000), "never drawn")
 		c.send(query(1))
 		c.reply()
@@ -153,8 +153,8 @@ func TestStagesOfRequestsAreDrawn(t *testing.T) {
 	require.EqualValues(t, 1, m.byStage[stageMatch].Count())
 }
 
-// BenchmarkObserveBatch is what a batch costs to observe: one frame alone, and 16 that
-// came together, of a market's kinds.
+// BenchmarkObserveBatch measures what it costs to count a batch: one frame alone, and 16 frames together,
+// with a market's mix of commands.
 func BenchmarkObserveBatch(b *testing.B) {
 	for _, frames := range []int{1, 16} {
 		b.Run(fmt.Sprintf("frames=%d", frames), func(b *testing.B) {
@@ -192,7 +192,7 @@ func TestEveryOutcomeHasACounter(t *testing.T) {
 	require.Equal(t, "unknown", (exchange.ListFills + 1).String(), "a kind after the last that is counted")
 	for kind := exchange.OpenAccount; kind <= exchange.ListFills; kind++ {
 		if kind == exchange.ShowOrder {
-			continue // no frame asks for this one
+			continue // no frame contains this kind
 		}
 		for reason := exchange.OK; reason <= exchange.HistoryUnavailable; reason++ {
 			require.NotNil(t, m.byKind[kind][reason], "%s %s", kind, reason)

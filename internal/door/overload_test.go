@@ -24,15 +24,15 @@ import (
 	"outcry/internal/journal"
 )
 
-// Tests of what clients do who mean no good, or too much good: over real sockets,
-// and with a real engine and journal where an order is placed.
+// These tests are about clients that are malicious or send too much, over real sockets, and with a real
+// engine and journal if orders are placed.
 //
-//	go test ./internal/door -run Overload -overload -v
+// go test ./internal/door -run Overload -overload -v
 //
-// runs them with the figures of the promise; without the flag they are smaller.
+// runs them with the figures that the documentation promises. Without the flag they are smaller.
 var overload = flag.Bool("overload", false, "run the tests of overload at their full size")
 
-// scaled returns the size of a test.
+// scaled returns full with the flag, otherwise short.
 func scaled(short, full int) int {
 	if *overload {
 		return full
@@ -40,7 +40,7 @@ func scaled(short, full int) int {
 	return short
 }
 
-// realExchange is an engine and a journal of its own.
+// realExchange returns an engine with a journal of its own.
 func realExchange(t *testing.T) *engine.Engine {
 	j, err := journal.Open(t.TempDir(), journal.Options{Version: exchange.EventVersion, SegmentBytes: 1 << 20})
 	require.NoError(t, err)
@@ -52,14 +52,13 @@ func realExchange(t *testing.T) *engine.Engine {
 	return e
 }
 
-// trader is a client who is there while others misbehave.
+// trader is a well-behaved client that trades while others misbehave.
 type trader struct {
 	*client
-	orders int // placed so far, if nobody else places any
+	orders int // orders placed so far, if no other client places any
 }
 
-// openMarket lets a trader make the accounts 1, which has cash, and 2, which has
-// shares of S.
+// openMarket connects a trader and makes account 1 with cash and account 2 with shares of S.
 func openMarket(t *testing.T, l net.Listener) *trader {
 	c := &trader{client: dial(t, l)}
 	c.send(frame(`<create><account id="1" balance="1000000000"/><account id="2" balance="0"/><symbol sym="S">` +
@@ -68,7 +67,7 @@ func openMarket(t *testing.T, l net.Listener) *trader {
 	return c
 }
 
-// trade has account 2 sell to account 1, which must work at once.
+// trade has account 2 sell to account 1, and requires that this works at once.
 func (c *trader) trade() {
 	c.t.Helper()
 	c.send(frame(`<transactions id="2"><order sym="S" amount="-1" limit="1"/></transactions>`),
@@ -82,8 +81,8 @@ func (c *trader) trade() {
 	c.orders += 2
 }
 
-// executions makes order 1, which has so many thousand executions. It must be the
-// first.
+// executions makes order 1 with the given number of executions, in thousands. It must be called before any
+// other order is placed.
 func (c *trader) executions(thousands int) {
 	c.t.Helper()
 	require.Zero(c.t, c.orders)
@@ -98,14 +97,14 @@ func (c *trader) executions(thousands int) {
 	c.orders = n + 1
 }
 
-// heap returns the bytes of objects, dead ones that are not collected included.
+// heap returns the bytes of objects on the heap, including dead ones that are not collected yet.
 func heap() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// watchHeap returns a function that ends the watch and returns the largest heap.
+// watchHeap watches the heap until largest is called, which returns the largest size seen.
 func watchHeap(t *testing.T) (largest func() uint64) {
 	stop, done := make(chan struct{}), make(chan uint64, 1)
 	go func() {
@@ -128,8 +127,8 @@ func watchHeap(t *testing.T) (largest func() uint64) {
 	return ended
 }
 
-// dialSmall connects with a small receive buffer, so that a client who does not read
-// is soon felt.
+// dialSmall connects with a small receive buffer, so that the server soon notices a client that does not
+// read.
 func dialSmall(t *testing.T, l net.Listener) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", l.Addr().String())
@@ -141,7 +140,7 @@ func dialSmall(t *testing.T, l net.Listener) net.Conn {
 
 func TestOverloadSlowReadersAreCutAndMemoryStaysBounded(t *testing.T) {
 	const replies = 100
-	clients, memoryMax := scaled(20, 200), scaled(96<<20, 960<<20) // enough for one reply of each
+	clients, memoryMax := scaled(20, 200), scaled(96<<20, 960<<20) // enough memory for one reply of each client
 	l, x := listen(t), realExchange(t)
 	s := start(t, l, x, Options{WriteTimeout: time.Second, MemoryMax: memoryMax})
 	c := openMarket(t, l)
@@ -156,8 +155,8 @@ func TestOverloadSlowReadersAreCutAndMemoryStaysBounded(t *testing.T) {
 		c.trade()
 	}
 	eventually(t, func() bool { return s.count() == 1 })
-	// Twice what may be held, for what is not collected yet, and 1 MiB a client; all
-	// replies together are 28 MB a client.
+	// The bound is twice what may be held, for objects that are not collected yet, plus 1 MiB for each
+	// client. All replies together would be 28 MB for each client.
 	bound := before + 2*uint64(memoryMax) + uint64(clients)<<20
 	t.Logf("%d clients: largest heap %d MiB, bound %d MiB", clients, largest()>>20, bound>>20)
 	require.Less(t, largest(), bound)
@@ -197,7 +196,7 @@ func TestOverloadSlowWritersAreCutWithTheReason(t *testing.T) {
 	require.Equal(t, float64(clients), s.hits(limitFrameTime))
 }
 
-// random returns a source of random numbers, and prints its seed.
+// random returns a source of random numbers, and logs its seed.
 func random(t *testing.T) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -219,8 +218,8 @@ func TestOverloadGarbageAsOneStream(t *testing.T) {
 	start(t, l, newFake(), Options{})
 	c := dial(t, l)
 	var sending sync.WaitGroup
-	sending.Go(func() { _, _ = c.Write(garbage) }) // it may be cut off
-	all, _ := io.ReadAll(c.in)                     // as may this be, behind the reason
+	sending.Go(func() { _, _ = c.Write(garbage) }) // the connection may be cut off
+	all, _ := io.ReadAll(c.in)                     // the reading may also end in an error, after the reason
 	sending.Wait()
 	replies := framesOf(t, all)
 	require.Contains(t, replies[len(replies)-1], "<results><error>a frame")
@@ -264,18 +263,18 @@ func TestOverloadDeepAndWideDocumentsAreRefused(t *testing.T) {
 	}
 }
 
-// flooder is a client who sends frames as fast as they are taken, and reads its
-// replies as it likes. It keeps count of both.
+// flooder is a client that sends frames as fast as the server accepts them, and may delay reading its
+// replies. It counts both.
 type flooder struct {
 	conn     net.Conn
 	frames   [][]byte
-	sent     atomic.Int64 // whole frames
+	sent     atomic.Int64 // complete frames
 	answered int
-	reason   string // that came as the last reply, "" where all were answered
+	reason   string // text of the last reply, "" if all frames were answered
 	err      error
 }
 
-// send sends all frames, each once, and ends the sending side.
+// send sends each frame once, and closes the sending side.
 func (f *flooder) send() {
 	for _, frame := range f.frames {
 		if _, err := f.conn.Write(frame); err != nil {
@@ -286,8 +285,7 @@ func (f *flooder) send() {
 	_ = f.conn.(*net.TCPConn).CloseWrite()
 }
 
-// read reads replies until the server closes the connection. It keeps their
-// beginnings only.
+// read reads replies until the server closes the connection. It keeps only the beginning of each.
 func (f *flooder) read() {
 	in := bufio.NewReader(f.conn)
 	for {
@@ -312,7 +310,7 @@ func (f *flooder) read() {
 		}
 		if bytes.Contains(head, []byte("the exchange had no memory for a frame")) {
 			f.reason = string(head)
-			f.conn.Close() // what it has not sent yet is not taken any more
+			f.conn.Close() // the server does not accept what is still unsent
 			return
 		}
 		f.answered++
@@ -331,7 +329,7 @@ func TestOverloadEveryFrameIsAnsweredOrTheConnectionClosedWithAReason(t *testing
 	many := []byte(frame(`<transactions id="3">` + strings.Repeat("<a/>", min(99_999, (frameMax-100)/4)) +
 		`</transactions>`))
 	long := []byte(asking("", repeat(1, 1000)...))                    // 280 MB if nothing were left out
-	round := [][]byte{long, long, long, long, long, long, long, long} // more than the kernel's buffers take
+	round := [][]byte{long, long, long, long, long, long, long, long} // more than fits into the kernel's buffers
 	for range 10 {
 		round = append(round, []byte(query(1)),
 			[]byte(frame(`<transactions id="1"><order sym="S" amount="1" limit="0.5"/></transactions>`)))
@@ -354,7 +352,7 @@ func TestOverloadEveryFrameIsAnsweredOrTheConnectionClosedWithAReason(t *testing
 			f.read()
 		})
 	}
-	// Nobody takes a reply until there was no memory for somebody.
+	// No client reads a reply until one frame has found no memory.
 	eventually(t, func() bool { return s.hits(limitMemory) > 0 })
 	close(reading)
 	running.Wait()
@@ -376,11 +374,11 @@ func TestOverloadEveryFrameIsAnsweredOrTheConnectionClosedWithAReason(t *testing
 		"bound %d MiB",
 		clients, len(flood[0].frames), reasons, s.hits(limitMemory)-float64(reasons), largest()>>20, bound>>20)
 	require.Less(t, largest(), bound)
-	// The last reply is here a moment before the server has let go of it.
+	// The last reply arrives a moment before the server has released its memory.
 	eventually(t, func() bool { return s.workingHeld()+s.arrivingHeld() == 0 })
 }
 
-// repeat returns n times v.
+// repeat returns a slice of n times v.
 func repeat(v, n int) []int {
 	all := make([]int, n)
 	for i := range all {

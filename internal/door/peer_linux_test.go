@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAClientThatHasGoneIsNotWaitedFor: it would hold its place among the connections
-// for a minute, which is longer than patience.
+// A slowed-down client that has gone gives its place up at once, not after a minute, which is longer than
+// patience.
 func TestAClientThatHasGoneIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(c *client){
@@ -40,7 +40,7 @@ func TestAClientThatHasGoneIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAClientThatOnlyEndsItsSendingIsAnswered: its frames are slowed down as others.
+// A client that closes only its sending side is slowed down and answered like any other.
 func TestAClientThatOnlyEndsItsSendingIsAnswered(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
@@ -57,7 +57,8 @@ func TestAClientThatOnlyEndsItsSendingIsAnswered(t *testing.T) {
 	c.ends()
 }
 
-// TestAClientThatResetsOverTLSIsNotWaitedFor: what it sent before may still be there.
+// A slowed-down TLS client that resets its connection gives its place up, although the server may not have
+// read all it sent.
 func TestAClientThatResetsOverTLSIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
@@ -88,7 +89,7 @@ func TestALookReadsNothing(t *testing.T) {
 	_, err = io.ReadFull(server, one[:])
 	require.NoError(t, err)
 	eventually(t, func() bool { return peerError(server) == io.EOF })
-	_, err = io.WriteString(server, "y") // which finds nobody
+	_, err = io.WriteString(server, "y") // the peer is gone
 	require.NoError(t, err)
 	require.NoError(t, client.(*net.TCPConn).SetLinger(0))
 	client.Close()

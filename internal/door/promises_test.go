@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestADatabaseThatIsBackIsAskedHoweverSlowTheClientIs: what was executed after it was
-// found silent is asked for, also if the reply that says so was not taken by then.
+// Queries that are executed after the database failed ask it again, even if the client has not yet read the
+// replies about the failure.
 func TestADatabaseThatIsBackIsAskedHoweverSlowTheClientIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
 		x.past, x.away = 9, true
 		s := start(t, p, x, Options{BatchFramesMax: 1, UnsentRepliesMax: 1})
 		c := connect(t, p)
-		c.send(query(10)) // whose reply is in the way
+		c.send(query(10)) // its reply keeps the queue full
 		c.send(query(1))
 		synctest.Wait()
 		require.Equal(t, []int{1}, x.asked())
@@ -35,8 +35,8 @@ func TestADatabaseThatIsBackIsAskedHoweverSlowTheClientIs(t *testing.T) {
 	})
 }
 
-// TestWhoFindsNoTurnAtADatabaseThatIsSilentWaitsOnce: the rest of its frame is not asked
-// for any more.
+// If a query times out while it waits for its turn to ask the database, the other queries of its frame do not
+// ask at all.
 func TestWhoFindsNoTurnAtADatabaseThatIsSilentWaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -59,8 +59,7 @@ func TestWhoFindsNoTurnAtADatabaseThatIsSilentWaitsOnce(t *testing.T) {
 	})
 }
 
-// TestWhatWasNotAskedForMakesADatabaseNoLongerSilent: replies that say so, and are made
-// later, are no news of the database.
+// Replies of queries that did not ask the database do not count as a new failure of the database.
 func TestWhatWasNotAskedForMakesADatabaseNoLongerSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, x := newPipes(), newFake()
@@ -71,7 +70,7 @@ func TestWhatWasNotAskedForMakesADatabaseNoLongerSilent(t *testing.T) {
 			c.send(query(order))
 		}
 		synctest.Wait()
-		time.Sleep(5 * time.Second) // until the first is given up; its reply is not taken
+		time.Sleep(5 * time.Second) // the first query has timed out; its reply is not read
 		synctest.Wait()
 		x.set(func() { x.frozen = false })
 		c.send(query(4))
@@ -87,7 +86,7 @@ func TestWhatWasNotAskedForMakesADatabaseNoLongerSilent(t *testing.T) {
 	})
 }
 
-// TestAFrameMustArriveInTimeAlsoFromWhoIsOwedAReply: only silence is forgiven for that.
+// An unsent reply extends the idle time, but not the time for a frame that has begun.
 func TestAFrameMustArriveInTimeAlsoFromWhoIsOwedAReply(t *testing.T) {
 	l, x := listen(t), newFake()
 	x.held = true
@@ -100,7 +99,7 @@ func TestAFrameMustArriveInTimeAlsoFromWhoIsOwedAReply(t *testing.T) {
 	c.isLast("a frame did not arrive within 20ms")
 }
 
-// TestAnErrorOfAcceptAfterAConnectionIsANewOne: what it waits begins anew.
+// After a successful accept, the wait after an error starts again from its minimum.
 func TestAnErrorOfAcceptAfterAConnectionIsANewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &stubborn{newPipes(), 20, 1}
@@ -112,16 +111,15 @@ func TestAnErrorOfAcceptAfterAConnectionIsANewOne(t *testing.T) {
 	})
 }
 
-// TestAReplyThatTheClientHasNoRoomForIsMeasuredOnce: each stage of it, also where one has
-// begun to send it and another goes on.
+// Each stage of such a reply is counted once, also if the reader sends its beginning and the writer the rest.
 func TestAReplyThatTheClientHasNoRoomForIsMeasuredOnce(t *testing.T) {
 	x, m := newFake(), NewMetrics()
-	x.executions = 5000 // some 500 kB
+	x.executions = 5000 // about 500 kB
 	l := narrow{listen(t)}
 	s := start(t, l, x, Options{Metrics: m})
 	c := dial(t, l)
 	require.NoError(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
-	for sent := 0; m.byStage[stageWrite].Count() < 3; sent++ { // one of 16 is measured
+	for sent := 0; m.byStage[stageWrite].Count() < 3; sent++ { // one batch in 16 is measured
 		require.Less(t, sent, 2000, "never drawn")
 		c.send(query(1))
 		c.reply()
@@ -131,8 +129,8 @@ func TestAReplyThatTheClientHasNoRoomForIsMeasuredOnce(t *testing.T) {
 	require.Equal(t, m.byStage[stageWrite].Count(), m.byStage[stageJournal].Count())
 }
 
-// TestALookAtLimitsThatAreKnownAlreadyEndsNothing: it may come after the reader has taken
-// them over by itself.
+// A wake-up by SetLimits may arrive after the reader has already adopted the new limits. It must not end the
+// session.
 func TestALookAtLimitsThatAreKnownAlreadyEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()

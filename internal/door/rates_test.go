@@ -14,7 +14,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// ordering is a frame of so many orders of an account, with a cancel and a query.
+// ordering returns a frame with the given number of orders of an account, a cancel, and a query.
 func ordering(account string, orders int) string {
 	return frame(fmt.Sprintf(`<transactions id="%s">%s<cancel id="1"/><query id="1"/></transactions>`, account,
 		strings.Repeat(anOrder, orders)))
@@ -50,7 +50,7 @@ func TestAnAccountOverItsRateIsRefusedItsOrdersAlone(t *testing.T) {
 	})
 }
 
-// TestACommandWithARefIsAskedForAlthoughItsAccountIsOverItsRate: it may have been done.
+// A command with a ref is passed to the exchange even above the rate, as it may be a repetition.
 func TestACommandWithARefIsAskedForAlthoughItsAccountIsOverItsRate(t *testing.T) {
 	j := &judge{accounts: newAccountRates(), rate: 1, now: time.Now(), metrics: NewMetrics()}
 	b := New(newFake(), Options{}).takeBatch(xmlCodec)
@@ -122,7 +122,7 @@ func TestASlowedConnectionEndsWithTheServerAndItsToken(t *testing.T) {
 		}
 		begun := time.Now()
 		for _, c := range []*client{first, second} {
-			go func() { _, _ = io.Copy(io.Discard, c) }() // a pipe holds nothing
+			go func() { _, _ = io.Copy(io.Discard, c) }() // a pipe has no buffer
 		}
 		require.NoError(t, s.Shutdown(t.Context()), "although one waits for a minute")
 		require.NoError(t, <-served)
@@ -142,8 +142,7 @@ func TestASlowedConnectionEndsWithTheServerAndItsToken(t *testing.T) {
 	})
 }
 
-// TestAFrameSlowsItsConnectionDownForAMinuteAtMost: a large frame does not hold a
-// connection's place for hours.
+// A large frame may keep a connection from being read for at most a minute, not for hours.
 func TestAFrameSlowsItsConnectionDownForAMinuteAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
@@ -156,7 +155,7 @@ func TestAFrameSlowsItsConnectionDownForAMinuteAtMost(t *testing.T) {
 			c.send(query(1))
 			require.Equal(t, answer(1), c.reply())
 			require.Equal(t, slowMax, time.Since(begun))
-			time.Sleep(2 * time.Second) // for the query, and the second that may come at once
+			time.Sleep(2 * time.Second) // one second for the query, and one for the burst
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limitsOf returns limits that only differ from the defaults where asked for.
+// limitsOf returns the default limits with a change.
 func limitsOf(change func(*Limits)) Limits {
 	l := Limits{ConnectionsMax: 16384, IdleTimeout: 10 * time.Minute, FrameTimeout: 30 * time.Second,
 		WriteTimeout: 30 * time.Second}
@@ -19,7 +19,7 @@ func limitsOf(change func(*Limits)) Limits {
 func TestAnotherIdleTimeoutIsForOpenConnectionsToo(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
-		changed, timeout, closed time.Duration // since the last reply
+		changed, timeout, closed time.Duration // all counted from the last reply
 	}{
 		{"shorter", time.Minute, 2 * time.Minute, 2 * time.Minute},
 		{"already over", 5 * time.Minute, time.Minute, 5 * time.Minute},

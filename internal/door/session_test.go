@@ -22,7 +22,7 @@ func TestRepliesComeInTheOrderOfTheFrames(t *testing.T) {
 	const frames = 500
 	go func() {
 		for order := 1; order <= frames; order++ {
-			_, _ = io.WriteString(c, query(order)) // the replies show what is missing
+			_, _ = io.WriteString(c, query(order)) // a failed write shows as missing replies
 		}
 	}()
 	for order := 1; order <= frames; order++ {
@@ -196,7 +196,7 @@ func TestAFailureStopsAReaderThatWaitsForRoom(t *testing.T) {
 		c.send(query(1), query(2))
 		synctest.Wait()
 		require.Equal(t, 2, x.executed(), "the reply to the second finds no room")
-		time.Sleep(time.Minute) // a deadline from now on is another than the one before
+		time.Sleep(time.Minute) // so that a deadline set from now on differs from the earlier one
 		begun := time.Now()
 		x.set(func() { x.durableErr = errors.New("the disk is gone") })
 		c.isLast(textFailed)
@@ -211,7 +211,7 @@ func TestASessionEndsWhenItsClientIsGone(t *testing.T) {
 	c := dial(t, l)
 	c.send(query(1), query(2), query(3))
 	eventually(t, func() bool { return x.executed() == 3 })
-	require.NoError(t, c.Conn.(*net.TCPConn).SetLinger(0)) // a reset, not an end
+	require.NoError(t, c.Conn.(*net.TCPConn).SetLinger(0)) // sends a reset, not an end of stream
 	require.NoError(t, c.Close())
 	x.set(func() { x.held = false })
 	eventually(t, func() bool { return s.count() == 0 })
@@ -232,7 +232,7 @@ func TestALongReplyArrivesWhole(t *testing.T) {
 	}
 }
 
-// count returns how many connections there are, refused ones included.
+// count returns the number of connections, including those that are being refused.
 func (s *Server) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

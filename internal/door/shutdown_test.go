@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shutDown begins a shutdown and returns where its error will be.
+// shutDown starts a shutdown in the background and returns the channel for its error.
 func shutDown(ctx context.Context, s *Server) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- s.Shutdown(ctx) }()
@@ -31,7 +31,7 @@ func TestShutdownAnswersTheFramesThatAreIn(t *testing.T) {
 	c.send(query(1), query(2), query(3))
 	eventually(t, func() bool { return x.executed() == 3 })
 	done := shutDown(t.Context(), s)
-	eventually(t, func() bool { // nobody else gets in
+	eventually(t, func() bool { // no further client is accepted
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err == nil {
 			conn.Close()
@@ -57,7 +57,7 @@ func TestShutdownReadsWhatHasArrived(t *testing.T) {
 	for order := 1; order <= 20; order++ {
 		c.send(query(order))
 	}
-	eventually(t, func() bool { return x.executed() == 2 }) // the rest lies in the kernel
+	eventually(t, func() bool { return x.executed() == 2 }) // the rest is in the kernel's buffers
 	done := shutDown(t.Context(), s)
 	eventually(t, s.isDraining)
 	x.set(func() { x.held = false })
@@ -117,7 +117,7 @@ func TestAnImpatientShutdownCutsOff(t *testing.T) {
 	require.ErrorIs(t, s.Shutdown(ctx), context.Canceled)
 	require.Zero(t, s.count(), "all sessions have ended")
 	for _, c := range []*client{c, idle} {
-		rest, _ := io.ReadAll(c.in) // it may end in a reset
+		rest, _ := io.ReadAll(c.in) // it may end with a reset
 		require.NotContains(t, string(rest), "status", "what is not durable is not told")
 	}
 }
@@ -146,10 +146,10 @@ func TestServeTellsWhenItsListenerWasClosed(t *testing.T) {
 	require.NoError(t, s.Shutdown(t.Context()))
 }
 
-// stubborn is a listener that has no file descriptors left for a while.
+// stubborn is a listener that fails for want of file descriptors.
 type stubborn struct {
 	*pipes
-	failures int // how often Accept still fails
+	failures int // how many more times Accept fails
 	between  int // how often it fails after each connection
 }
 
@@ -185,7 +185,7 @@ func TestASpellOfErrorsOfAcceptIsLoggedOnce(t *testing.T) {
 		l := &stubborn{newPipes(), 1, 3}
 		start(t, l, newFake(), Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for spell := 1; spell <= 3; spell++ {
-			for range 20 { // each time a connection ends, another finds room
+			for range 20 { // each connection that ends makes room for another
 				connect(t, l.pipes).Close()
 				time.Sleep(5 * time.Second)
 			}

@@ -15,10 +15,10 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// tape is a connection whose client has said everything already, in pieces: each
-// read returns one piece or a part of it.
+// tape is a connection whose client has already sent everything, in pieces. Each read returns one piece or a
+// part of it.
 type tape struct {
-	net.Conn // nil: what is not below is not called
+	net.Conn // nil: the test calls no other method
 	pieces   [][]byte
 	written  bytes.Buffer
 }
@@ -50,7 +50,7 @@ func play(t require.TestingT, o Options, pieces ...[]byte) []string {
 	return framesOf(t, conn.written.Bytes())
 }
 
-// framesOf cuts a stream into frames, which must use it up.
+// framesOf splits a stream into frames, and requires that no bytes are left.
 func framesOf(t require.TestingT, stream []byte) (frames []string) {
 	r := wire.NewFrameReader(bytes.NewReader(stream), 1<<30)
 	for {
@@ -88,7 +88,7 @@ func TestBatchesAndCutsDoNotChangeReplies(t *testing.T) {
 		frames := rapid.SliceOf(rapid.SampledFrom(someFrames)).Draw(t, "frames")
 		var whole []byte
 		var want []string
-		alone := New(newFake(), Options{}) // one frame after the other, over Answer
+		alone := New(newFake(), Options{}) // gets one frame at a time through Answer
 		for _, f := range frames {
 			whole = append(whole, f...)
 			for _, xml := range framesOf(t, []byte(f)) {
@@ -112,9 +112,9 @@ func TestBatchesAndCutsDoNotChangeReplies(t *testing.T) {
 	})
 }
 
-// FuzzSession sends any bytes: the session ends, and all that it says are whole
-// replies that a client can read. Cuts change nothing but how much of a wrong length
-// line the last of them can show.
+// FuzzSession sends arbitrary bytes. The session must end, and everything it sends must be complete replies
+// that a client can decode. How the stream is cut into reads must not change the replies, except for how much
+// of a malformed length line the last reply quotes.
 func FuzzSession(f *testing.F) {
 	for _, seed := range append(someFrames, "0\n", "9\n", "-1\n", "00\r\n00\r\n", "99999999999999999999\n", query(1)+"x",
 		query(1)+query(2)[:20]) {

@@ -17,7 +17,7 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// secured returns how a server and its clients speak TLS.
+// secured returns TLS configurations for a server and its clients.
 func secured(t testing.TB, clientCA bool) (server, client *tls.Config, authority *certtest.Authority) {
 	t.Helper()
 	authority = certtest.NewAuthority(t)
@@ -73,7 +73,7 @@ func TestDeadlinesHoldOverTLS(t *testing.T) {
 	require.Equal(t, 1.0, s.hits(limitIdle))
 }
 
-// TestAPlainClientIsToldToSpeakTLS, and nothing of what it sends is done.
+// A client that does not use TLS gets an error that says so, and nothing that it sent is executed.
 func TestAPlainClientIsToldToSpeakTLS(t *testing.T) {
 	l, x := listen(t), newFake()
 	server, _, _ := secured(t, false)
@@ -103,7 +103,7 @@ func TestOldTLSAndWrongCertificatesGetNothing(t *testing.T) {
 		config.Certificates = []tls.Certificate{authority.Client("alice").Certificate}
 		change(config)
 		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", l.Addr().String(), config)
-		if err == nil { // with TLS 1.3 the client is done before its certificate is judged
+		if err == nil { // with TLS 1.3 the client's handshake ends before the server has checked its certificate
 			_, _ = io.WriteString(conn, query(1))
 			rest, err := io.ReadAll(conn)
 			require.Error(t, err, name)

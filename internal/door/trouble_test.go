@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lineLog keeps what is logged.
+// lineLog keeps the log lines.
 type lineLog struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -24,7 +24,7 @@ func (l *lineLog) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// lines returns what was logged at any level, without time.
+// lines returns the log lines of all levels, without time.
 func (l *lineLog) lines(t *testing.T) (all []map[string]any) {
 	t.Helper()
 	l.mu.Lock()
@@ -42,8 +42,8 @@ func (l *lineLog) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// TestAClosedConnectionIsOneLineWithItsNumber has two clients trade, the second of
-// which then sends no frame: the log has one line, with what that client is told.
+// TestAClosedConnectionIsOneLineWithItsNumber has two clients trade. Then the second sends a malformed frame.
+// The log must have one line, with the reason that the client gets.
 func TestAClosedConnectionIsOneLineWithItsNumber(t *testing.T) {
 	l, log := listen(t), new(lineLog)
 	s := start(t, l, newFake(), Options{Log: log.logger()})
@@ -85,8 +85,8 @@ func TestARefusedConnectionIsOneLineWithItsNumber(t *testing.T) {
 	require.NotContains(t, lines[0], "frame")
 }
 
-// TestAFailureIsOneLineForEachConnection fails while a reply waits to be told, and
-// while a command is done.
+// TestAFailureIsOneLineForEachConnection lets the exchange fail while a reply waits to become durable, and
+// while a command is executed.
 func TestAFailureIsOneLineForEachConnection(t *testing.T) {
 	gone := errors.New("the disk is gone")
 	for name, x := range map[string]*fake{"execute": {executeErr: gone}, "durable": {durableErr: gone}} {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// narrow is a listener whose connections take little at once: a longer reply is
-// rarely sent by one write.
+// narrow is a listener whose connections have small send buffers, so that one write rarely sends a longer
+// reply.
 type narrow struct{ net.Listener }
 
 func (l narrow) Accept() (net.Conn, error) {
@@ -22,12 +22,12 @@ func (l narrow) Accept() (net.Conn, error) {
 	return conn, conn.(*net.TCPConn).SetWriteBuffer(64 << 10)
 }
 
-// TestRepliesThatAreSentAtOnceAndThoseThatWaitComeInOrder has replies that may be told
-// at once come behind others that wait for the journal, or for the client.
+// Replies that are durable at once come after others that wait for the journal or for the client. All must
+// arrive in order.
 func TestRepliesThatAreSentAtOnceAndThoseThatWaitComeInOrder(t *testing.T) {
 	r := random(t)
 	x := newFake()
-	x.executions = 2000 // some 200 kB
+	x.executions = 2000 // about 200 kB
 	l := narrow{listen(t)}
 	start(t, l, x, Options{UnsentRepliesMax: 8})
 	c := dial(t, l)
@@ -61,8 +61,7 @@ func TestRepliesThatAreSentAtOnceAndThoseThatWaitComeInOrder(t *testing.T) {
 	}
 }
 
-// TestAReplyThatMayBeToldIsSentByWhoMadeIt sees that none went through the queue of
-// the writer.
+// TestAReplyThatMayBeToldIsSentByWhoMadeIt checks that no such reply went through the writer's queue.
 func TestAReplyThatMayBeToldIsSentByWhoMadeIt(t *testing.T) {
 	x := newFake()
 	l := listen(t)
@@ -79,9 +78,8 @@ func TestAReplyThatMayBeToldIsSentByWhoMadeIt(t *testing.T) {
 	}
 }
 
-// TestADeadlineThatHasPassedLosesNothing leaves the connection with a deadline of an
-// earlier reply, as one that had to wait does: a write that is tried without a new one
-// takes nothing, however it is tried.
+// The writer leaves the connection with the write deadline of an earlier reply. A later attempt by the reader
+// to write without setting a deadline writes nothing then, and no byte may be lost.
 func TestADeadlineThatHasPassedLosesNothing(t *testing.T) {
 	x := newFake()
 	l := listen(t)
@@ -97,12 +95,12 @@ func TestADeadlineThatHasPassedLosesNothing(t *testing.T) {
 	empty := func() bool { _, empty := served.unsent.silence(); return empty }
 	for order := 2; order < 20; order += 2 {
 		require.NoError(t, served.conn.SetWriteDeadline(time.Unix(1, 0)))
-		c.send(query(order)) // the reader's
+		c.send(query(order)) // the reader sends this reply
 		require.Equal(t, answer(order), c.reply())
 		require.Eventually(t, empty, time.Minute, time.Millisecond)
 		require.NoError(t, served.conn.SetWriteDeadline(time.Unix(1, 0)))
 		x.set(func() { x.held, x.durable = true, 0 })
-		c.send(query(order + 1)) // the writer's
+		c.send(query(order + 1)) // the writer sends this reply
 		require.Eventually(t, func() bool { return !empty() }, time.Minute, time.Millisecond)
 		x.set(func() { x.held = false })
 		require.Equal(t, answer(order+1), c.reply())

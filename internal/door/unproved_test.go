@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// silent connects and says nothing. The connection is closed when the test ends.
+// silent connects and sends nothing. The connection is closed when the test ends.
 func silent(t *testing.T, l net.Listener) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())
@@ -21,15 +21,16 @@ func silent(t *testing.T, l net.Listener) net.Conn {
 	return c
 }
 
-// counts returns how many sessions have a place, and how many have proved nothing.
+// counts returns the number of sessions with a place, and how many of them have not authenticated.
 func (s *Server) counts() (served, unproved int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served, s.unproved.Len()
 }
 
-// TestAFloodOfHandshakesShutsNobodyOut: 2,000 connections that never finish one are never
-// more than there may be, and each client that does has a place and keeps it.
+// TestAFloodOfHandshakesShutsNobodyOut opens 2,000 connections that never finish their handshake. They must
+// never exceed the limit of connections, and each client that finishes its handshake gets a place and keeps
+// it.
 func TestAFloodOfHandshakesShutsNobodyOut(t *testing.T) {
 	const most = 20
 	l := listen(t)
@@ -41,7 +42,7 @@ func TestAFloodOfHandshakesShutsNobodyOut(t *testing.T) {
 	for i := range 2000 {
 		c := silent(t, l)
 		if i%2 == 1 {
-			_, _ = c.Write([]byte{22, 3, 1, 0}) // a piece of a handshake; it may be closed already
+			_, _ = c.Write([]byte{22, 3, 1, 0}) // a part of a handshake; the connection may already be closed
 		}
 		if i%500 == 0 {
 			c := dialTLS(t, l, config)
@@ -63,7 +64,7 @@ func TestAFloodOfHandshakesShutsNobodyOut(t *testing.T) {
 	require.Equal(t, most-5, unproved)
 }
 
-// TestThoseWithoutATokenGiveWayToThoseWithOne: and it counts as no wrong token.
+// A connection that is closed to make room does not count as one with a wrong token.
 func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 	l, keys := listen(t), newKeyring(t)
 	token, _ := keys.add("account:1", time.Time{})
@@ -83,7 +84,8 @@ func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 	served, unproved := s.counts()
 	require.Equal(t, 3, served)
 	require.Zero(t, unproved)
-	eventually(t, func() bool { // while many that had to give way are still there, one more is closed without a word
+	// while many displaced connections are not yet closed, one more is closed without a message
+	eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.sessions) == served
@@ -92,8 +94,7 @@ func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 	require.Zero(t, testutil.ToFloat64(s.options.Metrics.authRefused))
 }
 
-// TestATokenShutsNobodyElseOut: the last places are for others, and a connection that ends
-// gives its place back to its token.
+// One token cannot use the last places, and a connection that ends returns its place to its token.
 func TestATokenShutsNobodyElseOut(t *testing.T) {
 	const most, share = 24, 21
 	l, keys := listen(t), newKeyring(t)
@@ -126,8 +127,7 @@ func TestATokenShutsNobodyElseOut(t *testing.T) {
 	require.Len(t, s.bearers, 2)
 }
 
-// TestConnectionsThatComeAndGoLeaveNothing: start's end demands that no session is left
-// and nothing held.
+// Connections come and go; start asserts at the end that no session is left and no memory held.
 func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 	l := listen(t)
 	s := start(t, l, newFake(), Options{ConnectionsMax: 50})
@@ -138,11 +138,11 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 		case 1:
 			_, _ = io.WriteString(c, query(1)[:i%10])
 		case 2:
-			require.NoError(t, c.(*net.TCPConn).SetLinger(0)) // a reset
+			require.NoError(t, c.(*net.TCPConn).SetLinger(0)) // sends a reset
 		}
 		require.NoError(t, c.Close())
 	}
-	eventually(t, func() bool { // the last of them may not have been accepted yet, and fill the server
+	eventually(t, func() bool { // the last of them may not have been accepted yet, and keep the server full
 		c := dial(t, l)
 		defer c.Close()
 		_, _ = io.WriteString(c, query(1))

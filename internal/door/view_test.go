@@ -12,16 +12,16 @@ import (
 	"outcry/internal/exchange"
 )
 
-// fakeView has so many fills of every account, once it has come to a record.
+// fakeView has a number of fills for every account, once it includes a given record.
 type fakeView struct {
 	mu    sync.Mutex
 	fills int
 	seq   uint64
 	moved *sync.Cond
-	asked []uint64 // records that were waited for
+	asked []uint64 // records that callers waited for
 	fails bool
-	old   bool // fills are in the database alone, which does not answer
-	tried int  // how often it was asked
+	old   bool // fills are only in the database, which does not answer
+	tried int  // how often the database was asked
 }
 
 func newFakeView() *fakeView {
@@ -59,7 +59,7 @@ func (v *fakeView) Show(_ context.Context, c *exchange.Command, r *exchange.Resu
 		Fills: make([]exchange.AccountFill, v.fills)}}}
 }
 
-// TestAViewHoldsBackItsReplyAlone: what is behind it is executed meanwhile, and answered in order.
+// Commands after a query that waits for the view are executed while it waits, and answered in order.
 func TestAViewHoldsBackItsReplyAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, x, v := newPipes(), newFake(), newFakeView()
@@ -94,7 +94,8 @@ func TestAViewHoldsBackItsReplyAlone(t *testing.T) {
 	})
 }
 
-// TestADatabaseThatIsAwayIsAskedForFillsOnce: each try may take seconds, and a frame may ask for 100,000 pages.
+// After the database did not answer a query for fills, it is not asked again in the batch: each try may take
+// seconds, and a frame may contain 100,000 such queries.
 func TestADatabaseThatIsAwayIsAskedForFillsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, v := newFake(), newFakeView()
@@ -106,7 +107,7 @@ func TestADatabaseThatIsAwayIsAskedForFillsOnce(t *testing.T) {
 	})
 }
 
-// TestManyOverHTTPWaitForTheView: nobody is told that there is none while it takes records in.
+// Many queries over Answer wait for a view that lags; none is refused for that.
 func TestManyOverHTTPWaitForTheView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, v := newFake(), newFakeView()
@@ -124,13 +125,13 @@ func TestManyOverHTTPWaitForTheView(t *testing.T) {
 	})
 }
 
-// answerXML returns the reply to a frame that comes over HTTP.
+// answerXML returns the reply to a frame that is sent through Answer.
 func answerXML(t *testing.T, s *Server, frame string) (reply string) {
 	require.NoError(t, s.Answer(t.Context(), xmlCodec, []byte(frame), func(xml []byte) { reply = string(xml) }))
 	return reply
 }
 
-// TestWithoutAViewItIsUnavailable: over HTTP too.
+// Without a view, queries of it are answered that it is unavailable, also through Answer.
 func TestWithoutAViewItIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPipes()
