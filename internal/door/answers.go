@@ -62,7 +62,7 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 			done()
 			continue
 		}
-		if refusal := a.tell(ctx, i, &commands[k], &results[k]); refusal.Reason != exchange.OK {
+		if refusal := a.answer(ctx, i, &commands[k], &results[k]); refusal.Reason != exchange.OK {
 			to.bytes = m.AppendRefusal(to.bytes, i, refusal)
 		}
 		results[k].Status.Executions = nil
@@ -92,9 +92,9 @@ func (a *answers) complete(ctx context.Context, c *engine.Request, r *exchange.R
 	return done
 }
 
-// tell appends the answer to a query or a cancel in place i. If it cannot, it returns the refusal that the
+// answer appends the answer to a query or a cancel in place i. If it cannot, it returns the refusal that the
 // caller has to put there.
-func (a *answers) tell(ctx context.Context, i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
+func (a *answers) answer(ctx context.Context, i int, c *engine.Request, r *exchange.Result) (refusal exchange.Refusal) {
 	query := c.Kind == exchange.QueryOrder || c.Kind.Views()
 	if query && (a.refusal.Reason != exchange.OK || a.size() >= a.server.options.ReplyBytesMax) {
 		a.refuse(exchange.ReplyTooLong)
@@ -158,12 +158,12 @@ func (a *answers) show(ctx context.Context, c *engine.Request, r *exchange.Resul
 	}
 	a.unseen = r.Reason == exchange.ViewUnavailable
 	if r.Reason == exchange.HistoryUnavailable {
-		a.forgo()
+		a.noteUnavailable()
 	}
 }
 
-// forgo notes that the history did not answer, so that it is not asked again in this batch.
-func (a *answers) forgo() {
+// noteUnavailable notes that the history did not answer, so that it is not asked again in this batch.
+func (a *answers) noteUnavailable() {
 	if !a.unavailable {
 		a.unavailable, a.failed = true, time.Now() // now, and not when the reply is sent, which may be much later
 	}
@@ -262,7 +262,7 @@ func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 		s.exchange.Recall(ctx, c, r, s.options.ReplyBytesMax/a.codec.ExecutionBytesMin()+1)
 	}
 	if r.Reason == exchange.HistoryUnavailable {
-		a.forgo()
+		a.noteUnavailable()
 	}
 	return done
 }

@@ -93,7 +93,7 @@ func (c *session) prove() (reason string, ok bool) {
 			return "", true
 		}
 	}
-	if told := c.refuseToken(err); !told {
+	if answered := c.refuseToken(err); !answered {
 		return "", false
 	}
 	return c.codec.Unauthorized(), false
@@ -113,15 +113,15 @@ func (c *session) checkToken(frame []byte) (*auth.Grant, error) {
 }
 
 // refuseToken counts a connection without a valid token, and reports whether it gets an answer.
-func (c *session) refuseToken(why error) (told bool) {
+func (c *session) refuseToken(why error) (answered bool) {
 	c.server.options.Metrics.authRefused.Inc()
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	defer context.AfterFunc(c.server.accepting, cancel)()
-	told, slowed := c.server.options.Tokens.Wrong(ctx, c.conn.RemoteAddr().String())
+	answered, slowed := c.server.options.Tokens.Wrong(ctx, c.conn.RemoteAddr().String())
 	c.log(slog.LevelInfo, "a connection shows no token that is taken", 0, slog.Any("error", why),
 		slog.Bool("slowed", slowed))
-	return told
+	return answered
 }
 
 // begin starts the session's work under a grant: it resets the deadlines, allows frames of full size, watches

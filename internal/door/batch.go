@@ -22,7 +22,7 @@ type batch struct {
 	frames   int                                        // number of messages in use
 	bytes    int                                        // size of the frames together
 	judge    *judge                                     // decides which commands are executed; nil allows all
-	take     func(c *exchange.Command) exchange.Refusal // b.admit as a func value, made once
+	admitOne func(c *exchange.Command) exchange.Refusal // b.admit as a func value, made once
 	commands []engine.Request
 	results  []exchange.Result
 	answered int         // number of results that are already in a reply
@@ -49,7 +49,7 @@ type message struct {
 
 func newBatch(s *Server) *batch {
 	b := new(batch)
-	b.take = b.admit
+	b.admitOne = b.admit
 	b.answers.init(s)
 	return b
 }
@@ -110,7 +110,7 @@ func (b *batch) add(frame []byte) {
 	m.CancelOnDisconnect(b.conn != nil && b.conn.onDisconnect)
 	m.Decode(frame)
 	if silence, ok := m.Connection(); ok && b.conn != nil {
-		b.conn.set(silence)
+		b.conn.applySettings(silence)
 	}
 	b.frames++
 	b.bytes += len(frame)
@@ -120,7 +120,7 @@ func (b *batch) add(frame []byte) {
 	// Grow in one step: a slice that grows command by command leaves more garbage than Codec.Memory counts.
 	b.commands = slices.Grow(b.commands, m.Places())
 	before := len(b.commands)
-	m.Judge(b.take)
+	m.Judge(b.admitOne)
 	m.commands = len(b.commands) - before
 }
 
@@ -136,7 +136,7 @@ func (b *batch) admit(c *exchange.Command) (refusal exchange.Refusal) {
 		}
 	}
 	if c.OnDisconnect && b.conn != nil {
-		b.commands[last].Origin = b.conn.begins()
+		b.commands[last].Origin = b.conn.originOfOrders()
 	}
 	return refusal
 }

@@ -127,7 +127,7 @@ func (c *Caller) judge(p *Pending, w *called) {
 			}
 		}
 		if q.OnDisconnect {
-			q.Origin = c.begins()
+			q.Origin = c.originOfOrders()
 		}
 		w.commands = append(w.commands, *q)
 	}

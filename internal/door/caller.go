@@ -77,7 +77,7 @@ func (c *Caller) Prove(grant *auth.Grant) error {
 
 // prove is Prove for callers that hold the server's mu.
 func (c *Caller) prove(grant *auth.Grant) error {
-	if full := c.server.bear(&c.place, grant); full > 0 {
+	if full := c.server.countBearer(&c.place, grant); full > 0 {
 		return fmt.Errorf("the token has %d connections and may have no more; try again later", full)
 	}
 	c.grant = grant
@@ -94,16 +94,16 @@ func (c *Caller) Leave() {
 		return
 	}
 	c.left = true
-	s.quit(&c.place)
+	s.giveBack(&c.place)
 	s.mu.Unlock()
 	if c.origin != nil {
 		s.exchange.EndOrigin(c.origin)
 	}
 }
 
-// begins returns the origin that links orders to this connection, so that they are canceled when it ends. It
+// originOfOrders returns the origin that links orders to this connection, so that they are canceled when it ends. It
 // makes the origin on its first call.
-func (c *Caller) begins() *engine.Origin {
+func (c *Caller) originOfOrders() *engine.Origin {
 	if !c.connected {
 		panic(errNoOrigin)
 	}

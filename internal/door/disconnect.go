@@ -6,10 +6,10 @@ import (
 	"outcry/internal/engine"
 )
 
-// set applies the settings that a client has made for its connection: its orders are canceled when the
+// applySettings applies the settings that a client has made for its connection: its orders are canceled when the
 // connection ends, and the connection ends after the given silence, if that is not 0. Only the reader calls
 // it.
-func (c *session) set(silence time.Duration) {
+func (c *session) applySettings(silence time.Duration) {
 	c.onDisconnect = true
 	if silence > 0 {
 		c.silence.Store(int64(silence))
@@ -17,9 +17,9 @@ func (c *session) set(silence time.Duration) {
 	}
 }
 
-// begins returns the origin that links orders to this connection, so that they are canceled when it ends. It
+// originOfOrders returns the origin that links orders to this connection, so that they are canceled when it ends. It
 // makes the origin on its first call. Only the reader calls it.
-func (c *session) begins() *engine.Origin {
+func (c *session) originOfOrders() *engine.Origin {
 	if c.origin == nil {
 		c.origin = c.server.exchange.NewOrigin()
 	}

@@ -85,7 +85,7 @@ func TestLargeFramesThatArriveWaitForEachOther(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 250.0, s.arrivingHeld(), "a quarter is for what arrives")
 		time.Sleep(5 * time.Second)
-		// A pipe hands over only what is read: these wait with their first 64 KiB.
+		// A pipe passes on only what is read: these clients wait with their first 64 KiB.
 		for _, c := range []*client{next, late} {
 			go func() { _, _ = c.Write([]byte(part)) }()
 			synctest.Wait()

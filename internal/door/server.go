@@ -207,7 +207,7 @@ func (s *Server) open(conn net.Conn, codec Codec) {
 		return
 	}
 	s.served++
-	if s.asks() {
+	if s.needsProof() {
 		c.unproved = s.unproved.PushBack(&c.place)
 	}
 	s.options.Metrics.opened()
@@ -224,7 +224,7 @@ func (s *Server) forget(c *session, served bool) {
 	defer s.mu.Unlock()
 	delete(s.sessions, c)
 	if served {
-		s.quit(&c.place)
+		s.giveBack(&c.place)
 	}
 }
 

@@ -83,7 +83,7 @@ func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	}
 	c.frames = codec.NewFrames(c.clock, frameBytesMax, c.admit)
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.end = c.displacedNow
+	c.end = c.closeDisplaced
 	return c
 }
 
@@ -98,8 +98,8 @@ func (c *session) serve() {
 		c.server.proved(c)
 	}
 	defer context.AfterFunc(c.ctx, c.unsent.wake)()
-	told := make(chan bool, 1)
-	go func() { told <- c.write() }()
+	gotReason := make(chan bool, 1)
+	go func() { gotReason <- c.write() }()
 	reason := c.read()
 	if c.origin != nil {
 		c.server.exchange.EndOrigin(c.origin)
@@ -110,7 +110,7 @@ func (c *session) serve() {
 	}
 	c.forget()
 	c.unsent.close()
-	if <-told {
+	if <-gotReason {
 		c.linger()
 	}
 }
@@ -124,8 +124,8 @@ func (c *session) refuse(reason string) {
 	}
 }
 
-// displacedNow ends a session whose place was given to another connection.
-func (c *session) displacedNow() {
+// closeDisplaced ends a session whose place was given to another connection.
+func (c *session) closeDisplaced() {
 	c.cancel()
 	c.cutOff()
 }
@@ -151,7 +151,7 @@ func (c *session) read() (reason string) {
 		return reason
 	}
 	for {
-		frame, err := c.take()
+		frame, err := c.nextFrame()
 		if err != nil {
 			return c.explain(err)
 		}
@@ -184,8 +184,8 @@ func (c *session) read() (reason string) {
 	}
 }
 
-// take returns the next frame, as soon as it is complete.
-func (c *session) take() ([]byte, error) {
+// nextFrame returns the next frame, as soon as it is complete.
+func (c *session) nextFrame() ([]byte, error) {
 	if frame := c.next; frame != nil {
 		c.next = nil
 		return frame, nil
@@ -297,29 +297,29 @@ func (c *session) explain(err error) (reason string) {
 
 // write sends the replies in order, each once it is durable. After a failure it stops the reader and discards
 // the remaining replies. It returns whether the last reply told the client why its connection is closed.
-func (c *session) write() (told bool) {
+func (c *session) write() (gotReason bool) {
 	failed := false
 	for r := c.unsent.front(); r != nil; r = c.unsent.front() {
 		if !failed {
-			if told, failed = c.send(r); failed {
+			if gotReason, failed = c.send(r); failed {
 				c.stop()
 			}
 		}
 		c.unsent.drop()
 		c.server.recycle(r)
 	}
-	return told
+	return gotReason
 }
 
 // send sends one reply. If the reply can never become durable, it sends textFailed instead.
-func (c *session) send(r *reply) (told, failed bool) {
+func (c *session) send(r *reply) (gotReason, failed bool) {
 	o := &c.server.options
 	err := c.server.await(c.ctx, r.mark)
 	if !r.durable {
 		o.Metrics.lap(&r.clock, stageJournal)
 	}
 	if err != nil {
-		told = c.transmit(c.lastReply(textFailed).bytes) == nil
+		gotReason = c.transmit(c.lastReply(textFailed).bytes) == nil
 	} else if err = c.sendWhole(r); err == nil {
 		if !r.last {
 			o.Metrics.answered(r)
@@ -330,7 +330,7 @@ func (c *session) send(r *reply) (told, failed bool) {
 		o.Metrics.hit(limitWriteTime)
 	}
 	c.log(slog.LevelInfo, "replies are not sent", r.frame, slog.Any("error", err))
-	return told, true
+	return gotReason, true
 }
 
 // sendWhole sends the rest of a reply, and waits for the client if necessary.

@@ -20,8 +20,8 @@ type place struct {
 	bearer    string        // the token's ID in Server.bearers; "" before the token was accepted
 }
 
-// asks reports whether clients have to prove something, even if only that they use TLS.
-func (s *Server) asks() bool { return s.options.TLS != nil || s.options.Tokens != nil }
+// needsProof reports whether clients have to prove something, even if only that they use TLS.
+func (s *Server) needsProof() bool { return s.options.TLS != nil || s.options.Tokens != nil }
 
 // displace closes the oldest connection that has not authenticated, and reports whether there was one. Its
 // caller holds mu.
@@ -50,11 +50,11 @@ func (s *Server) proved(c *session) {
 func (s *Server) enter(c *session, grant *auth.Grant) (full int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bear(&c.place, grant)
+	return s.countBearer(&c.place, grant)
 }
 
-// bear does the work of enter, for any place. Its caller holds mu.
-func (s *Server) bear(p *place, grant *auth.Grant) (full int) {
+// countBearer does the work of enter, for any place. Its caller holds mu.
+func (s *Server) countBearer(p *place, grant *auth.Grant) (full int) {
 	most := s.limits.Load().ConnectionsMax
 	most = max(1, most-max(1, most/othersShare))
 	if s.bearers[grant.ID] >= most {
@@ -67,17 +67,17 @@ func (s *Server) bear(p *place, grant *auth.Grant) (full int) {
 	return 0
 }
 
-// quit gives a place back. Its caller holds mu.
-func (s *Server) quit(p *place) {
+// giveBack gives a place back. Its caller holds mu.
+func (s *Server) giveBack(p *place) {
 	s.unlist(p)
-	s.leave(p)
+	s.uncountBearer(p)
 	if !p.displaced {
 		s.served--
 	}
 }
 
-// leave undoes bear, if bear was called. Its caller holds mu.
-func (s *Server) leave(p *place) {
+// uncountBearer undoes countBearer, if that was called. Its caller holds mu.
+func (s *Server) uncountBearer(p *place) {
 	if p.bearer == "" {
 		return
 	}
