@@ -9,23 +9,23 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// Issued is a token that callers keep before a file knows it.
+// Issued is a token that its caller keeps before it is in a file.
 type Issued struct {
-	Token string // of NewToken
+	Token string // made by NewToken
 	Scope Scope
-	Note  string // whose it is, for people
+	Note  string // whom the token is for; a remark for people
 }
 
-// NewToken draws a token that no file knows yet.
+// NewToken makes a random token that is in no file yet.
 func NewToken() string {
 	token, _ := newToken()
 	return token
 }
 
-// AddAll writes what the file of the data directory dir says of several tokens, which never expire:
-// all of them in one step. If the file has one of them already it stays as it is. has is how many of
-// them it has then. The error says that a token is malformed, and otherwise is that of Add; after it
-// the file is as it was.
+// AddAll adds tokens that never expire to the file of the data directory dir, all of them in one step. If the
+// file already has any of them, it is left unchanged. AddAll returns how many of the tokens the file has
+// afterwards. The error says that a token is malformed, or is one of Add's; the file is then unchanged,
+// unless only the sync of the directory failed.
 func AddAll(dir string, tokens []Issued) (has int, err error) {
 	created := time.Now().Truncate(time.Second).UTC()
 	var more []Entry
@@ -61,8 +61,8 @@ func AddAll(dir string, tokens []Issued) (has int, err error) {
 	})
 }
 
-// RevokeAll takes tokens out of the file of a data directory, in one step; those that it does not have
-// change nothing. After an error the file is as it was, unless only the sync of the directory failed.
+// RevokeAll removes tokens from the file of a data directory, in one step. Tokens that are not in the file
+// are ignored. After an error the file is unchanged, unless only the sync of the directory failed.
 func RevokeAll(dir string, tokens []Issued) error {
 	return kindTokens.edit(dir, func(all []Entry) ([]Entry, error) {
 		gone := make(map[[sha256.Size]byte]bool, len(tokens))

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTokensAreAddedTogetherOrNotAtAll: a class is there whole, or not.
+// AddAll adds all of its tokens or none.
 func TestTokensAreAddedTogetherOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	_, other, err := Add(dir, HealthScope, time.Time{}, "other")
@@ -61,7 +61,7 @@ func TestTokensAreAddedTogetherOrNotAtAll(t *testing.T) {
 	require.Equal(t, other.ID, left[0].ID)
 }
 
-// TestAFileOfTokensHasABound: more than it holds are refused together.
+// A file has at most 10,000 tokens. If a batch would exceed that, none of it is added.
 func TestAFileOfTokensHasABound(t *testing.T) {
 	dir := t.TempDir()
 	many := make([]Issued, entriesMax+1)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CleanToken returns a token without the white space around it. The error says that
-// the text is not a token, and does not repeat it.
+// CleanToken removes the white space around a token. The error says that the text is not a token, and does
+// not quote it.
 func CleanToken(text string) (string, error) {
 	token := strings.TrimSpace(text)
 	if _, err := splitToken(token); err != nil {
@@ -17,7 +17,7 @@ func CleanToken(text string) (string, error) {
 	return token, nil
 }
 
-// readUpTo fills buf as far as there is something to read.
+// readUpTo fills buf, or reads until the end of r if that comes first.
 func readUpTo(r io.Reader, buf []byte) (n int, err error) {
 	n, err = io.ReadFull(r, buf)
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -29,12 +29,12 @@ func readUpTo(r io.Reader, buf []byte) (n int, err error) {
 // grantKey is the key of a grant in a context.
 type grantKey struct{}
 
-// WithGrant returns a context that carries what the bearer of a request may do.
+// WithGrant returns a context that carries the grant of a request's sender.
 func WithGrant(ctx context.Context, g *Grant) context.Context {
 	return context.WithValue(ctx, grantKey{}, g)
 }
 
-// GrantOf returns what WithGrant put into a context, nil if nothing was.
+// GrantOf returns the grant of a context from WithGrant, nil if there is none.
 func GrantOf(ctx context.Context) *Grant {
 	g, _ := ctx.Value(grantKey{}).(*Grant)
 	return g

@@ -11,8 +11,7 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
-// name; here its value is.
+// The bounds have the values that the documentation names. Other tests check what each bound does.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{
 		"`guessersMax`": {fmt.Sprintf("%d, then one a second", guessFree), "a second later"},
@@ -23,8 +22,8 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	require.LessOrEqual(t, followEvery, time.Second/2, "what changes in the file takes effect within half a second")
 }
 
-// TestWhatFitsExactlyIsTaken: a scope of a thousand accounts, and a file of eight
-// megabytes as far as it goes by that, and nothing more.
+// A scope of exactly a thousand accounts and a file of exactly eight megabytes are accepted as far as the
+// size is concerned, and larger ones are refused.
 func TestWhatFitsExactlyIsTaken(t *testing.T) {
 	accounts := "account:1" + strings.Repeat(",1", 999)
 	_, err := ParseScope(accounts)

@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// Certificates are what a server shows, and by what it knows its clients. Its methods
-// may be called from any goroutine.
+// Certificates holds a server's own certificate and the authorities of its clients, and follows their files.
+// Its methods may be called from any goroutine.
 type Certificates struct {
 	certFile, keyFile, clientCAFile string
 	log                             *slog.Logger
-	seen                            []stamp // when the files were first read
+	seen                            []stamp // state of the files when they were first read
 	reading                         readings
 	current                         atomic.Pointer[certificates]
 }
 
-// certificates is one state of the files.
+// certificates is the content of the files at one time.
 type certificates struct {
-	file    string // of own
+	file    string // path of own
 	own     tls.Certificate
-	clients *x509.CertPool // nil where clients need no certificate
+	clients *x509.CertPool // nil if clients need no certificate
 }
 
-// LoadCertificates reads a certificate and its key, and the authorities of clients
-// where clientCAFile is not "": clients then need a certificate of one. Run follows
-// the files. A certificate that is not good at this time is taken, since no better one
-// is there: Unfit tells. The error names the file that is wrong.
+// LoadCertificates reads a certificate and its key. If clientCAFile is not "", it also reads the authorities
+// of clients, and each client then needs a certificate of one of these. Run follows the files. A certificate
+// that has expired or is not yet valid is accepted, as there is no better one; Unfit reports it. The error
+// names the file that is wrong.
 func LoadCertificates(certFile, keyFile, clientCAFile string, log *slog.Logger) (*Certificates, error) {
 	c := &Certificates{certFile: certFile, keyFile: keyFile, clientCAFile: clientCAFile, log: log}
 	c.seen = stampsOf(c.files())
@@ -52,16 +52,15 @@ func (c *Certificates) files() []string {
 	return []string{c.certFile, c.keyFile, c.clientCAFile}
 }
 
-// Run follows the files until ctx ends. What is wrong with new ones is logged, and the
-// old ones stay in use. Connections that are open stay open.
+// Run reloads the files when they change, until ctx ends. Errors in changed files are logged, and the
+// previous content stays in use. Open connections are not affected.
 func (c *Certificates) Run(ctx context.Context) {
 	follow(ctx, c.files(), c.seen, c.Reload, c.Failed, func() {}, c.log)
 }
 
-// Prepare reads the files, and returns what puts them in force for the connections that
-// come then. A certificate that is not good at this time does not replace one that is;
-// in place of another that is not it is taken. After an error, or without a call of
-// apply, nothing has changed.
+// Prepare reads the files and returns a function that puts them into use for new connections. A certificate
+// that has expired or is not yet valid does not replace a valid one, but may replace another invalid one.
+// After an error, or if apply is not called, nothing has changed.
 func (c *Certificates) Prepare() (apply func(), err error) {
 	return c.reading.prepare(func() (func(), error) {
 		next, err := c.read()
@@ -79,7 +78,8 @@ func (c *Certificates) Prepare() (apply func(), err error) {
 	})
 }
 
-// Reload reads the files now, as Prepare. After an error nothing has changed.
+// Reload reads the files and puts them into use, under the rules of Prepare. After an error nothing has
+// changed.
 func (c *Certificates) Reload() error {
 	apply, err := c.Prepare()
 	if err == nil {
@@ -88,12 +88,11 @@ func (c *Certificates) Reload() error {
 	return err
 }
 
-// Failed returns why the files were not taken when they were read last, nil if they
-// were.
+// Failed returns the error of the last reading of the files, nil if it succeeded.
 func (c *Certificates) Failed() error { return c.reading.failed() }
 
-// Unfit returns why clients are likely to refuse the certificate that is shown: it has
-// expired, or is not good yet. It returns nil where neither is so.
+// Unfit returns why clients are likely to refuse the server's certificate: it has expired, or is not yet
+// valid. It returns nil if the certificate is valid.
 func (c *Certificates) Unfit() error { return unfit(c.current.Load()) }
 
 func unfit(c *certificates) error {
@@ -122,8 +121,7 @@ func (c *Certificates) read() (*certificates, error) {
 	return next, nil
 }
 
-// LoadAuthorities reads a file of certificates in PEM that vouch for others. The error
-// names the file.
+// LoadAuthorities reads a PEM file of certificates of authorities. The error names the file.
 func LoadAuthorities(file string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {
@@ -136,11 +134,11 @@ func LoadAuthorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Expires returns when the certificate that is shown expires.
+// Expires returns when the server's certificate expires.
 func (c *Certificates) Expires() time.Time { return c.current.Load().own.Leaf.NotAfter }
 
-// Config returns how a listener speaks TLS: from version 1.2 on, with what the files
-// hold at the time of each handshake, and one of the application protocols.
+// Config returns the TLS configuration of a listener: TLS 1.2 or later, and one of the given application
+// protocols. Each handshake uses the certificates that are in use at its time.
 func (c *Certificates) Config(protocols ...string) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -150,17 +148,16 @@ func (c *Certificates) Config(protocols ...string) *tls.Config {
 		},
 	}
 	if c.clientCAFile != "" {
-		// Not RequireAndVerifyClientCert: the authorities may change, and the server's
-		// own program has to get in. VerifyConnection is asked on resumption too.
+		// RequireAndVerifyClientCert would not do: the authorities may change, and the server's own program
+		// must be let in. VerifyConnection is also called when a session is resumed.
 		config.ClientAuth = tls.RequireAnyClientCert
 		config.VerifyConnection = c.verifyClient
 	}
 	return config
 }
 
-// verifyClient refuses a client whose certificate is neither of one of the authorities
-// nor the server's own: who has that one's key is on the server's side, as is
-// `outcryd --health`.
+// verifyClient refuses a client unless its certificate is from one of the authorities or is the server's own
+// certificate. `outcryd --health` presents the latter.
 func (c *Certificates) verifyClient(s tls.ConnectionState) error {
 	now := c.current.Load()
 	if len(s.PeerCertificates) == 0 {
@@ -177,8 +174,8 @@ func (c *Certificates) verifyClient(s tls.ConnectionState) error {
 	return nil
 }
 
-// OwnConfig returns how the server's own program reaches it: it takes the certificate
-// that the files hold and no other, whatever names that is for, and shows the same.
+// OwnConfig returns the TLS configuration of a program on the server's side that connects to it. It accepts
+// only the server's certificate in certFile, whatever names that is for, and presents the same one.
 func OwnConfig(certFile, keyFile string) (*tls.Config, error) {
 	own, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
@@ -186,7 +183,7 @@ func OwnConfig(certFile, keyFile string) (*tls.Config, error) {
 	}
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, // VerifyConnection does it
+		InsecureSkipVerify: true, // VerifyConnection checks the certificate
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, own.Leaf.Raw) {
 				return fmt.Errorf("the server does not show the certificate in %s", certFile)

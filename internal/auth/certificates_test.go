@@ -32,8 +32,8 @@ func certify(t testing.TB, own certtest.Pair, clientCA string) *Certificates {
 	return c
 }
 
-// talk connects to a server of certificates and returns what the server's greeting
-// came to.
+// talk connects to a server with c and returns the error of its handshake or of reading the server's
+// greeting.
 func talk(t testing.TB, c *Certificates, client *tls.Config) error {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", c.Config())
@@ -116,8 +116,8 @@ func TestNewCertificatesAreTakenAndBadOnesAreNot(t *testing.T) {
 	require.ErrorContains(t, err, "there is no certificate in")
 }
 
-// TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne: an exchange comes up at
-// night although its certificate ran out, and nothing else is refused for that.
+// An exchange starts even if its certificate has expired, so that it is not down at night only for that. But
+// an invalid certificate does not replace a valid one.
 func TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	own := authority.Expired("server", x509.ExtKeyUsageServerAuth)
@@ -128,7 +128,7 @@ func TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne(t *testing.T) {
 	insecure := &tls.Config{InsecureSkipVerify: true}
 	require.NoError(t, talk(t, c, insecure), "who does not look is let in")
 
-	authority.Lasting("server", x509.ExtKeyUsageServerAuth, time.Hour, 2*time.Hour) // over the files
+	authority.Lasting("server", x509.ExtKeyUsageServerAuth, time.Hour, 2*time.Hour) // overwrites the files
 	require.NoError(t, c.Reload())
 	require.ErrorContains(t, c.Unfit(), own.CertFile+" is not good before ")
 	authority.Server("server")

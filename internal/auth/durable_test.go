@@ -15,9 +15,8 @@ import (
 	"outcry/internal/testing/durabletest"
 )
 
-// TestATokenIsDurableBeforeItIsTold: the file is synced with the token in it, given to the
-// owner of the directory, and then the directory is, with the file's name in it. The same
-// goes for a token that is revoked.
+// The file is synced with the token in it and given to the owner of the directory. Then the directory is
+// synced with the file's name in it. The same holds for a token that is revoked.
 func TestATokenIsDurableBeforeItIsTold(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "data")
@@ -55,7 +54,7 @@ func TestATokenIsDurableBeforeItIsTold(t *testing.T) {
 	require.Len(t, w.Seen(), 5)
 }
 
-// TestATokenWhoseSyncFailsIsNotGiven: and nothing else is left of it if the file's sync fails.
+// If the sync of the file fails, Add returns an error and leaves neither the token nor a temporary file.
 func TestATokenWhoseSyncFailsIsNotGiven(t *testing.T) {
 	dir := t.TempDir()
 	broken := errors.New("the disk is broken")

@@ -16,7 +16,7 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// Names in the data directory.
+// Names of files in the data directory.
 const (
 	TokensFile = "tokens"
 	KeysFile   = "hmac-keys"
@@ -24,10 +24,10 @@ const (
 	healthFile = "health-token"
 )
 
-// Add makes a token for a scope and writes what the file of the data directory dir
-// says of it. expires is the zero time for never. It returns the token, which is
-// nowhere else. dir is made if it is not there. After an error the file is as it
-// was, unless only the sync of the directory failed.
+// Add makes a token for a scope and adds it to the file of the data directory dir, which it makes if
+// necessary. expires is the zero time for a token that never expires. Add returns the token, which is stored
+// nowhere else. The error says that the note or the time is invalid, that there are too many tokens, or what
+// failed on the disk. After an error the file is unchanged, unless only the sync of the directory failed.
 func Add(dir string, scope Scope, expires time.Time, note string) (token string, e Entry, err error) {
 	if err := checkNote(note); err != nil {
 		return "", Entry{}, err
@@ -40,7 +40,7 @@ func Add(dir string, scope Scope, expires time.Time, note string) (token string,
 	return token, e, nil
 }
 
-// add writes what the file of the data directory dir says of a token or a key, and sets its times.
+// add adds e to the file of the data directory dir. It sets e.Created, and rounds e.Expires down to seconds.
 func (k kind) add(dir string, e *Entry) error {
 	e.Created = time.Now().Truncate(time.Second).UTC()
 	if expires := e.Expires; !expires.IsZero() {
@@ -67,15 +67,13 @@ func (k kind) file() string {
 	return TokensFile
 }
 
-// List returns what the file of a data directory says, oldest first; nothing where
-// there is no file.
+// List returns the tokens in the file of a data directory, oldest first. It returns none if there is no file.
 func List(dir string) ([]Entry, error) { return readFile(filepath.Join(dir, TokensFile)) }
 
-// Revoke takes the token or the key with an id out of its file in a data directory. The error
-// names the id if there is none. After an error the file is as it was, unless only
-// the sync of the directory failed.
+// Revoke removes the token or the key with an id from its file in a data directory. If there is none, the
+// error names the id. After an error the file is unchanged, unless only the sync of the directory failed.
 func Revoke(dir, id string) error {
-	if len(id) != idDigits || !isHex(id) { // it may be a whole token: it is not repeated
+	if len(id) != idDigits || !isHex(id) { // it may be a whole token, so it is not quoted
 		return fmt.Errorf("what is revoked is named by its id of %d hexadecimal digits, the middle part of a token", idDigits)
 	}
 	none := fmt.Errorf("there is no token %s", id)
@@ -91,7 +89,7 @@ func Revoke(dir, id string) error {
 		return k.edit(dir, func(all []Entry) ([]Entry, error) {
 			left := slices.DeleteFunc(all, named)
 			if len(left) == len(all) {
-				return nil, none // another one has done it meanwhile
+				return nil, none // another process has revoked it since
 			}
 			return left, nil
 		})
@@ -103,13 +101,14 @@ func Revoke(dir, id string) error {
 	return none
 }
 
-// edit replaces the file with what change makes of it. Two editors wait for each other.
+// edit replaces the entries of the file by the result of change. It holds a lock, so that editors wait for
+// each other.
 func (k kind) edit(dir string, change func([]Entry) ([]Entry, error)) error {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
-	defer lock.Close() // which unlocks it
+	defer lock.Close() // closing unlocks it
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("auth: lock %s: %w", lock.Name(), err)
 	}
@@ -131,10 +130,10 @@ func (k kind) edit(dir string, change func([]Entry) ([]Entry, error)) error {
 	return replaceFile(path, file)
 }
 
-// readFile reads a file of tokens; one that is not there has none.
+// readFile reads a file of tokens. It returns none if there is no file.
 func readFile(path string) ([]Entry, error) { return kindTokens.read(path) }
 
-// read reads a file of tokens or keys; one that is not there has none.
+// read reads a file of tokens or keys. It returns none if there is no file.
 func (k kind) read(path string) ([]Entry, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,17 +154,17 @@ func (k kind) read(path string) ([]Entry, error) {
 	return all, nil
 }
 
-// replaceFile writes a file that only the owner of its directory reads. Anyone who reads
-// it meanwhile, also after a crash, sees the old one or the new one.
+// replaceFile writes a file that only the owner of its directory can read. Readers see the old content or the
+// new one, never a mixture, even after a crash.
 func replaceFile(path string, content []byte) error {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // mode 0600
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // CreateTemp uses mode 0600
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)
 	}
 	_, err = f.Write(content)
 	if err == nil {
-		err = giveToOwner(f, dir) // before the sync: a power cut must not leave it to root
+		err = giveToOwner(f, dir) // before the sync, so that a power cut does not leave the file to root
 	}
 	if err == nil {
 		err = durable.File(f)
@@ -186,8 +185,8 @@ func replaceFile(path string, content []byte) error {
 	return nil
 }
 
-// giveToOwner gives a file to the owner of its directory, where root has made it: the
-// server that has to read it runs as that user.
+// giveToOwner gives a file that root has made to the owner of its directory: the server runs as that user and
+// has to read it.
 func giveToOwner(f *os.File, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -200,7 +199,7 @@ func giveToOwner(f *os.File, dir string) error {
 	if !ok {
 		return nil
 	}
-	// Whose directory it is could have put a link to another file in its place.
+	// The directory's owner could have replaced the file by a link to another one.
 	what, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("auth: %w", err)

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Parts of a token. Both are written in lower-case hexadecimal digits.
+// Parts of a token. The id and the secret are written in lower-case hexadecimal digits.
 const (
 	tokenPrefix = "outc_"
 	idDigits    = 16
@@ -28,8 +28,9 @@ const (
 	noteCharsMax = 200
 )
 
-// kind is what a file holds: its first line. Another number is another format. Lines are the same in both, but that
-// those of keys have the secret where those of tokens have a hash.
+// kind is the first line of a file, and says what the file holds. A different number means a different
+// format. Both kinds have the same format, except that a line of a key has the secret, and a line of a token
+// a hash.
 type kind string
 
 const (
@@ -39,23 +40,23 @@ const (
 	header = string(kindTokens)
 )
 
-// errMalformed says that a text is no token. It does not repeat the text.
+// errMalformed means that a text is not a token. It does not quote the text.
 var errMalformed = errors.New("not a token")
 
-// Entry is what the file says of a token.
+// Entry is the line of a token or a key in its file.
 type Entry struct {
 	ID      string            // the public part
-	Hash    [sha256.Size]byte // of a token; of a key its secret, from which signatures are made
+	Hash    [sha256.Size]byte // SHA-256 of a token; for a key, its secret
 	Scope   Scope
 	Created time.Time
-	Expires time.Time // zero for never
-	Note    string    // whose it is, for people
+	Expires time.Time // zero if it never expires
+	Note    string    // whom it is for; a remark for people
 }
 
-// newToken draws a token. Its entry has the id and the hash only.
+// newToken makes a random token. Its entry has only the id and the hash.
 func newToken() (token string, e Entry) {
 	var random [idDigits/2 + secretBytes]byte
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // never returns an error
 	digits := hex.EncodeToString(random[:])
 	e.ID = digits[:idDigits]
 	token = tokenPrefix + e.ID + "_" + digits[idDigits:]
@@ -75,13 +76,13 @@ func splitToken(token string) (id string, err error) {
 	return id, nil
 }
 
-// isHex reports whether s is lower-case hexadecimal digits.
+// isHex reports whether s consists of lower-case hexadecimal digits.
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
-// parseFile reads a file of tokens. The error names the line.
+// parseFile reads the content of a file of tokens. The error names the line.
 func parseFile(file []byte) ([]Entry, error) { return kindTokens.parse(file) }
 
-// parse reads a file of tokens or keys. The error names the line.
+// parse reads the content of a file of tokens or keys. The error names the line.
 func (k kind) parse(file []byte) ([]Entry, error) {
 	if len(file) > fileBytesMax {
 		return nil, fmt.Errorf("the file has more than %d bytes", fileBytesMax)
@@ -116,8 +117,7 @@ func (k kind) parse(file []byte) ([]Entry, error) {
 	return all, nil
 }
 
-// parseEntry reads a line: id, hash, scope, created, expires and note, with a tab
-// between each.
+// parseEntry reads a line: id, hash, scope, created, expires and note, separated by tabs.
 func parseEntry(line string) (e Entry, err error) {
 	fields := strings.Split(line, "\t")
 	if len(fields) != 6 {
@@ -130,7 +130,7 @@ func parseEntry(line string) (e Entry, err error) {
 	if len(fields[1]) != 2*len(e.Hash) || !isHex(fields[1]) {
 		return e, errors.New("the hash is not 64 hexadecimal digits")
 	}
-	_, _ = hex.Decode(e.Hash[:], []byte(fields[1])) // they are digits
+	_, _ = hex.Decode(e.Hash[:], []byte(fields[1])) // cannot fail: both are checked to be digits
 	if e.Scope, err = ParseScope(fields[2]); err != nil {
 		return e, err
 	}
@@ -146,10 +146,10 @@ func parseEntry(line string) (e Entry, err error) {
 	return e, checkNote(e.Note)
 }
 
-// never stands in the file for a token that does not expire.
+// never is the text in the file for a token that does not expire.
 const never = "-"
 
-// appendFile appends the file that holds entries.
+// appendFile appends the content of a file with the given entries.
 func (k kind) appendFile(dst []byte, all []Entry) []byte {
 	dst = append(append(dst, k...), '\n')
 	for i := range all {
@@ -164,7 +164,7 @@ func (k kind) appendFile(dst []byte, all []Entry) []byte {
 	return dst
 }
 
-// checkNote returns an error if a note does not fit on its line.
+// checkNote returns an error if a note is too long or has characters that cannot be printed.
 func checkNote(note string) error {
 	if utf8.RuneCountInString(note) > noteCharsMax {
 		return fmt.Errorf("a note of %d characters: at most %d", utf8.RuneCountInString(note), noteCharsMax)

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// followEvery is how often files are looked at: well within the second in which a
-// revoked token has to end.
+// followEvery is how often the files are checked for changes: a revoked token must end within a second.
 const followEvery = 300 * time.Millisecond
 
-// stamp tells one state of a file from another. The zero stamp is that of no file.
+// stamp identifies a state of a file. It is the zero stamp if the file does not exist.
 type stamp struct {
 	modified, changed time.Time
 	size              int64
@@ -36,10 +35,10 @@ func stampsOf(paths []string) []stamp {
 	return all
 }
 
-// follow calls load each time that a file differs from what it was, first from what
-// it was at the time of seen, until ctx ends. While failed returns an error, which is
-// that of the last reading, it calls load again and again: a file may be as it was, and
-// only have been away. The error is logged once. between is called before each look.
+// follow checks the files every followEvery until ctx ends, and calls load when they have changed; seen are
+// the stamps of the files when they were last read. While failed returns the error of the last reading, it
+// calls load each time, because a file may have been missing and come back unchanged. It logs the same error
+// once. It calls between before each check.
 func follow(ctx context.Context, paths []string, seen []stamp, load, failed func() error, between func(),
 	log *slog.Logger) {
 	tick := time.NewTicker(followEvery)
@@ -52,7 +51,7 @@ func follow(ctx context.Context, paths []string, seen []stamp, load, failed func
 			return
 		}
 		between()
-		now := stampsOf(paths) // before the files are read: what changes meanwhile is seen next time
+		now := stampsOf(paths) // before reading the files, so that a later change is noticed next time
 		if slices.Equal(now, seen) && failed() == nil {
 			continue
 		}

@@ -17,7 +17,7 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// lockedLog is a log that a test reads while others write.
+// lockedLog is a log that a test may read while others write to it.
 type lockedLog struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -35,8 +35,7 @@ func (l *lockedLog) String() string {
 	return l.text.String()
 }
 
-// TestFilesThatStayAsTheyAreAreReadOnce: they are looked at again and again, and read when
-// they change.
+// Files are checked for changes all the time, but read only when they have changed.
 func TestFilesThatStayAsTheyAreAreReadOnce(t *testing.T) {
 	own := certtest.NewAuthority(t).Server("server")
 	synctest.Test(t, func(t *testing.T) {
@@ -63,8 +62,7 @@ func TestFilesThatStayAsTheyAreAreReadOnce(t *testing.T) {
 	})
 }
 
-// TestNothingIsRevokedWhereThereAreNoTokens: a wrong folder is no success, and stays as
-// it is.
+// Revoking in a folder without tokens, perhaps a wrong one, is an error and creates nothing there.
 func TestNothingIsRevokedWhereThereAreNoTokens(t *testing.T) {
 	dir := t.TempDir()
 	err := Revoke(dir, "0123456789abcdef")
@@ -75,8 +73,7 @@ func TestNothingIsRevokedWhereThereAreNoTokens(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestAFileThatIsWrongIsSaidOnce: in the log, when it is found, and not each time that it
-// is looked at.
+// A faulty file is logged once, when it is found, and not at each check.
 func TestAFileThatIsWrongIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -99,8 +96,8 @@ func TestAFileThatIsWrongIsSaidOnce(t *testing.T) {
 	})
 }
 
-// TestATokenThatHasExpiredIsNotTakenWhateverItsTimerSays: timers do not know of a clock
-// that was set, which here is a file whose token ends before its timer does.
+// A token whose time is over is refused even if its timer has not fired, as after the clock was set. Here the
+// file has an earlier time than the timer.
 func TestATokenThatHasExpiredIsNotTakenWhateverItsTimerSays(t *testing.T) {
 	tokens, err := OpenTokens(t.TempDir(), quiet)
 	require.NoError(t, err)
@@ -115,7 +112,8 @@ func TestATokenThatHasExpiredIsNotTakenWhateverItsTimerSays(t *testing.T) {
 	require.Equal(t, ErrExpired, g.Err(), "and what it began ends")
 }
 
-// TestAServerWithoutATokenForItsHealthIsTold: it would start, and be taken for sick.
+// IssueHealth fails if it cannot write the token: a server without it would start and then seem
+// unhealthy.
 func TestAServerWithoutATokenForItsHealthIsTold(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o700))

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A wrong token is answered at once guessFree times in a row for one address, and
-// after that once each guessEvery. What comes faster waits for guessWait, as long as
-// no more than guessersMax do so already.
+// For each address, guessFree wrong tokens in a row are answered at once, and after that one in each
+// guessEvery. Further ones are answered after guessWait, at most guessersMax at a time; the rest are not
+// answered.
 const (
 	guessFree   = 10
 	guessEvery  = time.Second
@@ -20,25 +20,24 @@ const (
 	guessSlots  = 4096
 )
 
-// guesses slows down clients that show wrong tokens. A right token is never held up:
-// others that share an address, behind a proxy or a router, could otherwise be locked
-// out by others. That is no risk: no rate of guesses finds 256 bits. It keeps
-// guesses from costing connections, and log lines from flooding.
+// guesses slows down clients that present wrong tokens. A valid token is never delayed, because clients
+// behind the same proxy or router share an address and could otherwise lock each other out. This is safe: no
+// rate of guesses finds 256 random bits. The delay only keeps wrong tokens from using up connections and
+// flooding the log.
 //
-// Addresses share slots, so that memory is bounded whatever comes. Its methods may be
-// called from any goroutine.
+// Addresses share slots, so that memory is bounded. Its methods may be called from any goroutine.
 type guesses struct {
 	seed    maphash.Seed
 	begun   time.Time
-	slots   [guessSlots]atomic.Int64 // when the slot has its whole allowance again, since begun
-	waiting chan struct{}            // holds a value for each who waits
+	slots   [guessSlots]atomic.Int64 // when the slot's allowance is full, in nanoseconds since begun
+	waiting chan struct{}            // holds one value for each waiting client
 }
 
 func newGuesses() *guesses {
 	return &guesses{seed: maphash.MakeSeed(), begun: time.Now(), waiting: make(chan struct{}, guessersMax)}
 }
 
-// spend takes one guess from an address's allowance, and reports whether there was one.
+// spend uses one guess of an address's allowance, and reports whether there was one.
 func (g *guesses) spend(address string) bool {
 	slot := &g.slots[maphash.String(g.seed, networkOf(address))%guessSlots]
 	now := int64(time.Since(g.begun))
@@ -54,8 +53,8 @@ func (g *guesses) spend(address string) bool {
 	}
 }
 
-// networkOf returns who an address belongs to: with IPv6 anyone who has one has a whole
-// network of 64 bits.
+// networkOf returns the network that counts as one client: an IPv4 address, or the /64 network of an IPv6
+// address.
 func networkOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host
@@ -73,10 +72,10 @@ func networkOf(address string) string {
 	return ip.String()
 }
 
-// Wrong counts a wrong token from an address, host and port. It returns true at once
-// while the address has few of them, and after a wait if there are many. It
-// returns false, without a wait, where too many wait already, and when ctx ends: then
-// the answer is not worth giving.
+// Wrong counts a wrong token from an address with host and port. answer reports whether to send an error. It
+// returns true at once while the address has sent few wrong tokens, and true after guessWait if it has sent
+// many. It returns false at once if guessersMax clients already wait, and false when ctx ends. slowed reports
+// whether the address was over its allowance.
 func (t *Tokens) Wrong(ctx context.Context, address string) (answer, slowed bool) {
 	if t.guesses.spend(address) {
 		return true, false

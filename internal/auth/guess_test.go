@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhoLeavesWhileItWaitsForItsRefusalGetsNone, gives its place back, and is told apart
-// in the log from those that were refused at once.
+// A client that leaves while its refusal is delayed gets no answer and frees its place. The log can tell it
+// from a client that was refused at once.
 func TestWhoLeavesWhileItWaitsForItsRefusalGetsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens, err := OpenTokens(t.TempDir(), quiet)
@@ -35,7 +35,7 @@ func TestWhoLeavesWhileItWaitsForItsRefusalGetsNone(t *testing.T) {
 	})
 }
 
-// TestWhatIsNoTokenIsNotTakenFromAFile, however like one it looks.
+// A text that is almost a token is malformed.
 func TestWhatIsNoTokenIsNotTakenFromAFile(t *testing.T) {
 	token, _ := newToken()
 	got, err := CleanToken(" " + token + "\n")

@@ -13,25 +13,26 @@ import (
 	"outcry/internal/exchange"
 )
 
-// A key is a pair: the key itself, which is public and also its id, and a secret with which its owner signs requests
-// (HMAC-SHA256), so that it is never sent. The server has to make the same signatures, and so the file hmac-keys of the
-// data directory holds the secrets as they are: who reads it can trade as their owners.
+// A key is a pair: the key itself, which is public and is also its id, and a secret. The owner signs requests
+// with the secret (HMAC-SHA256), so the secret is never sent. The server must compute the same signatures. So
+// the file hmac-keys of the data directory holds the secrets in plain text: anyone who can read it can trade
+// as the keys' owners.
 
-// Why a key is not taken.
+// Errors of Keys.Check.
 var (
 	ErrKeyForm    = errors.New("not the form of a key")
 	ErrKeyUnknown = errors.New("no such key")
 )
 
-// AddKey makes a key for one account and writes it to the file of the data directory dir. expires, note and errors are
-// those of Add. secret is what requests are signed with, as text.
+// AddKey makes a key for one account and adds it to the file of the data directory dir. expires, note and
+// errors are as for Add. secret is the text that requests are signed with.
 func AddKey(dir string, account exchange.AccountID, expires time.Time, note string) (secret string, e Entry,
 	err error) {
 	if err := checkNote(note); err != nil {
 		return "", Entry{}, err
 	}
 	var id [idDigits / 2]byte
-	_, _ = rand.Read(id[:]) // never fails
+	_, _ = rand.Read(id[:]) // never returns an error
 	_, _ = rand.Read(e.Hash[:])
 	e.ID, e.Expires, e.Note = hex.EncodeToString(id[:]), expires, note
 	e.Scope = Scope{name: scopeAccount, accounts: []exchange.AccountID{account}}
@@ -41,13 +42,14 @@ func AddKey(dir string, account exchange.AccountID, expires time.Time, note stri
 	return e.secret(), e, nil
 }
 
-// secret returns what the owner of a key signs with.
+// secret returns the text that the owner of a key signs with.
 func (e *Entry) secret() string { return hex.EncodeToString(e.Hash[:]) }
 
-// ListKeys returns the keys in the file of a data directory, oldest first; nothing where there is no file.
+// ListKeys returns the keys in the file of a data directory, oldest first. It returns none if there is no
+// file.
 func ListKeys(dir string) ([]Entry, error) { return kindKeys.read(filepath.Join(dir, KeysFile)) }
 
-// Account returns the account that a scope is for if it is exactly one.
+// Account returns the account of a scope that names exactly one account; otherwise ok is false.
 func (s Scope) Account() (id exchange.AccountID, ok bool) {
 	if len(s.accounts) != 1 {
 		return "", false
@@ -55,34 +57,35 @@ func (s Scope) Account() (id exchange.AccountID, ok bool) {
 	return s.accounts[0], true
 }
 
-// Keys are those that a running server takes. Its methods may be called from any goroutine.
+// Keys are the valid keys of a running server. Its methods may be called from any goroutine.
 type Keys struct{ tokens *Tokens }
 
-// OpenKeys is OpenTokens for keys.
+// OpenKeys reads the keys of a data directory; there are none if the file does not exist. Run follows the
+// file. The error says what is wrong with it.
 func OpenKeys(dir string, log *slog.Logger) (*Keys, error) {
 	t, err := kindKeys.open(dir, log)
 	return &Keys{t}, err
 }
 
-// Run is Tokens.Run.
+// Run follows the file of keys until ctx ends, as Tokens.Run does.
 func (k *Keys) Run(ctx context.Context) { k.tokens.Run(ctx) }
 
-// Prepare is Tokens.Prepare.
+// Prepare reads the file of keys, and returns a function that puts it into use, as Tokens.Prepare does.
 func (k *Keys) Prepare() (apply func(), err error) { return k.tokens.Prepare() }
 
-// Failed is Tokens.Failed.
+// Failed returns the error of the last reading of the file, nil if it succeeded.
 func (k *Keys) Failed() error { return k.tokens.Failed() }
 
-// Count returns how many keys there are that have not expired.
+// Count returns the number of keys that have not expired.
 func (k *Keys) Count() int { return k.tokens.Count() }
 
-// Wrong is Tokens.Wrong, for an unknown key or a wrong signature.
+// Wrong counts an unknown key or a wrong signature, with the results of Tokens.Wrong.
 func (k *Keys) Wrong(ctx context.Context, address string) (answer, slowed bool) {
 	return k.tokens.Wrong(ctx, address)
 }
 
-// Check returns what a key allows, and the secret that its owner signs with. The error is ErrKeyForm, or has
-// ErrKeyUnknown, ErrRevoked or ErrExpired in it.
+// Check returns the grant of a key and the secret that its owner signs with. The error is ErrKeyForm, or
+// wraps ErrKeyUnknown, ErrRevoked or ErrExpired.
 func (k *Keys) Check(key string) (g *Grant, secret string, err error) {
 	if len(key) != idDigits || !isHex(key) {
 		return nil, "", ErrKeyForm

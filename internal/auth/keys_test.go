@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAKeyIsForOneAccountUntilItIsRevoked: its file is the owner's alone, and has the secret.
+// A key is valid for one account. Its file can be read only by its owner, and has the secret.
 func TestAKeyIsForOneAccountUntilItIsRevoked(t *testing.T) {
 	dir := t.TempDir()
 	secret, e, err := AddKey(dir, "7", time.Time{}, "bot")
@@ -53,7 +53,8 @@ func TestAKeyIsForOneAccountUntilItIsRevoked(t *testing.T) {
 	require.ErrorContains(t, Revoke(dir, e.ID), "there is no token "+e.ID)
 }
 
-// TestAKeyOfNotOneAccountIsNotTaken: a file of tokens in the place of the keys is none either.
+// A key whose scope is not exactly one account is refused, and so is a file of tokens in place of the file of
+// keys.
 func TestAKeyOfNotOneAccountIsNotTaken(t *testing.T) {
 	dir := t.TempDir()
 	_, e, err := AddKey(dir, "7", time.Time{}, "")

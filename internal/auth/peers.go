@@ -7,15 +7,14 @@ import (
 	"fmt"
 )
 
-// ErrPeer is what the error of a handshake wraps if the other side's certificate is refused.
+// ErrPeer is wrapped by the error of a handshake in which the other side's certificate was refused.
 var ErrPeer = errors.New("auth: the peer's certificate")
 
-// PeerConfig returns how one of several equal servers speaks TLS with the others, from
-// version 1.3 on: the same certificate is shown to those who connect and to those it
-// connects to, and each side needs one of the authorities in clientCAFile, with which c
-// must have been loaded. Files are read as Config has it. dials is for the connections that
-// this side makes. The caller finds out whom the other side's certificate names: no host
-// name is checked.
+// PeerConfig returns the TLS configuration for connections between equal servers: TLS 1.3 or later. Each side
+// presents the same certificate for incoming and outgoing connections, and needs one of an authority in
+// clientCAFile, with which c must have been loaded. Each handshake uses the certificates in use at its time.
+// dials is true for the connections that this side makes. No host name is checked: the caller must check whom
+// the other side's certificate names.
 func (c *Certificates) PeerConfig(dials bool) *tls.Config {
 	usage := x509.ExtKeyUsageClientAuth
 	if dials {
@@ -23,8 +22,8 @@ func (c *Certificates) PeerConfig(dials bool) *tls.Config {
 	}
 	return &tls.Config{
 		MinVersion:                  tls.VersionTLS13,
-		SessionTicketsDisabled:      true, // each connection shows its certificate
-		DynamicRecordSizingDisabled: true, // large messages, few connections
+		SessionTicketsDisabled:      true, // so that each connection presents its certificate
+		DynamicRecordSizingDisabled: true, // few connections with large messages need no small records
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return &c.current.Load().own, nil
 		},
@@ -32,7 +31,7 @@ func (c *Certificates) PeerConfig(dials bool) *tls.Config {
 			return &c.current.Load().own, nil
 		},
 		ClientAuth:         tls.RequireAnyClientCert,
-		InsecureSkipVerify: true, // VerifyConnection does it: the authorities may change
+		InsecureSkipVerify: true, // VerifyConnection checks it, since the authorities may change
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 {
 				return errors.New("auth: the peer shows no certificate")
@@ -45,8 +44,8 @@ func (c *Certificates) PeerConfig(dials bool) *tls.Config {
 	}
 }
 
-// verifyChain returns an error unless one of the authorities vouches, now and for this
-// usage, for the first certificate, perhaps by way of the others.
+// verifyChain returns an error unless the first certificate is valid now and for this usage, and one of the
+// authorities has issued it, directly or through the other certificates.
 func verifyChain(shown []*x509.Certificate, authorities *x509.CertPool, usage x509.ExtKeyUsage) error {
 	between := x509.NewCertPool()
 	for _, cert := range shown[1:] {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The figures in these tests are what users are told, not the names of the code.
+// The figures in these tests are literals, as in the documentation, and not the constants of the code.
 
 func TestTenWrongTokensAreFreeAndSixtyFourWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestTenWrongTokensAreFreeAndSixtyFourWait(t *testing.T) {
 				}
 				answers <- answer
 			}()
-			synctest.Wait() // one after the other
+			synctest.Wait() // so that the requests arrive one after the other
 		}
 		for range cap(answers) {
 			if <-answers {
@@ -40,7 +40,7 @@ func TestTenWrongTokensAreFreeAndSixtyFourWait(t *testing.T) {
 	})
 }
 
-// TestTenThousandTokensAreTaken: in the file and by adding, and not one more.
+// The file, and Add, allow 10,000 tokens and not one more.
 func TestTenThousandTokensAreTaken(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, TokensFile)
@@ -68,8 +68,8 @@ func TestANoteHasTwoHundredCharacters(t *testing.T) {
 	require.ErrorContains(t, err, "a note of 201 characters: at most 200")
 }
 
-// TestRootWritesThroughNoLink: anyone who owns the directory must not choose what is opened,
-// made or given away.
+// The owner of the data directory must not be able to choose, by a link, which file root opens, makes or
+// gives away.
 func TestRootWritesThroughNoLink(t *testing.T) {
 	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
 	lock := filepath.Join(dir, lockFile)

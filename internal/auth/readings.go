@@ -2,20 +2,20 @@ package auth
 
 import "sync"
 
-// readings are those of files that may be read for two reasons at once: since they have
-// changed, and since somebody asks for it. What was read last is put in force last,
-// whichever was slower. Its methods may be called from any goroutine.
+// readings orders the readings of files that are read for two reasons: because they have changed, and on
+// request. The content that was read last is the one that ends up in use, even if an earlier reading is
+// applied later. Its methods may be called from any goroutine.
 type readings struct {
-	// mu is held over each reading, and guards what follows.
+	// mu is held during each reading, and guards the fields below.
 	mu      sync.Mutex
-	read    uint64 // how many readings there were
-	inForce uint64 // which of them is in force
-	err     error  // of the last
+	read    uint64 // number of readings so far
+	inForce uint64 // number of the reading that is in use
+	err     error  // error of the last reading
 }
 
-// prepare calls read, which reads files and returns what takes over what is in them. It
-// returns what calls that, unless a later reading is in force by then. After an error,
-// which is that of read, only what failed returns has changed.
+// prepare calls read, which reads files and returns a function that puts their content into use. prepare
+// returns a function that calls it, unless a later reading is in use by then. The error is that of read; then
+// only the result of failed has changed.
 func (r *readings) prepare(read func() (put func(), err error)) (apply func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +36,7 @@ func (r *readings) prepare(read func() (put func(), err error)) (apply func(), e
 	}, nil
 }
 
-// failed returns the error of the last reading, nil if it had none.
+// failed returns the error of the last reading, nil if it succeeded.
 func (r *readings) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,9 +12,8 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// TestATokenThatWasRevokedDoesNotComeBackWithAnOlderReading: a reload reads the file,
-// the token is revoked, the follower of the file takes that over, and then the reload
-// goes on with what it has read.
+// A reload reads the file. Then the token is revoked, and the follower of the file applies that. Then the
+// reload applies what it has read, which must not bring the token back.
 func TestATokenThatWasRevokedDoesNotComeBackWithAnOlderReading(t *testing.T) {
 	dir := t.TempDir()
 	token, id := add(t, dir, "admin", time.Time{})
@@ -48,8 +47,8 @@ func TestWhyAFileIsNotTakenIsKnownUntilItIs(t *testing.T) {
 	require.NoError(t, tokens.Failed())
 }
 
-// TestFilesThatWereAwayAreReadAgain has them come back as they were, so that nothing but
-// the failure tells that there is something to read.
+// TestFilesThatWereAwayAreReadAgain removes files and restores them unchanged, so that only the failure shows
+// that they have to be read.
 func TestFilesThatWereAwayAreReadAgain(t *testing.T) {
 	own := certtest.NewAuthority(t).Server("server")
 	c := certify(t, own, "")

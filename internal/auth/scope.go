@@ -1,14 +1,11 @@
-// Package auth proves who is at the other end of a connection: by tokens, which say
-// what their bearer may do, and by certificates.
+// Package auth authenticates clients: by tokens, which carry their bearer's permissions, and by certificates.
 //
-// A token is outc_<id>_<secret>. The id is public: it stands in lists and logs. The
-// secret is 256 random bits that are shown once, when the token is made. The file
-// tokens of the data directory keeps SHA-256 of the whole token, and what it is for.
-// Such a secret cannot be guessed, so a slow hash of it would gain nothing.
+// A token is outc_<id>_<secret>. The id is public: it appears in lists and logs. The secret is 256 random
+// bits that are shown once, when the token is made. The file tokens of the data directory holds the SHA-256
+// of the whole token and its scope. Such a secret cannot be guessed, so a slow hash would gain nothing.
 //
-// Add, List and Revoke edit the file; a running server follows it (Tokens), and what
-// it gives out for a token (Grant) ends when that is revoked or expires. The files of
-// certificates are followed too (Certificates).
+// Add, List and Revoke edit the file. A running server follows it (Tokens). The Grant that it gives for a
+// token ends when the token is revoked or expires. The files of certificates are followed too (Certificates).
 package auth
 
 import (
@@ -19,27 +16,27 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Right is one thing that a Scope may allow.
+// Right is one permission that a Scope may include.
 type Right uint8
 
 // The rights.
 const (
 	Probe   Right = iota + 1 // ask whether the exchange is alive and ready
 	Market                   // read market data: books, trades, the page
-	Orders                   // read single orders of anybody, without their owner
-	Metrics                  // read what the exchange measures of itself
-	Trade                    // send frames; what they may ask depends on the account
-	Operate                  // halt, resume, cancel for others; log level and profiles
+	Orders                   // read single orders of any account, without their owner
+	Metrics                  // read the exchange's metrics
+	Trade                    // send frames; the account decides which commands are allowed
+	Operate                  // halt, resume, cancel for others, set the log level, take profiles
 	Admin                    // everything
 )
 
-// Scope says what a token is for. The zero Scope allows nothing. It is immutable.
+// Scope is the set of permissions of a token. The zero Scope allows nothing. It is immutable.
 type Scope struct {
-	name     string               // one of scopes, "" for the zero Scope
-	accounts []exchange.AccountID // of scopeAccount, sorted; nil for all
+	name     string               // one of the scope constants, "" for the zero Scope
+	accounts []exchange.AccountID // accounts of scopeAccount, sorted; nil for all
 }
 
-// The scopes, except their accounts.
+// The names of scopes, without accounts.
 const (
 	scopeAccount = "account"
 	scopeAdmin   = "admin"
@@ -48,7 +45,7 @@ const (
 	scopeHealth  = "health"
 )
 
-// rights are those of each scope except admin, which has all.
+// rights lists the rights of each scope except admin, which has all.
 var rights = map[string][]Right{
 	scopeAccount: {Probe, Market, Trade},
 	scopeOperate: {Probe, Market, Orders, Metrics, Operate},
@@ -56,7 +53,7 @@ var rights = map[string][]Right{
 	scopeHealth:  {Probe},
 }
 
-// Scopes names the scopes that include a right, the least of them first: "operate or admin".
+// Scopes returns the names of the scopes that include a right, the least powerful first: "operate or admin".
 func (r Right) Scopes() string {
 	var names []string
 	for _, name := range []string{scopeHealth, scopeAccount, scopeRead, scopeOperate, scopeAdmin} {
@@ -67,14 +64,14 @@ func (r Right) Scopes() string {
 	return strings.Join(names, " or ")
 }
 
-// HealthScope is the scope that allows nothing but Probe.
+// HealthScope is the scope that allows only Probe.
 var HealthScope = Scope{name: scopeHealth}
 
-// accountsMax is how many accounts one scope may name.
+// accountsMax is the number of accounts that one scope may name.
 const accountsMax = 1000
 
-// ParseScope reads a scope as people write it: "admin", "operate", "read", "health",
-// "account:*" or "account:1,2". The error names what is wrong.
+// ParseScope reads a scope in text form: "admin", "operate", "read", "health", "account:*" or "account:1,2".
+// The error says what is wrong.
 func ParseScope(text string) (Scope, error) {
 	name, list, listed := strings.Cut(text, ":")
 	if _, known := rights[name]; !known && name != scopeAdmin || listed != (name == scopeAccount) {
@@ -100,7 +97,7 @@ func ParseScope(text string) (Scope, error) {
 	return s, nil
 }
 
-// String returns the scope as ParseScope reads it.
+// String returns the text form that ParseScope reads.
 func (s Scope) String() string {
 	if s.name != scopeAccount {
 		return s.name
@@ -118,8 +115,8 @@ func (s Scope) String() string {
 // Name returns the scope without its accounts.
 func (s Scope) Name() string { return s.name }
 
-// Accounts returns the accounts that the scope names, sorted; nil if it names none, or is for all. Callers must not
-// write to it.
+// Accounts returns the accounts that the scope names, sorted; nil if it names none or allows all. Callers
+// must not modify it.
 func (s Scope) Accounts() []exchange.AccountID { return s.accounts }
 
 // Allows reports whether the scope includes a right.
@@ -130,7 +127,7 @@ func (s Scope) Allows(r Right) bool {
 // IsAdmin reports whether the scope includes every right.
 func (s Scope) IsAdmin() bool { return s.name == scopeAdmin }
 
-// ActsFor reports whether the scope includes trading for an account.
+// ActsFor reports whether the scope allows trading for an account.
 func (s Scope) ActsFor(id exchange.AccountID) bool {
 	if s.name != scopeAccount {
 		return s.IsAdmin()

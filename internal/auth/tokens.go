@@ -15,25 +15,25 @@ import (
 	"time"
 )
 
-// Why a grant has ended. The texts are for the bearer.
+// Reasons why a grant has ended. Their texts are for the bearer.
 var (
 	ErrRevoked = errors.New("the token was revoked")
 	ErrExpired = errors.New("the token has expired")
 )
 
-// errUnknown says that no token has that id and secret.
+// errUnknown means that no token has this id and secret.
 var errUnknown = errors.New("no such token")
 
-// Grant is what a token allows, for as long as it does. Its methods may be called from
-// any goroutine.
+// Grant holds the permissions of a valid token. It ends when the token expires or is revoked. Its methods may
+// be called from any goroutine.
 type Grant struct {
-	ID    string // of the token
+	ID    string // id of the token
 	Scope Scope
 
 	entry Entry
-	ctx   context.Context // ends with the grant; its cause is why
+	ctx   context.Context // ends with the grant; its cause is the reason
 	end   context.CancelCauseFunc
-	free  context.CancelFunc // of what waits for the expiry
+	free  context.CancelFunc // stops the timer of the expiry
 }
 
 func newGrant(e Entry) *Grant {
@@ -46,13 +46,13 @@ func newGrant(e Entry) *Grant {
 	return g
 }
 
-// stop ends a grant for a reason.
+// stop ends a grant for the given reason.
 func (g *Grant) stop(why error) {
 	g.end(why)
 	g.free()
 }
 
-// Err returns nil while the grant lasts, then ErrRevoked or ErrExpired.
+// Err returns nil while the grant is valid, then ErrRevoked or ErrExpired.
 func (g *Grant) Err() error {
 	if g.ctx.Err() == nil {
 		return nil
@@ -60,28 +60,27 @@ func (g *Grant) Err() error {
 	return context.Cause(g.ctx)
 }
 
-// AfterEnd calls f in a goroutine of its own once the grant has ended. stop takes that
-// back, as context.AfterFunc's does.
+// AfterEnd calls f in its own goroutine once the grant has ended. stop cancels that, with the result of the
+// stop function of context.AfterFunc.
 func (g *Grant) AfterEnd(f func()) (stop func() bool) { return context.AfterFunc(g.ctx, f) }
 
-// Tokens are those that a running server takes. Its methods may be called from any
-// goroutine.
+// Tokens are the valid tokens of a running server. Its methods may be called from any goroutine.
 type Tokens struct {
 	kind    kind
 	path    string
 	log     *slog.Logger
-	seen    []stamp // when the file was first read
+	seen    []stamp // state of the file when it was first read
 	file    readings
 	guesses *guesses
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.RWMutex
-	grants map[string]*Grant // by id
-	issued map[string]*Grant // those that are not in the file
+	grants map[string]*Grant // tokens in the file, by id
+	issued map[string]*Grant // tokens that are not in the file, by id
 }
 
-// OpenTokens reads the file of a data directory. One that is not there has no token
-// yet. Run follows it. The error says what is wrong with the file.
+// OpenTokens reads the tokens of a data directory; there are none if the file does not exist. Run follows the
+// file. The error says what is wrong with it.
 func OpenTokens(dir string, log *slog.Logger) (*Tokens, error) { return kindTokens.open(dir, log) }
 
 // open reads the file of a data directory.
@@ -92,15 +91,14 @@ func (k kind) open(dir string, log *slog.Logger) (*Tokens, error) {
 	return t, t.Reload()
 }
 
-// Run follows the file until ctx ends: what changes in it takes effect within half a
-// second. A file that cannot be read is logged, and changes nothing; one that is gone
-// revokes all its tokens.
+// Run follows the file until ctx ends: a change takes effect within half a second. A file that cannot be read
+// is logged, and changes nothing. If the file is deleted, all its tokens are revoked.
 func (t *Tokens) Run(ctx context.Context) {
 	follow(ctx, []string{t.path}, t.seen, t.Reload, t.Failed, t.expire, t.log)
 }
 
-// Prepare reads the file, and returns what puts it in force. After an error, or without
-// a call of apply, nothing has changed.
+// Prepare reads the file and returns a function that puts it into use. After an error, or if apply is not
+// called, nothing has changed.
 func (t *Tokens) Prepare() (apply func(), err error) {
 	return t.file.prepare(func() (func(), error) {
 		all, err := t.kind.read(t.path)
@@ -108,7 +106,7 @@ func (t *Tokens) Prepare() (apply func(), err error) {
 	})
 }
 
-// Reload reads the file now. After an error nothing has changed.
+// Reload reads the file and puts it into use. After an error nothing has changed.
 func (t *Tokens) Reload() error {
 	apply, err := t.Prepare()
 	if err == nil {
@@ -117,10 +115,10 @@ func (t *Tokens) Reload() error {
 	return err
 }
 
-// Failed returns why the file was not taken when it was read last, nil if it was.
+// Failed returns the error of the last reading of the file, nil if it succeeded.
 func (t *Tokens) Failed() error { return t.file.failed() }
 
-// replace takes all that a file says, and nothing else.
+// replace makes exactly the given tokens valid, and ends the grants of all others.
 func (t *Tokens) replace(all []Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,13 +139,13 @@ func (t *Tokens) replace(all []Entry) {
 	}
 }
 
-// sameAs reports whether a line gives the same as before; a note is for people.
+// sameAs reports whether two entries give the same permissions. It ignores the notes.
 func (e *Entry) sameAs(o *Entry) bool {
 	return e.Hash == o.Hash && e.Scope.String() == o.Scope.String() && e.Expires.Equal(o.Expires)
 }
 
-// expire ends what has expired by a clock that was set meanwhile: the timers of the
-// grants do not know of that.
+// expire ends grants that have expired by the present clock. The timers of grants do not notice when the
+// clock is set.
 func (t *Tokens) expire() {
 	now := time.Now()
 	t.mu.RLock()
@@ -159,7 +157,7 @@ func (t *Tokens) expire() {
 	}
 }
 
-// Count returns how many tokens there are that have not expired, without issued ones.
+// Count returns the number of tokens in the file that have not expired.
 func (t *Tokens) Count() (n int) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -171,9 +169,8 @@ func (t *Tokens) Count() (n int) {
 	return n
 }
 
-// Check returns what a token allows. The error is for the log, not for the client that
-// shows the token: it does not repeat it, but tells what is wrong and, if the token is
-// well formed, its id.
+// Check returns the grant of a token. The error is for the log, not for the client that presents the token.
+// It does not quote the token, but says what is wrong, and names the id of a well-formed token.
 func (t *Tokens) Check(token string) (*Grant, error) {
 	id, err := splitToken(token)
 	if err != nil {
@@ -185,7 +182,7 @@ func (t *Tokens) Check(token string) (*Grant, error) {
 		g = t.issued[id]
 	}
 	t.mu.RUnlock()
-	var want [sha256.Size]byte // of no token that anybody knows
+	var want [sha256.Size]byte // the hash of no token
 	if g != nil {
 		want = g.entry.Hash
 	}
@@ -202,9 +199,9 @@ func (t *Tokens) Check(token string) (*Grant, error) {
 	return g, nil
 }
 
-// IssueHealth makes a token of HealthScope that is good as long as t is, and leaves it
-// in the data directory, where only the server's own user reads it: HealthToken finds
-// it. remove takes the file away.
+// IssueHealth makes a token of HealthScope that is valid as long as t is in use. It writes the token to a
+// file of the data directory that only the server's user can read; HealthToken reads it. remove deletes the
+// file.
 func (t *Tokens) IssueHealth() (remove func(), err error) {
 	token, e := newToken()
 	e.Scope = HealthScope
@@ -216,11 +213,11 @@ func (t *Tokens) IssueHealth() (remove func(), err error) {
 	defer t.mu.Unlock()
 	t.issued = maps.Clone(t.issued)
 	t.issued[e.ID] = newGrant(e)
-	return func() { _ = os.Remove(path) }, nil // the next start replaces it
+	// If the removal fails, the next start replaces the file.
+	return func() { _ = os.Remove(path) }, nil
 }
 
-// HealthToken returns the token that a server on a data directory has left there for
-// anyone who asks about its health, "" if there is none.
+// HealthToken returns the token that IssueHealth has written into a data directory, "" if there is none.
 func HealthToken(dir string) (string, error) {
 	token, err := ReadToken(filepath.Join(dir, healthFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -229,8 +226,8 @@ func HealthToken(dir string) (string, error) {
 	return token, err
 }
 
-// ReadToken reads a token from a file that holds nothing else. The error names the
-// file and does not repeat what is in it.
+// ReadToken reads a token from a file that contains nothing else. The error names the file and does not quote
+// its content.
 func ReadToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestScopesAllowWhatTheySay(t *testing.T) {
 	all := []Right{Probe, Market, Orders, Metrics, Trade, Operate, Admin}
 	for text, want := range map[string]struct {
 		rights   []Right
-		accounts []exchange.AccountID // of 1, 2 and 3
+		accounts []exchange.AccountID // those of accounts 1, 2 and 3 that the scope may trade for
 	}{
 		"admin":       {all, []exchange.AccountID{"1", "2", "3"}},
 		"operate":     {[]Right{Probe, Market, Orders, Metrics, Operate}, nil},
@@ -124,7 +124,8 @@ func TestWhatIsNoTokenIsNotTaken(t *testing.T) {
 	tokens := open(t, dir)
 	flipped := token[:len(token)-1] + map[bool]string{true: "1", false: "0"}[token[len(token)-1] == '0']
 	for _, wrong := range []string{"", "outc_", id, token[1:], token + "0", " " + token, strings.ToUpper(token), flipped,
-		token[:len(tokenPrefix)+idDigits+1] + other[len(tokenPrefix)+idDigits+1:], // the id of one, the secret of another
+		// the id of one token and the secret of another
+		token[:len(tokenPrefix)+idDigits+1] + other[len(tokenPrefix)+idDigits+1:],
 		"outc_0000000000000000_" + token[len(token)-64:], strings.Repeat("x", tokenLen)} {
 		g, err := tokens.Check(wrong)
 		require.Error(t, err, wrong)
@@ -312,7 +313,7 @@ func TestWrongTokensOfOneAddressAreSlowedDown(t *testing.T) {
 		require.True(t, answer)
 		require.True(t, slowed, "another port is the same address")
 		require.Equal(t, guessWait, took)
-		// The wait has earned one. Of many at once, a bounded number waits.
+		// After the wait, one guess is free again. Of many clients at once, a bounded number waits.
 		_, slowed, _ = wrong("192.0.2.1:1")
 		require.False(t, slowed)
 		answers := make(chan bool, 200)
