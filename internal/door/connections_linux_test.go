@@ -26,8 +26,9 @@ import (
 // With roleEnv set, the test binary runs as a helper process of a test. It prints one line when it is ready,
 // and ends when its standard input ends. The roles:
 //
-// starved          a server that may have few files open; prints its address, and at its end how many errors
-// of accept it counted idle ADDRESS N   a client with N connections that sends nothing
+//	starved          a server that may have few files open; prints its address, and
+//	                 at its end how many errors of accept it counted
+//	idle ADDRESS N   a client with N connections that sends nothing
 const roleEnv = "OUTCRY_GATEWAY_TEST_ROLE"
 
 // starvedFiles is how many files the starved server may have open.

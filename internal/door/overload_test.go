@@ -27,7 +27,7 @@ import (
 // These tests are about clients that are malicious or send too much, over real sockets, and with a real
 // engine and journal if orders are placed.
 //
-// go test ./internal/door -run Overload -overload -v
+//	go test ./internal/door -run Overload -overload -v
 //
 // runs them with the figures that the documentation promises. Without the flag they are smaller.
 var overload = flag.Bool("overload", false, "run the tests of overload at their full size")

@@ -14,9 +14,9 @@ import (
 	"outcry/internal/postgres"
 )
 
-// What a restore looks at before it changes anything.
+// This file has the checks of a restore before it changes anything.
 
-// checkFile reads the whole file.
+// checkFile reads and checks the whole backup.
 func (r *restoring) checkFile(context.Context) (err error) {
 	r.o.Progress("reading the whole backup")
 	if r.header, r.trailer, err = CheckFile(r.o.File); err != nil {
@@ -35,7 +35,7 @@ func (r *restoring) checkFile(context.Context) (err error) {
 	return err
 }
 
-// checkJournal finds out whether the original's journal goes on where the backup ends.
+// checkJournal checks that the original's journal continues where the backup ends.
 func (r *restoring) checkJournal(context.Context) (err error) {
 	if r.o.Journal == "" {
 		return nil
@@ -67,8 +67,8 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 	return nil
 }
 
-// findJournal finds out whether the journal is named by its own folder or by its data
-// directory, and reads the small files of that.
+// findJournal finds out whether o.Journal is the folder of a journal or a data directory. If it is a data
+// directory, findJournal also reads its small files.
 func (r *restoring) findJournal() (err error) {
 	r.from = r.o.Journal
 	below := filepath.Join(r.from, "journal")
@@ -87,7 +87,7 @@ func (r *restoring) findJournal() (err error) {
 	return nil
 }
 
-// checkData refuses a directory that is not empty, unless a restore has left it so.
+// checkData refuses a directory that is not empty, unless an unfinished restore has filled it.
 func (r *restoring) checkData(context.Context) (err error) {
 	if r.o.Data, err = filepath.Abs(r.o.Data); err != nil {
 		return fmt.Errorf("backup: %w", err)
@@ -115,8 +115,8 @@ func (r *restoring) checkData(context.Context) (err error) {
 	return nil
 }
 
-// checkDatabase refuses a database that is not empty, unless a restore into the
-// directory has filled it. A local cluster is looked at once it runs.
+// checkDatabase refuses a database that is not empty, unless an earlier restore into the same directory has
+// filled it. A local cluster is checked once it runs.
 func (r *restoring) checkDatabase(ctx context.Context) (err error) {
 	if r.o.DatabaseURL == "" {
 		return nil
@@ -124,7 +124,7 @@ func (r *restoring) checkDatabase(ctx context.Context) (err error) {
 	return r.openLoader(ctx, r.o.DatabaseURL)
 }
 
-// openLoader connects and looks at what is there.
+// openLoader connects to the database and checks that it is empty, or filled by the earlier restore.
 func (r *restoring) openLoader(ctx context.Context, url string) (err error) {
 	if r.loader, err = postgres.OpenLoader(ctx, url); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (r *restoring) openLoader(ctx context.Context, url string) (err error) {
 	return r.loader.CheckEmpty(ctx)
 }
 
-// checkOwner refuses to have root restore into a directory of another user: the server
-// that runs as that user could not read what root writes.
+// checkOwner refuses a restore by root into another user's directory: the server that runs as that user could
+// not read what root writes.
 func checkOwner(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {

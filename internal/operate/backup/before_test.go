@@ -11,7 +11,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// TestAJournalGoesOnWhereTheBackupEnds: it has the next record, and does not end before.
+// The journal must have the record after the backup's last, and must not end before that.
 func TestAJournalGoesOnWhereTheBackupEnds(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(dir, journal.Options{Version: exchange.EventVersion, SegmentBytes: 4096})
@@ -40,7 +40,7 @@ func TestAJournalGoesOnWhereTheBackupEnds(t *testing.T) {
 	other.close()
 }
 
-// TestMoreIdsAreLeftOutThanCanHaveBeenGivenOut: clocks differ, so never few.
+// Clocks differ, so a minimum number of ids is always skipped.
 func TestMoreIdsAreLeftOutThanCanHaveBeenGivenOut(t *testing.T) {
 	least := uint64(skipTime/time.Second) * orderRateMax
 	for since, want := range map[time.Time]uint64{{}: least, time.Now(): least, time.Now().Add(time.Hour): least} {

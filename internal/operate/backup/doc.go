@@ -1,11 +1,10 @@
-// Package backup takes a backup of an exchange while it trades, and restores one
-// elsewhere. A backup is the whole state of one exact journal record, with all of
-// history, as the tables of one snapshot of Postgres have it.
+// Package backup takes a backup of an exchange while it trades, and restores one elsewhere. A backup is the
+// whole state after one exact journal record, with the full history, as the tables have it in one snapshot of
+// Postgres.
 //
 // # The file
 //
-// A file begins with the 16 bytes of its prefix; blocks follow to its end.
-// Numbers are little-endian.
+// A file begins with a prefix of 16 bytes, and consists of blocks after that. Numbers are little-endian.
 //
 //	prefix    0 magic "OUTCRYBK" · 8 version u32 · 12 zero u32
 //	16 bytes
@@ -17,32 +16,30 @@
 //	kind      content
 //	H         the Header, as JSON: the first block
 //	T         a Table, as JSON: its rows follow
-//	R         rows of that table, as COPY writes them as text; at most 1 MiB
+//	R         rows of that table, in the text format of COPY; at most 1 MiB
 //	E         the table's end: TableEnd, as JSON
 //	F         a File with its content, of at most 8 MiB, as JSON
 //	Z         the Trailer, as JSON: the last block. It holds the SHA-256 of all bytes
 //	          before it
 //
-// The number finds a block that is missing, twice or elsewhere, the trailer an end
-// that is missing and one file put together of two. Nothing in it is secret from
-// who has it, and nothing proves who wrote it.
+// The block numbers reveal a block that is missing, repeated or out of place. The trailer reveals a file
+// without its end, and one that was put together from two backups. The file is not encrypted, and nothing in
+// it proves who wrote it.
 //
 // # A backup
 //
-// What was answered when Take begins is in the journal. Take waits until the tables
-// have it too, opens one snapshot, and copies every table. Nobody waits for it.
+// Everything that was answered before Take begins is in the journal. Take waits until the tables include it,
+// opens one snapshot, and copies every table. The exchange does not wait for any of this.
 //
 // # A restore
 //
-// Restore reads the whole file before it changes anything. It takes an empty
-// directory and an empty database only. While it is at work the directory holds the
-// file RESTORING, which the server refuses to start on; everything that concerns the
-// database is one transaction. A restore that was cut off is done again by calling it
-// again: it clears what it has left, or finds that the transaction was committed and
-// finishes.
+// Restore checks the whole file before it changes anything. It accepts only an empty directory and an empty
+// database. While it works, the directory contains the file RESTORING, with which no server starts. All
+// changes of the database are one transaction. If a restore is interrupted, call it again: it removes what
+// the first has left and starts over, or finds that the transaction was committed and finishes.
 //
-// The restored exchange has a journal with an id of its own. So a server refuses the
-// original's journal beside the restored database, and the other way round. Its
-// database has an epoch that no server ever had, so that one that still runs can write
-// nothing. Its order ids go on above any that the original may have given out since.
+// The restored exchange has a journal with a new id. So a server refuses the original's journal with the
+// restored database, and the restored journal with the original's database. The restored database has an
+// epoch that no server has had, so that a server of the original that still runs cannot write to it. Its
+// order ids continue above all that the original may have issued since the backup.
 package backup

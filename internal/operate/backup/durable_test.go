@@ -28,7 +28,7 @@ var background = context.Background()
 
 var errBroken = errors.New("the disk is broken")
 
-// stopped makes an exchange in which nothing has happened, with tokens, and stops it.
+// stopped makes an exchange with tokens and without orders, and stops it.
 func stopped(t *testing.T) TakeOptions {
 	t.Helper()
 	o := TakeOptions{Data: t.TempDir(), DatabaseURL: pgtest.NewDatabase(t)}
@@ -44,8 +44,7 @@ func stopped(t *testing.T) TakeOptions {
 	return o
 }
 
-// TestABackupHasItsNameOnceItIsDurable: the file is synced whole under its passing name,
-// then the directory with the right one in it.
+// The file is synced completely under its temporary name. Then it is renamed, and the directory is synced.
 func TestABackupHasItsNameOnceItIsDurable(t *testing.T) {
 	o := stopped(t)
 	dir := t.TempDir()
@@ -79,9 +78,8 @@ func TestABackupHasItsNameOnceItIsDurable(t *testing.T) {
 	}
 }
 
-// TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable: its mark is on the disk before
-// anything else of it, each of its files is synced before it has its name, and a directory
-// without the mark is synced last.
+// The marker RESTORING is on the disk before anything else of the restore. Each file is synced before it gets
+// its name. The directory is synced last, after the marker was removed.
 func TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "backup")
 	_, err := TakeFile(background, file, stopped(t))
@@ -112,9 +110,9 @@ func TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable(t *testing.T) {
 	require.True(t, slices.ContainsFunc(paths, func(p string) bool { return strings.HasSuffix(p, ".seg") }))
 }
 
-// TestARestoreWhoseSyncFailsHasNotEnded fails each sync in turn. The restore returns the
-// failure, no server may start there, and the database is empty as before: except when
-// nothing but saying that it has ended has failed.
+// TestARestoreWhoseSyncFailsHasNotEnded fails each sync in turn. The restore must return the error, the
+// marker must keep servers from starting, and the database must be empty, except if only the last sync, that
+// of the removed marker, fails.
 func TestARestoreWhoseSyncFailsHasNotEnded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "backup")
 	_, err := TakeFile(background, file, stopped(t))
@@ -123,7 +121,7 @@ func TestARestoreWhoseSyncFailsHasNotEnded(t *testing.T) {
 	restore := func(data string, failing int) error {
 		syncs := 0
 		durabletest.Watch(t, func(s durabletest.Sync) error {
-			if strings.HasPrefix(filepath.Base(s.Path), "next-") { // made ahead, in a goroutine of its own
+			if strings.HasPrefix(filepath.Base(s.Path), "next-") { // made in advance by another goroutine
 				return nil
 			}
 			if syncs++; syncs == failing {
@@ -141,7 +139,7 @@ func TestARestoreWhoseSyncFailsHasNotEnded(t *testing.T) {
 		data = filepath.Join(t.TempDir(), "data")
 		err := restore(data, n)
 		var occupied *postgres.OccupiedError
-		if errors.As(err, &occupied) { // the last one had failed at the end of all
+		if errors.As(err, &occupied) { // only the very last sync had failed
 			data = before
 			break
 		}
@@ -155,7 +153,7 @@ func TestARestoreWhoseSyncFailsHasNotEnded(t *testing.T) {
 	require.NoError(t, Unfinished(data))
 }
 
-// TestATrailerThatNamesOtherFilesIsRefused: also one whose checksums are right.
+// A trailer that names other files than the backup has is refused, even with valid checksums.
 func TestATrailerThatNamesOtherFilesIsRefused(t *testing.T) {
 	for _, files := range [][]string{nil, {"tokens", "tokens"}, {"other"}} {
 		var file bytes.Buffer
@@ -170,7 +168,7 @@ func TestATrailerThatNamesOtherFilesIsRefused(t *testing.T) {
 	}
 }
 
-// TestATableThatEndsElsewhereIsRefused: its last block is of another table, or of more bytes.
+// The end block of a table must have the table's name and its number of bytes.
 func TestATableThatEndsElsewhereIsRefused(t *testing.T) {
 	for _, end := range []TableEnd{{"accounts", 0, 1}, {"symbols", 0, 0}} {
 		var file bytes.Buffer

@@ -14,13 +14,13 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// partialSuffix ends the name of a file that is being written.
+// partialSuffix is the ending of a file that is being written.
 const partialSuffix = ".partial"
 
-// TakeFile takes a backup into the file path, which must not be there yet. Only its
-// owner may read it. It has its name once it is whole and durable; until then it is
-// path.partial, which a backup that is killed leaves, and the next one to the same path
-// uses again. The error is that of Take, or says what could not be written.
+// TakeFile takes a backup into a new file. Only the owner may read it. While it is being written, the file is
+// named path.partial; it gets its name once it is complete and durable. A killed backup leaves the partial
+// file, which the next one to the same path overwrites. The error is that of Take, or says what could not be
+// written.
 func TakeFile(ctx context.Context, path string, o TakeOptions) (Taken, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return Taken{}, fmt.Errorf("backup: %s exists already: nothing was written", path)
@@ -44,7 +44,8 @@ func TakeFile(ctx context.Context, path string, o TakeOptions) (Taken, error) {
 	return taken, syncDir(filepath.Dir(path))
 }
 
-// lockedFile makes an empty file that this process alone writes to.
+// lockedFile opens an empty file for writing and locks it against other backups. It makes the file if
+// necessary.
 func lockedFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -54,7 +55,7 @@ func lockedFile(path string) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("another backup is writing to %s", path)
 	}
-	// Who had the lock may have given the file its name meanwhile.
+	// The previous holder of the lock may have renamed the file in the meantime.
 	locked, err := f.Stat()
 	if named, namedErr := os.Lstat(path); err == nil && (namedErr != nil || !os.SameFile(locked, named)) {
 		err = fmt.Errorf("another backup has just written %s", path)
@@ -80,7 +81,7 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// writeFile makes a file durably, under its name at once or not at all.
+// writeFile writes a file atomically and syncs it.
 func writeFile(path string, content []byte) error {
 	f, err := lockedFile(path + partialSuffix)
 	if err != nil {
@@ -99,8 +100,8 @@ func writeFile(path string, content []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// Check reads a whole backup and returns what it says of itself. The error is a
-// *DamageError if it is not whole, or says that it is none or cannot be read.
+// Check reads a whole backup and returns its header and trailer. The error is a *DamageError if the backup is
+// damaged or incomplete; otherwise it says that the file is not a backup, or is that of r.
 func Check(r io.Reader) (Header, Trailer, error) {
 	b, err := NewReader(r)
 	for err == nil {
@@ -112,7 +113,7 @@ func Check(r io.Reader) (Header, Trailer, error) {
 	return b.Header(), b.Trailer(), nil
 }
 
-// CheckFile is Check of a file. Errors name it.
+// CheckFile checks the backup in a file, as Check does. Errors name the file.
 func CheckFile(path string) (h Header, t Trailer, err error) {
 	f, err := os.Open(path)
 	if err != nil {

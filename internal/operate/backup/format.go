@@ -12,16 +12,16 @@ const (
 	magic         = "OUTCRYBK"
 	formatVersion = 1
 	prefixBytes   = 16
-	headBytes     = 20 // of a block, before what it stores
+	headBytes     = 20 // of a block, before its stored content
 
-	// contentBytesMax bounds the content of a block that is no file's.
+	// contentBytesMax bounds the content of a block, except one with a file.
 	contentBytesMax = 1 << 20
 
-	// fileBytesMax bounds a small file: the server takes no file of tokens that is larger.
+	// fileBytesMax bounds a small file. It is also the limit of the server's file of tokens.
 	fileBytesMax = 8 << 20
 )
 
-// kind says what a block holds.
+// kind is the kind of a block's content.
 type kind byte
 
 const (
@@ -33,7 +33,7 @@ const (
 	kindTrailer kind = 'Z'
 )
 
-// contentMax bounds the content of a block. That of a file is in base64, with its name.
+// contentMax bounds the content of a block. A file is encoded in base64, and has its name with it.
 func (k kind) contentMax() int {
 	if k == kindFile {
 		return (fileBytesMax+2)/3*4 + 1<<10
@@ -41,11 +41,11 @@ func (k kind) contentMax() int {
 	return contentBytesMax
 }
 
-// storedMax bounds what a block stores: DEFLATE adds 5 bytes to each 64 KiB that it
-// cannot compress.
+// storedMax bounds the stored content of a block: DEFLATE adds 5 bytes for each 64 KiB that it cannot
+// compress.
 func (k kind) storedMax() int { return k.contentMax() + k.contentMax()>>10 }
 
-// String names the kind for people.
+// String returns the name of the kind, for messages.
 func (k kind) String() string {
 	switch k {
 	case kindHeader:
@@ -64,25 +64,26 @@ func (k kind) String() string {
 	return fmt.Sprintf("unknown (0x%02x)", byte(k))
 }
 
-// Header says what a backup is of. It is the first block of the file.
+// Header describes a backup. It is the first block of the file.
 type Header struct {
 	Program  string    `json:"program"`  // version of the program that wrote it
 	Postgres string    `json:"postgres"` // version of the database
-	Begun    time.Time `json:"begun"`    // when the backup was asked for
-	Taken    time.Time `json:"taken"`    // when the snapshot was taken, by this machine's clock
+	Begun    time.Time `json:"begun"`    // when Take was called
+	// when the snapshot was taken, by the clock of the machine that took the backup
+	Taken time.Time `json:"taken"`
 
 	Journal hexID  `json:"journal"` // id of the original's journal
 	Seq     uint64 `json:"seq"`     // the last record that the state includes
-	Ack     string `json:"ack"`     // what the original's answers waited for
+	Ack     string `json:"ack"`     // what a reply of the original waited for (--ack)
 	Epoch   uint64 `json:"epoch"`   // of the original's database
 	Schema  int    `json:"schema"`  // version of the tables
 
-	// Digest is that of the state at Seq, by the listing that Listing names.
+	// Digest is the digest of the state at Seq. Listing identifies the method that computes it.
 	Digest  hexDigest `json:"digest"`
 	Listing string    `json:"listing"`
 
-	// WithoutJournal says that nobody looked whether the tables had what was answered when
-	// the backup began.
+	// WithoutJournal is set if the backup was taken without the journal, so that it may lack records that
+	// were answered before it began.
 	WithoutJournal bool `json:"without_journal,omitempty"`
 }
 
@@ -93,7 +94,7 @@ type Table = postgres.Table
 type TableEnd struct {
 	Table string `json:"table"`
 	Rows  int64  `json:"rows"`
-	Bytes int64  `json:"bytes"` // of the rows as text
+	Bytes int64  `json:"bytes"` // size of the rows as text
 }
 
 // File is a small file of the data directory.
@@ -102,15 +103,15 @@ type File struct {
 	Content []byte `json:"content"`
 }
 
-// Trailer says that the backup is whole. It is the last block of the file.
+// Trailer ends a complete backup. It is the last block of the file.
 type Trailer struct {
 	Ended  time.Time  `json:"ended"`
 	Tables []TableEnd `json:"tables"`
 	Files  []string   `json:"files"`
-	SHA256 hexDigest  `json:"sha256"` // of all bytes before the block
+	SHA256 hexDigest  `json:"sha256"` // of all bytes before the trailer's block
 }
 
-// hexID and hexDigest are written as hexadecimal digits.
+// hexID and hexDigest are encoded as hexadecimal digits.
 type (
 	hexID     [16]byte
 	hexDigest [32]byte
@@ -134,7 +135,7 @@ func (h *hexDigest) UnmarshalText(text []byte) error { return unhex(h[:], text) 
 // String returns the digits.
 func (h hexDigest) String() string { return hex.EncodeToString(h[:]) }
 
-// unhex decodes exactly as many digits as dst has room for.
+// unhex decodes text into dst. It returns an error unless the text has exactly the digits to fill dst.
 func unhex(dst, text []byte) error {
 	if len(text) != hex.EncodedLen(len(dst)) {
 		return fmt.Errorf("%q has %d digits instead of %d", text, len(text), hex.EncodedLen(len(dst)))
@@ -143,10 +144,10 @@ func unhex(dst, text []byte) error {
 	return err
 }
 
-// DamageError says that a file is no whole backup.
+// DamageError means that a file is damaged or is not a complete backup.
 type DamageError struct {
-	Offset  int64  // in the file, in bytes: of the block that is damaged
-	Section string // what lies there, for people
+	Offset  int64  // offset in the file, in bytes, of the damaged block
+	Section string // the part of the backup at this offset, for people
 	Reason  string
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// content is what a backup of tests holds.
+// content is the content of a test's backup.
 type content struct {
 	header Header
 	tables []Table
@@ -23,7 +23,7 @@ type content struct {
 	files  []File
 }
 
-// sample has a table of two blocks, one of none, and a file.
+// sample returns a table of two blocks, a table without rows, and a file.
 func sample() content {
 	long := make([]byte, contentBytesMax+100)
 	for i := range long {
@@ -104,7 +104,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	require.Equal(t, trailer, checked)
 }
 
-// small is a backup whose every byte can be tried.
+// small returns a backup that is short enough to damage each of its bytes in turn.
 func small(t testing.TB) []byte {
 	c := sample()
 	c.rows[2] = "5\n"
@@ -120,7 +120,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 		file[at] ^= 1 << (at % 8)
 		require.Error(t, err, "offset %d", at)
 		var damage *DamageError
-		if at >= 12 { // before that it may be no backup, or of another version
+		if at >= 12 { // a change in the magic or the version is not reported as damage
 			require.ErrorAs(t, err, &damage, "offset %d", at)
 			require.LessOrEqual(t, damage.Offset, int64(at))
 		}
@@ -142,7 +142,7 @@ func TestAFileThatIsCutOffIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "in the table orders: the file ends here, in the middle")
 }
 
-// blocks returns the prefix and the blocks of a file.
+// blocks splits a file into its prefix and blocks.
 func blocks(file []byte) (prefix []byte, all [][]byte) {
 	prefix = file[:prefixBytes]
 	for rest := file[prefixBytes:]; len(rest) > 0; {
@@ -152,7 +152,7 @@ func blocks(file []byte) (prefix []byte, all [][]byte) {
 	return prefix, all
 }
 
-// resealed gives a block another number, and a checksum that fits.
+// resealed returns a block with another number and a matching checksum.
 func resealed(block []byte, number int) []byte {
 	block = slices.Clone(block)
 	binary.LittleEndian.PutUint32(block[4:], uint32(number))
@@ -160,7 +160,7 @@ func resealed(block []byte, number int) []byte {
 	return block
 }
 
-// TestBlocksAreWhereTheyWereWritten moves whole blocks about.
+// TestBlocksAreWhereTheyWereWritten moves, removes and repeats whole blocks.
 func TestBlocksAreWhereTheyWereWritten(t *testing.T) {
 	file := small(t)
 	prefix, all := blocks(file)
@@ -192,7 +192,7 @@ func TestBlocksAreWhereTheyWereWritten(t *testing.T) {
 	}
 }
 
-// TestATrailerThatFitsAnotherContentIsRefused has the right checksums everywhere.
+// The trailer lists other content than the file has; all checksums match.
 func TestATrailerThatFitsAnotherContentIsRefused(t *testing.T) {
 	var file bytes.Buffer
 	w, err := NewWriter(&file, sample().header)
@@ -217,8 +217,7 @@ func TestWhatIsNoBackupOfThisProgramIsRefused(t *testing.T) {
 	}
 }
 
-// TestABlockThatClaimsToBeHugeTakesNoMemory has lengths that no block has, and one
-// whose content is longer than it says.
+// The lengths in a block's head are larger than those of any block, or its content is longer than stated.
 func TestABlockThatClaimsToBeHugeTakesNoMemory(t *testing.T) {
 	file := small(t)
 	for _, at := range []int{8, 12} {
@@ -234,7 +233,7 @@ func TestABlockThatClaimsToBeHugeTakesNoMemory(t *testing.T) {
 	require.ErrorContains(t, err, "4 bytes or more instead of 3")
 }
 
-// TestAWriterStaysFailed has the disk fill up at each write.
+// TestAWriterStaysFailed lets each write in turn fail for want of space.
 func TestAWriterStaysFailed(t *testing.T) {
 	full := errors.New("full")
 	for room := range 8 {
@@ -267,7 +266,7 @@ func TestAWriterStaysFailed(t *testing.T) {
 	require.ErrorContains(t, w.AddFile(File{Content: make([]byte, fileBytesMax+1<<10)}), "the limit is")
 }
 
-// TestTheLargestSmallFileIsRead has one that cannot be compressed.
+// The file's content cannot be compressed.
 func TestTheLargestSmallFileIsRead(t *testing.T) {
 	tokens := File{Name: "tokens", Content: make([]byte, fileBytesMax)}
 	_, _ = rand.NewChaCha8([32]byte{2}).Read(tokens.Content)
@@ -276,8 +275,8 @@ func TestTheLargestSmallFileIsRead(t *testing.T) {
 	require.True(t, bytes.Equal(tokens.Content, got.files[0].Content))
 }
 
-// FuzzCheck reads what may be a backup. What is accepted is one: written again, it
-// says the same.
+// FuzzCheck reads arbitrary bytes. If they are accepted as a backup, writing the content again must give a
+// backup with the same content.
 func FuzzCheck(f *testing.F) {
 	file := small(f)
 	f.Add(file)

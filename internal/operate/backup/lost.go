@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// What is not as it was at the original, for those who restore.
+// This file finds out what a restore may have lost, compared with the original.
 
-// findSince finds out from when on answers may be missing. What was answered when the
-// backup began is in it, unless it was taken without a look at the journal: then only
-// what the tables themselves have is known to be.
+// findSince sets restored.Since, the time since which answered commands may be missing. A backup includes all
+// that was answered before it began. If it was taken without the journal, it includes only what its tables
+// hold; then Since is the time of the newest order.
 func (r *restoring) findSince(ctx context.Context) (err error) {
 	r.restored.Since = r.header.Begun
 	if r.header.WithoutJournal {
@@ -20,15 +20,15 @@ func (r *restoring) findSince(ctx context.Context) (err error) {
 	return err
 }
 
-// An exchange may have given out orderRateMax ids a second since a time, and is taken to
-// have done so for skipTime at least, because clocks differ. That is more than it can.
+// For SkipOrders, the original is assumed to have issued orderRateMax ids a second, which is more than it
+// can, and for at least skipTime, because clocks differ.
 const (
 	orderRateMax = 1_000_000
 	skipTime     = 1000 * time.Second
 )
 
-// SkipOrders returns how many order ids are left out where answers may be lost that were
-// given since a time, zero if no order is known.
+// SkipOrders returns how many order ids a restored exchange skips, because the original may have issued them
+// since the given time. The time is zero if no order is known.
 func SkipOrders(since time.Time) uint64 {
 	skip := skipTime
 	if !since.IsZero() {
@@ -37,7 +37,7 @@ func SkipOrders(since time.Time) uint64 {
 	return uint64(skip.Seconds()) * orderRateMax
 }
 
-// tokens returns the file that the tokens are taken of, "" if there are none.
+// tokens returns the file that the tokens come from, "" if there are none.
 func (r *restoring) tokens() string {
 	isTokens := func(f File) bool { return f.Name == tokensName }
 	switch {
@@ -49,9 +49,9 @@ func (r *restoring) tokens() string {
 	return ""
 }
 
-// TokensOfBackup reports whether the tokens are those of the backup, and not newer ones that
-// lay beside the journal. The caller that finishes a restore may name the backup in another way
-// than the one that began it, so the two names are not compared.
+// TokensOfBackup reports whether the tokens are those of the backup and not newer ones beside the journal. It
+// does not compare the backup's name, because the restore that finishes may have been given another name for
+// the same backup than the one that began.
 func (r Restored) TokensOfBackup() bool {
 	return r.Tokens != "" && (r.Journal == "" || r.Tokens != filepath.Join(r.Journal, tokensName))
 }

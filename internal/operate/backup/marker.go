@@ -8,32 +8,31 @@ import (
 	"path/filepath"
 )
 
-// markerName is the file that says that a restore into its directory has not ended.
+// markerName is a file in the data directory that exists while a restore into it is unfinished.
 const markerName = "RESTORING"
 
-// marker is what that file holds.
+// marker is the content of that file.
 type marker struct {
-	Backup string    `json:"backup"` // the file that is restored
+	Backup string    `json:"backup"` // the file that is being restored
 	Seq    uint64    `json:"seq"`
 	Digest hexDigest `json:"digest"`
-	Epoch  uint64    `json:"epoch"` // that the database is given, which tells it from any other
+	Epoch  uint64    `json:"epoch"` // the epoch given to the restored database, which identifies it
 
-	Journal string `json:"journal,omitempty"` // as Restored has it
-	Tokens  string `json:"tokens,omitempty"`  // as Restored has it
+	Journal string `json:"journal,omitempty"` // see Restored
+	Tokens  string `json:"tokens,omitempty"`  // see Restored
 }
 
-// UnfinishedError says what to do about a restore that has not ended.
+// UnfinishedError means that a restore into a data directory has not been finished.
 type UnfinishedError struct{ Data string } // the data directory
 
-// Error names the directory and says what to run.
+// Error names the directory and the command that finishes the restore.
 func (e *UnfinishedError) Error() string {
 	return fmt.Sprintf("a restore into %s was begun and has not ended: run outcry restore there again, which does it "+
 		"anew or finishes it", e.Data)
 }
 
-// Unfinished returns an *UnfinishedError if a restore into a data directory was begun and
-// has not ended, nil if there is none. No server may start there. Any other error says
-// why the directory cannot be looked into.
+// Unfinished returns an *UnfinishedError if a restore into a data directory is unfinished, and nil if not. No
+// server may start in such a directory. Any other error says why the directory could not be checked.
 func Unfinished(data string) error {
 	_, err := os.Lstat(filepath.Join(data, markerName))
 	switch {
@@ -61,7 +60,7 @@ func readMarker(data string) (*marker, error) {
 	return m, nil
 }
 
-// write puts the marker into a data directory.
+// write writes the marker into a data directory.
 func (m *marker) write(data string) error {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -70,7 +69,7 @@ func (m *marker) write(data string) error {
 	return writeFile(filepath.Join(data, markerName), append(b, '\n'))
 }
 
-// removeMarker takes it out again: the restore has ended.
+// removeMarker removes the marker once the restore is finished.
 func removeMarker(data string) error {
 	if err := os.Remove(filepath.Join(data, markerName)); err != nil {
 		return fmt.Errorf("backup: %w", err)

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestADirectoryThatCannotBeLookedIntoHasNoUnfinishedRestore, as far as anybody knows.
+// A directory that cannot be read gives an error, but not an UnfinishedError.
 func TestADirectoryThatCannotBeLookedIntoHasNoUnfinishedRestore(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, Unfinished(dir))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, markerName), nil, 0o600))
 	require.Equal(t, &UnfinishedError{dir}, Unfinished(dir))
 
-	loop := filepath.Join(dir, "loop") // as a closed folder does to all but root
+	loop := filepath.Join(dir, "loop") // Lstat fails, as in a folder without permission, but also for root
 	require.NoError(t, os.Symlink(loop, loop))
 	err := Unfinished(loop)
 	require.ErrorIs(t, err, syscall.ELOOP)

@@ -8,21 +8,20 @@ import (
 	"outcry/internal/postgres"
 )
 
-// MemberOptions say how the database of a node of a cluster is restored.
+// MemberOptions are the options of RestoreMember.
 type MemberOptions struct {
 	File        string // a backup of another node
 	DatabaseURL string
-	Journal     [16]byte // this node's, which the tables follow from now on
-	// After is the record behind which that journal begins: the backup must not be older.
+	Journal     [16]byte // id of this node's journal, which the tables follow afterwards
+	// The first record of that journal is After + 1: the backup must include record After.
 	After    uint64
-	Progress func(say string) // is told of each step; nil means that nobody is told
+	Progress func(say string) // called with each step; may be nil
 }
 
-// RestoreMember puts the state of a backup in place of what is in the database of a node of a
-// cluster, all in one transaction: order ids go on as on the other nodes, and the node's
-// files stay. The error is one of Restore's, says that the backup is older than o.After, or that
-// its tables are of another version. Nothing has changed then, unless the commit itself failed;
-// it may be called again.
+// RestoreMember replaces the content of a cluster node's database by that of a backup, in one transaction.
+// Order ids continue as on the other nodes, and the node's files are not changed. The error is one of
+// Restore's, or says that the backup is older than o.After. After an error nothing has changed, unless the
+// commit itself failed, and RestoreMember may be called again.
 func RestoreMember(ctx context.Context, o MemberOptions) (Header, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}

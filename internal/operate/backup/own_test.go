@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestABackupReadsNoFileThatTheDirectorysOwnerChose: root may take the backup.
+// Root may take a backup, so the owner of the directory must not be able to choose, by a link, which file is
+// read.
 func TestABackupReadsNoFileThatTheDirectorysOwnerChose(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("of root"), 0o600))
 	for name, c := range map[string]struct {
 		make func(path string) error
-		want string // content, unless err is set
+		want string // the content, unless err is set
 		err  error
 		text string
 	}{
@@ -29,7 +30,8 @@ func TestABackupReadsNoFileThatTheDirectorysOwnerChose(t *testing.T) {
 		"too large": {make: func(path string) error { return os.WriteFile(path, make([]byte, fileBytesMax+1), 0o600) },
 			text: "has more than"},
 		"a link": {make: func(path string) error { return os.Symlink(secret, path) }, err: syscall.ELOOP},
-		"a pipe": {make: func(path string) error { return syscall.Mkfifo(path, 0o600) }}, // does not wait for a writer
+		// opening it must not wait for a writer
+		"a pipe": {make: func(path string) error { return syscall.Mkfifo(path, 0o600) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
@@ -48,7 +50,7 @@ func TestABackupReadsNoFileThatTheDirectorysOwnerChose(t *testing.T) {
 	}
 }
 
-// TestABackupIsNoLargerThanItMayBe, and may be as large.
+// A backup may be exactly BytesMax long, and not longer.
 func TestABackupIsNoLargerThanItMayBe(t *testing.T) {
 	for most, fits := range map[int64]bool{0: true, 9: false, 10: true, 11: true} {
 		var out bytes.Buffer
@@ -66,7 +68,7 @@ func TestABackupIsNoLargerThanItMayBe(t *testing.T) {
 	}
 }
 
-// TestSecretsAreTakenOnlyIfTheyAreWanted: a backup leaves the machine, and the keys in it are as good as their owners.
+// A backup leaves the machine, and anyone with the keys can trade as their owners.
 func TestSecretsAreTakenOnlyIfTheyAreWanted(t *testing.T) {
 	data := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(data, tokensName), []byte("hashes"), 0o600))

@@ -14,9 +14,9 @@ import (
 	"slices"
 )
 
-// Reader reads a backup's file and checks every byte of it. Nothing that it has
-// handed out is known to be part of a whole backup until Next has returned io.EOF.
-// Its memory is bounded, whatever the file says. Its methods are for one goroutine.
+// Reader reads a backup's file and checks every byte of it. Only after Next has returned io.EOF is it certain
+// that the data belongs to a complete backup. Its memory is bounded, whatever the file contains. It is for
+// one goroutine.
 type Reader struct {
 	r      *bufio.Reader
 	sum    hash.Hash // of all bytes read
@@ -25,14 +25,14 @@ type Reader struct {
 
 	header  Header
 	trailer Trailer
-	seen    Trailer // what a right trailer says, as far as it is known
+	seen    Trailer // what the trailer must contain, according to the blocks read so far
 
-	table  *TableEnd // the table that is read, with what has been read of it; nil outside of one
-	rows   []byte    // read, and not yet handed out
-	err    error     // the final one
+	table  *TableEnd // the table that is being read, counted up to here; nil outside of a table
+	rows   []byte    // read from the file, but not yet returned
+	err    error     // the error that ended the reading
 	head   [headBytes]byte
 	stored []byte
-	buffer bytes.Buffer // content of the block
+	buffer bytes.Buffer // content of the present block
 	flate  io.ReadCloser
 }
 
@@ -42,8 +42,8 @@ type Section struct {
 	File  *File
 }
 
-// NewReader begins to read. The error is a *DamageError, that of r, or says that
-// the file is none of this program's backups.
+// NewReader reads the prefix and the header. The error is a *DamageError, that of r, or says that the file is
+// not a backup or has another format version.
 func NewReader(r io.Reader) (*Reader, error) {
 	b := &Reader{r: bufio.NewReaderSize(r, 1<<16), sum: sha256.New(), flate: flate.NewReader(nil)}
 	var prefix [prefixBytes]byte
@@ -70,15 +70,14 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return b, b.decode(at, k, &b.header)
 }
 
-// Header returns what the backup is of.
+// Header returns the header of the backup.
 func (b *Reader) Header() Header { return b.header }
 
-// Trailer returns what the backup's end says. It is valid once Next has returned io.EOF.
+// Trailer returns the trailer of the backup. It is valid once Next has returned io.EOF.
 func (b *Reader) Trailer() Trailer { return b.trailer }
 
-// Next goes to the next section; what has not been read of the one before is read
-// and checked. It returns io.EOF at the end of a whole backup. Other errors are a
-// *DamageError or the file's, and remain.
+// Next returns the next section. It first reads and checks what is left of the present one. It returns io.EOF
+// at the end of a complete backup. Other errors are a *DamageError or the file's. Every error is final.
 func (b *Reader) Next() (Section, error) {
 	if b.table != nil {
 		if _, err := io.Copy(io.Discard, b); err != nil {
@@ -93,7 +92,7 @@ func (b *Reader) Next() (Section, error) {
 	return s, err
 }
 
-// next is Next between two sections.
+// next returns the next section, once the present one was read to its end.
 func (b *Reader) next() (s Section, err error) {
 	sum := hexDigest(b.sum.Sum(nil))
 	k, at, err := b.block()
@@ -123,7 +122,7 @@ func (b *Reader) next() (s Section, err error) {
 	return s, &DamageError{at, k.String(), "it lies outside of a table, or comes twice"}
 }
 
-// end checks the trailer, which is at an offset, and that nothing follows it.
+// end checks the trailer, whose block is at an offset, and that nothing follows it.
 func (b *Reader) end(at int64, sum hexDigest) error {
 	switch {
 	case b.trailer.SHA256 != sum:
@@ -141,8 +140,8 @@ func (b *Reader) end(at int64, sum hexDigest) error {
 	return io.EOF
 }
 
-// Read reads rows of the table that Next has returned. It returns io.EOF at the
-// table's end; other errors are a *DamageError or the file's, and remain.
+// Read reads rows of the table that Next has returned. It returns io.EOF at the table's end. Other errors are
+// a *DamageError or the file's, and final.
 func (b *Reader) Read(p []byte) (n int, err error) {
 	for len(b.rows) == 0 && len(p) > 0 {
 		switch {
@@ -184,7 +183,7 @@ func (b *Reader) nextRows() error {
 	return nil
 }
 
-// Rows returns how many rows the table had that was read last.
+// Rows returns the number of rows of the last table, once it was read to its end.
 func (b *Reader) Rows() int64 { return b.seen.Tables[len(b.seen.Tables)-1].Rows }
 
 // block reads a block into b.buffer and returns its kind and offset.
@@ -223,7 +222,7 @@ func (b *Reader) block() (k kind, at int64, err error) {
 	return k, at, nil
 }
 
-// inflate decompresses the block into b.buffer, which must come to a length.
+// inflate decompresses the block into b.buffer. The content must have the given length.
 func (b *Reader) inflate(length int) error {
 	stored := bytes.NewReader(b.stored)
 	if err := b.flate.(flate.Resetter).Reset(stored, nil); err != nil {
@@ -237,7 +236,7 @@ func (b *Reader) inflate(length int) error {
 	return err
 }
 
-// decode reads the value of the block at an offset.
+// decode decodes the JSON of the present block. at is the block's offset.
 func (b *Reader) decode(at int64, k kind, into any) error {
 	if err := json.Unmarshal(b.buffer.Bytes(), into); err != nil {
 		return &DamageError{at, k.String(), err.Error()}
@@ -245,10 +244,10 @@ func (b *Reader) decode(at int64, k kind, into any) error {
 	return nil
 }
 
-// full fills p from the file, at b.offset or behind it.
+// full fills p from the file. The error names b.offset.
 func (b *Reader) full(p []byte, section string) error {
 	n, err := io.ReadFull(b.r, p)
-	b.sum.Write(p[:n]) // never fails
+	b.sum.Write(p[:n]) // never returns an error
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return &DamageError{b.offset, section, "the file ends here, in the middle"}
 	}

@@ -18,58 +18,55 @@ import (
 	"outcry/internal/postgres/local"
 )
 
-// RestoreOptions say what is restored and where to.
+// RestoreOptions are the options of Restore.
 type RestoreOptions struct {
 	File string // the backup
-	Data string // the data directory, empty or not there
+	Data string // the data directory, empty or not existing
 
-	// DatabaseURL names the database, which has to be empty; "" makes a local cluster
-	// below the data directory.
+	// DatabaseURL is the database, which must be empty. If it is "", Restore makes a local cluster in the
+	// data directory.
 	DatabaseURL string
 
-	// Journal is the original's journal, in its own folder or in a data directory, whose
-	// records after the backup's are to be done as well; "" means none. It is only read. The
-	// small files of a data directory are taken instead of the backup's, which are older;
-	// one that is not there is not restored either.
+	// Journal is the original's journal: its own folder, or a data directory. Its records after the backup's
+	// are applied as well. "" means none. The journal is only read. If it is a data directory, the restored
+	// small files are those in it and not the backup's, which are older; a small file that is missing there
+	// is not restored.
 	Journal string
 
-	SegmentBytes int64            // size of the new journal's first segment; 0 means the journal's default
-	Log          *slog.Logger     // of the local cluster
-	Progress     func(say string) // is told of each step; nil means that nobody is told
+	SegmentBytes int64            // size of the new journal's first segment; 0 for the journal's default
+	Log          *slog.Logger     // log of the local cluster
+	Progress     func(say string) // called with each step; may be nil
 }
 
-// Restored is what a restore has come to.
+// Restored is the result of a restore.
 type Restored struct {
 	Header   Header
 	Last     uint64   // the last record: the backup's, or the journal's
 	Digest   [32]byte // of the state at Last
-	Compared bool     // false if the digest in the backup is of another listing than this program's
-	Finished bool     // a restore that was cut off had done everything but say so
+	Compared bool     // false if the backup's digest was computed by another method than this program's
+	Finished bool     // an earlier, interrupted restore had done everything but remove the marker
 
-	// Journal is the directory of the journal whose later records are done as well, ""
-	// if there is none. A restore that was cut off may have had it.
+	// Journal is the journal whose later records were applied, "" if none. If an interrupted restore was
+	// finished, it is that restore's.
 	Journal string
 
-	// Tokens is the file that the tokens are of: the backup, or the one beside the journal;
-	// "" if there are none.
+	// Tokens is the file that the tokens come from: the backup, or the one beside the journal; "" if there
+	// are none.
 	Tokens string
 
-	// Since is when the first of what is lost without a journal may have been answered. It
-	// is zero if that may have been at any time.
+	// Since is the time since which answered commands may be missing, if no journal was given. It is zero if
+	// commands of any time may be missing.
 	Since time.Time
 
-	// NextOrder is the id of the next order: above all that the original may have given
-	// out since the backup.
+	// NextOrder is the id of the next order, above all that the original may have issued since the backup.
 	NextOrder uint64
 }
 
-// Restore restores a backup. The error says that the file is damaged (a *DamageError),
-// that directory or database are not empty (a *postgres.OccupiedError), that what was
-// restored does not come out as the backup says, or what could not be read or written.
-// Before the first byte is written the whole file has been checked, and a directory or
-// database that is not empty is refused. After a later error, or a kill, the database
-// is as before, unless the very last step was reached, and the directory holds what
-// Unfinished tells of; Restore then may be called again.
+// Restore restores a backup. The error says that the file is damaged (a *DamageError), that the directory or
+// the database is not empty (the latter a *postgres.OccupiedError), that the restored state differs from the
+// backup's, or what could not be read or written. Restore writes nothing until it has checked the whole file,
+// the directory and the database. After a later error or a kill, the database is unchanged unless the commit
+// was reached, Unfinished reports the directory, and Restore may be called again.
 func Restore(ctx context.Context, o RestoreOptions) (Restored, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -86,17 +83,17 @@ func Restore(ctx context.Context, o RestoreOptions) (Restored, error) {
 	return r.restored, removeMarker(o.Data)
 }
 
-// restoring is a restore at work.
+// restoring is a restore in progress.
 type restoring struct {
 	o        RestoreOptions
 	header   Header
 	trailer  Trailer
-	found    *marker // of a restore that was cut off; nil if there was none
-	marker   marker  // ours
-	from     string  // the journal to go on with, "" for none
-	beside   bool    // it lies in a data directory, whose small files count
-	member   bool    // only the database of a node of a cluster is restored
-	newer    []File  // that lie beside it
+	found    *marker // the marker of an interrupted restore; nil if there was none
+	marker   marker  // the marker of this restore
+	from     string  // the folder of the journal to continue with, "" for none
+	beside   bool    // the journal is in a data directory, whose small files are restored
+	member   bool    // only the database of a cluster node is restored
+	newer    []File  // the small files beside the journal
 	fromLock *journal.DirLock
 	lock     *journal.DirLock
 	cluster  *local.Cluster
@@ -105,7 +102,7 @@ type restoring struct {
 	restored Restored
 }
 
-// close gives back what the restore holds.
+// close releases what the restore holds.
 func (r *restoring) close() {
 	if r.loader != nil {
 		r.loader.Close()
@@ -117,7 +114,7 @@ func (r *restoring) close() {
 	}
 	for _, lock := range []*journal.DirLock{r.lock, r.fromLock} {
 		if lock != nil {
-			_ = lock.Unlock() // the file is empty
+			_ = lock.Unlock() // the lock file is empty and may stay
 		}
 	}
 }
@@ -125,17 +122,17 @@ func (r *restoring) close() {
 // clusterStopTimeout bounds how long the local cluster may take to stop.
 const clusterStopTimeout = 30 * time.Second
 
-// claim locks the directory and says in it that a restore is at work.
+// claim locks the directory and writes the marker into it.
 func (r *restoring) claim(ctx context.Context) (err error) {
 	if r.lock, err = journal.Lock(r.o.Data); err != nil {
 		return err
 	}
-	if err := r.checkData(ctx); err != nil { // again, now that nobody else may change it
+	if err := r.checkData(ctx); err != nil { // again, now that no other process may change it
 		return err
 	}
 	h := r.header
-	// One that never was a server's, since epochs rise by one with each start: neither
-	// the original's nor that of a former restore, which was of an earlier microsecond.
+	// The epoch is one that no server had, since servers raise it by one at each start: neither the
+	// original's nor that of an earlier restore, which was in an earlier microsecond.
 	r.marker = marker{Backup: r.o.File, Seq: h.Seq, Digest: h.Digest,
 		Epoch: max(h.Epoch+1, uint64(time.Now().UnixMicro()))}
 	r.marker.Journal, r.marker.Tokens = r.o.Journal, r.tokens()
@@ -143,12 +140,12 @@ func (r *restoring) claim(ctx context.Context) (err error) {
 		return r.marker.write(r.o.Data)
 	}
 	if r.found.Epoch > h.Epoch {
-		r.marker.Epoch = r.found.Epoch // by which a database is known that it has filled
+		r.marker.Epoch = r.found.Epoch // the epoch that identifies a database filled by that restore
 	}
-	return nil // what is found is true until it is known not to have been committed
+	return nil // the old marker stays until it is known that its restore did not commit
 }
 
-// clear removes what a restore that was cut off has left of journal and small files.
+// clear removes the journal and small files of an interrupted restore.
 func (r *restoring) clear() error {
 	for _, name := range append([]string{"journal"}, smallFiles...) {
 		if err := os.RemoveAll(filepath.Join(r.o.Data, name)); err != nil {
@@ -158,7 +155,7 @@ func (r *restoring) clear() error {
 	return nil
 }
 
-// startCluster makes the local cluster, if no database is named.
+// startCluster makes the local cluster, if no database is given.
 func (r *restoring) startCluster(ctx context.Context) (err error) {
 	if r.o.DatabaseURL != "" {
 		return nil
@@ -171,8 +168,7 @@ func (r *restoring) startCluster(ctx context.Context) (err error) {
 	return r.openLoader(ctx, r.cluster.URL())
 }
 
-// load does everything that has to be whole: the journal, then the tables, which are
-// compared with the backup, then the commit.
+// load makes the journal, fills the tables, compares them with the backup, and commits.
 func (r *restoring) load(ctx context.Context) error {
 	if r.restored.Finished {
 		return r.finish(ctx)
@@ -198,7 +194,7 @@ func (r *restoring) load(ctx context.Context) error {
 	if err := r.findSince(ctx); err != nil {
 		return err
 	}
-	// Ids are left out with a journal too: it may be a copy that the original has gone on after.
+	// Ids are skipped with a journal too: it may be a copy, after which the original has continued.
 	identity := postgres.Identity{Journal: id, Epoch: r.marker.Epoch, SkipOrders: SkipOrders(r.restored.Since)}
 	if _, err := r.loader.SetIdentity(ctx, identity); err != nil {
 		return err
@@ -214,8 +210,8 @@ func (r *restoring) load(ctx context.Context) error {
 	return nil
 }
 
-// finish proves that a restore that was cut off had done everything. What it was told
-// counts, not what this one is.
+// finish checks that an interrupted restore had done everything. The options of that restore count, not those
+// of this one.
 func (r *restoring) finish(ctx context.Context) error {
 	if r.o.Journal != "" && r.found.Journal == "" {
 		return fmt.Errorf("backup: a restore into %s has filled the database, without a journal: to have the records of %s "+
@@ -238,8 +234,8 @@ func (r *restoring) finish(ctx context.Context) error {
 	return err
 }
 
-// makeJournal makes the journal that goes on after the backup's record: a new one, or
-// a copy of the original's.
+// makeJournal makes the journal that continues after the backup's record: a new one, or a copy of the
+// original's with a new id.
 func (r *restoring) makeJournal() (id [16]byte, err error) {
 	dir := filepath.Join(r.o.Data, "journal")
 	if r.from != "" {
@@ -255,8 +251,8 @@ func (r *restoring) makeJournal() (id [16]byte, err error) {
 	return j.ID(), j.Close()
 }
 
-// loadTables makes the schema of the backup, fills it, and brings it up to date. The state can
-// be compared then without guesses of how large the tables are.
+// loadTables makes the schema of the backup's version, fills it, upgrades it, and analyzes the tables, so
+// that the queries that compare the state are planned with their real sizes.
 func (r *restoring) loadTables(ctx context.Context) error {
 	f, err := os.Open(r.o.File)
 	if err != nil {
@@ -302,8 +298,8 @@ func (r *restoring) loadTables(ctx context.Context) error {
 	return r.loader.Analyze(ctx)
 }
 
-// loadFile restores a small file of the backup, unless the one beside the journal counts:
-// that is newer, or gone.
+// loadFile restores a small file of the backup, unless the small files beside the journal are restored: there
+// it is newer, or was deleted.
 func (r *restoring) loadFile(f *File) error {
 	if !slices.Contains(r.trailer.Files, f.Name) {
 		return errors.New("the file has changed since it was checked")
@@ -335,13 +331,13 @@ func (r *restoring) loadTable(ctx context.Context, b *Reader, t Table) error {
 	return nil
 }
 
-// readerFunc is a function as an io.Reader.
+// readerFunc makes an io.Reader of a function.
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// compare proves that the tables hold the state that the backup was taken of, and that
-// the journal's later records can be done on top of it.
+// compare checks that the tables hold the state of the backup, and that the journal's later records can be
+// applied to it.
 func (r *restoring) compare(ctx context.Context) error {
 	state, err := r.compareTables(ctx)
 	if err != nil {
@@ -376,8 +372,7 @@ func (r *restoring) compare(ctx context.Context) error {
 	return nil
 }
 
-// compareTables proves that the tables hold the state that the backup was taken of, and
-// returns it.
+// compareTables checks that the tables hold the state of the backup, and returns that state.
 func (r *restoring) compareTables(ctx context.Context) (*exchange.State, error) {
 	r.o.Progress("comparing the state")
 	state, p, err := r.loader.State(ctx)
@@ -393,7 +388,7 @@ func (r *restoring) compareTables(ctx context.Context) (*exchange.State, error) 
 	if digest := hexDigest(state.Digest()); r.restored.Compared && digest != h.Digest {
 		return nil, fmt.Errorf("backup: the restored state has the digest %s, the backup %s", digest, h.Digest)
 	}
-	if _, err := r.loader.CheckRefs(ctx); err != nil { // which the digest leaves out
+	if _, err := r.loader.CheckRefs(ctx); err != nil { // the digest does not cover the refs
 		return nil, fmt.Errorf("backup: the restored refs do not add up: %w", err)
 	}
 	return state, nil

@@ -15,58 +15,58 @@ import (
 	"outcry/internal/postgres"
 )
 
-// TakeOptions say what a backup is taken of.
+// TakeOptions are the options of Take.
 type TakeOptions struct {
 	Data string // the data directory, with the journal
 
-	// DatabaseURL names the database.
+	// DatabaseURL is the database.
 	DatabaseURL string
 
-	// WithoutJournal takes what the database has, for a machine that does not see the
-	// data directory: some records that were answered may be missing. Data is not used.
+	// WithoutJournal takes what the database has, on a machine without access to the data directory. Records
+	// that were answered may then be missing. Data is not used.
 	WithoutJournal bool
 
-	// WithSecrets takes the keys of the Binance-shaped door too, with their secrets as they are: who reads the backup can
-	// trade with them.
+	// WithSecrets includes the keys of the Binance-shaped door, with their secrets in plain text: anyone who
+	// can read the backup can trade with them.
 	WithSecrets bool
 
-	// Wait bounds how long the database may take to include what was answered when the
-	// backup began; 0 means a minute.
+	// Wait bounds how long Take waits until the database includes all that was answered when the backup
+	// began; 0 means a minute.
 	Wait time.Duration
 
-	BytesMax int64 // that the backup may have; 0 means any number
+	BytesMax int64 // largest size of the backup; 0 for no limit
 
 	Program  string           // version of this program
-	Progress func(say string) // is told how it goes; nil means that nobody is told
+	Progress func(say string) // called with the progress; may be nil
 }
 
-// tokensName is the file that says who may do what.
+// tokensName is the file of tokens.
 const tokensName = "tokens"
 
-// keysName is the file of keys whose secrets the server knows: it is taken only with TakeOptions.WithSecrets.
+// keysName is the file of keys with their secrets. It is included only with TakeOptions.WithSecrets.
 const keysName = "hmac-keys"
 
-// smallFiles are files of the data directory that belong to the exchange.
+// smallFiles are the files of the data directory that belong to a backup.
 var smallFiles = []string{tokensName, keysName}
 
-// unservedMax is for how long a backup waits for tables that no server brings further. One
-// that restarts, or has lost its connection, has the database again sooner.
+// unservedMax bounds how long a backup waits for a database that no server is connected to. A server that
+// restarts or has lost its connection is back sooner.
 var unservedMax = 15 * time.Second
 
-// progressEvery is how often a wait and a copy tell how it goes.
+// progressEvery is how often a wait or a copy reports its progress.
 const progressEvery = time.Second
 
-// Taken is what a backup has come to.
+// Taken describes a backup that was taken.
 type Taken struct {
 	Header  Header
 	Trailer Trailer
-	Bytes   int64 // of the file
+	Bytes   int64 // size of the file
 }
 
-// Take writes a backup to w. The error says that the journal or the database cannot be
-// read, that they are not of one exchange, that the database did not come up to the
-// journal in time, that its state does not add up, that the backup has more than
-// o.BytesMax bytes, of which no more were written, or is that of w.
+// Take writes a backup to w. The error says that the journal or the database cannot be read, that they are
+// not of the same exchange, that the database did not catch up with the journal in time, that its state is
+// inconsistent, or that the backup would have more than o.BytesMax bytes (no more are written); or it is that
+// of w.
 func Take(ctx context.Context, w io.Writer, o TakeOptions) (Taken, error) {
 	if o.Wait <= 0 {
 		o.Wait = time.Minute
@@ -87,7 +87,7 @@ func Take(ctx context.Context, w io.Writer, o TakeOptions) (Taken, error) {
 	return Taken{t.header, t.trailer, t.counter.n}, nil
 }
 
-// taking is a backup that is being taken.
+// taking is a backup in progress.
 type taking struct {
 	o       TakeOptions
 	begun   time.Time
@@ -97,7 +97,7 @@ type taking struct {
 	trailer Trailer
 }
 
-// open returns the database as it is once it includes all that was answered by now.
+// open opens a snapshot of the database that includes all that is in the journal now.
 func (t *taking) open(ctx context.Context) (*postgres.Archive, error) {
 	if t.o.WithoutJournal {
 		return postgres.OpenArchiveAt(ctx, t.o.DatabaseURL, 0, nil)
@@ -118,13 +118,13 @@ func (t *taking) open(ctx context.Context) (*postgres.Archive, error) {
 	return archive, nil
 }
 
-// waiting is a wait until the tables hold what the journal held when the backup began.
+// waiting is a wait until the tables include the records that the journal had when the backup began.
 type waiting struct {
 	*taking
 	journal [16]byte
 	seq     uint64
-	told    time.Time // when it was said last that it waits
-	served  time.Time // when a server had the database last
+	told    time.Time // when the last progress message was sent
+	served  time.Time // when a server was last connected to the database
 }
 
 // belongs returns an error if the database follows another journal.
@@ -136,7 +136,8 @@ func (w *waiting) belongs(p postgres.Position) error {
 	return nil
 }
 
-// look returns why to wait no longer, nil to go on.
+// look returns an error if the wait is over, nil to continue it. served reports whether a server is connected
+// to the database.
 func (w *waiting) look(p postgres.Position, served bool) error {
 	if err := w.belongs(p); err != nil {
 		return err
@@ -164,7 +165,7 @@ func (w *waiting) look(p postgres.Position, served bool) error {
 // write writes the whole file.
 func (t *taking) write(ctx context.Context) error {
 	var files []File
-	if !t.o.WithoutJournal { // before the tables: one that cannot be read is found at once
+	if !t.o.WithoutJournal { // before the tables, so that an unreadable file is found at once
 		var err error
 		if files, err = readSmallFiles(t.o.Data, t.o.WithSecrets); err != nil {
 			return err
@@ -227,8 +228,8 @@ func (t *taking) dump(ctx context.Context, w *Writer, table Table) error {
 	return w.EndTable(rows)
 }
 
-// readSmallFiles returns the small files that a data directory has, without those that hold secrets unless they are
-// wanted.
+// readSmallFiles returns the small files of a data directory. It leaves out those with secrets unless secrets
+// is true.
 func readSmallFiles(data string, secrets bool) (files []File, err error) {
 	for _, name := range smallFiles {
 		if name == keysName && !secrets {
@@ -246,8 +247,8 @@ func readSmallFiles(data string, secrets bool) (files []File, err error) {
 	return files, nil
 }
 
-// readOwn reads a small file that is no link: root may take the backup, and whose
-// directory it is must not choose what root reads.
+// readOwn reads a small file that is not a link. Root may take the backup, and the directory's owner must not
+// be able to choose what root reads.
 func readOwn(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -261,12 +262,12 @@ func readOwn(path string) ([]byte, error) {
 	return content, err
 }
 
-// writerFunc is a function as an io.Writer.
+// writerFunc makes an io.Writer of a function.
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// counter counts what is written, and writes no more than max bytes, unless that is 0.
+// counter counts the bytes that are written, and refuses a write beyond max, unless max is 0.
 type counter struct {
 	w   io.Writer
 	max int64

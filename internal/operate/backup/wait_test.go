@@ -15,8 +15,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestABackupWaitsForNoServerThatIsNotThere: tables that are behind stay so while nobody
-// brings them further, however long --wait lets it wait.
+// If no server is connected, tables that lag stay as they are, however long --wait is.
 func TestABackupWaitsForNoServerThatIsNotThere(t *testing.T) {
 	was := unservedMax
 	unservedMax = time.Millisecond
@@ -42,7 +41,7 @@ func TestABackupWaitsForNoServerThatIsNotThere(t *testing.T) {
 	require.Zero(t, file.Len())
 }
 
-// TestAWaitEndsOnceNoServerHadTheDatabaseForLong and not before, nor while one has it.
+// The wait ends once no server was connected for unservedMax, and not before.
 func TestAWaitEndsOnceNoServerHadTheDatabaseForLong(t *testing.T) {
 	begun := time.Now().Add(-time.Minute)
 	at := func(served time.Duration) *waiting {

@@ -16,23 +16,22 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Writer writes a backup's file: the header, then tables and files in any order,
-// then the trailer. Its methods are for one goroutine. After an error all that
-// follow return it.
+// Writer writes a backup's file: the header, then tables and files in any order, then the trailer. It is for
+// one goroutine. After an error, every further call returns that error.
 type Writer struct {
 	w       io.Writer
 	sum     hash.Hash // of all bytes written
 	deflate *flate.Writer
-	stored  bytes.Buffer // a block; its memory is used again
+	stored  bytes.Buffer // the present block; reused
 	number  uint32
 	trailer Trailer
 	err     error
 
-	table *TableEnd // the table whose rows are written; nil outside of one
-	rows  []byte    // of a block that is not full
+	table *TableEnd // the table whose rows are being written; nil outside of a table
+	rows  []byte    // of the next block, which is not full yet
 }
 
-// NewWriter begins a backup with its header. The error is that of w.
+// NewWriter writes the prefix and the header. The error is that of w.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	b := &Writer{w: w, sum: sha256.New(), rows: make([]byte, 0, contentBytesMax)}
 	b.deflate, b.err = flate.NewWriter(nil, flate.BestSpeed)
@@ -44,8 +43,8 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	return b, b.err
 }
 
-// BeginTable begins the rows of a table, which Write writes. The error is that of
-// the file, or says that another table has not been ended.
+// BeginTable begins a table; Write then writes its rows. The error is that of the file, or says that another
+// table has not been ended.
 func (b *Writer) BeginTable(t Table) error {
 	if b.table != nil && b.err == nil {
 		b.err = fmt.Errorf("backup: table %s begins within table %s", t.Name, b.table.Table)
@@ -55,8 +54,8 @@ func (b *Writer) BeginTable(t Table) error {
 	return b.err
 }
 
-// Write writes rows of the table, in pieces of any size. The error is that of the
-// file, or says that there is no table.
+// Write writes rows of the table, in pieces of any size. The error is that of the file, or says that no table
+// was begun.
 func (b *Writer) Write(p []byte) (n int, err error) {
 	if b.table == nil && b.err == nil {
 		b.err = errors.New("backup: rows outside of a table")
@@ -72,7 +71,7 @@ func (b *Writer) Write(p []byte) (n int, err error) {
 	return n, b.err
 }
 
-// flushRows writes the rows that have gathered.
+// flushRows writes the collected rows as a block.
 func (b *Writer) flushRows() {
 	if len(b.rows) > 0 {
 		b.block(kindRows, b.rows)
@@ -81,8 +80,7 @@ func (b *Writer) flushRows() {
 	}
 }
 
-// EndTable ends the table, and says how many rows it has. The error is that of the
-// file.
+// EndTable ends the table with its number of rows. The error is that of the file.
 func (b *Writer) EndTable(rows int64) error {
 	b.flushRows()
 	b.table.Rows = rows
@@ -92,17 +90,16 @@ func (b *Writer) EndTable(rows int64) error {
 	return b.err
 }
 
-// AddFile adds a small file. The error is that of the backup's file, or says that
-// the small one is too large.
+// AddFile adds a small file. The error is that of the backup's file, or says that the small file is too
+// large.
 func (b *Writer) AddFile(f File) error {
 	b.json(kindFile, f)
 	b.trailer.Files = append(b.trailer.Files, f.Name)
 	return b.err
 }
 
-// Close writes the trailer and returns what it says. Without it a reader takes the
-// file for one that was cut off. It does not close the underlying writer. The error
-// is the first one of all.
+// Close writes the trailer and returns it. Without the trailer, a reader treats the file as incomplete. Close
+// does not close the underlying writer. The error is the first error of the Writer.
 func (b *Writer) Close(ended time.Time) (Trailer, error) {
 	b.trailer.Ended = ended
 	b.sum.Sum(b.trailer.SHA256[:0])
@@ -110,7 +107,7 @@ func (b *Writer) Close(ended time.Time) (Trailer, error) {
 	return b.trailer, b.err
 }
 
-// json writes a block with a value in it.
+// json writes a block with a value as JSON.
 func (b *Writer) json(k kind, v any) {
 	content, err := json.Marshal(v)
 	switch {
@@ -146,15 +143,15 @@ func (b *Writer) block(k kind, content []byte) {
 	b.write(block)
 }
 
-// checksum covers the head of a block except for the checksum, and what is stored.
+// checksum returns the checksum of a block: of its head up to the checksum, and of its stored content.
 func checksum(head, stored []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head[:16], castagnoli), castagnoli, stored)
 }
 
-// write writes bytes of the file.
+// write writes bytes of the file and adds them to the checksum of the file.
 func (b *Writer) write(p []byte) {
 	if b.err == nil {
 		_, b.err = b.w.Write(p)
-		b.sum.Write(p) // never fails
+		b.sum.Write(p) // never returns an error
 	}
 }
