@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// databaseTimeout bounds all that is asked of the database.
+	// databaseTimeout bounds all questions to the database together.
 	databaseTimeout = 10 * time.Second
 
-	// connectionsMin is how many connections the server and its readers use.
+	// connectionsMin is how many connections the server and readers of the database use.
 	connectionsMin = 10
 
-	// clockApart is how far the clocks of the two machines may be from each other.
+	// clockApart is the largest accepted difference between the clocks of the two machines.
 	clockApart = time.Second
 )
 
-// checkDatabase asks Postgres about its settings, and about the exchange in it.
+// checkDatabase checks the settings of Postgres, and the exchange in the database.
 func (e *examination) checkDatabase(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
@@ -58,7 +58,8 @@ func (e *examination) checkDatabase(ctx context.Context) {
 	}
 	config.RuntimeParams["application_name"] = "outcry doctor"
 	config.RuntimeParams["default_transaction_read_only"] = "on"
-	config.RuntimeParams["statement_timeout"] = "0" // that of role or database: there is databaseTimeout
+	// overrides a timeout of the role or the database; databaseTimeout bounds the check
+	config.RuntimeParams["statement_timeout"] = "0"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		e.found("postgres", Bad, "start Postgres, or correct --database-url", "%v", err)
@@ -73,7 +74,7 @@ func (e *examination) checkDatabase(ctx context.Context) {
 	e.checkSchema(ctx, conn)
 }
 
-// settings that matter, each with what it must be and why.
+// settings lists the settings that matter, with the value that each must have and the advice if it has not.
 var settings = []struct {
 	name, want string
 	grade      Grade
@@ -88,7 +89,7 @@ var settings = []struct {
 	{"server_encoding", "UTF8", Warn, "make the database with ENCODING 'UTF8'"},
 }
 
-// checkSettings reads all settings at once.
+// checkSettings reads all settings in one query and checks them.
 func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, isLocal bool) error {
 	rows, err := conn.Query(ctx, `SELECT name, setting FROM pg_catalog.pg_settings`)
 	if err != nil {
@@ -99,12 +100,12 @@ func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, isLocal
 	if _, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { is[name] = value; return nil }); err != nil {
 		return err
 	}
-	version, _ := strconv.Atoi(is["server_version_num"]) // 0, which is too old, if it is no number
+	version, _ := strconv.Atoi(is["server_version_num"]) // 0, which is too old, if it is not a number
 	e.found("postgres", gradeIf(version < 10_000*local.OldestMajor, Bad),
 		fmt.Sprintf("use version %d or newer", local.OldestMajor), "version %s", is["server_version"])
 	for _, s := range settings {
 		right := is[s.name] == s.want
-		// Modes that wait for more than the local disk are as good.
+		// Modes that also wait for a standby server are as good.
 		right = right || s.name == "synchronous_commit" && (is[s.name] == "remote_apply" || is[s.name] == "remote_write")
 		e.found(s.name, gradeIf(!right, s.grade), s.why, "%s", is[s.name])
 	}
@@ -117,8 +118,7 @@ func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, isLocal
 	return nil
 }
 
-// checkWAL compares the room for the write-ahead log with its size, if it is on a
-// disk that can be seen.
+// checkWAL compares max_wal_size with the free room on the disk, if that disk is visible from here.
 func (e *examination) checkWAL(mib string, isLocal bool) {
 	n, err := strconv.ParseUint(mib, 10, 40)
 	if err != nil || !isLocal {
@@ -126,7 +126,7 @@ func (e *examination) checkWAL(mib string, isLocal bool) {
 	}
 	d, err := e.machine.disk(e.existing())
 	if err != nil {
-		return // has been said
+		return // checkDisk has reported it
 	}
 	e.found("max_wal_size", gradeIf(d.free < n<<20, Warn), "make room: Postgres stops when its log finds none",
 		"%d MiB, and %s are free", n, bytesOf(d.free))
@@ -147,11 +147,12 @@ func (e *examination) checkDatabaseClock(ctx context.Context, conn *pgx.Conn) {
 		"%s apart from ours", shown(apart.Round(time.Millisecond)))
 }
 
-// checkSchema looks whether the database is this program's, and the journal's.
+// checkSchema checks that the version of the schema is one that this program knows, and that the database
+// belongs to the journal.
 func (e *examination) checkSchema(ctx context.Context, conn *pgx.Conn) {
 	newest := postgres.SchemaVersion()
-	// Before the database: a server deletes what that has.
-	oldest, _ := journal.Oldest(filepath.Join(e.Data, "journal")) // an error is checkJournal's
+	// Read the journal before the database: a running server deletes segments that the database has.
+	oldest, _ := journal.Oldest(filepath.Join(e.Data, "journal")) // checkJournal reports an error
 	version, position, err := postgres.Look(ctx, conn)
 	switch {
 	case err != nil:
@@ -171,15 +172,15 @@ func (e *examination) checkSchema(ctx context.Context, conn *pgx.Conn) {
 	e.checkBelongs(oldest, position)
 }
 
-// checkBelongs compares what journal and database say of each other, as a start does.
-// oldest was asked before the database was, so that a server at work changes nothing.
+// checkBelongs checks that the journal and the database belong together, by the same rules as a start. oldest
+// was read before the database, so that a running server does not cause a false finding.
 func (e *examination) checkBelongs(oldest uint64, p postgres.Position) {
 	dir := filepath.Join(e.Data, "journal")
 	there, err := journal.Exists(dir)
 	if err != nil {
-		return // has been said
+		return // checkJournal has reported it
 	}
-	// Where every answer waited for Postgres, the journal may be lost.
+	// If every reply waited for Postgres, losing the journal loses no reply.
 	lost := Bad
 	if p.Ack == "postgres" {
 		lost = Warn
@@ -194,14 +195,14 @@ func (e *examination) checkBelongs(oldest uint64, p postgres.Position) {
 	}
 	id, last, err := journal.Newest(dir, exchange.EventVersion)
 	if err != nil {
-		return // has been said
+		return // checkJournal has reported it
 	}
 	other := p.Journal != [16]byte{} && p.Journal != id
 	switch {
 	case oldest > p.Applied+1:
 		e.found("belongs", Bad, "restore a newer backup: the records between are in neither",
 			"the database holds records up to %d, and the journal in %s begins at %d", p.Applied, dir, oldest)
-	case other && last < oldest: // it is a new one
+	case other && last < oldest: // it is a new journal
 		e.found("belongs", lost, advice,
 			"the database holds records up to %d, and the journal in %s is another one, with none", p.Applied, dir)
 	case other:

@@ -15,32 +15,32 @@ import (
 	"outcry/internal/operate/backup"
 )
 
-// disk is what there is to know of a directory's file system.
+// disk describes the file system of a directory.
 type disk struct {
-	kind       string // tmpfs, overlay, ext4, …; a number if the name is not known
+	kind       string // tmpfs, overlay, ext4, …; a number if the name is unknown
 	size, free uint64 // in bytes
-	inodes     uint64 // that are free; 0 with inodesMax 0 if it does not count them
+	inodes     uint64 // free inodes; 0 with inodesMax 0 if the file system does not count them
 	inodesMax  uint64
-	device     string // 8:1; "" if there is none
+	device     string // such as 8:1; "" if there is none
 }
 
 const (
-	// roomMin is what the journal and Postgres need to begin with, and roomLow what
-	// they need for a while: a journal with Postgres away for a few minutes.
+	// roomMin is the free room that the journal and Postgres need to start. roomLow is what they need for a
+	// while, including a journal that grows while Postgres is away for a few minutes.
 	roomMin = 256 << 20
 	roomLow = 4 << 30
 
-	// A sync of a few KiB that takes less than syncHonest does not reach any medium; one
-	// that takes more than syncSlow makes replies slow.
+	// A sync of a few KiB that takes less than syncHonest cannot have reached a disk. One that takes more
+	// than syncSlow makes replies slow.
 	syncHonest = 15 * time.Microsecond
 	syncSlow   = 20 * time.Millisecond
 
-	// So many syncs are timed, within syncMost.
+	// syncCount is how many syncs are timed. Fewer are timed if they take longer than syncMost together.
 	syncCount = 300
 	syncMost  = 3 * time.Second
 )
 
-// existing returns the data directory, or the nearest one above it that is there.
+// existing returns the data directory, or the nearest directory above it that exists.
 func (e *examination) existing() string {
 	dir, err := filepath.Abs(e.Data)
 	if err != nil {
@@ -54,7 +54,8 @@ func (e *examination) existing() string {
 	}
 }
 
-// checkDirectory looks at who may read and write the data directory.
+// checkDirectory checks the owner and the mode of the data directory, and that no restore into it is
+// unfinished.
 func (e *examination) checkDirectory() {
 	info, err := os.Stat(e.Data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +80,7 @@ func (e *examination) checkDirectory() {
 			"%s belongs to user %d, this is user %d", e.Data, owner, os.Geteuid())
 	case mode&0o700 != 0o700:
 		e.found("directory", Bad, "chmod u+rwx "+e.Data, "%s has the mode %04o: its owner cannot use it", e.Data, mode)
-	case unfinished != nil: // after those that say why
+	case unfinished != nil: // after the cases that name a cause
 		e.found("directory", Bad, "make it a directory that the server's user can enter", "%v", unfinished)
 	default:
 		e.found("directory", gradeIf(mode&0o007 != 0, Warn), "chmod o= "+e.Data, "%s belongs to user %d, mode %04o", e.Data,
@@ -87,7 +88,7 @@ func (e *examination) checkDirectory() {
 	}
 }
 
-// kinds says what is wrong with some file systems.
+// kinds lists the file systems that have a problem, with the advice.
 var kinds = map[string]struct {
 	grade  Grade
 	advice string
@@ -111,7 +112,7 @@ var kinds = map[string]struct {
 			"keep room, or use ext4 or xfs"},
 }
 
-// checkDisk looks at the file system of the data directory and its room.
+// checkDisk checks the file system of the data directory and its free room.
 func (e *examination) checkDisk() {
 	dir := e.existing()
 	d, err := e.machine.disk(dir)
@@ -164,7 +165,7 @@ func (e *examination) checkSync() {
 	e.checkCache(dir, p50)
 }
 
-// checkCache looks at what the kernel says of the device's write cache.
+// checkCache checks whether the kernel flushes the device's write cache.
 func (e *examination) checkCache(dir string, p50 time.Duration) {
 	d, err := e.machine.disk(dir)
 	if err != nil || d.device == "" {
@@ -172,12 +173,12 @@ func (e *examination) checkCache(dir string, p50 time.Duration) {
 	}
 	queue := "/sys/dev/block/" + d.device + "/queue/"
 	cache, err := e.readText(queue + "write_cache")
-	if err != nil { // a partition has its queue one above
+	if err != nil { // the queue of a partition is that of the device, one level up
 		queue = "/sys/dev/block/" + d.device + "/../queue/"
 		cache, err = e.readText(queue + "write_cache")
 	}
 	if err != nil {
-		return // not a block device of its own
+		return // the file system is not on a block device of its own
 	}
 	grade := gradeIf(cache == "write through" && p50 < 100*time.Microsecond, Warn)
 	e.found("write cache", grade,
@@ -186,7 +187,7 @@ func (e *examination) checkCache(dir string, p50 time.Duration) {
 			"or set it to write back in "+queue+"write_cache", "the kernel takes the device's cache for %q", cache)
 }
 
-// shown rounds a duration for people.
+// shown rounds a duration to three digits.
 func shown(d time.Duration) string {
 	for unit := time.Nanosecond; ; unit *= 10 {
 		if d < 1000*unit {

@@ -1,11 +1,11 @@
-// Package doctor looks at the machine, the disk and the database that an exchange is to
-// run on, and says what is wrong with them and what to change. It changes nothing, and
-// leaves no file behind, also when it is killed.
+// Package doctor checks the machine, the disk and the database that an exchange is to run on, and reports
+// what is wrong with them and what to change. It changes nothing, and leaves no file behind, even if it is
+// killed.
 //
 // A check makes findings, each with a grade:
 //
 //	ok      as it should be
-//	warn    works, and is slower or less safe than it could be; or could not be looked at
+//	warn    works, but is slower or less safe than it could be; or could not be checked
 //	bad     what was answered may be lost, or the exchange will not run
 package doctor
 
@@ -21,7 +21,7 @@ import (
 	"outcry/internal/process/memlimit"
 )
 
-// Grade says how bad a finding is.
+// Grade is the severity of a finding.
 type Grade string
 
 // The grades.
@@ -31,62 +31,62 @@ const (
 	Bad  Grade = "bad"
 )
 
-// Finding is what a check found.
+// Finding is the result of a check.
 type Finding struct {
 	Check  string `json:"check"`
 	Grade  Grade  `json:"grade"`
-	Value  string `json:"value"`            // what is so
+	Value  string `json:"value"`            // what was found
 	Advice string `json:"advice,omitempty"` // what to change; empty if nothing
 }
 
-// Options say what is looked at.
+// Options are the options of Examine.
 type Options struct {
-	Data        string // the data directory; it need not be there yet
-	DatabaseURL string // "" for the local cluster below Data
-	HTTP        string // address of a running server's HTTP side, of a cluster A,B,C; "" for none
+	Data        string // the data directory; it need not exist yet
+	DatabaseURL string // "" for the local cluster in Data
+	HTTP        string // address of a running server's HTTP side, A,B,C for a cluster; "" for none
 
-	// Token is for the HTTP side, if that asks for one. It is sent over TLS, or to this
+	// Token is the token for the HTTP side, if that requires one. It is sent only over TLS or to this
 	// machine.
 	Token string
 
-	TLS *tls.Config // how the HTTP side is spoken to; nil if it speaks no TLS
+	TLS *tls.Config // TLS configuration for the HTTP side; nil if that does not use TLS
 
-	ConnectionsMax     int   // as outcryd --max-connections
-	HTTPConnectionsMax int   // as outcryd --max-http-connections
-	MemoryMax          int64 // as outcryd --max-memory
+	ConnectionsMax     int   // outcryd --max-connections
+	HTTPConnectionsMax int   // outcryd --max-http-connections
+	MemoryMax          int64 // outcryd --max-memory
 
-	// As outcryd's flags max-open-orders, max-accounts, max-symbols and memory-limit.
+	// outcryd --max-open-orders, --max-accounts, --max-symbols and --memory-limit.
 	OpenOrdersMax, AccountsMax, SymbolsMax int
 	MemoryLimit                            memlimit.Limit
 
-	Revision string // of this program, as its build has it; "" where unknown
+	Revision string // commit that this program was built from; "" if unknown
 }
 
-// Examine does all checks and returns what they found, in an order that stays the same.
-// It takes a few seconds. Each check is bounded in time, also if a disk answers nothing,
-// and ctx ends it; what hangs in the kernel then is left behind. What cannot be looked at is a finding too.
+// Examine does all checks and returns their findings, always in the same order. It takes a few seconds. Each
+// check is limited in time, even if a disk does not respond, and the end of ctx ends it; a system call that
+// hangs keeps its goroutine. Something that cannot be checked is a finding too.
 func Examine(ctx context.Context, o Options) []Finding {
 	e := &examination{Options: o, machine: thisMachine()}
 	return e.run(ctx)
 }
 
-// machine is what checks read of the machine. Tests put another one in its place.
+// machine is what the checks read of the machine. Tests replace it.
 type machine struct {
-	read  func(path string) ([]byte, error) // of /proc and /sys
+	read  func(path string) ([]byte, error) // reads files of /proc and /sys
 	env   func(name string) string
-	files func() (uint64, error)     // most open files of a process
-	clock func() (clockState, error) // what the kernel knows of its clock
+	files func() (uint64, error)     // the largest number of open files of a process
+	clock func() (clockState, error) // the state of the kernel's clock
 	disk  func(dir string) (disk, error)
 	sync  func(dir string, n int, most time.Duration) ([]time.Duration, error)
 	now   func() time.Time
 	procs int
-	pause time.Duration // over which the clock is watched
+	pause time.Duration // how long the clock is watched at least
 
 	patience time.Duration // how long a check may take
 }
 
-// checkTimeout is that of this machine. It is above what a check needs that waits for
-// others.
+// checkTimeout is the patience on a real machine. It is longer than checks need that wait for the database or
+// a server.
 const checkTimeout = databaseTimeout + 2*time.Second
 
 func thisMachine() machine {
@@ -95,7 +95,7 @@ func thisMachine() machine {
 		now:  time.Now, procs: runtime.GOMAXPROCS(0), pause: clockPause, patience: checkTimeout}
 }
 
-// examination gathers findings.
+// examination collects findings.
 type examination struct {
 	Options
 	machine  machine
@@ -126,7 +126,8 @@ func (e *examination) run(ctx context.Context) []Finding {
 	return e.findings
 }
 
-// within does a check, whose findings count if it ends in time.
+// within does a check in its own goroutine. If the check does not end in time, its findings are replaced by
+// one that says so.
 func (e *examination) within(ctx context.Context, name string, check func(*examination)) {
 	part := &examination{Options: e.Options, machine: e.machine}
 	ended := make(chan struct{})
@@ -147,7 +148,7 @@ func (e *examination) within(ctx context.Context, name string, check func(*exami
 	}
 }
 
-// found adds a finding. If it is ok there is no advice.
+// found adds a finding. It drops the advice if the grade is OK.
 func (e *examination) found(check string, g Grade, advice, format string, args ...any) {
 	if g == OK {
 		advice = ""
@@ -155,12 +156,12 @@ func (e *examination) found(check string, g Grade, advice, format string, args .
 	e.findings = append(e.findings, Finding{check, g, fmt.Sprintf(format, args...), advice})
 }
 
-// unknown adds that something could not be looked at.
+// unknown adds a finding that something could not be checked.
 func (e *examination) unknown(check string, err error) {
 	e.found(check, Warn, "look at it by hand", "not known: %v", err)
 }
 
-// gradeIf returns a grade if a condition holds, else OK.
+// gradeIf returns g if the condition holds, else OK.
 func gradeIf(is bool, g Grade) Grade {
 	if is {
 		return g
@@ -168,7 +169,7 @@ func gradeIf(is bool, g Grade) Grade {
 	return OK
 }
 
-// bytesOf shows a number of bytes for people.
+// bytesOf formats a number of bytes for people.
 func bytesOf(n uint64) string {
 	switch {
 	case n >= 10<<30:
@@ -179,7 +180,7 @@ func bytesOf(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// readText returns a small file without the space around it.
+// readText reads a small file, and removes white space around its content.
 func (e *examination) readText(path string) (string, error) {
 	b, err := e.machine.read(path)
 	return strings.TrimSpace(string(b)), err

@@ -33,7 +33,7 @@ var background = context.Background()
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// healthy is a machine with nothing wrong: 4 processors and 8 GiB without a limit.
+// healthy returns a machine without any problem: 4 processors, and 8 GiB without a limit.
 func healthy() machine {
 	files := map[string]string{
 		"/proc/meminfo": "MemTotal:        8388608 kB\nMemFree: 1 kB\n", "/proc/self/cgroup": "0::/a/b\n",
@@ -61,7 +61,7 @@ func healthy() machine {
 	}
 }
 
-// with adds a file to a machine.
+// with returns the machine with one more file.
 func (m machine) with(path, text string) machine {
 	read := m.read
 	m.read = func(p string) ([]byte, error) {
@@ -73,7 +73,7 @@ func (m machine) with(path, text string) machine {
 	return m
 }
 
-// examined returns what is found on a machine, by the name of the check.
+// examined returns the findings on a machine, by the name of the check.
 func examined(t *testing.T, m machine, o Options) map[string]Finding {
 	t.Helper()
 	if o.Data == "" {
@@ -99,7 +99,7 @@ func examined(t *testing.T, m machine, o Options) map[string]Finding {
 	return all
 }
 
-// requireFound compares a finding.
+// requireFound checks the grade of a finding, and parts of its value and its advice.
 func requireFound(t *testing.T, f Finding, g Grade, value, advice string) {
 	t.Helper()
 	require.Equal(t, g, f.Grade, "%v", f)
@@ -113,7 +113,7 @@ func TestAHealthyMachineIsOK(t *testing.T) {
 	}
 }
 
-// TestEachCheckOfTheMachineFinds has one thing wrong at a time.
+// TestEachCheckOfTheMachineFinds has one problem at a time.
 func TestEachCheckOfTheMachineFinds(t *testing.T) {
 	unknown := errors.New("no such thing here")
 	withDisk := func(d disk) func(*machine) {
@@ -191,7 +191,7 @@ func TestEachCheckOfTheMachineFinds(t *testing.T) {
 	}
 }
 
-// TestAClockThatIsSetIsFound moves it while it is watched.
+// TestAClockThatIsSetIsFound sets the clock while it is watched.
 func TestAClockThatIsSetIsFound(t *testing.T) {
 	for moved, want := range map[time.Duration]Grade{0: OK, time.Minute: Warn, -time.Minute: Warn} {
 		require.Equal(t, want, clockFinding(100*time.Millisecond, 100*time.Millisecond+moved).Grade, moved)
@@ -200,7 +200,7 @@ func TestAClockThatIsSetIsFound(t *testing.T) {
 		"moved by 1m0s beside the time that passed, within 1s", "chrony")
 }
 
-// TestTheRealMachineIsLookedAt has real conditions: a disk, and memory that looks like one.
+// TestTheRealMachineIsLookedAt examines the real machine, with the files, disk and memory that it has.
 func TestTheRealMachineIsLookedAt(t *testing.T) {
 	data := t.TempDir()
 	require.NoError(t, os.Chmod(data, 0o700))
@@ -250,7 +250,7 @@ func TestTheDataDirectoryIsLookedAt(t *testing.T) {
 	requireFound(t, examined(t, healthy(), Options{Data: dir})["journal"], Bad, "is damaged at offset 0", "outcry verify")
 }
 
-// TestAJournalThatIsClosedToUsIsNotCalledDamaged, nor is the server to be stopped for it.
+// A journal without read permission is not reported as damaged, and the advice is not to stop the server.
 func TestAJournalThatIsClosedToUsIsNotCalledDamaged(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(filepath.Join(dir, "journal"),
@@ -259,7 +259,7 @@ func TestAJournalThatIsClosedToUsIsNotCalledDamaged(t *testing.T) {
 	require.NoError(t, j.Close())
 	require.NoError(t, os.Chmod(filepath.Join(dir, "journal"), 0))
 	defer os.Chmod(filepath.Join(dir, "journal"), 0o700)
-	if os.Geteuid() == 0 { // whom no mode keeps out: this thread opens files as nobody
+	if os.Geteuid() == 0 { // root may open every file, so this thread takes the user id of nobody
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		require.NoError(t, os.Chmod(dir, 0o755))
@@ -272,7 +272,7 @@ func TestAJournalThatIsClosedToUsIsNotCalledDamaged(t *testing.T) {
 	requireFound(t, e.findings[0], Warn, "permission denied", "as the server's user")
 }
 
-// TestPostgresIsLookedAt asks a real one, which is without durability, as tests are.
+// TestPostgresIsLookedAt examines a real Postgres, which runs without durability, as in all tests.
 func TestPostgresIsLookedAt(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	all := examined(t, healthy(), Options{DatabaseURL: url})
@@ -296,7 +296,7 @@ func TestPostgresIsLookedAt(t *testing.T) {
 		CREATE VIEW exchange_state AS SELECT 7::bigint AS applied_seq,
 			'00000000-0000-0000-0000-000000000001'::uuid AS journal_id, '' AS ack FROM pg_sleep(0.02)`)
 	require.NoError(t, err)
-	// A limit that is meant for others.
+	// The role has a statement timeout for other programs.
 	for _, limit := range []string{"SET statement_timeout = 1", "RESET statement_timeout"} {
 		_, err = conn.Exec(background,
 			`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I `+limit+`', current_database()); END $$`)
@@ -317,13 +317,14 @@ func TestPostgresIsLookedAt(t *testing.T) {
 	}
 }
 
-// TestJournalAndDatabaseHaveToBelongTogether has what a start refuses, and what it takes.
+// TestJournalAndDatabaseHaveToBelongTogether tries combinations that a start refuses, and some that it
+// accepts.
 func TestJournalAndDatabaseHaveToBelongTogether(t *testing.T) {
 	url, none := pgtest.NewDatabase(t), t.TempDir()
 	conn, err := pgx.Connect(background, url)
 	require.NoError(t, err)
 	defer conn.Close(background)
-	// journalOf has records from one number to another, none if that is below.
+	// journalOf makes a journal with the records from first to last, with none if last is below first.
 	journalOf := func(first, last uint64) (data string, id [16]byte) {
 		data = t.TempDir()
 		j, err := journal.Open(filepath.Join(data, "journal"),
@@ -437,7 +438,7 @@ func TestARunningServerIsAsked(t *testing.T) {
 	requireFound(t, examined(t, healthy(), o)["server"], Bad, "refused", "start outcryd")
 }
 
-// TestAServerWithTLSIsAsked has one that redirects as well, and the token in the clear.
+// The server redirects /metrics to plain HTTP. The redirect must not be followed, as it would get the token.
 func TestAServerWithTLSIsAsked(t *testing.T) {
 	var shown []string
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -483,7 +484,7 @@ func TestADiskThatHangsEndsNoDoctor(t *testing.T) {
 	require.Equal(t, []Finding{{"disk sync", Warn, "not known: context canceled", "look at it by hand"}}, e.findings)
 }
 
-// TestAJournalThatIsTooNewWantsANewerProgram has one of version 99.
+// The journal has version 99.
 func TestAJournalThatIsTooNewWantsANewerProgram(t *testing.T) {
 	data := t.TempDir()
 	j, err := journal.Open(filepath.Join(data, "journal"),

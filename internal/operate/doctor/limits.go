@@ -13,26 +13,26 @@ import (
 	"outcry/internal/process/memlimit"
 )
 
-// clockState is what the kernel knows of its clock.
+// clockState is the state of the kernel's clock.
 type clockState struct {
 	synced   bool
 	errorMax time.Duration
 }
 
 const (
-	// clockPause is how long the clock is watched at the least, and clockJump how far
-	// it may leave the time that has passed.
+	// clockPause is how long the clock is watched at least. clockJump is how far it may then differ from the
+	// monotonic clock.
 	clockPause = 200 * time.Millisecond
 	clockJump  = 20 * time.Millisecond
 
-	// otherMemory is what books, closed orders and the program take at the least.
+	// otherMemory is the least memory that books, closed orders and the program itself need.
 	otherMemory = 512 << 20
 
-	// backlogMin is how many connections may come at once.
+	// backlogMin is how many connections must be able to wait for accept at the same time.
 	backlogMin = 1024
 )
 
-// watchClock notes the time. The function that it returns makes the findings.
+// watchClock begins to watch the clock. The returned function ends the watch and adds the findings.
 func (e *examination) watchClock() (stop func()) {
 	begun := e.machine.now()
 	return func() {
@@ -40,7 +40,7 @@ func (e *examination) watchClock() (stop func()) {
 			time.Sleep(left)
 		}
 		now := e.machine.now()
-		// Sub is by the monotonic clock, Round(0) leaves the one on the wall.
+		// Sub uses the monotonic clock; Round(0) leaves only the wall clock.
 		f := clockFinding(now.Sub(begun), now.Round(0).Sub(begun.Round(0)))
 		e.found(f.Check, f.Grade, f.Advice, "%s", f.Value)
 		c, err := e.machine.clock()
@@ -59,7 +59,7 @@ func (e *examination) watchClock() (stop func()) {
 	}
 }
 
-// clockFinding compares the time that passed with how far the clock went.
+// clockFinding compares the time that passed with the time by which the wall clock moved.
 func clockFinding(passed, went time.Duration) Finding {
 	jump := (went - passed).Abs()
 	return Finding{"clock steps", gradeIf(jump > clockJump, Warn),
@@ -67,7 +67,7 @@ func clockFinding(passed, went time.Duration) Finding {
 		"somebody sets the clock: let one program discipline it, slowly (chrony)"}
 }
 
-// checkLimits compares what the kernel allows with what connections need.
+// checkLimits compares limits of the kernel with what connections need.
 func (e *examination) checkLimits() {
 	need := e.filesNeeded()
 	files, err := e.machine.files()
@@ -91,19 +91,19 @@ func (e *examination) checkLimits() {
 		"net.core.somaxconn is %d", backlog)
 }
 
-// filesNeeded returns how many files a server with these settings may have open.
+// filesNeeded returns how many open files a server with these settings may need.
 func (e *examination) filesNeeded() uint64 {
 	return uint64(e.ConnectionsMax) + uint64(e.HTTPConnectionsMax) + remote.DescriptorReserve
 }
 
-// checkMemory compares the memory that there is with what the server may take.
+// checkMemory compares the available memory with what the server may use.
 func (e *examination) checkMemory() {
 	limit, of, err := memlimit.Available(e.machine.read)
 	if err != nil {
 		e.unknown("memory", err)
 		return
 	}
-	// Frames and replies, and the collector's as much again.
+	// Twice --max-memory: frames and replies, and as much again for the garbage collector.
 	least := 2 * uint64(e.MemoryMax)
 	grade := OK
 	switch {
@@ -118,8 +118,8 @@ func (e *examination) checkMemory() {
 	e.checkMemoryLimit(limit)
 }
 
-// checkMemoryLimit compares the limit near which the server's garbage collector works
-// harder with the memory that there is, and with what its bounds come to.
+// checkMemoryLimit compares the server's memory limit, near which the garbage collector works harder, with
+// the available memory and with the sum of the server's bounds.
 func (e *examination) checkMemoryLimit(there uint64) {
 	limit, of := e.MemoryLimit.Bytes(e.machine.read)
 	if set := e.machine.env("GOMEMLIMIT"); set != "" {
@@ -147,7 +147,7 @@ func (e *examination) checkMemoryLimit(there uint64) {
 	}
 }
 
-// parseMemory reads what the Go runtime takes for a memory limit.
+// parseMemory parses a memory limit in the format of GOMEMLIMIT.
 func parseMemory(s string) (n uint64, known bool) {
 	shift := 0
 	for i, suffix := range []string{"KiB", "MiB", "GiB", "TiB"} {
@@ -159,7 +159,7 @@ func parseMemory(s string) (n uint64, known bool) {
 	return n << shift, err == nil
 }
 
-// checkProcessors compares GOMAXPROCS with what the control group leaves.
+// checkProcessors compares GOMAXPROCS with the quota of the control group.
 func (e *examination) checkProcessors() {
 	quota := math.Inf(1)
 	for _, text := range memlimit.ControlGroup(e.machine.read, "cpu.max") {
@@ -167,7 +167,7 @@ func (e *examination) checkProcessors() {
 		if len(fields) != 2 {
 			continue
 		}
-		runs, err1 := strconv.ParseFloat(fields[0], 64) // "max" is none
+		runs, err1 := strconv.ParseFloat(fields[0], 64) // "max" means no quota
 		period, err2 := strconv.ParseFloat(fields[1], 64)
 		if err1 == nil && err2 == nil && period > 0 {
 			quota = min(quota, runs/period)

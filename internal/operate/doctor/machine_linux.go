@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kindNames are the file systems that have something to be said of, and the usual ones.
+// kindNames maps magic numbers to the names of file systems: those in kinds, and the usual ones.
 var kindNames = map[int64]string{
 	unix.TMPFS_MAGIC: "tmpfs", unix.RAMFS_MAGIC: "ramfs", unix.OVERLAYFS_SUPER_MAGIC: "overlay",
 	unix.NFS_SUPER_MAGIC: "nfs",
@@ -39,9 +39,9 @@ func diskOf(dir string) (d disk, err error) {
 	return d, nil
 }
 
-// TimeSyncs writes 4 KiB over and over into a file of dir without a name, syncs after
-// each, and returns how long each sync took. The kernel removes the file with the
-// process, however that ends.
+// TimeSyncs writes 4 KiB repeatedly to an unnamed file in dir, syncs after each write, and returns the
+// duration of each sync. It makes up to n syncs, and fewer if they take longer than most. The kernel deletes
+// the file when the process ends in any way.
 func TimeSyncs(dir string, n int, most time.Duration) (took []time.Duration, err error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -50,7 +50,7 @@ func TimeSyncs(dir string, n int, most time.Duration) (took []time.Duration, err
 	defer unix.Close(fd)
 	block := make([]byte, 4096)
 	const blocks = 64
-	for i := range blocks { // like the journal: into bytes that the file system has placed
+	for i := range blocks { // as in the journal, writes go to blocks that the file system has already allocated
 		if _, err := unix.Pwrite(fd, block, int64(i)*int64(len(block))); err != nil {
 			return nil, os.NewSyscallError("write", err)
 		}
@@ -73,7 +73,7 @@ func TimeSyncs(dir string, n int, most time.Duration) (took []time.Duration, err
 	return took, nil
 }
 
-// kernelClock asks the kernel whether its clock follows another one.
+// kernelClock asks the kernel whether its clock is synchronized.
 func kernelClock() (clockState, error) {
 	var t unix.Timex // no mode: nothing is changed
 	state, err := unix.Adjtimex(&t)
@@ -90,5 +90,5 @@ func openFilesMax() (uint64, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, os.NewSyscallError("getrlimit", err)
 	}
-	return limit.Max, nil // Go programs raise theirs to it
+	return limit.Max, nil // the hard limit, as Go programs raise their soft limit to it
 }

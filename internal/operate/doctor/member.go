@@ -12,12 +12,11 @@ import (
 	"outcry/internal/replica/raftlog"
 )
 
-// replaceAdvice is for a node that must not go on with what it has.
+// replaceAdvice is the advice for a node that must not continue with its data.
 const replaceAdvice = "leave it stopped, keep a copy of the directory, and put a new node in its place: " +
 	"outcry cluster replace"
 
-// checkMember looks at what a node of a cluster has besides a journal. A server alone has
-// nothing of that, and gets no finding.
+// checkMember checks the files that only a node of a cluster has. A single server gets no finding.
 func (e *examination) checkMember() {
 	broken, err := os.ReadFile(filepath.Join(e.Data, "BROKEN"))
 	switch {
@@ -54,7 +53,7 @@ func (e *examination) checkMember() {
 		s.Mark.Cluster, len(s.Mark.Members), max(s.Term, s.Hard.GetTerm()), s.Mark.Index+1, s.Last, bytesOf(uint64(s.Data)))
 }
 
-// isDamage reports whether an error says that a log holds what no node has written.
+// isDamage reports whether an error says that a log has content that no node has written.
 func isDamage(err error) bool {
 	_, damage := errors.AsType[*journal.DamageError](err)
 	_, content := errors.AsType[*raftlog.ContentError](err)

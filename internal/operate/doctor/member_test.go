@@ -14,7 +14,7 @@ import (
 	"outcry/internal/replica/raftlog"
 )
 
-// TestANodeOfAClusterIsLookedAt: what it has besides a server alone, and what is wrong with it.
+// The files of a cluster node are checked; a single server gets no finding.
 func TestANodeOfAClusterIsLookedAt(t *testing.T) {
 	look := func(data string) (f Finding, found bool) {
 		e := &examination{Options: Options{Data: data}}

@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// serverTimeout bounds an answer of the HTTP side, and answerBytesMax its size.
+	// serverTimeout bounds the time of a request to the HTTP side, and answerBytesMax the size of its
+	// response.
 	serverTimeout  = 5 * time.Second
 	answerBytesMax = 16 << 20
 )
 
-// checkServers asks the running servers, one after the other.
+// checkServers checks the running servers, one after the other.
 func (e *examination) checkServers(ctx context.Context) {
 	if e.HTTP == "" {
 		return
@@ -36,7 +37,7 @@ func (e *examination) checkServers(ctx context.Context) {
 	}
 }
 
-// checkServer asks a running server how it is, and what it was built from.
+// checkServer asks a running server whether it is ready, and which commit it was built from.
 func (e *examination) checkServer(ctx context.Context) {
 	status, body, err := e.get(ctx, "/readyz")
 	switch {
@@ -87,12 +88,12 @@ func orUnknown(s string) string {
 	return s
 }
 
-// forbidden reports whether the HTTP side wants a token, or another one.
+// forbidden reports whether the HTTP side requires a token, or a token with other permissions.
 func forbidden(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-// get asks the HTTP side, and nobody else: no proxy, and not where it redirects to.
+// get sends a request to the HTTP side. It uses no proxy and follows no redirect.
 func (e *examination) get(ctx context.Context, path string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -108,7 +109,7 @@ func (e *examination) get(ctx context.Context, path string) (status int, body st
 		request.Header.Set("Authorization", "Bearer "+e.Token)
 	}
 	d := net.Dialer{Control: e.permit}
-	client := http.Client{ // without the proxy of the environment, which is for others
+	client := http.Client{ // without the environment's proxy, which is meant for other traffic
 		Transport:     &http.Transport{TLSClientConfig: e.TLS, DialContext: d.DialContext, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -121,8 +122,8 @@ func (e *examination) get(ctx context.Context, path string) (status int, body st
 	return response.StatusCode, string(b), err
 }
 
-// permit keeps a connection from being made that would show the token to another machine:
-// it is not encrypted.
+// permit returns an error before an unencrypted connection is made that would reveal the token to another
+// machine.
 func (e *examination) permit(_, address string, _ syscall.RawConn) error {
 	if e.Token == "" || e.TLS != nil {
 		return nil
@@ -133,13 +134,13 @@ func (e *examination) permit(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// metrics is what doctor reads of /metrics.
+// metrics is the content of /metrics as far as doctor uses it.
 type metrics struct {
-	values map[string]float64 // of those without labels
-	labels map[string]string  // the others, as they stand
+	values map[string]float64 // values of metrics without labels
+	labels map[string]string  // lines of metrics with labels, unparsed, by metric
 }
 
-// parseMetrics reads the text format of Prometheus as far as it is needed.
+// parseMetrics parses the parts of the Prometheus text format that doctor needs.
 func parseMetrics(text string) metrics {
 	m := metrics{map[string]float64{}, map[string]string{}}
 	lines := bufio.NewScanner(strings.NewReader(text))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestATokenIsNotShownToAnotherMachine has no connection made that is not encrypted.
+// No unencrypted connection to another machine is made.
 func TestATokenIsNotShownToAnotherMachine(t *testing.T) {
 	e := examination{Options: Options{HTTP: "192.0.2.1:1", Token: "secret"}}
 	_, _, err := e.get(context.Background(), "/readyz")
@@ -24,7 +24,7 @@ func TestATokenIsNotShownToAnotherMachine(t *testing.T) {
 	require.NoError(t, e.permit("tcp4", "192.0.2.1:1", nil))
 }
 
-// TestEveryNodeOfAClusterIsAsked: one that stands by takes no orders, and is well.
+// Each node of a cluster is asked; a standby is not ready, but that is no problem.
 func TestEveryNodeOfAClusterIsAsked(t *testing.T) {
 	standby := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "standby; the leader is elsewhere", http.StatusServiceUnavailable)

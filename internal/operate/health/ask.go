@@ -14,18 +14,17 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// Limits of asking a server.
+// Limits of a request to the server.
 const (
 	askTimeout     = 5 * time.Second
 	answerBytesMax = 4 << 10
 )
 
-// Ask asks the server whose HTTP side is at the address --http whether it takes
-// orders, and returns what it says; an error if it does not take them, or does not answer.
-// Of a node of a cluster it asks whether that leads or follows.
-// It is for containers that have no other program to ask with. Over TLS it takes the
-// certificate --tls-cert alone and shows it too. With --auth the server has left a
-// token for it in its data directory.
+// Ask asks a running server on this machine, through its HTTP side (--http), whether it is ready to accept
+// orders, and returns the server's text. The error says that it is not ready, or gives no answer. A cluster
+// node is instead asked whether it leads or follows. Ask is for containers that have no other HTTP client.
+// Over TLS it accepts only the certificate --tls-cert, and presents it too. With --auth it uses the token
+// that the server has written into its data directory.
 func Ask(ctx context.Context, c *settings.Config) (string, error) {
 	address := c.HTTP
 	if address == "" {
@@ -36,11 +35,12 @@ func Ask(ctx context.Context, c *settings.Config) (string, error) {
 		return "", fmt.Errorf("--http: %w", err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost" // a server that listens on all addresses
+		host = "localhost" // the server listens on all addresses
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	scheme, transport := "http", &http.Transport{} // not the default one: a proxy in the environment is for others
+	// Not the default transport: a proxy in the environment is meant for other traffic.
+	scheme, transport := "http", &http.Transport{}
 	if c.TLSCert != "" {
 		scheme = "https"
 		if transport.TLSClientConfig, err = auth.OwnConfig(c.TLSCert, c.TLSKey); err != nil {
@@ -48,7 +48,7 @@ func Ask(ctx context.Context, c *settings.Config) (string, error) {
 		}
 	}
 	path := "/readyz"
-	if c.Clustered() { // a node that follows is as it should be
+	if c.Clustered() { // a node that follows is healthy too
 		path = "/healthz"
 	}
 	url := scheme + "://" + net.JoinHostPort(host, port) + path

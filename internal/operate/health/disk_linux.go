@@ -2,10 +2,11 @@ package health
 
 import "syscall"
 
-// DiskIsKnown reports whether this system can be asked for room on a disk.
+// DiskIsKnown reports whether DiskOf works on this system.
 const DiskIsKnown = true
 
-// DiskOf returns the room on the disk of a directory, for those whom the server runs as.
+// DiskOf returns the size of the file system of a directory, and the room that an ordinary user may still
+// use. It is zero after an error.
 func DiskOf(dir string) Disk {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {

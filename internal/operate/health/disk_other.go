@@ -2,8 +2,8 @@
 
 package health
 
-// DiskIsKnown reports whether this system can be asked for room on a disk.
+// DiskIsKnown reports whether DiskOf works on this system.
 const DiskIsKnown = false
 
-// DiskOf returns the room on the disk of a directory, for those whom the server runs as.
+// DiskOf returns zero on this system.
 func DiskOf(string) Disk { return Disk{} }

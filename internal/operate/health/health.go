@@ -1,6 +1,6 @@
-// Package health knows how a running exchange is doing: how long ago what Postgres lacks
-// was synced, how fast requests were answered lately, and what room is left. It is apart
-// from the wiring because operators, market data and containers ask for the same figures.
+// Package health measures how a running exchange is doing: how far Postgres lags, how fast requests were
+// recently answered, and how much room is left. Operators, market data and containers use the same figures,
+// so they are not computed in the wiring.
 package health
 
 import (
@@ -16,8 +16,7 @@ import (
 	"outcry/internal/view/market"
 )
 
-// latelyMax is how old the figures of the last look may be. Market data looks once a
-// second.
+// latelyMax is the greatest age of the figures that Lately returns. Market data calls Look once a second.
 const latelyMax = 5 * time.Second
 
 // Load counts what clients have done since the server's start, and their present connections.
@@ -28,37 +27,37 @@ type Load struct {
 	Seconds          *latency.Counts   // how long requests took
 }
 
-// Parts are what a Watch looks at.
+// Parts are the parts of the exchange that a Watch reads.
 type Parts struct {
 	Load      func() Load // returns the counts of the doors
 	Journal   *journal.Journal
 	Projector *postgres.Projector
 	Marks     *LagMarks
-	Ready     func() error // returns why the exchange takes no orders, nil while it does
+	Ready     func() error // returns why the exchange accepts no orders, or nil
 }
 
-// Watch works out how an exchange is doing from two looks at what it has done.
+// Watch computes how an exchange is doing from the difference between two readings of its counters.
 type Watch struct {
 	parts    Parts
-	before   Load // at beforeAt, of the one goroutine that looks
+	before   Load // the reading at beforeAt; used only by the goroutine that calls Look
 	beforeAt time.Time
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // mu guards the fields below
 	at   time.Time
 	load remote.Load
 }
 
-// NewWatch returns a watch that has looked once.
+// NewWatch returns a watch that has taken its first reading.
 func NewWatch(p Parts) *Watch {
 	return &Watch{parts: p, before: p.Load(), beforeAt: time.Now()}
 }
 
-// Look returns how the exchange was doing since the last look. It is for one goroutine.
+// Look returns how the exchange has been doing since the last call. It is for one goroutine.
 func (w *Watch) Look() market.Health {
 	p, before, now, at := &w.parts, w.before, w.parts.Load(), time.Now()
 	took := max(at.Sub(w.beforeAt).Seconds(), 1e-3)
 	w.before, w.beforeAt = now, at
-	applied := p.Projector.Applied() // first: the journal may go on meanwhile
+	applied := p.Projector.Applied() // read before the journal, which may grow in between
 	lately := now.Seconds.Since(before.Seconds)
 	of := market.Health{
 		OrdersPerSecond:   float64(now.Orders-before.Orders) / took,
@@ -74,7 +73,7 @@ func (w *Watch) Look() market.Health {
 	return of
 }
 
-// note keeps a look for Lately.
+// note stores the result of a Look for Lately.
 func (w *Watch) note(of *market.Health, now *Load, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,14 +98,14 @@ func (w *Watch) note(of *market.Health, now *Load, at time.Time) {
 	})
 }
 
-// Lately returns what the last look has found, nil if that is too long ago. It may be
-// called from any goroutine.
+// Lately returns the result of the last Look, or nil if that is older than latelyMax. It may be called from
+// any goroutine.
 func (w *Watch) Lately() *remote.Load {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if time.Since(w.at) > latelyMax {
 		return nil
 	}
-	load := w.load // whose list does not change any more
+	load := w.load // the list in it is not modified any more
 	return &load
 }

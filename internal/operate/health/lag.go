@@ -7,38 +7,37 @@ import (
 )
 
 const (
-	// lagStep is how exactly moments are remembered at first.
+	// lagStep is the resolution of the times of the newest records.
 	lagStep = 10 * time.Millisecond
 
-	// lagPart is how exactly they are remembered later: to the 50th part of how long
-	// ago they were.
+	// lagPart determines the resolution for older records: a 50th of their age.
 	lagPart = 50
 
-	// lagMarksMax is how many moments are remembered before those that are closer
-	// together than they need be are merged. What is left then grows with the logarithm
-	// of the time that the marks span: half of it is enough for three years.
+	// lagMarksMax is the number of marks above which marks are merged that are closer together than the
+	// resolution requires. The number that is left grows with the logarithm of the time span: half of
+	// lagMarksMax suffices for three years.
 	lagMarksMax = 4096
 )
 
-// LagMarks remembers when records were synced, so that what Postgres lacks can be told
-// in seconds: to 10 ms or 2 %, whichever is more, and never too little. That holds for
-// each record by itself, whatever came before it, and whether or not anybody asks.
-// Its methods may be called from any goroutine. The zero value has no marks.
+// LagMarks remembers when records were synced, so that the lag of Postgres can be given in seconds. The
+// result is too large by up to ten milliseconds or 2 %, whichever is more, and never too small. This holds
+// for every record, independent of earlier records and of how often Lag is called. Its methods may be called
+// from any goroutine. The zero value has no marks.
 type LagMarks struct {
-	mu    sync.Mutex // guards what follows
-	marks []lagMark  // of rising seq and time
-	last  uint64     // the highest seq that was noted
+	mu    sync.Mutex // mu guards the fields below
+	marks []lagMark  // ascending by seq and time
+	last  uint64     // the highest seq so far
 }
 
-// lagMark says that the records after the mark before it, up to seq, were synced at a
-// time or later, but before the time of the next mark.
+// A lagMark covers the records after the previous mark up to seq: they were synced at this time or later, and
+// before the time of the next mark.
 type lagMark struct {
 	seq uint64
 	at  time.Time
 }
 
-// Synced says that so many further records were synced by now. At first: that the
-// journal had so many.
+// Synced records that the given number of further records was synced by now. The first call gives the number
+// of records that the journal already had.
 func (l *LagMarks) Synced(records uint64, now time.Time) {
 	if records == 0 {
 		return
@@ -56,8 +55,8 @@ func (l *LagMarks) Synced(records uint64, now time.Time) {
 	l.marks = append(l.marks, lagMark{l.last, now})
 }
 
-// merge lets marks stand for the records of those after them, where these then seem
-// older by a small part of their age only: they were synced before the mark after both.
+// merge combines marks: an earlier mark takes over the records of a later one if they then seem older by only
+// a small part of their age. The records of both were synced before the time of the mark after them.
 func (l *LagMarks) merge(now time.Time) {
 	kept := l.marks[:1]
 	for i, m := range l.marks[1 : len(l.marks)-1] {
@@ -71,8 +70,8 @@ func (l *LagMarks) merge(now time.Time) {
 	l.marks = append(kept, l.marks[len(l.marks)-1])
 }
 
-// Lag returns how long before now the oldest record after applied was synced, 0 if
-// there is none, or if that was since now. Everything up to applied is forgotten.
+// Lag returns how long before now the oldest record after applied was synced, 0 if there is no such record or
+// it was synced after now. It forgets everything up to applied.
 func (l *LagMarks) Lag(applied uint64, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

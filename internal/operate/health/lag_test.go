@@ -15,7 +15,7 @@ func TestLagIsTheAgeOfTheOldestRecordThatIsMissing(t *testing.T) {
 	require.Zero(t, l.Lag(0, start))
 	l.Synced(5, at(0))
 	l.Synced(4, at(100))
-	l.Synced(3, at(104)) // up to 12, of the same step
+	l.Synced(3, at(104)) // up to record 12, within lagStep
 	l.Synced(8, at(300))
 	require.Equal(t, time.Second, l.Lag(0, at(1000)))
 	require.Equal(t, time.Second, l.Lag(4, at(1000)))
@@ -27,16 +27,16 @@ func TestLagIsTheAgeOfTheOldestRecordThatIsMissing(t *testing.T) {
 	require.Empty(t, l.marks)
 }
 
-// isNear demands of a lag that it is what it ought to be, or as much more as it may.
+// isNear checks that a lag is at least the exact one, and too large by no more than the resolution.
 func isNear(t *testing.T, exact, got time.Duration, format string, args ...any) {
 	t.Helper()
 	require.GreaterOrEqual(t, got, exact, append([]any{format}, args...)...)
 	require.LessOrEqual(t, got-exact, max(lagStep, exact/lagPart), append([]any{format}, args...)...)
 }
 
-// TestLagIsExactAfterALongTimeWithoutPostgres has 200 records a second come for an hour in which
-// nothing is applied, and looks at all ages at its end. Then Postgres is 20 records behind,
-// and is asked for now and then: that is 95 ms, from the first time on.
+// TestLagIsExactAfterALongTimeWithoutPostgres syncs 200 records a second for an hour in which nothing is
+// applied, and checks the lag at all ages at the end. After that, Postgres is 20 records behind and Lag is
+// called now and then: it must return 95 ms from the first call on.
 func TestLagIsExactAfterALongTimeWithoutPostgres(t *testing.T) {
 	const every = 5 * time.Millisecond
 	const records = uint64(time.Hour / every)
@@ -59,8 +59,8 @@ func TestLagIsExactAfterALongTimeWithoutPostgres(t *testing.T) {
 	}
 }
 
-// TestLagIsExactThoughNobodyHasAsked lets records come for three years, by day and not by
-// night, and in bursts, before anybody asks.
+// TestLagIsExactThoughNobodyHasAsked syncs records over three years, in bursts with pauses as at night,
+// before it calls Lag for the first time.
 func TestLagIsExactThoughNobodyHasAsked(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

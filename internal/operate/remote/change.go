@@ -2,26 +2,27 @@ package remote
 
 import "errors"
 
-// Changes of a cluster that a node is asked for, as POST /admin/cluster/ and this word.
+// Changes of a cluster. Each is requested by POST /admin/cluster/ and its word.
 const (
-	ChangeTransfer = "transfer" // of the leadership, to Node, or to the furthest standby if that is 0
-	ChangeAdd      = "add"      // of a node that learns
-	ChangePromote  = "promote"  // of a node that learns to one that votes
-	ChangeRemove   = "remove"   // of a node, for good
-	ChangeReplace  = "replace"  // of a node that has lost its disk: removed, and added under its number
+	ChangeTransfer = "transfer" // transfer the leadership to Node; if that is 0, to the standby with the most entries
+	ChangeAdd      = "add"      // add a node as a learner
+	ChangePromote  = "promote"  // make a learner a voter
+	ChangeRemove   = "remove"   // remove a node for good
+	ChangeReplace  = "replace"  // replace a node that lost its disk: remove it, and add it again under its number
 )
 
-// ClusterChange is the body of such a request, as JSON.
+// ClusterChange is the body of a request for a change, as JSON.
 type ClusterChange struct {
-	Node    uint64 `json:"node"`
-	Address string `json:"address,omitempty"` // HOST:PORT where the other nodes reach it, of ChangeAdd and ChangeReplace
+	Node uint64 `json:"node"`
+	// HOST:PORT where the other nodes reach it; for ChangeAdd and ChangeReplace
+	Address string `json:"address,omitempty"`
 }
 
-// ClusterChanged is the answer: the change is under way, or done. GET /api/v1/cluster shows it.
+// ClusterChanged is the answer: the change has begun or is done. GET /api/v1/cluster shows which.
 type ClusterChanged struct {
 	Change string `json:"change"`
 	ClusterChange
 }
 
-// ErrNotLeading says that a node cannot change its cluster: another one leads.
+// ErrNotLeading means that a node cannot change its cluster because it is not the leader.
 var ErrNotLeading = errors.New("this node does not lead the cluster")

@@ -19,35 +19,34 @@ import (
 	"time"
 )
 
-// answerBytesMax bounds an answer: one names at the most 100,000 symbols.
+// answerBytesMax bounds an answer. The largest names 100,000 symbols.
 const answerBytesMax = 32 << 20
 
-// Client asks the HTTP side of an exchange. Its methods may be called from any
-// goroutine, once the fields are set. Their errors say that it could not be reached, that
-// there was no answer though it was asked, or are an *Error.
+// Client sends requests to the HTTP side of an exchange. Its methods may be called from any goroutine once
+// the fields are set. Their errors say that the exchange could not be reached, or that it gave no answer to a
+// request that may have been executed, or are an *Error.
 type Client struct {
 	Address string // host and port, or a URL
-	Token   string // that is shown; "" for none
+	Token   string // token to present; "" for none
 
-	// InsecureToken lets the token go to another machine over a connection that is not
-	// encrypted. Otherwise that is an error, and nothing is sent.
+	// InsecureToken allows the token to be sent to another machine without encryption. Otherwise that is an
+	// error, and nothing is sent.
 	InsecureToken bool
 
 	http *http.Client
 }
 
-// Error is an answer that says why nothing was done, or that this is not known.
+// Error is an answer that says why nothing was done, or that it is unknown whether it was done.
 type Error struct {
-	Status int // of HTTP
+	Status int // HTTP status
 	Text   string
 }
 
 // Error returns the exchange's text.
 func (e *Error) Error() string { return e.Text }
 
-// NewClient returns a client of the exchange at an address. It waits for an answer as
-// long as timeout says, and uses no proxy: those in the environment are for others. TLS
-// is spoken if secure is not nil.
+// NewClient returns a client of the exchange at an address. A request may take up to timeout. The client uses
+// TLS if secure is not nil, and no proxy, as proxies in the environment are meant for other traffic.
 func NewClient(address string, timeout time.Duration, secure *tls.Config) *Client {
 	if secure != nil && !strings.Contains(address, "://") {
 		address = "https://" + address
@@ -57,16 +56,16 @@ func NewClient(address string, timeout time.Duration, secure *tls.Config) *Clien
 	c.http = &http.Client{
 		Transport: &http.Transport{DialContext: plain.DialContext, DialTLSContext: encrypted.DialContext},
 		Timeout:   timeout,
-		// An exchange sends nobody elsewhere, where the token must not go.
+		// An exchange never redirects, and the token must not be sent to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
 }
 
-// errInsecureToken refuses to show a token to everybody on the way.
+// errInsecureToken is the error if a token would be sent to another machine without encryption.
 var errInsecureToken = errors.New("the token is not sent: the connection is not encrypted, and goes to another machine")
 
-// permit says, before a connection is made that is not encrypted, whether it may be.
+// permit returns an error if an unencrypted connection to an address must not be made.
 func (c *Client) permit(_, address string, _ syscall.RawConn) error {
 	if c.Token == "" || c.InsecureToken {
 		return nil
@@ -77,8 +76,8 @@ func (c *Client) permit(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// OnThisMachine reports whether what is sent to an address, of an IP and a port as it is
-// dialed, stays on this machine: it is loopback, or names no machine, which means this one.
+// OnThisMachine reports whether a dialed address, of an IP and a port, is on this machine: it is loopback, or
+// it has no IP or the unspecified one, which means this machine.
 func OnThisMachine(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || host == "" {
@@ -104,7 +103,7 @@ func (c *Client) Resume(ctx context.Context, sym string) (a HaltAnswer, err erro
 	return a, err
 }
 
-// CancelAll cancels all that an account has open, of one symbol if sym is not empty.
+// CancelAll cancels all open orders of an account; only those of one symbol if sym is not empty.
 func (c *Client) CancelAll(ctx context.Context, account, sym string) (a CancelAllAnswer, err error) {
 	values := url.Values{"account": {account}}
 	if sym != "" {
@@ -114,13 +113,13 @@ func (c *Client) CancelAll(ctx context.Context, account, sym string) (a CancelAl
 	return a, err
 }
 
-// Status tells how the exchange is doing.
+// Status returns the state of the exchange.
 func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	err = c.ask(ctx, http.MethodGet, "status", nil, &s)
 	return s, err
 }
 
-// ask sends a request of an operation and decodes its answer.
+// ask sends a request below /admin/ and decodes its answer.
 func (c *Client) ask(ctx context.Context, method, what string, values url.Values, into any) error {
 	return c.request(ctx, method, "admin/"+what, values, nil, into)
 }
@@ -172,7 +171,7 @@ func (c *Client) request(
 	return nil
 }
 
-// noAnswer says what is known if the exchange was asked and did not answer.
+// noAnswer returns the error of a request that reached the exchange and got no answer.
 func (c *Client) noAnswer(method string, why error) error {
 	if method == http.MethodGet {
 		return fmt.Errorf("no answer from %s: %w", c.Address, why)
@@ -180,7 +179,7 @@ func (c *Client) noAnswer(method string, why error) error {
 	return fmt.Errorf("no answer from %s: whether it was done is unknown; it is safe to retry: %w", c.Address, why)
 }
 
-// withoutURL takes the request's address out of an error, which has been named.
+// withoutURL removes the URL from an error, because the caller names the address.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -189,7 +188,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// refusal returns what an answer other than 200 says.
+// refusal returns the error of an answer with a status other than 200.
 func refusal(status int, body []byte) error {
 	var a ErrorAnswer
 	if json.Unmarshal(body, &a) != nil || a.Error == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestATokenIsShownToThisMachineOrEncrypted: otherwise no connection is made.
+// A token is sent to this machine, or over TLS; otherwise no connection is made.
 func TestATokenIsShownToThisMachineOrEncrypted(t *testing.T) {
 	shown := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func TestATokenIsShownToThisMachineOrEncrypted(t *testing.T) {
 func TestWhatStaysOnThisMachine(t *testing.T) {
 	for address, stays := range map[string]bool{
 		"127.0.0.1:1": true, "127.1.2.3:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
-		":1": true, "0.0.0.0:1": true, "[::]:1": true, // to dial these is to dial this machine
+		":1": true, "0.0.0.0:1": true, "[::]:1": true, // dialing these connects to this machine
 		"192.0.2.1:1": false, "[2001:db8::1]:1": false, "[::ffff:192.0.2.1]:1": false, "localhost:1": false,
 		"": false, "127.0.0.1": false,
 	} {
@@ -52,7 +52,7 @@ func TestWhatStaysOnThisMachine(t *testing.T) {
 	}
 }
 
-// TestAnAddressWithoutAMachineIsThisOne dials as it is set in a container.
+// The address is one that is typical in a container: it names no host.
 func TestAnAddressWithoutAMachineIsThisOne(t *testing.T) {
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestAnAddressWithoutAMachineIsThisOne(t *testing.T) {
 	}
 }
 
-// TestNobodyIsSentElsewhere, where the token would go along.
+// A redirect is not followed, because the token would be sent along.
 func TestNobodyIsSentElsewhere(t *testing.T) {
 	s := httptest.NewServer(http.RedirectHandler("/elsewhere", http.StatusTemporaryRedirect))
 	defer s.Close()
@@ -80,7 +80,7 @@ func TestNobodyIsSentElsewhere(t *testing.T) {
 	require.ErrorContains(t, err, "Temporary Redirect")
 }
 
-// TestAnExchangeThatDoesNotAnswerMayHaveDoneIt is told otherwise than one that is not there.
+// The error for an exchange that gives no answer differs from that for one that cannot be reached.
 func TestAnExchangeThatDoesNotAnswerMayHaveDoneIt(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()

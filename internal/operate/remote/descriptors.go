@@ -1,14 +1,13 @@
 package remote
 
-// DescriptorReserve is how many file descriptors a server keeps from its clients: for the
-// journal, Postgres and what watches files (64), for operators and health checks (32), and
-// for connections that are being told that there are too many (64).
+// DescriptorReserve is the number of file descriptors that clients cannot use: 64 for the journal, Postgres
+// and the watching of files, 32 for operators and health checks, and 64 for connections over the limit while
+// they get their error.
 const DescriptorReserve = 160
 
-// ConnectionsWithin returns how many connections of the XML port and of the HTTP side a
-// server has that may have so many files open: as many as asked for, or less of both, in
-// the same proportion, so that DescriptorReserve is left. It returns at least 1 for each
-// that was above 0.
+// ConnectionsWithin returns how many connections to the XML port and to the HTTP side a server may have that
+// may open the given number of files. These are the requested numbers, or, so that DescriptorReserve is left,
+// smaller ones in the same proportion. The result is at least 1 for each that was requested above 0.
 func ConnectionsWithin(files uint64, xml, http int) (int, int) {
 	left := uint64(0)
 	if files > DescriptorReserve {

@@ -6,51 +6,54 @@ import (
 	"net/url"
 )
 
-// BlockAnswer is the answer to a block of an account, and to its end.
+// BlockAnswer is the answer to a block of an account and to its end.
 type BlockAnswer struct {
 	Account string `json:"account"`
-	Changed bool   `json:"changed"`           // false if the account was blocked before, or was not
-	Blocked *Halt  `json:"blocked,omitempty"` // the block that holds now, nil if the account may order
+	Changed bool   `json:"changed"`           // false if the account was already blocked, or was not blocked
+	Blocked *Halt  `json:"blocked,omitempty"` // the present block, nil if the account may place orders
 	Ended   *Halt  `json:"ended,omitempty"`   // the block that was ended
-	// Canceled is what a block has canceled; nil where nothing was, also since there was no room for it yet.
+	// Canceled is what the block has canceled; nil if it canceled nothing, perhaps because there is no room
+	// for it yet.
 	Canceled *CancelAllAnswer `json:"canceled,omitempty"`
 }
 
-// SymbolRules are what holds for the orders of a symbol, as text. Of a change, what is "" stays.
+// SymbolRules are the rules for orders of a symbol, as text. In a change, "" leaves a rule as it is.
 type SymbolRules struct {
-	Tick    string `json:"tick"`    // limits are multiples of it
-	Lot     string `json:"lot"`     // amounts are multiples of it
-	Protect string `json:"protect"` // how far from the best price a market order may execute: "10%"
-	Band    string `json:"band"`    // how far from the last trade's price a limit may be: "20%", or NoBound
+	Tick    string `json:"tick"`    // limits must be multiples of it
+	Lot     string `json:"lot"`     // amounts must be multiples of it
+	Protect string `json:"protect"` // how far from the best price a market order may execute, such as "10%"
+	Band    string `json:"band"`    // how far from the last trade's price a limit may be, such as "20%", or NoBound
 }
 
-// AccountRules are what holds for the orders of an account, as text. Of a change, what is "" stays.
+// AccountRules are the rules for orders of an account, as text. In a change, "" leaves a rule as it is.
 type AccountRules struct {
-	Shares   string `json:"shares"`   // at most in an order, or NoBound, also below
-	Notional string `json:"notional"` // dollars, at most in an order
-	Open     string `json:"open"`     // open orders at most
-	STP      string `json:"stp"`      // of orders that say none: "newest", "oldest", "both" or NoBound
+	// largest number of shares of an order, or NoBound; the next two may be NoBound too
+	Shares   string `json:"shares"`
+	Notional string `json:"notional"` // largest notional of an order, in dollars
+	Open     string `json:"open"`     // largest number of open orders
+	// self-trade prevention of orders without their own: "newest", "oldest", "both" or NoBound
+	STP string `json:"stp"`
 }
 
-// NoBound stands for a rule that does not hold.
+// NoBound is the value of a rule that is not set.
 const NoBound = "none"
 
-// SymbolRulesAnswer is the answer to a change of a symbol's rules, with those that hold now.
+// SymbolRulesAnswer is the answer to a change of a symbol's rules. It has the rules that now hold.
 type SymbolRulesAnswer struct {
 	Sym     string `json:"sym"`
-	Changed bool   `json:"changed"` // false if they held before, or nothing was to be changed
+	Changed bool   `json:"changed"` // false if the rules were the same before, or none was given
 	SymbolRules
 }
 
-// AccountRulesAnswer is the answer to a change of an account's rules, with those that hold now.
+// AccountRulesAnswer is the answer to a change of an account's rules. It has the rules that now hold.
 type AccountRulesAnswer struct {
 	Account string `json:"account"`
-	Changed bool   `json:"changed"` // false if they held before, or nothing was to be changed
+	Changed bool   `json:"changed"` // false if the rules were the same before, or none was given
 	AccountRules
-	Blocked *Halt `json:"blocked,omitempty"` // nil if the account may order
+	Blocked *Halt `json:"blocked,omitempty"` // nil if the account may place orders
 }
 
-// Block has an account place and amend no orders, and cancels all that it has open.
+// Block blocks an account: it can no longer place or amend orders, and its open orders are canceled.
 func (c *Client) Block(ctx context.Context, account, reason string) (a BlockAnswer, err error) {
 	err = c.ask(ctx, http.MethodPost, "block", given("account", account, "reason", reason), &a)
 	return a, err
@@ -62,21 +65,23 @@ func (c *Client) Unblock(ctx context.Context, account string) (a BlockAnswer, er
 	return a, err
 }
 
-// SetSymbol changes the rules of a symbol. Without a change it tells which hold.
+// SetSymbol changes the rules of a symbol, and returns those that now hold. If r is empty it only returns
+// them.
 func (c *Client) SetSymbol(ctx context.Context, sym string, r SymbolRules) (a SymbolRulesAnswer, err error) {
 	err = c.ask(ctx, http.MethodPost, "symbol",
 		given("sym", sym, "tick", r.Tick, "lot", r.Lot, "protect", r.Protect, "band", r.Band), &a)
 	return a, err
 }
 
-// SetLimits changes the rules of an account. Without a change it tells which hold.
+// SetLimits changes the rules of an account, and returns those that now hold. If r is empty it only returns
+// them.
 func (c *Client) SetLimits(ctx context.Context, account string, r AccountRules) (a AccountRulesAnswer, err error) {
 	err = c.ask(ctx, http.MethodPost, "limits",
 		given("account", account, "shares", r.Shares, "notional", r.Notional, "open", r.Open, "stp", r.STP), &a)
 	return a, err
 }
 
-// given returns the parameters of which the value is not "".
+// given returns parameters from pairs of name and value, without those whose value is "".
 func given(pairs ...string) url.Values {
 	values := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {

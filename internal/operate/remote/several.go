@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// NodeView is what a node of several said of itself.
+// NodeView is the answer of one of several nodes.
 type NodeView struct {
-	Address string  // that was asked
-	Cluster Cluster // zero with an error
+	Address string  // the address that was asked
+	Cluster Cluster // zero after an error
 	Err     error
 }
 
-// viewWait is how long a node may take to tell its view: it works out a digest meanwhile. One
-// that hangs must not keep from the others.
+// viewWait is how long a node may take to answer: it computes a digest. It also bounds how long a node that
+// hangs can delay the others' answers.
 const viewWait = 5 * time.Second
 
 // roleBytesMax bounds the answer of a probe.
 const roleBytesMax = 1 << 10
 
-// Cluster returns how the node sees its cluster.
+// Cluster returns the node's view of its cluster.
 func (c *Client) Cluster(ctx context.Context) (v Cluster, err error) {
 	err = c.request(ctx, http.MethodGet, "api/v1/cluster", nil, nil, &v)
 	return v, err
 }
 
-// Change asks the leader for a change of the cluster.
+// Change requests a change of the cluster. The node must be the leader.
 func (c *Client) Change(ctx context.Context, change string, what ClusterChange) (a ClusterChanged, err error) {
 	body, err := json.Marshal(what)
 	if err != nil {
@@ -42,8 +42,8 @@ func (c *Client) Change(ctx context.Context, change string, what ClusterChange) 
 	return a, err
 }
 
-// Role returns the role of a node that leads or follows, with an answer that costs nothing.
-// The error says that it does not answer, or starts still.
+// Role returns the role of a node that leads or follows, by a request that is cheap for the node. The error
+// says that the node does not answer, or is still starting.
 func (c *Client) Role(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address+"/healthz", nil)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Client) Role(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// Views asks all clients at the same time, and returns what they said, in their order.
+// Views asks all clients at the same time, and returns their answers in the order of the clients.
 func Views(ctx context.Context, all []*Client) []NodeView {
 	ctx, cancel := context.WithTimeout(ctx, viewWait)
 	defer cancel()
@@ -81,9 +81,9 @@ func Views(ctx context.Context, all []*Client) []NodeView {
 	return views
 }
 
-// Leader returns the client of the node that leads, of those whose views these are, in the
-// newest term. If no address is of a cluster, it is the first that answers. The error says
-// what each said instead.
+// Leader returns the client of the leader, by the views of all clients; with several, that of the newest
+// term. If no address is of a cluster, Leader returns the first single server that answers. The error lists
+// the answers.
 func Leader(all []*Client, views []NodeView) (*Client, error) {
 	var leader, single *Client
 	var term uint64
@@ -92,13 +92,13 @@ func Leader(all []*Client, views []NodeView) (*Client, error) {
 	for i, v := range views {
 		switch e, answered := v.Err.(*Error); {
 		case answered && single == nil && e.Status == http.StatusNotFound:
-			single = all[i] // a server alone
+			single = all[i] // a single server
 		case v.Err != nil:
 			texts = append(texts, fmt.Sprintf("%s: %v", v.Address, v.Err))
 		case v.Cluster.Role == RoleLeader && v.Cluster.Term >= term:
 			leader, term = all[i], v.Cluster.Term
 		default:
-			text := v.Cluster.Why // which mostly begins with the role
+			text := v.Cluster.Why // it usually begins with the role
 			if !strings.HasPrefix(text, v.Cluster.Role) {
 				text = strings.TrimSpace(v.Cluster.Role + " " + text)
 			}
@@ -117,7 +117,7 @@ func Leader(all []*Client, views []NodeView) (*Client, error) {
 	return nil, fmt.Errorf("no address is the leader's%s: %s", elsewhere, strings.Join(texts, "; "))
 }
 
-// leaderHTTP returns where the leader says that its HTTP side is, "" if that is not known.
+// leaderHTTP returns the address of the leader's HTTP side, "" if unknown.
 func (c *Cluster) leaderHTTP() string {
 	for _, m := range c.Members {
 		if m.Node == c.Leader && m.Node != 0 {
