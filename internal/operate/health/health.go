@@ -42,7 +42,7 @@ type Watch struct {
 	before   Load // the reading at beforeAt; used only by the goroutine that calls Look
 	beforeAt time.Time
 
-	mu   sync.Mutex // mu guards the fields below
+	mu   sync.Mutex // guards the fields below
 	at   time.Time
 	load remote.Load
 }

@@ -24,7 +24,7 @@ const (
 // for every record, independent of earlier records and of how often Lag is called. Its methods may be called
 // from any goroutine. The zero value has no marks.
 type LagMarks struct {
-	mu    sync.Mutex // mu guards the fields below
+	mu    sync.Mutex // guards the fields below
 	marks []lagMark  // ascending by seq and time
 	last  uint64     // the highest seq so far
 }

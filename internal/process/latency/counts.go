@@ -2,11 +2,11 @@ package latency
 
 import "math"
 
-// Counts are what histograms had observed at a moment, all of a family together.
+// Counts are the numbers of observations in each bucket, of all histograms of a family together.
 type Counts [buckets]uint64
 
-// Counts returns what the family's histograms have observed since the start. What is
-// observed meanwhile may be in it or not.
+// Counts returns the observations since the start. Observations made during the call may or may not be
+// included.
 func (f *Family) Counts() *Counts {
 	c := new(Counts)
 	for _, h := range f.histograms {
@@ -17,7 +17,7 @@ func (f *Family) Counts() *Counts {
 	return c
 }
 
-// Since returns what came after an earlier moment.
+// Since returns the observations made since the earlier Counts.
 func (c *Counts) Since(earlier *Counts) *Counts {
 	d := new(Counts)
 	for i := range c {
@@ -26,8 +26,8 @@ func (c *Counts) Since(earlier *Counts) *Counts {
 	return d
 }
 
-// Quantile returns how many seconds a part q, from 0 to 1, of what was observed took at
-// the most, to 9 %; 0 if nothing was.
+// Quantile returns the q-quantile in seconds, within 9 %, for q from 0 to 1. It returns 0 if there are no
+// observations.
 func (c *Counts) Quantile(q float64) float64 {
 	var all, sum float64
 	for _, n := range c {
@@ -43,7 +43,7 @@ func (c *Counts) Quantile(q float64) float64 {
 	return 0
 }
 
-// growth is by what the bounds of neighbouring native buckets differ.
+// growth is the ratio between the bounds of adjacent native buckets.
 var growth = math.Exp2(1.0 / perOctave)
 
 // boundOf returns the upper bound of a native bucket in seconds.

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestQuantilesAreThoseOfTheHistogram observes a thousand times and works the quantiles
-// out of the buckets.
+// TestQuantilesAreThoseOfTheHistogram makes a thousand observations and computes quantiles from the buckets.
 func TestQuantilesAreThoseOfTheHistogram(t *testing.T) {
 	f := NewFamily("x", "x", time.Microsecond, time.Second, "kind")
 	all := []*Histogram{f.Histogram("a"), f.Histogram("b")}
@@ -27,7 +26,7 @@ func TestQuantilesAreThoseOfTheHistogram(t *testing.T) {
 	require.Zero(t, c.Since(c).Quantile(1))
 }
 
-// TestABoundIsThatOfItsBucket compares the bounds with what the buckets take.
+// TestABoundIsThatOfItsBucket compares boundOf with the buckets that bucketOf chooses.
 func TestABoundIsThatOfItsBucket(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

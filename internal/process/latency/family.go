@@ -9,9 +9,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Family is the histograms of one name, told apart by labels. It is a
-// prometheus.Collector. All of its histograms are made before it is registered; from
-// then on it may be used from any goroutine.
+// Family is a set of histograms with one name and different labels. It is a prometheus.Collector. Make all
+// its histograms before you register it; afterwards it may be used from any goroutine.
 type Family struct {
 	desc                    *prometheus.Desc
 	labels                  []string
@@ -19,9 +18,9 @@ type Family struct {
 	histograms              []*Histogram
 }
 
-// NewFamily returns a family without histograms. Its classic bounds are the powers of
-// 2 seconds from the one at or below first to the one at or above last; it panics
-// if that is not within 119 ns and 128 s.
+// NewFamily returns a family without histograms. Its classic bounds are powers of 2 seconds: from the largest
+// that is at most first, to the smallest that is at least last. It panics if these are not within 119 ns and
+// 128 s.
 func NewFamily(name, help string, first, last time.Duration, labels ...string) *Family {
 	f := &Family{
 		desc:        prometheus.NewDesc(name, help, labels, nil),
@@ -35,8 +34,8 @@ func NewFamily(name, help string, first, last time.Duration, labels ...string) *
 	return f
 }
 
-// Histogram makes the histogram of the given label values, in the order of the
-// family's labels. It panics if their number is another one.
+// Histogram makes the histogram with the given label values, in the order of the family's labels. It panics
+// if their number is wrong.
 func (f *Family) Histogram(values ...string) *Histogram {
 	if len(values) != len(f.labels) {
 		panic(fmt.Sprintf("latency: %d values for labels %q", len(values), f.labels))
@@ -59,12 +58,12 @@ func (f *Family) Collect(ch chan<- prometheus.Metric) {
 // Desc implements prometheus.Metric.
 func (h *Histogram) Desc() *prometheus.Desc { return h.family.desc }
 
-// Write implements prometheus.Metric. What is observed meanwhile may be in the sum and
-// not in the buckets; the count is that of the buckets.
+// Write implements prometheus.Metric. Observations made during the call may be in the sum but not in the
+// buckets. The count always matches the buckets.
 func (h *Histogram) Write(m *dto.Metric) error {
 	sum := math.Float64frombits(h.sumBits.Load())
 	var observed [buckets]uint64
-	first, last := buckets, -1 // that are not empty
+	first, last := buckets, -1 // the first and the last bucket that is not empty
 	for i := range h.observed {
 		if observed[i] = h.observed[i].Load(); observed[i] > 0 {
 			first, last = min(first, i), i
@@ -73,8 +72,8 @@ func (h *Histogram) Write(m *dto.Metric) error {
 	d := &dto.Histogram{SampleSum: new(sum)}
 	h.writeClassic(d, observed[:])
 	d.Schema, d.ZeroThreshold, d.ZeroCount = new(int32(schema)), new(0.0), new(uint64(0))
-	// One span over everything from the first to the last: what is empty between costs a
-	// byte each. An empty span tells that an empty histogram is native.
+	// One span covers everything from the first to the last bucket, because an empty bucket costs only a
+	// byte. An empty span marks a histogram without observations as native.
 	span := &dto.BucketSpan{Offset: new(int32(0)), Length: new(uint32(0))}
 	before := uint64(0)
 	for i := first; i <= last; i++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// write returns what a scraper gets of a metric.
+// write returns a metric as Prometheus scrapes it.
 func write(t testing.TB, m prometheus.Metric) *dto.Histogram {
 	t.Helper()
 	var d dto.Metric
@@ -22,7 +22,7 @@ func write(t testing.TB, m prometheus.Metric) *dto.Histogram {
 	return d.GetHistogram()
 }
 
-// native returns what each native bucket holds that is not empty.
+// native returns the counts of the native buckets that are not empty.
 func native(t testing.TB, d *dto.Histogram) map[int]int64 {
 	t.Helper()
 	counts := map[int]int64{}
@@ -41,8 +41,8 @@ func native(t testing.TB, d *dto.Histogram) map[int]int64 {
 	return counts
 }
 
-// TestAHistogramIsThatOfClientGolang observes the same durations in both, from below
-// the first bound to the last, and each bound itself.
+// TestAHistogramIsThatOfClientGolang makes the same observations in both: from below the first bound to the
+// last, and each bound itself.
 func TestAHistogramIsThatOfClientGolang(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -65,7 +65,7 @@ func TestAHistogramIsThatOfClientGolang(t *testing.T) {
 	for octave := time.Duration(1); octave < 128*time.Second; octave *= 2 {
 		observe(max(octave, 120*time.Nanosecond), 1)
 	}
-	observe(time.Second, 2) // a bound
+	observe(time.Second, 2) // exactly a bound
 	observe(time.Second/8, 3)
 	for range 20_000 {
 		observe(time.Duration(120*math.Exp2(r.Float64()*29)), r.IntN(5))
@@ -143,7 +143,7 @@ func TestObservationsOfManyGoroutinesAreAllCounted(t *testing.T) {
 	require.InDelta(t, 80_000, d.GetSampleSum(), 0)
 }
 
-// BenchmarkObserve is what one step costs: alone, and from all processors at once.
+// BenchmarkObserve measures one observation: on one goroutine, and on all processors at once.
 func BenchmarkObserve(b *testing.B) {
 	for _, n := range []int{1, 16} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {

@@ -1,6 +1,6 @@
-// Package listen takes addresses before they are listened on: a start that would fail for
-// an address must fail before it makes a database, and until it is ready clients are to be
-// refused, which package net has no call for.
+// Package listen binds addresses some time before it listens on them. A start that would fail because of an
+// address must fail before it makes a database, but clients must be refused until it is ready. Package net
+// cannot do this.
 package listen
 
 import (
@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backlogMax is how many connections may wait to be accepted; the kernel's own limit
-// (net.core.somaxconn) is mostly lower and then counts.
+// backlogMax is how many connections may wait to be accepted. The kernel's limit (net.core.somaxconn) is
+// usually lower and then applies.
 const backlogMax = 1<<16 - 1
 
-// Bound is an address that is taken and not listened on yet: until Listen, clients are
-// refused, as if there were no server. Not safe for concurrent use.
+// Bound is a bound address. Until Listen is called, clients are refused as if there were no server. It is not
+// safe for concurrent use.
 type Bound struct {
-	Addr net.Addr // with the port that the kernel gave for 0
-	fd   int      // -1 once Listen or Close was called
+	Addr net.Addr // has the port that the kernel chose, if 0 was given
+	fd   int      // -1 after Listen or Close
 }
 
-// Bind takes the address that a flag gives. The error names the flag and the address;
-// if the address is in use it says what to change.
+// Bind binds the address given by a flag. The error names the flag and the address. If the address is in use,
+// it also says what to change.
 func Bind(flag, address string) (*Bound, error) {
 	b, err := tryBind(address)
 	if err != nil {
@@ -39,7 +39,7 @@ func Bind(flag, address string) (*Bound, error) {
 	return b, nil
 }
 
-// Overlap reports whether two addresses cannot both be listened on.
+// Overlap reports whether a program cannot listen on both addresses.
 func Overlap(a, b net.Addr) bool {
 	x, y := a.(*net.TCPAddr), b.(*net.TCPAddr)
 	return x.Port == y.Port && (x.IP.Equal(y.IP) || x.IP.IsUnspecified() || y.IP.IsUnspecified())
@@ -54,8 +54,8 @@ func tryBind(address string) (*Bound, error) {
 	if err != nil {
 		return nil, err
 	}
-	// As package net does: an address can be listened on again at once, and two servers
-	// that listen still exclude each other.
+	// As in package net: an address can be bound again at once after its server has ended, and two listening
+	// servers still exclude each other.
 	err = os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
 	if err == nil {
 		err = os.NewSyscallError("bind", unix.Bind(fd, where))
@@ -81,8 +81,8 @@ func tryBind(address string) (*Bound, error) {
 	return &Bound{&net.TCPAddr{IP: ip, Port: port, Zone: addr.Zone}, fd}, nil
 }
 
-// socketFor returns a socket and what to bind it to: for all addresses one of both
-// families, if the system has IPv6.
+// socketFor returns a socket and the address to bind it to. For all addresses, the socket accepts both IPv4
+// and IPv6 if the system has IPv6.
 func socketFor(addr *net.TCPAddr) (fd int, where unix.Sockaddr, err error) {
 	four, all := addr.IP.To4(), addr.IP == nil || addr.IP.IsUnspecified()
 	if all || four == nil {
@@ -114,7 +114,7 @@ func socketFor(addr *net.TCPAddr) (fd int, where unix.Sockaddr, err error) {
 	return fd, v4, os.NewSyscallError("socket", err)
 }
 
-// newSocket returns a socket for TCP that no program that is started inherits.
+// newSocket returns a TCP socket that child processes do not inherit.
 func newSocket(family int) (int, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -125,8 +125,8 @@ func newSocket(family int) (int, error) {
 	return fd, err
 }
 
-// Listen begins to listen. The address is the listener's from then on, also after an
-// error, which says that a server that was starting too was first.
+// Listen starts to listen, and hands the address over to the listener; b is unusable afterwards, even after
+// an error. An error occurs if another server that was also starting has listened first.
 func (b *Bound) Listen() (net.Listener, error) {
 	fd := b.fd
 	b.fd = -1
@@ -139,8 +139,7 @@ func (b *Bound) Listen() (net.Listener, error) {
 	return net.FileListener(f)
 }
 
-// Close gives up an address that is not listened on. It does nothing otherwise, nor of a
-// nil one.
+// Close releases an address that Listen was not called for. Otherwise, and for a nil Bound, it does nothing.
 func (b *Bound) Close() {
 	if b != nil && b.fd >= 0 {
 		_ = unix.Close(b.fd)

@@ -30,7 +30,7 @@ func TestABoundAddressRefusesClientsUntilItIsListenedOn(t *testing.T) {
 		_, err = Bind("listen", at)
 		require.ErrorIs(t, err, syscall.EADDRINUSE)
 		require.NoError(t, l.Close())
-		b.Close() // does nothing any more
+		b.Close() // does nothing after Listen
 
 		again, err := Bind("listen", at)
 		require.NoError(t, err, "at once, with a connection that has just ended")

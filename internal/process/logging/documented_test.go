@@ -9,7 +9,7 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// TestTheBoundOnEqualLinesIsTheDocumentedOne: what it does is tested elsewhere by its name.
+// The bounds have the values that the documentation names. Other tests check what they do.
 func TestTheBoundOnEqualLinesIsTheDocumentedOne(t *testing.T) {
 	require.NoError(t, doctest.Bounds("../../../docs/reference/BOUNDS.md", map[string][]string{
 		"`repeatsMax`": {fmt.Sprintf("%d in %g s", repeatsMax, repeatsWindow.Seconds())},

@@ -1,7 +1,6 @@
-// Package logging is the server's log: lines that people can read on a terminal and
-// machines elsewhere, whose level changes while it is used, and of which none can fill
-// the disk by coming again and again. It is apart from the wiring for its bounds, which
-// are tested by themselves, and for its levels, which settings and operators share.
+// Package logging is the server's log. Lines are readable on a terminal and machine-readable elsewhere, the
+// level can be changed at run time, and repeated lines cannot fill the disk. It is separate from the wiring
+// so that its bounds can be tested alone, and because settings and operators share its levels.
 package logging
 
 import (
@@ -16,40 +15,38 @@ import (
 	"time"
 )
 
-// Of lines with the same message, limit and level repeatsMax are logged within
-// repeatsWindow: a client that provokes trouble again and again must not fill the disk.
-// A line at the end of the window tells how many were left out. Errors are always
-// logged: they are the exchange's own, and the last one says why it has stopped.
+// Of lines with the same message, limit and level, at most repeatsMax are logged within repeatsWindow, so
+// that a client that causes trouble repeatedly cannot fill the disk. A line at the end of the window says how
+// many were left out. Errors are always logged: they are the exchange's own, and the last one says why it has
+// stopped.
 const (
 	repeatsMax    = 20
 	repeatsWindow = 10 * time.Second
 
-	// messagesMax bounds how many messages are told apart. The program has far fewer:
-	// what varies belongs in attributes. What comes beyond shares the bound of one
-	// with what else is of its level.
+	// messagesMax bounds how many messages are counted separately. The program has far fewer, because varying
+	// text belongs in attributes. Further messages of the same level share one count.
 	messagesMax = 256
 )
 
-// leftOut is the message of the line that tells how many others were left out.
+// leftOut is the message of the line that says how many lines were left out.
 const leftOut = "lines were left out of the log"
 
-// Log is where a program logs to. It may be used from any goroutine.
+// Log is the program's log. It may be used from any goroutine.
 type Log struct {
 	*slog.Logger
 	Level   *slog.LevelVar // may be set at any time
 	repeats *repeats
 }
 
-// Suppressed returns how many lines were left out since the start.
+// Suppressed returns how many lines have been left out since the start.
 func (l *Log) Suppressed() uint64 { return l.repeats.suppressed.Load() }
 
-// TellAll logs what was left out of every message: at the end, when no window ends any
-// more.
+// TellAll logs how many lines were left out of each message, without waiting for the end of the window. Call
+// it when the program ends.
 func (l *Log) TellAll() { l.repeats.tellAll() }
 
-// IsLevel reports whether a level is DEBUG, INFO, WARN or ERROR: with the others that
-// package slog reads, such as ERROR+1, the log could lack errors. It may be called from
-// any goroutine.
+// IsLevel reports whether a level is DEBUG, INFO, WARN or ERROR. Package slog also accepts others, such as
+// ERROR+1, with which errors would not be logged. It may be called from any goroutine.
 func IsLevel(l slog.Level) bool {
 	switch l {
 	case slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError:
@@ -58,9 +55,9 @@ func IsLevel(l slog.Level) bool {
 	return false
 }
 
-// New returns a log that people can read if w is a terminal, and machines if not. limitKey
-// is the name of the attribute that says into which limit a client ran: lines of several
-// limits are not repeats of each other.
+// New returns a log to w: readable for people if w is a terminal, otherwise JSON. limitKey is the name of the
+// attribute that says which limit a client ran into; lines with different limits do not count as repeats of
+// each other.
 func New(w io.Writer, lowest slog.Level, limitKey string) *Log {
 	level := new(slog.LevelVar)
 	level.Set(lowest)
@@ -75,7 +72,7 @@ func New(w io.Writer, lowest slog.Level, limitKey string) *Log {
 	return &Log{Logger: slog.New(&limitedHandler{h, r}), Level: level, repeats: r}
 }
 
-// limitedHandler leaves out lines that come too often. It is a slog.Handler.
+// limitedHandler is a slog.Handler that leaves out repeated lines.
 type limitedHandler struct {
 	slog.Handler
 	repeats *repeats
@@ -99,11 +96,11 @@ func (h *limitedHandler) WithGroup(name string) slog.Handler {
 	return &limitedHandler{h.Handler.WithGroup(name), h.repeats}
 }
 
-// message is what lines have in common that are repeats of each other.
+// message identifies lines that count as repeats of each other.
 type message struct {
 	level slog.Level
 	text  string
-	limit string // that was run into, "" if it is about none
+	limit string // the limit that a client ran into, "" if none
 }
 
 func (s *repeats) messageOf(r *slog.Record) message {
@@ -119,21 +116,21 @@ func (s *repeats) messageOf(r *slog.Record) message {
 
 // repeats counts lines. It may be used from any goroutine.
 type repeats struct {
-	out        slog.Handler  // which is told what was left out
-	limitKey   string        // of the attribute that names a limit
-	suppressed atomic.Uint64 // lines, since the start
+	out        slog.Handler  // logs how many lines were left out
+	limitKey   string        // name of the attribute with a limit
+	suppressed atomic.Uint64 // lines left out since the start
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	messages map[message]*repeat
 }
 
 type repeat struct {
-	since   time.Time // the window
-	lines   int       // within it
-	leftOut int       // of which no line has told yet
+	since   time.Time // start of the window
+	lines   int       // lines in the window
+	leftOut int       // lines left out that no line has reported yet
 }
 
-// admit reports whether a line is to be logged.
+// admit reports whether a line should be logged.
 func (s *repeats) admit(m message, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +150,8 @@ func (s *repeats) admit(m message, now time.Time) bool {
 	return false
 }
 
-// find returns the count of a message, and the message that it counts: one without
-// text if there are too many.
+// find returns the count of a message and the message that it is kept under, which has no text if there are
+// too many messages.
 func (s *repeats) find(m message, now time.Time) (message, *repeat) {
 	if r, ok := s.messages[m]; ok {
 		return m, r
@@ -175,7 +172,7 @@ func (s *repeats) find(m message, now time.Time) (message, *repeat) {
 	return m, r
 }
 
-// tell logs how many lines of a message were left out, if any were.
+// tell logs how many lines of a message were left out, if any.
 func (s *repeats) tell(m message) {
 	s.mu.Lock()
 	n := 0
@@ -194,11 +191,10 @@ func (s *repeats) tell(m message) {
 	if m.limit != "" {
 		r.AddAttrs(slog.String(s.limitKey, m.limit))
 	}
-	_ = s.out.Handle(context.Background(), r) // a log that cannot be written is lost
+	_ = s.out.Handle(context.Background(), r) // a line that cannot be written is lost
 }
 
-// tellAll tells what was left out of every message: at the end, when no window ends
-// any more.
+// tellAll logs what was left out of each message.
 func (s *repeats) tellAll() {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.messages))

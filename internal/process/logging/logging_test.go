@@ -25,7 +25,7 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// logged returns the lines of a log, and forgets them.
+// logged returns the lines logged since the last call.
 func logged(t *testing.T, b *logBuffer) (lines []map[string]any) {
 	t.Helper()
 	b.mu.Lock()
@@ -72,8 +72,8 @@ func TestALineThatComesTooOftenIsLeftOut(t *testing.T) {
 	})
 }
 
-// TestConnectionsThatIdleOutDoNotHideOthers has many connections end for one limit, and
-// one for another.
+// TestConnectionsThatIdleOutDoNotHideOthers ends many connections because of one limit, and one because of
+// another.
 func TestConnectionsThatIdleOutDoNotHideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b logBuffer
@@ -85,7 +85,7 @@ func TestConnectionsThatIdleOutDoNotHideOthers(t *testing.T) {
 		lines := logged(t, &b)
 		require.Len(t, lines, repeatsMax+1)
 		require.EqualValues(t, 1000, lines[repeatsMax]["connection"])
-		l.repeats.tellAll() // as at the end
+		l.repeats.tellAll() // as at the end of the program
 		lines = logged(t, &b)
 		require.Len(t, lines, 1)
 		require.Equal(t, "idle_timeout", lines[0]["limit"])

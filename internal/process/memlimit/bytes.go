@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// units are what may stand behind a number of bytes, the largest first.
+// units are the units of a size, the largest first.
 var units = []struct {
 	name  string
 	bytes int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// ParseBytes reads a size: a whole number of bytes, or of KiB, MiB, GiB or TiB, such as
-// 512MiB. KB and MB are refused, as some programs count 1000 in them and others 1024. The
-// error says what a size may be, or that it is too large, and does not repeat the text.
+// ParseBytes parses a size: a whole number of bytes, or of KiB, MiB, GiB or TiB, such as 512MiB. It refuses
+// KB and MB, which mean 1000 in some programs and 1024 in others. The error says what a size may be, or that
+// it is too large, and does not quote the text.
 func ParseBytes(text string) (int64, error) {
 	digits, unit := strings.TrimSpace(text), int64(1)
 	for _, u := range units {
@@ -36,8 +36,7 @@ func ParseBytes(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// FormatBytes writes a size as ParseBytes reads it: in the largest unit of which it is a
-// whole number.
+// FormatBytes formats a size for ParseBytes, in the largest unit that gives a whole number.
 func FormatBytes(n int64) string {
 	for _, u := range units {
 		if n != 0 && n%u.bytes == 0 {
@@ -47,8 +46,8 @@ func FormatBytes(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// BytesVar declares a flag for a size in bytes, which ParseBytes reads. Its value prints as
-// a plain number, its default in help as FormatBytes writes it.
+// BytesVar declares a flag for a size in bytes, parsed by ParseBytes. Its value prints as a plain number, its
+// default in the help text as by FormatBytes.
 func BytesVar[T int | int64](f *flag.FlagSet, at *T, name string, initial T, usage string) {
 	*at = initial
 	f.Var(bytesValue[T]{at}, name, usage)
@@ -70,7 +69,7 @@ func (v bytesValue[T]) Set(text string) error {
 }
 
 func (v bytesValue[T]) String() string {
-	if v.at == nil { // package flag asks so what an empty value looks like
+	if v.at == nil { // package flag calls String on a zero value
 		return "0"
 	}
 	return strconv.FormatInt(int64(*v.at), 10)

@@ -1,5 +1,5 @@
-// Package memlimit knows how much memory there is for the exchange, how much it is to use,
-// and what its bounds come to together.
+// Package memlimit computes how much memory is available to the exchange, how much of it the exchange may use,
+// and how much its bounds need together.
 package memlimit
 
 import (
@@ -11,31 +11,31 @@ import (
 	"strings"
 )
 
-// What the exchange takes for each of what it bounds, in bytes: as the tests of package
-// engine measure it (BenchmarkMemory, and the test of symbols at rest), at the worst.
+// Memory that the exchange needs for each of these, in bytes, in the worst case, as measured by tests of
+// package engine (BenchmarkMemory, and the test of symbols at rest).
 const (
-	OrderBytes   = 280  // an open order, alone at its price and far from others
+	OrderBytes   = 280  // an open order that is alone at its price and far from other orders
 	AccountBytes = 160  // an account with an id of 7 digits
-	SymbolBytes  = 2048 // a symbol with a few positions, and what market data keep of it
+	SymbolBytes  = 2048 // a symbol with a few positions and its market data
 )
 
-// Part of the memory that there is, which the exchange uses if nobody says otherwise: 4/5.
+// The part of the available memory that the exchange uses by default: 4/5.
 const partNumerator, partDenominator = 4, 5
 
-// LimitMin is the least that Limit accepts.
+// LimitMin is the smallest limit.
 const LimitMin = 64 << 20
 
-// Limit is how much memory the exchange is to use: a number of bytes, 0 for no limit, or
-// Auto, which is the zero value's text: 4/5 of what there is.
+// Limit is how much memory the exchange may use: a number of bytes, 0 for no limit, or by default 4/5 of the
+// available memory (the zero value, "auto").
 type Limit struct {
 	bytes int64
 	given bool
 }
 
-// auto is the text of a limit that follows the machine.
+// auto is the text of a limit that depends on the available memory.
 const auto = "auto"
 
-// UnmarshalText reads "auto", "off", or a size as ParseBytes does. The error says what a limit may be.
+// UnmarshalText parses "auto", "off", or a size as ParseBytes does. The error says what a limit may be.
 func (l *Limit) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case auto:
@@ -52,7 +52,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText returns what UnmarshalText reads.
+// MarshalText returns the text that UnmarshalText parses.
 func (l Limit) MarshalText() ([]byte, error) {
 	switch {
 	case !l.given:
@@ -63,7 +63,7 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, l.bytes, 10), nil
 }
 
-// Bytes returns the limit, 0 for none, and whose it is. read reads files of /proc and /sys.
+// Bytes returns the limit, 0 for none, and where it comes from. read reads files of /proc and /sys.
 func (l Limit) Bytes(read func(string) ([]byte, error)) (bytes int64, of string) {
 	if l.given {
 		return l.bytes, "--memory-limit"
@@ -76,9 +76,9 @@ func (l Limit) Bytes(read func(string) ([]byte, error)) (bytes int64, of string)
 	return int64(there / partDenominator * partNumerator), of
 }
 
-// Available returns how many bytes of memory there are, and whose limit that is: the
-// least of the machine's, and of the control group's and those above it. An error says
-// that the machine does not tell.
+// Available returns how many bytes of memory are available, and what limits them: the lowest of the machine's
+// memory and the limits of the control group and those above it. The error says that the machine's memory is
+// unknown.
 func Available(read func(string) ([]byte, error)) (bytes uint64, of string, err error) {
 	text, err := read("/proc/meminfo")
 	if err != nil {
@@ -94,15 +94,15 @@ func Available(read func(string) ([]byte, error)) (bytes uint64, of string, err 
 	bytes, of = kib<<10, "of the machine"
 	texts := append(ControlGroup(read, "memory.max"), controlGroup1(read, "memory", "memory.limit_in_bytes")...)
 	for _, text := range texts {
-		if n, err := strconv.ParseUint(text, 10, 64); err == nil && n < bytes { // "max" is none
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil && n < bytes { // "max" means no limit
 			bytes, of = n, "of the control group"
 		}
 	}
 	return bytes, of, nil
 }
 
-// ControlGroup returns what a file of this process's control group, version 2, and of
-// those above it says.
+// ControlGroup returns the contents of the file with this name in the process's control group (version 2) and
+// in those above it.
 func ControlGroup(read func(string) ([]byte, error), name string) []string {
 	group := "/"
 	for _, line := range groups(read) {
@@ -113,8 +113,8 @@ func ControlGroup(read func(string) ([]byte, error), name string) []string {
 	return upwards(read, "/sys/fs/cgroup", group, name)
 }
 
-// controlGroup1 is ControlGroup for version 1, where each controller has groups of its own.
-// In a container the path is the host's, and the group is where the files begin.
+// controlGroup1 is ControlGroup for version 1, in which each controller has groups of its own. In a container
+// the path is that of the host, and the group's files are at the root.
 func controlGroup1(read func(string) ([]byte, error), controller, name string) []string {
 	for _, line := range groups(read) {
 		fields := strings.SplitN(line, ":", 3)
@@ -126,7 +126,7 @@ func controlGroup1(read func(string) ([]byte, error), controller, name string) [
 }
 
 func groups(read func(string) ([]byte, error)) []string {
-	text, _ := read("/proc/self/cgroup") // without it, what is at the top counts
+	text, _ := read("/proc/self/cgroup") // without it, the root group counts
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
@@ -141,19 +141,20 @@ func upwards(read func(string) ([]byte, error), root, group, name string) (all [
 	}
 }
 
-// Needs are bounds of what takes memory.
+// Needs are the bounds that determine how much memory the exchange needs.
 type Needs struct {
 	OpenOrders, Accounts, Symbols int
-	Large                         int64 // of large frames and replies; the collector needs as much again
+	// bytes of large frames and replies; the garbage collector needs as much again
+	Large int64
 }
 
-// Bytes returns what they come to if all are reached.
+// Bytes returns the memory that is needed if all bounds are reached.
 func (n Needs) Bytes() int64 {
 	return int64(n.OpenOrders)*OrderBytes + int64(n.Accounts)*AccountBytes + int64(n.Symbols)*SymbolBytes + 2*n.Large
 }
 
-// Excess says in a line how far the bounds together are above a limit, "" if they fit it
-// or there is none.
+// Excess returns a line that says how far the bounds together exceed a limit, "" if they do not or there is
+// no limit.
 func (n Needs) Excess(limit int64, of string) string {
 	if limit == 0 || n.Bytes() <= limit {
 		return ""

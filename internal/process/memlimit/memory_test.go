@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// files is a machine that has some files.
+// files is a machine with the given files.
 type files map[string]string
 
 func (f files) read(path string) ([]byte, error) {

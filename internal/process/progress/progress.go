@@ -1,6 +1,5 @@
-// Package progress shows that work which takes more than a second goes on: as one line of
-// a terminal that is rewritten, as a line every few seconds in a file or a pipe, or in a
-// log. What ends sooner shows nothing.
+// Package progress shows the progress of work that takes more than a second: as one rewritten line on a
+// terminal, as a line every few seconds in a file or a pipe, or in a log. Shorter work shows nothing.
 package progress
 
 import (
@@ -15,49 +14,48 @@ import (
 )
 
 const (
-	// quiet is how long work goes on before a terminal shows it, and rewriteEvery how often
-	// it is shown anew then.
+	// quiet is how long work takes before a terminal shows it. rewriteEvery is how often the line is
+	// rewritten after that.
 	quiet        = time.Second
 	rewriteEvery = 250 * time.Millisecond
 
-	// LineEvery is how often there is a line in a file, a pipe or a log.
+	// LineEvery is how often a line is written to a file, a pipe or a log.
 	LineEvery = 5 * time.Second
 
-	// columnsStandard is how wide a terminal is that does not say.
+	// columnsStandard is the width of a terminal that does not report one.
 	columnsStandard = 80
 
-	erase = "\r\x1b[K" // back to the front of the line, and erase it
+	erase = "\r\x1b[K" // return to the start of the line and erase it
 )
 
-// Line says what goes on, until Stop. Its methods may be called from any goroutine.
+// Line shows the progress until Stop. Its methods may be called from any goroutine.
 type Line struct {
 	w       io.Writer
-	columns int // of the terminal, 0 if w is none
+	columns int // width of the terminal, 0 if w is not one
 	begun   time.Time
 
-	stop func() // the ticks
+	stop func() // stops the ticks
 
-	mu    sync.Mutex // guards what follows
-	text  string     // what goes on; "" for nothing to tell
-	shown bool       // on the terminal
-	told  time.Time  // when it was shown last
+	mu    sync.Mutex // guards the fields below
+	text  string     // the progress; "" to show nothing
+	shown bool       // the line is on the terminal now
+	told  time.Time  // when the progress was last shown
 }
 
-// Start begins to show on w what Say says. Callers call Stop.
+// Start begins to show on w what Say is called with. The caller must call Stop.
 func Start(w io.Writer) *Line {
 	return start(w, columnsOf(w), time.Now(), time.NewTicker(rewriteEvery).C)
 }
 
-// start is Start on a terminal so wide, 0 for none, with a clock: begun is now, and what
-// comes from ticks is the time then.
+// start is Start with the width of the terminal, 0 for none, and a clock: begun is the present time, and
+// ticks delivers later times.
 func start(w io.Writer, columns int, begun time.Time, ticks <-chan time.Time) *Line {
 	l := &Line{w: w, columns: columns, begun: begun, told: begun}
 	l.stop = every(ticks, l.show)
 	return l
 }
 
-// Say says what goes on from now on; "" takes the line off the terminal until there is more
-// to say.
+// Say sets the text to show from now on. "" removes the line from the terminal until the next call.
 func (l *Line) Say(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,8 +64,8 @@ func (l *Line) Say(text string) {
 	}
 }
 
-// Write writes something else where the line is shown, such as a warning: the line makes
-// way and comes again below it.
+// Write writes something else to the same output, such as a warning. It erases the line, which is shown again
+// below the written text.
 func (l *Line) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +73,7 @@ func (l *Line) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// Stop ends it. Nothing of it is left on a terminal. Later calls do nothing.
+// Stop ends the progress and removes the line from a terminal. Later calls do nothing.
 func (l *Line) Stop() {
 	l.stop()
 	l.mu.Lock()
@@ -83,7 +81,7 @@ func (l *Line) Stop() {
 	l.erase()
 }
 
-// erase takes the line off the terminal. Callers hold mu.
+// erase removes the line from the terminal. Callers hold mu.
 func (l *Line) erase() {
 	if l.shown {
 		_, _ = io.WriteString(l.w, erase)
@@ -91,7 +89,7 @@ func (l *Line) erase() {
 	}
 }
 
-// show shows the text if it is time to.
+// show shows the text if it is due.
 func (l *Line) show(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,14 +104,14 @@ func (l *Line) show(now time.Time) {
 		return
 	}
 	if runes := []rune(text); len(runes) >= l.columns {
-		text = string(runes[:l.columns-1]) // a line that is broken could not be erased
+		text = string(runes[:l.columns-1]) // a wrapped line could not be erased
 	}
 	_, _ = io.WriteString(l.w, erase+text)
 	l.shown = true
 }
 
-// columnsOf returns how wide the terminal is that w writes to, 0 if it is none that can
-// erase a line.
+// columnsOf returns the width of the terminal that w writes to, 0 if w is not a terminal that can erase a
+// line.
 func columnsOf(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
@@ -129,18 +127,18 @@ func columnsOf(w io.Writer) int {
 	return int(size.Col)
 }
 
-// Log logs a message so often, mostly LineEvery, until stop is called, which waits for the
-// last one. attrs says how far the work is; it is called from another goroutine.
+// Log logs a message at an interval, usually LineEvery, until stop is called. attrs returns the progress and
+// is called from another goroutine. stop waits until the last call is done.
 func Log(log *slog.Logger, often time.Duration, message string, attrs func() []any) (stop func()) {
 	return logAt(time.NewTicker(often).C, log, message, attrs)
 }
 
-// logAt is Log at each tick.
+// logAt is Log with a channel of ticks.
 func logAt(ticks <-chan time.Time, log *slog.Logger, message string, attrs func() []any) (stop func()) {
 	return every(ticks, func(time.Time) { log.Info(message, attrs()...) })
 }
 
-// every calls do at each tick until stop is called, which waits until do returns.
+// every calls do at each tick until stop is called. stop waits until do has returned.
 func every(ticks <-chan time.Time, do func(now time.Time)) (stop func()) {
 	ask, ended := make(chan struct{}), make(chan struct{})
 	go func() {

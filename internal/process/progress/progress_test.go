@@ -25,7 +25,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// take returns what was written since it was called last.
+// take returns what was written since its last call.
 func (s *screen) take() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,10 +33,10 @@ func (s *screen) take() string {
 	return s.text.String()
 }
 
-// at has a line see a time after its begin. The second tick proves that the first is done.
+// at delivers a tick at the given time after begun. The second tick ensures that the first was handled.
 func at(ticks chan time.Time, begun time.Time, after time.Duration) {
 	ticks <- begun.Add(after)
-	ticks <- begun // long ago: shows nothing
+	ticks <- begun // a time in the past, which shows nothing
 }
 
 func TestATerminalHasOneLineThatIsRewritten(t *testing.T) {

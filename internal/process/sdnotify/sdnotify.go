@@ -1,5 +1,5 @@
-// Package sdnotify tells a service manager how a program is, as sd_notify(3) describes
-// it, and feeds its watchdog. It is a package since it knows nothing of an exchange.
+// Package sdnotify reports a program's state to a service manager, as sd_notify(3) describes, and feeds its
+// watchdog. It does not depend on the exchange.
 package sdnotify
 
 import (
@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timeout bounds how long a message to the service manager may take.
+// timeout bounds how long it may take to send a message to the service manager.
 const timeout = time.Second
 
-// Notifier tells the service manager how the program is. A nil one tells nobody. Its
-// methods may be called from any goroutine.
+// Notifier reports to the service manager. A nil Notifier does nothing. Its methods may be called from any
+// goroutine.
 type Notifier struct {
 	conn     net.Conn
-	watchdog time.Duration // the service manager ends us when it hears nothing for so long; 0 is never
+	watchdog time.Duration // the service manager ends the program if it gets no message for this long; 0 for never
 	log      *slog.Logger
-	environ  []string // as New found it
+	environ  []string // the variables that New removed
 }
 
-// New connects to the service manager that the environment names, and takes it out of
-// the environment: a Postgres that is our child would speak for us. It returns nil if
-// there is none. The error names the variable that is wrong.
+// New connects to the service manager that the environment names. It removes the variables from the
+// environment, so that a child process, such as Postgres, does not report in the program's name. It returns
+// nil if no service manager is named. The error names the variable that is wrong.
 func New(log *slog.Logger) (*Notifier, error) {
 	socket, usec, pid := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
 	var environ []string
@@ -61,8 +61,8 @@ func New(log *slog.Logger) (*Notifier, error) {
 	return n, nil
 }
 
-// Environ returns what New took out of the environment, for a program that takes this
-// one's place in its process.
+// Environ returns the variables that New removed from the environment, for a program that replaces this one
+// in its process.
 func (n *Notifier) Environ() []string {
 	if n == nil {
 		return nil
@@ -70,8 +70,8 @@ func (n *Notifier) Environ() []string {
 	return n.environ
 }
 
-// Tell sends assignments, such as READY=1, in one message. What cannot be sent is
-// logged: the exchange goes on without its service manager.
+// Tell sends assignments, such as READY=1, in one message. An error is only logged, as the exchange can do
+// without a service manager.
 func (n *Notifier) Tell(assignments ...string) {
 	if n == nil {
 		return
@@ -86,13 +86,13 @@ func (n *Notifier) Tell(assignments ...string) {
 	}
 }
 
-// Status returns the assignment that `systemctl status` shows as a line of text.
+// Status returns the assignment with the line of text that `systemctl status` shows.
 func Status(format string, a ...any) string {
 	return "STATUS=" + strings.ReplaceAll(fmt.Sprintf(format, a...), "\n", " ")
 }
 
-// Feed tells the service manager twice in each of its intervals that the exchange is
-// alive, but only after alive has returned nil in time. It ends with ctx.
+// Feed reports to the watchdog, twice per interval, that the exchange is alive, each time after alive has
+// returned nil in time. It returns when ctx ends.
 func (n *Notifier) Feed(ctx context.Context, alive func(context.Context) error, state func() string) {
 	if n == nil || n.watchdog == 0 {
 		return
@@ -121,14 +121,14 @@ func (n *Notifier) Feed(ctx context.Context, alive func(context.Context) error, 
 	}
 }
 
-// Close ends the connection to the service manager.
+// Close closes the connection to the service manager.
 func (n *Notifier) Close() {
 	if n != nil {
 		_ = n.conn.Close() // nothing is left to be sent
 	}
 }
 
-// Monotonic returns the assignment that tells a service manager when a reload began.
+// Monotonic returns the assignment with the time at which a reload began.
 func Monotonic() string {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serviceManager is a socket that messages arrive at, named in the environment.
+// serviceManager is a socket that receives messages; the environment names it.
 type serviceManager struct{ *net.UnixConn }
 
 func newServiceManager(t *testing.T) serviceManager {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "outcry-notify-") // short enough for a socket
+	dir, err := os.MkdirTemp("/tmp", "outcry-notify-") // sockets need a short path
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "socket")
@@ -41,8 +41,8 @@ func (m serviceManager) next(t *testing.T) string {
 	return string(b[:n])
 }
 
-// TestTheWatchdogHearsNothingUntilTheExchangeIsAlive lets three looks fail, each in
-// another way, before one succeeds.
+// TestTheWatchdogHearsNothingUntilTheExchangeIsAlive lets three checks fail, in different ways, before one
+// succeeds.
 func TestTheWatchdogHearsNothingUntilTheExchangeIsAlive(t *testing.T) {
 	m := newServiceManager(t)
 	t.Setenv("WATCHDOG_USEC", "10000")
@@ -60,7 +60,7 @@ func TestTheWatchdogHearsNothingUntilTheExchangeIsAlive(t *testing.T) {
 			switch looks++; looks {
 			case 1:
 				return errors.New("the journal has failed")
-			case 2, 3: // it hangs
+			case 2, 3: // hangs
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -80,7 +80,7 @@ func TestTheEnvironmentOfAServiceManagerIsCheckedAndTakenAway(t *testing.T) {
 	none, err := New(slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Nil(t, none)
-	none.Tell("READY=1") // to nobody
+	none.Tell("READY=1") // does nothing
 	none.Feed(t.Context(), nil, nil)
 	none.Close()
 
@@ -94,7 +94,7 @@ func TestTheEnvironmentOfAServiceManagerIsCheckedAndTakenAway(t *testing.T) {
 		{socket, "", "", 0, ""},
 		{socket, "3000000", "", 3 * time.Second, ""},
 		{socket, "3000000", fmt.Sprint(os.Getpid()), 3 * time.Second, ""},
-		{socket, "3000000", "1", 0, ""}, // meant for another process
+		{socket, "3000000", "1", 0, ""}, // for another process
 		{socket, "soon", "", 0, `WATCHDOG_USEC="soon": not a number`},
 		{socket, "0", "", 0, `WATCHDOG_USEC="0"`},
 		{socket, "9223372036854775807", "", 0, `WATCHDOG_USEC="9223372036854775807"`},

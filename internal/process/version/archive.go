@@ -1,5 +1,5 @@
 package version
 
-// archived is the commit of a source archive: git archive writes it here (.gitattributes).
-// In a checkout there is a placeholder.
+// archived is the commit of a source archive: git archive writes it here (.gitattributes). In a checkout it
+// is a placeholder.
 const archived = "$Format:%H$"

@@ -54,7 +54,7 @@ func TestTheCommitIsToldHoweverAProgramWasBuilt(t *testing.T) {
 	}
 }
 
-// TestWhatNamesTheVersionNamesThisOne: other places say it again for those who cannot ask Go.
+// The Python client, and the changelog, repeat the version and must agree with it.
 func TestWhatNamesTheVersionNamesThisOne(t *testing.T) {
 	python, err := os.ReadFile("../../../clients/python/outcry.py")
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestWhatNamesTheVersionNamesThisOne(t *testing.T) {
 	require.Contains(t, string(changes), "\n## "+Number+"\n")
 	newest := regexp.MustCompile(`It reads journals up to[^.]*\.`).
 		FindString(string(changes))
-		// of what is released next, if that differs
+		// the first match is of the newest section, which may be that of the next release
 	require.Equal(t, reads, newest)
 }
 
