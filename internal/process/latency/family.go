@@ -88,7 +88,7 @@ func (h *Histogram) Write(m *dto.Metric) error {
 	return nil
 }
 
-// writeClassic sets the classic buckets of d and its count.
+// writeClassic sets the classic buckets and the count of d.
 func (h *Histogram) writeClassic(d *dto.Histogram, observed []uint64) {
 	count, next := uint64(0), 0
 	for octave := h.family.octaveFirst; octave <= h.family.octaveLast; octave++ {

@@ -60,8 +60,8 @@ var rooms = []room{
 	{folder: "loadtest", floor: 7},
 }
 
-// pure names the packages that do no I/O, read no clock, draw nothing at random
-// and start nothing; forbidden is what would let them, and clock what of package time would.
+// pure names the packages that do no I/O, read no clock, draw no random numbers and start no goroutine. They do not
+// import what is in forbidden, and do not use the functions of package time in clock.
 var (
 	pure      = []string{"internal/exchange", "internal/door/xml/wire"}
 	forbidden = []string{"os", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "sync",
@@ -244,7 +244,7 @@ func undocumented(d ast.Decl) (names []string) {
 	return names
 }
 
-// exportedReceiver reports whether a function is none's method or an exported type's.
+// exportedReceiver reports whether a function is no method, or the method of an exported type.
 func exportedReceiver(f *ast.FuncDecl) bool {
 	if f.Recv == nil {
 		return true

@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// columnsMax is how wide a line of a Go file may be. A tab counts as one column.
+// columnsMax is the largest width of a line in a Go file. A tab counts as one column.
 const columnsMax = 120
 
-// generated is the line that tools put above what they write.
+// generated matches the line that tools write above generated code.
 var generated = regexp.MustCompile(`^// Code generated .* DO NOT EDIT\.$`)
 
-// TestLinesStayNarrow looks at every Go file except test data and generated files.
+// TestLinesStayNarrow checks every Go file except test data and generated files.
 func TestLinesStayNarrow(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

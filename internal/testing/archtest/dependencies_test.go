@@ -18,8 +18,8 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// dependencies has each module that go.mod requires directly: what it is for, who keeps it as its
-// own files say, and whether it is part of a released program.
+// dependencies lists each module that go.mod requires directly, with its purpose, its maintainer according to
+// its own files, and whether it is part of a released program.
 var dependencies = []struct {
 	module, why, keptBy string
 	released            bool
@@ -48,8 +48,8 @@ var dependencies = []struct {
 	{"golang.org/x/net", "headers of HTTP/2 (hpack), for etcd beside us", "the Go authors", false},
 }
 
-// TestReferenceOfDependencies makes docs/reference/DEPENDENCIES.md, and finds a module that go.mod
-// requires without a reason here.
+// TestReferenceOfDependencies generates docs/reference/DEPENDENCIES.md. It fails for a module that go.mod
+// requires and that has no reason here.
 func TestReferenceOfDependencies(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ Made by `+"`make reference`"+` from `+"`go.mod`, `go list -deps`"+` and the reas
 `+doctest.Table(rows), *update))
 }
 
-// imported returns the paths of all packages that our Go files import, tests included.
+// imported returns the paths of all packages that our Go files import, including tests.
 func imported(t *testing.T) map[string]bool {
 	paths := map[string]bool{}
 	for _, top := range []string{"clients", "cmd", "deploy", "internal", "loadtest", "migrations"} {
@@ -103,8 +103,8 @@ func imported(t *testing.T) map[string]bool {
 	return paths
 }
 
-// brings counts the modules besides module, and besides the standard library, that those of its
-// packages need which are imported.
+// brings counts the modules, other than module itself and the standard library, that the imported packages of
+// module need.
 func brings(t *testing.T, module string, imported map[string]bool) int {
 	arguments := []string{"list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}"}
 	flags := len(arguments)

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wordsMax is how many words README, docs, decisions and the hand-written pages of docs/reference
-// have together at most, as wc -w counts them. 30,000 is the bound for when every feature that is
-// planned has its pages: until then a page pays for itself by cuts elsewhere.
+// wordsMax is the largest number of words, as wc -w counts them, of README, docs, decisions and the
+// hand-written pages of docs/reference together. 30,000 is the bound for when all planned features have their
+// pages; until then, a new page requires cuts elsewhere.
 const wordsMax = 30_000
 
-// madePage tells a page that a command makes by its first words.
+// madePage matches the first words of a generated page.
 var madePage = regexp.MustCompile("[Mm]ade by\\s`|Generated from the tables")
 
 // TestTheDocumentsAreShort counts the words that somebody wrote; pages made by make reference do
@@ -110,7 +110,7 @@ func withoutCode(t *testing.T, page string) string {
 	return strings.Join(kept, "")
 }
 
-// headings returns the anchors that GitHub makes of the headings of a text.
+// headings returns the anchors that GitHub makes for the headings of a text.
 func headings(text string) map[string]bool {
 	anchors := map[string]bool{}
 	for _, match := range regexp.MustCompile(`(?m)^#+ +(.+?) *$`).FindAllStringSubmatch(text, -1) {

@@ -19,8 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference; make reference does it for all packages")
 
-// TestReferenceOfPackages makes docs/reference/PACKAGES.md of the package comments and the
-// imports that there are.
+// TestReferenceOfPackages generates docs/reference/PACKAGES.md from the package comments and the imports.
 func TestReferenceOfPackages(t *testing.T) {
 	synopses, ours := map[string]string{}, map[string]map[string]bool{}
 	for _, s := range sources(t) {
@@ -52,7 +51,7 @@ they name another folder. `+"`internal/testing/archtest`"+` says which are allow
 `+doctest.Table(rows), *update))
 }
 
-// TestTheMapNamesWhatIsThere looks for the folders that docs/ARCHITECTURE.md names as packages.
+// TestTheMapNamesWhatIsThere checks that the folders that docs/ARCHITECTURE.md names as packages exist.
 func TestTheMapNamesWhatIsThere(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
 	require.NoError(t, err)

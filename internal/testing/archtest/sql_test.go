@@ -19,10 +19,10 @@ const relations = `accounts|symbols|positions|market|candles|orders|executions|e
 	`account_log|symbol_log|switch_log|placed_log|opening_\w+|outcry_schema_version|schema_version`
 
 var (
-	// keyword comes before a relation, in upper case as all our SQL; a list may follow it.
+	// keyword precedes a relation. All our SQL has keywords in upper case; a list may follow.
 	keyword = regexp.MustCompile(`\b(FROM|JOIN|INTO|UPDATE|TABLE|VIEW|COPY|TRUNCATE|USING|ONLY|ON|LOCK) `)
-	// bare is a relation without its schema: a qualified one has a dot before it, and a column's
-	// qualifier one behind it.
+	// bare matches a relation without its schema: a qualified name has a dot before it, and the qualifier of
+	// a column a dot after it.
 	bare = regexp.MustCompile(`^((?:[\w."]+(?: (?:AS )?[a-z]\w*)?, ?)*?)(` + relations + `|pg_\w+)\b(?:[^.\w(]|$)`)
 )
 
@@ -37,9 +37,9 @@ func unqualified(sql string) (names []string) {
 	return names
 }
 
-// TestEveryStatementNamesItsSchemas reads every string of the programs, and the migrations
-// from the one on that made the schemas. A relation that search_path would have to find is
-// another one for a role whose path begins elsewhere.
+// TestEveryStatementNamesItsSchemas checks every string of the programs, and the migrations since the one
+// that made the schemas. Without its schema, a relation is found through search_path, and may be another one
+// for a role with a different path.
 func TestEveryStatementNamesItsSchemas(t *testing.T) {
 	statements := 0
 	check := func(where, sql string) {
@@ -61,24 +61,25 @@ func TestEveryStatementNamesItsSchemas(t *testing.T) {
 	migrations, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
 	require.NoError(t, err)
 	for _, path := range migrations {
-		if filepath.Base(path) < "0008" { // which name none, and are released
+		if filepath.Base(path) < "0008" { // released migrations that name no schema
 			continue
 		}
 		sql, err := os.ReadFile(path)
 		require.NoError(t, err)
 		for statement := range strings.SplitSeq(withoutComments(string(sql)), ";") {
-			check(path, strings.ReplaceAll(statement, "pg_", "pg_catalog.pg_")) // their path has those alone
+			// their search_path contains only pg_catalog
+			check(path, strings.ReplaceAll(statement, "pg_", "pg_catalog.pg_"))
 		}
 	}
 	require.Greater(t, statements, 100, "which have a keyword")
 }
 
-// withoutComments returns SQL without its comments, and without the texts in it.
+// withoutComments removes the comments and the string literals of SQL.
 func withoutComments(sql string) string {
 	return regexp.MustCompile(`(?m)--.*$|'[^']*'`).ReplaceAllString(sql, "")
 }
 
-// TestARelationWithoutItsSchemaIsFound plants some.
+// TestARelationWithoutItsSchemaIsFound gives unqualified some statements with such relations.
 func TestARelationWithoutItsSchemaIsFound(t *testing.T) {
 	for sql, want := range map[string][]string{
 		`SELECT id FROM orders`: {"orders"},

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOnlyWaitsAreForgiven: of what .ci/test runs, a test may fail once if it passes alone, and is named then.
-// Anything else that fails, fails.
+// In .ci/test, a few tests may fail once if they then pass alone, and they are reported. Every other failure
+// fails.
 func TestOnlyWaitsAreForgiven(t *testing.T) {
 	const (
 		passed = "ok  \toutcry/a\t1.0s\n"

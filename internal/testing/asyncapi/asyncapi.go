@@ -1,5 +1,5 @@
-// Package asyncapi holds messages against an AsyncAPI description. It knows the part of JSON Schema that
-// docs/asyncapi.yaml uses, and refuses any other.
+// Package asyncapi checks messages against an AsyncAPI description. It supports the part of JSON Schema that
+// docs/asyncapi.yaml uses, and refuses everything else.
 package asyncapi
 
 import (
@@ -18,7 +18,7 @@ import (
 // Description is an AsyncAPI description. It may be used by many goroutines.
 type Description struct{ root map[string]any }
 
-// Parse reads a description. The error says why it is none.
+// Parse reads a description. The error says why the text is not a valid one.
 func Parse(text []byte) (*Description, error) {
 	d := &Description{}
 	if err := yaml.Unmarshal(text, &d.root); err != nil {
@@ -42,7 +42,7 @@ func (d *Description) at(path ...string) (found map[string]any) {
 	return found
 }
 
-// Check returns what is wrong with a message of a name, nil if it is as described.
+// Check returns an error unless a message of the given name matches the description.
 func (d *Description) Check(name string, message []byte) error {
 	payload, ok := d.at("components", "messages", name)["payload"].(map[string]any)
 	if !ok {
@@ -60,7 +60,7 @@ func (d *Description) Check(name string, message []byte) error {
 	return nil
 }
 
-// check returns what is wrong with a value.
+// check returns an error unless a value matches a schema.
 func (d *Description) check(schema map[string]any, v any) error {
 	for rule, want := range schema {
 		var err error
@@ -189,10 +189,10 @@ func (d *Description) checkItems(rule string, want, v any) error {
 	return nil
 }
 
-// patterns are those that were compiled, by text.
+// patterns caches compiled patterns by their text.
 var patterns sync.Map
 
-// compiled returns a pattern.
+// compiled returns a compiled pattern.
 func compiled(text string) *regexp.Regexp {
 	if known, ok := patterns.Load(text); ok {
 		return known.(*regexp.Regexp)
@@ -202,7 +202,7 @@ func compiled(text string) *regexp.Regexp {
 	return pattern
 }
 
-// checkBound holds a value of the type that the rule is about against a bound.
+// checkBound checks a value against a bound, if the value has the type that the rule applies to.
 func checkBound(rule string, want, v any) error {
 	ok := true
 	switch v := v.(type) {

@@ -1,13 +1,12 @@
-// Package budget makes long tests shorter: one that draws or counts many cases need not draw
-// them all each time. With -tags full, as `make prove` runs them, none is shorter. Nothing else has this tag: what
-// go vet and staticcheck compile, with all other tags, is what the tests run.
+// Package budget shortens long tests that repeat or draw many cases. With -tags full, which `make prove`
+// uses, no test is shortened. Nothing else depends on this tag, so go vet and staticcheck, which run with all
+// other tags, see the code that the tests run.
 package budget
 
-// Of returns how often a test repeats what it would repeat n times: n with -tags full, otherwise
-// a third, and a tenth under the race detector, which costs ten times and looks at goroutines; at
-// least 1.
+// Of returns how many of n repetitions a test should do, at least 1: all n with -tags full, otherwise a
+// third. Under the race detector, which is ten times as slow and only watches goroutines, it returns a tenth.
 func Of(n int) int { return max(1, n/factor) }
 
-// UnlessRaced is Of for what tells nothing if it is shorter: n, or a tenth of it, at least 1, under the
-// race detector without -tags full.
+// UnlessRaced is Of for tests that show nothing if they are shorter: it returns n, or a tenth of it, at least
+// 1, under the race detector without -tags full.
 func UnlessRaced(n int) int { return max(1, n/raceFactor) }

@@ -1,4 +1,4 @@
-// Package certtest makes certificates for tests: authorities, and what they vouch for.
+// Package certtest makes certificate authorities and certificates for tests.
 package certtest
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Authority vouches for servers on this machine and for clients. It is for one test.
+// Authority issues certificates for servers on this machine and for clients. It is for one test.
 type Authority struct {
 	File string         // its certificate in PEM
-	Pool *x509.CertPool // of its certificate
+	Pool *x509.CertPool // contains its certificate
 
 	t    testing.TB
 	dir  string
@@ -39,7 +39,7 @@ type Pair struct {
 
 var serials atomic.Int64
 
-// NewAuthority makes an authority whose files live as long as the test.
+// NewAuthority makes an authority. Its files are removed when the test ends.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir(), Pool: x509.NewCertPool()}
@@ -57,41 +57,41 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Server makes a certificate for 127.0.0.1 and localhost. It writes the files name.pem
-// and name.key, over those that were there.
+// Server makes a server's certificate for 127.0.0.1 and localhost. It writes the files name.pem and name.key,
+// and replaces existing ones.
 func (a *Authority) Server(name string) Pair {
 	return a.Lasting(name, x509.ExtKeyUsageServerAuth, -time.Hour, time.Hour)
 }
 
-// Client makes a certificate for a client, as Server.
+// Client makes a client's certificate, with files as for Server.
 func (a *Authority) Client(name string) Pair {
 	return a.Lasting(name, x509.ExtKeyUsageClientAuth, -time.Hour, time.Hour)
 }
 
-// Expired makes a certificate as Server, or as Client, that is good no more.
+// Expired makes an expired certificate, with files as for Server.
 func (a *Authority) Expired(name string, usage x509.ExtKeyUsage) Pair {
 	return a.Lasting(name, usage, -time.Hour, -time.Minute)
 }
 
-// ServerOf makes a certificate as Server, for another host.
+// ServerOf makes a server's certificate for another host, with files as for Server.
 func (a *Authority) ServerOf(name, host string) Pair {
 	return a.make(name, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, -time.Hour, time.Hour, host)
 }
 
-// Lasting makes a certificate as Server, or as Client, that is good from one time to
-// another, both counted from now.
+// Lasting makes a certificate that is valid from one time until another, both relative to now, with files as
+// for Server.
 func (a *Authority) Lasting(name string, usage x509.ExtKeyUsage, from, until time.Duration) Pair {
 	return a.make(name, []x509.ExtKeyUsage{usage}, from, until, "localhost", net.IPv4(127, 0, 0, 1))
 }
 
-// Peer makes a certificate for both sides of a connection, good from now on until a time
-// counted from now, for a host and for addresses.
+// Peer makes a certificate for both sides of a connection, for a host and addresses. It is valid until a time
+// relative to now.
 func (a *Authority) Peer(name string, until time.Duration, host string, ips ...net.IP) Pair {
 	return a.make(name, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, -time.Hour, until,
 		host, ips...)
 }
 
-// make makes a certificate of a host, and of addresses.
+// make makes a certificate for a host and addresses.
 func (a *Authority) make(name string, usage []x509.ExtKeyUsage, from, until time.Duration, host string,
 	ips ...net.IP) Pair {
 	a.t.Helper()
@@ -107,7 +107,7 @@ func (a *Authority) make(name string, usage []x509.ExtKeyUsage, from, until time
 	return p
 }
 
-// sign makes a key and its certificate, which parent signs, or itself without one.
+// sign makes a key and a certificate that parent signs, or that is self-signed if parent is nil.
 func (a *Authority) sign(template, parent *x509.Certificate, by *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -120,7 +120,7 @@ func (a *Authority) sign(template, parent *x509.Certificate, by *ecdsa.PrivateKe
 	return key, der
 }
 
-// write replaces a file in one step, as anyone who renews a certificate should.
+// write replaces a file atomically, as a program that renews certificates should.
 func (a *Authority) write(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.dir, name)

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Bounds compares the bounds of a package with what a page of documentation says of
-// them. Each key is text that a line of the page has, such as the bound's name between
-// backquotes; each value is what that line has to give as its value, not within a longer
-// word or number. A bound that is changed is so changed where people read of it as well.
-// The error names all that differ.
+// Bounds compares the bounds of a package with a page of documentation. A key is text that a line of the page
+// must contain, such as the bound's name in backquotes. The values are texts that this line must contain, and
+// not as a part of a longer word or number. So a bound cannot be changed without the page. The error names
+// all differences.
 func Bounds(page string, bounds map[string][]string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -36,7 +35,7 @@ func Bounds(page string, bounds map[string][]string) error {
 	return nil
 }
 
-// linesWith returns the lines of a text that have a part.
+// linesWith returns the lines of a text that contain a part.
 func linesWith(text, part string) (lines []string) {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, part) {

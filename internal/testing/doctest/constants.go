@@ -14,28 +14,28 @@ import (
 	"time"
 )
 
-// Constants reads the values of constants from source, unexported ones too, so that a page
-// can be made of those of all packages. Not for several goroutines.
+// Constants reads the values of constants from source, including unexported ones, so that a page can list
+// those of all packages. It is not for several goroutines.
 type Constants struct {
-	root  string // of the module
+	root  string // directory of the module
 	known map[string]*sourcePackage
 }
 
-// sourcePackage is a package of source, or what stands in for one of others.
+// sourcePackage is a type-checked package of this module, or a stub for another package.
 type sourcePackage struct {
 	types  *types.Package
-	values map[types.Object]constant.Value // of variables that begin with a constant
+	values map[types.Object]constant.Value // of constants, and of variables that are initialized with a constant
 }
 
-// NewConstants returns those of the module in the directory root.
+// NewConstants returns the constants of the module in the directory root.
 func NewConstants(root string) *Constants {
 	return &Constants{root: root, known: make(map[string]*sourcePackage)}
 }
 
-// Text returns a constant, or what a package's variable begins with, as people write it: a
-// duration as 10 s, another whole number with its digits in threes. dir is the package's
-// below the root, unit min for a duration in minutes, one of KiB, MiB and GiB for bytes, else
-// "". The error says that there is no such constant, or that bytes would not be exact.
+// Text returns a constant, or the constant that a package's variable is initialized with, as text for people:
+// a duration as 10 s, another whole number with its digits in groups of three. dir is the package's directory
+// relative to the root. unit is min for a duration in minutes, KiB, MiB or GiB for bytes, otherwise "". The
+// error says that there is no such constant, or that it is not a whole number of the unit.
 func (c *Constants) Text(dir, name, unit string) (string, error) {
 	p := c.load(dir)
 	object := p.types.Scope().Lookup(name)
@@ -63,8 +63,8 @@ func (c *Constants) Text(dir, name, unit string) (string, error) {
 	return strings.TrimSpace(Thousands(n>>shift) + " " + unit), nil
 }
 
-// Import implements types.Importer. Packages that are not of this module are empty, except
-// time with its units: their constants are no bounds of ours.
+// Import implements types.Importer. Packages outside this module are empty, because their constants are not
+// ours, except for time with its units.
 func (c *Constants) Import(name string) (*types.Package, error) {
 	if name == "time" {
 		return timePackage, nil
@@ -81,8 +81,8 @@ func (c *Constants) Import(name string) (*types.Package, error) {
 	return p, nil
 }
 
-// load type-checks what a package declares. Errors are not its business: the compiler has
-// them, and what is foreign is not known here.
+// load type-checks the declarations of a package. It ignores errors: the compiler reports real ones, and
+// names from packages outside the module are unknown here.
 func (c *Constants) load(dir string) *sourcePackage {
 	if p := c.known[dir]; p != nil {
 		return p
@@ -115,7 +115,7 @@ func (c *Constants) load(dir string) *sourcePackage {
 	return p
 }
 
-// timePackage has what bounds in time are made of.
+// timePackage has Duration and its units.
 var timePackage = func() *types.Package {
 	p := types.NewPackage("time", "time")
 	name := types.NewTypeName(token.NoPos, p, "Duration", nil)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// forms are what varies from run to run, and yet has a form to be compared: times of
-// RFC 3339, seconds since the Unix epoch, and digests.
+// forms are texts that vary from run to run and are compared only by form: times in RFC 3339, seconds since
+// the Unix epoch, and digests.
 var forms = []*regexp.Regexp{
 	regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\b`),
 	regexp.MustCompile(`\b\d{10}\b`),
@@ -16,8 +16,8 @@ var forms = []*regexp.Regexp{
 
 const anything = "…"
 
-// Match compares what a command printed with what a page shows. Blanks at the ends of
-// lines and empty lines at the end do not matter. The error shows both.
+// Match compares the output of a command with what a page shows. Blanks at the ends of lines and empty lines
+// at the end are ignored. The error shows both.
 func Match(shows []string, printed string) error {
 	want := trim(shows)
 	if len(want) == 0 || pattern(want).MatchString(strings.Join(trim(strings.Split(printed, "\n")), "\n")+"\n") {
@@ -39,7 +39,7 @@ func trim(lines []string) []string {
 	return trimmed
 }
 
-// pattern returns what matches all that lines stand for, each with a line feed.
+// pattern returns an expression that matches all texts that the lines stand for, each with a line feed.
 func pattern(lines []string) *regexp.Regexp {
 	var expr strings.Builder
 	expr.WriteString(`\A`)
@@ -54,8 +54,8 @@ func pattern(lines []string) *regexp.Regexp {
 	return regexp.MustCompile(expr.String())
 }
 
-// linePattern returns the expression of a line: of its first form, if it has one,
-// with what is before and behind it; else of its text.
+// linePattern returns the expression for a line: if it contains one of the forms, that form with what is
+// before and after it, otherwise its text.
 func linePattern(line string) string {
 	for _, form := range forms {
 		if at := form.FindStringIndex(line); at != nil {

@@ -1,27 +1,26 @@
-// Package doctest runs the commands that a page of documentation shows, in a shell, and
-// compares what they print with what the page says they print. So a page cannot drift
-// from the programs: a test walks it.
+// Package doctest runs the commands of a page of documentation in a shell, and compares their output with the
+// output that the page shows. So a test keeps the page and the programs in agreement.
 //
-// Commands are in fenced blocks of the language console. A line that begins with "$ "
-// is a command, and goes on in the next line after a backslash; the lines up to the next
-// command are what it prints. One of which nothing is shown may print anything. Each
-// has to end with status 0.
+// Commands are in fenced blocks of the language console. A line that begins with "$ " is a command, which a
+// backslash at its end continues on the next line. The lines up to the next command are its output. A command
+// without shown output may print anything. Each command must end with status 0.
 //
-// In what is shown, … stands for any text within a line, and a line that is … for any
-// number of lines. A time, a number of ten digits and a number of 32 or 64 hexadecimal
-// digits stand for any other of their form.
+// In shown output, … stands for any text within a line, and a line that consists of … for any number of
+// lines. A time, a number of ten digits, and a number of 32 or 64 hexadecimal digits stand for any other of
+// the same form.
 //
-// A comment before a block says what is different about it:
+// A comment before a block changes how it is run:
 //
-//	<!-- walk: fails -->          its last command ends with another status
+//	<!-- walk: fails -->          its last command must fail
 //	<!-- walk: repeat -->         each command is repeated until it prints what is shown
-//	<!-- walk: stays -->          its command goes on, in the background, once it has printed what is shown
+//	<!-- walk: stays -->          its command stays in the background once it has printed what is shown
 //	<!-- walk: interrupt -->      its command is ended with Ctrl-C once it has printed what is shown
-//	<!-- walk: skip: REASON -->   it is not run here, for the reason
-//	<!-- walk: meanwhile NAME --> without a block: what people do here, or machines, that no command of the page does
+//	<!-- walk: skip: REASON -->   it is not run, for the reason
+//	<!-- walk: meanwhile NAME --> without a block: something that people or machines do at this point, and
+//	                              that is not a command of the page
 //
-// Blocks of other languages are no commands. One without a language has to be skipped:
-// nothing is left out in silence.
+// Blocks of other languages are not run. A block without a language must be marked with skip, so that none is
+// left out by accident.
 package doctest
 
 import (
@@ -29,21 +28,21 @@ import (
 	"strings"
 )
 
-// Mode tells how a part of a page is run.
+// Mode says how a part of a page is run.
 type Mode string
 
 // The modes.
 const (
 	Plain     Mode = ""          // one command after the other
-	Fails     Mode = "fails"     // the last one has to fail
-	Repeat    Mode = "repeat"    // each until it prints what is shown
-	Stays     Mode = "stays"     // goes on in the background
-	Interrupt Mode = "interrupt" // is ended once it has printed what is shown
-	Skip      Mode = "skip"      // is not run
-	Meanwhile Mode = "meanwhile" // is no block: somebody else does something
+	Fails     Mode = "fails"     // the last command must fail
+	Repeat    Mode = "repeat"    // each command is repeated until it prints what is shown
+	Stays     Mode = "stays"     // the command stays in the background
+	Interrupt Mode = "interrupt" // the command is interrupted once it has printed what is shown
+	Skip      Mode = "skip"      // the block is not run
+	Meanwhile Mode = "meanwhile" // not a block: the test calls a function
 )
 
-// Page is a page of documentation: its parts in their order.
+// Page is a page of documentation: its parts in order.
 type Page struct {
 	name     string
 	headings []heading
@@ -57,21 +56,21 @@ type heading struct {
 
 // Part is a block of commands, or a Meanwhile.
 type Part struct {
-	Line  int // of the page, counted from 1
+	Line  int // line of the page, counted from 1
 	Mode  Mode
-	About string // why a Skip is not run, or the name of a Meanwhile
-	Steps []Step // none of a Skip and of a Meanwhile
+	About string // reason of a Skip, or name of a Meanwhile
+	Steps []Step // empty for a Skip and a Meanwhile
 }
 
-// Step is a command and what it prints.
+// Step is a command and its shown output.
 type Step struct {
 	Line    int
 	Command string
-	Shows   []string // lines; none if it may print anything
+	Shows   []string // lines of output; empty if it may print anything
 }
 
-// Parse reads a page. The error names the line of a block that is neither a console
-// block nor skipped, of a directive that is not known, or of a block without an end.
+// Parse reads a page. The error names the line of a block without a language that is not skipped, of an
+// unknown directive, or of a block without an end.
 func Parse(name, text string) (*Page, error) {
 	p := &parser{page: &Page{name: name}}
 	for i, line := range strings.Split(text, "\n") {
@@ -88,7 +87,7 @@ func Parse(name, text string) (*Page, error) {
 	return p.page, nil
 }
 
-// Titles returns the titles of all headings of a level, 1 for a page's own.
+// Titles returns the titles of all headings of a level; the page's title has level 1.
 func (p *Page) Titles(level int) (all []string) {
 	for _, h := range p.headings {
 		if h.level == level {
@@ -98,8 +97,8 @@ func (p *Page) Titles(level int) (all []string) {
 	return all
 }
 
-// Section returns the parts below a heading, up to the next one of its level or above.
-// The error says that there is no such heading, or more than one.
+// Section returns the parts below a heading, up to the next heading of the same or a higher level. The error
+// says that there is no such heading, or more than one.
 func (p *Page) Section(title string) ([]Part, error) {
 	var from, to, level int
 	for _, h := range p.headings {
@@ -127,9 +126,9 @@ func (p *Page) Section(title string) ([]Part, error) {
 // parser reads a page line by line.
 type parser struct {
 	page  *Page
-	fence string // that the present block began with, "" outside of one
+	fence string // start of the present block's fence, "" outside of a block
 	other bool   // the block is of another language
-	said  bool   // a directive that waits for its block
+	said  bool   // a directive was read, and its block has not begun
 	part  Part
 }
 

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Reference compares a page of docs/reference with the text that the code makes of it now,
-// or writes the page if update is set. The error names the command that brings a page up
-// to date, and the first line that differs.
+// Reference compares a page of docs/reference with text that was generated from the code, or writes the page
+// if update is set. The error names the first line that differs, and the command that updates the page.
 func Reference(page, text string, update bool) error {
 	if update {
 		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
@@ -32,8 +31,7 @@ func Reference(page, text string, update bool) error {
 	return nil
 }
 
-// Table returns rows as a table of Markdown; the first row is its head. A | within a cell
-// is escaped.
+// Table returns rows as a Markdown table; the first row is the header. It escapes | in cells.
 func Table(rows [][]string) string {
 	var b strings.Builder
 	for i, row := range rows {
@@ -48,7 +46,7 @@ func Table(rows [][]string) string {
 	return b.String()
 }
 
-// Thousands returns n with its digits in threes: 16,384.
+// Thousands returns n with its digits in groups of three: 16,384.
 func Thousands(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {

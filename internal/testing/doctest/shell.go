@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// again is how long after a look at what a command prints the next one is taken.
+// again is the pause between two attempts of repeat.
 const again = 100 * time.Millisecond
 
-// Shell is a bash that runs one command after the other, so that variables and the
-// folder stay. It is for one goroutine.
+// Shell is a bash that runs one command after the other and keeps variables and the working directory. It is
+// for one goroutine.
 type Shell struct {
 	patience time.Duration
 	cmd      *exec.Cmd
 	in       io.WriteCloser
 	stdout   io.Closer
 	out      *bufio.Reader
-	commands int // so far
+	commands int // number of commands so far
 	stalled  atomic.Bool
 }
 
-// NewShell starts a shell: cmd runs a bash that reads its standard input. A command may
-// take as long as patience says. The shell ends with Close, and with ctx where cmd does.
+// NewShell starts a shell: cmd must run a bash that reads commands from its standard input. A command may
+// take as long as patience. The shell ends with Close, or with cmd's context.
 func NewShell(cmd *exec.Cmd, patience time.Duration) (*Shell, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -46,25 +46,24 @@ func NewShell(cmd *exec.Cmd, patience time.Duration) (*Shell, error) {
 	return &Shell{patience: patience, cmd: cmd, in: in, stdout: out, out: bufio.NewReader(out)}, nil
 }
 
-// Close ends the shell; what it runs in the background goes on.
+// Close ends the shell. Its background commands go on.
 func (s *Shell) Close() {
 	s.in.Close()
-	_ = s.cmd.Process.Kill() // it may be gone already
+	_ = s.cmd.Process.Kill() // it may have ended
 	_ = s.cmd.Wait()
 }
 
-// Run runs a command, and returns what it printed, on standard output and standard
-// error, and its exit status. The error says that the shell is gone, or that the command
-// took too long, and then the shell is of no more use.
+// Run runs a command and returns its output, both standard output and standard error, and its exit status.
+// The error says that the shell has ended or the command took too long; the shell is unusable then.
 func (s *Shell) Run(command string) (printed string, status int, err error) {
 	s.commands++
 	end := fmt.Sprintf("-- end of command %d: ", s.commands)
 	timer := time.AfterFunc(s.patience, func() {
 		s.stalled.Store(true)
-		s.stdout.Close() // what the command has started may hold the other end open
+		s.stdout.Close() // a process started by the command may hold the other end open
 	})
 	defer timer.Stop()
-	// A command that reads must not read the next ones.
+	// A command that reads its input must not read the next commands.
 	if _, err := fmt.Fprintf(s.in, "eval %s </dev/null; printf '\\n%s%%d\\n' $?\n", quote(command), end); err != nil {
 		return "", 0, s.gone(err)
 	}
@@ -89,12 +88,11 @@ func (s *Shell) gone(err error) error {
 	return fmt.Errorf("walk: the shell is gone: %w", err)
 }
 
-// quote makes one word of a text.
+// quote makes a single shell word of a text.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// Walk runs parts in their order. Somebody does what is to be done meanwhile: a function
-// by its name. The error names the line of the first command that did not do what the
-// page says.
+// Walk runs parts in order. For a Meanwhile it calls the function of that name. The error names the line of
+// the first command whose result differs from the page.
 func (s *Shell) Walk(ctx context.Context, page *Page, parts []Part, meanwhile map[string]func() error) error {
 	for _, part := range parts {
 		if part.Mode == Meanwhile {
@@ -115,7 +113,7 @@ func (s *Shell) Walk(ctx context.Context, page *Page, parts []Part, meanwhile ma
 	return nil
 }
 
-// step runs one command as its part's mode has it.
+// step runs one command in its part's mode.
 func (s *Shell) step(ctx context.Context, step Step, mode Mode, last bool) error {
 	switch mode {
 	case Stays, Interrupt:
@@ -126,7 +124,7 @@ func (s *Shell) step(ctx context.Context, step Step, mode Mode, last bool) error
 	return s.once(step, mode == Fails && last)
 }
 
-// once runs a command and compares.
+// once runs a command and compares its output.
 func (s *Shell) once(step Step, fails bool) error {
 	printed, status, err := s.Run(step.Command)
 	if err != nil {
@@ -138,8 +136,7 @@ func (s *Shell) once(step Step, fails bool) error {
 	return Match(step.Shows, printed)
 }
 
-// repeat does something until it succeeds, for as long as patience lasts, and returns
-// what was wrong at the last time.
+// repeat calls do until it succeeds, or until patience is over. It returns the error of the last call.
 func (s *Shell) repeat(ctx context.Context, do func() error) error {
 	for begun := time.Now(); ; {
 		err := do()
@@ -156,7 +153,8 @@ func (s *Shell) repeat(ctx context.Context, do func() error) error {
 
 // background starts a command and waits until it has printed what is shown.
 func (s *Shell) background(ctx context.Context, step Step, interrupt bool) error {
-	// In a job of its own, which is what Ctrl-C reaches; without one bash has it ignored.
+	// In a job of its own, which Ctrl-C is sent to: without job control, bash makes the command ignore
+	// SIGINT.
 	printed, _, err := s.Run("walk_log=$(mktemp); set -m; { " + step.Command +
 		"\n} >$walk_log 2>&1 </dev/null & walk_job=$!; set +m")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package durabletest lets tests see what a program syncs, and fail it.
+// Package durabletest lets tests observe the syncs of a program, and make them fail.
 package durabletest
 
 import (
@@ -11,13 +11,13 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// Sync is one sync as it was asked for.
+// Sync is one sync.
 type Sync struct {
-	Path string // of the file or directory by now: it may have been renamed since it was opened
+	Path string // present path of the file or directory, which may have been renamed since it was opened
 	Data bool   // fdatasync instead of fsync
 }
 
-// Watcher keeps the syncs of the whole program in their order.
+// Watcher records the syncs of the whole program in order.
 type Watcher struct {
 	before func(Sync) error
 
@@ -25,13 +25,13 @@ type Watcher struct {
 	seen []Sync
 }
 
-// real is the calls of the system.
+// real holds the real system calls.
 var real = durable.System
 
-// Watch keeps all syncs until t ends, or watches again. It calls before, unless that is nil,
-// ahead of each, one call at a time, and lets the sync fail with its error. A test that watches
-// is not parallel to others, and watches before it begins what syncs in goroutines of its own. before may
-// be called in any of them: it must not end the test at once.
+// Watch records all syncs until t ends or calls Watch again. Before each sync it calls before, unless that is
+// nil, one call at a time, and lets the sync fail with the error that before returns. A test that uses Watch
+// must not run in parallel with others, and must call it before it starts goroutines that sync. before may be
+// called in any of these, so it must not end the test at once (FailNow).
 func Watch(t testing.TB, before func(Sync) error) *Watcher {
 	w := &Watcher{before: before}
 	wrap := func(call func(*os.File) error, data bool) func(*os.File) error {
@@ -47,7 +47,8 @@ func Watch(t testing.TB, before func(Sync) error) *Watcher {
 	return w
 }
 
-// pathOf returns where an open file is; where the system does not say so, the path by which it was opened.
+// pathOf returns the present path of an open file, or the path by which it was opened if the system does not
+// know it.
 func pathOf(f *os.File) string {
 	if path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
 		return path
@@ -55,7 +56,7 @@ func pathOf(f *os.File) string {
 	return filepath.Clean(f.Name())
 }
 
-// note keeps a sync, and returns the error that it fails with.
+// note records a sync, and returns the error with which it must fail.
 func (w *Watcher) note(s Sync) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,14 +67,14 @@ func (w *Watcher) note(s Sync) error {
 	return w.before(s)
 }
 
-// Seen returns the syncs up to now.
+// Seen returns the syncs so far.
 func (w *Watcher) Seen() []Sync {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]Sync(nil), w.seen...)
 }
 
-// Paths returns what was synced up to now.
+// Paths returns the paths of the syncs so far.
 func (w *Watcher) Paths() (all []string) {
 	for _, s := range w.Seen() {
 		all = append(all, s.Path)

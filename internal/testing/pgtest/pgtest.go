@@ -1,10 +1,8 @@
-// Package pgtest gives tests a real Postgres: one cluster for a test binary, with
-// an empty database of its own for every test that asks, or a cluster for a single test
-// that wants to stop or kill it.
+// Package pgtest gives tests a real Postgres: one cluster for each test binary, with an empty database for
+// every test that asks for one, or a cluster for a single test that stops or kills it.
 //
-// A package's TestMain calls Main, which stops the shared cluster after the tests.
-// If a test binary is killed instead, its clusters end with it, and a later
-// binary removes what they leave on disk.
+// A package's TestMain calls Main, which stops the shared cluster after the tests. If a test binary is
+// killed, its clusters end too, and a later test binary removes their files.
 package pgtest
 
 import (
@@ -30,42 +28,41 @@ import (
 )
 
 const (
-	// startTimeout bounds a start. A machine without Postgres downloads it.
+	// startTimeout bounds a start, which downloads Postgres on a machine without it.
 	startTimeout = 5 * time.Minute
 
-	// stopTimeout bounds a stop in order.
+	// stopTimeout bounds an orderly stop.
 	stopTimeout = 20 * time.Second
 
-	// statementTimeout bounds what is done to databases.
+	// statementTimeout bounds operations on databases.
 	statementTimeout = time.Minute
 
-	// dirPrefix begins the names of shared clusters' directories.
+	// dirPrefix is the prefix of the names of shared clusters' directories.
 	dirPrefix = "outcry-pgtest-"
 
-	// leftAfter is the age from which a directory that no process has is removed. A
-	// younger one may belong to a cluster that is about to start.
+	// leftAfter is the age at which an unused directory is removed. A younger one may belong to a cluster
+	// that is about to start.
 	leftAfter = 10 * time.Minute
 )
 
-// fast gives up durability, which tests of other things do not need.
+// fast turns off durability, which most tests do not need.
 var fast = map[string]string{"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off",
 	"wal_compression": "off", "shared_buffers": "64MB", "max_connections": "100", "autovacuum": "off"}
 
-// shared is the cluster of this test binary. It starts with the first test that
-// wants a database.
+// shared is the cluster of this test binary. It starts when a test first asks for a database.
 var shared struct {
 	once    sync.Once
 	dir     string
 	cluster *local.Cluster
 	err     error
 
-	mu   sync.Mutex // guards what follows
-	made int        // databases
-	free []string   // those of them that no test has: they are empty
+	mu   sync.Mutex // guards the fields below
+	made int        // number of databases made
+	free []string   // databases that no test uses; they are empty
 }
 
-// Main runs a package's tests, stops the shared cluster and removes it, and
-// returns the exit status. TestMain calls it once:
+// Main runs a package's tests, stops the shared cluster and removes it, and returns the exit status. TestMain
+// calls it once:
 //
 //	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 func Main(m *testing.M) int {
@@ -81,26 +78,24 @@ func Main(m *testing.M) int {
 	return status
 }
 
-// parallelTests is how many parallel tests of a package run at a time at least: those with a Postgres mostly wait, for
-// processes, disks and each other.
+// parallelTests is the least number of parallel tests of a package that run at a time. Tests with a Postgres
+// mostly wait for processes, disks and each other.
 const parallelTests = 6
 
-// widen has so many parallel tests run, unless the command line says how many.
+// widen raises the number of parallel tests to parallelTests, unless the command line sets it.
 func widen() {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given && runtime.GOMAXPROCS(0) < parallelTests {
-		_ = flag.Set("test.parallel", strconv.Itoa(parallelTests)) // it is a flag of every test
+		_ = flag.Set("test.parallel", strconv.Itoa(parallelTests)) // every test binary has this flag
 	}
 }
 
-// NewDatabase returns the URL of an empty database on the shared cluster, which no other
-// test has, and of its owner, who is no superuser, as in real ones. When the
-// test ends it is emptied for a later one, connections or not: a
-// database is some 300 files, and a file system takes long to make and remove those for
-// every test. The cluster is without durability. Any number of tests may call it at
-// once.
+// NewDatabase returns the URL of an empty database on the shared cluster, for this test alone. As in
+// production, its owner is not a superuser. When the test ends, the database is emptied for a later test,
+// even if it has open connections: a database has about 300 files, and making and removing them for every
+// test would take long. The cluster has no durability. Any number of tests may call NewDatabase at once.
 func NewDatabase(t testing.TB) string {
 	t.Helper()
 	shared.once.Do(startShared)
@@ -124,7 +119,7 @@ func takeDatabase() (name string, err error) {
 	return name, execute(shared.cluster.AdminURL(), "CREATE DATABASE "+name+" OWNER outcry")
 }
 
-// giveBack ends a database's connections and removes all that is in it.
+// giveBack ends a database's connections and removes everything in it.
 func giveBack(name string) error {
 	if err := execute(urlOf(shared.cluster.AdminURL(), name), endOthers, dropAll); err != nil {
 		return err
@@ -136,7 +131,7 @@ func giveBack(name string) error {
 }
 
 const (
-	// endOthers returns once the other connections to the database have ended.
+	// endOthers ends the other connections to the database, and returns once they have ended.
 	endOthers = `DO $$ BEGIN LOOP
 		PERFORM pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE datname = current_database()
 			AND backend_type = 'client backend' AND pid <> pg_backend_pid();
@@ -144,7 +139,7 @@ const (
 		PERFORM pg_sleep(0.001), pg_stat_clear_snapshot();
 	END LOOP; END $$`
 
-	// dropAll leaves the database as CREATE DATABASE makes it.
+	// dropAll restores the state that CREATE DATABASE leaves.
 	dropAll = `DO $$ DECLARE name text; BEGIN
 		FOR name IN SELECT nspname FROM pg_catalog.pg_namespace
 			WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
@@ -155,8 +150,8 @@ const (
 	END $$`
 )
 
-// UndoDoors brings an exchange from version 10 of the schema back to version 9, without its views, which an upgrade
-// makes. Statements may follow it.
+// UndoDoors downgrades an exchange from version 10 of the schema to version 9. It does not restore the views,
+// which an upgrade makes. Statements may follow it.
 const UndoDoors = `
 	DROP VIEW public.orders, public.executions;
 	DROP TABLE public.candles, outcry.placed_log;
@@ -169,7 +164,8 @@ const UndoDoors = `
 	ALTER TABLE outcry.resting_orders DROP COLUMN reduced, DROP COLUMN reduced_at_ns;
 	UPDATE outcry.schema_version SET version = 9;`
 
-// UndoInstructions brings an exchange from version 10 of the schema back to version 8. Statements may follow it.
+// UndoInstructions downgrades an exchange from version 10 of the schema to version 8. Statements may follow
+// it.
 const UndoInstructions = UndoDoors + `
 	ALTER TABLE public.exchange_state DROP COLUMN exact_after;
 	ALTER TABLE outcry.order_log DROP COLUMN nanos, DROP COLUMN instructions;
@@ -198,8 +194,8 @@ const UndoInstructions = UndoDoors + `
 	  FROM outcry.execution_log;
 	UPDATE outcry.schema_version SET version = 8;`
 
-// UndoSchemas brings an exchange from version 10 of the schema back to version 7, in which all
-// tables are in the schema public. Statements may follow it.
+// UndoSchemas downgrades an exchange from version 10 of the schema to version 7, in which all tables are in
+// the schema public. Statements may follow it.
 const UndoSchemas = UndoInstructions + `DO $$ DECLARE name text; BEGIN
 		DROP TYPE public.outcry_schema_version;
 		ALTER TABLE outcry.schema_version DROP COLUMN people;
@@ -211,19 +207,18 @@ const UndoSchemas = UndoInstructions + `DO $$ DECLARE name text; BEGIN
 		DROP SCHEMA outcry;
 	END $$;`
 
-// urlOf returns the URL of another database on the cluster of a URL.
+// urlOf returns the URL of another database on the same cluster.
 func urlOf(cluster, name string) string {
 	u, err := url.Parse(cluster)
 	if err != nil {
-		panic(err) // the cluster's own
+		panic(err) // cannot happen: the cluster has made the URL
 	}
 	u.Path = "/" + name
 	return u.String()
 }
 
-// NewCluster returns a cluster of the test's own, for tests that stop and kill it,
-// and the directory that it lives in. It stops when the test ends. It is without
-// durability against a crash of the machine, but not of Postgres.
+// NewCluster returns a cluster for this test alone, for tests that stop and kill it, and the cluster's
+// directory. It stops when the test ends. It survives a crash of Postgres, but not one of the machine.
 func NewCluster(t testing.TB) (c *local.Cluster, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -240,14 +235,14 @@ func startShared() {
 	}
 }
 
-// memoryDir is a file system in memory. A shared cluster has no durability anyway, and to make and
-// remove its thousands of files on a disk takes a quarter of its processor time.
+// memoryDir is a file system in memory. Shared clusters have no durability anyway, and making and removing
+// their thousands of files on a disk would take a quarter of their processor time.
 const (
 	memoryDir     = "/dev/shm"
 	memoryFreeMin = 4 << 30 // bytes: several packages are tested at a time
 )
 
-// parent returns the directory that shared clusters are in.
+// parent returns the directory that contains the directories of shared clusters.
 func parent() string {
 	var fs syscall.Statfs_t
 	if syscall.Statfs(memoryDir, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < memoryFreeMin {
@@ -256,8 +251,8 @@ func parent() string {
 	return memoryDir
 }
 
-// removeLeft removes what test binaries left that were killed. It is a courtesy:
-// errors are those of directories that another process has, or removes too.
+// removeLeft removes the files that killed test binaries have left. It ignores errors: the directory may be
+// in use by another process, or be removed by it.
 func removeLeft() {
 	left, _ := filepath.Glob(filepath.Join(parent(), dirPrefix+"*"))
 	for _, dir := range left {
@@ -273,7 +268,7 @@ func start(dir string) (*local.Cluster, error) {
 	return local.Start(ctx, local.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Settings: fast})
 }
 
-// stop stops a cluster, if there is one.
+// stop stops a cluster; it does nothing for nil.
 func stop(c *local.Cluster) error {
 	if c == nil {
 		return nil
@@ -283,7 +278,7 @@ func stop(c *local.Cluster) error {
 	return c.Stop(ctx)
 }
 
-// execute runs statements on one connection, each in a transaction of its own.
+// execute runs statements on one connection, each in its own transaction.
 func execute(database string, statements ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 
 var background = context.Background()
 
-// childEnv makes TestInAChild tell about its cluster and wait to be killed.
+// childEnv makes TestInAChild print its cluster and wait to be killed.
 const childEnv = "OUTCRY_PGTEST_CHILD"
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
@@ -76,8 +76,8 @@ func TestAClusterOfOnesOwnIsNotTheShared(t *testing.T) {
 	require.NoError(t, shared.Ping(background))
 }
 
-// TestInAChild is what the test below kills. On its own it only sees that the
-// shared cluster runs.
+// TestInAChild is run by the test below, which kills it. On its own it only checks that the shared cluster
+// runs.
 func TestInAChild(t *testing.T) {
 	connect(t, NewDatabase(t))
 	require.NotZero(t, shared.cluster.Pid())

@@ -1,5 +1,4 @@
-// Package processes looks at other processes of a test, and stops them where they stand.
-// It knows only what /proc says.
+// Package processes measures and stops other processes of a test. It uses only /proc and signals.
 package processes
 
 import (
@@ -12,18 +11,18 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// ticksPerSecond is what the kernel counts processor time in: USER_HZ, which is
-// 100 on every architecture that Go runs on.
+// ticksPerSecond is the kernel's unit of processor time: USER_HZ, which is 100 on every architecture that Go
+// supports.
 const ticksPerSecond = 100
 
-// Usage is what a process has used and has.
+// Usage is what a process has used, and what it holds.
 type Usage struct {
-	CPU      time.Duration // of all its threads, since it began
-	Resident int64         // bytes
+	CPU      time.Duration // processor time of all its threads, since it began
+	Resident int64         // resident memory in bytes
 	Files    int           // open file descriptors
 }
 
-// Of returns what a process has used so far. The error says that it is gone.
+// Of returns the usage of a process so far. The error means that the process has ended.
 func Of(pid int) (u Usage, err error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -40,8 +39,8 @@ func Of(pid int) (u Usage, err error) {
 
 func ticks(n uint) time.Duration { return time.Duration(n) * time.Second / ticksPerSecond }
 
-// FamilyCPU returns the processor time of a process and its children so far, that of
-// children that have ended included.
+// FamilyCPU returns the processor time of a process and its children so far, including children that have
+// ended.
 func FamilyCPU(pid int) (sum time.Duration) {
 	for _, s := range family(pid) {
 		sum += ticks(s.UTime + s.STime + uint(s.CUTime) + uint(s.CSTime))
@@ -49,7 +48,7 @@ func FamilyCPU(pid int) (sum time.Duration) {
 	return sum
 }
 
-// Children returns the process ids of a process's children, none of one that is gone.
+// Children returns the process ids of a process's children; none if the process has ended.
 func Children(pid int) (ids []int) {
 	for _, s := range family(pid) {
 		if s.PID != pid {
@@ -59,8 +58,8 @@ func Children(pid int) (ids []int) {
 	return ids
 }
 
-// Freeze stops a process and its children where they stand, and returns what lets them go
-// on, and how many there are, once they do stand. Those that end meanwhile do not matter.
+// Freeze stops a process and its children with SIGSTOP, and waits until they are stopped. thaw continues
+// them, and n is their number. Processes that end meanwhile are ignored.
 func Freeze(pid int) (thaw func(), n int) {
 	frozen := family(pid)
 	send := func(s syscall.Signal) {
@@ -82,15 +81,14 @@ func Stop(pid int) (goOn func()) {
 	return func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
 }
 
-// stopTimeout bounds how long a process may take to stand: a thread that waits for a disk
-// does so later.
+// stopTimeout bounds the wait until a process is stopped: a thread that waits for a disk stops later.
 const stopTimeout = 10 * time.Second
 
-// awaitStopped waits until no thread of a process runs: the signal is on its way when it is
-// sent, and a busy machine lets a thread go on for a while.
+// awaitStopped waits until no thread of a process runs. The signal is delivered some time after it was sent,
+// and on a busy machine a thread may run on for a while.
 func awaitStopped(pid int) {
 	for end := time.Now().Add(stopTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		threads, _ := procfs.AllThreads(pid) // of one that is gone there are none
+		threads, _ := procfs.AllThreads(pid) // none if the process has ended
 		runs := func(thread procfs.Proc) bool {
 			s, err := thread.Stat()
 			return err == nil && s.State == "R"
@@ -101,9 +99,9 @@ func awaitStopped(pid int) {
 	}
 }
 
-// family returns a process, first, and its children; nothing of a process that is gone.
+// family returns a process, first, and its children; nothing if the process has ended.
 func family(pid int) (found []procfs.ProcStat) {
-	all, _ := procfs.AllProcs() // a system without /proc has none
+	all, _ := procfs.AllProcs() // none on a system without /proc
 	for _, p := range all {
 		s, err := p.Stat()
 		switch {

@@ -32,7 +32,7 @@ func TestUsageIsOfTheProcess(t *testing.T) {
 	require.ErrorContains(t, err, "processes:")
 }
 
-// A shell and its child stop and go on: the state of a stopped process is T.
+// A shell and its child are stopped and continued. The state of a stopped process is T.
 func TestAFrozenFamilyStandsStill(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; wait")
 	out, err := cmd.StdoutPipe()
