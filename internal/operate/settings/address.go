@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// Ports of an exchange if an address names none.
+// Default ports of an exchange.
 const (
 	PortXML  = "12345"
 	PortHTTP = "8080"
 )
 
-// Address completes an address that people give: HOST:PORT, or HOST alone, which gets the
-// port. An IPv6 address stands in brackets; a host that is empty means all addresses to a
-// server, and this machine to a client. The error says what is wrong, and does not repeat
-// the address. A name is not looked up.
+// Address completes an address that a user gives: HOST:PORT, or HOST alone, which gets the given default
+// port. An IPv6 address must be in brackets. An empty host means all addresses for a server, and this machine
+// for a client. Names are not looked up. The error says what is wrong and does not quote the address.
 func Address(text, port string) (string, error) {
 	host, given, hasPort := text, "", false
 	switch {
@@ -59,7 +58,7 @@ func Address(text, port string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// isPort reports whether a text is a number, which no host is.
+// isPort reports whether a text is a port number, which a host cannot be.
 func isPort(text string) bool {
 	_, err := strconv.ParseUint(text, 10, 16)
 	return err == nil

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnAddressNeedsNoPort has the forms that people type, and what is no address.
+// TestAnAddressNeedsNoPort tries the forms of addresses that users type, and malformed ones.
 func TestAnAddressNeedsNoPort(t *testing.T) {
 	for text, want := range map[string]string{
 		"localhost": "localhost:7", "localhost:8": "localhost:8", "127.0.0.1": "127.0.0.1:7", ":8": ":8",
@@ -57,7 +57,7 @@ func TestTheServerListensOnItsOwnPortsUnlessOthersAreGiven(t *testing.T) {
 		`OUTCRY_HTTP: --http "::1": an IPv6 address must be in brackets, such as [::1] or [::1]:8080`)
 }
 
-// TestSizesHaveUnits, in every source of settings.
+// Sizes may have units in the file, the environment and on the command line.
 func TestSizesHaveUnits(t *testing.T) {
 	file := writeFile(t, "outcryd.conf", "segment = 1 MiB\nmax-reply = 65536\nmemory-limit = 2GiB\n")
 	t.Setenv("OUTCRY_MAX_FRAME", "64KiB")

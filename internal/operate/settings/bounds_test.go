@@ -14,18 +14,18 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// bound is a row of docs/reference/BOUNDS.md. Within its texts {--max-frame} is the default
-// of a setting, {door.RefusedMax} a constant of internal/door, and
-// {door.writeBytesMax KiB} one of bytes, {admin.idleTimeout min} one of time in minutes.
+// bound is a row of docs/reference/BOUNDS.md. In its texts, {--max-frame} is replaced by the default of a
+// setting, {door.RefusedMax} by a constant of internal/door, {door.writeBytesMax KiB} by a constant
+// in bytes, and {admin.idleTimeout min} by a duration in minutes.
 type bound struct {
 	what  string
 	names string // flags, and names in the code
 	value string
-	at    string // what happens there; at its end the limits of outcry_limit_hits_total
+	at    string // what happens at the bound; ends with names of outcry_limit_hits_total
 }
 
-// bounds has the tables of the page: everything that a client, an operator or a session of
-// the database can fill.
+// bounds has the tables of the page: the bounds on everything that a client, an operator or a session of the
+// database can fill.
 var bounds = []struct {
 	title string
 	rows  []bound
@@ -222,7 +222,7 @@ other frames over 64 KiB wait for up to ` + "`--frame-timeout`" + `. Without tok
 connections keep new ones out until ` + "`--idle-timeout`" + `.
 `
 
-// TestReferenceOfBounds makes docs/reference/BOUNDS.md of the table and the constants.
+// TestReferenceOfBounds generates docs/reference/BOUNDS.md from the table and the constants.
 func TestReferenceOfBounds(t *testing.T) {
 	constants := doctest.NewConstants("../../..")
 	fill := func(text string) string {
@@ -262,7 +262,7 @@ func folderOf(t *testing.T, name string) string {
 	return strings.TrimPrefix(found[0], "../../../")
 }
 
-// TestEveryBoundIsOnThePage: each bounded setting has a row, and each name is one of the code.
+// Each setting with bounds has a row, and each name in the table exists in the code.
 func TestEveryBoundIsOnThePage(t *testing.T) {
 	var named []string
 	for _, section := range bounds {

@@ -19,23 +19,23 @@ const (
 	// NodeMax is the highest number of a node.
 	NodeMax = 1 << 16
 
-	// peersMax bounds how many nodes --peers names: some of them may be on their way in or out.
+	// peersMax bounds the nodes in --peers, some of which may not have joined yet or be about to leave.
 	peersMax = 16
 
-	// memberSegmentMax bounds --segment of a member: a record fits into a segment, and has
-	// to fit into a message to the other nodes as well.
+	// memberSegmentMax bounds --segment of a cluster node: a record may be as large as a segment, and must
+	// fit into a message to the other nodes.
 	memberSegmentMax = 64 << 20
 )
 
-// AgainVariable is how a node's process that begins again, since it has lost its leadership,
-// tells its next run of the ones before.
+// AgainVariable is the environment variable with which a node's process, when it restarts itself after it has
+// lost the leadership, informs its next run of the earlier ones.
 const AgainVariable = "OUTCRY_BEGAN_AGAIN"
 
-// Peers are the nodes of a cluster, by their numbers: where they reach each other, as
-// HOST:PORT. None means that there is no cluster.
+// Peers maps the numbers of a cluster's nodes to the addresses, HOST:PORT, at which they reach each other. It
+// is empty without a cluster.
 type Peers map[uint64]string
 
-// UnmarshalText reads 1=HOST:PORT,2=HOST:PORT. The error names the entry that is wrong.
+// UnmarshalText parses 1=HOST:PORT,2=HOST:PORT. The error names the malformed entry.
 func (p *Peers) UnmarshalText(text []byte) error {
 	all := make(Peers)
 	for entry := range strings.SplitSeq(string(text), ",") {
@@ -68,7 +68,8 @@ func (p *Peers) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// peerAddress checks the address of a node: others connect to it, so nothing is left out.
+// peerAddress checks the address of a node. Other nodes connect to it, so it must have both a host and a
+// port.
 func peerAddress(text string) (string, error) {
 	whole, err := Address(text, "0")
 	if err != nil {
@@ -83,7 +84,7 @@ func peerAddress(text string) (string, error) {
 	return whole, nil
 }
 
-// MarshalText returns what UnmarshalText reads, in the order of the numbers.
+// MarshalText returns the text that UnmarshalText parses, ordered by number.
 func (p Peers) MarshalText() ([]byte, error) {
 	var all []string
 	for _, id := range slices.Sorted(maps.Keys(p)) {
@@ -98,8 +99,8 @@ func (c *Config) Clustered() bool { return len(c.Peers) > 0 }
 // RaftDir returns the directory of the Raft log of a node.
 func (c *Config) RaftDir() string { return filepath.Join(c.Data, "raft") }
 
-// checkCluster returns a *settingError for the first setting of a cluster that is invalid,
-// and warns of a number of nodes that is no better than one less.
+// checkCluster returns a *settingError for the first invalid setting of a cluster. It adds a warning for an
+// even number of nodes, which survives no more failures than one node less.
 func (c *Config) checkCluster() error {
 	if !c.Clustered() {
 		return c.checkAlone()
@@ -133,7 +134,7 @@ func (c *Config) checkCluster() error {
 	return nil
 }
 
-// checkAlone refuses settings of a cluster without one.
+// checkAlone returns a *settingError if a setting of a cluster is given without a cluster.
 func (c *Config) checkAlone() error {
 	if c.Join {
 		return wrong("join", "is for a node of a cluster; --node and --peers are needed as well")
@@ -152,14 +153,14 @@ func (c *Config) checkAlone() error {
 	return nil
 }
 
-// peersText returns the nodes as --peers has them.
+// peersText returns the nodes in the form of --peers.
 func (c *Config) peersText() string {
-	text, _ := c.Peers.MarshalText() // never fails
+	text, _ := c.Peers.MarshalText() // never returns an error
 	return string(text)
 }
 
-// isLoopback reports whether an address is on this machine by what it says: a name other
-// than localhost is not looked up, as it may mean another machine tomorrow.
+// isLoopback reports whether an address is on this machine, without looking up names: a name other than
+// localhost could resolve to another machine later.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -169,9 +170,8 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// LimitsHash stands for the settings that should be alike on all nodes of a cluster, since
-// each of them may lead: who may do what, and what bounds clients. It is short, for people
-// to compare.
+// LimitsHash returns a short hash of the settings that should be equal on all nodes of a cluster, since each
+// may become the leader: the permissions and limits of clients. Operators can compare it.
 func (c *Config) LimitsHash() string {
 	h := sha256.New()
 	for i := range table {
@@ -183,5 +183,5 @@ func (c *Config) LimitsHash() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// alike are the flags that LimitsHash stands for beside those of reloadable parts.
+// alike lists the flags that LimitsHash includes in addition to those of the parts Engine and Rates.
 var alike = []string{"auth", "bare-replies", "max-frame", "max-reply"}

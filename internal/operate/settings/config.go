@@ -1,13 +1,13 @@
-// Package settings reads the server's settings from flags, the environment and a file,
-// checks them, and reads them again while the server runs. One table has all of them:
-// flags, --help, the file, bounds, --check-config and what a reload takes over are made
-// from its rows. A file is lines of names and values:
+// Package settings reads the server's settings from flags, the environment and a file, checks them, and
+// reloads them while the server runs. All settings are rows of one table, from which flags, --help, the
+// file's format, bounds, --check-config and the reloadable settings are made. A file has lines of names and
+// values:
 //
 //	# what limits clients
 //	max-frame = 65536         # bytes
 //	data      = "/srv/out # cry"
 //
-// Files with a secret are read here as well, for server and client.
+// The package also reads files with a secret, for the server and the client.
 package settings
 
 import (
@@ -22,9 +22,8 @@ import (
 	"outcry/internal/process/memlimit"
 )
 
-// Config is what the flags, the environment and the file of settings say. Each field
-// with a flag has a row in the table, which says what it is. Once Parse has returned it,
-// it may be read from any goroutine.
+// Config has the settings from the flags, the environment and the file. Each field with a flag has a row in
+// the table, which explains it. After Parse has returned a Config, it may be read from any goroutine.
 type Config struct {
 	Listen      string
 	HTTP        string // "" for none
@@ -32,7 +31,7 @@ type Config struct {
 	DatabaseURL string // "" for a local cluster
 	Ack         string // AckJournal or AckPostgres
 
-	// Who may do what, and how often.
+	// Permissions and rates.
 	Auth           bool
 	Open           bool
 	ProbesOpen     bool
@@ -46,22 +45,22 @@ type Config struct {
 
 	// The cluster that this server is a node of, if any.
 	Node            int   // 0 for none
-	Peers           Peers // none, or all nodes with this one
+	Peers           Peers // empty, or all nodes including this one
 	Join            bool
 	PeerCert        string
 	PeerKey         string
 	PeerCA          string
-	AdvertiseListen string // "" for what --listen says
-	AdvertiseHTTP   string // "" for what --http says
+	AdvertiseListen string // "" for the address of --listen
+	AdvertiseHTTP   string // "" for the address of --http
 	KeepForMembers  int64  // bytes
 
-	// What bounds clients, and the memory for them.
+	// Limits of clients, and memory.
 	FrameBytesMax        int
 	ReplyBytesMax        int
-	MemoryMax            int // bytes, of large frames and replies
+	MemoryMax            int // bytes, for large frames and replies
 	ConnectionsMax       int
 	HTTPConnectionsMax   int
-	ReadersMax           int // of the stream
+	ReadersMax           int // of the market data stream
 	SymbolsMax           int
 	AccountsMax          int
 	OpenOrdersMax        int
@@ -81,17 +80,17 @@ type Config struct {
 	AcceptJournalLoss bool
 	LogLevel          slog.Level
 
-	// What to do now, instead of running the exchange.
+	// Actions other than running the exchange.
 	ShowVersion bool
 	AskHealth   bool
 	CheckConfig bool
 
-	// Warnings are about what is allowed, and likely a mistake.
+	// Warnings are about settings that are valid but probably a mistake.
 	Warnings []string
 
-	file            string // with the settings
+	file            string // the file of settings
 	databaseURLFile string
-	args            []string           // the command line, so that all can be read again
+	args            []string           // the command line, for a reload
 	settings        map[string]setting // by the flag's name
 }
 
@@ -123,10 +122,10 @@ func printUsage(w io.Writer) {
 	PrintFlags(w, new(Config).flags(), nil)
 }
 
-// Flags returns every flag of the server, with its default, for pages and completion.
+// Flags returns every flag of the server with its default, for generated pages and shell completion.
 func Flags() *flag.FlagSet { return new(Config).flags() }
 
-// flags declares every flag, with its default, on a new flag set.
+// flags declares every flag with its default on a new flag set.
 func (c *Config) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("outcryd", flag.ContinueOnError)
 	for i := range table {
@@ -141,11 +140,11 @@ func (c *Config) JournalDir() string { return filepath.Join(c.Data, "journal") }
 // ClusterDir returns the directory of the local Postgres cluster.
 func (c *Config) ClusterDir() string { return filepath.Join(c.Data, "postgres") }
 
-// frameCost is how many times its bytes a frame may take while it is decoded: one
-// that is nothing but short attributes.
+// frameCost is the most memory that decoding a frame may need, as a multiple of the frame's size. A frame
+// that consists of short attributes needs most.
 const frameCost = 64
 
-// settingError says that a setting has an invalid value.
+// settingError means that a setting has an invalid value.
 type settingError struct {
 	flag string
 	text string // the value, and what is wrong with it

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writeFile makes a file of a test's own, which only its owner can read.
+// writeFile makes a file in a temporary directory that only its owner can read.
 func writeFile(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -162,13 +162,13 @@ func TestTheDatabaseIsNamedByTheHighestSource(t *testing.T) {
 	require.ErrorContains(t, err, "/nowhere/url")
 }
 
-// The exit statuses of the server that settings lead to.
+// The exit statuses of the server for valid and invalid settings.
 const (
 	exitOK    = 0
 	exitUsage = 2
 )
 
-// checked is --check-config and returns the server's status for it and what it prints.
+// checked runs --check-config, and returns the exit status and what was printed.
 func checked(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -195,7 +195,7 @@ func TestCheckConfigPrintsWhatIsInForceAndTouchesNothing(t *testing.T) {
 	require.NotContains(t, out+errs, "verysecret")
 	require.NoDirExists(t, filepath.Dir(data))
 
-	// What is printed is a file of settings, except the secret.
+	// The output is itself a file of settings, except for the secret.
 	again := writeFile(t, "again.conf", strings.ReplaceAll(out, "…", "postgres://u:verysecret@h/d"))
 	before, err := Parse([]string{"--config=" + file, "--data=" + data, "--listen=127.0.0.1:0"}, io.Discard)
 	require.NoError(t, err)
@@ -269,7 +269,7 @@ func FuzzConfigFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Written and read again it says the same.
+		// Written out and read again, the settings are the same.
 		var again []byte
 		for _, g := range all {
 			again = append(appendSetting(again, g.flag, g.value), '\n')

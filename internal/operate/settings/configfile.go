@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// readConfigFile reads a file of settings, none if path is "". Its errors name the
-// file and the line; all that is wrong with the lines is said at once.
+// readConfigFile reads a file of settings; it returns none if path is "". The errors name the file and the
+// line, and cover all lines that are wrong.
 func readConfigFile(path string, f *flag.FlagSet) ([]given, error) {
 	path, text, err := ReadOptional(path)
 	if err != nil {
@@ -21,16 +21,15 @@ func readConfigFile(path string, f *flag.FlagSet) ([]given, error) {
 	return parseConfigFile(path, text, f)
 }
 
-// parseConfigFile reads the text of the file path:
+// parseConfigFile parses the text of the file path:
 //
 //	# what limits clients
 //	max-frame = 65536         # bytes
 //	data      = "/srv/out # cry"
 //
-// A name is that of a flag. A # at the front of a line or after a blank begins a
-// comment. A value is as it stands, without the blanks around it, or in double quotes
-// as in Go. An error tells of each line that is wrong, and nothing of a value that
-// might be a secret under a wrong name.
+// A name is that of a flag. A # at the start of a line or after a blank begins a comment. A value is written
+// as it is, without the blanks around it, or in double quotes as in Go. The error covers every line that is
+// wrong. It never quotes a value, which might be a secret under a misspelled name.
 func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, err error) {
 	var names []string
 	f.VisitAll(func(fl *flag.Flag) {
@@ -38,7 +37,7 @@ func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, er
 			names = append(names, fl.Name)
 		}
 	})
-	first := make(map[string]int) // line of a name
+	first := make(map[string]int) // the line that sets each name
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
@@ -65,8 +64,8 @@ func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, er
 	return all, err
 }
 
-// quoteName quotes what may be a misspelled name. Anything else may be a part of a
-// secret, from a file or a line that was meant for something else.
+// quoteName quotes a name that may be misspelled. It does not quote other text, which may be a part of a
+// secret in a file or a line that was meant for something else.
 func quoteName(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' && r != '_' }) {
 		return "what stands there"
@@ -74,7 +73,7 @@ func quoteName(name string) string {
 	return strconv.Quote(name)
 }
 
-// appendSetting appends a line that ParseLine reads.
+// appendSetting appends a line for ParseLine.
 func appendSetting(dst []byte, name, value string) []byte {
 	dst = append(append(dst, name...), " = "...)
 	if _, plain, err := ParseLine("x = " + value); err == nil && plain == value && !strings.ContainsAny(value, "\r\n") {
@@ -83,8 +82,8 @@ func appendSetting(dst []byte, name, value string) []byte {
 	return strconv.AppendQuote(dst, value)
 }
 
-// holdsPassword reports whether the URL of a database, or its other form of words
-// name=value, has a password in it.
+// holdsPassword reports whether the address of a database, as a URL or as words name=value, contains a
+// password.
 func holdsPassword(database string) bool {
 	if u, err := url.Parse(database); err == nil && u.Scheme != "" {
 		_, in := u.User.Password()

@@ -13,16 +13,15 @@ import (
 	"unicode/utf8"
 )
 
-// OptionalMark before the name of a file of settings says that it need not be there.
+// OptionalMark before the name of a file of settings means that the file may be missing.
 const OptionalMark = "-"
 
-// bytesMax bounds a file of settings, and one that holds a secret.
+// bytesMax bounds a file of settings, and a file with a secret.
 const bytesMax = 1 << 20
 
-// ParseLine reads one line. A # at the front or after a blank begins a comment. A value is
-// as it stands, without the blanks around it, or in double quotes as in Go. The name is ""
-// if the line is blank or a comment. The error repeats nothing of it: a
-// secret may be in any part of a malformed line.
+// ParseLine parses one line. A # at the start or after a blank begins a comment. A value is written as it is,
+// without the blanks around it, or in double quotes as in Go. The name is "" if the line is blank or a
+// comment. The error does not quote the line: any part of a malformed line may be a secret.
 func ParseLine(line string) (name, value string, err error) {
 	if !utf8.ValidString(line) || strings.ContainsRune(line, 0) {
 		return "", "", errors.New("not text in UTF-8")
@@ -54,13 +53,12 @@ func ParseLine(line string) (name, value string, err error) {
 	return name, value, nil
 }
 
-// secretForms are how a database with its password is named, and hardly ever a file.
+// secretForms matches the address of a database with its password. It hardly ever matches a file name.
 var secretForms = regexp.MustCompile(`://|:[^/]+@|password\s*=`)
 
-// ReadSecret returns what a file holds, without the white space around it. The error
-// names the file and says why it cannot be read, or that it is empty. Where path is a
-// database's URL, or another form of words with a password, by mistake, the error says so
-// without repeating it.
+// ReadSecret returns the content of a file without the white space around it. The error names the file and
+// says why it cannot be read, or that it is empty. If path is by mistake the secret itself, such as a
+// database's URL with a password, the error says so without quoting it.
 func ReadSecret(path string) (string, error) {
 	if secretForms.MatchString(path) {
 		return "", errors.New("that is not a file name, but what the file should contain")
@@ -76,9 +74,8 @@ func ReadSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// ReadOptional is ReadFile of a path that may have OptionalMark in front, and returns the
-// path without it. Nothing is read if that is "", or if a file that is optional is
-// not there.
+// ReadOptional reads the file at a path that may begin with OptionalMark, as ReadFile does, and returns the
+// path without the mark. It reads nothing if the path is "", or if an optional file does not exist.
 func ReadOptional(marked string) (path string, text []byte, err error) {
 	path, optional := strings.CutPrefix(marked, OptionalMark)
 	if path == "" {
@@ -91,8 +88,7 @@ func ReadOptional(marked string) (path string, text []byte, err error) {
 	return path, text, err
 }
 
-// ReadFile reads a file of up to 1 MiB. The error says why it cannot be read, or that it is
-// larger.
+// ReadFile reads a file of up to 1 MiB. The error says why it cannot be read, or that it is larger.
 func ReadFile(path string) ([]byte, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

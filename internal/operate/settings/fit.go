@@ -13,10 +13,10 @@ import (
 	"outcry/internal/process/memlimit"
 )
 
-// OrderValue is an amount of cash as a setting.
+// OrderValue is a setting that is an amount of cash.
 type OrderValue exchange.Cash
 
-// UnmarshalText reads a decimal of 0 or more. The error says why a text is none.
+// UnmarshalText parses a decimal of 0 or more. The error says why the text is not one.
 func (d *OrderValue) UnmarshalText(text []byte) error {
 	cash, err := exchange.ParseBalance(text)
 	if err != nil {
@@ -26,23 +26,23 @@ func (d *OrderValue) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText returns what UnmarshalText reads.
+// MarshalText returns the text that UnmarshalText parses.
 func (d OrderValue) MarshalText() ([]byte, error) { return exchange.Cash(d).Append(nil), nil }
 
-// orderValueError says why a setting is no amount of dollars.
+// orderValueError says why a setting is not an amount of dollars.
 type orderValueError string
 
 func (e orderValueError) Error() string { return string(e) }
 
-// needs returns the bounds of what takes memory.
+// needs returns the bounds that determine the memory that the server needs.
 func (c *Config) needs() memlimit.Needs {
 	return memlimit.Needs{
 		OpenOrders: c.OpenOrdersMax, Accounts: c.AccountsMax, Symbols: c.SymbolsMax, Large: int64(c.MemoryMax),
 	}
 }
 
-// Excess says that the bounds do not fit the memory that the server is to use, "" if
-// they do. GOMEMLIMIT, which wins over --memory-limit, is for the runtime to read.
+// Excess returns a message if the bounds need more memory than the server may use, otherwise "". GOMEMLIMIT
+// takes precedence over --memory-limit, and is read by the runtime.
 func (c *Config) Excess() string {
 	limit, of := c.MemoryLimit.Bytes(os.ReadFile)
 	if os.Getenv("GOMEMLIMIT") != "" {
@@ -51,23 +51,22 @@ func (c *Config) Excess() string {
 	return c.needs().Excess(limit, of)
 }
 
-// ConnectionBounds are how many connections there may be of the XML port and of the HTTP
-// side: --max-connections and --max-http-connections, or less if the process may not
-// have so many files open.
+// ConnectionBounds are the limits of connections to the XML port and to the HTTP side: --max-connections and
+// --max-http-connections, or less if the process may not open enough files.
 type ConnectionBounds struct {
 	XML, HTTP int
-	Files     uint64 // that the process may have open
+	Files     uint64 // that the process may open
 	Lowered   bool
 }
 
-// ConnectionsLowered is the warning of bounds that are lower than what was asked for.
+// ConnectionsLowered is the warning if these limits are lower than the settings.
 const ConnectionsLowered = "the limit of open files leaves room for fewer connections than the settings allow; " +
 	"raise ulimit -n, or LimitNOFILE= of a unit"
 
-// Connections returns the bounds for this process.
+// Connections returns the limits for this process.
 func (c *Config) Connections() ConnectionBounds { return c.connectionsWithin(openFilesMax()) }
 
-// connectionsWithin returns the bounds for a process that may have so many files open.
+// connectionsWithin returns the limits for a process that may open the given number of files.
 func (c *Config) connectionsWithin(files uint64) ConnectionBounds {
 	asked := c.HTTPConnectionsMax
 	if c.HTTP == "" {
@@ -79,8 +78,8 @@ func (c *Config) connectionsWithin(files uint64) ConnectionBounds {
 	return b
 }
 
-// openFilesMax returns how many files the process may have open. It is what the limit
-// allows at the most: the runtime has raised it.
+// openFilesMax returns how many files the process may open. The runtime has already raised the soft limit to
+// the hard one.
 func openFilesMax() uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// ParseFlags reads a command line for people: flags, with one dash or two, stand before or
-// after the words, which it returns in their order. A dash alone and a negative number are
-// words, and so is all that comes after "--". Values go to f, which prints nothing. The
-// error is flag.ErrHelp, or says which flag is wrong; a flag that is unknown is named only
-// if that can be no secret. Flags before it have been set by then.
+// ParseFlags parses a command line. Flags, with one dash or two, may come before or after the words, which it
+// returns in order. A single dash, a negative number, and everything after "--" are words. The values are set
+// on f, and nothing is printed. The error is flag.ErrHelp, or says which flag is wrong. It names an unknown
+// flag only if the name cannot be a secret. The flags before the wrong one have then been set.
 func ParseFlags(f *flag.FlagSet, args []string) (words []string, err error) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -48,8 +47,8 @@ func ParseFlags(f *flag.FlagSet, args []string) (words []string, err error) {
 	return words, nil
 }
 
-// IsFlag reports whether an argument is a flag: not a dash alone, which stands for standard
-// input or output, and not a negative number.
+// IsFlag reports whether an argument is a flag. A single dash, which means standard input or output, and a
+// negative number are not.
 func IsFlag(arg string) bool {
 	return len(arg) > 1 && arg[0] == '-' && !strings.ContainsRune(".0123456789", rune(arg[1]))
 }
@@ -60,7 +59,7 @@ func IsSwitch(f *flag.Flag) bool {
 	return ok && b.IsBoolFlag()
 }
 
-// unknownFlag names a flag that does not exist, and the one that may be meant.
+// unknownFlag returns the error for an unknown flag, which suggests a similar one.
 func unknownFlag(f *flag.FlagSet, name string) error {
 	const longest = 40
 	if len(name) > longest || strings.ContainsFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
@@ -71,7 +70,7 @@ func unknownFlag(f *flag.FlagSet, name string) error {
 	return fmt.Errorf("unknown flag --%s%s", name, Suggest("--"+name, names))
 }
 
-// explain says what the value of a flag must be where package flag does not.
+// explain returns an error that says what the value of a flag must be, if the error of package flag does not.
 func explain(f *flag.Flag, err error) error {
 	getter, ok := f.Value.(flag.Getter)
 	if !ok {
@@ -88,8 +87,7 @@ func explain(f *flag.Flag, err error) error {
 	return err
 }
 
-// PrintFlags prints flags for --help, those alone that which reports true for; nil means
-// all.
+// PrintFlags prints flags for --help: those for which the function which returns true, or all if it is nil.
 func PrintFlags(w io.Writer, f *flag.FlagSet, which func(*flag.Flag) bool) {
 	f.VisitAll(func(fl *flag.Flag) {
 		if which != nil && !which(fl) {
@@ -100,8 +98,8 @@ func PrintFlags(w io.Writer, f *flag.FlagSet, which func(*flag.Flag) bool) {
 	})
 }
 
-// FlagText returns a flag with the name of its value, such as "max-frame BYTES", and what
-// it is, with its default behind it.
+// FlagText returns a flag with the name of its value, such as "max-frame BYTES", and its help text followed
+// by its default.
 func FlagText(f *flag.Flag) (name, text string) {
 	value, text := flag.UnquoteUsage(f)
 	name = f.Name
@@ -114,10 +112,10 @@ func FlagText(f *flag.Flag) (name, text string) {
 	return name, text + " (default " + f.DefValue + ")"
 }
 
-// helpWidth is how wide the lines of help are.
+// helpWidth is the width of the lines of help.
 const helpWidth = 96
 
-// indent breaks a text into lines of help.
+// indent wraps and indents a text for help.
 func indent(text string) string {
 	const margin = "        "
 	var b strings.Builder

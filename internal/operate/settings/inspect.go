@@ -28,8 +28,8 @@ import (
 // checkTimeout bounds how long --check-config waits for names to be resolved.
 const checkTimeout = 10 * time.Second
 
-// Print is --check-config: it prints what the server would run with, as a file of settings
-// except secrets, then warnings and what is wrong. It reports whether nothing is.
+// Print does --check-config. It prints the settings in the format of a file, except for secrets, and then the
+// warnings and errors. It reports whether there are no errors.
 func (c *Config) Print(ctx context.Context, stdout, stderr io.Writer) bool {
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
@@ -55,7 +55,7 @@ func (c *Config) Print(ctx context.Context, stdout, stderr io.Writer) bool {
 	return true
 }
 
-// shown returns the value of a setting as people may see it.
+// shown returns the value of a setting, but hides a secret.
 func shown(name, value string) string {
 	if value != "" && rowOf(name).secret {
 		return "…"
@@ -63,9 +63,9 @@ func shown(name, value string) string {
 	return value
 }
 
-// inspect looks whether the settings fit the machine, and adds warnings. It changes
-// nothing else. The error has a line for each that does not fit. It does not say that a
-// start will do: an address may be in use, and a database away.
+// inspect checks whether the settings fit the machine, and adds warnings. It changes nothing else. The error
+// has one line for each problem. Without an error a start may still fail: an address may be in use, or the
+// database unavailable.
 func (c *Config) inspect(ctx context.Context) error {
 	data := inspectDirectory("data", c.Data)
 	if data == nil {
@@ -90,8 +90,8 @@ func (c *Config) inspect(ctx context.Context) error {
 	)
 }
 
-// inspectExposure returns why a start would refuse the addresses, and warns of what is
-// not protected.
+// inspectExposure returns the error of a start that would refuse to listen on the addresses, and adds
+// warnings about unprotected ports.
 func (c *Config) inspectExposure(ctx context.Context) error {
 	xml, http := addressOf(ctx, c.Listen), addressOf(ctx, c.HTTP)
 	if err := c.RefuseOpen(xml, http); err != nil {
@@ -103,8 +103,8 @@ func (c *Config) inspectExposure(ctx context.Context) error {
 	return nil
 }
 
-// addressOf returns what a start would listen on, nil if that is not known: one
-// beyond this machine if a name has several.
+// addressOf returns the address that a start would listen on, nil if unknown. If a name has several
+// addresses, it returns one beyond this machine if there is one.
 func addressOf(ctx context.Context, address string) net.Addr {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -122,8 +122,7 @@ func addressOf(ctx context.Context, address string) net.Addr {
 	return nil
 }
 
-// inspectAddress returns why an address cannot be listened on: it is malformed, or its name
-// cannot be resolved.
+// inspectAddress returns an error if an address is malformed or its name cannot be resolved.
 func inspectAddress(ctx context.Context, flag, address string) error {
 	if address == "" {
 		return nil
@@ -141,7 +140,7 @@ func inspectAddress(ctx context.Context, flag, address string) error {
 	return nil
 }
 
-// inspectBothAddresses refuses one address for two listeners.
+// inspectBothAddresses returns an error if both listeners have the same address.
 func (c *Config) inspectBothAddresses() error {
 	if _, port, err := net.SplitHostPort(c.Listen); err == nil && port != "0" && c.Listen == c.HTTP {
 		return fmt.Errorf("--http %q: is the address of --listen too", c.HTTP)
@@ -149,7 +148,7 @@ func (c *Config) inspectBothAddresses() error {
 	return nil
 }
 
-// inspectDirectory returns why a directory cannot be written to, or made.
+// inspectDirectory returns an error if a directory cannot be written to, or made.
 func inspectDirectory(flag, path string) error {
 	there, err := os.Stat(path)
 	parent := path
@@ -169,7 +168,7 @@ func inspectDirectory(flag, path string) error {
 	return nil
 }
 
-// inspectData returns why no server may start on what is in the data directory.
+// inspectData returns an error if no server may start with the content of the data directory.
 func (c *Config) inspectData() error {
 	if err := backup.Unfinished(c.Data); err != nil {
 		return err
@@ -177,8 +176,8 @@ func (c *Config) inspectData() error {
 	return journal.CheckVersion(c.JournalDir(), exchange.EventVersion)
 }
 
-// inspectCertificates returns why a start would not take the files for TLS, and warns of
-// a certificate that clients would not.
+// inspectCertificates returns an error if a start would refuse the files for TLS. It adds a warning if
+// clients would refuse the certificate.
 func (c *Config) inspectCertificates() error {
 	if c.TLSCert == "" {
 		return nil
@@ -193,8 +192,8 @@ func (c *Config) inspectCertificates() error {
 	return nil
 }
 
-// inspectTokens returns why a start would not take the file of tokens, and warns if
-// there is no token.
+// inspectTokens returns an error if a start would refuse the file of tokens. It adds a warning if there is no
+// valid token.
 func (c *Config) inspectTokens() error {
 	if !c.Auth {
 		return nil
@@ -210,11 +209,11 @@ func (c *Config) inspectTokens() error {
 	return nil
 }
 
-// NoTokenYet warns of a server that asks for tokens of which there is none.
+// NoTokenYet is the warning of a server that requires tokens if there are none.
 const NoTokenYet = "there is no token yet, so nobody can connect; " +
 	"`outcry token add` makes one, even while the exchange runs"
 
-// inspectDatabase returns why the URL of the database is none. It does not connect.
+// inspectDatabase returns an error if the URL of the database is malformed. It does not connect.
 func (c *Config) inspectDatabase() error {
 	if c.DatabaseURL == "" {
 		return nil

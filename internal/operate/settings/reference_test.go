@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference; make reference does it for all packages")
 
-// TestReferenceOfSettings makes docs/reference/SETTINGS.md of the table.
+// TestReferenceOfSettings generates docs/reference/SETTINGS.md from the table.
 func TestReferenceOfSettings(t *testing.T) {
 	files, acts := [][]string{{"flag", "variable", "default", "from, to", "reloadable", "what it is"}},
 		[][]string{{"flag", "what it does"}}
@@ -54,8 +54,7 @@ Flags that say what to do now, or where settings are. They cannot be in a file;
 `+doctest.Table(acts), *update))
 }
 
-// between returns the least and the greatest value of a setting as people write them, "-" if
-// it has no bounds.
+// between returns the smallest and the largest value of a setting as text, "-" if it has no bounds.
 func between(r *row) string {
 	if r.min == 0 && r.max == 0 {
 		return "-"
@@ -66,8 +65,8 @@ func between(r *row) string {
 	return amount(r, r.min) + " to " + amount(r, r.max)
 }
 
-// amount returns a value of a setting as people write it: whole KiB, MiB, GiB or TiB of what
-// is in bytes, else digits in threes.
+// amount returns a value of a setting as text: a size in whole KiB, MiB, GiB or TiB, and other numbers with
+// digits in groups of three.
 func amount(r *row, n int64) string {
 	if strings.Contains(r.help, "`bytes`") {
 		for shift, unit := range map[int]string{50: "PiB", 40: "TiB", 30: "GiB", 20: "MiB", 10: "KiB"} {
@@ -79,7 +78,7 @@ func amount(r *row, n int64) string {
 	return doctest.Thousands(n)
 }
 
-// people returns the forms in which a page may say a default, the usual one first.
+// people returns the forms in which a page may give a default, the usual one first.
 func people(r *row) (forms []string) {
 	switch n := r.initial.(type) {
 	case time.Duration:

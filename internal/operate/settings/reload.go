@@ -9,26 +9,25 @@ import (
 	"sync/atomic"
 )
 
-// Prepare takes over settings in two steps, so that all parts change or none. It makes
-// ready what can fail, such as reading a certificate, and returns what puts that in
-// force. An error says why it cannot be, and then nothing has changed.
+// Prepare applies settings in two steps, so that either all parts change or none. It does everything that can
+// fail, such as reading a certificate, and returns a function that puts the result into use. After an error
+// nothing has changed.
 type Prepare func(c *Config) (apply func(), err error)
 
-// Reloads are the settings of a running server that can change. The zero value has read
-// none. Its methods may be called from any goroutine.
+// Reloads applies changed settings to a running server. The zero value is ready to use. Its methods may be
+// called from any goroutine.
 type Reloads struct {
-	last atomic.Pointer[Config] // as read last; nil before the first reload
+	last atomic.Pointer[Config] // the settings last read; nil before the first reload
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	prepares []Prepare
-	parts    []Part             // that are there
-	running  map[string]setting // what is in force
+	parts    []Part             // parts that are registered
+	running  map[string]setting // the settings in use
 }
 
-// On registers what takes over settings, and the parts whose settings it takes over:
-// every reload calls prepare, whether these have changed or not, since files that they
-// name may have.
+// On registers a function that applies settings, and the parts whose settings it applies. Every reload calls
+// prepare, even if none of these settings has changed, because files that they name may have changed.
 func (r *Reloads) On(prepare Prepare, parts ...Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,13 +35,13 @@ func (r *Reloads) On(prepare Prepare, parts ...Part) {
 	r.parts = append(r.parts, parts...)
 }
 
-// Last returns the settings as a reload read them last, nil before the first. Of these
-// only the settings of parts have changed since the start.
+// Last returns the settings that the last reload has read, nil before the first. A changed setting without a
+// registered part is in them, but not in use.
 func (r *Reloads) Last() *Config { return r.last.Load() }
 
-// Reload reads all settings again, as start was read, and takes over what can change, or
-// nothing if it returns an error. It returns what is in force now and was not, a text for
-// people each, and the flags that differ and are not in force.
+// Reload reads all settings again from the same sources as start, and applies those that can change; after an
+// error it has changed nothing. It returns a text for each setting that has changed, and the flags that
+// differ but need a restart.
 func (r *Reloads) Reload(start *Config) (changed, restart []string, err error) {
 	c, err := Parse(start.args, io.Discard)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAReloadIsTakenOverByThePartsThatAreThere: a setting of another part needs a restart,
-// and one refusal keeps all as they were.
+// A changed setting whose part is not registered needs a restart. If one part refuses its setting, all stay
+// as they were.
 func TestAReloadIsTakenOverByThePartsThatAreThere(t *testing.T) {
 	file := writeFile(t, "outcryd.conf", "")
 	start, err := Parse([]string{"--config=" + file}, io.Discard)

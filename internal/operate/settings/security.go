@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Hosts returns the names that the HTTP side goes by: those of --http-hosts, and that of
-// --http.
+// Hosts returns the host names of the HTTP side: those of --http-hosts, and that of --http.
 func (c *Config) Hosts() []string {
 	all := c.hostNames()
 	if host, _, err := net.SplitHostPort(c.HTTP); err == nil && isHostName(host) {
@@ -29,7 +28,7 @@ func (c *Config) hostNames() (all []string) {
 	return all
 }
 
-// Origins returns those of --cors-origins.
+// Origins returns the origins of --cors-origins.
 func (c *Config) Origins() (all []string) {
 	if c.CORSOrigins == "" {
 		return nil
@@ -40,8 +39,8 @@ func (c *Config) Origins() (all []string) {
 	return all
 }
 
-// isOrigin reports whether a text is an origin as browsers send it: scheme, host, and the port unless it is the
-// scheme's own, in small letters. Neither * nor null is one.
+// isOrigin reports whether a text is an origin in the form that browsers send: scheme, host, and the port
+// unless it is the scheme's default, in lower case. * and null are not origins.
 func isOrigin(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
@@ -50,15 +49,14 @@ func isOrigin(s string) bool {
 		!strings.HasSuffix(u.Host, ":")
 }
 
-// isHostName reports whether a text can be the name in a Host header.
+// isHostName reports whether a text may be the name in a Host header.
 func isHostName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._", r)
 	})
 }
 
-// checkSecurity returns a *settingError for the first setting of who may do what that is
-// invalid.
+// checkSecurity returns a *settingError for the first invalid setting about permissions.
 func (c *Config) checkSecurity() error {
 	switch {
 	case (c.TLSCert == "") != (c.TLSKey == ""):
@@ -77,7 +75,7 @@ func (c *Config) checkSecurity() error {
 	return nil
 }
 
-// Exposure is a warning about a port that is open beyond this machine.
+// Exposure is a warning about a port that is reachable from other machines.
 type Exposure struct{ Port, what string }
 
 // String returns the warning.
@@ -85,8 +83,8 @@ func (e Exposure) String() string {
 	return "the " + e.Port + " port is open beyond this machine, and " + e.what
 }
 
-// Exposures returns what to warn of, for the addresses of the XML and the HTTP port;
-// nil is a port that there is not.
+// Exposures returns the warnings for the addresses of the XML and the HTTP port. A nil address means that
+// there is no such port.
 func (c *Config) Exposures(xml, http net.Addr) (all []Exposure) {
 	for _, port := range []struct {
 		name   string
@@ -112,8 +110,8 @@ func (c *Config) Exposures(xml, http net.Addr) (all []Exposure) {
 	return all
 }
 
-// RefuseOpen returns why a server does not listen on the addresses of the XML and the HTTP
-// port, nil if it does. A nil address is a port that there is not.
+// RefuseOpen returns an error if the server must not listen on the addresses of the XML and the HTTP port. A
+// nil address means that there is no such port.
 func (c *Config) RefuseOpen(xml, http net.Addr) error {
 	if c.Open || c.Auth || c.TLSClientCA != "" {
 		return nil

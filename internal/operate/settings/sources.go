@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// source is a place that settings come from. A higher one wins.
+// source is a place that settings come from. A higher one takes precedence.
 type source int
 
 const (
@@ -22,44 +22,44 @@ const (
 	fromFlag
 )
 
-// setting is the value of a flag, and where it comes from.
+// setting is the value of a flag and where it comes from.
 type setting struct {
-	value  string // as the flag prints it
+	value  string // in the form that the flag prints
 	source source
 	origin string // for people: "default", "/etc/outcryd.conf:3", "OUTCRY_DATA" or "--data"
 
-	derived bool // from another setting, which is shown instead
+	derived bool // computed from another setting, which is shown instead
 }
 
-// given is what a source says of one flag.
+// given is a flag's value from one source.
 type given struct {
 	flag, value, origin string
 }
 
-// foreign are variables that begin like ours and are for other programs of ours.
+// foreign lists variables with our prefix that are not settings: they belong to other programs of this
+// module.
 var foreign = []string{AgainVariable, "OUTCRY_ADDR", "OUTCRY_HTTP_ADDR", "OUTCRY_CLIENT_CERT", "OUTCRY_CLIENT_KEY",
 	"OUTCRY_INSECURE_TOKEN", "OUTCRY_TLS_CA", "OUTCRY_TOKEN", "OUTCRY_TOKEN_FILE"}
 
-// variable returns the name of a flag in the environment.
+// variable returns the name of a flag's environment variable.
 func variable(flag string) string {
 	return "OUTCRY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// LineError says that the command line itself is wrong, so that its usage helps.
+// LineError means that the command line itself is wrong, so that its usage should be shown.
 type LineError struct{ err error }
 
-// Error says what is wrong with it.
+// Error says what is wrong with the command line.
 func (e *LineError) Error() string { return e.err.Error() }
 
-// Unwrap returns flag.ErrHelp if help was asked for.
+// Unwrap returns the cause, such as flag.ErrHelp.
 func (e *LineError) Unwrap() error { return e.err }
 
-// Parse reads the file of settings, the environment and the arguments. The error
-// names the flag, the variable, or the file and its line, and the value unless that may
-// be a secret; it is a *LineError if the command line is wrong. flag.ErrHelp means that
-// help was asked for, and has been printed.
+// Parse reads the settings from the file, the environment and the arguments. The error names the flag, the
+// variable, or the file and its line, and quotes the value unless it may be a secret. It is a *LineError if
+// the command line is wrong; if that wraps flag.ErrHelp, help was requested and has been printed.
 func Parse(args []string, help io.Writer) (*Config, error) {
-	// What the command line has is known first: it names the file.
+	// Parse the command line first, because it may name the file.
 	line := new(Config)
 	flags := line.flags()
 	words, err := ParseFlags(flags, args)
@@ -67,7 +67,7 @@ func Parse(args []string, help io.Writer) (*Config, error) {
 		printUsage(help)
 	}
 	if err == nil && len(words) > 0 {
-		// Not which: it may be a token, or a database's address with its password.
+		// Do not quote them: one may be a token, or a database's address with its password.
 		err = fmt.Errorf("unexpected arguments (%d): every setting is a flag", len(words))
 	}
 	if err != nil {
@@ -113,9 +113,9 @@ func isGiven(f *flag.FlagSet, name string) (given bool) {
 	return given
 }
 
-// readEnvironment returns what the environment says of flags, and a warning for each
-// variable that begins like ours and is none. That is no error: those who start services
-// give them variables of their own, OUTCRY_PORT for a service of this name.
+// readEnvironment returns the flags that the environment sets. It returns a warning for each other variable
+// with our prefix. This is not an error, because programs that start services add variables, such as
+// OUTCRY_PORT for a service named outcry.
 func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings []string) {
 	flags := make(map[string]string) // by variable
 	f.VisitAll(func(fl *flag.Flag) {
@@ -137,13 +137,13 @@ func readEnvironment(f *flag.FlagSet, environ []string) (all []given, warnings [
 			warnings = append(warnings, fmt.Sprintf("%s is no setting%s", name, Suggest(name, names)))
 		}
 	}
-	// Names that others use as well come before our own, which win.
+	// Variables without our prefix sort first, so that ours take precedence.
 	slices.SortStableFunc(all, func(a, b given) int { return strings.Compare(a.origin, b.origin) })
 	slices.Sort(warnings)
 	return all, warnings
 }
 
-// set sets flags as a source says. It returns an error for each invalid value.
+// set sets flags to the values from a source. Its error covers all invalid values.
 func (c *Config) set(f *flag.FlagSet, from source, all []given) (err error) {
 	for _, g := range all {
 		if wrong := f.Set(g.flag, g.value); wrong != nil {
@@ -158,7 +158,7 @@ func (c *Config) set(f *flag.FlagSet, from source, all []given) (err error) {
 	return err
 }
 
-// complete works out what follows from other settings, and checks all of them.
+// complete computes settings that depend on others, and checks all settings.
 func (c *Config) complete() (err error) {
 	if err := c.findDatabase(); err != nil {
 		return err
@@ -179,8 +179,8 @@ func (c *Config) complete() (err error) {
 	return err
 }
 
-// completeAddresses gives a port to the addresses that have none; an empty one stays. The
-// error is a *settingError.
+// completeAddresses adds the default port to addresses without a port. It leaves an empty address as it is.
+// The error is a *settingError.
 func (c *Config) completeAddresses() error {
 	for _, a := range []struct {
 		flag, port string
@@ -201,8 +201,8 @@ func (c *Config) completeAddresses() error {
 	return nil
 }
 
-// findDatabase takes the URL of the database from the higher source of the two
-// settings for it. The other one is as if it were not there.
+// findDatabase sets DatabaseURL from whichever of its two settings has the higher source, and ignores the
+// other one.
 func (c *Config) findDatabase() error {
 	url, file := c.settings["database-url"], c.settings["database-url-file"]
 	switch {
@@ -227,7 +227,7 @@ func (c *Config) findDatabase() error {
 	return nil
 }
 
-// warnReadable warns of a file with a secret that everybody on the machine can read.
+// warnReadable adds a warning if everyone on the machine can read a file with a secret.
 func (c *Config) warnReadable(path string) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
 		c.Warnings = append(c.Warnings,
@@ -235,7 +235,7 @@ func (c *Config) warnReadable(path string) {
 	}
 }
 
-// note keeps the value of each flag, as people and a later comparison see it.
+// note stores the value of each flag, for output and for comparison by a reload.
 func (c *Config) note(f *flag.FlagSet) {
 	f.VisitAll(func(fl *flag.Flag) {
 		s, ok := c.settings[fl.Name]
@@ -247,8 +247,8 @@ func (c *Config) note(f *flag.FlagSet) {
 	})
 }
 
-// Suggest returns the end of a sentence that names the known name nearest to an unknown
-// one, "" if none is near.
+// Suggest returns the end of a sentence with the known name that is most similar to an unknown one, "" if
+// none is similar.
 func Suggest(name string, known []string) string {
 	nearest, distance := "", len(name)/3+2
 	for _, k := range known {
@@ -262,10 +262,9 @@ func Suggest(name string, known []string) string {
 	return "; is " + nearest + " meant?"
 }
 
-// editDistance returns how many bytes have to be changed, put in or taken out to make
-// b of a.
+// editDistance returns how many bytes must be changed, inserted or deleted to turn a into b.
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1) // distances of the part of a so far to each front of b
+	row := make([]int, len(b)+1) // distances from the part of a read so far to each prefix of b
 	for j := range row {
 		row[j] = j
 	}

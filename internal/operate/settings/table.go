@@ -11,12 +11,12 @@ import (
 	"outcry/internal/process/memlimit"
 )
 
-// Part is what takes over a setting while the server runs.
+// Part is a part of the server that can apply a changed setting while it runs.
 type Part string
 
-// The parts. A setting without one needs a restart, as one does whose part is not there.
+// The parts. A setting without a part needs a restart, and so does one whose part is not registered.
 const (
-	Process  Part = "process" // is always there
+	Process  Part = "process" // always registered
 	Memory   Part = "memory"
 	HTTP     Part = "http"
 	Engine   Part = "engine"
@@ -24,22 +24,21 @@ const (
 	Rates    Part = "rates"
 )
 
-// row is one setting: all that flags, --help, the file, the environment, --check-config
-// and a reload have to know of it.
+// row describes one setting, for flags, --help, the file, the environment, --check-config and reloads.
 type row struct {
 	flag     string
-	at       func(*Config) any // a pointer to its value; the type says how that is written
-	initial  any               // of that type
-	min, max int64             // bounds of a number, a duration's in nanoseconds; none if both are 0
-	reload   Part              // "" if it needs a restart
-	help     string            // what is in back quotes names the value
+	at       func(*Config) any // returns a pointer to the value; its type determines the text form
+	initial  any               // the default, of that type
+	min, max int64             // bounds of a number, or of a duration in nanoseconds; none if both are 0
+	reload   Part              // "" if a change needs a restart
+	help     string            // help text; the part in back quotes names the value
 
-	act    bool // says what to do now, or where settings are: no setting of a file
-	secret bool // is never shown
-	bytes  bool // a size, which memlimit.ParseBytes reads
+	act    bool // an action, or the place of the settings; not allowed in a file
+	secret bool // the value is never shown
+	bytes  bool // a size, parsed by memlimit.ParseBytes
 }
 
-// table has every setting. A value that is wrong is found in this order.
+// table has every setting. Values are checked in this order.
 var table = []row{
 	{flag: "listen", at: func(c *Config) any { return &c.Listen }, initial: "127.0.0.1:" + PortXML,
 		help: "`address` of the XML protocol over TCP"},
@@ -64,7 +63,7 @@ var table = []row{
 	{flag: "log-level", at: func(c *Config) any { return &c.LogLevel }, initial: slog.LevelInfo, reload: Process,
 		help: "lowest `level` that is logged: DEBUG, INFO, WARN or ERROR; PUT /loglevel changes it"},
 
-	// Who may do what, and how often.
+	// Permissions and rates.
 	{flag: "auth", at: func(c *Config) any { return &c.Auth }, initial: false,
 		help: "demand tokens over XML and HTTP; \"outcry token add\" makes them"},
 	{flag: "open", at: func(c *Config) any { return &c.Open }, initial: false,
@@ -113,7 +112,7 @@ var table = []row{
 		min: 64 << 20, max: 1 << 50, bytes: true,
 		help: "how much of the journal is kept for nodes that lag, in `bytes`; one that lags more is restored"},
 
-	// What bounds clients, and the memory for them.
+	// Limits of clients, and memory.
 	{flag: "max-frame", at: func(c *Config) any { return &c.FrameBytesMax }, initial: 4 << 20, min: 64, max: 1 << 30,
 		bytes: true,
 		help:  "largest frame, in `bytes`"},
@@ -177,7 +176,7 @@ var table = []row{
 		help: "how long a stop may take to finish received frames and bring Postgres up to date; " +
 			"a local Postgres has 20 s more"},
 
-	// What to do now.
+	// Actions.
 	{flag: "version", at: func(c *Config) any { return &c.ShowVersion }, initial: false, act: true,
 		help: "print the version, and exit"},
 	{flag: "health", at: func(c *Config) any { return &c.AskHealth }, initial: false, act: true,
@@ -191,21 +190,21 @@ var table = []row{
 			"starts and changes nothing"},
 }
 
-// rateMax bounds the rates: more is no limit.
+// rateMax bounds the rates. A higher rate would be no limit in practice.
 const rateMax = 1_000_000_000
 
-// rowOf returns the row of a flag, which there must be.
+// rowOf returns the row of a flag, which must exist.
 func rowOf(flag string) *row {
 	return &table[slices.IndexFunc(table, func(r row) bool { return r.flag == flag })]
 }
 
-// isAct reports whether a name is a flag that says what to do now, or where settings are.
-// It is no setting of a file; config alone can be in the environment.
+// isAct reports whether a name is the flag of an action, or of the place of the settings. Such a flag must
+// not be in a file; only config may be in the environment.
 func isAct(name string) bool {
 	return slices.ContainsFunc(table, func(r row) bool { return r.act && r.flag == name })
 }
 
-// declare adds the flag of a row, which sets the field of c.
+// declare adds the flag of a row to f. The flag sets the field of c.
 func (r *row) declare(f *flag.FlagSet, c *Config) {
 	if r.bytes {
 		r.declareBytes(f, c)
@@ -241,7 +240,7 @@ func (r *row) declareBytes(f *flag.FlagSet, c *Config) {
 	}
 }
 
-// number returns the value that the bounds of a row are for.
+// number returns the value that the row's bounds apply to.
 func (r *row) number(c *Config) int64 {
 	switch at := r.at(c).(type) {
 	case *int:
@@ -255,7 +254,7 @@ func (r *row) number(c *Config) int64 {
 	}
 }
 
-// checkBounds returns a *settingError for the first value that is out of its bounds.
+// checkBounds returns a *settingError for the first value that is out of bounds.
 func (c *Config) checkBounds() error {
 	for i := range table {
 		r := &table[i]

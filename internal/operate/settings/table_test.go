@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEachFieldIsInTheTableOnce: a field without a row would never be set.
+// Each field of Config has exactly one row; a field without a row would never be set.
 func TestEachFieldIsInTheTableOnce(t *testing.T) {
 	c := new(Config)
 	rows := make(map[any]string) // by the pointer to the field
@@ -35,7 +35,7 @@ func TestEachFieldIsInTheTableOnce(t *testing.T) {
 	require.NoError(t, c.check(), "the defaults are valid")
 }
 
-// TestEveryBoundIsKept has each number one below and one above what it may be.
+// TestEveryBoundIsKept sets each number to one below its minimum and to one above its maximum.
 func TestEveryBoundIsKept(t *testing.T) {
 	bounded := 0
 	for _, r := range table {
@@ -55,7 +55,7 @@ func TestEveryBoundIsKept(t *testing.T) {
 	require.Greater(t, bounded, 15)
 }
 
-// reloadable returns the settings that a part takes over while the server runs.
+// reloadable returns the settings that can change while the server runs.
 func reloadable() (all []string) {
 	for _, r := range table {
 		if r.reload != "" {
@@ -65,7 +65,8 @@ func reloadable() (all []string) {
 	return all
 }
 
-// TestThePackageNamesWhatAReloadTakesOver compares the settings that it installs with the table.
+// TestThePackageNamesWhatAReloadTakesOver compares the list in the Debian package's outcryd.conf with the
+// table.
 func TestThePackageNamesWhatAReloadTakesOver(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/debian/outcryd.conf")
 	require.NoError(t, err)
@@ -77,8 +78,8 @@ func TestThePackageNamesWhatAReloadTakesOver(t *testing.T) {
 	require.ElementsMatch(t, reloadable(), named)
 }
 
-// TestAnUpgradeFindsWhatIsOpen: the package's postinst looks for the refusal of an open server
-// in what --check-config says, and must not take a warning for it.
+// The package's postinst searches the output of --check-config for the error about an unprotected server. It
+// must find that error, and must not mistake a warning for it.
 func TestAnUpgradeFindsWhatIsOpen(t *testing.T) {
 	script, err := os.ReadFile("../../../deploy/debian/postinst")
 	require.NoError(t, err)
