@@ -1,7 +1,7 @@
-// Package door is the part of the exchange that clients connect to, whatever their protocol. A Server
-// accepts connections and applies the policy for them: authentication, permissions, rates, limits of memory
-// and time, and replies that are sent in order and only once they are durable. It works on commands and
-// results; a Codec translates between these and bytes.
+// Package door is the part of the exchange that clients connect to, whatever their protocol: a Server
+// accepts their connections and applies permissions, rates and limits. It also ensures that replies are sent
+// in order and only once they are durable. It works on commands and results; a Codec translates between these
+// and bytes.
 //
 // A session has two goroutines. The reader takes every frame that has already arrived, has their commands
 // executed together, encodes the replies, and reads on; it never waits for a disk. The writer waits until a

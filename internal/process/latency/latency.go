@@ -1,4 +1,4 @@
-// Package latency has histograms of durations for Prometheus. They are cheap enough for every request, and
+// Package latency has histograms of durations for Prometheus that are cheap enough for every request and
 // count many equal observations in one step.
 //
 // The histogram of client_golang has no such step. A batch of pipelined orders would be observed order by

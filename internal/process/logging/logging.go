@@ -1,6 +1,7 @@
-// Package logging is the server's log. Lines are readable on a terminal and machine-readable elsewhere, the
-// level can be changed at run time, and repeated lines cannot fill the disk. It is separate from the wiring
-// so that its bounds can be tested alone, and because settings and operators share its levels.
+// Package logging is the server's log, whose level can be changed at run time and whose repeated lines cannot
+// fill the disk. Lines are readable on a terminal and machine-readable elsewhere. The package is separate
+// from the wiring so that its bounds can be tested alone, and because settings and operators share its
+// levels.
 package logging
 
 import (
