@@ -69,10 +69,10 @@ func TestAClientThatShowsItsTokenIsServed(t *testing.T) {
 }
 
 func TestWhoShowsNoTokenThatIsTakenGetsOneErrorAndNothingElse(t *testing.T) {
-	synctest.Test(t, whoShowsNoToken) // in a bubble, where slowing down takes no time
+	synctest.Test(t, clientsWithoutToken) // in a bubble, where slowing down takes no time
 }
 
-func whoShowsNoToken(t *testing.T) {
+func clientsWithoutToken(t *testing.T) {
 	p, x, k := newPipes(), newFake(), newKeyring(t)
 	right, _ := k.add("admin", time.Time{})
 	revoked, id := k.add("admin", time.Time{})
@@ -234,13 +234,13 @@ func TestARevokedTokenEndsItsConnections(t *testing.T) {
 	const reason = "the token was revoked; nothing that was sent after the last reply was done"
 	idle.isLast(reason)
 	partial.isLast(reason)
-	told := 100
+	answered := 100
 	reply := busy.reply()
 	for ; reply == answer(2); reply = busy.reply() {
-		told++
+		answered++
 	}
 	require.Equal(t, errorReply(reason), reply)
-	require.Equal(t, told, x.executed(), "what is told is what was done")
+	require.Equal(t, answered, x.executed(), "exactly the answered orders were executed")
 	require.NoError(t, busy.Close())
 	<-sending
 	again := dial(t, l)

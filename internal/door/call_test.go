@@ -82,16 +82,16 @@ func TestACallIsDoneInItsOrderAndToldOnceItIsDurable(t *testing.T) {
 	short, cancel := context.WithCancel(background)
 	cancel()
 	require.ErrorIs(t, s.Durable(short, engine.Mark{Seq: 3}), context.Canceled)
-	told := make(chan error, 1)
-	go func() { told <- p.Wait(background) }()
+	waited := make(chan error, 1)
+	go func() { waited <- p.Wait(background) }()
 	x.set(func() { x.durable = 2 })
 	select {
-	case <-told:
-		t.Fatal("it may not be told yet")
+	case <-waited:
+		t.Fatal("Wait returned before the record was durable")
 	default:
 	}
 	x.set(func() { x.durable = 3 })
-	require.NoError(t, <-told)
+	require.NoError(t, <-waited)
 	require.True(t, p.MayTell())
 	m := s.options.Metrics
 	require.Equal(t, 3.0, testutil.ToFloat64(m.frames))

@@ -167,16 +167,16 @@ func TestASilenceIsNeverLengthened(t *testing.T) {
 func TestOverHTTPThereIsNoConnection(t *testing.T) {
 	x := newFake()
 	s := New(x, Options{})
-	told := func(sent string) (reply string) {
+	overHTTP := func(sent string) (reply string) {
 		err := s.Answer(t.Context(), Adapt(wire.XML{HTTP: true}), framedXML(sent), func(xml []byte) { reply = string(xml) })
 		require.NoError(t, err)
 		return reply
 	}
 	require.Equal(t, `<results><error sym="A" amount="1" limit="1" cod="yes">cod is about a connection, and over HTTP `+
 		`there is none</error><opened sym="A" amount="1" limit="1" cod="no" id="0"/></results>`,
-		told(placing(`cod="yes"`, `cod="no"`)))
-	require.Equal(t, errorReply("<session> is about a connection, and over HTTP there is none"), told(sessionOf("")))
-	require.Contains(t, told(placing("")), "<opened ")
+		overHTTP(placing(`cod="yes"`, `cod="no"`)))
+	require.Equal(t, errorReply("<session> is about a connection, and over HTTP there is none"), overHTTP(sessionOf("")))
+	require.Contains(t, overHTTP(placing("")), "<opened ")
 	require.Equal(t, []*engine.Origin{nil, nil}, x.originsOf())
 	require.Empty(t, x.made())
 }

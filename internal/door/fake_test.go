@@ -186,11 +186,11 @@ func (x *fake) Notify(m engine.Mark, wake chan<- struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.waiting = append(x.waiting, waiting{m.Seq, wake})
-	x.tell()
+	x.notifyWaiters()
 }
 
-// tell notifies the waiters whose records are durable. Callers hold mu.
-func (x *fake) tell() {
+// notifyWaiters notifies the waiters whose records are durable. Callers hold mu.
+func (x *fake) notifyWaiters() {
 	x.waiting = slices.DeleteFunc(x.waiting, func(w waiting) bool {
 		if x.durableErr == nil && x.held && w.seq > x.durable {
 			return false
@@ -208,7 +208,7 @@ func (x *fake) set(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	change()
-	x.tell()
+	x.notifyWaiters()
 	close(x.changed)
 	x.changed = make(chan struct{})
 }

@@ -31,21 +31,21 @@ const (
 
 // allowance is the state of one rate limit: the time when it will be fully replenished. This is the virtual
 // scheduling variant of the generic cell rate algorithm.
-type allowance struct{ whole time.Time }
+type allowance struct{ fullAt time.Time }
 
 // take uses n units of a rate per second, even if that exceeds the limit. It returns how long it then takes
 // until the limit is no longer exceeded.
 func (a *allowance) take(n int, rate int64, now time.Time) (over time.Duration) {
-	if a.whole.Before(now) {
-		a.whole = now
+	if a.fullAt.Before(now) {
+		a.fullAt = now
 	}
-	a.whole = a.whole.Add(time.Duration(n) * time.Second / time.Duration(rate))
+	a.fullAt = a.fullAt.Add(time.Duration(n) * time.Second / time.Duration(rate))
 	return a.over(now)
 }
 
 // over returns how long it takes until the limit is no longer exceeded, 0 if it is not.
 func (a *allowance) over(now time.Time) time.Duration {
-	return max(0, a.whole.Sub(now.Add(rateBurst)))
+	return max(0, a.fullAt.Sub(now.Add(rateBurst)))
 }
 
 // spend uses one unit of a rate per second if that does not exceed the limit. If it does, spend uses nothing
@@ -94,7 +94,7 @@ func (r *accountRates) spend(id exchange.AccountID, rate int64, now time.Time) (
 func (r *accountRates) sweep(now time.Time) {
 	r.swept = now
 	for key, a := range r.paced {
-		if !a.whole.After(now) {
+		if !a.fullAt.After(now) {
 			delete(r.paced, key)
 		}
 	}
@@ -116,8 +116,8 @@ func (s *Server) SetRates(connection, account int) {
 
 // bound reduces the time over a rate to at most the given time.
 func (a *allowance) bound(most time.Duration, now time.Time) {
-	if last := now.Add(rateBurst + most); a.whole.After(last) {
-		a.whole = last
+	if last := now.Add(rateBurst + most); a.fullAt.After(last) {
+		a.fullAt = last
 	}
 }
 

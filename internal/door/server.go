@@ -249,21 +249,21 @@ func (s *Server) Admit(ctx context.Context, frameBytes int) (release func(), err
 	return func() { s.arriving.release(held) }, nil
 }
 
-// Answer executes one frame in the protocol of c, for transports other than TCP. It calls tell with the reply
+// Answer executes one frame in the protocol of c, for transports other than TCP. It calls send with the reply
 // once everything in the reply is durable. The caller limits the frame's size. The reply is valid, and its
-// memory reserved, until tell returns. ErrBusy means that nothing was done. Any other error means that the
+// memory reserved, until send returns. ErrBusy means that nothing was done. Any other error means that the
 // exchange has failed or is stopping, or is ctx's; it is then unknown whether the frame was done. After an
-// error, tell was not called.
+// error, send was not called.
 //
 // If the server requires tokens, ctx must carry the client's grant (auth.WithGrant). Without one, or after
 // its end, the frame is refused.
-func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(reply []byte)) error {
+func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(reply []byte)) error {
 	if s.aborted.Load() {
 		return ErrAborted
 	}
 	grant := auth.GrantOf(ctx)
 	if s.options.Tokens != nil && (grant == nil || grant.Err() != nil) {
-		tell(c.AppendError(nil, "the token of this request has ended"))
+		send(c.AppendError(nil, "the token of this request has ended"))
 		return nil
 	}
 	b := s.takeBatch(c)
@@ -275,7 +275,7 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(re
 		s.discard(b)
 		if errors.Is(err, errNoMemory) {
 			s.options.Metrics.hit(limitMemory)
-			tell(c.AppendError(nil, textNoMemory(s.limits.Load().FrameTimeout)))
+			send(c.AppendError(nil, textNoMemory(s.limits.Load().FrameTimeout)))
 			return nil
 		}
 		return fmt.Errorf("session: wait for memory: %w", err)
@@ -290,7 +290,7 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, tell func(re
 	if s.aborted.Load() {
 		return ErrAborted
 	}
-	tell(r.bytes)
+	send(r.bytes)
 	m.answered(r)
 	return nil
 }

@@ -69,21 +69,21 @@ func TestNothingIsToldBeforeItIsDurable(t *testing.T) {
 	c := dial(t, l)
 	c.send(query(1), query(2), frame("<nonsense/>"), query(3))
 	eventually(t, func() bool { return x.executed() == 3 })
-	told := make(chan string)
+	arrived := make(chan string)
 	go func() {
 		for range 4 {
-			told <- c.reply()
+			arrived <- c.reply()
 		}
 	}()
 	step := func(durable uint64, replies ...string) {
 		select {
-		case reply := <-told:
-			t.Fatalf("told before it is durable: %s", reply)
+		case reply := <-arrived:
+			t.Fatalf("a reply was sent before it was durable: %s", reply)
 		default:
 		}
 		x.set(func() { x.durable = durable })
 		for _, want := range replies {
-			require.Equal(t, want, <-told)
+			require.Equal(t, want, <-arrived)
 		}
 	}
 	step(1, answer(1))

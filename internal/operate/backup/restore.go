@@ -313,11 +313,11 @@ func (r *restoring) loadFile(f *File) error {
 // loadTable fills a table.
 func (r *restoring) loadTable(ctx context.Context, b *Reader, t Table) error {
 	r.o.Progress("filling table " + t.Name)
-	told, bytes := time.Now(), int64(0)
+	reported, bytes := time.Now(), int64(0)
 	rows, err := r.loader.Load(ctx, t, readerFunc(func(p []byte) (int, error) {
 		n, err := b.Read(p)
-		if bytes += int64(n); time.Since(told) > progressEvery {
-			told = time.Now()
+		if bytes += int64(n); time.Since(reported) > progressEvery {
+			reported = time.Now()
 			r.o.Progress(fmt.Sprintf("filling table %s: %d MiB", t.Name, bytes>>20))
 		}
 		return n, err

@@ -106,7 +106,7 @@ func (t *taking) open(ctx context.Context) (*postgres.Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := waiting{taking: t, journal: id, seq: seq, told: t.begun, served: t.begun}
+	w := waiting{taking: t, journal: id, seq: seq, reported: t.begun, served: t.begun}
 	archive, err := postgres.OpenArchiveAt(ctx, t.o.DatabaseURL, seq, w.look)
 	if err != nil {
 		return nil, err
@@ -121,10 +121,10 @@ func (t *taking) open(ctx context.Context) (*postgres.Archive, error) {
 // waiting is a wait until the tables include the records that the journal had when the backup began.
 type waiting struct {
 	*taking
-	journal [16]byte
-	seq     uint64
-	told    time.Time // when the last progress message was sent
-	served  time.Time // when a server was last connected to the database
+	journal  [16]byte
+	seq      uint64
+	reported time.Time // when the last progress message was sent
+	served   time.Time // when a server was last connected to the database
 }
 
 // belongs returns an error if the database follows another journal.
@@ -155,8 +155,8 @@ func (w *waiting) look(p postgres.Position, served bool) error {
 	case now.Sub(w.served) > unservedMax:
 		return fmt.Errorf("backup: %s, and for %s no server had the database that could bring it further: "+
 			"start outcryd, or take what the database has with --without-journal", behind, unservedMax)
-	case now.Sub(w.told) > progressEvery:
-		w.told = now
+	case now.Sub(w.reported) > progressEvery:
+		w.reported = now
 		w.o.Progress(fmt.Sprintf("waiting until the database holds record %d; it has %d", w.seq, p.Applied))
 	}
 	return nil
@@ -213,11 +213,11 @@ func (t *taking) dump(ctx context.Context, w *Writer, table Table) error {
 	if err := w.BeginTable(table); err != nil {
 		return err
 	}
-	told := time.Now()
+	reported := time.Now()
 	t.o.Progress("copying table " + table.Name)
 	rows, err := t.archive.Dump(ctx, table, writerFunc(func(p []byte) (int, error) {
-		if time.Since(told) > progressEvery {
-			told = time.Now()
+		if time.Since(reported) > progressEvery {
+			reported = time.Now()
 			t.o.Progress(fmt.Sprintf("copying table %s: the file has %d MiB", table.Name, t.counter.n>>20))
 		}
 		return w.Write(p)

@@ -46,7 +46,7 @@ func TestAWaitEndsOnceNoServerHadTheDatabaseForLong(t *testing.T) {
 	begun := time.Now().Add(-time.Minute)
 	at := func(served time.Duration) *waiting {
 		o := TakeOptions{Wait: time.Hour, Progress: func(string) {}}
-		return &waiting{taking: &taking{o: o, begun: begun}, seq: 2, told: begun, served: time.Now().Add(-served)}
+		return &waiting{taking: &taking{o: o, begun: begun}, seq: 2, reported: begun, served: time.Now().Add(-served)}
 	}
 	require.NoError(t, at(unservedMax/2).look(postgres.Position{}, false))
 	require.ErrorContains(t, at(unservedMax+time.Second).look(postgres.Position{}, false), "no server had the database")

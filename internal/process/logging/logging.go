@@ -44,7 +44,7 @@ func (l *Log) Suppressed() uint64 { return l.repeats.suppressed.Load() }
 
 // TellAll logs how many lines were left out of each message, without waiting for the end of the window. Call
 // it when the program ends.
-func (l *Log) TellAll() { l.repeats.tellAll() }
+func (l *Log) TellAll() { l.repeats.reportAll() }
 
 // IsLevel reports whether a level is DEBUG, INFO, WARN or ERROR. Package slog also accepts others, such as
 // ERROR+1, with which errors would not be logged. It may be called from any goroutine.
@@ -144,7 +144,7 @@ func (s *repeats) admit(m message, now time.Time) bool {
 		return true
 	}
 	if r.leftOut == 0 {
-		time.AfterFunc(repeatsWindow-now.Sub(r.since), func() { s.tell(m) })
+		time.AfterFunc(repeatsWindow-now.Sub(r.since), func() { s.report(m) })
 	}
 	r.leftOut++
 	s.suppressed.Add(1)
@@ -173,8 +173,8 @@ func (s *repeats) find(m message, now time.Time) (message, *repeat) {
 	return m, r
 }
 
-// tell logs how many lines of a message were left out, if any.
-func (s *repeats) tell(m message) {
+// report logs how many lines of a message were left out, if any.
+func (s *repeats) report(m message) {
 	s.mu.Lock()
 	n := 0
 	if r, ok := s.messages[m]; ok {
@@ -195,12 +195,12 @@ func (s *repeats) tell(m message) {
 	_ = s.out.Handle(context.Background(), r) // a line that cannot be written is lost
 }
 
-// tellAll logs what was left out of each message.
-func (s *repeats) tellAll() {
+// reportAll logs what was left out of each message.
+func (s *repeats) reportAll() {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.messages))
 	s.mu.Unlock()
 	for _, m := range all {
-		s.tell(m)
+		s.report(m)
 	}
 }

@@ -85,7 +85,7 @@ func TestConnectionsThatIdleOutDoNotHideOthers(t *testing.T) {
 		lines := logged(t, &b)
 		require.Len(t, lines, repeatsMax+1)
 		require.EqualValues(t, 1000, lines[repeatsMax]["connection"])
-		l.repeats.tellAll() // as at the end of the program
+		l.repeats.reportAll() // as at the end of the program
 		lines = logged(t, &b)
 		require.Len(t, lines, 1)
 		require.Equal(t, "idle_timeout", lines[0]["limit"])

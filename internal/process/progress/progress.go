@@ -36,10 +36,10 @@ type Line struct {
 
 	stop func() // stops the ticks
 
-	mu    sync.Mutex // guards the fields below
-	text  string     // the progress; "" to show nothing
-	shown bool       // the line is on the terminal now
-	told  time.Time  // when the progress was last shown
+	mu      sync.Mutex // guards the fields below
+	text    string     // the progress; "" to show nothing
+	shown   bool       // the line is on the terminal now
+	shownAt time.Time  // when the progress was last shown
 }
 
 // Start begins to show on w what Say is called with. The caller must call Stop.
@@ -50,7 +50,7 @@ func Start(w io.Writer) *Line {
 // start is Start with the width of the terminal, 0 for none, and a clock: begun is the present time, and
 // ticks delivers later times.
 func start(w io.Writer, columns int, begun time.Time, ticks <-chan time.Time) *Line {
-	l := &Line{w: w, columns: columns, begun: begun, told: begun}
+	l := &Line{w: w, columns: columns, begun: begun, shownAt: begun}
 	l.stop = every(ticks, l.show)
 	return l
 }
@@ -94,10 +94,10 @@ func (l *Line) show(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	took := now.Sub(l.begun)
-	if l.text == "" || took < quiet || l.columns == 0 && now.Sub(l.told) < LineEvery {
+	if l.text == "" || took < quiet || l.columns == 0 && now.Sub(l.shownAt) < LineEvery {
 		return
 	}
-	l.told = now
+	l.shownAt = now
 	text := fmt.Sprintf("%s (%s)", l.text, took.Round(time.Second))
 	if l.columns == 0 {
 		_, _ = io.WriteString(l.w, text+"\n")
