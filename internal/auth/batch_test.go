@@ -37,7 +37,7 @@ func TestTokensAreAddedTogetherOrNotAtAll(t *testing.T) {
 	require.NoError(t, Revoke(dir, all[1].ID))
 	has, err = AddAll(dir, class)
 	require.NoError(t, err)
-	require.Equal(t, 2, has, "what is revoked stays revoked")
+	require.Equal(t, 2, has, "a revoked token stays revoked")
 	again, err := List(dir)
 	require.NoError(t, err)
 	require.Len(t, again, 3)

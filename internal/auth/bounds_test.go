@@ -19,7 +19,7 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	require.Equal(t, time.Second, guessEvery)
 	require.Equal(t, time.Second, guessWait)
 	require.Equal(t, 64, guessersMax)
-	require.LessOrEqual(t, followEvery, time.Second/2, "what changes in the file takes effect within half a second")
+	require.LessOrEqual(t, followEvery, time.Second/2, "a change of the file takes effect within half a second")
 }
 
 // A scope of exactly a thousand accounts and a file of exactly eight megabytes are accepted as far as the
@@ -34,7 +34,7 @@ func TestWhatFitsExactlyIsTaken(t *testing.T) {
 	file := []byte(header + "\n" + strings.Repeat("x", 8<<20-len(header)-2) + "\n")
 	require.Len(t, file, 8<<20)
 	_, err = parseFile(file)
-	require.ErrorContains(t, err, "line 2: ", "it is read")
+	require.ErrorContains(t, err, "line 2: ", "the file is parsed up to the malformed line")
 	_, err = parseFile(append(file, '\n'))
 	require.ErrorContains(t, err, "the file has more than 8388608 bytes")
 }

@@ -74,19 +74,19 @@ func TestOnlyClientsOfTheAuthorityGetIn(t *testing.T) {
 	}
 	require.NoError(t, talk(t, c, client(authority.Client("alice"))))
 	require.Error(t, talk(t, c, client()), "none")
-	require.Error(t, talk(t, c, client(other.Client("mallory"))), "of another authority")
-	require.Error(t, talk(t, c, client(authority.Server("another"))), "that of another server is not for clients")
+	require.Error(t, talk(t, c, client(other.Client("mallory"))), "a certificate of another authority")
+	require.Error(t, talk(t, c, client(authority.Server("another"))), "a certificate of another server is not valid for a client")
 	require.Error(t, talk(t, c, client(authority.Expired("old", x509.ExtKeyUsageClientAuth))), "expired")
 	old := client(authority.Client("alice"))
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	require.Error(t, talk(t, c, old), "TLS 1.1")
 	health, err := OwnConfig(own.CertFile, own.KeyFile)
 	require.NoError(t, err)
-	require.NoError(t, talk(t, c, health), "the server's own program")
+	require.NoError(t, talk(t, c, health), "the server's own certificate is accepted")
 	stranger := other.Server("server")
 	health, err = OwnConfig(stranger.CertFile, stranger.KeyFile)
 	require.NoError(t, err)
-	require.Error(t, talk(t, certify(t, own, ""), health), "which takes its own server alone")
+	require.Error(t, talk(t, certify(t, own, ""), health), "it accepts only its own server")
 }
 
 func TestNewCertificatesAreTakenAndBadOnesAreNot(t *testing.T) {
@@ -101,7 +101,7 @@ func TestNewCertificatesAreTakenAndBadOnesAreNot(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(own.KeyFile, []byte("no key"), 0o600))
 	require.ErrorContains(t, c.Reload(), own.KeyFile)
-	require.NoError(t, talk(t, c, trusts(first)), "the old one stays")
+	require.NoError(t, talk(t, c, trusts(first)), "the old certificate stays in use")
 	require.NoError(t, os.WriteFile(own.KeyFile, key, 0o600))
 
 	next := second.Server("server")
@@ -124,9 +124,9 @@ func TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne(t *testing.T) {
 	c, err := LoadCertificates(own.CertFile, own.KeyFile, "", quiet)
 	require.NoError(t, err)
 	require.ErrorContains(t, c.Unfit(), own.CertFile+" has expired at ")
-	require.NoError(t, c.Reload(), "it is in force already")
+	require.NoError(t, c.Reload(), "an expired certificate may replace an expired one")
 	insecure := &tls.Config{InsecureSkipVerify: true}
-	require.NoError(t, talk(t, c, insecure), "who does not look is let in")
+	require.NoError(t, talk(t, c, insecure), "a client that does not verify is let in")
 
 	authority.Lasting("server", x509.ExtKeyUsageServerAuth, time.Hour, 2*time.Hour) // overwrites the files
 	require.NoError(t, c.Reload())
@@ -139,7 +139,7 @@ func TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne(t *testing.T) {
 		authority.Lasting("server", x509.ExtKeyUsageServerAuth, from, from+time.Minute)
 		require.Error(t, c.Reload())
 		require.Error(t, c.Failed())
-		require.Equal(t, expires, c.Expires(), "the good one stays")
+		require.Equal(t, expires, c.Expires(), "the valid certificate stays in use")
 		require.NoError(t, c.Unfit())
 	}
 	authority.Server("server")

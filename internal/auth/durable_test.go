@@ -74,6 +74,6 @@ func TestATokenWhoseSyncFailsIsNotGiven(t *testing.T) {
 		require.Len(t, all, left)
 		names, err := os.ReadDir(dir)
 		require.NoError(t, err)
-		require.Len(t, names, 1+left, "the lock, and the file of tokens")
+		require.Len(t, names, 1+left, "only the lock and the file of tokens")
 	}
 }

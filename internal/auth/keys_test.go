@@ -24,7 +24,7 @@ func TestAKeyIsForOneAccountUntilItIsRevoked(t *testing.T) {
 	require.Equal(t, []Entry{e}, all)
 	tokens, err := List(dir)
 	require.NoError(t, err)
-	require.Empty(t, tokens, "a key is no token")
+	require.Empty(t, tokens, "keys do not appear among tokens")
 
 	k, err := OpenKeys(dir, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestAKeyIsForOneAccountUntilItIsRevoked(t *testing.T) {
 	require.NoError(t, Revoke(dir, e.ID))
 	apply, err := k.Prepare()
 	require.NoError(t, err)
-	require.NoError(t, g.Err(), "nothing has changed before it is applied")
+	require.NoError(t, g.Err(), "nothing changes before apply")
 	apply()
 	require.ErrorIs(t, g.Err(), ErrRevoked)
 	_, _, err = k.Check(e.ID)

@@ -82,7 +82,7 @@ func TestScopesAllowWhatTheySay(t *testing.T) {
 			}
 		}
 		require.Equal(t, want.accounts, accounts, text)
-		require.Equal(t, s, scope(t, s.String()), "it is read as it is written")
+		require.Equal(t, s, scope(t, s.String()), "String gives a text that ParseScope reads")
 	}
 	require.False(t, Scope{}.Allows(Probe))
 	require.False(t, Scope{}.ActsFor("1"))
@@ -130,7 +130,7 @@ func TestWhatIsNoTokenIsNotTaken(t *testing.T) {
 		g, err := tokens.Check(wrong)
 		require.Error(t, err, wrong)
 		require.Nil(t, g)
-		require.NotContains(t, err.Error(), token[len(token)-64:len(token)-1], "an error does not tell a secret")
+		require.NotContains(t, err.Error(), token[len(token)-64:len(token)-1], "an error does not quote a secret")
 	}
 }
 
@@ -154,7 +154,7 @@ func TestARevokedTokenEndsWithinASecond(t *testing.T) {
 	}
 	_, err = tokens.Check(token)
 	require.ErrorIs(t, err, errUnknown)
-	require.NoError(t, kept.Err(), "others go on as they are")
+	require.NoError(t, kept.Err(), "other grants stay valid")
 	again, err := tokens.Check(stays)
 	require.NoError(t, err)
 	require.Same(t, kept, again)
@@ -223,12 +223,12 @@ func TestADamagedFileChangesNothingAndAMissingOneRevokesAll(t *testing.T) {
 		_, err = tokens.Check(token)
 		require.NoError(t, err, name)
 		_, err = OpenTokens(dir, quiet)
-		require.ErrorContains(t, err, path, "a start refuses it")
+		require.ErrorContains(t, err, path, "OpenTokens refuses it")
 		_, _, err = Add(dir, HealthScope, time.Time{}, "")
-		require.Error(t, err, "and so does an editor")
+		require.Error(t, err, "and so does Add")
 		now, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.Equal(t, file, string(now), "which leaves it as it is")
+		require.Equal(t, file, string(now), "which leaves the file unchanged")
 	}
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, tokens.Reload())
@@ -257,7 +257,7 @@ func TestEditorsWaitForEachOther(t *testing.T) {
 	require.Len(t, all, editors/2)
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, files, 2, "the tokens and the lock, nothing temporary")
+	require.Len(t, files, 2, "only the tokens and the lock, no temporary file")
 	require.ErrorContains(t, Revoke(dir, "0123456789abcdef"), "there is no token 0123456789abcdef")
 	token, _ := newToken()
 	err = Revoke(dir, token)
@@ -283,9 +283,9 @@ func TestTheHealthTokenIsForHealthAlone(t *testing.T) {
 	g, err := tokens.Check(token)
 	require.NoError(t, err)
 	require.Equal(t, HealthScope, g.Scope)
-	require.Zero(t, tokens.Count(), "it is nobody's")
+	require.Zero(t, tokens.Count(), "the health token does not count")
 	require.NoError(t, tokens.Reload())
-	require.NoError(t, g.Err(), "the file of tokens does not know it")
+	require.NoError(t, g.Err(), "a reload of the file does not revoke it")
 	remove()
 	require.NoFileExists(t, filepath.Join(dir, healthFile))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, healthFile), []byte("secret?"), 0o600))
@@ -329,7 +329,7 @@ func TestWrongTokensOfOneAddressAreSlowedDown(t *testing.T) {
 		require.Equal(t, guessersMax, answered)
 		time.Sleep(guessFree * guessEvery)
 		_, slowed, _ = wrong("192.0.2.1:1")
-		require.False(t, slowed, "after a while all is forgotten")
+		require.False(t, slowed, "after a while the allowance is full again")
 	})
 }
 
@@ -356,7 +356,7 @@ func FuzzTokenFile(f *testing.F) {
 		}
 		written := kindTokens.appendFile(nil, all)
 		again, err := parseFile(written)
-		require.NoError(t, err, "what was read can be written")
+		require.NoError(t, err, "a file that was read can be written again")
 		require.Equal(t, string(written), string(kindTokens.appendFile(nil, again)))
 	})
 }

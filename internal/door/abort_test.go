@@ -24,7 +24,7 @@ func TestAbortTellsNothing(t *testing.T) {
 	answered := make(chan error, 1)
 	go func() {
 		answered <- s.Answer(t.Context(), xmlCodec, []byte(`<transactions id="1"><query id="4"/></transactions>`),
-			func([]byte) { t.Error("something was told") })
+			func([]byte) { t.Error("a reply was sent after Abort") })
 	}()
 	eventually(t, func() bool { return x.executed() == 4 })
 

@@ -58,7 +58,7 @@ func TestAReplyThatIsLongEnoughAnswersNoFurtherQuery(t *testing.T) {
 			for range 3 {
 				require.Equal(t, test.want, c.reply())
 			}
-			require.Equal(t, 3.0, s.hits(limitReply), "once a reply")
+			require.Equal(t, 3.0, s.hits(limitReply), "counted once for each reply")
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestACancelThatIsTooLongToTellSaysThatItIsDone(t *testing.T) {
 		c.reply())
 	require.Equal(t, 1.0, testutil.ToFloat64(m.commands.WithLabelValues("cancel", "ok")))
 	require.Equal(t, 1.0, testutil.ToFloat64(m.commands.WithLabelValues("query", "reply_too_long")))
-	require.Equal(t, 1.0, testutil.ToFloat64(m.byLimit[limitReply]), "once a reply")
+	require.Equal(t, 1.0, testutil.ToFloat64(m.byLimit[limitReply]), "counted once for each reply")
 }
 
 func TestOrdersThatAreOnlyInTheDatabaseAreFetchedOneByOne(t *testing.T) {
@@ -111,7 +111,7 @@ func TestOrdersThatAreOnlyInTheDatabaseAreFetchedOneByOne(t *testing.T) {
 	require.Equal(t, "<results>"+statuses(100, 4)+statuses(100, 3)+tooLong(2, 9000)+tooLong(1, 9000)+"</results>",
 		c.reply())
 	require.Equal(t, "<results>"+statuses(100, 1)+"</results>", c.reply())
-	require.Equal(t, []int{3, 2, 1}, x.recalled, "behind one that is not answered none is fetched")
+	require.Equal(t, []int{3, 2, 1}, x.recalled, "no order is fetched after the first unanswered one")
 }
 
 func TestADatabaseThatDoesNotAnswerIsAskedOnce(t *testing.T) {
@@ -145,7 +145,7 @@ func TestALargeReplyIsTakenBeforeManyMoreAreMade(t *testing.T) {
 		c.send(frames...)
 		synctest.Wait()
 		require.Equal(t, []int{10}, x.calls, "executed together")
-		require.Equal(t, []int{1, 2}, x.recalled, "one is being sent, one finds no room behind it")
+		require.Equal(t, []int{1, 2}, x.recalled, "one reply is being sent, one waits for room")
 		for order := range want {
 			require.Equal(t, want[order], c.reply())
 		}

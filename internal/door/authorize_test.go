@@ -64,7 +64,7 @@ func TestAClientThatShowsItsTokenIsServed(t *testing.T) {
 	require.Equal(t, `<results><created id="7"/></results>`, c.reply())
 	require.Equal(t, answer(1), c.reply())
 	require.Equal(t, errorReply("unknown root element <auth>, only <create> and <transactions> are known"), c.reply(),
-		"who it is stays")
+		"a session cannot present another token")
 	require.Equal(t, answer(2), c.reply())
 }
 
@@ -110,7 +110,7 @@ func clientsWithoutToken(t *testing.T) {
 	require.Equal(t, float64(len(wrong)), testutil.ToFloat64(s.options.Metrics.authRefused))
 	c := connect(t, p)
 	c.send(authFrame(right))
-	require.Equal(t, taken, c.reply(), "who has a right one is never held up by others")
+	require.Equal(t, taken, c.reply(), "a valid token is never delayed")
 }
 
 func TestATokenMustComeInTime(t *testing.T) {
@@ -122,7 +122,7 @@ func TestATokenMustComeInTime(t *testing.T) {
 		begun := time.Now()
 		c.drip(strings.Repeat("\n ", 500)+authFrame(token), 20*time.Millisecond)
 		require.Equal(t, errorReply(wire.TextUnauthorized), c.reply())
-		require.Equal(t, authTimeout, time.Since(begun), "from the connection's begin, however many bytes come")
+		require.Equal(t, authTimeout, time.Since(begun), "counted from the start of the session, however many bytes arrive")
 		c.ends()
 		c = connect(t, p)
 		time.Sleep(authTimeout - time.Second)
@@ -130,7 +130,7 @@ func TestATokenMustComeInTime(t *testing.T) {
 		require.Equal(t, taken, c.reply())
 		time.Sleep(9 * time.Minute)
 		c.send(query(1))
-		require.Equal(t, answer(1), c.reply(), "after that times are as always")
+		require.Equal(t, answer(1), c.reply(), "after the token the usual timeouts hold")
 	})
 }
 
@@ -181,11 +181,11 @@ func TestATokenIsForItsAccountsAlone(t *testing.T) {
 	c.send(frame(`<create><symbol sym="` + strings.Repeat("?", 100_000) +
 		`"><account id="1">5</account><x/></symbol></create>`))
 	require.Equal(t, `<results><error>`+create+`</error><error>`+create+`</error></results>`, c.reply(),
-		"rights come before what is wrong")
+		"permissions are checked before errors in an element")
 	require.Equal(t, 1, x.executed())
-	require.Equal(t, 7.0, testutil.ToFloat64(s.options.Metrics.authDenied), "commands, of which two make symbols")
+	require.Equal(t, 7.0, testutil.ToFloat64(s.options.Metrics.authDenied), "seven commands were denied")
 	require.Equal(t, 2.0, testutil.ToFloat64(s.options.Metrics.malformed))
-	require.True(t, x.ownOnly(), "queries are of its own orders")
+	require.True(t, x.ownOnly(), "queries are limited to its own orders")
 }
 
 func TestForeignOrdersAreToldAsUnknownOnes(t *testing.T) {
@@ -257,7 +257,7 @@ func TestFramesThatHaveArrivedAreNotDoneForARevokedToken(t *testing.T) {
 		c := connect(t, p)
 		go c.send(authFrame(token), query(1), query(2), query(3))
 		require.Equal(t, taken, c.reply())
-		require.Equal(t, answer(1), c.reply(), "it had begun")
+		require.Equal(t, answer(1), c.reply(), "the command had begun before the token was revoked")
 		require.Equal(t, errorReply("the token was revoked; nothing that was sent after the last reply was done"), c.reply())
 		require.Equal(t, []int{1}, x.queried)
 	})

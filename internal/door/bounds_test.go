@@ -23,5 +23,5 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 		"`lateAnswersMax`":                     {fmt.Sprint(lateAnswersMax)},
 		"`--write-timeout`":                    {fmt.Sprintf("%d KiB", writeBytesMax>>10)},
 	}))
-	require.Equal(t, time.Minute, slowMax, "docs/DEPLOYMENT.md: the next is read after a minute")
+	require.Equal(t, time.Minute, slowMax, "docs/DEPLOYMENT.md says that reading goes on after a minute")
 }

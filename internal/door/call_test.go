@@ -26,7 +26,7 @@ func callable(t *testing.T, x Exchange, o Options) *Server {
 	t.Cleanup(func() {
 		require.NoError(t, s.Shutdown(background))
 		requireNothingHeld(t, s)
-		require.True(t, s.answering.TryAcquire(answersMax), "the place of each call is given back")
+		require.True(t, s.answering.TryAcquire(answersMax), "each call has given its slot back")
 		require.True(t, s.lateAnswers.TryAcquire(lateAnswersMax))
 		require.True(t, s.recalls.TryAcquire(recallsMax))
 		served, unproved := s.counts()
@@ -60,7 +60,7 @@ func call(t *testing.T, s *Server, c *Caller, requests ...engine.Request) []Outc
 // enter returns a caller that leaves when the test ends.
 func enter(t *testing.T, s *Server, grant *auth.Grant) *Caller {
 	t.Helper()
-	c, err := s.Enter("somebody", grant, func() { t.Error("it has to give way") })
+	c, err := s.Enter("client", grant, func() { t.Error("its place was given to another connection") })
 	require.NoError(t, err)
 	t.Cleanup(c.Leave)
 	return c
@@ -115,7 +115,7 @@ func TestWhatATokenOrARateDoesNotAllowIsNotDone(t *testing.T) {
 	require.Equal(t, exchange.OK, outcomes[2].Reason)
 	require.Equal(t, exchange.RateExceeded, outcomes[3].Refusal.Reason)
 	require.Contains(t, outcomes[3].Refusal.Text, "account 1 is over its limit of 2 orders and creates a second")
-	require.Equal(t, exchange.Shares(3e8), outcomes[4].Status.Open, "the results are those of their own requests")
+	require.Equal(t, exchange.Shares(3e8), outcomes[4].Status.Open, "each outcome has the result of its own request")
 	require.Equal(t, 3, x.executed())
 	require.Empty(t, call(t, s, c))
 
@@ -158,8 +158,8 @@ func TestWhatIsInTheHistoryIsFetched(t *testing.T) {
 		Kind: exchange.ListFills, Account: "1"}})
 	require.Equal(t, exchange.HistoryUnavailable, outcomes[0].Reason)
 	require.Equal(t, exchange.HistoryUnavailable, outcomes[1].Reason)
-	require.Equal(t, exchange.ViewUnavailable, outcomes[2].Reason, "there is no view")
-	require.Equal(t, []int{3, 3}, x.recalled, "it is not asked again")
+	require.Equal(t, exchange.ViewUnavailable, outcomes[2].Reason, "the server has no view")
+	require.Equal(t, []int{3, 3}, x.recalled, "the history is not asked again")
 }
 
 // The number of concurrent requests from Request is limited; callers from Enter have limits of their own.
@@ -228,7 +228,7 @@ func TestCallersAndSessionsShareTheirPlaces(t *testing.T) {
 	require.NoError(t, err)
 	aborted := make(chan int, 10)
 	enter := func(n int, grant *auth.Grant) (*Caller, error) {
-		return s.Enter("somebody", grant, func() { aborted <- n })
+		return s.Enter("client", grant, func() { aborted <- n })
 	}
 	first, err := enter(1, nil)
 	require.NoError(t, err)
@@ -293,12 +293,12 @@ func TestAStoppedServerLetsNoCallerIn(t *testing.T) {
 	s := callable(t, newFake(), Options{})
 	select {
 	case <-s.Draining():
-		t.Fatal("it does not stop yet")
+		t.Fatal("the shutdown does not wait for the caller")
 	default:
 	}
 	require.NoError(t, s.Shutdown(background))
 	<-s.Draining()
-	_, err := s.Enter("somebody", nil, func() {})
+	_, err := s.Enter("client", nil, func() {})
 	require.EqualError(t, err, "the exchange is stopping")
 }
 
@@ -313,7 +313,7 @@ func TestACallerIsReadMoreSlowlyAboveItsRate(t *testing.T) {
 		require.LessOrEqual(t, c.Over(1_000_000), slowMax)
 		require.Equal(t, 2.0, testutil.ToFloat64(s.options.Metrics.byLimit[limitRateConnection]))
 		s.SetRates(1000, 0)
-		require.Zero(t, c.Over(1), "what was over another rate is forgotten")
+		require.Zero(t, c.Over(1), "use under the old rate is forgotten")
 	})
 }
 
@@ -338,7 +338,7 @@ func TestASlowedCallerIsLetGo(t *testing.T) {
 			select {
 			case <-slowed:
 			case <-time.After(slowMax / 2):
-				t.Fatal("it waits for its rate")
+				t.Fatal("the caller still waits")
 			}
 		})
 	}
@@ -361,7 +361,7 @@ func TestEachOutcomeOfACallIsToldByItself(t *testing.T) {
 		if i == 1 {
 			x.set(func() { outcomes[0].Reason = exchange.InView })
 			part.Complete(background)
-			require.Equal(t, exchange.InView, outcomes[0].Reason, "of no other request")
+			require.Equal(t, exchange.InView, outcomes[0].Reason, "the other request stays incomplete")
 			outcomes[0].Reason = exchange.OK
 		}
 	}

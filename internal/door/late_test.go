@@ -37,7 +37,7 @@ func TestAQueryOfAnOldOrderHoldsBackItsReplyAlone(t *testing.T) {
 			c := connect(t, p)
 			c.send(query(1), opening(1))
 			synctest.Wait()
-			require.Equal(t, 2, x.executed(), "behind it, in one write")
+			require.Equal(t, 2, x.executed(), "the frames after it in the same write are executed")
 			c.send(opening(2), query(9))
 			c.send(query(2))
 			synctest.Wait()
@@ -51,7 +51,7 @@ func TestAQueryOfAnOldOrderHoldsBackItsReplyAlone(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, []int{1, 2}, x.asked())
 			c.send(query(8))
-			require.Equal(t, answer(8), c.reply(), "and then it is as if nothing had been")
+			require.Equal(t, answer(8), c.reply(), "later queries are answered as usual")
 			requireNothingHeld(t, s)
 		})
 	}
@@ -76,7 +76,7 @@ func TestADatabaseThatIsSilentCostsAConnectionItsTimeOnce(t *testing.T) {
 		require.Equal(t, []int{1}, x.asked())
 		x.set(func() { x.frozen = false })
 		c.send(query(11))
-		require.Equal(t, answer(11), c.reply(), "what comes later is asked for")
+		require.Equal(t, answer(11), c.reply(), "later queries ask the database again")
 	})
 }
 
@@ -96,7 +96,7 @@ func TestWhatIsExecutedLaterIsAskedForAgain(t *testing.T) {
 		x.set(func() { x.frozen = false })
 		c.send(query(5))
 		synctest.Wait()
-		require.Equal(t, []int{1}, x.asked(), "the replies before it are not taken")
+		require.Equal(t, []int{1}, x.asked(), "the client has not read the replies before it")
 		for order := 1; order <= 4; order++ {
 			require.Equal(t, away(order), c.reply())
 		}
@@ -119,7 +119,7 @@ func TestWhatWaitsForTheHistoryIsBounded(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		require.Equal(t, lateBatchesMax+1, x.executed(), "one more finds no room")
+		require.Equal(t, lateBatchesMax+1, x.executed(), "one more waits for room")
 		require.Len(t, x.asked(), 1)
 		x.set(func() { x.frozen = false })
 		for order := 1; order <= 40; order++ {
@@ -130,13 +130,13 @@ func TestWhatWaitsForTheHistoryIsBounded(t *testing.T) {
 
 		x.set(func() { x.frozen = true })
 		free := s.recalling.max
-		require.True(t, s.recalling.try(free), "others have all of the memory")
+		require.True(t, s.recalling.try(free), "the rest of the memory is free for others")
 		c.send(query(1))
 		go func() { _, _ = c.Write([]byte(query(2))) }()
 		other := connect(t, p)
 		other.send(query(3))
 		require.Equal(t, answer(3), other.reply())
-		require.Equal(t, []int{1, 3}, x.queried[40:], "the reader waits, and this client with it")
+		require.Equal(t, []int{1, 3}, x.queried[40:], "the reader asks the history itself")
 		x.set(func() { x.frozen = false })
 		require.Equal(t, answer(1), c.reply())
 		require.Equal(t, answer(2), c.reply())
@@ -164,7 +164,7 @@ func TestManyConnectionsAskTheHistoryInTurn(t *testing.T) {
 			require.Equal(t, away(i+1), c.reply())
 			require.Equal(t, answer(101+i), c.reply())
 		}
-		require.Equal(t, recallTimeout, time.Since(begun), "the wait for its turn is a part of an order's time")
+		require.Equal(t, recallTimeout, time.Since(begun), "recallTimeout includes the wait for a slot")
 	})
 }
 
@@ -223,7 +223,7 @@ func TestWhoIsOwedAReplyFromTheHistoryIsNotIdle(t *testing.T) {
 		require.Equal(t, away(1), c.reply())
 		c.isLast("nothing was sent for 1s")
 		require.Equal(t, recallTimeout+2*time.Second, time.Since(begun),
-			"idle since the reply, and a second to take the reason")
+			"idle from the reply on, and a second to read the last reply")
 	})
 }
 
@@ -247,7 +247,7 @@ func TestARefThatOnlyTheHistoryMayKnowHoldsBackNothingBeforeIt(t *testing.T) {
 		require.Equal(t, `<results><created id="1"/></results>`, c.reply())
 		require.Equal(t, answer(5), c.reply())
 		synctest.Wait()
-		require.Equal(t, []int{2}, x.calls, "what is before it is executed, and told")
+		require.Equal(t, []int{2}, x.calls, "the frames before it are executed and answered")
 		close(asking)
 		opened := `<results>` + anOpened + `<opened sym="S" amount="1" limit="1" ref="old" id="0"/></results>`
 		for _, want := range []string{opened, answer(6), opened, answer(7)} {
@@ -328,7 +328,7 @@ func TestALargeFrameThatAsksTheHistoryKeepsItsMemory(t *testing.T) {
 		require.Equal(t, 1001, x.executed())
 		require.Greater(t, s.workingHeld(), 1e6)
 		all := s.recalling.max
-		require.True(t, s.recalling.try(all), "and takes none of what is for small ones")
+		require.True(t, s.recalling.try(all), "it reserves nothing in recalling")
 		s.recalling.release(all)
 		c.send(opening(1))
 		synctest.Wait()

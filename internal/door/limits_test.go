@@ -29,7 +29,7 @@ func TestAnIdleConnectionIsClosedInTime(t *testing.T) {
 		require.Equal(t, answer(1), c.reply())
 		begun := time.Now()
 		require.Equal(t, errorReply("nothing was sent for 10m0s"), c.reply())
-		require.Equal(t, 10*time.Minute, time.Since(begun), "counted from the frame before")
+		require.Equal(t, 10*time.Minute, time.Since(begun), "counted from the previous frame")
 		c.ends()
 		require.Equal(t, 1.0, s.hits(limitIdle))
 	})
@@ -131,7 +131,7 @@ func TestAClientThatTakesItsReplySlowlyIsServed(t *testing.T) {
 		begun := time.Now()
 		whole := len(frame("<results>" + statuses(50_000, 1) + "</results>"))
 		require.Equal(t, whole, c.takeSlowly(whole, 2*time.Second))
-		require.Greater(t, time.Since(begun), time.Minute, "longer than WriteTimeout, but never so long without a byte")
+		require.Greater(t, time.Since(begun), time.Minute, "longer than WriteTimeout in all, but never that long without progress")
 	})
 }
 
@@ -144,7 +144,7 @@ func TestAClientThatTakesItsReplyForeverIsCutOff(t *testing.T) {
 		c.send(query(1))
 		begun := time.Now()
 		require.Less(t, c.takeSlowly(50*writeBytesMax, 20*time.Second), 10*writeBytesMax,
-			"although it took each piece within WriteTimeout")
+			"although each piece was read within WriteTimeout")
 		require.Less(t, time.Since(begun), 3*time.Minute)
 		require.Equal(t, 1.0, s.hits(limitWriteTime))
 	})
@@ -214,7 +214,7 @@ func TestAStreamThatCannotBeFollowedIsClosedWithTheReason(t *testing.T) {
 		c.send(query(1), stream, query(2))
 		require.Equal(t, answer(1), c.reply())
 		c.isLast(reason)
-		require.Equal(t, []int{1}, x.queried, "what follows is not looked at")
+		require.Equal(t, []int{1}, x.queried, "later frames are not executed")
 		require.Equal(t, 1.0, s.hits(limitFrame)+s.hits(limitLengthLine))
 		require.Equal(t, strings.Contains(reason, "over the limit"), s.hits(limitFrame) == 1)
 	}

@@ -38,7 +38,7 @@ func TestAFrameWaitsForMemoryThatAReplyHolds(t *testing.T) {
 		first, second, third := connect(t, p), connect(t, p), connect(t, p)
 		first.send(query(1))
 		synctest.Wait()
-		require.Equal(t, 2.0, s.workingHeld(), "a quarter is for what is huge")
+		require.Equal(t, 2.0, s.workingHeld(), "huge has a quarter of MemoryMax")
 		second.send(query(2))
 		time.Sleep(time.Second)
 		third.send(query(3))
@@ -47,7 +47,7 @@ func TestAFrameWaitsForMemoryThatAReplyHolds(t *testing.T) {
 		require.Equal(t, answer(1), first.reply())
 		require.Equal(t, answer(2), second.reply())
 		require.Equal(t, answer(3), third.reply())
-		require.Equal(t, []int{1, 2, 3}, x.queried, "in the order in which they asked")
+		require.Equal(t, []int{1, 2, 3}, x.queried, "in order of arrival")
 		require.Zero(t, s.hits(limitMemory))
 	})
 }
@@ -83,7 +83,7 @@ func TestLargeFramesThatArriveWaitForEachOther(t *testing.T) {
 		begun := time.Now()
 		stuck.send(part)
 		synctest.Wait()
-		require.Equal(t, 250.0, s.arrivingHeld(), "a quarter is for what arrives")
+		require.Equal(t, 250.0, s.arrivingHeld(), "arriving has a quarter of MemoryMax")
 		time.Sleep(5 * time.Second)
 		// A pipe passes on only what is read: these clients wait with their first 64 KiB.
 		for _, c := range []*client{next, late} {
@@ -91,13 +91,13 @@ func TestLargeFramesThatArriveWaitForEachOther(t *testing.T) {
 			synctest.Wait()
 		}
 		small.send(query(1))
-		require.Equal(t, answer(1), small.reply(), "a small frame waits for none of them")
+		require.Equal(t, answer(1), small.reply(), "a small frame does not wait")
 		require.Equal(t, errorReply("a frame did not arrive within 30s"), stuck.reply())
 		require.Equal(t, 30*time.Second, time.Since(begun))
 		require.Equal(t, noMemory, late.reply())
 		require.Equal(t, 35*time.Second, time.Since(begun))
 		require.Equal(t, errorReply("a frame did not arrive within 30s"), next.reply())
-		require.Equal(t, 60*time.Second, time.Since(begun), "its time began when there was memory")
+		require.Equal(t, 60*time.Second, time.Since(begun), "its FrameTimeout began once there was memory")
 		for _, c := range []*client{stuck, next, late} {
 			c.ends()
 		}
@@ -158,16 +158,16 @@ func TestAQueryWithoutMemoryIsRefusedInItsPlace(t *testing.T) {
 		}
 		second.send(asking(anOrder, 2, 3))
 		require.Equal(t, "<results>"+refused(2)+anOpened+refused(3)+anOpened+"</results>", second.reply())
-		require.Equal(t, 1.0, s.hits(limitMemory), "once a reply")
+		require.Equal(t, 1.0, s.hits(limitMemory), "counted once for each reply")
 		require.Equal(t, 2.0, testutil.ToFloat64(m.commands.WithLabelValues("query", "no_memory")))
 		require.Equal(t, "<results>"+statuses(3000, 1)+"</results>", first.reply())
 		synctest.Wait()
 		require.Zero(t, s.workingHeld())
 		second.send(query(2))
-		require.Equal(t, "<results>"+statuses(3000, 2)+"</results>", second.reply(), "larger than all there is, but alone")
+		require.Equal(t, "<results>"+statuses(3000, 2)+"</results>", second.reply(), "larger than the pool, but alone")
 		require.NoError(t, errors.Join(first.Close(), second.Close()))
 		synctest.Wait()
-		require.Equal(t, uint64(2), m.latency[exchange.QueryOrder][outcomeRefused].Count(), "the exchange could not")
+		require.Equal(t, uint64(2), m.latency[exchange.QueryOrder][outcomeRefused].Count(), "counted as refused")
 		require.Equal(t, uint64(2), m.latency[exchange.QueryOrder][outcomeOK].Count())
 	})
 }
@@ -182,7 +182,7 @@ func TestAReplyHoldsWhatItTakes(t *testing.T) {
 		synctest.Wait()
 		size := len(statuses(5000, 1))
 		require.GreaterOrEqual(t, s.workingHeld(), float64(size))
-		require.LessOrEqual(t, s.workingHeld(), 1.5*float64(size), "what making it took on top is given back")
+		require.LessOrEqual(t, s.workingHeld(), 1.5*float64(size), "memory that only encoding needed is given back")
 		c.reply()
 		synctest.Wait()
 		require.Zero(t, s.workingHeld())
@@ -267,7 +267,7 @@ func TestAnswerTellsThatThereIsNoMemory(t *testing.T) {
 		s := New(x, crowded)
 		err := s.Answer(t.Context(), xmlCodec, framedXML(query(1)), func(reply []byte) {
 			require.Equal(t, answer(1), string(reply))
-			require.Equal(t, 2.0, s.workingHeld(), "until it is told")
+			require.Equal(t, 2.0, s.workingHeld(), "until the reply is sent")
 			second, err := ask(s, t.Context(), framedXML(query(2)))
 			require.NoError(t, err)
 			require.Equal(t, noMemory, string(second))

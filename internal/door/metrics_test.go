@@ -83,7 +83,7 @@ func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 		require.InDelta(t, float64(reason), testutil.ToFloat64(m.byLimit[limit]), 0, limitNames[limit])
 		require.Equal(t, outcomeRefused, outcomeOf(reason))
 	}
-	require.Len(t, r.tallies, 2, "neighbours of different reasons are of one outcome")
+	require.Len(t, r.tallies, 2, "different reasons of one outcome share a tally")
 	refused := 0
 	for _, reason := range []exchange.RejectReason{exchange.SymbolLimitExceeded, exchange.NoRoom, exchange.NoRoomToCancel,
 		exchange.TooManyFills, exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.InHistory, exchange.Halted,
@@ -215,7 +215,7 @@ func TestAnswerDoesWhatAFrameDoes(t *testing.T) {
 	reply, err := ask(s, t.Context(), nil)
 	require.NoError(t, err)
 	require.Contains(t, string(reply), "<results><error>malformed XML")
-	require.Equal(t, []int{1, 1, 1}, x.calls, "what asks nothing does not reach the exchange")
+	require.Equal(t, []int{1, 1, 1}, x.calls, "frames without commands do not reach the exchange")
 }
 
 func TestAnswerWaitsUntilItMayTell(t *testing.T) {

@@ -240,7 +240,7 @@ func TestOverloadGarbageAsFrames(t *testing.T) {
 	}
 	c.send(query(1))
 	require.Equal(t, answer(1), c.reply())
-	require.Equal(t, []int{1}, x.calls, "garbage does not reach the exchange")
+	require.Equal(t, []int{1}, x.calls, "only the valid frame reaches the exchange")
 	require.Zero(t, s.workingHeld()+s.arrivingHeld())
 }
 

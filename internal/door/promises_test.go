@@ -45,7 +45,7 @@ func TestWhoFindsNoTurnAtADatabaseThatIsSilentWaitsOnce(t *testing.T) {
 		for range 8 {
 			require.True(t, s.recalls.TryAcquire(1), "others ask")
 		}
-		require.False(t, s.recalls.TryAcquire(1), "and are as many as may")
+		require.False(t, s.recalls.TryAcquire(1), "all slots are taken")
 		c := connect(t, p)
 		begun := time.Now()
 		c.send(asking("", 1, 2, 3))

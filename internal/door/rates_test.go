@@ -34,12 +34,12 @@ func TestAnAccountOverItsRateIsRefusedItsOrdersAlone(t *testing.T) {
 			"</results>") + "</results>"
 		c.send(ordering("1", 6))
 		require.Equal(t, "<results>"+strings.Repeat(anOpened, 4)+strings.Repeat(refused("1"), 2)+rest, c.reply(),
-			"cancels and queries always go")
+			"cancels and queries are not limited")
 		c.send(ordering("2", 1))
-		require.Equal(t, "<results>"+anOpened+rest, c.reply(), "others are not concerned")
+		require.Equal(t, "<results>"+anOpened+rest, c.reply(), "other accounts are not limited")
 		time.Sleep(250 * time.Millisecond)
 		c.send(ordering("1", 2))
-		require.Equal(t, "<results>"+anOpened+refused("1")+rest, c.reply(), "as it was told")
+		require.Equal(t, "<results>"+anOpened+refused("1")+rest, c.reply(), "the repetition gets the first answer")
 		require.Equal(t, 3.0, s.hits(limitRateAccount))
 		c.send(frame(`<create><account id="9" balance="1"/><symbol sym="S">` +
 			strings.Repeat(`<account id="9">1</account>`, 4) + `</symbol></create>`))
@@ -81,7 +81,7 @@ func TestAConnectionOverItsRateIsReadMoreSlowly(t *testing.T) {
 		}
 		require.Contains(t, c.reply(), anOpened)
 		require.Equal(t, 2*time.Second, time.Since(begun))
-		require.Equal(t, answer(1), c.reply(), "longer than a connection may be idle, and a frame take")
+		require.Equal(t, answer(1), c.reply(), "the wait does not count toward IdleTimeout or FrameTimeout")
 		require.Equal(t, 5*time.Second, time.Since(begun), "30 commands more")
 		require.NotZero(t, s.hits(limitRateConnection))
 		s.SetRates(0, 0)
@@ -124,7 +124,7 @@ func TestASlowedConnectionEndsWithTheServerAndItsToken(t *testing.T) {
 		for _, c := range []*client{first, second} {
 			go func() { _, _ = io.Copy(io.Discard, c) }() // a pipe has no buffer
 		}
-		require.NoError(t, s.Shutdown(t.Context()), "although one waits for a minute")
+		require.NoError(t, s.Shutdown(t.Context()), "although a session is slowed down for a minute")
 		require.NoError(t, <-served)
 		require.LessOrEqual(t, time.Since(begun), 2*time.Second)
 
@@ -184,12 +184,12 @@ func TestMemoryOfAccountRatesIsBounded(t *testing.T) {
 	for i := range accountsPacedMax {
 		require.Zero(t, spend(i))
 	}
-	require.Zero(t, spend(-1), "those that find no place share an allowance")
+	require.Zero(t, spend(-1), "further accounts share one allowance")
 	require.NotZero(t, spend(-2))
 	require.Len(t, r.paced, accountsPacedMax)
 	require.NotZero(t, spend(1))
 	now = now.Add(2 * time.Second)
-	require.Zero(t, spend(-2), "those that have all of theirs again make room")
+	require.Zero(t, spend(-2), "accounts with a full allowance are removed")
 	require.Len(t, r.paced, 1)
 	require.Zero(t, spend(-1))
 }

@@ -47,7 +47,7 @@ func TestFramesThatAreHereAreExecutedTogether(t *testing.T) {
 	for _, want := range []string{answer(1), answer(2), "<results/>", answer(3), answer(4), answer(5)} {
 		require.Equal(t, want, c.reply())
 	}
-	require.Equal(t, []int{3, 2}, x.calls, "one call for four frames, one for the two that are left")
+	require.Equal(t, []int{3, 2}, x.calls, "four frames are executed in one call, the other two in another")
 }
 
 func TestABatchIsBoundedInMemory(t *testing.T) {
@@ -195,12 +195,12 @@ func TestAFailureStopsAReaderThatWaitsForRoom(t *testing.T) {
 		c := connect(t, p)
 		c.send(query(1), query(2))
 		synctest.Wait()
-		require.Equal(t, 2, x.executed(), "the reply to the second finds no room")
+		require.Equal(t, 2, x.executed(), "the reply to the second waits for room")
 		time.Sleep(time.Minute) // so that a deadline set from now on differs from the earlier one
 		begun := time.Now()
 		x.set(func() { x.durableErr = errors.New("the disk is gone") })
 		c.isLast(textFailed)
-		require.Equal(t, time.Second, time.Since(begun), "no longer than what comes is discarded")
+		require.Equal(t, time.Second, time.Since(begun), "no longer than LingerTimeout")
 	})
 }
 

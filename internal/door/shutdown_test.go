@@ -84,7 +84,7 @@ func TestShutdownEndsClientsThatNeverPause(t *testing.T) {
 		}
 		require.Equal(t, errorReply(textDraining), last)
 		require.NoError(t, <-done)
-		require.LessOrEqual(t, time.Since(begun), 2*drainGrace+time.Second, "that long is read and discarded")
+		require.LessOrEqual(t, time.Since(begun), 2*drainGrace+time.Second, "drainGrace and LingerTimeout bound the shutdown")
 	})
 }
 
@@ -118,7 +118,7 @@ func TestAnImpatientShutdownCutsOff(t *testing.T) {
 	require.Zero(t, s.count(), "all sessions have ended")
 	for _, c := range []*client{c, idle} {
 		rest, _ := io.ReadAll(c.in) // it may end with a reset
-		require.NotContains(t, string(rest), "status", "what is not durable is not told")
+		require.NotContains(t, string(rest), "status", "no reply is sent that is not durable")
 	}
 }
 
@@ -171,7 +171,7 @@ func TestErrorsOfAcceptAreWaitedOutAndLoggedOnce(t *testing.T) {
 		begun := time.Now()
 		s := start(t, l, newFake(), Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		c := connect(t, l.pipes)
-		require.Equal(t, 13*time.Second+275*time.Millisecond, time.Since(begun), "5 ms, doubled up to a second")
+		require.Equal(t, 13*time.Second+275*time.Millisecond, time.Since(begun), "waits of 5 ms, doubled up to a second")
 		c.send(query(1))
 		require.Equal(t, answer(1), c.reply())
 		require.Equal(t, 1, strings.Count(log.String(), errTooManyFiles.Error()), log.String())

@@ -139,7 +139,7 @@ func TestAHandshakeCountsAsAConnectionAndEndsWithTheServer(t *testing.T) {
 	begun := time.Now()
 	require.NoError(t, s.Shutdown(context.Background()))
 	require.NoError(t, <-served)
-	require.Less(t, time.Since(begun), handshakeTimeout, "nobody waits for the silent client")
+	require.Less(t, time.Since(begun), handshakeTimeout, "the shutdown ends the handshake")
 	_, _ = io.ReadAll(silent.in)
 }
 

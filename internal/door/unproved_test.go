@@ -50,7 +50,7 @@ func TestAFloodOfHandshakesShutsNobodyOut(t *testing.T) {
 			require.Equal(t, answer(2), c.reply())
 			defer func() {
 				c.send(query(3))
-				require.Equal(t, answer(3), c.reply(), "it has kept its place")
+				require.Equal(t, answer(3), c.reply(), "the connection has kept its place")
 			}()
 		}
 		served, _ := s.counts()
@@ -75,7 +75,7 @@ func TestThoseWithoutATokenGiveWayToThoseWithOne(t *testing.T) {
 		silent(t, l)
 	}
 	_, err := io.ReadAll(first)
-	require.NoError(t, err, "the oldest is closed")
+	require.NoError(t, err, "the oldest connection was closed")
 	for _, token := range []string{token, other, token} {
 		c := dial(t, l)
 		c.send(authFrame(token))

@@ -76,7 +76,7 @@ func TestAViewHoldsBackItsReplyAlone(t *testing.T) {
 		c.send("fills 1\n")
 		c.send("order 1\n")
 		synctest.Wait()
-		require.Equal(t, 3, x.executed(), "the one behind it too")
+		require.Equal(t, 3, x.executed(), "the frame after it is executed too")
 		v.reach(2)
 		require.Equal(t, "ok fill fill fill", line())
 		require.Equal(t, "ok", line())
@@ -89,7 +89,7 @@ func TestAViewHoldsBackItsReplyAlone(t *testing.T) {
 		v.fails = true
 		c.send("fills 1\norder 1\n")
 		require.Equal(t, "view_unavailable", line())
-		require.Equal(t, "ok", line(), "trading goes on")
+		require.Equal(t, "ok", line(), "orders are still executed")
 		requireNothingHeld(t, s)
 	})
 }

@@ -74,7 +74,7 @@ func TestABackupHasItsNameOnceItIsDurable(t *testing.T) {
 		require.ErrorIs(t, err, errBroken)
 		require.NoFileExists(t, file+"2"+partialSuffix)
 		_, err = os.Stat(file + "2")
-		require.Equal(t, failing == dir, err == nil, "it has its name already if that alone could not be synced")
+		require.Equal(t, failing == dir, err == nil, "the backup counts as taken only if nothing but the sync of the directory failed")
 	}
 }
 
@@ -90,7 +90,7 @@ func TestARestoreSaysSoBeforeItBeginsAndUntilItsEndIsDurable(t *testing.T) {
 	w := durabletest.Watch(t, func(s durabletest.Sync) error {
 		_, err := os.Stat(mark)
 		if len(marked) == 2 {
-			assert.NoDirExists(t, filepath.Join(data, "journal"), "the mark's name comes first")
+			assert.NoDirExists(t, filepath.Join(data, "journal"), "the marker's name is synced first")
 		}
 		marked, synced[s.Path] = append(marked, err == nil), true
 		return nil

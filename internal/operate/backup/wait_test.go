@@ -52,7 +52,7 @@ func TestAWaitEndsOnceNoServerHadTheDatabaseForLong(t *testing.T) {
 	require.ErrorContains(t, at(unservedMax+time.Second).look(postgres.Position{}, false), "no server had the database")
 	w := at(unservedMax + time.Second)
 	require.NoError(t, w.look(postgres.Position{}, true))
-	require.NoError(t, w.look(postgres.Position{}, false), "it may come back")
+	require.NoError(t, w.look(postgres.Position{}, false), "the server may come back")
 	w.o.Wait = time.Second
 	require.ErrorContains(t, w.look(postgres.Position{}, true), "is outcryd running")
 	require.ErrorContains(t, w.look(postgres.Position{Journal: [16]byte{1}}, true), "they are not of the same exchange")

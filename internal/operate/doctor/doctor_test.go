@@ -93,7 +93,7 @@ func examined(t *testing.T, m machine, o Options) map[string]Finding {
 	for _, f := range e.run(background) {
 		require.NotContains(t, all, f.Check)
 		require.NotEmpty(t, f.Value)
-		require.Equal(t, f.Grade == OK, f.Advice == "", "%v: advice is for what is not ok", f)
+		require.Equal(t, f.Grade == OK, f.Advice == "", "%v: advice is given exactly if the grade is not ok", f)
 		all[f.Check] = f
 	}
 	return all

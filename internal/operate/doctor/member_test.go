@@ -27,7 +27,7 @@ func TestANodeOfAClusterIsLookedAt(t *testing.T) {
 	}
 	data := t.TempDir()
 	_, found := look(data)
-	require.False(t, found, "a server alone")
+	require.False(t, found, "a single server")
 
 	require.NoError(t, os.WriteFile(filepath.Join(data, raftlog.ClusterFile), nil, 0o600))
 	f, _ := look(data)

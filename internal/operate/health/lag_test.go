@@ -22,7 +22,7 @@ func TestLagIsTheAgeOfTheOldestRecordThatIsMissing(t *testing.T) {
 	require.Equal(t, 900*time.Millisecond, l.Lag(5, at(1000)))
 	require.Equal(t, 900*time.Millisecond, l.Lag(10, at(1000)))
 	require.Equal(t, 700*time.Millisecond, l.Lag(12, at(1000)))
-	require.Zero(t, l.Lag(12, at(250)), "was synced after the clock was read")
+	require.Zero(t, l.Lag(12, at(250)), "the record was synced after the given time")
 	require.Zero(t, l.Lag(20, at(1000)))
 	require.Empty(t, l.marks)
 }

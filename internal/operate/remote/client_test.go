@@ -38,7 +38,7 @@ func TestATokenIsShownToThisMachineOrEncrypted(t *testing.T) {
 	c.InsecureToken = true
 	require.NoError(t, c.permit("tcp4", "192.0.2.1:1", nil))
 	c.Token, c.InsecureToken = "", false
-	require.NoError(t, c.permit("tcp4", "192.0.2.1:1", nil), "there is nothing to hide")
+	require.NoError(t, c.permit("tcp4", "192.0.2.1:1", nil), "there is no token to protect")
 }
 
 func TestWhatStaysOnThisMachine(t *testing.T) {

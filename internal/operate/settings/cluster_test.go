@@ -49,7 +49,7 @@ func TestSettingsThatMakeNoClusterAreRefused(t *testing.T) {
 	}
 	_, err := Parse([]string{"--node=1", "--peers=1=one.example:7001", "--peer-cert=c", "--peer-key=k", "--peer-ca=a"},
 		io.Discard)
-	require.NoError(t, err, "with certificates nodes may be anywhere")
+	require.NoError(t, err, "with certificates, nodes may be on other machines")
 }
 
 func TestAnEvenNumberOfNodesIsWarnedOf(t *testing.T) {

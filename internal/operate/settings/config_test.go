@@ -72,7 +72,7 @@ func TestTheFileSaysWhatIsWrongWithEachOfItsLines(t *testing.T) {
 	file := writeFile(t, "outcryd.conf", "one = 1\nmax-lag = 5000\ntwo = 2\n")
 	_, err := Parse([]string{"--config=" + file}, io.Discard)
 	require.ErrorContains(t, err, file+":1:")
-	require.ErrorContains(t, err, file+":3:", "everything at once")
+	require.ErrorContains(t, err, file+":3:", "all errors are reported together")
 }
 
 func TestTheFileHasValuesInQuotesAndComments(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAFileThatIsNotThereIsRefusedUnlessItMayBeMissing(t *testing.T) {
 	_, err = Parse([]string{"--config=-" + missing}, io.Discard)
 	require.NoError(t, err)
 	_, err = Parse([]string{"--config=-" + t.TempDir()}, io.Discard)
-	require.ErrorContains(t, err, "is a directory", "it may be missing, and nothing else")
+	require.ErrorContains(t, err, "is a directory", "only a missing file is no error")
 	large := writeFile(t, "large.conf", strings.Repeat("#", 1<<20+1))
 	_, err = Parse([]string{"--config=" + large}, io.Discard)
 	require.ErrorContains(t, err, "has more than 1048576 bytes")
@@ -119,7 +119,7 @@ func TestVariablesThatAreNoSettingsAreWarnedOf(t *testing.T) {
 	require.Contains(t, c.Warnings, "OUTCRY_MAX_CONECTIONS is no setting; is OUTCRY_MAX_CONNECTIONS meant?")
 	require.Contains(t, strings.Join(c.Warnings, "\n"), "OUTCRY_VERSION is no setting")
 	for _, name := range clients {
-		require.NotContains(t, strings.Join(c.Warnings, "\n"), name+" is no setting", "that is the client's")
+		require.NotContains(t, strings.Join(c.Warnings, "\n"), name+" is no setting", "it is a variable of the client")
 	}
 }
 
@@ -149,7 +149,7 @@ func TestTheDatabaseIsNamedByTheHighestSource(t *testing.T) {
 	status, out, errs := checked(t, "--data="+t.TempDir())
 	require.Equal(t, exitOK, status, errs)
 	require.Regexp(t, `(?m)^database-url-file = `+secret+` +# DATABASE_URL_FILE$`, out)
-	require.NotRegexp(t, `(?m)^database-url =`, out, "it is in the file")
+	require.NotRegexp(t, `(?m)^database-url =`, out, "the URL comes from the file")
 	t.Setenv("DATABASE_URL", "postgres://u:fromenv@h/d")
 	_, err := parse()
 	require.EqualError(t, err, "DATABASE_URL and DATABASE_URL_FILE: only one of them can be given")

@@ -38,8 +38,8 @@ func TestAReloadIsTakenOverByThePartsThatAreThere(t *testing.T) {
 	require.Equal(t, 5000, lag)
 	changed, restart, err = r.Reload(start)
 	require.NoError(t, err)
-	require.Empty(t, changed, "it is in force")
-	require.Equal(t, []string{"max-frame", "max-stream-readers"}, restart, "said until it is")
+	require.Empty(t, changed, "the settings are already in use")
+	require.Equal(t, []string{"max-frame", "max-stream-readers"}, restart, "reported until a restart")
 	require.Equal(t, 5000, r.Last().LagMax)
 
 	r.On(func(*Config) (func(), error) { return func() {}, nil }, HTTP)

@@ -22,7 +22,7 @@ func TestQuantilesAreThoseOfTheHistogram(t *testing.T) {
 	require.Zero(t, new(Counts).Quantile(0.5), "of nothing")
 
 	all[0].Observe(time.Second, 5)
-	require.InEpsilon(t, 1, f.Counts().Since(c).Quantile(0.01), 0.1, "of the five that came later")
+	require.InEpsilon(t, 1, f.Counts().Since(c).Quantile(0.01), 0.1, "of the five later observations")
 	require.Zero(t, c.Since(c).Quantile(1))
 }
 

@@ -33,7 +33,7 @@ func TestABoundAddressRefusesClientsUntilItIsListenedOn(t *testing.T) {
 		b.Close() // does nothing after Listen
 
 		again, err := Bind("listen", at)
-		require.NoError(t, err, "at once, with a connection that has just ended")
+		require.NoError(t, err, "the address can be used again at once")
 		again.Close()
 		again.Close()
 	}

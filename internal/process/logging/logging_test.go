@@ -52,7 +52,7 @@ func TestALineThatComesTooOftenIsLeftOut(t *testing.T) {
 			l.Error("broken")
 		}
 		lines := logged(t, &b)
-		require.Len(t, lines, repeatsMax+2+3*repeatsMax, "other levels and messages are others, and errors are always logged")
+		require.Len(t, lines, repeatsMax+2+3*repeatsMax, "levels and messages count separately, and errors are always logged")
 		require.EqualValues(t, repeatsMax-1, lines[repeatsMax-1]["n"])
 		require.EqualValues(t, 2*repeatsMax, l.repeats.suppressed.Load())
 
@@ -68,7 +68,7 @@ func TestALineThatComesTooOftenIsLeftOut(t *testing.T) {
 
 		l.Info("closed")
 		time.Sleep(10 * repeatsWindow)
-		require.Len(t, logged(t, &b), 1, "nothing is told twice")
+		require.Len(t, logged(t, &b), 1, "left out lines are reported once")
 	})
 }
 
@@ -92,7 +92,7 @@ func TestConnectionsThatIdleOutDoNotHideOthers(t *testing.T) {
 		require.EqualValues(t, repeatsMax, lines[0]["suppressed"])
 		time.Sleep(repeatsWindow)
 		synctest.Wait()
-		require.Empty(t, logged(t, &b), "that was told")
+		require.Empty(t, logged(t, &b), "they were already reported")
 	})
 }
 
@@ -107,17 +107,17 @@ func TestMessagesThatAreAlwaysNewAreBounded(t *testing.T) {
 		require.LessOrEqual(t, len(l.repeats.messages), messagesMax+1)
 		l.Warn("what matters more")
 		l.Error("what matters most")
-		require.Len(t, logged(t, &b), 2, "nothing hides what is of other levels")
+		require.Len(t, logged(t, &b), 2, "other levels have their own count")
 		time.Sleep(repeatsWindow)
 		synctest.Wait()
 		lines := logged(t, &b)
 		require.Len(t, lines, 1)
 		require.EqualValues(t, 9*messagesMax-repeatsMax, lines[0]["suppressed"])
-		require.NotContains(t, lines[0], "message", "they were many")
+		require.NotContains(t, lines[0], "message", "the count is shared by many messages")
 		for n := range messagesMax {
 			l.Info(fmt.Sprint("later ", n))
 		}
-		require.Len(t, logged(t, &b), messagesMax, "those of before made room")
+		require.Len(t, logged(t, &b), messagesMax, "the counts of earlier messages were dropped")
 		require.LessOrEqual(t, len(l.repeats.messages), messagesMax+1)
 	})
 }

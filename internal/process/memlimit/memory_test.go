@@ -72,7 +72,7 @@ func TestALimitIsGivenOrFollowsTheMachine(t *testing.T) {
 		require.ErrorContains(t, new(Limit).UnmarshalText([]byte(text)), "must be auto, off, or from 67108864")
 	}
 	bytes, _ := Limit{}.Bytes(files{}.read)
-	require.Zero(t, bytes, "nobody knows")
+	require.Zero(t, bytes, "there is no limit if the memory is unknown")
 }
 
 func TestBoundsThatDoNotFitAreSaid(t *testing.T) {

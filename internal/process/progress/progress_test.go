@@ -43,15 +43,15 @@ func TestATerminalHasOneLineThatIsRewritten(t *testing.T) {
 	s, ticks, begun := &screen{}, make(chan time.Time), time.Unix(1000, 0)
 	l := start(s, 20, begun, ticks)
 	at(ticks, begun, 2*time.Second)
-	require.Empty(t, s.take(), "there is nothing to say yet")
+	require.Empty(t, s.take(), "Say was not called yet")
 	l.Say("reading")
 	at(ticks, begun, 999*time.Millisecond)
-	require.Empty(t, s.take(), "what ends within a second shows nothing")
+	require.Empty(t, s.take(), "work of less than a second shows nothing")
 	at(ticks, begun, time.Second)
 	require.Equal(t, "\r\x1b[Kreading (1s)", s.take())
 	l.Say("writing many, many records")
 	at(ticks, begun, 1250*time.Millisecond)
-	require.Equal(t, "\r\x1b[Kwriting many, many ", s.take(), "narrower than the terminal")
+	require.Equal(t, "\r\x1b[Kwriting many, many ", s.take(), "the line is cut to fit the terminal")
 	_, err := io.WriteString(l, "a warning\n")
 	require.NoError(t, err)
 	require.Equal(t, "\r\x1b[Ka warning\n", s.take())
@@ -59,7 +59,7 @@ func TestATerminalHasOneLineThatIsRewritten(t *testing.T) {
 	at(ticks, begun, time.Minute)
 	require.Equal(t, "\r\x1b[Kdone soon (1m0s)", s.take())
 	l.Stop()
-	require.Equal(t, "\r\x1b[K", s.take(), "nothing is left")
+	require.Equal(t, "\r\x1b[K", s.take(), "the line is erased")
 }
 
 func TestAFileHasALineEveryFewSeconds(t *testing.T) {

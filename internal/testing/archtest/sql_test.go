@@ -71,7 +71,7 @@ func TestEveryStatementNamesItsSchemas(t *testing.T) {
 			check(path, strings.ReplaceAll(statement, "pg_", "pg_catalog.pg_"))
 		}
 	}
-	require.Greater(t, statements, 100, "which have a keyword")
+	require.Greater(t, statements, 100, "statements with a keyword")
 }
 
 // withoutComments removes the comments and the string literals of SQL.

@@ -55,9 +55,9 @@ func TestWhatATestLeavesIsGone(t *testing.T) {
 		_, err = left.Exec(background, `BEGIN; LOCK TABLE here`)
 		require.NoError(t, err)
 	})
-	require.Error(t, left.Ping(background), "its connection has ended")
+	require.Error(t, left.Ping(background), "the connection was ended")
 	after := NewDatabase(t)
-	require.Equal(t, before, after, "it is used again")
+	require.Equal(t, before, after, "the database is reused")
 	var relations, schemas int
 	require.NoError(t, connect(t, after).QueryRow(background,
 		`SELECT (SELECT count(*) FROM pg_class WHERE oid >= 16384),
@@ -117,7 +117,7 @@ func TestAKilledTestBinaryLeavesNothingForLong(t *testing.T) {
 
 	t.Setenv("TMPDIR", tmp)
 	removeLeft()
-	require.DirExists(t, dir, "it is too young")
+	require.DirExists(t, dir, "a younger directory is kept")
 	long := time.Now().Add(-2 * leftAfter)
 	require.NoError(t, os.Chtimes(dir, long, long))
 	removeLeft()

@@ -66,5 +66,5 @@ func TestAFrozenFamilyStandsStill(t *testing.T) {
 	thaw()
 	require.Eventually(t, func() bool { return !stopped() }, waitMax, waitPoll)
 	_, n = Freeze(0)
-	require.Zero(t, n, "a process that is gone has no family")
+	require.Zero(t, n, "a process that has ended has no family")
 }
