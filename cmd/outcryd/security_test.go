@@ -272,7 +272,7 @@ func TestHealthOfAProtectedServer(t *testing.T) {
 	other := certtest.NewAuthority(t).Server("other")
 	exit, answer = health("--data="+p.data, "--tls-cert="+other.CertFile, "--tls-key="+other.KeyFile)
 	require.Equal(t, exitError, exit, "it tells its token to nobody else")
-	require.Contains(t, answer, "does not show the certificate")
+	require.Contains(t, answer, "does not present the certificate")
 	token, err := auth.HealthToken(p.data)
 	require.NoError(t, err)
 	response, err := p.do(t.Context(), p.client, "GET", "/metrics", token, "")

@@ -72,7 +72,7 @@ func (c *Certificates) Prepare() (apply func(), err error) {
 		}
 		return func() {
 			c.current.Store(next)
-			c.log.Info("certificates are read anew", "certificate", c.certFile, "expires",
+			c.log.Info("certificates are reloaded", "certificate", c.certFile, "expires",
 				next.own.Leaf.NotAfter.UTC().Format(time.RFC3339))
 		}, nil
 	})
@@ -101,7 +101,7 @@ func unfit(c *certificates) error {
 	case now.After(leaf.NotAfter):
 		return fmt.Errorf("auth: certificate %s has expired at %s", c.file, leaf.NotAfter.UTC().Format(time.RFC3339))
 	case now.Before(leaf.NotBefore):
-		return fmt.Errorf("auth: certificate %s is not good before %s", c.file, leaf.NotBefore.UTC().Format(time.RFC3339))
+		return fmt.Errorf("auth: certificate %s is not valid before %s", c.file, leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (c *Certificates) Config(protocols ...string) *tls.Config {
 func (c *Certificates) verifyClient(s tls.ConnectionState) error {
 	now := c.current.Load()
 	if len(s.PeerCertificates) == 0 {
-		return errors.New("auth: the client shows no certificate")
+		return errors.New("auth: the client presents no certificate")
 	}
 	leaf := s.PeerCertificates[0]
 	if bytes.Equal(leaf.Raw, now.own.Leaf.Raw) {
@@ -186,7 +186,7 @@ func OwnConfig(certFile, keyFile string) (*tls.Config, error) {
 		InsecureSkipVerify: true, // VerifyConnection checks the certificate
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, own.Leaf.Raw) {
-				return fmt.Errorf("the server does not show the certificate in %s", certFile)
+				return fmt.Errorf("the server does not present the certificate in %s", certFile)
 			}
 			return nil
 		},

@@ -130,7 +130,7 @@ func TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne(t *testing.T) {
 
 	authority.Lasting("server", x509.ExtKeyUsageServerAuth, time.Hour, 2*time.Hour) // overwrites the files
 	require.NoError(t, c.Reload())
-	require.ErrorContains(t, c.Unfit(), own.CertFile+" is not good before ")
+	require.ErrorContains(t, c.Unfit(), own.CertFile+" is not valid before ")
 	authority.Server("server")
 	require.NoError(t, c.Reload())
 	require.NoError(t, c.Unfit())

@@ -53,7 +53,7 @@ func (k kind) add(dir string, e *Entry) error {
 	}
 	return k.edit(dir, func(all []Entry) ([]Entry, error) {
 		if len(all) >= entriesMax {
-			return nil, fmt.Errorf("there are %d tokens, and no more are taken: revoke some", len(all))
+			return nil, fmt.Errorf("there are %d tokens, which is the limit: revoke some", len(all))
 		}
 		return append(all, *e), nil
 	})
@@ -74,7 +74,7 @@ func List(dir string) ([]Entry, error) { return readFile(filepath.Join(dir, Toke
 // error names the id. After an error the file is unchanged, unless only the sync of the directory failed.
 func Revoke(dir, id string) error {
 	if len(id) != idDigits || !isHex(id) { // it may be a whole token, so it is not quoted
-		return fmt.Errorf("what is revoked is named by its id of %d hexadecimal digits, the middle part of a token", idDigits)
+		return fmt.Errorf("give the id of the token: %d hexadecimal digits, its middle part", idDigits)
 	}
 	none := fmt.Errorf("there is no token %s", id)
 	named := func(e Entry) bool { return e.ID == id }
@@ -205,7 +205,7 @@ func giveToOwner(f *os.File, dir string) error {
 		return fmt.Errorf("auth: %w", err)
 	}
 	if s, ok := what.Sys().(*syscall.Stat_t); !ok || !what.Mode().IsRegular() || s.Nlink > 1 {
-		return fmt.Errorf("auth: %s is not a file of its own", f.Name())
+		return fmt.Errorf("auth: %s is not a regular file with a single name", f.Name())
 	}
 	if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
 		return fmt.Errorf("auth: %w", err)

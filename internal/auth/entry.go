@@ -92,7 +92,7 @@ func (k kind) parse(file []byte) ([]Entry, error) {
 		return nil, fmt.Errorf("line 1: %.40q is not %q", first, string(k))
 	}
 	if len(rest) > 0 && rest[len(rest)-1] != '\n' {
-		return nil, errors.New("the last line has no end")
+		return nil, errors.New("the last line does not end with a line feed")
 	}
 	var all []Entry
 	seen := make(map[string]bool)
@@ -107,7 +107,7 @@ func (k kind) parse(file []byte) ([]Entry, error) {
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		case seen[e.ID]:
-			return nil, fmt.Errorf("line %d: token %s is there twice", number, e.ID)
+			return nil, fmt.Errorf("line %d: token %s appears twice", number, e.ID)
 		case len(all) == entriesMax:
 			return nil, fmt.Errorf("there are more than %d tokens", entriesMax)
 		}

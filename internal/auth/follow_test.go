@@ -48,7 +48,7 @@ func TestFilesThatStayAsTheyAreAreReadOnce(t *testing.T) {
 			c.Run(ctx)
 			close(ended)
 		}()
-		read := func() int { return strings.Count(log.String(), "read anew") }
+		read := func() int { return strings.Count(log.String(), "certificates are reloaded") }
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Zero(t, read())
@@ -56,7 +56,7 @@ func TestFilesThatStayAsTheyAreAreReadOnce(t *testing.T) {
 		require.NoError(t, os.Chtimes(own.CertFile, now, now))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Equal(t, 1, read(), "what changed, once")
+		require.Equal(t, 1, read(), "a changed file is read once")
 		cancel()
 		<-ended
 	})

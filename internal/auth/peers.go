@@ -34,7 +34,7 @@ func (c *Certificates) PeerConfig(dials bool) *tls.Config {
 		InsecureSkipVerify: true, // VerifyConnection checks it, since the authorities may change
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 {
-				return errors.New("auth: the peer shows no certificate")
+				return errors.New("auth: the peer presents no certificate")
 			}
 			if err := verifyChain(s.PeerCertificates, c.current.Load().clients, usage); err != nil {
 				return fmt.Errorf("%w: %w", ErrPeer, err)

@@ -54,7 +54,7 @@ func TestTenThousandTokensAreTaken(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, kindTokens.appendFile(nil, all[:9_999]), 0o600))
 	add(t, dir, "admin", time.Time{})
 	_, _, err = Add(dir, scope(t, "admin"), time.Time{}, "")
-	require.ErrorContains(t, err, "there are 10000 tokens, and no more are taken")
+	require.ErrorContains(t, err, "there are 10000 tokens, which is the limit")
 	found, err := List(dir)
 	require.NoError(t, err)
 	require.Len(t, found, 10_000)
@@ -83,7 +83,7 @@ func TestRootWritesThroughNoLink(t *testing.T) {
 	require.NoError(t, os.Link(other, lock))
 	_, _, err = Add(dir, scope(t, "admin"), time.Time{}, "")
 	if os.Geteuid() == 0 {
-		require.ErrorContains(t, err, "is not a file of its own")
+		require.ErrorContains(t, err, "is not a regular file with a single name")
 	} else {
 		require.NoError(t, err, "without a link it succeeds")
 	}

@@ -261,7 +261,7 @@ func TestEditorsWaitForEachOther(t *testing.T) {
 	require.ErrorContains(t, Revoke(dir, "0123456789abcdef"), "there is no token 0123456789abcdef")
 	token, _ := newToken()
 	err = Revoke(dir, token)
-	require.ErrorContains(t, err, "named by its id")
+	require.ErrorContains(t, err, "give the id of the token")
 	require.NotContains(t, err.Error(), token[:len(tokenPrefix)+idDigits+8])
 	_, _, err = Add(dir, HealthScope, time.Time{}, "two\nlines")
 	require.ErrorContains(t, err, "cannot be printed")
