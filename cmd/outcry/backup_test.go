@@ -323,7 +323,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	refused(t, "there is no journal in", "backup", "--data="+dir, "--database-url="+l.database, file+"2")
 	refused(t, "cannot be used", "backup", "--data="+l.data, "--database-url=nonsense://", file+"2")
 	execute(t, l.database, "UPDATE exchange_state SET applied_seq = applied_seq - 1")
-	refused(t, "is outcryd running, and Postgres up to it?", "backup", "--data="+l.data, "--database-url="+l.database,
+	refused(t, "is outcryd running, and Postgres fast enough?", "backup", "--data="+l.data, "--database-url="+l.database,
 		"--wait=1ms", file+"2")
 	execute(t, l.database, "UPDATE exchange_state SET applied_seq = applied_seq + 1")
 	must(t, "backup", "--max-bytes=1000000000", "--without-journal", "--database-url="+l.database, file+"2")

@@ -58,7 +58,7 @@ func (r *restoring) checkJournal(context.Context) (err error) {
 			r.from, s.ID, h.Journal)
 	case s.First > h.Seq+1:
 		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s begins at %d: "+
-			"the records between are in no newer backup that is known here, since the server deletes what Postgres has",
+			"the records between are missing, as the server deletes segments that Postgres has; use a newer backup",
 			h.Seq, r.from, s.First)
 	case s.Last < h.Seq:
 		return fmt.Errorf("backup: the backup ends at record %d, and the journal in %s at %d: restore without it",

@@ -176,14 +176,14 @@ func TestBlocksAreWhereTheyWereWritten(t *testing.T) {
 		"a block twice":      {slices.Insert(slices.Clone(all), 2, all[2]), "block 2 is where block 3 has to be"},
 		"two blocks in turn": {append(append(slices.Clone(all[:2]), all[3], all[2]), all[4:]...), "block 3 is where"},
 		"a block of another backup": {append(append(slices.Clone(all[:2]), others[2]), all[3:]...),
-			"the SHA-256 of the file is not the one that it says"},
+			"it has another SHA-256 than the file"},
 		"something after the end":    {append(slices.Clone(all), []byte{0}), "something follows the trailer"},
 		"no header":                  {[][]byte{resealed(all[1], 0)}, "a backup begins with its header"},
-		"the header twice":           {[][]byte{all[0], resealed(all[0], 1)}, "it lies outside of a table, or comes twice"},
-		"rows outside of a table":    {[][]byte{all[0], resealed(all[2], 1)}, "it lies outside of a table"},
+		"the header twice":           {[][]byte{all[0], resealed(all[0], 1)}, "it is outside of a table, or repeated"},
+		"rows outside of a table":    {[][]byte{all[0], resealed(all[2], 1)}, "it is outside of a table"},
 		"a table that does not end":  {[][]byte{all[0], all[1], resealed(all[last], 2)}, "table accounts has not ended"},
 		"a table's end of another":   {[][]byte{all[0], all[1], resealed(all[5], 2)}, "it is of table symbols with 0 bytes"},
-		"a trailer that is too soon": {[][]byte{all[0], resealed(all[last], 1)}, "the SHA-256 of the file"},
+		"a trailer that is too soon": {[][]byte{all[0], resealed(all[last], 1)}, "it has another SHA-256 than the file"},
 	} {
 		_, _, err := Check(bytes.NewReader(bytes.Join(append([][]byte{prefix}, test.blocks...), nil)))
 		var damage *DamageError
@@ -201,14 +201,14 @@ func TestATrailerThatFitsAnotherContentIsRefused(t *testing.T) {
 	_, err = w.Close(time.Now())
 	require.NoError(t, err)
 	_, _, err = Check(&file)
-	require.ErrorContains(t, err, "it says that there are other tables, rows or files than those before it")
+	require.ErrorContains(t, err, "it lists other tables, rows or files than those before it")
 }
 
 func TestWhatIsNoBackupOfThisProgramIsRefused(t *testing.T) {
 	newer := small(t)
 	newer[8] = 2
 	for want, file := range map[string][]byte{
-		"the file is no backup":                              bytes.Repeat([]byte("OUTCRYJL"), 10),
+		"the file is not a backup":                           bytes.Repeat([]byte("OUTCRYJL"), 10),
 		"has format version 2, this program reads version 1": newer,
 		"in the prefix: the file ends here":                  nil,
 	} {
@@ -224,7 +224,7 @@ func TestABlockThatClaimsToBeHugeTakesNoMemory(t *testing.T) {
 		huge := slices.Clone(file)
 		binary.LittleEndian.PutUint32(huge[prefixBytes+at:], 1<<31)
 		_, _, err := Check(bytes.NewReader(huge))
-		require.ErrorContains(t, err, "there is none so large")
+		require.ErrorContains(t, err, "larger than any block")
 	}
 	binary.LittleEndian.PutUint32(file[prefixBytes+8:], 3)
 	stored := int(binary.LittleEndian.Uint32(file[prefixBytes+12:]))

@@ -27,8 +27,8 @@ type UnfinishedError struct{ Data string } // the data directory
 
 // Error names the directory and the command that finishes the restore.
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("a restore into %s was begun and has not ended: run outcry restore there again, which does it "+
-		"anew or finishes it", e.Data)
+	return fmt.Sprintf("a restore into %s was begun and has not ended: run outcry restore there again, which "+
+		"starts over or finishes it", e.Data)
 }
 
 // Unfinished returns an *UnfinishedError if a restore into a data directory is unfinished, and nil if not. No

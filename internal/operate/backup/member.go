@@ -32,7 +32,7 @@ func RestoreMember(ctx context.Context, o MemberOptions) (Header, error) {
 		return Header{}, err
 	}
 	if r.header.Seq < o.After {
-		return Header{}, fmt.Errorf("backup: it is of record %d, and the journal of this node begins behind record %d",
+		return Header{}, fmt.Errorf("backup: it ends at record %d, and the journal of this node begins after record %d",
 			r.header.Seq, o.After)
 	}
 	var err error

@@ -53,11 +53,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 	version := binary.LittleEndian.Uint32(prefix[8:])
 	switch {
 	case string(prefix[:8]) != magic:
-		return nil, errors.New("the file is no backup: it does not begin like one")
+		return nil, errors.New("the file is not a backup: it does not begin like one")
 	case version != formatVersion:
 		return nil, fmt.Errorf("the backup has format version %d, this program reads version %d", version, formatVersion)
 	case prefix[12]|prefix[13]|prefix[14]|prefix[15] != 0:
-		return nil, &DamageError{12, "prefix", "bytes that are zero in every backup are not"}
+		return nil, &DamageError{12, "prefix", "reserved bytes are not zero"}
 	}
 	b.offset = prefixBytes
 	k, at, err := b.block()
@@ -119,16 +119,16 @@ func (b *Reader) next() (s Section, err error) {
 		}
 		return s, b.end(at, sum)
 	}
-	return s, &DamageError{at, k.String(), "it lies outside of a table, or comes twice"}
+	return s, &DamageError{at, k.String(), "it is outside of a table, or repeated"}
 }
 
 // end checks the trailer, whose block is at an offset, and that nothing follows it.
 func (b *Reader) end(at int64, sum hexDigest) error {
 	switch {
 	case b.trailer.SHA256 != sum:
-		return &DamageError{at, kindTrailer.String(), "the SHA-256 of the file is not the one that it says"}
+		return &DamageError{at, kindTrailer.String(), "it has another SHA-256 than the file"}
 	case !slices.Equal(b.trailer.Tables, b.seen.Tables) || !slices.Equal(b.trailer.Files, b.seen.Files):
-		return &DamageError{at, kindTrailer.String(), "it says that there are other tables, rows or files than those " +
+		return &DamageError{at, kindTrailer.String(), "it lists other tables, rows or files than those " +
 			"before it"}
 	}
 	switch _, err := b.r.ReadByte(); {
@@ -202,7 +202,7 @@ func (b *Reader) block() (k kind, at int64, err error) {
 	}
 	content, stored := binary.LittleEndian.Uint32(b.head[8:]), binary.LittleEndian.Uint32(b.head[12:])
 	if int64(content) > int64(k.contentMax()) || int64(stored) > int64(k.storedMax()) {
-		return 0, at, damaged("a block of %d bytes, stored as %d: there is none so large", content, stored)
+		return 0, at, damaged("a block of %d bytes, stored as %d: larger than any block", content, stored)
 	}
 	b.stored = slices.Grow(b.stored[:0], int(stored))[:stored]
 	if err := b.full(b.stored, section); err != nil {

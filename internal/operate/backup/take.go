@@ -150,10 +150,10 @@ func (w *waiting) look(p postgres.Position, served bool) error {
 		w.seq)
 	switch {
 	case now.Sub(w.begun) > w.o.Wait:
-		return fmt.Errorf("backup: after %s %s: is outcryd running, and Postgres up to it? --wait lets it wait for longer",
+		return fmt.Errorf("backup: after %s %s: is outcryd running, and Postgres fast enough? --wait sets how long to wait",
 			w.o.Wait, behind)
 	case now.Sub(w.served) > unservedMax:
-		return fmt.Errorf("backup: %s, and for %s no server had the database that could bring it further: "+
+		return fmt.Errorf("backup: %s, and for %s no server was connected to the database to apply more: "+
 			"start outcryd, or take what the database has with --without-journal", behind, unservedMax)
 	case now.Sub(w.reported) > progressEvery:
 		w.reported = now

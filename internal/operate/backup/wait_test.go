@@ -36,7 +36,7 @@ func TestABackupWaitsForNoServerThatIsNotThere(t *testing.T) {
 	var file bytes.Buffer
 	_, err = Take(background, &file, TakeOptions{Data: data, DatabaseURL: url, Wait: time.Hour})
 	require.EqualError(t, err, "backup: the database holds records up to 0, and the journal had 1 when the backup began, "+
-		"and for 1ms no server had the database that could bring it further: "+
+		"and for 1ms no server was connected to the database to apply more: "+
 		"start outcryd, or take what the database has with --without-journal")
 	require.Zero(t, file.Len())
 }
@@ -49,7 +49,7 @@ func TestAWaitEndsOnceNoServerHadTheDatabaseForLong(t *testing.T) {
 		return &waiting{taking: &taking{o: o, begun: begun}, seq: 2, reported: begun, served: time.Now().Add(-served)}
 	}
 	require.NoError(t, at(unservedMax/2).look(postgres.Position{}, false))
-	require.ErrorContains(t, at(unservedMax+time.Second).look(postgres.Position{}, false), "no server had the database")
+	require.ErrorContains(t, at(unservedMax+time.Second).look(postgres.Position{}, false), "no server was connected to the database")
 	w := at(unservedMax + time.Second)
 	require.NoError(t, w.look(postgres.Position{}, true))
 	require.NoError(t, w.look(postgres.Position{}, false), "the server may come back")
