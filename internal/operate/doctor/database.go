@@ -47,7 +47,7 @@ func (e *examination) checkDatabase(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			e.found("postgres", Warn, "start outcryd and ask again: its local Postgres is looked at while it runs", "%v", err)
+			e.found("postgres", Warn, "start outcryd and run outcry doctor again: its local Postgres can be checked only while it runs", "%v", err)
 			return
 		}
 	}
@@ -204,7 +204,7 @@ func (e *examination) checkBelongs(oldest uint64, p postgres.Position) {
 			"the database holds records up to %d, and the journal in %s begins at %d", p.Applied, dir, oldest)
 	case other && last < oldest: // it is a new journal
 		e.found("belongs", lost, advice,
-			"the database holds records up to %d, and the journal in %s is another one, with none", p.Applied, dir)
+			"the database holds records up to %d, and the journal in %s is another one, without records", p.Applied, dir)
 	case other:
 		e.found("belongs", Bad, "name the data directory and the database of one exchange",
 			"the database follows the journal %x up to record %d; the one in %s is %x, up to %d", p.Journal, p.Applied, e.Data,

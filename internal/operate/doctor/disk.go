@@ -93,9 +93,9 @@ var kinds = map[string]struct {
 	grade  Grade
 	advice string
 }{
-	"tmpfs":   {Bad, "it is in memory, and gone with the machine's next start: put the data directory on a disk"},
-	"ramfs":   {Bad, "it is in memory, and gone with the machine's next start: put the data directory on a disk"},
-	"overlay": {Warn, "it is a container's own layer, and goes with the container: put the data directory on a volume"},
+	"tmpfs":   {Bad, "it is in memory, and lost at the machine's next start: put the data directory on a disk"},
+	"ramfs":   {Bad, "it is in memory, and lost at the machine's next start: put the data directory on a disk"},
+	"overlay": {Warn, "it is a container's own layer, which is deleted with the container: put the data directory on a volume"},
 	"nfs": {Warn,
 		"locks and syncs depend on the server and its options: use a local disk, or --ack postgres with a database " +
 			"elsewhere"},
@@ -155,10 +155,10 @@ func (e *examination) checkSync() {
 	switch {
 	case p50 < syncHonest:
 		grade, advice = Bad,
-			"no medium is so fast: the file system is in memory, or somebody between it and the disk ignores syncs (a virtual "+
-				"machine's cache=unsafe, a mount with nobarrier); what was answered would be lost with the power"
+			"no disk is that fast: the file system is in memory, or something between it and the disk ignores syncs (a virtual "+
+				"machine's cache=unsafe, a mount with nobarrier); answered commands would be lost in a power cut"
 	case p99 > syncSlow:
-		grade, advice = Warn, "every reply waits for a sync: use a faster disk, one with a capacitor, or keep others off it"
+		grade, advice = Warn, "every reply waits for a sync: use a faster disk, such as one with a capacitor, or move other programs off it"
 	}
 	e.found("disk sync", grade, advice, "p50 %s, p99 %s, of %d synced writes of 4 KiB in %s", shown(p50), shown(p99),
 		len(took), dir)
@@ -184,7 +184,7 @@ func (e *examination) checkCache(dir string, p50 time.Duration) {
 	e.found("write cache", grade,
 		"the kernel does not flush this device, and it answers faster than most media write: be sure that its cache "+
 			"survives a power cut, "+
-			"or set it to write back in "+queue+"write_cache", "the kernel takes the device's cache for %q", cache)
+			"or set it to write back in "+queue+"write_cache", "the kernel treats the device's cache as %q", cache)
 }
 
 // shown rounds a duration to three digits.

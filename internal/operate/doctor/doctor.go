@@ -143,7 +143,7 @@ func (e *examination) within(ctx context.Context, name string, check func(*exami
 	case <-ctx.Done():
 		e.unknown(name, ctx.Err())
 	case <-timer.C:
-		e.found(name, Bad, "see whether the disk answers: ls "+e.Data+", and dmesg", "it could not be looked at within %s",
+		e.found(name, Bad, "see whether the disk answers: ls "+e.Data+", and dmesg", "it could not be checked within %s",
 			e.machine.patience)
 	}
 }
@@ -158,7 +158,7 @@ func (e *examination) found(check string, g Grade, advice, format string, args .
 
 // unknown adds a finding that something could not be checked.
 func (e *examination) unknown(check string, err error) {
-	e.found(check, Warn, "look at it by hand", "not known: %v", err)
+	e.found(check, Warn, "check it by hand", "not known: %v", err)
 }
 
 // gradeIf returns g if the condition holds, else OK.

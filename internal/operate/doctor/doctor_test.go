@@ -197,7 +197,7 @@ func TestAClockThatIsSetIsFound(t *testing.T) {
 		require.Equal(t, want, clockFinding(100*time.Millisecond, 100*time.Millisecond+moved).Grade, moved)
 	}
 	requireFound(t, clockFinding(time.Second, 61*time.Second), Warn,
-		"moved by 1m0s beside the time that passed, within 1s", "chrony")
+		"was set by 1m0s within 1s", "chrony")
 }
 
 // TestTheRealMachineIsLookedAt examines the real machine, with the files, disk and memory that it has.
@@ -364,8 +364,8 @@ func TestJournalAndDatabaseHaveToBelongTogether(t *testing.T) {
 		{ours, 7, otherID, "postgres", Bad, "the database follows the journal", "of one exchange"},
 		{other, 7, id, "journal", Bad, fmt.Sprintf("the database follows the journal %x up to record 7", id),
 			"of one exchange"},
-		{begun, 7, id, "journal", Bad, "is another one, with none", "bring back the journal"},
-		{begun, 7, id, "postgres", Warn, "is another one, with none", "bring back the journal"},
+		{begun, 7, id, "journal", Bad, "is another one, without records", "bring back the journal"},
+		{begun, 7, id, "postgres", Warn, "is another one, without records", "bring back the journal"},
 		{begun, 7, begunID, "journal", OK, "up to record 7", ""},
 		{none, 7, id, "journal", Bad, "up to 7, and there is no journal in " + none, "Lose the journal"},
 		{none, 7, id, "postgres", Warn, "there is no journal in " + none, "Lose the journal"},
@@ -395,7 +395,7 @@ func TestTheLocalClusterIsLookedAtWhileItRuns(t *testing.T) {
 	requireFound(t, all["max_wal_size"], Warn, "4096 MiB, and 2048 MiB are free", "make room")
 	require.NoError(t, c.Stop(background))
 	requireFound(t, examined(t, healthy(), Options{Data: data})["postgres"], Warn, "does not run",
-		"start outcryd and ask again")
+		"start outcryd and run outcry doctor again")
 }
 
 func TestARunningServerIsAsked(t *testing.T) {
@@ -425,7 +425,7 @@ func TestARunningServerIsAsked(t *testing.T) {
 	o.Revision = "def"
 	requireFound(t, examined(t, healthy(), o)["server version"], Warn, "this program from def", "one version")
 	ready = http.StatusServiceUnavailable
-	requireFound(t, examined(t, healthy(), o)["server"], Bad, "503: because of this", "takes no orders")
+	requireFound(t, examined(t, healthy(), o)["server"], Bad, "503: because of this", "accepts no orders")
 	token = "T"
 	requireFound(t, examined(t, healthy(), o)["server"], Warn, "asks for a token", "")
 	o.Token = "T"
@@ -474,14 +474,14 @@ func TestADiskThatHangsEndsNoDoctor(t *testing.T) {
 	e := &examination{Options: Options{Data: t.TempDir()}, machine: m}
 	e.within(background, "disk sync", (*examination).checkSync)
 	require.Len(t, e.findings, 1)
-	requireFound(t, e.findings[0], Bad, "could not be looked at within 1ms", "dmesg")
+	requireFound(t, e.findings[0], Bad, "could not be checked within 1ms", "dmesg")
 
 	m.patience = time.Hour
 	ctx, cancel := context.WithCancel(background)
 	time.AfterFunc(10*time.Millisecond, cancel)
 	e = &examination{Options: Options{Data: t.TempDir()}, machine: m}
 	e.within(ctx, "disk sync", (*examination).checkSync)
-	require.Equal(t, []Finding{{"disk sync", Warn, "not known: context canceled", "look at it by hand"}}, e.findings)
+	require.Equal(t, []Finding{{"disk sync", Warn, "not known: context canceled", "check it by hand"}}, e.findings)
 }
 
 // The journal has version 99.

@@ -54,7 +54,7 @@ func (e *examination) watchClock() (stop func()) {
 					"clock", "the kernel's clock is not synchronized")
 			return
 		}
-		e.found("clock", gradeIf(c.errorMax > time.Second, Warn), "its server is far away or lost: look at chronyc tracking",
+		e.found("clock", gradeIf(c.errorMax > time.Second, Warn), "its time server is far away or unreachable: see chronyc tracking",
 			"synchronized, at most %s off", shown(c.errorMax))
 	}
 }
@@ -63,8 +63,8 @@ func (e *examination) watchClock() (stop func()) {
 func clockFinding(passed, went time.Duration) Finding {
 	jump := (went - passed).Abs()
 	return Finding{"clock steps", gradeIf(jump > clockJump, Warn),
-		fmt.Sprintf("the clock moved by %s beside the time that passed, within %s", shown(jump), shown(passed)),
-		"somebody sets the clock: let one program discipline it, slowly (chrony)"}
+		fmt.Sprintf("the clock was set by %s within %s", shown(jump), shown(passed)),
+		"some program sets the clock: let only one adjust it, gradually (chrony)"}
 }
 
 // checkLimits compares limits of the kernel with what connections need.

@@ -45,7 +45,7 @@ func (e *examination) checkMember() {
 	}
 	j, err := journal.Peek(filepath.Join(e.Data, "journal"), exchange.EventVersion)
 	if err == nil && j.Last < s.Mark.Seq {
-		e.found("cluster", Bad, replaceAdvice, "the journal ends at record %d, and Raft's log begins behind record %d",
+		e.found("cluster", Bad, replaceAdvice, "the journal ends at record %d, and Raft's log begins after record %d",
 			j.Last, s.Mark.Seq)
 		return
 	}

@@ -50,7 +50,7 @@ func TestANodeOfAClusterIsLookedAt(t *testing.T) {
 	require.NoError(t, j.Close())
 	f, _ = look(data)
 	require.Equal(t, Bad, f.Grade)
-	require.Contains(t, f.Value, "the journal ends at record 0, and Raft's log begins behind record 5")
+	require.Contains(t, f.Value, "the journal ends at record 0, and Raft's log begins after record 5")
 
 	require.NoError(t, l.Close())
 	segments, err := filepath.Glob(filepath.Join(data, "raft", "*.seg"))

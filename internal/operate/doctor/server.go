@@ -50,7 +50,7 @@ func (e *examination) checkServer(ctx context.Context) {
 	}
 	line, _, _ := strings.Cut(body, "\n")
 	well := status == http.StatusOK || strings.HasPrefix(line, remote.RoleStandby)
-	e.found("server", gradeIf(!well, Bad), "the answer says why it takes no orders",
+	e.found("server", gradeIf(!well, Bad), "the answer says why it accepts no orders",
 		"/readyz says %d: %s", status, line)
 	status, body, err = e.get(ctx, "/metrics")
 	switch {
