@@ -68,7 +68,7 @@ func parseConfigFile(path string, text []byte, f *flag.FlagSet) (all []given, er
 // secret in a file or a line that was meant for something else.
 func quoteName(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' && r != '_' }) {
-		return "what stands there"
+		return "the name, which is not shown,"
 	}
 	return strconv.Quote(name)
 }

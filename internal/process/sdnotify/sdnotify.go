@@ -82,7 +82,7 @@ func (n *Notifier) Tell(assignments ...string) {
 		_, err = n.conn.Write([]byte(message))
 	}
 	if err != nil && !errors.Is(err, net.ErrClosed) {
-		n.log.Warn("the service manager cannot be told", "message", message, "error", err)
+		n.log.Warn("the service manager cannot be notified", "message", message, "error", err)
 	}
 }
 

@@ -127,7 +127,7 @@ func TestAServiceManagerThatIsGoneIsLogged(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, m.Close())
 	n.Tell("READY=1")
-	require.Contains(t, log.String(), "the service manager cannot be told")
+	require.Contains(t, log.String(), "the service manager cannot be notified")
 	n.Close()
 	log.Reset()
 	n.Tell("STOPPING=1")

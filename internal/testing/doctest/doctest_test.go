@@ -129,7 +129,7 @@ func TestWhatAPageGetsWrongIsNamedWithItsLine(t *testing.T) {
 		{[]string{"~~~console", "$ echo why; false", "~~~"}, "it ends with status 1, and prints\nwhy"},
 		{[]string{"<!-- walk: fails -->", "~~~console", "$ true", "~~~"}, "it ends with status 0"},
 		{[]string{"<!-- walk: fails -->", "~~~console", "$ false", "$ false", "~~~"}, "page.md:3: false"},
-		{[]string{"<!-- walk: meanwhile a friend comes -->"}, `page.md:1: nobody is there who "a friend comes"`},
+		{[]string{"<!-- walk: meanwhile a friend comes -->"}, `page.md:1: no function for "a friend comes"`},
 	} {
 		p := page(t, c.lines...)
 		require.ErrorContains(t, shell(t, patience).Walk(t.Context(), p, p.Parts, nil), c.want)

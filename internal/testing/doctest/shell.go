@@ -98,7 +98,7 @@ func (s *Shell) Walk(ctx context.Context, page *Page, parts []Part, meanwhile ma
 		if part.Mode == Meanwhile {
 			do, ok := meanwhile[part.About]
 			if !ok {
-				return fmt.Errorf("%s:%d: nobody is there who %q", page.name, part.Line, part.About)
+				return fmt.Errorf("%s:%d: no function for %q", page.name, part.Line, part.About)
 			}
 			if err := do(); err != nil {
 				return fmt.Errorf("%s:%d: %s: %w", page.name, part.Line, part.About, err)
