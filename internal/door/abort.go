@@ -3,7 +3,7 @@ package door
 import "errors"
 
 // ErrAborted is the error of Answer, Call and Wait after Abort was called.
-var ErrAborted = errors.New("session: this machine serves clients no more")
+var ErrAborted = errors.New("session: this machine no longer serves clients")
 
 // Abort closes the listeners and all connections at once, without a last reply. Every call of Answer ends
 // with ErrAborted or an error of the exchange. Replies that the kernel does not have by then are never sent.

@@ -119,7 +119,7 @@ func (c *session) refuseToken(why error) (answered bool) {
 	defer cancel()
 	defer context.AfterFunc(c.server.accepting, cancel)()
 	answered, slowed := c.server.options.Tokens.Wrong(ctx, c.conn.RemoteAddr().String())
-	c.log(slog.LevelInfo, "a connection shows no token that is taken", 0, slog.Any("error", why),
+	c.log(slog.LevelInfo, "a connection presented no valid token", 0, slog.Any("error", why),
 		slog.Bool("slowed", slowed))
 	return answered
 }

@@ -13,9 +13,9 @@ import (
 // Errors of Answer and Call that mean that nothing was done.
 var (
 	// ErrBusy: the limit of concurrent frames or requests is reached.
-	ErrBusy = errors.New("session: too many frames are under way")
+	ErrBusy = errors.New("session: too many frames or requests at the same time")
 	// ErrUnauthorized: a token is required, and the caller has none, or its token has expired or was revoked.
-	ErrUnauthorized = errors.New("session: the caller has no token, or it has ended")
+	ErrUnauthorized = errors.New("session: the caller has no valid token")
 )
 
 // Outcome is the result of one request of a Call.

@@ -27,7 +27,7 @@ type Caller struct {
 
 // errNoOrigin is a bug of the calling transport: a caller from Request sent an order that is to be canceled
 // when its connection ends.
-var errNoOrigin = errors.New("session: an order of no connection ends with one")
+var errNoOrigin = errors.New("session: an order is to end with its connection, but its caller has none")
 
 // Request returns a Caller for one request of a transport that does not use Enter. Its orders must not ask to
 // be canceled at the end of a connection (OnDisconnect); Call panics if one does. At most answersMax such
@@ -49,7 +49,7 @@ func (s *Server) Enter(client string, grant *auth.Grant, abort func()) (*Caller,
 	if s.served >= most {
 		s.options.Metrics.hit(limitConnections)
 		if !s.displace() {
-			s.options.Log.Warn("a connection is refused: there are too many", slog.String("client", client))
+			s.options.Log.Warn("a connection is refused: the limit is reached", slog.String("client", client))
 			return nil, fmt.Errorf("the exchange has %d connections and takes no more; try again later", most)
 		}
 	}

@@ -138,24 +138,24 @@ type Metrics struct {
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "outcry_commands_total",
-			Help: "Commands that were executed, by kind and by what they came to: ok or the reason of a reject, or why a " +
+			Help: "Commands that were executed, by kind and outcome: ok or the reason of a reject, or why a " +
 				"query was not answered."}, []string{"kind", "outcome"}),
 		frames: newCounter("outcry_frames_total", "Whole frames that were executed."),
 		malformed: newCounter("outcry_malformed_total",
-			"Errors in replies that no command led to: malformed documents, elements and values."),
+			"Errors in replies without a command: malformed documents, elements and values."),
 		requestBytes: newCounter("outcry_request_bytes_total", "Bytes of XML in the frames that were executed."),
 		replyBytes:   newCounter("outcry_reply_bytes_total", "Bytes of the replies that were sent."),
 		seconds: latency.NewFamily("outcry_request_seconds",
-			"Time from a whole frame to its reply handed to the kernel, the journal's sync included, "+
+			"Time from a complete frame until its reply is handed to the kernel, including the sync of the journal, "+
 				"counted once for each command by kind and outcome: ok, rejected (the client's mistake), refused (the exchange "+
 				"could not). "+
 				"Commands of frames that are executed together all have the time from the first frame to the last reply.",
 			30*time.Microsecond, 4*time.Second, "kind", "outcome"),
 		stages: latency.NewFamily("outcry_request_stage_seconds",
 			fmt.Sprintf("Where the time of a request goes, of one in %d batches of frames that are executed together. "+
-				"decode: until its commands are known. inbox: waiting for the goroutines of its symbols, there and back. "+
-				"match: in them. "+
-				"encode: making the replies. journal: until they may be told. write: handing them to the kernel.", stageSample),
+				"decode: decoding its commands. inbox: waiting for the goroutines of its symbols, both ways. "+
+				"match: matching in them. "+
+				"encode: making the replies. journal: until they are durable. write: handing them to the kernel.", stageSample),
 			time.Microsecond, 4*time.Second, "stage"),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_connections",
 			Help: "TCP connections that are open, without those over the limit."}),
@@ -175,8 +175,8 @@ func NewMetrics() *Metrics {
 		authDenied: newCounter("outcry_auth_denied_total",
 			"Commands and HTTP requests that the token of their sender does not allow."),
 		memory: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "outcry_memory_bytes",
-			Help: "Memory that large frames and replies hold of what there is for all connections. " +
-				"arriving: frames that are not whole yet. working: frames until they are executed, replies until they are " +
+			Help: "Memory that large frames and replies use, of all connections together. " +
+				"arriving: frames that are incomplete. working: frames until they are executed, replies until they are " +
 				"sent. huge: the same for the largest frames. " +
 				"recalling: frames that were executed, while their replies wait for the database."}, []string{"part"}),
 	}

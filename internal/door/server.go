@@ -199,7 +199,7 @@ func (s *Server) open(conn net.Conn, codec Codec) {
 	c := newSession(s, conn, codec)
 	s.sessions[c] = struct{}{}
 	if refused {
-		c.log(slog.LevelWarn, "a connection is refused: there are too many", 0)
+		c.log(slog.LevelWarn, "a connection is refused: the limit is reached", 0)
 		s.running.Go(func() {
 			c.refuse(fmt.Sprintf("the exchange has %d connections and takes no more; try again later", most))
 			s.forget(c, false)
