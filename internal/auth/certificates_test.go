@@ -75,7 +75,7 @@ func TestOnlyClientsOfTheAuthorityGetIn(t *testing.T) {
 	require.NoError(t, talk(t, c, client(authority.Client("alice"))))
 	require.Error(t, talk(t, c, client()), "none")
 	require.Error(t, talk(t, c, client(other.Client("mallory"))), "a certificate of another authority")
-	require.Error(t, talk(t, c, client(authority.Server("another"))), "a certificate of another server is not valid for a client")
+	require.Error(t, talk(t, c, client(authority.Server("another"))), "a server's certificate is not valid for a client")
 	require.Error(t, talk(t, c, client(authority.Expired("old", x509.ExtKeyUsageClientAuth))), "expired")
 	old := client(authority.Client("alice"))
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11

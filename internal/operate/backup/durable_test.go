@@ -74,7 +74,7 @@ func TestABackupHasItsNameOnceItIsDurable(t *testing.T) {
 		require.ErrorIs(t, err, errBroken)
 		require.NoFileExists(t, file+"2"+partialSuffix)
 		_, err = os.Stat(file + "2")
-		require.Equal(t, failing == dir, err == nil, "the backup counts as taken only if nothing but the sync of the directory failed")
+		require.Equal(t, failing == dir, err == nil, "it succeeds only if just the sync of the directory failed")
 	}
 }
 

@@ -49,7 +49,7 @@ func TestAWaitEndsOnceNoServerHadTheDatabaseForLong(t *testing.T) {
 		return &waiting{taking: &taking{o: o, begun: begun}, seq: 2, reported: begun, served: time.Now().Add(-served)}
 	}
 	require.NoError(t, at(unservedMax/2).look(postgres.Position{}, false))
-	require.ErrorContains(t, at(unservedMax+time.Second).look(postgres.Position{}, false), "no server was connected to the database")
+	require.ErrorContains(t, at(unservedMax+time.Second).look(postgres.Position{}, false), "no server was connected")
 	w := at(unservedMax + time.Second)
 	require.NoError(t, w.look(postgres.Position{}, true))
 	require.NoError(t, w.look(postgres.Position{}, false), "the server may come back")

@@ -47,7 +47,8 @@ func (e *examination) checkDatabase(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			e.found("postgres", Warn, "start outcryd and run outcry doctor again: its local Postgres can be checked only while it runs", "%v", err)
+			e.found("postgres", Warn, "start outcryd and run outcry doctor again: its local Postgres can be checked only "+
+				"while it runs", "%v", err)
 			return
 		}
 	}

@@ -95,7 +95,7 @@ var kinds = map[string]struct {
 }{
 	"tmpfs":   {Bad, "it is in memory, and lost at the machine's next start: put the data directory on a disk"},
 	"ramfs":   {Bad, "it is in memory, and lost at the machine's next start: put the data directory on a disk"},
-	"overlay": {Warn, "it is a container's own layer, which is deleted with the container: put the data directory on a volume"},
+	"overlay": {Warn, "it is a container's layer, deleted with the container: put the data directory on a volume"},
 	"nfs": {Warn,
 		"locks and syncs depend on the server and its options: use a local disk, or --ack postgres with a database " +
 			"elsewhere"},
@@ -158,7 +158,7 @@ func (e *examination) checkSync() {
 			"no disk is that fast: the file system is in memory, or something between it and the disk ignores syncs (a virtual "+
 				"machine's cache=unsafe, a mount with nobarrier); answered commands would be lost in a power cut"
 	case p99 > syncSlow:
-		grade, advice = Warn, "every reply waits for a sync: use a faster disk, such as one with a capacitor, or move other programs off it"
+		grade, advice = Warn, "every reply waits for a sync: use a faster disk, or one with a capacitor, or one of its own"
 	}
 	e.found("disk sync", grade, advice, "p50 %s, p99 %s, of %d synced writes of 4 KiB in %s", shown(p50), shown(p99),
 		len(took), dir)

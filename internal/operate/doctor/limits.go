@@ -54,7 +54,7 @@ func (e *examination) watchClock() (stop func()) {
 					"clock", "the kernel's clock is not synchronized")
 			return
 		}
-		e.found("clock", gradeIf(c.errorMax > time.Second, Warn), "its time server is far away or unreachable: see chronyc tracking",
+		e.found("clock", gradeIf(c.errorMax > time.Second, Warn), "its server is far or unreachable: see chronyc tracking",
 			"synchronized, at most %s off", shown(c.errorMax))
 	}
 }
