@@ -254,7 +254,7 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 		trade(t, p, r, 8)
 	}
 	p.Stop()
-	refused(t, "the server deletes what Postgres has", "restore", "--data="+filepath.Join(dir, "y"),
+	refused(t, "the server deletes segments that Postgres has", "restore", "--data="+filepath.Join(dir, "y"),
 		"--database-url="+pgtest.NewDatabase(t), "--journal="+other.data, whole)
 }
 

@@ -75,7 +75,7 @@ func TestBashCompletesALine(t *testing.T) {
 // behind that word.
 func TestFlagsOfOneNameAreOfOneForm(t *testing.T) {
 	forms := map[string]bool{}
-	for _, c := range commands() {
+	for _, c := range newOutcry().Commands() {
 		f, _ := c.FlagSet(new(cli.Client))
 		f.VisitAll(func(fl *flag.Flag) {
 			is, known := forms[fl.Name]
@@ -91,7 +91,7 @@ func TestFlagsOfOneNameAreOfOneForm(t *testing.T) {
 
 // TestEachExampleIsALine reads the example of each command, and finds that very command.
 func TestEachExampleIsALine(t *testing.T) {
-	all := commands()
+	all := newOutcry().Commands()
 	for _, c := range all {
 		require.NotEmpty(t, c.Examples, c.Name)
 		require.NotRegexp(t, `^[A-Z]|\.$`, c.Summary)

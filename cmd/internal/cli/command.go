@@ -144,6 +144,9 @@ func (p *Program) Read(in *Client, args []string) (l line, err error) {
 	if len(l.words) > 0 && l.words[0] == "help" {
 		l.words, l.Help = l.words[1:], true
 	}
+	if len(l.words) > 0 && p.elsewhere[l.words[0]] != "" {
+		return l, Usage(l.words[0] + " is a command of " + p.elsewhere[l.words[0]] + " now")
+	}
 	n := 0
 	l.Command, n = find(all, l.words)
 	switch {

@@ -45,6 +45,9 @@ func NewProgram(name, overview, status string, commands []Command, elsewhere map
 	return p
 }
 
+// Commands returns the table, in the order of help. The caller must not change it.
+func (p *Program) Commands() []Command { return p.commands }
+
 // Run runs a command line with the program's surroundings as arguments. It returns the exit status.
 func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	c := &Client{program: p, Stdin: stdin, Stdout: stdout, Stderr: stderr}
