@@ -34,7 +34,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"bench", "growth", "-orders", "5,4"}, exitUsage, `"4"`},
 		{[]string{"bench", "growth", "-clients", "x"}, exitUsage, "clients"},
 		{[]string{"bench"}, exitOK, "one client; a request is a create"},
-		{[]string{"bench", "none"}, exitUsage, `no bench "none"`},
+		{[]string{"bench", "none"}, exitUsage, `unknown bench "none"`},
 		{[]string{"bench", "hot", "-help"}, exitOK, "-per_frame"},
 		{[]string{"bench", "hot", "-symbols", "3"}, exitUsage, "-symbols"},
 		{[]string{"bench", "cores", "-clients", "0"}, exitUsage, "-clients 0"},

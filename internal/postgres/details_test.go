@@ -236,7 +236,8 @@ func TestDetailsAreThoseOfTheRecords(t *testing.T) {
 }
 
 // requireDetail returns a function that compares results of History with want.
-func requireDetail(t *testing.T, want entry) func(exchange.OrderDetail, exchange.AccountID, []exchange.AccountFill, bool,
+func requireDetail(t *testing.T, want entry) func(
+	exchange.OrderDetail, exchange.AccountID, []exchange.AccountFill, bool,
 	error) {
 	return func(d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error) {
 		t.Helper()

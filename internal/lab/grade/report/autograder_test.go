@@ -81,7 +81,7 @@ func unpacked(t *testing.T, a Autograder) (top string, ended error) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, text, f.Mode()))
 	}
-	program := filepath.Join(top, "source/outcry")
+	program := filepath.Join(top, "source/outcry-lab")
 	at, err := os.Stat(program)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o755), at.Mode().Perm())
