@@ -40,7 +40,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"bench", "cores", "-clients", "0"}, exitUsage, "-clients 0"},
 		{[]string{"bench", "query10", "-orders", "0"}, exitUsage, "-orders 0"},
 		{[]string{"bench", "burst", "more"}, exitUsage, `"more"`},
-		{[]string{"bench", "hot"}, exitUsage, "-duration is needed"},
+		{[]string{"bench", "hot"}, exitUsage, "-duration must be set"},
 		{[]string{"bench", "hot", "-duration", "1s", "-html", "x"}, exitUsage, "-html needs a -rate"},
 		{[]string{"bench", "full", "-procs", "1,0"}, exitUsage, `"0"`},
 		{[]string{"bench", "query10", "-pause", "2m"}, exitUsage, "-pause 2m0s: must be from 0 to 1m0s"},

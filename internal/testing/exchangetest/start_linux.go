@@ -1,4 +1,3 @@
-// Package exchangetest starts real exchanges for tests of the command-line programs.
 package exchangetest
 
 import (
