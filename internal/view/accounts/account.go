@@ -8,39 +8,40 @@ import (
 	"outcry/internal/exchange"
 )
 
-// symbolNumber stands for a symbol: names take more memory, once for every order.
+// symbolNumber identifies a symbol. It is used instead of the name because every order holds one, and names need
+// more memory.
 type symbolNumber uint32
 
-// account is what is known of an account.
+// account is the state of one account.
 type account struct {
 	id            exchange.AccountID
-	number        uint32 // its place in View.list
+	number        uint32 // index in View.list
 	balance, held exchange.Cash
-	positions     []position // by symbol; none is empty
+	positions     []position // sorted by symbol; none is empty
 	orders        orders
 	fills         accountFills
 
-	n       uint64 // events that there were
-	touched uint64 // the record that made the newest of them
-	watch   *watch // nil unless its events are kept
+	n       uint64 // number of events so far
+	touched uint64 // record that made the newest event
+	watch   *watch // nil unless the account's events are kept
 }
 
-// symbol is what is known of a symbol.
+// symbol is the state of one symbol.
 type symbol struct {
 	name    exchange.Symbol
-	trades  uint64 // how many there were
-	changed uint64 // the newest record that changed which orders rest, or the first that there could be
+	trades  uint64 // number of trades so far
+	changed uint64 // newest record that changed the resting orders; at first, the record that made the symbol
 	open    openOrders
-	resting *resting // nil unless somebody listens, or did lately
+	resting *resting // nil unless the resting orders have listeners, or had some recently
 }
 
-// position is what an account has of a symbol.
+// position is an account's free and held shares of one symbol.
 type position struct {
 	symbol       symbolNumber
 	shares, held exchange.Position
 }
 
-// add makes an account. Its id must not be there.
+// add makes an account. The id must be new.
 func (v *View) add(id exchange.AccountID) *account {
 	a := &account{id: exchange.AccountID(strings.Clone(string(id))), number: uint32(len(v.list)),
 		orders: orders{spare: &v.spareOrders}}
@@ -52,7 +53,7 @@ func (v *View) add(id exchange.AccountID) *account {
 	return a
 }
 
-// addSymbol makes a symbol, which a record has made. It must not be there.
+// addSymbol adds a symbol made by record seq. The symbol must be new.
 func (v *View) addSymbol(s exchange.Symbol, seq uint64) *symbol {
 	s = exchange.Symbol(strings.Clone(string(s)))
 	v.symbols[s] = symbolNumber(len(v.markets))
@@ -60,14 +61,13 @@ func (v *View) addSymbol(s exchange.Symbol, seq uint64) *symbol {
 	return &v.markets[len(v.markets)-1]
 }
 
-// pay changes an account's free and held cash. ok is false if one of them is negative then.
+// pay changes an account's free and held cash. ok is false if the result is negative.
 func (a *account) pay(free, held exchange.Cash) (ok bool) {
 	a.balance, a.held = a.balance.Add(free), a.held.Add(held)
 	return a.balance.Sign() >= 0 && a.held.Sign() >= 0
 }
 
-// deliver changes an account's free and held shares of a symbol. ok is false if one of them is
-// negative then.
+// deliver changes an account's free and held shares of a symbol. ok is false if the result is negative.
 func (a *account) deliver(s symbolNumber, free, held exchange.Position) (ok bool) {
 	i, found := a.place(s)
 	if !found {
@@ -82,9 +82,9 @@ func (a *account) deliver(s symbolNumber, free, held exchange.Position) (ok bool
 	return p.shares.Sign() >= 0 && p.held.Sign() >= 0
 }
 
-// place returns where an account's position in a symbol is or belongs.
+// place returns the index of an account's position in a symbol, or where to insert it.
 func (a *account) place(s symbolNumber) (i int, found bool) {
-	// What slices.BinarySearchFunc does, which calls a function for each step.
+	// A binary search by hand: slices.BinarySearchFunc calls a function for each step.
 	end := len(a.positions)
 	for i < end {
 		if mid := (i + end) / 2; a.positions[mid].symbol < s {
@@ -96,7 +96,7 @@ func (a *account) place(s symbolNumber) (i int, found bool) {
 	return i, i < len(a.positions) && a.positions[i].symbol == s
 }
 
-// position returns what an account has of a symbol.
+// position returns an account's free and held shares of a symbol.
 func (a *account) position(s symbolNumber) (shares, held exchange.Position) {
 	if i, found := a.place(s); found {
 		shares, held = a.positions[i].shares, a.positions[i].held
@@ -104,8 +104,8 @@ func (a *account) position(s symbolNumber) (shares, held exchange.Position) {
 	return shares, held
 }
 
-// withRoom returns all with room for one more; for half as many again if there is none, up to most. Nothing else takes
-// as much memory as what accounts have, mostly few each, and append would make room for as many again.
+// withRoom returns all with room for at least one more entry. A full slice grows by half, to at most most entries.
+// Accounts mostly have few entries each, and these lists use most of the memory; append would double them.
 func withRoom[T any](all []T, most int) []T {
 	n := len(all)
 	if n < cap(all) {
@@ -114,8 +114,8 @@ func withRoom[T any](all []T, most int) []T {
 	return append(make([]T, 0, min(n+max(1, n/2), most)), all...)
 }
 
-// remove removes the i-th of all, and gives memory back if most of it is unused: what was many once
-// must not be held for ever.
+// remove removes the i-th entry of all. It reallocates if most of the memory is unused, so that a list that was long
+// once does not keep its memory for ever.
 func remove[T any](all []T, i int) []T {
 	all = slices.Delete(all, i, i+1)
 	switch n := len(all); {

@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// errNegative says that records give or hold what nobody has.
+// errNegative means that a record makes cash, shares or a hold negative.
 var errNegative = errors.New("something is negative after it")
 
 var (
@@ -16,7 +16,8 @@ var (
 	noShares exchange.Position
 )
 
-// apply takes in a record. Its caller holds mu. The error says what cannot be; v is unusable then.
+// apply applies a record. Its caller holds mu. The error says which part of the record is impossible; v is unusable
+// after it.
 func (v *View) apply(e *exchange.Event) error {
 	switch e.Kind {
 	case exchange.AccountOpened:
@@ -55,7 +56,7 @@ func (v *View) apply(e *exchange.Event) error {
 		}
 		return nil
 	case exchange.SymbolHalted, exchange.SymbolResumed, exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
-		return nil // nothing that is shown
+		return nil // changes nothing that the view shows
 	}
 	return fmt.Errorf("of unknown kind %s", e.Kind)
 }
@@ -68,7 +69,7 @@ func check(ok bool) error {
 	return nil
 }
 
-// find returns an account and a symbol. The error names the one that was never made.
+// find returns an account and a symbol. The error names the one that does not exist.
 func (v *View) find(id exchange.AccountID, s exchange.Symbol) (*account, symbolNumber, error) {
 	a := v.accounts[id]
 	if a == nil {
@@ -81,7 +82,7 @@ func (v *View) find(id exchange.AccountID, s exchange.Symbol) (*account, symbolN
 	return a, sym, nil
 }
 
-// accept takes in an order with what it did, and what it replaces.
+// accept applies an accepted order: what it replaces, its fills and its cancels.
 func (v *View) accept(e *exchange.Event) error {
 	a, sym, err := v.find(e.Account, e.Symbol)
 	if err != nil {
@@ -99,7 +100,7 @@ func (v *View) accept(e *exchange.Event) error {
 	if err != nil {
 		return err
 	}
-	if e.Type == exchange.Market && e.Side == exchange.Buy { // it holds what its fills cost
+	if e.Type == exchange.Market && e.Side == exchange.Buy { // a market buy holds what its fills cost
 		held := e.Hold
 		for i := range e.Fills {
 			held = held.Add(exchange.Notional(e.Fills[i].Shares, e.Fills[i].Price))
@@ -124,7 +125,7 @@ func (v *View) accept(e *exchange.Event) error {
 	return nil
 }
 
-// goOn takes in a further part of an order.
+// goOn applies a further part of an order.
 func (v *View) goOn(e *exchange.Event) error {
 	a, _, err := v.find(e.Account, e.Symbol)
 	if err != nil {
@@ -134,7 +135,7 @@ func (v *View) goOn(e *exchange.Event) error {
 	if o == nil || o.open != e.Shares {
 		return fmt.Errorf("order %d goes on with %s open, and has not so much open", e.Order, e.Shares)
 	}
-	changed := *o // others of the account may go meanwhile, and o would be another one
+	changed := *o // a copy: removing other orders of the account may move another order to where o points
 	if err := v.execute(a, &changed, e); err != nil {
 		return err
 	}
@@ -143,13 +144,13 @@ func (v *View) goOn(e *exchange.Event) error {
 		v.remove(a, o)
 		return nil
 	}
-	changed.place = o.place // another one may have gone, and o taken its place
+	changed.place = o.place // the order's place may have changed because another order was removed
 	*o = changed
 	return nil
 }
 
-// execute takes in what an order of an account did in a record: its fills, the orders of its own account
-// that it canceled, and what was taken back of itself.
+// execute applies what one record of an order did: its fills, its cancels of resting orders of the same account, and
+// the cancel of its own rest.
 func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 	for i := range e.Fills {
 		f := &e.Fills[i]
@@ -178,7 +179,7 @@ func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 	return err
 }
 
-// fill takes in one fill of an order.
+// fill applies one fill of an order.
 func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fill) error {
 	maker := v.accounts[f.Account]
 	if maker == nil {
@@ -215,7 +216,7 @@ func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fil
 	return cmp.Or(err, check(settle(taker, maker, o, f)))
 }
 
-// addFill keeps a fill of an account, and enters it into its event.
+// addFill keeps a fill of an account, and adds it to the account's event.
 func (v *View) addFill(a *account, f fill) {
 	v.fills.add(f, v.list)
 	if w := v.touch(a); w != nil {
@@ -223,12 +224,12 @@ func (v *View) addFill(a *account, f fill) {
 	}
 }
 
-// settle moves what one fill moves. A resting order's limit is the price. ok is false if something is
-// negative then.
+// settle moves the cash and shares of one fill. The price is the limit of the resting order. ok is false if a balance
+// or a hold is negative afterwards.
 func settle(taker, maker *account, o *order, f *exchange.Fill) (ok bool) {
 	pays, shares := exchange.Notional(f.Shares, f.Price), f.Shares.Position()
 	if o.Side == exchange.Buy {
-		held := pays // of a market order
+		held := pays // right for a market order
 		if o.Type != exchange.Market {
 			held = exchange.Notional(f.Shares, o.Limit)
 		}
@@ -239,7 +240,7 @@ func settle(taker, maker *account, o *order, f *exchange.Fill) (ok bool) {
 		maker.deliver(o.symbol, shares, noShares) && taker.pay(pays, noCash)
 }
 
-// cancel takes in that an order of an account, for a symbol, was canceled, and why.
+// cancel applies the cancel of an account's order for a symbol, with its reason.
 func (v *View) cancel(id exchange.AccountID, s exchange.Symbol, c *exchange.Cancel, why exchange.WhyCanceled) error {
 	a, sym, err := v.find(id, s)
 	if err != nil {
@@ -260,7 +261,7 @@ func (v *View) cancel(id exchange.AccountID, s exchange.Symbol, c *exchange.Canc
 	return err
 }
 
-// replace takes in that an order of an account goes, since another one takes its place.
+// replace removes the order that the order in e replaces.
 func (v *View) replace(a *account, e *exchange.Event) error {
 	old := &e.Amend.Old
 	o := a.orders.find(old.Order)
@@ -278,7 +279,7 @@ func (v *View) replace(a *account, e *exchange.Event) error {
 	return err
 }
 
-// reduce takes in an amend that leaves an order where it is.
+// reduce applies an amend that keeps the order's place in the book.
 func (v *View) reduce(e *exchange.Event) error {
 	a, _, err := v.find(e.Account, e.Symbol)
 	if err != nil {
@@ -290,7 +291,7 @@ func (v *View) reduce(e *exchange.Event) error {
 	}
 	amends := o.amended()
 	if amends.newRef = e.Ref; e.Shares == 0 {
-		return nil // it only uses a ref
+		return nil // the amend changed nothing except that its ref is used
 	}
 	o.open -= e.Shares
 	amends.reduced += e.Shares
@@ -302,7 +303,7 @@ func (v *View) reduce(e *exchange.Event) error {
 	return cmp.Or(err, a.free(o, e.Shares))
 }
 
-// hold moves what some shares of an order could spend from free to held.
+// hold moves what s shares of an order may spend from free to held.
 func (a *account) hold(o *order, s exchange.Shares) error {
 	if o.Side == exchange.Buy {
 		held := exchange.Notional(s, o.Limit)
@@ -312,13 +313,13 @@ func (a *account) hold(o *order, s exchange.Shares) error {
 	return check(a.deliver(o.symbol, noShares.Sub(held), held))
 }
 
-// free moves what some shares of an order hold back from held to free.
+// free moves what is held for s shares of an order from held to free.
 func (a *account) free(o *order, s exchange.Shares) error {
 	if o.Side == exchange.Sell {
 		held := s.Position()
 		return check(a.deliver(o.symbol, held, noShares.Sub(held)))
 	}
-	if o.Type == exchange.Market { // it has paid what it held
+	if o.Type == exchange.Market { // a market buy holds only what it has already paid
 		return nil
 	}
 	held := exchange.Notional(s, o.Limit)

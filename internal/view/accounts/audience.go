@@ -2,20 +2,20 @@ package accounts
 
 import "slices"
 
-// reader is somebody who listens: an account's Listener, or a symbol's OrdersListener.
+// reader is one listener: an account's Listener, or a symbol's OrdersListener.
 type reader[E any] struct {
 	tell  func(E)
 	flush func()
 	end   func(error)
 }
 
-// audience are those that listen to one thing, and what they are still to be told. It is guarded by View.feeding.
+// audience is the listeners to one account or symbol, and the news not yet delivered to them. View.feeding guards it.
 type audience[E any] struct {
 	readers []*reader[E]
 	news    []E
 }
 
-// tell notes what the audience is to be told, and reports whether it has to be delivered.
+// tell queues news for the listeners. first reports whether the queue was empty: the caller then has it delivered.
 func (a *audience[E]) tell(news E) (first bool) {
 	if len(a.readers) == 0 {
 		return false
@@ -24,8 +24,8 @@ func (a *audience[E]) tell(news E) (first bool) {
 	return len(a.news) == 1
 }
 
-// deliver tells it: each piece to all readers before the next, so that a door that makes a message of it once for all
-// of them need not keep many.
+// deliver passes the queued news to the listeners. Each piece goes to all readers before the next piece, so that a
+// door that encodes a message once for all readers need not keep many.
 func (a *audience[E]) deliver() {
 	for _, news := range a.news {
 		for _, r := range a.readers {
@@ -41,12 +41,12 @@ func (a *audience[E]) deliver() {
 	}
 }
 
-// remove takes a reader out.
+// remove removes a reader.
 func (a *audience[E]) remove(r *reader[E]) {
 	a.readers = slices.DeleteFunc(a.readers, func(other *reader[E]) bool { return other == r })
 }
 
-// end tells all readers that it is over.
+// end ends the subscription of all readers with an error.
 func (a *audience[E]) end(err error) {
 	for _, r := range a.readers {
 		r.end(err)

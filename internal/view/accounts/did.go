@@ -11,7 +11,7 @@ import (
 // Await waits until the view has a record, for at most waitTimeout. The error wraps ErrUnavailable, or is ctx's.
 func (v *View) Await(ctx context.Context, seq uint64) error {
 	if v.Seq() >= seq && v.Err() == nil {
-		return nil // which most that wait for a log's sync first find
+		return nil // the usual case for callers that waited for the journal's sync first
 	}
 	within, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
@@ -26,8 +26,8 @@ func (v *View) Await(ctx context.Context, seq uint64) error {
 }
 
 // Did waits until the view has record seq, and returns the events up to it that changed an order of an account, oldest
-// first: from its acceptance on or, if the account was not watched then or not all of them are kept, the newest, which
-// may be none. Then the first of them is not New.
+// first. The list begins with the order's acceptance. If the account was not watched then, or if older events have
+// been dropped, it has only the newest ones, perhaps none; the first of them is then not New.
 // The error is that of Await, or ErrUnknownAccount.
 func (v *View) Did(
 	ctx context.Context, id exchange.AccountID, order exchange.OrderID, seq uint64,
@@ -49,9 +49,9 @@ func (v *View) Did(
 	return did, nil
 }
 
-// Order returns an open order of an account and its newest fills, oldest first, at most exchange.ReportExecutionsMax:
-// missing is how many of these, the oldest, the view does not keep. found is false if the account has no such order
-// open.
+// Order returns an open order of an account and its newest fills, oldest first, at most exchange.ReportExecutionsMax.
+// missing is the number of older fills among these that the view no longer keeps. found is false if the account has
+// no such open order.
 func (v *View) Order(id exchange.AccountID, order exchange.OrderID) (
 	d exchange.OrderDetail, fills []exchange.AccountFill, missing int, found bool,
 ) {

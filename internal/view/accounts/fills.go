@@ -2,49 +2,49 @@ package accounts
 
 import "outcry/internal/exchange"
 
-// How many of the newest fills are kept, of an account and in all.
+// Bounds on the newest fills that are kept: for each account, and in total.
 const (
 	accountFillsMax = 10_000
 	fillsMax        = 1_000_000
 )
 
-// slotsChunk is how many slots are made at a time.
+// slotsChunk is the number of slots allocated at a time.
 const slotsChunk = 1024
 
-// makerBit is set in fill.trade of the resting order. Trades have smaller numbers.
+// makerBit is set in fill.trade if the order was resting. Trade numbers are smaller than this bit.
 const makerBit = 1 << 63
 
-// slot is the place of a fill, from 1 on; 0 is none.
+// slot is the number of a fill's place, from 1 on; 0 means no fill.
 type slot uint32
 
-// fill is an execution as one account sees it. It is in two lists, both from the oldest to the newest:
-// that of all fills and that of its account.
+// fill is an execution as one account sees it. It is in two lists, both from the oldest to the newest: the list of all
+// fills and the list of its account.
 type fill struct {
 	order  exchange.OrderID
-	shares exchange.Shares // negative of a sell
+	shares exchange.Shares // negative for a sell
 	price  exchange.Price
 	time   int64
-	trade  uint64 // the trade's number of the symbol, with makerBit if the order was resting
+	trade  uint64 // the symbol's trade number, with makerBit if the order was resting
 
 	symbol       symbolNumber
-	account      uint32 // its place in View.list
-	older, newer slot   // of all
-	prev, next   slot   // of the account's
+	account      uint32 // index of the account in View.list
+	older, newer slot   // neighbours in the list of all fills
+	prev, next   slot   // neighbours in the account's list
 }
 
-// fills are the newest fills of all accounts. One more than there may be takes the slot of the
-// account's oldest if the account has as many as it may, else that of the oldest of all: an account that trades
-// very much displaces its own fills, and not those of others.
+// fills holds the newest fills of all accounts. When it is full, a new fill reuses the slot of the oldest of all. If
+// the account is at its own limit, the new fill reuses the slot of that account's oldest instead, so that an account
+// that trades very much displaces its own fills and not those of others.
 type fills struct {
 	most, accountMost int
 	chunks            [][]fill
-	used              int // slots
+	used              int // slots in use
 	oldest, newest    slot
 }
 
-// accountFills are the fills of an account.
+// accountFills is the list of one account's fills.
 type accountFills struct {
-	count          uint64 // all that there ever were
+	count          uint64 // all fills so far, kept or not
 	kept           int
 	oldest, newest slot
 }
@@ -52,7 +52,7 @@ type accountFills struct {
 // at returns the fill in a slot.
 func (l *fills) at(s slot) *fill { return &l.chunks[(s-1)/slotsChunk][(s-1)%slotsChunk] }
 
-// add adds a fill, which has no links yet. accounts are those that fills belong to.
+// add adds a fill that is not linked into the lists yet. accounts is View.list.
 func (l *fills) add(f fill, accounts []*account) {
 	a := &accounts[f.account].fills
 	var s slot
@@ -87,7 +87,7 @@ func (l *fills) add(f fill, accounts []*account) {
 	a.count++
 }
 
-// drop takes the oldest fill of an account out of both lists.
+// drop removes the oldest fill of an account from both lists.
 func (l *fills) drop(s slot, accounts []*account) {
 	f := l.at(s)
 	if f.older == 0 {
@@ -109,11 +109,10 @@ func (l *fills) drop(s slot, accounts []*account) {
 	a.kept--
 }
 
-// first returns the number of the oldest fill of an account that is kept, one above its count
-// if none is.
+// first returns the number of the account's oldest fill that is kept. It is count + 1 if none is kept.
 func (a *accountFills) first() uint64 { return a.count - uint64(a.kept) + 1 }
 
-// each calls f for up to most fills of an account, from the number n on, which is kept.
+// each calls f for up to most fills of an account, from fill number n on. Fill n must be kept.
 func (l *fills) each(a *accountFills, n uint64, most int, f func(n uint64, f *fill)) {
 	var s slot
 	if first := a.first(); n-first <= a.count-n {

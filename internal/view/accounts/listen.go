@@ -11,40 +11,41 @@ import (
 	"outcry/internal/exchange"
 )
 
-// ErrUnknownAccount and ErrUnknownSymbol say that the view, as it stands, has no such account or symbol.
-// ErrUnavailable is wrapped by the errors that say that there is no view, or not in time.
+// ErrUnknownAccount and ErrUnknownSymbol mean that the account or symbol is not in the view yet. ErrUnavailable is
+// wrapped by errors that mean that the view has failed or did not have the record in time.
 var (
 	ErrUnknownAccount = errors.New("accounts: there is no such account")
 	ErrUnknownSymbol  = errors.New("accounts: there is no such symbol")
 	ErrUnavailable    = errors.New("accounts: the view of accounts is not available")
 )
 
-// Listener is told the events of an account. Its methods are called by the view's goroutine, one at a time, and must
-// not wait, nor call Subscribe, ListenOrders or what these return as leave; every other method of the View they may.
+// Listener receives the events of an account. Its methods are called by the view's goroutine, one at a time. They must
+// not block, and must not call Subscribe, ListenOrders or the leave functions that these return; they may call any
+// other method of the View.
 type Listener interface {
-	// Event is told the next event, which does not change and may be kept: all listeners get the same pointer.
+	// Event passes the next event. The event does not change and may be kept: all listeners get the same pointer.
 	Event(e *exchange.AccountEvent)
-	// Flush is called after a step with events: nothing more comes at once.
+	// Flush is called after one or more events, when no more follow immediately.
 	Flush()
-	// End says that there is no view any more, and why. Nothing is called after it.
+	// End is called when the view has ended, with the reason. No method is called after it.
 	End(err error)
 }
 
-// Snapshot is an account as it stands. Its memory is the reader's.
+// Snapshot is the state of an account. The caller owns its memory.
 type Snapshot struct {
-	N, LastFill   uint64 // of its newest event, and the number of its newest fill; 0 if there is none
-	Seq           uint64 // the last record that it includes
+	N, LastFill   uint64 // numbers of the newest event and of the newest fill; 0 if there is none
+	Seq           uint64 // last record that the snapshot includes
 	Balance, Held exchange.Cash
-	Positions     []exchange.PositionView // sorted by symbol, without empty ones
-	Orders        []exchange.OrderDetail  // open ones, by id
+	Positions     []exchange.PositionView // non-empty positions, sorted by symbol
+	Orders        []exchange.OrderDetail  // open orders, sorted by id
 }
 
-// Subscribe has l told the events of an account from now on, until leave is called: after that has returned, no method
-// of l is called. First of all begin is called, once: with the account as it stands, or, if hasAfter, with the events
-// after the number after, oldest first, which may be none, if all of them are kept. The other one is nil. The events
-// that l is told follow without a gap, and nothing comes twice. begin is called as l's methods are, before Subscribe
-// returns. Callers of Subscribe and of leave hold no lock that begin or l's methods wait for. The error is
-// ErrUnknownAccount or wraps ErrUnavailable; then begin was not called.
+// Subscribe passes the events of an account to l until leave is called. Once leave has returned, no method of l is
+// called any more. begin is called once before the first event and before Subscribe returns, under the rules for l's
+// methods. It gets the state of the account or, if hasAfter and all events after number after are kept, these events,
+// oldest first (perhaps none); the other argument is nil. The events passed to l continue from there without a gap or
+// a repeat. Callers of Subscribe and of leave must not hold a lock that begin or l's methods wait for. The error is
+// ErrUnknownAccount or wraps ErrUnavailable; begin was not called then.
 func (v *View) Subscribe(
 	id exchange.AccountID, after uint64, hasAfter bool, l Listener,
 	begin func(snap *Snapshot, missed []*exchange.AccountEvent),
@@ -74,8 +75,8 @@ func (v *View) Subscribe(
 	}), nil
 }
 
-// subscribe returns what a listener begins with, and the account's watch, which it holds; nil if there is no such
-// account.
+// subscribe returns what a listener begins with, and the account's watch with one more holder. The watch is nil if the
+// account is unknown.
 func (v *View) subscribe(id exchange.AccountID, after uint64, hasAfter bool) (
 	snap *Snapshot, missed []*exchange.AccountEvent, w *watch,
 ) {
@@ -94,8 +95,7 @@ func (v *View) subscribe(id exchange.AccountID, after uint64, hasAfter bool) (
 	return v.snapshot(a), nil, w
 }
 
-// lost returns why there is no view any more, wrapping ErrUnavailable; nil while there is one. Its caller holds
-// feeding.
+// lost returns why the view has ended, wrapping ErrUnavailable; nil while it works. Its caller holds feeding.
 func (v *View) lost() error {
 	if err := cmp.Or(v.ended, v.Err()); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -103,7 +103,7 @@ func (v *View) lost() error {
 	return nil
 }
 
-// end tells everybody that there is no view any more.
+// end ends all listeners and waiting callers, because the view has ended.
 func (v *View) end() {
 	v.pace.End()
 	v.feeding.Lock()
@@ -122,7 +122,7 @@ func (v *View) end() {
 	}
 }
 
-// snapshot returns an account as it stands. Its caller holds mu.
+// snapshot returns the state of an account. Its caller holds mu.
 func (v *View) snapshot(a *account) *Snapshot {
 	snap := &Snapshot{N: a.n, LastFill: a.fills.count, Seq: v.Seq(), Balance: a.balance, Held: a.held,
 		Positions: v.showPositions(a), Orders: make([]exchange.OrderDetail, 0, a.orders.len())}
@@ -134,8 +134,8 @@ func (v *View) snapshot(a *account) *Snapshot {
 	return snap
 }
 
-// Account returns an account as it stands, without its orders, and seq, the last record that it includes. The error is
-// that of OpenOrders.
+// Account returns the state of an account without its orders, and seq, the last record that it includes. The error is
+// ErrUnknownAccount or wraps ErrUnavailable.
 func (v *View) Account(id exchange.AccountID) (view *exchange.AccountView, seq uint64, err error) {
 	if err := v.Err(); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -152,9 +152,9 @@ func (v *View) Account(id exchange.AccountID) (view *exchange.AccountView, seq u
 	return view, seq, nil
 }
 
-// OpenOrders returns the open orders of an account above an id, of a symbol or, if that is empty, of all: at most so
-// many, by id. more reports whether there are further ones. seq is the last record that they include.
-// The error is ErrUnknownAccount or ErrUnknownSymbol, or wraps ErrUnavailable.
+// OpenOrders returns up to most open orders of an account, by id, from the first id above after on. If sym is not
+// empty, it returns only the orders for that symbol. more reports whether there are further ones. seq is the last
+// record that the orders include. The error is ErrUnknownAccount or ErrUnknownSymbol, or wraps ErrUnavailable.
 func (v *View) OpenOrders(id exchange.AccountID, sym exchange.Symbol, after exchange.OrderID, most int) (
 	orders []exchange.OrderDetail, more bool, seq uint64, err error,
 ) {

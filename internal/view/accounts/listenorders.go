@@ -7,70 +7,70 @@ import (
 	"outcry/internal/exchange"
 )
 
-// OrdersListener is told what happens to the orders that rest at a symbol. Its methods are called as those of a
-// Listener.
+// OrdersListener receives the changes of the orders that rest at a symbol. Its methods are called under the rules for
+// a Listener's.
 type OrdersListener interface {
-	// Orders is told what the next record changed. All listeners get the same pointer, and may keep it: it does not
-	// change.
+	// Orders passes what the next record changed. All listeners get the same pointer and may keep it: the change is
+	// not modified.
 	Orders(c *OrdersChange)
-	// Flush and End are those of a Listener.
+	// Flush and End are called as a Listener's Flush and End are.
 	Flush()
 	End(err error)
 }
 
-// OrdersChange is what a record did to the orders that rest at a symbol.
+// OrdersChange is what one record did to the orders that rest at a symbol.
 type OrdersChange struct {
 	Symbol    exchange.Symbol
-	Prev, Seq uint64    // the newest record before this one that changed them, and this one
+	Prev, Seq uint64    // seq of the previous record that changed the symbol's orders, and of this one
 	Time      int64     // nanoseconds since the Unix epoch
-	Ops       []OrderOp // to be applied in order: replace, then fills and deletes, then add
+	Ops       []OrderOp // in the order to apply them: replace, then fills and deletes, then add
 }
 
-// OrderOp is one change of an order that rests, without its owner.
+// OrderOp is one change of a resting order, without its owner.
 type OrderOp struct {
 	Kind   OrderOpKind
 	Order  exchange.OrderID
-	By     exchange.OrderID // of OpReplace: the order that replaces it, which an OpAdd adds if it rests
-	Trade  uint64           // of OpFill: the trade's number of the symbol
-	Shares exchange.Shares  // of OpFill, OpReduce and OpAdd
-	Open   exchange.Shares  // after an OpFill or an OpReduce; 0: it is gone
-	Side   exchange.Side    // of OpAdd
-	Price  exchange.Price   // of OpAdd
+	By     exchange.OrderID // for OpReplace: the new order, which a later OpAdd adds if it rests
+	Trade  uint64           // for OpFill: the symbol's trade number
+	Shares exchange.Shares  // for OpFill, OpReduce and OpAdd
+	Open   exchange.Shares  // open shares after an OpFill or OpReduce; 0 if the order has left the book
+	Side   exchange.Side    // for OpAdd
+	Price  exchange.Price   // for OpAdd
 }
 
-// OrderOpKind says what an OrderOp does.
+// OrderOpKind is the kind of an OrderOp.
 type OrderOpKind uint8
 
-// The kinds.
+// The kinds of changes.
 const (
-	OpReplace OrderOpKind = iota + 1 // it leaves the book
-	OpFill                           // Shares of it were executed
-	OpDelete                         // it was canceled
-	OpReduce                         // Shares were taken off, and it keeps its place
-	OpAdd                            // it is the last one at its price now
+	OpReplace OrderOpKind = iota + 1 // the order leaves the book because another one replaces it
+	OpFill                           // Shares of the order were executed
+	OpDelete                         // the order was canceled
+	OpReduce                         // the order was reduced by Shares, and keeps its place
+	OpAdd                            // the order is new, and last at its price
 )
 
-// String returns the name that messages use.
+// String returns the kind's name for messages.
 func (k OrderOpKind) String() string {
 	return [...]string{"", "replace", "fill", "delete", "reduce", "add"}[k]
 }
 
-// OrdersSnapshot are the orders that rest at a symbol. Its memory is the reader's.
+// OrdersSnapshot is the orders that rest at a symbol. The caller owns its memory.
 type OrdersSnapshot struct {
-	Seq        uint64 // the newest record that changed them: the next change has it as Prev
+	Seq        uint64 // newest record that changed the orders, which is Prev of the next change
 	Bids, Asks []RestingOrder
 }
 
-// RestingOrder is an order in an OrdersSnapshot, where orders are in their priority: best price first, at a price by
-// id.
+// RestingOrder is an order in an OrdersSnapshot. The orders are sorted by priority: best price first, and by id at one
+// price.
 type RestingOrder struct {
 	ID     exchange.OrderID
 	Price  exchange.Price
 	Shares exchange.Shares
 }
 
-// ListenOrders has l told what happens to the orders that rest at a symbol, until leave is called, as Subscribe
-// does. begin is called first, with the orders as they stand. The error is ErrUnknownSymbol or wraps ErrUnavailable.
+// ListenOrders passes the changes of the orders that rest at a symbol to l until leave is called, under the rules of
+// Subscribe. begin is called first, with the current orders. The error is ErrUnknownSymbol or wraps ErrUnavailable.
 func (v *View) ListenOrders(sym exchange.Symbol, l OrdersListener, begin func(*OrdersSnapshot)) (
 	leave func(), err error,
 ) {
@@ -97,8 +97,8 @@ func (v *View) ListenOrders(sym exchange.Symbol, l OrdersListener, begin func(*O
 	}), nil
 }
 
-// gather returns the orders that rest at a symbol, which it looks up among its open ones if nobody has listened lately;
-// nil if there is no such symbol. Its caller holds feeding, so that none comes or goes: mu is not held meanwhile.
+// gather returns the resting orders of a symbol, nil if the symbol is unknown. Without a recent listener it collects
+// them from the symbol's open orders. Its caller holds feeding, so no order changes while gather works without mu.
 func (v *View) gather(sym exchange.Symbol) (symbolNumber, *resting) {
 	n, made := v.symbols[sym]
 	if !made {

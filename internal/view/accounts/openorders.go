@@ -2,27 +2,27 @@ package accounts
 
 import "outcry/internal/exchange"
 
-// How many open orders of a symbol a chunk holds: at the most, and room for how many it has at least.
+// Sizes of a chunk of a symbol's open orders: the maximum number of orders, and the minimum capacity.
 const (
 	openChunk = 1024
 	openLeast = 4
 )
 
-// openOrder says whose an open order is. Where the order is in memory changes.
+// openOrder identifies an open order by its account and id. It is no pointer, because orders move in memory.
 type openOrder struct {
 	id      exchange.OrderID
-	account uint32 // its place in View.list
+	account uint32 // index in View.list
 }
 
-// openOrders are the open orders of a symbol, in no order: those who begin to listen to a symbol need not have the
-// orders of all others looked through. The zero value has none. One comes or goes with the same work however many there
-// are: the last one takes the place of the one that goes.
+// openOrders is the open orders of a symbol, unsorted. With it, a new listener to a symbol costs no search through the
+// orders of all other symbols. The zero value is empty. Adding and removing need constant time: the last order moves
+// to the place of the removed one.
 //
-// Invariants: order.place is where an order is; all chunks but the last are full; the last is empty only if it is the
+// Invariants: order.place is an order's index; all chunks but the last are full; the last is empty only if it is the
 // only one. An order is here exactly while it is among those of its account.
 type openOrders struct{ chunks [][]openOrder }
 
-// len returns how many there are.
+// len returns the number of orders.
 func (l *openOrders) len() int {
 	last := len(l.chunks) - 1
 	if last < 0 {
@@ -31,10 +31,10 @@ func (l *openOrders) len() int {
 	return last*openChunk + len(l.chunks[last])
 }
 
-// at returns the one at a place.
+// at returns the order at a place.
 func (l *openOrders) at(place uint32) *openOrder { return &l.chunks[place/openChunk][place%openChunk] }
 
-// add adds one, at the place len.
+// add adds an order. Its place is the previous len.
 func (l *openOrders) add(o openOrder) {
 	last := len(l.chunks) - 1
 	if last < 0 || len(l.chunks[last]) == openChunk {
@@ -48,7 +48,7 @@ func (l *openOrders) add(o openOrder) {
 	l.chunks[last] = append(chunk, o)
 }
 
-// remove takes out the one at a place, and returns the one that is there then, nil if none is.
+// remove removes the order at a place. It returns the order that moved to that place, nil if none did.
 func (l *openOrders) remove(place uint32) (moved *openOrder) {
 	last := len(l.chunks) - 1
 	chunk := l.chunks[last]
@@ -68,7 +68,7 @@ func (l *openOrders) remove(place uint32) (moved *openOrder) {
 	return moved
 }
 
-// insert adds an open order of an account. It returns false if the account has one of its id.
+// insert adds an open order of an account. It returns false if the account already has one with that id.
 func (v *View) insert(a *account, o order) bool {
 	open := &v.markets[o.symbol].open
 	o.place = uint32(open.len())
@@ -79,7 +79,7 @@ func (v *View) insert(a *account, o order) bool {
 	return true
 }
 
-// remove drops an order of an account, which is open no more. Pointers to orders of the account are invalid then.
+// remove removes an order that is no longer open. Pointers to orders of its account are invalid afterwards.
 func (v *View) remove(a *account, o *order) {
 	if moved := v.markets[o.symbol].open.remove(o.place); moved != nil {
 		v.list[moved.account].orders.find(moved.id).place = o.place
@@ -87,7 +87,7 @@ func (v *View) remove(a *account, o *order) {
 	a.orders.remove(o.id)
 }
 
-// openOf returns the open orders of a symbol. They are valid until one comes or goes.
+// openOf returns the open orders of a symbol. The pointers are valid until an order is added or removed.
 func (v *View) openOf(n symbolNumber) []*order {
 	open := &v.markets[n].open
 	all := make([]*order, 0, open.len())

@@ -7,25 +7,25 @@ import (
 	"outcry/internal/exchange"
 )
 
-// ordersChunk is how many orders a chunk holds at the most: what is moved when one comes or goes.
+// ordersChunk is the maximum number of orders in a chunk, and so of orders moved when one is added or removed.
 const ordersChunk = 128
 
 // order is an open order.
 type order struct {
 	id     exchange.OrderID
-	Limit  exchange.Price // with traits its exchange.Terms
+	Limit  exchange.Price // together with traits: the order's exchange.Terms
 	open   exchange.Shares
 	time   int64
-	more   *orderMore // nil if it has nothing of that
-	event  uint64     // the number of the account's newest event that was made of a change of it; 0 if none was
+	more   *orderMore // rarely used fields; nil if all are zero
+	event  uint64     // number of the account's newest event that has a change of this order; 0 if none was made
 	symbol symbolNumber
-	place  uint32 // in the symbol's openOrders
+	place  uint32 // index in the symbol's openOrders
 	traits
 	onDisconnect bool
 	unsent       exchange.Unsent
 }
 
-// traits are exchange.Terms without the limit, apart from which they take no room of their own in an order.
+// traits is exchange.Terms without the limit. As a struct apart from the limit, it adds no padding to an order.
 type traits struct {
 	Side exchange.Side
 	TIF  exchange.TimeInForce
@@ -34,7 +34,7 @@ type traits struct {
 	STP  exchange.SelfTrade
 }
 
-// traitsOf returns those of some terms.
+// traitsOf returns the traits of some terms.
 func traitsOf(t *exchange.Terms) traits { return traits{t.Side, t.TIF, t.Post, t.Type, t.STP} }
 
 // terms returns an order's terms.
@@ -42,24 +42,24 @@ func (o *order) terms() exchange.Terms {
 	return exchange.Terms{Side: o.Side, TIF: o.TIF, Post: o.Post, Type: o.Type, STP: o.STP, Limit: o.Limit}
 }
 
-// orderMore is what few open orders have: so most of them take less memory.
+// orderMore has the fields that few open orders need. It is apart from order to save memory.
 type orderMore struct {
 	ref      exchange.Ref
-	executed exchange.Shares // by this order
-	notional exchange.Cash   // of that
-	changed  int64           // by its newest execution or reduction; 0 if there was none
-	fills    int             // how many executions it had
-	amends   *orderAmends    // nil if no amend has to do with it
+	executed exchange.Shares // shares that this order executed
+	notional exchange.Cash   // notional of the executed shares
+	changed  int64           // time of the newest execution or reduction; 0 if there was none
+	fills    int             // number of executions
+	amends   *orderAmends    // nil unless an amend changed or made this order
 }
 
-// orderAmends is what amends did to an order, and what it comes from.
+// orderAmends is what amends did to an order, and which orders it replaced.
 type orderAmends struct {
 	newRef          exchange.Ref
 	reduced, before exchange.Shares
 	replaces        exchange.OrderID
 }
 
-// with returns what few orders have, to be changed.
+// with returns the order's orderMore, and allocates it if needed.
 func (o *order) with() *orderMore {
 	if o.more == nil {
 		o.more = new(orderMore)
@@ -67,7 +67,7 @@ func (o *order) with() *orderMore {
 	return o.more
 }
 
-// amended is with for what amends did.
+// amended returns the order's orderAmends, and allocates it if needed.
 func (o *order) amended() *orderAmends {
 	m := o.with()
 	if m.amends == nil {
@@ -82,7 +82,8 @@ func (m *orderMore) execute(s exchange.Shares, price exchange.Price, time int64)
 	m.fills++
 }
 
-// total returns what an amend's amount names: what is open and what was executed, also by those that it replaced.
+// total returns the total amount, as amends name it: open shares plus executed ones, including those of the orders
+// that this one replaced.
 func (o *order) total() exchange.Shares {
 	total := o.open
 	if m := o.more; m != nil {
@@ -93,7 +94,7 @@ func (o *order) total() exchange.Shares {
 	return total
 }
 
-// detail returns an order for the symbol as it stands, which is open.
+// detail returns the current state of an open order for a symbol.
 func (o *order) detail(sym exchange.Symbol) exchange.OrderDetail {
 	d := exchange.OrderDetail{ID: o.id, Symbol: sym, Terms: o.terms(), Unsent: o.unsent, OnDisconnect: o.onDisconnect,
 		Open: o.open, Time: o.time, Changed: o.time}
@@ -111,7 +112,7 @@ func (o *order) detail(sym exchange.Symbol) exchange.OrderDetail {
 	return d
 }
 
-// restored returns an open order as a snapshot has it.
+// restored returns an open order from a snapshot.
 func restored(s *exchange.OrderState, sym symbolNumber) order {
 	o := order{id: s.ID, Limit: s.Limit, traits: traitsOf(&s.Terms), open: s.Open, time: s.Time, symbol: sym,
 		onDisconnect: s.OnDisconnect, unsent: s.Unsent}
@@ -128,7 +129,7 @@ func restored(s *exchange.OrderState, sym symbolNumber) order {
 			o.more.changed = max(o.more.changed, l.ReducedAt)
 		}
 	}
-	if s.NewRef != "" { // which an amend may have used that did nothing else
+	if s.NewRef != "" { // an amend may have used a ref without changing anything else
 		o.amended().newRef = s.NewRef
 	}
 	return o
@@ -140,17 +141,18 @@ func restored(s *exchange.OrderState, sym symbolNumber) order {
 // chunk to chunk.
 type orders struct {
 	chunks [][]order
-	spare  *spareOrders // where they are from, and go to; nil if nowhere
+	spare  *spareOrders // pool that chunks come from and return to; nil without a pool
 }
 
-// spareOrders are the chunks of accounts whose last order went, for those that get one: most open orders come and go
-// by themselves. They are small: remove has given back what many orders took.
+// spareOrders is a pool of chunks, from accounts that have no open order any more for accounts that get their first.
+// Most accounts have at most one open order at a time, so this saves allocations. The chunks are small, because
+// orders.remove has already shrunk them.
 type spareOrders [][][]order
 
-// spareOrdersMax is how many there may be.
+// spareOrdersMax is the maximum number of entries in the pool.
 const spareOrdersMax = 1024
 
-// take returns chunks, of which there is one, which is empty.
+// take returns one empty chunk in a list, from the pool or newly allocated.
 func (s *spareOrders) take() [][]order {
 	if s == nil || len(*s) == 0 {
 		return make([][]order, 1)
@@ -161,14 +163,14 @@ func (s *spareOrders) take() [][]order {
 	return chunks
 }
 
-// put keeps what take returns.
+// put returns chunks to the pool, unless it is full.
 func (s *spareOrders) put(chunks [][]order) {
 	if s != nil && len(*s) < spareOrdersMax {
 		*s = append(*s, chunks)
 	}
 }
 
-// search returns where an order is or belongs, chunk and place. found is false if it is not there.
+// search returns the chunk and the index of an order, or where to insert it. found is false if it is not there.
 func (l *orders) search(id exchange.OrderID) (c, i int, found bool) {
 	last := len(l.chunks) - 1
 	if last < 0 {
@@ -184,7 +186,7 @@ func (l *orders) search(id exchange.OrderID) (c, i int, found bool) {
 	return c, i, i < len(chunk) && chunk[i].id == id
 }
 
-// len returns how many there are.
+// len returns the number of orders.
 func (l *orders) len() (n int) {
 	for _, chunk := range l.chunks {
 		n += len(chunk)
@@ -192,7 +194,7 @@ func (l *orders) len() (n int) {
 	return n
 }
 
-// find returns an order, nil if it is not there. It is valid until one comes or goes.
+// find returns an order, nil if it is not there. The pointer is valid until an order is added or removed.
 func (l *orders) find(id exchange.OrderID) *order {
 	if c, i, found := l.search(id); found {
 		return &l.chunks[c][i]
@@ -200,7 +202,7 @@ func (l *orders) find(id exchange.OrderID) *order {
 	return nil
 }
 
-// insert adds an order. It returns false if the order is there already.
+// insert adds an order. It returns false if there already is one of that id.
 func (l *orders) insert(o order) bool {
 	c, i, found := l.search(o.id)
 	if found {
@@ -210,7 +212,7 @@ func (l *orders) insert(o order) bool {
 		l.chunks = l.spare.take()
 	}
 	if chunk := l.chunks[c]; len(chunk) == ordersChunk {
-		// Ids mostly rise, so the chunk stays nearly full, and those to come go to a new one.
+		// Ids mostly rise. If the new order is the last, it goes to a new chunk, and the old one stays full.
 		at := ordersChunk / 2
 		if i == ordersChunk {
 			at = ordersChunk - 1
@@ -225,7 +227,7 @@ func (l *orders) insert(o order) bool {
 	return true
 }
 
-// remove drops an order. It returns false if the order is not there.
+// remove removes an order. It returns false if the order is not there.
 func (l *orders) remove(id exchange.OrderID) bool {
 	c, i, found := l.search(id)
 	if !found {
@@ -247,7 +249,7 @@ func (l *orders) remove(id exchange.OrderID) bool {
 	return true
 }
 
-// join puts chunk c and the next one together, if both are there and small.
+// join merges chunk c with the next one if both exist and are small. It reports whether it did.
 func (l *orders) join(c int) bool {
 	if c < 0 || c+1 >= len(l.chunks) || len(l.chunks[c])+len(l.chunks[c+1]) > ordersChunk/2 {
 		return false
@@ -257,7 +259,7 @@ func (l *orders) join(c int) bool {
 	return true
 }
 
-// after calls f for the orders after an id, until f returns false.
+// after calls f for the orders with ids above id, in order, until f returns false.
 func (l *orders) after(id exchange.OrderID, f func(*order) bool) {
 	c, i, found := l.search(id)
 	if found {

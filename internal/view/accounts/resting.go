@@ -10,44 +10,43 @@ import (
 	"outcry/internal/exchange"
 )
 
-// resting are the orders that rest at a symbol, in their priority, and those who are told what happens to them. It is
-// guarded by View.feeding.
+// resting is the orders that rest at a symbol, sorted by priority, and the listeners to them. View.feeding guards it.
 //
-// An order whose next part is to come does not rest yet: nobody is shown a crossed book.
+// An order whose next part is still to come is not in it yet, so that no listener sees a crossed book.
 type resting struct {
 	audience[*OrdersChange]
 	bids, asks ladder
-	until      time.Time     // it is forgotten then if nobody listens
-	making     *OrdersChange // of the record at hand, nil if it has changed none
+	until      time.Time     // the orders are dropped at this time if there are no listeners
+	making     *OrdersChange // change by the current record, nil if it has changed no order here
 }
 
-// ladder are the orders of one side, best price last: most of what happens happens there. At a price they are by id,
-// which is their priority.
+// ladder is the orders of one side, best price last, because most changes are at the best price. At one price the
+// orders are sorted by id, which is their priority.
 type ladder struct {
-	up    int64 // 1 for buys, -1 for sells: a better price has the higher key
+	up    int64 // 1 for buys, -1 for sells, so that a better price has a higher key
 	steps []step
 }
 
-// step are the orders at one price; it is never empty.
+// step is the orders at one price; it is never empty.
 type step struct {
 	key    int64
 	orders []RestingOrder
 }
 
-// newResting returns those of some open orders of a symbol that rest.
+// newResting returns the resting orders among the open orders of a symbol.
 func newResting(open []*order) *resting {
 	slices.SortFunc(open, func(a, b *order) int { return cmp.Compare(a.id, b.id) })
 	b := &resting{bids: ladder{up: 1}, asks: ladder{up: -1}}
 	for i, o := range open {
 		if i == len(open)-1 && b.crosses(o) {
-			break // the newest: it is in the middle of its parts
+			break // the newest order, of which further parts are still to come
 		}
 		b.add(o)
 	}
 	return b
 }
 
-// side returns the orders of a side, and those that it trades with.
+// side returns the orders of a side, and those of the opposite side.
 func (b *resting) side(side exchange.Side) (own, opposite *ladder) {
 	if side == exchange.Buy {
 		return &b.bids, &b.asks
@@ -55,14 +54,14 @@ func (b *resting) side(side exchange.Side) (own, opposite *ladder) {
 	return &b.asks, &b.bids
 }
 
-// crosses reports whether an order could execute against one that rests.
+// crosses reports whether an order could execute against a resting one.
 func (b *resting) crosses(o *order) bool {
 	_, opposite := b.side(o.Side)
 	n := len(opposite.steps)
 	return n > 0 && opposite.steps[n-1].key >= opposite.up*int64(o.Limit)
 }
 
-// add adds an order, the last one at its price.
+// add adds an order, as the last one at its price.
 func (b *resting) add(o *order) {
 	l, _ := b.side(o.Side)
 	i, found := l.find(o.Limit)
@@ -72,7 +71,7 @@ func (b *resting) add(o *order) {
 	l.steps[i].orders = append(l.steps[i].orders, RestingOrder{ID: o.id, Price: o.Limit, Shares: o.open})
 }
 
-// set sets what is open of an order that rests; if that is nothing, it goes. ok is false if it does not rest.
+// set updates the open shares of a resting order, and removes it if none are left. ok is false if it does not rest.
 func (b *resting) set(o *order) (ok bool) {
 	l, _ := b.side(o.Side)
 	i, found := l.find(o.Limit)
@@ -88,7 +87,7 @@ func (b *resting) set(o *order) (ok bool) {
 		s.orders[at].Shares = o.open
 	case len(s.orders) == 1:
 		l.steps = slices.Delete(l.steps, i, i+1)
-	case at == 0: // mostly
+	case at == 0: // the usual case
 		s.orders = s.orders[1:]
 	default:
 		s.orders = slices.Delete(s.orders, at, at+1)
@@ -96,20 +95,20 @@ func (b *resting) set(o *order) (ok bool) {
 	return true
 }
 
-// find returns where the orders of a price are or belong.
+// find returns the index of a price's step, or where to insert it.
 func (l *ladder) find(price exchange.Price) (i int, found bool) {
 	key := l.up * int64(price)
 	if i = len(l.steps); i == 0 || l.steps[i-1].key < key {
 		return i, false
 	}
-	if i--; l.steps[i].key == key { // the best: mostly
+	if i--; l.steps[i].key == key { // the best price is the usual case
 		return i, true
 	}
 	i = sort.Search(i, func(i int) bool { return l.steps[i].key >= key })
 	return i, l.steps[i].key == key
 }
 
-// snapshot returns the orders in their priority.
+// snapshot returns the orders sorted by priority.
 func (l *ladder) snapshot() []RestingOrder {
 	n := 0
 	for i := range l.steps {
@@ -122,7 +121,7 @@ func (l *ladder) snapshot() []RestingOrder {
 	return all
 }
 
-// change takes in what the record at hand does to an order that rests, which is as it stands then.
+// change applies what the current record does to a resting order. o is the order after the record.
 func (v *View) change(o *order, op OrderOp) error {
 	market := &v.markets[o.symbol]
 	if b := market.resting; b != nil {
@@ -135,8 +134,8 @@ func (v *View) change(o *order, op OrderOp) error {
 	return nil
 }
 
-// rests takes in that the record at hand leaves an order that came as it stands: it rests if something is open, unless
-// it crosses. Then a part of it is to come.
+// rests adds an order that the current record has accepted or continued, if it has open shares and does not cross.
+// If it crosses, further parts of it are still to come.
 func (v *View) rests(o *order) {
 	market := &v.markets[o.symbol]
 	b := market.resting
@@ -150,7 +149,7 @@ func (v *View) rests(o *order) {
 	market.changed = v.at
 }
 
-// tellOrders enters an op into what the record at hand changes, if anybody listens.
+// tellOrders adds an op to the current record's change, if the symbol has listeners.
 func (v *View) tellOrders(market *symbol, op OrderOp) {
 	b := market.resting
 	if len(b.readers) == 0 {
@@ -163,7 +162,7 @@ func (v *View) tellOrders(market *symbol, op OrderOp) {
 	b.making.Ops = append(b.making.Ops, op)
 }
 
-// finishOrders has those who listen to orders be told what the record at hand has changed.
+// finishOrders queues the current record's changes for the listeners to orders.
 func (v *View) finishOrders() {
 	for _, b := range v.resting {
 		if b.tell(b.making) {

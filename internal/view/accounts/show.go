@@ -13,18 +13,17 @@ import (
 // waitTimeout bounds how long a reply waits until the view has a record.
 const waitTimeout = 5 * time.Second
 
-// ordersLookedAt is how many orders are looked at for a page of those for one symbol. A page may
-// have fewer than it could, and says after which order to go on.
+// ordersLookedAt is how many orders are searched for a page of orders for one symbol. The page may then have fewer
+// orders than fit, and it says after which order the next page begins.
 const ordersLookedAt = 20_000
 
-// errEnded says that no record comes any more.
+// errEnded means that the view applies no more records.
 var errEnded = errors.New("accounts: the view has ended")
 
-// Show completes the result of a ShowAccount, a ListOrders or a ListFills that is InView; every other
-// result stays as it is. It waits until the view has all records up to r.More.View, so that clients read what they
-// have written. If the view has failed, or does not have them in time, or ctx ends, the result is
-// ViewUnavailable; if older fills are asked for and the database does not answer, or is not to be asked,
-// HistoryUnavailable.
+// Show completes the result of a ShowAccount, a ListOrders or a ListFills whose reason is InView. Any other result
+// stays unchanged. Show waits until the view has all records up to r.More.View, so that clients read what they have
+// written. If the view has failed, does not have them in time, or ctx ends, the result is ViewUnavailable. If older
+// fills are requested and history is false or the database does not answer, the result is HistoryUnavailable.
 func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result, history bool) {
 	if r.Reason != exchange.InView {
 		return
@@ -47,7 +46,7 @@ func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result
 	}
 }
 
-// read completes a result as far as memory has what it asks for: so many fills are missing.
+// read completes a result from memory. missing is how many of the requested fills are not in memory.
 func (v *View) read(c *exchange.Command, r *exchange.Result) (missing int) {
 	missing = v.readLocked(c, r)
 	if view := r.More.AccountView; view != nil {
@@ -56,7 +55,7 @@ func (v *View) read(c *exchange.Command, r *exchange.Result) (missing int) {
 	return missing
 }
 
-// readLocked is read, except that positions are in no order.
+// readLocked does the part of read that needs mu. It leaves the positions unsorted.
 func (v *View) readLocked(c *exchange.Command, r *exchange.Result) (missing int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -81,7 +80,7 @@ func (v *View) readLocked(c *exchange.Command, r *exchange.Result) (missing int)
 	return missing
 }
 
-// wait waits until the view has a record. The error is ctx's, or says why there is no view.
+// wait waits until the view has a record. The error is ctx's, or says why the view has ended.
 func (v *View) wait(ctx context.Context, seq uint64) error {
 	if err := v.Err(); err != nil {
 		return err
@@ -98,14 +97,14 @@ func (v *View) wait(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// showAccount returns an account, its positions in no order. Its caller holds mu.
+// showAccount returns an account with unsorted positions. Its caller holds mu.
 func (v *View) showAccount(a *account) *exchange.AccountView {
 	return &exchange.AccountView{ID: a.id, Balance: a.balance, Held: a.held, Positions: v.showPositions(a), N: a.n,
 		LastFill: a.fills.count}
 }
 
-// showPositions returns an account's positions in no order. Its caller holds mu, and sorts them without it: nobody may
-// hold back the view by asking for an account of very many.
+// showPositions returns an account's positions, unsorted. Its caller holds mu, and sorts them after releasing it, so
+// that requests for an account with very many positions do not hold up the view.
 func (v *View) showPositions(a *account) []exchange.PositionView {
 	all := make([]exchange.PositionView, len(a.positions))
 	for i := range a.positions {
@@ -115,13 +114,13 @@ func (v *View) showPositions(a *account) []exchange.PositionView {
 	return all
 }
 
-// sortPositions puts positions in the order in which readers see them: by symbol.
+// sortPositions sorts positions by symbol, as replies show them.
 func sortPositions(all []exchange.PositionView) {
 	slices.SortFunc(all, func(p, q exchange.PositionView) int { return cmp.Compare(p.Symbol, q.Symbol) })
 }
 
-// showOrders returns the page of an account's orders after an id, of a symbol or of all. Its caller
-// holds mu.
+// showOrders returns a page of an account's open orders with ids above after, for one symbol, or for all if s is
+// empty. Its caller holds mu.
 func (v *View) showOrders(a *account, s exchange.Symbol, after exchange.OrderID) *exchange.OrdersView {
 	view := new(exchange.OrdersView)
 	wanted, made := v.symbols[s]
@@ -144,8 +143,8 @@ func (v *View) showOrders(a *account, s exchange.Symbol, after exchange.OrderID)
 	return view
 }
 
-// showFills returns the page of an account's fills after a number, or of the newest, as far as they are kept:
-// so many before them are missing, and are places at its begin. Its caller holds mu.
+// showFills returns a page of an account's fills above number after, or of the newest ones. missing is how many fills
+// at the beginning of the page are no longer kept; these have only their numbers. Its caller holds mu.
 func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchange.FillsView, missing int) {
 	count := a.fills.count
 	if !hasAfter {
@@ -177,7 +176,7 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 	return view, missing
 }
 
-// showFill returns the fill of a number as its account sees it. Its caller holds mu.
+// showFill returns the fill with number n as its account sees it. Its caller holds mu.
 func (v *View) showFill(n uint64, f *fill) exchange.AccountFill {
 	one := exchange.AccountFill{N: n, Order: f.order, Symbol: v.markets[f.symbol].name, Side: exchange.Buy,
 		Shares: f.shares, Price: f.price, Time: f.time, Trade: f.trade &^ makerBit, Maker: f.trade&makerBit != 0}
@@ -187,8 +186,8 @@ func (v *View) showFill(n uint64, f *fill) exchange.AccountFill {
 	return one
 }
 
-// recall fills in the first fills of a view, which are not kept, and have their numbers only. The page of the newest
-// goes without those that the database has not kept either.
+// recall fills in the first fills of a page, which are no longer in memory and have only their numbers. A page of the
+// newest fills is shortened by those that the database does not have either.
 func (v *View) recall(
 	ctx context.Context, id exchange.AccountID, view *exchange.FillsView, missing int, newest bool,
 ) exchange.RejectReason {

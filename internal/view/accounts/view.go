@@ -34,29 +34,28 @@ import (
 )
 
 const (
-	// chunkRecords is how many records are taken in at once, while answers wait and other
-	// goroutines may want the processor: some hundreds of microseconds.
+	// chunkRecords is how many records are applied while mu is held. A chunk needs some hundreds of microseconds, in
+	// which queries wait and other goroutines may need the processor.
 	chunkRecords = 256
 
-	// chunkFills ends a chunk earlier: a part of an order may have thousands of fills.
+	// chunkFills ends a chunk earlier: one part of an order may have thousands of fills.
 	chunkFills = exchange.FillsMax
 )
 
-// Records are the journal's synced records, from the one after the snapshot on. Its
-// methods are called by one goroutine.
+// Records reads the journal's synced records, beginning after the snapshot. Its methods are called by one goroutine.
 type Records interface {
-	// TryNext returns the next record, which is valid until the next call. ok is
-	// false, without an error, where it is not synced yet.
+	// TryNext returns the next record, which is valid until the next call. ok is false, without an error, if the
+	// record is not synced yet.
 	TryNext() (seq uint64, record []byte, ok bool, err error)
-	// Close lets go of what was not read.
+	// Close releases what was not read.
 	Close()
 }
 
-// History is where fills are that the view does not keep. Its methods are called by many goroutines.
+// History reads the fills that the view no longer keeps. Its methods are called by many goroutines.
 type History interface {
-	// Fills returns the fills of an account with up to most numbers after the given one, without a gap, as far as
-	// it has them. first is the number of the oldest that it has kept of those after that one, and the first of them
-	// has it. The error says why they could not be read.
+	// Fills returns up to most fills of an account with numbers above after, without a gap, as far as it has them.
+	// first is the number of the oldest stored fill above after, which is the first one returned. The error says why
+	// they could not be read.
 	Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
 		fills []exchange.AccountFill, first uint64, err error)
 }
@@ -64,39 +63,40 @@ type History interface {
 // Options are what a View needs.
 type Options struct {
 	Records Records
-	// Limit returns the last record that may be told. Nil means every synced one.
+	// Limit returns the last record that may be shown. Nil means every synced record.
 	Limit func() uint64
-	// Notify sends to wake once record seq is synced, or perhaps before, and does not wait: the journal's. Without it
-	// the view polls while somebody waits or listens.
+	// Notify has the journal send to wake once record seq is synced, or perhaps earlier. It does not wait. If Notify
+	// is nil, the view polls while a caller waits or a listener exists.
 	Notify  func(seq uint64, wake chan<- struct{})
-	History History // nil if there is none
+	History History // nil without a database
 	Log     *slog.Logger
 }
 
-// View follows the accounts. Run is its goroutine; its other methods may be called from any.
+// View is the state of all accounts after the last applied record. Run is its goroutine; its other methods may be
+// called from any goroutine.
 type View struct {
 	options Options
-	seq     atomic.Uint64         // of the last record taken in
-	broken  atomic.Pointer[error] // why there is no view any more
+	seq     atomic.Uint64         // seq of the last applied record
+	broken  atomic.Pointer[error] // why the view has failed; nil while it works
 	pace    *trail.Pace
 
-	listening atomic.Int64 // how many listeners there are
+	listening atomic.Int64 // number of listeners
 
-	// feeding is held while records are taken in and listeners are told of them, and while one comes or goes. It is
-	// locked before mu.
+	// feeding is held while records are applied and delivered to listeners, and while a listener is added or
+	// removed. It is locked before mu.
 	feeding sync.Mutex
-	due     []interface{ deliver() } // those who are to be told of the records at hand
-	ended   error                    // what listeners were told by End
+	due     []interface{ deliver() } // audiences with news from the records just applied
+	ended   error                    // the error that listeners got when the view ended
 
-	// mu guards what follows. Run alone writes to it, except for what is watched and listened to, and so may read
-	// the rest without.
+	// mu guards the fields below. Only Run writes to them, except for watches and listeners, so Run may read the
+	// others without it.
 	mu          sync.RWMutex
 	decoder     exchange.Decoder
-	event       exchange.Event // the record at hand
-	at          uint64         // its seq
-	incoming    orderMore      // of the order that it accepts
-	touched     []*watch       // accounts that are watched, and that it has touched so far
-	resting     []*resting     // orders that are listened to, of which it has changed some
+	event       exchange.Event // record that is being applied
+	at          uint64         // seq of that record
+	incoming    orderMore      // rarely used fields of the order that the record accepts
+	touched     []*watch       // watched accounts that the record has changed so far
+	resting     []*resting     // books with listeners that the record has changed so far
 	accounts    map[exchange.AccountID]*account
 	list        []*account // by account.number
 	symbols     map[exchange.Symbol]symbolNumber
@@ -104,13 +104,13 @@ type View struct {
 	fills       fills
 	spareOrders spareOrders
 	watches     map[exchange.AccountID]*watch
-	unopened    int // of them, those of accounts that are not there
+	unopened    int // watches of accounts that are not open yet
 	kept        kept
-	swept       time.Time // when what nobody wants was forgotten last; Run's own
+	swept       time.Time // time of the last sweep; used only by Run
 }
 
-// NewView returns a view that goes on after a snapshot, which it does not keep. If the snapshot does
-// not fit together, there is no view: Err says why.
+// NewView returns a view that begins with a snapshot, which it does not keep. If the snapshot is inconsistent, the
+// view has failed and Err says why.
 func NewView(o Options, snap *exchange.Snapshot) *View {
 	v := &View{
 		options: o, pace: trail.NewPace(o.Notify), accounts: make(map[exchange.AccountID]*account, len(snap.Accounts)),
@@ -124,7 +124,7 @@ func NewView(o Options, snap *exchange.Snapshot) *View {
 	return v
 }
 
-// restore takes in a snapshot.
+// restore loads a snapshot.
 func (v *View) restore(snap *exchange.Snapshot) error {
 	for i := range snap.Accounts {
 		s := &snap.Accounts[i]
@@ -155,10 +155,10 @@ func (v *View) restore(snap *exchange.Snapshot) error {
 	return nil
 }
 
-// Seq returns the seq of the last record that was taken in.
+// Seq returns the seq of the last applied record.
 func (v *View) Seq() uint64 { return v.seq.Load() }
 
-// Err returns why there is no view any more, nil while there is one.
+// Err returns why the view has failed, nil while it works.
 func (v *View) Err() error {
 	if broken := v.broken.Load(); broken != nil {
 		return *broken
@@ -166,9 +166,9 @@ func (v *View) Err() error {
 	return nil
 }
 
-// Run follows the accounts until ctx ends. A record that cannot be, or cannot be read, ends it
-// too: that is logged, Err says it, Show answers ViewUnavailable, listeners are told that it has ended, and the
-// exchange goes on without a view. It is called once.
+// Run follows the journal until ctx ends. An impossible or unreadable record ends it too: the error is logged, Err
+// returns it, Show returns ViewUnavailable, the listeners are ended, and the exchange runs without a view.
+// Run is called once.
 func (v *View) Run(ctx context.Context) {
 	defer v.end()
 	defer v.options.Records.Close()
@@ -190,7 +190,7 @@ func (v *View) Run(ctx context.Context) {
 	}
 }
 
-// step takes in all records that may be told now.
+// step applies all records that may be shown now.
 func (v *View) step(ctx context.Context) error {
 	for ctx.Err() == nil {
 		more, err := v.takeAndTell()
@@ -198,12 +198,12 @@ func (v *View) step(ctx context.Context) error {
 		if err != nil || !more {
 			return err
 		}
-		runtime.Gosched() // orders come first
+		runtime.Gosched() // let goroutines that process orders run first
 	}
 	return nil
 }
 
-// takeAndTell takes in some records, and tells listeners of them.
+// takeAndTell applies a chunk of records, and delivers the news to the listeners.
 func (v *View) takeAndTell() (more bool, err error) {
 	v.feeding.Lock()
 	defer v.feeding.Unlock()
@@ -216,7 +216,7 @@ func (v *View) takeAndTell() (more bool, err error) {
 	return more, err
 }
 
-// takeChunk takes in some records. more reports whether there may be more.
+// takeChunk applies a chunk of records. more reports whether more may be ready.
 func (v *View) takeChunk() (more bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -11,42 +11,42 @@ import (
 )
 
 const (
-	// accountEventsMax is how many events of an account are kept at the most, and keptBytesMax how many bytes those of
-	// all accounts may have, about.
+	// accountEventsMax is how many events of one account are kept. keptBytesMax is about how many bytes the kept
+	// events of all accounts may use.
 	accountEventsMax = 10_000
 	keptBytesMax     = 64 << 20
 
-	// watchedFor is how long the events of an account, and the orders of a symbol, are kept after the last one who
-	// wanted them. sweepTime is how often that is looked at.
+	// watchedFor is how long the events of an account, or the resting orders of a symbol, are kept after the last
+	// holder or listener has left. sweepTime is the interval between checks for that.
 	watchedFor = 5 * time.Minute
 	sweepTime  = 10 * time.Second
 
-	// unopenedMax is how many accounts may be watched that are not opened.
+	// unopenedMax is how many accounts that are not open yet may be watched.
 	unopenedMax = 10_000
 )
 
-// watch has the events of an account, and those who are told of them.
+// watch holds the kept events of an account and the listeners to them.
 type watch struct {
 	audience[*exchange.AccountEvent]
-	holders int       // who want them, each once; guarded by View.mu, as all that follows
-	until   time.Time // they are forgotten then if there are no holders
-	events  []*event  // without a gap up to the account's newest
-	making  *event    // of the record at hand, nil if it has not touched the account
-	account *account  // set with making
+	holders int       // number of callers that need the events; View.mu guards it and the fields below
+	until   time.Time // the events are dropped at this time if there are no holders
+	events  []*event  // kept events, without a gap up to the account's newest
+	making  *event    // event of the record being applied, nil if the record has not changed the account
+	account *account  // set together with making
 	symbols []symbolNumber
 }
 
-// event is an event that is made or kept.
+// event is an account's event, complete or being made.
 type event struct {
 	*exchange.AccountEvent
-	before       []uint64 // of each of its orders, the number of the event before that changed it; 0 if none was made
+	before       []uint64 // for each order of the event, the number of the previous event that changed it, or 0
 	bytes        int
 	of           *watch
-	older, newer *event // of all that are kept
+	older, newer *event // neighbours in the list of all kept events
 }
 
-// eventMemory is an event with room for what most have: one order, one fill, one symbol. It is one piece, as there
-// are as many as orders.
+// eventMemory is an event with room for what most events have: one order, one fill, one symbol. It is one allocation,
+// because there are as many events as orders.
 type eventMemory struct {
 	event
 	account   exchange.AccountEvent
@@ -56,7 +56,7 @@ type eventMemory struct {
 	positions [1]exchange.PositionView
 }
 
-// newEvent returns an event in which nothing has happened yet.
+// newEvent returns an empty event.
 func newEvent(of *watch) *event {
 	m := &eventMemory{event: event{of: of}}
 	m.AccountEvent, m.event.before = &m.account, m.before[:0]
@@ -64,15 +64,15 @@ func newEvent(of *watch) *event {
 	return &m.event
 }
 
-// kept are the events that are kept, of all accounts. If there is one more than there may be, the account's oldest
-// goes; if they are too large, the oldest of all.
+// kept is the list of the kept events of all accounts. If an account exceeds its limit, its oldest event is dropped;
+// if all events together are too large, the oldest of all is dropped.
 type kept struct {
 	bytesMost, accountMost int
 	bytes                  int
 	oldest, newest         *event
 }
 
-// add adds an event, which is complete, to those of its account.
+// add adds a complete event to those of its account.
 func (k *kept) add(e *event) {
 	w := e.of
 	for len(w.events) >= k.accountMost {
@@ -90,7 +90,7 @@ func (k *kept) add(e *event) {
 	}
 }
 
-// drop forgets an event, the oldest of its account.
+// drop drops an event, which must be the oldest of its account.
 func (k *kept) drop(e *event) {
 	if e.older == nil {
 		k.oldest = e.newer
@@ -111,8 +111,8 @@ func (k *kept) drop(e *event) {
 	}
 }
 
-// changed returns the events up to record seq that changed an order, as far as they are kept, from the newest to the
-// oldest. It is usually the event of that very record that tells where they are; else it looks at one after the other.
+// changed returns the kept events up to record seq that changed an order, from the newest to the oldest. Usually the
+// event of record seq itself changed the order and links to the earlier ones; if not, changed searches event by event.
 func (w *watch) changed(id exchange.OrderID, seq uint64) (all []*exchange.AccountEvent) {
 	for at := w.upTo(seq) - 1; at >= 0; {
 		e := w.events[at]
@@ -129,10 +129,10 @@ func (w *watch) changed(id exchange.OrderID, seq uint64) (all []*exchange.Accoun
 	return all
 }
 
-// upTo returns how many of the events are of records up to seq.
+// upTo returns how many of the events belong to records up to seq.
 func (w *watch) upTo(seq uint64) int {
 	n := len(w.events)
-	newest := min(1, n) // how many of the newest are looked through: it is nearly always one of them
+	newest := min(1, n) // number of newest events to check one by one: it is nearly always one of them
 	for newest < n && w.events[n-newest].Seq > seq {
 		newest = min(2*newest, n)
 	}
@@ -140,8 +140,8 @@ func (w *watch) upTo(seq uint64) int {
 	return from + sort.Search(newest, func(i int) bool { return w.events[from+i].Seq > seq })
 }
 
-// after returns the events after a number, which is not above last, that of the newest one. ok is false if some of
-// them are not kept.
+// after returns the events with numbers above n. last is the number of the newest event, and n is at most last. ok is
+// false if some of these events are no longer kept.
 func (w *watch) after(n, last uint64) (missed []*exchange.AccountEvent, ok bool) {
 	if last-n > uint64(len(w.events)) {
 		return nil, false
@@ -153,8 +153,8 @@ func (w *watch) after(n, last uint64) (missed []*exchange.AccountEvent, ok bool)
 	return missed, true
 }
 
-// touch counts the event that the record at hand makes for an account, once, and returns what it is made in, nil if
-// nobody wants it.
+// touch counts the event that the current record makes for an account, once per record. It returns the watch in which
+// the event is made, nil if the account is not watched.
 func (v *View) touch(a *account) *watch {
 	w := a.watch
 	if a.touched != v.at {
@@ -170,20 +170,20 @@ func (v *View) touch(a *account) *watch {
 	return w
 }
 
-// touchSymbol notes that the record at hand is about a symbol, for its event of an account.
+// touchSymbol adds the symbol of the current record to the event of an account.
 func (v *View) touchSymbol(a *account, sym symbolNumber) *watch {
 	w := v.touch(a)
 	if w == nil {
 		return nil
 	}
-	if n := len(w.symbols); n == 0 || w.symbols[n-1] != sym { // a record has all of a symbol in one place
+	if n := len(w.symbols); n == 0 || w.symbols[n-1] != sym { // the changes of one symbol are adjacent in a record
 		w.symbols = append(w.symbols, sym)
 	}
 	return w
 }
 
-// note enters an order as the record at hand leaves it, with so much open, into the event of its account. It returns
-// what is to be completed, nil if nobody wants it.
+// note adds an order, as the current record leaves it, to the event of its account. It returns the change for the
+// caller to complete, nil if the account is not watched.
 func (v *View) note(a *account, o *order) *exchange.OrderChange {
 	w := v.touchSymbol(a, o.symbol)
 	if w == nil {
@@ -197,7 +197,7 @@ func (v *View) note(a *account, o *order) *exchange.OrderChange {
 	return c
 }
 
-// finish completes the events of the record at hand, keeps them, and has those who listen be told.
+// finish completes and keeps the events of the current record, and queues them for the listeners.
 func (v *View) finish() {
 	for _, w := range v.touched {
 		e, a := w.making, w.account
@@ -222,7 +222,7 @@ func (v *View) finish() {
 	v.finishOrders()
 }
 
-// byID sorts the orders of an event.
+// byID sorts the orders of an event by id.
 type byID event
 
 func (e *byID) Len() int           { return len(e.Orders) }
@@ -232,7 +232,7 @@ func (e *byID) Swap(i, j int) {
 	e.before[i], e.before[j] = e.before[j], e.before[i]
 }
 
-// measure sets the bytes that an event takes, about: refs that its orders share with others are counted.
+// measure sets the approximate size of an event in bytes. Refs shared with other orders are counted too.
 func (e *event) measure() {
 	e.bytes = int(unsafe.Sizeof(eventMemory{})) +
 		beyond(e.Positions)*int(unsafe.Sizeof(exchange.PositionView{})) +
@@ -243,7 +243,7 @@ func (e *event) measure() {
 	}
 }
 
-// orNil returns a list, nil if it is empty.
+// orNil returns a list, or nil if it is empty.
 func orNil[T any](list []T) []T {
 	if len(list) == 0 {
 		return nil
@@ -251,7 +251,7 @@ func orNil[T any](list []T) []T {
 	return list
 }
 
-// beyond returns how many entries a list has memory for, 0 if that is a part of the event's.
+// beyond returns the capacity of a list that has its own memory, 0 if the list uses the event's memory.
 func beyond[T any](list []T) int {
 	if cap(list) <= 1 {
 		return 0
@@ -259,9 +259,9 @@ func beyond[T any](list []T) int {
 	return cap(list)
 }
 
-// Watch has the view keep the events of an account, which may be yet to be opened, until release is called and some
-// minutes longer. Callers who want Did to have what a command does call it before they execute the command.
-// It may be called twice for an account; release may be too.
+// Watch makes the view keep the events of an account until release is called, and some minutes longer. The account may
+// not be open yet. Callers that want Did to return what a command does call Watch before they execute the command.
+// Watch may be called more than once for an account, and release more than once.
 func (v *View) Watch(id exchange.AccountID) (release func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -276,8 +276,8 @@ func (v *View) Watch(id exchange.AccountID) (release func()) {
 	})
 }
 
-// hold returns the watch of an account, with one more holder; nil if too many accounts that are not opened are watched.
-// Its caller holds mu.
+// hold returns the watch of an account, with one more holder. It returns nil if too many unopened accounts are
+// watched. Its caller holds mu.
 func (v *View) hold(id exchange.AccountID) *watch {
 	w := v.watches[id]
 	if w == nil {
@@ -296,7 +296,7 @@ func (v *View) hold(id exchange.AccountID) *watch {
 	return w
 }
 
-// letGo takes a holder off. Its caller holds mu.
+// letGo removes a holder. Its caller holds mu.
 func (v *View) letGo(id exchange.AccountID, w *watch) {
 	if w.holders--; w.holders > 0 {
 		return
@@ -307,7 +307,7 @@ func (v *View) letGo(id exchange.AccountID, w *watch) {
 	}
 }
 
-// sweep forgets what nobody has wanted for watchedFor.
+// sweep drops events and resting orders that have been unused for watchedFor.
 func (v *View) sweep(now time.Time) {
 	if now.Sub(v.swept) < sweepTime {
 		return
