@@ -19,7 +19,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Limits of the parameters, and what they are where they are not given.
+// Bounds and defaults of the query parameters.
 const (
 	symbolsDefault = 1000
 	symbolsMost    = 5000
@@ -30,56 +30,56 @@ const (
 
 	candlesDefault = 500
 
-	executionsDefault = 1000 // of an order
+	executionsDefault = 1000 // executions of one order
 	executionsMost    = 10_000
 
 	streamDepthMost = 200
 
-	// How many answers of a kind may be made and sent at a time: it bounds the memory
-	// that they take. A client that holds up those of one kind holds up no other.
+	// Maximum number of answers of one kind that are made and sent at a time. This bounds their memory, and a client
+	// that delays answers of one kind does not delay the other kinds.
 	symbolsAnswersMax = 16
-	marketAnswersMax  = 32 // of books, and of trades
+	marketAnswersMax  = 32 // books and trades together
 	candlesAnswersMax = 16
 	ordersAnswersMax  = 16
 
-	// orderTimeout is how long an order, or candles, may wait to be told: with Postgres away they may
-	// have to wait for that, and a client for ever.
+	// orderTimeout is how long a request for an order or for candles may wait for Postgres. Without it, clients would
+	// wait for as long as Postgres is away.
 	orderTimeout = 5 * time.Second
 
-	// answerTimeout is how long a client may take to take an answer.
+	// answerTimeout is how long a client may take to read an answer.
 	answerTimeout = 30 * time.Second
 )
 
-// Errors of those who ask, each wrapped with the value that it is about.
+// Errors of requests. Each is wrapped with the value that it is about.
 var (
-	// ErrUnknownSymbol says that a symbol was never made.
+	// ErrUnknownSymbol means that the symbol does not exist.
 	ErrUnknownSymbol = errors.New("there is no symbol")
-	// ErrEnded says that there is no market data any more.
+	// ErrEnded means that the feed has ended, so that there is no more market data.
 	ErrEnded = errors.New("market data has ended, the exchange is stopping or has lost it")
-	// ErrBehind says that market data does not have a record yet that somebody has waited for.
+	// ErrBehind means that the feed did not reach a requested record in time.
 	ErrBehind = errors.New("market data is behind")
-	// ErrNotStored says that the database does not have yet what memory has no longer.
+	// ErrNotStored means that candles are no longer in memory and not yet in the database.
 	ErrNotStored = errors.New("older candles are not in the database yet")
 
 	errTooManyReaders = errors.New("the stream has as many readers as it may, try again later")
 	errGone           = errors.New("trades are no longer in memory")
 )
 
-// APIOptions are what an API needs.
+// APIOptions configure an API.
 type APIOptions struct {
-	// Started returns nil once Attach was called, else why it was not yet.
+	// Started returns nil once Attach was called; before that, the reason why the server has not started yet.
 	Started func() error
-	// Order returns an order, with up to most of its executions, those behind the first
-	// after, once everything about it that it tells may be told. found is false where there
-	// is none. An error means that it could not be asked.
+	// Order returns an order with up to most of its executions, skipping the first after ones. It waits until all
+	// that it returns is durable. found is false if there is no such order. The error means that the order could not
+	// be looked up.
 	Order func(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.PublicOrder, found bool, err error)
 
-	// Orders is where orders are sent, which readers of the stream are told first.
+	// Orders says where orders are sent; the stream begins with it.
 	Orders OrderEntry
 
 	Version      string
-	ReadersMax   int           // of the stream, at a time
-	WriteTimeout time.Duration // how long a reader of the stream may take nothing
+	ReadersMax   int           // maximum number of readers of the stream at a time
+	WriteTimeout time.Duration // how long a reader of the stream may read nothing
 	Log          *slog.Logger
 	Metrics      *Metrics
 }
@@ -87,28 +87,26 @@ type APIOptions struct {
 // OrderEntry says how a client reaches the port that accepts orders.
 type OrderEntry struct {
 	Port   int
-	Local  bool // only clients on this machine reach it
-	TLS    bool // it speaks TLS
-	Tokens bool // a client shows a token first
+	Local  bool // only clients on this machine can connect
+	TLS    bool // the port requires TLS
+	Tokens bool // clients must present a token
 }
 
-// API serves the market over HTTP: /api/v1/, and the page. Its methods may be called
-// from any goroutine.
+// API serves the market data over HTTP below /api/v1/, and the page. Its methods may be called from any goroutine.
 type API struct {
 	options APIOptions
 	mux     *http.ServeMux
-	start   string // of this run of the server
+	start   string // random id of this run of the server
 	feed    atomic.Pointer[Feed]
 
-	readersMax atomic.Int64 // of the stream
-	waiting    atomic.Int64 // requests that await a record
+	readersMax atomic.Int64 // maximum number of readers of the stream
+	waiting    atomic.Int64 // number of requests that wait for a record
 }
 
-// SetReadersMax changes how many readers of the stream there may be at a time. Those that
-// there are keep their place.
+// SetReadersMax changes the maximum number of readers of the stream at a time. Present readers stay connected.
 func (a *API) SetReadersMax(n int) { a.readersMax.Store(int64(n)) }
 
-// NewAPI returns an API that has no market data until Attach.
+// NewAPI returns an API without market data. Attach adds it.
 func NewAPI(o APIOptions) *API {
 	var start [8]byte
 	_, _ = rand.Read(start[:]) // never fails
@@ -124,7 +122,7 @@ func NewAPI(o APIOptions) *API {
 		a.mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/yaml")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
-			_, _ = w.Write(description) // a client that is gone misses it
+			_, _ = w.Write(description) // an error means that the client has disconnected
 		})
 	}
 	a.mux.HandleFunc("GET /api/", func(w http.ResponseWriter, r *http.Request) {
@@ -135,13 +133,13 @@ func NewAPI(o APIOptions) *API {
 	return a
 }
 
-// Attach makes the API tell what a feed knows. It is called once.
+// Attach makes the API serve the data of a feed. It is called once.
 func (a *API) Attach(f *Feed) { a.feed.Store(f) }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// statusError is an error with the status of its answer.
+// statusError is an error with an HTTP status.
 type statusError struct {
 	status int
 	error
@@ -151,7 +149,7 @@ func badRequest(format string, args ...any) error {
 	return &statusError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-// statusOf returns the status that an error is answered with.
+// statusOf returns the HTTP status for an error.
 func statusOf(err error) int {
 	var s *statusError
 	switch {
@@ -165,7 +163,7 @@ func statusOf(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// refuse answers with an error.
+// refuse answers with an HTTP status and an error.
 func refuse(w http.ResponseWriter, status int, err error) {
 	send(w, status, append(appendText([]byte(`{"error":`), err.Error()), '}'))
 }
@@ -177,10 +175,10 @@ func send(w http.ResponseWriter, status int, json []byte) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(json)))
 	w.WriteHeader(status)
-	_, _ = w.Write(json) // a client that is gone misses it
+	_, _ = w.Write(json) // an error means that the client has disconnected
 }
 
-// current returns the feed, or why there is no market data.
+// current returns the feed, or an error that says why there is no market data.
 func (a *API) current() (*Feed, error) {
 	f := a.feed.Load()
 	if f == nil {
@@ -193,9 +191,9 @@ func (a *API) current() (*Feed, error) {
 	return f, f.Err()
 }
 
-// answer makes a handler of what makes one answer. most is how many it makes at a time.
+// answer returns a handler that sends what answerOf returns. It serves at most most requests at a time.
 func (a *API) answer(most int, answerOf func(f *Feed, r *http.Request, q query) ([]byte, error)) http.HandlerFunc {
-	running := make(chan struct{}, most) // holds a value for each answer under way
+	running := make(chan struct{}, most) // holds one value for each request being served
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := query{r.URL.Query()}
 		f, err := a.ready(r, q)
@@ -211,22 +209,22 @@ func (a *API) answer(most int, answerOf func(f *Feed, r *http.Request, q query) 
 				fmt.Errorf("%d requests of this kind are under way and no more are taken; try again", most))
 			return
 		}
-		w.Header().Set(seqHeader, strconv.FormatUint(f.Seq(), 10)) // before the answer is made
+		w.Header().Set(seqHeader, strconv.FormatUint(f.Seq(), 10)) // before answerOf reads: the answer may be newer
 		json, err := answerOf(f, r, q)
 		if err != nil {
 			refuse(w, statusOf(err), err)
 			return
 		}
-		// the server's own holds where it fails
+		// If this fails, the server's own write timeout applies.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 		send(w, http.StatusOK, json)
 	}
 }
 
-// query are the parameters of a request.
+// query holds the parameters of a request.
 type query struct{ url.Values }
 
-// number returns a parameter from least to most, standard where it is not given.
+// number returns a parameter from least to most, or standard if it is not given.
 func (q query) number(name string, standard, least, most int) (int, error) {
 	text := q.Get(name)
 	if text == "" {
@@ -239,7 +237,7 @@ func (q query) number(name string, standard, least, most int) (int, error) {
 	return n, nil
 }
 
-// symbolOf reads a symbol's name.
+// symbolOf parses a symbol's name.
 func symbolOf(name string) (exchange.Symbol, error) {
 	s, err := exchange.ParseSymbol(name)
 	if err != nil {
@@ -248,12 +246,12 @@ func symbolOf(name string) (exchange.Symbol, error) {
 	return s, nil
 }
 
-// firstAfter returns where in a sorted list the symbols behind a name begin.
+// firstAfter returns the index of the first symbol after a name in a sorted list.
 func firstAfter(list []*symbol, name exchange.Symbol) int {
 	return sort.Search(len(list), func(i int) bool { return list[i].name > name })
 }
 
-// symbols answers with all symbols after one.
+// symbols answers with the symbols after a name.
 func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error) {
 	limit, err := q.number("limit", symbolsDefault, 1, symbolsMost)
 	if err != nil {
@@ -272,7 +270,7 @@ func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error
 	return json, nil
 }
 
-// viewSymbol calls read with a symbol that a request names.
+// viewSymbol calls read with the symbol that a request names.
 func (f *Feed) viewSymbol(r *http.Request, read func(s *symbol)) error {
 	name, err := symbolOf(r.PathValue("sym"))
 	if err != nil {
@@ -301,7 +299,7 @@ func (a *API) book(f *Feed, r *http.Request, q query) (json []byte, err error) {
 	return json, err
 }
 
-// trades answers with the trades of a symbol after one, or with the newest.
+// trades answers with the trades of a symbol after a trade id, or with the newest ones.
 func (a *API) trades(f *Feed, r *http.Request, q query) (json []byte, err error) {
 	limit, err := q.number("limit", tradesDefault, 1, tradesMost)
 	if err != nil {
@@ -331,7 +329,7 @@ func (a *API) trades(f *Feed, r *http.Request, q query) (json []byte, err error)
 	return json, errors.Join(err, gone)
 }
 
-// order answers with an order, and its executions after some.
+// order answers with an order and a page of its executions.
 func (a *API) order(_ *Feed, r *http.Request, q query) (json []byte, err error) {
 	id, err := exchange.ParseOrderID(r.PathValue("id"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// millisecond is what times of candles are told in: all of them are whole ones.
+// millisecond is the unit of candle times in answers: every candle begins at a whole millisecond.
 const millisecond = exchange.Second / 1000
 
 // candles answers with candles of a symbol.
@@ -30,7 +30,7 @@ func (a *API) candles(f *Feed, r *http.Request, q query) ([]byte, error) {
 		return nil, err
 	}
 	if ask.To != 0 {
-		ask.To++ // the end is included
+		ask.To++ // the parameter includes its millisecond, CandlesQuery.To does not
 	}
 	if ask.Limit, err = q.number("limit", candlesDefault, 1, CandlesMost); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (a *API) candles(f *Feed, r *http.Request, q query) ([]byte, error) {
 	return appendCandles(nil, name, seq, ask.Interval, all), nil
 }
 
-// interval returns the parameter of that name, which has to be there.
+// interval returns the required parameter interval.
 func (q query) interval() (exchange.Interval, error) {
 	text := q.Get("interval")
 	i, ok := exchange.ParseInterval(text)
@@ -58,7 +58,7 @@ func (q query) interval() (exchange.Interval, error) {
 	return i, nil
 }
 
-// moment returns a parameter of milliseconds since the Unix epoch in nanoseconds, 0 if it is not given.
+// moment returns a parameter given in milliseconds since the Unix epoch, in nanoseconds; 0 if it is not given.
 func (q query) moment(name string) (int64, error) {
 	text := q.Get(name)
 	if text == "" {
@@ -71,10 +71,10 @@ func (q query) moment(name string) (int64, error) {
 	return ms * millisecond, nil
 }
 
-// momentMost is the last millisecond of what nanoseconds have room for, in the year 2262.
+// momentMost is the last whole millisecond that fits into 64-bit nanoseconds, in the year 2262.
 const momentMost = (1<<63 - 1) / millisecond
 
-// appendCandles appends candles of a symbol as an answer.
+// appendCandles appends an answer with candles of a symbol.
 func appendCandles(b []byte, name exchange.Symbol, seq uint64, i exchange.Interval, all []exchange.Candle) []byte {
 	b = append(appendSym(append(b, '{'), name), ',')
 	b = append(appendSeq(b, seq), `,"interval":"`...)

@@ -6,9 +6,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Bounds of the candles in memory. Of each interval a symbol's ring grows while it trades, from candlesMin to
-// candlesMost of 144 bytes; all together up to candleSlotsMax, 38 MB. Beyond that each symbol keeps the least all
-// the same: what the database may lack in a normal moment, and of those of an hour what Window needs.
+// Bounds of the candles in memory. For each interval, a symbol has a ring that grows while the symbol trades, from
+// candlesMin to candlesMost candles of 144 bytes. All rings together have up to candleSlotsMax places, 38 MB. Beyond
+// that, each ring still grows to its minimum: what the database may not have yet in normal operation and, for hours,
+// what Window needs.
 const (
 	candlesMin     = 2
 	candlesMost    = 1024
@@ -17,18 +18,18 @@ const (
 	candleSlotsMax = 1 << 18
 )
 
-// candles are the candles of a symbol. Nil has none.
+// candles holds the candles of a symbol. A nil *candles is empty.
 //
-// A trade costs one candle and not five: only that of a second counts it. Once a second is over, its candle is put
-// to that of the minute, that to the one of five minutes once the minute is over, and so on: the candles of each
-// interval lie wholly in one of the next. So what counts for an open candle is its own part and the parts of all
-// shorter ones, which are newer.
+// A trade is counted in one candle, not in five: only in the candle of its second. When the second is over, its candle
+// is added to that of the minute; when the minute is over, that one is added to the candle of five minutes, and so on.
+// This works because each candle lies wholly within one of the next longer interval. So an open candle consists of its
+// own part and the newer parts of all shorter intervals.
 type candles struct {
 	parts [exchange.Intervals]endedCandle
 	rings [exchange.Intervals]candleRing
 }
 
-// endedCandle is a candle and the last record of the symbol that may have changed it, if it is over.
+// endedCandle is a candle and, once it is over, the symbol's last record that may have changed it.
 type endedCandle struct {
 	exchange.Candle
 	seq uint64
@@ -42,7 +43,7 @@ func (s *symbol) candle(t *exchange.Trade, slots *int) {
 	s.candles.add(t, s.tape.last, s.seq, slots)
 }
 
-// add counts the n-th trade. seq is the last record of the symbol before it.
+// add counts trade number n. seq is the symbol's previous record.
 func (c *candles) add(t *exchange.Trade, n, seq uint64, slots *int) {
 	now := &c.parts[exchange.Candle1s]
 	start := now.Start
@@ -58,7 +59,7 @@ func (c *candles) add(t *exchange.Trade, n, seq uint64, slots *int) {
 	now.Add(t, n)
 }
 
-// end ends the open candle of an interval, all of which is in its part.
+// end closes the open candle of an interval. Its part must already include the shorter intervals.
 func (c *candles) end(i exchange.Interval, slots *int) {
 	ended := &c.parts[i]
 	c.rings[i].add(ended, i, slots)
@@ -78,8 +79,8 @@ func (c *candles) end(i exchange.Interval, slots *int) {
 	*ended = endedCandle{}
 }
 
-// open appends the candles of an interval that are not in its ring, oldest first: the open one, and those before it
-// that nothing has ended yet, since no second after them is over.
+// open appends the candles of an interval that are not in its ring, oldest first: the open one, and older ones that
+// are over but not closed yet, because closing happens only when a later second is over.
 func (c *candles) open(dst []exchange.Candle, i exchange.Interval) []exchange.Candle {
 	first := len(dst)
 	for j := int(i); j >= 0; j-- {
@@ -123,7 +124,7 @@ func (c *candles) all(i exchange.Interval) []exchange.Candle {
 	return c.open(all, i)
 }
 
-// after returns the newest candles of an interval that have trades behind one, up to most, oldest first.
+// after returns up to most of the newest candles of an interval that include trades after a trade id, oldest first.
 func (c *candles) after(i exchange.Interval, trade uint64, most int) []exchange.Candle {
 	if c == nil {
 		return nil
@@ -141,7 +142,7 @@ func (c *candles) after(i exchange.Interval, trade uint64, most int) []exchange.
 	return all[len(all)-min(len(all), most):]
 }
 
-// since returns what the candles of an interval come to together that began at from or later.
+// since returns the sum of the candles of an interval that begin at from or later.
 func (c *candles) since(i exchange.Interval, from int64) (sum exchange.Candle) {
 	if c == nil {
 		return sum
@@ -171,17 +172,17 @@ func (c *candles) since(i exchange.Interval, from int64) (sum exchange.Candle) {
 	return sum
 }
 
-// candleRing is the newest candles of an interval that are over.
+// candleRing is the newest closed candles of an interval.
 type candleRing struct {
 	ring    []endedCandle
-	from, n int    // the oldest is ring[from], and there are n
-	dropped uint64 // the last record that may have changed one that was here once
+	from, n int    // ring[from] is the oldest; n is the number of candles
+	dropped uint64 // last record that may have changed a candle that is no longer in the ring
 }
 
-// at returns the n-th candle, the oldest is number 0.
+// at returns candle n of the ring, counted from the oldest, which is number 0.
 func (r *candleRing) at(n int) *endedCandle { return &r.ring[(r.from+n)%len(r.ring)] }
 
-// add adds the newest candle. slots counts those of all rings.
+// add adds the newest candle. slots counts the places of all rings.
 func (r *candleRing) add(c *endedCandle, i exchange.Interval, slots *int) {
 	if size := len(r.ring); r.n == size {
 		least := candlesMin
@@ -200,7 +201,7 @@ func (r *candleRing) add(c *endedCandle, i exchange.Interval, slots *int) {
 	*r.at(r.n - 1) = *c
 }
 
-// grow makes room for so many candles.
+// grow enlarges the ring to size candles.
 func (r *candleRing) grow(size int, slots *int) {
 	*slots += size - len(r.ring)
 	larger := make([]endedCandle, size)

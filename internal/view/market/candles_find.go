@@ -8,22 +8,23 @@ import (
 	"outcry/internal/exchange"
 )
 
-// CandlesMost is how many candles an answer has at the most.
+// CandlesMost is the maximum number of candles in one answer.
 const CandlesMost = 1000
 
-// CandlesQuery says which candles are asked for.
+// CandlesQuery selects candles.
 type CandlesQuery struct {
 	Symbol   exchange.Symbol
 	Interval exchange.Interval
-	// From and To bound their starts, From included and To not, in nanoseconds since the Unix epoch; 0 is no bound.
+	// From (inclusive) and To (exclusive) bound the starts of the candles, in nanoseconds since the Unix epoch; 0 means
+	// no bound.
 	From, To int64
 	Limit    int // from 1 to CandlesMost
 }
 
-// Candles returns candles, oldest first: the first ones from q.From on or, without that, the newest. They
-// include every trade up to record seq, that of the feed when it was asked. Those that are not in memory come from
-// Options.Candles, within ctx. The error wraps ErrUnknownSymbol, or ErrNotStored if the database does not have yet
-// what memory has no longer, or says why the database could not be asked, or why there is no market data.
+// Candles returns the candles that q selects, oldest first: the first ones from q.From on or, if q.From is 0, the
+// newest. They include every trade up to record seq, the feed's last record at the time of the call. Candles no longer
+// in memory come from Options.Candles, within ctx. The error wraps ErrUnknownSymbol, or ErrNotStored if the database
+// does not yet have candles that memory no longer has, or says why the database failed or why there is no market data.
 func (f *Feed) Candles(ctx context.Context, q CandlesQuery) (all []exchange.Candle, seq uint64, err error) {
 	if q.Limit < 1 || q.Limit > CandlesMost || q.Interval >= exchange.Intervals {
 		return nil, 0, fmt.Errorf("%d candles of interval %d are asked for", q.Limit, q.Interval)
@@ -64,7 +65,7 @@ func (f *Feed) Candles(ctx context.Context, q CandlesQuery) (all []exchange.Cand
 	return q.choose(append(before, all...)), seq, nil
 }
 
-// choose returns those of sorted candles that are asked for.
+// choose returns the candles that q selects from a sorted list.
 func (q *CandlesQuery) choose(all []exchange.Candle) []exchange.Candle {
 	all = slices.DeleteFunc(all, func(c exchange.Candle) bool {
 		return q.From != 0 && c.Start < q.From || q.To != 0 && c.Start >= q.To
@@ -75,8 +76,8 @@ func (q *CandlesQuery) choose(all []exchange.Candle) []exchange.Candle {
 	return all[len(all)-min(len(all), q.Limit):]
 }
 
-// wantsBefore reports whether candles before the start edge, 0 for the end of time, are asked for, if have behind
-// it are.
+// wantsBefore reports whether q selects candles that start before edge, given that have selected candles start at edge
+// or later. An edge of 0 is the end of time.
 func (q *CandlesQuery) wantsBefore(edge int64, have int) bool {
 	if q.From != 0 {
 		return edge == 0 || q.From < edge

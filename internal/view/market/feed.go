@@ -1,24 +1,24 @@
-// Package market is the public market data: for each symbol its price levels, its
-// newest trades and what they come to, as data over HTTP, as a stream of server-sent
-// events, and as a page for people. No account and no balance is in it.
+// Package market publishes the market data of each symbol: its price levels, its newest trades, their totals and
+// candles. It serves them over HTTP, as a stream of server-sent events, and as a web page. The data names no account
+// and no balance.
 //
-// It is one more projection of the journal. The Feed, one goroutine, tails the records that are synced, some times
-// a second, and at once while somebody listens or waits. An order's event has its fills with the price of each
-// resting order, and a cancel's has what was taken back, so levels need no order: fills take from the opposite
-// side, what is left adds to its own.
+// It is one more projection of the journal. The Feed, one goroutine, tails the synced records, several times a second,
+// and at once while a listener or a waiting request exists. The event of an order has its fills with the price of each
+// resting order, and that of a cancel has the canceled shares. So the levels can be kept without knowing the orders:
+// fills take from the opposite side, and what is left of the order adds to its own.
 //
 //	journal ─ synced records ─▶ Feed (one goroutine) ─▶ symbols: levels, tape, candles
 //	                              │            │             ▲ read lock
 //	          five times a second │            │ each record ▼
 //	                              ▼            ▼           API, View: answers
-//	              hub: what is new,            Listeners, of symbols that
-//	              written once for all         somebody listens to
+//	              hub: news, encoded           Listeners of a
+//	              once for all readers         symbol
 //	                              │
 //	                              ▼
-//	              one goroutine a reader of the stream
+//	              one goroutine for each reader of the stream
 //
-// Nothing of it is on the route of an order. Readers that are slow miss updates, and
-// see from the numbers that they did; readers that take nothing are cut off.
+// Nothing of it is on the route of an order. Slow readers miss updates and see that from the sequence numbers; readers
+// that read nothing are disconnected.
 package market
 
 import (
@@ -37,108 +37,104 @@ import (
 )
 
 const (
-	// publishTime lies between two updates of the stream at the least. What comes after
-	// a pause is told with the next step.
+	// publishTime is the minimum time between two updates of the stream. A change after a pause is published by the
+	// next step.
 	publishTime = 200 * time.Millisecond
 
-	// publishLook is how often the feed looks whether there is something for the stream.
+	// publishLook is how often the feed checks whether there is news for the stream.
 	publishLook = trail.StepTime
 
-	// chunkRecords is how many records are taken in at once, while answers wait and
-	// other goroutines may want the processor: some tens of microseconds.
+	// chunkRecords is how many records are applied while mu is held. A chunk needs some tens of microseconds, in
+	// which requests wait and other goroutines may need the processor.
 	chunkRecords = 256
 
-	// chunkFills ends a chunk earlier: a part of an order may have thousands of fills.
+	// chunkFills ends a chunk earlier: one part of an order may have thousands of fills.
 	chunkFills = exchange.FillsMax
 )
 
-// Records are the journal's synced records, from the one after the Snapshot on. Its
-// methods are called by one goroutine.
+// Records reads the journal's synced records, beginning after the Snapshot. Its methods are called by one goroutine.
 type Records interface {
-	// TryNext returns the next record, which is valid until the next call. ok is
-	// false, without an error, where it is not synced yet.
+	// TryNext returns the next record, which is valid until the next call. ok is false, without an error, if the
+	// record is not synced yet.
 	TryNext() (seq uint64, record []byte, ok bool, err error)
-	// Close lets go of what was not read.
+	// Close releases what was not read.
 	Close()
 }
 
-// Snapshot is the market after a record, as a database keeps it. Symbols, sums and
-// open orders are all there are; of trades the newest, for each symbol without a gap
-// up to its last one, oldest first.
+// Snapshot is the market after a record, as the database keeps it. It has all symbols, totals and open orders. Of the
+// trades it has the newest ones of each symbol, without a gap up to the last one, oldest first.
 type Snapshot struct {
 	Seq     uint64
 	Symbols []exchange.SymbolState
 	Orders  []exchange.OrderState
 	Traded  []exchange.TradedState
 	Trades  []exchange.TradeState
-	// Candles are, of each symbol that was ever traded, the newest of each interval and those of an hour that
-	// began within windowHours of it, each symbol's oldest first.
+	// Candles are, for each symbol that was ever traded, the newest candle of each interval, and the hourly ones that
+	// began within windowHours of it. Each symbol's are sorted oldest first.
 	Candles []exchange.CandleState
 }
 
-// Health is how the exchange is doing, over the last second or so.
+// Health is the state of the exchange, measured over about the last second.
 type Health struct {
 	OrdersPerSecond, RequestsPerSecond float64
-	P50, P99                           float64 // seconds that requests took
-	LagRecords                         uint64  // journal records that Postgres does not have yet
-	LagSeconds                         float64 // how long it has not been up to date
+	P50, P99                           float64 // duration of requests in seconds
+	LagRecords                         uint64  // number of journal records that Postgres does not have yet
+	LagSeconds                         float64 // how long Postgres has not been up to date
 	PostgresUp                         bool
-	NotReady                           error // why no orders are taken, nil while they are
+	NotReady                           error // why orders are not accepted; nil while they are
 }
 
-// Options are what a Feed needs.
+// Options configure a Feed.
 type Options struct {
 	Records Records
-	// CatchUp is the last record that was synced at the start: nothing is told
-	// before the feed has come so far.
+	// CatchUp is the last record that was synced at the start. The feed serves nothing before it has applied it.
 	CatchUp uint64
-	// Limit returns the last record that may be told. Nil means every synced one.
+	// Limit returns the last record that may be published. Nil means every synced record.
 	Limit func() uint64
-	// Notify sends to wake once record seq is synced, or perhaps before, and does not wait: the journal's. Without it
-	// those who wait or listen are served by polling.
+	// Notify has the journal send to wake once record seq is synced, or perhaps earlier. It does not wait. If Notify
+	// is nil, the feed polls while a request waits or a listener exists.
 	Notify func(seq uint64, wake chan<- struct{})
-	// Candles returns candles of the database, oldest first: if from is not 0, the first ones that start then or
-	// later, else the newest; all start before to, if that is not 0. Nil if there is no database. Stored returns the
-	// last record that the database has all of.
+	// Candles returns candles from the database, oldest first: if from is not 0, the first ones that start at from or
+	// later, else the newest. If to is not 0, all start before it. Candles is nil without a database. Stored returns
+	// the last record up to which the database is complete.
 	Candles func(ctx context.Context, sym exchange.Symbol, i exchange.Interval, from, to int64, limit int) (
 		[]exchange.Candle, error)
 	Stored func() uint64
-	Health func() Health // asked once a second
+	Health func() Health // called once a second
 	Log    *slog.Logger
 }
 
-// Feed follows the market. Run is its goroutine; its other methods may be called
-// from any.
+// Feed keeps the market data up to date. Run is its goroutine; its other methods may be called from any goroutine.
 type Feed struct {
 	options Options
 	hub     *hub
 	pace    *trail.Pace
 	ended   chan struct{}
 
-	seq    atomic.Uint64         // of the last record taken in
-	broken atomic.Pointer[error] // why there is no market data any more
+	seq    atomic.Uint64         // seq of the last applied record
+	broken atomic.Pointer[error] // why the feed has failed; nil while it works
 
-	// Run's own.
+	// Only Run uses the fields below.
 	event     exchange.Event
-	last      *symbol // of the record before: the next is often for the same
-	change    Change  // for listeners, as is market
+	last      *symbol // symbol of the previous record; the next record is often for the same symbol
+	change    Change  // memory for the change passed to listeners, as is market
 	market    Market
-	marks     marks        // of the record that is being taken in, if its symbol is listened to
-	unflushed []*listening // that were told of changes since their last Flush
+	marks     marks        // levels changed by the current record, if its symbol has listeners
+	unflushed []*listening // listeners that got changes since their last Flush
 
-	// mu guards what follows, and the symbols. Run alone writes to it, except to list and to what listeners are, so
-	// that Run may read the rest without.
+	// mu guards the fields below and the symbols. Only Run writes to them, except for list and the listeners, so Run
+	// may read the others without it.
 	mu      sync.RWMutex
 	symbols map[exchange.Symbol]*symbol
 	slots   slots
-	list    []*symbol            // the same symbols
-	sorted  bool                 // whether list is in order; who needs it to be puts it in order
-	heard   map[*symbol]struct{} // those that have listeners
+	list    []*symbol            // the symbols in a list
+	sorted  bool                 // whether list is sorted by name; viewList sorts it if needed
+	heard   map[*symbol]struct{} // symbols with listeners
 	over    bool                 // Run has ended
 }
 
-// NewFeed returns a feed that goes on after a snapshot, which it does not keep. Where
-// the snapshot does not fit together, there is no market data: Err tells why.
+// NewFeed returns a feed that begins with a snapshot, which it does not keep. If the snapshot is inconsistent, the feed
+// has failed and Err says why.
 func NewFeed(o Options, snap *Snapshot) *Feed {
 	f := &Feed{options: o, pace: trail.NewPace(o.Notify), ended: make(chan struct{}),
 		symbols: make(map[exchange.Symbol]*symbol), heard: make(map[*symbol]struct{})}
@@ -150,11 +146,11 @@ func NewFeed(o Options, snap *Snapshot) *Feed {
 	return f
 }
 
-// Seq returns the seq of the last record that was taken in.
+// Seq returns the seq of the last applied record.
 func (f *Feed) Seq() uint64 { return f.seq.Load() }
 
-// Err returns why there is no market data: it is not up to date yet, or it has
-// failed. Nil means that there is.
+// Err returns why there is no market data: the feed is not up to date yet, or it has failed. It returns nil while
+// there is market data.
 func (f *Feed) Err() error {
 	if broken := f.broken.Load(); broken != nil {
 		return *broken
@@ -165,9 +161,9 @@ func (f *Feed) Err() error {
 	return nil
 }
 
-// Run follows the market until ctx ends. A record that cannot be, or cannot be
-// read, ends it too: that is logged, Err tells it, readers of the stream are cut off, listeners hear of the end,
-// and the exchange goes on without market data. It is called once.
+// Run follows the journal until ctx ends. An impossible or unreadable record ends it too: the error is logged, Err
+// returns it, readers of the stream are disconnected, listeners are ended, and the exchange runs without market data.
+// Run is called once.
 func (f *Feed) Run(ctx context.Context) {
 	defer close(f.ended)
 	defer f.pace.End()
@@ -184,7 +180,7 @@ func (f *Feed) Run(ctx context.Context) {
 			f.options.Log.Error("there is no market data, until the next start at least; trading goes on", "error", *broken)
 			return
 		}
-		// As often as without listeners, however often records are taken in for those.
+		// Look for news at the same rate as without listeners, however often records are applied for them.
 		if now := time.Now(); now.Sub(looked) >= publishLook && f.Err() == nil {
 			if looked = now; now.Sub(published) >= publishTime && f.hub.publish(now) {
 				published = now
@@ -196,7 +192,7 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// step takes in all records that may be told now.
+// step applies all records that may be published now.
 func (f *Feed) step(ctx context.Context) error {
 	for ctx.Err() == nil {
 		more, err := f.takeChunk()
@@ -204,12 +200,12 @@ func (f *Feed) step(ctx context.Context) error {
 		if err != nil || !more {
 			return err
 		}
-		runtime.Gosched() // orders come first
+		runtime.Gosched() // let goroutines that process orders run first
 	}
 	return nil
 }
 
-// takeChunk takes in some records. more reports whether there may be more.
+// takeChunk applies a chunk of records. more reports whether more may be ready.
 func (f *Feed) takeChunk() (more bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -241,7 +237,7 @@ func (f *Feed) takeChunk() (more bool, err error) {
 	return most > 0, nil
 }
 
-// apply takes in a record. Its caller holds mu.
+// apply applies a record. Its caller holds mu.
 func (f *Feed) apply(seq uint64, record []byte) error {
 	e := &f.event
 	name, err := exchange.DecodePublic(record, e)
@@ -274,7 +270,7 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 	return fmt.Errorf("market: journal record %d is of unknown kind %s", seq, e.Kind)
 }
 
-// noteCancels takes in the cancels of one record, which are in the order of their symbols. Its caller holds mu.
+// noteCancels applies the cancels of one record, which are sorted by symbol. Its caller holds mu.
 func (f *Feed) noteCancels(seq uint64, e *exchange.Event) error {
 	for i := range e.Cancels {
 		one := e.Cancel(i)
@@ -289,8 +285,8 @@ func (f *Feed) noteCancels(seq uint64, e *exchange.Event) error {
 	return nil
 }
 
-// note takes in an event of a symbol that was made before, and returns the symbol. Its caller holds mu, and calls
-// noted once all of the record that is for the symbol is taken in.
+// note applies an event of an existing symbol, and returns the symbol. Its caller holds mu, and calls noted once
+// everything in the record for that symbol is applied.
 func (f *Feed) note(seq uint64, name []byte, e *exchange.Event) (*symbol, error) {
 	s := f.last
 	if s == nil || string(s.name) != string(name) {
@@ -305,7 +301,7 @@ func (f *Feed) note(seq uint64, name []byte, e *exchange.Event) (*symbol, error)
 	return s, nil
 }
 
-// noted says that a record has changed a symbol. e is the last event of the record for it. Its caller holds mu.
+// noted publishes that a record has changed a symbol. e is the record's last event for it. Its caller holds mu.
 func (f *Feed) noted(s *symbol, seq uint64, e *exchange.Event) {
 	s.seq = seq
 	f.hub.note(s)
@@ -317,7 +313,7 @@ func (f *Feed) noted(s *symbol, seq uint64, e *exchange.Event) {
 	}
 }
 
-// add makes a symbol. Its caller holds mu, or nobody else knows of f yet.
+// add adds a symbol. Its caller holds mu, or is the only one that has f.
 func (f *Feed) add(name exchange.Symbol, seq uint64) *symbol {
 	s := newSymbol(name, seq)
 	f.symbols[name] = s
@@ -325,14 +321,14 @@ func (f *Feed) add(name exchange.Symbol, seq uint64) *symbol {
 	return s
 }
 
-// view calls read with the market as it stands, which does not change meanwhile.
+// view calls read while the market data does not change.
 func (f *Feed) view(read func()) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	read()
 }
 
-// viewList is view for callers that need all symbols in order.
+// viewList is like view, and passes all symbols sorted by name.
 func (f *Feed) viewList(read func(list []*symbol)) {
 	for {
 		f.mu.RLock()

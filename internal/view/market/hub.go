@@ -13,42 +13,42 @@ import (
 )
 
 const (
-	tradesPerEvent    = 50     // newest trades in an event; ids show what is left out
-	candlesPerEvent   = 50     // newest candles in an event; their first trades show what is left out
-	symbolsPerEvent   = 500    // of those that changed, the others have to wait for the next
-	symbolsPerListing = 10_000 // in the first events together
+	tradesPerEvent    = 50     // newest trades in an event; ids show which are left out
+	candlesPerEvent   = 50     // newest candles in an event; their first trades show which are left out
+	symbolsPerEvent   = 500    // changed symbols in an event; further ones wait for the next event
+	symbolsPerListing = 10_000 // symbols in the first events of a reader together
 	healthTime        = time.Second
 
-	// symbolsTime lies between two events of symbols at the least. In a busy market
-	// nearly all change all the time, and all readers are sent all of them: with each
-	// update it was most of what the stream costs.
+	// symbolsTime is the minimum time between two events of symbols. In a busy market nearly all symbols change all
+	// the time, and all readers get all of them: when every update had these events, they were most of the cost of the
+	// stream.
 	symbolsTime = time.Second / 2
 
-	// How many events are kept for readers that are late.
+	// Number of events kept for readers that are late.
 	tradesBacklog  = 8
 	symbolsBacklog = 16
 
-	// listingAge is how many events of symbols a listing is good for: a reader that is sent it
-	// is sent those too. It is small enough for them to be kept, and so large that
-	// however many readers come, few listings are made and held.
+	// listingAge is the number of events of symbols after which a listing is made again. A reader gets the listing and
+	// the events after it. The number is small enough that these events are still kept, and large enough that few
+	// listings are made and held, however many readers join.
 	listingAge = symbolsBacklog / 2
 )
 
 // backlog is the newest events of a kind: event n is in events[n%len(events)].
 type backlog struct {
 	events [][]byte
-	n      uint64 // of the last event, 0 before the first
+	n      uint64 // number of the last event, 0 before the first
 }
 
 func newBacklog(length int) backlog { return backlog{events: make([][]byte, length)} }
 
-// add adds an event, which does not change any more.
+// add adds an event. The caller must not change it afterwards.
 func (b *backlog) add(event []byte) {
 	b.n++
 	b.events[b.n%uint64(len(b.events))] = event
 }
 
-// appendSince appends those of the events after number n that are kept.
+// appendSince appends the kept events after event n.
 func (b *backlog) appendSince(dst [][]byte, n uint64) [][]byte {
 	if kept := uint64(len(b.events)); b.n > kept {
 		n = max(n, b.n-kept)
@@ -59,49 +59,49 @@ func (b *backlog) appendSince(dst [][]byte, n uint64) [][]byte {
 	return dst
 }
 
-// topic is what readers of one symbol, with as many levels and candles of the same interval, are sent.
+// topic is the data for all readers of one symbol with the same depth and candle interval.
 type topic struct {
 	topicKey
 	symbol  *symbol
 	readers int
 
-	seq       uint64  // the symbol's when it was last looked at
-	levels    []byte  // as last published
-	bookSeq   uint64  // that the last book event is true at
-	book      backlog // of one event: it has the whole book
+	seq       uint64  // the symbol's seq when publish last ran
+	levels    []byte  // the levels as last published
+	bookSeq   uint64  // seq of the last book event
+	book      backlog // one event, which has the whole book
 	trades    backlog
 	candles   backlog
-	tradesSeq uint64 // that lastTrade is the last trade at
+	tradesSeq uint64 // seq at which lastTrade was read
 	lastTrade uint64
 }
 
 type topicKey struct {
 	name     exchange.Symbol
 	depth    int
-	interval exchange.Interval // noCandles for those who want none
+	interval exchange.Interval // noCandles for readers that want no candles
 }
 
 const noCandles = exchange.Intervals
 
-// hub makes the events of the stream, each once for all its readers.
+// hub encodes the events of the stream, each once for all its readers.
 type hub struct {
 	feed *Feed
 
-	// Run's own: the symbols that wait to be published, oldest first, and when they and
-	// health were published last.
+	// Only Run uses the fields below: the symbols with changes to publish, oldest first, and the times when symbols and
+	// health were last published.
 	pending             []*symbol
 	symbolsAt, healthAt time.Time
 
-	// mu guards what follows. Feed.mu may be taken under it, not the other way round.
+	// mu guards the fields below. It is locked before Feed.mu.
 	mu        sync.Mutex
 	readers   int
 	topics    map[topicKey]*topic
 	symbols   backlog
 	health    backlog
-	listing   []byte        // events with all symbols, which readers share; nil where none is up to date
-	listedAt  uint64        // the number of the last event of symbols before it
-	listedSeq uint64        // that it is true at, or at a later one
-	tick      chan struct{} // closed and replaced when there is something new
+	listing   []byte        // events with all symbols, shared by readers; nil if it must be made again
+	listedAt  uint64        // number of the last event of symbols before the listing
+	listedSeq uint64        // the listing includes at least the records up to this seq
+	tick      chan struct{} // closed and replaced when there are new events
 	closed    bool
 }
 
@@ -110,7 +110,7 @@ func newHub(f *Feed) *hub {
 		tick: make(chan struct{})}
 }
 
-// note says that a symbol has changed.
+// note queues a changed symbol for publication.
 func (h *hub) note(s *symbol) {
 	if !s.waits {
 		s.waits = true
@@ -118,8 +118,7 @@ func (h *hub) note(s *symbol) {
 	}
 }
 
-// publish makes the events of what is new, where anybody reads them, and reports whether
-// anything is. Run calls it.
+// publish encodes the new events, and reports whether there are any and the stream has readers. Only Run calls it.
 func (h *hub) publish(now time.Time) (news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +128,7 @@ func (h *hub) publish(now time.Time) (news bool) {
 		h.health.add(appendHealth(nil, seq, h.feed.options.Health()))
 	}
 	if h.readers == 0 {
-		h.takePending(len(h.pending)) // who joins is told all, by a new listing
+		h.takePending(len(h.pending)) // a new reader gets everything from a new listing
 		h.listing = nil
 	} else if len(h.pending) > 0 && now.Sub(h.symbolsAt) >= symbolsTime {
 		h.symbolsAt, news = now, true
@@ -145,13 +144,13 @@ func (h *hub) publish(now time.Time) (news bool) {
 	return news && h.readers > 0
 }
 
-// takePending returns up to n of the symbols that wait, which do so no longer. They
-// are valid until the next call of note.
+// takePending removes up to n symbols from the queue and returns them. The result is valid until the next call of
+// note.
 func (h *hub) takePending(n int) (first []*symbol) {
 	if n < len(h.pending) {
 		first, h.pending = h.pending[:n], h.pending[n:]
 	} else {
-		first, h.pending = h.pending, h.pending[:0] // the same memory again
+		first, h.pending = h.pending, h.pending[:0] // reuses the memory
 	}
 	for _, s := range first {
 		s.waits = false
@@ -159,7 +158,7 @@ func (h *hub) takePending(n int) (first []*symbol) {
 	return first
 }
 
-// publish makes the events of what is new of a symbol, and reports whether anything is.
+// publish encodes the new events of a symbol, and reports whether there are any.
 func (t *topic) publish(seq uint64) (news bool) {
 	s := t.symbol
 	if s.seq == t.seq {
@@ -181,7 +180,7 @@ func (t *topic) publish(seq uint64) (news bool) {
 	return news
 }
 
-// appendCandles appends an event with the newest candles, those that have trades behind one.
+// appendCandles appends an event with the newest candles that include trades after a trade id.
 func (t *topic) appendCandles(b []byte, seq, after uint64) []byte {
 	b = appendEvent(b, "candles", seq)
 	b = appendCandles(b, t.name, seq, t.interval, t.symbol.candles.after(t.interval, after, candlesPerEvent))
@@ -196,15 +195,14 @@ func (h *hub) close() {
 	close(h.tick)
 }
 
-// reader is one reader of the stream: which events of each kind it was sent.
+// reader is one reader of the stream. Its numbers are those of the last event of each kind that it was sent.
 type reader struct {
-	topic                                  *topic // nil where it reads of no symbol
+	topic                                  *topic // nil if it does not read a symbol
 	book, trades, candles, symbols, health uint64
 }
 
-// join begins a reader, of a symbol where its name is not empty, and appends its first
-// events, as appendNews does. The error is errTooManyReaders or ErrUnknownSymbol, or
-// says why there is no market data.
+// join adds a reader, of a symbol if key.name is not empty, and appends its first events to dst as appendNews does. The
+// error is errTooManyReaders or ErrUnknownSymbol, or says why there is no market data.
 func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,8 +225,8 @@ func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, err
 	dst = h.appendList(dst, r)
 	if t := r.topic; t != nil {
 		h.feed.view(func() {
-			// A change may still have to wait for its event, but nobody is to be told of
-			// a symbol's book before they know that there is the symbol.
+			// The event of the symbols may not include this symbol yet, but a reader must know the symbol before it
+			// gets the symbol's book.
 			if seq := h.feed.Seq(); t.symbol.seq > h.listedSeq {
 				dst = append(dst, appendEventEnd(appendSymbols(appendEvent(nil, "symbols", seq), seq, []*symbol{t.symbol})))
 			}
@@ -242,18 +240,17 @@ func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, err
 	return r, dst, nil
 }
 
-// appendList appends events that have all symbols. Its caller holds mu.
+// appendList appends events with all symbols. Its caller holds mu.
 func (h *hub) appendList(dst [][]byte, r *reader) [][]byte {
 	if h.listing == nil || h.symbols.n-h.listedAt > listingAge {
-		h.listedSeq = h.feed.Seq() // first: the feed may go on meanwhile
+		h.listedSeq = h.feed.Seq() // before the listing is made: the feed may apply records while it is made
 		h.listing, h.listedAt = h.feed.appendListing(nil), h.symbols.n
 	}
 	r.symbols = h.symbols.n
 	return h.symbols.appendSince(append(dst, h.listing), h.listedAt)
 }
 
-// topic returns the topic of a symbol, which it makes where nobody reads it yet. Its
-// caller holds mu.
+// topic returns the topic of a key, and makes it if it has no readers yet. Its caller holds mu.
 func (h *hub) topic(key topicKey) (*topic, error) {
 	t := h.topics[key]
 	if t != nil {
@@ -274,7 +271,7 @@ func (h *hub) topic(key topicKey) (*topic, error) {
 	return t, nil
 }
 
-// leave ends a reader.
+// leave removes a reader.
 func (h *hub) leave(r *reader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -286,9 +283,8 @@ func (h *hub) leave(r *reader) {
 	}
 }
 
-// appendNews appends the events that r was not sent yet, which readers share and
-// which do not change, and returns a channel that is closed when there are more.
-// ended tells that there will be none.
+// appendNews appends the events that r has not been sent yet. Readers share them, and they do not change. more is
+// closed when there are further events. ended reports that there will be none.
 func (h *hub) appendNews(dst [][]byte, r *reader) (news [][]byte, more <-chan struct{}, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -299,7 +295,7 @@ func (h *hub) appendNews(dst [][]byte, r *reader) (news [][]byte, more <-chan st
 		r.book, r.trades, r.candles = t.book.n, t.trades.n, t.candles.n
 	}
 	if h.symbols.n-r.symbols > symbolsBacklog {
-		dst = h.appendList(dst, r) // unlike the others, these events do not show a gap
+		dst = h.appendList(dst, r) // a gap in symbols is not visible in the events, unlike in other kinds
 	} else {
 		dst = h.symbols.appendSince(dst, r.symbols)
 	}
@@ -308,8 +304,8 @@ func (h *hub) appendNews(dst [][]byte, r *reader) (news [][]byte, more <-chan st
 	return dst, h.tick, h.closed
 }
 
-// appendListing appends events with all symbols, one at the least. The most traded come
-// first: a page shows something before all are there.
+// appendListing appends at least one event, together with all symbols. The most traded symbols come first, so that a
+// page can show them before it has received the rest.
 func (f *Feed) appendListing(b []byte) []byte {
 	f.viewList(func(list []*symbol) {
 		seq := f.Seq()
@@ -327,7 +323,7 @@ func (f *Feed) appendListing(b []byte) []byte {
 	return b
 }
 
-// appendEvent begins an event that is true at a seq.
+// appendEvent begins an event with its name and seq.
 func appendEvent(b []byte, name string, seq uint64) []byte {
 	b = append(b, "event: "...)
 	b = append(b, name...)
@@ -356,7 +352,7 @@ func appendBook(b []byte, name exchange.Symbol, seq, prev uint64, levels []byte)
 	return appendEventEnd(append(b, '}'))
 }
 
-// appendTradesEvent appends the newest trades up to last, of those after the number after.
+// appendTradesEvent appends an event with the newest trades after trade after, up to trade last.
 func appendTradesEvent(b []byte, s *symbol, seq, after, last uint64) []byte {
 	first := max(after+1, s.tape.first, last-min(last, tradesPerEvent)+1)
 	return appendEventEnd(appendTrades(appendEvent(b, "trades", seq), s, seq, first, last))

@@ -7,21 +7,20 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Answers are written by hand, without reflection or an allocation a value: a busy
-// market has thousands of them a second. Names of symbols and decimals need no
-// escapes.
+// Answers are encoded by hand, without reflection or an allocation for each value: a busy market has thousands of them
+// a second. Names of symbols and decimals need no escapes.
 
-// decimal is an exact number of the exchange.
+// decimal is a type of exact numbers of the exchange.
 type decimal interface{ Append(dst []byte) []byte }
 
-// appendDecimal appends a decimal as a string: no reader shall round it.
+// appendDecimal appends a decimal as a string, so that no JSON reader rounds it.
 func appendDecimal[D decimal](b []byte, d D) []byte {
 	b = append(b, '"')
 	b = d.Append(b)
 	return append(b, '"')
 }
 
-// appendField appends a member's name, behind a comma.
+// appendField appends a comma and a member's name.
 func appendField(b []byte, name string) []byte {
 	b = append(b, ',', '"')
 	b = append(b, name...)
@@ -38,7 +37,7 @@ func appendSeq(b []byte, seq uint64) []byte {
 	return strconv.AppendUint(append(b, `"seq":`...), seq, 10)
 }
 
-// appendSummary appends a symbol as the list of symbols has it.
+// appendSummary appends a symbol's entry in the list of symbols.
 func appendSummary(b []byte, s *symbol) []byte {
 	b = appendSym(append(b, '{'), s.name)
 	if t := &s.traded; t.Trades > 0 {
@@ -69,7 +68,7 @@ func appendSummary(b []byte, s *symbol) []byte {
 	return append(b, '}')
 }
 
-// appendSymbols appends the list of symbols as an answer.
+// appendSymbols appends an answer with a list of symbols.
 func appendSymbols(b []byte, seq uint64, symbols []*symbol) []byte {
 	b = appendSeq(append(b, '{'), seq)
 	b = append(b, `,"symbols":[`...)
@@ -82,7 +81,7 @@ func appendSymbols(b []byte, seq uint64, symbols []*symbol) []byte {
 	return append(b, "]}"...)
 }
 
-// appendLevels appends up to depth levels of each side, as members.
+// appendLevels appends up to depth levels of each side as the members bids and asks.
 func appendLevels(b []byte, s *symbol, depth int) []byte {
 	b = append(b, `"bids":[`...)
 	b = appendSide(b, &s.bids, depth)
@@ -105,7 +104,7 @@ func appendSide(b []byte, l *levels, depth int) []byte {
 	return b
 }
 
-// appendTrades appends the trades from number first to last, which are in memory.
+// appendTrades appends an answer with the trades from number first to last, which must be in memory.
 func appendTrades(b []byte, s *symbol, seq, first, last uint64) []byte {
 	b = appendSym(append(b, '{'), s.name)
 	b = append(b, ',')
@@ -129,8 +128,8 @@ func appendTrades(b []byte, s *symbol, seq, first, last uint64) []byte {
 	return append(b, "]}"...)
 }
 
-// appendOrder appends an order as an answer. next is how many executions come before the
-// next page, 0 if there is none.
+// appendOrder appends an answer with an order. next is the number of executions before the next page, 0 if this is the
+// last page.
 func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder, next int) []byte {
 	b = strconv.AppendUint(append(b, `{"id":`...), uint64(id), 10)
 	b = appendSym(append(b, ','), o.Symbol)
@@ -163,8 +162,7 @@ func appendOrder(b []byte, id exchange.OrderID, o *exchange.PublicOrder, next in
 	return append(b, '}')
 }
 
-// appendInstructions appends what an order says of itself beside its limit, as members: nothing of one that
-// says nothing.
+// appendInstructions appends the order's non-default instructions as members.
 func appendInstructions(b []byte, t *exchange.Terms) []byte {
 	name := func(field, value string) { b = append(append(append(appendField(b, field), '"'), value...), '"') }
 	if t.Type != exchange.Limited {
@@ -182,7 +180,7 @@ func appendInstructions(b []byte, t *exchange.Terms) []byte {
 	return b
 }
 
-// appendChanges appends what amends did to an order, as members.
+// appendChanges appends what amends did to an order as members.
 func appendChanges(b []byte, c *exchange.Changes) []byte {
 	if c == nil {
 		return b
@@ -197,11 +195,11 @@ func appendChanges(b []byte, c *exchange.Changes) []byte {
 	return b
 }
 
-// appendText appends any text as a string.
+// appendText appends a text as a JSON string.
 func appendText(b []byte, text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string always can be
+		panic(err) // a string can always be encoded
 	}
 	return append(b, quoted...)
 }

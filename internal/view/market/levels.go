@@ -8,28 +8,25 @@ import (
 	"outcry/internal/exchange"
 )
 
-// levelsMax is how many levels a chunk holds at the most: what is moved when a level
-// comes or goes is a part of it.
+// levelsMax is the maximum number of levels in a chunk, and so of levels moved when one is added or removed.
 const levelsMax = 128
 
-// level is what is open at one price.
+// level is the open shares at one price.
 type level struct {
 	key    int64
-	shares exchange.Position // more than 0; orders for many times an order's maximum may rest at one price
+	shares exchange.Position // more than 0; the sum of many orders may exceed the maximum of one order
 }
 
-// levels are the price levels of one side of a book, best last: most of what happens
-// happens there. The zero value with its up set is empty.
+// levels is the price levels of one side of a book, best last, because most changes are at the best price. A value
+// with only up set is empty.
 //
-// Invariants: no chunk is empty or longer than levelsMax; keys rise within a chunk
-// and from chunk to chunk.
+// Invariants: no chunk is empty or longer than levelsMax; keys rise within a chunk and from chunk to chunk.
 type levels struct {
-	up     int64 // 1 for buys, -1 for sells: a better price has the higher key
+	up     int64 // 1 for buys, -1 for sells, so that a better price has a higher key
 	chunks [][]level
 }
 
-// add changes what is open at a price. ok is false, and nothing has changed, where it
-// would be less than nothing.
+// add changes the open shares at a price. ok is false if the result would be negative, and then l is unchanged.
 func (l *levels) add(price exchange.Price, change exchange.Position) (ok bool) {
 	key := l.up * int64(price)
 	c := l.chunk(key)
@@ -53,8 +50,7 @@ func (l *levels) add(price exchange.Price, change exchange.Position) (ok bool) {
 	return true
 }
 
-// chunk returns the index of the chunk where a key is or belongs, -1 where there is
-// none at all.
+// chunk returns the index of the chunk that has a key, or where the key belongs; -1 if there are no chunks.
 func (l *levels) chunk(key int64) int {
 	last := len(l.chunks) - 1
 	if last <= 0 || l.chunks[last][0].key <= key {
@@ -63,7 +59,7 @@ func (l *levels) chunk(key int64) int {
 	return max(0, sort.Search(last, func(i int) bool { return l.chunks[i][0].key > key })-1)
 }
 
-// insert puts a level in place i of chunk c, and splits the chunk where it is full.
+// insert inserts a level at index i of chunk c, and splits the chunk if it is full.
 func (l *levels) insert(c, i int, v level) (ok bool) {
 	if v.shares.Sign() <= 0 {
 		return false
@@ -86,8 +82,7 @@ func (l *levels) insert(c, i int, v level) (ok bool) {
 	return true
 }
 
-// remove drops a level. Chunks that have become small are put together, so that many
-// of them never hold little.
+// remove removes a level. Small adjacent chunks are merged, so that there are never many nearly empty ones.
 func (l *levels) remove(c, i int) {
 	l.chunks[c] = slices.Delete(l.chunks[c], i, i+1)
 	if left := len(l.chunks[c]); left > levelsMax/4 || l.join(c) || l.join(c-1) || left > 0 {
@@ -96,7 +91,7 @@ func (l *levels) remove(c, i int) {
 	l.chunks = slices.Delete(l.chunks, c, c+1)
 }
 
-// join puts chunk c and the next one together, where both are there and small.
+// join merges chunk c with the next one if both exist and are small. It reports whether it did.
 func (l *levels) join(c int) bool {
 	if c < 0 || c+1 >= len(l.chunks) || len(l.chunks[c])+len(l.chunks[c+1]) > levelsMax/2 {
 		return false
@@ -106,7 +101,7 @@ func (l *levels) join(c int) bool {
 	return true
 }
 
-// meets reports whether an order on the other side with such a limit would execute here.
+// meets reports whether an order of the opposite side with this limit would execute here.
 func (l *levels) meets(limit exchange.Price) bool {
 	n := len(l.chunks)
 	if n == 0 {
@@ -116,7 +111,7 @@ func (l *levels) meets(limit exchange.Price) bool {
 	return last[len(last)-1].key >= l.up*int64(limit)
 }
 
-// at returns what is open at a price, 0 if nothing is.
+// at returns the open shares at a price.
 func (l *levels) at(price exchange.Price) (shares exchange.Position) {
 	key := l.up * int64(price)
 	if c := l.chunk(key); c >= 0 {

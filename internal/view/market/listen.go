@@ -8,55 +8,55 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Change is what one journal record did to the levels and the trades of a symbol. A record that did nothing to
-// them, such as a halt, makes none. It is valid during the call that it is an argument of.
+// Change is what one journal record did to the levels and trades of a symbol. Records that do not affect them, such as
+// a halt, make no Change. It is valid only during the call that passes it.
 type Change struct {
 	Symbol exchange.Symbol
-	Seq    uint64 // of the record
-	Time   int64  // of the record, nanoseconds since the Unix epoch
+	Seq    uint64 // seq of the record
+	Time   int64  // time of the record, nanoseconds since the Unix epoch
 
-	// Bids and Asks are the new totals of the levels that changed, best first, each price once.
-	// If there are any, Seq is the book's newest record and Prev the one before: of a listener's first, that is the
-	// BookSeq that it was begun with.
+	// Bids and Asks are the new totals of the changed levels, best first, each price once. If there are any, Prev is
+	// the seq of the previous record that changed a level; in a listener's first such Change, Prev is the BookSeq that
+	// begin saw.
 	Bids, Asks []Level
 	Prev       uint64
 
-	Trades     []exchange.Trade // in the order of their numbers
-	FirstTrade uint64           // the number of the first of them; 0 if there are none
+	Trades     []exchange.Trade // sorted by number
+	FirstTrade uint64           // number of the first of Trades; 0 if Trades is empty
 
-	Market *Market // as it stands after the record
+	Market *Market // the market after the record
 }
 
-// Listener is told what happens to the market of a symbol. Its methods are called by the feed's goroutine under its
-// lock: they must not block, and call no method of the Feed, nor leave.
+// Listener receives the changes of a symbol's market. Its methods are called by the feed's goroutine under its lock:
+// they must not block, and must not call leave or any method of the Feed.
 type Listener interface {
-	// Change is called for each record that changed the levels or the trades, in the order of the journal.
+	// Change is called for each record that changed the levels or the trades, in journal order.
 	Change(c *Change)
-	// Flush is called after some Changes, at most some hundred records: now it is time to send what they came to.
+	// Flush is called after one or more Changes, at most some hundred records. The listener should send them now.
 	Flush()
-	// End is called once the feed has ended, with the reason. Nothing follows.
+	// End is called once when the feed has ended, with the reason. No method is called after it.
 	End(err error)
 }
 
-// listening is a listener that has not left.
+// listening is a listener between Listen and leave.
 type listening struct {
 	Listener
 	unflushed bool
 }
 
-// heard is what a symbol has while somebody listens to it.
+// heard is the part of a symbol that exists only while it has listeners.
 type heard struct {
-	marks     *marks // the feed's
+	marks     *marks // points to Feed.marks
 	listeners []*listening
 }
 
-// Listen makes l hear of a symbol's market until leave is called. It calls begin first, with the market as it
-// stands, and all changes after that follow, without one twice or missing. begin is called under the feed's lock,
-// and must do as a Listener's methods; leave may be called from anywhere else, more than once, but under no lock
-// that l takes: once it has returned, l is not called any more. The error wraps ErrUnknownSymbol, or says why there
-// is no market data; nothing was called then.
+// Listen passes the changes of a symbol's market to l until leave is called. It calls begin first, with the current
+// market; all later changes follow, without a gap or a repeat. begin is called under the feed's lock, and the rules for
+// a Listener's methods hold for it. leave may be called from anywhere else, more than once, but not while the caller
+// holds a lock that l's methods lock. Once it has returned, no method of l is called. The error wraps ErrUnknownSymbol,
+// or says why there is no market data; nothing was called then.
 //
-// Callers see to it that few listen to the same symbol: a door has one for all its readers.
+// There should be few listeners to one symbol: a door registers one for all its readers.
 func (f *Feed) Listen(sym exchange.Symbol, l Listener, begin func(*Market)) (leave func(), err error) {
 	if err := f.Err(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (f *Feed) Listen(sym exchange.Symbol, l Listener, begin func(*Market)) (lea
 	return func() { f.leave(s, one) }, nil
 }
 
-// leave ends a listener.
+// leave removes a listener.
 func (f *Feed) leave(s *symbol, one *listening) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,15 +98,15 @@ func (f *Feed) leave(s *symbol, one *listening) {
 	}
 }
 
-// listened reports whether somebody listens to any symbol.
+// listened reports whether any symbol has a listener.
 func (f *Feed) listened() bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return len(f.heard) > 0
 }
 
-// tell calls the listeners of a symbol if a record has changed its levels or trades, and says in s.touched whether
-// it was the levels. e is the last event of the record for it. Its caller holds mu.
+// tell calls the listeners of a symbol if a record has changed its levels or trades, and sets s.touched to whether the
+// levels changed. e is the record's last event for the symbol. Its caller holds mu.
 func (f *Feed) tell(s *symbol, seq uint64, e *exchange.Event) {
 	c := &f.change
 	c.Bids, f.marks.bids = changed(c.Bids[:0], f.marks.bids, &s.bids)
@@ -137,7 +137,7 @@ func (f *Feed) tell(s *symbol, seq uint64, e *exchange.Event) {
 	}
 }
 
-// flush calls the listeners that were told something. Its caller holds mu.
+// flush calls Flush of the listeners that got a Change since their last Flush. Its caller holds mu.
 func (f *Feed) flush() {
 	for _, one := range f.unflushed {
 		one.unflushed = false
@@ -147,7 +147,7 @@ func (f *Feed) flush() {
 	f.unflushed = f.unflushed[:0]
 }
 
-// endListeners ends all listeners, and takes no further ones.
+// endListeners ends all listeners, and makes Listen refuse further ones.
 func (f *Feed) endListeners() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +161,7 @@ func (f *Feed) endListeners() {
 	clear(f.heard)
 }
 
-// end returns why there is no market data any more.
+// end returns why the feed has ended.
 func (f *Feed) end() error {
 	if broken := f.broken.Load(); broken != nil {
 		return fmt.Errorf("%w: %w", ErrEnded, *broken)
@@ -169,11 +169,11 @@ func (f *Feed) end() error {
 	return ErrEnded
 }
 
-// marks are the totals that levels of one symbol had before the record that is being taken in, in the order in
-// which it has come to them, some more than once.
+// marks holds the totals that levels of one symbol had before the current record changed them, in the order of the
+// changes. A price may occur more than once; its first entry is the total before the record.
 type marks struct{ bids, asks []Level }
 
-// note notes a level that is about to change.
+// note records the total of a level that is about to change.
 func (m *marks) note(l *levels, price exchange.Price) {
 	side := &m.asks
 	if l.up > 0 {
@@ -184,12 +184,12 @@ func (m *marks) note(l *levels, price exchange.Price) {
 	}
 }
 
-// changed appends the new totals of the levels that have changed, best first, and returns before empty.
+// changed appends the new totals of the changed levels to dst, best first. It also returns before, emptied for reuse.
 func changed(dst, before []Level, l *levels) (all, empty []Level) {
 	slices.SortStableFunc(before, func(a, b Level) int { return cmp.Compare(l.up*int64(b.Price), l.up*int64(a.Price)) })
 	for i, was := range before {
 		if i > 0 && before[i-1].Price == was.Price {
-			continue // the first one has the total before the record
+			continue // only the first entry of a price has the total before the record
 		}
 		if now := l.at(was.Price); now != was.Shares {
 			dst = append(dst, Level{was.Price, now})

@@ -2,14 +2,14 @@ package market
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are what the stream counts. It is a prometheus.Collector, to be registered
-// by cmd/outcryd, and may be used from any goroutine.
+// Metrics counts the readers of the stream. It is a prometheus.Collector, which cmd/outcryd registers. It may be used
+// from any goroutine.
 type Metrics struct {
 	readers         prometheus.Gauge
 	refused, cutOff prometheus.Counter
 }
 
-// NewMetrics returns metrics that count from zero.
+// NewMetrics returns metrics with all counts zero.
 func NewMetrics() *Metrics {
 	return &Metrics{
 		readers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_stream_readers",

@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	// minSeqTimeout is how long a request waits for the record that it names.
+	// minSeqTimeout is how long a request waits for the record that it asks for.
 	minSeqTimeout = 5 * time.Second
 
-	// minSeqWaitsMax is how many requests may wait so at a time. They have no place among
-	// the answers under way meanwhile.
+	// minSeqWaitsMax is the maximum number of requests that wait at a time. They do not count as answers being made.
 	minSeqWaitsMax = 256
 )
 
-// seqHeader tells the record up to which an answer has everything, and perhaps more.
+// seqHeader is the header with the last record that the answer is sure to include; it may include later ones.
 const seqHeader = "Outcry-Seq"
 
-// await waits until the feed has the record that min_seq names, which may be one of another
-// node of a cluster. Without it, it does not wait.
+// await waits until the feed has the record of the parameter min_seq, which another node of a cluster may have
+// reported. It returns at once without that parameter.
 func (a *API) await(ctx context.Context, f *Feed, q query) error {
 	text := q.Get("min_seq")
 	if text == "" {
@@ -42,8 +41,8 @@ func (a *API) await(ctx context.Context, f *Feed, q query) error {
 	return f.Await(ctx, seq)
 }
 
-// Await waits until the feed has a record, five seconds at the most. The error wraps ErrBehind if it has not come by
-// then or before ctx ended, or ErrEnded.
+// Await waits until the feed has a record, for at most five seconds. The error wraps ErrBehind if the record does not
+// arrive in that time or before ctx ends, or ErrEnded if the feed ends.
 func (f *Feed) Await(ctx context.Context, seq uint64) error {
 	if f.Seq() >= seq {
 		return nil
@@ -61,7 +60,7 @@ func (f *Feed) Await(ctx context.Context, seq uint64) error {
 	return f.end()
 }
 
-// ready returns the feed, once it has the record that a request waits for.
+// ready returns the feed once it has the record that the request asks for.
 func (a *API) ready(r *http.Request, q query) (*Feed, error) {
 	f, err := a.current()
 	if err == nil {

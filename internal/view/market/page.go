@@ -13,13 +13,13 @@ import (
 	"outcry/docs"
 )
 
-// pageFiles are the files of the market page: whatever is in the folder page.
+// pageFiles has the files of the market page: all files in the folder page.
 //
 //go:embed page
 var pageFiles embed.FS
 
-// contentTypes are those of the files that a page is made of. The table of the
-// machine is not asked: it may say anything.
+// contentTypes maps the extensions of the page's files to content types. The system's table is not used, because it
+// differs between machines.
 var contentTypes = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".html": "text/html; charset=utf-8",
@@ -33,11 +33,11 @@ var contentTypes = map[string]string{
 	".md":   "text/plain; charset=utf-8",
 }
 
-// pagePolicy lets the page load what this server serves and nothing else, and no
-// script or style that is not a file.
+// pagePolicy is the Content-Security-Policy: the page loads only what this server serves, and no inline scripts or
+// styles.
 const pagePolicy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
 
-// page serves the files, each under /page/, index.html at / too, and the documents.
+// page serves each file under /page/, index.html also at /, and the documents.
 type page struct{ files map[string]pageFile }
 
 type pageFile struct {
@@ -51,16 +51,16 @@ func newPage() *page {
 	names := p.addAll(docs.Pages, docsPrefix)
 	index, err := json.Marshal(names)
 	if err != nil {
-		panic(err) // they are strings
+		panic(err) // strings can always be encoded
 	}
 	p.add(docsPrefix+"index.json", index)
 	return p
 }
 
-// docsPrefix is where the documents are served, and index.json, which lists them.
+// docsPrefix is the path of the documents and of index.json, which lists them.
 const docsPrefix = "/page/docs/"
 
-// addAll adds the files of a file system below a prefix, and returns their names.
+// addAll adds the files of a file system under a path prefix, and returns their names.
 func (p *page) addAll(files embed.FS, prefix string) (names []string) {
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -75,7 +75,7 @@ func (p *page) addAll(files embed.FS, prefix string) (names []string) {
 		return nil
 	})
 	if err != nil {
-		panic(err) // the files are in the program
+		panic(err) // embedded files can always be read
 	}
 	return names
 }
@@ -94,8 +94,8 @@ func (p *page) register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /page/", func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, r.URL.Path) })
 }
 
-// serve answers with a file. Browsers ask each time whether theirs is still the one:
-// after an upgrade no old script meets a new server.
+// serve sends a file. Browsers must revalidate their copy each time, so that after an upgrade no old script talks to the
+// new server.
 func (p *page) serve(w http.ResponseWriter, r *http.Request, name string) {
 	f, ok := p.files[name]
 	if !ok {
@@ -113,5 +113,5 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request, name string) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	_, _ = w.Write(f.bytes) // a client that is gone misses it
+	_, _ = w.Write(f.bytes) // an error means that the client has disconnected
 }

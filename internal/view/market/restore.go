@@ -6,7 +6,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// restore takes in a snapshot.
+// restore loads a snapshot.
 func (f *Feed) restore(snap *Snapshot) error {
 	for i := range snap.Symbols {
 		s := f.add(snap.Symbols[i].Symbol, snap.Seq)
@@ -32,9 +32,9 @@ func (f *Feed) restore(snap *Snapshot) error {
 	return f.restoreCandles(snap.Candles)
 }
 
-// restoreTraded takes in what has been traded before.
+// restoreTraded loads the totals and the newest trades of a snapshot.
 func (f *Feed) restoreTraded(snap *Snapshot) error {
-	known := make(map[exchange.Symbol]uint64) // trades that there are of each symbol
+	known := make(map[exchange.Symbol]uint64) // number of trades of each symbol
 	for i := range snap.Trades {
 		known[snap.Trades[i].Symbol]++
 	}
@@ -62,7 +62,7 @@ func (f *Feed) restoreTraded(snap *Snapshot) error {
 	return nil
 }
 
-// restoreCandles takes in what has been traded before. Without any, those of before are the database's alone.
+// restoreCandles loads the candles of a snapshot. Without any, earlier candles are only in the database.
 func (f *Feed) restoreCandles(all []exchange.CandleState) error {
 	for len(all) > 0 {
 		n := 1
@@ -82,7 +82,7 @@ func (f *Feed) restoreCandles(all []exchange.CandleState) error {
 	return nil
 }
 
-// restore takes in the candles of a symbol with so many trades: the newest of each interval, and some before those.
+// restore loads the candles of a symbol that has had trades trades: the newest of each interval, and some older ones.
 func (c *candles) restore(all []exchange.CandleState, trades uint64, slots *int) error {
 	var newest [exchange.Intervals]exchange.Candle
 	for n := range all {
@@ -101,7 +101,7 @@ func (c *candles) restore(all []exchange.CandleState, trades uint64, slots *int)
 			return fmt.Errorf("the newest of %s has trades %d to %d, of %d", exchange.Interval(i), full.First, full.Last(),
 				trades)
 		}
-		if i > 0 { // what the shorter one has does not count for its part
+		if i > 0 { // a part does not include what the shorter interval's candle counts
 			if full.Trades < newest[i-1].Trades {
 				return fmt.Errorf("the newest of %s has less than that of %s", exchange.Interval(i), exchange.Interval(i-1))
 			}
@@ -112,8 +112,8 @@ func (c *candles) restore(all []exchange.CandleState, trades uint64, slots *int)
 	return nil
 }
 
-// without returns c but for its newest trades, which are those of last; empty if there were no others. High and low
-// are still those of all of them.
+// without returns c minus its newest trades, which are those of last. The result is empty if c has no other trades. High
+// and Low still include the removed trades.
 func without(c exchange.Candle, last *exchange.Candle) exchange.Candle {
 	if c.Trades == last.Trades {
 		return exchange.Candle{}

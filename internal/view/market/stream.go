@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// pieceMost is how much is written to a reader at a time: it has APIOptions.WriteTimeout
-// to take so much.
+// pieceMost is how much is written to a reader at a time. The reader has APIOptions.WriteTimeout to read that much.
 const pieceMost = 32 << 10
 
-// stream answers with events until the reader or the feed ends.
+// stream sends events until the reader disconnects or the feed ends.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	q := query{r.URL.Query()}
 	f, err := a.ready(r, q)
@@ -48,17 +47,17 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends events, the first ones first. It returns why it ends: nil or ErrEnded
-// where the reader has gone or the feed has ended.
+// follow sends the given events and then all later ones. It returns why it ended: nil or ErrEnded if the reader has
+// disconnected or the feed has ended.
 func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *reader, events [][]byte) error {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
-	// Events go to the socket as they are, one write for all that are new.
+	// Events are written to the socket unchanged, without chunks: one write for all that are new.
 	header.Set("Transfer-Encoding", "identity")
 	out := sender{w: w, control: http.NewResponseController(w), timeout: a.options.WriteTimeout, ended: h.feed.ended}
-	// The server's limits are for requests that end.
+	// Lift the server's time limits, which are meant for requests that end.
 	if err := out.control.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -66,7 +65,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *rea
 		if err := out.send(events); err != nil {
 			return err
 		}
-		clear(events) // lets go of what others may be done with
+		clear(events) // lets the memory of events be freed once no reader needs them
 		var more <-chan struct{}
 		var ended bool
 		if events, more, ended = h.appendNews(events[:0], reader); len(events) > 0 {
@@ -83,18 +82,17 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *rea
 	}
 }
 
-// sender writes events to a reader, in pieces: a reader that is slow is no reader that
-// takes nothing, however much there is to send.
+// sender writes events to a reader in pieces. The timeout is for one piece, so that a slow reader is not mistaken for
+// one that reads nothing, however much there is to send.
 type sender struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	timeout time.Duration   // for a piece
+	timeout time.Duration   // timeout for one piece
 	ended   <-chan struct{} // closed when the feed has ended
-	piece   []byte          // what is written next
+	piece   []byte          // bytes to write next
 }
 
-// send writes events. Where there are several pieces, and the feed ends meanwhile, it
-// returns ErrEnded.
+// send writes events. It returns ErrEnded if the feed ends before the last of several pieces is written.
 func (s *sender) send(events [][]byte) error {
 	for _, e := range events {
 		for len(e) > 0 {
@@ -115,7 +113,7 @@ func (s *sender) send(events [][]byte) error {
 	return s.flush()
 }
 
-// flush writes what is in the piece.
+// flush writes the current piece.
 func (s *sender) flush() error {
 	if len(s.piece) == 0 {
 		return nil

@@ -6,28 +6,28 @@ import (
 	"outcry/internal/exchange"
 )
 
-// symbol is what is known of a symbol.
+// symbol is the market of one symbol.
 type symbol struct {
 	name       exchange.Symbol
 	bids, asks levels
 	traded     exchange.Traded
 	tape       tape
-	halt       *exchange.Halt // nil while it takes orders
+	halt       *exchange.Halt // nil while the symbol accepts orders
 	rules      exchange.SymbolRules
-	seq        uint64 // of the last record that changed anything
+	seq        uint64 // last record that changed anything
 
-	// unfinished is an order whose next part is to come, 0 if there is none. It is not in
-	// the levels: nobody is shown a crossed book.
+	// unfinished is the order of which further parts are still to come, 0 if there is none. It is not in the levels,
+	// so that no reader sees a crossed book.
 	unfinished exchange.OrderID
-	waits      bool // to be published; Run's own
+	waits      bool // in hub.pending; used only by Run
 
-	bookSeq uint64   // of the last record that changed a level's total
-	touched bool     // whether the record that is being taken in has done so
-	heard   *heard   // nil while nobody listens
+	bookSeq uint64   // last record that changed a level's total
+	touched bool     // whether the current record has changed a level's total
+	heard   *heard   // nil without listeners
 	candles *candles // nil before the first trade
 }
 
-// slots are how many places the rings of all symbols have together.
+// slots counts the places in the rings of all symbols.
 type slots struct{ trades, candles int }
 
 func newSymbol(name exchange.Symbol, seq uint64) *symbol {
@@ -35,8 +35,8 @@ func newSymbol(name exchange.Symbol, seq uint64) *symbol {
 		bookSeq: seq}
 }
 
-// change changes what is open at a price. ok is false, and nothing has changed, if it would be less than
-// nothing.
+// change changes the open shares at a price. ok is false if the result would be negative, and then the level is
+// unchanged.
 func (s *symbol) change(l *levels, price exchange.Price, by exchange.Position) (ok bool) {
 	s.touched = true
 	if s.heard != nil {
@@ -45,7 +45,7 @@ func (s *symbol) change(l *levels, price exchange.Price, by exchange.Position) (
 	return l.add(price, by)
 }
 
-// side returns the levels of a side and of the one that it trades with.
+// side returns the levels of a side and of the opposite side.
 func (s *symbol) side(side exchange.Side) (own, opposite *levels) {
 	if side == exchange.Buy {
 		return &s.bids, &s.asks
@@ -53,8 +53,8 @@ func (s *symbol) side(side exchange.Side) (own, opposite *levels) {
 	return &s.asks, &s.bids
 }
 
-// execute takes in an order, or a further part of it, with what it did. The error says
-// which level does not hold what the order took from it; s is unusable then.
+// execute applies an order, or a further part of it, with its fills and cancels. The error names a level that has fewer
+// open shares than the order takes from it; s is unusable then.
 func (s *symbol) execute(e *exchange.Event, room *slots) error {
 	_, opposite := s.side(e.Side)
 	for i := range e.Fills {
@@ -80,8 +80,8 @@ func (s *symbol) execute(e *exchange.Event, room *slots) error {
 	return nil
 }
 
-// rest adds what is open of an order to its level, unless it crosses: then a part of it
-// is to come. The error says that such an order cannot rest.
+// rest adds an order's open shares to its level. An order that crosses is not added: further parts of it are still to
+// come. The error says that an order of this kind cannot rest.
 func (s *symbol) rest(id exchange.OrderID, t *exchange.Terms, open exchange.Shares) error {
 	own, opposite := s.side(t.Side)
 	switch {
@@ -97,8 +97,8 @@ func (s *symbol) rest(id exchange.OrderID, t *exchange.Terms, open exchange.Shar
 	return nil
 }
 
-// note takes in an event of an order, a halt or its end. The error says what cannot be;
-// s is unusable then.
+// note applies an event of an order, a halt or the end of a halt. The error says what is impossible in it; s is unusable
+// then.
 func (s *symbol) note(e *exchange.Event, room *slots) error {
 	if s.unfinished != 0 && (e.Kind != exchange.OrderContinued || e.Order != s.unfinished) {
 		return fmt.Errorf("market: %s of order %d for %s, while order %d is unfinished",
@@ -131,7 +131,7 @@ func (s *symbol) note(e *exchange.Event, room *slots) error {
 	return nil
 }
 
-// replace takes in an order that replaces another one.
+// replace applies an order that replaces another one.
 func (s *symbol) replace(e *exchange.Event, room *slots) error {
 	old := &e.Amend.Old
 	if err := s.cancel(old); err != nil {
@@ -141,13 +141,13 @@ func (s *symbol) replace(e *exchange.Event, room *slots) error {
 		return err
 	}
 	if len(e.Fills)+len(e.Own) == 0 && e.Limit == old.Limit && e.Open() == old.Shares {
-		s.touched = false // the total of the level is what it was
+		s.touched = false // the total of the level is unchanged
 	}
 	return nil
 }
 
-// cancel takes open shares of an order, none of which some amends take, out of its level. The error
-// says that they are not there; s is unusable then.
+// cancel takes canceled shares out of their level. Some amends take off none. The error says that the level has fewer;
+// s is unusable then.
 func (s *symbol) cancel(e *exchange.Cancel) error {
 	own, _ := s.side(e.Side)
 	if e.Shares != 0 && !s.change(own, e.Limit, (-e.Shares).Position()) {

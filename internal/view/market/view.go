@@ -10,31 +10,31 @@ import (
 // Level is a price level of a book.
 type Level struct {
 	Price  exchange.Price
-	Shares exchange.Position // that are open at the price; 0 in a Change: the level is gone
+	Shares exchange.Position // open shares at the price; 0 in a Change if the level is gone
 }
 
-// Market is the market of one symbol as it stands after a record. It is valid, and does not change, during the call
-// that it is an argument of; what its methods return may be kept.
+// Market is the market of one symbol after a record. It is valid, and does not change, only during the call that
+// passes it; what its methods return may be kept.
 type Market struct {
 	s       *symbol
 	seq     uint64
-	checked []byte // memory for what a checksum is of
+	checked []byte // memory for the text that a checksum covers
 }
 
 // Symbol returns the symbol's name.
 func (m *Market) Symbol() exchange.Symbol { return m.s.name }
 
-// Seq returns the record up to which everything is in it.
+// Seq returns the last record that the market includes.
 func (m *Market) Seq() uint64 { return m.seq }
 
-// BookSeq returns the newest record that changed a level's total, or the one that the feed started after if
-// none has since.
+// BookSeq returns the last record that changed a level's total, or the record that the feed started after if none has
+// changed one since.
 func (m *Market) BookSeq() uint64 { return m.s.bookSeq }
 
-// Bids returns the levels of the buys, best first.
+// Bids returns the levels of the buy orders, best first.
 func (m *Market) Bids() iter.Seq2[exchange.Price, exchange.Position] { return m.s.bids.all() }
 
-// Asks returns the levels of the sells, best first.
+// Asks returns the levels of the sell orders, best first.
 func (m *Market) Asks() iter.Seq2[exchange.Price, exchange.Position] { return m.s.asks.all() }
 
 // Best returns the best level of a side. ok is false if the side is empty.
@@ -44,10 +44,10 @@ func (m *Market) Best(side exchange.Side) (best Level, ok bool) {
 	return best, ok
 }
 
-// Traded returns what all trades of the symbol come to.
+// Traded returns the totals of all trades of the symbol.
 func (m *Market) Traded() exchange.Traded { return m.s.traded }
 
-// Rules returns the tick, the lot and the other rules of the symbol.
+// Rules returns the symbol's rules, such as tick and lot.
 func (m *Market) Rules() exchange.SymbolRules { return m.s.rules }
 
 // Halt returns the halt of the symbol, nil while it accepts orders.
@@ -56,10 +56,10 @@ func (m *Market) Halt() *exchange.Halt { return m.s.halt }
 // LastTrade returns the number of the newest trade, 0 if there was none.
 func (m *Market) LastTrade() uint64 { return m.s.tape.last }
 
-// FirstTrade returns the number of the oldest trade that is in memory, one above LastTrade if none is.
+// FirstTrade returns the number of the oldest trade in memory. It is LastTrade + 1 if there is none in memory.
 func (m *Market) FirstTrade() uint64 { return m.s.tape.first }
 
-// Trade returns the trade with a number from FirstTrade to LastTrade. It panics for any other.
+// Trade returns trade n. It panics unless n is from FirstTrade to LastTrade.
 func (m *Market) Trade(n uint64) exchange.Trade {
 	if n < m.s.tape.first || n > m.s.tape.last {
 		panic(fmt.Sprintf("market: trade %d of %s is not in memory", n, m.s.name))
@@ -67,17 +67,16 @@ func (m *Market) Trade(n uint64) exchange.Trade {
 	return *m.s.tape.at(n)
 }
 
-// Candle returns the newest candle of an interval. It is empty, with no trades, if nothing was ever traded.
+// Candle returns the newest candle of an interval. It is empty, with no trades, if the symbol has never traded.
 func (m *Market) Candle(i exchange.Interval) exchange.Candle { return m.s.candles.newest(i) }
 
-// Window returns what the trades come to that lie in the candles of an hour which began at from or later, in
-// nanoseconds since the Unix epoch. Those of a day before the newest trade are kept. It is empty, with no
-// trades, if nothing was traded since.
+// Window returns the sum of the hourly candles that began at from or later, in nanoseconds since the Unix epoch. The
+// candles of the day before the newest trade are kept. The sum is empty, with no trades, if there was no trade since.
 func (m *Market) Window(from int64) exchange.Candle {
 	return m.s.candles.since(exchange.Candle1h, from)
 }
 
-// View calls read with the market of a symbol, which changes for nobody meanwhile: read must be short, and call no
+// View calls read with the market of a symbol under the feed's read lock: read must be short, and must not call a
 // method of f. The error wraps ErrUnknownSymbol, or says why there is no market data.
 func (f *Feed) View(sym exchange.Symbol, read func(*Market)) error {
 	if err := f.Err(); err != nil {
@@ -93,8 +92,9 @@ func (f *Feed) View(sym exchange.Symbol, read func(*Market)) error {
 	return nil
 }
 
-// Each calls read for the symbols behind after, in the order of their names, all true at the same record, until read
-// returns false. What View says of read holds. The error says why there is no market data.
+// Each calls read for the symbols with names after after, in the order of their names and all at the same record,
+// until read returns false. read must be short, and must not call a method of f. The error says why there is no market
+// data.
 func (f *Feed) Each(after exchange.Symbol, read func(*Market) bool) error {
 	if err := f.Err(); err != nil {
 		return err
