@@ -16,7 +16,7 @@ func (d *Door) accountOf(q *request) (work, *Error) {
 	}, nil
 }
 
-// appendAccount appends an account as the view has it.
+// appendAccount appends the current state of an account.
 func (q *request) appendAccount(b []byte, view *accounts.View) ([]byte, *Error) {
 	a, _, err := view.Account(q.account)
 	if err != nil {
@@ -53,7 +53,7 @@ func (q *request) appendAccount(b []byte, view *accounts.View) ([]byte, *Error) 
 	return w.end(), nil
 }
 
-// appendBalance appends how much an account has of an asset.
+// appendBalance appends the free and locked amounts of an asset.
 func appendBalance[D decimal](b []byte, asset string, free, locked D) []byte {
 	w := begin(b)
 	w.word("asset", asset)
@@ -62,7 +62,7 @@ func appendBalance[D decimal](b []byte, asset string, free, locked D) []byte {
 	return w.end()
 }
 
-// uid returns an account's id as a number, where it is one that every client can hold; 0 otherwise.
+// uid returns an account's id as a number, if it is one that every client can represent; 0 otherwise.
 func uid(id exchange.AccountID) string {
 	if n, problem := whole("", string(id), 1); problem == nil && id[0] != '0' && n <= wholeMax {
 		return string(id)
@@ -85,7 +85,7 @@ func (d *Door) myTrades(q *request) (work, *Error) {
 		from, problem = q.number("fromId", 0, 0, wholeMax, true)
 	}
 	if problem == nil && q.get("fromId") == "0" {
-		from = 1 // trades are numbered from 1; without fromId the newest are told
+		from = 1 // trades are numbered from 1; without fromId the answer has the newest
 	}
 	return func() ([]byte, *Error) {
 		history, problem := d.stored(q)

@@ -6,25 +6,26 @@ import (
 	"outcry/internal/exchange"
 )
 
-// cancelNamesMax is of how many cancels the ids that clients gave are kept. A report follows its cancel at once.
+// cancelNamesMax is the number of cancels whose client ids are kept. A report follows its cancel immediately.
 const cancelNamesMax = 4096
 
-// cancelNames are the client ids of cancels, by the orders that they cancel, for the reports of these: no record has
-// them. The oldest gives way. It is safe for concurrent use, and its zero value is empty.
+// cancelNames holds the client ids of cancels by the canceled order. Execution reports need them, and journal records
+// do not have them. When it is full, the oldest entry is replaced. It is safe for concurrent use, and its zero value
+// is empty.
 type cancelNames struct {
 	mu   sync.Mutex
 	of   map[exchange.OrderID]cancelName
-	ring [cancelNamesMax]exchange.OrderID // in the order in which they came; 0 is none
+	ring [cancelNamesMax]exchange.OrderID // orders in the order of their cancels; 0 marks a free place
 	came uint64
 }
 
 type cancelName struct {
 	name exchange.Ref
-	came uint64 // how many came before: its place is that modulo cancelNamesMax
+	came uint64 // number of earlier entries; modulo cancelNamesMax, the place in ring
 }
 
-// put keeps the id of a cancel that is about to be executed. drop takes it back if the order was not canceled by it;
-// of several cancels of one order the first keeps its id meanwhile.
+// put keeps the client id of a cancel that is about to be executed. Call drop if that cancel did not cancel the order.
+// If several cancels of one order run at the same time, the first keeps its id.
 func (c *cancelNames) put(id exchange.OrderID, name exchange.Ref) (drop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,14 +50,14 @@ func (c *cancelNames) put(id exchange.OrderID, name exchange.Ref) (drop func()) 
 	}
 }
 
-// forget drops the id of a cancel, unless another one has come since. Its caller holds mu.
+// forget drops the client id of a cancel, unless a later cancel of the order has replaced it. Its caller holds mu.
 func (c *cancelNames) forget(id exchange.OrderID, came uint64) {
 	if n, found := c.of[id]; found && n.came == came {
 		delete(c.of, id)
 	}
 }
 
-// get returns the id of the cancel of an order, "" if it has none or is no longer kept.
+// get returns the client id of the cancel of an order, "" if it had none or the id is no longer kept.
 func (c *cancelNames) get(id exchange.OrderID) exchange.Ref {
 	c.mu.Lock()
 	defer c.mu.Unlock()

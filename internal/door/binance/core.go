@@ -11,13 +11,13 @@ import (
 	"outcry/internal/view/market"
 )
 
-// History are the tables of the database, which have what memory no longer has. Its methods may be called from any
-// goroutine; an error means that it could not be asked.
+// History reads the database tables, for data that is no longer in memory. Its methods may be called from any
+// goroutine; an error means that the tables could not be read.
 type History interface {
-	// OrderDetail returns an order as the tables have it, and whose it is.
+	// OrderDetail returns an order as it is in the tables, and its account.
 	OrderDetail(ctx context.Context, id exchange.OrderID) (o exchange.OrderDetail, account exchange.AccountID,
 		fills []exchange.AccountFill, found bool, err error)
-	// OrderAtFirstDetail returns an order as its own records left it, with the fills of those.
+	// OrderAtFirstDetail returns an order as the records of its acceptance left it, with the fills in those records.
 	OrderAtFirstDetail(ctx context.Context, id exchange.OrderID) (o exchange.OrderDetail, account exchange.AccountID,
 		fills []exchange.AccountFill, found bool, err error)
 	// AccountOrders returns orders of an account at a symbol, oldest first.
@@ -26,15 +26,15 @@ type History interface {
 	// Trades returns executions of an account at a symbol, oldest first.
 	Trades(ctx context.Context, id exchange.AccountID, sym exchange.Symbol, fromTrade uint64, order exchange.OrderID,
 		start, end int64, limit int) ([]exchange.AccountFill, error)
-	// RefRecord returns the record that used a ref of an account, and the order that it made, or left after an amend.
+	// RefRecord returns the record that used a ref of an account, and the order that the record made or amended.
 	RefRecord(ctx context.Context, account exchange.AccountID, ref exchange.Ref) (
 		seq uint64, order exchange.OrderID, found bool, err error)
-	// WaitApplied returns once the tables have a record.
+	// WaitApplied waits until the tables include a record.
 	WaitApplied(ctx context.Context, seq uint64) error
 }
 
-// do executes commands of the account that asks, and returns once their results may be told. Their refusals are in the
-// results; the error says that nothing was done, or that it is not known whether something was.
+// do executes commands for the requesting account, and returns once their results are durable. Rejects are in the
+// results. The error means that nothing was done, or that it is unknown whether anything was.
 func (d *Door) do(q *request, commands ...exchange.Command) ([]door.Outcome, *Error) {
 	server, view := d.options.Sessions(), d.options.View()
 	if server == nil || view == nil || view.Err() != nil {
@@ -62,7 +62,7 @@ func (d *Door) do(q *request, commands ...exchange.Command) ([]door.Outcome, *Er
 	return results, nil
 }
 
-// one executes one command, and returns its result or why it was not done.
+// one executes one command, and returns its result, or the error if it was not done.
 func (d *Door) one(q *request, c exchange.Command) (*door.Outcome, *Error) {
 	c.Account = q.account
 	results, problem := d.do(q, c)
@@ -72,7 +72,7 @@ func (d *Door) one(q *request, c exchange.Command) (*door.Outcome, *Error) {
 	return &results[0], refused(&c, &results[0])
 }
 
-// refused returns why a command was not done, nil if it was.
+// refused returns the error for a command that was not done, nil if it was done.
 func refused(c *exchange.Command, o *door.Outcome) *Error {
 	switch {
 	case o.Refusal.Reason != exchange.OK:
@@ -83,7 +83,7 @@ func refused(c *exchange.Command, o *door.Outcome) *Error {
 	return nil
 }
 
-// watch has the view keep what commands do to the account that asks.
+// watch makes the view keep the events of the requesting account until release is called.
 func (d *Door) watch(q *request) (release func()) {
 	if view := d.options.View(); view != nil {
 		return view.Watch(q.account)
@@ -91,8 +91,8 @@ func (d *Door) watch(q *request) (release func()) {
 	return func() {}
 }
 
-// arrived waits until all that was answered before a request came may be told, and returns the record up to which that
-// is. A standby, which answers about the market alone, knows no such record.
+// arrived waits until everything answered before the request arrived is durable, and returns the last record of that.
+// On a standby, which serves only market data, the record is unknown.
 func (d *Door) arrived(q *request) (seq uint64, problem *Error) {
 	server := d.options.Sessions()
 	if server == nil {
@@ -105,7 +105,7 @@ func (d *Door) arrived(q *request) (seq uint64, problem *Error) {
 	return mark.Seq, nil
 }
 
-// seen returns the view once it has what was answered before, and the record up to which that is.
+// seen returns the view once it includes everything answered before the request, and the last record of that.
 func (d *Door) seen(q *request) (view *accounts.View, seq uint64, problem *Error) {
 	if view = d.options.View(); view == nil || d.options.Sessions() == nil {
 		return nil, 0, errNow
@@ -119,7 +119,7 @@ func (d *Door) seen(q *request) (view *accounts.View, seq uint64, problem *Error
 	return view, seq, nil
 }
 
-// stored returns the tables once they have what was answered before.
+// stored returns the tables once they include everything answered before the request.
 func (d *Door) stored(q *request) (History, *Error) {
 	if d.options.Sessions() == nil {
 		return nil, errNow
@@ -134,7 +134,7 @@ func (d *Door) stored(q *request) (History, *Error) {
 	return d.options.History(), nil
 }
 
-// feed returns market data once it has what was answered before.
+// feed returns market data once it includes everything answered before the request.
 func (d *Door) feed(q *request) (*market.Feed, *Error) {
 	feed := d.options.Feed()
 	if feed == nil {
@@ -150,7 +150,7 @@ func (d *Door) feed(q *request) (*market.Feed, *Error) {
 	return feed, nil
 }
 
-// view calls read with the market of a symbol.
+// market calls read with the market of a symbol.
 func (d *Door) market(q *request, sym exchange.Symbol, read func(*market.Market)) *Error {
 	feed, problem := d.feed(q)
 	if problem != nil {
@@ -159,7 +159,7 @@ func (d *Door) market(q *request, sym exchange.Symbol, read func(*market.Market)
 	return problemOf(feed.View(sym, read))
 }
 
-// problemOf returns what an error of the feed or the view is answered with, nil for none.
+// problemOf maps an error of the feed or the view to the door's error, nil to nil.
 func problemOf(err error) *Error {
 	switch {
 	case err == nil:
@@ -172,7 +172,7 @@ func problemOf(err error) *Error {
 	return errNow
 }
 
-// symbol reads the parameter symbol, which must be there.
+// symbol parses the required parameter symbol.
 func (q *request) symbol() (exchange.Symbol, *Error) {
 	value, problem := q.need("symbol")
 	if problem != nil {
@@ -185,8 +185,8 @@ func (q *request) symbol() (exchange.Symbol, *Error) {
 	return sym, nil
 }
 
-// number reads a whole number from least to most, standard if it is not there. What is above most becomes most if cut,
-// and is an error otherwise.
+// number parses a whole number from least to most, and returns standard if the parameter is absent. A number above most
+// becomes most if cut is set, and is an error otherwise.
 func (q *request) number(name string, standard, least, most int64, cut bool) (int64, *Error) {
 	value := q.get(name)
 	if value == "" {
@@ -202,8 +202,8 @@ func (q *request) number(name string, standard, least, most int64, cut bool) (in
 	return min(n, most), nil
 }
 
-// time reads a time, in milliseconds or microseconds since the Unix epoch, and returns it in nanoseconds; 0 if it is
-// not there.
+// time parses a time in milliseconds or microseconds since the Unix epoch, and returns it in nanoseconds. It returns 0
+// if the parameter is absent.
 func (q *request) time(name string) (nanos int64, problem *Error) {
 	value := q.get(name)
 	if value == "" {
@@ -217,5 +217,5 @@ func (q *request) time(name string) (nanos int64, problem *Error) {
 	return min(n, microsMax/1000) * perMilli, problem
 }
 
-// microsMax is the latest time that a request may name, some centuries from now, in microseconds.
+// microsMax is the latest time that a request may give, in microseconds since the Unix epoch, some centuries from now.
 const microsMax = 9_000_000_000_000_000

@@ -1,15 +1,14 @@
-// Package binance is a door for programs that were written for Binance's spot market: a subset of its REST API, of its
-// market streams, of its user data stream and of its WebSocket API, as ccxt, the official Python connectors and others
-// read them. It is a subset, not a copy; docs/reference/BINANCE.md, which is made of the tables here, has all that is
-// there.
+// Package binance is a door for programs written for Binance's spot market. It has a subset of Binance's REST API,
+// market streams, user data stream and WebSocket API, as ccxt, the official Python connectors and others use them.
+// docs/reference/BINANCE.md lists all of it, and is generated from the tables here.
 //
-// The door translates and decides nothing. Orders are exchange.Command and pass door.Server, which judges them as
-// those of any other door; what became of them is read from accounts.View, and what closed long ago from the database;
-// market data is market.Feed's. An answer leaves once everything in it is durable, and shows whatever was answered
-// before its request arrived, also to others.
+// The door translates and decides nothing. Orders become exchange.Commands and pass door.Server, which handles them as
+// those of any other door. Results are read from accounts.View, and orders closed long ago from the database; market
+// data comes from market.Feed. An answer is sent once everything in it is durable. It includes everything that was
+// answered to any client before its request arrived.
 //
-// A request runs in three steps: its route reads the parameters and returns what is to be done (prepare), then it is
-// found out who asks (authorize), and then it is done. Requests of the WebSocket API take the same way.
+// A request is served in three steps: its route parses the parameters and returns the work to do (prepare), the client
+// is authenticated (authorize), and then the work runs. Requests of the WebSocket API take the same steps.
 package binance
 
 import (
@@ -30,51 +29,51 @@ import (
 	"outcry/internal/view/market"
 )
 
-// Prefix is the path below which the door is.
+// Prefix is the path below which the door serves.
 const Prefix = "/binance"
 
-// Options are what a Door needs. Keys may be nil, the rest not.
+// Options configure a Door. Keys may be nil, the other fields must be set.
 type Options struct {
-	// Keys are those that may trade. Nil means that nobody is asked for proof: the key is the id of the account then,
-	// and any signature is taken.
+	// Keys are the API keys. If Keys is nil, no proof is required: the API key is then the id of the account, and any
+	// signature is accepted.
 	Keys *auth.Keys
-	// Sessions returns what executes commands, nil while there is none: at the start, and on a standby.
+	// Sessions returns the server that executes commands, nil during the start and on a standby.
 	Sessions func() *door.Server
-	// Feed and View return market data and the view of accounts, nil before they are there.
+	// Feed and View return market data and the view of accounts, nil until they exist.
 	Feed func() *market.Feed
 	View func() *accounts.View
-	// History returns the tables. It is called only while there is what Sessions returns.
+	// History returns the tables. It is called only while Sessions returns a server.
 	History func() History
-	// Sockets has the WebSocket connections.
+	// Sockets owns the WebSocket connections.
 	Sockets *websocket.Server
-	// OrderValueMin returns what an order has to be worth.
+	// OrderValueMin returns the minimum notional of an order.
 	OrderValueMin func() exchange.Cash
 	Log           *slog.Logger
 }
 
 // Bounds of the door.
 const (
-	bodyBytesMax    = 64 << 10 // of a request over HTTP, its query included
+	bodyBytesMax    = 64 << 10 // bytes of a request over HTTP, including its query
 	requestTimeout  = 10 * time.Second
-	largeAnswersMax = 4 // answers about all symbols, or very many orders, that are made at a time
+	largeAnswersMax = 4 // number of answers with all symbols, or very many orders, that are made at a time
 )
 
 // Door answers requests. Its methods may be called from any goroutine.
 type Door struct {
 	options Options
-	large   chan struct{} // holds a value for each large answer that is made
+	large   chan struct{} // holds one value for each large answer being made
 	streams *streams
 	cancels cancelNames
 }
 
-// New returns a door. Close ends it.
+// New returns a door. Callers end it with Close.
 func New(o Options) *Door {
 	d := &Door{options: o, large: make(chan struct{}, largeAnswersMax)}
 	d.streams = newStreams(d)
 	return d
 }
 
-// Close ends what the door has running besides requests and connections, which end by themselves.
+// Close stops the door's streams. It does not end requests and connections, which end by themselves.
 func (d *Door) Close() { d.streams.close() }
 
 // ServeHTTP implements http.Handler, for all paths below Prefix.
@@ -94,7 +93,8 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerSAPI answers what clients ask beside trading: there is nothing of it, except that trading is free.
+// answerSAPI answers requests that have nothing to do with trading. There is no such data here, except that trading is
+// free.
 func (d *Door) answerSAPI(w http.ResponseWriter, r *http.Request, path string) {
 	answer := []byte("[]")
 	if strings.HasSuffix(path, "/asset/tradeFee") {
@@ -139,7 +139,7 @@ func (d *Door) serveREST(w http.ResponseWriter, r *http.Request, path string) {
 	send(w, http.StatusOK, answer)
 }
 
-// ask answers a request in the three steps: read has read its parameters.
+// ask answers a request in the three steps. read parses its parameters.
 func (d *Door) ask(q *request, at *route, read func() *Error) (answer []byte, problem *Error) {
 	if at.signed {
 		if problem = d.know(q); problem != nil {
@@ -175,10 +175,10 @@ func (d *Door) refuse(w http.ResponseWriter, e *Error) {
 // send answers with JSON.
 func send(w http.ResponseWriter, status int, json []byte) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json") // some clients read an error's text only then
+	h.Set("Content-Type", "application/json") // some clients read an error's text only with this type
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(json)))
 	w.WriteHeader(status)
-	_, _ = w.Write(json) // a client that is gone misses it
+	_, _ = w.Write(json) // an error means that the client has disconnected
 }

@@ -6,12 +6,12 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Error is a refusal as clients of this door read it. Some decide by Text, some by Code, some by Status.
+// Error is an error in the form that this door's clients expect. Some decide by Text, some by Code, some by Status.
 type Error struct {
-	Status int // of HTTP
+	Status int // HTTP status
 	Code   int
 	Text   string
-	data   []byte // more of the answer, as JSON; nil if there is none
+	data   []byte // more members of the answer, as JSON, or nil
 }
 
 const (
@@ -19,21 +19,21 @@ const (
 	unavailable = http.StatusServiceUnavailable
 )
 
-// fail returns an error of any status.
+// fail returns an error with a given HTTP status.
 func fail(status, code int, text string) *Error {
 	return &Error{Status: status, Code: code, Text: text}
 }
 
-// bad returns the error of a request that is refused as it stands.
+// bad returns the error of an invalid request.
 func bad(code int, text string) *Error { return fail(badRequest, code, text) }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Text }
 
-// json returns the body of an answer.
+// json returns the error as JSON.
 func (e *Error) json() []byte { return e.body(nil) }
 
-// body appends the body of an answer.
+// body appends the error as JSON.
 func (e *Error) body(b []byte) []byte {
 	w := begin(b)
 	w.number("code", int64(e.Code))
@@ -45,7 +45,7 @@ func (e *Error) body(b []byte) []byte {
 	return w.end()
 }
 
-// What several places answer with.
+// Errors that are used in several places.
 var (
 	errNoKey         = fail(http.StatusUnauthorized, -2014, "API-key format invalid.")
 	errUnknownKey    = fail(http.StatusUnauthorized, -2015, "Invalid API-key, IP, or permissions for action.")
@@ -65,40 +65,40 @@ var (
 	errRate          = fail(http.StatusTooManyRequests, -1003, "Too many requests; try again in a second.")
 	errListenKey     = fail(http.StatusGone, -1000,
 		"There are no listen keys: subscribe by userDataStream.subscribe.signature.")
-	// errNow says that nothing was done, and that it may be asked again.
+	// errNow means that nothing was done, and that the client may try again.
 	errNow = fail(unavailable, -1000, "System is under maintenance.")
-	// errUnknown says that it is not known whether it was done.
+	// errUnknown means that it is unknown whether the command was done.
 	errUnknown = fail(unavailable, -1007,
 		"Timeout waiting for response from backend server. Send status unknown; execution status unknown.")
 )
 
-// illegal is the error of a parameter that is not what its rule says.
+// illegal is the error of a parameter that does not match the pattern legal.
 func illegal(name, legal string) *Error {
 	return bad(-1100, "Illegal characters found in parameter '"+name+"'; legal range is '"+legal+"'.")
 }
 
-// missing is the error of a parameter that must be there.
+// missing is the error of an absent required parameter.
 func missing(name string) *Error {
 	return bad(-1102, "Mandatory parameter '"+name+"' was not sent, was empty/null, or malformed.")
 }
 
-// notBoth is the error of two parameters of which one must be there.
+// notBoth is the error if both of two parameters are absent and one is required.
 func notBoth(a, b string) *Error {
 	return bad(-1102, "Param '"+a+"' or '"+b+"' must be sent, but both were empty/null!")
 }
 
-// unneeded is the error of a parameter that must not be there.
+// unneeded is the error of a parameter that is not allowed in this request.
 func unneeded(name string) *Error {
 	return bad(-1106, "Parameter '"+name+"' sent when not required.")
 }
 
-// notValid is the error of a parameter that is not one of the values there are.
+// notValid is the error of a parameter with an unknown value.
 func notValid(name string) *Error {
 	return bad(-1130, "Data sent for parameter '"+name+"' is not valid.")
 }
 
-// refusals are what the exchange's reasons become. A reason that is not here is a new order that was rejected, in the
-// exchange's own words.
+// refusals maps the exchange's reject reasons to errors. A reason that is not here becomes code -2010 with the
+// exchange's own text.
 var refusals = map[exchange.RejectReason]*Error{
 	exchange.InsufficientFunds:  bad(-2010, "Account has insufficient balance for requested action."),
 	exchange.InsufficientShares: bad(-2010, "Account has insufficient balance for requested action."),
@@ -141,7 +141,7 @@ var refusals = map[exchange.RejectReason]*Error{
 	exchange.ReplyTooLong:       errNow,
 }
 
-// refusal returns what a command that was not done is answered with: text is the exchange's own.
+// refusal returns the error for a rejected command. text is the exchange's own text for the reason.
 func refusal(reason exchange.RejectReason, text string) *Error {
 	if e := refusals[reason]; e != nil {
 		return e
@@ -149,7 +149,7 @@ func refusal(reason exchange.RejectReason, text string) *Error {
 	return bad(-2010, text)
 }
 
-// documentedErrors are those that are no reason of the exchange, and when they come, for the reference.
+// documentedErrors lists the errors that are no reject reasons, and when they occur, for the reference.
 var documentedErrors = []struct {
 	*Error
 	when string

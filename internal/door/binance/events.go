@@ -17,7 +17,7 @@ func beginEvent(b []byte, name string, at int64, sym exchange.Symbol) object {
 	return w
 }
 
-// appendTradeEvent appends a trade as the streams trade and aggTrade have it.
+// appendTradeEvent appends a trade as an event of the stream trade or aggTrade.
 func appendTradeEvent(b []byte, kind streamKind, sym exchange.Symbol, t *numbered) []byte {
 	if kind == aggTradeStream {
 		w := beginEvent(b, "aggTrade", millis(t.Time), sym)
@@ -34,9 +34,9 @@ func appendTradeEvent(b []byte, kind streamKind, sym exchange.Symbol, t *numbere
 	return w.end()
 }
 
-// appendDepthEvent appends the levels that have changed since the event before. first is behind the last number of
-// that, and last is the newest record that changed the book, also where that was no record of this symbol in between:
-// readers take the chain for broken otherwise.
+// appendDepthEvent appends the levels that have changed since the previous event. first is one above that event's last
+// number. last is the newest record that changed the book. Numbers must continue without a gap even if records of
+// other symbols lie between, because readers otherwise conclude that they have missed an event.
 func appendDepthEvent(b []byte, sym exchange.Symbol, now time.Time, first, last uint64,
 	bids, asks map[exchange.Price]exchange.Position) []byte {
 	w := beginEvent(b, "depthUpdate", now.UnixMilli(), sym)
@@ -83,7 +83,7 @@ func appendKlineEvent(b []byte, sym exchange.Symbol, c *exchange.Candle, i excha
 	return w.end()
 }
 
-// appendTickerEvent appends what the last 24 hours came to.
+// appendTickerEvent appends the totals of the last 24 hours.
 func appendTickerEvent(b []byte, kind streamKind, m *market.Market, now time.Time) []byte {
 	c, name := window(m, now), "24hrTicker"
 	if kind == miniTickerStream {

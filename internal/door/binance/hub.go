@@ -10,50 +10,50 @@ import (
 	"outcry/internal/view/market"
 )
 
-// closeGrace is how long after its end a candle is told to be closed: its last trades may still be on their way.
+// closeGrace is how long after its end a candle is reported closed, because its last trades may arrive late.
 const closeGrace = 500 * time.Millisecond
 
-// hub has the streams of one symbol that somebody reads. It listens to the feed.
+// hub serves the streams of one symbol to their readers. It listens to the feed.
 type hub struct {
 	streams *streams
 	feed    *market.Feed
 	symbol  exchange.Symbol
 	leave   func()
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	topics  map[string]*topic
 	bookSeq uint64
-	touched map[*reader]struct{} // those that something waits for
+	touched map[*reader]struct{} // readers with queued events
 }
 
-// topic is one stream. An event of it is written once for all its readers.
+// topic is one stream. Each event is encoded once for all its readers.
 type topic struct {
 	streamName
 	readers map[*reader]struct{}
-	due     time.Time // when the next event may be sent, of one with a pace
-	dirty   bool      // there is something to tell
+	due     time.Time // earliest time of the next event, for a stream that sends at intervals
+	dirty   bool      // something has changed since the last event
 
-	// Of a depthStream: the seq that the last event ended with, and the levels that have changed since.
+	// Fields of a depthStream: the seq at which the last event ended, and the levels that have changed since.
 	last       uint64
 	bids, asks map[exchange.Price]exchange.Position
-	// Of a bookTickerStream what was told last, of a klineStream the newest candle.
+	// best is what a bookTickerStream sent last. candle is the newest candle of a klineStream.
 	best   [2]market.Level
 	candle exchange.Candle
-	closed bool // candle was told to be
+	closed bool // candle was reported closed
 }
 
 func newHub(s *streams, feed *market.Feed, sym exchange.Symbol) *hub {
 	return &hub{streams: s, feed: feed, symbol: sym, topics: make(map[string]*topic), touched: make(map[*reader]struct{})}
 }
 
-// begin takes the market as it stands.
+// begin reads the current market.
 func (h *hub) begin(m *market.Market) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.bookSeq = m.BookSeq()
 }
 
-// add has a reader get the events of a stream.
+// add subscribes a reader to a stream.
 func (h *hub) add(r *reader, n streamName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,12 +66,12 @@ func (h *hub) add(r *reader, n streamName) {
 	t.readers[r] = struct{}{}
 	switch n.kind {
 	case partialStream, klineStream, miniTickerStream, tickerStream:
-		t.dirty = true // a new one gets it as it stands
+		t.dirty = true // a new reader gets the current state
 	case tradeStream, aggTradeStream, bookTickerStream, depthStream:
 	}
 }
 
-// remove is the end of what add began. It reports whether nobody reads anything of the hub.
+// remove unsubscribes a reader from a stream. It reports whether the hub has no readers left.
 func (h *hub) remove(r *reader, n streamName) (empty bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,14 +119,14 @@ func (h *hub) Change(c *market.Change) {
 	}
 }
 
-// gather notes the new totals of levels.
+// gather stores the new totals of levels.
 func gather(into map[exchange.Price]exchange.Position, levels []market.Level) {
 	for i := range levels {
 		into[levels[i].Price] = levels[i].Shares
 	}
 }
 
-// takeCandle notes the newest candle, and tells that the one before is closed. Its caller holds mu.
+// takeCandle stores the newest candle, and first reports the previous one closed if needed. Its caller holds mu.
 func (h *hub) takeCandle(t *topic, c exchange.Candle) {
 	if t.candle.Trades > 0 && t.candle.Start != c.Start && !t.closed {
 		h.send(t, appendKlineEvent(nil, h.symbol, &t.candle, t.interval, true))
@@ -141,7 +141,7 @@ func (h *hub) Flush() {
 	h.flush()
 }
 
-// flush has sent what waits. Its caller holds mu.
+// flush sends the queued events. Its caller holds mu.
 func (h *hub) flush() {
 	for r := range h.touched {
 		r.conn.FlushSoon()
@@ -149,7 +149,8 @@ func (h *hub) flush() {
 	clear(h.touched)
 }
 
-// End implements market.Listener: readers are to connect again. The hub goes with the last of them.
+// End implements market.Listener. It closes the connections, so that clients connect again. The hub is removed with its
+// last reader.
 func (h *hub) End(error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,7 +179,7 @@ func (h *hub) send(t *topic, data []byte) {
 	}
 }
 
-// wrap returns an event as /stream has it.
+// wrap returns an event in the form of /stream, with the stream's name.
 func wrap(name string, data []byte) []byte {
 	w := begin(make([]byte, 0, len(data)+len(name)+24))
 	w.word("stream", name)
@@ -186,7 +187,7 @@ func wrap(name string, data []byte) []byte {
 	return w.end()
 }
 
-// sendBest tells the best levels, if they have changed. Its caller holds mu.
+// sendBest sends the best levels if they have changed. Its caller holds mu.
 func (h *hub) sendBest(t *topic, m *market.Market) {
 	var best [2]market.Level
 	best[0], _ = m.Best(exchange.Buy)
@@ -202,7 +203,7 @@ func (h *hub) sendBest(t *topic, m *market.Market) {
 	h.send(t, w.end())
 }
 
-// isDue reports whether a stream with a pace has something to tell now.
+// isDue reports whether any stream that sends at intervals has an event to send now.
 func (h *hub) isDue(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -214,7 +215,7 @@ func (h *hub) isDue(now time.Time) bool {
 	return false
 }
 
-// isDue reports whether a stream with a pace has something to tell now.
+// isDue reports whether the stream sends at intervals and has an event to send now.
 func (t *topic) isDue(now time.Time) bool {
 	if t.every == 0 || now.Before(t.due) {
 		return false
@@ -222,13 +223,13 @@ func (t *topic) isDue(now time.Time) bool {
 	return t.dirty || t.kind == klineStream && t.mayClose(now)
 }
 
-// mayClose reports whether the newest candle has ended and was not told to be closed.
+// mayClose reports whether the newest candle has ended and was not reported closed yet.
 func (t *topic) mayClose(now time.Time) bool {
 	end := t.candle.Start + t.interval.Length()
 	return t.candle.Trades > 0 && !t.closed && now.UnixNano() > end+int64(closeGrace)
 }
 
-// tick tells what streams with a pace have gathered. It is called with the market as it stands.
+// tick sends the events of streams that send at intervals. m is the current market.
 func (h *hub) tick(m *market.Market, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -236,7 +237,7 @@ func (h *hub) tick(m *market.Market, now time.Time) {
 		if !t.isDue(now) {
 			continue
 		}
-		t.due = now.Add(t.every - tickTime/2) // the next tick comes a little earlier or later
+		t.due = now.Add(t.every - tickTime/2) // the next tick may come slightly earlier or later
 		if data := h.eventOf(t, m, now); data != nil {
 			h.send(t, data)
 		}
@@ -245,7 +246,7 @@ func (h *hub) tick(m *market.Market, now time.Time) {
 	h.flush()
 }
 
-// eventOf returns what a stream with a pace has to tell, nil for nothing. Its caller holds mu.
+// eventOf returns the next event of a stream that sends at intervals, nil if there is none. Its caller holds mu.
 func (h *hub) eventOf(t *topic, m *market.Market, now time.Time) []byte {
 	switch t.kind {
 	case depthStream:
@@ -272,7 +273,7 @@ func (h *hub) eventOf(t *topic, m *market.Market, now time.Time) []byte {
 	return nil
 }
 
-// sorted returns the prices of levels, in order.
+// sorted returns the prices of levels, in rising order.
 func sorted(levels map[exchange.Price]exchange.Position) []exchange.Price {
 	prices := make([]exchange.Price, 0, len(levels))
 	for p := range levels {

@@ -32,7 +32,7 @@ func (d *Door) exchangeInfo(q *request) (work, *Error) {
 	}, problem
 }
 
-// appendInfo appends what there is to know about a symbol before one trades it.
+// appendInfo appends a symbol's entry in exchangeInfo.
 func (d *Door) appendInfo(b []byte, m *market.Market) []byte {
 	w := begin(b)
 	state := "TRADING"
@@ -65,7 +65,7 @@ func (d *Door) appendInfo(b []byte, m *market.Market) []byte {
 	return w.end()
 }
 
-// appendFilters appends what orders have to fit. Clients cut prices and amounts to these before they send them.
+// appendFilters appends the filters that orders must satisfy. Clients round prices and amounts to them before sending.
 func (d *Door) appendFilters(b []byte, rules exchange.SymbolRules) []byte {
 	tick, lot := max(rules.Tick, 1), max(rules.Lot, 1)
 	w := begin(append(b, '['))
@@ -88,7 +88,7 @@ func (d *Door) appendFilters(b []byte, rules exchange.SymbolRules) []byte {
 	return append(w.end(), ']')
 }
 
-// tradeFees answers what trading costs: nothing.
+// tradeFees answers with the trading fees, which are zero.
 func (d *Door) tradeFees(q *request) ([]byte, *Error) {
 	if problem := d.mayLook(); problem != nil {
 		return nil, problem

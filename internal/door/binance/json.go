@@ -7,10 +7,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// object is an object of JSON that is written member by member. Names need no escapes.
+// object writes a JSON object member by member. Names need no escapes.
 type object struct{ b []byte }
 
-// begin begins an object behind what is in b.
+// begin begins an object after the bytes in b.
 func begin(b []byte) object { return object{append(b, '{')} }
 
 // name writes the name of the next member.
@@ -39,13 +39,13 @@ func (o *object) flag(name string, value bool) {
 	o.b = strconv.AppendBool(o.b, value)
 }
 
-// raw writes a value that is JSON already.
+// raw writes a value that is already JSON.
 func (o *object) raw(name, json string) {
 	o.name(name)
 	o.b = append(o.b, json...)
 }
 
-// end returns the object with what was before it.
+// end ends the object and returns all bytes, including those before it.
 func (o *object) end() []byte { return append(o.b, '}') }
 
 // put writes a decimal.
@@ -54,16 +54,16 @@ func put[D decimal](o *object, name string, d D) {
 	o.b = append(appendDecimal(append(o.b, '"'), d), '"')
 }
 
-// appendText appends any text as a string of JSON.
+// appendText appends a text as a JSON string.
 func appendText(b []byte, text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string always can be
+		panic(err) // a string can always be encoded
 	}
 	return append(b, quoted...)
 }
 
-// appendList appends a list of what write appends for each element.
+// appendList appends a list whose elements write appends.
 func appendList[E any](b []byte, all []E, write func(b []byte, e *E) []byte) []byte {
 	b = append(b, '[')
 	for i := range all {
@@ -75,7 +75,7 @@ func appendList[E any](b []byte, all []E, write func(b []byte, e *E) []byte) []b
 	return append(b, ']')
 }
 
-// appendLevel appends a price and how many shares there are.
+// appendLevel appends a price level: its price and shares.
 func appendLevel(b []byte, p exchange.Price, shares exchange.Position) []byte {
 	b = appendDecimal(append(b, '[', '"'), p)
 	b = appendDecimal(append(b, '"', ',', '"'), shares)

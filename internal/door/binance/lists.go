@@ -47,7 +47,7 @@ func (d *Door) openOrders(q *request) (work, *Error) {
 	}, problem
 }
 
-// span are the bounds of a list, times in nanoseconds.
+// span bounds a list by start and end times in nanoseconds and by its length.
 type span struct{ start, end, limit int64 }
 
 // readSpan reads startTime, endTime and limit.
@@ -62,7 +62,7 @@ func (q *request) readSpan(standard int64) (s span, problem *Error) {
 	return s, problem
 }
 
-// listMost is how many elements a list has at the most.
+// listMost is the maximum length of a list.
 const listMost = 1000
 
 // allOrders answers GET allOrders.

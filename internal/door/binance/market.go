@@ -23,7 +23,7 @@ func (d *Door) time(*request) (work, *Error) {
 	}, nil
 }
 
-// Bounds of what is told of a book.
+// Default and maximum number of levels of a book.
 const (
 	depthStandard = 100
 	depthMost     = 5000
@@ -42,7 +42,7 @@ func (d *Door) depth(q *request) (work, *Error) {
 	}, problem
 }
 
-// appendDepth appends the best levels of a book, as answers and streams have them.
+// appendDepth appends the best levels of a book, for answers and streams.
 func appendDepth(b []byte, m *market.Market, limit int) []byte {
 	w := begin(b)
 	w.number("lastUpdateId", int64(m.BookSeq()))
@@ -69,13 +69,13 @@ func appendLevels(b []byte, levels iter.Seq2[exchange.Price, exchange.Position],
 	return append(b, ']')
 }
 
-// numbered is a trade with its number of the symbol.
+// numbered is a trade with its trade number at the symbol.
 type numbered struct {
 	exchange.Trade
 	id uint64
 }
 
-// tradesFrom returns trades of a symbol that are in memory: the newest, or the first from a number on if that is not 0.
+// tradesFrom returns trades of a symbol that are in memory: from trade number from on, or the newest if from is 0.
 func tradesFrom(m *market.Market, from uint64, limit int64, s span) (trades []numbered) {
 	first, last := max(m.FirstTrade(), from), m.LastTrade()
 	if s.start > 0 || s.end > 0 {
@@ -111,7 +111,7 @@ func (d *Door) trades(q *request) (work, *Error) {
 	}, problem
 }
 
-// appendTrade appends a trade as GET trades has it.
+// appendTrade appends a trade for GET trades.
 func appendTrade(b []byte, t *numbered) []byte {
 	w := begin(b)
 	w.number("id", int64(t.id))
@@ -124,7 +124,7 @@ func appendTrade(b []byte, t *numbered) []byte {
 	return w.end()
 }
 
-// aggTrades answers GET aggTrades: none is put together with another one.
+// aggTrades answers GET aggTrades. Each aggregate is one trade.
 func (d *Door) aggTrades(q *request) (work, *Error) {
 	sym, problem := q.symbol()
 	var s span
@@ -145,14 +145,14 @@ func (d *Door) aggTrades(q *request) (work, *Error) {
 	}, problem
 }
 
-// appendAggTrade appends a trade as GET aggTrades has it.
+// appendAggTrade appends a trade for GET aggTrades.
 func appendAggTrade(b []byte, t *numbered) []byte {
 	w := begin(b)
 	putAggTrade(&w, t)
 	return w.end()
 }
 
-// putAggTrade writes the members of a trade that answers and streams have of an aggregate of one.
+// putAggTrade writes the members of an aggregate of one trade, for answers and streams.
 func putAggTrade(w *object, t *numbered) {
 	w.number("a", int64(t.id))
 	put(w, "p", t.Price)
@@ -186,7 +186,7 @@ func (d *Door) klines(q *request) (work, *Error) {
 		}
 		ask := market.CandlesQuery{Symbol: sym, Interval: interval, From: s.start, Limit: int(s.limit)}
 		if s.end > 0 {
-			ask.To = s.end + 1 // endTime is included
+			ask.To = s.end + 1 // endTime is inclusive, CandlesQuery.To is not
 		}
 		candles, _, err := feed.Candles(q.ctx, ask)
 		if err != nil {

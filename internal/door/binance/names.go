@@ -7,18 +7,19 @@ import (
 	"outcry/internal/exchange"
 )
 
-// quoteAsset is what everything is paid in. A symbol is called by its name and this behind it.
+// quoteAsset is the currency of all prices. A pair is the symbol's name followed by it.
 const quoteAsset = "USD"
 
-// offered reports whether the door offers a symbol: clients write names in capitals, whatever they were told.
+// offered reports whether the door offers a symbol. Clients write names in capitals, so names with small letters are
+// not offered.
 func offered(sym exchange.Symbol) bool {
 	return strings.ToUpper(string(sym)) == string(sym)
 }
 
-// pair returns what a symbol is called here.
+// pair returns the name of a symbol at this door.
 func pair(sym exchange.Symbol) string { return string(sym) + quoteAsset }
 
-// symbolOf returns the symbol of a pair. ok is false if no symbol can be called so.
+// symbolOf returns the symbol of a pair. ok is false if no symbol can have that pair.
 func symbolOf(pair string) (sym exchange.Symbol, ok bool) {
 	name, ok := strings.CutSuffix(pair, quoteAsset)
 	if !ok {
@@ -28,16 +29,16 @@ func symbolOf(pair string) (sym exchange.Symbol, ok bool) {
 	return sym, err == nil && offered(sym)
 }
 
-// madeUp begins the client ids of orders that have none: the order's id follows.
+// madeUp is the prefix of the client ids given to orders without one; the order's id follows.
 const madeUp = "outcry-"
 
-// legalClientID is what a client id looks like, for the text of an error.
+// legalClientID is the pattern of client ids, for error texts.
 const legalClientID = `^[.A-Z:a-z0-9_-]{1,36}$`
 
-// clientIDCharsMax is how many characters a client id may have. A ref may have more.
+// clientIDCharsMax is the maximum length of a client id. A ref may be longer.
 const clientIDCharsMax = 36
 
-// clientID returns the client id of an order: its ref, or that of the amend that made it, or one that is made up.
+// clientID returns the client id of an order: its ref, or the ref of the amend that made it, or a made-up one.
 func clientID(o *exchange.OrderDetail) string {
 	switch {
 	case o.Ref != "":
@@ -48,10 +49,10 @@ func clientID(o *exchange.OrderDetail) string {
 	return madeUpID(o.ID)
 }
 
-// madeUpID returns the client id of an order that has none.
+// madeUpID returns the made-up client id of an order without one.
 func madeUpID(id exchange.OrderID) string { return madeUp + strconv.FormatUint(uint64(id), 10) }
 
-// orderOfMadeUp returns the order that a made up client id names.
+// orderOfMadeUp returns the order that a made-up client id names.
 func orderOfMadeUp(client string) (id exchange.OrderID, ok bool) {
 	digits, ok := strings.CutPrefix(client, madeUp)
 	if !ok || !isDigits(digits) {
@@ -61,7 +62,7 @@ func orderOfMadeUp(client string) (id exchange.OrderID, ok bool) {
 	return id, err == nil
 }
 
-// newRef reads the client id of a new order, or of a cancel. One that the door makes up is not taken.
+// newRef parses the client id of a new order or of a cancel. It refuses ids in the form that the door makes up.
 func newRef(name, value string) (exchange.Ref, *Error) {
 	ref, err := exchange.ParseRef(value)
 	if _, own := orderOfMadeUp(value); err != nil || own || len(value) > clientIDCharsMax {
@@ -70,7 +71,7 @@ func newRef(name, value string) (exchange.Ref, *Error) {
 	return ref, nil
 }
 
-// status returns what an order has come to.
+// status returns an order's status.
 func status(o *exchange.OrderDetail) string {
 	switch o.State {
 	case exchange.StatusOpen:
@@ -88,7 +89,7 @@ func status(o *exchange.OrderDetail) string {
 	return "CANCELED"
 }
 
-// statusOfCanceled returns the status of an order by why what was left of it was canceled.
+// statusOfCanceled returns the status of an order from the reason for the cancel of its rest.
 func statusOfCanceled(why exchange.WhyCanceled) string {
 	switch why {
 	case exchange.CanceledRest:
@@ -112,7 +113,7 @@ func orderType(t *exchange.Terms) string {
 	return "LIMIT"
 }
 
-// timeInForce returns an order's time in force: of a market order GTC, whatever it is here.
+// timeInForce returns an order's time in force. It is GTC for a market order, whatever the exchange uses.
 func timeInForce(t *exchange.Terms) string {
 	if t.Type == exchange.Market {
 		return exchange.GTC.String()
@@ -128,7 +129,7 @@ func side(s exchange.Side) string {
 	return "SELL"
 }
 
-// selfTrades are the modes of self-trade prevention.
+// selfTrades maps the modes of self-trade prevention to their names.
 var selfTrades = map[exchange.SelfTrade]string{
 	exchange.TradeWithSelf: "NONE",
 	exchange.CancelNewest:  "EXPIRE_TAKER",

@@ -7,23 +7,23 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Decimals are strings with at least eight digits behind the point, and more where the exact value has them: a sum of
-// money that is cut to eight is wrong. There is never an exponent.
+// Decimals are strings with at least eight digits after the point, and more if the exact value has them, because
+// rounding a sum of money to eight digits would make it wrong. There is never an exponent.
 
-// fractionDigits is how many digits behind the point every decimal has.
+// fractionDigits is the minimum number of digits after the point.
 const fractionDigits = 8
 
 // zero is the decimal 0.
 const zero = "0.00000000"
 
-// decimal is an exact number of the exchange, which appends itself in its shortest form.
+// decimal is an exact number of the exchange, which Append writes in its shortest form.
 type decimal interface{ Append(dst []byte) []byte }
 
 // appendDecimal appends a decimal without quotes.
 func appendDecimal[D decimal](b []byte, d D) []byte {
 	before := len(b)
 	b = d.Append(b)
-	have := -1 // digits behind the point; -1: there is none
+	have := -1 // number of digits after the point; -1 without a point
 	for i := before; i < len(b); i++ {
 		if b[i] == '.' {
 			have = len(b) - i - 1
@@ -39,7 +39,7 @@ func appendDecimal[D decimal](b []byte, d D) []byte {
 	return b
 }
 
-// text returns a decimal as the door writes it.
+// text returns a decimal in the door's format.
 func text[D decimal](d D) string { return string(appendDecimal(nil, d)) }
 
 // millis returns a time in milliseconds since the Unix epoch, rounded down.
@@ -51,14 +51,14 @@ func millis(nanos int64) int64 {
 	return nanos / unit
 }
 
-// decimalDigitsMax is how many digits a decimal that a client sends may have before the point, and behind it.
+// decimalDigitsMax is the maximum number of digits before the point, and after it, in a client's decimal.
 const decimalDigitsMax = 20
 
-// legalDecimal is what a decimal that a client sends looks like, for the text of an error.
+// legalDecimal is the pattern of a client's decimal, for error texts.
 const legalDecimal = `^([0-9]{1,20})(\.[0-9]{1,20})?$`
 
-// plainDecimal returns a decimal as a client sends it, without the zeros at its end. It returns an error where it is
-// not one, where a digit behind the eighth is not 0, and where it has more before the point than any value may.
+// plainDecimal returns a client's decimal without trailing zeros. It returns an error if the value is malformed, has a
+// nonzero digit after the eighth decimal place, or has more digits before the point than any value may.
 func plainDecimal(name, value string) (string, *Error) {
 	whole, fraction, dotted := strings.Cut(value, ".")
 	if !isDigits(whole) || dotted && !isDigits(fraction) || len(whole) > decimalDigitsMax ||
@@ -75,10 +75,10 @@ func plainDecimal(name, value string) (string, *Error) {
 	return whole + "." + fraction, nil
 }
 
-// isDigits reports whether s is made of one digit or more.
+// isDigits reports whether s consists of one or more digits.
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// quantity reads the amount of an order.
+// quantity parses the amount of an order.
 func quantity(name, value string) (exchange.Shares, *Error) {
 	plain, problem := plainDecimal(name, value)
 	if problem != nil {
@@ -91,7 +91,7 @@ func quantity(name, value string) (exchange.Shares, *Error) {
 	return shares, nil
 }
 
-// price reads the limit of an order.
+// price parses the limit of an order.
 func price(name, value string) (exchange.Price, *Error) {
 	plain, problem := plainDecimal(name, value)
 	if problem != nil {
@@ -104,10 +104,10 @@ func price(name, value string) (exchange.Price, *Error) {
 	return limit, nil
 }
 
-// wholeMax bounds whole numbers that clients send: all of them are exact in every language.
+// wholeMax is the maximum of whole numbers in requests: up to it, they are exact in every language.
 const wholeMax = 1<<53 - 1
 
-// whole reads a whole number from least to wholeMax.
+// whole parses a whole number from least to wholeMax.
 func whole(name, value string, least int64) (int64, *Error) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || !isDigits(value) || n < least || n > wholeMax {

@@ -112,8 +112,8 @@ func (c *candles) restore(all []exchange.CandleState, trades uint64, slots *int)
 	return nil
 }
 
-// without returns c minus its newest trades, which are those of last. The result is empty if c has no other trades. High
-// and Low still include the removed trades.
+// without returns c minus its newest trades, which are those of last. The result is empty if c has no other trades.
+// High and Low still include the removed trades.
 func without(c exchange.Candle, last *exchange.Candle) exchange.Candle {
 	if c.Trades == last.Trades {
 		return exchange.Candle{}

@@ -97,8 +97,8 @@ func (s *symbol) rest(id exchange.OrderID, t *exchange.Terms, open exchange.Shar
 	return nil
 }
 
-// note applies an event of an order, a halt or the end of a halt. The error says what is impossible in it; s is unusable
-// then.
+// note applies an event of an order, a halt or the end of a halt. The error says what is impossible in it; s is
+// unusable then.
 func (s *symbol) note(e *exchange.Event, room *slots) error {
 	if s.unfinished != 0 && (e.Kind != exchange.OrderContinued || e.Order != s.unfinished) {
 		return fmt.Errorf("market: %s of order %d for %s, while order %d is unfinished",
