@@ -6,7 +6,7 @@ import (
 	"outcry/internal/view/market"
 )
 
-// cancelBatch is how many orders are canceled at a time where all of a symbol are: one after another, in one frame.
+// cancelBatch is how many orders are canceled in one frame when all orders of a symbol are canceled.
 const cancelBatch = 500
 
 // placeOrder answers POST order.
@@ -26,7 +26,7 @@ func (d *Door) placeOrder(q *request) (work, *Error) {
 	}, problem
 }
 
-// testOrder answers POST order/test: what is not about the state of the account and the book is tested.
+// testOrder answers POST order/test. It checks everything that does not depend on the account and the book.
 func (d *Door) testOrder(q *request) (work, *Error) {
 	c, _, problem := readOrder(q)
 	return func() ([]byte, *Error) {
@@ -44,8 +44,8 @@ func (d *Door) testOrder(q *request) (work, *Error) {
 	}, problem
 }
 
-// first returns an order as its own records left it: the last of them is seq, or that is 0 if the order was there
-// before, and its client id was sent again.
+// first returns an order as the records of its acceptance left it. seq is the last of these records. It is 0 if the
+// order already existed and its client id was sent again.
 func (d *Door) first(q *request, id exchange.OrderID, seq uint64) (*order, *Error) {
 	view, repeated := d.options.View(), seq == 0
 	if repeated {
@@ -75,8 +75,8 @@ func (d *Door) first(q *request, id exchange.OrderID, seq uint64) (*order, *Erro
 	return &order{detail, fills}, nil
 }
 
-// ownEvents returns those of the events about an order that its own records made: the first, which accepted it, up to
-// the last in which it took from others, or ended at once.
+// ownEvents returns the events of an order's own records: from its acceptance to the last event in which it executed as
+// the taker or was canceled at once.
 func ownEvents(events []*exchange.AccountEvent, id exchange.OrderID) []*exchange.AccountEvent {
 	last := 0
 	for i, e := range events {
@@ -95,7 +95,7 @@ func ownEvents(events []*exchange.AccountEvent, id exchange.OrderID) []*exchange
 	return events[:last]
 }
 
-// changeOf returns what an event has of an order, nil if nothing.
+// changeOf returns an event's change of an order, nil if the event does not change it.
 func changeOf(e *exchange.AccountEvent, id exchange.OrderID) *exchange.OrderChange {
 	for i := range e.Orders {
 		if e.Orders[i].ID == id {
@@ -105,7 +105,7 @@ func changeOf(e *exchange.AccountEvent, id exchange.OrderID) *exchange.OrderChan
 	return nil
 }
 
-// orderAfter returns an order as the last of some events left it. It is nil if they are not all that there were of it.
+// orderAfter returns an order after the given events. It is nil if they do not begin with the order's acceptance.
 func orderAfter(events []*exchange.AccountEvent, id exchange.OrderID) *order {
 	var o order
 	var filled exchange.Shares
@@ -128,8 +128,8 @@ func orderAfter(events []*exchange.AccountEvent, id exchange.OrderID) *order {
 	return &o
 }
 
-// find returns an order of the account that asks, open or closed, as it was when the request came or later; nil if it
-// has none of that name at that symbol.
+// find returns an open or closed order of the requesting account, in its state when the request arrived or later. It
+// returns nil if the account has no such order at that symbol.
 func (d *Door) find(q *request, n named) (*exchange.OrderDetail, *Error) {
 	view, seq, problem := d.seen(q)
 	if problem != nil {
@@ -145,7 +145,7 @@ func (d *Door) find(q *request, n named) (*exchange.OrderDetail, *Error) {
 	case problem != nil:
 		return nil, problem
 	}
-	// The exchange names the newest order of the chain.
+	// If the order was replaced, the exchange returns the newest order of the chain.
 	o, problem := d.detail(q, view, named{symbol: n.symbol, id: done.Order}, seq)
 	if problem != nil || o == nil || clientID(o) == string(n.client) {
 		return o, problem
@@ -161,7 +161,7 @@ func (d *Door) find(q *request, n named) (*exchange.OrderDetail, *Error) {
 	return d.detail(q, view, named{symbol: n.symbol, id: id}, seq)
 }
 
-// detail returns an order that is named by its id, nil if the account has none of it at that symbol.
+// detail returns an order by its id, nil if the account has no such order at that symbol.
 func (d *Door) detail(q *request, view *accounts.View, n named, seq uint64) (*exchange.OrderDetail, *Error) {
 	o, _, _, found := view.Order(q.account, n.id)
 	if !found {
@@ -232,12 +232,12 @@ func (d *Door) cancelOrder(q *request) (work, *Error) {
 	}, problem
 }
 
-// cancel cancels an order, and returns it as it is then. own is the client's id of the cancel, "" if it gave none.
+// cancel cancels an order, and returns it after that. own is the client id of the cancel, "" if none was sent.
 func (d *Door) cancel(q *request, id exchange.OrderID, own exchange.Ref) (*exchange.OrderDetail, *Error) {
 	drop := d.cancels.put(id, own)
 	done, problem := d.one(q, exchange.Command{Kind: exchange.CancelOrder, Order: id})
 	if problem != nil {
-		if problem != errUnknown { // else it may have been done
+		if problem != errUnknown { // after errUnknown the cancel may have been done, and needs its client id
 			drop()
 		}
 		return nil, problem
@@ -245,7 +245,7 @@ func (d *Door) cancel(q *request, id exchange.OrderID, own exchange.Ref) (*excha
 	return d.after(q, id, done.Seq)
 }
 
-// after returns an order as a record left it, which has changed it.
+// after returns an order as the record seq, which changed it, left it.
 func (d *Door) after(q *request, id exchange.OrderID, seq uint64) (*exchange.OrderDetail, *Error) {
 	events, err := d.options.View().Did(q.ctx, q.account, id, seq)
 	if err != nil || len(events) == 0 {
@@ -291,7 +291,7 @@ func (d *Door) cancelOpen(q *request) (work, *Error) {
 	}, problem
 }
 
-// cancelAll cancels orders, and appends those to canceled that were still open, as they are then.
+// cancelAll cancels orders, and appends those that were still open to canceled, in their state after the cancel.
 func (d *Door) cancelAll(q *request, orders, canceled []exchange.OrderDetail) ([]exchange.OrderDetail, *Error) {
 	commands := make([]exchange.Command, len(orders))
 	for i := range orders {

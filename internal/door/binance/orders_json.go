@@ -4,16 +4,16 @@ import (
 	"outcry/internal/exchange"
 )
 
-// order is an order as one record left it, with its executions up to then, oldest first.
+// order is an order as one record left it, with its executions so far, oldest first.
 type order struct {
 	exchange.OrderDetail
 	fills []exchange.AccountFill
 }
 
-// total returns how much the order is for: what was taken off in place is none of it.
+// total returns the total amount of an order. Shares taken off by amends in place are not included.
 func total(o *exchange.OrderDetail) exchange.Shares { return o.Open + o.Executed + o.Canceled }
 
-// limitOf returns an order's price, 0 of a market order.
+// limitOf returns an order's price, 0 for a market order.
 func limitOf(o *exchange.OrderDetail) exchange.Price {
 	if o.Type == exchange.Market {
 		return 0
@@ -21,7 +21,7 @@ func limitOf(o *exchange.OrderDetail) exchange.Price {
 	return o.Limit
 }
 
-// putState writes what an order has come to, as all answers have it.
+// putState writes the members about an order's state that all answers have.
 func putState(w *object, o *exchange.OrderDetail) {
 	put(w, "price", limitOf(o))
 	put(w, "origQty", total(o))
@@ -34,7 +34,7 @@ func putState(w *object, o *exchange.OrderDetail) {
 	w.word("side", side(o.Side))
 }
 
-// appendNew appends the answer to a new order, as its own record left it.
+// appendNew appends the answer to a new order, in its state after its own record.
 func appendNew(b []byte, o *order, resp string) []byte {
 	w := begin(b)
 	w.word("symbol", pair(o.Symbol))
@@ -63,7 +63,7 @@ func appendNew(b []byte, o *order, resp string) []byte {
 	return w.end()
 }
 
-// received returns what an account received in an execution.
+// received returns the asset that an account received in an execution.
 func received(f *exchange.AccountFill) string {
 	if f.Side == exchange.Buy {
 		return string(f.Symbol)
@@ -71,7 +71,7 @@ func received(f *exchange.AccountFill) string {
 	return quoteAsset
 }
 
-// appendOrder appends an order as queries and lists have it.
+// appendOrder appends an order for queries and lists.
 func appendOrder(b []byte, o *exchange.OrderDetail) []byte {
 	w := begin(b)
 	w.word("symbol", pair(o.Symbol))
@@ -81,7 +81,7 @@ func appendOrder(b []byte, o *exchange.OrderDetail) []byte {
 	putState(&w, o)
 	w.word("stopPrice", zero)
 	w.word("icebergQty", zero)
-	w.number("time", millis(o.Time)) // and no transactTime, which clients would take for this
+	w.number("time", millis(o.Time)) // transactTime is left out, because clients would use it in place of time
 	w.number("updateTime", millis(o.Changed))
 	w.flag("isWorking", true)
 	w.number("workingTime", millis(o.Time))
@@ -89,7 +89,7 @@ func appendOrder(b []byte, o *exchange.OrderDetail) []byte {
 	return w.end()
 }
 
-// appendCanceled appends the answer to a cancel, which has a client id of its own.
+// appendCanceled appends the answer to a cancel, which has its own client id.
 func appendCanceled(b []byte, o *exchange.OrderDetail, own exchange.Ref) []byte {
 	w := begin(b)
 	w.word("symbol", pair(o.Symbol))
@@ -103,7 +103,7 @@ func appendCanceled(b []byte, o *exchange.OrderDetail, own exchange.Ref) []byte 
 	return w.end()
 }
 
-// cancelID returns the client id of a cancel, which is made up if it was not sent.
+// cancelID returns the client id of a cancel, or a made-up one if none was sent.
 func cancelID(id exchange.OrderID, own exchange.Ref) string {
 	if own != "" {
 		return string(own)

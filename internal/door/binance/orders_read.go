@@ -4,18 +4,18 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Kinds of answers to a new order.
+// Values of newOrderRespType, the kind of answer to a new order.
 const (
 	respACK    = "ACK"
 	respRESULT = "RESULT"
 	respFULL   = "FULL"
 )
 
-// unoffered are parameters of orders that are not offered here: they must not be there.
+// unoffered are order parameters that the door does not support; requests with one of them are refused.
 var unoffered = []string{"quoteOrderQty", "stopPrice", "trailingDelta", "icebergQty", "pegPriceType", "pegOffsetValue",
 	"pegOffsetType"}
 
-// readOrder reads the parameters of a new order, and what kind of answer it is to have.
+// readOrder parses the parameters of a new order. resp is the kind of answer.
 func readOrder(q *request) (c exchange.Command, resp string, problem *Error) {
 	c.Kind = exchange.PlaceOrder
 	if c.Symbol, problem = q.symbol(); problem != nil {
@@ -70,7 +70,7 @@ func readOrder(q *request) (c exchange.Command, resp string, problem *Error) {
 	return c, resp, nil
 }
 
-// readType reads what goes with the type of an order. It returns the kind of answer that is usual for it.
+// readType parses the parameters that depend on the order's type. It returns the default kind of answer for the type.
 func (q *request) readType(c *exchange.Command, kind string) (resp string, problem *Error) {
 	resp = respFULL
 	switch kind {
@@ -107,7 +107,7 @@ func (q *request) readType(c *exchange.Command, kind string) (resp string, probl
 	return resp, problem
 }
 
-// selfTrade reads the mode of self-trade prevention. NONE leaves it to the account's default.
+// selfTrade parses the mode of self-trade prevention. NONE means the account's default.
 func (q *request) selfTrade() (exchange.SelfTrade, *Error) {
 	value := q.get("selfTradePreventionMode")
 	if value == "" {
@@ -124,15 +124,15 @@ func (q *request) selfTrade() (exchange.SelfTrade, *Error) {
 	return 0, notValid("selfTradePreventionMode")
 }
 
-// named is an order as a request names it: by its id, or, if that is 0, by its client id.
+// named identifies an order in a request: by its id or, if that is 0, by its client id.
 type named struct {
 	symbol exchange.Symbol
 	id     exchange.OrderID
 	client exchange.Ref
 }
 
-// readNamed reads which order a request is about, from two parameters of which one must be there. If both are, the id
-// counts, as with Binance.
+// readNamed parses which order a request is about, from two parameters of which one is required. If both are given, the
+// id is used, as at Binance.
 func (q *request) readNamed(byID, byClient string) (n named, problem *Error) {
 	if n.symbol, problem = q.symbol(); problem != nil {
 		return n, problem

@@ -15,23 +15,23 @@ import (
 	"outcry/internal/view/market"
 )
 
-// streamsMax is how many streams a connection may read.
+// streamsMax is the maximum number of streams of a connection.
 const streamsMax = 1024
 
-// slowMax bounds how long a connection is not read that sends more than it may.
+// slowMax bounds how long the server stops reading from a connection that exceeds its rate.
 const slowMax = time.Second
 
-// reader is a connection that reads market streams. Its goroutine alone uses what it has, except conn.
+// reader is a connection that reads market streams. Only its own goroutine uses its fields, except conn.
 type reader struct {
 	door    *Door
 	conn    *websocket.Conn
 	caller  *door.Caller // nil on a standby
-	wrapped bool         // each event has the name of its stream around it
-	names   []streamName // in the order in which they were asked for
+	wrapped bool         // events are sent in the form of /stream, with the stream's name
+	names   []streamName // in the order of subscription
 }
 
-// serveStreams opens a connection for market streams, at /ws and /stream: some are named by the path or the query,
-// others are asked for over the connection.
+// serveStreams opens a connection for market streams, at /ws and /stream. The path or the query may name streams;
+// the client subscribes to others over the connection.
 func (d *Door) serveStreams(w http.ResponseWriter, r *http.Request, path string) {
 	names, wrapped := r.URL.Query().Get("streams"), path == "/stream"
 	if !wrapped {
@@ -48,8 +48,8 @@ func (d *Door) serveStreams(w http.ResponseWriter, r *http.Request, path string)
 	})
 }
 
-// open opens a connection, unless there is nothing behind the door yet: clients try that again, and take an error of
-// what they ask for as final. serve serves it until Read returns an error.
+// open opens a connection. While there is no market data it refuses the connection, which clients retry, whereas they
+// treat an error to a later request as final. serve serves the connection until Read returns an error.
 func (d *Door) open(w http.ResponseWriter, r *http.Request, serve func(*websocket.Conn, *door.Caller)) {
 	if feed := d.options.Feed(); feed == nil || feed.Err() != nil {
 		d.refuse(w, errNow)
@@ -71,7 +71,7 @@ func (d *Door) open(w http.ResponseWriter, r *http.Request, serve func(*websocke
 	})
 }
 
-// slowDown waits if a connection has sent more than it may.
+// slowDown waits if a connection has exceeded its rate.
 func slowDown(caller *door.Caller) {
 	if caller == nil {
 		return
@@ -81,12 +81,12 @@ func slowDown(caller *door.Caller) {
 	caller.SlowDown(ctx, 1)
 }
 
-// serve subscribes to what the path names, and then to what the connection asks for.
+// serve subscribes to the streams that the path names, and then serves the connection's requests.
 func (r *reader) serve(named []string) {
 	defer r.leave()
 	for _, name := range named {
 		if !strings.Contains(name, "@") {
-			continue // clients number their connections
+			continue // a number, which clients add to tell their connections apart
 		}
 		if problem := r.subscribe([]string{name}, func() error { return nil }); problem != "" {
 			r.conn.Close(websocket.CodeUnsupported, problem)
@@ -106,7 +106,7 @@ func (r *reader) serve(named []string) {
 	}
 }
 
-// end says why a connection ends, if it is the server that does.
+// end closes a connection with a reason if the server is the one that ends it.
 func (r *reader) end(err error) {
 	if errors.Is(err, websocket.ErrDraining) {
 		r.conn.Close(websocket.CodeGoingAway, "the exchange stops")
@@ -120,14 +120,14 @@ func (r *reader) leave() {
 	}
 }
 
-// streamRequest is what a connection asks for.
+// streamRequest is a request over the connection.
 type streamRequest struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 	ID     json.RawMessage `json:"id"`
 }
 
-// take does what a message asks for. It reports false if the connection has ended.
+// take handles a message. It returns false if the connection has ended.
 func (r *reader) take(text []byte) bool {
 	var q streamRequest
 	if err := json.Unmarshal(text, &q); err != nil || !isID(q.ID) {
@@ -158,10 +158,10 @@ func (r *reader) take(text []byte) bool {
 	return r.answer(q.ID, "", fmt.Sprintf("Invalid request: unknown method %.40q", q.Method))
 }
 
-// idBytesMax is how long the id of a request may be.
+// idBytesMax is the maximum length of a request's id.
 const idBytesMax = 64
 
-// isID reports whether a value may be the id of a request: a number or a string, which comes back as it came.
+// isID reports whether a value is a valid request id: a number or a string. The answer repeats it unchanged.
 func isID(id json.RawMessage) bool {
 	if len(id) == 0 || string(id) == "null" {
 		return true
@@ -169,7 +169,7 @@ func isID(id json.RawMessage) bool {
 	return len(id) <= idBytesMax && (id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9')
 }
 
-// answer answers a request with a result or, if that is "", with a problem. It reports false if the connection has
+// answer answers a request with a result or, if result is empty, with a problem. It returns false if the connection has
 // ended.
 func (r *reader) answer(id json.RawMessage, result, problem string) bool {
 	w := begin(nil)
@@ -190,7 +190,7 @@ func (r *reader) answer(id json.RawMessage, result, problem string) bool {
 	return r.conn.Answer(websocket.NewFrame(w.end())) == nil
 }
 
-// subscribe has the events of streams sent, behind what tell sends: all of them, or none and why.
+// subscribe adds streams; their events follow what tell sends. It adds all of them, or none and returns the problem.
 func (r *reader) subscribe(texts []string, tell func() error) (problem string) {
 	var fresh []streamName
 	for _, text := range texts {
@@ -208,7 +208,7 @@ func (r *reader) subscribe(texts []string, tell func() error) (problem string) {
 	}
 	feed := r.door.options.Feed()
 	if err := r.await(); err != nil {
-		r.conn.Close(websocket.CodeGoingAway, errNow.Text) // clients connect again
+		r.conn.Close(websocket.CodeGoingAway, errNow.Text) // so that the client connects again
 		return ""
 	}
 	for _, n := range fresh {
@@ -229,7 +229,7 @@ func (r *reader) subscribe(texts []string, tell func() error) (problem string) {
 	return ""
 }
 
-// await waits until streams begin behind all that was answered before.
+// await waits until new streams would include everything answered before.
 func (r *reader) await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -239,7 +239,7 @@ func (r *reader) await() error {
 	return nil
 }
 
-// unsubscribe ends the events of streams. Those that are not read are ignored.
+// unsubscribe removes streams. It ignores those without a subscription.
 func (r *reader) unsubscribe(texts []string) {
 	for _, text := range texts {
 		i := slices.IndexFunc(r.names, func(n streamName) bool { return n.text == text })

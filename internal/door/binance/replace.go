@@ -4,16 +4,16 @@ import (
 	"outcry/internal/exchange"
 )
 
-// replacement is a cancel-replace: an order, and what is to be in its place.
+// replacement is a cancel-replace request: the old order, and the new order in its place.
 type replacement struct {
 	old       named
 	place     exchange.Command
 	resp      string
-	cancelRef exchange.Ref // the client id of the cancel
-	onFailure bool         // the new order is placed even if there is nothing to cancel
+	cancelRef exchange.Ref // client id of the cancel
+	onFailure bool         // place the new order even if the cancel fails
 }
 
-// readReplacement reads the parameters of a cancel-replace.
+// readReplacement parses the parameters of a cancel-replace.
 func readReplacement(q *request) (r replacement, problem *Error) {
 	mode, problem := q.need("cancelReplaceMode")
 	if problem != nil {
@@ -40,8 +40,8 @@ func readReplacement(q *request) (r replacement, problem *Error) {
 
 // cancelReplace answers POST order/cancelReplace.
 //
-// Where an amend can do it, it is one: refused, it leaves the old order as it is. Else the old order is canceled, and
-// then the new one is placed: if that is refused the old one is gone, and the answer says so.
+// If an amend can make the change, it is used: if the amend is rejected, the old order stays as it is. Otherwise the old
+// order is canceled and then the new one placed. If that is rejected, the old order is gone, and the answer says so.
 func (d *Door) cancelReplace(q *request) (work, *Error) {
 	r, problem := readReplacement(q)
 	return func() ([]byte, *Error) {
@@ -59,15 +59,15 @@ func (d *Door) cancelReplace(q *request) (work, *Error) {
 	}, problem
 }
 
-// mayAmend reports whether an amend of the old order makes what is asked for, under an id of its own.
+// mayAmend reports whether an amend of the old order can make the new one, with a new id.
 func (r *replacement) mayAmend(old *exchange.OrderDetail) bool {
 	c := &r.place
-	inPlace := c.Limit == old.Limit && c.Shares <= old.Open // it would keep its id
+	inPlace := c.Limit == old.Limit && c.Shares <= old.Open // such an amend would keep the id
 	return c.Type == exchange.Limited && old.Type == exchange.Limited && c.Side == old.Side && c.TIF == exchange.GTC &&
 		old.TIF == exchange.GTC && c.Post == old.Post && (c.STP == old.STP || c.STP == exchange.TradeWithSelf) && !inPlace
 }
 
-// replaceNothing answers where there is no open order to replace.
+// replaceNothing answers a request whose old order is not open.
 func (d *Door) replaceNothing(q *request, r *replacement) ([]byte, *Error) {
 	if !r.onFailure {
 		return nil, replaceFailed(errReplaceFailed, "FAILURE", "NOT_ATTEMPTED", errCancelUnknown.json(), []byte("null"))
@@ -79,7 +79,7 @@ func (d *Door) replaceNothing(q *request, r *replacement) ([]byte, *Error) {
 	return nil, replaceFailed(errReplacePartly, "FAILURE", "SUCCESS", errCancelUnknown.json(), made)
 }
 
-// placeNew places the new order alone.
+// placeNew places only the new order.
 func (d *Door) placeNew(q *request, r *replacement) ([]byte, *Error) {
 	done, problem := d.one(q, r.place)
 	if problem != nil {
@@ -92,18 +92,18 @@ func (d *Door) placeNew(q *request, r *replacement) ([]byte, *Error) {
 	return appendNew(nil, o, r.resp), nil
 }
 
-// amend replaces the old order by an amend of it.
+// amend replaces the old order by an amend.
 func (d *Door) amend(q *request, r *replacement, old *exchange.OrderDetail) ([]byte, *Error) {
 	c := exchange.Command{Kind: exchange.AmendOrder, Order: old.ID, Shares: r.place.Shares,
 		Terms: exchange.Terms{Side: old.Side, Limit: r.place.Limit},
 		More:  &exchange.CommandMore{NewRef: r.place.Ref, Open: true}}
 	drop := d.cancels.put(old.ID, r.cancelRef)
 	done, problem := d.one(q, c)
-	if problem != nil && problem != errUnknown { // else it may have been done
+	if problem != nil && problem != errUnknown { // after errUnknown the amend may have been done
 		drop()
 	}
 	switch {
-	case problem == errCancelUnknown: // it is not open any more
+	case problem == errCancelUnknown: // the order is no longer open
 		return d.replaceNothing(q, r)
 	case problem == errNow || problem == errUnknown || problem == errRate:
 		return nil, problem
@@ -125,7 +125,7 @@ func (d *Door) amend(q *request, r *replacement, old *exchange.OrderDetail) ([]b
 	return appendReplaced(appendCanceled(nil, canceled, r.cancelRef), appendNew(nil, o, r.resp)), nil
 }
 
-// replaced returns an order that was replaced: by the record seq, or long ago if that is 0.
+// replaced returns an order that was replaced, by record seq, or by an older record if seq is 0.
 func (d *Door) replaced(q *request, id exchange.OrderID, seq uint64) (*exchange.OrderDetail, *Error) {
 	if seq != 0 {
 		return d.after(q, id, seq)
@@ -161,12 +161,12 @@ func (d *Door) cancelAndPlace(q *request, r *replacement, old *exchange.OrderDet
 	return appendReplaced(answer, made), nil
 }
 
-// appendReplaced returns the answer to a cancel-replace that was done.
+// appendReplaced returns the answer to a successful cancel-replace.
 func appendReplaced(canceled, made []byte) []byte {
 	return appendHalves(nil, "SUCCESS", "SUCCESS", canceled, made)
 }
 
-// appendHalves appends what became of the two halves.
+// appendHalves appends the results of the cancel and of the new order.
 func appendHalves(b []byte, canceled, made string, cancelAnswer, newAnswer []byte) []byte {
 	w := begin(b)
 	w.word("cancelResult", canceled)
@@ -176,7 +176,7 @@ func appendHalves(b []byte, canceled, made string, cancelAnswer, newAnswer []byt
 	return w.end()
 }
 
-// replaceFailed returns the error of a cancel-replace of which a half was not done.
+// replaceFailed returns the error of a cancel-replace of which at least one half was not done.
 func replaceFailed(e *Error, canceled, made string, cancelAnswer, newAnswer []byte) *Error {
 	failed := *e
 	failed.data = appendHalves(nil, canceled, made, cancelAnswer, newAnswer)

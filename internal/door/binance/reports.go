@@ -4,37 +4,37 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Kinds of reports about an order.
+// Execution types: the kinds of reports about an order.
 const (
 	execNew       = "NEW"
 	execTrade     = "TRADE"
 	execCanceled  = "CANCELED"
-	execReplaced  = "REPLACED" // amended in place, by another door
+	execReplaced  = "REPLACED" // amended in place, through another door
 	execExpired   = "EXPIRED"
 	execPrevented = "TRADE_PREVENTION"
 )
 
-// report is one report about an order: what is done of it by then.
+// report is one execution report, with the state of the order at that point.
 type report struct {
 	order    *exchange.OrderDetail
 	exec     string
 	status   string
-	at       int64 // of the record
+	at       int64 // time of the record
 	executed exchange.Shares
 	notional exchange.Cash
-	fill     *exchange.AccountFill // of a TRADE; nil otherwise
+	fill     *exchange.AccountFill // the execution of a TRADE; nil otherwise
 
-	canceledBy exchange.Ref // the client id of the cancel, "" if none is known
+	canceledBy exchange.Ref // client id of the cancel, "" if none is known
 }
 
-// running is how much of an order is executed while the reports of one record are made.
+// running counts how much of an order is executed, while the reports of one record are made.
 type running struct {
 	executed exchange.Shares
 	notional exchange.Cash
 }
 
-// eachReport calls tell for each report about what a record did to an account's orders: those that were replaced, then
-// new ones, then executions in their order, then what ended or was taken off.
+// eachReport calls tell for each report about what a record did to an account's orders: first replaced orders, then new
+// ones, then executions in their order, then orders that ended or were reduced.
 func eachReport(e *exchange.AccountEvent, tell func(r *report)) {
 	sums := make(map[exchange.OrderID]*running, len(e.Orders))
 	for i := range e.Orders {
@@ -88,7 +88,7 @@ func eachReport(e *exchange.AccountEvent, tell func(r *report)) {
 	}
 }
 
-// execOf returns the kind of report of an order by why what was left of it was canceled.
+// execOf returns the execution type of a cancel from its reason.
 func execOf(why exchange.WhyCanceled) string {
 	switch statusOfCanceled(why) {
 	case "EXPIRED":
@@ -104,7 +104,7 @@ func appendReport(b []byte, r *report) []byte {
 	o := r.order
 	w := beginEvent(b, "executionReport", millis(r.at), o.Symbol)
 	own, original := clientID(o), ""
-	if r.exec == execCanceled { // some clients take C for the order's id if it is not empty
+	if r.exec == execCanceled { // only then, because some clients use C as the order's id if it is not empty
 		own, original = cancelID(o.ID, r.canceledBy), own
 	}
 	w.word("c", own)
@@ -135,7 +135,7 @@ func appendReport(b []byte, r *report) []byte {
 	return w.end()
 }
 
-// putFill writes the execution that a report is about, zeros if it is about none.
+// putFill writes the report's execution, or zeros if it has none.
 func (r *report) putFill(w *object) {
 	f := r.fill
 	if f == nil {
@@ -155,7 +155,7 @@ func (r *report) putFill(w *object) {
 	w.number("t", int64(f.Trade))
 }
 
-// appendPosition appends an outboundAccountPosition: what the account has of all that a record touched.
+// appendPosition appends an outboundAccountPosition: the account's amounts of all assets that a record changed.
 func appendPosition(b []byte, e *exchange.AccountEvent) []byte {
 	w := begin(b)
 	w.word("e", "outboundAccountPosition")
@@ -172,7 +172,7 @@ func appendPosition(b []byte, e *exchange.AccountEvent) []byte {
 	return w.end()
 }
 
-// appendHolding appends how much an account has of an asset, as events have it.
+// appendHolding appends an account's amounts of an asset, for events.
 func appendHolding[D decimal](b []byte, asset string, free, locked D) []byte {
 	w := begin(b)
 	w.word("a", asset)

@@ -16,26 +16,26 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// request is what a client asks, over HTTP or a WebSocket. Its goroutine alone uses it.
+// request is a client's request over HTTP or a WebSocket. Only its own goroutine uses it.
 type request struct {
 	ctx     context.Context
-	address string // of the client
+	address string // address of the client
 	arrived time.Time
-	key     string // that it shows
+	key     string // API key of the request
 	values  map[string]string
-	// signed is what the signature is made of, and signature what the client says it is.
+	// signed is the signed text, and signature the client's signature of it.
 	signed, signature string
 
-	// Of a signed route, once know has found out.
+	// account and grant are set by know, for signed routes.
 	account exchange.AccountID
 	grant   *auth.Grant // nil without Options.Keys
 	secret  string
 }
 
-// get returns a parameter, "" if it is not there.
+// get returns a parameter, "" if it is absent.
 func (q *request) get(name string) string { return q.values[name] }
 
-// need returns a parameter that must be there.
+// need returns a required parameter.
 func (q *request) need(name string) (string, *Error) {
 	if value := q.values[name]; value != "" {
 		return value, nil
@@ -43,8 +43,8 @@ func (q *request) need(name string) (string, *Error) {
 	return "", missing(name)
 }
 
-// readREST reads the parameters of a query and a body, in both of which they may lie; the query's win. The signature
-// is for the bytes as they came, of both joined with nothing, without the signature itself.
+// readREST parses the parameters of a query and a body. If a parameter is in both, the query's value is used. The
+// signature covers the bytes as received: the query and the body joined without a separator, minus the signature.
 func (q *request) readREST(query, body string) *Error {
 	q.values = make(map[string]string)
 	for _, part := range []string{query, body} {
@@ -78,7 +78,7 @@ func (q *request) readREST(query, body string) *Error {
 	return nil
 }
 
-// withoutPair returns a query without one of its pairs, and the & at it.
+// withoutPair returns a query without one of its pairs and the & beside it.
 func withoutPair(query, pair string) string {
 	if rest, last := strings.CutSuffix(query, pair); last {
 		return strings.TrimSuffix(rest, "&")
@@ -89,7 +89,7 @@ func withoutPair(query, pair string) string {
 	return strings.Replace(query, "&"+pair+"&", "&", 1)
 }
 
-// know finds out whose key a request shows.
+// know looks up the account of the request's API key.
 func (d *Door) know(q *request) *Error {
 	if d.options.Keys == nil {
 		id, err := exchange.ParseAccountID(q.key)
@@ -111,7 +111,7 @@ func (d *Door) know(q *request) *Error {
 	return nil
 }
 
-// isThere refuses an account that does not exist.
+// isThere refuses the request if its account does not exist.
 func (d *Door) isThere(q *request) *Error {
 	view, _, problem := d.seen(q)
 	if problem != nil {
@@ -126,7 +126,7 @@ func (d *Door) isThere(q *request) *Error {
 	return nil
 }
 
-// wrong refuses a key that is not taken, or a signature: slowly, if the client's address sends many.
+// wrong refuses a request with an invalid key or signature. It delays the answer if the address sends many of them.
 func (d *Door) wrong(q *request, why error) *Error {
 	answer, slowed := d.options.Keys.Wrong(q.ctx, q.address)
 	d.options.Log.Info("a request shows no key that is taken, or no signature of it",
@@ -142,8 +142,8 @@ func (d *Door) wrong(q *request, why error) *Error {
 	return errUnknownKey
 }
 
-// mayLook refuses market data on an exchange that asks for proof as long as it has given nobody a key: clients of this
-// door send none with what they ask of the market.
+// mayLook refuses market data while the exchange requires keys and none exists: clients of this door send no key with
+// requests for market data.
 func (d *Door) mayLook() *Error {
 	if d.options.Keys != nil && d.options.Keys.Count() == 0 {
 		return errUnknownKey
@@ -151,15 +151,15 @@ func (d *Door) mayLook() *Error {
 	return nil
 }
 
-// Bounds of a request's time.
+// Bounds of a request's timestamp.
 const (
-	aheadMax       = time.Second // that a client's clock may be ahead
+	aheadMax       = time.Second // how far a client's clock may be ahead
 	windowStandard = 5 * time.Second
 	windowMax      = time.Minute
 	microsFrom     = 100_000_000_000_000 // a timestamp above it is in microseconds
 )
 
-// authorize finds out whether a request was made now, and by the owner of its key.
+// authorize checks that a request is recent and signed by the owner of its key.
 func (d *Door) authorize(q *request) *Error {
 	if problem := q.checkTime(); problem != nil {
 		return problem
@@ -176,7 +176,7 @@ func (d *Door) authorize(q *request) *Error {
 	return nil
 }
 
-// isSigned reports whether the signature is that of the secret.
+// isSigned reports whether the request has a valid signature with the key's secret.
 func (q *request) isSigned() bool {
 	mac := hmac.New(sha256.New, []byte(q.secret))
 	_, _ = mac.Write([]byte(q.signed)) // never fails
@@ -184,7 +184,7 @@ func (q *request) isSigned() bool {
 	return err == nil && hmac.Equal(given, mac.Sum(nil))
 }
 
-// checkTime returns why a request is too old or too new.
+// checkTime returns an error if the request's timestamp is too old or too new.
 func (q *request) checkTime() *Error {
 	value, problem := q.need("timestamp")
 	if problem != nil {

@@ -2,31 +2,31 @@ package binance
 
 import "strings"
 
-// work does what a request asks, and returns the answer or why there is none.
+// work carries out a request, and returns the answer or an error.
 type work func() (answer []byte, problem *Error)
 
-// route is one thing that may be asked: over REST, and over the WebSocket API if it has a name there.
+// route is one kind of request: over REST, and over the WebSocket API if it has a name there.
 type route struct {
-	method, path string // below base; "" if it is not in the REST API
-	name         string // in the WebSocket API; "" if it is not there
-	signed       bool   // it is about the account of a key
-	params       string // for the reference: those in brackets may be left out
-	about        string // for the reference
-	// prepare reads the parameters, and returns what is to be done once it is known who asks.
+	method, path string // path below base; "" if the route is not in the REST API
+	name         string // name in the WebSocket API; "" if the route is not there
+	signed       bool   // the request must be signed with an API key
+	params       string // for the reference; parameters in brackets are optional
+	about        string // description for the reference
+	// prepare parses the parameters, and returns the work to do once the client is authenticated.
 	prepare func(d *Door, q *request) (work, *Error)
 }
 
-// base is where the REST API is, below Prefix.
+// base is the path of the REST API below Prefix.
 const base = "/api/v3/"
 
 // orderParams are the parameters of a new order.
 const orderParams = "symbol side type quantity [price timeInForce newClientOrderId newOrderRespType " +
 	"selfTradePreventionMode]"
 
-// routes are all that may be asked.
+// routes lists all kinds of requests.
 var routes []route
 
-func init() { // here, as the functions reach the table themselves
+func init() { // not an initializer of routes, because the functions in the table refer to routes
 	routes = []route{
 		{"GET", "ping", "ping", false, "", "`{}`", (*Door).ping},
 		{"GET", "time", "time", false, "", "the server's time", (*Door).time},

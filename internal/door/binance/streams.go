@@ -18,24 +18,24 @@ const (
 	tradeStream streamKind = iota
 	aggTradeStream
 	bookTickerStream
-	depthStream   // what changed
+	depthStream   // changed levels
 	partialStream // the best levels
 	klineStream
 	miniTickerStream
 	tickerStream
 )
 
-// streamName is what a stream is asked for by.
+// streamName is a parsed stream name.
 type streamName struct {
-	text     string // as clients write it
+	text     string // as the client wrote it
 	symbol   exchange.Symbol
 	kind     streamKind
-	every    time.Duration     // between two events at the least; 0: at once
-	levels   int               // of a partialStream
-	interval exchange.Interval // of a klineStream
+	every    time.Duration     // minimum time between two events; 0 means that each is sent at once
+	levels   int               // for a partialStream
+	interval exchange.Interval // for a klineStream
 }
 
-// streamForms are the names of streams, for the reference.
+// streamForms lists the forms of stream names, for the reference.
 var streamForms = []struct {
 	examples []string
 	about    string
@@ -58,10 +58,11 @@ const (
 	klineTime = 250 * time.Millisecond
 )
 
-// parseStream reads the name of a stream, such as spyusd@depth@100ms. ok is false if it is none.
+// parseStream parses a stream name such as spyusd@depth@100ms. ok is false if it is malformed.
 func parseStream(text string) (n streamName, ok bool) {
 	name, what, _ := strings.Cut(text, "@")
-	// Beyond ASCII, other letters have the same capitals: a stream would have several names.
+	// Some letters outside ASCII have an ASCII letter as their capital. Without this check, a stream would have several
+	// names.
 	if name != strings.ToLower(name) || strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return n, false
 	}
@@ -86,7 +87,7 @@ func parseStream(text string) (n streamName, ok bool) {
 	return n, true
 }
 
-// parseMore reads what stands behind the symbol in the name of a stream that says more than its kind.
+// parseMore parses the part of a stream name after the symbol, if that part has an argument.
 func (n *streamName) parseMore(what string) (ok bool) {
 	if interval, isKline := strings.CutPrefix(what, "kline_"); isKline {
 		n.kind, n.every = klineStream, klineTime
@@ -114,11 +115,11 @@ func (n *streamName) parseMore(what string) (ok bool) {
 	return true
 }
 
-// streams are the market streams that somebody reads: a hub for each symbol of them.
+// streams has a hub for each symbol with readers.
 type streams struct {
 	door *Door
 
-	mu      sync.Mutex // guards what follows; it is taken before a feed's, and that before a hub's
+	mu      sync.Mutex // guards the fields below; locked before a feed's lock, and that before a hub's
 	hubs    map[exchange.Symbol]*hub
 	ticking bool // tick runs
 	closed  bool
@@ -141,7 +142,7 @@ func (s *streams) close() {
 	s.running.Wait()
 }
 
-// join has a reader get the events of a stream. The error is of the feed.
+// join subscribes a reader to a stream. The error is the feed's.
 func (s *streams) join(r *reader, n streamName) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +171,7 @@ func (s *streams) join(r *reader, n streamName) error {
 	return nil
 }
 
-// quit has a reader get no more events of a stream.
+// quit unsubscribes a reader from a stream.
 func (s *streams) quit(r *reader, n streamName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +181,7 @@ func (s *streams) quit(r *reader, n streamName) {
 	}
 }
 
-// tick sends what streams with a pace have gathered, as long as there are any.
+// tick sends the events of streams that send at intervals, until there are no streams left.
 func (s *streams) tick() {
 	ticker := time.NewTicker(tickTime)
 	defer ticker.Stop()
@@ -205,7 +206,7 @@ func (s *streams) tick() {
 		for _, h := range hubs {
 			now := time.Now()
 			if h.isDue(now) {
-				_ = h.feed.View(h.symbol, func(m *market.Market) { h.tick(m, now) }) // End is called if it has failed
+				_ = h.feed.View(h.symbol, func(m *market.Market) { h.tick(m, now) }) // on an error, the hub's End is called
 			}
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"outcry/internal/view/market"
 )
 
-// day is how far back a ticker of 24 hours looks: by whole hours, as candles are kept.
+// day is the length of the 24-hour tickers. They count whole hours, because hourly candles are kept.
 const day = 24 * time.Hour
 
-// window returns what was traded within the last 24 hours.
+// window returns the totals of the trades of the last 24 hours.
 func window(m *market.Market, now time.Time) exchange.Candle {
 	return m.Window(now.Add(-day).UnixNano())
 }
@@ -42,7 +42,7 @@ func (d *Door) bookTicker(q *request) (work, *Error) {
 	})
 }
 
-// putBest writes the best level of each side, zeros where it is empty.
+// putBest writes the best level of each side, or zeros for an empty side.
 func putBest(w *object, m *market.Market, bid, bidQty, ask, askQty string) {
 	best, _ := m.Best(exchange.Buy)
 	put(w, bid, best.Price)
@@ -52,7 +52,7 @@ func putBest(w *object, m *market.Market, bid, bidQty, ask, askQty string) {
 	put(w, askQty, best.Shares)
 }
 
-// appendTicker24 appends what the last 24 hours came to.
+// appendTicker24 appends the totals of the last 24 hours.
 func appendTicker24(b []byte, m *market.Market, now time.Time) []byte {
 	c, traded := window(m, now), m.Traded()
 	w := begin(b)
@@ -76,7 +76,7 @@ func appendTicker24(b []byte, m *market.Market, now time.Time) []byte {
 	return w.end()
 }
 
-// tradesOf returns the numbers of the first and the last trade of a candle, -1 if it has none.
+// tradesOf returns the numbers of the first and last trade of a candle, -1 if it has no trades.
 func tradesOf(c *exchange.Candle) (first, last int64) {
 	if c.Trades == 0 {
 		return -1, -1
@@ -84,7 +84,7 @@ func tradesOf(c *exchange.Candle) (first, last int64) {
 	return int64(c.First), int64(c.First + c.Trades - 1)
 }
 
-// lastShares returns how much the newest trade was about, 0 if there is none in memory.
+// lastShares returns the shares of the newest trade, 0 if it is not in memory.
 func lastShares(m *market.Market) exchange.Shares {
 	if n := m.LastTrade(); n > 0 && n >= m.FirstTrade() {
 		t := m.Trade(n)
@@ -93,14 +93,15 @@ func lastShares(m *market.Market) exchange.Shares {
 	return 0
 }
 
-// putChange writes by how much a price has changed, and the mean price, cut to eight digits: these are for people.
+// putChange writes the change of a price, in money and in percent, and the mean price. Percentage and mean are rounded,
+// for display only.
 func putChange(w *object, c *exchange.Candle, change, percent, mean string) {
 	put(w, change, c.Close-c.Open)
 	w.word(percent, percentOf(c.Close-c.Open, c.Open))
 	w.word(mean, meanPrice(c))
 }
 
-// percentOf returns a change in percent of what it changed, with three digits behind the point.
+// percentOf returns change as a percentage of another price, with three digits after the point.
 func percentOf(change, of exchange.Price) string {
 	if of == 0 {
 		return "0.000"
@@ -109,7 +110,7 @@ func percentOf(change, of exchange.Price) string {
 	return r.Mul(r, big.NewRat(100, 1)).FloatString(3)
 }
 
-// meanPrice returns what was paid for a share.
+// meanPrice returns the mean price of a candle's trades, rounded.
 func meanPrice(c *exchange.Candle) string {
 	paid, ok := new(big.Rat).SetString(c.Notional.String())
 	shares, fine := new(big.Rat).SetString(c.Shares.String())
@@ -119,8 +120,8 @@ func meanPrice(c *exchange.Candle) string {
 	return paid.Quo(paid, shares).FloatString(fractionDigits)
 }
 
-// each answers with what write appends for the symbol of a request, or for each of its symbols, or, if it names none,
-// for all.
+// each answers with what write appends for the one symbol of a request, or with a list of that for each of its symbols,
+// or for all symbols if the request names none.
 func (d *Door) each(q *request, write func(b []byte, m *market.Market) []byte) (work, *Error) {
 	syms, one, problem := q.symbols()
 	return func() ([]byte, *Error) {
@@ -134,7 +135,7 @@ func (d *Door) each(q *request, write func(b []byte, m *market.Market) []byte) (
 	}, problem
 }
 
-// symbols reads the parameters symbol and symbols, of which one at most may be there. one reports whether it is symbol.
+// symbols parses the parameters symbol and symbols, of which at most one is allowed. one reports whether it is symbol.
 func (q *request) symbols() (syms []exchange.Symbol, one bool, problem *Error) {
 	list := q.get("symbols")
 	switch {
@@ -165,7 +166,7 @@ func (q *request) symbols() (syms []exchange.Symbol, one bool, problem *Error) {
 	return syms, false, nil
 }
 
-// list appends a list of what write appends for each symbol, or for all if syms is nil.
+// list appends a list of what write appends for each symbol in syms, or for all symbols if syms is nil.
 func (d *Door) list(q *request, syms []exchange.Symbol, write func(b []byte, m *market.Market) []byte) ([]byte,
 	*Error) {
 	feed, problem := d.feed(q)
@@ -196,7 +197,7 @@ func (d *Door) list(q *request, syms []exchange.Symbol, write func(b []byte, m *
 	case <-q.ctx.Done():
 		return nil, errNow
 	}
-	// Page by page, so that nothing else waits for long.
+	// Read page by page, so that the feed's lock is never held for long.
 	for after, more := exchange.Symbol(""), true; more; {
 		left := symbolsPage
 		more = false
@@ -216,5 +217,5 @@ func (d *Door) list(q *request, syms []exchange.Symbol, write func(b []byte, m *
 	return append(b, ']'), nil
 }
 
-// symbolsPage is how many symbols are read at a time.
+// symbolsPage is the number of symbols read at a time.
 const symbolsPage = 256

@@ -6,7 +6,7 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// userStream is a subscription of a connection to the events of an account. It listens to the view.
+// userStream is a connection's subscription to the events of an account. It is a listener to the view.
 type userStream struct {
 	door  *Door
 	conn  *websocket.Conn
@@ -14,7 +14,7 @@ type userStream struct {
 	leave func()
 }
 
-// begin subscribes to the account of a request: answer is sent before the first event.
+// begin subscribes to the account of a request. answer is sent before the first event.
 func (u *userStream) begin(view *accounts.View, q *request, answer websocket.Frame) error {
 	leave, err := view.Subscribe(q.account, 0, false, u, func(*accounts.Snapshot, []*exchange.AccountEvent) {
 		u.conn.Push(answer, nil, 0)

@@ -15,7 +15,7 @@ import (
 	"outcry/internal/door/websocket"
 )
 
-// apiConn is a connection to the WebSocket API. Its goroutine alone uses what it has, except socket.
+// apiConn is a connection to the WebSocket API. Only its own goroutine uses its fields, except socket.
 type apiConn struct {
 	door   *Door
 	socket *websocket.Conn
@@ -33,7 +33,7 @@ func (d *Door) serveAPI(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serve answers requests one after another.
+// serve answers the connection's requests one after another.
 func (c *apiConn) serve() {
 	defer c.leave()
 	for {
@@ -65,7 +65,7 @@ type apiRequest struct {
 	Params map[string]json.RawMessage `json:"params"`
 }
 
-// take answers a request. It reports false if the connection has ended.
+// take answers a request. It returns false if the connection has ended.
 func (c *apiConn) take(text []byte) bool {
 	var a apiRequest
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -92,8 +92,8 @@ func (c *apiConn) take(text []byte) bool {
 	return c.answer(a.ID, result, problem)
 }
 
-// readParams reads the parameters of a request of the WebSocket API. The signature is for all others, sorted by name,
-// with the values as they stand in the JSON.
+// readParams reads the parameters of a request of the WebSocket API. The signature covers all other parameters, sorted
+// by name, with the values as they are in the JSON.
 func (q *request) readParams(params map[string]json.RawMessage) *Error {
 	q.values = make(map[string]string, len(params))
 	names := make([]string, 0, len(params))
@@ -122,7 +122,7 @@ func (q *request) readParams(params map[string]json.RawMessage) *Error {
 	return nil
 }
 
-// answer answers a request with a result, or with a problem. It reports false if the connection has ended.
+// answer answers a request with a result or a problem. It returns false if the connection has ended.
 func (c *apiConn) answer(id json.RawMessage, result []byte, problem *Error) bool {
 	return c.socket.Answer(websocket.NewFrame(appendAPIAnswer(id, result, problem))) == nil
 }
@@ -147,10 +147,10 @@ func appendAPIAnswer(id json.RawMessage, result []byte, problem *Error) []byte {
 	return w.end()
 }
 
-// userStreamsMax is how many subscriptions to accounts a connection may have.
+// userStreamsMax is the maximum number of account subscriptions of a connection.
 const userStreamsMax = 64
 
-// subscribe answers userDataStream.subscribe.signature: the events of the account follow the answer.
+// subscribe answers userDataStream.subscribe.signature. The events of the account follow the answer.
 func (c *apiConn) subscribe(a *apiRequest, q *request) bool {
 	d := c.door
 	problem := d.know(q)
@@ -181,7 +181,7 @@ func (c *apiConn) subscribe(a *apiRequest, q *request) bool {
 	return true
 }
 
-// prove has the connection keep its place as that of a key's owner, who listens to events from here on.
+// prove marks the connection as belonging to the owner of a key, because it receives events from now on.
 func (c *apiConn) prove(q *request) *Error {
 	if c.caller == nil || q.grant == nil || c.caller.Grant() != nil {
 		return nil
@@ -192,7 +192,7 @@ func (c *apiConn) prove(q *request) *Error {
 	return nil
 }
 
-// unsubscribe answers userDataStream.unsubscribe: of one subscription, or of all.
+// unsubscribe answers userDataStream.unsubscribe. It ends one subscription, or all if the request names none.
 func (c *apiConn) unsubscribe(a *apiRequest, q *request) bool {
 	value := q.get("subscriptionId")
 	if value == "" {
