@@ -1,6 +1,6 @@
-// Package trail is what followers of the journal share: who waits until a follower has a record, and when it looks
-// for further ones. A follower that nobody waits for or listens to looks some times a second, which costs nothing;
-// one that somebody does is woken by the log's syncs.
+// Package trail is shared by the followers of the journal. It lets callers wait until a follower has a record, and
+// decides when a follower looks for further records. Without waiting callers or listeners, a follower looks several
+// times a second, which costs next to nothing; with them, the journal's syncs wake it.
 package trail
 
 import (
@@ -9,42 +9,42 @@ import (
 )
 
 const (
-	// StepTime is how often a follower looks for records while nobody waits or listens.
+	// StepTime is how often a follower looks for records without waiting callers or listeners.
 	StepTime = 50 * time.Millisecond
 
-	// gatherTime is how long records gather while somebody listens and nobody waits: each look costs some
-	// microseconds, and listeners send what it brings together. The first record after a pause does not wait for it.
+	// gatherTime is how long records gather if there are listeners and no waiting callers: each look costs some
+	// microseconds, and listeners send in one piece what it finds. The first record after a pause is not delayed.
 	gatherTime = 2 * time.Millisecond
 
-	// pollTime is how often a follower looks that somebody waits for, and that no sync can wake: what may be told
-	// lags behind what is synced.
+	// pollTime is how often a follower looks if a caller waits and no sync can wake the follower, because synced
+	// records may not be visible yet.
 	pollTime = time.Millisecond
 )
 
-// Pace says when a follower looks for records. Sleep is for the follower's goroutine, the other methods
-// may be called from any.
+// Pace decides when a follower looks for records. Sleep is called by the follower's goroutine; the other methods may be
+// called from any goroutine.
 type Pace struct {
 	waits
 	notify func(seq uint64, wake chan<- struct{})
-	hurry  chan struct{} // somebody is new
-	synced chan struct{} // the log has synced more
+	hurry  chan struct{} // receives a value when a caller or listener is new
+	synced chan struct{} // receives a value when the journal has synced more
 
-	// The follower's own.
+	// Only the follower's goroutine uses the fields below.
 	timer *time.Timer
-	seq   uint64 // as it was when Sleep was called last
-	asked bool   // notify was called, and has not sent yet
-	woken bool   // the last Sleep ended with a sync
+	seq   uint64 // argument of the last Sleep
+	asked bool   // notify was called, and synced has not received its value yet
+	woken bool   // a sync ended the last Sleep
 }
 
-// NewPace returns a Pace. notify is a log's Notify: it sends to wake once record seq is synced, or perhaps before,
-// and does not wait. Without it, nil, a follower that somebody waits for or listens to polls.
+// NewPace returns a Pace. notify is the journal's Notify: it sends to wake once record seq is synced, or perhaps
+// earlier, and does not wait. If notify is nil, a follower with waiting callers or listeners polls.
 func NewPace(notify func(seq uint64, wake chan<- struct{})) *Pace {
 	timer := time.NewTimer(StepTime)
 	timer.Stop()
 	return &Pace{notify: notify, hurry: make(chan struct{}, 1), synced: make(chan struct{}, 1), timer: timer}
 }
 
-// Hurry makes a Sleep end that is under way, or the next one.
+// Hurry ends the current Sleep, or the next one if none is in progress.
 func (p *Pace) Hurry() {
 	select {
 	case p.hurry <- struct{}{}:
@@ -52,11 +52,11 @@ func (p *Pace) Hurry() {
 	}
 }
 
-// Sleep returns when it is time to look for records behind seq, or false once ctx has ended. listened reports whether
-// somebody wants all records soon.
+// Sleep returns true when it is time to look for records after seq, or false once ctx has ended. listened reports
+// whether there are listeners, which need all records soon.
 func (p *Pace) Sleep(ctx context.Context, seq uint64, listened bool) bool {
 	moved := seq != p.seq
-	vain := p.woken && !moved // there is more, and it may not be told yet
+	vain := p.woken && !moved // more records are synced, but they may not be visible yet
 	p.seq, p.woken = seq, false
 	pause, waited := StepTime, p.Waited()
 	switch {

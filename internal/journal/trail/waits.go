@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// waits are those that wait until a follower has a record, by seq. The zero value has none.
+// waits holds the waiters for records, sorted by seq. The zero value is empty.
 type waits struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	all   list.List  // of *waiter
 	ended bool
 }
@@ -17,10 +17,10 @@ type waits struct {
 // waiter waits for a record.
 type waiter struct {
 	seq     uint64
-	reached chan struct{} // closed once it is there, or will never be
+	reached chan struct{} // closed once the follower has the record, or has ended
 }
 
-// Await returns nil once the follower has record seq, or has ended: its caller looks which. The error is ctx's.
+// Await returns nil once the follower has record seq or has ended; the caller checks which. The error is ctx's.
 func (p *Pace) Await(ctx context.Context, seq uint64) error {
 	reached, leave := p.join(seq)
 	defer leave()
@@ -33,15 +33,15 @@ func (p *Pace) Await(ctx context.Context, seq uint64) error {
 	}
 }
 
-// Reached ends the wait of those that wait for a record up to seq. The follower calls it after each look, also if
-// there was nothing new: somebody may have begun to wait just before.
+// Reached ends the waits for records up to seq. The follower calls it after each look, even without new records,
+// because a caller may have begun to wait just before.
 func (w *waits) Reached(seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.endUpTo(seq)
 }
 
-// End ends every wait, also of those to come.
+// End ends all waits, including later ones.
 func (w *waits) End() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,14 +49,14 @@ func (w *waits) End() {
 	w.endUpTo(math.MaxUint64)
 }
 
-// Waited reports whether somebody waits.
+// Waited reports whether any caller waits.
 func (w *waits) Waited() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.all.Len() > 0
 }
 
-// join adds a waiter. leave is to be called once it does not wait any more.
+// join adds a waiter. The caller calls leave when it stops waiting.
 func (w *waits) join(seq uint64) (reached <-chan struct{}, leave func()) {
 	one := &waiter{seq, make(chan struct{})}
 	w.mu.Lock()
@@ -65,7 +65,7 @@ func (w *waits) join(seq uint64) (reached <-chan struct{}, leave func()) {
 		close(one.reached)
 		return one.reached, func() {}
 	}
-	at := w.all.Back() // nearly always: who asks later waits for a later record
+	at := w.all.Back() // nearly always the right place: later callers mostly wait for later records
 	for at != nil && at.Value.(*waiter).seq > seq {
 		at = at.Prev()
 	}
@@ -78,11 +78,11 @@ func (w *waits) join(seq uint64) (reached <-chan struct{}, leave func()) {
 	return one.reached, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.all.Remove(place) // nothing if it is out already
+		w.all.Remove(place) // does nothing if it was removed already
 	}
 }
 
-// endUpTo is Reached for callers who hold mu.
+// endUpTo ends the waits for records up to seq. Its caller holds mu.
 func (w *waits) endUpTo(seq uint64) {
 	for e := w.all.Front(); e != nil && e.Value.(*waiter).seq <= seq; e = w.all.Front() {
 		close(e.Value.(*waiter).reached)

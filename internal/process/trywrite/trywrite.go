@@ -1,5 +1,5 @@
-// Package trywrite writes to a connection what the client has room for, and never waits: a switch to a goroutine that
-// may wait costs more than most of what is written.
+// Package trywrite writes to a connection only as much as the kernel accepts at once, and never blocks. Most writes
+// are small, and switching to a goroutine that may block would cost more than the write.
 package trywrite
 
 import (
@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// Writer writes to a connection without waiting. It is for one goroutine at a time.
+// Writer writes to a connection without blocking. It is not safe for concurrent use.
 type Writer struct {
 	raw  syscall.RawConn
-	try  func(fd uintptr) bool // made once: a closure for each write would be garbage
+	try  func(fd uintptr) bool // made once, because a closure for each write would be garbage
 	rest []byte
 	sent int
 }
 
-// New returns nil for a connection that cannot be written to so, such as one with TLS.
+// New returns a Writer, or nil for a connection without a file descriptor to write to, such as one with TLS.
 func New(conn net.Conn) *Writer {
 	c, ok := conn.(syscall.Conn)
 	if !ok {
@@ -27,19 +27,19 @@ func New(conn net.Conn) *Writer {
 	}
 	w := &Writer{raw: raw}
 	w.try = func(fd uintptr) bool {
-		w.sent, _ = syscall.Write(int(fd), w.rest) // an error is met again by who waits
+		w.sent, _ = syscall.Write(int(fd), w.rest) // the blocking write that follows meets the error again
 		return true
 	}
 	return w
 }
 
-// Write returns how many bytes the connection has taken: 0 of a nil Writer, and of one whose connection has failed.
+// Write returns how many bytes were written. It returns 0 for a nil Writer or if the connection has failed.
 func (w *Writer) Write(bytes []byte) int {
 	if w == nil {
 		return 0
 	}
 	w.rest, w.sent = bytes, 0
-	_ = w.raw.Write(w.try) // a deadline that has passed is no matter: 0 were taken
+	_ = w.raw.Write(w.try) // on an error, such as a passed deadline, nothing was written
 	w.rest = nil
 	return max(w.sent, 0)
 }
