@@ -1,6 +1,6 @@
-// Package admin is the HTTP side of the exchange: metrics, health, XML over POST,
-// and profiles for those who look into a running server. Without Options.Tokens it asks
-// for no password: anyone who reaches its address may do all of it.
+// Package admin is the HTTP side of the exchange: metrics, health checks, XML over POST, operators' commands, and
+// profiles of the running server. Without Options.Tokens it requires no password: anyone who can reach its address may
+// use all of it.
 package admin
 
 import (
@@ -18,85 +18,79 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// Options are what the HTTP side needs. All but Market, WebSocket, Binance, Origins, Connections, Hosts,
-// Tokens, Exchange, Status, Cluster, Members and Alive are required.
+// Options configure the HTTP side. All fields but Market, WebSocket, Binance, Origins, Connections, Hosts, Tokens,
+// Exchange, Status, Cluster, Members and Alive are required.
 type Options struct {
 	Gatherer prometheus.Gatherer
-	// Ready returns nil while the exchange takes orders, else why it does not.
+	// Ready returns nil while the exchange accepts orders, else the reason why it does not.
 	Ready func() error
-	// Started returns nil once Answer may be called, else why it may not. What is
-	// not ready for orders may still answer queries and cancels.
+	// Started returns nil once Answer may be called, else the reason why it may not. An exchange that is not ready for
+	// orders may still answer queries and cancels.
 	Started func() error
-	// Admit waits for the memory to read a frame of so many bytes, and returns what
-	// gives it back once the frame is done. It is called only after Started has
-	// returned nil, for frames of more than 64 KiB, when so much has arrived. An
-	// error is for the client: nothing was done.
+	// Admit waits for the memory to read a frame of frameBytes bytes. release returns the memory and is called once the
+	// frame is done. Admit is called only after Started has returned nil, for frames of more than 64 KiB, once 64 KiB
+	// have arrived. The error is shown to the client: nothing was done.
 	Admit func(ctx context.Context, frameBytes int) (release func(), err error)
-	// Answer does one frame's XML and calls tell with its reply's XML once it may be
-	// told; the reply is valid until tell returns. It is called only after Started
-	// has returned nil. An error means that nothing was told, and may not be. If it is
-	// Busy, nothing was done either: there were too many at a time.
+	// Answer executes the XML of one frame, and calls tell with the reply's XML once it is durable. The reply is valid
+	// until tell returns. Answer is called only after Started has returned nil. An error means that tell was not called.
+	// If the error is Busy, nothing was executed, because too many frames were in progress.
 	Answer func(ctx context.Context, xml []byte, tell func(reply []byte)) error
 	Busy   error
-	// Refuse returns a reply's XML that is one error.
+	// Refuse returns the XML of a reply with one error.
 	Refuse        func(text string) []byte
-	FrameBytesMax int // largest body of POST /xml
-	// Market serves /, /page/ and /api/. Nil means that nobody does: / is the same
-	// as /help then.
+	FrameBytesMax int // maximum bytes of a body of POST /xml
+	// Market serves /, /page/ and /api/. If it is nil, there are no such paths, and / is the same as /help.
 	Market http.Handler
-	// WebSocket serves GET /api/v1/ws, also without a token: it asks for one itself. A grant in the context
-	// (auth.GrantOf) is what the request has shown. Nil means that there is no such path.
+	// WebSocket serves GET /api/v1/ws, also for requests without a token, because it checks tokens itself. The request's
+	// context has the grant of its token, if any (auth.GrantOf). If WebSocket is nil, there is no such path.
 	WebSocket http.Handler
-	// Binance serves /binance/, which asks for keys of its own; nil means that there is no such path.
+	// Binance serves /binance/ and checks its own keys. If it is nil, there is no such path.
 	Binance http.Handler
-	// Origins are those whose pages may ask for /api/, /xml and /binance/, exactly as browsers send them.
+	// Origins are the origins whose pages may request /api/, /xml and /binance/, exactly as browsers send them.
 	Origins []string
-	// Connections bounds the server's connections; nil means no bound. The caller has
-	// the server serve its Listener.
+	// Connections bounds the server's connections; nil means no bound. The caller must serve on its Listener.
 	Connections *Connections
-	// Hosts are the names by which clients may ask for this server, without ports,
-	// beside localhost; addresses always may. Without Tokens others are refused.
+	// Hosts are the names of this server, without ports, in addition to localhost; addresses are always allowed.
+	// Without Tokens, requests for other hosts are refused.
 	Hosts []string
-	// Tokens are asked about each request; nil means that everybody may do everything.
-	// Refused and Denied, which are needed with them, count requests without a token that
-	// is taken, and those that their token does not allow.
+	// Tokens checks the token of each request; nil means that every request may do everything. Refused and Denied are
+	// required with Tokens. They count requests without a valid token, and requests that their token does not allow.
 	Tokens          *auth.Tokens
 	Refused, Denied func()
-	// Exchange returns what POST /admin/ changes, Status what GET /admin/status tells.
-	// Exchange is called only after Started has returned nil. Nil means that there are
-	// no such paths.
+	// Exchange returns what POST /admin/ changes, and is called only after Started has returned nil. Status returns the
+	// answer to GET /admin/status. If one is nil, there are no such paths.
 	Exchange func() Exchange
 	Status   func() remote.Status
-	// Cluster returns how this node sees its cluster, within ctx; nil if it is not of one.
+	// Cluster returns this node's view of its cluster, within ctx. It is nil without a cluster.
 	Cluster func(ctx context.Context) remote.Cluster
-	// Members is what operators change of the cluster; nil if there is none.
+	// Members changes the members of the cluster. It is nil without a cluster.
 	Members Members
-	// Alive returns what GET /healthz answers, or why the node of a cluster is none that
-	// follows yet; nil means that a server that answers is alive.
+	// Alive returns the text for GET /healthz, or an error if this node of a cluster does not follow yet. If it is nil,
+	// every server that answers is alive.
 	Alive func() (string, error)
-	// ProbesOpen lets requests without a token know the status of /readyz and /healthz.
+	// ProbesOpen shows the status of /readyz and /healthz to requests without a token.
 	ProbesOpen bool
 	Log        *slog.Logger
-	LogLevel   *slog.LevelVar // of Log
+	LogLevel   *slog.LevelVar // level of Log
 }
 
-// Limits of a request over HTTP.
+// Limits of an HTTP request.
 const (
 	headerBytesMax = 64 << 10
 	headerTimeout  = 10 * time.Second
 	readTimeout    = 60 * time.Second
-	writeTimeout   = 120 * time.Second // a CPU profile takes 30 seconds by itself
+	writeTimeout   = 120 * time.Second // enough for a CPU profile, which takes 30 seconds
 	idleTimeout    = 2 * time.Minute
-	bodiesMax      = 1024             // bodies of POST /xml that arrive at a time
-	bodyTimeout    = 30 * time.Second // for one of them
-	smallBodyMax   = 64 << 10         // bytes of one that are read before memory is asked for
+	bodiesMax      = 1024             // maximum number of bodies of POST /xml that arrive at a time
+	bodyTimeout    = 30 * time.Second // maximum time for one of these bodies to arrive
+	smallBodyMax   = 64 << 10         // bytes of a body that are read before Admit is called
 )
 
-// NewServer returns a server of Handler's paths, with bounds on time and memory. The
-// caller has it serve and shuts it down.
+// NewServer returns a server for Handler's paths, with bounds on time and memory. The caller starts it and shuts it
+// down.
 func NewServer(o Options) *http.Server {
 	var protocols http.Protocols
-	protocols.SetHTTP1(true) // not HTTP/2: one connection would be hundreds of requests
+	protocols.SetHTTP1(true) // no HTTP/2, because one connection could then carry hundreds of requests at a time
 	s := &http.Server{
 		Protocols:         &protocols,
 		Handler:           Handler(o),
@@ -113,15 +107,14 @@ func NewServer(o Options) *http.Server {
 	return s
 }
 
-// Handler returns the handler of all paths: /, /help, /page/, /api/, /metrics, /healthz,
-// /readyz, /loglevel, POST /xml, /admin/ and /debug/pprof/. Pages that a person has open in
-// a browser can't use it unless they come from it, and nobody can without a token that
-// Options.Tokens takes.
+// Handler returns the handler of all paths: /, /help, /page/, /api/, /metrics, /healthz, /readyz, /loglevel, POST /xml,
+// /admin/ and /debug/pprof/. Pages of other sites that are open in a browser cannot use it, nor can requests without a
+// valid token if Options.Tokens is set.
 func Handler(o Options) http.Handler {
 	return withinBound(ownPagesOnly(o, &guard{options: o, routes: register(o)}))
 }
 
-// register makes the routes. What each asks of a token is in rights.
+// register makes the routes. rights has the right that each requires.
 func register(o Options) *routes {
 	mux := newRoutes()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{ErrorLog: troubleLog(o.Log)}))
@@ -148,11 +141,11 @@ func register(o Options) *routes {
 		mux.Handle("/binance/", o.Binance)
 	}
 	o.registerOperations(mux)
-	// Not /debug/pprof/cmdline: the command line may have the database's password.
+	// /debug/pprof/cmdline is left out, because the command line may contain the database's password.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // as go tool pprof asks it
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // go tool pprof uses POST
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /help", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
 	if o.Market != nil {
@@ -166,7 +159,7 @@ func register(o Options) *routes {
 	return mux
 }
 
-// healthz answers whether the process is alive and, in a cluster, of use to it.
+// healthz answers whether the process is alive and, in a cluster, whether the node follows it.
 func (o *Options) healthz(w http.ResponseWriter, _ *http.Request) {
 	text := "ok"
 	if o.Alive != nil {

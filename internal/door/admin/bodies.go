@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// errSlowest says that a body was cut off to make room for others.
+// errSlowest means that a body was cut off to make room for a newer one.
 var errSlowest = errors.New("too many others are arriving, and this one began first")
 
-// bodies are those of POST /xml that arrive. There are bodiesMax at most, each with
-// bodyTimeout to arrive: one more cuts off the one that began first, so that slow clients,
-// however many, hold up no client that sends what was announced.
+// bodies holds the bodies of POST /xml that are arriving, at most bodiesMax, each with bodyTimeout to arrive. If there
+// are too many, the one that began first is cut off. So slow clients, however many, do not block a client that sends
+// its body promptly.
 type bodies struct {
 	mu       sync.Mutex
-	arriving list.List // of *body, the oldest first
+	arriving list.List // of *body, oldest first
 }
 
-// body is one that arrives. Its bodies' mu guards it.
+// body is an arriving body. bodies.mu guards it.
 type body struct {
-	control *http.ResponseController // of a request that is not over
+	control *http.ResponseController // valid because the request is still in progress
 	cutOff  bool
 }
 
-// begin notes that a body is read from now on. end is called before the request is over,
-// with what reading came to, and returns that, or errSlowest if the body was cut off.
+// begin registers a body that is about to be read. end must be called before the request ends, with the error of
+// reading. It returns that error, or errSlowest if the body was cut off.
 func (b *bodies) begin(w http.ResponseWriter) (end func(error) error) {
 	mine := &body{control: http.NewResponseController(w)}
-	_ = mine.control.SetReadDeadline(time.Now().Add(bodyTimeout)) // else the server's holds
+	_ = mine.control.SetReadDeadline(time.Now().Add(bodyTimeout)) // on failure, the server's own timeout applies
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.arriving.Len() >= bodiesMax {
@@ -45,28 +45,28 @@ func (b *bodies) begin(w http.ResponseWriter) (end func(error) error) {
 			return errSlowest
 		}
 		b.remove(place)
-		if err == nil { // else the server still reads the rest, before it answers
-			_ = mine.control.SetReadDeadline(time.Time{}) // only whether the client is there is read on
+		if err == nil { // on an error, the server still reads the rest of the body before it answers
+			_ = mine.control.SetReadDeadline(time.Time{}) // further reads only detect whether the client disconnects
 		}
 		return err
 	}
 }
 
-// remove takes a body out.
+// remove removes a body from the list.
 func (b *bodies) remove(place *list.Element) *body { return b.arriving.Remove(place).(*body) }
 
-// cut ends the reading of a body at once.
+// cut stops the reading of a body immediately.
 func (b *body) cut() {
 	b.cutOff = true
 	_ = b.control.SetReadDeadline(time.Unix(1, 0))
 }
 
-// read reads the body of a request. What is more than smallBodyMax is admitted once so
-// much has arrived. release gives back its memory, once; it may be called again.
+// read reads the body of a request. A body of more than smallBodyMax bytes is admitted once that many have arrived.
+// release returns its memory; it may be called more than once.
 func (h *xmlHandler) read(w http.ResponseWriter, r *http.Request) (xml []byte, release func(), err error) {
 	release = func() {}
 	most := int64(h.options.FrameBytesMax)
-	if r.ContentLength > most { // who waits for "100 Continue" is refused before sending
+	if r.ContentLength > most { // a client that waits for "100 Continue" is refused before it sends the body
 		return nil, release, &http.MaxBytesError{Limit: most}
 	}
 	end := h.bodies.begin(w)
@@ -84,7 +84,7 @@ func (h *xmlHandler) read(w http.ResponseWriter, r *http.Request) (xml []byte, r
 	if err != nil {
 		return nil, release, &noMemoryError{err}
 	}
-	all := bytes.NewBuffer(append(make([]byte, 0, size+bytes.MinRead), xml...)) // which does not grow
+	all := bytes.NewBuffer(append(make([]byte, 0, size+bytes.MinRead), xml...)) // large enough never to grow
 	_, err = all.ReadFrom(limited)
 	return all.Bytes(), sync.OnceFunc(free), err
 }

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// ownPagesOnly refuses what a page from elsewhere makes a person's browser send: the
-// default address is one that only this machine reaches, but so does every page
-// that is open on it.
+// ownPagesOnly refuses requests that pages of other sites make a browser send. The default address can be reached only
+// from this machine, but any page that is open in a browser on this machine can reach it too.
 //
-// Two things are done. Requests that change something must not come from another origin, unless it is one of
-// Options.Origins. And the Host must be an address, localhost, or a name that the server goes by (Options.Hosts): a
-// page whose own name was made to point here ("DNS rebinding") passes as the same origin. Where tokens are asked for,
-// which no such page has, that holds on loopback addresses only. A proxy must therefore set the Host to the address.
+// It checks two things. Requests that change something must not come from another origin, unless it is one of
+// Options.Origins. And the Host must be an address, localhost, or a name in Options.Hosts, because a page whose own name
+// was made to point here ("DNS rebinding") passes as the same origin. With tokens, which such pages do not have, the
+// second check is made only on loopback addresses. A proxy must therefore set the Host to the address.
 func ownPagesOnly(o Options, next http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +26,7 @@ func ownPagesOnly(o Options, next http.Handler) http.Handler {
 		switch listed, done := o.fromListedPage(w, r); {
 		case done:
 		case listed:
-			if _, _, password := r.BasicAuth(); password { // stored by the browser, which sends it unasked with a form
+			if _, _, password := r.BasicAuth(); password { // a browser adds a stored password even to a form of another site
 				r.Header.Del("Authorization")
 			}
 			next.ServeHTTP(w, r)
@@ -37,21 +36,19 @@ func ownPagesOnly(o Options, next http.Handler) http.Handler {
 	})
 }
 
-// onLoopback reports whether a request arrived on an address that only this machine
-// reaches.
+// onLoopback reports whether a request arrived on an address that can be reached only from this machine.
 func onLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && addr.IP.IsLoopback()
 }
 
-// isAddress reports whether a Host header names an IP address or localhost, or
-// nothing, as browsers never do.
+// isAddress reports whether a Host header is an IP address, localhost, or empty, which browsers never send.
 func isAddress(host string) bool {
 	host = strings.Trim(withoutPort(host), "[]")
 	return host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(host) != nil
 }
 
-// isOneOf reports whether a Host header names one of hosts.
+// isOneOf reports whether a Host header is one of hosts.
 func isOneOf(host string, hosts []string) bool {
 	host = withoutPort(host)
 	return slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) })

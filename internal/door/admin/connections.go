@@ -14,49 +14,46 @@ import (
 )
 
 const (
-	// OperatorConnectionsMax is how many connections there may be beyond the bound of
-	// Connections, each for one request of operators or of a health check.
+	// OperatorConnectionsMax is how many connections may exist beyond the bound of Connections, each for one request of
+	// an operator or a health check.
 	OperatorConnectionsMax = 32
 
-	// Of the bound one part in othersShare, and at least one, is for others than the bearers
-	// of any one token.
+	// One part in othersShare of the bound, and at least one connection, is kept free of the requests of any one token.
 	othersShare = 8
 
-	// operatorWriteBytes is what the kernel is to take of the answer on such a
-	// connection, all of /metrics: a client that reads slowly then holds no place.
+	// operatorWriteBytes is the size of the kernel's send buffer on such a connection. It holds an answer as large as
+	// that of /metrics, so that a client that reads slowly does not keep its place.
 	operatorWriteBytes = 1 << 20
 
-	// requestBodyTimeout is how long the body of a request may take other than that of POST
-	// /xml, and restTimeout how long one may that was not read: net/http waits for that
-	// before it lets go of the connection.
+	// requestBodyTimeout is how long a request body may take to arrive, except for POST /xml. restTimeout is how long
+	// the unread rest of a body may take, which net/http waits for before it releases the connection.
 	requestBodyTimeout = 10 * time.Second
 	restTimeout        = time.Second
 )
 
-// Connections bounds the connections of the HTTP side. One that comes when there are as
-// many as there may be takes the place of the one that has waited longest for a request:
-// idle clients shut nobody out. While all have a request under way, a few more are taken
-// that may only ask what operators and health checks ask. The rest is closed at once. The
-// requests of one token hold seven eighths of the connections at most.
+// Connections bounds the connections of the HTTP side. When the bound is reached, a new connection replaces the one
+// that has waited longest for a request, so that idle clients do not lock others out. If all connections have a request
+// in progress, a few more are accepted, which may only request what operators and health checks need. All others are
+// closed at once. The requests of one token hold at most seven eighths of the connections.
 // Its methods may be called from any goroutine.
 type Connections struct {
 	full func(client net.Addr)
 
-	mu        sync.Mutex // guards what follows, and the connections' own
+	mu        sync.Mutex // guards the fields below and those of all connections
 	most      int
-	served    int            // without those of operators
-	bearers   map[string]int // how many have a request of a token under way, by its ID
-	waiting   list.List      // of *connection: those that have no request under way, the longest first
-	operators list.List      // of *connection: those beyond the bound, the oldest first
+	served    int            // number of connections, without those for operators
+	bearers   map[string]int // number of connections with a request in progress, by the ID of its token
+	waiting   list.List      // of *connection: connections without a request in progress, longest waiting first
+	operators list.List      // of *connection: connections beyond the bound, oldest first
 }
 
-// NewConnections returns a bound of most connections, above 0. full is called with the
-// address of each client that comes when there are as many.
+// NewConnections returns a bound of most connections, which must be above 0. full is called with the address of each
+// client that connects when the bound is reached.
 func NewConnections(most int, full func(client net.Addr)) *Connections {
 	return &Connections{full: full, most: most, bearers: make(map[string]int)}
 }
 
-// SetMax changes the bound. Connections that there are keep their place.
+// SetMax changes the bound. Present connections stay open.
 func (s *Connections) SetMax(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,15 +67,14 @@ func (s *Connections) Max() int {
 	return s.most
 }
 
-// Count returns how many connections there are.
+// Count returns the number of connections.
 func (s *Connections) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served + s.operators.Len()
 }
 
-// Listener returns l with the bound. It is for a server of NewServer alone, whose options
-// have s.
+// Listener returns l with the bound. Only a server made by NewServer, with s in its options, may use it.
 func (s *Connections) Listener(l net.Listener) net.Listener { return &boundedListener{l, s} }
 
 type boundedListener struct {
@@ -86,7 +82,7 @@ type boundedListener struct {
 	bound *Connections
 }
 
-// Accept returns the next connection that has a place.
+// Accept returns the next connection that gets a place.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -99,7 +95,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			l.bound.full(conn.RemoteAddr())
 		}
 		if displaced != nil {
-			_ = displaced.Conn.Close() // which ends its goroutine
+			_ = displaced.Conn.Close() // this ends its goroutine
 		}
 		if displaced != c {
 			return c, nil
@@ -107,20 +103,19 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// connection is one that has a place. Its fields are guarded by bound.mu.
+// connection is a connection with a place. bound.mu guards its fields.
 type connection struct {
 	net.Conn
 	bound    *Connections
-	operator bool          // beyond the bound
-	gone     bool          // it has no place any more
-	place    *list.Element // in waiting or operators; nil while an ordinary one has a request under way
-	busy     bool          // it has a request under way
-	bearer   string        // the ID of the token of that, among bearers; "" if there is none
+	operator bool          // the connection is beyond the bound
+	gone     bool          // the connection has lost its place
+	place    *list.Element // in waiting or operators; nil for an ordinary connection with a request in progress
+	busy     bool          // a request is in progress
+	bearer   string        // ID of the request's token, counted in bearers; "" if there is none
 }
 
-// add gives c a place. It returns the connection that is to be closed for that, which is
-// c itself if there is no place, and nil if none is to be closed; and whether there are as
-// many as there may be.
+// add gives c a place. displaced is the connection that the caller must close: c itself if there is no place, nil if
+// none needs to be closed. full reports whether the bound was reached.
 func (s *Connections) add(c *connection) (displaced *connection, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +132,7 @@ func (s *Connections) add(c *connection) (displaced *connection, full bool) {
 	return displaced, full
 }
 
-// addOperator is add for a connection beyond the bound. Its caller holds mu.
+// addOperator gives c a place beyond the bound, as add does. Its caller holds mu.
 func (s *Connections) addOperator(c *connection) (displaced *connection) {
 	if s.operators.Len() >= OperatorConnectionsMax {
 		for e := s.operators.Front(); e != nil && displaced == nil; e = e.Next() {
@@ -153,12 +148,12 @@ func (s *Connections) addOperator(c *connection) (displaced *connection) {
 	c.operator = true
 	c.place = s.operators.PushBack(c)
 	if t, ok := c.Conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
-		_ = t.SetWriteBuffer(operatorWriteBytes) // else a slow reader holds the place longer
+		_ = t.SetWriteBuffer(operatorWriteBytes) // on failure, a slow reader keeps the place longer
 	}
 	return displaced
 }
 
-// remove takes away the place of a connection, once. Its caller holds mu.
+// remove takes a connection's place away, if it still has it. Its caller holds mu.
 func (s *Connections) remove(c *connection) {
 	if c.gone {
 		return
@@ -175,7 +170,7 @@ func (s *Connections) remove(c *connection) {
 	}
 }
 
-// Close gives the place back.
+// Close closes the connection and frees its place.
 func (c *connection) Close() error {
 	c.bound.mu.Lock()
 	c.bound.remove(c)
@@ -183,8 +178,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite ends the sending side, which net/http does before it closes a connection
-// whose request it has not read to its end.
+// CloseWrite closes the sending side. net/http does so before it closes a connection whose request it has not read
+// completely.
 func (c *connection) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -192,7 +187,7 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// SyscallConn implements syscall.Conn, for what takes the connection over.
+// SyscallConn implements syscall.Conn, for code that takes over the connection.
 func (c *connection) SyscallConn() (syscall.RawConn, error) {
 	if raw, ok := c.Conn.(syscall.Conn); ok {
 		return raw.SyscallConn()
@@ -200,7 +195,7 @@ func (c *connection) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// watch is http.Server.ConnState: it notes whether a connection waits for a request.
+// watch is http.Server.ConnState. It records whether a connection waits for a request.
 func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	c := connectionOf(conn)
 	if c == nil {
@@ -208,7 +203,7 @@ func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if state == http.StateHijacked { // it has a place elsewhere, among --max-connections
+	if state == http.StateHijacked { // it is counted elsewhere, under --max-connections
 		s.remove(c)
 		return
 	}
@@ -227,7 +222,7 @@ func (s *Connections) watch(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// connectionOf returns the connection below TLS, if any; nil if it is none of ours.
+// connectionOf returns the connection, also if it is below TLS; nil if it did not come from a Listener of Connections.
 func connectionOf(conn net.Conn) *connection {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
@@ -236,8 +231,8 @@ func connectionOf(conn net.Conn) *connection {
 	return c
 }
 
-// enter says whose request is under way on a connection, until it is answered to its end.
-// It reports false if as many are as one token may have.
+// enter records the token of the request in progress on a connection, until it is answered. It returns false if the
+// token already has the maximum number of requests in progress.
 func (s *Connections) enter(c *connection, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +248,7 @@ func (s *Connections) enter(c *connection, id string) bool {
 	return true
 }
 
-// leave is the end of what enter began, if it did. Its caller holds mu.
+// leave undoes enter, if it was called. Its caller holds mu.
 func (s *Connections) leave(c *connection) {
 	if c.bearer == "" {
 		return
@@ -264,10 +259,10 @@ func (s *Connections) leave(c *connection) {
 	c.bearer = ""
 }
 
-// connectionKey is the key of the context of requests under which their *connection is.
+// connectionKey is the context key of a request's *connection.
 type connectionKey struct{}
 
-// mark is http.Server.ConnContext.
+// mark is http.Server.ConnContext. It adds the connection to the context of its requests.
 func (s *Connections) mark(ctx context.Context, conn net.Conn) context.Context {
 	if c := connectionOf(conn); c != nil {
 		return context.WithValue(ctx, connectionKey{}, c)
@@ -275,25 +270,24 @@ func (s *Connections) mark(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// withinBound answers on a connection beyond the bound only what operators and health
-// checks ask, and one request. It also closes every connection on which something was
-// refused, and bounds how long bodies hold one.
+// withinBound lets a connection beyond the bound make one request, of the kind that operators and health checks make.
+// It also closes every connection after a refused request, and bounds the time for reading bodies.
 func withinBound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w = closingWriter{w}
 		if len(r.TransferEncoding) > 0 {
-			// It may have had a length as well, of which net/http says nothing: where a
-			// proxy goes by that, what follows would be somebody else's request.
+			// The request may have had a length as well, which net/http hides. A proxy that uses that length would take
+			// the bytes that follow for another client's request.
 			w.Header().Set("Connection", "close")
 		}
 		if r.ContentLength != 0 {
-			control := http.NewResponseController(w) // what it cannot set, the server's own limits bound
+			control := http.NewResponseController(w) // if a deadline cannot be set, the server's own limits apply
 			if r.URL.Path != "/xml" {
 				_ = control.SetReadDeadline(time.Now().Add(requestBodyTimeout))
 			}
 			defer func() { _ = control.SetReadDeadline(time.Now().Add(restTimeout)) }()
 		}
-		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.operator { // which never changes
+		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.operator { // operator never changes
 			w.Header().Set("Connection", "close")
 			if !ofOperators(r.URL.Path) {
 				http.Error(w, "the HTTP side has reached its limit of connections; try again later", http.StatusServiceUnavailable)
@@ -304,13 +298,13 @@ func withinBound(next http.Handler) http.Handler {
 	})
 }
 
-// ofOperators reports whether a path is one that operators and health checks need.
+// ofOperators reports whether operators and health checks need a path.
 func ofOperators(path string) bool {
 	return path == "/healthz" || path == "/readyz" || path == "/metrics" || strings.HasPrefix(path, "/admin/")
 }
 
-// closingWriter ends the connection after an answer that refuses the request: a client
-// without a right keeps no place.
+// closingWriter closes the connection after an answer that refuses the request, so that a client without rights does
+// not keep a place.
 type closingWriter struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.

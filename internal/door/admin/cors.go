@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// What pages of Options.Origins may send and read, beside what every page may. Browsers are never told to send what
-// they have stored for this server, and where they do all the same it does not count: such pages show tokens, as
-// bearers, and keys of their own.
+// Methods and headers that pages of Options.Origins may use in addition to those that every page may. Browsers are not
+// allowed to send stored credentials for this server, and if they do, these have no effect: such pages send tokens as
+// bearers, or their own keys.
 const (
 	corsMethods = "GET, POST, PUT, DELETE"
 	corsHeaders = "Authorization, Content-Type, X-MBX-APIKEY, X-MBX-TIME-UNIT"
@@ -16,13 +16,13 @@ const (
 	corsMaxAge  = "600" // seconds
 )
 
-// isForPages reports whether a path is one that pages of Options.Origins may ask for.
+// isForPages reports whether pages of Options.Origins may request a path.
 func isForPages(path string) bool {
 	return strings.HasPrefix(path, "/api/") || path == "/xml" || strings.HasPrefix(path, "/binance/")
 }
 
-// fromListedPage says in the answer what a page of one of Options.Origins may do, if it is one that asks, and reports
-// whether it is. A preflight is answered by that, and done is true.
+// fromListedPage reports whether a page of one of Options.Origins makes the request, and adds the headers that say what
+// it may do. done is true if the request was a preflight, which is then answered.
 func (o *Options) fromListedPage(w http.ResponseWriter, r *http.Request) (listed, done bool) {
 	if len(o.Origins) == 0 || !isForPages(r.URL.Path) {
 		return false, false

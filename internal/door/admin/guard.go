@@ -10,14 +10,14 @@ import (
 	"outcry/internal/auth"
 )
 
-// rights are what the routes ask of a token. A route that is not here asks for Admin,
-// so that none can be forgotten.
+// rights has the right that each route requires. A route that is not here requires Admin, so that a forgotten one is
+// not open.
 var rights = map[string]auth.Right{
 	"GET /{$}":                 auth.Market,
 	"GET /page/":               auth.Market,
 	"GET /api/":                auth.Market,
 	"GET /api/v1/cluster":      auth.Market,
-	"GET /api/v1/ws":           auth.Probe, // each of its methods asks for more
+	"GET /api/v1/ws":           auth.Probe, // each of its methods requires more
 	"/binance/":                auth.Probe, // see ownKeys
 	"GET /api/v1/orders/":      auth.Orders,
 	"GET /help":                auth.Probe,
@@ -49,14 +49,14 @@ var rights = map[string]auth.Right{
 	"POST /admin/cluster/replace":  auth.Operate,
 }
 
-// Routes that ask by themselves who a client is: ownKeys in ways of their own, lateToken also by a token that is shown
-// later.
+// Routes that authenticate clients themselves: ownKeys with its own keys, lateToken also with a token sent later over
+// the connection.
 const (
 	ownKeys   = "/binance/"
 	lateToken = "GET /api/v1/ws"
 )
 
-// routes is a ServeMux that knows its patterns.
+// routes is a ServeMux that remembers its patterns.
 type routes struct {
 	*http.ServeMux
 	patterns []string
@@ -64,29 +64,28 @@ type routes struct {
 
 func newRoutes() *routes { return &routes{ServeMux: http.NewServeMux()} }
 
-// Handle is ServeMux.Handle.
+// Handle adds a route, like ServeMux.Handle.
 func (r *routes) Handle(pattern string, h http.Handler) {
 	r.patterns = append(r.patterns, pattern)
 	r.ServeMux.Handle(pattern, h)
 }
 
-// HandleFunc is ServeMux.HandleFunc.
+// HandleFunc adds a route, like ServeMux.HandleFunc.
 func (r *routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
 	r.Handle(pattern, http.HandlerFunc(h))
 }
 
-// Patterns returns those of all routes, as http.ServeMux has them, for those who try
-// each.
+// Patterns returns the patterns of all routes, in http.ServeMux's syntax, for tests that try each.
 func Patterns(o Options) []string { return register(o).patterns }
 
-// guard lets nobody through to the routes without a token that allows it, and tells
-// nobody else what there is.
+// guard passes only requests with a token that allows them to the routes. Others get no information about which routes
+// exist.
 type guard struct {
 	options Options
 	routes  *routes
 }
 
-// errNoToken says that a request has no token.
+// errNoToken means that a request has no token.
 var errNoToken = errors.New("a token is needed: as a bearer, or as the password of any user")
 
 // ServeHTTP implements http.Handler.
@@ -127,7 +126,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := auth.WithGrant(r.Context(), grant)
-	if right != auth.Trade { // a frame that has begun is finished, as over TCP
+	if right != auth.Trade { // a trading request that has begun is finished even if its token ends, as over TCP
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
@@ -136,28 +135,28 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.routes.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// isLate reports whether a client of lateToken shows its token in the connection: it has no header of one, or one as a
-// password. That is how a browser sends, by itself, the token that the page was opened with, and the page trades with
-// another.
+// isLate reports whether a client of lateToken will send its token over the connection: it has no token in a header,
+// or one as a password. A browser adds by itself the password that the page was opened with, but the page trades with
+// another token.
 func isLate(r *http.Request) bool {
 	headers := r.Header.Values("Authorization")
 	_, _, password := r.BasicAuth()
 	return len(headers) == 0 || len(headers) == 1 && password
 }
 
-// isOpenProbe reports whether a request is one that load balancers send without a token.
+// isOpenProbe reports whether a request is a probe that load balancers send without a token.
 func isOpenProbe(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		(r.URL.Path == "/readyz" || r.URL.Path == "/healthz")
 }
 
-// statusOnly is an answer of which the client gets the status alone.
+// statusOnly is a response writer that sends only the status.
 type statusOnly struct{ http.ResponseWriter }
 
 // Write implements http.ResponseWriter.
 func (s *statusOnly) Write(text []byte) (int, error) { return len(text), nil }
 
-// grantOf returns what the token of a request allows.
+// grantOf returns the grant of a request's token.
 func (g *guard) grantOf(r *http.Request) (*auth.Grant, error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
@@ -173,12 +172,12 @@ func (g *guard) grantOf(r *http.Request) (*auth.Grant, error) {
 	return g.options.Tokens.Check(strings.TrimSpace(token))
 }
 
-// refuse answers a request without a token that is taken. All get the same answer,
-// whatever is wrong; a client that sends wrong tokens all the time gets it later.
+// refuse answers a request without a valid token. The answer is the same whatever is wrong. It is delayed for a client
+// that sends many wrong tokens.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why error) {
 	g.options.Refused()
 	status := http.StatusUnauthorized
-	if !errors.Is(why, errNoToken) { // which is how every browser begins
+	if !errors.Is(why, errNoToken) { // a missing token is not logged: every browser's first request has none
 		answer, slowed := g.options.Tokens.Wrong(r.Context(), r.RemoteAddr)
 		g.options.Log.Info("a request shows no token that is taken",
 			"client", r.RemoteAddr, "error", why, slog.Bool("slowed", slowed))

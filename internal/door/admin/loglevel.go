@@ -18,8 +18,8 @@ func (o *Options) showLogLevel(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, o.LogLevel.Level())
 }
 
-// setLogLevel answers PUT /loglevel, whose body is the new level. What it is changed to
-// is logged, as long as the level before or after shows warnings.
+// setLogLevel answers PUT /loglevel, whose body is the new level. The change is logged if the level before or after it
+// shows warnings.
 func (o *Options) setLogLevel(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, logLevelBytesMax))
 	if err != nil {

@@ -11,20 +11,18 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// Members is what operators change of a cluster, on the node that leads it. The errors say
-// what cannot be, and then nothing has changed, or that ctx has ended, or wrap
-// remote.ErrNotLeading.
+// Members changes the members of a cluster. Only the leading node can do it. An error says what is impossible, and then
+// nothing has changed, or that ctx has ended, or it wraps remote.ErrNotLeading.
 type Members interface {
-	// Transfer hands the leadership over, to the furthest standby if node is 0.
+	// Transfer moves the leadership to a node, or to the most up-to-date standby if node is 0.
 	Transfer(ctx context.Context, node uint64) error
-	// Add lets a node learn, which the others reach at an address.
+	// Add adds a node as a learner. address is where the other nodes reach it.
 	Add(ctx context.Context, node uint64, address string) error
-	// Promote lets a node vote that has learned nearly everything.
+	// Promote makes a learner that is nearly up to date a voter.
 	Promote(ctx context.Context, node uint64) error
-	// Remove takes a node out, for good.
+	// Remove removes a node permanently.
 	Remove(ctx context.Context, node uint64) error
-	// Replace is Remove and then Add: of a node that has lost its disk. An empty address is
-	// the one that it had.
+	// Replace removes and then adds a node that has lost its disk. An empty address means its previous address.
 	Replace(ctx context.Context, node uint64, address string) error
 }
 
@@ -54,7 +52,7 @@ func (o *Options) registerChanges(mux *routes) {
 	}
 }
 
-// change makes a handler of what does one change. A standby that is asked names the leader.
+// change returns a handler for one kind of change. On a standby, the answer names the leader.
 func (o *Options) change(what string, do func(context.Context, remote.ClusterChange) error) http.HandlerFunc {
 	return o.operation(func(r *http.Request, _ url.Values) (any, error) {
 		c, err := readChange(r.Body)

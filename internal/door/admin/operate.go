@@ -15,15 +15,15 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// Exchange is what operators change. *engine.Engine is one. Results may be told: they
-// are durable. An error means that it is not known whether it was done.
+// Exchange is what operators change, implemented by *engine.Engine. Returned results are durable. An error means that
+// it is unknown whether the operation was done.
 type Exchange interface {
 	Halt(ctx context.Context, sym exchange.Symbol, reason string) (exchange.HaltResult, error)
 	Resume(ctx context.Context, sym exchange.Symbol) (exchange.HaltResult, error)
 	CancelAll(ctx context.Context, account exchange.AccountID, sym exchange.Symbol) (exchange.CancelAllResult, error)
 	Block(ctx context.Context, account exchange.AccountID, reason string) (exchange.BlockResult, error)
 	Unblock(ctx context.Context, account exchange.AccountID) (exchange.BlockResult, error)
-	// SetSymbolRules and SetAccountRules have change, which gets the rules that hold, make others of them; nil only asks.
+	// SetSymbolRules and SetAccountRules call change with the current rules, which it modifies. A nil change only reads.
 	SetSymbolRules(
 		ctx context.Context, sym exchange.Symbol, change func(*exchange.SymbolRules),
 	) (exchange.SymbolRulesResult, error)
@@ -32,8 +32,8 @@ type Exchange interface {
 	) (exchange.AccountRulesResult, error)
 }
 
-// operateTimeout is how long an operation may take until it is durable. Where answers
-// wait for Postgres and that is away, it would wait for as long.
+// operateTimeout is how long an operation may take to become durable. Without it, an operation would wait for as long as
+// Postgres is away, if answers wait for Postgres.
 const operateTimeout = 10 * time.Second
 
 // registerOperations adds the paths below /admin/.
@@ -54,7 +54,7 @@ func (o *Options) registerOperations(mux *routes) {
 	}
 }
 
-// refused is an answer that is not 200.
+// refused is an answer with a status other than 200.
 type refused struct {
 	status int
 	text   string
@@ -62,12 +62,11 @@ type refused struct {
 
 func (r *refused) Error() string { return r.text }
 
-// operator does an operation with the parameters of a request.
+// operator carries out an operation with the parameters of a request.
 type operator func(r *http.Request, q url.Values) (answer any, err error)
 
-// operation makes a handler of what does one, with the parameters that it knows. Others
-// are refused, as is one that is given twice: a typing error must not widen what is
-// canceled.
+// operation returns a handler for an operation. known are the names of its parameters. Unknown and repeated parameters
+// are refused, so that a typing error does not widen what is canceled.
 func (o *Options) operation(do operator, known ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer, err := any(nil), o.Started()
@@ -95,11 +94,11 @@ func (o *Options) operation(do operator, known ...string) http.HandlerFunc {
 	}
 }
 
-// unknown answers if it is not known whether an operation was done.
+// unknown answers a request if it is unknown whether its operation was done.
 func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) {
 	level, text := slog.LevelError, fmt.Sprintf("it is not known to be done; ask again: %v", err)
 	switch gone := r.Context().Err(); {
-	case gone != nil: // the client, or its token: nobody may be there for the answer
+	case gone != nil: // the client has disconnected, or its token has ended, so it may not see the answer
 		level = slog.LevelInfo
 	case errors.Is(err, context.DeadlineExceeded):
 		text = fmt.Sprintf("it was not durable within %s, and is not known to be done; ask again", operateTimeout)
@@ -108,16 +107,17 @@ func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) {
 	answerJSON(w, http.StatusServiceUnavailable, remote.ErrorAnswer{Error: text})
 }
 
-// who names who has sent a request, for the log: behind a proxy all have one address.
+// who returns the log attributes of a request's sender. The address alone is not enough, because behind a proxy all
+// clients have the same one.
 func who(r *http.Request) slog.Attr {
 	attrs := []any{"client", r.RemoteAddr}
 	if g := auth.GrantOf(r.Context()); g != nil {
 		attrs = append(attrs, "token", g.ID)
 	}
-	return slog.Group("", attrs...) // in line
+	return slog.Group("", attrs...) // an empty name inlines the attributes
 }
 
-// parameters reads those of a request: known ones, each once and not empty.
+// parameters parses the parameters of a request. Each must be known, given once and not empty.
 func parameters(r *http.Request, known []string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -145,7 +145,7 @@ func badRequest(format string, args ...any) error {
 	return &refused{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// symbolOf reads the parameter sym.
+// symbolOf parses the parameter sym.
 func symbolOf(q url.Values) (exchange.Symbol, error) {
 	sym, err := exchange.ParseSymbol(q.Get("sym"))
 	if err != nil {
@@ -224,7 +224,7 @@ func (o *Options) cancelAll(r *http.Request, q url.Values) (any, error) {
 	return a, nil
 }
 
-// canceledOf is the answer to a cancel that was done.
+// canceledOf returns the answer to a completed cancel.
 func canceledOf(account exchange.AccountID, result *exchange.CancelAllResult) *remote.CancelAllAnswer {
 	a := &remote.CancelAllAnswer{Account: string(account), Time: exchange.Seconds(result.Time),
 		Symbols: []remote.CanceledIn{}}
@@ -236,7 +236,7 @@ func canceledOf(account exchange.AccountID, result *exchange.CancelAllResult) *r
 	return a
 }
 
-// statusOf are the reasons that an operation may be refused for.
+// statusOf maps the reject reasons of operations to HTTP statuses.
 var statusOf = map[exchange.RejectReason]int{
 	exchange.UnknownSymbol:  http.StatusNotFound,
 	exchange.UnknownAccount: http.StatusNotFound,
@@ -245,8 +245,8 @@ var statusOf = map[exchange.RejectReason]int{
 	exchange.NotReadYet:     http.StatusServiceUnavailable,
 }
 
-// refusalOf returns the answer to an operation that was refused, nil if it was not. more is
-// what the reason's text is to name. Nothing has changed then.
+// refusalOf returns the error of a rejected operation, nil if it was not rejected. more is what the reason's text
+// names.
 func refusalOf(reason exchange.RejectReason, more string, account exchange.AccountID, sym exchange.Symbol) error {
 	if reason == exchange.OK {
 		return nil
@@ -262,12 +262,12 @@ func refusalOf(reason exchange.RejectReason, more string, account exchange.Accou
 func answerJSON(w http.ResponseWriter, status int, answer any) {
 	body, err := json.Marshal(answer)
 	if err != nil {
-		panic(err) // answers are made of strings and finite numbers
+		panic(err) // strings and finite numbers can always be encoded
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // a client that is gone misses it
+	_, _ = w.Write(append(body, '\n')) // an error means that the client has disconnected
 }

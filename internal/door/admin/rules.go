@@ -11,7 +11,7 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// registerRules adds the paths of what operators set for accounts and symbols.
+// registerRules adds the paths of operators' settings for accounts and symbols.
 func (o *Options) registerRules(mux *routes) {
 	mux.HandleFunc("POST /admin/block", o.operation(o.block, "account", "reason"))
 	mux.HandleFunc("POST /admin/unblock", o.operation(o.unblock, "account"))
@@ -19,7 +19,7 @@ func (o *Options) registerRules(mux *routes) {
 	mux.HandleFunc("POST /admin/limits", o.operation(o.setLimits, "account", "shares", "notional", "open", "stp"))
 }
 
-// accountOf reads the parameter account.
+// accountOf parses the parameter account.
 func accountOf(q url.Values) (exchange.AccountID, error) {
 	account, err := exchange.ParseAccountID(q.Get("account"))
 	if err != nil {
@@ -102,7 +102,7 @@ func (o *Options) setSymbol(r *http.Request, q url.Values) (any, error) {
 	return a, nil
 }
 
-// symbolChange reads the parameters of a change, nil if there is none.
+// symbolChange parses a change of a symbol's rules. It returns nil if the request has none.
 func symbolChange(q url.Values) (func(*exchange.SymbolRules), error) {
 	var to exchange.SymbolRules
 	c := changes{q: q}
@@ -110,7 +110,7 @@ func symbolChange(q url.Values) (func(*exchange.SymbolRules), error) {
 	read(&c, "lot", &to.Lot, parseShares)
 	read(&c, "protect", &to.Protect, exchange.ParseFraction)
 	read(&c, "band", &to.Band, unlessNone(exchange.ParseFraction))
-	if c.err != nil || len(q) == 1 { // with sym
+	if c.err != nil || len(q) == 1 { // only sym
 		return nil, c.err
 	}
 	return func(r *exchange.SymbolRules) {
@@ -121,13 +121,13 @@ func symbolChange(q url.Values) (func(*exchange.SymbolRules), error) {
 	}, nil
 }
 
-// changes reads the parameters of a change. err is the first that is wrong.
+// changes parses the parameters of a change. err is the first error.
 type changes struct {
 	q   url.Values
 	err error
 }
 
-// read reads a parameter if the request has it.
+// read parses a parameter if the request has it.
 func read[T any](c *changes, name string, to *T, parse func(string) (T, error)) {
 	if !c.q.Has(name) || c.err != nil {
 		return
@@ -138,14 +138,14 @@ func read[T any](c *changes, name string, to *T, parse func(string) (T, error)) 
 	}
 }
 
-// set changes a rule if the request says so.
+// set changes a rule if the request has its parameter.
 func set[T any](q url.Values, name string, rule *T, to T) {
 	if q.Has(name) {
 		*rule = to
 	}
 }
 
-// unlessNone reads a value that may be none, which is the zero value.
+// unlessNone returns a parser that also accepts "none", as the zero value.
 func unlessNone[T any](parse func(string) (T, error)) func(string) (T, error) {
 	return func(s string) (value T, err error) {
 		if s == remote.NoBound {
@@ -155,7 +155,7 @@ func unlessNone[T any](parse func(string) (T, error)) func(string) (T, error) {
 	}
 }
 
-// symbolTexts says the rules that are in force.
+// symbolTexts returns the rules in force as texts.
 func symbolTexts(r exchange.SymbolRules) remote.SymbolRules {
 	a := remote.SymbolRules{Tick: max(r.Tick, 1).String(), Lot: max(r.Lot, 1).String(), Protect: r.Protect.String(),
 		Band: remote.NoBound}
@@ -196,7 +196,7 @@ func (o *Options) setLimits(r *http.Request, q url.Values) (any, error) {
 	return a, nil
 }
 
-// accountChange reads the parameters of a change, nil if there is none.
+// accountChange parses a change of an account's rules. It returns nil if the request has none.
 func accountChange(q url.Values) (func(*exchange.AccountRules), error) {
 	var to exchange.AccountRules
 	c := changes{q: q}
@@ -204,7 +204,7 @@ func accountChange(q url.Values) (func(*exchange.AccountRules), error) {
 	read(&c, "notional", &to.NotionalMax, unlessNone(parseDollars))
 	read(&c, "open", &to.OpenMax, unlessNone(parseCount))
 	read(&c, "stp", &to.STP, unlessNone(exchange.ParseSelfTrade[string]))
-	if c.err != nil || len(q) == 1 { // with account
+	if c.err != nil || len(q) == 1 { // only account
 		return nil, c.err
 	}
 	return func(r *exchange.AccountRules) {
@@ -215,7 +215,7 @@ func accountChange(q url.Values) (func(*exchange.AccountRules), error) {
 	}, nil
 }
 
-// parseShares reads a number of shares above 0, below what an order may have.
+// parseShares parses a number of shares above 0 and at most an order's maximum.
 func parseShares(s string) (exchange.Shares, error) {
 	side, shares, err := exchange.ParseAmount(s)
 	if err == nil && side != exchange.Buy {
@@ -224,7 +224,7 @@ func parseShares(s string) (exchange.Shares, error) {
 	return shares, err
 }
 
-// parseDollars reads a number of dollars above 0.
+// parseDollars parses an amount of dollars above 0.
 func parseDollars(s string) (exchange.Cash, error) {
 	cash, err := exchange.ParseBalance(s)
 	if err == nil && cash.Sign() == 0 {
@@ -233,7 +233,7 @@ func parseDollars(s string) (exchange.Cash, error) {
 	return cash, err
 }
 
-// parseCount reads a number of orders from 1 up.
+// parseCount parses a number of orders, at least 1.
 func parseCount(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 || strings.HasPrefix(s, "+") {
@@ -242,7 +242,7 @@ func parseCount(s string) (int64, error) {
 	return n, nil
 }
 
-// accountTexts says the rules that are in force.
+// accountTexts returns the rules in force as texts.
 func accountTexts(r *exchange.AccountRules) remote.AccountRules {
 	const none = remote.NoBound
 	a := remote.AccountRules{Shares: none, Notional: none, Open: none, STP: r.STP.String()}

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 )
 
-// troubleLog returns a log for net/http and promhttp. What they write has the client's
-// address and the error in its text, so each line would be a message of its own.
+// troubleLog returns a logger for net/http and promhttp. Their messages contain the client's address and the error, so
+// each line is logged as an attribute of one fixed message.
 func troubleLog(to *slog.Logger) *log.Logger { return log.New(trouble{to}, "", 0) }
 
-// trouble is an io.Writer of lines.
+// trouble is an io.Writer that logs each line as a warning.
 type trouble struct{ to *slog.Logger }
 
 func (t trouble) Write(line []byte) (int, error) {

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// xmlHandler answers POST /xml. The status is 200 for every frame that was answered,
-// also if the answer is an error: as over TCP, the reply says so.
+// xmlHandler answers POST /xml. The status is 200 for every frame with a reply, even if the reply is an error: as over
+// TCP, the reply itself says so.
 type xmlHandler struct {
 	options Options
 	bodies  bodies
-	failed  atomic.Uint64 // requests that were not answered; each has a number in the log and in its reply
+	failed  atomic.Uint64 // number of requests without a reply; it identifies each in the log and in its answer
 }
 
 // ServeHTTP implements http.Handler.
@@ -43,11 +43,11 @@ func (h *xmlHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// noMemoryError is Admit's.
+// noMemoryError is an error of Options.Admit.
 type noMemoryError struct{ error }
 
-// answer has a frame answered. Its memory is given back before the reply is sent:
-// that may take as long as the client likes.
+// answer executes a frame and sends the reply. The frame's memory is released before the reply is sent, because sending
+// may take as long as the client likes.
 func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte, release func()) {
 	err := h.options.Answer(r.Context(), xml, func(reply []byte) {
 		release()
@@ -59,7 +59,7 @@ func (h *xmlHandler) answer(w http.ResponseWriter, r *http.Request, xml []byte, 
 		h.refuse(w, http.StatusServiceUnavailable, "too many requests are under way; nothing was done, try again")
 	default:
 		id := h.failed.Add(1)
-		if r.Context().Err() == nil { // the client is still there, so it is the exchange
+		if r.Context().Err() == nil { // the client is still connected, so the exchange is the cause
 			h.options.Log.Error("a request over HTTP is not answered", "request", id, "client", r.RemoteAddr, "error", err)
 		}
 		h.refuse(w, http.StatusServiceUnavailable,
@@ -77,5 +77,5 @@ func (h *xmlHandler) reply(w http.ResponseWriter, status int, xml []byte) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Length", strconv.Itoa(len(xml)))
 	w.WriteHeader(status)
-	_, _ = w.Write(xml) // a client that is gone misses it
+	_, _ = w.Write(xml) // an error means that the client has disconnected
 }

@@ -40,7 +40,7 @@ func readReplacement(q *request) (r replacement, problem *Error) {
 
 // cancelReplace answers POST order/cancelReplace.
 //
-// If an amend can make the change, it is used: if the amend is rejected, the old order stays as it is. Otherwise the old
+// An amend is used if it can make the change: if it is rejected, the old order stays as it is. Otherwise the old
 // order is canceled and then the new one placed. If that is rejected, the old order is gone, and the answer says so.
 func (d *Door) cancelReplace(q *request) (work, *Error) {
 	r, problem := readReplacement(q)
