@@ -32,8 +32,8 @@ type Options struct {
 	// have arrived. The error is shown to the client: nothing was done.
 	Admit func(ctx context.Context, frameBytes int) (release func(), err error)
 	// Answer executes the XML of one frame, and calls tell with the reply's XML once it is durable. The reply is valid
-	// until tell returns. Answer is called only after Started has returned nil. An error means that tell was not called.
-	// If the error is Busy, nothing was executed, because too many frames were in progress.
+	// until tell returns. Answer is called only after Started has returned nil. An error means that tell was not
+	// called. If the error is Busy, nothing was executed, because too many frames were in progress.
 	Answer func(ctx context.Context, xml []byte, tell func(reply []byte)) error
 	Busy   error
 	// Refuse returns the XML of a reply with one error.
@@ -41,8 +41,8 @@ type Options struct {
 	FrameBytesMax int // maximum bytes of a body of POST /xml
 	// Market serves /, /page/ and /api/. If it is nil, there are no such paths, and / is the same as /help.
 	Market http.Handler
-	// WebSocket serves GET /api/v1/ws, also for requests without a token, because it checks tokens itself. The request's
-	// context has the grant of its token, if any (auth.GrantOf). If WebSocket is nil, there is no such path.
+	// WebSocket serves GET /api/v1/ws, also for requests without a token, because it checks tokens itself. The
+	// request's context has the grant of its token, if any (auth.GrantOf). If WebSocket is nil, there is no such path.
 	WebSocket http.Handler
 	// Binance serves /binance/ and checks its own keys. If it is nil, there is no such path.
 	Binance http.Handler

@@ -12,8 +12,8 @@ import (
 // from this machine, but any page that is open in a browser on this machine can reach it too.
 //
 // It checks two things. Requests that change something must not come from another origin, unless it is one of
-// Options.Origins. And the Host must be an address, localhost, or a name in Options.Hosts, because a page whose own name
-// was made to point here ("DNS rebinding") passes as the same origin. With tokens, which such pages do not have, the
+// Options.Origins. And the Host must be an address, localhost, or a name in Options.Hosts, because a page whose own
+// name was made to point here ("DNS rebinding") passes as the same origin. With tokens, which such pages do not have, the
 // second check is made only on loopback addresses. A proxy must therefore set the Host to the address.
 func ownPagesOnly(o Options, next http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(next)
@@ -26,7 +26,7 @@ func ownPagesOnly(o Options, next http.Handler) http.Handler {
 		switch listed, done := o.fromListedPage(w, r); {
 		case done:
 		case listed:
-			if _, _, password := r.BasicAuth(); password { // a browser adds a stored password even to a form of another site
+			if _, _, password := r.BasicAuth(); password { // browsers add stored passwords to forms of other sites too
 				r.Header.Del("Authorization")
 			}
 			next.ServeHTTP(w, r)

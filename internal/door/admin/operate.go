@@ -23,7 +23,8 @@ type Exchange interface {
 	CancelAll(ctx context.Context, account exchange.AccountID, sym exchange.Symbol) (exchange.CancelAllResult, error)
 	Block(ctx context.Context, account exchange.AccountID, reason string) (exchange.BlockResult, error)
 	Unblock(ctx context.Context, account exchange.AccountID) (exchange.BlockResult, error)
-	// SetSymbolRules and SetAccountRules call change with the current rules, which it modifies. A nil change only reads.
+	// SetSymbolRules and SetAccountRules call change with the current rules, which it modifies. A nil change only
+	// reads.
 	SetSymbolRules(
 		ctx context.Context, sym exchange.Symbol, change func(*exchange.SymbolRules),
 	) (exchange.SymbolRulesResult, error)
@@ -32,8 +33,8 @@ type Exchange interface {
 	) (exchange.AccountRulesResult, error)
 }
 
-// operateTimeout is how long an operation may take to become durable. Without it, an operation would wait for as long as
-// Postgres is away, if answers wait for Postgres.
+// operateTimeout is how long an operation may take to become durable. Without it, an operation would wait for as long
+// as Postgres is away, if answers wait for Postgres.
 const operateTimeout = 10 * time.Second
 
 // registerOperations adds the paths below /admin/.
