@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnAccountIsReadAsFarAsThereIsAView: one that there is, and while no record is amiss.
+// TestAnAccountIsReadAsFarAsThereIsAView: Account fails for an unknown account and once the view has failed.
 func TestAnAccountIsReadAsFarAsThereIsAView(t *testing.T) {
 	v, m := newWatched(t)
 	a, seq, err := v.Account("2")

@@ -14,12 +14,12 @@ import (
 
 var background = context.Background()
 
-// memory are records that were appended, of which those up to limit may be told.
+// memory holds appended records, of which those up to limit may be shown.
 type memory struct {
-	after   uint64 // the seq before the first
+	after   uint64 // seq before the first record
 	records [][]byte
 	next    int
-	err     error // of TryNext, once all are read
+	err     error // returned by TryNext once all records are read
 }
 
 func (m *memory) TryNext() (uint64, []byte, bool, error) {
@@ -39,7 +39,7 @@ func (m *memory) add(events ...exchange.Event) {
 	}
 }
 
-// newView returns a view of the records in m, which were made after a snapshot; nil for an empty one.
+// newView returns a view of the records in m, which follow a snapshot. A nil snapshot is an empty one.
 func newView(m *memory, snap *exchange.Snapshot) *View {
 	if snap == nil {
 		snap = &exchange.Snapshot{}
@@ -48,13 +48,13 @@ func newView(m *memory, snap *exchange.Snapshot) *View {
 	return NewView(Options{Records: m, Log: slog.New(slog.DiscardHandler)}, snap)
 }
 
-// take has the view take in all records that there are.
+// take makes the view apply all records.
 func take(t testing.TB, v *View) {
 	t.Helper()
 	require.NoError(t, v.step(background))
 }
 
-// show asks a view what it has now.
+// show returns the view's current answer to a command.
 func show(t testing.TB, v *View, c exchange.Command) *exchange.ResultMore {
 	t.Helper()
 	r := exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: v.Seq()}}
@@ -85,8 +85,8 @@ func fillsAfter(t testing.TB, v *View, id exchange.AccountID, after uint64) *exc
 		More: &exchange.CommandMore{After: after, HasAfter: true}}).FillsView
 }
 
-// twin knows of accounts what records say, in the most obvious way: funds and books are those of a State that
-// does everything again.
+// twin is the reference model: it derives the state of accounts from the records in the most obvious way. Funds and
+// books are those of a State that executes everything again.
 type twin struct {
 	state    *exchange.State
 	ids      []exchange.AccountID
@@ -97,11 +97,11 @@ type twin struct {
 	fills    map[exchange.AccountID][]exchange.AccountFill // all
 	kinds    map[exchange.EventKind]int
 	trades   map[exchange.Symbol]uint64
-	details  map[exchange.OrderID]*exchange.OrderDetail // of all orders that there ever were
-	n        map[exchange.AccountID]uint64              // events
-	named    bool                                       // what a record names alone is compared: there are many orders
-	own      int                                        // orders that self-trade prevention canceled
-	rests    int                                        // orders of which something was taken back at once
+	details  map[exchange.OrderID]*exchange.OrderDetail // all orders, open or closed
+	n        map[exchange.AccountID]uint64              // number of events
+	named    bool                                       // compare only what a record names, because there are many orders
+	own      int                                        // number of orders that self-trade prevention canceled
+	rests    int                                        // number of orders whose rest was canceled at once
 }
 
 func newTwin() *twin {
@@ -112,8 +112,8 @@ func newTwin() *twin {
 		n: make(map[exchange.AccountID]uint64)}
 }
 
-// apply takes in the next record, and returns what it did to each account that it touched, without the numbers of the
-// record and of the event.
+// apply applies the next record, and returns what it did to each account, without the numbers of the record and of the
+// event.
 func (w *twin) apply(t testing.TB, e *exchange.Event) map[exchange.AccountID]*exchange.AccountEvent {
 	t.Helper()
 	before := w.now(e)
@@ -198,7 +198,7 @@ func (w *twin) same(t testing.TB, v *View) {
 	}
 }
 
-// sameFirst is same for accounts with more open orders than a page has: the first page is compared.
+// sameFirst is like same, but compares only the first page of open orders, for accounts with more than one page.
 func (w *twin) sameFirst(t testing.TB, v *View) {
 	t.Helper()
 	for _, id := range w.ids {
@@ -209,7 +209,7 @@ func (w *twin) sameFirst(t testing.TB, v *View) {
 	}
 }
 
-// cmpFills returns where two lists differ first, nil if they do not.
+// cmpFills returns the first difference of two lists, nil if they are equal.
 func cmpFills(want, got []exchange.AccountFill) []exchange.AccountFill {
 	for i := range want {
 		if want[i] != got[i] {

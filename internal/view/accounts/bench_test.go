@@ -9,7 +9,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// bench returns a view of so many accounts and symbols, with open orders 1, 2 and so on, which go round both.
+// bench returns a view with accounts, symbols and open orders 1, 2 and so on, spread evenly over accounts and symbols.
 func bench(b *testing.B, accounts, symbols, orders int) *View {
 	b.Helper()
 	g := new(generated)
@@ -29,12 +29,12 @@ func bench(b *testing.B, accounts, symbols, orders int) *View {
 	return v
 }
 
-// benched is the order of an id in bench.
+// benched returns the order with an id in bench.
 func benched(id, accounts, symbols int) exchange.Event {
 	return placed(id, id/symbols%accounts+1, id%symbols, exchange.Buy, 5)
 }
 
-// BenchmarkOrdersComeAndGo: an order that comes, and an older one, the oldest or any, that is canceled.
+// BenchmarkOrdersComeAndGo: a new order is added, and an older one, the oldest or a random one, is canceled.
 func BenchmarkOrdersComeAndGo(b *testing.B) {
 	const accounts, symbols, orders = 1000, 5, 100_000
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func BenchmarkOrdersComeAndGo(b *testing.B) {
 	}
 }
 
-// BenchmarkTheFirstListener: to the orders of one of very many symbols, and of one of few.
+// BenchmarkTheFirstListener: a listener to the orders of one symbol, of very many symbols and of few.
 func BenchmarkTheFirstListener(b *testing.B) {
 	const accounts, orders = 100_000, 1_000_000
 	for name, symbols := range map[string]int{"of 10,000 symbols": 10_000, "of 5 symbols": 5, "of one symbol": 1} {

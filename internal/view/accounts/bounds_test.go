@@ -10,7 +10,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// crowd makes accounts 1, 2 and so on, with cash and shares of some symbols.
+// crowd makes accounts 1, 2 and so on, with cash and with shares of the given number of symbols.
 func crowd(m *memory, accounts, symbols int) {
 	for s := range symbols {
 		m.add(exchange.Event{Kind: exchange.SymbolMade, Symbol: symbolOf(s)})
@@ -28,13 +28,13 @@ func crowd(m *memory, accounts, symbols int) {
 func symbolOf(s int) exchange.Symbol     { return exchange.Symbol(fmt.Sprintf("SYM%d", s)) }
 func accountOf(a int) exchange.AccountID { return exchange.AccountID(fmt.Sprint(a)) }
 
-// placed is an order that is wholly open.
+// placed returns the event of an order that is wholly open.
 func placed(id, account, symbol int, side exchange.Side, shares exchange.Shares) exchange.Event {
 	return exchange.Event{Kind: exchange.OrderAccepted, Order: exchange.OrderID(id), Account: accountOf(account),
 		Symbol: symbolOf(symbol), Terms: exchange.Terms{Side: side, Limit: 1e8}, Shares: shares, Time: int64(id)}
 }
 
-// taken is an order that takes a share unit of each resting one, and is executed.
+// taken returns the event of an order that takes one share unit from each resting order and is fully executed.
 func taken(id, account, symbol int, maker int, resting ...int) exchange.Event {
 	e := placed(id, account, symbol, exchange.Buy, exchange.Shares(len(resting)))
 	for _, r := range resting {
@@ -44,8 +44,8 @@ func taken(id, account, symbol int, maker int, resting ...int) exchange.Event {
 	return e
 }
 
-// TestFillsAreDroppedFairly: an account that trades very much displaces its own fills; in all, the
-// oldest go first.
+// TestFillsAreDroppedFairly: an account that trades very much displaces its own fills; at the total limit, the oldest
+// fills of all are dropped.
 func TestFillsAreDroppedFairly(t *testing.T) {
 	m := new(memory)
 	crowd(m, 4, 1)
@@ -76,7 +76,7 @@ func TestFillsAreDroppedFairly(t *testing.T) {
 	require.Equal(t, []int{4, 1, 4, 1}, kept(), "the two of 2 were the oldest")
 }
 
-// TestPagesOfFills: from every number on, from both ends of what is kept.
+// TestPagesOfFills: pages begin at every number, and at both ends of the kept fills.
 func TestPagesOfFills(t *testing.T) {
 	const fills = 2500
 	m := new(memory)
@@ -184,7 +184,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// generated are records that are made when they are read, so that they are not in memory.
+// generated makes records when they are read, so that they need no memory.
 type generated struct {
 	n    int
 	next func(i int) (exchange.Event, bool)
@@ -244,14 +244,14 @@ func memoryOf(t *testing.T, accounts, positions, orders, fills int) uint64 {
 	return after - before
 }
 
-// TestMemoryOfAView: for a hundredth of what there may be. The slow test has all of it.
+// TestMemoryOfAView: the memory at a hundredth of the maximum sizes. The slow test uses the full sizes.
 func TestMemoryOfAView(t *testing.T) {
 	took := memoryOf(t, 1000, 5, 10_000, 20_000)
 	t.Logf("%d bytes", took)
 	require.Less(t, took, uint64(9<<19), "a third of the orders have refs, and all have executed something")
 }
 
-// TestWhatWasMuchOnceIsNotHeldForEver: accounts that had many orders and positions, and have few now.
+// TestWhatWasMuchOnceIsNotHeldForEver: accounts that had many orders and positions return the memory.
 func TestWhatWasMuchOnceIsNotHeldForEver(t *testing.T) {
 	const accounts, each = 100, 120
 	m := new(memory)
@@ -283,7 +283,7 @@ func TestWhatWasMuchOnceIsNotHeldForEver(t *testing.T) {
 	require.LessOrEqual(t, cap(positions), 8)
 }
 
-// TestRoomOfOrdersIsUsedAgain: of accounts whose orders went, up to a bound, and also where there were many.
+// TestRoomOfOrdersIsUsedAgain: chunks of accounts without open orders are reused, up to a bound.
 func TestRoomOfOrdersIsUsedAgain(t *testing.T) {
 	const many, others = spareOrdersMax + 10, 3 * ordersChunk
 	m := new(memory)

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// gapless is a Listener that demands that the numbers of events go on.
+// gapless is a Listener that fails the test if the numbers of events have a gap.
 type gapless struct {
 	t    *testing.T
 	last uint64
@@ -35,8 +35,7 @@ func (g *gapless) begin(snap *Snapshot, missed []*exchange.AccountEvent) {
 	}
 }
 
-// TestListenersComeAndGoWhileRecordsCome: each of them, and each that asks what an order did, sees all events without a
-// gap.
+// TestListenersComeAndGoWhileRecordsCome: each listener, and each caller of Did, sees all events without a gap.
 func TestListenersComeAndGoWhileRecordsCome(t *testing.T) {
 	const orders, doors = 6000, 6
 	m := new(memory)
@@ -87,7 +86,7 @@ func TestListenersComeAndGoWhileRecordsCome(t *testing.T) {
 	requireFits(t, f.View)
 }
 
-// silent is an OrdersListener that wants nothing.
+// silent is an OrdersListener that ignores everything.
 type silent struct{}
 
 func (silent) Orders(*OrdersChange) {}

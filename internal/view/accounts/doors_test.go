@@ -15,7 +15,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// newWatched returns a view with accounts 1 to 3, which have cash and shares, and of which the first two are watched.
+// newWatched returns a view of accounts 1 to 3, which have cash and shares. Accounts 1 and 2 are watched.
 func newWatched(t testing.TB) (*View, *memory) {
 	m := new(memory)
 	crowd(m, 3, 2)
@@ -37,7 +37,7 @@ func did(t testing.TB, v *View, id exchange.AccountID, order exchange.OrderID, s
 	return n
 }
 
-// TestWhatACommandDidIsTold: everything up to its record, and nothing behind it.
+// TestWhatACommandDidIsTold: Did returns all events of an order up to the command's record, and none after it.
 func TestWhatACommandDidIsTold(t *testing.T) {
 	v, m := newWatched(t)
 	first := v.Seq()
@@ -89,7 +89,8 @@ func TestWhatACommandDidIsTold(t *testing.T) {
 	require.Empty(t, did(t, v, "1", 1, first+3))
 }
 
-// TestWhoComesBackGetsWhatItMissed: as far as it is kept, of which a bound and the bytes of all accounts decide.
+// TestWhoComesBackGetsWhatItMissed: a new subscription gets the missed events, as far as the bounds on events and bytes
+// keep them.
 func TestWhoComesBackGetsWhatItMissed(t *testing.T) {
 	v, m := newWatched(t)
 	v.kept.accountMost = 20
@@ -138,7 +139,7 @@ func TestWhoComesBackGetsWhatItMissed(t *testing.T) {
 	require.Len(t, missed, 20)
 	leave()
 
-	// The oldest of all go once they are too large.
+	// Once the events are too large together, the oldest of all are dropped.
 	size := v.kept.newest.bytes
 	v.kept.bytesMost = 10*size + size/2
 	m.add(placed(40, 2, 1, exchange.Sell, 5))
@@ -157,7 +158,8 @@ func TestWhoComesBackGetsWhatItMissed(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnknownAccount)
 }
 
-// TestAnEventIsToldToAllBeforeTheNext: who makes a message of it makes it once, and keeps one.
+// TestAnEventIsToldToAllBeforeTheNext: all listeners get an event before the next one, so that a door can encode it
+// once and keep only one message.
 func TestAnEventIsToldToAllBeforeTheNext(t *testing.T) {
 	v, m := newWatched(t)
 	var told []uint64
@@ -170,7 +172,7 @@ func TestAnEventIsToldToAllBeforeTheNext(t *testing.T) {
 	require.Equal(t, []uint64{4, 4, 4, 5, 5, 5}, told)
 }
 
-// teller is a Listener that notes the numbers of events with others.
+// teller is a Listener that appends the numbers of its events to a list shared with others.
 type teller struct {
 	heard
 	told *[]uint64
@@ -178,7 +180,7 @@ type teller struct {
 
 func (l *teller) Event(e *exchange.AccountEvent) { *l.told = append(*l.told, e.N) }
 
-// TestWhatNobodyWantsIsForgotten: some minutes after the last one has gone, and not before.
+// TestWhatNobodyWantsIsForgotten: events are dropped some minutes after the last holder has left, and not before.
 func TestWhatNobodyWantsIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(memory)
@@ -227,7 +229,7 @@ func TestWhatNobodyWantsIsForgotten(t *testing.T) {
 	})
 }
 
-// TestAccountsThatAreNotOpenedAreWatchedWithinABound: who names any cannot fill the memory.
+// TestAccountsThatAreNotOpenedAreWatchedWithinABound: watching arbitrary ids cannot fill the memory.
 func TestAccountsThatAreNotOpenedAreWatchedWithinABound(t *testing.T) {
 	m := new(memory)
 	v := newView(m, nil)
@@ -244,7 +246,7 @@ func TestAccountsThatAreNotOpenedAreWatchedWithinABound(t *testing.T) {
 	require.Len(t, v.watches, unopenedMax)
 }
 
-// TestListenersHearOfTheEnd: once, whatever ends the view, and nobody begins to listen after it.
+// TestListenersHearOfTheEnd: End is called once, whatever ends the view, and later subscriptions fail.
 func TestListenersHearOfTheEnd(t *testing.T) {
 	for name, fails := range map[string]bool{"it fails": true, "it is stopped": false} {
 		t.Run(name, func(t *testing.T) {
@@ -284,14 +286,14 @@ func TestListenersHearOfTheEnd(t *testing.T) {
 	}
 }
 
-// endOf is an OrdersListener that hears of the end.
+// endOf is an OrdersListener that records the end.
 type endOf struct{ ended chan error }
 
 func (e *endOf) Orders(*OrdersChange) {}
 func (e *endOf) Flush()               {}
 func (e *endOf) End(err error)        { e.ended <- err }
 
-// TestOpenOrdersInPages: of a symbol or of all, above an id.
+// TestOpenOrdersInPages: pages for one symbol or for all, beginning above an id.
 func TestOpenOrdersInPages(t *testing.T) {
 	v, m := newWatched(t)
 	for id := 1; id <= 10; id++ {
@@ -324,7 +326,7 @@ func TestOpenOrdersInPages(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnknownSymbol)
 }
 
-// flushes is a Listener that says when it is flushed.
+// flushes is a Listener that reports when it is flushed.
 type flushes struct {
 	heard
 	flushed chan struct{}
@@ -332,7 +334,7 @@ type flushes struct {
 
 func (f *flushes) Flush() { f.flushed <- struct{}{} }
 
-// TestTheSyncWakesAViewThatSomebodyListensTo: without waiting for the next look, which an idle view takes rarely.
+// TestTheSyncWakesAViewThatSomebodyListensTo: a sync wakes the view before its next regular look, which is rare.
 func TestTheSyncWakesAViewThatSomebodyListensTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(memory)
@@ -371,7 +373,7 @@ func TestTheSyncWakesAViewThatSomebodyListensTo(t *testing.T) {
 	})
 }
 
-// TestWhoIsNotWatchedCostsNothing: the records of accounts that nobody wants make no events.
+// TestWhoIsNotWatchedCostsNothing: records of accounts without a watch make no events.
 func TestWhoIsNotWatchedCostsNothing(t *testing.T) {
 	m := new(memory)
 	crowd(m, 2, 1)

@@ -8,14 +8,14 @@ import (
 	"outcry/internal/exchange"
 )
 
-// was is what accounts had before a record.
+// was is the state of accounts before a record.
 type was struct {
 	accounts map[exchange.AccountID]*exchange.AccountView
 	fills    map[exchange.AccountID]int
-	orders   map[exchange.OrderID]exchange.OrderDetail // open ones
+	orders   map[exchange.OrderID]exchange.OrderDetail // open orders
 }
 
-// now returns what the accounts that a record may touch have.
+// now returns the current state of the accounts that a record may change.
 func (w *twin) now(e *exchange.Event) was {
 	b := was{make(map[exchange.AccountID]*exchange.AccountView), make(map[exchange.AccountID]int),
 		make(map[exchange.OrderID]exchange.OrderDetail)}
@@ -43,7 +43,7 @@ func (w *twin) now(e *exchange.Event) was {
 	return b
 }
 
-// follow brings the details of orders up to date: each thing that happens is written down where it belongs.
+// follow updates the details of the orders that a record changes.
 func (w *twin) follow(e *exchange.Event) {
 	withdraw := func(id exchange.OrderID, why exchange.WhyCanceled) *exchange.OrderDetail {
 		d := w.details[id]
@@ -98,7 +98,7 @@ func (w *twin) follow(e *exchange.Event) {
 	}
 }
 
-// differs returns the event of each account that a record has changed: what is otherwise than before.
+// differs returns the event of each account that a record has changed, from the difference to the state before.
 func (w *twin) differs(e *exchange.Event, before was) map[exchange.AccountID]*exchange.AccountEvent {
 	all := make(map[exchange.AccountID]*exchange.AccountEvent)
 	of := func(id exchange.AccountID) *exchange.AccountEvent {
@@ -122,7 +122,7 @@ func (w *twin) differs(e *exchange.Event, before was) map[exchange.AccountID]*ex
 	for _, id := range changed {
 		now, old := *w.details[id], before.orders[id]
 		if old.NewRef = now.NewRef; now == old {
-			continue // a ref is nothing that the account sees
+			continue // a used ref is not visible to the account
 		}
 		owner := w.owners[id]
 		touch(owner, now.Symbol)
@@ -148,7 +148,7 @@ func (w *twin) differs(e *exchange.Event, before was) map[exchange.AccountID]*ex
 	return all
 }
 
-// complete enters what an account has.
+// complete adds the account's current balance and positions to an event.
 func (w *twin) complete(e *exchange.AccountEvent, symbols map[exchange.Symbol]bool) {
 	a := w.state.Ledger.Account(e.Account)
 	e.N, e.LastFill = w.n[e.Account], uint64(len(w.fills[e.Account]))

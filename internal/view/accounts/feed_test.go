@@ -13,10 +13,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// heard is a Listener that keeps what it is told.
+// heard is a Listener that keeps its events.
 type heard struct {
 	events  []*exchange.AccountEvent
-	flushed int // of events, those before the last Flush
+	flushed int // number of events before the last Flush
 	ended   []error
 }
 
@@ -24,7 +24,7 @@ func (h *heard) Event(e *exchange.AccountEvent) { h.events = append(h.events, e)
 func (h *heard) Flush()                         { h.flushed = len(h.events) }
 func (h *heard) End(err error)                  { h.ended = append(h.ended, err) }
 
-// subscribe has h listen to an account, and returns what it begins with.
+// subscribe subscribes h to an account, and returns what begin got.
 func (h *heard) subscribe(t testing.TB, v *View, id exchange.AccountID, after int) (
 	snap *Snapshot, missed []*exchange.AccountEvent, leave func(),
 ) {
@@ -41,7 +41,7 @@ func (h *heard) subscribe(t testing.TB, v *View, id exchange.AccountID, after in
 	return snap, missed, leave
 }
 
-// mirror keeps the orders of a symbol as a client does: from a snapshot and the ops after it.
+// mirror keeps the orders of a symbol as a client does: from a snapshot and the ops that follow it.
 type mirror struct {
 	t          testing.TB
 	seq        uint64
@@ -81,7 +81,7 @@ func (m *mirror) Orders(c *OrdersChange) {
 	}
 }
 
-// find returns the list with an order, and its place.
+// find returns the list that contains an order, and its index.
 func (m *mirror) find(id exchange.OrderID) (side *[]RestingOrder, i int) {
 	for _, side := range []*[]RestingOrder{&m.bids, &m.asks} {
 		if i := slices.IndexFunc(*side, func(o RestingOrder) bool { return o.ID == id }); i >= 0 {
@@ -113,7 +113,7 @@ func (m *mirror) change(op OrderOp) {
 	*side = slices.Delete(*side, i, i+1)
 }
 
-// add puts an order behind all of its price.
+// add adds an order after all others at its price.
 func (m *mirror) add(op OrderOp) {
 	side, better := &m.asks, func(p exchange.Price) bool { return p <= op.Price }
 	if op.Side == exchange.Buy {
@@ -126,7 +126,7 @@ func (m *mirror) add(op OrderOp) {
 	*side = slices.Insert(*side, i, RestingOrder{op.Order, op.Price, op.Shares})
 }
 
-// same demands that the client has the orders that there are.
+// same requires that the mirror equals the twin's resting orders.
 func (m *mirror) same(w *twin, sym exchange.Symbol) {
 	m.t.Helper()
 	bids, asks := w.resting(sym)

@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// requireFits checks the invariants of all that a view has.
+// requireFits checks the invariants of a view.
 func requireFits(t testing.TB, v *View) {
 	t.Helper()
 	for _, a := range v.list {
@@ -57,7 +57,7 @@ func requireFits(t testing.TB, v *View) {
 	}
 }
 
-// requireOpen counts the open orders of each symbol again, one after the other, and looks each of them up.
+// requireOpen compares the open orders of each symbol with those of all accounts.
 func requireOpen(t testing.TB, v *View) {
 	t.Helper()
 	counts := make([]int, len(v.markets))
@@ -81,7 +81,7 @@ func requireOpen(t testing.TB, v *View) {
 	}
 }
 
-// requireKept checks the events that are kept.
+// requireKept checks the list of kept events.
 func requireKept(t testing.TB, v *View) {
 	t.Helper()
 	events, bytes, unopened := 0, 0, 0

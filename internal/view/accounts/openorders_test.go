@@ -9,8 +9,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestWhoListensToASymbolHasNoOthersLookedAt: the orders of its own accounts alone, however many others there are; none
-// if it has none. Every account was looked through, and all orders waited meanwhile.
+// TestWhoListensToASymbolHasNoOthersLookedAt: a listener to a symbol costs a look at the accounts with orders there, and
+// at no others. Earlier, every account was searched, and all orders waited for that.
 func TestWhoListensToASymbolHasNoOthersLookedAt(t *testing.T) {
 	m := new(memory)
 	crowd(m, 4, 3)
@@ -18,7 +18,7 @@ func TestWhoListensToASymbolHasNoOthersLookedAt(t *testing.T) {
 	v := newView(m, nil)
 	take(t, v)
 	requireFits(t, v)
-	v.list[1], v.list[3] = nil, nil // who looks at one of these panics
+	v.list[1], v.list[3] = nil, nil // a look at one of these panics
 	require.NotPanics(t, func() {
 		b := newMirror(t, v, "SYM0").bids
 		require.Equal(t, []RestingOrder{{1, 1e8, 5}, {3, 1e8, 7}}, b)

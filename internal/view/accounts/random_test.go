@@ -14,7 +14,7 @@ import (
 	"outcry/internal/journal"
 )
 
-// trader draws commands, has an engine execute them, and passes on the records.
+// trader draws random commands, executes them with an engine, and passes on the records.
 type trader struct {
 	t       testing.TB
 	r       *rand.Rand
@@ -94,7 +94,7 @@ func (w *trader) open() (commands []exchange.Command) {
 	return commands
 }
 
-// draw returns a command.
+// draw returns a random command.
 func (w *trader) draw() exchange.Command {
 	c := exchange.Command{Account: traders[w.r.IntN(len(traders))]}
 	if w.r.IntN(3) == 0 {
@@ -168,8 +168,8 @@ func (w *trader) amend(c *exchange.Command) exchange.Command {
 	return amend
 }
 
-// TestTheViewIsWhatTheExchangeHasAfterEveryRecord compares it with a State that does everything again:
-// free and held, open orders, and fills with their numbers.
+// TestTheViewIsWhatTheExchangeHasAfterEveryRecord compares the view with a State that executes everything again: free
+// and held amounts, open orders, and fills with their numbers.
 func TestTheViewIsWhatTheExchangeHasAfterEveryRecord(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -200,7 +200,7 @@ func TestTheViewIsWhatTheExchangeHasAfterEveryRecord(t *testing.T) {
 	requireFits(t, v)
 }
 
-// TestAViewGoesOnAfterASnapshot: it has the counts and no older fills, and otherwise the same.
+// TestAViewGoesOnAfterASnapshot: it has the counts, no older fills, and otherwise the same state.
 func TestAViewGoesOnAfterASnapshot(t *testing.T) {
 	w, m, tw := newTrader(t, 1), new(memory), newTwin()
 	records := w.do(w.open()...)

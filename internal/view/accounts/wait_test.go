@@ -20,13 +20,13 @@ import (
 // pollTime is above the time between two looks of a view that somebody waits for, and that no sync wakes.
 const pollTime = 2 * time.Millisecond
 
-// asked is a question that somebody waits for.
+// asked is a query in progress.
 type asked struct {
 	result exchange.Result
 	done   chan struct{}
 }
 
-// ask asks a view, in a goroutine of its own, for what it has at a record.
+// ask starts a query in a goroutine: what the view has of an account at record seq.
 func ask(ctx context.Context, v *View, id exchange.AccountID, seq uint64) *asked {
 	a := &asked{exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: seq}}, make(chan struct{})}
 	go func() {
@@ -123,7 +123,7 @@ func TestAWaitIsBounded(t *testing.T) {
 	})
 }
 
-// TestAViewThatFailsSaysSo: to those that wait, and to all that come; once in the log.
+// TestAViewThatFailsSaysSo: waiting and later queries get the error, and it is logged once.
 func TestAViewThatFailsSaysSo(t *testing.T) {
 	foreign := placed(7, 1, 0, exchange.Buy, 1)
 	for name, spoil := range map[string]func(m *memory){
@@ -157,7 +157,7 @@ func TestAViewThatFailsSaysSo(t *testing.T) {
 	}
 }
 
-// TestAViewTakesEachRecordOnce: one that comes twice, or after one that did not come, ends it.
+// TestAViewTakesEachRecordOnce: a repeated or a skipped record ends the view.
 func TestAViewTakesEachRecordOnce(t *testing.T) {
 	for _, moved := range []int{-1, 1} {
 		m := new(memory)
@@ -203,7 +203,7 @@ func TestASnapshotThatDoesNotFitIsNoView(t *testing.T) {
 	}
 }
 
-// history has fills 11 to 5000 of everybody, or from another number on, unless it is away.
+// history has fills 11 to 5000 of every account, or from another number on, unless it is away.
 type history struct {
 	away  bool
 	first uint64
