@@ -8,11 +8,11 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestNamesOfCancelsAreKeptForAWhile: the oldest gives way, and the first of several cancels of an order has its own.
+// TestNamesOfCancelsAreKeptForAWhile: the oldest is replaced, and of several cancels of an order the first keeps its id.
 func TestNamesOfCancelsAreKeptForAWhile(t *testing.T) {
 	var c cancelNames
 	drop := c.put(1, "first")
-	c.put(1, "second")() // refused: it was not the one that canceled
+	c.put(1, "second")() // rejected: another cancel canceled the order
 	require.Equal(t, exchange.Ref("first"), c.get(1))
 	drop()
 	require.Empty(t, c.get(1))

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestDecimalsHaveEightDigitsAndMoreWhereTheValueHas: money has sixteen, and none of them is cut.
+// TestDecimalsHaveEightDigitsAndMoreWhereTheValueHas: money has up to sixteen digits, and none of them is cut.
 func TestDecimalsHaveEightDigitsAndMoreWhereTheValueHas(t *testing.T) {
 	require.Equal(t, "100.00000000", text(exchange.Price(100_0000_0000)))
 	require.Equal(t, "0.00000001", text(exchange.Shares(1)))
@@ -36,7 +36,7 @@ func TestDecimalsHaveEightDigitsAndMoreWhereTheValueHas(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotADecimalIsRefusedByItsRule: each in the words that clients know.
+// TestWhatIsNotADecimalIsRefusedByItsRule: each malformed value gets the error text that clients know.
 func TestWhatIsNotADecimalIsRefusedByItsRule(t *testing.T) {
 	for value, code := range map[string]int{
 		"1": 0, "1.0": 0, "0001.50": 0, "1.123456780000": 0, "0.00000001": 0,
@@ -64,7 +64,7 @@ func TestWhatIsNotADecimalIsRefusedByItsRule(t *testing.T) {
 	require.Equal(t, "Parameter 'price' has too much precision.", problem.Text)
 }
 
-// TestNamesOfSymbolsThatClientsCannotWriteAreNotOffered: they write all names in capitals.
+// TestNamesOfSymbolsThatClientsCannotWriteAreNotOffered: clients write all names in capitals.
 func TestNamesOfSymbolsThatClientsCannotWriteAreNotOffered(t *testing.T) {
 	for pair, want := range map[string]exchange.Symbol{"SPYUSD": "SPY", "A1USD": "A1", "USDUSD": "USD"} {
 		sym, ok := symbolOf(pair)
@@ -97,7 +97,7 @@ func TestNamesOfSymbolsThatClientsCannotWriteAreNotOffered(t *testing.T) {
 	}
 }
 
-// TestEveryFormOfAStreamIsOne: what the reference says of streams is taken.
+// TestEveryFormOfAStreamIsOne: every stream name in the reference is accepted.
 func TestEveryFormOfAStreamIsOne(t *testing.T) {
 	for _, f := range streamForms {
 		for _, example := range f.examples {

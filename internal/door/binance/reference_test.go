@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/BINANCE.md anew")
 
-// TestReferenceOfTheDoorForBots makes docs/reference/BINANCE.md of the tables of routes, streams and errors.
+// TestReferenceOfTheDoorForBots generates docs/reference/BINANCE.md from the tables of routes, streams and errors.
 func TestReferenceOfTheDoorForBots(t *testing.T) {
 	routesTable := [][]string{{"request", "WebSocket API", "signed", "parameters", "answer"}}
 	for _, r := range routes {
@@ -56,7 +56,7 @@ func TestReferenceOfTheDoorForBots(t *testing.T) {
 	require.NoError(t, doctest.Reference("../../../docs/reference/BINANCE.md", page, *update))
 }
 
-// TestEveryReasonOfTheExchangeHasAnAnswer: the same reason is never once a refusal and once a failure of the server.
+// TestEveryReasonOfTheExchangeHasAnAnswer: no reason is a refusal in one place and a server error in another.
 func TestEveryReasonOfTheExchangeHasAnAnswer(t *testing.T) {
 	for r := exchange.OK + 1; r.String() != "unknown"; r++ {
 		e := refusal(r, "in the exchange's words")

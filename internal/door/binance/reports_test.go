@@ -11,9 +11,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-const unit = 100_000_000 // of shares and prices
+const unit = 100_000_000 // one share, and the price 1
 
-// told are the reports of an event: x, X, i, t, l, z, Z, c, C of each.
+// told returns the reports of an event, each as its members x, X, i, t, l, z, Z, c, C.
 func told(t *testing.T, e *exchange.AccountEvent) (all []string) {
 	t.Helper()
 	eachReport(e, func(r *report) {
@@ -34,7 +34,7 @@ func told(t *testing.T, e *exchange.AccountEvent) (all []string) {
 	return all
 }
 
-// TestARecordIsReportedInTheOrderOfWhatItDid: accepted, each execution with the sums so far, then what expired.
+// TestARecordIsReportedInTheOrderOfWhatItDid: the acceptance, each execution with the sums so far, then the expiry.
 func TestARecordIsReportedInTheOrderOfWhatItDid(t *testing.T) {
 	detail := exchange.OrderDetail{ID: 9, Symbol: "SPY", Ref: "a", State: exchange.StatusCanceled,
 		Why:      exchange.CanceledRest,
@@ -59,7 +59,7 @@ func TestARecordIsReportedInTheOrderOfWhatItDid(t *testing.T) {
 	require.Equal(t, []string{"NEW NEW 9 -1 0 0 0 a ", "TRADE_PREVENTION EXPIRED_IN_MATCH 9 -1 0 0 0 a "}, told(t, e))
 }
 
-// TestAReplacedOrderIsCanceledBeforeTheNewOneComes: and the order's own id is C in a cancel alone.
+// TestAReplacedOrderIsCanceledBeforeTheNewOneComes: only in a report of a cancel does C have the order's own id.
 func TestAReplacedOrderIsCanceledBeforeTheNewOneComes(t *testing.T) {
 	old := exchange.OrderDetail{ID: 3, Symbol: "SPY", Ref: "old", State: exchange.StatusReplaced, By: 8, Executed: unit,
 		Canceled: unit, Notional: exchange.Notional(unit, unit)}
@@ -83,7 +83,7 @@ func TestAReplacedOrderIsCanceledBeforeTheNewOneComes(t *testing.T) {
 	require.Empty(t, told(t, e), "a symbol that is not offered")
 }
 
-// TestAnOrderIsPutTogetherFromItsEvents: as its own records left it, and not from a part of them.
+// TestAnOrderIsPutTogetherFromItsEvents: the result is the order after its own records, and nil if events are missing.
 func TestAnOrderIsPutTogetherFromItsEvents(t *testing.T) {
 	at := func(executed exchange.Shares, isNew, maker bool) *exchange.AccountEvent {
 		d := exchange.OrderDetail{ID: 5, Executed: executed, Open: 9*unit - executed}

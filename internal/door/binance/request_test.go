@@ -13,8 +13,8 @@ import (
 // The secret of the examples in Binance's documents.
 const knownSecret = "NhqPtmdSJYdKjVHjA7PZj4Mge3R5YNiP1e3UZjInClVN65XAbvqqM6A7H5fATj0j"
 
-// TestSignaturesAreThoseOfTheDocuments: of a query, of a body, of both joined with nothing, wherever the signature
-// stands.
+// TestSignaturesAreThoseOfTheDocuments: signatures of a query, of a body, and of both joined without a separator, with
+// the signature at any place.
 func TestSignaturesAreThoseOfTheDocuments(t *testing.T) {
 	const first, second = "symbol=LTCBTC&side=BUY&type=LIMIT&timeInForce=GTC",
 		"quantity=1&price=0.1&recvWindow=5000&timestamp=1499827319559"

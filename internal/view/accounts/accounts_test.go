@@ -99,7 +99,7 @@ type twin struct {
 	trades   map[exchange.Symbol]uint64
 	details  map[exchange.OrderID]*exchange.OrderDetail // all orders, open or closed
 	n        map[exchange.AccountID]uint64              // number of events
-	named    bool                                       // compare only what a record names, because there are many orders
+	named    bool                                       // compare only what a record names
 	own      int                                        // number of orders that self-trade prevention canceled
 	rests    int                                        // number of orders whose rest was canceled at once
 }

@@ -9,7 +9,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestWhoListensToASymbolHasNoOthersLookedAt: a listener to a symbol costs a look at the accounts with orders there, and
+// TestWhoListensToASymbolHasNoOthersLookedAt: a listener to a symbol costs a look at the accounts with orders there and
 // at no others. Earlier, every account was searched, and all orders waited for that.
 func TestWhoListensToASymbolHasNoOthersLookedAt(t *testing.T) {
 	m := new(memory)

@@ -1,20 +1,20 @@
 // What one account has: a snapshot and the events after it. The exchange numbers an account's
 // events and its fills, each 1, 2, 3 …, so what is missing shows.
 
-const fillsMost = 200; // newest ones that are kept
+const fillsMost = 200; // maximum number of fills kept, the newest
 
-const lists = ["positions", "orders", "fills"]; // that come in several messages where they are long
+const lists = ["positions", "orders", "fills"]; // lists that come in several messages if they are long
 
 export class Account {
   constructor(id) {
     this.id = id;
-    this.n = 0; // of the newest event that is in here; 0 before the first snapshot
-    this.seq = 0; // of its record
+    this.n = 0; // number of the newest event included; 0 before the first snapshot
+    this.seq = 0; // seq of that event's record
     this.lastFill = 0;
     this.balance = "0";
     this.held = "0";
     this.positions = new Map(); // by symbol
-    this.orders = new Map(); // those that are open, by id
+    this.orders = new Map(); // open orders by id
     this.fills = []; // newest first
     this.waits = true; // for a snapshot, so that events of an older chain do not count
     this.parts = null; // the messages so far of one that comes in several
@@ -88,7 +88,7 @@ export class Account {
     return [...this.orders.values()].sort((a, b) => b.id - a.id);
   }
 
-  /** What is free of a symbol. */
+  /** The account's free shares of a symbol. */
   free(sym) {
     return this.positions.get(sym)?.shares ?? "0";
   }

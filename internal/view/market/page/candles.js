@@ -1,7 +1,7 @@
 // The candles of one symbol and interval, as the exchange has them: nothing is added up here.
 
 const kept = 300; // newest ones, which are asked for
-const retryPause = 3000; // milliseconds after an answer that was none
+const retryPause = 3000; // milliseconds after a failed request
 
 export class Candles {
   /** changed() is called when an answer has brought more to show. */
@@ -17,7 +17,7 @@ export class Candles {
     this.load();
   }
 
-  /** Ends it: nothing is asked for any more. */
+  /** Ends all requests. */
   end() {
     this.ended = true;
     clearTimeout(this.retry);

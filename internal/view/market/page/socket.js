@@ -1,4 +1,4 @@
-// JSON-RPC 2.0 over one WebSocket, which is made anew whenever it ends. docs/reference/WEBSOCKET.md
+// JSON-RPC 2.0 over one WebSocket, which is reconnected whenever it ends. docs/reference/WEBSOCKET.md
 // has the methods. The page has a connection only while an account is chosen.
 
 // Pauses before a new try, in milliseconds: the first, doubled each time up to the last.
@@ -81,7 +81,7 @@ export class Socket {
     this.failures = 0;
   }
 
-  /** Makes a connection anew that may be dead without anybody having said so. */
+  /** Reconnects, because the connection may be dead without having been reported so. */
   again() {
     if (this.web !== null) this.fail(0, "");
   }

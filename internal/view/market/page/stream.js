@@ -1,4 +1,4 @@
-// The connection to the exchange: server-sent events, made anew whenever they stop.
+// The connection to the exchange: server-sent events, reconnected whenever they stop.
 
 const kinds = ["hello", "symbols", "book", "trades", "candles", "health"];
 
@@ -37,7 +37,7 @@ export class Stream {
     this.connect();
   }
 
-  /** Ends the connection until open. Nothing is told of it. */
+  /** Ends the connection until open. It calls no handler. */
   close() {
     clearTimeout(this.retry);
     this.source?.close();
@@ -85,7 +85,7 @@ export class Stream {
     }
   }
 
-  /** Asks why there are no events: a stream does not tell its status. */
+  /** Asks why there are no events, because the stream does not report its status. */
   async reason() {
     const path = this.sym === "" ? "symbols?limit=1" : `book/${encodeURIComponent(this.sym)}?depth=1`;
     try {

@@ -63,7 +63,7 @@ export class SymbolList {
     this.rebuild();
   }
 
-  /** The symbol that is traded most. */
+  /** The most traded symbol. */
   busiest() {
     let best;
     for (const s of this.summaries.values()) if (best === undefined || s.trades > best.trades) best = s;
@@ -104,7 +104,7 @@ export class SymbolList {
     const had = this.rows.has(this.chosen);
     this.rows = rows;
     this.list.replaceChildren(...[...rows.values()].map((r) => r.row));
-    this.list.scrollTop = scrollTop; // whoever reads in the middle goes on there
+    this.list.scrollTop = scrollTop; // keeps the place of a user who reads in the middle
     this.list.scrollLeft = scrollLeft;
     for (const sym of this.matching) this.fill(sym);
     const note = element("symbols-more");
