@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestNamesOfCancelsAreKeptForAWhile: the oldest is replaced, and of several cancels of an order the first keeps its id.
+// TestNamesOfCancelsAreKeptForAWhile: the oldest is replaced; of several cancels of an order the first keeps its id.
 func TestNamesOfCancelsAreKeptForAWhile(t *testing.T) {
 	var c cancelNames
 	drop := c.put(1, "first")
