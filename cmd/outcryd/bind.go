@@ -7,8 +7,8 @@ import (
 	"outcry/internal/process/listen"
 )
 
-// bindBoth takes the addresses of the XML port and of the HTTP side, and returns the
-// second, nil if there is none. After an error neither is taken.
+// bindBoth binds the addresses of the XML port and of the HTTP side. It returns the HTTP
+// address, or nil if HTTP is off. After an error neither address stays bound.
 func (s *server) bindBoth() (http *listen.Bound, err error) {
 	if s.xmlAddr, err = listen.Bind("listen", s.config.Listen); err != nil {
 		return nil, err
