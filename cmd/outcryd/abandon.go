@@ -9,8 +9,8 @@ import (
 // stopGrace is how long after --stop-timeout what was told to end at once may take.
 const stopGrace = 5 * time.Second
 
-// abandonAfter ends the process like a crash unless the timer is stopped in time: a stop
-// keeps its word whatever hangs, and stderr tells what does. Nothing is lost that was answered.
+// abandonAfter ends the process like a crash after d unless the returned timer is stopped first.
+// It writes all goroutine stacks to stderr, to show what hangs. No answered command is lost.
 func (s *server) abandonAfter(d time.Duration) *time.Timer {
 	return time.AfterFunc(d, func() {
 		s.log.Error("the stop took too long and was abandoned, as in a crash; "+

@@ -8,8 +8,8 @@ import (
 	"outcry/internal/journal"
 )
 
-// lockWait is how long a start waits for the process before it: one that was killed may still
-// be ending. lockPoll is how often it looks.
+// lockWait is how long a start waits for the previous process to release the data directory: a killed
+// process may still be ending. lockPoll is the time between two attempts to lock.
 const (
 	lockWait = 5 * time.Second
 	lockPoll = 20 * time.Millisecond
