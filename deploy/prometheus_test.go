@@ -119,7 +119,7 @@ func (x *exchange) scraped(t *testing.T, flags ...string) *prometheus {
 	return x.scrape(t, []string{x.server.HTTP}, flags...)
 }
 
-// scrape starts a Prometheus with the rules and the configuration of this folder, but for the
+// scrape starts a Prometheus with the rules and the configuration of this folder, except for the
 // targets and how often they are scraped, and waits until one of them takes orders.
 func (x *exchange) scrape(t *testing.T, targets []string, flags ...string) *prometheus {
 	t.Helper()

@@ -134,7 +134,7 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 }
 
 // TestEveryConsumerKnowsEveryKindOfRecord has a program make a record of each kind, and
-// everything that reads records come to the same exchange by them. Whoever adds a kind is
+// everything that reads records come to the same exchange by them. Anyone who adds a kind is
 // sent here by a linter and by this test, until each consumer is done.
 func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 type Update struct {
 	Channel  string
 	Seq      uint64 // newest record that it has in it
-	Snapshot bool   // it is the state as it stands, not a change
+	Snapshot bool   // the update is the present state, not a change
 	Book     *Book  // of a book's channel: the book with this change and any that came since; its owner is the stream
 	Trades   []Trade
 	// LastTrade is of a snapshot of trades: the newest trade. Trades that were missed while there was no

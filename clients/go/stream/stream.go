@@ -107,7 +107,7 @@ func (s *Stream) Close() { s.close() }
 // Stats returns what was done again so far.
 func (s *Stream) Stats() Stats { return s.stats }
 
-// Book returns the book of a channel that was subscribed to, as it stands; nil without one.
+// Book returns the present book of a subscribed channel, nil if there is none.
 func (s *Stream) Book(name string) *Book {
 	if c := s.channels[name]; c != nil {
 		return c.book

@@ -49,7 +49,7 @@ func (c *conn) watch(id exchange.AccountID) {
 	c.watched[id] = c.door.options.View().Watch(id)
 }
 
-// settle waits until the outcome of a command may be told. A *fault says that it was refused.
+// settle waits until the outcome of a command is durable. A *fault means that the command was refused.
 func (c *conn) settle(ctx context.Context, k *call) error {
 	k.pending.Complete(ctx)
 	if err := k.pending.Wait(ctx); err != nil {

@@ -170,7 +170,7 @@ func (c *conn) prepare(k *call) *fault {
 // mayChange reports whether a method executes a command that may write a record.
 func (c *conn) mayChange(m *method) bool { return m.access == forAccount && !m.reads }
 
-// mark returns what has to be durable before anything that is read from now on may be told.
+// mark returns what must be durable before anything that is read from now on may be sent.
 func (c *conn) mark() engine.Mark {
 	if s := c.door.options.Sessions(); s != nil {
 		return s.Mark()

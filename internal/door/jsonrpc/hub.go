@@ -35,11 +35,11 @@ type topic struct {
 // teller makes the messages of a topic, which holds its lock meanwhile. What is called with a market is called under
 // the feed's lock, too.
 type teller interface {
-	// begin takes in the market as it stands, before the first change.
+	// begin receives the present market, before the first change.
 	begin(t *topic, m *market.Market)
 	// join returns the first messages of a reader.
 	join(t *topic, r *reader, m *market.Market) parts
-	// change tells a change, and reports whether it was one of the channel. What is told at flush may be told later than
+	// change passes a change on, and reports whether the channel has it. What flush sends may be sent later than
 	// the change.
 	change(t *topic, c *market.Change) bool
 	// flush is called behind some changes. It reports whether something was told since the last time.

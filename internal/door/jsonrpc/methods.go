@@ -32,7 +32,7 @@ type method struct {
 	check func(m *method, a *args) *fault
 
 	// begin does what the method does at once: the goroutine that reads a connection calls it, in the order of
-	// the requests. Nil is nothing. answer waits until it may be told, and appends the members of the result: the
+	// the requests. Nil is nothing. answer waits until the result is durable, and appends the members of the result: the
 	// goroutine that answers calls it. An error that is not a fault ends the connection.
 	begin  func(c *conn, k *call) *fault
 	answer func(c *conn, ctx context.Context, k *call, b []byte) ([]byte, error)

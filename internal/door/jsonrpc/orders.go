@@ -29,7 +29,7 @@ func (o *orderWithFills) complete() bool {
 	return executed == o.Executed || len(o.fills) >= fillsMax
 }
 
-// collect makes of events the order as it stands after the one at last, and reports whether it is in there at all.
+// collect builds from events the order as of the event at last, and reports whether the events have the order.
 func (o *orderWithFills) collect(id exchange.OrderID, events []*exchange.AccountEvent) (found bool) {
 	o.fills = nil
 	for _, e := range events {
@@ -123,7 +123,7 @@ func (d *Door) orderOfRef(
 	return d.stored(ctx, account, id, at, afterRecord)
 }
 
-// orderNow returns an order as it stands, at record seq or later, and up to which record that is so.
+// orderNow returns the state of an order at record seq or later, and the record that the state is of.
 func (d *Door) orderNow(ctx context.Context, account exchange.AccountID, id exchange.OrderID, seq uint64) (
 	o orderWithFills, at uint64, err error,
 ) {

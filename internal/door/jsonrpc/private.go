@@ -18,7 +18,7 @@ func (r *reader) openAccount() (stop func(), err error) {
 	return r.conn.door.view().Subscribe(r.channel.account, r.after, r.hasAfter, (*accountReader)(r), r.beginAccount)
 }
 
-// beginAccount has the slot give out an account as it stands or, if snap is nil, the events that were missed.
+// beginAccount makes the slot send the present state of an account or, if snap is nil, the events that were missed.
 func (r *reader) beginAccount(snap *accounts.Snapshot, missed []*exchange.AccountEvent) {
 	n := r.after
 	switch {
@@ -111,7 +111,7 @@ func eventsParts(channel string, events []*exchange.AccountEvent) parts {
 	}}
 }
 
-// snapshotParts are the messages of an account as it stands.
+// snapshotParts are the messages with the present state of an account.
 func snapshotParts(channel string, s *accounts.Snapshot) parts {
 	return parts{entries: len(s.Positions) + len(s.Orders), encode: func(b []byte, c *cut, more bool) []byte {
 		b = memberNumber(memberNumber(beginEvent(b, channel, kindSnapshot), "seq", s.Seq), "n", s.N)

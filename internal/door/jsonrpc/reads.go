@@ -23,7 +23,7 @@ const (
 	accountsToo
 )
 
-// await waits until what was answered before a request arrived is what it reads, and may be told.
+// await waits until a read shows all that was answered before its request arrived, and until that is durable.
 func (c *conn) await(ctx context.Context, k *call, what sees) error {
 	if s := c.door.options.Sessions(); s != nil {
 		if err := s.Durable(ctx, k.mark); err != nil {

@@ -22,7 +22,7 @@ var codes = []struct {
 	{codeRequest, "not a request. Nothing was done, nor will it ever be"},
 	{codeMethod, "no such method. Nothing was done, nor will it ever be"},
 	{codeParams, "wrong params. Nothing was done, nor will it ever be"},
-	{codeState, "refused by the state of the exchange; as it stands, nothing was done and no ref used"},
+	{codeState, "refused because of the present state of the exchange; nothing was done and no ref used"},
 	{codeWho, "about who asks"},
 	{codeNotNow, "temporarily unavailable; surely not done: try again"},
 }

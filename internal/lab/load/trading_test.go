@@ -13,7 +13,7 @@ import (
 	. "outcry/internal/lab/load"
 )
 
-// forgetful starts a server that answers as an exchange does, but for some orders claims that the ref is
+// forgetful starts a server that answers as an exchange does, except that for some orders it claims that the ref is
 // unknown, and for others gives another id.
 func forgetful(t *testing.T, lost, doubled string) (addr string) {
 	created := regexp.MustCompile(

@@ -22,7 +22,7 @@ func write(t testing.TB, m prometheus.Metric) *dto.Histogram {
 	return d.GetHistogram()
 }
 
-// native returns the counts of the native buckets that are not empty.
+// native returns the counts of the native buckets with at least one observation.
 func native(t testing.TB, d *dto.Histogram) map[int]int64 {
 	t.Helper()
 	counts := map[int]int64{}

@@ -2,11 +2,11 @@
 // and shares, its open orders and its newest fills.
 //
 // It is one more projection of the journal. The View, one goroutine, takes in the records
-// that may be told. Nothing of it is on the route of an order: an order book has no index by account, and
+// that are visible. Nothing of it is on the route of an order: an order book has no index by account, and
 // trading goes on if the view fails. A caller says which record the view must have, and waits for it, so
 // that clients read what they have written, on whatever connection.
 //
-//	journal ─ records that may be told ─▶ View (one goroutine) ─▶ accounts: balance, positions, orders, fills
+//	journal ─ visible records ─▶ View (one goroutine) ─▶ accounts: balance, positions, orders, fills
 //	                                        │                        ▲ read lock
 //	                                        ▼                        │
 //	                                      wakes those that wait ─▶ Show: a page at the most

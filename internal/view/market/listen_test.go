@@ -35,7 +35,7 @@ func newBookTwin(t *testing.T, sym exchange.Symbol) *bookTwin {
 	return &bookTwin{t: t, sym: sym}
 }
 
-// begin takes in the market as it stands.
+// begin receives the present market.
 func (w *bookTwin) begin(m *Market) {
 	w.seq, w.heard, w.last = m.BookSeq(), m.Seq(), m.LastTrade()
 	w.bids, w.asks = make(map[exchange.Price]exchange.Position), make(map[exchange.Price]exchange.Position)

@@ -222,7 +222,7 @@ func (m *randomMarket) snapshot(trades int) *Snapshot {
 	return snap
 }
 
-// levelsOf adds up what is open at each price of a side, best first, but for an order of
+// levelsOf adds up what is open at each price of a side, best first, except for an order of
 // which the next part is to come.
 func (s *tradedSymbol) levelsOf(side exchange.Side) (want [][2]string) {
 	open := map[exchange.Price]exchange.Position{}
