@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"outcry/internal/testing/fieldtest"
 	"reflect"
 	"slices"
 	"testing"
@@ -11,54 +12,6 @@ import (
 
 // The tests in this file iterate over the fields of orders, events and so on with reflection: they fail
 // wherever a new field is not handled yet. Each test names the fields that it does not apply to.
-
-// eachField calls f once for each field of v not in but, with a copy of v in which that field is changed.
-func eachField[T any](t *testing.T, v T, but []string, f func(name string, changed T)) {
-	t.Helper()
-	for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
-		if !field.IsExported() || field.Anonymous || slices.Contains(but, field.Name) {
-			continue
-		}
-		changed := v
-		setOther(t, reflect.ValueOf(&changed).Elem().FieldByIndex(field.Index))
-		f(field.Name, changed)
-	}
-}
-
-// setOther sets a field to a different value.
-func setOther(t *testing.T, field reflect.Value) {
-	t.Helper()
-	switch field.Kind() {
-	case reflect.Uint8:
-		if field.Uint() == 1 {
-			field.SetUint(2)
-		} else {
-			field.SetUint(1)
-		}
-	case reflect.Uint64, reflect.Uint32, reflect.Uint16:
-		field.SetUint(field.Uint() + 1)
-	case reflect.Int64, reflect.Int:
-		field.SetInt(field.Int() + 1)
-	case reflect.String:
-		field.SetString(field.String() + "7")
-	case reflect.Bool:
-		field.SetBool(!field.Bool())
-	case reflect.Slice:
-		field.Set(reflect.MakeSlice(field.Type(), field.Len()+1, field.Len()+1))
-	case reflect.Pointer:
-		changed := reflect.New(field.Type().Elem())
-		setOther(t, changed.Elem())
-		field.Set(changed)
-	case reflect.Struct:
-		if lower := field.FieldByName("Lo"); lower.IsValid() { // a 128-bit number
-			lower.SetUint(lower.Uint() + 1)
-		} else {
-			setOther(t, field.Field(0))
-		}
-	default:
-		t.Fatalf("setOther does not support a %s", field.Type())
-	}
-}
 
 // requireAllSet requires that each field not in but is set in at least one of the values.
 func requireAllSet[T any](t *testing.T, values []T, but ...string) {
@@ -77,7 +30,7 @@ func requireAllSet[T any](t *testing.T, values []T, but ...string) {
 // compared by Same. TestDecodeReadsWhatAppendWrote checks that it is read, with events drawn by anyEvent.
 func TestEveryFieldOfAnEventIsJournaled(t *testing.T) {
 	e := Event{Ref: "r"}
-	eachField(t, e, []string{"Kind"}, func(name string, changed Event) {
+	fieldtest.Each(t, e, []string{"Kind"}, func(name string, changed Event) {
 		require.False(t, changed.Same(&e), "Same does not compare %s", name)
 		written := false
 		for kind := range EventKinds() {
@@ -100,14 +53,14 @@ func TestARefKnowsEveryFieldOfAnOrder(t *testing.T) {
 	c := Command{Kind: PlaceOrder, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 6}, Shares: 5, Ref: "r"}
 	notOfAnOrder := []string{"Kind", "OwnOnly", "Repeat", "Account", "Ref", "Balance", "Deposited", "Order",
 		"OnDisconnect", "Report", "More"}
-	eachField(t, c, notOfAnOrder, func(name string, changed Command) {
+	fieldtest.Each(t, c, notOfAnOrder, func(name string, changed Command) {
 		require.False(t, changed.Use().Same(c.Use()), "RefUse does not have %s", name)
 	})
 	e := Event{Kind: OrderAccepted, Account: "1", Symbol: "A", Terms: Terms{Side: Buy, Limit: 6}, Shares: 5, Ref: "r"}
 	require.Equal(t, c.Use(), e.Use())
 	ofItsRecord := []string{"Kind", "Time", "Account", "Ref", "Balance", "Deposited", "Order", "Before", "Fills",
 		"Reason", "Cancels", "OnDisconnect", "Hold", "Rest", "Own", "Amend", "Cause", "AccountRules", "SymbolRules", "Due"}
-	eachField(t, e, ofItsRecord, func(name string, changed Event) {
+	fieldtest.Each(t, e, ofItsRecord, func(name string, changed Event) {
 		require.False(t, changed.Use().Same(e.Use()), "RefUse does not have %s of a record", name)
 	})
 }
@@ -162,7 +115,7 @@ func TestEveryFieldOfASnapshotsOrderCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, state.SameOrders(snap(o)))
 	view := []string{"Time", "Unsent", "Ref", "NewRef"} // only for the view of accounts: a book does not have them
-	eachField(t, o, append(view, "Executions"), func(name string, changed OrderState) {
+	fieldtest.Each(t, o, append(view, "Executions"), func(name string, changed OrderState) {
 		require.Error(t, state.SameOrders(snap(changed)), "SameOrders does not compare %s", name)
 		if other, err := snap(changed).Restore(); err == nil && name != "Taken" { // the digest does not cover Taken
 			require.NotEqual(t, state.Digest(), other.Digest(), "the digest does not have %s", name)

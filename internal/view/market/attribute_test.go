@@ -1,0 +1,21 @@
+package market
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/exchange"
+	"outcry/internal/testing/fieldtest"
+)
+
+// TestAPublicOrderShowsEveryInstruction checks that each field of an order's terms changes what /api/v1/orders shows.
+func TestAPublicOrderShowsEveryInstruction(t *testing.T) {
+	plain := exchange.PublicOrder{}
+	plain.Terms = exchange.Terms{Side: exchange.Buy, Limit: 6}
+	fieldtest.Each(t, plain.Terms, nil, func(name string, changed exchange.Terms) {
+		o := plain
+		o.Terms = changed
+		require.NotEqual(t, string(appendOrder(nil, 1, &plain, 0)), string(appendOrder(nil, 1, &o, 0)), "no member has %s", name)
+	})
+}
