@@ -53,7 +53,7 @@ func newImage(t *testing.T) image {
 	require.NoError(t, os.Chmod(i.root, 0o755))
 	require.Equal(t, "make binaries", line(t, `RUN (make binaries) OUT=/out && mkdir /data`), "as binaries does")
 	require.NoError(t, os.MkdirAll(filepath.Join(i.root, "usr/bin"), 0o755))
-	for _, program := range []string{"outcryd", "outcry", "outcry-lab"} {
+	for _, program := range []string{"outcryd", "outcry"} {
 		b, err := os.ReadFile(filepath.Join(binaries(t), program))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(i.root, "usr/bin", program), b, 0o755))
@@ -153,7 +153,7 @@ func TestTheImageIsSmallAndStatic(t *testing.T) {
 	}))
 	require.Less(t, size, int64(imageBytesMax))
 	t.Logf("%.1f MB, without the certificates", float64(size)/1e6)
-	for _, program := range []string{"outcryd", "outcry", "outcry-lab"} {
+	for _, program := range []string{"outcryd", "outcry"} {
 		b, err := os.ReadFile(filepath.Join(i.root, "usr/bin", program))
 		require.NoError(t, err)
 		here, err := filepath.Abs(repository)

@@ -13,8 +13,8 @@ import (
 //
 // It checks two things. Requests that change something must not come from another origin, unless it is one of
 // Options.Origins. And the Host must be an address, localhost, or a name in Options.Hosts, because a page whose own
-// name was made to point here ("DNS rebinding") passes as the same origin. With tokens, which such pages do not have, the
-// second check is made only on loopback addresses. A proxy must therefore set the Host to the address.
+// name was made to point here ("DNS rebinding") passes as the same origin. With tokens, which such pages do not have,
+// the second check is made only on loopback addresses. A proxy must therefore set the Host to the address.
 func ownPagesOnly(o Options, next http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

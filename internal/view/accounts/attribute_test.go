@@ -9,8 +9,8 @@ import (
 	"outcry/internal/testing/fieldtest"
 )
 
-// TestAnOpenOrderKeepsEveryFieldOfItsTerms checks the copy of the terms that the view keeps. A field that is missing there
-// compiles, and would be lost from what accounts see.
+// TestAnOpenOrderKeepsEveryFieldOfItsTerms checks the copy of the terms that the view keeps. A field that is missing
+// there compiles, and would be lost from what accounts see.
 func TestAnOpenOrderKeepsEveryFieldOfItsTerms(t *testing.T) {
 	fieldtest.Each(t, exchange.Terms{Side: exchange.Buy, Limit: 6}, nil, func(name string, changed exchange.Terms) {
 		o := order{Limit: changed.Limit, traits: traitsOf(&changed)}
