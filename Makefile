@@ -57,12 +57,15 @@ prove:
 	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
 	go test -timeout 60m -run '^TestSimulation$$' ./internal/replica/core -seeds 10000
 	go test -count=1 -tags release ./deploy/release
+	.ci/benchmarks
 	go test -count=1 -tags operations -run '^TestRunbooksOfClusters$$' ./deploy/check
 	go run ./loadtest torture -plan long
 	go run ./loadtest torture -cluster -books -plan long
 	go run ./loadtest books -duration 10m -kills 10
 	go run ./loadtest mutation
 	go run ./loadtest torture -plan restart=10 -down 1s
+	go run ./loadtest bench quick -procs 1,2 -repeat 1
+	go run ./loadtest bench soak -duration 60s -rate 500
 	.ci/fuzz $(FUZZTIME)
 
 clean:
