@@ -104,7 +104,9 @@ func newerPackage(t *testing.T) []byte {
 		harness.Edit{File: "internal/exchange/event.go", Old: version(exchange.EventVersion),
 			New: version(exchange.EventVersion + 1)})
 	require.NoError(t, err)
-	require.NoError(t, os.Link(filepath.Join(binaries(t), "outcry"), filepath.Join(dir, "outcry")))
+	for _, program := range []string{"outcry", "outcry-lab"} {
+		require.NoError(t, os.Link(filepath.Join(binaries(t), program), filepath.Join(dir, program)))
+	}
 	return packageOf(t, dir, "2.0")
 }
 
