@@ -27,7 +27,7 @@ owner can read it. In it are every table of the database, and the file of the to
 it are the configuration, TLS keys, metrics, logs, what clients keep and, unless they are asked
 for, the keys of token add --hmac.`
 
-// prepareBackup is the command.
+// prepareBackup declares the flags of the command backup and returns what runs it.
 func prepareBackup(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := backup.TakeOptions{Program: version.String()}
 	where := cli.Locating(f, "the local cluster below the data directory")
@@ -55,7 +55,7 @@ func prepareBackup(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// runBackup takes a backup into a file, of the database of o, or of the local one.
+// runBackup writes a backup of the database that o names, or of the local one, to the file path.
 func runBackup(path string, o backup.TakeOptions, stdout, stderr io.Writer) error {
 	ctx, stop := cli.Interruptible()
 	defer stop()
@@ -72,7 +72,7 @@ func runBackup(path string, o backup.TakeOptions, stdout, stderr io.Writer) erro
 	return takeBackup(ctx, path, o, stdout, line)
 }
 
-// takeBackup takes it and says what it is.
+// takeBackup writes the backup and prints its size and state.
 func takeBackup(
 	ctx context.Context, path string, o backup.TakeOptions, stdout io.Writer, line *progress.Line,
 ) (err error) {
@@ -98,8 +98,8 @@ func takeBackup(
 	return nil
 }
 
-// localDatabase finds the local cluster that the exchange runs, or starts the one of an
-// exchange that does not run. release stops what it has started.
+// localDatabase sets o.DatabaseURL to the local cluster. It uses the cluster of a running exchange, and starts
+// the cluster if the exchange is stopped. release stops what it has started.
 func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer) (release func(), err error) {
 	dir := filepath.Join(o.Data, "postgres")
 	if err := cli.RequireDir(o.Data, "there is no data directory %s", o.Data); err != nil {
@@ -123,10 +123,11 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	// Nobody brings the tables up to the journal: they are, or a start has to do it.
+	// No exchange is running that could write more of the journal to the tables, so waiting is pointless:
+	// either they are complete, or a start has to complete them.
 	o.DatabaseURL, o.Wait = local.URL(), time.Nanosecond
 	return func() {
 		stopCluster(local, stderr)
-		_ = lock.Unlock() // the file is empty
+		_ = lock.Unlock() // an error loses nothing: the lock file is empty
 	}, nil
 }

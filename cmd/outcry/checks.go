@@ -14,7 +14,7 @@ import (
 	"outcry/internal/postgres"
 )
 
-// checkJournal reads every byte of the journal.
+// checkJournal reads every byte of the journal and verifies its checksums.
 func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	var damage *journal.DamageError
 	there, err := journal.Exists(v.dir)
@@ -53,12 +53,12 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	return figures, nil
 }
 
-// readTries is how often the journal of an exchange that runs is read anew when a segment is
-// deleted meanwhile.
+// readTries is how often the journal of a running exchange is read again if a segment is deleted during the
+// read.
 const readTries = 10
 
-// readJournal calls f for each record of the journal. Of an exchange that runs it may do so
-// again, from a later first record on: then the seqs begin anew.
+// readJournal calls f for each record of the journal. If the exchange is running, it may start over from a
+// later first record; then f sees smaller seqs again.
 func (v *verifier) readJournal(f func(seq uint64, record []byte) error) (s journal.Summary, err error) {
 	if !v.live {
 		return journal.Inspect(v.dir, exchange.EventVersion, f)
@@ -84,10 +84,11 @@ func (v *verifier) readJournal(f func(seq uint64, record []byte) error) (s journ
 	}
 }
 
-// checkBelongs compares what the journal and the database say of each other.
+// checkBelongs reports an error if the journal and the database do not belong together, or if records between
+// them are missing.
 func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 	p, j := v.archive.Position(), v.found
-	// Where every answer waited for Postgres, the journal may be lost.
+	// With --ack postgres every reply waited for Postgres, so the journal may be lost.
 	mayLose := p.Ack == "postgres"
 	switch {
 	case j.Segments == 0 && (p.Applied > 0 || p.Journal != [16]byte{}) && !mayLose:
@@ -97,7 +98,7 @@ func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 		return "neither the database nor the directory holds a record", nil
 	case j.Segments == 0:
 		return fmt.Sprintf("the database holds records up to %d, and answers waited for it", p.Applied), nil
-	case j.First > p.Applied+1 && !v.live: // otherwise they were deleted after the snapshot
+	case j.First > p.Applied+1 && !v.live: // if live, these segments were deleted after the snapshot
 		return "", fmt.Errorf("the database holds records up to %d, and the journal begins at %d: those between are lost",
 			p.Applied, j.First)
 	case j.Last < p.Applied && !mayLose:
@@ -109,8 +110,8 @@ func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 	return fmt.Sprintf("the database follows this journal, up to record %d", p.Applied), nil
 }
 
-// checkHistory does everything again that the tables tell of, from the first
-// record on, and compares each execution and what is open in the end.
+// checkHistory replays all records that the tables have, from the first one on, and compares each execution
+// and the orders open at the end.
 func (v *verifier) checkHistory(ctx context.Context) (figures string, err error) {
 	opening, err := v.archive.Opening(ctx)
 	if err != nil {
@@ -165,7 +166,7 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 	return figures, nil
 }
 
-// compareTables holds what was done again against the tables, and returns how many refs they have.
+// compareTables compares the replayed state with the tables, and returns how many refs the tables have.
 func (v *verifier) compareTables(ctx context.Context, fills *postgres.FillCounter) (refs int64, err error) {
 	v.say("comparing the tables")
 	if v.tables, err = v.archive.Tables(ctx); err != nil {
@@ -186,8 +187,8 @@ func (v *verifier) compareTables(ctx context.Context, fills *postgres.FillCounte
 	return refs, nil
 }
 
-// redo applies a record of the tables. A *postgres.RowError names the row that
-// says something else than what came out.
+// redo applies a record read from the tables to the replayed state. A *postgres.RowError names the row that
+// differs from the replay.
 func (v *verifier) redo(seq uint64, e *exchange.Event) error {
 	err := v.state.Apply(e)
 	var fills *exchange.FillsError
@@ -211,8 +212,8 @@ func orNothing(f *exchange.Fill) string {
 	return f.String()
 }
 
-// ofTables tells an error of the archive that names a row from one that says why
-// it could not be read.
+// ofTables returns the *postgres.RowError in err if the archive named a wrong row. Any other error means that
+// the archive could not be read, and is marked as unchecked.
 func ofTables(err error) error {
 	var row *postgres.RowError
 	if errors.As(err, &row) {
@@ -221,8 +222,7 @@ func ofTables(err error) error {
 	return cli.Unchecked(err)
 }
 
-// checkMoney compares each balance and each position with what history comes to,
-// and adds everything up.
+// checkMoney compares each balance and each position with those of the replay, and checks the totals.
 func (v *verifier) checkMoney(context.Context) (figures string, err error) {
 	if err := v.state.SameHoldings(v.tables); err != nil {
 		return "", err
@@ -240,8 +240,8 @@ func (v *verifier) checkMoney(context.Context) (figures string, err error) {
 		cli.Number(len(v.tables.Symbols), "symbol")), nil
 }
 
-// checkRecords compares the journal's records with their rows, and does those
-// again that the database does not have yet.
+// checkRecords compares the journal's records with their rows, and applies the records that the database does
+// not have yet.
 func (v *verifier) checkRecords(ctx context.Context) (figures string, err error) {
 	if v.found.Segments == 0 {
 		return "there are none", nil
@@ -258,7 +258,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 		if wrong = exchange.DecodeEvent(record, &e); wrong != nil {
 			return wrong
 		}
-		if seq <= before { // it is read anew
+		if seq <= before { // the journal is read again from the start
 			rows.stop()
 			rows, compared, later = nil, 0, 0
 		}
@@ -296,7 +296,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 		cli.Number(compared, "record"), v.last-applied), nil
 }
 
-// follow applies a record of the journal that the database does not have yet.
+// follow applies a journal record that the database does not have yet.
 func (v *verifier) follow(seq uint64, e *exchange.Event) error {
 	if err := v.state.Apply(e); err != nil {
 		return fmt.Errorf("journal record %d does not come out as recorded: %w", seq, err)
@@ -308,8 +308,8 @@ func (v *verifier) follow(seq uint64, e *exchange.Event) error {
 	return nil
 }
 
-// checkLateRefs demands that no ref of the records that the database does not have yet
-// is there already. That none of them is there twice, State.Apply has proved.
+// checkLateRefs returns an error if a ref of the records that the database lacks is already in the database.
+// State.Apply has ruled out duplicates among these records.
 func (v *verifier) checkLateRefs(ctx context.Context) error {
 	for keys := range slices.Chunk(v.lateRefs, refsAskedMax) {
 		used, err := v.archive.Refs(ctx, keys)
@@ -326,20 +326,20 @@ func (v *verifier) checkLateRefs(ctx context.Context) error {
 	return nil
 }
 
-// refsAskedMax is how many refs the database is asked for at once.
+// refsAskedMax is how many refs one query to the database asks for.
 const refsAskedMax = 1000
 
-// rows hands out the records of the tables one by one.
+// rows returns the records of the tables one by one.
 type rows struct {
 	next  func() (uint64, *exchange.Event, bool)
 	close func()
-	err   error // why next ended
+	err   error // set when next ends with an error
 }
 
-// errEnough ends a read of the tables.
+// errEnough stops a read of the tables before its end.
 var errEnough = errors.New("enough")
 
-// openRows begins to read at record first.
+// openRows starts reading the tables at record first.
 func openRows(ctx context.Context, a *postgres.Archive, first uint64) *rows {
 	r := &rows{}
 	r.next, r.close = iter.Pull2(func(yield func(uint64, *exchange.Event) bool) {
@@ -353,15 +353,15 @@ func openRows(ctx context.Context, a *postgres.Archive, first uint64) *rows {
 	return r
 }
 
-// stop ends the read, if there is one.
+// stop ends the read. It accepts a nil receiver.
 func (r *rows) stop() {
 	if r != nil {
 		r.close()
 	}
 }
 
-// same compares record seq of the journal with that of the tables, which has its time in
-// nanoseconds or, if it is of an older program, in whole seconds.
+// same compares record seq of the journal with the next record of the tables. Tables hold times in nanoseconds
+// if exact, and in whole seconds if an older program wrote them.
 func (r *rows) same(seq uint64, want *exchange.Event, exact bool) error {
 	got, e, ok := r.next()
 	switch {
@@ -374,7 +374,7 @@ func (r *rows) same(seq uint64, want *exchange.Event, exact bool) error {
 		want.Time = exchange.Seconds(want.Time) * exchange.Second
 	}
 	if want.Kind <= exchange.SharesDeposited {
-		want.Time = 0 // no table keeps it
+		want.Time = 0 // no table holds this time
 	}
 	if !e.Same(want) {
 		table, key := postgres.RecordRow(e, seq)

@@ -14,8 +14,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// do sends a command and prints in words what it has come to. If the connection
-// breaks, what is safe to be sent again is, for as long as an answer may take.
+// doCommand sends a command and prints its result in words. If the connection breaks, it resends a command
+// that is safe to repeat until the timeout for a reply ends.
 func doCommand(c *cli.Client, command api.Command) error {
 	if err := c.Access.CheckTimeout(); err != nil {
 		return err
@@ -47,16 +47,16 @@ func doCommand(c *cli.Client, command api.Command) error {
 		case command.Kind != api.KindListOrders || !r.More:
 			return nil
 		}
-		command.Order = api.OrderID(r.After) // the next page, also behind one that is empty
+		command.Order = api.OrderID(r.After) // request the next page, even if this one was empty
 	}
 }
 
-// sendFile is the command.
+// sendFile returns what runs the command send.
 func sendFile(_ *flag.FlagSet, c *cli.Client) func([]string) error {
 	return func(words []string) error { return sendXML(c, words[0]) }
 }
 
-// send sends a file's XML as it is and prints the reply as it comes.
+// sendXML sends a file's XML unchanged and prints the reply unchanged.
 func sendXML(c *cli.Client, path string) error {
 	var xml []byte
 	var err error
@@ -82,11 +82,11 @@ func sendXML(c *cli.Client, path string) error {
 	return err
 }
 
-// maybeDone is what is known of a frame without an answer.
+// maybeDone begins the error text for a frame that got no reply.
 const maybeDone = "whether the file was done is unknown"
 
-// exchange sends one frame and returns the reply's XML. The error is a *noAnswerError
-// if the frame may have been sent.
+// exchangeXML sends one frame and returns the reply's XML. If the frame may have been sent but no reply came,
+// the error is one of cli.NoAnswer.
 func exchangeXML(c *cli.Client, xml []byte) ([]byte, error) {
 	if err := c.Access.CheckTimeout(); err != nil {
 		return nil, err

@@ -30,35 +30,36 @@ that has no more than another node's tokens and hmac-keys, and learns until it h
 everything, and then votes: outcry waits for that. Ctrl-C ends the waiting alone; outcry cluster
 add goes on with it.`
 
-// Times of changes.
+// Intervals and bounds for cluster changes.
 const (
-	sayEvery     = 5 * time.Second        // what a node lacks that learns, if that has changed
-	changePoll   = 200 * time.Millisecond // between two looks at what a change comes to
-	transferWait = 15 * time.Second       // for a node that leads
+	sayEvery     = 5 * time.Second        // shortest time between two lines about what a learner still lacks
+	changePoll   = 200 * time.Millisecond // pause between two polls of a change's progress
+	transferWait = 15 * time.Second       // how long transfer waits for a new leader
 )
 
-// silentMax is how long a node that is to learn may not answer. It is a variable for the tests.
+// silentMax is how long a new node may be inactive before the wait for it fails. It is a variable so that
+// tests can shorten it.
 var silentMax = 2 * time.Minute
 
-// clusterAnswer is what is printed as JSON.
+// clusterAnswer is the JSON output of cluster status.
 type clusterAnswer struct {
 	Nodes     []nodeAnswer `json:"nodes"`
-	Leader    uint64       `json:"leader"` // 0 if no node says that it leads
+	Leader    uint64       `json:"leader"` // 0 if no node reports that it leads
 	Different []string     `json:"different,omitempty"`
 }
 
-// nodeAnswer is a node that was asked, or that another one knows.
+// nodeAnswer is a node that was asked, or one that only another node knows.
 type nodeAnswer struct {
-	Address string          `json:"address"` // of its HTTP side
+	Address string          `json:"address"` // HOST:PORT of its HTTP side
 	Error   string          `json:"error,omitempty"`
 	View    *remote.Cluster `json:"view,omitempty"`
-	Known   *remote.Member  `json:"known,omitempty"` // by the node that knows most
+	Known   *remote.Member  `json:"known,omitempty"` // as seen by the best-informed node
 
-	unauthorized bool // it wants a token, or another one
-	silent       bool // a member that has not answered the leader lately, as that says
+	unauthorized bool // it refused the token, or got none
+	silent       bool // a member that, according to the leader, has not answered lately
 }
 
-// clusterStatus prints the nodes. It returns errAnswered if none leads, or digests differ.
+// clusterStatus prints the nodes. It returns errAnswered if none leads, or if digests differ.
 func (o *operator) clusterStatus([]string) error {
 	views := remote.Views(o.ctx, o.all)
 	if len(views) == 1 && views[0].Err != nil {
@@ -79,9 +80,9 @@ func (o *operator) clusterStatus([]string) error {
 	return nil
 }
 
-// answerOf puts together what the nodes said.
+// answerOf combines the views of the nodes into one answer.
 func answerOf(views []remote.NodeView) (a clusterAnswer) {
-	var best *remote.Cluster // that of the leader, or of the newest term
+	var best *remote.Cluster // the view of the newest term; within it, the leader's
 	for i := range views {
 		v := &views[i]
 		n := nodeAnswer{Address: v.Address}
@@ -121,7 +122,7 @@ func answerOf(views []remote.NodeView) (a clusterAnswer) {
 	return a
 }
 
-// number returns the node's, 0 if it is not known.
+// number returns the node's number, or 0 if it is unknown.
 func (n *nodeAnswer) number() uint64 {
 	switch {
 	case n.View != nil:
@@ -132,8 +133,8 @@ func (n *nodeAnswer) number() uint64 {
 	return 0
 }
 
-// differences says what must not be: two digests of one record, two leaders of one term, or
-// nodes of two clusters.
+// differences describes each inconsistency among the views: two digests of one record, two leaders in one
+// term, or nodes of two clusters.
 func differences(views []remote.NodeView) (texts []string) {
 	for i := range views {
 		for j := range i {
@@ -156,7 +157,7 @@ func differences(views []remote.NodeView) (texts []string) {
 	return texts
 }
 
-// printCluster is one screen.
+// printCluster prints the nodes as a table, and the problems after it.
 func (o *operator) printCluster(a *clusterAnswer) {
 	w := tabwriter.NewWriter(o.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "node\trole\tterm\trecord\tlag\tdigest\tHTTP\t")
@@ -179,10 +180,10 @@ func (o *operator) printCluster(a *clusterAnswer) {
 	}
 }
 
-// digestShown is how many digits of a digest tell it apart.
+// digestShown is how many leading digits of a digest are printed.
 const digestShown = 12
 
-// row is a node in the table.
+// row returns the cells of the node's line in the table.
 func (n *nodeAnswer) row() []string {
 	number, lag := "?", ""
 	if n.number() != 0 {
@@ -199,7 +200,7 @@ func (n *nodeAnswer) row() []string {
 	}
 	v, role := n.View, "?"
 	switch {
-	case n.Known != nil && n.Known.Outside: // which it may not know itself
+	case n.Known != nil && n.Known.Outside: // not a member any more, which the node itself may not know
 		role, lag = "outside", ""
 	case n.silent:
 		role = "silent"
@@ -222,7 +223,7 @@ func (n *nodeAnswer) row() []string {
 		n.Address, note}
 }
 
-// nodeNumber reads the number of a node.
+// nodeNumber parses the number of a node.
 func nodeNumber(word string) (uint64, error) {
 	n, err := strconv.ParseUint(word, 10, 32)
 	if err != nil || n == 0 {
@@ -249,7 +250,7 @@ func (o *operator) transfer(words []string) (err error) {
 	}
 	a, err := o.client.Change(o.ctx, remote.ChangeTransfer, remote.ClusterChange{Node: to})
 	if err != nil && errors.As(err, new(*remote.Error)) {
-		return err // else it may be the end of its leadership that cut the answer off
+		return err // any other error may be due to the handover, which can cut the reply off
 	}
 	for deadline := time.Now().Add(transferWait); time.Now().Before(deadline); {
 		for _, v := range remote.Views(o.ctx, o.all) {
@@ -265,7 +266,7 @@ func (o *operator) transfer(words []string) (err error) {
 	return fmt.Errorf("no other node is known to lead within %s; outcry cluster status shows them", transferWait)
 }
 
-// pause waits before the next look. It returns the context's error.
+// pause waits for changePoll. It returns the context's error if the context ends first.
 func (o *operator) pause() error {
 	select {
 	case <-time.After(changePoll):
@@ -279,7 +280,7 @@ func (o *operator) addNode(words []string) error { return o.takeIn(remote.Change
 
 func (o *operator) replaceNode(words []string) error { return o.takeIn(remote.ChangeReplace, words) }
 
-// takeIn adds or replaces a node, unless it learns already, and waits until it votes.
+// takeIn adds or replaces a node, unless it is a learner already, and waits until it votes.
 func (o *operator) takeIn(change string, words []string) error {
 	what, err := changeOf(words)
 	if err != nil {
@@ -307,7 +308,7 @@ func (o *operator) takeIn(change string, words []string) error {
 			return o.print(a, func() { fmt.Fprintf(o.stdout, "node %d votes\n", what.Node) })
 		case !errors.As(err, &refused):
 			return err
-		case refused.Status == http.StatusServiceUnavailable: // the leader has moved
+		case refused.Status == http.StatusServiceUnavailable: // the leader has changed
 			if err := o.leader(); err != nil {
 				return err
 			}
@@ -323,15 +324,15 @@ func (o *operator) takeIn(change string, words []string) error {
 	}
 }
 
-// waiting is for a node that learns.
+// waiting is the state of a wait for a learner.
 type waiting struct {
 	node        uint64
-	heard, told time.Time // when it was active, and when was said what it lacks
-	text        string    // that was said
+	heard, told time.Time // when the node was last active, and when text was printed
+	text        string    // reason last printed why the node does not vote yet
 }
 
-// look says why the node does not vote yet, and returns an error once it has not answered for
-// silentMax: it may never come.
+// look prints why the node does not vote yet, if that has changed. It returns an error once the node has been
+// inactive for silentMax, as it may never come.
 func (w *waiting) look(o *operator, why *remote.Error) error {
 	now := time.Now()
 	v, err := o.client.Cluster(o.ctx)
@@ -352,7 +353,7 @@ func (w *waiting) look(o *operator, why *remote.Error) error {
 	return nil
 }
 
-// changeOf reads the number of a node and its address.
+// changeOf parses the number of a node and, if given, its address.
 func changeOf(words []string) (c remote.ClusterChange, err error) {
 	if c.Node, err = nodeNumber(words[0]); err == nil && len(words) > 1 {
 		c.Address = words[1]

@@ -6,8 +6,8 @@ import (
 	"outcry/cmd/internal/cli"
 )
 
-// commands returns the table of commands, in the order of help: those that trade, those
-// that look and check, and those that operate a running exchange.
+// commands returns the table of commands, in the order of help: those that trade, those that inspect and
+// check, and those that operate a running exchange.
 func commands() []cli.Command {
 	all := append(tradeCommands(), localCommands()...)
 	all = append(append(all, operateCommands()...), clusterCommands()...)
@@ -18,12 +18,12 @@ const refText = `
 What has a ref is done at most once, however often it is sent. Without --ref, outcry makes
 a new one, and sends the command again with it while the connection breaks.`
 
-// tradeCommands are those over the XML port.
+// tradeCommands returns the commands that use the XML port.
 func tradeCommands() []cli.Command {
 	return slices.Concat(placeCommands(), orderCommands(), frameCommands())
 }
 
-// placeCommands are those that make what orders need.
+// placeCommands returns the commands that make accounts and symbols and deposit shares.
 func placeCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "account", Reaches: cli.XMLSide, Summary: "open an account, or show what it has",
@@ -43,7 +43,7 @@ versions, if only one of the two is made of digits. If both are, name the symbol
 	}
 }
 
-// orderCommands are those of an account about its orders.
+// orderCommands returns the commands for an account's orders.
 func orderCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "buy", Reaches: cli.XMLSide, Summary: "place an order to buy",
@@ -81,7 +81,7 @@ func orderCommands() []cli.Command {
 	}
 }
 
-// frameCommands are those that send many commands.
+// frameCommands returns the command that sends a whole frame of XML.
 func frameCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "send", Reaches: cli.XMLSide, Summary: "send the XML of a file as one frame, and print the reply",
@@ -104,7 +104,7 @@ exists, over the HTTP side; what no flag names stays as it is. A new tick is ref
 an order rests at a limit that is not a multiple of it. Shares that are placed need not fit
 the lot.`
 
-// localCommands are those on the exchange's machine.
+// localCommands returns the commands that work on the exchange's machine.
 func localCommands() []cli.Command {
 	file := cli.Argument{Name: "FILE", Help: "the backup; - for standard output", File: true}
 	return []cli.Command{
@@ -137,10 +137,10 @@ func localCommands() []cli.Command {
 	}
 }
 
-// operateCommands are those over the HTTP side.
+// operateCommands returns the commands that use the HTTP side.
 func operateCommands() []cli.Command { return append(marketCommands(), customerCommands()...) }
 
-// marketCommands are about the exchange and its symbols.
+// marketCommands returns the commands for the exchange and its symbols.
 func marketCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "status", Reaches: cli.HTTPSide, Summary: "show how the exchange is doing",
@@ -159,7 +159,7 @@ so, for its first reason.`,
 	}
 }
 
-// customerCommands are about an account.
+// customerCommands returns the commands for an account's rules and blocks.
 func customerCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "cancel-all", Reaches: cli.HTTPSide, Summary: "cancel all open orders of an account",
@@ -183,7 +183,7 @@ and queries work. What the account has open is canceled right after.`,
 	}
 }
 
-// clusterCommands are about several exchanges that are one.
+// clusterCommands returns the commands for a cluster of exchanges.
 func clusterCommands() []cli.Command {
 	node := cli.Argument{Name: "N", Help: "number of the node"}
 	address := cli.Argument{Name: "ADDRESS", Help: "HOST:PORT where the other nodes reach it"}

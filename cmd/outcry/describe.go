@@ -7,7 +7,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// describe says in words what a record did: all that it has, except for its time and its ref.
+// describe returns a record in words: all its fields except its time and its ref.
 func describe(e *exchange.Event) string {
 	switch e.Kind {
 	case exchange.AccountOpened:
@@ -49,10 +49,11 @@ func describe(e *exchange.Event) string {
 		return fmt.Sprintf("the dead man's switch of account %s is set to %s", e.Account,
 			time.Unix(0, e.Due).UTC().Format(time.RFC3339Nano))
 	}
-	panic("a record of unknown kind " + e.Kind.String()) // DecodeEvent lets none pass
+	panic("a record of unknown kind " + e.Kind.String()) // DecodeEvent rejects unknown kinds
 }
 
-// describeTerms says what an order asks for; of one without instructions what it always has said.
+// describeTerms returns an order's terms in words. An order without instructions has the same text as in older
+// versions.
 func describeTerms(e *exchange.Event) string {
 	s := e.Terms.Text(e.Shares, e.Symbol)
 	unsent := func(bit exchange.Unsent, said string) string {
@@ -82,7 +83,7 @@ func describeTerms(e *exchange.Event) string {
 	return s
 }
 
-// describeFills says what an order was filled with, what it canceled, and what was taken back of it.
+// describeFills lists an order's fills, the orders it canceled, and the shares that it did not keep open.
 func describeFills(e *exchange.Event) (s string) {
 	for _, f := range e.Fills {
 		s += fmt.Sprintf("; filled %s at %s with order %d of account %s", f.Shares, f.Price, f.Resting, f.Account)
@@ -103,7 +104,7 @@ func describeCancels(cancels []exchange.Cancel) (s string) {
 	return s
 }
 
-// describeCause says who canceled; nothing of an operator, as ever.
+// describeCause says what caused a cancel. An operator's cancel has no text, as in older versions.
 func describeCause(c exchange.CancelCause) string {
 	switch c {
 	case exchange.ByClient:
@@ -119,7 +120,7 @@ func describeCause(c exchange.CancelCause) string {
 	return ""
 }
 
-// describeAmend says what was asked of an order, and what its chain had executed.
+// describeAmend says what an amend asked for, and what its chain of orders had executed.
 func describeAmend(a *exchange.Amendment) string {
 	s := "; amended to"
 	if a.Amount > 0 {

@@ -12,13 +12,13 @@ import (
 	"outcry/internal/journal"
 )
 
-// prepareJournal is the command.
+// prepareJournal returns what runs the command journal.
 func prepareJournal(_ *flag.FlagSet, c *cli.Client) func([]string) error {
 	return func(words []string) error { return printJournal(words[0], c.Stdout) }
 }
 
-// printJournal prints every record of the journal in dir, or in the data
-// directory dir. It changes nothing, and may be used while the exchange runs.
+// printJournal prints every record of the journal in dir, which is a journal or a data directory. It changes
+// nothing, and works while the exchange runs.
 func printJournal(dir string, w io.Writer) error {
 	below := filepath.Join(dir, "journal")
 	inside, err := cli.IsDir(below)
@@ -46,7 +46,7 @@ func printJournal(dir string, w io.Writer) error {
 	})
 }
 
-// ofRef says which ref a record has, if it has one.
+// ofRef returns the text for a record's ref, or "" if it has none.
 func ofRef(e *exchange.Event) string {
 	if e.Ref == "" {
 		return ""

@@ -12,7 +12,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is main with its surroundings as arguments. It returns the exit status.
+// run is main with its environment as arguments. It returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return newOutcry().Run(args, stdin, stdout, stderr)
 }
@@ -29,7 +29,7 @@ that it was not done, since a revoked token, say, is refused before the ref is l
 with outcry query --ref R ACCOUNT.
 `
 
-// newOutcry returns the program.
+// newOutcry returns the program outcry with its commands.
 func newOutcry() *cli.Program {
 	return cli.NewProgram("outcry", overviewText, statusText, commands(), map[string]string{
 		"grade": "outcry-lab", "class": "outcry-lab", "bench": "outcry-lab", "demo": "outcry-lab"})

@@ -14,17 +14,17 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// operator does one of the operations.
+// operator runs one operation over the HTTP side.
 type operator struct {
-	client *remote.Client   // of the node that leads, of several
-	all    []*remote.Client // of all addresses
+	client *remote.Client   // to the leader if there are several nodes
+	all    []*remote.Client // one client for each address
 	ctx    context.Context
 	stdout io.Writer
-	json   bool // print the answer as it came
+	json   bool // print the answer as JSON
 	now    time.Time
 }
 
-// operation returns how a command that an operator gives a running exchange is run.
+// operation returns the Prepare function of a command that asks a running exchange over HTTP by calling do.
 func operation(do func(*operator, []string) error) func(*flag.FlagSet, *cli.Client) func([]string) error {
 	return func(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		asJSON := f.Bool("json", false, "print the answer as JSON")
@@ -48,7 +48,7 @@ func operation(do func(*operator, []string) error) func(*flag.FlagSet, *cli.Clie
 	}
 }
 
-// connect prepares to ask the addresses.
+// connect makes a client for each address.
 func (o *operator) connect(a *cli.Access) error {
 	how, err := a.Options()
 	if err != nil {
@@ -63,7 +63,7 @@ func (o *operator) connect(a *cli.Access) error {
 	return nil
 }
 
-// leader has the operations below go to the node that leads, of several.
+// leader finds the leader among several nodes, and sends further operations to it.
 func (o *operator) leader() (err error) {
 	if len(o.all) > 1 {
 		o.client, err = remote.Leader(o.all, remote.Views(o.ctx, o.all))
@@ -71,7 +71,7 @@ func (o *operator) leader() (err error) {
 	return err
 }
 
-// onLeader is an operation that goes to the node that leads.
+// onLeader is like operation, but sends the operation to the leader.
 func onLeader(do func(*operator, []string) error) func(*flag.FlagSet, *cli.Client) func([]string) error {
 	return operation(func(o *operator, words []string) error {
 		if err := o.leader(); err != nil {
@@ -81,13 +81,13 @@ func onLeader(do func(*operator, []string) error) func(*flag.FlagSet, *cli.Clien
 	})
 }
 
-// cancelAllOrders is the command cancel-all.
+// cancelAllOrders declares the flags of the command cancel-all and returns what runs it.
 func cancelAllOrders(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	declareSym(f)
 	return onLeader((*operator).cancelAll)(f, c)
 }
 
-// print prints an answer as JSON, or has it said in words.
+// print prints an answer as JSON if --json is set, and otherwise calls words.
 func (o *operator) print(answer any, words func()) error {
 	if !o.json {
 		words()
@@ -126,7 +126,7 @@ func (o *operator) resume(args []string) error {
 	})
 }
 
-// since says since when a symbol is halted, and why if that was said.
+// since says since when a symbol is halted, and why if a reason was given.
 func since(h *remote.Halt) string {
 	s := "since " + time.Unix(h.Time, 0).UTC().Format(time.RFC3339)
 	if h.Reason != "" {

@@ -10,8 +10,8 @@ import (
 	"outcry/cmd/internal/cli"
 )
 
-// unsent marks the error of a connection that was not made if that may pass by
-// itself, and adds what most often is the reason.
+// unsent wraps the error of a connection that could not be made. If the error may be temporary, it is marked
+// for a retry and gets a hint at the likely reason.
 func unsent(err error) error {
 	if lasts(err) {
 		return err
@@ -22,8 +22,8 @@ func unsent(err error) error {
 	return cli.NoAnswer(err)
 }
 
-// lasts reports whether the error of a connection that was not made says that a further
-// try would end alike: the token, the certificates, or the address are wrong.
+// lasts reports whether redialing is pointless after this error: the token, the certificates or the address
+// are wrong.
 func lasts(err error) bool {
 	var network *net.OpError
 	switch {
@@ -34,11 +34,11 @@ func lasts(err error) bool {
 		errors.As(err, new(*net.AddrError)):
 		return true
 	}
-	// crypto/tls has no type for an alert of the exchange, but this name of the operation.
+	// crypto/tls has no error type for an alert from the peer, only this name of the operation.
 	return errors.As(err, &network) && network.Op == "remote error"
 }
 
-// unanswered adds to the error of a command without an answer what can be done.
+// unanswered adds advice to the error of a command that got no reply.
 func unanswered(err error, command api.Command) error {
 	var refused *api.Unauthorized
 	ref, name := command.Ref, "--ref"

@@ -24,7 +24,7 @@ what clients were told that only the other nodes had. Nothing is deleted: the ol
 Then start it with itself as the only one of --peers, and add other nodes, with empty
 directories. With --alone it becomes a server without a cluster instead.`
 
-// prepareRescue is the command.
+// prepareRescue declares the flags of the command cluster rescue and returns what runs it.
 func prepareRescue(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	where := cli.Locating(f, "the local cluster below the data directory")
 	alone := f.Bool("alone", false, "make it a server without a cluster")
@@ -45,8 +45,7 @@ func prepareRescue(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// rescue makes the stopped node of a data directory the first of a new cluster, or a server
-// alone.
+// rescue makes the stopped node in dir the first of a new cluster, or, if alone, a server without a cluster.
 func rescue(dir string, node uint64, address string, alone bool, stdout io.Writer) (err error) {
 	if err := cli.RequireDir(dir, "there is no data directory %s", dir); err != nil {
 		return err
@@ -90,7 +89,7 @@ func rescue(dir string, node uint64, address string, alone bool, stdout io.Write
 	return nil
 }
 
-// addressOf returns where the old cluster reached a node.
+// addressOf returns the address at which the old cluster reached a node.
 func addressOf(dir string, node uint64) (string, error) {
 	summary, err := raftlog.Inspect(dir)
 	if err != nil {

@@ -20,10 +20,10 @@ interrupted, outcryd refuses to start there; run it again.
 EVERYTHING AFTER THE BACKUP'S RECORD IS LOST, unless the journal of the exchange survived and
 reaches back to the backup: name it with --journal, and nothing is lost.`
 
-// Bounds of the journal's segments, as outcryd has them.
+// Bounds of the size of a journal segment, the same as in outcryd.
 const segmentMin, segmentMax = 1 << 16, 1 << 36
 
-// prepareRestore is the command.
+// prepareRestore declares the flags of the command restore and returns what runs it.
 func prepareRestore(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var o backup.RestoreOptions
 	where := cli.Locating(f, "a local cluster below the data directory")
@@ -47,7 +47,7 @@ func prepareRestore(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// runRestore restores a backup and says what is there now.
+// runRestore restores a backup and prints what was restored.
 func runRestore(o backup.RestoreOptions, stdout, stderr io.Writer) error {
 	ctx, stop := cli.Interruptible()
 	defer stop()
@@ -64,7 +64,7 @@ func runRestore(o backup.RestoreOptions, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// checkBackup reads a backup and says what is in it.
+// checkBackup reads a whole backup, verifies it, and prints what is in it.
 func checkBackup(path string, stdout, stderr io.Writer) error {
 	line := progress.Start(stderr)
 	defer line.Stop()
@@ -87,7 +87,7 @@ func checkBackup(path string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// tellRestored says what is there now, what is not, and what comes next.
+// tellRestored prints what was restored, what is missing, and what to do next.
 func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) {
 	h := r.Header
 	if r.Finished {

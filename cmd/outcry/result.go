@@ -9,7 +9,7 @@ import (
 	"outcry/cmd/internal/cli"
 )
 
-// printResult says in words what a command has come to.
+// printResult prints the result of a command in words.
 func printResult(w io.Writer, r *api.Result) {
 	if r.Refused != nil {
 		fmt.Fprintf(w, "error: %s\n", r.Refused.Text)
@@ -62,7 +62,7 @@ func printResult(w io.Writer, r *api.Result) {
 	}
 }
 
-// priceOf says at what an order trades.
+// priceOf returns the limit to print for an order, or "market" if it has none.
 func priceOf(c *api.Command) string {
 	if c.Market && c.Limit.Sign() == 0 {
 		return "market"
@@ -70,7 +70,7 @@ func priceOf(c *api.Command) string {
 	return c.Limit.String()
 }
 
-// verb chooses the word for a side.
+// verb returns buy or sell, by the side.
 func verb(side api.Kind, buy, sell string) string {
 	if side == api.KindBuy {
 		return buy
@@ -78,7 +78,7 @@ func verb(side api.Kind, buy, sell string) string {
 	return sell
 }
 
-// printReport prints what an order came to at once, if that was asked for.
+// printReport prints what an order executed at once, if the command asked for a report.
 func printReport(w io.Writer, r *api.Result) {
 	if r.Command.Report {
 		printStatus(w, &r.Status)

@@ -11,7 +11,8 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// symbol is the command: without flags it makes one, with one of them it changes rules.
+// symbol declares the flags of the command symbol. Without flags the command creates a symbol; with a flag it
+// changes the rules.
 func symbol(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var to remote.SymbolRules
 	f.StringVar(&to.Tick, "tick", "", "`step` of limits: each has to be a multiple of it")
@@ -33,7 +34,7 @@ func symbol(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// limits is the command.
+// limits declares the flags of the command limits and returns what runs it.
 func limits(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var to remote.AccountRules
 	f.StringVar(&to.Shares, "shares", "", "`shares` of an order at most, or none")
@@ -50,7 +51,7 @@ func limits(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// noneEmpty returns a *usageError if one of the flags is given without a value.
+// noneEmpty returns a usage error if one of the flags is given with an empty value.
 func noneEmpty(f *flag.FlagSet, names ...string) error {
 	for _, name := range names {
 		if cli.IsGiven(f, name) && f.Lookup(name).Value.String() == "" {
@@ -85,7 +86,7 @@ func (o *operator) setLimits(account string, to remote.AccountRules) error {
 	})
 }
 
-// printRules says what became of the rules of something.
+// printRules prints the heading for the rules of an account or a symbol: asked for, changed or unchanged.
 func printRules(w io.Writer, of string, changed, asked bool) {
 	switch {
 	case asked:
@@ -130,7 +131,7 @@ func (o *operator) unblock(args []string) error {
 	})
 }
 
-// printCanceled says what was canceled of an account.
+// printCanceled prints which orders of an account were canceled.
 func (o *operator) printCanceled(a *remote.CancelAllAnswer) {
 	if a.Orders == 0 {
 		fmt.Fprintf(o.stdout, "account %s had nothing open\n", a.Account)

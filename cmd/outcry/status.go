@@ -10,8 +10,7 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// status prints how the exchange is doing. It returns errAnswered if it takes no
-// orders.
+// status prints how the exchange is doing. It returns errAnswered if the exchange accepts no orders.
 func (o *operator) status([]string) error {
 	s, err := o.client.Status(o.ctx)
 	if err != nil {
@@ -26,7 +25,7 @@ func (o *operator) status([]string) error {
 	return nil
 }
 
-// printStatus is one screen.
+// printStatus prints the status as a table of one screen.
 func (o *operator) printStatus(s *remote.Status) {
 	w := tabwriter.NewWriter(o.stdout, 0, 0, 2, ' ', 0)
 	defer w.Flush()
@@ -46,7 +45,7 @@ func (o *operator) printStatus(s *remote.Status) {
 	line("memory", "%s", bytesOf(s.MemoryBytes))
 }
 
-// printExchange prints what there is only while the exchange runs.
+// printExchange prints the lines that exist only while the exchange runs.
 func printExchange(line func(name, format string, args ...any), x *remote.Exchange, now time.Time) {
 	line("journal", "%s, %d of them synced; %s, ready for %s more", cli.Number(int(x.Journal.Appended), "record"),
 		x.Journal.Synced, cli.Number(x.Journal.Segments, "segment"), bytesOf(uint64(max(0, x.Journal.RoomBytes))))
@@ -83,7 +82,7 @@ func printExchange(line func(name, format string, args ...any), x *remote.Exchan
 	}
 }
 
-// duration shows seconds with some three digits.
+// duration formats seconds with about three digits.
 func duration(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second} {
@@ -99,7 +98,7 @@ func duration(seconds float64) string {
 	return "0s"
 }
 
-// bytesOf shows a number of bytes in the unit that suits it.
+// bytesOf formats a number of bytes in a suitable unit.
 func bytesOf(n uint64) string {
 	const unit = 1024
 	if n < unit {

@@ -24,7 +24,7 @@ With --hmac in the place of --scope it makes a key for one account, for the Bina
 and its secret on one line. The server has to know the secret: it is in a file that only its owner reads.
 WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.`
 
-// tokenAdd is the command token add.
+// tokenAdd declares the flags of the command token add and returns what runs it.
 func tokenAdd(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
 	scope := f.String("scope", "", "`scope`: what the token is for")
@@ -42,13 +42,13 @@ func tokenAdd(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// tokenList is the command token list.
+// tokenList declares the flags of the command token list and returns what runs it.
 func tokenList(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
 	return func([]string) error { return listTokens(data(), c.Stdout) }
 }
 
-// tokenRevoke is the command token revoke.
+// tokenRevoke declares the flags of the command token revoke and returns what runs it.
 func tokenRevoke(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
 	return func(words []string) error {
@@ -60,8 +60,8 @@ func tokenRevoke(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// addToken prints a new token, and what there is to know about it elsewhere, so that
-// the token can be put into a file.
+// addToken prints a new token to stdout, and its details to stderr, so that stdout can be redirected to a
+// token file.
 func addToken(data, scope, expires, note string, stdout, stderr io.Writer) error {
 	s, err := auth.ParseScope(scope)
 	if err != nil {
@@ -80,7 +80,7 @@ func addToken(data, scope, expires, note string, stdout, stderr io.Writer) error
 	return nil
 }
 
-// addKey prints a new key and its secret, and what there is to know about it elsewhere.
+// addKey prints a new key and its secret to stdout, and their details to stderr.
 func addKey(data, account, expires, note string, stdout, stderr io.Writer) error {
 	id, err := exchange.ParseAccountID(account)
 	if err != nil {
@@ -99,8 +99,8 @@ func addKey(data, account, expires, note string, stdout, stderr io.Writer) error
 	return nil
 }
 
-// endOfNew returns when a new token or key ends, the zero time for never. The error says that expires is none, or that
-// there is no data directory for it.
+// endOfNew returns when a new token or key expires; the zero time means never. It returns an error if expires
+// is malformed, or if the data directory does not exist.
 func endOfNew(data, expires string) (until time.Time, err error) {
 	if expires != "" {
 		if until, err = parseWhen(expires); err != nil {
@@ -110,7 +110,7 @@ func endOfNew(data, expires string) (until time.Time, err error) {
 	return until, cli.RequireDir(data, "there is no data directory %s", data)
 }
 
-// parseWhen reads a duration from now or a time.
+// parseWhen parses a duration from now, or a time.
 func parseWhen(text string) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return time.Now().Add(d), nil
@@ -130,7 +130,7 @@ func untilText(t time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
-// listTokens prints what the file says, but no hashes.
+// listTokens prints the entries of the token file without their hashes.
 func listTokens(data string, stdout io.Writer) error {
 	all, err := auth.List(data)
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"outcry/cmd/internal/cli"
 )
 
-// refUse is what --ref is to a command.
+// refUse is what --ref means for a command.
 type refUse int
 
 const (
-	noRef      refUse = iota // there is none
-	refOfNew                 // names what the command makes
-	refOfOrder               // names an order in place of its number
+	noRef      refUse = iota // the command has no --ref
+	refOfNew                 // --ref names what the command makes
+	refOfOrder               // --ref names an order in place of its number
 )
 
-// options are what the flags of a command that trades add to it.
+// options are the flag values that are added to a command that trades.
 type options struct{ ref string }
 
-// declare adds the flags to f. They are in the options once f has been parsed.
+// declare adds the flags to f. The returned options are set once f has been parsed.
 func (u refUse) declare(f *flag.FlagSet) *options {
 	o := new(options)
 	switch u {
@@ -39,8 +39,8 @@ func (u refUse) declare(f *flag.FlagSet) *options {
 	return o
 }
 
-// apply gives a command its options: a new ref if there is none and it makes something, so
-// that it can be sent again.
+// apply adds the options to a command. A command that makes something gets a new ref if none was given, so
+// that it can be resent safely.
 func (o *options) apply(command api.Command) api.Command {
 	ref := o.ref
 	switch command.Kind {
@@ -56,7 +56,8 @@ func (o *options) apply(command api.Command) api.Command {
 	return command.WithRef(ref)
 }
 
-// trading returns how a command that trades is run: make turns the words into what is sent.
+// trading returns the Prepare function of a command that trades: build turns the arguments into the command to
+// send.
 func trading(
 	build func(words []string) (api.Command, error), use refUse,
 ) func(*flag.FlagSet, *cli.Client) func([]string) error {
@@ -75,10 +76,10 @@ func trading(
 	}
 }
 
-// declareSym adds --sym, which read puts in the place of the word.
+// declareSym adds the flag --sym, whose value replaces the argument SYM.
 func declareSym(f *flag.FlagSet) { f.String("sym", "", "`symbol`, in place of the word SYM") }
 
-// account is the command account: without a balance it asks.
+// account builds the command account: without a balance it queries the account.
 func account(words []string) (api.Command, error) {
 	if len(words) == 1 {
 		return api.ShowAccount(words[0]), nil
@@ -87,8 +88,8 @@ func account(words []string) (api.Command, error) {
 	return api.OpenAccount(words[0], balance), err
 }
 
-// deposit is the command place. Earlier versions had the symbol in front of the account, and
-// scripts still do.
+// deposit is the command place. Earlier versions had the symbol before the account, and scripts still use that
+// order.
 func deposit(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	declareSym(f)
 	return trading(func(words []string) (api.Command, error) {
@@ -104,9 +105,8 @@ func deposit(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}, refOfNew)(f, c)
 }
 
-// accountAndSymbol tells which of two words is the account: only that can be, and must be,
-// of digits alone. The error says that both words are alike: nothing may be deposited by a
-// guess.
+// accountAndSymbol decides which of two words is the account and which the symbol. An account consists of
+// digits only; if both words or neither do, it returns an error, since nothing may be deposited by a guess.
 func accountAndSymbol(first, second string) (account, sym string, err error) {
 	switch is, isToo := cli.IsDigits(first), cli.IsDigits(second); {
 	case is && isToo:
@@ -120,7 +120,7 @@ func accountAndSymbol(first, second string) (account, sym string, err error) {
 	return "", "", fmt.Errorf("neither of the first two words is an account, which is made of digits")
 }
 
-// order is the commands buy and sell.
+// order returns the Prepare function of the commands buy and sell.
 func order(side string) func(*flag.FlagSet, *cli.Client) func([]string) error {
 	return func(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		declareSym(f)
@@ -147,7 +147,7 @@ func order(side string) func(*flag.FlagSet, *cli.Client) func([]string) error {
 	}
 }
 
-// declareInstructions adds what an order can ask beside its amount and limit.
+// declareInstructions adds the flags for an order's instructions.
 func declareInstructions(f *flag.FlagSet, o *api.Instructions) {
 	f.BoolVar(&o.Market, "market", false, "execute at the best prices there are, up to LIMIT if it is given")
 	f.Func("tif", "`time` in force: GTC stays open, IOC is canceled as far as it does not execute at once, FOK executes "+
@@ -165,7 +165,7 @@ func declareInstructions(f *flag.FlagSet, o *api.Instructions) {
 	declareReport(f, o)
 }
 
-// oneOf reads the value of a flag that is one of some.
+// oneOf returns a parser for a flag whose value must be one of the known ones.
 func oneOf[S ~string](into *S, known ...S) func(string) error {
 	return func(text string) error {
 		if !slices.Contains(known, S(text)) {
@@ -180,7 +180,7 @@ func declareReport(f *flag.FlagSet, o *api.Instructions) {
 	f.BoolVar(&o.Report, "full", false, "print what the order came to at once")
 }
 
-// amend is the command.
+// amend declares the flags of the command amend and returns what runs it.
 func amend(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var o api.Instructions
 	declareReport(f, &o)
@@ -213,7 +213,7 @@ func queryOrder(words []string) (api.Command, error) {
 	return api.Query(words[0], id), err
 }
 
-// cancel is the command.
+// cancel declares the flags of the command cancel and returns what runs it.
 func cancel(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	all := f.Bool("all", false, "cancel all that the account has open, or has of --sym, in place of one order")
 	sym := f.String("sym", "", "`symbol`, with --all")
@@ -233,7 +233,7 @@ func cancel(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}, refOfOrder)(f, c)
 }
 
-// cancelAfter is the command cancel-after.
+// cancelAfter builds the command cancel-after.
 func cancelAfter(words []string) (api.Command, error) {
 	seconds, err := strconv.ParseUint(words[1], 10, 31)
 	if err != nil {
@@ -242,7 +242,7 @@ func cancelAfter(words []string) (api.Command, error) {
 	return api.CancelAfter(words[0], time.Duration(seconds)*time.Second), nil
 }
 
-// listFills is the command fills.
+// listFills declares the flags of the command fills and returns what runs it.
 func listFills(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	after := f.Uint64("after", 0, "`number` of the fill after which they begin, 0 for the first; the newest if left out")
 	return trading(func(words []string) (api.Command, error) {
@@ -253,7 +253,7 @@ func listFills(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}, noRef)(f, c)
 }
 
-// listOrders is the command orders. It asks for as many pages as there are.
+// listOrders returns what runs the command orders, which requests one page after another until the last.
 func listOrders(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	declareSym(f)
 	return trading(func(words []string) (api.Command, error) {
@@ -264,8 +264,8 @@ func listOrders(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}, noRef)(f, c)
 }
 
-// orderID reads the number of an order. Without one the order is named by its ref, which
-// takes the place of any number.
+// orderID parses the number of an order. Without a number the order is named by its ref, and the result is 1,
+// a placeholder that the ref replaces.
 func orderID(words []string) (api.OrderID, error) {
 	if len(words) == 1 {
 		return 1, nil

@@ -27,37 +27,37 @@ one is started again. Their data stays in --dir, and the next run goes on with i
 Node 1 has the ports after --base-port: XML, HTTP, and for the other nodes; node 2 has the next
 three, and so on. It runs until Ctrl-C; the nodes end with it.`
 
-// Bounds and times of a trial.
+// Bounds and times for cluster try.
 const (
 	tryNodes      = 3
-	tryPorts      = 3 // of each node
+	tryPorts      = 3 // ports of each node
 	tryPortMax    = 65535 - tryNodes*tryPorts
 	tryPoll       = 50 * time.Millisecond
 	tryAskTimeout = 2 * time.Second
-	tryStopTime   = 30 * time.Second // that nodes have to stop, before they are killed
+	tryStopTime   = 30 * time.Second // time that nodes have to stop before they are killed
 
-	// tryAgainPause is how long a node that has ended is left alone, and tryEndsMax after how
-	// many ends within tryEndsTime it stays down.
+	// A node that has ended is restarted after tryAgainPause, but not if it has ended tryEndsMax times within
+	// tryEndsTime.
 	tryAgainPause = 300 * time.Millisecond
 	tryEndsMax    = 5
 	tryEndsTime   = time.Minute
 )
 
-// tryNode is a node of a trial.
+// tryNode is one of the nodes that cluster try runs.
 type tryNode struct {
 	number             int
 	listen, http, peer string
-	log                string // file
+	log                string // path of the node's log file
 	asks               *remote.Client
 
-	// Of the goroutine that runs it.
+	// The field below belongs to the goroutine that runs the node.
 	ends []time.Time
 
-	// Of the goroutine that watches.
+	// The field below belongs to the goroutine that watches the node.
 	role string
 }
 
-// trial is three nodes that run.
+// trial is a run of cluster try, with three nodes.
 type trial struct {
 	program string
 	dir     string
@@ -65,13 +65,13 @@ type trial struct {
 	peers   string
 	began   time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	stdout io.Writer
-	gone   time.Time // when the node that led ended, as far as is known
+	gone   time.Time // when the last leader's process ended, if known
 	leader int
 }
 
-// prepareTry is the command.
+// prepareTry declares the flags of the command cluster try and returns what runs it.
 func prepareTry(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	dir := f.String("dir", "outcry-cluster", "`directory` of the nodes' data and logs")
 	base := f.Int("base-port", 12400, "the nodes use the nine ports after this one")
@@ -110,15 +110,15 @@ func newTrial(program, dir string, base int, stdout io.Writer) *trial {
 	return t
 }
 
-// say prints a line.
+// say prints a line with the time since the start.
 func (t *trial) say(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fmt.Fprintf(t.stdout, "%5.1f s  %s\n", time.Since(t.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// run runs the nodes until ctx ends, and then stops them. The error says that a node cannot
-// run, or does not stop.
+// run runs the nodes until ctx ends, and then stops them. It returns an error if a node cannot run or does not
+// stop.
 func (t *trial) run(ctx context.Context) error {
 	if err := t.free(); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (t *trial) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, n := range t.nodes {
 		running.Go(func() {
-			runtime.LockOSThread() // nodes end with the thread that started them
+			runtime.LockOSThread() // the kernel ends a node when the thread that started it ends
 			if err := t.keep(ctx, n); err != nil {
 				cancel(err)
 			}
@@ -152,7 +152,8 @@ func (t *trial) run(ctx context.Context) error {
 	return nil
 }
 
-// free demands that nobody listens where the nodes will, such as another trial. The error names the address.
+// free returns an error if one of the nodes' addresses is already in use, for example by another trial. The
+// error names the address.
 func (t *trial) free() error {
 	for _, n := range t.nodes {
 		for _, address := range []string{n.listen, n.http, n.peer} {
@@ -166,7 +167,7 @@ func (t *trial) free() error {
 	return nil
 }
 
-// lastLine returns the last line of a log, or what is in its last bytes.
+// lastLine returns the last line of a log file, or a part of it if it is long.
 func lastLine(path string) string {
 	const most = 2000
 	f, err := os.Open(path)
@@ -177,12 +178,12 @@ func lastLine(path string) string {
 	if size, err := f.Seek(0, io.SeekEnd); err == nil {
 		_, _ = f.Seek(max(0, size-most), io.SeekStart)
 	}
-	text, _ := io.ReadAll(io.LimitReader(f, most)) // what there is
+	text, _ := io.ReadAll(io.LimitReader(f, most)) // on an error, use what was read
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return lines[len(lines)-1]
 }
 
-// keep runs a node, again when it has ended, until ctx ends. The error says why it cannot run.
+// keep runs a node and restarts it when it ends, until ctx ends. The error says why the node cannot run.
 func (t *trial) keep(ctx context.Context, n *tryNode) error {
 	for {
 		ended, err := t.once(ctx, n)
@@ -211,7 +212,7 @@ func (t *trial) keep(ctx context.Context, n *tryNode) error {
 	}
 }
 
-// noteEnd remembers when the leader ended.
+// noteEnd records the time if the node that ended was the leader.
 func (t *trial) noteEnd(n *tryNode, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,8 +221,8 @@ func (t *trial) noteEnd(n *tryNode, at time.Time) {
 	}
 }
 
-// once runs a node until it ends, or stops it when ctx ends. ended says how it ended by
-// itself; the error, that it cannot be started or does not stop.
+// once runs a node until it ends, or stops it when ctx ends. ended says how it ended on its own. It returns an
+// error if the node cannot be started or does not stop.
 func (t *trial) once(ctx context.Context, n *tryNode) (ended string, err error) {
 	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -231,7 +232,7 @@ func (t *trial) once(ctx context.Context, n *tryNode) (ended string, err error) 
 	cmd := exec.Command(t.program, fmt.Sprintf("--node=%d", n.number), "--peers="+t.peers, "--listen="+n.listen,
 		"--http="+n.http, "--data="+filepath.Join(t.dir, fmt.Sprintf("node-%d", n.number)))
 	cmd.Env, cmd.Stderr = cli.OwnEnviron(os.Environ()), log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for outcry, which stops them
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches only outcry, which stops the nodes
 	cli.EndWithThread(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
 		return "", err
@@ -239,7 +240,7 @@ func (t *trial) once(ctx context.Context, n *tryNode) (ended string, err error) 
 	t.say("node %d is started, with pid %d", n.number, cmd.Process.Pid)
 	exited := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // the state says how
+		_ = cmd.Wait() // ProcessState has the result
 		close(exited)
 	}()
 	select {
@@ -258,7 +259,7 @@ func (t *trial) once(ctx context.Context, n *tryNode) (ended string, err error) 
 	return "", fmt.Errorf("node %d did not stop within %s, and was killed", n.number, tryStopTime)
 }
 
-// watch says what becomes of a node, until ctx ends.
+// watch polls a node and prints changes of its role, until ctx ends.
 func (t *trial) watch(ctx context.Context, n *tryNode) {
 	tick := time.NewTicker(tryPoll)
 	defer tick.Stop()
@@ -272,9 +273,9 @@ func (t *trial) watch(ctx context.Context, n *tryNode) {
 	}
 }
 
-// look asks a node what it is, and says what has changed.
+// look asks a node for its role, and prints it if it has changed.
 func (t *trial) look(ctx context.Context, n *tryNode) {
-	role, _ := n.asks.Role(ctx) // none while it does not answer, or starts
+	role, _ := n.asks.Role(ctx) // "" while the node starts or does not answer
 	if ctx.Err() != nil || role == n.role {
 		return
 	}
@@ -287,7 +288,7 @@ func (t *trial) look(ctx context.Context, n *tryNode) {
 	}
 }
 
-// sayLeads says that a node leads, and how long nobody did.
+// sayLeads prints that a node leads, and how long after the end of the previous leader it took over.
 func (t *trial) sayLeads(n *tryNode) {
 	t.mu.Lock()
 	after := ""

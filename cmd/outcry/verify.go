@@ -31,7 +31,7 @@ checked.`
 // clusterStopTimeout bounds how long the local cluster may take to stop.
 const clusterStopTimeout = 20 * time.Second
 
-// prepareVerify is the command.
+// prepareVerify declares the flags of the command verify and returns what runs it.
 func prepareVerify(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	where := cli.Locating(f, "the local cluster below the data directory")
 	live := f.Bool("live", false, "verify one snapshot of an exchange that runs")
@@ -54,13 +54,13 @@ func prepareVerify(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// teller is a progress.Line, except in tests.
+// teller shows progress; it is a progress.Line, except in tests.
 type teller interface {
 	io.Writer
 	Say(text string)
 }
 
-// verifyDir locks the data directory, connects to the database, and verifies.
+// verifyDir locks the data directory, connects to the database, and verifies both.
 func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line teller) (err error) {
 	if err := cli.RequireDir(dir, "there is no data directory %s", dir); err != nil {
 		return cli.Unchecked(err)
@@ -91,7 +91,7 @@ func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line tell
 	return v.run(ctx)
 }
 
-// verifyLive verifies one snapshot of the database of an exchange that runs, and its journal.
+// verifyLive verifies the journal and one snapshot of the database while the exchange runs.
 func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line teller) error {
 	if err := cli.RequireDir(dir, "there is no data directory %s", dir); err != nil {
 		return cli.Unchecked(err)
@@ -116,7 +116,7 @@ func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line tel
 	return v.run(ctx)
 }
 
-// startCluster starts the local cluster, if there is one.
+// startCluster starts the local cluster in dir. It returns an error if there is none.
 func startCluster(ctx context.Context, dir string, stderr io.Writer) (*local.Cluster, error) {
 	if err := cli.RequireDir(filepath.Join(dir, "data"),
 		"there is no local cluster in %s; name the database with --database-url", dir); err != nil {
@@ -126,7 +126,7 @@ func startCluster(ctx context.Context, dir string, stderr io.Writer) (*local.Clu
 	return local.Start(ctx, local.Options{Dir: dir, Log: log})
 }
 
-// stopCluster stops it; a failure changes nothing about what was found.
+// stopCluster stops the local cluster. A failure is only printed, as it does not affect the result.
 func stopCluster(c *local.Cluster, stderr io.Writer) {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterStopTimeout)
 	defer cancel()
@@ -135,24 +135,24 @@ func stopCluster(c *local.Cluster, stderr io.Writer) {
 	}
 }
 
-// verifier does the checks, each on what the former ones have proved.
+// verifier runs the checks; each relies on what the earlier ones have proved.
 type verifier struct {
-	dir     string // of the journal
+	dir     string // directory of the journal
 	archive *postgres.Archive
 	stdout  io.Writer
-	say     func(string) // what goes on; "" for nothing
-	live    bool         // the exchange runs: the journal grows, and its oldest segments are deleted
+	say     func(string) // shows progress; "" clears it
+	live    bool         // the exchange is running: the journal grows, and its oldest segments may be deleted
 
 	found  journal.Summary
 	tables *exchange.Snapshot
-	state  *exchange.State // what history comes to so far
-	last   uint64          // the record that state is after
+	state  *exchange.State // result of the records applied so far
+	last   uint64          // seq of the last record applied to state
 
-	lateRefs []exchange.RefKey // of the records after those of the tables
+	lateRefs []exchange.RefKey // refs of the records that the tables do not have yet
 }
 
-// run does all checks and prints a line for each. The error names the first thing
-// that is wrong, or is an *uncheckedError.
+// run runs all checks and prints a line for each. The error names the first failed check, or is one of
+// cli.Unchecked if something could not be checked.
 func (v *verifier) run(ctx context.Context) error {
 	for _, check := range []struct {
 		name string
@@ -176,11 +176,10 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-// saidEvery is after how many records it is said anew how far a check is.
+// saidEvery is the number of records between two progress messages.
 const saidEvery = 4096
 
-// sayRecord says what is done with the records, of which there are up to last, 0 if that is
-// not known.
+// sayRecord shows the progress of a pass over the records. last is the last record's seq, or 0 if unknown.
 func (v *verifier) sayRecord(what string, seq, last uint64) {
 	switch {
 	case seq%saidEvery != 0:
