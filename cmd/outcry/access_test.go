@@ -14,8 +14,7 @@ import (
 	"outcry/internal/testing/exchangetest"
 )
 
-// TestTokensStepByStep is how a person protects an exchange: make a token, trade with
-// it, revoke it.
+// TestTokensStepByStep protects an exchange as a user would: it makes a token, trades with it, and revokes it.
 func TestTokensStepByStep(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	authority := certtest.NewAuthority(t)
@@ -48,14 +47,14 @@ func TestTokensStepByStep(t *testing.T) {
 	require.Equal(t, cli.ExitError, status, "at once, or the status is that of no reply")
 	require.Contains(t, said, "nothing has changed: no token was shown: this exchange takes <auth")
 	require.Contains(t, said, "; give a token with --token-file\n")
-	trader, id := add("account:1") // while it runs
+	trader, id := add("account:1") // while the exchange is running
 	as := func(file string, args ...string) (stdout, stderr string, status int) {
 		return outcry("", append([]string{"--token-file", file}, args...)...)
 	}
 	got, said, _ := as(admin, "account", "1", "1000")
 	require.Equal(t, "account 1 opened\n", got, said)
 	_, _, _ = as(admin, "symbol", "SPY")
-	require.Eventually(t, func() bool { // it has to see the token first
+	require.Eventually(t, func() bool { // the exchange must read the token first
 		got, _, _ = as(trader, "buy", "1", "SPY", "1", "2")
 		return got == "order 1 buys 1 SPY at 2\n"
 	}, time.Minute, 20*time.Millisecond)

@@ -28,10 +28,10 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// stateLine is what backup, restore and verify print of a state.
+// stateLine matches the line with a state that backup, restore and verify print.
 var stateLine = regexp.MustCompile(`state    seq (\d+), digest ([0-9a-f]{64})\n`)
 
-// stateOf finds it.
+// stateOf returns the seq and the digest of the state line in stdout.
 func stateOf(t *testing.T, stdout string) (seq, digest string) {
 	t.Helper()
 	m := stateLine.FindStringSubmatch(stdout)
@@ -39,7 +39,7 @@ func stateOf(t *testing.T, stdout string) (seq, digest string) {
 	return m[1], m[2]
 }
 
-// must runs a command line that has to succeed.
+// must runs a command line and fails the test if the command fails.
 func must(t *testing.T, args ...string) (stdout string) {
 	t.Helper()
 	stdout, stderr, status := outcry("", args...)
@@ -47,7 +47,7 @@ func must(t *testing.T, args ...string) (stdout string) {
 	return stdout
 }
 
-// refused runs a command line that has to fail, and say so.
+// refused runs a command line that must fail with want in its message.
 func refused(t *testing.T, want string, args ...string) {
 	t.Helper()
 	stdout, stderr, status := outcry("", args...)
@@ -55,7 +55,7 @@ func refused(t *testing.T, want string, args ...string) {
 	require.Contains(t, stderr, want)
 }
 
-// replayed does the journal's records up to one again, from the first on.
+// replayed returns the state after replaying the journal's records from the first to last.
 func replayed(t *testing.T, dir string, last uint64) *exchange.State {
 	t.Helper()
 	state := exchange.NewState()
@@ -89,8 +89,7 @@ func openMarket(t *testing.T, p *exchangetest.Process) {
 	require.NoError(t, err)
 }
 
-// load trades with two clients until stop is called, which returns how many frames were
-// answered in all.
+// load has two clients trade until stop is called. answered counts the frames that got a reply.
 func load(t *testing.T, p *exchangetest.Process, seed uint64) (answered *atomic.Int64, stop func()) {
 	answered = new(atomic.Int64)
 	ctx, cancel := context.WithCancel(background)
@@ -112,16 +111,15 @@ func load(t *testing.T, p *exchangetest.Process, seed uint64) (answered *atomic.
 	}
 }
 
-// TestABackupInFullLoadIsTheStateOfOneRecord takes it while two clients trade, restores
-// it, and compares it with the original's journal up to its record. Then the restored
-// exchange goes on.
+// TestABackupInFullLoadIsTheStateOfOneRecord takes a backup while two clients trade, restores it, and compares
+// it with the state after the same record of the original's journal. Then the restored exchange continues.
 func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
 	file := filepath.Join(dir, "one.backup")
-	p := exchangetest.Start(t, data, database, "--segment=16777216", "--http=127.0.0.1:0") // which keeps every record
+	p := exchangetest.Start(t, data, database, "--segment=16777216", "--http=127.0.0.1:0") // one large segment keeps every record
 	openMarket(t, p)
 	kept := beforeBackup(t, p)
 	answered, stop := load(t, p, seed)
@@ -168,7 +166,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	notMixed(t, data, database, elsewhere, restored)
 }
 
-// notMixed starts each exchange with the journal of the other.
+// notMixed starts each exchange with the other one's journal; both starts must fail.
 func notMixed(t *testing.T, data, database, elsewhere, restored string) {
 	t.Helper()
 	for _, mixed := range [][2]string{{data, restored}, {elsewhere, database}} {
@@ -182,8 +180,8 @@ func notMixed(t *testing.T, data, database, elsewhere, restored string) {
 	}
 }
 
-// TestNothingIsLostWhereTheJournalSurvived loses the database of an exchange that was
-// killed, and brings back its backup and the records that came later.
+// TestNothingIsLostWhereTheJournalSurvived kills an exchange, loses its database, and restores the backup
+// together with the later records of the journal.
 func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	t.Parallel()
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
@@ -234,7 +232,7 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	must(t, "verify", "--database-url="+restored, elsewhere)
 	notMixed(t, data, database, elsewhere, restored)
 
-	// A journal that does not fit.
+	// A journal that does not fit the backup is refused.
 	other := live(t)
 	for want, dir := range map[string]string{
 		"the backup is of an exchange with the journal": other.data,
@@ -258,7 +256,7 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 		"--database-url="+pgtest.NewDatabase(t), "--journal="+other.data, whole)
 }
 
-// takenOf takes a backup of a life that has ended.
+// takenOf takes a backup of a stopped exchange.
 func takenOf(t *testing.T, l *life) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "backup")
@@ -267,7 +265,7 @@ func takenOf(t *testing.T, l *life) (file string) {
 	return file
 }
 
-// contents lists what is below a directory, with sizes.
+// contents lists the files below a directory, with their sizes.
 func contents(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	require.NoError(t, filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
@@ -279,7 +277,7 @@ func contents(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// TestARestoreIsRefusedAndChangesNothing tries what must not be.
+// TestARestoreIsRefusedAndChangesNothing tries restores and backups that must be refused.
 func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	l := live(t)
@@ -339,8 +337,8 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	require.NoFileExists(t, file+"3.partial")
 }
 
-// TestTheLocalClusterIsBackedUp goes through its socket while the exchange runs, starts
-// it if that does not, and restores into one.
+// TestTheLocalClusterIsBackedUp takes a backup of the local cluster, both of a running exchange, through its
+// socket, and of a stopped one, whose cluster it starts. It restores into a local cluster.
 func TestTheLocalClusterIsBackedUp(t *testing.T) {
 	t.Parallel()
 	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
@@ -360,18 +358,18 @@ func TestTheLocalClusterIsBackedUp(t *testing.T) {
 	refused(t, "there is no data directory", "backup", "--database-url=", "--data="+dir+"/none", file+"2")
 }
 
-// restoreVariable makes the test program restore, as its value says, and end itself
-// like a crash at the step that it names.
+// restoreVariable makes the test program run the restore that its value describes, and kill itself at the step
+// named there.
 const restoreVariable = "OUTCRY_TEST_RESTORE"
 
-// crashing is that value, as JSON.
+// crashing is the value of restoreVariable, as JSON.
 type crashing struct {
 	Options backup.RestoreOptions
 	Step    int
 }
 
-// restoreAndCrash is what the test program does then. A step is the first that a restore
-// says of each thing that it does, after it has read the file and claimed the directory.
+// restoreAndCrash runs the restore of value and kills the process at its step. Each progress message starts a
+// step, except those about reading the file and about amounts of MiB.
 func restoreAndCrash(value string) {
 	var c crashing
 	if err := json.Unmarshal([]byte(value), &c); err != nil {
@@ -392,8 +390,8 @@ func restoreAndCrash(value string) {
 	os.Exit(0)
 }
 
-// TestARestoreThatIsKilledIsRefusedOrDoneAgain kills one at its first steps, its last
-// ones, and one between.
+// TestARestoreThatIsKilledIsRefusedOrDoneAgain kills restores at the first steps, at the last ones, and at one
+// in between.
 func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
 	t.Parallel()
 	l := live(t)
@@ -423,7 +421,7 @@ func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
 	}
 }
 
-// killedRestore has a process restore, and kill itself at a step.
+// killedRestore runs a restore in another process, which kills itself at a step.
 func killedRestore(t *testing.T, o backup.RestoreOptions, step int) {
 	t.Helper()
 	value, err := json.Marshal(map[string]any{"Step": step, "Options": map[string]any{
@@ -437,7 +435,7 @@ func killedRestore(t *testing.T, o backup.RestoreOptions, step int) {
 	require.Equal(t, syscall.SIGKILL, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(), string(out))
 }
 
-// TestABackupThatIsKilledLeavesNoFile kills one while it writes.
+// TestABackupThatIsKilledLeavesNoFile kills a backup while it writes.
 func TestABackupThatIsKilledLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	l := live(t)
@@ -452,7 +450,7 @@ func TestABackupThatIsKilledLeavesNoFile(t *testing.T) {
 			_, whole := os.Stat(file)
 			return partial == nil || whole == nil
 		}, time.Minute, time.Millisecond)
-		time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond) // anywhere in it
+		time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond) // hit a random point of the backup
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if _, err := os.Stat(file); err == nil {
@@ -465,10 +463,10 @@ func TestABackupThatIsKilledLeavesNoFile(t *testing.T) {
 	require.NoFileExists(t, file+".partial")
 }
 
-// runVariable makes the test program be outcry itself, so that tests can kill it.
+// runVariable makes the test program run as outcry itself, so that tests can kill it.
 const runVariable = "OUTCRY_TEST_RUN"
 
-// beAnother makes the test program another one, if a variable says so.
+// beAnother runs another program in the test's process, if a variable asks for one.
 func beAnother() {
 	if value := os.Getenv(restoreVariable); value != "" {
 		restoreAndCrash(value)

@@ -17,15 +17,15 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// fakeNode answers as a node of a cluster does.
+// fakeNode is an HTTP server that replies like a node of a cluster.
 type fakeNode struct {
 	addr string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	view    remote.Cluster
-	asked   []string // changes, and operations
-	learned int      // how often a promotion is refused
-	closed  bool     // to those without a token
+	asked   []string // changes and operations requested so far
+	learned int      // how many more promotions to refuse
+	closed  bool     // requests without a token are refused
 }
 
 func fakeNodes(t *testing.T, n int) (all []*fakeNode, https string) {
@@ -128,7 +128,8 @@ func TestTheNodesOfAClusterAreShown(t *testing.T) {
 	require.NotEmpty(t, a.Different)
 }
 
-// TestWhoWasNotAskedIsNoLeaderLost: nodes that want a token may be well.
+// TestWhoWasNotAskedIsNoLeaderLost: nodes that only refuse a request without a token are not reported as a
+// lost leader.
 func TestWhoWasNotAskedIsNoLeaderLost(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	for _, f := range all {
@@ -142,7 +143,8 @@ func TestWhoWasNotAskedIsNoLeaderLost(t *testing.T) {
 	require.Contains(t, got, "NO NODE could be asked\n")
 }
 
-// TestWhatTheLeaderKnowsOfANodeIsShown: that it learns, and that it does not answer.
+// TestWhatTheLeaderKnowsOfANodeIsShown: a node's row shows what the leader knows: that it is a learner, and
+// that it does not answer.
 func TestWhatTheLeaderKnowsOfANodeIsShown(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	members := all[0].view.Members
@@ -170,8 +172,8 @@ func TestWhatIsOfNoClusterIsSaid(t *testing.T) {
 	require.Contains(t, said, "is not a node of a cluster")
 }
 
-// TestOperationsGoToTheLeader: of several addresses it is found; if it is none of them, its
-// address is told.
+// TestOperationsGoToTheLeader: an operation goes to the leader among several addresses; if the leader is none
+// of them, the error names its address.
 func TestOperationsGoToTheLeader(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	all[0].view.Role, all[2].view.Role = remote.RoleStandby, remote.RoleLeader
@@ -224,7 +226,8 @@ func TestAClusterIsChanged(t *testing.T) {
 	require.Contains(t, said, `"x" is not the number of a node`)
 }
 
-// TestANodeThatNeverComesIsNotWaitedForForEver, and one that answers is.
+// TestANodeThatNeverComesIsNotWaitedForForEver: the wait for a silent node ends, and the wait for a node that
+// answers does not.
 func TestANodeThatNeverComesIsNotWaitedForForEver(t *testing.T) {
 	defer func(was time.Duration) { silentMax = was }(silentMax)
 	silentMax = 0
@@ -241,7 +244,7 @@ func TestANodeThatNeverComesIsNotWaitedForForEver(t *testing.T) {
 	require.Contains(t, got, "node 4 votes\n")
 }
 
-// TestANodeThatIsNoMemberIsShownAsOutside, whatever it says itself.
+// TestANodeThatIsNoMemberIsShownAsOutside, whatever role the node itself reports.
 func TestANodeThatIsNoMemberIsShownAsOutside(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	all[0].view.Members[2].Outside = true

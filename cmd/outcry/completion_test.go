@@ -13,10 +13,10 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// update has the tests write what is generated of the table of commands.
+// update makes the tests write the files generated from the table of commands.
 var update = flag.Bool("update", false, "write the reference and the completions anew")
 
-// TestReferenceOfCommands compares the reference and the completions.
+// TestReferenceOfCommands compares the reference and the completions with the table of commands.
 func TestReferenceOfCommands(t *testing.T) {
 	t.Setenv("OUTCRY_CONFIG", "")
 	var page strings.Builder
@@ -37,8 +37,8 @@ func TestReferenceOfCommands(t *testing.T) {
 	}
 }
 
-// TestBashCompletesALine has a real bash complete lines; what stands in brackets is where it
-// breaks words.
+// TestBashCompletesALine has a real bash complete lines. Spaces separate words as bash splits them, and | is
+// an empty last word.
 func TestBashCompletesALine(t *testing.T) {
 	script, _, _ := outcry("", "completion", "bash")
 	for line, want := range map[string]string{
@@ -71,8 +71,8 @@ func TestBashCompletesALine(t *testing.T) {
 	}
 }
 
-// TestFlagsOfOneNameAreOfOneForm: a line is read before its command is known. --json of grade has to stand
-// behind that word.
+// TestFlagsOfOneNameAreOfOneForm: flags with the same name must all be switches, or all take a value, because
+// a line is split before its command is known. The flag --json of grade is exempt.
 func TestFlagsOfOneNameAreOfOneForm(t *testing.T) {
 	forms := map[string]bool{}
 	for _, c := range newOutcry().Commands() {
@@ -89,7 +89,7 @@ func TestFlagsOfOneNameAreOfOneForm(t *testing.T) {
 	}
 }
 
-// TestEachExampleIsALine reads the example of each command, and finds that very command.
+// TestEachExampleIsALine parses each command's examples and expects that very command.
 func TestEachExampleIsALine(t *testing.T) {
 	all := newOutcry().Commands()
 	for _, c := range all {
@@ -105,7 +105,7 @@ func TestEachExampleIsALine(t *testing.T) {
 			}
 		}
 		if c.Name == "help" {
-			continue // of which --help is the help of all
+			continue // help --help prints the help of all commands
 		}
 		for _, help := range [][]string{{"help", c.Name}, append(strings.Fields(c.Name), "--help"), {"-h", c.Name}} {
 			stdout, stderr, status := outcry("", strings.Fields(strings.Join(help, " "))...)
@@ -118,7 +118,7 @@ func TestEachExampleIsALine(t *testing.T) {
 	}
 }
 
-// TestFlagsStandAnywhere reads one line in all orders.
+// TestFlagsStandAnywhere parses one line with its flags in different places.
 func TestFlagsStandAnywhere(t *testing.T) {
 	for _, text := range []string{"--addr localhost buy --ref r 1 S 5 7", "buy 1 S 5 7 --ref=r --addr=localhost",
 		"buy 1 -ref r --addr localhost S 5 7", "--ref r --addr localhost buy -- 1 S 5 7",
@@ -138,8 +138,7 @@ func TestFlagsStandAnywhere(t *testing.T) {
 	}
 }
 
-// TestTheClientAndTheServerShareNoVariable by mistake: what is the client's means nothing to
-// the server.
+// TestTheClientAndTheServerShareNoVariable: no variable of the client's is a setting of the server's.
 func TestTheClientAndTheServerShareNoVariable(t *testing.T) {
 	for _, variable := range append([]string{cli.TokenVariable, cli.InsecureVariable}, values(cli.AccessVariables)...) {
 		t.Setenv(variable, "::malformed::")
@@ -160,7 +159,8 @@ func values(m map[string]string) (all []string) {
 	return all
 }
 
-// TestTheServersVariableIsHeededOnceMore with a warning, where the client's own is not set.
+// TestTheServersVariableIsHeededOnceMore: the client still uses the server's variable, with a warning, if its
+// own is not set.
 func TestTheServersVariableIsHeededOnceMore(t *testing.T) {
 	const warning = "outcry: warning: OUTCRY_HTTP is the server's"
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestTheServersVariableIsHeededOnceMore(t *testing.T) {
 		{"", "two:3", "doctor", "two:3", true},
 		{"", "two:3", "status --http three", "three:8080", false},
 		{"", "two:3", "query 1 1", "127.0.0.1:8080", false},
-		{"", ":8080", "status", "127.0.0.1:8080", false}, // as in the image: nothing will change
+		{"", ":8080", "status", "127.0.0.1:8080", false}, // as in the image; no warning, as the default is the same address
 		{"", "localhost", "status", "127.0.0.1:8080", false},
 		{"", ":8080", "doctor", ":8080", true},
 		{"", ":8081", "status", ":8081", true},

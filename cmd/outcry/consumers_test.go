@@ -28,8 +28,7 @@ import (
 	feeds "outcry/internal/view/market"
 )
 
-// both is an exchange with its reference model: what is done is done to both, and has to
-// come out the same.
+// both is an exchange and its reference model. Each frame goes to both, and the replies must be equal.
 type both struct {
 	t        *testing.T
 	client   *cli.Client
@@ -37,7 +36,7 @@ type both struct {
 	model    *model.Exchange
 }
 
-// send sends a frame.
+// send sends a frame to both and compares the replies.
 func (b *both) send(frame []byte) {
 	b.t.Helper()
 	got, err := exchangeXML(b.client, frame)
@@ -45,7 +44,7 @@ func (b *both) send(frame []byte) {
 	require.Equal(b.t, model.Normalize(b.model.Do(frame, 1)), model.Normalize(got))
 }
 
-// sells has account 1 sell a share's smallest part n times.
+// sells places n orders of account 1 to sell the smallest part of a share.
 func (b *both) sells(sym string, n int) {
 	for ; n > 0; n -= min(n, 1000) {
 		frame := wire.NewTransactions("1")
@@ -56,8 +55,8 @@ func (b *both) sells(sym string, n int) {
 	}
 }
 
-// leadsTo has what leads to a record of each kind, in the order of the kinds. A new kind needs
-// a step here, and the program and the model have to know what it is.
+// leadsTo holds the steps that produce a record of each kind, in the order of the kinds. A new kind needs a
+// step here, and the program and the model must support it.
 var leadsTo = map[exchange.EventKind]func(b *both){
 	exchange.AccountOpened: func(b *both) {
 		b.send(new(wire.Create).Account(wire.Account{ID: "1", Balance: "100", Ref: "a"}).
@@ -92,7 +91,7 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 		require.Equal(b.t, 3, got.Orders)
 	},
 	exchange.OrderContinued: func(b *both) {
-		b.send(wire.NewTransactions("1").Order("A", "-1", "10").Append(nil)) // rests in the end
+		b.send(wire.NewTransactions("1").Order("A", "-1", "10").Append(nil)) // stays open
 		b.sells("A", exchange.FillsMax+1)
 		b.send(wire.NewTransactions("2").Order("A", "1", "9").Append(nil))
 		b.send(wire.NewTransactions("2").Element("cancel-all").Append(nil))
@@ -133,9 +132,8 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 	},
 }
 
-// TestEveryConsumerKnowsEveryKindOfRecord has a program make a record of each kind, and
-// everything that reads records come to the same exchange by them. Anyone who adds a kind is
-// sent here by a linter and by this test, until each consumer is done.
+// TestEveryConsumerKnowsEveryKindOfRecord makes a record of each kind, and requires that every reader of
+// records arrives at the same exchange. A new kind fails this test and a linter until each reader supports it.
 func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
@@ -212,7 +210,7 @@ func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 	t.Run("market data", func(t *testing.T) { requireMarket(t, data, database) })
 }
 
-// requireRows demands the row of the first record of each kind.
+// requireRows requires that the first record of each kind has its row in the tables.
 func requireRows(t *testing.T, data, database string, first map[exchange.EventKind]uint64) {
 	t.Helper()
 	eachEvent(t, data, func(seq uint64, e *exchange.Event) {
@@ -225,7 +223,7 @@ func requireRows(t *testing.T, data, database string, first map[exchange.EventKi
 	})
 }
 
-// eachEvent calls f for each record of a journal. What is encoded again has the same bytes.
+// eachEvent decodes each record of a journal and calls f. Encoding the event must give the same bytes.
 func eachEvent(t *testing.T, data string, f func(seq uint64, e *exchange.Event)) {
 	t.Helper()
 	require.NoError(t, journal.Scan(filepath.Join(data, "journal"), exchange.EventVersion,
@@ -238,8 +236,8 @@ func eachEvent(t *testing.T, data string, f func(seq uint64, e *exchange.Event))
 		}))
 }
 
-// requireHistory compares what the tables tell of each record with the record. Tables have
-// no time where nothing needs it.
+// requireHistory compares each record with the one read from the tables. Tables have no times for kinds that
+// do not need one.
 func requireHistory(t *testing.T, data, database string) {
 	t.Helper()
 	archive, err := postgres.OpenArchive(background, database)
@@ -259,8 +257,8 @@ func requireHistory(t *testing.T, data, database string) {
 	})
 }
 
-// requireMarket has one feed follow the whole journal, and compares what it answers with what
-// one answers that begins with the tables.
+// requireMarket compares the answers of a feed that follows the whole journal with those of a feed that starts
+// from the tables.
 func requireMarket(t *testing.T, data, database string) {
 	t.Helper()
 	j, err := journal.Open(filepath.Join(data, "journal"),
@@ -281,8 +279,7 @@ func requireMarket(t *testing.T, data, database string) {
 	require.Equal(t, answersOf(t, j, ofTables), answersOf(t, j, &feeds.Snapshot{}))
 }
 
-// answersOf returns what a feed answers that begins with a snapshot and follows a journal to
-// its end.
+// answersOf returns the answers of a feed that starts from a snapshot and follows a journal to its end.
 func answersOf(t *testing.T, j *journal.Journal, begin *feeds.Snapshot) (answers []string) {
 	t.Helper()
 	records, err := j.NewFollower(begin.Seq+1, 1<<20)

@@ -8,7 +8,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestAPrintedRecordHasAllThatItSays: each field of a record of version 4 is in its line.
+// TestAPrintedRecordHasAllThatItSays: the line of a record of version 4 has each of its fields.
 func TestAPrintedRecordHasAllThatItSays(t *testing.T) {
 	terms := exchange.Terms{Side: exchange.Buy, Limit: 2e8}
 	market := exchange.Terms{Side: exchange.Buy, TIF: exchange.IOC, Type: exchange.Market, STP: exchange.CancelOldest,

@@ -18,7 +18,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestDoctorSaysWhatToChange looks at a database without fsync, as text and as JSON.
+// TestDoctorSaysWhatToChange checks a database without fsync, as text and as JSON.
 func TestDoctorSaysWhatToChange(t *testing.T) {
 	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
@@ -51,7 +51,7 @@ func TestDoctorSaysWhatToChange(t *testing.T) {
 	require.Contains(t, stdout, "It changes nothing and leaves no file behind.")
 }
 
-// TestDoctorSeesTheLimitsItRunsUnder gives it few files.
+// TestDoctorSeesTheLimitsItRunsUnder runs doctor with a low limit of open files.
 func TestDoctorSeesTheLimitsItRunsUnder(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", `ulimit -n 200; exec "$0"`, os.Args[0])
@@ -65,7 +65,7 @@ func TestDoctorSeesTheLimitsItRunsUnder(t *testing.T) {
 	require.Equal(t, cli.ExitError, cmd.ProcessState.ExitCode())
 }
 
-// TestADoctorThatIsKilledLeavesNothing kills it while it writes.
+// TestADoctorThatIsKilledLeavesNothing kills doctor while it writes its test file.
 func TestADoctorThatIsKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -73,14 +73,14 @@ func TestADoctorThatIsKilledLeavesNothing(t *testing.T) {
 	cmd.Env = append(os.Environ(), runVariable+"=doctor --data="+data)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool { // it has the file open
+	require.Eventually(t, func() bool { // wait until it has the file open
 		open, _ := filepath.Glob("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/fd/*")
 		for _, fd := range open {
 			if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, data) {
 				return true
 			}
 		}
-		return len(open) == 0 // it has ended before it was seen
+		return len(open) == 0 // it ended before its file was seen
 	}, time.Minute, 100*time.Microsecond)
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()

@@ -16,8 +16,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// forged writes a backup again, with every checksum right, after a change of its
-// header, of each table with its rows, and with a further file.
+// forged writes a copy of a backup with changes to its header, to each table with its rows, and, unless more
+// is "", with a further file. All checksums are right.
 func forged(t *testing.T, file string, header func(*backup.Header),
 	table func(table *backup.Table, rows *string, count *int64), more string) (changed string) {
 	t.Helper()
@@ -60,8 +60,8 @@ func forged(t *testing.T, file string, header func(*backup.Header),
 	return changed
 }
 
-// TestABackupThatLiesIsRefused has files with right checksums and a wrong content. The
-// database stays empty, and the same directory takes the right file afterwards.
+// TestABackupThatLiesIsRefused restores files with right checksums and wrong contents. Each restore leaves the
+// database empty, and the same directory accepts the right file afterwards.
 func TestABackupThatLiesIsRefused(t *testing.T) {
 	t.Parallel()
 	l := live(t)
@@ -89,7 +89,7 @@ func TestABackupThatLiesIsRefused(t *testing.T) {
 		{"the restored refs do not add up: refs, account", same, of("refs", func(_ *backup.Table, rows *string, _ *int64) {
 			first, rest, _ := strings.Cut(*rows, "\n")
 			fields := strings.Split(first, "\t")
-			fields[2] += "9" // the record
+			fields[2] += "9" // column of the record's seq
 			*rows = strings.Join(fields, "\t") + "\n" + rest
 		}), ""},
 		{"table order_log got", same, of("order_log", func(_ *backup.Table, _ *string, n *int64) { *n++ }), ""},
@@ -114,7 +114,7 @@ func TestABackupThatLiesIsRefused(t *testing.T) {
 	_, digest := stateOf(t, must(t, "verify", "--database-url="+database, data))
 	require.Equal(t, l.last.Digest, digest)
 
-	// Another listing cannot be compared, and is said so.
+	// A digest of another listing cannot be compared, which restore warns of.
 	other := forged(t, file, func(h *backup.Header) { h.Listing, h.Digest = "outcry state 0", [32]byte{} }, keep, "")
 	stdout := must(t, "restore", "--segment=65536", "--data="+filepath.Join(t.TempDir(), "data"),
 		"--database-url="+pgtest.NewDatabase(t), other)

@@ -14,8 +14,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestATradersDay trades from the shell with everything that an order can ask, and looks at
-// what the account has.
+// TestATradersDay trades from the shell with every instruction that an order can have, and then inspects the
+// accounts.
 func TestATradersDay(t *testing.T) {
 	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
 	t.Setenv("OUTCRY_ADDR", p.Addr)
@@ -58,7 +58,7 @@ func TestATradersDay(t *testing.T) {
 	})
 }
 
-// TestAnOperatorsRules sets rules from the shell, and orders run into them.
+// TestAnOperatorsRules sets rules from the shell, and places orders that break them.
 func TestAnOperatorsRules(t *testing.T) {
 	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t), "--http=127.0.0.1:0")
 	t.Setenv("OUTCRY_ADDR", p.Addr)
@@ -108,7 +108,8 @@ func TestAnOperatorsRules(t *testing.T) {
 	})
 }
 
-// TestOrdersAreShownBehindAnEmptyPage: the exchange looks at 20,000 orders for a page.
+// TestOrdersAreShownBehindAnEmptyPage: orders after an empty page are listed. The exchange scans at most
+// 20,000 orders for a page.
 func TestOrdersAreShownBehindAnEmptyPage(t *testing.T) {
 	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
 	t.Setenv("OUTCRY_ADDR", p.Addr)
@@ -135,7 +136,7 @@ func TestOrdersAreShownBehindAnEmptyPage(t *testing.T) {
 	})
 }
 
-// TestAListThatDoesNotGoOnIsAnError: an exchange that answers the same page again is not asked without end.
+// TestAListThatDoesNotGoOnIsAnError: if an exchange sends the same page twice, the client stops with an error.
 func TestAListThatDoesNotGoOnIsAnError(t *testing.T) {
 	addr := playing(t, func(conn net.Conn) {
 		frames := wire.NewFrameReader(conn, 1<<20)
@@ -148,7 +149,7 @@ func TestAListThatDoesNotGoOnIsAnError(t *testing.T) {
 	require.Contains(t, stderr, "not an answer of an exchange")
 }
 
-// step is a command line, and what it prints and returns.
+// step is a command line with its expected output and exit status.
 type step struct {
 	args, want string
 	status     int

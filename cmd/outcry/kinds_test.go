@@ -21,9 +21,8 @@ import (
 	feeds "outcry/internal/view/market"
 )
 
-// TestNobodyPassesOverARecordOfAnUnknownKind puts one behind records that are known, and
-// has everything that reads records come to it: each ends with an error that names the
-// kind, and has nothing of what follows.
+// TestNobodyPassesOverARecordOfAnUnknownKind appends a record of an unknown kind to a journal. Every reader of
+// records must stop there with an error that names the kind, and must apply nothing after it.
 func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
 	t.Parallel()
 	newest := exchange.EventKind(0)
@@ -72,8 +71,8 @@ func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
 	}
 }
 
-// readersOf returns with which errors those end who follow a journal after record
-// applied, and closes it.
+// readersOf has each reader follow a journal after record applied, and returns the errors with which they end.
+// It closes the journal.
 func readersOf(t *testing.T, l *life, j *journal.Journal, applied uint64) map[string]error {
 	t.Helper()
 	defer j.Close()
@@ -91,7 +90,7 @@ func readersOf(t *testing.T, l *life, j *journal.Journal, applied uint64) map[st
 		&feeds.Snapshot{Seq: applied, Symbols: snap.Symbols, Orders: snap.Orders, Traded: traded, Trades: trades})
 	ctx, cancel := context.WithTimeout(background, time.Minute)
 	defer cancel()
-	feed.Run(ctx) // ends by itself
+	feed.Run(ctx) // returns at the unknown kind
 	records, err = j.NewFollower(applied+1, 1<<20)
 	require.NoError(t, err)
 	view := accounts.NewView(accounts.Options{Records: records, Log: slog.New(slog.DiscardHandler)}, snap)

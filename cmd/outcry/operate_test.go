@@ -13,8 +13,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestAnOperatorsNight operates an exchange from the shell, and prints and verifies what
-// is left of it.
+// TestAnOperatorsNight operates an exchange from the shell, and then prints and verifies the stopped
+// exchange's data.
 func TestAnOperatorsNight(t *testing.T) {
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	p := exchangetest.Start(t, data, database, "--http=127.0.0.1:0")
@@ -120,7 +120,7 @@ func TestWrongOperationsAreNamed(t *testing.T) {
 	require.Contains(t, stdout, "Usage: outcry cancel-all [flags] ACCOUNT [SYM]")
 }
 
-// TestAnExchangeInTroubleSaysSo prints statuses that a healthy exchange does not have.
+// TestAnExchangeInTroubleSaysSo prints the statuses of an exchange that is not healthy.
 func TestAnExchangeInTroubleSaysSo(t *testing.T) {
 	var b strings.Builder
 	o := &operator{stdout: &b}

@@ -22,11 +22,10 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// refs are those that outcry has made.
+// refs matches the refs that outcry generates.
 var refs = regexp.MustCompile(`ref [A-Z2-7]{26}`)
 
-// outcry runs a command line and returns what it printed, with times as T and new refs
-// as NEW.
+// outcry runs a command line and returns its output, with times replaced by T and generated refs by NEW.
 func outcry(stdin string, args ...string) (stdout, stderr string, status int) {
 	var out, err strings.Builder
 	status = run(args, strings.NewReader(stdin), &out, &err)
@@ -34,7 +33,7 @@ func outcry(stdin string, args ...string) (stdout, stderr string, status int) {
 	return refs.ReplaceAllString(times.ReplaceAllString(out.String(), "T"), "ref NEW"), err.String(), status
 }
 
-// TestTheFirstTrade is the one of the README, and what goes wrong around it.
+// TestTheFirstTrade runs the first trade of the README, and mistakes that users make around it.
 func TestTheFirstTrade(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	p := exchangetest.Start(t, data, "")
@@ -51,7 +50,7 @@ func TestTheFirstTrade(t *testing.T) {
 		{"account 2 0", "", "account 2 opened\n", 0},
 		{"account 2 0", "", "error: account 2 already exists\n", 1},
 		{"symbol QQQ", "", "symbol QQQ made\n", 0},
-		{"place SPY 2 200", "", "200 SPY placed with account 2\n", 0}, // as in earlier versions
+		{"place SPY 2 200", "", "200 SPY placed with account 2\n", 0}, // the word order of earlier versions
 		{"place 2 SPY 200", "", "200 SPY placed with account 2\n", 0},
 		{"place 2 100 --sym SPY", "", "100 SPY placed with account 2\n", 0},
 		{"sell 2 SPY 100 123.45", "", "order 1 sells 100 SPY at 123.45\n", 0},

@@ -19,8 +19,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// recordsUpTo makes a journal in the data directory to, which has the records of another
-// one up to seq.
+// recordsUpTo makes a journal in the data directory to, with the records of from's journal up to seq.
 func recordsUpTo(t *testing.T, from, to string, seq uint64) {
 	t.Helper()
 	j, err := journal.Open(filepath.Join(to, "journal"),
@@ -37,8 +36,8 @@ func recordsUpTo(t *testing.T, from, to string, seq uint64) {
 	require.NoError(t, j.Close())
 }
 
-// projected writes the records of a journal to an empty database, as a server that was
-// killed then has left it.
+// projected writes the records of a journal to an empty database, which then looks as if the server had been
+// killed after the last of them.
 func projected(t *testing.T, data, database string) {
 	t.Helper()
 	j, err := journal.Open(filepath.Join(data, "journal"),
@@ -60,9 +59,9 @@ func projected(t *testing.T, data, database string) {
 	require.NoError(t, j.Close())
 }
 
-// TestAnOrderInPartsIsTheSameEverywhere has one that executes in three parts. A server
-// that is killed behind the first one leaves a journal, or tables, or a backup of them:
-// each leads to the same in the end, and is in order in between.
+// TestAnOrderInPartsIsTheSameEverywhere executes an order in three parts. A server killed after the first part
+// leaves a journal, or tables, or a backup of them. Each must verify as it is, and must lead to the same final
+// state.
 func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	const resting = 2*exchange.FillsMax + 100
@@ -107,7 +106,7 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 		again := exchangetest.Start(t, data, database, "--segment=8388608")
 		require.Equal(t, fmt.Sprintf("%x", first.Digest()), again.Loaded.Digest)
 		c := &cli.Client{Access: cli.Access{Addr: again.Addr, Timeout: time.Minute}}
-		require.Eventually(t, func() bool { // a start goes on with the order by itself
+		require.Eventually(t, func() bool { // a start completes the order by itself
 			reply, err := exchangeXML(c, wire.NewTransactions("2").Query(fmt.Sprint(resting+1)).Append(nil))
 			require.NoError(t, err)
 			answers, err := wire.ParseReply(reply)

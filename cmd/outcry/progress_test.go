@@ -17,7 +17,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// said keeps what long work says of itself.
+// said records the progress messages of a command.
 type said struct {
 	mu  sync.Mutex
 	all []string
@@ -31,7 +31,7 @@ func (s *said) Say(text string) {
 
 func (s *said) Write(p []byte) (int, error) { return len(p), nil }
 
-// has demands that it was said, in this order.
+// has requires that the texts were shown, in this order.
 func (s *said) has(t *testing.T, texts ...string) {
 	t.Helper()
 	rest := s.all
@@ -42,7 +42,8 @@ func (s *said) has(t *testing.T, texts ...string) {
 	}
 }
 
-// TestLongWorkSaysWhatItDoes takes a backup, restores it and verifies that.
+// TestLongWorkSaysWhatItDoes takes a backup, restores it, verifies the result, and checks the progress
+// messages.
 func TestLongWorkSaysWhatItDoes(t *testing.T) {
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	p := exchangetest.Start(t, data, database)
@@ -78,7 +79,7 @@ func TestLongWorkSaysWhatItDoes(t *testing.T) {
 	require.Equal(t, []string{"x: record 4096", "x: record 8192 of 9999"}, verifying.all)
 }
 
-// requireAnalyzed demands that a transaction at work has analyzed tables: it locks them.
+// requireAnalyzed requires that an open transaction has analyzed tables, which its locks show.
 func requireAnalyzed(t *testing.T, database string) {
 	t.Helper()
 	conn := allTables(t, database)

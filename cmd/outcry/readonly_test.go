@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnlyVariable makes the test program, in a mount namespace of its own, mount the
-// directory that it names read-only before it becomes outcry.
+// readOnlyVariable names a directory. The test program mounts it read-only, in its own mount namespace, before
+// it runs as outcry.
 const readOnlyVariable = "OUTCRY_TEST_READ_ONLY"
 
-// mountReadOnly does that.
+// mountReadOnly mounts dir read-only for this process.
 func mountReadOnly(dir string) {
 	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if err == nil {
@@ -29,9 +29,8 @@ func mountReadOnly(dir string) {
 	}
 }
 
-// mustReadOnly is must of a process that sees a directory on a file system that is
-// mounted read-only. If the machine lets nobody mount anything it says so, and is
-// must with a directory in which nothing may have changed.
+// mustReadOnly is like must, in a process that sees dir mounted read-only. Without the right to mount, it logs
+// that and calls must. In both cases nothing in dir may have changed.
 func mustReadOnly(t *testing.T, dir string, args ...string) (stdout string) {
 	t.Helper()
 	before := contents(t, dir)

@@ -19,9 +19,9 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestEveryAttributeOfAnOrderHasAFlag, except those that are arguments.
+// TestEveryAttributeOfAnOrderHasAFlag, except the attributes that are arguments.
 func TestEveryAttributeOfAnOrderHasAFlag(t *testing.T) {
-	flags := map[string]struct { // a new flag has its line here
+	flags := map[string]struct { // add a line for each new flag
 		line, field string
 		want        any
 	}{
@@ -46,15 +46,15 @@ func TestEveryAttributeOfAnOrderHasAFlag(t *testing.T) {
 	}
 }
 
-// relay passes connections on to an exchange. While losing is more than 0, it passes a
-// frame on, counts losing down, and closes the connection in place of the answer.
+// relay forwards connections to an exchange. While losing is positive, each frame is forwarded, losing is
+// decremented, and the connection is closed instead of returning the reply.
 type relay struct {
 	net.Listener
 	to     string
 	losing atomic.Int64
 }
 
-// startRelay starts one, until the end of the test.
+// startRelay starts a relay that runs until the end of the test.
 func startRelay(t *testing.T, to string) *relay {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func (r *relay) serve(conn net.Conn) {
 	}
 }
 
-// TestAScriptRepeatsALineUntilItHasAnAnswer: answers are lost, and nothing is done twice.
+// TestAScriptRepeatsALineUntilItHasAnAnswer: replies are lost, and yet no command is done twice.
 func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
 	r := startRelay(t, p.Addr)
@@ -141,7 +141,8 @@ func TestAScriptRepeatsALineUntilItHasAnAnswer(t *testing.T) {
 	}
 }
 
-// TestARefusalAfterALostAnswerIsNoAnswer: the exchange refuses what it may have done.
+// TestARefusalAfterALostAnswerIsNoAnswer: the exchange refuses a retry of a command whose first try it may
+// have done.
 func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -173,8 +174,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	require.Equal(t, "error: not now\n", got, "it was sent once")
 }
 
-// TestScriptsAreToldWhatA1After3IsWorth, wherever they are told to repeat a line: the second
-// line does not know of the first.
+// TestScriptsAreToldWhatA1After3IsWorth: each text that advises to repeat a line also explains an exit status
+// of 1 after one of 3. The repeated line does not know of the first.
 func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 	usage, _, status := outcry("", "help")
 	require.Equal(t, cli.ExitOK, status)
@@ -190,7 +191,7 @@ func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 	}
 }
 
-// TestErrorsDoNotRepeatWhatMayBeASecret that stands where something else belongs.
+// TestErrorsDoNotRepeatWhatMayBeASecret: errors do not quote a secret given in the wrong place.
 func TestErrorsDoNotRepeatWhatMayBeASecret(t *testing.T) {
 	for _, secret := range []string{"outc_0123456789abcdef_0123456789abcdef", "postgres://me:hunter2@db/outcry",
 		"hunter2", "-hunter2"} {
@@ -204,7 +205,7 @@ func TestErrorsDoNotRepeatWhatMayBeASecret(t *testing.T) {
 			_, stderr, status := outcry("", args...)
 			require.Equal(t, cli.ExitUsage, status, line)
 			if strings.HasPrefix(secret, "-") {
-				continue // the name of a flag
+				continue // name of a flag
 			}
 			require.NotContains(t, stderr, secret, line)
 			require.NotContains(t, stderr, "hunter2", line)
@@ -212,7 +213,8 @@ func TestErrorsDoNotRepeatWhatMayBeASecret(t *testing.T) {
 	}
 }
 
-// TestATokenStaysOnThisMachine if nothing is encrypted: no connection is made.
+// TestATokenStaysOnThisMachine: without TLS, a token is not sent to another machine, and no connection is
+// made.
 func TestATokenStaysOnThisMachine(t *testing.T) {
 	t.Setenv("OUTCRY_TOKEN", "outc_"+strings.Repeat("0", 16)+"_"+strings.Repeat("0", 64))
 	_, stderr, status := outcry("", "--http=192.0.2.1:1", "status")

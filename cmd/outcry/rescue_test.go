@@ -23,7 +23,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// memberProcess is an outcryd that is a node of a cluster.
+// memberProcess is an outcryd that runs as a node of a cluster.
 type memberProcess struct {
 	exchangetest.Process
 	number         int
@@ -32,7 +32,7 @@ type memberProcess struct {
 	output         *output
 }
 
-// output keeps what a process prints.
+// output collects what a process prints.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -50,7 +50,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// freeAddress returns an address that nobody listens on, below those that the kernel gives.
+// freeAddress returns an address with a free port below the range that the kernel assigns.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
@@ -79,13 +79,13 @@ func (m *memberProcess) launch(t *testing.T, peers ...*memberProcess) {
 	t.Cleanup(m.kill)
 }
 
-// kill ends it at once.
+// kill kills the node and waits for it.
 func (m *memberProcess) kill() {
 	_ = m.Cmd.Process.Kill()
 	_ = m.Cmd.Wait()
 }
 
-// view is how the node sees its cluster, zero without an answer.
+// view returns the node's view of its cluster, or the zero value if the node does not answer.
 func (m *memberProcess) view() (c remote.Cluster) {
 	r, err := http.Get("http://" + m.Http + "/api/v1/cluster")
 	if err != nil {
@@ -96,7 +96,7 @@ func (m *memberProcess) view() (c remote.Cluster) {
 	return c
 }
 
-// leader waits until one of the nodes leads, and the others follow it.
+// leader waits until one of the nodes leads and the others follow it, and returns the leader.
 func leader(t *testing.T, nodes ...*memberProcess) (leads *memberProcess) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -114,14 +114,14 @@ func leader(t *testing.T, nodes ...*memberProcess) (leads *memberProcess) {
 	return leads
 }
 
-// TestANodeIsVerifiedBackedUpAndRescued: each node of a cluster while two clients trade, and
-// then one of them, once all are lost but that. It goes on alone, and in the end as a server
-// without a cluster, with all of its history.
+// TestANodeIsVerifiedBackedUpAndRescued verifies and backs up each node of a cluster while two clients trade.
+// Then all nodes but one are lost. That node continues alone, and at last as a server without a cluster, with
+// all of its history.
 func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t)).Stop() // builds the program
+	exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t)).Stop() // only to build the program
 	var nodes []*memberProcess
 	for i := range 3 {
 		m := &memberProcess{number: i + 1, peer: freeAddress(t), data: t.TempDir(), database: pgtest.NewDatabase(t)}
@@ -146,7 +146,7 @@ func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 	}
 	stop()
 	last := leads.view().Seq
-	rescued := nodes[leads.number%3] // one that followed
+	rescued := nodes[leads.number%3] // a former follower
 	require.Eventually(t, func() bool { return rescued.view().Seq >= last }, time.Minute, time.Millisecond)
 	refused(t, "the node must not be running", "cluster", "rescue", fmt.Sprint(rescued.number), rescued.data)
 	for _, m := range nodes {

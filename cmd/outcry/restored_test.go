@@ -24,10 +24,10 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// answered is a frame, and what the exchange answered when it came for the first time.
+// answered is a frame with the reply to its first sending.
 type answered struct{ frame, reply string }
 
-// sent sends frames and returns their answers, none of which may be an error.
+// sent sends frames and returns them with their replies, none of which may be an error.
 func sent(t *testing.T, p *exchangetest.Process, frames ...[]byte) (all []answered) {
 	t.Helper()
 	for _, frame := range frames {
@@ -39,13 +39,12 @@ func sent(t *testing.T, p *exchangetest.Process, frames ...[]byte) (all []answer
 	return all
 }
 
-// operating is the operator's way to an exchange.
+// operating returns a client for an exchange's HTTP side.
 func operating(p *exchangetest.Process) *remote.Client {
 	return remote.NewClient(p.Http, time.Minute, nil)
 }
 
-// withRefs are commands of an account that use a ref of each of the three kinds, in a
-// symbol of its own.
+// withRefs returns commands of an account in a new symbol, which use a ref of each of the three kinds.
 func withRefs(account, sym string) [][]byte {
 	return [][]byte{
 		new(wire.Create).Account(wire.Account{ID: account, Balance: "70", Ref: "mine"}).Append(nil),
@@ -54,7 +53,7 @@ func withRefs(account, sym string) [][]byte {
 	}
 }
 
-// beforeBackup uses refs as account 101, and halts its symbol, EARLY, and B.
+// beforeBackup uses refs as account 101, and halts that account's symbol EARLY, and B.
 func beforeBackup(t *testing.T, p *exchangetest.Process) []answered {
 	t.Helper()
 	all := sent(t, p, withRefs("101", "EARLY")...)
@@ -65,8 +64,8 @@ func beforeBackup(t *testing.T, p *exchangetest.Process) []answered {
 	return all
 }
 
-// afterBackup does one of everything: it uses refs as account 102, halts its symbol,
-// LATE, resumes B, and cancels one order and all of account 101.
+// afterBackup makes a record of every kind: it uses refs as account 102, halts that account's symbol LATE,
+// resumes B, and cancels one order and then all orders of account 101.
 func afterBackup(t *testing.T, p *exchangetest.Process) []answered {
 	t.Helper()
 	all := sent(t, p, withRefs("102", "LATE")...)
@@ -81,7 +80,7 @@ func afterBackup(t *testing.T, p *exchangetest.Process) []answered {
 	return all
 }
 
-// requireEveryKind demands that the journal has a record of each kind after one.
+// requireEveryKind requires that the journal has a record of each kind after record after.
 func requireEveryKind(t *testing.T, data string, after uint64) {
 	t.Helper()
 	found := map[exchange.EventKind]bool{}
@@ -101,7 +100,7 @@ func requireEveryKind(t *testing.T, data string, after uint64) {
 	}
 }
 
-// requireAnswered sends frames again, each of which must get its first answer.
+// requireAnswered resends frames, each of which must get its first reply.
 func requireAnswered(t *testing.T, p *exchangetest.Process, all []answered) {
 	t.Helper()
 	for _, a := range all {
@@ -111,8 +110,8 @@ func requireAnswered(t *testing.T, p *exchangetest.Process, all []answered) {
 	}
 }
 
-// requireHalted demands that orders for a symbol are refused for a reason, or for "" that
-// they are taken.
+// requireHalted requires that orders for a symbol are rejected with a reason, or, if reason is "", that they
+// are accepted.
 func requireHalted(t *testing.T, p *exchangetest.Process, sym, reason string) {
 	t.Helper()
 	answer := ordered(t, p, sym)
@@ -124,7 +123,7 @@ func requireHalted(t *testing.T, p *exchangetest.Process, sym, reason string) {
 		answer.Error)
 }
 
-// ordered places an order of account 1, and returns the answer.
+// ordered places an order of account 1, and returns the reply.
 func ordered(t *testing.T, p *exchangetest.Process, sym string) wire.Answer {
 	t.Helper()
 	reply, err := exchangeXML(&cli.Client{Access: cli.Access{Addr: p.Addr,
@@ -136,11 +135,11 @@ func ordered(t *testing.T, p *exchangetest.Process, sym string) wire.Answer {
 	return answers[0]
 }
 
-// skippedMin is how many order ids a restore leaves out at least.
+// skippedMin is the least number of order ids that a restore skips.
 const skippedMin = 1_000_000_000
 
-// requireNewID demands that the next order's id is the one that restore told, above all
-// that were given out.
+// requireNewID requires that the next order gets the id that restore printed, which must lie above all ids
+// given out before.
 func requireNewID(t *testing.T, p *exchangetest.Process, told string, above uint64) {
 	t.Helper()
 	answer := ordered(t, p, "A")
@@ -151,7 +150,7 @@ func requireNewID(t *testing.T, p *exchangetest.Process, told string, above uint
 	require.Greater(t, id, above)
 }
 
-// requireTokens demands that a data directory has a file of tokens.
+// requireTokens requires that a data directory's token file has the content want.
 func requireTokens(t *testing.T, data, want string) {
 	t.Helper()
 	tokens, err := os.ReadFile(filepath.Join(data, "tokens"))
@@ -159,10 +158,10 @@ func requireTokens(t *testing.T, data, want string) {
 	require.Equal(t, want, string(tokens))
 }
 
-// TestTokensOfAnySizeAreBackedUp has as many as the server takes, each as long as may be.
+// TestTokensOfAnySizeAreBackedUp backs up a token file with as many and as long entries as the server accepts.
 func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
 	t.Parallel()
-	const bytesMax, entriesMax = 8 << 20, 10_000 // as internal/auth has them
+	const bytesMax, entriesMax = 8 << 20, 10_000 // the same as in internal/auth
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
 	exchangetest.Start(t, data, database).Stop()
 	tokens := []byte("outcry tokens 1\n")
@@ -183,13 +182,13 @@ func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(tokens, restored))
 
-	// More of them the server does not take either.
+	// The server rejects a longer file too.
 	require.NoError(t,
 		os.WriteFile(filepath.Join(data, "tokens"), append(tokens, make([]byte, bytesMax-len(tokens)+1)...), 0o600))
 	refused(t, "tokens has more than 8388608 bytes", "backup", "--data="+data, "--database-url="+database, file+"2")
 	require.NoFileExists(t, file+"2")
 
-	// Without the journal nobody sees them.
+	// A backup without the journal never reads the token file.
 	require.NoError(t, os.Remove(file))
 	must(t, "backup", "--without-journal", "--database-url="+database, file)
 	stdout := must(t, "restore", "--segment=65536", "--data="+elsewhere+"2", "--database-url="+pgtest.NewDatabase(t), file)
@@ -197,7 +196,7 @@ func TestTokensOfAnySizeAreBackedUp(t *testing.T) {
 	require.Contains(t, stdout, "executions and cancels at any time may be missing here")
 }
 
-// liveShortly runs an exchange for a few frames.
+// liveShortly runs an exchange for a few frames, and stops it.
 func liveShortly(t *testing.T) *life {
 	t.Helper()
 	l := &life{data: t.TempDir(), database: pgtest.NewDatabase(t), r: rand.New(rand.NewPCG(1, 1))}
@@ -208,8 +207,8 @@ func liveShortly(t *testing.T) *life {
 	return l
 }
 
-// TestWhatARestoreWasToldCountsWhenItIsDoneAgain kills one after its commit, and has it
-// finished by another one that names a journal, and that names none.
+// TestWhatARestoreWasToldCountsWhenItIsDoneAgain kills a restore after its commit. A second restore finishes
+// it, with a --journal and without one; the first one's options count.
 func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	l := liveShortly(t)
@@ -228,14 +227,14 @@ func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	require.Contains(t, stdout, "LOST     everything")
 
 	o.Data, o.DatabaseURL, o.Journal = filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t), l.data
-	killedRestore(t, o, committed+1) // which copies the journal as well
+	killedRestore(t, o, committed+1) // this step copies the journal as well
 	stdout = must(t, "restore", "--data="+o.Data, "--database-url="+o.DatabaseURL, file)
 	require.Contains(t, stdout, "A former restore had done everything")
 	require.Contains(t, stdout, "tokens   are those of "+l.data+"/tokens\n")
 	require.Contains(t, stdout, "journal  0 records after the backup, ")
 	require.NotContains(t, stdout, "LOST")
 
-	// Before the commit the new one counts.
+	// Before the commit the new options count.
 	o.Data, o.DatabaseURL, o.Journal = filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t), ""
 	killedRestore(t, o, committed-1)
 	stdout = must(t, "restore", "--data="+o.Data, "--database-url="+o.DatabaseURL, "--journal="+l.data, file)
@@ -243,8 +242,8 @@ func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	must(t, "verify", "--database-url="+o.DatabaseURL, o.Data)
 }
 
-// TestWhatABackupMissesIsSaid gives the time from when on: that at which it began, not
-// that of its snapshot; or of the newest order if nobody looked at the journal.
+// TestWhatABackupMissesIsSaid checks the time after which records may be missing: when the backup began, not
+// when its snapshot was taken; or that of the newest order if the backup was taken without the journal.
 func TestWhatABackupMissesIsSaid(t *testing.T) {
 	t.Parallel()
 	l := liveShortly(t)
@@ -267,9 +266,9 @@ func TestWhatABackupMissesIsSaid(t *testing.T) {
 	}
 }
 
-// TestABackupOfBeforeTheSchemasIsRestored: testdata has one of version 7 of the schema, in
-// which people's relations and all others were in one. The state is the same, and the
-// exchange goes on.
+// TestABackupOfBeforeTheSchemasIsRestored restores a backup from testdata of version 7 of the schema, when the
+// relations for people and all others were in one schema. The state must be the same, and the exchange must
+// continue.
 func TestABackupOfBeforeTheSchemasIsRestored(t *testing.T) {
 	const state = "state    seq 7, digest 2cb99a4333b1ee18f097442e4754bf9d4de094ad0b1c3bf77a24dae7fabdb9c6\n"
 	data, database := filepath.Join(t.TempDir(), "data"), pgtest.NewDatabase(t)

@@ -22,7 +22,7 @@ import (
 	"outcry/internal/testing/exchangetest"
 )
 
-// freeBlock returns a port behind which so many are free.
+// freeBlock returns a port that is followed by n free ones.
 func freeBlock(t *testing.T, n int) int {
 	t.Helper()
 	for base := 15000 + os.Getpid()%10000; base < 32000; base += n + 1 {
@@ -43,13 +43,13 @@ func freeBlock(t *testing.T, n int) int {
 	return 0
 }
 
-// trying is an `outcry cluster try` of a test.
+// trying is an `outcry cluster try` that a test has started.
 type trying struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	lines *bufio.Scanner
 	said  string
-	pids  map[string]int // of the nodes, by their numbers
+	pids  map[string]int // of the nodes, by node number
 }
 
 func startTry(t *testing.T) (x *trying, addrs, https string) {
@@ -75,7 +75,7 @@ func startTry(t *testing.T) (x *trying, addrs, https string) {
 
 var startedLine = regexp.MustCompile(`node (\d) is started, with pid (\d+)`)
 
-// until reads lines up to one that fits, and returns what it has in parentheses.
+// until reads lines up to the first that matches pattern, and returns its submatches.
 func (x *trying) until(pattern string) []string {
 	x.t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -95,8 +95,8 @@ func (x *trying) until(pattern string) []string {
 	return nil
 }
 
-// TestAClusterIsTried is what a person does who looks at one: three nodes, orders, the leader
-// killed, another one, the killed one back, a handover; and nothing is left of it.
+// TestAClusterIsTried follows a user's session: three nodes start, orders are placed, the leader is killed and
+// comes back, the leadership is handed over. In the end no process is left.
 func TestAClusterIsTried(t *testing.T) {
 	x, addrs, https := startTry(t)
 	leader, ready := "", map[string]bool{}
@@ -127,7 +127,7 @@ func TestAClusterIsTried(t *testing.T) {
 			"bench", "run", "--orders=3000", "--rate=500", "--duration=1m", "--json")
 		var out, said strings.Builder
 		bench.Stdout, bench.Stderr = &out, &said
-		_ = bench.Run() // the status says it
+		_ = bench.Run() // the exit status is checked below
 		a.stdout, a.stderr, a.status = out.String(), said.String(), bench.ProcessState.ExitCode()
 		done <- a
 	}()
@@ -162,7 +162,7 @@ func TestAClusterIsTried(t *testing.T) {
 	got, said, status = outcry("", "cluster", "transfer", leader)
 	require.Equal(t, cli.ExitOK, status, got+said)
 	require.Regexp(t, `^node `+leader+` leads now, in term \d+\n$`, got)
-	for range 2 { // the process that led before has begun again
+	for range 2 { // the former leader's process was restarted
 		x.until(`node (` + leader + `) leads|node (` + m[1] + `) is ready: standby`)
 	}
 

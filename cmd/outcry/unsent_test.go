@@ -20,8 +20,8 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// playing is an exchange that a test plays: it does each connection, and reads on after
-// that, so that what it has written arrives. It returns the address.
+// playing is a fake exchange: it calls do for each connection, and then reads until the client closes, so that
+// all it has written arrives. It returns the address.
 func playing(t *testing.T, do func(net.Conn)) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func playing(t *testing.T, do func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// answering takes a frame and answers it with an error.
+// answering reads a frame and replies with an error.
 func answering(text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		if _, err := wire.NewFrameReader(conn, 1<<20).Next(); err == nil {
@@ -61,8 +61,8 @@ func shaking(config *tls.Config) func(net.Conn) {
 	return func(conn net.Conn) { _ = tls.Server(conn, config).Handshake() }
 }
 
-// TestTheExitStatusTellsWhetherATryMayHelp if there is no connection: a script goes on
-// at 3, and ends at 1.
+// TestTheExitStatusTellsWhetherATryMayHelp: without a connection, a script retries on status 3 and stops on
+// status 1.
 func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 	authority, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	own, err := tls.LoadX509KeyPair(authority.Server("server").CertFile, authority.Server("server").KeyFile)
@@ -131,7 +131,7 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 	require.False(t, errors.As(err, new(*cli.NoAnswerError)), "the token goes to another machine")
 }
 
-// TestAFileWithoutAnAnswerMayHaveBeenDone, however the answer is lost.
+// TestAFileWithoutAnAnswerMayHaveBeenDone, however the reply is lost.
 func TestAFileWithoutAnAnswerMayHaveBeenDone(t *testing.T) {
 	taking := func(then func(net.Conn)) func(net.Conn) {
 		return func(conn net.Conn) {

@@ -18,7 +18,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestVerifyChecksTheJournal harms the journal, or takes another one.
+// TestVerifyChecksTheJournal damages the journal, or replaces it by another one.
 func TestVerifyChecksTheJournal(t *testing.T) {
 	t.Parallel()
 	whole, other := live(t), live(t)
@@ -60,7 +60,7 @@ func TestVerifyChecksTheJournal(t *testing.T) {
 			}},
 		{"another exchange's journal", "belongs", `is [0-9a-f]{32}, and the database follows [0-9a-f]{32}`,
 			func(t *testing.T, l *life) {
-				// Let the seqs fit, so that only the id tells.
+				// Make the seqs fit, so that only the journal's id differs.
 				execute(t, l.database, fmt.Sprintf(`UPDATE exchange_state SET applied_seq = %d`, other.last.Seq))
 				l.data = other.data
 			}},
@@ -78,8 +78,8 @@ func TestVerifyChecksTheJournal(t *testing.T) {
 	}
 }
 
-// lastRecord returns the offset of the last record in a segment, before the end
-// mark: see the package comment of journal.
+// lastRecord returns the offset of a segment's last record, before the end mark; see the package comment of
+// journal.
 func lastRecord(segment []byte) (at int) {
 	const header, recordHeader = 64, 24
 	for next := header; ; {
@@ -91,8 +91,8 @@ func lastRecord(segment []byte) (at int) {
 	}
 }
 
-// TestVerifyGoesOnWhereTheDatabaseIsBehind verifies the journal of a longer life
-// with the database of a shorter one, and the torn tail of a crash behind it.
+// TestVerifyGoesOnWhereTheDatabaseIsBehind verifies a longer journal, which ends in the torn tail of a crash,
+// with the database of an earlier point in time.
 func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 	t.Parallel()
 	l := live(t)
@@ -115,7 +115,7 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 	require.Contains(t, stdout, fmt.Sprintf("; later ones done again on top: %d: ok\n", last.Seq-before))
 	require.Contains(t, stdout, fmt.Sprintf("state    seq %d, digest %s\n", last.Seq, last.Digest))
 
-	// An order from before the journal begins is given a ref that a later record uses.
+	// Give an order from before the journal's first record a ref that a later record uses.
 	require.EqualValues(t, 1, execute(t, l.database, fmt.Sprintf(`INSERT INTO refs
 		SELECT account, '%s', seq, id FROM order_log o
 		WHERE account = '%s' AND NOT EXISTS (SELECT FROM refs WHERE order_id = o.id) ORDER BY id LIMIT 1`,
@@ -129,7 +129,7 @@ func TestVerifyGoesOnWhereTheDatabaseIsBehind(t *testing.T) {
 			late.Ref, late.Account, before))
 }
 
-// lateRef returns the newest ref of a database.
+// lateRef returns the newest ref in a database.
 func lateRef(t *testing.T, database string) (key exchange.RefKey) {
 	t.Helper()
 	conn, err := pgx.Connect(background, database)
@@ -140,7 +140,7 @@ func lateRef(t *testing.T, database string) (key exchange.RefKey) {
 	return key
 }
 
-// downgrade makes a database what the first version of the schema would have made.
+// downgrade turns a database into one of the first version of the schema.
 const downgrade = pgtest.UndoSchemas + `
 	ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
 	ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
@@ -163,7 +163,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 	p := exchangetest.Start(t, l.data, l.database)
 	trade(t, p, l.r, 10)
 	cancelOne(t, p, "9")
-	cancelOne(t, p, "10") // the other is not the last record
+	cancelOne(t, p, "10") // so that the other cancel is not the last record
 	last := p.Stop()
 	stdout, stderr, status := l.verified()
 	require.Equal(t, cli.ExitOK, status, stderr)
@@ -199,7 +199,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 
 func TestVerifySaysWhyItCannotCheck(t *testing.T) {
 	empty, database := t.TempDir(), pgtest.NewDatabase(t)
-	loop := filepath.Join(t.TempDir(), "loop") // as a closed folder does to all but root: it may be there
+	loop := filepath.Join(t.TempDir(), "loop") // like a directory closed to this user: it is unknown whether it exists
 	require.NoError(t, os.Symlink(loop, loop))
 	for _, c := range []struct {
 		args []string
@@ -239,7 +239,7 @@ func TestVerifyWritesNothing(t *testing.T) {
 		conn := allTables(t, l.database)
 		defer conn.Close(background)
 		for _, table := range tables {
-			var rows string // xmin tells of an update that wrote the same
+			var rows string // xmin changes even if an update writes the same values
 			require.NoError(t, conn.QueryRow(background,
 				fmt.Sprintf(`SELECT coalesce(string_agg(concat(x.xmin, x), ',' ORDER BY x), '') FROM %s x`, table)).Scan(&rows))
 			contents = append(contents, table, rows)

@@ -18,14 +18,13 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestVerifyLiveInFullLoad verifies an exchange that two clients trade at: what it says is the
-// state after the record that it names, and trading goes on. Then it finds a row that was
-// changed.
+// TestVerifyLiveInFullLoad verifies a running exchange while two clients trade: the printed state is the one
+// after the printed record, and trading continues. Then verify finds a row that was changed.
 func TestVerifyLiveInFullLoad(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for _, segment := range []string{"16777216", "65536"} { // keeps every record, deletes them all the time
+	for _, segment := range []string{"16777216", "65536"} { // the large one keeps every record; the small one deletes segments all the time
 		data, database := t.TempDir(), pgtest.NewDatabase(t)
 		p := exchangetest.Start(t, data, database, "--segment="+segment)
 		openMarket(t, p)
@@ -68,7 +67,8 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 	}
 }
 
-// TestVerifyLiveReadsAnewWhatIsDeleted meanwhile: it begins at the first record that is left.
+// TestVerifyLiveReadsAnewWhatIsDeleted: if a segment is deleted during a read, the read starts over at the
+// first record that is left.
 func TestVerifyLiveReadsAnewWhatIsDeleted(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(dir, journal.Options{Version: exchange.EventVersion, SegmentBytes: 4096})
@@ -100,7 +100,7 @@ func TestVerifyLiveReadsAnewWhatIsDeleted(t *testing.T) {
 	require.Equal(t, j.ID(), s.ID)
 }
 
-// TestVerifyLiveSaysWhatDoesNotRun: it starts nothing.
+// TestVerifyLiveSaysWhatDoesNotRun: verify --live starts no cluster, and says what is not running.
 func TestVerifyLiveSaysWhatDoesNotRun(t *testing.T) {
 	data := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(data, "postgres", "data"), 0o700))

@@ -48,7 +48,7 @@ func trade(t *testing.T, p *exchangetest.Process, r *rand.Rand, frames int) {
 	}
 }
 
-// anyRef returns a ref that is new, or "" as often.
+// anyRef returns a new ref or "", each with a chance of one half.
 func anyRef(r *rand.Rand) string {
 	if r.IntN(2) == 0 {
 		return ""
@@ -56,15 +56,14 @@ func anyRef(r *rand.Rand) string {
 	return fmt.Sprintf("%016x", r.Uint64())
 }
 
-// life is what a stopped exchange has left.
+// life is the data directory and database of a stopped exchange.
 type life struct {
 	data, database string
 	last           exchangetest.LogLine
 	r              *rand.Rand
 }
 
-// cancelOne opens an account, places an order and cancels it: whatever trade came
-// to, one order was canceled.
+// cancelOne opens an account, places an order and cancels it, so that there is at least one cancel.
 func cancelOne(t *testing.T, p *exchangetest.Process, account string) {
 	t.Helper()
 	c := &cli.Client{Access: cli.Access{Addr: p.Addr, Timeout: time.Minute}}
@@ -82,7 +81,7 @@ func cancelOne(t *testing.T, p *exchangetest.Process, account string) {
 	do(wire.NewTransactions(account).Cancel(opened.ID).Append(nil))
 }
 
-// live runs an exchange until its journal has let its oldest segment go.
+// live runs an exchange until it has deleted its journal's oldest segment, and stops it.
 func live(t *testing.T) *life {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -101,18 +100,18 @@ func live(t *testing.T) *life {
 	}
 	_, err := exchangeXML(c, create.Append(nil))
 	require.NoError(t, err)
-	trade(t, p, l.r, 36) // ends well inside a segment: what comes next deletes none
+	trade(t, p, l.r, 36) // ends well inside a segment, so that the next records delete none
 	l.last = p.Stop()
 	return l
 }
 
-// tables are all that a database keeps of an exchange.
+// tables are all tables that hold the state of an exchange.
 var tables = []string{"exchange_state", "accounts", "symbols", "positions", "placement_log", "order_log",
 	"execution_log", "part_log", "cancel_log", "halt_log", "resting_orders", "market", "refs", "fill_log", "amend_log",
 	"hold_log", "cause_log", "account_log", "symbol_log", "switch_log", "placed_log", "candles",
 	"opening_accounts", "opening_symbols", "opening_positions", "opening_resting_orders"}
 
-// allTables is a connection to a database that finds internal tables too, without their schema.
+// allTables connects to a database so that internal tables are found without their schema's name.
 func allTables(t testing.TB, database string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
@@ -123,7 +122,7 @@ func allTables(t testing.TB, database string) *pgx.Conn {
 	return conn
 }
 
-// kept keeps a copy of the tables and of the view orders, which restore brings back.
+// kept copies the tables and the view orders; restore brings the copies back.
 func kept(t *testing.T, database string) (restore func()) {
 	t.Helper()
 	save, back := "CREATE SCHEMA kept;", "BEGIN;"
@@ -140,7 +139,7 @@ func kept(t *testing.T, database string) (restore func()) {
 	return func() { execute(t, database, back+"CREATE OR REPLACE VIEW orders AS "+view+"COMMIT") }
 }
 
-// execute runs statements, and returns how many rows they have changed.
+// execute runs statements, and returns how many rows they changed.
 func execute(t *testing.T, database, sql string) (rows int64) {
 	t.Helper()
 	conn := allTables(t, database)
@@ -155,7 +154,7 @@ func execute(t *testing.T, database, sql string) (rows int64) {
 	return rows
 }
 
-// verified runs `outcry verify` on the life.
+// verified runs `outcry verify` on the stopped exchange.
 func (l *life) verified() (stdout, stderr string, status int) {
 	return outcry("", "verify", "--database-url="+l.database, l.data)
 }
@@ -169,7 +168,7 @@ func (l *life) segments(t *testing.T) []string {
 	return found
 }
 
-// edit changes a file.
+// edit changes the content of a file.
 func edit(t *testing.T, path string, change func([]byte)) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -178,8 +177,8 @@ func edit(t *testing.T, path string, change func([]byte)) {
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
 
-// harms is what may be wrong with a database, and what verify says first. Those
-// under "records" only a journal that still has the record can tell.
+// harms are damages to a database, with the check that must find each and its message. Those with the check
+// "records" are found only with a journal that still has the record.
 var harms = []struct{ name, sql, check, want string }{
 	{"an execution's price",
 		`UPDATE execution_log SET price = price + 1 WHERE (order_id, n) = (SELECT order_id, n FROM execution_log ` +
