@@ -119,7 +119,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	t.Logf("seed %d", seed)
 	data, database, dir := t.TempDir(), pgtest.NewDatabase(t), t.TempDir()
 	file := filepath.Join(dir, "one.backup")
-	p := exchangetest.Start(t, data, database, "--segment=16777216", "--http=127.0.0.1:0") // one large segment keeps every record
+	p := exchangetest.Start(t, data, database, "--segment=16777216", "--http=127.0.0.1:0") // large: keeps all records
 	openMarket(t, p)
 	kept := beforeBackup(t, p)
 	answered, stop := load(t, p, seed)

@@ -173,7 +173,7 @@ func TestTheServersVariableIsHeededOnceMore(t *testing.T) {
 		{"", "two:3", "doctor", "two:3", true},
 		{"", "two:3", "status --http three", "three:8080", false},
 		{"", "two:3", "query 1 1", "127.0.0.1:8080", false},
-		{"", ":8080", "status", "127.0.0.1:8080", false}, // as in the image; no warning, as the default is the same address
+		{"", ":8080", "status", "127.0.0.1:8080", false}, // as in the image: same as the default
 		{"", "localhost", "status", "127.0.0.1:8080", false},
 		{"", ":8080", "doctor", ":8080", true},
 		{"", ":8081", "status", ":8081", true},
