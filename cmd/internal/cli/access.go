@@ -15,30 +15,31 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// ReplyBytesMax bounds a reply: that to a query of an order with a million executions is smaller.
+// ReplyBytesMax bounds the size of a reply. The reply to a query of an order with a million executions is
+// smaller.
 const ReplyBytesMax = 256 << 20
 
-// Access is how the client gets to the exchange, and proves who it is.
+// Access holds how the client connects to the exchange and authenticates itself.
 type Access struct {
 	Addr      string
 	HTTPAddr  string
-	HTTPAsked bool // somebody has named the HTTP side
+	HTTPAsked bool // a flag or variable named the HTTP side
 	Timeout   time.Duration
 	tokenFile string
 	tlsCA     string
 	tlsCert   string
 	tlsKey    string
-	insecure  bool      // the token may go to another machine in the clear
-	Stderr    io.Writer // for warnings
+	insecure  bool      // the token may go to another machine unencrypted
+	Stderr    io.Writer // receives warnings
 }
 
-// standardHTTP is where the HTTP side is unless something else is said.
+// standardHTTP is the default address of the HTTP side.
 const standardHTTP = "127.0.0.1:" + settings.PortHTTP
 
-// systemCA is what --tls-ca says for the authorities that the machine trusts.
+// systemCA is the value of --tls-ca that means the authorities that the machine trusts.
 const systemCA = "system"
 
-// Variables of the environment that the client has for itself.
+// Environment variables that only the client reads, except OldHTTPVariable.
 const (
 	HTTPVariable     = "OUTCRY_HTTP_ADDR"
 	OldHTTPVariable  = "OUTCRY_HTTP" // the server's --http
@@ -46,14 +47,14 @@ const (
 	TokenVariable    = "OUTCRY_TOKEN"
 )
 
-// AccessVariables are those that stand for a flag.
+// AccessVariables maps flags to the environment variables that replace them.
 var AccessVariables = map[string]string{
 	"addr": "OUTCRY_ADDR", "http": HTTPVariable, "token-file": "OUTCRY_TOKEN_FILE", "tls-ca": "OUTCRY_TLS_CA",
 	"tls-cert": "OUTCRY_CLIENT_CERT", "tls-key": "OUTCRY_CLIENT_KEY",
 }
 
-// flags declares what is said on the command line. A token is not: everybody on the
-// machine can read that.
+// flags declares the flags for the connection. There is none for a token, because every user of the machine
+// can read command lines.
 func (a *Access) flags(f *flag.FlagSet) {
 	f.StringVar(&a.Addr, "addr", "127.0.0.1:"+settings.PortXML,
 		"`address` of the exchange, HOST or HOST:PORT; of a cluster those of all nodes, A,B,C; also as OUTCRY_ADDR")
@@ -74,8 +75,8 @@ func (a *Access) flags(f *flag.FlagSet) {
 	f.StringVar(&a.tlsKey, "tls-key", "", "`file` with its private key in PEM, also as OUTCRY_CLIENT_KEY")
 }
 
-// complete takes from the environment what the flags leave out, and gives a port to the
-// address that a command connects to. The error is a *usageError.
+// complete sets from the environment what the flags leave out, and adds the default port to the address that a
+// command connects to. It returns a *UsageError if a value is invalid.
 func (a *Access) complete(f *flag.FlagSet, reaches Reach) error {
 	if reaches == Foreign {
 		return nil
@@ -114,8 +115,8 @@ func (a *Access) complete(f *flag.FlagSet, reaches Reach) error {
 	return nil
 }
 
-// Addresses gives a port to each address of a list. A URL, which only an HTTP side can have,
-// stays as it is.
+// Addresses adds the default port to each address of a list that has none. URLs, which are allowed only for
+// the HTTP side, are unchanged. It returns an error if an address is malformed.
 func Addresses(list, port string) (string, error) {
 	all := strings.Split(list, ",")
 	for i, one := range all {
@@ -136,9 +137,9 @@ func Addresses(list, port string) (string, error) {
 	return strings.Join(all, ","), nil
 }
 
-// heedServer takes the HTTP side from the server's variable, as earlier versions did, and
-// warns, unless it is where the client looks anyway. doctor looks nowhere without it. It
-// reports whether it took it.
+// heedServer uses the server's variable for the HTTP side, as earlier versions did, prints a warning, and
+// returns true. It ignores the variable and returns false if it is empty, or names the default address; but
+// doctor, which has no default, uses that address too.
 func (a *Access) heedServer(doctor bool) bool {
 	old := os.Getenv(OldHTTPVariable)
 	if old == "" {
@@ -156,9 +157,8 @@ func (a *Access) heedServer(doctor bool) bool {
 	return true
 }
 
-// Options are those of a connection for one frame: TLS, the token, how long it may take,
-// sending again included, and that warnings are printed. The error says what of the
-// flags or their files is wrong.
+// Options returns the options of a connection for one frame: TLS, the token, the time limit including retries,
+// and where warnings are printed. The error says which flag, or the file it names, is wrong.
 func (a *Access) Options() (o api.Options, err error) {
 	o = api.Options{DialTimeout: a.Timeout, ReplyTimeout: a.Timeout, RetryTime: a.Timeout, ReplyBytesMax: ReplyBytesMax,
 		InsecureToken: a.insecure, Log: slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
@@ -169,8 +169,8 @@ func (a *Access) Options() (o api.Options, err error) {
 	return o, err
 }
 
-// CheckTimeout returns a *usageError if no reply can come in time: a script that sees a
-// status of 3 would retry for ever.
+// CheckTimeout returns a *UsageError if the timeout is not positive. No reply could come in time, and a script
+// that retries on status 3 would do so forever.
 func (a *Access) CheckTimeout() error {
 	if a.Timeout <= 0 {
 		return Usage(fmt.Sprintf("--timeout %s: must be more than 0", a.Timeout))
@@ -178,7 +178,7 @@ func (a *Access) CheckTimeout() error {
 	return nil
 }
 
-// token returns the token that is shown, "" for none.
+// token returns the token to send, or "" for none.
 func (a *Access) token() (string, error) {
 	if a.tokenFile != "" {
 		token, err := auth.ReadToken(a.tokenFile)
@@ -198,7 +198,7 @@ func (a *Access) token() (string, error) {
 	return token, nil
 }
 
-// tls returns how TLS is spoken, nil if it is not.
+// tls returns the TLS configuration, or nil if TLS is not used.
 func (a *Access) tls() (*tls.Config, error) {
 	if a.tlsCA == "" {
 		if a.tlsCert != "" || a.tlsKey != "" {

@@ -10,46 +10,46 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// Command is a row of the table of commands: what runs it, its usage, its help, completion
-// and docs/reference/CLI.md are made of that.
+// Command is a row of the table of commands. Parsing, usage, help, completion and docs/reference/CLI.md are
+// all made from it.
 type Command struct {
-	program   string // that has it; newProgram fills it in
-	Name      string // one word, or two
+	program   string // name of the program, set by NewProgram
+	Name      string // one or two words
 	Arguments []Argument
-	Summary   string   // one line, with a small letter
-	Text      string   // what --help says below it; "" for no more
-	Examples  []string // without the name of the program
+	Summary   string   // one line that begins with a lower-case letter
+	Text      string   // further text of --help, or ""
+	Examples  []string // each without the program's name
 	Reaches   Reach
 
-	// Prepare declares the command's own flags and returns what runs it, with the words that
-	// fit arguments. That returns flag.ErrHelp, a *usageError, an *uncheckedError, a
-	// *noAnswerError, errAnswered, errBad, or what went wrong.
+	// Prepare declares the command's own flags and returns the function that runs it with words that fit
+	// Arguments. That function returns flag.ErrHelp, a *UsageError, an *UncheckedError, a *NoAnswerError,
+	// ErrAnswered, ErrBad, or any other failure.
 	Prepare func(f *flag.FlagSet, c *Client) func(words []string) error
 }
 
-// Argument is a word that a command takes.
+// Argument is a positional argument of a command.
 type Argument struct {
 	Name, Help string
 	Optional   bool
-	Many       bool   // any number of words
-	Flag       string // that can be given in place of the word, or several with commas between them
-	Freed      string // flag with which it is optional
-	File       bool   // names a file or directory: completion offers them
+	Many       bool   // accepts any number of words
+	Flag       string // flag that can replace the word; several are separated by commas
+	Freed      string // flag that makes the argument optional
+	File       bool   // names a file or directory, which completion offers
 }
 
 // Reach is the side of an exchange that a command connects to. Common flags for another side do not apply to it.
 type Reach int
 
-// The sides. The zero value is for commands that connect to nothing.
+// Sides of an exchange. The zero value is for commands that connect to nothing.
 const (
 	nothing Reach = iota
 	XMLSide
 	HTTPSide
-	EitherSide // the HTTP side with some flags
-	Foreign    // a server that need not be ours, with an --addr of its own; the environment does not apply to it
+	EitherSide // the XML side, or the HTTP side if certain flags are given
+	Foreign    // any server, with the command's own --addr; the environment does not apply
 )
 
-// A command's words, which mean the same everywhere.
+// Arguments that mean the same in every command.
 var (
 	AccountWord = Argument{Name: "ACCOUNT", Help: "id of the account, 1 to 64 digits"}
 	SymWord     = Argument{Name: "SYM", Help: "symbol, 1 to 32 of A-Z a-z 0-9", Flag: "sym"}
@@ -58,7 +58,7 @@ var (
 	OnlySym     = Argument{Name: "SYM", Help: "only those of this symbol", Optional: true, Flag: "sym"}
 )
 
-// title returns a command with its arguments, as usage shows it.
+// title returns the command's name and arguments, as in a usage line.
 func (c *Command) title() string {
 	words := []string{c.Name}
 	for _, a := range c.Arguments {
@@ -74,13 +74,13 @@ func (c *Command) title() string {
 	return strings.Join(words, " ")
 }
 
-// Usage returns how it is typed, in one line.
+// Usage returns the command's usage in one line.
 func (c *Command) Usage() string {
 	return c.program + " " + strings.Replace(c.title(), c.Name, c.Name+" [flags]", 1)
 }
 
-// FlagSet declares the flags of a command, its own and the common ones, and returns what
-// runs it.
+// FlagSet declares the command's own flags and the common ones, and returns them with the function that runs
+// the command.
 func (c *Command) FlagSet(in *Client) (f *flag.FlagSet, do func(words []string) error) {
 	f = flag.NewFlagSet(c.program+" "+c.Name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -88,12 +88,12 @@ func (c *Command) FlagSet(in *Client) (f *flag.FlagSet, do func(words []string) 
 	return f, c.Prepare(f, in)
 }
 
-// isCommon reports whether a flag is one of all commands, and not the command's own of that name.
+// isCommon reports whether a flag is a common one, and not the command's own of the same name.
 func (c *Command) isCommon(fl *flag.Flag) bool {
 	return commonFlags.Lookup(fl.Name) != nil && !(c.Reaches == Foreign && fl.Name == "addr")
 }
 
-// commonFlags are those of all commands.
+// commonFlags are the flags that all commands have.
 var commonFlags = func() *flag.FlagSet {
 	f := flag.NewFlagSet("outcry", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -101,7 +101,7 @@ var commonFlags = func() *flag.FlagSet {
 	return f
 }()
 
-// concerns reports whether a flag does something for a command.
+// concerns reports whether a flag has an effect on the command.
 func (c *Command) concerns(fl *flag.Flag) bool {
 	switch {
 	case !c.isCommon(fl):
@@ -116,8 +116,8 @@ func (c *Command) concerns(fl *flag.Flag) bool {
 	return true
 }
 
-// find returns the command that a line names, and how many of its words are the name; nil
-// if there is none.
+// find returns the command that the first words name, and how many words its name has. It returns nil and 0 if
+// there is no such command.
 func find(all []Command, words []string) (*Command, int) {
 	for n := min(2, len(words)); n > 0; n-- {
 		name := strings.Join(words[:n], " ")
@@ -128,16 +128,15 @@ func find(all []Command, words []string) (*Command, int) {
 	return nil, 0
 }
 
-// line is a command line that has been read.
+// line is a parsed command line.
 type line struct {
-	Command *Command // nil if the words name none
-	words   []string // all of them
-	Help    bool     // is asked for
+	Command *Command // nil if the words name no command
+	words   []string // all words, including the command's name
+	Help    bool     // help was asked for
 	run     func() error
 }
 
-// Read reads a command line. The error is a *usageError; the line says then what the
-// command is, if that is known.
+// Read parses a command line. On a *UsageError the line still has the command, if it is known.
 func (p *Program) Read(in *Client, args []string) (l line, err error) {
 	all := p.commands
 	l.words, l.Help, err = split(all, args)
@@ -172,8 +171,8 @@ func (p *Program) Read(in *Client, args []string) (l line, err error) {
 	return l, nil
 }
 
-// split returns the words of a line, with flags of any command between them, and whether
-// help is asked for. The error names a flag that is of no command.
+// split removes the flags from a line and returns its words, and whether help is asked for. Flags of all
+// commands are known. unknown names a flag that no command has.
 func split(all []Command, args []string) (words []string, help bool, unknown error) {
 	union := everyFlag(all)
 	for len(args) > 0 {
@@ -192,7 +191,7 @@ func split(all []Command, args []string) (words []string, help bool, unknown err
 			case fl == nil:
 				_, unknown = settings.ParseFlags(union, args[:1])
 			case !given && !settings.IsSwitch(fl) && len(args) > 1:
-				n = 2 // the next is its value
+				n = 2 // the next argument is the flag's value
 			}
 		}
 		args = args[n:]
@@ -200,7 +199,7 @@ func split(all []Command, args []string) (words []string, help bool, unknown err
 	return words, help, unknown
 }
 
-// everyFlag returns the flags of all commands, of which only the forms are known.
+// everyFlag returns the flags of all commands. Only their names and whether they need a value are set.
 func everyFlag(all []Command) *flag.FlagSet {
 	union := flag.NewFlagSet("outcry", flag.ContinueOnError)
 	union.SetOutput(io.Discard)
@@ -215,14 +214,14 @@ func everyFlag(all []Command) *flag.FlagSet {
 	return union
 }
 
-// anything is a flag of which only the form is known.
+// anything is a flag that accepts any value; it only records whether it is a switch.
 type anything struct{ isSwitch bool }
 
 func (anything) Set(string) error   { return nil }
 func (anything) String() string     { return "" }
 func (a anything) IsBoolFlag() bool { return a.isSwitch }
 
-// unknownCommand says that the words name no command.
+// unknownCommand returns the error that the words name no command.
 func (p *Program) unknownCommand(words []string) error {
 	all := p.commands
 	var names []string
@@ -248,7 +247,7 @@ func (p *Program) unknownCommand(words []string) error {
 	return Usage("unknown command " + shown(words[0]) + settings.Suggest(words[0], names))
 }
 
-// subcommands returns the commands of two words that begin with one.
+// subcommands returns the commands of two words whose first word is first.
 func subcommands(all []Command, first string) (some []Command) {
 	for _, c := range all {
 		if strings.HasPrefix(c.Name, first+" ") {
@@ -258,13 +257,13 @@ func subcommands(all []Command, first string) (some []Command) {
 	return some
 }
 
-// Fit returns the words of a command with what a flag says in place of one, or the
-// *usageError that they are too few or too many.
+// Fit returns the words of a command with the value of --sym inserted for its argument. It returns a
+// *UsageError if there are too few or too many words, or if such a flag is empty.
 func (c *Command) Fit(f *flag.FlagSet, words []string) ([]string, error) {
 	given := map[string]string{}
 	f.Visit(func(fl *flag.Flag) { given[fl.Name] = fl.Value.String() })
 	var wanted, missing []string
-	name, most, added := c.Name, 0, 0 // words that there may be, and that a flag has added
+	name, most, added := c.Name, 0, 0 // most: words allowed; added: words inserted from flags
 	for i, a := range c.Arguments {
 		_, free := given[a.Freed]
 		value, instead := "", false
@@ -309,10 +308,10 @@ func (c *Command) Fit(f *flag.FlagSet, words []string) ([]string, error) {
 	return words, nil
 }
 
-// either lists words, of which one is to be chosen.
+// either lists words as alternatives: "a, b or c".
 func either(words []string) string { return List(words, "or") }
 
-// List lists words as people do.
+// List joins words with commas, and puts the word last before the final one.
 func List(words []string, last string) string {
 	if len(words) == 1 {
 		return words[0]

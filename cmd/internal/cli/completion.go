@@ -10,10 +10,10 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// shellNames are the shells that there is completion for.
+// shellNames are the shells with completion.
 var shellNames = []string{"bash", "zsh", "fish"}
 
-// prepareCompletion is the command.
+// prepareCompletion returns what runs the command completion.
 func prepareCompletion(_ *flag.FlagSet, c *Client) func([]string) error {
 	return func(words []string) error {
 		switch words[0] {
@@ -30,16 +30,16 @@ func prepareCompletion(_ *flag.FlagSet, c *Client) func([]string) error {
 	}
 }
 
-// completed is what completion has to know of a command.
+// completed holds what the completion of a command offers.
 type completed struct {
-	name  string   // one word or two; "" for a line without a command yet
-	flags []string // with their dashes
-	words []string // that may come next
-	files bool     // or the name of a file
+	name  string   // one or two words; "" for a line that has no command yet
+	flags []string // flags with their dashes
+	words []string // words that may come next
+	files bool     // a file name may come next
 }
 
-// completions returns them for all commands, for the first words of those of two, and for
-// a line without a command. The more special come first.
+// completions returns the entries of all commands, of the first words of two-word commands, and of a line
+// without a command. More specific entries come first.
 func completions(all []Command) (some []completed) {
 	var names, groups []string
 	for i := range all {
@@ -73,7 +73,7 @@ func completions(all []Command) (some []completed) {
 	return append(some, completed{words: names, flags: dashed(common)})
 }
 
-// dashed returns the flags as they are typed, with --help.
+// dashed returns the flags with their dashes, and --help.
 func dashed(some ...[]*flag.Flag) (names []string) {
 	for _, fl := range slices.Concat(some...) {
 		names = append(names, "--"+fl.Name)
@@ -81,8 +81,7 @@ func dashed(some ...[]*flag.Flag) (names []string) {
 	return append(names, "--help")
 }
 
-// valueFlags returns the flags that need a value of every command that has them, and those of them
-// whose value is a file.
+// valueFlags returns the flags of all commands that need a value, and those of them whose value is a file.
 func valueFlags(all []Command) (values, files []string) {
 	isFile, isSwitch := map[string]bool{}, map[string]bool{}
 	for i := range all {
@@ -109,8 +108,8 @@ func valueFlags(all []Command) (values, files []string) {
 	return values, files
 }
 
-// walk is in bash and zsh how the words in front of the cursor are found: WORDS and AT are
-// the array and the place in it.
+// walk is the bash and zsh code that finds the command among the words before the cursor. WORDS is replaced by
+// the array of words, and AT by the cursor's index in it.
 const walk = `  local i skip= flags= next= files= first= second=
   for ((i = FROM; i < AT; i++)); do
     case ${WORDS[i]} in '=' | ':') skip=1; continue ;; esac # bash breaks words there
@@ -125,7 +124,7 @@ const walk = `  local i skip= flags= next= files= first= second=
 CASES  esac
 `
 
-// walkOf fills it in.
+// walkOf returns walk with its placeholders replaced.
 func walkOf(all []Command, words, from, at string) string {
 	values, _ := valueFlags(all)
 	var cases strings.Builder
@@ -145,7 +144,7 @@ func walkOf(all []Command, words, from, at string) string {
 		"CASES", cases.String()).Replace(walk)
 }
 
-// groupSummaries say what the commands of two words with the same first one are for.
+// groupSummaries maps the first word of two-word commands to a summary of them.
 var groupSummaries = map[string]string{
 	"token": "make, list and revoke tokens", "cluster": "look at a cluster and change its nodes",
 	"bench": "measure how fast a server is", "class": "make and reset the accounts of a class",

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/process/version"
 )
 
-// printOverview prints the commands.
+// printOverview prints the program's overview with all commands.
 func (p *Program) printOverview(w io.Writer) {
 	all := p.commands
 	fmt.Fprintf(w, "%s\n\nUsage: %s COMMAND [flags] ARGUMENTS\n\n", p.overview, p.name)
@@ -47,7 +47,7 @@ func (c *Command) print(w io.Writer) {
 	}
 }
 
-// printUsage prints how a command is typed, with examples.
+// printUsage prints a command's usage line and examples.
 func (c *Command) printUsage(w io.Writer) {
 	fmt.Fprintf(w, "Usage: %s\n", c.Usage())
 	for _, example := range c.Examples {
@@ -55,7 +55,7 @@ func (c *Command) printUsage(w io.Writer) {
 	}
 }
 
-// flags returns the flags that do something for a command: its own, and the common ones.
+// flags returns the flags that have an effect on the command: its own, and the common ones.
 func (c *Command) flags(f *flag.FlagSet) (own, common []*flag.Flag) {
 	f.VisitAll(func(fl *flag.Flag) {
 		switch {
@@ -68,8 +68,8 @@ func (c *Command) flags(f *flag.FlagSet) (own, common []*flag.Flag) {
 	return own, common
 }
 
-// printHelp prints what is asked for: one command, those that begin with a word, or all.
-// It returns a *usageError if the words name none.
+// printHelp prints the help of one command, of those that begin with a word, or of all. It returns a
+// *UsageError if the words name no command.
 func (p *Program) printHelp(w io.Writer, words []string) error {
 	all := p.commands
 	c, _ := find(all, words)
@@ -91,7 +91,7 @@ func (p *Program) printHelp(w io.Writer, words []string) error {
 	return nil
 }
 
-// printMistake says what is wrong with a command line, and how the command is typed.
+// printMistake prints the error of a wrong command line, and the command's usage if it is known.
 func (p *Program) printMistake(w io.Writer, c *Command, err error) {
 	fmt.Fprintf(w, "%s: %v\n", p.name, err)
 	if c == nil {
@@ -102,13 +102,13 @@ func (p *Program) printMistake(w io.Writer, c *Command, err error) {
 	fmt.Fprintf(w, "%s help %s explains it\n", p.name, c.Name)
 }
 
-// prepareHelp is in the table for completion and the reference; read takes help before it
-// looks there.
+// prepareHelp is only in the table for completion and the reference. Read handles help before it looks up
+// commands.
 func prepareHelp(_ *flag.FlagSet, c *Client) func([]string) error {
 	return func(words []string) error { return c.program.printHelp(c.Stdout, words) }
 }
 
-// prepareVersion is the command.
+// prepareVersion returns what runs the command version.
 func prepareVersion(_ *flag.FlagSet, c *Client) func([]string) error {
 	return func([]string) error {
 		_, err := fmt.Fprintln(c.Stdout, c.program.name, version.String())
@@ -119,7 +119,7 @@ func prepareVersion(_ *flag.FlagSet, c *Client) func([]string) error {
 const completionText = `In bash: source <(PROGRAM completion bash). In zsh, after compinit: source <(PROGRAM completion
 zsh). In fish: PROGRAM completion fish | source.`
 
-// helpCommands returns the commands about a program itself.
+// helpCommands returns the commands help, completion and version of the program name.
 func helpCommands(name string) []Command {
 	return []Command{
 		{Name: "completion", Summary: "print what a shell needs to complete " + name + "'s commands and flags",

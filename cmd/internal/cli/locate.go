@@ -11,14 +11,14 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// located says where the data and the database of a server are.
+// Located holds where the data and the database of a server are.
 type Located struct {
 	Data string
-	URL  string // of the database; "" for the local cluster below data
+	URL  string // URL of the database; "" for the local cluster below Data
 }
 
-// locator finds that out as outcryd does: from flags, from the environment, and from the
-// server's file of settings, of which the first wins.
+// locator finds a server's data and database as outcryd does. Flags override the environment, which overrides
+// the server's settings file.
 type locator struct {
 	flags   *flag.FlagSet
 	data    string
@@ -27,11 +27,11 @@ type locator struct {
 	config  string
 }
 
-// locating declares the flags. what says what the database is where none is named.
+// Locating declares the flags. The help text uses what to name the database that is used if no flag names one.
 func Locating(f *flag.FlagSet, what string) *locator {
 	l := &locator{flags: f}
 	f.StringVar(&l.data, "data", "outcry-data", "data `directory`, also as OUTCRY_DATA")
-	// No secret is the default of a flag: --help would print it.
+	// Secrets must not be the default value of a flag, because --help would print them.
 	f.StringVar(&l.url, "database-url", "", "`URL` of the database; empty for "+what+"; also as DATABASE_URL")
 	f.StringVar(&l.urlFile, "database-url-file", "", "`file` with that URL, also as DATABASE_URL_FILE")
 	f.StringVar(&l.config, "config", "",
@@ -39,9 +39,9 @@ func Locating(f *flag.FlagSet, what string) *locator {
 	return l
 }
 
-// find returns what the parsed command line comes to. Flags that it leaves out,
-// and that the server has as well, get their values from elsewhere. The error is a
-// *usageError, which repeats no value that may be a secret.
+// Find returns the locations after the command line is parsed. Flags that are not given, and that the server
+// has too, get their values from the environment or the settings file. The error is a *UsageError that repeats
+// no value that may be a secret.
 func (l *locator) Find() (at Located, err error) {
 	given := map[string]bool{}
 	l.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -73,7 +73,7 @@ func (l *locator) Find() (at Located, err error) {
 	return at, nil
 }
 
-// database returns the URL of the database from the first source that names one.
+// database returns the URL of the database from the first source that has one, or "".
 func (l *locator) database(given map[string]bool, file map[string]string) (string, error) {
 	for _, source := range []struct {
 		url, urlFile           string
@@ -105,8 +105,8 @@ func (l *locator) database(given map[string]bool, file map[string]string) (strin
 	return "", nil
 }
 
-// eitherOf returns our own variable of the environment if it is set, also to nothing,
-// and the one that others use too if it is not.
+// eitherOf returns the value of our own environment variable if it is set, even if it is empty, and otherwise
+// that of the common one, which other programs use too.
 func eitherOf(own, common string) string {
 	if value, is := os.LookupEnv(own); is {
 		return value
@@ -114,9 +114,8 @@ func eitherOf(own, common string) string {
 	return os.Getenv(common)
 }
 
-// readSettings reads the server's file of settings, none where path is "". Which of them
-// the server knows is its own business. The error names the line, and repeats nothing of
-// it.
+// readSettings reads the server's settings file, or nothing if path is "". It does not check whether the
+// server knows the names. An error names the line, and repeats none of its content.
 func readSettings(path string) (map[string]string, error) {
 	path, text, err := settings.ReadOptional(path)
 	if err != nil {

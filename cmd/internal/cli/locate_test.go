@@ -13,7 +13,7 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// TestTheDatabaseIsFoundWhereTheServerFindsIt names it in each place, and in two at once.
+// TestTheDatabaseIsFoundWhereTheServerFindsIt names the database in each source, and in two at once.
 func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -75,7 +75,7 @@ func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, name := range []string{"DATABASE_URL", "DATABASE_URL_FILE", "OUTCRY_DATA", "OUTCRY_CONFIG",
 				"OUTCRY_DATABASE_URL", "OUTCRY_MAX_MEMORY"} {
-				t.Setenv(name, "") // which puts back what it is
+				t.Setenv(name, "") // so that the test's end restores the variable
 				require.NoError(t, os.Unsetenv(name))
 			}
 			for _, entry := range strings.Fields(test.environment) {

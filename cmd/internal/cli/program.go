@@ -1,5 +1,6 @@
-// Package cli is what the command-line programs share: a table of commands from which help, completion and the
-// reference are made, how a line is read, how the exchange is reached, and exit statuses.
+// Package cli is shared by the command-line programs. It has the table of commands, from which help,
+// completion and the reference are made, the parsing of command lines, the flags for connecting to an
+// exchange, and exit statuses.
 package cli
 
 import (
@@ -17,25 +18,25 @@ import (
 // Exit statuses.
 const (
 	ExitOK    = 0
-	ExitError = 1 // the exchange answered with an error, or a further try would end alike; something is wrong
-	ExitUsage = 2 // the command line is not one, or what it names could not be checked
+	ExitError = 1 // the exchange replied with an error, or a retry is pointless, or a check failed
+	ExitUsage = 2 // the command line is invalid, or something could not be checked
 
-	// ExitNoAnswer says that a command that trades, or a file, had no answer: it was not
-	// sent, or may have been done. The same line with the same ref may be repeated.
+	// ExitNoAnswer means that a command that trades, or a file, got no reply: it may not have been sent, or it
+	// may have been done. It is safe to repeat the same line with the same ref.
 	ExitNoAnswer = 3
 )
 
 // Program is a command-line program: a name and a table of commands.
 type Program struct {
-	name     string // as it is typed
+	name     string // as typed on the command line
 	overview string // first lines of its help, before the usage
-	status   string // what its help says of exit statuses
+	status   string // text of its help about exit statuses
 	commands []Command
-	// elsewhere maps the first word of a command that another program has to the name of that program.
+	// elsewhere maps the first word of a command that has moved to the name of the program that has it now.
 	elsewhere map[string]string
 }
 
-// NewProgram returns a program, whose commands and help are complete.
+// NewProgram returns a program with the given commands, and those for help, completion and version.
 func NewProgram(name, overview, status string, commands []Command, elsewhere map[string]string) *Program {
 	p := &Program{name: name, overview: overview, status: status, elsewhere: elsewhere}
 	p.commands = append(commands, helpCommands(name)...)
@@ -48,7 +49,7 @@ func NewProgram(name, overview, status string, commands []Command, elsewhere map
 // Commands returns the table, in the order of help. The caller must not change it.
 func (p *Program) Commands() []Command { return p.commands }
 
-// Run runs a command line with the program's surroundings as arguments. It returns the exit status.
+// Run runs a command line and returns the exit status. args are the arguments without the program's name.
 func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	c := &Client{program: p, Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	c.Access.Stderr = stderr
@@ -67,7 +68,7 @@ func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	return p.Conclude(l.Command, err, stderr)
 }
 
-// Conclude prints what went wrong, unless it was already printed, and returns the exit status.
+// Conclude prints the error, unless it was already printed, and returns the exit status.
 func (p *Program) Conclude(c *Command, err error, stderr io.Writer) int {
 	var wrong *UsageError
 	var not *UncheckedError
@@ -78,7 +79,7 @@ func (p *Program) Conclude(c *Command, err error, stderr io.Writer) int {
 	case err == nil:
 		return ExitOK
 	case errors.Is(err, ErrBad), errors.Is(err, ErrAnswered):
-		return ExitError // it has been printed
+		return ExitError // the reply was already printed
 	case errors.As(err, &not):
 		fmt.Fprintf(stderr, "%s: cannot be checked: %v\n", p.name, err)
 		return ExitUsage
@@ -93,24 +94,24 @@ func (p *Program) Conclude(c *Command, err error, stderr io.Writer) int {
 	return ExitError
 }
 
-// errInterrupted is why a command ended that was interrupted, in words.
+// errInterrupted replaces the text of an error after an interrupt.
 type errInterrupted struct{ err error }
 
 func (errInterrupted) Error() string   { return "interrupted" }
 func (e errInterrupted) Unwrap() error { return e.err }
 
-// Interruptible returns a context that Ctrl-C and SIGTERM end. After them the signals have
-// their usual effect again.
+// Interruptible returns a context that ends on Ctrl-C and SIGTERM. After the first signal, a second one has
+// its default effect.
 func Interruptible() (ctx context.Context, stop context.CancelFunc) {
 	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// Usage returns the error that the command line is wrong, with what is wrong with it.
+// Usage returns the error that the command line is wrong, with a text that says why.
 func Usage(text string) error { return &UsageError{text} }
 
-// UsageError means that the command line is wrong. Usage makes one.
+// UsageError means that the command line is wrong. Usage returns one.
 type UsageError struct{ text string }
 
 // Error returns what is wrong with the command line.
@@ -119,7 +120,7 @@ func (e *UsageError) Error() string { return e.text }
 // ErrAnswered means that the exchange answered with an error.
 var ErrAnswered = errors.New("the exchange answered with an error")
 
-// NoAnswerError says that a command that trades, or a file, had no answer.
+// NoAnswerError means that a command that trades, or a file, got no reply.
 type NoAnswerError struct{ err error }
 
 // Error returns the text of the error that it wraps.
@@ -131,7 +132,7 @@ func (e *NoAnswerError) Unwrap() error { return e.err }
 // NoAnswer marks an error after which it is unknown whether a command was done.
 func NoAnswer(err error) error { return &NoAnswerError{err} }
 
-// UncheckedError says why something could not be checked.
+// UncheckedError means that something could not be checked; its text says why.
 type UncheckedError struct{ err error }
 
 // Error returns the text of the error that it wraps.
@@ -140,14 +141,14 @@ func (e *UncheckedError) Error() string { return e.err.Error() }
 // Unwrap returns the error that it wraps.
 func (e *UncheckedError) Unwrap() error { return e.err }
 
-// Unchecked marks an error that says why something could not be checked.
+// Unchecked marks err as the reason why something could not be checked.
 func Unchecked(err error) error { return &UncheckedError{err} }
 
-// errBad: a check failed and was already reported.
+// ErrBad means that a check failed and that this was already reported.
 var ErrBad = errors.New("something is bad")
 
-// shown is an argument in an error: only if it is a word, since anything else may be a
-// secret that stands in the wrong place.
+// shown returns an argument for use in an error text. Anything but a short word of letters is left out, since
+// it may be a secret given in the wrong place.
 func shown(argument string) string {
 	const longest = 20
 	word := strings.TrimLeft(argument, "-")
@@ -164,7 +165,7 @@ func IsGiven(f *flag.FlagSet, name string) (given bool) {
 	return given
 }
 
-// Number says how many there are of something.
+// Number returns a count with its noun, in the plural unless n is 1.
 func Number(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -172,7 +173,8 @@ func Number(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Client is what a command runs with: its program, how it reaches an exchange, and where it reads and prints.
+// Client is the environment of a command: its program, how it connects to an exchange, and its input and
+// output.
 type Client struct {
 	program *Program
 	Access  Access

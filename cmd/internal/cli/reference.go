@@ -9,8 +9,8 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// PrintReference prints a page of docs/reference: what help says of all commands of a program, and, with server,
-// the settings of outcryd.
+// PrintReference prints a page of docs/reference with the help of all commands of a program and, if server is
+// true, the settings of outcryd.
 func PrintReference(w io.Writer, p *Program, server bool) {
 	all := p.commands
 	fmt.Fprintf(w, `# Command line of %[1]s
@@ -56,7 +56,7 @@ numbers with ms, s, m or h.
 	printFlagTable(w, flagsOf(settings.Flags()))
 }
 
-// printSection prints a command.
+// printSection prints the reference's section about a command.
 func (c *Command) printSection(w io.Writer) {
 	fmt.Fprintf(w, "\n### %s %s\n\n%s%s.\n\n    %s\n\n", c.program, c.Name, strings.ToUpper(c.Summary[:1]), c.Summary[1:],
 		c.Usage())
@@ -82,7 +82,7 @@ func (c *Command) printSection(w io.Writer) {
 	}
 }
 
-// printFlagTable prints flags.
+// printFlagTable prints flags as a Markdown table.
 func printFlagTable(w io.Writer, flags []*flag.Flag) {
 	fmt.Fprint(w, "| flag | |\n| --- | --- |\n")
 	for _, fl := range flags {
@@ -97,5 +97,5 @@ func flagsOf(f *flag.FlagSet) (all []*flag.Flag) {
 	return all
 }
 
-// cell makes a text fit for a cell of a table.
+// cell escapes a text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// findServer returns the outcryd to run: the one that is named, that beside this program, or
-// that of the path.
+// FindServer returns the path of the outcryd to run: the named one, the one in this program's directory, or
+// the one in the PATH. It returns an error if there is none.
 func FindServer(named string) (string, error) {
 	if named != "" {
 		return exec.LookPath(named)
@@ -26,7 +26,8 @@ func FindServer(named string) (string, error) {
 	return found, nil
 }
 
-// ownEnviron leaves out what sets up a server: it is for another one.
+// OwnEnviron returns environ without the variables that configure a server, for a program that starts its own
+// one.
 func OwnEnviron(environ []string) (own []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")

@@ -4,5 +4,5 @@ package cli
 
 import "syscall"
 
-// EndWithThread does nothing here: nodes outlive an outcry that is killed.
+// EndWithThread does nothing on this system: the processes that outcry starts outlive it if it is killed.
 func EndWithThread(*syscall.SysProcAttr) {}

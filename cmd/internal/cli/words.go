@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// isDigits reports whether a text can be the id of an account.
+// IsDigits reports whether a text consists of one or more digits, as an account's id does.
 func IsDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// requireDir returns nil if path is a directory, the error that missing formats if there
-// is none, and the reason if that cannot be known.
+// RequireDir returns nil if path is a directory, and the error formatted from missing if it is not. If that
+// cannot be determined, it returns the reason.
 func RequireDir(path, missing string, args ...any) error {
 	is, err := IsDir(path)
 	if err == nil && !is {
@@ -23,7 +23,8 @@ func RequireDir(path, missing string, args ...any) error {
 	return err
 }
 
-// dataFlag declares where the tokens are, and returns a function that says it.
+// DataFlag declares the flag --data, and returns a function for its value, which OUTCRY_DATA replaces if the
+// flag is not given.
 func DataFlag(f *flag.FlagSet) func() string {
 	data := f.String("data", "outcry-data", "data `directory` of the exchange, also as OUTCRY_DATA")
 	return func() string {
@@ -34,8 +35,8 @@ func DataFlag(f *flag.FlagSet) func() string {
 	}
 }
 
-// IsDir reports whether path is a directory. The error says why that cannot be known,
-// which does not mean that there is none: it may be closed to this user.
+// IsDir reports whether path is a directory. An error means that this cannot be determined, for example
+// because this user may not look there.
 func IsDir(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
