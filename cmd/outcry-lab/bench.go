@@ -34,7 +34,7 @@ goes in turns to that server, to an Outcry that is started for it, and to a serv
 
 The exit status is 1 if an order is lost, doubled, refused or left without a reply.`
 
-// Bounds of a run.
+// Bounds of a run's options.
 const (
 	benchDurationMax    = time.Hour
 	benchConnectionsMax = 1000
@@ -44,21 +44,21 @@ const (
 	benchRoundsMax      = 100
 )
 
-// benching is what the command line says of a run.
+// benching holds the flags of the command bench run.
 type benching struct {
 	measure.Trading
 	noRefs, beside, asJSON bool
 	depthGiven             bool
-	profile                string // file
+	profile                string // path of the server's profile
 	rounds                 int
-	program                string // of the Outcry beside
+	program                string // path of the outcryd to measure beside the server
 
-	experiment       string // "" for orders
+	experiment       string // name of the experiment; "" to place orders
 	connectionsGiven bool
-	requests         int // of each connection in an experiment; 0: as published
+	requests         int // requests of each connection in an experiment; 0 for the published number
 }
 
-// prepareBench is the command.
+// prepareBench declares the flags of the command bench run and returns what runs it.
 func prepareBench(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := benching{}
 	f.IntVar(&o.Connections, "connections", 4, "connections at once")
@@ -87,7 +87,7 @@ func prepareBench(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// prepareBenchEcho is the command.
+// prepareBenchEcho declares the flags of the command bench echo and returns what runs it.
 func prepareBenchEcho(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	reply := f.Int("reply", 80, "`bytes` of each reply")
 	addr := f.String("listen", "127.0.0.1:0", "`address` that it listens on")
@@ -101,7 +101,7 @@ func prepareBenchEcho(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// check returns a *usageError that names the first value that cannot be.
+// check returns a *cli.UsageError that names the first invalid value.
 func (o *benching) check() error {
 	for _, n := range []struct {
 		name              string
@@ -129,13 +129,13 @@ func (o *benching) check() error {
 	return nil
 }
 
-// benchResult is what is printed as JSON. Times are in milliseconds.
+// benchResult is the JSON output of a run with refs. Times are in milliseconds.
 type benchResult struct {
 	measure.Summary
 	Refused    uint64  `json:"rejected"`
 	Unanswered uint64  `json:"unanswered"`
 	GapMS      float64 `json:"longest_gap_ms"`
-	GapAtMS    float64 `json:"longest_gap_at_ms"` // since the begin
+	GapAtMS    float64 `json:"longest_gap_at_ms"` // since the start of the run
 	Failovers  uint64  `json:"failovers"`
 	Reconnects uint64  `json:"reconnects"`
 	SentAgain  uint64  `json:"sent_again"`
@@ -146,7 +146,7 @@ type benchResult struct {
 	Others     uint64  `json:"numbers_of_others"`
 }
 
-// bench runs it.
+// runBench runs the command bench run.
 func runBench(c *cli.Client, o *benching) error {
 	if err := c.Access.CheckTimeout(); err != nil {
 		return err
@@ -157,7 +157,7 @@ func runBench(c *cli.Client, o *benching) error {
 	}
 	ctx, stop := cli.Interruptible()
 	defer stop()
-	how.Log = slog.New(slog.DiscardHandler) // the result counts what broke
+	how.Log = slog.New(slog.DiscardHandler) // the result counts broken connections
 	p := &plainBench{benching: o, addrs: strings.Split(c.Access.Addr, ","), how: how, first: firstAccount(time.Now())}
 	if o.experiment != "" {
 		p.first = firstOfExperiment(time.Now())
@@ -172,7 +172,7 @@ func runBench(c *cli.Client, o *benching) error {
 	return benchRefs(c, ctx, o.Trading, how, o.asJSON)
 }
 
-// benchRefs measures an exchange with refs.
+// benchRefs measures an exchange with orders that have refs.
 func benchRefs(c *cli.Client, ctx context.Context, o measure.Trading, how api.Options, asJSON bool) error {
 	o.Addr, o.Client, o.Run = c.Access.Addr, how, strings.ToLower(rand.Text()[:10])
 	o.Client.Depth = o.Depth
@@ -202,7 +202,7 @@ func printJSON(w io.Writer, v any) {
 	_ = e.Encode(v)
 }
 
-// printBench prints the result for people.
+// printBench prints the result as text.
 func printBench(stdout io.Writer, r *measure.Traded) {
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	defer w.Flush()

@@ -17,14 +17,15 @@ import (
 const (
 	experimentRequestsMax = 1_000_000
 
-	// experimentAccounts is how many ids of accounts a run has for itself.
+	// experimentAccounts is how many account ids are reserved for a run.
 	experimentAccounts = 50_000
 
-	// experimentEcho is how long an echo server is measured, unless each request has a connection.
+	// experimentEcho is how long an echo server is measured, except in experiments with a new connection for
+	// each request.
 	experimentEcho = 2 * time.Second
 )
 
-// experimentNames returns the experiments that any server can be measured with: those before market.
+// experimentNames returns the experiments that work with any server: those listed before market.
 func experimentNames() (names []string) {
 	for _, s := range scenario.All() {
 		if s.Name == "market" {
@@ -35,13 +36,13 @@ func experimentNames() (names []string) {
 	return names
 }
 
-// firstOfExperiment returns the first id of a run that begins now: below 2^31, and different from those of runs that
-// begin within half a minute of it, if no two begin in one millisecond.
+// firstOfExperiment returns the first account id of a run that starts now. It is below 2^31, and differs from
+// those of runs that start up to half a minute later, unless both start in the same millisecond.
 func firstOfExperiment(now time.Time) uint64 {
 	return uint64(now.UnixMilli()%40_000+1) * experimentAccounts
 }
 
-// checkExperiment returns a *usageError that names what an experiment does not have.
+// checkExperiment returns a *cli.UsageError that names the first flag that an experiment does not support.
 func (o *benching) checkExperiment() error {
 	switch {
 	case !slices.Contains(experimentNames(), o.experiment):
@@ -57,7 +58,7 @@ func (o *benching) checkExperiment() error {
 	return nil
 }
 
-// unit returns what a rate counts.
+// unit returns the unit that the rate counts.
 func (p *plainBench) unit() string {
 	if p.experiment != "" {
 		return "requests/s"
@@ -65,7 +66,7 @@ func (p *plainBench) unit() string {
 	return "orders/s"
 }
 
-// connections returns how many there are at once.
+// connections returns the number of concurrent connections.
 func (p *plainBench) connections() int {
 	if e, ok := p.rows[0].load.(*experiment); ok {
 		return e.params.Clients
@@ -73,21 +74,21 @@ func (p *plainBench) connections() int {
 	return p.Connections
 }
 
-// experiment is a workload of an earlier system.
+// experiment is a workload published for an earlier system.
 type experiment struct {
 	scenario scenario.Scenario
 	params   scenario.Params
 	addrs    []string
-	how      measure.Options // habits and token
-	first    int             // account, of the next turn
-	like     *experiment     // whose requests the echo server is sent
-	run      *scenario.Run   // of this turn
+	how      measure.Options // the server's habits and the token
+	first    int             // first account id of the next turn
+	like     *experiment     // experiment whose requests are sent to the echo server
+	run      *scenario.Run   // run of the current turn
 	last     *measure.Result
 }
 
-// newExperiment returns that of the command line for a server.
+// newExperiment returns the experiment of the command line, for a server at addrs.
 func (p *plainBench) newExperiment(addrs []string, how measure.Options) *experiment {
-	s, _ := scenario.Find(p.experiment) // checked
+	s, _ := scenario.Find(p.experiment) // check has validated the name
 	e := &experiment{scenario: s, params: s.Defaults, addrs: addrs, how: how,
 		first: int(p.first) + accountsEach}
 	if p.connectionsGiven {
@@ -102,11 +103,11 @@ func (p *plainBench) newExperiment(addrs []string, how measure.Options) *experim
 	return e
 }
 
-// Prepare implements workload: each turn is prepared by begin.
+// Prepare implements workload. It does nothing, because begin prepares each turn.
 func (e *experiment) Prepare(context.Context) error { return nil }
 
-// begin opens the accounts and symbols of a turn, which no other has, and lets orders rest. They stay. The error
-// says what was refused, or why there is no reply.
+// begin creates accounts, symbols and open orders for one turn. No other turn uses them, and they are not
+// removed afterwards. The error says what was refused, or why there was no reply.
 func (e *experiment) begin(ctx context.Context) error {
 	e.run = &scenario.Run{Addrs: e.addrs, Seed: 1, Params: e.params, How: e.how, Any: true, First: e.first,
 		Tag: "X" + strings.ToUpper(strconv.FormatInt(int64(e.first), 36)) + "X"}
@@ -114,14 +115,14 @@ func (e *experiment) begin(ctx context.Context) error {
 	return e.scenario.Prepare(ctx, e.run)
 }
 
-// Run implements workload.
+// Run implements workload by measuring the current turn.
 func (e *experiment) Run(ctx context.Context) (*measure.Result, error) {
 	result, err := e.scenario.Measure(ctx, e.run)
 	e.last = result
 	return result, err
 }
 
-// Blank implements workload.
+// Blank implements workload. It returns an error if the measured server has not answered anything yet.
 func (e *experiment) Blank(ctx context.Context, addr string) (*measure.Result, error) {
 	if e.like.last == nil {
 		return nil, fmt.Errorf("%s sends nothing to a server that has answered nothing", e.scenario.Name)
@@ -130,7 +131,7 @@ func (e *experiment) Blank(ctx context.Context, addr string) (*measure.Result, e
 	return e.scenario.Echo(ctx, run, e.like.last, experimentEcho)
 }
 
-// Check implements workload. Replies of experiments are checked as they come: nothing is asked for.
+// Check implements workload. It sends nothing, because an experiment checks replies as they arrive.
 func (e *experiment) Check(context.Context) (*measure.Checked, error) {
 	c := new(measure.Checked)
 	if e.run != nil {

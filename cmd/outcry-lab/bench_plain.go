@@ -21,28 +21,28 @@ import (
 	"outcry/internal/process/progress"
 )
 
-// askTime bounds the first question to a server, which says whether it is an Outcry.
+// askTime bounds the first query to a server, which finds out whether it is an Outcry.
 const askTime = 3 * time.Second
 
-// accountsEach is how many ids the accounts of a run have for themselves.
+// accountsEach is how many account ids are reserved for a run.
 const accountsEach = 4096
 
-// firstAccount returns the first id of a run that begins now: below 2^31, and different from those of
-// all runs of five days before, if no two begin in one second.
+// firstAccount returns the first account id of a run that starts now. It is below 2^31, and differs from those
+// of all runs of the five days before, unless two start in the same second.
 func firstAccount(now time.Time) uint64 { return uint64(now.Unix()%500_000+1) * accountsEach }
 
-// plainBench measures servers that may have no refs.
+// plainBench measures servers that may not support refs.
 type plainBench struct {
 	*benching
 	addrs  []string
 	how    api.Options
 	habits dialect.Habits
-	first  uint64 // account
+	first  uint64 // first account id of the run
 	rows   []*benchRow
 }
 
-// find reports whether the run goes without refs, and finds out how the server speaks. The error is a
-// *usageError, ctx's, or says that the server answers nothing.
+// find reports whether to measure without refs, and if so finds out the server's habits. It returns a
+// *cli.UsageError for a bad profile, ctx's error, or an error if the server does not answer.
 func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
 	var known dialect.Known
 	if p.profile != "" {
@@ -52,7 +52,7 @@ func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
 	}
 	plain = p.noRefs || p.beside || p.profile != "" || p.experiment != ""
 	if p.how.Token != "" || p.how.TLS != nil {
-		return plain, nil // only Outcry has these
+		return plain, nil // only Outcry supports tokens and TLS
 	}
 	for _, addr := range p.addrs {
 		if !plain {
@@ -72,12 +72,12 @@ func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
 		}
 	}
 	if !plain {
-		return false, nil // nobody answers: a run with refs goes on to ask
+		return false, nil // no server answers; the run with refs retries and reports it
 	}
 	return true, err
 }
 
-// readHabits returns what a profile says of the server's habits.
+// readHabits reads the server's habits from a profile.
 func readHabits(path string) (known dialect.Known, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -94,13 +94,13 @@ func readHabits(path string) (known dialect.Known, err error) {
 	return profile.Habits, nil
 }
 
-// fresh returns what makes ids of accounts for probing: those behind the accounts that trade.
+// fresh returns a generator of account ids for probing. They lie above those of the accounts that trade.
 func (p *plainBench) fresh() func() string {
 	next := p.first + 2*benchConnectionsMax
 	return func() string { next++; return strconv.FormatUint(next, 10) }
 }
 
-// depth returns how many frames are under way on each connection.
+// depth returns the number of frames in flight on each connection.
 func (p *plainBench) depth() int {
 	if p.depthGiven {
 		return p.Depth
@@ -108,7 +108,7 @@ func (p *plainBench) depth() int {
 	return 1
 }
 
-// load returns the load for a server.
+// load returns the workload for a server.
 func (p *plainBench) load(addrs []string, habits dialect.Habits, how api.Options) workload {
 	depth := p.depth()
 	if p.experiment != "" {
@@ -120,7 +120,7 @@ func (p *plainBench) load(addrs []string, habits dialect.Habits, how api.Options
 			Habits: habits, Client: how}}
 }
 
-// run measures, prints, and returns errBad if an order was not treated as it has to be.
+// run measures the servers and prints the result. It returns cli.ErrBad if a server handled an order wrongly.
 func (p *plainBench) run(ctx context.Context, c *cli.Client) error {
 	line := progress.Start(c.Stderr)
 	defer line.Stop()
@@ -177,7 +177,7 @@ func (p *plainBench) startBeside(ctx context.Context, line *progress.Line) (end 
 	if err != nil {
 		return func() {}, err
 	}
-	once := dialect.Habits{OneFrame: p.habits.OneFrame} // as the server: a connection for each frame
+	once := dialect.Habits{OneFrame: p.habits.OneFrame} // like the server: a connection for each frame
 	p.rows = append(p.rows,
 		&benchRow{Name: "Outcry", Kind: kindOutcry, load: p.load([]string{own.addr}, once, api.Options{})},
 		&benchRow{Name: "echo", Kind: kindEcho, load: p.load(nil, once, api.Options{})})
@@ -190,27 +190,27 @@ func (p *plainBench) startBeside(ctx context.Context, line *progress.Line) (end 
 	}, nil
 }
 
-// result returns what is printed as JSON.
+// result returns the result in the form that is printed as JSON.
 func (p *plainBench) result(rounds int) *besideResult {
 	r := &besideResult{Version: 1, Machine: measure.Machine(), Experiment: p.experiment, Connections: p.connections(),
 		Depth: p.depth(), Seconds: p.Duration.Seconds(), Rounds: rounds, Habits: p.habits, Servers: p.rows}
 	return r
 }
 
-// besideResult is the result as JSON.
+// besideResult is the JSON output of a comparison.
 type besideResult struct {
 	Version     int            `json:"version"`
 	Machine     string         `json:"machine"`
 	Experiment  string         `json:"experiment,omitempty"`
 	Connections int            `json:"connections"`
 	Depth       int            `json:"depth"`
-	Seconds     float64        `json:"seconds"` // of a turn
+	Seconds     float64        `json:"seconds"` // length of a turn
 	Rounds      int            `json:"rounds"`
 	Habits      dialect.Habits `json:"habits"`
 	Servers     []*benchRow    `json:"servers"`
 }
 
-// print prints the result for people.
+// print prints the result as text.
 func (p *plainBench) print(w io.Writer) {
 	if p.experiment != "" {
 		fmt.Fprintf(w, "%s: %s\n", p.experiment, p.rows[0].load.(*experiment).scenario.About)
@@ -244,7 +244,7 @@ func (p *plainBench) print(w io.Writer) {
 	}
 }
 
-// habitText says in words how a server differs from the protocol.
+// habitText describes how a server deviates from the protocol.
 func habitText(h dialect.Habits) string {
 	var all []string
 	for _, habit := range []struct {
@@ -265,9 +265,9 @@ func habitText(h dialect.Habits) string {
 	return strings.Join(all, ", ")
 }
 
-// cpuTime returns how long this process has used processors.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail with these
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail with these arguments
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -21,7 +21,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// student starts a server of the protocol without refs, which ends with the test.
+// student starts a server of the protocol without refs, which stops at the end of the test.
 func student(t *testing.T, o faulty.Options) (addr string) {
 	t.Helper()
 	addr, stop, err := faulty.Start(o)
@@ -30,7 +30,8 @@ func student(t *testing.T, o faulty.Options) (addr string) {
 	return addr
 }
 
-// TestAServerIsMeasuredBesideOutcryAndEchoes: one that has another form, in one run with both.
+// TestAServerIsMeasuredBesideOutcryAndEchoes measures a server whose frames have another form, together with
+// Outcry and an echo server.
 func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 	program := filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry-lab")
 	habits := dialect.Habits{AccountAttribute: true, Bare: true}
@@ -69,7 +70,7 @@ func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 	require.Empty(t, left, "the Outcry beside is gone, and its directory")
 }
 
-// TestABenchFindsOutHowAServerSpeaks: without a flag, and in words.
+// TestABenchFindsOutHowAServerSpeaks: bench detects a server's habits without a flag, and describes them.
 func TestABenchFindsOutHowAServerSpeaks(t *testing.T) {
 	for _, c := range []struct {
 		habits dialect.Habits
@@ -88,7 +89,7 @@ func TestABenchFindsOutHowAServerSpeaks(t *testing.T) {
 	}
 }
 
-// TestABenchOfOutcryWithoutRefs: refs are used unless somebody says no.
+// TestABenchOfOutcryWithoutRefs: bench uses refs with Outcry, unless a flag forbids it.
 func TestABenchOfOutcryWithoutRefs(t *testing.T) {
 	p := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t))
 	stdout, stderr, status := lab("", "bench", "run", "--addr="+p.Addr, "--orders=200")
@@ -99,7 +100,8 @@ func TestABenchOfOutcryWithoutRefs(t *testing.T) {
 	require.Contains(t, stdout, "4 connections, 4 under way on each; habits: those of the protocol\n")
 }
 
-// TestWhatAServerDoesWrongUnderLoadIsTold: in the table, below it, and in the exit status.
+// TestWhatAServerDoesWrongUnderLoadIsTold: a server's errors are shown in the table, below it, and by the exit
+// status.
 func TestWhatAServerDoesWrongUnderLoadIsTold(t *testing.T) {
 	addr := student(t, faulty.Options{Faults: []string{"ids-per-symbol"}})
 	stdout, _, status := lab("", "bench", "run", "--addr="+addr, "--orders=100")
@@ -107,7 +109,7 @@ func TestWhatAServerDoesWrongUnderLoadIsTold(t *testing.T) {
 	require.Regexp(t, `\n127\.0\.0\.1:\d+: 0 orders lost, \d+ wrong, [1-9]\d* numbers given twice, for example: `, stdout)
 }
 
-// TestAProfileSaysTheHabits: they are not probed, and a wrong one is an error.
+// TestAProfileSaysTheHabits: habits in a profile are not probed, and wrong ones cause an error.
 func TestAProfileSaysTheHabits(t *testing.T) {
 	addr := student(t, faulty.Options{Habits: dialect.Habits{AccountAttribute: true}})
 	profile := filepath.Join(t.TempDir(), "profile.toml")
@@ -125,19 +127,20 @@ func TestAProfileSaysTheHabits(t *testing.T) {
 	require.Contains(t, stderr, "--profile "+profile+": ")
 }
 
-// TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer: one that closes after a reply, has another attribute and
-// sends no length; and against Outcry, twice, since accounts stay.
+// TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer runs each experiment against a server that closes
+// the connection after a reply, uses another attribute and sends no length, and twice against Outcry, where
+// the first run's accounts remain.
 func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 	habits := dialect.Habits{AccountAttribute: true, Bare: true, OneFrame: true}
 	own := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t)).Addr
 	all := scenario.All()
 	published := slices.Clone(all)
 	t.Cleanup(func() { copy(all, published) })
-	for i := range all { // of the tens of thousands of orders that some let rest, a few tell the same
+	for i := range all { // a few open orders show the same as the tens of thousands that some experiments place
 		all[i].Defaults.Orders = min(all[i].Defaults.Orders, 300)
 	}
 	for _, name := range experimentNames() {
-		other := student(t, faulty.Options{Habits: habits}) // anew: habits are probed with the accounts of a second
+		other := student(t, faulty.Options{Habits: habits}) // new: probing twice in a second uses the same ids
 		addrs := []string{other, own}
 		if name == "mix5" {
 			addrs = append(addrs, own)
@@ -152,7 +155,7 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 			require.Equal(t, addr == other, r.Habits.OneFrame)
 			requests := 12
 			if strings.HasPrefix(name, "populate") {
-				requests = 24 // frames
+				requests = 24 // number of frames
 			}
 			require.EqualValues(t, requests, r.Servers[0].Requests, name)
 			require.Zero(t, r.Servers[0].Refused, stdout)
@@ -170,7 +173,7 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 	}
 }
 
-// TestABenchWithoutOutcrydSaysSo: before anything is measured.
+// TestABenchWithoutOutcrydSaysSo before it measures anything.
 func TestABenchWithoutOutcrydSaysSo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, stderr, status := lab("", "bench", "run", "--beside", "--addr="+student(t, faulty.Options{}))
@@ -182,7 +185,8 @@ func TestABenchWithoutOutcrydSaysSo(t *testing.T) {
 	require.Contains(t, stderr, "/bin/false ended before it was ready")
 }
 
-// TestEchoesEndWithTheirInput: who started them is gone.
+// TestEchoesEndWithTheirInput: an echo server exits when its standard input ends, as the process that started
+// it is gone.
 func TestEchoesEndWithTheirInput(t *testing.T) {
 	stdout, stderr, status := lab("", "bench", "echo")
 	require.Equal(t, cli.ExitOK, status, stderr)

@@ -11,17 +11,17 @@ import (
 	measure "outcry/internal/lab/load"
 )
 
-// Kinds of a benchRow.
+// Values of benchRow.Kind.
 const (
 	kindServer = "server"
 	kindOutcry = "outcry"
 	kindEcho   = "echo"
 )
 
-// replyUsual is how long replies of an echo server are where no other server has answered.
+// replyUsual is the length of an echo server's replies if no other server has answered.
 const replyUsual = 80
 
-// benchRow is what a server came to. Rates and latencies are medians of its turns.
+// benchRow is the result of one server. Rates and latencies are medians over its turns.
 type benchRow struct {
 	Name     string  `json:"name"`
 	Kind     string  `json:"kind"`
@@ -32,38 +32,38 @@ type benchRow struct {
 	P99      float64 `json:"p99_ms"`
 	Share    float64 `json:"share_of_echo,omitempty"`
 	Requests uint64  `json:"requests"`
-	Refused  uint64  `json:"refused"` // requests whose reply is not one that was expected
+	Refused  uint64  `json:"refused"` // requests with an unexpected reply
 	Refusal  string  `json:"refusal,omitempty"`
-	Client   float64 `json:"client_cpu_us_per_request"` // what measuring itself costs
+	Client   float64 `json:"client_cpu_us_per_request"` // cost of the measuring client
 	Opened   uint64  `json:"opened"`
 	Asked    uint64  `json:"asked"`
 	Lost     uint64  `json:"lost"`
 	Wrong    uint64  `json:"wrong"`
 	Doubled  uint64  `json:"doubled"`
 	Example  string  `json:"example,omitempty"`
-	Error    string  `json:"error,omitempty"` // why its run ended, or its orders could not be asked for
+	Error    string  `json:"error,omitempty"` // why its run ended, or why its orders could not be queried
 
 	load       workload
-	addr       string // of the echo server
-	end        func() // of it
+	addr       string // address of the echo server
+	end        func() // stops the echo server
 	summaries  []measure.Summary
-	cpu        float64 // microseconds, of all turns
-	replyBytes int     // of its replies, in the mean; 0 if there is none
+	cpu        float64 // microseconds of CPU time in all turns
+	replyBytes int     // mean length of its replies; 0 before the first one
 }
 
-// workload is what a server is measured with: orders, or an experiment.
+// workload is what the servers are measured with: orders, or an experiment.
 type workload interface {
-	// Prepare makes what the next Run needs.
+	// Prepare creates what the next Run needs.
 	Prepare(ctx context.Context) error
-	// Run sends and waits for the replies.
+	// Run sends the requests, waits for the replies, and returns the measurements.
 	Run(ctx context.Context) (*measure.Result, error)
-	// Blank sends what Run sends to an echo server.
+	// Blank sends the requests of Run to an echo server at addr.
 	Blank(ctx context.Context, addr string) (*measure.Result, error)
-	// Check asks the server for what it was told.
+	// Check queries the orders that the server accepted, and compares them with its replies.
 	Check(ctx context.Context) (*measure.Checked, error)
 }
 
-// prepare makes what is traded. The error names the server.
+// prepare prepares the server's workload. The error names the server.
 func (r *benchRow) prepare(ctx context.Context) error {
 	if r.Kind == kindEcho {
 		return nil
@@ -74,8 +74,8 @@ func (r *benchRow) prepare(ctx context.Context) error {
 	return nil
 }
 
-// turn measures once. A server whose connection broke is left alone from then on. The error is ctx's, or
-// says that there is no echo server.
+// turn measures the server once. If its connection breaks, r.Error is set, and later turns skip the server.
+// The error is ctx's, or means that the echo server could not be started.
 func (r *benchRow) turn(ctx context.Context, p *plainBench) error {
 	if r.Error != "" {
 		return nil
@@ -119,7 +119,8 @@ func (r *benchRow) turn(ctx context.Context, p *plainBench) error {
 	return nil
 }
 
-// startEcho starts the echo server, whose replies are as long as those of the server that is measured.
+// startEcho starts the echo server unless it is running. Its replies are as long as those of the measured
+// server as.
 func (r *benchRow) startEcho(as *benchRow) error {
 	if r.end != nil {
 		return nil
@@ -142,7 +143,7 @@ func (r *benchRow) startEcho(as *benchRow) error {
 	return nil
 }
 
-// conclude asks for the orders of the server, and makes figures of its turns. echo is the last row.
+// conclude checks the server's orders, and computes the figures from its turns. echo is the echo server's row.
 func (r *benchRow) conclude(ctx context.Context, echo *benchRow) {
 	if r.Kind != kindEcho {
 		checked, err := r.load.Check(ctx)
@@ -165,10 +166,10 @@ func (r *benchRow) conclude(ctx context.Context, echo *benchRow) {
 	}
 }
 
-// bad reports whether an order was not treated as it has to be.
+// bad reports whether the server handled an order wrongly.
 func (r *benchRow) bad() bool { return len(r.complaints()) > 0 }
 
-// complaints says what was wrong with a server.
+// complaints lists what was wrong with a server.
 func (r *benchRow) complaints() (all []string) {
 	if r.Refused > 0 {
 		all = append(all, fmt.Sprintf("%d of %d requests were not done, for example: %s", r.Refused, r.Requests, r.Refusal))

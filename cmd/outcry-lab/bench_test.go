@@ -18,17 +18,17 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// doomed passes connections on to an exchange, until a number of answers has come of all together: it
-// then closes its port, and kill ends the exchange. The answer after those is not passed on.
+// doomed forwards connections to an exchange. After a total number of replies it closes its port, and kill
+// ends the exchange; the next reply is not forwarded.
 type doomed struct {
 	net.Listener
 	kill   func()
-	left   atomic.Int64  // answers
-	killed chan struct{} // closed when kill has been called
+	left   atomic.Int64  // replies left to forward
+	killed chan struct{} // closed after kill
 	open   sync.WaitGroup
 }
 
-// startDoomed starts one. It ends when the exchange has been killed.
+// startDoomed starts a doomed, which ends when the exchange has been killed.
 func startDoomed(t *testing.T, p *exchangetest.Process, answers int64) *doomed {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func startDoomed(t *testing.T, p *exchangetest.Process, answers int64) *doomed {
 	})
 	t.Cleanup(func() {
 		l.Close()
-		d.kill() // ends what is still passed on
+		d.kill() // also ends the open connections
 		d.open.Wait()
 	})
 	return d
@@ -82,8 +82,8 @@ func (d *doomed) serve(conn net.Conn, to string) {
 	}
 }
 
-// TestABenchGoesOnOverACrash: the exchange is killed while orders are under way, and started
-// again. All are answered, none is lost or done twice, and the gap is told.
+// TestABenchGoesOnOverACrash kills the exchange while orders are in flight, and restarts it. All orders are
+// answered, none is lost or done twice, and the result shows the gap.
 func TestABenchGoesOnOverACrash(t *testing.T) {
 	t.Parallel()
 	const orders = 2000

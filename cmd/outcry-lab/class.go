@@ -30,26 +30,26 @@ account is there already, nothing changes. After an interruption, run the same c
 goes on with the tokens of the file. After outcry-lab class reset it opens the same accounts anew,
 and students keep their tokens.`
 
-// Bounds of a class.
+// Bounds and times of a class.
 const (
 	classStudentsMax = 1000
 	classSymbolsMax  = 100
-	classTime        = 2 * time.Minute        // for all accounts
-	classKnownTime   = 10 * time.Second       // until the exchange knows a new token
-	classKnownPoll   = 300 * time.Millisecond // it reads the file of tokens twice a second
+	classTime        = 2 * time.Minute        // to create all accounts
+	classKnownTime   = 10 * time.Second       // until the exchange has read a new token
+	classKnownPoll   = 300 * time.Millisecond // the exchange reads the token file twice a second
 	classAtOnce      = 200                    // commands in one frame
 )
 
-// classRef begins the refs of what a class opens and places: the same command finds it done.
+// classRef begins the refs of what a class opens and places, so that repeating the command does nothing twice.
 const classRef = "class"
 
-// holding is what each student has of a symbol.
+// holding is an amount of a symbol that each student gets.
 type holding struct {
 	symbol string
 	shares api.Decimal
 }
 
-// classOptions are what the command line says of a class.
+// classOptions are the flags and arguments of the command class new.
 type classOptions struct {
 	students, first int
 	cash            api.Decimal
@@ -58,7 +58,7 @@ type classOptions struct {
 	data            string
 }
 
-// prepareClassNew is the command.
+// prepareClassNew declares the flags of the command class new and returns what runs it.
 func prepareClassNew(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
 	o := &classOptions{}
@@ -94,7 +94,7 @@ func prepareClassNew(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// parseHoldings reads SYM=N,SYM=N.
+// parseHoldings parses SYM=N,SYM=N.
 func parseHoldings(text string) (all []holding, err error) {
 	if text == "" {
 		return nil, nil
@@ -133,7 +133,7 @@ func (o *classOptions) accounts() (ids []string) {
 	return ids
 }
 
-// newClass makes the class, or goes on making it.
+// newClass creates the class, or continues an interrupted run.
 func newClass(c *cli.Client, o *classOptions) error {
 	if err := cli.RequireDir(o.data,
 		"there is no data directory %s: name that of the exchange with --data", o.data); err != nil {
@@ -163,8 +163,8 @@ func newClass(c *cli.Client, o *classOptions) error {
 	return nil
 }
 
-// takeBack removes the tokens of a class that was not begun, and its file. Tokens that why says could
-// not be written are not there.
+// takeBack removes the file of a class whose creation failed before anything was opened, and revokes its
+// tokens. If why is that there was no permission to write the tokens, there are none to revoke.
 func (o *classOptions) takeBack(class []auth.Issued, why error) error {
 	if errors.Is(why, fs.ErrPermission) {
 		return os.Remove(o.csv)
@@ -172,7 +172,8 @@ func (o *classOptions) takeBack(class []auth.Issued, why error) error {
 	return errors.Join(auth.RevokeAll(o.data, class), os.Remove(o.csv))
 }
 
-// ofAnother returns err, with the user of a data directory if err is that we may not use it.
+// ofAnother returns err. If err means that this user may not use the data directory, it adds the directory's
+// owner.
 func ofAnother(data string, err error) error {
 	info, wrong := os.Stat(data)
 	if !errors.Is(err, fs.ErrPermission) || wrong != nil {
@@ -189,14 +190,14 @@ func ofAnother(data string, err error) error {
 	return fmt.Errorf("%w; run this as the user of the exchange, %s", err, name)
 }
 
-// begunError says that some of a class's accounts may be there.
+// begunError is a failure after which some of a class's accounts may exist.
 type begunError struct{ error }
 
-// Unwrap returns why it went no further.
+// Unwrap returns the cause of the failure.
 func (e *begunError) Unwrap() error { return e.error }
 
-// makeClass does what is not done yet, in an order in which it can be done again. The error is a
-// *begunError if something was done that stays.
+// makeClass adds the tokens, and opens accounts and places shares that are still missing. It can be repeated
+// after a failure. The error is a *begunError if something that was done remains.
 func makeClass(c *cli.Client, ctx context.Context, o *classOptions, class []auth.Issued, how api.Options, isNew bool,
 ) error {
 	has, err := auth.AddAll(o.data, class)
@@ -229,7 +230,7 @@ func makeClass(c *cli.Client, ctx context.Context, o *classOptions, class []auth
 	return nil
 }
 
-// say prints what there is now. Not all tokens are good if some were revoked.
+// say prints what the class has now. If all is false, some tokens were revoked.
 func (o *classOptions) say(c *cli.Client, all bool) {
 	with := []string{o.cash.String() + " dollars"}
 	for _, h := range o.shares {
@@ -243,8 +244,8 @@ func (o *classOptions) say(c *cli.Client, all bool) {
 	}
 }
 
-// demandsTokens returns nil if an exchange wants tokens. The error says that it does not, or that it
-// cannot be asked.
+// demandsTokens returns nil if an exchange requires tokens. The error says that it does not, or that it does
+// not answer.
 func demandsTokens(ctx context.Context, addr string, how api.Options) error {
 	how.Token, how.RetryTime, how.Log = "", -1, slog.New(slog.DiscardHandler)
 	x, err := api.Dial(ctx, addr, how)
@@ -261,8 +262,8 @@ func demandsTokens(ctx context.Context, addr string, how api.Options) error {
 	return errors.New("this exchange takes orders from everybody for every account: start it with --auth")
 }
 
-// dialKnown connects with a token that was written just now. The error is a *client.Unauthorized if the
-// exchange does not know it in time.
+// dialKnown connects with a token that was just written. The error is a *client.Unauthorized if the exchange
+// does not know the token within classKnownTime.
 func dialKnown(ctx context.Context, addr string, how api.Options) (*api.Client, error) {
 	for end := time.Now().Add(classKnownTime); ; {
 		x, err := api.Dial(ctx, addr, how)
@@ -277,7 +278,7 @@ func dialKnown(ctx context.Context, addr string, how api.Options) (*api.Client, 
 	}
 }
 
-// nobodyThere returns nil if the exchange has none of the accounts. The error names one that it has.
+// nobodyThere returns nil if the exchange has none of the accounts. The error names one that exists.
 func nobodyThere(ctx context.Context, x *api.Client, accounts []string) error {
 	var there []string
 	for _, id := range accounts {
@@ -299,7 +300,8 @@ func nobodyThere(ctx context.Context, x *api.Client, accounts []string) error {
 	return nil
 }
 
-// open opens the accounts and places the shares: what is there with the class's refs is left as it is.
+// open opens the accounts and places the shares. Commands that were done with the class's refs before change
+// nothing.
 func (o *classOptions) open(ctx context.Context, x *api.Client) error {
 	var commands []api.Command
 	for _, id := range o.accounts() {

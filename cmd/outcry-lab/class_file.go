@@ -16,17 +16,17 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// classFileMax bounds the file of a class: more than that of classStudentsMax.
+// classFileMax bounds the file of a class. A file for classStudentsMax students is smaller.
 const classFileMax = 1 << 20
 
-// classHead is the first line of the file of a class, and teacher the account of its second.
+// classHead is the first line of a class's file. The second line has the token of teacher.
 var classHead = []string{"account", "token"}
 
 const teacher = "teacher"
 
-// tokens returns the tokens of the class, the teacher's first: those of its file, or new ones, which
-// are in the file then. The error says what is in the file instead, or that it cannot be written; then
-// there is none.
+// tokens returns the tokens of the class, the teacher's first. It reads them from the class's file, or, if
+// there is none, makes new ones and writes the file; then isNew is true. It returns an error if the file is of
+// another class or malformed, or cannot be written; then no file is written.
 func (o *classOptions) tokens() (class []auth.Issued, isNew bool, err error) {
 	class, err = readClass(o.csv)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,11 +45,11 @@ func (o *classOptions) tokens() (class []auth.Issued, isNew bool, err error) {
 	return class, false, nil
 }
 
-// newTokens draws tokens and writes the file.
+// newTokens generates tokens and writes the file.
 func (o *classOptions) newTokens() ([]auth.Issued, error) {
 	var text bytes.Buffer
 	w := csv.NewWriter(&text)
-	_ = w.Write(classHead) // a buffer takes everything
+	_ = w.Write(classHead) // writing to a buffer cannot fail
 	var class []auth.Issued
 	for _, id := range append([]string{teacher}, o.accounts()...) {
 		t, err := issued(id, auth.NewToken())
@@ -63,7 +63,7 @@ func (o *classOptions) newTokens() ([]auth.Issued, error) {
 	return class, writeSecret(o.csv, text.Bytes())
 }
 
-// issued returns the token of an account, or of the teacher. The error says that it is no account.
+// issued returns the token of an account or of the teacher. It returns an error if account is not a valid id.
 func issued(account, token string) (t auth.Issued, err error) {
 	scope := "admin"
 	if account != teacher {
@@ -74,8 +74,8 @@ func issued(account, token string) (t auth.Issued, err error) {
 	return t, err
 }
 
-// readClass reads the file of a class. The error is fs.ErrNotExist if there is none; it does not repeat
-// what is in the file.
+// readClass reads the file of a class. The error is fs.ErrNotExist if there is none. Errors do not repeat the
+// file's content.
 func readClass(path string) (class []auth.Issued, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -103,7 +103,8 @@ func readClass(path string) (class []auth.Issued, err error) {
 	return class, nil
 }
 
-// writeSecret makes a file that only its owner can read. It gets its name once it is whole and on disk.
+// writeSecret writes a file that only its owner can read. It writes and syncs the content before the file gets
+// its name.
 func writeSecret(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {

@@ -27,14 +27,14 @@ keep their tokens.
 
 It asks before it changes anything, unless --yes is given.`
 
-// keptMax is how many former exchanges there may be beside one: somebody who resets in a loop is stopped
-// before the disk is full.
+// keptMax bounds the former exchanges kept beside a data directory, so that resets in a loop do not fill the
+// disk.
 const keptMax = 100
 
-// classFiles are what a new data directory has of the old one.
+// classFiles are the files that a new data directory takes over from the old one.
 var classFiles = []string{auth.TokensFile, auth.KeysFile}
 
-// prepareClassReset is the command.
+// prepareClassReset declares the flags of the command class reset and returns what runs it.
 func prepareClassReset(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	where := cli.Locating(f, "the local cluster below the data directory")
 	yes := f.Bool("yes", false, "do not ask")
@@ -56,15 +56,15 @@ func prepareClassReset(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// reset is one under way.
+// reset is one run of the command class reset.
 type reset struct {
 	data  string
-	fresh string // the directory that takes its place
-	kept  string // what the old one is called then
+	fresh string // path at which the new directory is made
+	kept  string // path to which the old directory is renamed
 	yes   bool
 }
 
-// run does it, or says why nothing is changed.
+// run resets the exchange. The error says why nothing has changed.
 func (r *reset) run(c *cli.Client) error {
 	if r.interrupted() {
 		if err := os.Rename(r.fresh, r.data); err != nil {
@@ -83,7 +83,7 @@ func (r *reset) run(c *cli.Client) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
+	defer func() { _ = lock.Unlock() }() // the lock ends with this process at the latest
 	if _, err := local.RunningURL(filepath.Join(r.data, "postgres")); !errors.Is(err, local.ErrNotRunning) {
 		return errors.Join(errors.New(
 			"the exchange was killed, and its Postgres still runs: start the exchange, and stop it"), err)
@@ -100,14 +100,14 @@ func (r *reset) run(c *cli.Client) error {
 	return nil
 }
 
-// interrupted reports whether a former reset has renamed the old directory and not the new one.
+// interrupted reports whether an earlier reset has renamed the old directory, but not yet the new one.
 func (r *reset) interrupted() bool {
 	_, errData := os.Lstat(r.data)
 	_, errFresh := os.Lstat(filepath.Join(r.fresh, auth.TokensFile))
 	return errors.Is(errData, os.ErrNotExist) && errFresh == nil
 }
 
-// check returns why this directory is not begun anew, nil if it can be.
+// check returns nil if the directory can be reset, and otherwise the reason.
 func (r *reset) check() error {
 	if err := cli.RequireDir(r.data, "there is no data directory %s", r.data); err != nil {
 		return err
@@ -134,16 +134,16 @@ func (r *reset) check() error {
 	return nil
 }
 
-// confirmed asks, and reports whether the answer is yes.
+// confirmed asks the user, and reports whether the answer is yes.
 func (r *reset) confirmed(c *cli.Client) bool {
 	fmt.Fprintf(c.Stderr,
 		"All accounts, shares and orders in %s begin anew; what was is kept as\n%s.\nType yes to go on: ", r.data, r.kept)
-	answer, _ := bufio.NewReader(io.LimitReader(c.Stdin, 16)).ReadString('\n') // no answer is not yes
+	answer, _ := bufio.NewReader(io.LimitReader(c.Stdin, 16)).ReadString('\n') // a read error counts as no
 	return strings.TrimSpace(answer) == "yes"
 }
 
-// swap puts the new directory in the place of the old one. After an error the old one is where it was,
-// unless the error says otherwise.
+// swap replaces the old directory by the new one. After an error the old one is at its former place, unless
+// the error says otherwise.
 func (r *reset) swap() (err error) {
 	if err := r.makeFresh(); err != nil {
 		return errors.Join(err, os.RemoveAll(r.fresh))
@@ -159,7 +159,7 @@ func (r *reset) swap() (err error) {
 
 // makeFresh makes the new directory, with the owner and the mode of the old one.
 func (r *reset) makeFresh() error {
-	if err := os.RemoveAll(r.fresh); err != nil { // of a former reset that went no further
+	if err := os.RemoveAll(r.fresh); err != nil { // left by a failed reset
 		return err
 	}
 	info, err := os.Stat(r.data)
@@ -193,7 +193,7 @@ func (r *reset) makeFresh() error {
 	return durable.Dir(r.fresh)
 }
 
-// giveAs gives a file to the owner of another one, where root has made it.
+// giveAs gives a file to the owner of another one, if root runs this program.
 func giveAs(other os.FileInfo, path string) error {
 	owner, ok := other.Sys().(*syscall.Stat_t)
 	if !ok || os.Geteuid() != 0 {

@@ -18,8 +18,8 @@ import (
 	"outcry/internal/testing/exchangetest"
 )
 
-// classOf starts an exchange that demands tokens, and returns what class commands need: the working
-// directory of the test is not touched.
+// classOf starts an exchange that requires tokens, and returns its data directory, a path for the class's
+// file, and the exchange. Nothing is written to the test's working directory.
 func classOf(t *testing.T) (data, file string, p *exchangetest.Process) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func classOf(t *testing.T) (data, file string, p *exchangetest.Process) {
 	return data, file, exchangetest.Start(t, data, "", "--auth")
 }
 
-// tokensOf returns the tokens of a class by account.
+// tokensOf returns the tokens of a class, by account.
 func tokensOf(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f, err := os.Open(file)
@@ -52,8 +52,8 @@ func as(t *testing.T, addr, token string) *api.Client {
 	return c
 }
 
-// TestAClassTradesAndBeginsAnew: each student trades with a token; after a reset the tokens are the same
-// and everything else is new, and what was is kept and whole.
+// TestAClassTradesAndBeginsAnew: each student trades with a token. After a reset the tokens are the same and
+// everything else is new, and the old data is kept and complete.
 func TestAClassTradesAndBeginsAnew(t *testing.T) {
 	data, file, p := classOf(t)
 	make3 := func() (string, string, int) {
@@ -129,7 +129,7 @@ func TestAClassTradesAndBeginsAnew(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAClassIsMadeWholeOrNotAtAll: what is there already is named, and nothing changes.
+// TestAClassIsMadeWholeOrNotAtAll: if an account exists already, the error names it and nothing changes.
 func TestAClassIsMadeWholeOrNotAtAll(t *testing.T) {
 	data, file, p := classOf(t)
 	class := func(args ...string) (string, int) {
@@ -172,7 +172,7 @@ func TestAClassIsMadeWholeOrNotAtAll(t *testing.T) {
 	require.Contains(t, stderr, "is not the file of a class")
 }
 
-// TestAClassOfAnotherUsersExchange: the one who may not read its directory is told whose it is.
+// TestAClassOfAnotherUsersExchange: a user who may not read the directory gets an error that names its owner.
 func TestAClassOfAnotherUsersExchange(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.MkdirAll(filepath.Join(data, "journal"), 0o700))
@@ -186,7 +186,7 @@ func TestAClassOfAnotherUsersExchange(t *testing.T) {
 	require.NoError(t, ofAnother(data, nil))
 }
 
-// TestAClassGoesOnWhereItWasInterrupted: the file is there, some of the rest is not.
+// TestAClassGoesOnWhereItWasInterrupted: the class's file exists, and a part of the rest is missing.
 func TestAClassGoesOnWhereItWasInterrupted(t *testing.T) {
 	data, file, p := classOf(t)
 	o := &classOptions{students: 3, first: 1, cash: api.Whole(50), csv: file, data: data}
@@ -213,7 +213,7 @@ func TestAClassGoesOnWhereItWasInterrupted(t *testing.T) {
 	results, err := c.Do(t.Context(), api.OpenAccount("1", api.Whole(50)).WithRef(classRef))
 	require.NoError(t, err)
 	require.NoError(t, results[0].Err())
-	run() // one account of three is there, and no shares
+	run() // one account of three exists, and no shares
 	require.NoError(t, auth.RevokeAll(data, class[2:3]))
 	out, stderr, status := lab("", "class", "new", "3", "--cash=50", "--shares=A=1", "--data="+data, "--csv="+file,
 		"--addr="+p.Addr)
@@ -221,7 +221,7 @@ func TestAClassGoesOnWhereItWasInterrupted(t *testing.T) {
 	require.Contains(t, out, "some of them were revoked, and stay so")
 }
 
-// TestAResetGoesOnWhereItWasInterrupted: between the two renames.
+// TestAResetGoesOnWhereItWasInterrupted between the two renames.
 func TestAResetGoesOnWhereItWasInterrupted(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(data+".new", 0o700))
@@ -232,7 +232,7 @@ func TestAResetGoesOnWhereItWasInterrupted(t *testing.T) {
 	require.FileExists(t, filepath.Join(data, auth.TokensFile))
 }
 
-// TestWhatCannotBeResetIsNamed: and left as it is.
+// TestWhatCannotBeResetIsNamed, and is left unchanged.
 func TestWhatCannotBeResetIsNamed(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	for _, step := range []struct{ make, want string }{
@@ -263,7 +263,8 @@ func TestAClassOfWhomTheExchangeAsksNothingIsRefused(t *testing.T) {
 	require.NoFileExists(t, file)
 }
 
-// TestTokensOfAnotherDirectoryAreTakenBack: the exchange does not know them.
+// TestTokensOfAnotherDirectoryAreTakenBack: the exchange uses another data directory and does not know the
+// tokens.
 func TestTokensOfAnotherDirectoryAreTakenBack(t *testing.T) {
 	_, file, p := classOf(t)
 	other := t.TempDir()
@@ -294,7 +295,7 @@ func TestWhatAClassIsToldIsChecked(t *testing.T) {
 	}
 }
 
-// known connects with a token that the exchange will have read soon.
+// known connects with a new token, once the exchange has read it.
 func known(t *testing.T, addr, token string) *api.Client {
 	t.Helper()
 	c, err := dialKnown(t.Context(), addr, api.Options{Token: token})

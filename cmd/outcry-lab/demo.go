@@ -18,7 +18,7 @@ demo creates the accounts and symbols that it needs, and goes on with them if th
 It runs until --duration has passed, or Ctrl-C, and then cancels what its bots have open. On a
 new exchange where nobody else trades, the same seed gives the same orders and executions.`
 
-// prepareDemo is the command.
+// prepareDemo declares the flags of the command demo and returns what runs it.
 func prepareDemo(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := demo.Options{Report: c.Stdout}
 	symbols := f.String("symbols", "SPY,QQQ,IWM,DIA,GLD",
@@ -42,7 +42,7 @@ func prepareDemo(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// runDemo runs it for so long, 0 for until it is interrupted.
+// runDemo runs the demo for the duration, or until an interrupt if it is 0.
 func runDemo(o demo.Options, duration time.Duration, a *cli.Access, stdout io.Writer) error {
 	how, err := a.Options()
 	if err != nil {
@@ -52,7 +52,7 @@ func runDemo(o demo.Options, duration time.Duration, a *cli.Access, stdout io.Wr
 	if err := o.Check(); err != nil {
 		return cli.Usage(err.Error())
 	}
-	ctx, stop := cli.Interruptible() // a second Ctrl-C ends it at once
+	ctx, stop := cli.Interruptible() // a second Ctrl-C kills the program
 	defer stop()
 	if duration > 0 {
 		var cancel context.CancelFunc
@@ -61,7 +61,7 @@ func runDemo(o demo.Options, duration time.Duration, a *cli.Access, stdout io.Wr
 	}
 	s, err := demo.Run(ctx, o)
 	if err != nil && s == (demo.Summary{}) {
-		return err // it has not begun
+		return err // the demo could not start
 	}
 	fmt.Fprintf(stdout, "ended: %d orders, %d refused, %d trades, %d orders left open\n", s.Orders, s.Refused, s.Trades,
 		s.Left)

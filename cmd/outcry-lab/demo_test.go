@@ -29,7 +29,7 @@ type market struct {
 	err     error
 }
 
-// report keeps what a demo prints.
+// report collects what a demo prints.
 type report struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -47,13 +47,13 @@ func (r *report) String() string {
 	return r.text.String()
 }
 
-// demoOptions are those of a small, fast demo.
+// demoOptions returns the options of a small, fast demo.
 func demoOptions(addr string) demo.Options {
 	return demo.Options{Addr: addr, Timeout: 30 * time.Second, Symbols: []string{"SPY", "QQQ"}, Seed: 7, Rate: 1000,
 		Makers: 2, Takers: 1, Noise: 1, AccountPrefix: "000", ReportEvery: 100 * time.Millisecond}
 }
 
-// startDemo starts a demo, which ends with the test.
+// startDemo starts a demo, which stops at the end of the test.
 func startDemo(t *testing.T, o demo.Options) *market {
 	t.Helper()
 	m := &market{t: t, done: make(chan struct{}), report: &report{}}
@@ -71,7 +71,7 @@ func startDemo(t *testing.T, o demo.Options) *market {
 	return m
 }
 
-// stop ends the demo in order and returns what it came to.
+// stop stops the demo gracefully and returns its summary.
 func (m *market) stop() demo.Summary {
 	m.t.Helper()
 	m.end()
@@ -80,7 +80,7 @@ func (m *market) stop() demo.Summary {
 	return m.summary
 }
 
-// ask returns the rows of a query as text, one a line.
+// ask returns the rows of a query as text, one row per line.
 func ask(t *testing.T, database, sql string, args ...any) string {
 	t.Helper()
 	db, err := pgx.Connect(context.Background(), database)
@@ -93,7 +93,7 @@ func ask(t *testing.T, database, sql string, args ...any) string {
 	return strings.Join(lines, "\n")
 }
 
-// eventually waits until a query of a boolean as text is true.
+// eventually waits until a query that returns one boolean returns true.
 func eventually(t *testing.T, database, sql string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return ask(t, database, sql) == "true" }, time.Minute, 20*time.Millisecond, sql)
@@ -117,7 +117,7 @@ func TestADemoIsALivingMarketThatCleansUp(t *testing.T) {
 	require.Zero(t, s.Refused)
 	require.Positive(t, s.Trades)
 
-	// Once more from the command line: the accounts are there already.
+	// Run it again from the command line. The accounts exist already.
 	out, stderr, status := lab("", "--addr="+p.Addr, "demo",
 		"--symbols=SPY,DIA", "--rate=500", "--report=100ms", "--duration=1s")
 	require.Equal(t, cli.ExitOK, status, stderr)
@@ -129,7 +129,7 @@ func TestADemoIsALivingMarketThatCleansUp(t *testing.T) {
 	require.Equal(t, "0", ask(t, database, openShares), "whatever they placed is executed or canceled")
 	orders := ask(t, database, "select count(*)::text from orders where account like '000%'")
 	require.Contains(t, out, fmt.Sprintf("ended: %d orders", count(t, orders)-s.Orders), "they know all their orders")
-	exchangetest.Verify(t, "--database-url="+database, data) // money adds up
+	exchangetest.Verify(t, "--database-url="+database, data) // checks that the money adds up
 }
 
 func count(t *testing.T, s string) (n int) {
@@ -174,7 +174,7 @@ func TestADemoOutlivesACrashOfTheExchange(t *testing.T) {
 	m := startDemo(t, demoOptions(p.Addr))
 	eventually(t, database, "select (count(*) > 500)::text from orders")
 	require.NoError(t, p.Cmd.Process.Kill())
-	_ = p.Cmd.Wait() // it was killed
+	_ = p.Cmd.Wait() // reports only the kill
 	before := count(t, ask(t, database, "select coalesce(max(id), 0)::text from orders"))
 	p = exchangetest.Start(t, data, database, "--listen="+p.Addr)
 	eventually(t, database, fmt.Sprintf("select (max(id) > %d)::text from orders", before+1000))
@@ -199,8 +199,8 @@ func TestADemoCancelsOrdersWhoseAnswersWereLost(t *testing.T) {
 	require.Equal(t, "0", ask(t, database, openShares))
 }
 
-// forgetful returns an address at which addr answers, except the first connection,
-// of which it passes on all that is sent and only a part of the answers.
+// forgetful returns an address that forwards connections to addr. Of the first connection it forwards all
+// requests, but only a part of the replies.
 func forgetful(t *testing.T, addr string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -209,7 +209,7 @@ func forgetful(t *testing.T, addr string) string {
 		for n := 0; ; n++ {
 			client, err := l.Accept()
 			if err != nil {
-				return // closed
+				return // the listener is closed
 			}
 			go carry(client, addr, n == 0)
 		}
@@ -217,8 +217,8 @@ func forgetful(t *testing.T, addr string) string {
 	return l.Addr().String()
 }
 
-// carry carries a connection until one side ends it. One that is cut gets no answers
-// after the first ones; it ends when the exchange has answered some more.
+// carry forwards a connection until one side closes it. If cut is true, it forwards only the first replies,
+// and closes the connection when the exchange has sent some more.
 func carry(client net.Conn, addr string, cut bool) {
 	defer client.Close()
 	server, err := net.Dial("tcp", addr)

@@ -34,7 +34,7 @@ and files; if outcry runs as root, the server runs as --user. On Linux nothing o
 The exit status is 0 if the server was graded, 1 if the score is below --require, 2 for a wrong
 command line, profile or case, and 3 if the server never accepted a connection: its score is 0.`
 
-// grading is a command line of grade.
+// grading holds the flags of the command grade.
 type grading struct {
 	addr, start, compose, service, user string
 	json, html, junit, gradescope, zip  string
@@ -50,14 +50,14 @@ type grading struct {
 // given reports whether a flag was given.
 func (g *grading) given(name string) bool { return cli.IsGiven(g.flags, name) }
 
-// ownAddr makes --addr the command's own.
+// ownAddr replaces the common flag --addr by the command's own.
 func ownAddr(f *flag.FlagSet, value *string) {
 	own := flag.NewFlagSet("", flag.ContinueOnError)
 	own.StringVar(value, "addr", "", "`address` of the server, HOST or HOST:PORT; with --start, where it will listen")
 	*f.Lookup("addr") = *own.Lookup("addr")
 }
 
-// prepareGrade is the command.
+// prepareGrade declares the flags of the command grade and returns what runs it.
 func prepareGrade(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	g := &grading{stdout: c.Stdout, stderr: c.Stderr, flags: f}
 	ownAddr(f, &g.addr)
@@ -91,7 +91,7 @@ func prepareGrade(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// check returns a *usageError if the flags do not fit together.
+// check returns a *cli.UsageError if the flags contradict each other.
 func (g *grading) check() error {
 	servers := 0
 	for _, name := range []string{"start", "compose", "many"} {
@@ -135,7 +135,7 @@ func (g *grading) check() error {
 	return nil
 }
 
-// checkGiven returns a *usageError if a flag is given without a value.
+// checkGiven returns a *cli.UsageError if a flag is given with an empty value.
 func (g *grading) checkGiven() error {
 	for name, value := range map[string]string{"addr": g.addr, "start": g.start, "compose": g.compose,
 		"service": g.service, "user": g.user, "many": g.many, "csv": g.csv, "json": g.json, "html": g.html,
@@ -147,7 +147,7 @@ func (g *grading) checkGiven() error {
 	return nil
 }
 
-// run does what was asked for.
+// run grades one server or many, or writes the autograder, as the flags say.
 func (g *grading) run() error {
 	o, err := g.options()
 	if err == nil {
@@ -168,7 +168,7 @@ func (g *grading) run() error {
 	return g.one(o)
 }
 
-// options returns what the files of the command line say. The error names the file and what is wrong.
+// options reads the files that the flags name. The error names the file and what is wrong with it.
 func (g *grading) options() (o grade.Options, err error) {
 	if o.Cases, err = script.Builtin(); err != nil {
 		return o, err
@@ -197,7 +197,8 @@ func (g *grading) options() (o grade.Options, err error) {
 	return o, nil
 }
 
-// resolve follows the links of the files that are written, once: a server that runs could change them.
+// resolve resolves the links in the paths of output files once, before a server runs, because the server could
+// change them.
 func (g *grading) resolve() error {
 	for _, f := range []struct {
 		flag string
@@ -216,7 +217,7 @@ func (g *grading) resolve() error {
 	return nil
 }
 
-// files are those of a name that was given.
+// files returns the names that are not empty.
 func files(names ...string) (some []string) {
 	for _, name := range names {
 		if name != "" {
@@ -226,13 +227,13 @@ func files(names ...string) (some []string) {
 	return some
 }
 
-// starts returns what every server that a command starts must keep to.
+// starts returns the options for every server that is started by a command.
 func (g *grading) starts() target.Options {
 	return target.Options{Command: g.start, Addr: g.addr, User: g.user, Hidden: files(g.cases),
 		Results: files(g.json, g.html, g.junit, g.gradescope)}
 }
 
-// target returns the server that is graded.
+// target returns the server to grade.
 func (g *grading) target() (target.Target, error) {
 	switch {
 	case g.start != "":
@@ -270,7 +271,8 @@ func (g *grading) one(o grade.Options) error {
 	return nil
 }
 
-// write writes a result to all that was asked for. The error names the files that it could not write.
+// write writes a result to standard output and to each file that a flag names. The error names the files that
+// could not be written.
 func (g *grading) write(r *grade.Result) error {
 	errs := []error{reports.WriteText(g.stdout, r)}
 	for _, f := range []struct {
@@ -285,13 +287,14 @@ func (g *grading) write(r *grade.Result) error {
 	return errors.Join(errs...)
 }
 
-// Flags of an autograder: those that it is made of, and those that its grade has as they are given.
+// Flags that work with --gradescope-zip: madeOf determine the autograder's content, and carried are passed on
+// to its grade command.
 var (
 	madeOf  = []string{"gradescope-zip", "start", "profile", "cases"}
 	carried = []string{"addr", "load", "seed", "time", "user"}
 )
 
-// uncarried are the given flags that an autograder cannot have.
+// uncarried returns the given flags that do not work with --gradescope-zip.
 func (g *grading) uncarried() (names []string) {
 	g.flags.Visit(func(f *flag.Flag) {
 		if !slices.Contains(madeOf, f.Name) && !slices.Contains(carried, f.Name) {
@@ -347,7 +350,7 @@ func (g *grading) runMany(o grade.Options) error {
 	return err
 }
 
-// indented returns a note below a score, "" if there is none.
+// indented returns a note as a line below a score, or "" if there is none.
 func indented(note string) string {
 	if note == "" {
 		return ""
@@ -355,7 +358,7 @@ func indented(note string) string {
 	return "         " + strings.ReplaceAll(strings.TrimSpace(printable.Text(note)), "\n", "\n         ") + "\n"
 }
 
-// inWords says in words how far a run is.
+// inWords returns the progress of a run as text.
 func inWords(p grade.Progress) string {
 	return fmt.Sprintf("case %d of %d, %d failed: %s", p.Done+1, p.Total, p.Failed, p.Case)
 }

@@ -11,8 +11,8 @@ import (
 	"outcry/internal/lab/grade/faulty"
 )
 
-// TestAResultIsWrittenWhereALinkLed when the command began. A server that could change it, or another
-// user's link, has root write to any file.
+// TestAResultIsWrittenWhereALinkLed: the result goes to where a link led when the command began. If links were
+// followed later, a graded server or another user could make root write to any file.
 func TestAResultIsWrittenWhereALinkLed(t *testing.T) {
 	t.Parallel()
 	addr, stop, err := faulty.Start(faulty.Options{})
@@ -45,10 +45,11 @@ func TestAResultIsWrittenWhereALinkLed(t *testing.T) {
 	require.Contains(t, stderr, "--json: grade: "+link+" leads to a link of another user, 12345")
 }
 
-// TestAFolderThatNobodyCanEnterIsAMistakeOfTheCaller: as root, a server runs as nobody.
+// TestAFolderThatNobodyCanEnterIsAMistakeOfTheCaller: if root grades, a server runs as the user nobody, who
+// must have access to its folder.
 func TestAFolderThatNobodyCanEnterIsAMistakeOfTheCaller(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // then the server is who we are
+		return // then the server runs as this user
 	}
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,7 +22,7 @@ import (
 )
 
 func TestWhatAGradeIsToldIsChecked(t *testing.T) {
-	t.Setenv("OUTCRY_ADDR", "127.0.0.1:1") // that is where our exchange is, not what is graded
+	t.Setenv("OUTCRY_ADDR", "127.0.0.1:1") // must be ignored: it is our exchange's address, not the graded server's
 	profile := filepath.Join(t.TempDir(), "profile.toml")
 	require.NoError(t, os.WriteFile(profile, []byte("[grade]\npionts = 5\n"), 0o600))
 	for args, want := range map[string]string{
@@ -56,8 +56,8 @@ func TestWhatAGradeIsToldIsChecked(t *testing.T) {
 	}
 }
 
-// someCases writes a folder with cases that take no time, and returns it with a profile in which no
-// other group counts.
+// someCases writes a folder with cases that run quickly, and returns it with a profile that scores no other
+// group.
 func someCases(t *testing.T) (cases, profile string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ hidden yes
 	return cases, profile
 }
 
-// TestAServerIsGradedAndTheResultIsWritten to all files; one case of ten is wrong.
+// TestAServerIsGradedAndTheResultIsWritten to all files. One case of ten fails.
 func TestAServerIsGradedAndTheResultIsWritten(t *testing.T) {
 	t.Parallel()
 	addr, stop, err := faulty.Start(faulty.Options{})
@@ -145,8 +145,7 @@ func TestAServerThatNeverAcceptsHasScoreZero(t *testing.T) {
 	require.NotEmpty(t, r.Cases)
 }
 
-// TestAGradeThatIsStoppedWritesWhatThereIs sends SIGTERM to a process that grades a server which
-// answers nothing.
+// TestAGradeThatIsStoppedWritesWhatThereIs sends SIGTERM while a server that does not answer is graded.
 func TestAGradeThatIsStoppedWritesWhatThereIs(t *testing.T) {
 	t.Parallel()
 	addr, stop, err := faulty.Start(faulty.Options{Hostile: "silent"})
@@ -160,7 +159,7 @@ func TestAGradeThatIsStoppedWritesWhatThereIs(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	defer func() { _ = cmd.Wait() }()
-	_, err = stderr.Read(make([]byte, 1)) // the progress of work that takes a while
+	_, err = stderr.Read(make([]byte, 1)) // progress output means that grading has begun
 	require.NoError(t, err)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Error(t, cmd.Wait())
@@ -218,7 +217,7 @@ func TestAnAutograderIsWritten(t *testing.T) {
 	require.Equal(t, "--addr=localhost:12345\n--load=true\n--seed=7\n--time=60\n--user=student\n", string(text))
 }
 
-// TestOutcryHasAllPoints grades the exchange, which keeps its data over being killed.
+// TestOutcryHasAllPoints grades the exchange, which keeps its data when it is killed.
 func TestOutcryHasAllPoints(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

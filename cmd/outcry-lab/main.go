@@ -11,7 +11,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is main with its surroundings as arguments. It returns the exit status.
+// run is main with its environment as arguments. It returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return newLab().Run(args, stdin, stdout, stderr)
 }
@@ -23,7 +23,7 @@ The exit status is 0 if it is done, 1 if the exchange rejected it or something i
 a wrong command line, and 3 if there was no reply.
 `
 
-// newLab returns the program.
+// newLab returns the program outcry-lab with its commands.
 func newLab() *cli.Program {
 	return cli.NewProgram("outcry-lab", overviewText, statusText, commands(), nil)
 }

@@ -19,10 +19,10 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// runVariable makes the test program be outcry-lab itself, so that tests can stop it.
+// runVariable makes the test program run as outcry-lab itself, so that tests can stop it.
 const runVariable = "OUTCRY_TEST_RUN"
 
-// lab runs a command line and returns what it printed, with times as T.
+// lab runs a command line and returns its output, with times replaced by T.
 func lab(stdin string, args ...string) (stdout, stderr string, status int) {
 	var out, err strings.Builder
 	status = run(args, strings.NewReader(stdin), &out, &err)

@@ -16,23 +16,23 @@ import (
 	"outcry/cmd/internal/cli"
 )
 
-// Times of an ownExchange.
+// Time limits of an ownExchange.
 const (
 	ownStartTime = 2 * time.Minute
 	ownStopTime  = 30 * time.Second // before it is killed
 )
 
-// ownExchange is an Outcry that this program has started for itself, with a local Postgres, in a
-// directory that goes with it.
+// ownExchange is an Outcry that this program has started, with a local Postgres, in a temporary directory that
+// end removes.
 type ownExchange struct {
 	addr string
 	dir  string
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 }
 
-// startOwn starts outcryd, the named one or that beside this program, and returns when it takes orders.
-// The error says that there is none, or what it said before it ended.
+// startOwn starts outcryd, either the named one or the one that cli.FindServer finds, and returns when it
+// accepts orders. The error says that there is no outcryd, or has the last log of one that ended.
 func startOwn(ctx context.Context, named string) (*ownExchange, error) {
 	program, err := cli.FindServer(named)
 	if err != nil {
@@ -45,18 +45,18 @@ func startOwn(ctx context.Context, named string) (*ownExchange, error) {
 	x := &ownExchange{dir: dir, done: make(chan struct{})}
 	x.cmd = exec.Command(program, "--data="+filepath.Join(dir, "data"), "--listen=127.0.0.1:0", "--http=")
 	x.cmd.Env = cli.OwnEnviron(os.Environ())
-	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for outcry, which stops it
+	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches only this program, which stops it
 	cli.EndWithThread(x.cmd.SysProcAttr)
 	log, said := io.Pipe()
-	x.cmd.Stderr, x.cmd.WaitDelay = said, ownStopTime // what it leaves behind may hold its log open
+	x.cmd.Stderr, x.cmd.WaitDelay = said, ownStopTime // its children may hold the log open
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // it ends with the thread that started it
+		runtime.LockOSThread() // the kernel ends it when the thread that started it ends
 		defer close(x.done)
 		err := x.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = x.cmd.Wait() // what it said last says why
+			_ = x.cmd.Wait() // its log says why it ended
 		}
 		said.Close()
 	}()
@@ -70,12 +70,12 @@ func startOwn(ctx context.Context, named string) (*ownExchange, error) {
 	return x, nil
 }
 
-// ready reads the log up to the line that says where it listens.
+// ready reads the log up to the line with the address, and returns the address.
 func (x *ownExchange) ready(ctx context.Context, log io.Reader) (addr string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ownStartTime)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = x.cmd.Process.Signal(syscall.SIGTERM) })()
-	defer func() { go func() { _, _ = io.Copy(io.Discard, log) }() }() // until it has ended
+	defer func() { go func() { _, _ = io.Copy(io.Discard, log) }() }() // keep the log readable until the process ends
 	var line struct{ Msg, XML, Error string }
 	lines := json.NewDecoder(log)
 	for last := ""; ; last = line.Msg + ": " + line.Error {
@@ -89,7 +89,7 @@ func (x *ownExchange) ready(ctx context.Context, log io.Reader) (addr string, er
 	}
 }
 
-// end stops it, and removes its directory.
+// end stops the process, and removes its directory.
 func (x *ownExchange) end() {
 	_ = x.cmd.Process.Signal(syscall.SIGTERM)
 	select {

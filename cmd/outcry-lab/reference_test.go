@@ -11,10 +11,10 @@ import (
 	"outcry/cmd/internal/cli"
 )
 
-// update has the test write what is generated from the table of commands.
+// update makes the test write the files generated from the table of commands.
 var update = flag.Bool("update", false, "write the reference and the completions anew")
 
-// TestReferenceOfCommands compares the reference and the completions.
+// TestReferenceOfCommands compares the reference and the completions with the table of commands.
 func TestReferenceOfCommands(t *testing.T) {
 	var page strings.Builder
 	cli.PrintReference(&page, newLab(), false)
