@@ -64,7 +64,7 @@ type reset struct {
 	yes   bool
 }
 
-// run resets the exchange. The error says why nothing has changed.
+// run resets the exchange. After an error nothing has changed, unless the error says otherwise.
 func (r *reset) run(c *cli.Client) error {
 	if r.interrupted() {
 		if err := os.Rename(r.fresh, r.data); err != nil {

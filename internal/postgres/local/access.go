@@ -15,8 +15,8 @@ import (
 // userMap is the name of the map in pg_ident.conf.
 const userMap = "outcry"
 
-// ownUser is the user as whom root runs Postgres, if that user exists: no other programs run as it. Otherwise
-// root uses one of machineUsers, whose other programs can then read and change the data files.
+// ownUser is the user as whom root runs Postgres, if that user exists. No other programs run as ownUser.
+// Otherwise root uses one of machineUsers, whose other programs can then read and change the data files.
 var (
 	ownUser      = "outcry" // tests replace it
 	machineUsers = []string{"postgres", "nobody", "daemon"}
@@ -48,7 +48,7 @@ func (c *Cluster) writeAccess() error {
 			ident += identLine(user, as)
 		}
 	}
-	data, err := os.OpenRoot(c.dataDir()) // its owner may have put links there
+	data, err := os.OpenRoot(c.dataDir()) // stay inside the directory: its owner may have put links there
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
@@ -70,7 +70,7 @@ func identLine(user, as string) string {
 // replace rewrites a file of the data directory, for the user as whom Postgres runs.
 func (c *Cluster) replace(data *os.Root, name, content string) error {
 	making := name + ".making"
-	if err := data.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a start that was cut off
+	if err := data.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by an interrupted start
 		return err
 	}
 	f, err := data.OpenFile(making, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAUserWithoutANameIsRefused: Postgres would let nobody in.
+// TestAUserWithoutANameIsRefused, because Postgres would not let such a user connect.
 func TestAUserWithoutANameIsRefused(t *testing.T) {
 	nameless := &syscall.SysProcAttr{UidMappings: []syscall.SysProcIDMap{{ContainerID: 1_999_999_999}}}
 	_, err := (&Cluster{as: nameless}).users()

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNamesAreQuotedInTheMap as Postgres reads them: a name must not end its field.
+// TestNamesAreQuotedInTheMap: names are quoted as Postgres reads them, so that no name ends its field early.
 func TestNamesAreQuotedInTheMap(t *testing.T) {
 	require.Equal(t, "outcry \"ann\" outcry\n", identLine("ann", role))
 	require.Equal(t, "outcry \"a \"\"b\"\" c\" outcry_admin\n", identLine(`a "b" c`, superuser))
 }
 
-// TestTheFilesOfAccessAreWrittenWhole, for the owner alone, whatever a start that was cut
-// off has left, and a link that lies there is not followed.
+// TestTheFilesOfAccessAreWrittenWhole: the files are readable only by their owner, an interrupted start's
+// leftovers do not matter, and a link in their place is not followed.
 func TestTheFilesOfAccessAreWrittenWhole(t *testing.T) {
 	c := &Cluster{options: options(t.TempDir()), as: &syscall.SysProcAttr{}}
 	require.NoError(t, os.Mkdir(c.dataDir(), 0o700))
@@ -56,7 +56,8 @@ func TestTheFilesOfAccessAreWrittenWhole(t *testing.T) {
 	require.ErrorContains(t, c.writeAccess(), "say who may connect to "+c.dataDir())
 }
 
-// TestWhoMayConnect: this process' user first, root, and whom Postgres runs as, each once.
+// TestWhoMayConnect: the users are this process's user, root, and the user as whom Postgres runs, each once,
+// in this order.
 func TestWhoMayConnect(t *testing.T) {
 	users := func(as *syscall.SysProcAttr) []string {
 		t.Helper()
@@ -77,7 +78,7 @@ func TestWhoMayConnect(t *testing.T) {
 	}
 }
 
-// TestAUserThatOnlyTheSystemsLookUpKnowsHasAName, as one of a directory service has.
+// TestAUserThatOnlyTheSystemsLookUpKnowsHasAName: users of a directory service have names too.
 func TestAUserThatOnlyTheSystemsLookUpKnowsHasAName(t *testing.T) {
 	const nobodys = 1_999_999_999
 	require.Empty(t, userName(nobodys))

@@ -21,8 +21,8 @@ const OldestMajor = 13
 const howToInstall = "install one (Debian, Ubuntu: apt install postgresql; Fedora: dnf install postgresql-server; " +
 	"Alpine: apk add postgresql; macOS: brew install postgresql), or name a database with --database-url"
 
-// findBinaries returns a folder with postgres and initdb: of the version that made the data directory, else of
-// the newest installed version, else downloaded.
+// findBinaries returns a folder with postgres and initdb. It prefers the version that made the data directory;
+// without data, the newest installed version. If none fits, it downloads one.
 func findBinaries(ctx context.Context, o Options, m machine) (string, error) {
 	made, err := madeWith(filepath.Join(o.Dir, "data"))
 	if err != nil {
@@ -74,8 +74,8 @@ func listed(versions []int) string {
 	return "version " + strings.Join(all, ", ")
 }
 
-// madeWith returns the major version that a data directory was made with, 0 where
-// there is no data directory. Before version 10 it is the first of two numbers.
+// madeWith returns the major version that made a data directory, or 0 if there is no data directory. Before
+// version 10 the major version is the first of two numbers.
 func madeWith(data string) (int, error) {
 	b, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +92,7 @@ func madeWith(data string) (int, error) {
 	return v, nil
 }
 
-// binaryFolders are where distributions put the server's binaries.
+// binaryFolders are the folders in which distributions install the server's binaries.
 var binaryFolders = []string{
 	"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*/bin", "/usr/libexec/postgresql*",
 	"/usr/local/pgsql/bin",
@@ -107,13 +107,13 @@ func installed() []string {
 		all = append(all, strings.TrimSpace(string(out)))
 	}
 	if path, err := exec.LookPath("postgres"); err == nil {
-		// A link in the PATH may stand alone: initdb is where it leads to.
+		// A link in the PATH may be the only file there; initdb is beside the link's target.
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			all = append(all, filepath.Dir(path))
 		}
 	}
 	for _, pattern := range binaryFolders {
-		found, _ := filepath.Glob(pattern) // fails for bad patterns only
+		found, _ := filepath.Glob(pattern) // fails only for malformed patterns
 		all = append(all, found...)
 	}
 	return all
@@ -121,8 +121,7 @@ func installed() []string {
 
 var versionPattern = regexp.MustCompile(`\) (\d+)`)
 
-// majorOf returns the major version of the server in a folder, 0 if there is
-// none.
+// majorOf returns the major version of the server in a folder, or 0 if there is no server.
 func majorOf(bin string) int {
 	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {
 		return 0
@@ -132,6 +131,6 @@ func majorOf(bin string) int {
 	if err != nil || match == nil {
 		return 0
 	}
-	v, _ := strconv.Atoi(string(match[1])) // digits
+	v, _ := strconv.Atoi(string(match[1])) // the pattern matches digits only
 	return v
 }

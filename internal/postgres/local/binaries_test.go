@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeBinaries makes a folder that looks like a Postgres of a version.
+// fakeBinaries makes a folder that looks like an installed Postgres of a version.
 func fakeBinaries(t *testing.T, major int) string {
 	t.Helper()
 	bin := t.TempDir()
@@ -26,7 +26,7 @@ func noDownload(context.Context, Options, int) (string, error) {
 	return "", errors.New("no network")
 }
 
-// dataOf makes a directory whose data a version of Postgres made; "" makes none.
+// dataOf makes a data directory of a version of Postgres, or none if version is "".
 func dataOf(t *testing.T, version string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func TestBinariesFitTheDataOrAreTheNewest(t *testing.T) {
 	for _, test := range []struct {
 		data      string
 		installed []string
-		want      string // a folder, or the version that is downloaded
+		want      string // the folder to use, or the version to download
 		err       string
 	}{
 		{"", []string{middle, latest, old}, latest, ""},
@@ -103,8 +103,8 @@ func TestTheWaitForAnotherDownloadEndsWithItsContext(t *testing.T) {
 	require.NoError(t, unlock(free))
 }
 
-// A process that is just being started has a copy of every open file until its program
-// begins; here a copy stands for it.
+// Between fork and exec, a child process has a copy of every open file. This test simulates that with a copy
+// of the lock file.
 func TestALockIsFreeAlthoughAProcessIsBeingStarted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	held, err := lockFile(path)

@@ -1,9 +1,9 @@
 package local
 
-// checksums are the SHA-256 of the archives that may be unpacked: of the .txz in each
-// jar io.zonky.test.postgres:embedded-postgres-binaries-PLATFORM:VERSION of Maven Central,
-// which was compared with the one published beside it. A new version of the library has other
-// versions, and is refused until they are here.
+// checksums are the SHA-256 of the archives that may be unpacked: of the .txz in each jar
+// io.zonky.test.postgres:embedded-postgres-binaries-PLATFORM:VERSION of Maven Central. Each was compared with
+// the checksum published beside its jar. A new version of the library downloads other versions, which are
+// refused until they are listed here.
 var checksums = map[string]string{
 	archivePrefix + "darwin-amd64-14.18.0.txz":       "0c7119d45e4c64b97751a8a913f4be8d4395f5b319384d5577b77641f8d54e9c",
 	archivePrefix + "darwin-amd64-15.13.0.txz":       "b598f5282af8b765ba7c2814c08d02bd36ce9d276a8c2c7276aa060307b09b3f",

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Options say where and how a cluster runs.
+// Options configure a cluster.
 type Options struct {
-	// Dir is where the cluster lives. It is made if it does not exist.
+	// Dir is the directory of the cluster. It is made if it does not exist.
 	Dir string
 
-	// Log receives progress of a slow start, and restarts.
+	// Log receives the progress of a slow start, and restarts of Postgres.
 	Log *slog.Logger
 
 	// Settings are further settings of Postgres, which override the package's own. With "fsync": "off", for
@@ -27,10 +27,9 @@ type Options struct {
 }
 
 const (
-	port = "5432" // only the name of the socket depends on it
+	port = "5432" // only the name of the socket depends on the port
 
-	// readyPoll is how often a starting Postgres is asked whether it answers, and
-	// readyTimeout how long it may take to say so.
+	// readyPoll is the time between two pings of a starting Postgres, and readyTimeout bounds each ping.
 	readyPoll    = 20 * time.Millisecond
 	readyTimeout = 5 * time.Second
 
@@ -44,8 +43,8 @@ const (
 	// killed process may take to end.
 	quitTimeout = 10 * time.Second
 
-	// orphansTimeout is how long what a killed postmaster has left may still use its memory;
-	// until then a new one ends at once, and its log ends with orphansText.
+	// orphansTimeout is how long a start tolerates processes of a killed postmaster that still use its shared
+	// memory. Until they end, a new postmaster exits at once, with orphansText at the end of its log.
 	orphansTimeout = 30 * time.Second
 	orphansText    = "pre-existing shared memory block"
 )
@@ -58,7 +57,7 @@ type Cluster struct {
 	lock    *os.File
 	socket  string // folder of the Unix socket
 
-	stepped func(c *Cluster, does string) // of machine
+	stepped func(c *Cluster, does string) // from machine
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when Stop is called
@@ -68,7 +67,7 @@ type Cluster struct {
 	postmaster *os.Process
 }
 
-// machine is what differs between machines, and what tests replace.
+// machine holds what differs between machines, so that tests can replace it.
 type machine struct {
 	installed func() []string // folders that may hold binaries
 	download  func(ctx context.Context, o Options, major int) (bin string, err error)
@@ -76,14 +75,14 @@ type machine struct {
 	stepped   func(c *Cluster, does string) // is called after each step of settleRoles; nil for none
 }
 
-// Start initializes the cluster in o.Dir if that has not been done, starts it,
-// and returns once it answers. It first waits for the postmaster of a former
-// process to end, and then for the recovery after a crash; ctx bounds both.
+// Start initializes the cluster in o.Dir if it is new, starts it, and returns once it answers. It first waits
+// until the postmaster of an earlier process has ended, and then for the recovery after a crash; ctx bounds
+// both.
 //
-// The error says what is missing or went wrong: the cluster is in use by another
-// process, there are no binaries or none of the right version, root can become
-// nobody else, initdb or Postgres failed (with the end of its log), the role of a former
-// version could not be replaced, ctx ended. Nothing runs then, and the data is as before.
+// Start returns an error if the cluster is in use by another process, if there are no binaries or none of the
+// right version, if root cannot become another user, if initdb or Postgres fails (the error has the end of its
+// log), if the role of a former version could not be replaced, or if ctx ends. After an error nothing is
+// running, and the data is unchanged.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return start(ctx, o, machine{installed: installed, download: pinned.download, user: asUser})
 }
@@ -108,9 +107,9 @@ func start(ctx context.Context, o Options, m machine) (*Cluster, error) {
 	return c, nil
 }
 
-// waitUntilReady returns once Postgres answers. After a crash that takes as long
-// as Postgres needs to recover. A postmaster that ends before is not waited for, unless
-// processes of a killed one are still ending.
+// waitUntilReady returns once Postgres answers. After a crash this takes as long as the recovery. It returns
+// an error if the first postmaster ends before, unless that is because processes of a killed one are still
+// ending.
 func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error {
 	begun := time.Now()
 	poll, progress := time.NewTicker(readyPoll), time.NewTicker(progressEvery)
@@ -128,7 +127,7 @@ func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error
 		select {
 		case err := <-failed:
 			if time.Since(begun) < orphansTimeout && strings.Contains(c.logTail(), orphansText) {
-				continue // supervise starts another one
+				continue // supervise starts another postmaster
 			}
 			return fmt.Errorf("cluster: Postgres ended before it answered: %w; its log ends with: %s", err, c.logTail())
 		case <-ctx.Done():
@@ -140,7 +139,7 @@ func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error
 	}
 }
 
-// ping connects once and returns the error.
+// ping connects once, and returns the error of connecting or nil.
 func (c *Cluster) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -151,18 +150,17 @@ func (c *Cluster) ping(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// URL returns what a client connects with, pgx and psql alike. The user in it owns the
-// database and is no superuser. Root, the user of this process and the one whom Postgres
-// runs as may use it. It stays the same until the cluster is stopped, and differs each
-// time that it is started.
+// URL returns the connection URL, for pgx and psql alike. Its user owns the database and is not a superuser.
+// Only root, the user of this process and the user as whom Postgres runs can connect with it. It is valid
+// until the cluster is stopped, and differs after each start.
 func (c *Cluster) URL() string { return urlOf(c.socket, role) }
 
-// AdminURL returns a URL like that of URL, for a superuser.
+// AdminURL is like URL, for a superuser.
 func (c *Cluster) AdminURL() string { return urlOf(c.socket, superuser) }
 
-// PsqlCommand returns the shell command with which people look at the tables, run
-// as the same user as this process. It is the same every time, unless the
-// cluster's directory is too deep for the path of a socket.
+// PsqlCommand returns a shell command with which an operator can inspect the tables, as the same user as this
+// process. It is the same after each start, unless the path of the cluster's directory is too long for a
+// socket.
 func (c *Cluster) PsqlCommand() string {
 	const socketPathMax = 107
 	host := filepath.Join(c.options.Dir, socketLink)
@@ -172,8 +170,8 @@ func (c *Cluster) PsqlCommand() string {
 	return fmt.Sprintf("psql -h '%s' -p %s -U %s %s", host, port, role, database)
 }
 
-// Pid returns the process id of the postmaster, 0 while there is none: after it
-// died and before it is started again, and once the cluster is stopped.
+// Pid returns the process id of the postmaster. It returns 0 while no postmaster is running: before a restart,
+// and after Stop.
 func (c *Cluster) Pid() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,19 +181,18 @@ func (c *Cluster) Pid() int {
 	return c.postmaster.Pid
 }
 
-// Done returns a channel that is closed once the cluster is stopped and nothing of
-// it runs any more. A postmaster that dies does not close it: it comes back.
+// Done returns a channel that is closed once the cluster is stopped and none of its processes is running. A
+// postmaster that dies does not close it, because it is restarted.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 
-// Stop stops Postgres in order, with a fast shutdown: connections are ended,
-// everything is written. When ctx ends first, Postgres is stopped at once, which
-// costs the next start a recovery, and Stop returns an error that wraps ctx's.
-// Either way nothing runs any more when it returns, unless the error says that a
-// process does not end even though it was killed. Later calls return nil.
+// Stop stops Postgres with a fast shutdown: it ends connections and writes everything. If ctx ends first, Stop
+// uses an immediate shutdown, after which the next start must recover, and returns an error that wraps ctx's.
+// In both cases no process is running when Stop returns, unless the error says that a process survived being
+// killed. Later calls return nil.
 func (c *Cluster) Stop(ctx context.Context) error {
 	c.stopOnce.Do(func() { close(c.stop) })
 	select {
-	case <-c.done: // whatever ctx says
+	case <-c.done: // stopped, even if ctx has ended too
 		return nil
 	default:
 	}
@@ -216,19 +213,19 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return fmt.Errorf("cluster: stop %s: %w; process %d does not end", c.options.Dir, ctx.Err(), c.Pid())
 }
 
-// signal sends s to the postmaster, if there is one.
+// signal sends s to the postmaster, if one is running.
 func (c *Cluster) signal(s syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.postmaster != nil {
-		_ = c.postmaster.Signal(s) // it may just have ended
+		_ = c.postmaster.Signal(s) // fails if the process has just ended
 	}
 }
 
-// release frees what a cluster holds besides the postmaster.
+// release frees the cluster's lock and removes its socket.
 func (c *Cluster) release() {
 	if c.socket != "" {
-		_ = os.RemoveAll(c.socket) // what is left is removed by the next start
+		_ = os.RemoveAll(c.socket) // the next start removes what is left
 		_ = os.Remove(filepath.Join(c.options.Dir, socketLink))
 	}
 	if c.lock != nil {

@@ -17,36 +17,36 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds every wait for something that must happen.
+// patience bounds each wait for something that must happen.
 const patience = 60 * time.Second
 
 var background = context.Background()
 
-// options are those of a test: without durability where a test is not about it.
+// options returns the options for a test, without fsync, which most tests do not need.
 func options(dir string) Options {
 	return Options{Dir: dir, Log: slog.New(slog.DiscardHandler),
 		Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"}}
 }
 
-// spare is a data directory that no test has, below a folder that TestMain removes.
+// spare is the path of a data directory that no test is using, below a folder that TestMain removes.
 var spare string
 
-// initialized are options whose directory holds a cluster that does not run: initdb,
-// which most tests are not about, takes longer than they do. What other tests did to
-// it is still there. The test's own clusters have to be stopped by its cleanups.
+// initialized returns options whose directory holds a stopped cluster. It reuses the spare one, with the
+// changes of earlier tests, because initdb takes longer than most tests. The test's cleanups must stop the
+// clusters that it starts.
 func initialized(t *testing.T, dir string) Options {
 	t.Helper()
 	data := filepath.Join(dir, "data")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
-	if err := os.Rename(spare, data); err != nil { // the first, or one before has removed it
+	if err := os.Rename(spare, data); err != nil { // the first test, or an earlier one removed it
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		stop(t, begin(t, options(dir)))
 	}
-	t.Cleanup(func() { _ = os.Rename(data, spare) }) // where the test leaves it there
+	t.Cleanup(func() { _ = os.Rename(data, spare) }) // fails if the test has removed it
 	return options(dir)
 }
 
-// thisMachine is what Start uses.
+// thisMachine is the machine that Start uses.
 var thisMachine = machine{installed: installed, download: pinned.download, user: asUser}
 
 func begin(t *testing.T, o Options) *Cluster {
@@ -73,19 +73,19 @@ func stop(t *testing.T, c *Cluster) {
 	require.NoDirExists(t, c.socket)
 }
 
-// keep stores a value in a table of its own.
+// keep stores a value in a table.
 func keep(t *testing.T, c *Cluster, v int) {
 	t.Helper()
 	conn, err := pgx.Connect(background, c.URL())
 	require.NoError(t, err)
 	defer conn.Close(background)
-	_, err = conn.Exec(background, "DROP TABLE IF EXISTS kept") // of another test
+	_, err = conn.Exec(background, "DROP TABLE IF EXISTS kept") // left by another test
 	require.NoError(t, err)
 	_, err = conn.Exec(background, "CREATE TABLE kept AS SELECT $1::int AS v", v)
 	require.NoError(t, err)
 }
 
-// requireKept reads the value back, while a postmaster may be coming back.
+// requireKept waits until the stored value can be read, as a postmaster may be restarting.
 func requireKept(t *testing.T, c *Cluster, want int) {
 	t.Helper()
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
@@ -108,7 +108,7 @@ func TestDataOutlivesAStop(t *testing.T) {
 	require.True(t, alive(c.Pid()))
 	stop(t, c)
 	<-c.Done()
-	stop(t, c) // a second stop is harmless
+	stop(t, c) // a second stop does nothing
 	requireKept(t, begin(t, o), 42)
 }
 
@@ -132,7 +132,7 @@ func TestAKilledPostmasterComesBackWithItsData(t *testing.T) {
 
 func TestStopEndsTheWaitForARestart(t *testing.T) {
 	c := begin(t, initialized(t, t.TempDir()))
-	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that it cannot come back
+	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that it cannot be restarted
 	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
 	require.Eventually(t, func() bool { return c.Pid() == 0 }, patience, time.Millisecond)
 	stop(t, c)
@@ -148,7 +148,7 @@ func TestAStartWaitsForWhatAKilledPostmasterHasLeft(t *testing.T) {
 	backend := int(conn.PgConn().PID())
 	require.NoError(t, syscall.Kill(backend, syscall.SIGSTOP)) // so that it outlives its postmaster
 	t.Cleanup(func() { _ = syscall.Kill(backend, syscall.SIGCONT) })
-	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that it does not come back
+	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that it cannot be restarted
 	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
 	require.Eventually(t, func() bool { return c.Pid() == 0 }, patience, time.Millisecond)
 	stop(t, c)
@@ -200,14 +200,14 @@ func TestASecondClusterInADirectoryIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, errLocked)
 	require.ErrorContains(t, err, o.Dir)
 	require.ErrorIs(t, Remove(o.Dir), errLocked)
-	keep(t, c, 1) // the first one has not noticed
+	keep(t, c, 1) // the first cluster is unaffected
 }
 
 func TestRemoveDeletesAClusterAndItsSocket(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
 	stop(t, c)
-	socket, err := os.MkdirTemp(socketParent, socketPrefix) // as one that was killed leaves it
+	socket, err := os.MkdirTemp(socketParent, socketPrefix) // as a killed process leaves it
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(socket, filepath.Join(o.Dir, socketLink)))
 	require.NoError(t, Remove(o.Dir))
@@ -237,7 +237,7 @@ func TestAFailingPostgresIsExplained(t *testing.T) {
 	require.ErrorContains(t, err, "no_such_setting")
 	require.NoFileExists(t, filepath.Join(o.Dir, socketLink))
 	delete(o.Settings, "no_such_setting")
-	keep(t, begin(t, o), 1) // everything was given back
+	keep(t, begin(t, o), 1) // the failed start released everything
 }
 
 func TestStartEndsWithItsContext(t *testing.T) {
@@ -284,7 +284,7 @@ func TestTheLogIsEmptiedWhereItHasGrownTooBig(t *testing.T) {
 	require.Empty(t, c.logTail())
 }
 
-// TestTheCommandForPeopleWorks runs the command as it is printed, with a shell.
+// TestTheCommandForPeopleWorks runs PsqlCommand in a shell.
 func TestTheCommandForPeopleWorks(t *testing.T) {
 	o := initialized(t, filepath.Join(t.TempDir(), "with a space"))
 	c := begin(t, o)

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With ownerEnv set to a directory this program is no test, but a process that
-// owns a cluster there, prints its postmaster's id and waits to be killed.
+// If ownerEnv names a directory, the test program runs no tests. It starts a cluster there, prints its
+// postmaster's process id, and waits to be killed.
 const ownerEnv = "OUTCRY_CLUSTER_TEST_OWNER"
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// runTests runs them with a folder for spare.
+// runTests runs the tests with a temporary folder for spare.
 func runTests(m *testing.M) int {
 	folder, err := os.MkdirTemp("", "outcry-cluster-test-")
 	if err != nil {
@@ -51,14 +51,14 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// owner is another process that owns a cluster. It dies with this one.
+// owner is another process that runs a cluster. It ends with the test process.
 type owner struct {
 	cmd        *exec.Cmd
-	postmaster int // 0 until started is called
+	postmaster int // 0 before started
 	out        *bufio.Reader
 }
 
-// newOwner starts program, this test binary, as the owner of a cluster in dir.
+// newOwner starts program, a copy of this test binary, as the owner of a cluster in dir.
 func newOwner(t *testing.T, program, dir string, as *syscall.SysProcAttr) *owner {
 	t.Helper()
 	o := &owner{cmd: exec.Command(program)}
@@ -75,7 +75,7 @@ func newOwner(t *testing.T, program, dir string, as *syscall.SysProcAttr) *owner
 	return o
 }
 
-// started waits until the cluster runs.
+// started waits until the cluster is running.
 func (o *owner) started(t *testing.T) *owner {
 	t.Helper()
 	line, err := o.out.ReadString('\n')
@@ -86,9 +86,9 @@ func (o *owner) started(t *testing.T) *owner {
 	return o
 }
 
-// kill ends the process as kill -9 does.
+// kill ends the process with SIGKILL.
 func (o *owner) kill() {
-	_ = o.cmd.Process.Kill() // it may be gone
+	_ = o.cmd.Process.Kill() // fails if it has ended
 	_ = o.cmd.Wait()
 }
 
@@ -108,11 +108,11 @@ func TestAStartWaitsForAPostgresThatIsStillEnding(t *testing.T) {
 	for range 3 {
 		o := newOwner(t, os.Args[0], dir, &syscall.SysProcAttr{}).started(t)
 		o.kill()
-		stop(t, begin(t, options(dir))) // else the lock file of the former one stops it
+		stop(t, begin(t, options(dir))) // without the wait, the former lock file would fail this start
 	}
 }
 
-// said is called with what is logged.
+// said is called with each line that is logged.
 type said func(line string)
 
 // Write implements io.Writer.
@@ -125,7 +125,7 @@ func TestAForeignPostmasterIsLeftAlone(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
 	pid := c.Pid()
-	require.NoError(t, unlock(c.lock)) // as if somebody had started it by hand
+	require.NoError(t, unlock(c.lock)) // as if the postmaster had been started by hand
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	o.Log = slog.New(slog.NewTextHandler(said(func(line string) {
@@ -148,7 +148,7 @@ func TestAProcessIDThatIsUsedAgainDoesNotBlockTheStart(t *testing.T) {
 	require.NoError(t, err)
 	stop(t, c)
 
-	// Another program of the same user gets the number.
+	// Another program of the same user gets the process id in the lock file.
 	other := exec.Command("sleep", "1000")
 	attr := *c.as
 	attr.Pdeathsig = syscall.SIGKILL
@@ -164,7 +164,7 @@ func TestAProcessIDThatIsUsedAgainDoesNotBlockTheStart(t *testing.T) {
 	require.True(t, alive(other.Process.Pid))
 }
 
-// mustAtoiLine returns the number on the first line.
+// mustAtoiLine parses the number on the first line.
 func mustAtoiLine(t *testing.T, b []byte) (n int) {
 	t.Helper()
 	_, err := fmt.Sscanf(string(b), "%d\n", &n)
@@ -175,7 +175,7 @@ func mustAtoiLine(t *testing.T, b []byte) (n int) {
 func TestAnInterruptedInitdbIsDoneAgain(t *testing.T) {
 	dir := t.TempDir()
 	o := newOwner(t, os.Args[0], dir, &syscall.SysProcAttr{})
-	require.Eventually(t, func() bool { // killed in the middle
+	require.Eventually(t, func() bool { // kill the owner in the middle of initdb
 		made, err := filepath.Glob(filepath.Join(dir, makingPrefix+"*", "PG_VERSION"))
 		return err == nil && len(made) == 1
 	}, patience, time.Millisecond)
@@ -187,9 +187,10 @@ func TestAnInterruptedInitdbIsDoneAgain(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestTheEndOfAClusterEndsNoOtherProcess that the same thread had started before.
+// TestTheEndOfAClusterEndsNoOtherProcess: stopping a cluster does not end a process that its thread had
+// started before.
 func TestTheEndOfAClusterEndsNoOtherProcess(t *testing.T) {
-	const rounds = 10 // a thread that ends does so a little later
+	const rounds = 10 // a thread may end a little late
 	var alive []func() error
 	for range rounds {
 		other := exec.Command("cat")

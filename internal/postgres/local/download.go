@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// downloadMajor is what is downloaded for a new cluster.
+	// downloadMajor is the major version that is downloaded for a new cluster.
 	downloadMajor = 17
 
-	// downloadTimeout bounds a download, also one that another process makes.
+	// downloadTimeout bounds a download, and the wait for one by another process.
 	downloadTimeout = 5 * time.Minute
 )
 
-// downloads are the versions that can be downloaded.
+// downloads are the versions that can be downloaded, by major version.
 var downloads = map[int]embedded.PostgresVersion{14: embedded.V14, 15: embedded.V15, 16: embedded.V16, 17: embedded.V17,
 	18: embedded.V18}
 
-// source is where binaries come from. Tests have one of their own.
+// source is where binaries are downloaded from. Tests use their own.
 type source struct {
-	repository string            // "" for that of the library
-	cache      string            // "" for that of cacheDir
-	checksums  map[string]string // of what may be unpacked, by archiveName
+	repository string            // URL; "" for the library's default
+	cache      string            // folder; "" for that of cacheDir
+	checksums  map[string]string // of the archives that may be unpacked, by archiveName
 }
 
-// pinned is the source of this program.
+// pinned is the source that the program uses.
 var pinned = source{checksums: checksums}
 
-// archiveName is the name of an archive in the library's cache, on this machine.
+// archiveName returns the name of this machine's archive in the library's cache.
 func archiveName(version embedded.PostgresVersion) string {
 	arch := runtime.GOARCH
 	if arch == "arm64" {
@@ -50,9 +50,9 @@ func archiveName(version embedded.PostgresVersion) string {
 	return fmt.Sprintf(archivePrefix+"%s-%s-%s.txz", runtime.GOOS, arch, version)
 }
 
-// download fetches binaries once into a cache, and returns their folder. Several
-// processes may call it at once: one downloads, the others wait for it. Only an archive
-// with a checksum of this program's is unpacked. Root does not run what is in it.
+// download fetches binaries into a cache, unless they are there, and returns their folder. Several processes
+// may call it at the same time: one downloads, and the others wait. It unpacks only archives listed in
+// checksums. As root it does not run the binaries.
 func (s source) download(ctx context.Context, o Options, major int) (string, error) {
 	version, ok := downloads[major]
 	if !ok {
@@ -69,15 +69,15 @@ func (s source) download(ctx context.Context, o Options, major int) (string, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
-	// What a former version has downloaded, and nobody compared, has another name.
+	// The checksum in the name tells this folder from the unverified downloads of former versions.
 	folder := filepath.Join(cache, fmt.Sprintf("postgres-%s-%.12s", version, sum))
 	bin := filepath.Join(folder, "bin")
 	lock, err := waitForLock(ctx, folder+".lock")
 	if err != nil {
 		return "", err
 	}
-	// The library heeds no context. Where it goes on after ctx has ended, it keeps
-	// the lock, so that nobody else works on the same folder.
+	// The library ignores contexts. If it is still working when ctx ends, this goroutine keeps the lock, so
+	// that no other process uses the same folder.
 	fetched := make(chan error, 1)
 	go func() {
 		defer unlock(lock)
@@ -89,7 +89,7 @@ func (s source) download(ctx context.Context, o Options, major int) (string, err
 	}()
 	select {
 	case err := <-fetched:
-		if err == nil && os.Geteuid() != 0 && majorOf(bin) != major { // for root, probe sees it
+		if err == nil && os.Geteuid() != 0 && majorOf(bin) != major { // for root, probe checks this
 			err = fmt.Errorf("%s does not run here", bin)
 		}
 		return bin, err
@@ -98,7 +98,7 @@ func (s source) download(ctx context.Context, o Options, major int) (string, err
 	}
 }
 
-// holdsServer reports whether a folder has the server's programs. It runs none.
+// holdsServer reports whether a folder has the server's programs, without running them.
 func holdsServer(bin string) bool {
 	for _, name := range []string{"postgres", "initdb"} {
 		if info, err := os.Stat(filepath.Join(bin, name)); err != nil || !info.Mode().IsRegular() {
@@ -108,7 +108,7 @@ func holdsServer(bin string) bool {
 	return true
 }
 
-// waitForLock locks a file once nobody else has it.
+// waitForLock waits until no other process holds the lock on a file, and locks it.
 func waitForLock(ctx context.Context, path string) (*os.File, error) {
 	const poll = 100 * time.Millisecond
 	for {
@@ -124,8 +124,8 @@ func waitForLock(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// cacheDir returns the first folder for downloads that can be made and is this user's:
-// for root one that the user of Postgres can read, for others their own.
+// cacheDir returns the first folder for downloads that can be made and that belongs to this user. Root prefers
+// one that the user of Postgres can read.
 func (s source) cacheDir(o Options) (string, error) {
 	if s.cache != "" {
 		return s.cache, nil
@@ -157,20 +157,19 @@ func (s source) cacheDir(o Options) (string, error) {
 	return "", all
 }
 
-// fetch downloads binaries into a folder, under another name until they are
-// complete. It replaces what is there.
+// fetch downloads binaries into a folder, under a temporary name until they are complete. It replaces the
+// existing folder.
 //
-// The library can only start a server as a whole. But it fetches, unpacks, and then
-// makes a data directory, in this order, and what cannot be done is where it stops: it
-// goes that way twice, and between them the archive is compared with its checksum. (The
-// library compares one that the repository has beside the archive, and goes on if there is
-// none.)
+// The library can only download, unpack, and make a data directory in one call, in this order, and stops at
+// the first step that fails. fetch calls it twice: first with a folder that makes unpacking fail, then, after
+// comparing the archive with its checksum, with a data directory that cannot be made. (The library itself
+// compares only the checksum that the repository has beside the archive, and ignores a missing one.)
 func (s source) fetch(version embedded.PostgresVersion, sum, folder string) error {
 	making := folder + ".making"
 	if err := errors.Join(os.RemoveAll(making), os.RemoveAll(folder), os.MkdirAll(making, 0o755)); err != nil {
 		return err
 	}
-	defer os.RemoveAll(making) // if it was not renamed
+	defer os.RemoveAll(making) // does nothing after the rename
 	port, err := freePort()
 	if err != nil {
 		return err
@@ -207,7 +206,7 @@ func (s source) fetch(version embedded.PostgresVersion, sum, folder string) erro
 	return os.Rename(unpacked, folder)
 }
 
-// freePort returns a TCP port that nobody listens on: the library asks for one.
+// freePort returns a free TCP port, which the library demands.
 func freePort() (uint32, error) {
 	l, err := net.Listen("tcp", "localhost:0")
 	if err != nil {

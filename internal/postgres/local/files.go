@@ -11,12 +11,11 @@ import (
 )
 
 const (
-	lockName   = "lock"   // the file that is locked, in a cluster's directory
-	socketLink = "socket" // the link to the socket directory, there too
+	lockName   = "lock"   // name of the lock file in a cluster's directory
+	socketLink = "socket" // name of the link to the socket directory in a cluster's directory
 
-	// socketPrefix begins the names of socket directories, all in socketParent.
-	// That is not os.TempDir, which may be deep, or closed to the user of Postgres;
-	// and not XDG_RUNTIME_DIR, which goes away when its user logs out.
+	// socketPrefix begins the names of socket directories, which are all in socketParent. os.TempDir may have
+	// a long path or be closed to the user of Postgres, and XDG_RUNTIME_DIR is removed when its user logs out.
 	socketPrefix = "outcry-postgres-"
 	socketParent = "/tmp"
 )
@@ -24,8 +23,8 @@ const (
 // errLocked is returned for a lock that another process holds.
 var errLocked = errors.New("in use by another process")
 
-// lockFile makes a file and locks it until unlock, or the end of the process. It
-// returns errLocked where somebody else has it.
+// lockFile makes a file and locks it until unlock, or the end of the process. It returns errLocked if another
+// process holds the lock.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -41,14 +40,14 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock gives a lock free and closes its file. Closing alone does not suffice: a
-// process that is just being started has a copy of the file until its program begins.
+// unlock releases a lock and closes its file. Closing the file is not enough, because a child process between
+// fork and exec has a copy of it.
 func unlock(lock *os.File) error {
 	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
 }
 
-// owner returns whose Postgres's files are. other reports whether that is to be seen to:
-// only root can give files away. In a user namespace they are root's.
+// owner returns the user and group that own Postgres's files. other reports whether files must be given to
+// them, which only root can do. In a user namespace they are root's.
 func (c *Cluster) owner() (uid, gid int, other bool) {
 	if c.as.Credential != nil {
 		return int(c.as.Credential.Uid), int(c.as.Credential.Gid), true
@@ -56,10 +55,10 @@ func (c *Cluster) owner() (uid, gid int, other bool) {
 	return 0, 0, os.Geteuid() == 0
 }
 
-// own gives a directory with all that is in it to the user whom Postgres runs as, if
-// it is not that user's yet: a new one, one that root has copied, or one that Postgres ran
-// on as another user. That user may still put links there, which are not followed. The
-// directory comes last: a start that is cut off leaves it for the next one.
+// own gives a directory and all its content to the user as whom Postgres runs, unless the directory belongs to
+// that user already. It may be new, copied by root, or used before by Postgres as another user. Links in it
+// are not followed. The directory itself is changed last, so that the next start resumes after an
+// interruption.
 func (c *Cluster) own(dir string) error {
 	uid, gid, other := c.owner()
 	if !other {
@@ -88,7 +87,7 @@ func (c *Cluster) own(dir string) error {
 	return nil
 }
 
-// ownerOf returns whose a file is.
+// ownerOf returns the user and group that own a file.
 func ownerOf(path string) (uid, gid int, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -98,8 +97,8 @@ func ownerOf(path string) (uid, gid int, err error) {
 	return int(stat.Uid), int(stat.Gid), nil
 }
 
-// makeSocketDir makes the directory of the Unix socket, with a link to it, and
-// removes the one of a process that was killed.
+// makeSocketDir makes the directory of the Unix socket and a link to it. It first removes the one left by a
+// killed process.
 func (c *Cluster) makeSocketDir() error {
 	if err := removeSocketDir(c.options.Dir); err != nil {
 		return err
@@ -115,8 +114,8 @@ func (c *Cluster) makeSocketDir() error {
 	return c.own(dir)
 }
 
-// removeSocketDir removes the socket directory that a cluster's link leads to. The
-// cluster is locked and does not run: nobody listens there.
+// removeSocketDir removes the socket directory that a cluster's link leads to. The caller must hold the
+// cluster's lock, and the cluster must be stopped.
 func removeSocketDir(clusterDir string) error {
 	link := filepath.Join(clusterDir, socketLink)
 	target, err := os.Readlink(link)
@@ -132,8 +131,8 @@ func removeSocketDir(clusterDir string) error {
 	return nil
 }
 
-// Remove deletes a cluster that does not run, with everything in it. It returns an
-// error, and deletes nothing, while a process has it.
+// Remove deletes a stopped cluster with everything in it. If a process holds the cluster's lock, it returns an
+// error and deletes nothing.
 func Remove(dir string) error {
 	lock, err := lockFile(filepath.Join(dir, lockName))
 	if err != nil {
@@ -143,7 +142,7 @@ func Remove(dir string) error {
 	return errors.Join(removeSocketDir(dir), os.RemoveAll(dir))
 }
 
-// removeMatching removes what a pattern matches.
+// removeMatching removes all paths that match a pattern.
 func removeMatching(pattern string) error {
 	found, err := filepath.Glob(pattern)
 	for _, path := range found {
@@ -155,7 +154,7 @@ func removeMatching(pattern string) error {
 	return nil
 }
 
-// syncDir makes the names in a directory durable.
+// syncDir syncs a directory, which makes the names in it durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

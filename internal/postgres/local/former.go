@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// formerTimeout bounds the wait for the postmaster of a process that was killed.
+	// formerTimeout bounds the wait for the postmaster of a killed process.
 	formerTimeout = 60 * time.Second
 
-	// formerPoll is how often it is looked for.
+	// formerPoll is the time between two checks for that postmaster.
 	formerPoll = 20 * time.Millisecond
 )
 
-// waitForFormer waits for the postmaster of a process that was killed: it is
-// still shutting down, and its lock file must not be taken from it.
+// waitForFormer waits until the postmaster of a killed process has ended. While it shuts down, its lock file
+// must not be removed.
 func (c *Cluster) waitForFormer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, formerTimeout)
 	defer cancel()
@@ -46,12 +46,11 @@ func (c *Cluster) waitForFormer(ctx context.Context) error {
 	}
 }
 
-// former returns the process that postmaster.pid names, if that is a living
-// postmaster of the data directory, else 0.
+// former returns the process id in postmaster.pid if a postmaster of the data directory is running under it,
+// and otherwise 0.
 //
-// Postgres itself sees to a file whose process is gone. It does not where the
-// process id has been given to another program of the same user: it takes that
-// for a postmaster and refuses to start, forever. Such a file is removed.
+// Postgres handles a file whose process has ended. But if the process id has been reused by another program of
+// the same user, Postgres mistakes that program for a postmaster and never starts. former removes such a file.
 func (c *Cluster) former() (pid int, err error) {
 	path := filepath.Join(c.dataDir(), "postmaster.pid")
 	b, err := os.ReadFile(path)
@@ -77,15 +76,14 @@ func (c *Cluster) former() (pid int, err error) {
 	return 0, nil
 }
 
-// worksOnData reports whether a process is a postmaster of the data directory, or
-// cannot be told from one. A postmaster works in its data directory; a process
-// that has ended, reaped or not, works nowhere.
+// worksOnData reports whether a process is, or may be, a postmaster of the data directory. A postmaster's
+// working directory is its data directory; a process that has ended has none.
 func (c *Cluster) worksOnData(pid int) bool {
 	data, err := os.Stat(c.dataDir())
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	if _, err := os.Stat("/proc/self/cwd"); err != nil { // not Linux
+	if _, err := os.Stat("/proc/self/cwd"); err != nil { // no procfs, so this is not Linux
 		out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
 		return err != nil || strings.Contains(string(out), c.dataDir())
 	}
@@ -96,7 +94,7 @@ func (c *Cluster) worksOnData(pid int) bool {
 	case errors.Is(err, fs.ErrNotExist):
 		return false
 	}
-	// In a container even root may not look at other users' processes.
+	// In a container even root may lack the right to inspect other users' processes.
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return err != nil || strings.HasPrefix(string(name), "postgres") || strings.HasPrefix(string(name), "postmaster")
 }

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// makingPrefix begins the names of data directories that initdb works on.
+	// makingPrefix begins the names of data directories in which initdb has not finished.
 	makingPrefix = "data.making-"
 
 	// pipeTimeout is how long initdb's children may outlive a killed initdb.
 	pipeTimeout = 5 * time.Second
 )
 
-// prepare does what comes before the first postmaster. What it takes is given back
-// by release, also when it fails.
+// prepare does all that must precede the first postmaster. release undoes it, also after an error.
 func (c *Cluster) prepare(ctx context.Context, m machine) (err error) {
 	if c.options.Dir, err = filepath.Abs(c.options.Dir); err != nil {
 		return fmt.Errorf("cluster: %w", err)
@@ -51,9 +50,8 @@ func (c *Cluster) prepare(ctx context.Context, m machine) (err error) {
 	return c.makeSocketDir()
 }
 
-// initialize makes the data directory if there is none. It is made under
-// another name and renamed when it is complete: an initdb that was cut off leaves
-// only a folder to remove.
+// initialize makes the data directory if there is none. It uses a temporary name until initdb is complete, so
+// that an interrupted initdb leaves only a folder to remove.
 func (c *Cluster) initialize(ctx context.Context) error {
 	if err := removeMatching(filepath.Join(c.options.Dir, makingPrefix+"*")); err != nil {
 		return err
@@ -65,7 +63,7 @@ func (c *Cluster) initialize(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	defer os.RemoveAll(making) // if it was not renamed
+	defer os.RemoveAll(making) // does nothing after the rename
 	c.options.Log.Info("initializing the local Postgres cluster", "directory", c.dataDir())
 	if err := c.own(making); err != nil {
 		return err
@@ -79,7 +77,7 @@ func (c *Cluster) initialize(ctx context.Context) error {
 	return errors.Join(syncDir(c.options.Dir), syncDir(filepath.Dir(c.options.Dir)))
 }
 
-// initdb fills an empty folder.
+// initdb runs initdb in an empty folder.
 func (c *Cluster) initdb(ctx context.Context, dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -93,7 +91,7 @@ func (c *Cluster) initdb(ctx context.Context, dir string) error {
 	}
 	cmd := c.command(ctx, f, "initdb", args...)
 	cmd.WaitDelay = pipeTimeout
-	runtime.LockOSThread() // initdb ends with the thread that forked it
+	runtime.LockOSThread() // the kernel ends initdb when the thread that forked it ends
 	defer runtime.UnlockOSThread()
 	endWithThread(cmd.SysProcAttr, syscall.SIGKILL)
 	if out, err := cmd.CombinedOutput(); err != nil {

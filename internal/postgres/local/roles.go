@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	role      = "outcry"       // owns the database; the exchange and people connect as it
+	role      = "outcry"       // owner of the database; the exchange and operators connect as it
 	superuser = "outcry_admin" // made by initdb
 	database  = "postgres"     // made by initdb
 )
 
 const (
-	// notLetIn is the SQLSTATE of a connection as a role that does not exist, or that
-	// pg_hba.conf refuses.
+	// notLetIn is the SQLSTATE of the error if the role of a connection does not exist, or pg_hba.conf rejects
+	// it.
 	notLetIn = "28000"
 
-	// settleLockTimeout bounds how long a step of settleRoles waits for a lock. Nobody
-	// else has reason to be connected so early.
+	// settleLockTimeout bounds how long a step of settleRoles waits for a lock. No other client should be
+	// connected so early.
 	settleLockTimeout = "30s"
 )
 
-// superuserSession are settings of the superuser's sessions. role may set others for its
-// database, and must neither keep a start from its work nor have the superuser find
-// functions of role's where Postgres's own are meant.
+// superuserSession are settings for the superuser's sessions. They override those that role may have set for
+// its database, which could make a start fail, or make the superuser call role's functions instead of
+// Postgres's own.
 var superuserSession = map[string]string{
 	"search_path":                         "pg_catalog",
 	"statement_timeout":                   "0",
@@ -38,10 +38,10 @@ var superuserSession = map[string]string{
 	"default_transaction_read_only":       "off",
 }
 
-// step is a statement that changes roles or owners, and what it does in words.
+// step is a statement that changes roles or owners, with a description.
 type step struct{ does, sql string }
 
-// settling are the steps that a new cluster needs. They change nothing if they have been done.
+// settling are the steps for every cluster. Repeating them changes nothing.
 var settling = []step{
 	{"make the role", fmt.Sprintf(`DO $$ BEGIN
 		IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '%[1]s') THEN
@@ -57,8 +57,8 @@ var settling = []step{
 	END $$`, role, database)},
 }
 
-// rename gives the bootstrap superuser of a former version's cluster, which has the name
-// of role, another name. A session can't rename its own role: a second superuser does it.
+// rename renames the bootstrap superuser of a former version's cluster, whose name is that of role. A session
+// cannot rename its own role, so a second superuser does it.
 var rename = step{"rename the superuser", fmt.Sprintf(`DO $$ BEGIN
 	CREATE ROLE outcry_renames SUPERUSER;
 	SET SESSION AUTHORIZATION outcry_renames;
@@ -67,14 +67,15 @@ var rename = step{"rename the superuser", fmt.Sprintf(`DO $$ BEGIN
 	DROP ROLE outcry_renames;
 END $$`, role, superuser)}
 
-// handing are the steps that give role what its predecessor owns, one by one: Postgres
-// refuses REASSIGN OWNED for the bootstrap superuser. What initdb made has object ids
-// below 16384 and stays, except the schema public, and so do the parts of extensions
-// (dependency e) and of other objects (dependency i).
+// handing are the steps that make role the owner of all that the bootstrap superuser owns, one object at a
+// time, because Postgres refuses REASSIGN OWNED for that user. Objects that initdb made have ids below 16384
+// and are left out, except the schema public. Parts of extensions (dependency e) and of other objects
+// (dependency i) are left out too.
 var handing = []step{
 	give("the schemas", "SCHEMA", "pg_namespace", "nspowner", "quote_ident(nspname)",
 		"oid >= 16384 OR nspname = 'public'"),
-	// ALTER TABLE means views as well. A table hands on its sequences: only others are left after.
+	// ALTER TABLE also works for views. A table's own sequences change owner with it, so the next step has
+	// only the others.
 	give("the tables", "TABLE", "pg_class", "relowner", "oid::regclass",
 		"oid >= 16384 AND relkind IN ('r', 'p', 'v', 'm', 'f') AND relpersistence <> 't'"),
 	give("the sequences", "SEQUENCE", "pg_class", "relowner", "oid::regclass",
@@ -84,8 +85,8 @@ var handing = []step{
 		AND (typrelid = 0 OR (SELECT relkind = 'c' FROM pg_catalog.pg_class c WHERE c.oid = typrelid))`),
 }
 
-// give is the step that makes role the owner of those objects of a catalog that the
-// bootstrap superuser owns and a condition holds for.
+// give returns a step that makes role the owner of the objects in a catalog that belong to the bootstrap
+// superuser and satisfy the condition where.
 func give(what, kind, catalog, owner, name, where string) step {
 	return step{"give it " + what, fmt.Sprintf(`DO $$ DECLARE each text; BEGIN
 		FOR each IN SELECT %[4]s FROM %[2]s WHERE %[3]s = 10 AND (%[5]s) AND NOT EXISTS
@@ -97,10 +98,9 @@ func give(what, kind, catalog, owner, name, where string) step {
 	END $$`, kind, catalog, owner, name, where, role)}
 }
 
-// settleRoles makes role the owner of the database, and no superuser. In clusters of
-// former versions role is the bootstrap superuser: that gets another name there, and a
-// new role what it had. All is one transaction: if this is cut off, nothing has changed,
-// and the next start does it.
+// settleRoles makes role the owner of the database without superuser rights. In clusters of former versions
+// role is the bootstrap superuser; there it renames that user, and gives a new role what it owned. All is one
+// transaction, so an interruption changes nothing, and the next start repeats it.
 func (c *Cluster) settleRoles(ctx context.Context) error {
 	conn, err := c.connectAsSuperuser(ctx)
 	if err != nil {
@@ -135,8 +135,7 @@ func (c *Cluster) settleRoles(ctx context.Context) error {
 	return nil
 }
 
-// connectAsSuperuser connects as the bootstrap superuser, by the name that it has now or
-// had in former versions.
+// connectAsSuperuser connects as the bootstrap superuser, by its present name or by that of former versions.
 func (c *Cluster) connectAsSuperuser(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := connectWith(ctx, c.AdminURL(), superuserSession)
 	if refused(err) {
@@ -145,8 +144,8 @@ func (c *Cluster) connectAsSuperuser(ctx context.Context) (*pgx.Conn, error) {
 	return conn, err
 }
 
-// connectWith is pgx.Connect with settings of the session, which win over those of the
-// role and of the database.
+// connectWith is like pgx.Connect, with settings of the session that override those of the role and of the
+// database.
 func connectWith(ctx context.Context, url string, settings map[string]string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -156,7 +155,7 @@ func connectWith(ctx context.Context, url string, settings map[string]string) (*
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// refused reports whether err is that of a Postgres that answers and lets nobody in.
+// refused reports whether err means that Postgres is running and does not let this user connect.
 func refused(err error) bool {
 	failed, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && failed.Code == notLetIn

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// query returns the single text that a query makes, as whom the URL says.
+// query returns the only value of a query, run as the user of the URL.
 func query(t *testing.T, url, sql string) (text string) {
 	t.Helper()
 	conn, err := pgx.Connect(background, url)
@@ -22,7 +22,7 @@ func query(t *testing.T, url, sql string) (text string) {
 	return text
 }
 
-// do executes statements, as whom the URL says.
+// do executes statements as the user of the URL.
 func do(t *testing.T, url, sql string) {
 	t.Helper()
 	conn, err := pgx.Connect(background, url)
@@ -32,15 +32,14 @@ func do(t *testing.T, url, sql string) {
 	require.NoError(t, err, sql)
 }
 
-// roles are all that are not Postgres's own, superusers with a star, and the owner of the
-// database.
+// roles lists all roles except Postgres's own, with a star after superusers, and the owner of the database.
 const roles = `SELECT (SELECT string_agg(rolname || CASE WHEN rolsuper THEN '*' ELSE '' END, ' ' ORDER BY rolname)
 	FROM pg_roles WHERE rolname !~ '^pg_')
 	|| ', ' || (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = current_database())`
 
 const settledRoles = "outcry outcry_admin*, outcry"
 
-// things are of every kind that changes hands.
+// things creates an object of each kind that changes owner.
 const things = `CREATE TABLE kept AS SELECT 42 AS v;
 	CREATE TABLE numbered (id serial PRIMARY KEY, n bigint GENERATED ALWAYS AS IDENTITY, v text);
 	CREATE TABLE parted (v int) PARTITION BY RANGE (v); CREATE TABLE part PARTITION OF parted DEFAULT;
@@ -54,8 +53,8 @@ const things = `CREATE TABLE kept AS SELECT 42 AS v;
 	CREATE TYPE color AS ENUM ('red'); CREATE DOMAIN small AS int; CREATE TYPE pair AS (a int, b int);
 	CREATE TYPE span AS RANGE (subtype = int4)`
 
-// foreign counts what the superuser owns of all that initdb has not made. The functions
-// that make ranges are a part of their type.
+// foreign counts the objects of the superuser that initdb did not make. The constructor functions of range
+// types are left out, as they belong to their type.
 const foreign = `SELECT ((SELECT count(*) FROM pg_class
 	WHERE relowner = 10 AND oid >= 16384 AND relnamespace <> 'pg_toast'::regnamespace)
 	+ (SELECT count(*) FROM pg_namespace WHERE nspowner = 10 AND (oid >= 16384 OR nspname = 'public'))
@@ -63,8 +62,8 @@ const foreign = `SELECT ((SELECT count(*) FROM pg_class
 	WHERE proowner = 10 AND oid >= 16384 AND proname !~ '^span' AND proname <> 'of_plpgsql')
 	+ (SELECT count(*) FROM pg_type WHERE typowner = 10 AND oid >= 16384 AND typname !~ 'multirange'))::text`
 
-// former makes a cluster as former versions did: its bootstrap superuser is outcry, and
-// everybody who reaches the socket is let in.
+// former makes a cluster as former versions did: its bootstrap superuser is outcry, and everyone who can reach
+// the socket may connect.
 func former(t *testing.T, dir string) Options {
 	t.Helper()
 	o := options(dir)
@@ -78,7 +77,7 @@ func former(t *testing.T, dir string) Options {
 	return o
 }
 
-// requireSettled checks a cluster that former made.
+// requireSettled requires that a cluster made by former has the present roles and owners.
 func requireSettled(t *testing.T, c *Cluster) {
 	t.Helper()
 	require.Equal(t, "outcry outcry_admin* reader, outcry", query(t, c.URL(), roles))
@@ -105,14 +104,14 @@ func TestTheRoleOfTheExchangeIsNoSuperuser(t *testing.T) {
 				require.Equal(t, "outcry", query(t, c.URL(), "SELECT current_user::text"))
 				require.Equal(t, "outcry_admin", query(t, c.AdminURL(), "SELECT current_user::text"))
 				keep(t, c, 1)
-				do(t, c.AdminURL(), "ALTER ROLE outcry SUPERUSER") // by somebody; the next start takes it back
+				do(t, c.AdminURL(), "ALTER ROLE outcry SUPERUSER") // the next start reverts it
 				stop(t, c)
 			}
 		})
 	}
 }
 
-// TestARoleIsMadeAgain, also if a start was cut off before it.
+// TestARoleIsMadeAgain: a start makes a missing role, also after a start that was interrupted before that.
 func TestARoleIsMadeAgain(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
@@ -125,8 +124,8 @@ func TestARoleIsMadeAgain(t *testing.T) {
 	require.Equal(t, settledRoles, query(t, begin(t, o).URL(), roles), "it may log in again")
 }
 
-// TestTheSuperusersSessionsHaveTheirOwnSettings, whatever the database has. The bound of a
-// lock is the one that a start has time for.
+// TestTheSuperusersSessionsHaveTheirOwnSettings, whatever the database's settings are. The lock timeout is
+// settleLockTimeout.
 func TestTheSuperusersSessionsHaveTheirOwnSettings(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
@@ -152,7 +151,8 @@ func TestTheSuperusersSessionsHaveTheirOwnSettings(t *testing.T) {
 	stop(t, c)
 }
 
-// TestAnErrorOfAStepIsTheStarts: a cluster whose roles are not settled is not used.
+// TestAnErrorOfAStepIsTheStarts: a failed step fails the start, so that a cluster with unsettled roles is
+// never used.
 func TestAnErrorOfAStepIsTheStarts(t *testing.T) {
 	c := begin(t, initialized(t, t.TempDir()))
 	was := settling
@@ -162,20 +162,20 @@ func TestAnErrorOfAStepIsTheStarts(t *testing.T) {
 	require.ErrorContains(t, err, "settle the roles of "+c.options.Dir+": fail: ERROR: division by zero")
 }
 
-// TestOnlyARefusalIsOne: other answers of Postgres will pass, or say more.
+// TestOnlyARefusalIsOne: other errors of Postgres are temporary, or explain themselves.
 func TestOnlyARefusalIsOne(t *testing.T) {
 	require.True(t, refused(fmt.Errorf("connect: %w", &pgconn.PgError{Code: notLetIn})))
 	require.False(t, refused(&pgconn.PgError{Code: "57P03"}))
 	require.False(t, refused(os.ErrNotExist))
 }
 
-// TestSettingsOfTheDatabaseDoNotReachTheSuperuser: its owner may give it any. A start would
-// fail for good, or run what the owner has made.
+// TestSettingsOfTheDatabaseDoNotReachTheSuperuser: the database's owner may change any of its settings. They
+// must neither make every start fail nor make a start run the owner's functions.
 func TestSettingsOfTheDatabaseDoNotReachTheSuperuser(t *testing.T) {
 	const without = "&search_path=pg_catalog&statement_timeout=0&default_transaction_read_only=off"
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
-	do(t, c.AdminURL(), "ALTER ROLE outcry SUPERUSER") // which the next start takes back
+	do(t, c.AdminURL(), "ALTER ROLE outcry SUPERUSER") // the next start reverts it
 	do(t, c.URL(), `CREATE SCHEMA mine; CREATE FUNCTION mine.pg_get_userbyid(oid) RETURNS name LANGUAGE plpgsql AS
 		$$ BEGIN ALTER ROLE outcry SUPERUSER; RETURN 'outcry'; END $$`)
 	for _, setting := range []string{"search_path = mine, pg_catalog", "statement_timeout = 1", "lock_timeout = 1",
@@ -185,7 +185,7 @@ func TestSettingsOfTheDatabaseDoNotReachTheSuperuser(t *testing.T) {
 	stop(t, c)
 	c = begin(t, o)
 	require.Equal(t, settledRoles, query(t, c.URL()+without, roles))
-	do(t, c.URL()+without, "ALTER DATABASE postgres RESET ALL; DROP SCHEMA mine CASCADE") // other tests go on with it
+	do(t, c.URL()+without, "ALTER DATABASE postgres RESET ALL; DROP SCHEMA mine CASCADE") // other tests reuse this cluster
 	stop(t, c)
 }
 
@@ -203,7 +203,7 @@ func TestAClusterOfAFormerVersionIsBroughtHere(t *testing.T) {
 	}
 }
 
-// TestItIsBroughtHereAlsoIfKilledInTheMiddle of each step in turn.
+// TestItIsBroughtHereAlsoIfKilledInTheMiddle kills Postgres after each step in turn.
 func TestItIsBroughtHereAlsoIfKilledInTheMiddle(t *testing.T) {
 	o := former(t, t.TempDir())
 	var steps int
@@ -217,7 +217,7 @@ func TestItIsBroughtHereAlsoIfKilledInTheMiddle(t *testing.T) {
 			}
 		}
 		c, err := start(background, o, m)
-		if done < cut { // all were done
+		if done < cut { // there were fewer steps, and all were done
 			require.NoError(t, err)
 			t.Cleanup(func() { stop(t, c) })
 			require.Equal(t, steps, done)
@@ -230,8 +230,8 @@ func TestItIsBroughtHereAlsoIfKilledInTheMiddle(t *testing.T) {
 	require.Equal(t, 1+len(settling)+len(handing), steps)
 }
 
-// TestOnlyThoseOfTheMapGetIn looks at the files; a foreign user can't even reach the
-// socket, whose folder is closed.
+// TestOnlyThoseOfTheMapGetIn checks the access files and the mode of the socket's folder, which closes it to
+// other users.
 func TestOnlyThoseOfTheMapGetIn(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
@@ -254,13 +254,13 @@ func TestOnlyThoseOfTheMapGetIn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 
-	// Somebody who is not in the map is not let in: postmaster reads it anew.
+	// Without this user in the map, the reloading postmaster no longer lets it connect.
 	require.NoError(t, os.WriteFile(filepath.Join(c.dataDir(), "pg_ident.conf"), []byte("outcry somebody outcry\n"),
 		0o600))
 	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGHUP))
 	require.Eventually(t, func() bool { return refused(c.ping(background)) }, patience, readyPoll)
 	stop(t, c)
-	keep(t, begin(t, o), 1) // the next start writes it anew
+	keep(t, begin(t, o), 1) // the next start rewrites the map
 }
 
 func TestAnEnvironmentHasNothingOfOurs(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// ErrNotRunning means that nobody runs the cluster.
+// ErrNotRunning means that the cluster is not running.
 var ErrNotRunning = errors.New("the cluster does not run")
 
-// RunningURL returns what a client connects with to the cluster in dir, which another
-// process runs. Only root and the user whom Postgres runs as get in. The error is
-// ErrNotRunning, or says why the socket cannot be reached.
+// RunningURL returns the connection URL of the cluster in dir, which another process runs. Only root and the
+// user as whom Postgres runs can connect. The error is ErrNotRunning, or says why the socket cannot be
+// reached.
 func RunningURL(dir string) (string, error) {
 	socket, err := runningSocket(dir)
 	if err != nil {
@@ -24,14 +24,14 @@ func RunningURL(dir string) (string, error) {
 	return urlOf(socket, role), nil
 }
 
-// urlOf returns what a client connects with as a user through a socket's folder.
+// urlOf returns the connection URL of a user through the socket in a folder.
 func urlOf(socket, user string) string {
 	q := url.Values{"host": {socket}, "port": {port}, "user": {user}, "sslmode": {"disable"}}
 	return "postgres:///" + database + "?" + q.Encode()
 }
 
-// runningSocket returns the folder of the socket. Where the cluster runs with a /tmp of
-// its own, as a service of systemd may, the folder is in that one.
+// runningSocket returns the folder of the socket. If the cluster runs with a private /tmp, as a service of
+// systemd may, it returns the path through /proc.
 func runningSocket(dir string) (string, error) {
 	target, err := os.Readlink(filepath.Join(dir, socketLink))
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,7 +59,7 @@ func runningSocket(dir string) (string, error) {
 	case elsewhereErr == nil:
 		return elsewhere, nil
 	case errors.Is(err, os.ErrNotExist) && errors.Is(elsewhereErr, os.ErrNotExist):
-		return "", ErrNotRunning // what a kill left
+		return "", ErrNotRunning // a killed process left the link
 	}
 	return "", err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestARunningClusterIsFoundByItsDirectory, and one that does not run is not.
+// TestARunningClusterIsFoundByItsDirectory, and a stopped one is not.
 func TestARunningClusterIsFoundByItsDirectory(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	_, err := RunningURL(o.Dir)
@@ -20,7 +20,7 @@ func TestARunningClusterIsFoundByItsDirectory(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, c.URL(), url)
 
-	// As a service with a /tmp of its own it is found through its process.
+	// A cluster with a private /tmp, such as a service, is found through its process.
 	link := filepath.Join(o.Dir, socketLink)
 	target, err := os.Readlink(link)
 	require.NoError(t, err)

@@ -16,22 +16,19 @@ import (
 )
 
 const (
-	// A postmaster that died is started again after restartMin, then after twice
-	// as long each time, up to restartMax. One that lived longer than restartMax
-	// begins anew.
+	// A postmaster that died is restarted after restartMin, and after twice the previous delay each further
+	// time, up to restartMax. The delay is reset if a postmaster ran for longer than restartMax.
 	restartMin = 100 * time.Millisecond
 	restartMax = 2 * time.Second
 
-	// The log is emptied when it has grown over logBytesMax, which is looked at
-	// every logCheck.
+	// The log is emptied if it is larger than logBytesMax. Its size is checked every logCheck.
 	logBytesMax = 16 << 20
 	logCheck    = time.Minute
 )
 
 var errStopping = errors.New("the cluster is being stopped")
 
-// settings are those of Postgres, for one projector that writes much and a few
-// people who look.
+// settings are the settings of Postgres, chosen for one projector that writes much and a few people who read.
 var settings = map[string]string{
 	"listen_addresses":        "",
 	"port":                    port,
@@ -41,25 +38,24 @@ var settings = map[string]string{
 	"shared_buffers":          "256MB",
 	"max_wal_size":            "4GB",
 	"checkpoint_timeout":      "15min",
-	"wal_compression":         "on", // the images of whole pages after a checkpoint
+	"wal_compression":         "on", // compress the full-page images after a checkpoint
 	"jit":                     "off",
-	"max_parallel_workers":    "0", // the processors are the exchange's
+	"max_parallel_workers":    "0", // leave the processors to the exchange
 	"autovacuum_naptime":      "15s",
-	// Plans here follow keys, whatever the planner knows of a table. To analyze the large ones after each tenth of
-	// growth costs a third of what writing them does.
+	// All queries here use keys, whatever statistics the planner has. Analyzing the large tables after each 10
+	// % of growth costs a third of what writing them does.
 	"autovacuum_analyze_scale_factor": "1",
 	"logging_collector":               "off",
 	"log_min_messages":                "warning",
 	"restart_after_crash":             "on",
 }
 
-// supervise runs the postmaster, again and again, until the cluster is stopped.
-// It sends why the first one failed.
+// supervise runs the postmaster and restarts it until the cluster is stopped. While Start is waiting, it sends
+// why a postmaster ended to failed.
 //
-// The kernel ends the postmaster when the thread that forked it ends. So this
-// goroutine keeps its thread for itself, and forks every postmaster. It gives the thread
-// back at its end: the thread may have started other processes before, which would end
-// with it.
+// The kernel ends the postmaster when the thread that forked it ends. Therefore this goroutine is locked to
+// its thread and forks every postmaster. It unlocks the thread when it returns, because the thread may have
+// started other processes before, which would end with it.
 func (c *Cluster) supervise(failed chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -73,7 +69,7 @@ func (c *Cluster) supervise(failed chan<- error) {
 		}
 		select {
 		case failed <- err:
-		default: // only Start listens, and only once
+		default: // only Start receives, and only while it waits
 		}
 		if time.Since(begun) > restartMax {
 			delay = restartMin
@@ -97,7 +93,7 @@ func (c *Cluster) stopping() bool {
 	}
 }
 
-// runPostmaster starts a postmaster and returns when it has ended, and why.
+// runPostmaster starts a postmaster, waits until it ends, and returns why it ended.
 func (c *Cluster) runPostmaster() error {
 	cmd, err := c.launch()
 	if err != nil {
@@ -123,7 +119,7 @@ func (c *Cluster) runPostmaster() error {
 // launch starts a postmaster, unless the cluster is being stopped.
 func (c *Cluster) launch() (*exec.Cmd, error) {
 	c.boundLog()
-	// In append mode, so that Postgres goes on at the start of an emptied log.
+	// In append mode, Postgres continues at the start of the log after it was emptied.
 	log, err := os.OpenFile(c.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -146,7 +142,7 @@ func (c *Cluster) launch() (*exec.Cmd, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	endWithThread(cmd.SysProcAttr, syscall.SIGQUIT)
 
-	// Under the lock, so that Stop sees either the postmaster or none to come.
+	// Under the lock, Stop sees either this postmaster or that none will be started.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopping() {
@@ -159,29 +155,29 @@ func (c *Cluster) launch() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// command prepares a Postgres program that works on a data directory as the user
-// who may. The directory must stay open until the program has been started.
+// command prepares a Postgres program for a data directory, as the user c.as. The directory must stay open
+// until the program has started.
 func (c *Cluster) command(ctx context.Context, data *os.File, program string, args ...string) *exec.Cmd {
 	name := data.Name()
 	if c.as.Credential != nil {
-		name = "/proc/self/fd/3" // the first of ExtraFiles
+		name = "/proc/self/fd/3" // fd 3 is the first of ExtraFiles
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, program), append([]string{"-D", name}, args...)...)
 	if c.as.Credential != nil {
 		cmd.ExtraFiles = []*os.File{data}
 	}
 	attr := *c.as
-	// In a process group of its own: Ctrl-C on a terminal is for us alone. Postgres would end
-	// before what we have is brought to it.
+	// A separate process group keeps Ctrl-C on a terminal from Postgres. It would otherwise end before this
+	// process has written everything to it.
 	attr.Setpgid = true
 	cmd.SysProcAttr = &attr
-	cmd.Dir = "/" // ours may be closed to that user
+	cmd.Dir = "/" // our working directory may be closed to that user
 	cmd.Env = environment()
 	return cmd
 }
 
-// environment is that of Postgres's programs: of ours only what they need, so that
-// no PGOPTIONS, LD_PRELOAD or secret gets there.
+// environment returns the environment of Postgres's programs: only the variables that they need, without any
+// PGOPTIONS, LD_PRELOAD or secret.
 func environment() []string {
 	env := []string{"LC_ALL=C"}
 	for _, name := range []string{"PATH", "TZ"} {
@@ -195,7 +191,7 @@ func environment() []string {
 func (c *Cluster) dataDir() string { return filepath.Join(c.options.Dir, "data") }
 func (c *Cluster) logPath() string { return filepath.Join(c.options.Dir, "postgres.log") }
 
-// boundLog empties the log when it has grown too big.
+// boundLog empties the log if it is larger than logBytesMax.
 func (c *Cluster) boundLog() {
 	if info, err := os.Stat(c.logPath()); err == nil && info.Size() > logBytesMax {
 		if err := os.Truncate(c.logPath(), 0); err != nil {

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// asUser returns how Postgres's programs are run on a data directory, which need
-// not be there yet: as ourselves, unless we are root. See the package comment.
+// asUser returns how to run Postgres's programs on a data directory, which need not exist yet: as the current
+// user, unless that is root. See the package comment.
 func asUser(data, bin string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
 		return &syscall.SysProcAttr{}, nil
@@ -35,13 +35,13 @@ func asUser(data, bin string) (*syscall.SysProcAttr, error) {
 	return namespace, nil
 }
 
-// asOther runs a program as another user.
+// asOther returns the attributes to run a program as another user.
 func asOther(uid, gid int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
 
-// inNamespace runs a program in a user namespace in which root has the ids of
-// another user.
+// inNamespace returns the attributes to run a program in a user namespace in which root has the ids of another
+// user.
 func inNamespace(uid, gid int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
@@ -50,33 +50,33 @@ func inNamespace(uid, gid int) *syscall.SysProcAttr {
 	}
 }
 
-// probe tries to run Postgres that way, and to signal it: a root that has lost that
-// power could neither stop it, nor have the kernel end it.
+// probe tries to run and to signal Postgres with attr. Without the right to signal it, root could not stop it,
+// and the kernel would not end it with its thread.
 func probe(bin string, attr *syscall.SysProcAttr) error {
 	cmd := exec.Command(filepath.Join(bin, "postgres"), "--version")
 	cmd.SysProcAttr, cmd.Dir, cmd.Env = attr, "/", environment()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	err := cmd.Process.Signal(syscall.Signal(0)) // before Wait there is a process, ended or not
+	err := cmd.Process.Signal(syscall.Signal(0)) // works for an ended process too, until Wait
 	return errors.Join(err, cmd.Wait())
 }
 
-// seenAs returns by which number Postgres sees this process if it is run that way.
+// seenAs returns the user id under which a Postgres that runs with attr sees this process.
 func seenAs(attr *syscall.SysProcAttr) int {
 	for _, m := range attr.UidMappings {
-		return m.ContainerID // of root alone
+		return m.ContainerID // the map has only root
 	}
 	return os.Geteuid()
 }
 
-// endWithThread has the kernel send s to the process when the thread that starts
-// it ends: at the latest when this process does, however that happens.
+// endWithThread makes the kernel send s to the process when the thread that starts it ends, at the latest when
+// this process ends for any reason.
 func endWithThread(attr *syscall.SysProcAttr, s syscall.Signal) { attr.Pdeathsig = s }
 
-// unprivileged returns the ids of the user that root runs Postgres as: the owner of the
-// data directory, or one whom the system knows by name, which initdb asks for. Data of
-// one of machineUsers goes over to ownUser once there is one.
+// unprivileged returns the ids of the user as whom root runs Postgres: the owner of the data directory, or one
+// that the system knows by name, which initdb requires. Data of one of machineUsers is given to ownUser once
+// ownUser exists.
 func unprivileged(data string) (uid, gid int, err error) {
 	owner, group, ownerErr := ownerOf(data)
 	if ownerErr == nil && owner != 0 && !slices.Contains(machineUsers, userName(owner)) {
@@ -98,7 +98,7 @@ func unprivileged(data string) (uid, gid int, err error) {
 		"start as another user, or name a database with --database-url")
 }
 
-// idsOf returns the ids of a user other than root. ok reports whether there is one.
+// idsOf returns the ids of a user. ok is false if the user does not exist or is root.
 func idsOf(name string) (uid, gid int, ok bool) {
 	u, err := osuser.Lookup(name)
 	if err != nil {

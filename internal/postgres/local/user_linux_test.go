@@ -24,8 +24,8 @@ func TestADirectoryBelowAClosedHomeWorks(t *testing.T) {
 	requireKept(t, begin(t, o), 1)
 }
 
-// ways are those in which this process can run Postgres here. As root there are two
-// where nothing is forbidden, as anybody else there is one.
+// ways returns the ways in which this process can run Postgres here: two as root if nothing is forbidden, and
+// otherwise one.
 func ways(t *testing.T) map[string]*syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -45,7 +45,7 @@ func ways(t *testing.T) map[string]*syscall.SysProcAttr {
 	return all
 }
 
-// bin is the folder of the binaries that Start finds.
+// bin returns the folder of the binaries that Start finds.
 func bin(t *testing.T) string {
 	t.Helper()
 	bin, err := findBinaries(background, options(t.TempDir()), thisMachine)
@@ -64,17 +64,17 @@ func TestEveryWayToRunPostgresWorks(t *testing.T) {
 			require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
 			requireKept(t, c, 5)
 			stop(t, c)
-			requireKept(t, begin(t, o), 5) // data that root owns is given to the other user
+			requireKept(t, begin(t, o), 5) // root's data is given to the other user
 		})
 	}
 }
 
 func TestPostgresRunsAsTheOwnerOfTheData(t *testing.T) {
 	data := t.TempDir()
-	_ = os.Chown(data, 4711, 4712) // only root can; others own it themselves
+	_ = os.Chown(data, 4711, 4712) // only root can do this; otherwise this user stays the owner
 	owner, group, err := ownerOf(data)
 	require.NoError(t, err)
-	if owner == 0 { // a root that cannot give anything away
+	if owner == 0 { // root without the right to change owners
 		owner, group, err = unprivileged("/nowhere")
 		require.NoError(t, err)
 	}
@@ -94,14 +94,14 @@ func TestWhereRootCannotRunPostgresTheErrorSaysSo(t *testing.T) {
 	require.ErrorContains(t, err, "--database-url")
 }
 
-// TestAnOrdinaryUserCanRunIt does so as root too, by becoming one.
+// TestAnOrdinaryUserCanRunIt runs a cluster as an unprivileged user; root becomes one for this.
 func TestAnOrdinaryUserCanRunIt(t *testing.T) {
 	dir, program := t.TempDir(), os.Args[0]
 	as, uid := &syscall.SysProcAttr{}, os.Geteuid()
 	if other := ways(t)["as another user"]; other != nil {
 		as, uid = other, int(other.Credential.Uid)
 		var err error
-		// The folders of tests are closed to that user.
+		// The tests' own folders are closed to that user.
 		dir, err = os.MkdirTemp("/tmp", "outcry-ordinary-")
 		require.NoError(t, err)
 		t.Cleanup(func() { os.RemoveAll(dir) })
@@ -118,13 +118,13 @@ func TestAnOrdinaryUserCanRunIt(t *testing.T) {
 	require.Equal(t, uid, owner)
 	o.kill()
 	require.Eventually(t, func() bool { return !alive(o.postmaster) }, patience, time.Millisecond)
-	keep(t, begin(t, options(cluster)), 1) // root goes on as that user
+	keep(t, begin(t, options(cluster)), 1) // root continues as that user
 	owner, _, err = ownerOf(filepath.Join(cluster, "data"))
 	require.NoError(t, err)
 	require.Equal(t, uid, owner)
 }
 
-// anotherUser is one of this machine's whom Postgres does not run as by itself.
+// anotherUser returns a user of this machine that Postgres does not run as by default.
 func anotherUser(t *testing.T) (name string, uid int) {
 	t.Helper()
 	for _, name := range []string{"bin", "games", "mail", "www-data"} {
@@ -136,10 +136,11 @@ func anotherUser(t *testing.T) (name string, uid int) {
 	return "", 0
 }
 
-// TestAsRootPostgresRunsAsAUserOfItsOwn once there is one, with the data of a former start.
+// TestAsRootPostgresRunsAsAUserOfItsOwn: once ownUser exists, Postgres runs as it, with the data of an earlier
+// start.
 func TestAsRootPostgresRunsAsAUserOfItsOwn(t *testing.T) {
 	if ways(t)["as another user"] == nil {
-		return // nobody else can become another user
+		return // only root can become another user
 	}
 	name, uid := anotherUser(t)
 	o, log := options(t.TempDir()), new(bytes.Buffer)
@@ -154,7 +155,7 @@ func TestAsRootPostgresRunsAsAUserOfItsOwn(t *testing.T) {
 	defer func(name string) { ownUser = name }(ownUser)
 	ownUser = name
 	log.Reset()
-	// What a start left that was killed while it gave the files away.
+	// Simulate a start that was killed while it changed the files' owner.
 	require.NoError(t, os.Chown(filepath.Join(c.dataDir(), "base"), uid, uid))
 	c = begin(t, o)
 	requireKept(t, c, 1)
@@ -171,15 +172,15 @@ func TestAsRootPostgresRunsAsAUserOfItsOwn(t *testing.T) {
 		return err
 	}))
 	stop(t, c)
-	ownUser = "no-such-user" // and it stays that user's
+	ownUser = "no-such-user" // the data stays with its owner
 	require.Equal(t, uid, int(begin(t, o).as.Credential.Uid))
 }
 
-// TestFilesAreGivenAwayWithoutFollowingLinks, and the directory itself comes last.
+// TestFilesAreGivenAwayWithoutFollowingLinks, and the owner of the directory itself changes last.
 func TestFilesAreGivenAwayWithoutFollowingLinks(t *testing.T) {
 	way := ways(t)["as another user"]
 	if way == nil {
-		return // only root gives files away
+		return // only root can change owners
 	}
 	dir, other := t.TempDir(), t.TempDir()
 	precious := filepath.Join(other, "precious")
@@ -195,11 +196,11 @@ func TestFilesAreGivenAwayWithoutFollowingLinks(t *testing.T) {
 	}
 }
 
-// TestDataOfAnotherUserRunsInANamespace, where its files have to be root's.
+// TestDataOfAnotherUserRunsInANamespace, where the files must be root's.
 func TestDataOfAnotherUserRunsInANamespace(t *testing.T) {
 	all := ways(t)
 	if all["as another user"] == nil || all["in a user namespace"] == nil {
-		return // only root has both
+		return // only root has both ways
 	}
 	o, m := initialized(t, t.TempDir()), thisMachine
 	for _, way := range []string{"as another user", "in a user namespace", "as another user"} {
