@@ -10,8 +10,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// TestEveryAttributeOfAnOrderIsSent: a command with a value in each of its fields is an order
-// with a value in each attribute.
+// TestEveryAttributeOfAnOrderIsSent: a command with a value in each of its fields gives an order with a value
+// in each attribute.
 func TestEveryAttributeOfAnOrderIsSent(t *testing.T) {
 	c := Buy("1", "SPY", Whole(1), Whole(2)).WithRef("r").With(Instructions{TIF: IOC, Post: true, Market: true,
 		STP: CancelBoth, COD: Stays, Report: true})

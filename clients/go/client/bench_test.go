@@ -11,8 +11,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// The same order, 64 frames of it under way on one connection, in three ways. The
-// exchange is that of the examples, without a database.
+// The benchmarks place the same order in three ways, with benchDepth frames in flight on one connection. They
+// use the exchange of the examples, which has no database.
 
 const benchDepth = 64
 
@@ -44,10 +44,10 @@ func BenchmarkClient(b *testing.B) {
 	callers.Wait()
 }
 
-// BenchmarkFrames sends the same frames through a Conn and does not look at replies.
+// BenchmarkFrames sends the same frames through a Conn and ignores the content of the replies.
 func BenchmarkFrames(b *testing.B) { benchmarkFrames(b, func([]byte) error { return nil }) }
 
-// BenchmarkFramesParsed reads the answers out of the replies.
+// BenchmarkFramesParsed does the same and parses the replies.
 func BenchmarkFramesParsed(b *testing.B) {
 	benchmarkFrames(b, func(reply []byte) error {
 		_, err := wire.ParseReply(reply)

@@ -13,9 +13,9 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// TestACertificateThatIsNotTheHostsIsRefused: one for another host, one that has expired,
-// one that is not yet good, one that is for clients, and one that an unknown authority has
-// made. The error says why, at once, and the exchange gets nothing, least of all the token.
+// TestACertificateThatIsNotTheHostsIsRefused tries certificates for another host, expired, not yet valid, for
+// clients, and of an unknown authority. The client fails at once with an error that says why, and sends
+// nothing, above all no token.
 func TestACertificateThatIsNotTheHostsIsRefused(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	for want, pair := range map[string]certtest.Pair{

@@ -43,7 +43,7 @@ func TestDecimalsAreReadAndPrinted(t *testing.T) {
 	require.Equal(t, "9223372036854775807", Whole(1<<63-1).String())
 }
 
-// anyDecimal draws one, and what it is.
+// anyDecimal draws a decimal, and returns it with its exact value.
 func anyDecimal(t *rapid.T, label string) (Decimal, *big.Rat) {
 	text := rapid.StringMatching(`-?[0-9]{1,18}(\.[0-9]{1,8})?`).Draw(t, label)
 	rat, ok := new(big.Rat).SetString(text)
@@ -67,7 +67,7 @@ func TestDecimalsCountLikeNumbers(t *testing.T) {
 		require.Equal(t, x.Cmp(y), a.Cmp(b))
 		require.Equal(t, x.Cmp(y) == 0, a == b)
 		require.Equal(t, x.Sign(), a.Sign())
-		scaled := a // beyond 64 bits of whole numbers
+		scaled := a // larger than a 64-bit number
 		for range 20 {
 			scaled = scaled.Add(scaled)
 		}
@@ -97,8 +97,8 @@ func TestDecimalsAreTextInJSON(t *testing.T) {
 	require.Equal(t, Whole(7), d)
 }
 
-// FuzzParseDecimal: what is taken is what the exchange takes for a balance, or for an
-// amount, except its sign, and prints alike.
+// FuzzParseDecimal: apart from the sign, ParseDecimal accepts the same texts as the exchange does for a
+// balance, and prints them in the same way.
 func FuzzParseDecimal(f *testing.F) {
 	for _, s := range []string{"1", "-0.5", "+.00000001", "5.", "1e5", "", "-", "999999999999999999.99999999",
 		"1000000000000000000", "00", "0.000000000"} {

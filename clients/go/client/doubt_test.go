@@ -10,11 +10,11 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// refusal answers buys(1) with a ref.
+// refusal is the error reply to buys(1) with a ref.
 const refusal = `<error sym="SPY" amount="1" limit="1" ref="r">not now</error>`
 
-// TestARefusalOfWhatWasSentBeforeIsNoProof: the first sending may have been done, and the
-// exchange may refuse the second without a look at the ref.
+// TestARefusalOfWhatWasSentBeforeIsNoProof: if a resent command is refused, the first sending may have been
+// done, because the exchange may refuse the second before it looks at the ref.
 func TestARefusalOfWhatWasSentBeforeIsNoProof(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, func(p *peer) { p.take() }, func(p *peer) {
@@ -38,7 +38,8 @@ func TestARefusalOfWhatWasSentBeforeIsNoProof(t *testing.T) {
 	})
 }
 
-// TestARefusalOfWhatDidNotLeaveWholeBeforeIsOne: a frame that was cut off has no effect.
+// TestARefusalOfWhatDidNotLeaveWholeBeforeIsOne: a frame that was only partly sent has no effect, so a refusal
+// of the second sending is final.
 func TestARefusalOfWhatDidNotLeaveWholeBeforeIsOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, func(p *peer) {
@@ -53,8 +54,8 @@ func TestARefusalOfWhatDidNotLeaveWholeBeforeIsOne(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsNoLongerForWhatIsQueuedIsToldThatItGoesOn: it is sent when there is a
-// connection again.
+// TestWhoWaitsNoLongerForWhatIsQueuedIsToldThatItGoesOn: if a Wait ends while its call is queued, the error
+// says that the command may still be done. It is sent on the next connection.
 func TestWhoWaitsNoLongerForWhatIsQueuedIsToldThatItGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, func(*peer) {}, nil, nil, nil, honest))
@@ -73,8 +74,8 @@ func TestWhoWaitsNoLongerForWhatIsQueuedIsToldThatItGoesOn(t *testing.T) {
 	})
 }
 
-// TestWhoLeavesIsToldWhetherTheQueueStillHadTheCall: what leave says and what it takes
-// away go together, so that nothing is sent after it was told as not sent.
+// TestWhoLeavesIsToldWhetherTheQueueStillHadTheCall: leave removes a call from the queue and reports it as not
+// sent in one step, so that a call reported as not sent is never sent later.
 func TestWhoLeavesIsToldWhetherTheQueueStillHadTheCall(t *testing.T) {
 	c := &Client{places: make(chan struct{}, 3), wake: make(chan struct{}, 1)}
 	add := func() *Call {
@@ -94,13 +95,13 @@ func TestWhoLeavesIsToldWhetherTheQueueStillHadTheCall(t *testing.T) {
 
 	call = add()
 	require.Equal(t, []*Call{call}, c.take())
-	c.queue = []*Call{call} // its connection broke
+	c.queue = []*Call{call} // its connection broke, and it was queued again
 	require.True(t, call.leave(), "it may have arrived before")
 	require.Empty(t, c.take())
 }
 
-// TestWhoShowsNoTokenIsToldSoAtOnce: neither a query nor an order with a ref is tried again, and
-// nothing was done.
+// TestWhoShowsNoTokenIsToldSoAtOnce: without a token, neither a query nor an order with a ref is retried, and
+// the error says that nothing was done.
 func TestWhoShowsNoTokenIsToldSoAtOnce(t *testing.T) {
 	for _, command := range []Command{Query("1", 7), Buy("1", "A", Whole(1), Whole(1)).WithRef("r")} {
 		inBubble(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"outcry/clients/go/client"
 )
 
-// exchangeAddr is where the exchange of the examples listens. Yours
-// is at 127.0.0.1:12345, if you have not said otherwise.
+// exchangeAddr is where the exchange of the examples listens. The default address of an exchange is
+// 127.0.0.1:12345.
 var exchangeAddr string
 
 func Example() {
@@ -47,7 +47,7 @@ func Example() {
 	// Output: bought 40 at 123.45
 }
 
-// Several commands go into one frame. Each has a result of its own.
+// Several commands go into one frame. Each has its own result.
 func ExampleClient_Do() {
 	ctx := context.Background()
 	c, err := client.Dial(ctx, exchangeAddr, client.Options{})
@@ -77,8 +77,7 @@ func ExampleClient_Do() {
 	// done: place 2.5 IWM with account 2001
 }
 
-// Many frames are under way at a time, from one goroutine. They take effect in their
-// order.
+// One goroutine can have many frames in flight. They take effect in the order in which they were sent.
 func ExampleClient_Send() {
 	ctx := context.Background()
 	c, err := client.Dial(ctx, exchangeAddr, client.Options{})
@@ -111,7 +110,7 @@ func ExampleClient_Send() {
 	// 102 true
 }
 
-// What is wrong with an order decides what to do about it.
+// The kind of an order's error determines how to handle it.
 func ExampleMaybeDone() {
 	ctx := context.Background()
 	c, err := client.Dial(ctx, exchangeAddr, client.Options{})
@@ -137,7 +136,7 @@ func ExampleMaybeDone() {
 	// Output: the exchange says no: insufficient funds: buying 10 at 11 needs 110, account 4001 has 100
 }
 
-// A Conn sends XML that the caller makes, and returns the exchange's.
+// A Conn sends the caller's XML, and returns the exchange's.
 func ExampleConn() {
 	conn, err := client.DialConn(context.Background(), exchangeAddr, client.Options{})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheReadmePrintsWhatItSays runs the program of README.md as it is written, in a
-// module of its own that needs nothing but this one: where no other module is to be had.
+// TestTheReadmePrintsWhatItSays runs the program of README.md unchanged, in a separate module that requires
+// only this one, without access to any other module.
 func TestTheReadmePrintsWhatItSays(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 
 var background = context.Background()
 
-// peer is the exchange's end of a connection, which a test plays itself. Its methods
-// return false once the connection has ended.
+// peer is the exchange's end of a connection, which the test controls. Its methods return false once the
+// connection has ended.
 type peer struct {
 	net.Conn
 	frames *wire.FrameReader
@@ -30,7 +30,7 @@ func (p *peer) take() (xml string, ok bool) {
 	return string(frame), err == nil
 }
 
-// say writes a reply with what is between <results> and </results>.
+// say writes a reply with answers between <results> and </results>.
 func (p *peer) say(answers string) bool {
 	return p.write(string(wire.AppendFrame(nil, []byte("<results>"+answers+"</results>"))))
 }
@@ -40,18 +40,18 @@ func (p *peer) write(bytes string) bool {
 	return err == nil
 }
 
-// status answers a query of an order.
+// status returns the answer to a query of the order id.
 func status(id string) string { return `<status id="` + id + `"><open shares="5"/></status>` }
 
-// inBubble runs a test with a clock of its own. It fails if a goroutine is left.
+// inBubble runs a test with a fake clock. It fails if a goroutine is still running at the end.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, test)
 }
 
-// played returns options that connect to peers which a test plays, one for each
-// connection, counted from 1, and the last for all that follow. A nil play refuses the
-// connection. The test ends when all have ended.
+// played returns options with a fake dialer. The n-th connection, counted from 1, is handled by the n-th of
+// plays, and all further ones by the last. A nil play refuses the connection. The test waits for all plays to
+// return.
 func played(t *testing.T, o Options, plays ...func(p *peer)) Options {
 	n := 0
 	var playing sync.WaitGroup
@@ -74,7 +74,7 @@ func played(t *testing.T, o Options, plays ...func(p *peer)) Options {
 
 var errNobody = &net.OpError{Op: "dial", Net: "tcp", Err: net.UnknownNetworkError("nobody is there")}
 
-// open connects a client, and has it closed at the end of the test.
+// open connects a client and closes it at the end of the test.
 func open(t *testing.T, o Options) *Client {
 	t.Helper()
 	c, err := Dial(background, "exchange:1", o)
@@ -83,7 +83,7 @@ func open(t *testing.T, o Options) *Client {
 	return c
 }
 
-// send is Send if nothing may go wrong.
+// send calls Send, which must not fail.
 func send(t *testing.T, c *Client, commands ...Command) *Call {
 	t.Helper()
 	call, err := c.Send(background, commands...)
@@ -91,7 +91,7 @@ func send(t *testing.T, c *Client, commands ...Command) *Call {
 	return call
 }
 
-// broken returns the error of a call that has no answer.
+// broken waits for a call that must fail, and returns its *Broken error.
 func broken(t *testing.T, call *Call) *Broken {
 	t.Helper()
 	_, err := call.Wait(background)
@@ -102,7 +102,7 @@ func broken(t *testing.T, call *Call) *Broken {
 	return b
 }
 
-// answered returns the results of a call that has them.
+// answered waits for a call that must succeed, and returns its results.
 func answered(t *testing.T, call *Call) []Result {
 	t.Helper()
 	results, err := call.Wait(background)
@@ -110,15 +110,15 @@ func answered(t *testing.T, call *Call) []Result {
 	return results
 }
 
-// buys is an order without a ref, by its price.
+// buys returns an order without a ref, at the price.
 func buys(price int64) Command { return Buy("1", "SPY", Whole(1), Whole(price)) }
 
-// bought answers it.
+// bought returns the answer to buys(price).
 func bought(price, id string) string {
 	return `<opened sym="SPY" amount="1" limit="` + price + `" id="` + id + `"/>`
 }
 
-// frames are what several peers have taken.
+// frames collects the frames that several peers have read.
 type frames struct {
 	mu  sync.Mutex
 	xml []string
@@ -136,13 +136,13 @@ func (f *frames) all() []string {
 	return f.xml
 }
 
-// silent takes frames and answers none.
+// silent reads frames and answers none.
 func silent(p *peer) {
 	for _, ok := p.take(); ok; _, ok = p.take() {
 	}
 }
 
-// honest answers each query, whatever was asked, and orders of one dollar.
+// honest answers each frame with the status of order 7, or, if it is long, as an order of one dollar.
 func honest(p *peer) {
 	for xml, ok := p.take(); ok; xml, ok = p.take() {
 		answer := status("7")

@@ -14,8 +14,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// TestWhatIsNoAnswerIsAProtocolError: the frame that it should answer is told so, and
-// the one behind, which was sent too, that its connection broke.
+// TestWhatIsNoAnswerIsAProtocolError: after a malformed reply, the call that it belongs to gets a protocol
+// error, and the next call, which was sent too, gets the error of a broken connection.
 func TestWhatIsNoAnswerIsAProtocolError(t *testing.T) {
 	framed := func(xml string) string { return string(wire.AppendFrame(nil, []byte(xml))) }
 	answered := func(part string) string { return framed(`<results><status id="7">` + part + `</status></results>`) }
@@ -93,7 +93,7 @@ func TestAnExchangeMayTakeItsTimeButNotLonger(t *testing.T) {
 		for range 2 {
 			_, err := c.Query(background, "1", 7)
 			require.NoError(t, err)
-			time.Sleep(time.Hour) // nothing is owed
+			time.Sleep(time.Hour) // no reply is outstanding
 		}
 		began := time.Now()
 		first := send(t, c, buys(1))
@@ -161,8 +161,8 @@ func TestLastWordsAreToldToThoseWhoHaveNoAnswer(t *testing.T) {
 	})
 }
 
-// TestAConnectionThatWasClosedForIdlenessHarmsNobody: also an order without a ref is
-// sent, on a new one.
+// TestAConnectionThatWasClosedForIdlenessHarmsNobody: a later order is sent on a new connection, even without
+// a ref.
 func TestAConnectionThatWasClosedForIdlenessHarmsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gone := make(chan struct{})
@@ -255,7 +255,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		require.True(t, b.MaybeDone)
 		require.ErrorIs(t, <-waiting, ErrClosed)
 	})
-	inBubble(t, func(t *testing.T) { // while there is no connection
+	inBubble(t, func(t *testing.T) { // Close while there is no connection
 		c := open(t, played(t, Options{}, func(*peer) {}, nil))
 		time.Sleep(time.Second)
 		call := send(t, c, buys(1))
@@ -263,7 +263,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.False(t, broken(t, call).MaybeDone)
 	})
-	inBubble(t, func(t *testing.T) { // while the exchange takes nothing
+	inBubble(t, func(t *testing.T) { // Close while the exchange reads nothing
 		release := make(chan struct{})
 		c := open(t, played(t, Options{}, func(*peer) { <-release }))
 		call := send(t, c, buys(1))
@@ -276,7 +276,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// notTaken is what an exchange answers to a token that it does not take.
+// notTaken is the reply to a token that the exchange does not accept.
 var notTaken = string(wire.AppendError(nil, wire.TextUnauthorized+" (connection 7)"))
 
 func TestTheTokenIsProvedFirst(t *testing.T) {
@@ -293,7 +293,7 @@ func TestTheTokenIsProvedFirst(t *testing.T) {
 			p.take()
 			p.write(string(wire.AppendFrame(nil, []byte(notTaken))))
 		}))
-		// The connection breaks, and the token is good no longer: no further try.
+		// The connection breaks, and the token is no longer valid: the client does not retry.
 		began := time.Now()
 		b := broken(t, send(t, c, Query("1", 7)))
 		var refused *Unauthorized
@@ -326,8 +326,8 @@ func TestTheTokenIsProvedFirst(t *testing.T) {
 	require.NotContains(t, fmt.Sprint(&Unauthorized{Text: "no"}), token)
 }
 
-// TestAnExchangeWithoutAPlaceDoesNotMeanTheToken: one that is full, or stopping, after it
-// was started again, is tried again.
+// TestAnExchangeWithoutAPlaceDoesNotMeanTheToken: the client keeps trying if a restarted exchange refuses the
+// connection because it is full or stopping.
 func TestAnExchangeWithoutAPlaceDoesNotMeanTheToken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		full := func(p *peer) {
@@ -357,13 +357,13 @@ func TestAnExchangeWithoutAPlaceDoesNotMeanTheToken(t *testing.T) {
 	})
 }
 
-// elsewhere is a connection to another machine.
+// elsewhere is a connection whose peer seems to be on another machine.
 type elsewhere struct{ net.Conn }
 
 func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
 
-// TestATokenGoesToOtherMachinesEncryptedOnly: not a byte of it leaves otherwise, unless
-// that is allowed, and then there is a warning.
+// TestATokenGoesToOtherMachinesEncryptedOnly: without TLS, no byte of a token goes to another machine, unless
+// an option allows it; then there is a warning.
 func TestATokenGoesToOtherMachinesEncryptedOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames

@@ -8,10 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// at is a time to the second.
+// at returns a time from Unix seconds.
 func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
 
-// TestInstructionsAndTheirAnswers has each command that version 1 does not have answered.
+// TestInstructionsAndTheirAnswers sends each command that version 1 of the protocol lacks, and checks its
+// result.
 func TestInstructionsAndTheirAnswers(t *testing.T) {
 	dec := MustDecimal
 	full := buys(9).With(Instructions{TIF: IOC, Report: true})
@@ -22,7 +23,7 @@ func TestInstructionsAndTheirAnswers(t *testing.T) {
 	for _, each := range []struct {
 		command       Command
 		sent, answers string
-		want          Result // without the command
+		want          Result // its Command is set by the test
 	}{
 		{full, `<order sym="SPY" amount="1" limit="9" tif="IOC" report="full"/>`,
 			`<opened sym="SPY" amount="1" limit="9" tif="IOC" report="full" id="5"><canceled shares="0.4" time="7"/>` +
@@ -93,7 +94,7 @@ func TestInstructionsAndTheirAnswers(t *testing.T) {
 	require.Equal(t, big.NewRat(1, 4), Cash("0.25").Rat())
 }
 
-// TestAnswersMayTellMore: what a newer exchange says beside what is known here is ignored.
+// TestAnswersMayTellMore: unknown elements and attributes of a newer exchange are ignored.
 func TestAnswersMayTellMore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, func(p *peer) {
@@ -108,7 +109,8 @@ func TestAnswersMayTellMore(t *testing.T) {
 	})
 }
 
-// TestARefusalOfABareElementIsNoLastWord: an error about it has no attribute that would tell.
+// TestARefusalOfABareElementIsNoLastWord: an error for an element without attributes has none either, and is
+// not mistaken for the last words of an exchange that is stopping.
 func TestARefusalOfABareElementIsNoLastWord(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{RetryTime: -1}, func(p *peer) {
@@ -127,7 +129,7 @@ func TestARefusalOfABareElementIsNoLastWord(t *testing.T) {
 	})
 }
 
-// TestWhatIsNoViewIsAProtocolError: an answer that no exchange gives is an error.
+// TestWhatIsNoViewIsAProtocolError: a malformed answer is a protocol error.
 func TestWhatIsNoViewIsAProtocolError(t *testing.T) {
 	second := CancelAfter("1", time.Second)
 	orders, fills := ListOrders("1", "", 5), ListFills("1", 5)
@@ -142,7 +144,7 @@ func TestWhatIsNoViewIsAProtocolError(t *testing.T) {
 		`<orders><more/></orders>`:                   orders,
 		`<orders><more after="x"/></orders>`:         orders,
 		`<orders><more after="4"/></orders>`:         orders,
-		`<orders><more after="5"/></orders>`:         orders, // it would be asked for without end
+		`<orders><more after="5"/></orders>`:         orders, // following this page would never end
 		`<fills after="5"><more after="5"/></fills>`: fills,
 		`<fills><more after="0"/></fills>`:           ListFills("1", Newest),
 		`<canceled-all count="-1"/>`:                 CancelAll("1", ""),
@@ -160,8 +162,8 @@ func TestWhatIsNoViewIsAProtocolError(t *testing.T) {
 	}
 }
 
-// TestAnAmendWithItsOwnRefIsSentAgain: as an order with a ref is. Without one, it is not, and neither are
-// cancels of everything.
+// TestAnAmendWithItsOwnRefIsSentAgain, like an order with a ref. An amend without a ref is not resent, and
+// neither are cancels of everything.
 func TestAnAmendWithItsOwnRefIsSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var again frames
@@ -201,7 +203,8 @@ func TestAutoRefNamesAmends(t *testing.T) {
 	})
 }
 
-// TestEveryConnectionSaysThatItCancels: before anything else, also after it was made again.
+// TestEveryConnectionSaysThatItCancels: each connection, also after a reconnect, first asks for cancel on
+// disconnect.
 func TestEveryConnectionSaysThatItCancels(t *testing.T) {
 	const asked = `<session cancel="disconnect" timeout="5"/>`
 	inBubble(t, func(t *testing.T) {
@@ -238,7 +241,7 @@ func TestEveryConnectionSaysThatItCancels(t *testing.T) {
 	}
 }
 
-// TestAllPagesOfOrdersAreRead asks for as many as there are.
+// TestAllPagesOfOrdersAreRead requests pages until the last one.
 func TestAllPagesOfOrdersAreRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		order := func(id string) string {
@@ -247,7 +250,7 @@ func TestAllPagesOfOrdersAreRead(t *testing.T) {
 		var sent frames
 		c := open(t, played(t, Options{}, func(p *peer) {
 			for _, answer := range []string{`<orders>` + order("3") + order("4") + `<more after="4"/></orders>`,
-				`<orders after="4"><more after="7"/></orders>`, // looked at, and none of them is of the symbol
+				`<orders after="4"><more after="7"/></orders>`, // a page on which no order is of the symbol
 				`<orders after="7">` + order("9") + `</orders>`} {
 				xml, _ := p.take()
 				sent.add(xml)

@@ -27,7 +27,7 @@ import (
 
 var background = context.Background()
 
-// patience is how long tests wait for what must come. Nothing depends on its value.
+// patience bounds each wait for something that must happen. No result depends on its value.
 const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// startForExamples starts an exchange in this process, without a database: examples
-// have no test that could clean up behind them.
+// startForExamples starts an exchange in this process, without a database, because examples have no test that
+// could clean up after them.
 func startForExamples() (stop func(), err error) {
 	dir, err := os.MkdirTemp("", "outcry-examples-")
 	if err != nil {
@@ -82,7 +82,7 @@ var built struct {
 	err  error
 }
 
-// program is an outcryd that a test has started. It dies with the test.
+// program is an outcryd that a test has started. It ends with the test.
 type program struct {
 	flags []string
 	addr  string
@@ -105,7 +105,7 @@ func startExchange(t testing.TB, flags ...string) *program {
 	return x
 }
 
-// start starts the program, again at the address that it had before.
+// start starts the program, and after a kill restarts it at the same address.
 func (x *program) start(t testing.TB) {
 	t.Helper()
 	x.cmd = exec.Command(filepath.Join(built.dir, "outcryd"), append([]string{"--listen=" + x.addr}, x.flags...)...)
@@ -119,7 +119,7 @@ func (x *program) start(t testing.TB) {
 		var line struct{ Msg, XML string }
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
 			x.addr = line.XML
-			go func() { // the log must never block
+			go func() { // read the log, as a full pipe would block the program
 				for lines.Scan() {
 				}
 			}()
@@ -129,7 +129,7 @@ func (x *program) start(t testing.TB) {
 	t.Fatalf("the exchange has ended: %s", said)
 }
 
-// kill ends it like a crash, and waits for its end.
+// kill kills the program, and waits until it has ended.
 func (x *program) kill() {
 	_ = x.cmd.Process.Kill()
 	_ = x.cmd.Wait()
@@ -155,7 +155,7 @@ func market(t testing.TB, c *client.Client) {
 	}
 }
 
-// number reads a decimal, in which "e9" stands for nine zeros.
+// number parses a decimal, in which "e9" means nine zeros.
 func number(s string) client.Decimal {
 	var whole, zeros int64
 	if n, _ := fmt.Sscanf(s, "%de%d", &whole, &zeros); n == 2 {

@@ -11,8 +11,8 @@ import (
 	"outcry/clients/go/client"
 )
 
-// gate is one of several addresses of an exchange. Open, it passes on what arrives; shut, it
-// refuses connections; frozen, it accepts, and passes on nothing.
+// gate is one of several addresses of an exchange. An open gate forwards connections, a shut one refuses them,
+// and a frozen one accepts them but forwards nothing.
 type gate struct {
 	addr, target string
 	serving      sync.WaitGroup
@@ -23,7 +23,7 @@ type gate struct {
 	frozen   bool
 }
 
-// gates returns addresses at which nobody listens yet.
+// gates returns n gates, all still shut, and their addresses as a list.
 func gates(t *testing.T, n int, target string) (all []*gate, list string) {
 	t.Helper()
 	for range n {
@@ -73,9 +73,9 @@ func (d *gate) serve(conn net.Conn) {
 	passing.Wait()
 }
 
-// pass copies what comes; of a frozen gate it takes no more.
+// pass copies bytes until the gate is frozen.
 func (d *gate) pass(to, from net.Conn) {
-	part := make([]byte, 512) // a failover tears replies apart
+	part := make([]byte, 512) // small, so that a failover cuts replies in the middle
 	for {
 		n, err := from.Read(part)
 		if err != nil {
@@ -99,7 +99,7 @@ func (d *gate) freeze() {
 	d.frozen = true
 }
 
-// shut closes it and all connections through it.
+// shut closes the gate and all connections through it.
 func (d *gate) shut() {
 	d.mu.Lock()
 	if d.listener != nil {
@@ -113,8 +113,8 @@ func (d *gate) shut() {
 	d.serving.Wait()
 }
 
-// TestALeaderThatMovesLosesNothing: a hundred orders are under way when it dies or hangs, and
-// all are done once.
+// TestALeaderThatMovesLosesNothing: the leader dies or hangs while a hundred orders are in flight, and each
+// order is done once.
 func TestALeaderThatMovesLosesNothing(t *testing.T) {
 	x := startExchange(t)
 	direct := dial(t, x.addr, client.Options{})

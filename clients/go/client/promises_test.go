@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestATokenGoesEncryptedToOtherMachines: what is refused without TLS is not with it,
-// and is no reason for a warning.
+// TestATokenGoesEncryptedToOtherMachines: with TLS a token is sent to another machine, and without a warning.
 func TestATokenGoesEncryptedToOtherMachines(t *testing.T) {
 	certificates := httptest.NewTLSServer(nil)
 	defer certificates.Close()
@@ -24,7 +23,7 @@ func TestATokenGoesEncryptedToOtherMachines(t *testing.T) {
 		}
 	})
 	dial := o.dial
-	o.TLS = &tls.Config{InsecureSkipVerify: true} // certificate_test.go looks at those
+	o.TLS = &tls.Config{InsecureSkipVerify: true} // certificate_test.go tests the certificates
 	o.dial = func(ctx context.Context, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, addr)
 		return tls.Client(elsewhere{conn}, o.TLS), err
@@ -34,8 +33,7 @@ func TestATokenGoesEncryptedToOtherMachines(t *testing.T) {
 	require.NoError(t, conn.Close())
 }
 
-// deaf is a connection that takes no byte after the first write, and on which replies
-// still come.
+// deaf is a connection that accepts no byte after the first write, but still delivers replies.
 type deaf struct {
 	net.Conn
 	writes int
@@ -48,8 +46,8 @@ func (d *deaf) Write(b []byte) (int, error) {
 	return d.Conn.Write(b)
 }
 
-// TestWhatIsAnsweredAfterAFailedWriteIsAnswered: an order whose reply is on its way when
-// sending fails is neither in doubt nor sent again.
+// TestWhatIsAnsweredAfterAFailedWriteIsAnswered: if a write fails while the reply to an earlier order is on
+// its way, that order gets its reply, and is neither resent nor in doubt.
 func TestWhatIsAnsweredAfterAFailedWriteIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := played(t, Options{RetryTime: -1}, func(p *peer) {
@@ -72,7 +70,7 @@ func TestWhatIsAnsweredAfterAFailedWriteIsAnswered(t *testing.T) {
 	})
 }
 
-// TestAQueryThatIsGivenUpIsInNoDoubt: it changes nothing, whether or not it was sent.
+// TestAQueryThatIsGivenUpIsInNoDoubt, because it changes nothing, whether or not it was sent.
 func TestAQueryThatIsGivenUpIsInNoDoubt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := open(t, played(t, Options{}, silent))
@@ -94,8 +92,7 @@ func TestAQueryThatIsGivenUpIsInNoDoubt(t *testing.T) {
 	})
 }
 
-// TestAfterAFailedWriteNobodyWaitsLong: a second, by the bubble's clock, and then the call
-// has its end.
+// TestAfterAFailedWriteNobodyWaitsLong: calls that wait for replies fail one second after a failed write.
 func TestAfterAFailedWriteNobodyWaitsLong(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := played(t, Options{RetryTime: -1}, silent)
@@ -116,8 +113,8 @@ func TestAfterAFailedWriteNobodyWaitsLong(t *testing.T) {
 	})
 }
 
-// TestASuspectIsNotSentBehindASilentProbe: what broke a connection goes only where a frame
-// without effect was answered right before.
+// TestASuspectIsNotSentBehindASilentProbe: a frame that may have broken a connection is resent only right
+// after a reply to a probe, a frame that has no effect.
 func TestASuspectIsNotSentBehindASilentProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
@@ -139,7 +136,7 @@ func TestASuspectIsNotSentBehindASilentProbe(t *testing.T) {
 	})
 }
 
-// spent is a connection that fails with each write that it takes whole.
+// spent is a connection whose writes succeed completely but return an error.
 type spent struct{ net.Conn }
 
 func (s spent) Write(b []byte) (int, error) {
@@ -150,7 +147,8 @@ func (s spent) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestWhatLeftWholeIsAnsweredAlthoughTheWriteFailed: nothing of it is sent again.
+// TestWhatLeftWholeIsAnsweredAlthoughTheWriteFailed: a frame that was sent completely gets its reply, and is
+// not resent.
 func TestWhatLeftWholeIsAnsweredAlthoughTheWriteFailed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames

@@ -9,20 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands between a client and an exchange, and breaks connections.
+// proxy forwards connections from a client to an exchange, and breaks them.
 type proxy struct {
 	addr   string
 	open   sync.WaitGroup
 	limits limits
-	cut    func() // called when a reply has come that is not passed on
+	cut    func() // called when a reply has arrived that is not forwarded
 
-	mu    sync.Mutex // guards what follows, and is held while limits is called
+	mu    sync.Mutex // guards the fields below, and is held while limits is called
 	conns []net.Conn
 	ended bool
 }
 
-// limits says after how many bytes in each direction the n-th connection, counted from
-// 1, breaks; below 0 it does not.
+// limits returns after how many bytes in each direction the n-th connection, counted from 1, breaks. A
+// negative number means never.
 type limits func(n int) (up, down int)
 
 func startProxy(t testing.TB, target string, where limits, cut func()) *proxy {
@@ -32,7 +32,7 @@ func startProxy(t testing.TB, target string, where limits, cut func()) *proxy {
 	return serveProxy(t, l, target, where, cut)
 }
 
-// serveProxy is startProxy on a listener, which it closes.
+// serveProxy is like startProxy, on a given listener, which it closes.
 func serveProxy(t testing.TB, l net.Listener, target string, where limits, cut func()) *proxy {
 	p := &proxy{addr: l.Addr().String(), limits: where, cut: cut}
 	p.open.Go(func() {
@@ -75,7 +75,7 @@ func (p *proxy) serve(n int, conn net.Conn, target string) {
 	var passing sync.WaitGroup
 	passing.Go(func() {
 		if pass(exchange, conn, up) {
-			conn.Close() // what is on its way to the client may still arrive
+			conn.Close() // bytes on their way to the client may still arrive
 		}
 		exchange.Close()
 	})
@@ -89,10 +89,10 @@ func (p *proxy) serve(n int, conn net.Conn, target string) {
 	passing.Wait()
 }
 
-// pass copies bytes up to a limit. cut tells that there was one more.
+// pass copies bytes up to a limit. cut reports whether there was at least one more.
 func pass(to io.Writer, from io.Reader, limit int) (cut bool) {
 	if limit < 0 {
-		_, _ = io.Copy(to, from) // any end will do
+		_, _ = io.Copy(to, from) // the reason for the end does not matter
 		return false
 	}
 	if n, err := io.CopyN(to, from, int64(limit)); err != nil || n < int64(limit) {

@@ -14,9 +14,8 @@ import (
 	"outcry/clients/go/client"
 )
 
-// TestALostAnswerIsAskedForAgain: the exchange does each command, its answer is lost,
-// and it is killed before it is asked again. With a ref the command is done once, and
-// the caller never hears of it.
+// TestALostAnswerIsAskedForAgain: the exchange does each command, its reply is lost, and the exchange is
+// killed before the client resends. With a ref the command is done once, and the caller notices nothing.
 func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	x := startExchange(t)
 	direct := dial(t, x.addr, client.Options{PauseMin: time.Millisecond})
@@ -28,7 +27,7 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 			return -1, 0
 		}
 		return -1, -1
-	}, func() { // an answer was there: what it says is durable
+	}, func() { // the reply was sent, so its command is durable
 		x.kill()
 		killed <- struct{}{}
 	})
@@ -68,8 +67,8 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	require.ErrorContains(t, err, "account 3 has 5", "the shares were placed once")
 }
 
-// TestRefsNameOrders: an order is found and canceled by the ref that it was placed
-// with, and the same order is not placed again.
+// TestRefsNameOrders: an order can be queried and canceled by its ref, and placing it a second time has no
+// effect.
 func TestRefsNameOrders(t *testing.T) {
 	c := dial(t, startExchange(t).addr, client.Options{})
 	market(t, c)
@@ -93,8 +92,8 @@ func TestRefsNameOrders(t *testing.T) {
 	require.ErrorAs(t, err, new(*client.Refused))
 }
 
-// storm has callers sell different numbers of shares through connections that break
-// at random, and returns what each has come to, by the number of shares.
+// storm has callers sell different numbers of shares through connections that break at random. It returns each
+// order's error, by the number of shares.
 func storm(t *testing.T, addr string, o client.Options, seed uint64) map[int64]error {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := startProxy(t, addr, func(int) (up, down int) { return r.IntN(6000), r.IntN(6000) }, func() {})
@@ -121,7 +120,7 @@ func storm(t *testing.T, addr string, o client.Options, seed uint64) map[int64]e
 	return outcomes
 }
 
-// placed counts the orders that the exchange has, by their shares.
+// placed counts the orders on the exchange, by their shares.
 func placed(t *testing.T, addr string) map[int64]int {
 	c := dial(t, addr, client.Options{})
 	found := map[client.Decimal]int{}
@@ -143,9 +142,8 @@ func placed(t *testing.T, addr string) map[int64]int {
 	return orders
 }
 
-// TestBrokenConnectionsAreToldTruly: without refs, what was answered is there, what is
-// said to have changed nothing is not, nothing is there twice, and what is unknown is
-// one or the other.
+// TestBrokenConnectionsAreToldTruly: without refs, an order that was answered exists, one reported as not done
+// does not, one in doubt may or may not, and no order exists twice.
 func TestBrokenConnectionsAreToldTruly(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -170,7 +168,7 @@ func TestBrokenConnectionsAreToldTruly(t *testing.T) {
 	t.Logf("%d orders, %d of them unknown", len(outcomes), unknown)
 }
 
-// TestWithRefsBrokenConnectionsAreNotNoticed: every order is placed, once.
+// TestWithRefsBrokenConnectionsAreNotNoticed: every order is placed exactly once.
 func TestWithRefsBrokenConnectionsAreNotNoticed(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -179,7 +177,7 @@ func TestWithRefsBrokenConnectionsAreNotNoticed(t *testing.T) {
 	outcomes := storm(t, x.addr, client.Options{AutoRef: true}, seed)
 	orders := placed(t, x.addr)
 	for shares, err := range outcomes {
-		if err != nil { // a frame may meet as many breaks as it has tries
+		if err != nil { // a frame may fail in each of its tries
 			require.True(t, client.MaybeDone(err), "%v", err)
 			require.LessOrEqual(t, orders[shares], 1)
 			delete(outcomes, shares)
@@ -190,8 +188,7 @@ func TestWithRefsBrokenConnectionsAreNotNoticed(t *testing.T) {
 	require.Greater(t, len(outcomes), 280)
 }
 
-// TestARestartIsNotNoticed: callers go on while the exchange is killed and started
-// again.
+// TestARestartIsNotNoticed: callers continue while the exchange is killed and restarted.
 func TestARestartIsNotNoticed(t *testing.T) {
 	x := startExchange(t)
 	c := dial(t, x.addr, client.Options{AutoRef: true, PauseMin: 5 * time.Millisecond})
@@ -228,7 +225,7 @@ func TestARestartIsNotNoticed(t *testing.T) {
 			<-begun
 		}
 	}
-	<-begun // after the second restart
+	<-begun // wait until after the second restart
 	close(stop)
 	callers.Wait()
 	total := 0
@@ -239,8 +236,7 @@ func TestARestartIsNotNoticed(t *testing.T) {
 	require.Equal(t, total, countOrders(t, x.addr, total))
 }
 
-// countOrders returns how many orders there are among those that a crash may have left
-// gaps between.
+// countOrders counts the orders. It tolerates gaps in the order ids, which crashes leave.
 func countOrders(t *testing.T, addr string, expected int) (n int) {
 	c := dial(t, addr, client.Options{})
 	const gaps = 5000

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// asked are commands of every kind that go into a <transactions>.
+// asked has a command of each kind that goes into a <transactions>.
 var asked = []Command{buys(1), Sell("1", "SPY", MustDecimal("2.5"), Whole(7)).WithRef("r"), Query("1", 7),
 	QueryRef("1", "r"), Cancel("1", 8)}
 
@@ -36,8 +36,8 @@ func TestAnswersBecomeResults(t *testing.T) {
 	}, results)
 }
 
-// TestAValueThatComesBackCutIsRefusedAsItWasSent: of a long value that is wrong, a reply
-// repeats a part.
+// TestAValueThatComesBackCutIsRefusedAsItWasSent: an error reply quotes only a part of a long invalid value,
+// and the result still has the value that was sent.
 func TestAValueThatComesBackCutIsRefusedAsItWasSent(t *testing.T) {
 	var r wire.Request
 	order := Buy("1", strings.Repeat("Ä", 500), Whole(1), Whole(1))
@@ -52,8 +52,7 @@ func TestAValueThatComesBackCutIsRefusedAsItWasSent(t *testing.T) {
 	require.Contains(t, results[0].Refused.Text, "is not 1 to 32 characters")
 }
 
-// FuzzResults: whatever a server sends, each command gets a result that could be one,
-// or the reply is said to be none.
+// FuzzResults: for any reply, each command gets a plausible result, or the reply is rejected as malformed.
 func FuzzResults(f *testing.F) {
 	f.Add([]byte(told))
 	f.Add([]byte("<results/>"))

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOnlyWhatIsSafeIsSentAgain: of what a connection took and did not answer,
-// everything that does nothing twice goes to the next one, in its order and in front
-// of what comes later; the rest is told what is unknown.
+// TestOnlyWhatIsSafeIsSentAgain: of the calls that a broken connection did not answer, those that are safe to
+// repeat are resent on the next connection, in their order and before later calls. The others get an error
+// that says what is unknown.
 func TestOnlyWhatIsSafeIsSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var again frames
@@ -112,8 +112,8 @@ func TestWithoutRetriesNothingWaits(t *testing.T) {
 	})
 }
 
-// TestPausesGrow: each is up to twice as long as the one before, to the longest, and
-// more or less by chance; after an answer they begin anew.
+// TestPausesGrow: each pause is up to twice as long as the one before, up to the longest, and varies at
+// random. After a reply the pauses start at the shortest.
 func TestPausesGrow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var tries []time.Time
@@ -139,7 +139,7 @@ func TestPausesGrow(t *testing.T) {
 	})
 }
 
-// cutting is a connection that sends some bytes and then breaks.
+// cutting is a connection that sends a number of bytes and then breaks.
 type cutting struct {
 	net.Conn
 	left int
@@ -154,11 +154,11 @@ func (c *cutting) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestWhatDidNotLeaveWholeIsSent: wherever the sending breaks off, orders whose frames
-// left are unknown, and all others are sent on the next connection, once.
+// TestWhatDidNotLeaveWholeIsSent: whatever number of bytes was sent, orders whose frames were sent completely
+// are in doubt, and all others are sent once on the next connection.
 func TestWhatDidNotLeaveWholeIsSent(t *testing.T) {
 	const frame = len("76\n" + `<transactions id="1"><order sym="SPY" amount="1" limit="1"/></transactions>`)
-	for cut := range 4 * frame { // at 4 frames nothing is cut
+	for cut := range 4 * frame { // with all bytes of 4 frames, nothing would be cut
 		inBubble(t, func(t *testing.T) {
 			var seen frames
 			limit := regexp.MustCompile(`limit="(\d)"`)
@@ -183,7 +183,7 @@ func TestWhatDidNotLeaveWholeIsSent(t *testing.T) {
 				return conn, err
 			}
 			c := open(t, o)
-			c.mu.Lock() // so that all leave with one write
+			c.mu.Lock() // hold the lock so that one write sends all of them
 			var calls []*Call
 			for price := range int64(4) {
 				call := &Call{client: c, commands: []Command{buys(price + 1)}, answered: make(chan struct{})}
@@ -210,14 +210,14 @@ func TestWhatDidNotLeaveWholeIsSent(t *testing.T) {
 	}
 }
 
-// TestWhatIsSentAgainStaysInFront: what was sent comes first, then what a write did not
-// send, then what was not taken yet.
+// TestWhatIsSentAgainStaysInFront: the next connection first gets the calls that were sent, then those of an
+// unfinished write, then those still queued.
 func TestWhatIsSentAgainStaysInFront(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
 		c := open(t, played(t, Options{}, func(p *peer) {
 			p.take()
-			time.Sleep(time.Second) // takes nothing, so that the next write waits
+			time.Sleep(time.Second) // read nothing, so that the next write blocks
 		}, func(p *peer) {
 			for _, id := range []string{"1", "2", "3"} {
 				xml, _ := p.take()

@@ -10,8 +10,8 @@ import (
 	"outcry/clients/go/client"
 )
 
-// TestAnAmendWhoseAnswerIsLostIsDoneOnce: the exchange does it and is killed before it is asked
-// again, and answers the same.
+// TestAnAmendWhoseAnswerIsLostIsDoneOnce: the exchange does an amend and is killed before the client resends
+// it. Then it gives the same reply.
 func TestAnAmendWhoseAnswerIsLostIsDoneOnce(t *testing.T) {
 	x := startExchange(t)
 	direct := dial(t, x.addr, client.Options{PauseMin: time.Millisecond})
@@ -54,7 +54,7 @@ func TestAnAmendWhoseAnswerIsLostIsDoneOnce(t *testing.T) {
 	require.Len(t, orders, 1, "each amend was done once")
 }
 
-// TestTheServerDoesWhatOrdersAsk trades with instructions, and looks at what the accounts have.
+// TestTheServerDoesWhatOrdersAsk trades with instructions, and checks the accounts.
 func TestTheServerDoesWhatOrdersAsk(t *testing.T) {
 	x := startExchange(t)
 	c := dial(t, x.addr, client.Options{})
@@ -104,7 +104,7 @@ func TestTheServerDoesWhatOrdersAsk(t *testing.T) {
 	require.ErrorContains(t, err, "limit 1.005 is not a multiple of the tick 0.01")
 }
 
-// TestOrdersBehindManyOfAnotherSymbolAreFound: the exchange looks at 20,000 orders for a page, so that
+// TestOrdersBehindManyOfAnotherSymbolAreFound: the exchange scans at most 20,000 orders for a page, so that
 // the first page of SPY is empty.
 func TestOrdersBehindManyOfAnotherSymbolAreFound(t *testing.T) {
 	c := dial(t, startExchange(t).addr, client.Options{})
@@ -138,7 +138,8 @@ func TestOrdersBehindManyOfAnotherSymbolAreFound(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestAConnectionTakesItsOrdersWithIt: all that do not say that they stay.
+// TestAConnectionTakesItsOrdersWithIt: when a connection ends, its orders are canceled, except those that
+// opted out.
 func TestAConnectionTakesItsOrdersWithIt(t *testing.T) {
 	x := startExchange(t)
 	direct := dial(t, x.addr, client.Options{})

@@ -16,8 +16,7 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// nodes are the exchanges of a list of addresses, which a test plays. A missing one, or nil,
-// refuses connections.
+// nodes are fake exchanges at a list of addresses. An address without one, or with nil, refuses connections.
 type nodes struct {
 	mu      sync.Mutex
 	plays   map[string]func(p *peer)
@@ -53,7 +52,7 @@ func (n *nodes) dial(_ context.Context, addr string) (net.Conn, error) {
 	return ours, nil
 }
 
-// openAny connects to one of the nodes a, b and c.
+// openAny opens a client with the addresses a, b and c.
 func openAny(t *testing.T, n *nodes, o Options) *Client {
 	t.Helper()
 	o.dial = n.dial
@@ -63,10 +62,10 @@ func openAny(t *testing.T, n *nodes, o Options) *Client {
 	return c
 }
 
-// hangs closes a connection without a word.
+// hangs closes a connection at once without a reply.
 func hangs(*peer) {}
 
-// TestTheAddressThatTakesOrdersIsFound: one is silent, one refuses, one closes.
+// TestTheAddressThatTakesOrdersIsFound: the other addresses are silent, refuse connections, or close them.
 func TestTheAddressThatTakesOrdersIsFound(t *testing.T) {
 	for _, others := range []func(p *peer){nil, silent, hangs} {
 		inBubble(t, func(t *testing.T) {
@@ -81,7 +80,7 @@ func TestTheAddressThatTakesOrdersIsFound(t *testing.T) {
 	}
 }
 
-// TestAClusterWithoutALeaderIsWaitedFor: one comes in time, or none.
+// TestAClusterWithoutALeaderIsWaitedFor: a leader appears in time, or never.
 func TestAClusterWithoutALeaderIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := playNodes(t, map[string]func(p *peer){"a": silent})
@@ -114,7 +113,7 @@ func TestAClusterWithoutALeaderIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestAWrongTokenEndsTheSearch: another try would end alike.
+// TestAWrongTokenEndsTheSearch, because a retry would fail in the same way.
 func TestAWrongTokenEndsTheSearch(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		began := time.Now()
@@ -128,8 +127,8 @@ func TestAWrongTokenEndsTheSearch(t *testing.T) {
 	})
 }
 
-// TestASilentExchangeIsLeftForOneThatAnswers: what has a ref is sent there again, what has
-// none may have been done.
+// TestASilentExchangeIsLeftForOneThatAnswers: calls with a ref are resent to the other address; calls without
+// a ref are in doubt.
 func TestASilentExchangeIsLeftForOneThatAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var first, second frames
@@ -155,8 +154,8 @@ func TestASilentExchangeIsLeftForOneThatAnswers(t *testing.T) {
 	})
 }
 
-// TestASlowExchangeIsNotLeft: while no other address takes orders it may take its time, and
-// if the others are the same one, its time grows.
+// TestASlowExchangeIsNotLeft: the client waits for a slow exchange while no other address accepts orders. If
+// the other addresses lead to the same exchange, the time allowed grows.
 func TestASlowExchangeIsNotLeft(t *testing.T) {
 	slow := func(seen *frames) func(p *peer) {
 		return func(p *peer) {
@@ -186,7 +185,8 @@ func TestASlowExchangeIsNotLeft(t *testing.T) {
 	})
 }
 
-// TestAFrameThatNobodyTakesDoesNotSpin: every address answers the probe and then closes.
+// TestAFrameThatNobodyTakesDoesNotSpin: every address answers the probe and then closes the connection, and
+// the client pauses between tries.
 func TestAFrameThatNobodyTakesDoesNotSpin(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var n atomic.Int64

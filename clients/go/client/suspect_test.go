@@ -11,7 +11,7 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// The frames of these tests, and what an exchange says that does not take one of them.
+// The frames of these tests, and the error reply to a frame that is too large.
 const (
 	probing  = `<create/>`
 	poisoned = `<transactions id="1"><order sym="BAD" amount="1" limit="1" ref="r"/></transactions>`
@@ -19,7 +19,7 @@ const (
 	tooLarge = "<error>a frame of 86 bytes is over the limit of 80</error>"
 )
 
-// strict answers frames, as honest does, until one is too large for it.
+// strict answers frames like honest, until it gets one that is too large.
 func strict(seen *frames) func(p *peer) {
 	return func(p *peer) {
 		for xml, ok := p.take(); ok; xml, ok = p.take() {
@@ -39,8 +39,8 @@ func strict(seen *frames) func(p *peer) {
 	}
 }
 
-// TestAFrameThatBreaksConnectionsBreaksTwo: it is sent again once, alone, on a connection
-// that was good right before, and no other breaks with it then.
+// TestAFrameThatBreaksConnectionsBreaksTwo: such a frame is resent once, alone, on a connection that has just
+// answered a probe. No other call fails with it.
 func TestAFrameThatBreaksConnectionsBreaksTwo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
@@ -60,8 +60,8 @@ func TestAFrameThatBreaksConnectionsBreaksTwo(t *testing.T) {
 	})
 }
 
-// TestNobodyBreaksWithASuspect: an order without a ref that waits behind it is sent when
-// it has its end.
+// TestNobodyBreaksWithASuspect: an order without a ref that waits behind a suspect is sent only after the
+// suspect has ended.
 func TestNobodyBreaksWithASuspect(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
@@ -70,7 +70,7 @@ func TestNobodyBreaksWithASuspect(t *testing.T) {
 			p.say(tooLarge)
 		}, strict(&seen)))
 		bad := send(t, c, Buy("1", "BAD", Whole(1), Whole(1)).WithRef("r"))
-		time.Sleep(time.Millisecond) // the next connection is not made yet
+		time.Sleep(time.Millisecond) // before the next connection is made
 		behind := []*Call{send(t, c, buys(1)), send(t, c, buys(1))}
 		broken(t, bad)
 		for _, call := range behind {
@@ -80,8 +80,8 @@ func TestNobodyBreaksWithASuspect(t *testing.T) {
 	})
 }
 
-// TestASuspectThatIsInnocentIsAnswered: the exchange stopped when its answer was due. No
-// connection that fails before the suspect is sent counts against it.
+// TestASuspectThatIsInnocentIsAnswered: the exchange was stopping when the reply was due. Connections that
+// fail before the suspect is resent do not count against it.
 func TestASuspectThatIsInnocentIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames
@@ -91,7 +91,7 @@ func TestASuspectThatIsInnocentIsAnswered(t *testing.T) {
 		}
 		c := open(t, played(t, Options{}, stopping, nil, stopping, func(p *peer) {
 			p.take()
-			p.say(`<created sym="A"/>`) // that is not what was asked for
+			p.say(`<created sym="A"/>`) // not a valid reply to the probe
 			p.take()
 		}, strict(&seen)))
 		suspect, behind := send(t, c, buys(1).WithRef("r")), send(t, c, Query("1", 7))
@@ -115,8 +115,7 @@ func TestAFrameOfTooManyElementsIsNotSent(t *testing.T) {
 	})
 }
 
-// TestTheLimitOfElementsIsTheExchanges: what the client sends the exchange takes, and
-// what it refuses the exchange would refuse.
+// TestTheLimitOfElementsIsTheExchanges: the client sends exactly the frames that the exchange accepts.
 func TestTheLimitOfElementsIsTheExchanges(t *testing.T) {
 	for _, commands := range [][]Command{
 		slices.Repeat([]Command{Query("1", 7)}, wire.ElementsMax-1),

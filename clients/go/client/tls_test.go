@@ -11,10 +11,10 @@ import (
 	"outcry/clients/go/client"
 )
 
-// TestTLSIsSpokenAndTheCertificateLookedAt: the client reaches the exchange through a
-// proxy that speaks TLS, and does not talk to one whose certificate it does not know.
+// TestTLSIsSpokenAndTheCertificateLookedAt: the client connects through a TLS proxy, and sends nothing to one
+// with an unknown certificate.
 func TestTLSIsSpokenAndTheCertificateLookedAt(t *testing.T) {
-	certificates := httptest.NewTLSServer(nil) // it has one for 127.0.0.1
+	certificates := httptest.NewTLSServer(nil) // its certificate is for 127.0.0.1
 	defer certificates.Close()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates.TLS.Certificates})
 	require.NoError(t, err)

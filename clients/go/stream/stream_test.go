@@ -19,11 +19,11 @@ import (
 	"outcry/clients/go/client"
 )
 
-// peer is an exchange that says what it is told to: for each request of a method the next of its lines,
-// `result` or `error`, and data of a channel before and behind it.
+// peer is a scripted exchange. For each request of a method it sends the method's next line: a `result` or
+// `error`, with data of a channel before and after it.
 type peer struct {
 	*httptest.Server
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	scripts map[string][][]string
 	asked   []string
 	conns   []*websocket.Conn
@@ -58,7 +58,7 @@ func (p *peer) script(method string, lines ...string) {
 	p.scripts[method] = append(p.scripts[method], lines)
 }
 
-// talk answers one request, and reports whether the connection goes on.
+// talk answers one request, and reports whether the connection stays open.
 func (p *peer) talk(ctx context.Context, c *websocket.Conn) bool {
 	_, text, err := c.Read(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func TestABookThatDoesNotFitBeginsAnew(t *testing.T) {
 	}
 }
 
-// checksumOf is that of a book with one bid.
+// checksumOf returns the checksum of a book with one bid.
 func checksumOf(price, shares string) uint32 {
 	return (&Book{Bids: []Level{level(price, shares)}}).Checksum()
 }
@@ -170,7 +170,7 @@ func TestAMessageInPartsCountsWhenItIsWhole(t *testing.T) {
 	require.Zero(t, s.Stats())
 }
 
-// event is a private event with at most one fill.
+// event returns a private event with at most one fill.
 func event(n, fill int) string {
 	fills := ""
 	if fill > 0 {
@@ -207,8 +207,8 @@ func TestEventsGoOnAfterTheLastOne(t *testing.T) {
 	require.Equal(t, Stats{Lost: 1, Restarts: 1, Why: "account.1: event 7 follows event 5"}, s.Stats())
 }
 
-// TestTheRestOfASnapshotIsNoSnapshot: a program subscribes again while a snapshot comes in parts. Those that are left
-// come before the result, and are not all that there is.
+// TestTheRestOfASnapshotIsNoSnapshot: a client subscribes again while a snapshot arrives in parts. The
+// remaining parts arrive before the result, and are not a complete snapshot.
 func TestTheRestOfASnapshotIsNoSnapshot(t *testing.T) {
 	sum := (&Book{Bids: []Level{level("5", "1"), level("4", "1")}}).Checksum()
 	for name, parts := range map[string][]string{
@@ -242,7 +242,8 @@ func TestTheRestOfASnapshotIsNoSnapshot(t *testing.T) {
 	}
 }
 
-// TestWhatComesBeforeAChannelBeginsAnewIsOfTheOldChain: also the first part of a message whose others never come.
+// TestWhatComesBeforeAChannelBeginsAnewIsOfTheOldChain, even the first part of a message whose other parts
+// never arrive.
 func TestWhatComesBeforeAChannelBeginsAnewIsOfTheOldChain(t *testing.T) {
 	p := newPeer(t)
 	p.script("subscribe", `"result":{}`, event(7, 4))
@@ -325,7 +326,7 @@ func TestAStandbyIsLeftForTheNextNode(t *testing.T) {
 	defer s.Close()
 	require.NoError(t, s.SubscribeAfter(ctx, "1", 5, 2))
 	require.ErrorIs(t, s.Call(ctx, "ping", nil, nil), ErrLost)
-	s.rotate() // to the one that refuses
+	s.rotate() // to the node that refuses
 	u, err := s.Next(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 6, u.Account.N)
@@ -337,7 +338,7 @@ func TestAStandbyIsLeftForTheNextNode(t *testing.T) {
 func TestAConnectionThatIsSilentIsLost(t *testing.T) {
 	p := newPeer(t)
 	p.script("subscribe", `"result":{}`)
-	for range 100 { // of a slow machine one is in time
+	for range 100 { // a slow machine may need several tries
 		p.script("subscribe", `"result":{}`, `ticker.S {"type":"snapshot","seq":1}`)
 	}
 	s, ctx := dialPeer(t, p, Options{Silence: time.Second, PauseMin: time.Millisecond})

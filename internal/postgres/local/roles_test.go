@@ -185,7 +185,7 @@ func TestSettingsOfTheDatabaseDoNotReachTheSuperuser(t *testing.T) {
 	stop(t, c)
 	c = begin(t, o)
 	require.Equal(t, settledRoles, query(t, c.URL()+without, roles))
-	do(t, c.URL()+without, "ALTER DATABASE postgres RESET ALL; DROP SCHEMA mine CASCADE") // other tests reuse this cluster
+	do(t, c.URL()+without, "ALTER DATABASE postgres RESET ALL; DROP SCHEMA mine CASCADE") // other tests reuse it
 	stop(t, c)
 }
 
