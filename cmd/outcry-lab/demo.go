@@ -42,7 +42,7 @@ func prepareDemo(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// runDemo runs the demo for the duration, or until an interrupt if it is 0.
+// runDemo runs the demo for the duration. If the duration is 0, it runs until an interrupt.
 func runDemo(o demo.Options, duration time.Duration, a *cli.Access, stdout io.Writer) error {
 	how, err := a.Options()
 	if err != nil {

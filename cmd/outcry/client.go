@@ -14,8 +14,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// doCommand sends a command and prints its result in words. If the connection breaks, it resends a command
-// that is safe to repeat until the timeout for a reply ends.
+// doCommand sends a command and prints its result in words. A list of orders is requested page by page, up to
+// the last. If the connection breaks, a command that is safe to repeat is resent until the timeout ends.
 func doCommand(c *cli.Client, command api.Command) error {
 	if err := c.Access.CheckTimeout(); err != nil {
 		return err

@@ -59,7 +59,7 @@ type nodeAnswer struct {
 	silent       bool // a member that, according to the leader, has not answered lately
 }
 
-// clusterStatus prints the nodes. It returns errAnswered if none leads, or if digests differ.
+// clusterStatus prints the nodes. It returns cli.ErrAnswered if none leads, or if digests differ.
 func (o *operator) clusterStatus([]string) error {
 	views := remote.Views(o.ctx, o.all)
 	if len(views) == 1 && views[0].Err != nil {

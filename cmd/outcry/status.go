@@ -10,7 +10,7 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// status prints how the exchange is doing. It returns errAnswered if the exchange accepts no orders.
+// status prints how the exchange is doing. It returns cli.ErrAnswered if the exchange accepts no orders.
 func (o *operator) status([]string) error {
 	s, err := o.client.Status(o.ctx)
 	if err != nil {

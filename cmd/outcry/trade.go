@@ -253,7 +253,7 @@ func listFills(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}, noRef)(f, c)
 }
 
-// listOrders returns what runs the command orders, which requests one page after another until the last.
+// listOrders declares the flags of the command orders and returns what runs it.
 func listOrders(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	declareSym(f)
 	return trading(func(words []string) (api.Command, error) {
