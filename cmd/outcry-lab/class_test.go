@@ -43,7 +43,7 @@ func tokensOf(t *testing.T, file string) map[string]string {
 	return tokens
 }
 
-// as connects with a token.
+// as connects a client that presents a token.
 func as(t *testing.T, addr, token string) *api.Client {
 	t.Helper()
 	c, err := api.Dial(t.Context(), addr, api.Options{Token: token})

@@ -244,7 +244,7 @@ func (g *grading) target() (target.Target, error) {
 	return target.Attached(g.addr)
 }
 
-// one grades a server.
+// one grades the server that the flags name.
 func (g *grading) one(o grade.Options) error {
 	ctx, stop := cli.Interruptible()
 	defer stop()

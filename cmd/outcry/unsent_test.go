@@ -47,7 +47,7 @@ func playing(t *testing.T, do func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// answering reads a frame and replies with an error.
+// answering returns a function for playing that reads a frame and replies with an error.
 func answering(text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		if _, err := wire.NewFrameReader(conn, 1<<20).Next(); err == nil {
@@ -56,7 +56,7 @@ func answering(text string) func(net.Conn) {
 	}
 }
 
-// shaking does a TLS handshake.
+// shaking returns a function for playing that does a TLS handshake.
 func shaking(config *tls.Config) func(net.Conn) {
 	return func(conn net.Conn) { _ = tls.Server(conn, config).Handshake() }
 }

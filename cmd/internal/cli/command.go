@@ -37,7 +37,8 @@ type Argument struct {
 	File       bool   // names a file or directory, which completion offers
 }
 
-// Reach is the side of an exchange that a command connects to. Common flags for another side do not apply to it.
+// Reach is the side of an exchange that a command connects to. Common flags for the other side do not apply to
+// the command.
 type Reach int
 
 // Sides of an exchange. The zero value is for commands that connect to nothing.

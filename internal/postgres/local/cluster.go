@@ -49,7 +49,7 @@ const (
 	orphansText    = "pre-existing shared memory block"
 )
 
-// Cluster is a running cluster. Safe for concurrent use.
+// Cluster is a running Postgres cluster. It is safe for concurrent use.
 type Cluster struct {
 	options Options
 	bin     string               // folder of the binaries
