@@ -1,5 +1,5 @@
-// Command outcry is the exchange's command-line client. It opens accounts, trades, sends files of XML, prints a
-// journal, checks a data directory, makes and restores backups, and operates a running exchange.
+// Command outcry is the exchange's client for people: it sends a file, opens accounts, trades from the shell,
+// prints a journal, checks a data directory, and operates a running exchange.
 package main
 
 import (

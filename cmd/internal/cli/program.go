@@ -1,6 +1,5 @@
-// Package cli is shared by the command-line programs. It has the table of commands, from which help,
-// completion and the reference are made, the parsing of command lines, the flags for connecting to an
-// exchange, and exit statuses.
+// Package cli is what the command-line programs share: a table of commands from which help, completion and the
+// reference are made, how a line is read, how the exchange is reached, and exit statuses.
 package cli
 
 import (

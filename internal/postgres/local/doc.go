@@ -1,4 +1,4 @@
-// Package local runs a Postgres for the server, below its data directory, for users who have not set one up.
+// Package local runs a Postgres of the server's own, below its data directory, for users who have not set one up.
 //
 //	DIR/data            the data directory of Postgres
 //	DIR/data.making-*   an initdb that is running or was interrupted; the next start removes it
