@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stopGrace is how long after --stop-timeout what was told to end at once may take.
+// stopGrace is the time that a stop may take beyond --stop-timeout before the process is ended by force.
 const stopGrace = 5 * time.Second
 
 // abandonAfter ends the process like a crash after d unless the returned timer is stopped first.
@@ -16,7 +16,7 @@ func (s *server) abandonAfter(d time.Duration) *time.Timer {
 		s.log.Error("the stop took too long and was abandoned, as in a crash; "+
 			"the next start has everything that was answered",
 			"took", d.String())
-		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // where it hangs
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // shows what hangs
 		s.exit(exitError)
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// newFollower returns the journal's records after one, for what follows it beside the exchange:
-// whatever became of that, the journal would not fill the disk for it.
+// newFollower returns a reader of the journal's records after the given one. The journal keeps at most 2 ×
+// --max-lag records for it, so a reader that hangs cannot fill the disk. Reloads adjust that bound.
 func (s *server) newFollower(after uint64) (*journal.Reader, error) {
 	held := func(c *settings.Config) uint64 { return 2 * uint64(c.LagMax) }
 	records, err := s.journal.NewFollower(after+1, held(s.config))
@@ -22,15 +22,16 @@ func (s *server) newFollower(after uint64) (*journal.Reader, error) {
 	return records, nil
 }
 
-// mayFollow returns the limit of what followers may tell, nil if it is every record of the journal.
+// mayFollow returns a function for the newest seq that followers may publish, or nil if they may publish
+// every record of the journal.
 func (s *server) mayFollow() func() uint64 {
 	if s.member != nil {
-		return nil // the journal of a node has committed records only
+		return nil // the journal of a node holds committed records only
 	}
-	return func() uint64 { return s.engine.DurableSeq() } // there is an engine before they run
+	return func() uint64 { return s.engine.DurableSeq() } // the engine exists before the followers run
 }
 
-// newView makes the view that accounts have of themselves, which goes on after the database's state.
+// newView makes the view of accounts, which starts from the database's state and then reads the journal.
 func (s *server) newView(state *exchange.Snapshot) error {
 	records, err := s.newFollower(state.Seq)
 	if err != nil {
@@ -41,7 +42,7 @@ func (s *server) newView(state *exchange.Snapshot) error {
 	return nil
 }
 
-// olderFills is the database, which is there before the view runs.
+// olderFills reads older fills from the database, which is open before the view runs.
 type olderFills struct{ *server }
 
 // Fills implements accounts.History.
@@ -51,7 +52,7 @@ func (o olderFills) Fills(ctx context.Context, id exchange.AccountID, after uint
 	return o.history.Fills(ctx, id, after, most)
 }
 
-// runFollowers starts what follows the journal, once the engine or the standby is there.
+// runFollowers starts the view of accounts and the market data feed. The engine or the standby must exist.
 func (s *server) runFollowers() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.unfollow = cancel
@@ -61,13 +62,13 @@ func (s *server) runFollowers() {
 	s.runFeed(ctx)
 }
 
-// watchView adds what is read of the view of accounts when somebody looks.
+// watchView adds the metrics of the view of accounts, which are read at each scrape.
 func (m *metrics) watchView(v *accounts.View, j *journal.Journal) {
 	m.gauge("outcry_account_view_up", "1 while accounts can ask about themselves, 0 after the view of them has failed.",
 		func() float64 { return oneIf(v.Err() == nil) })
 	m.gauge("outcry_account_view_lag_records", "Journal records that the view of accounts does not include yet.",
 		func() float64 {
-			seq := v.Seq() // first: the journal may go on meanwhile
+			seq := v.Seq() // read first, because the journal may grow in between
 			return float64(j.Appended() - seq)
 		})
 }

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// againMax is how often a process may begin again within againTime: a node that is
-	// deposed all the time has to be looked at.
+	// againMax is how often a process may restart itself within againTime. A node that loses the leadership
+	// more often needs an operator.
 	againMax  = 6
 	againTime = time.Minute
 
-	// cutOffTimeout is how long connections may take to be closed before the process begins
-	// again, which closes them in any case.
+	// cutOffTimeout bounds how long the process waits for connections to close before it restarts itself.
+	// The restart closes those that are left.
 	cutOffTimeout = time.Second
 )
 
-// former is what the process was before it began again.
+// former is what a process knows of its runs before it restarted itself.
 type former struct {
-	times    []time.Time // when it began again unasked, within the last againTime
-	postgres int         // the process id of its local Postgres, which has ended with it; 0 for none
+	times    []time.Time // restarts within the last againTime that no operator asked for
+	postgres int         // process id of the former run's local Postgres, which has ended with that run; 0 for none
 }
 
-// takeFormer takes what a former run of this process has left in the environment, which
-// those who are started by this one shall not get.
+// takeFormer reads what a former run of this process left in the environment, and removes it there so that
+// child processes do not inherit it.
 func takeFormer() (f former) {
 	text := os.Getenv(settings.AgainVariable)
-	_ = os.Unsetenv(settings.AgainVariable) // fails for no name of ours
+	_ = os.Unsetenv(settings.AgainVariable) // fails only for an invalid name
 	pid, times, _ := strings.Cut(text, " ")
 	f.postgres, _ = strconv.Atoi(pid)
 	for field := range strings.FieldsSeq(times) {
@@ -46,8 +46,8 @@ func takeFormer() (f former) {
 	return f
 }
 
-// variable returns the environment's entry for the next run, which begins now: asked says that
-// an operator wanted it, so that it does not count.
+// variable returns the environment entry for the next run, which starts now. asked means that an operator
+// caused the restart, which then does not count towards againMax.
 func (f *former) variable(postgres int, asked bool) string {
 	text := settings.AgainVariable + "=" + strconv.Itoa(postgres)
 	times := f.times
@@ -60,7 +60,7 @@ func (f *former) variable(postgres int, asked bool) string {
 	return text
 }
 
-// tooOften returns an error if the process may not begin again now.
+// tooOften returns an error if the process has restarted itself too often to do it now.
 func (f *former) tooOften() error {
 	if len(f.times) < againMax {
 		return nil
@@ -69,18 +69,18 @@ func (f *former) tooOften() error {
 		"network is slow, and start it again", againMax+1, againTime)
 }
 
-// beginAgain throws away all that this process has in memory: it may hold what is in
-// nobody's history. Listeners and connections are closed by hand, and nothing more is told;
-// then the same program runs with the same arguments under the same process id. It returns
-// only where that cannot be, or once ctx has ended: the server is to stop.
+// beginAgain restarts the process: it runs the same program with the same arguments under the same process
+// id. That discards all memory, which may hold results that were never committed. It closes listeners and
+// connections first and sends no more replies. It returns only if the program cannot be executed, if the
+// process has restarted too often, or if ctx has ended, which means that the server is to stop.
 func (s *server) beginAgain(ctx context.Context, why error) error {
 	s.setNotReady(why)
 	asked := s.member.asked.Load()
 	if err := s.member.former.tooOften(); err != nil && !asked {
 		return err
 	}
-	// The next program forgets a signal that only this one has heard. One that comes from
-	// here on ends the process.
+	// The next program would not know of a signal that only this one has received. From here on a signal
+	// ends the process.
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	cut, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -94,7 +94,7 @@ func (s *server) beginAgain(ctx context.Context, why error) error {
 			s.sockets.Abort()
 		}
 		if s.sessions != nil {
-			_ = s.sessions.Shutdown(cut) // says that connections were cut off
+			_ = s.sessions.Shutdown(cut) // logs that connections were cut off
 		}
 	}()
 	select {
@@ -109,7 +109,7 @@ func (s *server) beginAgain(ctx context.Context, why error) error {
 	if s.database != nil && s.database.Cluster != nil {
 		postgres = s.database.Cluster.Pid()
 	}
-	signal.Ignore(syscall.SIGHUP) // it would end the next program before that hears it
+	signal.Ignore(syscall.SIGHUP) // its default action would end the next program before that handles the signal
 	environ := append(os.Environ(), s.member.former.variable(postgres, asked))
 	return execSelf(append(environ, s.manager.Environ()...))
 }

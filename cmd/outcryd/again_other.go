@@ -4,13 +4,13 @@ package main
 
 import "errors"
 
-// execSelf says that a supervisor has to start this program again.
+// execSelf returns an error that asks for a restart by the supervisor.
 func execSelf([]string) error {
 	return errors.New("this system cannot execute the program again: its supervisor has to start it")
 }
 
-// rename does nothing: the process did not begin again.
+// rename does nothing: a process never restarts itself on this system.
 func (f *former) rename() {}
 
-// reap does nothing: the process did not begin again.
+// reap does nothing: a process never restarts itself on this system.
 func (f *former) reap() {}

@@ -11,7 +11,7 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// limitMemory puts --memory-limit in force, unless the environment has GOMEMLIMIT.
+// limitMemory applies --memory-limit, unless GOMEMLIMIT is set in the environment.
 func limitMemory(c *settings.Config, log *slog.Logger) {
 	limit, of := c.MemoryLimit.Bytes(os.ReadFile)
 	switch text := os.Getenv("GOMEMLIMIT"); {
@@ -29,12 +29,12 @@ func limitMemory(c *settings.Config, log *slog.Logger) {
 	}
 }
 
-// reloadMemory takes over the memory limit.
+// reloadMemory applies a changed memory limit.
 func (s *server) reloadMemory(c *settings.Config) (func(), error) {
 	return func() { limitMemory(c, s.log) }, nil
 }
 
-// engineLimits returns the limits of the engine that a reload may change.
+// engineLimits returns the engine's limits, which a reload may change.
 func engineLimits(c *settings.Config) engine.Limits {
 	return engine.Limits{
 		ClosedOrdersMax: c.ClosedOrdersMax, BacklogMax: c.LagMax, SymbolsMax: c.SymbolsMax, AccountsMax: c.AccountsMax,

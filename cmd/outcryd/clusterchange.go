@@ -15,13 +15,13 @@ import (
 	"outcry/internal/replica/core"
 )
 
-// changes is what operators change of the cluster that a node leads.
+// changes implements the changes that operators make to the cluster of a node.
 type changes struct{ member *member }
 
-// changePoll is how often a change is asked for that waits for the one before.
+// changePoll is how often a change is retried while another one is in progress.
 const changePoll = 20 * time.Millisecond
 
-// members returns what operators change of the cluster; nil for a server alone.
+// members returns the changes that operators can make to the cluster, or nil for a server alone.
 func (s *server) members() admin.Members {
 	if s.member == nil {
 		return nil
@@ -29,7 +29,7 @@ func (s *server) members() admin.Members {
 	return changes{s.member}
 }
 
-// do runs a change on the replica.
+// do runs a change on the replica. The error is remote.ErrNotLeading if this node does not lead.
 func (c changes) do(what func(r *replica.Replica) error) error {
 	r := c.member.replica.Load()
 	if r == nil {
@@ -42,16 +42,16 @@ func (c changes) do(what func(r *replica.Replica) error) error {
 	return err
 }
 
-// drainTimeout bounds how long clients have to get the replies to what they have sent before
-// another node is to lead. Those that are left are cut off.
+// drainTimeout bounds how long clients have to receive the replies to what they have sent before the
+// leadership is transferred. Connections that are still open then are cut off.
 const drainTimeout = 5 * time.Second
 
-// askTimeout bounds how long a node has to say whether it can lead.
+// askTimeout bounds how long another node may take to answer whether it can lead.
 const askTimeout = time.Second
 
-// Transfer implements admin.Members. Raft drops what is proposed during a transfer, so what
-// clients have sent is finished first. A leader that nobody has relieved then begins again:
-// it has closed its port.
+// Transfer implements admin.Members. Raft drops proposals during a transfer, so all commands that clients
+// have sent are finished first. That closes the XML port, so a leader whose transfer fails restarts its
+// process.
 func (c changes) Transfer(ctx context.Context, node uint64) error {
 	s := c.member.server
 	return c.do(func(r *replica.Replica) error {
@@ -78,8 +78,9 @@ func (c changes) Transfer(ctx context.Context, node uint64) error {
 	})
 }
 
-// relief returns who can take the leadership over: the given node, or if that is 0 the voter that has most. The one
-// asked says itself that it can: clients are sent away first. The error says why nobody can.
+// relief returns the node that is to take over the leadership: the given node, or for 0 the voter with the
+// longest log that can lead. It asks the node whether it can lead before clients are disconnected. The
+// error says why no node can.
 func (m *member) relief(ctx context.Context, peers []replica.Peer, node uint64) (uint64, error) {
 	self := m.replica.Load().Status().Node
 	if err := active(peers, self, node); err != nil {
@@ -100,7 +101,7 @@ func (m *member) relief(ctx context.Context, peers []replica.Peer, node uint64) 
 	return 0, why
 }
 
-// askMayLead returns why another node cannot lead, as it says.
+// askMayLead asks another node whether it can lead, and returns its reason if it cannot.
 func (m *member) askMayLead(ctx context.Context, node uint64) error {
 	request, err := json.Marshal(digestRequest{MayLead: true})
 	if err != nil {
@@ -113,13 +114,13 @@ func (m *member) askMayLead(ctx context.Context, node uint64) error {
 		return fmt.Errorf("node %d does not say that it can lead: %w", node, err)
 	}
 	var why string
-	if json.Unmarshal(answer, &why) == nil && why != "" { // an older program answers something else
+	if json.Unmarshal(answer, &why) == nil && why != "" { // an older version answers with its digests
 		return fmt.Errorf("node %d cannot lead now: %s", node, why)
 	}
 	return nil
 }
 
-// unable returns why this node cannot lead, "" if it can.
+// unable returns why this node cannot lead, or "" if it can.
 func (m *member) unable() string {
 	if !m.loaded.Load() {
 		return "it is starting"
@@ -133,7 +134,8 @@ func (m *member) unable() string {
 	return ""
 }
 
-// active returns why a node cannot take the leadership over, as far as its peers know; 0 is any.
+// active returns an error unless the given node, or any other node for 0, is a voter that has answered
+// lately.
 func active(peers []replica.Peer, self, node uint64) error {
 	for _, p := range peers {
 		if p.ID != self && (p.ID == node || node == 0) && !p.Learner && p.Active {
@@ -167,7 +169,8 @@ func (c changes) Remove(ctx context.Context, node uint64) error {
 	return c.change(ctx, core.MemberChange{Remove: []uint64{node}})
 }
 
-// Replace implements admin.Members. Asked again after it had removed the node, it adds it.
+// Replace implements admin.Members. If an earlier call removed the node but did not add it, a repeated call
+// adds it.
 func (c changes) Replace(ctx context.Context, node uint64, address string) error {
 	r := c.member.replica.Load()
 	if r == nil {
@@ -185,7 +188,7 @@ func (c changes) Replace(ctx context.Context, node uint64, address string) error
 			address = p.Address
 		}
 		err := r.MayAdd(core.Member{ID: node, Address: address})
-		if err == nil { // before it is removed
+		if err == nil { // checked before the node is removed
 			err = quiet(ctx, r, node)
 		}
 		if err != nil {
@@ -201,12 +204,12 @@ func (c changes) Replace(ctx context.Context, node uint64, address string) error
 	return c.Add(ctx, node, address)
 }
 
-// quietWait is how long a node may go on answering that is to be replaced. One that has stopped
-// counts as active for a second yet.
+// quietWait is how long to wait for a node that is to be replaced to stop answering. A node that has
+// stopped still counts as active for a second.
 const quietWait = 3 * time.Second
 
-// quiet waits until a member does not answer, and returns an error if it goes on: it has not lost
-// its disk, and would be thrown away.
+// quiet waits until a member no longer answers. It returns an error if the member still answers after
+// quietWait: such a node has not lost its disk, and its data would be discarded.
 func quiet(ctx context.Context, r *replica.Replica, node uint64) error {
 	for deadline := time.Now().Add(quietWait); ; {
 		if active(r.Status().Peers, 0, node) != nil {
@@ -224,7 +227,7 @@ func quiet(ctx context.Context, r *replica.Replica, node uint64) error {
 	}
 }
 
-// change asks for a change, again while another one is under way.
+// change requests a membership change and retries it while another change is in progress.
 func (c changes) change(ctx context.Context, change core.MemberChange) error {
 	return c.do(func(r *replica.Replica) error {
 		for {

@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// digestWait is how long somebody who asks how the cluster is doing may have to wait for
-	// the digest of a state that does not rest, and digestRest how long it has to rest: the
-	// work would be in vain.
+	// digestWait bounds how long a request for the cluster's status waits for the digest of a changing
+	// state. digestRest is how long the state must be unchanged before its digest is computed, since a
+	// digest of an older state would be of no use. digestPoll is how often the state is checked.
 	digestWait = time.Second
 	digestRest = 100 * time.Millisecond
 	digestPoll = 20 * time.Millisecond
 
-	// digestTimeout bounds how long one is worked out, after those who asked for it have their answer too: that of a
-	// large state, or on a machine that has much to do, takes more than digestWait.
+	// digestTimeout bounds the computation of a digest, which may continue after those who asked for it
+	// have their reply. For a large state or on a busy machine it takes more than digestWait.
 	digestTimeout = time.Minute
 )
 
-// digests remembers the digest of the state at the last record for which it was worked out.
+// digests holds the newest digests of the state and the records after which they were computed.
 type digests struct {
-	working chan struct{} // holds a value while somebody who looks waits for one, or one is worked out
+	working chan struct{} // holds a value while a request waits for a digest or one is computed
 
-	mu     sync.Mutex // guards what follows; nobody waits with it
+	mu     sync.Mutex // guards the fields below; held only for short sections
 	digest string
 	seq    uint64
-	recent []seqDigest // of rising seq, up to digestsKept, for other nodes to compare
+	recent []seqDigest // ascending by seq, at most digestsKept, for comparison with other nodes
 }
 
-// cluster returns how this node sees its cluster.
+// cluster returns the cluster as this node sees it.
 func (m *member) cluster(ctx context.Context) remote.Cluster {
 	c := remote.Cluster{Node: uint64(m.server.config.Node), Role: remote.RoleStarting, Members: []remote.Member{}}
 	r := m.replica.Load()
@@ -59,7 +59,7 @@ func (m *member) cluster(ctx context.Context) remote.Cluster {
 	return c
 }
 
-// members returns the nodes that a status knows.
+// members returns the nodes in a status.
 func (m *member) members(status *replica.Status) []remote.Member {
 	all := []remote.Member{}
 	for i := range status.Peers {
@@ -79,7 +79,7 @@ func (m *member) members(status *replica.Status) []remote.Member {
 	return all
 }
 
-// differs says in what another node's settings are not this one's.
+// differs returns the names of the settings in which another node differs from this one.
 func (m *member) differs(other *peers.Hello) (what []string) {
 	for _, s := range []struct {
 		name string
@@ -104,8 +104,8 @@ func (m *member) seq() uint64 {
 	return m.replica.Load().Synced()
 }
 
-// digestNow returns the digest of the state as it rests, or the one that was worked out last.
-// However many ask, none waits longer than digestWait.
+// digestNow returns the digest of the current state if the state is unchanged for digestRest, otherwise the
+// last one computed. It waits at most digestWait, however many callers there are.
 func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 	d := &m.digest
 	ctx, cancel := context.WithTimeout(ctx, digestWait)
@@ -123,8 +123,8 @@ func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 	return d.last()
 }
 
-// rests waits until the state rests and has a digest to be worked out. It returns false if it has the last one
-// already, and at the end of ctx.
+// rests waits until the state has been unchanged for digestRest and its digest is not known, and then
+// returns true. It returns false if the digest is known already, and when ctx ends.
 func (m *member) rests(ctx context.Context) bool {
 	poll := time.NewTicker(digestPoll)
 	defer poll.Stop()
@@ -144,8 +144,8 @@ func (m *member) rests(ctx context.Context) bool {
 	return false
 }
 
-// inBackground begins to work a digest out, for at most digestTimeout, and waits for it as long as ctx lasts. Its
-// caller has put a value into working, which is taken out at the end.
+// inBackground starts the computation of a digest, bounded by digestTimeout, and waits for it until ctx
+// ends. The caller has put a value into d.working, which is removed when the computation ends.
 func (d *digests) inBackground(ctx context.Context, workOut func(context.Context)) {
 	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), digestTimeout)
 	done := make(chan struct{})
@@ -161,7 +161,8 @@ func (d *digests) inBackground(ctx context.Context, workOut func(context.Context
 	}
 }
 
-// workOut works out the digest of the state; it stays the last one if records come meanwhile.
+// workOut computes the digest of the state and keeps it. Records that arrive during the computation are not
+// part of it.
 func (m *member) workOut(ctx context.Context) {
 	e, standby := m.view()
 	if e == nil {
@@ -175,7 +176,7 @@ func (m *member) workOut(ctx context.Context) {
 	}
 }
 
-// watchCluster adds what is read of a node of a cluster when somebody looks.
+// watchCluster adds the metrics of a cluster's node, which are read at each scrape.
 func (m *metrics) watchCluster(node *member) {
 	r := node.replica.Load()
 	m.gauge("outcry_cluster_leads", "1 while this node leads its cluster and takes orders, else 0.",
@@ -209,7 +210,7 @@ func (m *metrics) watchCluster(node *member) {
 		&peerFigures{status: r.Status})
 }
 
-// peerFigures is a prometheus.Collector of what a leader knows of the other nodes.
+// peerFigures is a prometheus.Collector of what a leader knows about the other nodes.
 type peerFigures struct{ status func() replica.Status }
 
 var (

@@ -12,54 +12,53 @@ import (
 )
 
 const (
-	// compareEvery is how often nodes compare their digests, and how long a state has to rest
-	// before its digest is worked out for that.
+	// compareEvery is how often nodes compare their digests, and how long the state of a follower must be
+	// unchanged before its digest is computed for that.
 	compareEvery = 5 * time.Second
 
-	// digestRecords is after how many records those that follow work out a digest in any case:
-	// at the same records everywhere.
+	// digestRecords is the interval, in records, at which followers always compute a digest, so that all of
+	// them have digests after the same records.
 	digestRecords = 1_000_000
 
-	// digestsKept is how many digests a node can compare: those of the newest records that it
-	// has one of.
+	// digestsKept is how many of its newest digests a node keeps for comparison.
 	digestsKept = 8
 
-	// compareTimeout bounds how long a node waits for the digests of another one.
+	// compareTimeout bounds how long a node waits for the digests of another node.
 	compareTimeout = 2 * time.Second
 
-	// leaderAgain lies between two digests that a leader works out for others.
+	// leaderAgain is the shortest time between two digests that a leader computes for other nodes.
 	leaderAgain = time.Minute
 )
 
-// seqDigest is the digest of the state after a record.
+// seqDigest is the digest of the state after record Seq.
 type seqDigest struct {
 	Seq    uint64 `json:"seq"`
 	Digest string `json:"digest"`
 }
 
-// digestRequest is what a node asks another one. Needed says that digests differ, and that a
-// leader's would tell whose is wrong. With MayLead the answer is why the other node cannot lead, as a string; one of an
-// older program answers with its digests all the same.
+// digestRequest is what a node asks another node. Needed means that digests differ, and asks a leader to
+// compute its own to find out which node is wrong. With MayLead the answer is a string: why the other node
+// cannot lead, or "". A node of an older version ignores MayLead and answers with its digests.
 type digestRequest struct {
 	Needed  bool `json:"needed"`
 	MayLead bool `json:"may_lead,omitempty"`
 }
 
-// comparison is what a node knows of the digests of others.
+// comparison is the result of comparing this node's digests with those of the others.
 type comparison struct {
-	differs  atomic.Bool  // those of some node differ from this one's
-	workedAt atomic.Int64 // when this node worked one out as a leader, for others, in nanoseconds
-	rested   uint64       // seq at the last look; of compare's goroutine
+	differs  atomic.Bool  // the digests of some node differ from this node's
+	workedAt atomic.Int64 // when this node last computed a digest for others as the leader, in Unix nanoseconds
+	rested   uint64       // seq at the last check; only compare's goroutine uses it
 }
 
-// last returns the digest that was worked out last.
+// last returns the digest that was computed last, and its record.
 func (d *digests) last() (digest string, seq uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.digest, d.seq
 }
 
-// keep notes a digest, unless a newer one is known.
+// keep stores a digest, unless one of a newer record is stored.
 func (d *digests) keep(digest string, seq uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,21 +74,22 @@ func (d *digests) keep(digest string, seq uint64) {
 	}
 }
 
-// known returns the digests that can be compared.
+// known returns the stored digests.
 func (d *digests) known() []seqDigest {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.recent)
 }
 
-// noteDigest works out the digest of a node that follows where all of them do.
+// noteDigest computes the digest of a follower after every digestRecords records, which are the same on all
+// nodes.
 func (m *member) noteDigest(seq uint64) {
 	if seq%digestRecords == 0 {
 		m.workOut(context.Background())
 	}
 }
 
-// answer answers the request of another node with the digests that this one has.
+// answer replies to another node's request with this node's digests, or with why it cannot lead.
 func (m *member) answer(ctx context.Context, _ uint64, request []byte) ([]byte, error) {
 	var r digestRequest
 	if err := json.Unmarshal(request, &r); err != nil {
@@ -107,8 +107,8 @@ func (m *member) answer(ctx context.Context, _ uint64, request []byte) ([]byte, 
 	return json.Marshal(m.digest.known())
 }
 
-// compare compares this node's digests with those of the others, until ctx ends. A node
-// whose state differs from that of a majority has another history, and stays down.
+// compare compares this node's digests with those of the other nodes until ctx ends. If a majority agrees
+// on a different digest, this node has a different history: it is marked broken and stays down.
 func (m *member) compare(ctx context.Context) {
 	tick := time.NewTicker(compareEvery)
 	defer tick.Stop()
@@ -134,12 +134,11 @@ func (m *member) compare(ctx context.Context) {
 	}
 }
 
-// digestAtRest works out the digest of a node that follows, if no record has come since the
-// last look.
+// digestAtRest computes the digest of a follower if no record has been applied since the last check.
 func (m *member) digestAtRest(ctx context.Context) {
 	e, standby := m.view()
 	if e != nil {
-		return // it works for those who ask only
+		return // a leader computes digests only when another node asks
 	}
 	seq := standby.Seq()
 	rests := seq == m.compared.rested
@@ -152,13 +151,12 @@ func (m *member) digestAtRest(ctx context.Context) {
 	}
 }
 
-// askDigests returns the digests of the other members, as far as they answer, and how many
-// members there are.
+// askDigests returns the digests of the other members that answer, and the number of members.
 func (m *member) askDigests(ctx context.Context, r digestRequest) (all [][]seqDigest, members int) {
 	status := m.replica.Load().Status()
 	request, err := json.Marshal(r)
 	if err != nil {
-		return nil, 0 // it always can be written
+		return nil, 0 // cannot happen: the request can always be encoded
 	}
 	for i := range status.Peers {
 		p := &status.Peers[i]
@@ -176,7 +174,7 @@ func (m *member) askDigests(ctx context.Context, r digestRequest) (all [][]seqDi
 	return all, members
 }
 
-// askDigests asks one node.
+// askDigests asks one node for its digests.
 func askDigests(ctx context.Context, r *replica.Replica, node uint64, request []byte) (theirs []seqDigest, err error) {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
@@ -188,8 +186,8 @@ func askDigests(ctx context.Context, r *replica.Replica, node uint64, request []
 	return theirs, err
 }
 
-// judgeDigests reports whether those of any node differ from own after the same record. The
-// error says that a majority of the members agrees on another digest than this node's.
+// judgeDigests reports whether a digest of any other node differs from this node's digest after the same
+// record. The error says that a majority of the members agrees on a digest other than this node's.
 func judgeDigests(own []seqDigest, others [][]seqDigest, members int) (differs bool, wrong error) {
 	for _, mine := range own {
 		votes := map[string]int{}

@@ -10,21 +10,21 @@ import (
 	"outcry/internal/exchange"
 )
 
-// conservationEvery is how old a count of all cash and shares may be that
-// /metrics shows: a count costs the more the more accounts there are.
+// conservationEvery is the greatest age of the count of cash and shares that /metrics shows. The cost of a
+// count grows with the number of accounts.
 const conservationEvery = 5 * time.Second
 
-// conservation counts all cash and shares when somebody looks, and not too often.
-// Its methods may be called from any goroutine.
+// conservation counts all cash and shares when metrics are scraped, but not more often than
+// conservationEvery. Its methods may be called from any goroutine.
 type conservation struct {
-	count func() exchange.Imbalance // one call at a time
+	count func() exchange.Imbalance // never called concurrently
 
-	mu    sync.Mutex // held over a count; guards what follows
-	at    time.Time  // when found was counted, zero before the first time
+	mu    sync.Mutex // held during a count; guards the fields below
+	at    time.Time  // when found was counted; zero before the first count
 	found exchange.Imbalance
 }
 
-// imbalance returns what does not add up, as counted at most conservationEvery ago.
+// imbalance returns what does not add up, counted at most conservationEvery ago.
 func (c *conservation) imbalance() exchange.Imbalance {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +34,7 @@ func (c *conservation) imbalance() exchange.Imbalance {
 	return c.found
 }
 
-// watchConservation adds what is 0 at all times, unless there is a bug.
+// watchConservation adds the metrics of conservation, which are 0 unless there is a bug.
 func (m *metrics) watchConservation(c *conservation) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "outcry_cash_imbalance_dollars",
@@ -47,8 +47,8 @@ func (m *metrics) watchConservation(c *conservation) {
 			func() float64 { return float64(c.imbalance().Symbols) }))
 }
 
-// dollars returns a float near c, which is 0 only if c is.
+// dollars returns the float nearest to c. It is 0 only if c is 0.
 func dollars(c exchange.Cash) float64 {
-	f, _ := strconv.ParseFloat(c.String(), 64) // a decimal of at most 39 digits always is a number
+	f, _ := strconv.ParseFloat(c.String(), 64) // cannot fail: a decimal of at most 39 digits is a valid number
 	return f
 }

@@ -13,25 +13,26 @@ import (
 	"outcry/internal/view/market"
 )
 
-// doors is what the doors of the HTTP side, which is up first, reach of the exchange once it is there.
+// doors holds the parts of the exchange that the HTTP doors use. HTTP starts first; each part is stored
+// here once it exists.
 type doors struct {
 	sessions atomic.Pointer[door.Server] // nil on a standby
 	feed     atomic.Pointer[market.Feed]
 	view     atomic.Pointer[accounts.View]
 }
 
-// tables is the database, as doors ask it.
+// tables is the doors' access to the database.
 type tables struct {
 	*postgres.History
 	projector *postgres.Projector
 }
 
-// WaitApplied returns once the tables have a record.
+// WaitApplied returns once the tables include record seq. The error is ctx's or the projector's.
 func (t tables) WaitApplied(ctx context.Context, seq uint64) error {
 	return t.projector.WaitApplied(ctx, seq)
 }
 
-// newBinance returns the door for bots that were made for Binance.
+// newBinance returns the door for clients of Binance's API.
 func (s *server) newBinance() *binance.Door {
 	return binance.New(binance.Options{
 		Keys:     s.guards.keys,
@@ -42,7 +43,7 @@ func (s *server) newBinance() *binance.Door {
 	})
 }
 
-// newRPC returns the door for JSON over WebSocket.
+// newRPC returns the door for JSON-RPC over WebSocket.
 func (s *server) newRPC() *jsonrpc.Door {
 	return jsonrpc.NewDoor(jsonrpc.Options{
 		Socket: s.sockets, Tokens: s.guards.tokens,

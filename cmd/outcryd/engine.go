@@ -13,7 +13,7 @@ import (
 	"outcry/internal/postgres"
 )
 
-// startEngine opens the journal, restores the state, and starts what works on it.
+// startEngine opens the journal, restores the state, and starts the engine with its followers.
 func (s *server) startEngine(ctx context.Context) (err error) {
 	if s.journal, err = recovery.OpenJournal(ctx, s.config, s.database, s.journalOptions(), s.log); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (s *server) startEngine(ctx context.Context) (err error) {
 	return nil
 }
 
-// resumeEngine cancels what was due while the exchange was down, before there are clients.
+// resumeEngine executes the cancels that came due while the exchange was down, before clients can connect.
 func (s *server) resumeEngine(ctx context.Context) error {
 	if err := s.engine.Catchup(ctx); err != nil {
 		return fmt.Errorf("cancel what was due while the exchange was down: %w", err)
@@ -47,7 +47,7 @@ func (s *server) resumeEngine(ctx context.Context) error {
 	return nil
 }
 
-// journalOptions are those of the journal of committed records.
+// journalOptions returns the options for the journal of committed records.
 func (s *server) journalOptions() journal.Options {
 	o := journal.Options{Version: exchange.EventVersion, SegmentBytes: s.config.SegmentBytes}
 	o.OnSync = func(records, bytes int, took time.Duration) {
@@ -57,11 +57,11 @@ func (s *server) journalOptions() journal.Options {
 	return o
 }
 
-// load restores the state from the database and the journal, which are open, and starts
-// what follows the journal: market data and the view of accounts, once runFollowers is called, and
-// the projector. It returns the state and the seq of its last record.
+// load restores the state from the open database and journal, starts the projector, and prepares the market
+// data feed and the view of accounts, which start with runFollowers. It returns the state and the seq of
+// its last record.
 func (s *server) load(ctx context.Context) (*exchange.State, uint64, error) {
-	if err := s.newFeed(s.database.Snapshot); err != nil { // of which Restore lets go
+	if err := s.newFeed(s.database.Snapshot); err != nil { // before Restore, which releases the snapshot
 		return nil, 0, err
 	}
 	if err := s.newView(s.database.Snapshot); err != nil {
@@ -91,7 +91,7 @@ func (s *server) load(ctx context.Context) (*exchange.State, uint64, error) {
 	return state, seq, nil
 }
 
-// engineOptions are those of an engine that appends to log, without a state.
+// engineOptions returns the options for an engine that appends to log. The caller adds the state.
 func (s *server) engineOptions(log engine.Log) engine.Options {
 	return engine.Options{
 		Journal: log, OrdersAfter: s.database.Position.OrdersAfter, Projection: s.projector, History: s.history,

@@ -1,5 +1,5 @@
-// Command outcryd runs the exchange: XML over TCP on one side, Postgres on the
-// other, a journal between them. Run it without arguments, or see --help.
+// Command outcryd runs the exchange: XML over TCP on one side, Postgres on the other, and a journal in
+// between. Run it without arguments, or see --help.
 package main
 
 import (
@@ -29,14 +29,14 @@ const (
 )
 
 func main() {
-	// The first signal begins an orderly stop. After it the signals have their
-	// usual effect again, so that a second one ends the process at once.
+	// The first signal starts an orderly stop. It also restores the default action of the signals, so that
+	// a second one ends the process at once.
 	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, restore)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main with its surroundings as arguments. It returns the exit status.
+// run is main with the arguments and outputs as parameters. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c, err := settings.Parse(args, stdout)
 	switch {
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// printHealth asks a running server and returns the exit status.
+// printHealth prints the health of a running server and returns the exit status.
 func printHealth(ctx context.Context, c *settings.Config, stdout, stderr io.Writer) int {
 	answer, err := health.Ask(ctx, c)
 	if err != nil {

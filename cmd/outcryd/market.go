@@ -13,10 +13,10 @@ import (
 	"outcry/internal/view/market"
 )
 
-// streamWriteTimeout is how long a reader of the market data stream may take nothing.
+// streamWriteTimeout is how long a write to a reader of the market data stream may block.
 const streamWriteTimeout = 5 * time.Second
 
-// newMarketAPI returns the market data over HTTP, which has none until runFeed.
+// newMarketAPI returns the market data API over HTTP. It has no data until runFeed attaches the feed.
 func (s *server) newMarketAPI() *market.API {
 	return market.NewAPI(market.APIOptions{
 		Started: s.started,
@@ -32,7 +32,7 @@ func (s *server) newMarketAPI() *market.API {
 	})
 }
 
-// orderEntry says how clients reach the XML port, which is bound before the HTTP side.
+// orderEntry returns how clients reach the XML port, which is bound before HTTP starts.
 func (s *server) orderEntry() market.OrderEntry {
 	at := s.xmlAddr.Addr.(*net.TCPAddr)
 	return market.OrderEntry{
@@ -40,8 +40,8 @@ func (s *server) orderEntry() market.OrderEntry {
 	}
 }
 
-// newFeed makes the feed of market data, which goes on after the database's state. It
-// does nothing without HTTP: nobody could read it.
+// newFeed makes the market data feed, which starts from the database's state and then reads the journal. It
+// does nothing if HTTP is off, since the feed would have no readers.
 func (s *server) newFeed(state *exchange.Snapshot) error {
 	if s.market == nil {
 		return nil
@@ -60,26 +60,26 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 	return nil
 }
 
-// olderCandles returns candles of the database, which is there before the feed is asked for any.
+// olderCandles returns candles from the database, which is open before the feed is asked for any.
 func (s *server) olderCandles(
 	ctx context.Context, sym exchange.Symbol, i exchange.Interval, from, to int64, limit int,
 ) ([]exchange.Candle, error) {
 	return s.history.Candles(ctx, sym, i, from, to, limit)
 }
 
-// stored returns the last record that the database has.
+// stored returns the seq of the last record that the database includes.
 func (s *server) stored() uint64 { return s.projector.Applied() }
 
-// lookAtHealth returns how the exchange is doing. It is for the feed's goroutine.
+// lookAtHealth returns the health of the exchange. Only the feed's goroutine may call it.
 func (s *server) lookAtHealth() market.Health {
 	h := s.health.Look()
 	if err := s.member.confirmed(); err != nil {
-		return market.Health{NotReady: err} // nothing of it may be told
+		return market.Health{NotReady: err} // the figures may not be committed
 	}
 	return h
 }
 
-// runFeed starts the feed, once the engine is there. It ends with ctx.
+// runFeed starts the feed, which ends with ctx. The engine or the standby must exist.
 func (s *server) runFeed(ctx context.Context) {
 	if s.feed == nil {
 		return
@@ -93,13 +93,13 @@ func (s *server) runFeed(ctx context.Context) {
 	s.doors.feed.Store(s.feed)
 }
 
-// watchFeed adds what is read of the feed when somebody looks.
+// watchFeed adds the metrics of the feed, which are read at each scrape.
 func (m *metrics) watchFeed(f *market.Feed, j *journal.Journal) {
 	m.gauge("outcry_market_feed_up",
 		"1 while there is market data, 0 before the feed is up to date and after it has failed.",
 		func() float64 { return oneIf(f.Err() == nil) })
 	m.gauge("outcry_market_feed_lag_records", "Journal records that market data does not include yet.", func() float64 {
-		seq := f.Seq() // first: the journal may go on meanwhile
+		seq := f.Seq() // read first, because the journal may grow in between
 		return float64(j.Appended() - seq)
 	})
 }
