@@ -26,42 +26,44 @@ import (
 	"outcry/internal/replica/peers"
 )
 
-// journalGather is how long committed records gather before the journal of a node syncs
-// them. No reply waits for that: the Raft logs of a majority have them.
+// journalGather is how long a node gathers committed records before it syncs its journal. No reply waits
+// for that sync, since a majority of the nodes has the records in its Raft logs.
 const journalGather = 10 * time.Millisecond
 
-// member is what a server has besides while it is a node of a cluster. It follows the
-// leader, and the server has neither an engine nor sessions; once this node leads it takes
-// over, and once that has ended the process begins again. A server alone has a nil one,
-// whose methods do nothing.
+// member is the part of a server that exists only on a node of a cluster. While the node follows the
+// leader, the server has neither an engine nor sessions. It takes over when it is elected leader, and its
+// process restarts when it loses the leadership. A server alone has a nil *member; methods that accept a
+// nil receiver do nothing then.
 type member struct {
 	server   *server
-	hello    peers.Hello                     // what this node says of itself, once the replica is open
-	former   former                          // what the process was before it began again
-	replica  atomic.Pointer[replica.Replica] // nil before it is open
-	loaded   atomic.Bool                     // the state is there, and follows
-	fit      atomic.Bool                     // its Postgres lets it lead
+	hello    peers.Hello                     // what this node tells its peers about itself; set when the replica is opened
+	former   former                          // earlier runs of the process, before it restarted itself
+	replica  atomic.Pointer[replica.Replica] // nil before it is opened
+	loaded   atomic.Bool                     // the state is loaded and follows the journal
+	fit      atomic.Bool                     // its Postgres is close enough behind for this node to lead
 	led      atomic.Bool                     // this node leads, or did
-	asked    atomic.Bool                     // an operator has asked for the end of its leadership
+	asked    atomic.Bool                     // an operator has requested a transfer of the leadership
 	digest   digests
 	compared comparison
 
-	certificates *auth.Certificates // for the other nodes, once the replica is open; nil without
+	// for connections to other nodes; set when the replica is opened, nil without --peer-cert
+	certificates *auth.Certificates
 
-	// Of the goroutine that starts and runs the server.
-	restore    *replica.Restore // nil if nothing is left to be restored
-	records    *journal.Reader  // behind those that the standby has
+	// Only the goroutine that starts and runs the server uses the fields up to leading.
+	restore    *replica.Restore // nil if no restore is pending
+	records    *journal.Reader  // reads the records that the standby has not applied yet
 	unfollow   context.CancelFunc
-	followed   chan struct{} // closed once the goroutine that follows has ended
+	followed   chan struct{} // closed once the goroutine of follow has ended
 	uncampaign context.CancelFunc
-	leading    <-chan struct{} // closed once this node leads; nil before the state is there, and once it has taken over
+	// closed once this node is the leader; nil before the state is loaded and after the takeover
+	leading <-chan struct{}
 
-	mu      sync.RWMutex // guards what follows, also against a takeover that is under way
+	mu      sync.RWMutex // guards the fields below; a takeover holds it while it replaces the standby
 	standby *engine.Standby
 	engine  *engine.Engine
 }
 
-// newMember returns what a node of a cluster has besides, nil for a server alone.
+// newMember returns the server's member, or nil for a server alone.
 func newMember(s *server) *member {
 	if !s.config.Clustered() {
 		return nil
@@ -72,8 +74,8 @@ func newMember(s *server) *member {
 	return m
 }
 
-// startMember opens Raft's log first, so that this node votes and stores at once, then the
-// database, however long that takes, and then follows the leader.
+// startMember opens Raft's log first, so that this node can vote and store entries at once. Then it opens
+// the database, which may take long, and then it follows the leader.
 func (s *server) startMember(ctx context.Context) (err error) {
 	m := s.member
 	options := s.journalOptions()
@@ -110,7 +112,7 @@ func (s *server) startMember(ctx context.Context) (err error) {
 	return nil
 }
 
-// open opens the replica.
+// open opens the replica with this node's settings.
 func (m *member) open() (*replica.Replica, error) {
 	s, c := m.server, m.server.config
 	security, err := m.peerSecurity()
@@ -133,7 +135,7 @@ func (m *member) open() (*replica.Replica, error) {
 	})
 }
 
-// peerSecurity returns how this node and its peers know each other, and follows the files.
+// peerSecurity returns the certificates for connections between nodes, and watches their files for changes.
 func (m *member) peerSecurity() (peers.Security, error) {
 	s, c := m.server, m.server.config
 	if c.PeerCert == "" {
@@ -155,7 +157,7 @@ func (m *member) peerSecurity() (peers.Security, error) {
 	return peers.Security{Certificates: certificates}, nil
 }
 
-// tokensHash stands for the files of tokens and keys, "" without any.
+// tokensHash returns a hash of the files of tokens and keys, or "" if there are none.
 func tokensHash(c *settings.Config) (string, error) {
 	if !c.Auth {
 		return "", nil
@@ -175,8 +177,9 @@ func tokensHash(c *settings.Config) (string, error) {
 	return hex.EncodeToString(sum[:8]), errors.Join(err, errKeys)
 }
 
-// advertised returns the address that clients are told: what the setting says, else where
-// the server listens, on the host where peers reach it if that is all of them.
+// advertised returns the address that clients should use: the setting if it is not empty, otherwise the
+// address on which the server listens. If it listens on all interfaces, the host is the one at which peers
+// reach this node.
 func (m *member) advertised(setting string, at net.Addr) string {
 	tcp, ok := at.(*net.TCPAddr)
 	if setting != "" || !ok {
@@ -185,13 +188,13 @@ func (m *member) advertised(setting string, at net.Addr) string {
 	host := tcp.IP.String()
 	if tcp.IP == nil || tcp.IP.IsUnspecified() {
 		c := m.server.config
-		host, _, _ = net.SplitHostPort(c.Peers[uint64(c.Node)]) // which has been checked
+		host, _, _ = net.SplitHostPort(c.Peers[uint64(c.Node)]) // Parse has checked the address
 	}
 	return net.JoinHostPort(host, fmt.Sprint(tcp.Port))
 }
 
-// whileFit returns a context that ends with ctx, or once the replica or the journal has
-// failed, which is its cause.
+// whileFit returns a context that ends with ctx, or when the replica or the journal fails or this node
+// loses the leadership. That error is then the context's cause.
 func (m *member) whileFit(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r, j := m.replica.Load(), m.server.journal
@@ -209,7 +212,7 @@ func (m *member) whileFit(ctx context.Context) (context.Context, context.CancelC
 	return ctx, cancel
 }
 
-// load opens the database and makes the state that follows from there.
+// load restores and opens the database and makes the standby from its state.
 func (m *member) load(ctx context.Context) (err error) {
 	s := m.server
 	if err := m.restoreDatabase(ctx); err != nil {
@@ -242,8 +245,8 @@ func (m *member) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// refuseData returns why this server must not work on its data directory, nil if it may: a
-// node of a cluster that is broken, or that would be started as a server alone.
+// refuseData returns an error if the server must not use its data directory: the directory belongs to a
+// broken node, or to a node of a cluster but the server would run alone.
 func (s *server) refuseData() error {
 	if s.member == nil {
 		return recovery.RefuseAlone(s.config)
@@ -251,7 +254,7 @@ func (s *server) refuseData() error {
 	return replica.RefuseBroken(s.config.Data)
 }
 
-// clusterView returns how GET /api/v1/cluster is answered, nil for a server alone.
+// clusterView returns the function that answers GET /api/v1/cluster, or nil for a server alone.
 func (s *server) clusterView() func(context.Context) remote.Cluster {
 	if s.member == nil {
 		return nil
@@ -259,7 +262,7 @@ func (s *server) clusterView() func(context.Context) remote.Cluster {
 	return s.member.cluster
 }
 
-// aliveView returns how GET /healthz is answered, nil for a server alone.
+// aliveView returns the function that answers GET /healthz, or nil for a server alone.
 func (s *server) aliveView() func() (string, error) {
 	if s.member == nil {
 		return nil
@@ -267,20 +270,21 @@ func (s *server) aliveView() func() (string, error) {
 	return s.member.alive
 }
 
-// beganAgain reports whether this is a node of a cluster whose process has begun again.
+// beganAgain reports whether this is a node of a cluster whose process has restarted itself.
 func (m *member) beganAgain() bool { return m != nil && len(m.former.times) > 0 }
 
 // follows reports whether this is a node of a cluster whose state is loaded.
 func (m *member) follows() bool { return m != nil && m.loaded.Load() }
 
-// setLimits takes over limits of what follows; those of an engine are taken over elsewhere.
+// setLimits applies changed limits to the standby. The engine's limits are set elsewhere.
 func (m *member) setLimits(c *settings.Config) {
 	if m != nil && m.standby != nil {
 		m.standby.SetLimits(engineLimits(c))
 	}
 }
 
-// err returns why this node cannot go on, or leads no more; nil for a server alone.
+// err returns why the replica has failed or this node has lost the leadership. It returns nil for a server
+// alone.
 func (m *member) err() error {
 	if m == nil || m.replica.Load() == nil {
 		return nil
@@ -288,8 +292,9 @@ func (m *member) err() error {
 	return m.replica.Load().Err()
 }
 
-// becomesLeader, deposed and failed return channels that are closed when it is so; nil for a
-// server alone. Once this node has taken over, becomesLeader returns nil again.
+// becomesLeader returns a channel that is closed once this node is the leader. It returns nil for a server
+// alone and after the takeover. deposed and failed return channels that are closed when this node has lost
+// the leadership or its replica has failed; they return nil for a server alone.
 func (m *member) becomesLeader() <-chan struct{} {
 	if m == nil {
 		return nil
@@ -311,11 +316,11 @@ func (m *member) failed() <-chan struct{} {
 	return m.replica.Load().Failed()
 }
 
-// following is why a node that does not lead takes no orders. Its text names the leader as
-// it is when it is asked for.
+// following is the error that says why a node that does not lead accepts no orders. Its text names the
+// leader at the time of the call.
 type following struct{ m *member }
 
-// Error says where the leader is.
+// Error returns this node's role and where the leader is.
 func (f following) Error() string {
 	status := f.m.replica.Load().Status()
 	role := f.m.role(status.Role)
@@ -333,7 +338,7 @@ func (f following) Error() string {
 		if p.ID == status.Leader && p.Hello.Listen != "" {
 			named := role + "; the leader is " + p.Hello.Listen
 			if p.Hello.HTTP != "" {
-				named += ", HTTP " + p.Hello.HTTP // who asks for this asks over HTTP
+				named += ", HTTP " + p.Hello.HTTP // useful because this text is mostly read over HTTP
 			}
 			return named
 		}
@@ -341,7 +346,7 @@ func (f following) Error() string {
 	return fmt.Sprintf("%s; the leader is node %d", role, status.Leader)
 }
 
-// role returns the name of this node's role.
+// role returns the name of this node's role for r, its role in Raft.
 func (m *member) role(r core.Role) string {
 	switch {
 	case !m.loaded.Load():
@@ -354,7 +359,7 @@ func (m *member) role(r core.Role) string {
 	return remote.RoleStandby
 }
 
-// alive returns the role of a node that leads or follows, or why it does neither yet.
+// alive returns the role of a node that leads or follows. The error says why the node does neither.
 func (m *member) alive() (string, error) {
 	if !m.loaded.Load() {
 		return "", fmt.Errorf("%s: %w", remote.RoleStarting, *m.server.notReady.Load())

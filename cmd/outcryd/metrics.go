@@ -14,8 +14,8 @@ import (
 	"outcry/internal/view/market"
 )
 
-// metrics are everything that /metrics shows, in a registry of their own. What each
-// means, and what to do when it is bad, is in docs/reference/METRICS.md.
+// metrics holds all metrics of /metrics, in a registry that only this server uses.
+// docs/reference/METRICS.md describes each one and what to do about bad values.
 type metrics struct {
 	registry *prometheus.Registry
 	sessions *door.Metrics
@@ -64,14 +64,14 @@ func newMetrics() *metrics {
 	return m
 }
 
-// runtimeMetrics are those of the Go runtime, beside the usual ones, that explain slow
-// requests: goroutines that wait for a processor, and pauses of the collector.
+// runtimeMetrics are additional metrics of the Go runtime that explain slow requests: the time that
+// goroutines wait for a processor, and garbage collection pauses.
 var runtimeMetrics = []collectors.GoRuntimeMetricsRule{
 	{Matcher: regexp.MustCompile(`^/sched/(latencies|pauses/total/gc):seconds$`)},
 }
 
-// buildInfo says which source the program was built from: go_build_info has the
-// module's version alone.
+// buildInfo returns the metric with the commit that the program was built from. go_build_info has only the
+// module's version.
 func buildInfo() prometheus.Collector {
 	revision, modified := version.Commit()
 	changed := strconv.FormatBool(modified)
@@ -86,14 +86,14 @@ func buildInfo() prometheus.Collector {
 	return g
 }
 
-// synced is told of each batch of the journal.
+// synced records a synced batch of the journal.
 func (m *metrics) synced(records, bytes int, took time.Duration) {
 	m.syncSeconds.Observe(took.Seconds())
 	m.syncRecords.Observe(float64(records))
 	m.syncBytes.Observe(float64(bytes))
 }
 
-// projected is told of each batch in Postgres.
+// projected records a batch written to Postgres.
 func (m *metrics) projected(records int, rows int64, took time.Duration) {
 	m.batchSeconds.Observe(took.Seconds())
 	m.batchRecords.Observe(float64(records))

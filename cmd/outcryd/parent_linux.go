@@ -9,25 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parent is who has started this process, and deathSignal what the process gets when that
-// ends, 0 for nothing. The kernel keeps the signal for the first thread alone, on which
-// variables like these get their values.
+// parent is the process that started this one. deathSignal is the signal that this process receives when
+// its parent ends, or 0 for none. The kernel keeps that setting for the first thread only, and package
+// variables are initialized on that thread.
 var parent, deathSignal = os.Getppid(), readDeathSignal()
 
 func readDeathSignal() (signal int32) {
-	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0) // 0 then
+	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0) // on an error signal stays 0
 	return signal
 }
 
-// keepDeathSignal has the process that this thread is about to execute get the signal as well:
-// else one that began again would outlive who has started it. It gets it at once if that has
-// ended meanwhile.
+// keepDeathSignal preserves the death signal when this thread executes a program. Without it, a restarted
+// process would outlive its parent. If the parent has ended already, keepDeathSignal sends the signal at
+// once.
 func keepDeathSignal() {
 	if deathSignal == 0 {
 		return
 	}
 	runtime.LockOSThread()
-	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(deathSignal), 0, 0, 0) // a number that the kernel gave
+	// cannot fail: the kernel returned this number
+	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(deathSignal), 0, 0, 0)
 	if os.Getppid() != parent {
 		_ = syscall.Kill(os.Getpid(), syscall.Signal(deathSignal))
 	}

@@ -16,14 +16,14 @@ import (
 	"outcry/internal/process/sdnotify"
 )
 
-// onReload registers a part of the server that takes over settings while it runs. It may
-// be called from any goroutine.
+// onReload registers a part of the server that can apply changed settings while it runs. It may be called
+// from any goroutine.
 func (s *server) onReload(prepare settings.Prepare, parts ...settings.Part) {
 	s.reloads.On(prepare, parts...)
 }
 
-// settings returns the settings as read last. Of these only those of parts that onReload
-// names have changed since the start. It may be called from any goroutine.
+// settings returns the settings that were read last. Only the settings of parts registered with onReload
+// can differ from those at the start. It may be called from any goroutine.
 func (s *server) settings() *settings.Config {
 	if c := s.reloads.Last(); c != nil {
 		return c
@@ -31,22 +31,23 @@ func (s *server) settings() *settings.Config {
 	return s.config
 }
 
-// listenForReload returns the signals that ask for a reload, and what ends that.
+// listenForReload returns a channel of the signals that request a reload, and a function that stops the
+// delivery.
 func listenForReload() (asked <-chan os.Signal, end func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)
 	return c, func() { signal.Stop(c) }
 }
 
-// terminalGone reports whether f is a terminal that nobody is at any more. A terminal
-// says so with the same signal that asks for a reload.
+// terminalGone reports whether f is a terminal that has hung up. A hangup sends SIGHUP, the signal that
+// also requests a reload.
 func terminalGone(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return errors.Is(err, unix.EIO)
 }
 
-// reload reads all settings again and takes over what can change while the server
-// runs, or nothing if something is wrong. It logs which.
+// reload reads all settings again and applies those that can change while the server runs. If any setting
+// is invalid, it applies none. It logs the result.
 func (s *server) reload() {
 	s.manager.Tell("RELOADING=1", sdnotify.Monotonic())
 	defer func() { s.manager.Tell("READY=1", s.status()) }()
@@ -57,8 +58,8 @@ func (s *server) reload() {
 		s.log.Error("the settings are not taken over, and nothing has changed", "error", err)
 		return
 	}
-	if after := s.settings().LogLevel; after != before { // else what PUT /loglevel set stays
-		s.level.Set(min(s.level.Level(), after)) // until the lines below are logged
+	if after := s.settings().LogLevel; after != before { // otherwise a level set with PUT /loglevel stays in force
+		s.level.Set(min(s.level.Level(), after)) // the more verbose of both levels, until the lines below are logged
 		defer s.level.Set(after)
 	}
 	s.log.Info("the settings have been read again", "changed", changed)
@@ -71,16 +72,16 @@ func (s *server) reload() {
 	}
 }
 
-// tryReload is reload without a word. It returns what is in force now and was not, and
-// the flags that differ and are not in force.
+// tryReload is reload without logging. It returns the settings that have changed, and the changed flags
+// that need a restart.
 func (s *server) tryReload() (changed, restart []string, err error) {
 	return s.reloads.Reload(s.config)
 }
 
-// connections returns how many there may be with the settings as they are now.
+// connections returns the connection limits under the current settings.
 func (s *server) connections() settings.ConnectionBounds { return s.settings().Connections() }
 
-// warnOfDescriptors says what the bounds of connections are if they had to be lowered.
+// warnOfDescriptors logs the connection limits if the limit of open files has lowered them.
 func (s *server) warnOfDescriptors() {
 	if b := s.connections(); b.Lowered {
 		s.log.Warn(settings.ConnectionsLowered, "open_files", b.Files, "reserve", remote.DescriptorReserve,
@@ -88,10 +89,10 @@ func (s *server) warnOfDescriptors() {
 	}
 }
 
-// reloadSessions takes over limits of connections.
+// reloadSessions applies changed limits of connections.
 func (s *server) reloadSessions(c *settings.Config) (func(), error) {
 	return func() {
-		if s.sessions == nil { // of a standby, which has none yet
+		if s.sessions == nil { // a standby has no sessions yet
 			return
 		}
 		s.sessions.SetLimits(door.Limits{ConnectionsMax: c.Connections().XML, IdleTimeout: c.IdleTimeout,
@@ -99,7 +100,7 @@ func (s *server) reloadSessions(c *settings.Config) (func(), error) {
 	}, nil
 }
 
-// reloadEngine takes over limits of memory, and of what clients may make.
+// reloadEngine applies changed limits of memory and of what clients may create.
 func (s *server) reloadEngine(c *settings.Config) (func(), error) {
 	return func() {
 		if s.engine != nil {
@@ -109,7 +110,7 @@ func (s *server) reloadEngine(c *settings.Config) (func(), error) {
 	}, nil
 }
 
-// reloadHTTP takes over limits of the HTTP side.
+// reloadHTTP applies changed limits of HTTP.
 func (s *server) reloadHTTP(c *settings.Config) (func(), error) {
 	return func() {
 		s.market.SetReadersMax(c.ReadersMax)
@@ -117,9 +118,9 @@ func (s *server) reloadHTTP(c *settings.Config) (func(), error) {
 	}, nil
 }
 
-// reloadMetrics tell how the last reload went. A start counts as one.
+// reloadMetrics records the result of the last reload. The start counts as a reload.
 type reloadMetrics struct {
-	taken atomic.Bool // the settings
+	taken atomic.Bool // the last reload succeeded
 	time  prometheus.Gauge
 }
 
@@ -131,7 +132,7 @@ func newReloadMetrics() *reloadMetrics {
 	return m
 }
 
-// done notes how a reload went.
+// done records the result of a reload.
 func (m *reloadMetrics) done(err error) {
 	m.taken.Store(err == nil)
 	if err == nil {

@@ -17,24 +17,24 @@ import (
 	"outcry/internal/replica"
 )
 
-// restoreFile is where a node that is restored keeps the backup of another one.
+// restoreFile holds another node's backup while this node is restored from it.
 const restoreFile = "restore.backup"
 
-// A restore that fails is tried again after restoreRetryMin, then after twice as long each
-// time, up to restoreRetryMax.
+// A failed restore is retried after restoreRetryMin. Each further pause is twice as long, up to
+// restoreRetryMax.
 const (
 	restoreRetryMin = time.Second
 	restoreRetryMax = 30 * time.Second
 )
 
-// beginsAgain reports whether the process of a node begins again for an error: it leads no
-// more, or has to be restored.
+// beginsAgain reports whether err means that the node's process must restart: the node has lost the
+// leadership or must be restored.
 func beginsAgain(err error) bool {
 	_, behind := errors.AsType[*replica.BehindError](err)
 	return behind || errors.Is(err, errDeposed)
 }
 
-// openJournal opens the journal; a node that has to be restored begins a new one.
+// openJournal opens the journal. If the node must be restored, it replaces the journal with a new one.
 func (m *member) openJournal(o journal.Options) (err error) {
 	c := m.server.config
 	if m.restore, err = replica.Unrestored(c.Data); err != nil {
@@ -52,8 +52,8 @@ func (m *member) openJournal(o journal.Options) (err error) {
 	return m.restore.Began(c.Data)
 }
 
-// restoreDatabase fills the database of a node that has to be restored with the state of
-// another one. Meanwhile the node votes and stores. It tries until ctx ends.
+// restoreDatabase fills the database of a node that must be restored from another node's backup. The node
+// votes and stores entries during that time. It retries until ctx ends.
 func (m *member) restoreDatabase(ctx context.Context) error {
 	if m.restore == nil {
 		return nil
@@ -78,7 +78,7 @@ func (m *member) restoreDatabase(ctx context.Context) error {
 	}
 }
 
-// restoreOnce tries once. A backup that is there already, whole and not too old, counts.
+// restoreOnce makes one attempt. It reuses a backup file that is complete and recent enough.
 func (m *member) restoreOnce(ctx context.Context) error {
 	s := m.server
 	path := filepath.Join(s.config.Data, restoreFile)
@@ -89,21 +89,21 @@ func (m *member) restoreOnce(ctx context.Context) error {
 	}
 	seq, err := recovery.RestoreMember(ctx, s.config, s.journal, m.restore.Seq, path, s.log)
 	if err != nil {
-		if postgres.Unusable(err) { // with another backup it may go
+		if postgres.Unusable(err) { // another backup may work
 			err = errors.Join(err, os.Remove(path))
 		}
 		return err
 	}
 	s.log.Info("the database is restored", "seq", seq)
-	// The database must not be ahead of the journal beside it.
+	// The database must not be ahead of the journal.
 	if err := s.journal.Wait(ctx, seq); err != nil {
 		return err
 	}
 	return os.Remove(path)
 }
 
-// download has another node write a backup to a file: one that follows if possible, since
-// the leader has other work.
+// download writes another node's backup to a file. It asks followers before the leader, which has more
+// work.
 func (m *member) download(ctx context.Context, path string) error {
 	r, log := m.replica.Load(), m.server.log
 	status, links := r.Status(), r.Links()
@@ -127,7 +127,7 @@ func (m *member) download(ctx context.Context, path string) error {
 	return err
 }
 
-// downloadFrom has a peer write a backup to a file.
+// downloadFrom writes a peer's backup to a file.
 func downloadFrom(ctx context.Context, r *replica.Replica, peer uint64, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -136,7 +136,7 @@ func downloadFrom(ctx context.Context, r *replica.Replica, peer uint64, path str
 	return errors.Join(r.Backup(ctx, peer, f), f.Close())
 }
 
-// serveBackup writes a backup of this node to a peer.
+// serveBackup writes this node's backup to w, for a peer.
 func (m *member) serveBackup(ctx context.Context, w io.Writer) error {
 	if !m.loaded.Load() {
 		return errors.New("the state of this node is not loaded yet")

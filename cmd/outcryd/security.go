@@ -11,17 +11,16 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// guards are what proves who is at the other end.
+// guards holds what authenticates the two ends of a connection: certificates, tokens and keys.
 type guards struct {
 	certificates *auth.Certificates // nil without TLS
-	tokens       *auth.Tokens       // nil without --auth, as are keys
-	keys         *auth.Keys         // of the Binance-shaped door
-	remove       func()             // the token of `outcryd --health`
-	end          context.CancelFunc // of what follows files; nil if nothing does
+	tokens       *auth.Tokens       // nil without --auth, like keys
+	keys         *auth.Keys         // API keys of the Binance door
+	remove       func()             // removes the token of `outcryd --health`
+	end          context.CancelFunc // stops watching the files; nil before startSecurity
 }
 
-// startSecurity reads certificates and tokens, and follows their files until
-// stopSecurity.
+// startSecurity reads certificates and tokens, and watches their files until stopSecurity is called.
 func (s *server) startSecurity() (err error) {
 	c, g := s.config, &s.guards
 	ctx, cancel := context.WithCancel(context.Background())
@@ -56,7 +55,7 @@ func (s *server) startSecurity() (err error) {
 	return nil
 }
 
-// stopSecurity ends what startSecurity has started.
+// stopSecurity ends what startSecurity started.
 func (s *server) stopSecurity() {
 	if s.guards.end != nil {
 		s.guards.end()
@@ -64,8 +63,8 @@ func (s *server) stopSecurity() {
 	}
 }
 
-// reloadSecurity takes over rates, and certificates and tokens as they are now: their
-// files are followed anyway.
+// reloadSecurity applies changed rates, and reads certificates, tokens and keys again without waiting for
+// the watchers of their files.
 func (s *server) reloadSecurity(c *settings.Config) (apply func(), err error) {
 	certificates, tokens, keys := func() {}, func() {}, func() {}
 	if g := s.guards.certificates; g != nil {
@@ -87,13 +86,13 @@ func (s *server) reloadSecurity(c *settings.Config) (apply func(), err error) {
 		certificates()
 		tokens()
 		keys()
-		if s.sessions != nil { // else a standby, which has none yet
+		if s.sessions != nil { // a standby has no sessions yet
 			s.sessions.SetRates(c.RateConnection, c.RateAccount)
 		}
 	}, nil
 }
 
-// failed returns why a file was not taken when it was read last, nil if all were.
+// failed returns why certificates, tokens or keys could not be read last, or nil if all were read.
 func (g *guards) failed() error {
 	if g.certificates != nil && g.certificates.Failed() != nil {
 		return g.certificates.Failed()
@@ -107,7 +106,7 @@ func (g *guards) failed() error {
 	return nil
 }
 
-// tls returns how a listener speaks TLS, nil if it does not.
+// tls returns the TLS configuration for listeners, or nil without TLS.
 func (g *guards) tls() *tls.Config {
 	if g.certificates == nil {
 		return nil
@@ -115,7 +114,7 @@ func (g *guards) tls() *tls.Config {
 	return g.certificates.Config()
 }
 
-// watchSecurity adds what is read of tokens and certificates when somebody looks.
+// watchSecurity adds the metrics of tokens and certificates, which are read at each scrape.
 func (m *metrics) watchSecurity(g *guards) {
 	m.gauge("outcry_config_last_reload_successful",
 		"1 if settings, certificates and tokens were taken over when they were read last, else 0.",
@@ -135,7 +134,7 @@ func (m *metrics) watchSecurity(g *guards) {
 		})
 }
 
-// warnOfExposure says loudly what is open beyond this machine without protection.
+// warnOfExposure logs a warning for each port that other machines can reach without protection.
 func (s *server) warnOfExposure(xml net.Addr) {
 	for _, e := range s.config.Exposures(xml, s.httpAddr) {
 		s.log.Warn(e.String(), "port", e.Port)

@@ -33,23 +33,23 @@ import (
 	"outcry/internal/view/market"
 )
 
-// The journal is the log of an engine on one machine.
+// The journal is the engine's log on a server alone.
 var _ engine.Log = (*journal.Journal)(nil)
 
-// server is everything that a running exchange consists of, in the order in which
-// it is started. stop ends it in the opposite order.
+// server holds all parts of a running exchange, in the order in which they start. stop ends them in the
+// opposite order.
 type server struct {
 	config  *settings.Config
 	log     *slog.Logger
 	level   *slog.LevelVar // of log
 	metrics *metrics
-	manager *sdnotify.Notifier // nil if there is none
+	manager *sdnotify.Notifier // nil without a service manager
 	reloads settings.Reloads
 	member  *member // nil for a server alone
 
 	lock            *journal.DirLock
 	guards          guards
-	xmlAddr         *listen.Bound // taken from the start on, and listened on once all is there
+	xmlAddr         *listen.Bound // bound at the start, listened on once the exchange is ready
 	http            *http.Server
 	httpConnections *admin.Connections
 	sockets         *websocket.Server // nil without HTTP, as are market and feed
@@ -57,9 +57,9 @@ type server struct {
 	binance         *binance.Door
 	doors           doors
 	feed            *market.Feed
-	view            *accounts.View  // of accounts
+	view            *accounts.View  // serves what accounts ask about themselves
 	marks           health.LagMarks // when the journal's records were synced
-	health          *health.Watch   // how it is doing; nil without feed
+	health          *health.Watch   // watches the health of the exchange; nil without feed
 	httpAddr        net.Addr
 	database        *recovery.Database
 	journal         *journal.Journal
@@ -68,10 +68,10 @@ type server struct {
 	engine          *engine.Engine
 	sessions        *door.Server
 
-	notReady  atomic.Pointer[error] // why the exchange takes no orders; nil when it does
+	notReady  atomic.Pointer[error] // why the exchange accepts no orders; nil while it accepts them
 	running   sync.WaitGroup        // the goroutines below
 	exit      func(status int)      // os.Exit, except in tests
-	ended     chan error            // what ended by itself, and should not have
+	ended     chan error            // errors of parts that ended unexpectedly
 	unproject context.CancelFunc    // ends the projector
 	unfollow  context.CancelFunc    // ends the feed and the view
 }
@@ -81,7 +81,7 @@ var (
 	errStopping = errors.New("stopping")
 )
 
-// newServer returns a server that has not started.
+// newServer returns a server that is not started.
 func newServer(c *settings.Config, log *slog.Logger, level *slog.LevelVar) *server {
 	s := &server{config: c, log: log, level: level, metrics: newMetrics(), exit: os.Exit,
 		ended: make(chan error, 8), unproject: func() {}, unfollow: func() {}}
@@ -89,8 +89,8 @@ func newServer(c *settings.Config, log *slog.Logger, level *slog.LevelVar) *serv
 	return s
 }
 
-// serve runs the exchange until ctx ends, and then stops it in order. An error
-// says why it could not start, or what made it stop; it has been logged.
+// serve runs the exchange until ctx ends, and then stops it in order. The error says why it could not start
+// or why it stopped. serve has logged it.
 func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 	manager, err := sdnotify.New(log.Logger)
 	if err != nil {
@@ -104,7 +104,7 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 	s.setNotReady(errStarting)
 	asked, unlisten := listenForReload()
 	defer unlisten()
-	if s.member.beganAgain() { // the service manager counts from when it was told that we are ready
+	if s.member.beganAgain() { // after a restart the service manager's watchdog timer is already running
 		defer s.feedWatchdog()()
 	}
 	err = s.start(ctx)
@@ -118,9 +118,9 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 		err = s.beginAgain(ctx, err)
 	}
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || beginsAgain(err)) {
-		err = nil // stopped while it was starting, or was to begin again
+		err = nil // stopped by a signal while it was starting or restarting
 	}
-	// The reason comes first: what a stop logs is not about it.
+	// Log the reason first: what the stop logs may have other causes.
 	told := err
 	if told != nil {
 		s.log.Error("the exchange has stopped", "error", told)
@@ -134,8 +134,8 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 	return err
 }
 
-// runUntil reads the settings again when that is asked for, until ctx ends, or with what
-// ends the exchange.
+// runUntil reloads the settings on request until ctx ends. It returns nil then, or the error that ends the
+// exchange.
 func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 	for {
 		select {
@@ -164,7 +164,7 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 	}
 }
 
-// start brings everything up. What it has started when an error ends it, stop ends.
+// start starts all parts. After an error, stop ends those that were started.
 func (s *server) start(ctx context.Context) (err error) {
 	if s.lock, err = s.lockData(ctx); err != nil {
 		return err
@@ -175,14 +175,14 @@ func (s *server) start(ctx context.Context) (err error) {
 	if err = s.refuseData(); err != nil {
 		return err
 	}
-	// Before the database is touched: its schema would be brought up to date.
+	// Check this before the database is opened, which would upgrade its schema.
 	if err = journal.CheckVersion(s.config.JournalDir(), exchange.EventVersion); err != nil {
 		return err
 	}
 	if err = s.startSecurity(); err != nil {
 		return err
 	}
-	// Both addresses before a database, whose start may take long, or make one.
+	// Bind both addresses before the database is started or created, which may take long.
 	httpAddr, err := s.bindBoth()
 	if err != nil {
 		return err
@@ -207,7 +207,8 @@ func (s *server) start(ctx context.Context) (err error) {
 	return s.startSessions()
 }
 
-// startHTTP serves the HTTP side at an address, nil for none: from here on people can see what is going on.
+// startHTTP serves HTTP at an address, or does nothing if it is nil. It starts early so that operators can
+// watch the rest of the start.
 func (s *server) startHTTP(at *listen.Bound) error {
 	if at == nil {
 		return nil
@@ -273,12 +274,12 @@ func (s *server) startHTTP(at *listen.Bound) error {
 	return nil
 }
 
-// codecOf is the protocol that clients speak, over HTTP or, otherwise, over TCP.
+// codecOf returns the codec of the XML protocol, for clients over HTTP or over TCP.
 func (s *server) codecOf(http bool) door.Codec {
 	return door.Adapt(wire.XML{Bare: s.config.BareReplies, HTTP: http})
 }
 
-// startSessions listens for clients, and declares the exchange ready.
+// startSessions listens for clients and reports that the exchange is ready.
 func (s *server) startSessions() error {
 	now := s.settings() // a standby may have reloaded them
 	s.sessions = door.New(s.engine, door.Options{
@@ -304,7 +305,7 @@ func (s *server) startSessions() error {
 	return nil
 }
 
-// announce logs the one line that names every address.
+// announce logs the line that names every address.
 func (s *server) announce(xml net.Addr) {
 	attrs := []any{"xml", xml.String(), "data", s.config.Data, "ack", s.config.Ack,
 		"pid", os.Getpid(), "version", version.String()}
@@ -319,21 +320,21 @@ func (s *server) announce(xml net.Addr) {
 	s.warnOfExposure(xml)
 }
 
-// stop ends in order what was started: frames that are in are finished, what was
-// answered is brought to Postgres, within the stop timeout.
+// stop ends all parts in order within the stop timeout. It finishes the frames that have been received and
+// brings all answered commands to Postgres.
 func (s *server) stop() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.settings().StopTimeout)
 	defer cancel()
 	overdue := s.abandonAfter(s.settings().StopTimeout + stopGrace)
-	defer overdue.Stop() // at the latest
+	defer overdue.Stop() // stopped earlier in the normal case
 	if s.engine != nil {
-		defer context.AfterFunc(ctx, s.engine.Interrupt)() // long frames and orders end with the time for the stop
+		defer context.AfterFunc(ctx, s.engine.Interrupt)() // interrupt long frames and orders at the stop timeout
 	}
 	s.member.stopCampaigning()
 	s.endClients(ctx)
 	s.xmlAddr.Close()
 	err = s.member.leave(ctx)
-	s.unfollow() // which ends the streams, for which the HTTP side would wait
+	s.unfollow() // ends the streams, for which the HTTP shutdown would wait
 	if s.http != nil {
 		if s.http.Shutdown(ctx) != nil {
 			s.http.Close()
@@ -342,7 +343,8 @@ func (s *server) stop() (err error) {
 	if s.binance != nil {
 		s.binance.Close()
 	}
-	came := s.member.came() // what the state came to, if it is what the journal says
+	// seq and digest of the final state, for the log; nil if the state may not match the journal
+	came := s.member.came()
 	if s.engine != nil {
 		s.engine.Close()
 		if s.journal.Err() == nil && s.member.tellsAll() {
@@ -365,7 +367,7 @@ func (s *server) stop() (err error) {
 	if s.history != nil {
 		s.history.Close()
 	}
-	overdue.Stop() // a local Postgres has a time of its own
+	overdue.Stop() // stopping a local Postgres has its own time limit
 	if s.database != nil {
 		s.database.Close()
 	}

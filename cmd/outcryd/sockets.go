@@ -8,7 +8,7 @@ import (
 	"outcry/internal/door/websocket"
 )
 
-// newSockets returns what has the WebSocket connections of all doors.
+// newSockets returns the server of the WebSocket connections of all doors.
 func (s *server) newSockets() *websocket.Server {
 	m := websocket.NewMetrics()
 	s.metrics.registry.MustRegister(m)
@@ -20,8 +20,8 @@ func (s *server) newSockets() *websocket.Server {
 	})
 }
 
-// endClients ends all connections of clients in order: what has arrived is done and answered. Those that are left when
-// ctx ends are cut off.
+// endClients ends all client connections in order: commands that have arrived are executed and answered.
+// Connections that are still open when ctx ends are cut off.
 func (s *server) endClients(ctx context.Context) {
 	var ends []func(context.Context) error
 	if s.sessions != nil {

@@ -11,13 +11,13 @@ import (
 	"outcry/internal/process/version"
 )
 
-// setNotReady says why the exchange takes no orders.
+// setNotReady sets the reason why the exchange accepts no orders.
 func (s *server) setNotReady(why error) {
 	s.notReady.Store(&why)
 	s.manager.Tell(sdnotify.Status("%v", why))
 }
 
-// started returns why frames cannot be done, nil if they can.
+// started returns why frames cannot be processed, or nil if they can.
 func (s *server) started() error {
 	if why := s.notReady.Load(); why != nil {
 		return *why
@@ -28,7 +28,7 @@ func (s *server) started() error {
 	return s.journal.Err()
 }
 
-// why returns why the exchange takes no orders, "" while it does.
+// why returns why the exchange accepts no orders, or "" while it accepts them.
 func (s *server) why() string {
 	if err := s.ready(); err != nil {
 		return err.Error()
@@ -36,8 +36,8 @@ func (s *server) why() string {
 	return ""
 }
 
-// ready returns why the exchange takes no orders, nil while it does. Postgres
-// being away is no reason, being too far behind is.
+// ready returns why the exchange accepts no orders, or nil while it accepts them. An unreachable Postgres
+// is no reason, but a Postgres that is too far behind is one.
 func (s *server) ready() error {
 	if err := s.started(); err != nil {
 		return err
@@ -45,10 +45,10 @@ func (s *server) ready() error {
 	return s.engine.Refusing()
 }
 
-// processStart is when this program began.
+// processStart is when this program started.
 var processStart = time.Now()
 
-// statusNow is how the exchange is doing.
+// statusNow returns the current status of the exchange.
 func (s *server) statusNow() remote.Status {
 	status := remote.Status{Version: version.String(), UptimeSeconds: time.Since(processStart).Seconds(),
 		MemoryBytes: health.MemoryBytes()}
@@ -67,10 +67,10 @@ func (s *server) statusNow() remote.Status {
 	return status
 }
 
-// exchangeNow is the part of a status that there is once the exchange has started, of which
-// feed and health are parts: it is asked for over HTTP only.
+// exchangeNow returns the part of the status that exists once the exchange has started. It uses feed and
+// health, which exist only with HTTP; only HTTP handlers call it.
 func (s *server) exchangeNow() *remote.Exchange {
-	stats, applied := s.stats(), s.projector.Applied() // first: the journal may go on meanwhile
+	stats, applied := s.stats(), s.projector.Applied() // read first, because the journal may grow in between
 	synced := s.journal.Synced()
 	x := &remote.Exchange{
 		Journal: remote.Journal{Appended: s.journal.Appended(), Synced: synced,
@@ -95,7 +95,7 @@ func (s *server) exchangeNow() *remote.Exchange {
 	return x
 }
 
-// stats are the figures of the exchange.
+// stats returns the engine's figures, or the standby's.
 func (s *server) stats() engine.Stats {
 	if s.member != nil {
 		return s.member.stats()
@@ -103,7 +103,7 @@ func (s *server) stats() engine.Stats {
 	return s.engine.Stats()
 }
 
-// halts are the symbols that take no orders.
+// halts returns the symbols that accept no orders.
 func (s *server) halts() []engine.HaltedSymbol {
 	if s.member != nil {
 		return s.member.halts()

@@ -14,23 +14,23 @@ import (
 	"outcry/internal/exchange"
 )
 
-// errDeposed says that this node leads no more, so that its memory may hold what is in
-// nobody's history: the process has to begin again.
+// errDeposed says that this node has lost the leadership. Its memory may hold results that were never
+// committed, so the process must restart.
 var errDeposed = errors.New("this node leads no more")
 
 const (
-	// fitEvery is how often a node looks whether its Postgres lets it lead.
+	// fitEvery is how often a node checks whether its Postgres is close enough behind to lead.
 	fitEvery = 100 * time.Millisecond
 
-	// transferTimeout bounds how long a stop tries to hand over the leadership. It takes
-	// milliseconds if there is a node that may have it.
+	// transferTimeout bounds how long a stop tries to transfer the leadership. The transfer takes
+	// milliseconds if another node can lead.
 	transferTimeout = 3 * time.Second
 
-	// figuresTimeout bounds how long figures of a leader wait until they may be told.
+	// figuresTimeout bounds how long a request for a leader's figures waits until they are committed.
 	figuresTimeout = time.Second
 )
 
-// follow begins to do again what the leader has done, and to compare what comes out.
+// follow starts a goroutine that applies the leader's records and compares the results with them.
 func (m *member) follow() {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.unfollow, m.followed = cancel, make(chan struct{})
@@ -43,11 +43,11 @@ func (m *member) follow() {
 	})
 }
 
-// apply applies records while there may be more, until ctx ends. An error that says that a
-// record does not come out as recorded has made this node stay down.
+// apply applies records while more returns true, until ctx ends. If a record's result differs from what was
+// recorded, it marks this node broken and returns the error.
 func (m *member) apply(ctx context.Context, more func() bool) error {
 	for more() {
-		if !m.led.Load() { // else it would wait for what only leading it mends
+		if !m.led.Load() { // a leader must not wait: only leading may let its Postgres catch up
 			if err := m.standby.WaitRoom(ctx); err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ func (m *member) apply(ctx context.Context, more func() bool) error {
 	return nil
 }
 
-// stopFollowing ends follow, and waits for that.
+// stopFollowing ends the goroutine of follow and waits for it.
 func (m *member) stopFollowing() {
 	if m.unfollow != nil {
 		m.unfollow()
@@ -75,9 +75,9 @@ func (m *member) stopFollowing() {
 	}
 }
 
-// campaign says whether this node may lead: not while its Postgres is too far behind. A
-// leader whose is hands over, if another node may lead. It tells people who leads, and ends
-// with ctx.
+// campaign decides whether this node may lead: not while its Postgres is too far behind. A leader whose
+// Postgres is too far behind hands over if another node may lead. campaign also logs changes of the leader.
+// It ends with ctx.
 func (m *member) campaign(ctx context.Context) {
 	s, r := m.server, m.replica.Load()
 	tick := time.NewTicker(fitEvery)
@@ -97,7 +97,7 @@ func (m *member) campaign(ctx context.Context) {
 			s.manager.Tell(s.status())
 		}
 		most := lagMost(uint64(s.settings().LagMax), m.led.Load(), may)
-		applied := s.projector.Applied() // first: the journal may go on meanwhile
+		applied := s.projector.Applied() // read first, because the journal may grow in between
 		lag := s.journal.Appended() - applied
 		if fit := lag < most; fit != may {
 			may = fit
@@ -122,10 +122,10 @@ func (m *member) campaign(ctx context.Context) {
 	}
 }
 
-// lagMost returns how many records the Postgres of a node may be behind that may lead: of one
-// that leads fewer than those at which orders are refused; of another one fewer still, since
-// it would be no better than the leader that hands over to it. A node that may not lead has to
-// be well below, so that it does not go to and fro.
+// lagMost returns how many records the Postgres of a node may be behind for the node to lead. For the
+// leader the limit is below the lag at which orders are refused. For other nodes it is lower, since they
+// must be a better choice than a leader that hands over. A node that may not lead must fall well below the
+// limit first, so that the decision does not alternate.
 func lagMost(lagMax uint64, leads, may bool) uint64 {
 	most := lagMax / 4 * 3
 	if !leads {
@@ -137,9 +137,9 @@ func lagMost(lagMax uint64, leads, may bool) uint64 {
 	return most
 }
 
-// takeOver makes the standby the exchange: it applies what was committed before this
-// node's leadership, hands its state to an engine, and opens the XML port. It returns nil
-// too if the leadership ends meanwhile, or ctx.
+// takeOver turns the standby into the exchange: it applies what was committed before this node's
+// leadership, hands the state to an engine, and opens the XML port. It also returns nil if the leadership
+// or ctx ends during the takeover.
 func (m *member) takeOver(ctx context.Context) error {
 	s, r := m.server, m.replica.Load()
 	begun := time.Now()
@@ -151,12 +151,12 @@ func (m *member) takeOver(ctx context.Context) error {
 	last := r.Appended()
 	if err := m.apply(ctx, func() bool { return m.standby.Seq() < last }); err != nil {
 		if ctx.Err() != nil {
-			return nil // runUntil sees why
+			return nil // runUntil handles the cause
 		}
 		return err
 	}
 	if r.Err() != nil || m.standby.Seq() != last {
-		return nil // the leadership was over before the standby stopped: it has records of the next one
+		return nil // the leadership ended before the standby stopped, so the standby has records of the next leader
 	}
 	m.records.Close()
 	m.records = nil
@@ -169,14 +169,14 @@ func (m *member) takeOver(ctx context.Context) error {
 	m.mu.Unlock()
 	if err := s.resumeEngine(ctx); err != nil {
 		if ctx.Err() != nil || r.Err() != nil {
-			return nil // runUntil sees why
+			return nil // runUntil handles the cause
 		}
 		return err
 	}
 	if err := s.startSessions(); err != nil {
 		return err
 	}
-	if s.sockets != nil { // what a connection can do does not change while it lasts
+	if s.sockets != nil { // what a connection can do is fixed when it opens
 		s.sockets.End(websocket.CodeGoingAway, "this node leads from now on; connect again")
 	}
 	s.log.Info("this node leads", "node", s.config.Node, "seq", last, "took", time.Since(begun).String())
@@ -190,7 +190,8 @@ func (m *member) view() (*engine.Engine, *engine.Standby) {
 	return m.engine, m.standby
 }
 
-// stats are the figures of what this node has. A leader's may be told once confirmed says so.
+// stats returns the figures of this node's engine or standby. A leader's may be published once confirmed
+// returns nil.
 func (m *member) stats() engine.Stats {
 	e, standby := m.view()
 	if e == nil {
@@ -199,7 +200,7 @@ func (m *member) stats() engine.Stats {
 	return e.Stats()
 }
 
-// halts are the symbols that take no orders, of which the same is true.
+// halts returns the symbols that accept no orders. A leader's may be published once confirmed returns nil.
 func (m *member) halts() []engine.HaltedSymbol {
 	e, standby := m.view()
 	if e == nil {
@@ -208,9 +209,9 @@ func (m *member) halts() []engine.HaltedSymbol {
 	return e.Halts()
 }
 
-// confirmed returns nil once all figures that its caller has read may be told: what a leader
-// has done is committed, and it leads still. It takes no time where that is so already, and at
-// most figuresTimeout.
+// confirmed returns nil once all figures that the caller has read may be published: everything that this
+// leader has done is committed, and it still leads. It returns at once if that is so already, and waits at
+// most figuresTimeout. A node that does not lead and a server alone need no confirmation.
 func (m *member) confirmed() error {
 	if m == nil {
 		return nil
@@ -227,7 +228,7 @@ func (m *member) confirmed() error {
 	return nil
 }
 
-// figures gathers metrics of a node, of which none tells what is not committed.
+// figures returns a gatherer of the node's metrics that shows only committed figures.
 func (m *member) figures(of prometheus.Gatherer) prometheus.Gatherer {
 	if m == nil {
 		return of
@@ -241,8 +242,8 @@ func (m *member) figures(of prometheus.Gatherer) prometheus.Gatherer {
 	})
 }
 
-// last returns the last record of the state of the server's engine. Those of the next leader
-// may be in the journal as well.
+// last returns the seq of the last record that this node appended as the leader, or 0 for a server alone.
+// The journal may also have records of the next leader.
 func (m *member) last() uint64 {
 	if m == nil {
 		return 0
@@ -250,14 +251,14 @@ func (m *member) last() uint64 {
 	return m.replica.Load().Appended()
 }
 
-// tellsAll reports whether everything that the engine has done is committed, so that its
-// state may be told: always so for a server alone.
+// tellsAll reports whether everything that the engine has done is committed, so that its state may be
+// published. It is always true for a server alone.
 func (m *member) tellsAll() bool {
 	return m == nil || m.replica.Load().Appended() == m.replica.Load().Synced()
 }
 
-// reconcile counts cash and shares on the node that leads. One that follows has them
-// compared with each record.
+// reconcile counts cash and shares on the leader. A follower returns no imbalance: it compares its results
+// with each record instead.
 func (m *member) reconcile() exchange.Imbalance {
 	if e, _ := m.view(); e != nil {
 		return e.Reconcile()
@@ -265,8 +266,8 @@ func (m *member) reconcile() exchange.Imbalance {
 	return exchange.Imbalance{}
 }
 
-// show returns an order as Engine.Show does, of a node that follows at the record of its
-// market data or later.
+// show returns an order as Engine.Show does. A follower first waits until it has applied the last record
+// that its market data includes.
 func (m *member) show(
 	ctx context.Context, id exchange.OrderID, after, most int,
 ) (exchange.PublicOrder, bool, error) {
@@ -286,8 +287,8 @@ func (m *member) show(
 	return standby.Show(ctx, id, after, most)
 }
 
-// stopCampaigning keeps a node that stops from becoming the leader now. One that leads stays
-// it until leave: clients get the replies to what they have sent.
+// stopCampaigning keeps a node that is stopping from becoming the leader. A node that already leads remains
+// the leader until leave, so that clients receive the replies to what they have sent.
 func (m *member) stopCampaigning() {
 	if m == nil || m.replica.Load() == nil {
 		return
@@ -298,22 +299,22 @@ func (m *member) stopCampaigning() {
 	}
 }
 
-// came ends the standby, and returns what its state came to, for the log; nil if it is the
-// engine's.
+// came closes the standby and returns the seq and digest of its state, for the log. It returns nil if the
+// state belongs to the engine.
 func (m *member) came() []any {
 	if m == nil || m.standby == nil {
 		return nil
 	}
 	digest, seq, err := m.standby.Digest()
 	m.standby.Close()
-	if err != nil { // or a record did not fit
+	if err != nil { // also if a record did not match
 		return nil
 	}
 	return []any{"seq", seq, "digest", fmt.Sprintf("%x", digest)}
 }
 
-// leave gives up the leadership, if this node has it, and ends what it has of the cluster.
-// The journal gets no records any more then.
+// leave transfers the leadership, if this node has it, stops following, and closes the replica. The journal
+// receives no more records after that.
 func (m *member) leave(ctx context.Context) error {
 	if m == nil || m.replica.Load() == nil {
 		return nil

@@ -15,12 +15,12 @@ import (
 	"outcry/internal/process/logging"
 )
 
-// gauge adds a gauge that is read when somebody looks.
+// gauge adds a gauge whose value is read at each scrape.
 func (m *metrics) gauge(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
-// watchLog adds what the log suppresses.
+// watchLog adds the count of suppressed log lines.
 func (m *metrics) watchLog(l *logging.Log) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "outcry_log_suppressed_lines_total",
@@ -28,7 +28,7 @@ func (m *metrics) watchLog(l *logging.Log) {
 	}, func() float64 { return float64(l.Suppressed()) }))
 }
 
-// oneIf is how metrics tell yes and no.
+// oneIf returns 1 for true and 0 for false.
 func oneIf(yes bool) float64 {
 	if yes {
 		return 1
@@ -36,7 +36,7 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// watchServer adds what there is as soon as the HTTP side is up.
+// watchServer adds the metrics that exist as soon as HTTP is up.
 func (m *metrics) watchServer(
 	now func() *settings.Config, bounds func() settings.ConnectionBounds, ready func() error,
 ) {
@@ -58,7 +58,7 @@ func (m *metrics) watchServer(
 			"0 if there is none.",
 		func() float64 { return health.Modified(filepath.Join(data, lastBackup)) })
 	if !health.DiskIsKnown {
-		return // an alert would take 0 for a full disk
+		return // an alert would read 0 as a full disk
 	}
 	m.gauge("outcry_disk_available_bytes",
 		"Room on the disk of the data directory that the server's user may fill.",
@@ -68,11 +68,10 @@ func (m *metrics) watchServer(
 		func() float64 { return float64(health.DiskOf(data).Size) })
 }
 
-// lastBackup is a file of the data directory that has nothing in it: its time is that of
-// the last backup.
+// lastBackup is an empty file of the data directory. Its modification time is that of the last backup.
 const lastBackup = "last-backup"
 
-// watch adds what is read of a running exchange when somebody looks.
+// watch adds the metrics of a running exchange, which are read at each scrape.
 func (m *metrics) watch(
 	stats func() engine.Stats, reconcile func() exchange.Imbalance, j *journal.Journal, p *postgres.Projector,
 ) {
@@ -82,7 +81,7 @@ func (m *metrics) watch(
 	m.watchConservation(&conservation{count: reconcile})
 }
 
-// watchLag adds the lag in seconds, of which marks knows.
+// watchLag adds the projection's lag in seconds.
 func (m *metrics) watchLag(marks *health.LagMarks, p *postgres.Projector) {
 	m.gauge("outcry_postgres_lag_seconds",
 		"Time since the oldest record that Postgres does not have was synced in the journal, 0 if it has all. "+
@@ -92,7 +91,7 @@ func (m *metrics) watchLag(marks *health.LagMarks, p *postgres.Projector) {
 
 func (m *metrics) watchJournal(j *journal.Journal) {
 	m.gauge("outcry_journal_unsynced_records", "Records that are not on stable storage yet.", func() float64 {
-		synced := j.Synced() // read first: it is never ahead then
+		synced := j.Synced() // read first, so that it never exceeds the appended count
 		return float64(j.Appended() - synced)
 	})
 	m.gauge("outcry_journal_unsynced_bytes",
@@ -110,8 +109,8 @@ func (m *metrics) watchJournal(j *journal.Journal) {
 		func() float64 { return float64(j.ReserveBytes()) })
 }
 
-// figures is a prometheus.Collector of the engine's figures, which are asked for once
-// a scrape: they look at every symbol.
+// figures is a prometheus.Collector of the engine's figures. It calls stats once per scrape, because stats
+// visits every symbol.
 type figures struct {
 	stats func() engine.Stats
 	all   []figure
@@ -168,7 +167,7 @@ func newFigures(stats func() engine.Stats) *figures {
 	return c
 }
 
-// instructionFigures are those of orders with instructions.
+// instructionFigures returns the counters of orders with instructions.
 func instructionFigures() (all []figure) {
 	for kind, value := range map[string]func(*engine.Stats) int64{
 		"ioc":    func(s *engine.Stats) int64 { return s.Instructions.IOC },

@@ -8,9 +8,9 @@ import (
 	"outcry/internal/process/sdnotify"
 )
 
-// feedWatchdog begins to tell the service manager that the exchange is alive, until
-// the returned function is called, which waits for the end. An exchange that stops
-// counts as alive: a stop has time limits of its own.
+// feedWatchdog starts to report to the service manager that the exchange is alive. The returned function
+// stops that and waits for the end. An exchange that is stopping counts as alive, since a stop has its own
+// time limits.
 func (s *server) feedWatchdog() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -24,8 +24,8 @@ func (s *server) feedWatchdog() (stop func()) {
 	}
 }
 
-// alive returns nil while the journal has not failed and every goroutine that takes
-// commands answers, before ctx ends, or while the exchange stops.
+// alive returns an error if the journal has failed, or if a goroutine that executes commands does not
+// answer before ctx ends. It returns nil while the exchange starts or stops.
 func (s *server) alive(ctx context.Context) error {
 	if why := s.notReady.Load(); why != nil {
 		return nil
@@ -34,7 +34,7 @@ func (s *server) alive(ctx context.Context) error {
 		return err
 	}
 	if err := s.member.err(); err != nil {
-		return nil // the process is about to begin again, or to end
+		return nil // the process is about to restart or end
 	}
 	err := s.engine.Alive(ctx)
 	if errors.Is(err, engine.ErrStopped) {
@@ -43,7 +43,7 @@ func (s *server) alive(ctx context.Context) error {
 	return err
 }
 
-// status says in a line how the exchange is.
+// status returns the exchange's state as a line for the service manager.
 func (s *server) status() string {
 	if err := s.ready(); err != nil {
 		return sdnotify.Status("not ready: %v", err)
