@@ -1,5 +1,5 @@
-// Command outcryd runs the exchange: XML over TCP on one side, Postgres on the other, and a journal in
-// between. Run it without arguments, or see --help.
+// Command outcryd runs the exchange: XML over TCP on one side, Postgres on the other, a journal
+// between them. Run it without arguments, or see --help.
 package main
 
 import (

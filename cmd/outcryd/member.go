@@ -36,7 +36,7 @@ const journalGather = 10 * time.Millisecond
 // nil receiver do nothing then.
 type member struct {
 	server   *server
-	hello    peers.Hello                     // what this node tells its peers about itself; set when the replica is opened
+	hello    peers.Hello                     // what this node tells its peers; set when the replica is opened
 	former   former                          // earlier runs of the process, before it restarted itself
 	replica  atomic.Pointer[replica.Replica] // nil before it is opened
 	loaded   atomic.Bool                     // the state is loaded and follows the journal

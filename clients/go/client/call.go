@@ -7,40 +7,41 @@ import (
 	"time"
 )
 
-// Call is a frame that has been given to a Client and may not have its answer yet. Its
-// methods may be called from any goroutine, and Wait more than once.
+// Call is a frame that was given to a Client and may not be answered yet. Its methods may be called from
+// any goroutine. Wait may be called more than once.
 type Call struct {
 	client   *Client
 	commands []Command
 	frame    []byte // XML
 	answered chan struct{}
 
-	// Set before answered is closed, and not changed after that.
+	// These are set before answered is closed and not changed afterwards.
 	results []Result
 	err     error
 
 	// The client's mu guards these.
-	tries   int       // how often it was tried to send it, the present try included
-	arrived int       // how often it may have arrived
-	since   time.Time // when it was given to the client; once it was tried, when that first failed
-	left    bool      // nobody waits: it is not to be sent again
+	tries   int       // attempts to send it, including the current one
+	arrived int       // attempts in which it may have reached the exchange
+	since   time.Time // when it was given to the client; after the first attempt, when that attempt failed
+	left    bool      // its caller no longer waits: it must not be sent again
 
-	// suspect says that the exchange closed a connection with a reason when this call's
-	// answer was due: perhaps because of its frame. The goroutine that serves links guards it.
+	// suspect means that the exchange closed a connection with an error text when this call's answer was
+	// due, perhaps because of its frame. Only the goroutine that serves links uses it.
 	suspect bool
 }
 
-// Done returns a channel that is closed when Wait would not wait.
+// Done returns a channel that is closed when the answer or an error is available, so that Wait would not
+// block.
 func (c *Call) Done() <-chan struct{} { return c.answered }
 
-// Commands returns what was sent, with the refs that AutoRef has made. It must not be
+// Commands returns the commands that were sent, with the refs that AutoRef added. The slice must not be
 // changed.
 func (c *Call) Commands() []Command { return c.commands }
 
-// Wait waits for the answer and returns a result for each command, in their order,
-// which must not be changed. The error is a *Broken or a *ProtocolError, or a *GaveUp
-// where ctx ends first. The call goes on then: also what was not sent yet will be, so
-// that MaybeDone is true of all that changes anything. Wait may be called again.
+// Wait waits for the answer and returns one result per command, in order. The results must not be changed.
+// The error is a *Broken or a *ProtocolError, or a *GaveUp if ctx ends first. After a *GaveUp the call
+// continues, and is still sent if it was not sent yet. Its MaybeDone is therefore true unless all commands
+// are queries. Wait may then be called again.
 func (c *Call) Wait(ctx context.Context) ([]Result, error) {
 	if results, err, ended := c.outcome(ctx); ended {
 		return results, err
@@ -48,8 +49,8 @@ func (c *Call) Wait(ctx context.Context) ([]Result, error) {
 	return nil, c.gaveUp(ctx, true)
 }
 
-// outcome waits for the answer, or until ctx ends: then ended is false, unless there is
-// one all the same.
+// outcome waits for the answer or until ctx ends. ended is false if ctx has ended and there is no answer
+// yet.
 func (c *Call) outcome(ctx context.Context) (results []Result, err error, ended bool) {
 	select {
 	case <-c.answered:
@@ -63,13 +64,13 @@ func (c *Call) outcome(ctx context.Context) (results []Result, err error, ended 
 	return c.results, c.err, true
 }
 
-// gaveUp is the error of somebody who waits no longer.
+// gaveUp returns the error for a caller whose context has ended.
 func (c *Call) gaveUp(ctx context.Context, maybeSent bool) error {
 	return &GaveUp{Sent: c.commands, MaybeDone: maybeSent && changes(c.commands), Err: ctx.Err()}
 }
 
-// waitOrLeave is Wait for somebody who will not come back: where ctx ends first, what
-// is in the queue will not be sent, and the answer to what was sent is read and dropped.
+// waitOrLeave is Wait for a caller that will not wait again. If ctx ends first, a queued call is not sent,
+// and the answer to a call that was sent is read and dropped.
 func (c *Call) waitOrLeave(ctx context.Context) ([]Result, error) {
 	if results, err, ended := c.outcome(ctx); ended {
 		return results, err
@@ -77,8 +78,8 @@ func (c *Call) waitOrLeave(ctx context.Context) ([]Result, error) {
 	return nil, c.gaveUp(ctx, c.leave())
 }
 
-// leave says that nobody waits for the answer any more, and reports whether the call was
-// sent, or is being sent: of what it takes out of the queue, nothing can be after that.
+// leave marks the call as abandoned and removes it from the queue. It reports whether the call was sent or
+// is being sent. A call that it removes from the queue is not sent after that.
 func (c *Call) leave() (maybeSent bool) {
 	c.client.mu.Lock()
 	defer c.client.mu.Unlock()
@@ -92,8 +93,8 @@ func (c *Call) leave() (maybeSent bool) {
 	return c.arrived > 0
 }
 
-// doubt marks what is refused of a call that may have arrived more than once: the first
-// time it may have been done.
+// doubt sets MaybeDone of the refused commands if the call may have reached the exchange more than once,
+// since the first attempt may have been executed.
 func (c *Call) doubt(results []Result) {
 	for i := range results {
 		if r := results[i].Refused; r != nil {
@@ -102,18 +103,18 @@ func (c *Call) doubt(results []Result) {
 	}
 }
 
-// sentBefore reports whether the call may have arrived more than once.
+// sentBefore reports whether the call may have reached the exchange more than once.
 func (c *Call) sentBefore() bool {
 	c.client.mu.Lock()
 	defer c.client.mu.Unlock()
 	return c.arrived > 1
 }
 
-// errLeft is the end of a call that nobody waits for.
+// errLeft ends a call whose caller no longer waits.
 var errLeft = errors.New("client: nobody waits for the answer")
 
-// end gives the call its end and its place to another. It is called once, by the one that
-// has the call: the queue, or the link that has sent it.
+// end stores the outcome, wakes the waiting callers and frees the call's place. The current owner of the
+// call, the queue or the link that sent it, calls end exactly once.
 func (c *Call) end(results []Result, err error) {
 	c.results, c.err = results, err
 	close(c.answered)

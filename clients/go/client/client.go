@@ -9,39 +9,38 @@ import (
 	"time"
 )
 
-// Client trades on an exchange over one connection at a time, which it makes again
-// when it has broken. Its methods may be called from any goroutine.
+// Client trades on an exchange over one connection at a time, and reconnects when the connection breaks.
+// Its methods may be called from any goroutine.
 //
-// Frames are sent in the order in which they were given to it, and take effect in that
-// order; those that are sent again after a connection has broken come first.
+// Frames are sent and take effect in the order in which they were given to the Client. Frames that are sent
+// again after a connection broke go first.
 type Client struct {
-	addrs   []string // of exchanges, of which one takes orders
+	addrs   []string // addresses of exchanges, of which one accepts orders
 	options Options
-	places  chan struct{} // one taken for each call that has no end
-	wake    chan struct{} // has one value when there may be something in the queue
+	places  chan struct{} // holds a value for each call that has not ended
+	wake    chan struct{} // holds a value when the queue may have calls
 	open    context.Context
 	close   context.CancelFunc
 	running sync.WaitGroup
 
-	// patience is how long the next link may owe a reply before other addresses are asked. The
-	// goroutine that serves links guards it.
+	// patience is how long the next link may wait for a reply before other addresses are tried. Only the
+	// goroutine that serves links uses it.
 	patience time.Duration
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
-	queue  []*Call // to be sent, oldest first; no more than places
+	queue  []*Call // calls to send, oldest first; at most cap(places)
 	closed bool
 	stats  Stats
 }
 
-// Dial connects to the exchange at addr, "host:port", and returns a Client. Close ends
-// it. The error is DialConn's; there is no second try of a single address. ctx is for the
-// connection alone.
+// Dial connects to the exchange at addr, "host:port", and returns a Client. Call Close to end it. The error
+// is that of DialConn; a single address is tried only once. ctx bounds the connecting only.
 //
-// addr may be several addresses with commas between them, those of the nodes of a cluster:
-// the Client connects to the one that takes orders, as DialConn does. It looks for another
-// one when its connection breaks, and when a reply is owed for Options.SwitchTime; if it
-// finds one, it sends there again what may be sent again.
+// addr may be several addresses separated by commas, those of the nodes of a cluster. The Client then
+// connects to the node that accepts orders, as DialConn does. It looks for another one when its connection
+// breaks, and when a reply is overdue by Options.SwitchTime. If it finds one, it sends the frames there
+// again that are safe to repeat.
 func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 	o.setDefaults()
 	addrs, err := split(addr)
@@ -59,23 +58,23 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Stats are what a Client's connections have come to.
+// Stats counts the connections of a Client and the frames that it sent again.
 type Stats struct {
-	Addr        string // of the last connection
-	Connections uint64 // that were made
-	SentAgain   uint64 // frames, after a connection had broken; each time counts
+	Addr        string // address of the last connection
+	Connections uint64 // number of connections made
+	SentAgain   uint64 // frames sent again after a connection broke; each repetition counts
 }
 
-// Stats returns what its connections have come to so far.
+// Stats returns the counts so far.
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stats
 }
 
-// Close closes the connection and ends the Client. Calls without an answer end with a
-// *Broken, all others with ErrClosed. When it returns, nothing of the Client runs any
-// more. It returns nil, and may be called again.
+// Close closes the connection and ends the Client. Calls without an answer end with a *Broken, later calls
+// with ErrClosed. When Close returns, all goroutines of the Client have ended. It always returns nil and
+// may be called again.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -85,13 +84,13 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Do sends commands in one frame and returns their results, in their order, which must
-// not be changed. Either all of them create (accounts, symbols, placements) or all are
-// of one account. Each is done or refused on its own, one after the other: if one
-// is refused, the error is nil and its result says so.
+// Do sends commands in one frame and returns their results, in order. The results must not be changed.
+// Either all commands create something (accounts, symbols, placements) or all are for the same account. The
+// exchange executes or refuses each command separately, in order. If it refuses a command, the error is nil
+// and that command's result has the refusal.
 //
-// The error is a *Broken, a *ProtocolError, or a *GaveUp where ctx ends first. Any
-// other says why commands are no frame, or is ErrClosed; then nothing was sent.
+// The error is a *Broken, a *ProtocolError, or a *GaveUp if ctx ends first. Any other error says why the
+// commands are not a valid frame, or is ErrClosed; then nothing was sent.
 func (c *Client) Do(ctx context.Context, commands ...Command) ([]Result, error) {
 	call, err := c.Send(ctx, commands...)
 	if err != nil {
@@ -100,9 +99,8 @@ func (c *Client) Do(ctx context.Context, commands ...Command) ([]Result, error) 
 	return call.waitOrLeave(ctx)
 }
 
-// Send is Do without the wait for the answer: Wait of the Call returns it. It waits
-// while as many frames are under way as Options.Depth allows; the error is a *GaveUp
-// where ctx ends first.
+// Send is Do without the wait for the answer: Wait of the returned Call waits for it. Send blocks while
+// Options.Depth frames are in flight. The error is a *GaveUp if ctx ends first.
 func (c *Client) Send(ctx context.Context, commands ...Command) (*Call, error) {
 	commands = slices.Clone(commands)
 	if c.options.AutoRef {
@@ -134,7 +132,7 @@ func (c *Client) Send(ctx context.Context, commands ...Command) (*Call, error) {
 	return call, nil
 }
 
-// enqueue puts a call at the end of the queue. ok is false if the client is closed.
+// enqueue appends a call to the queue. ok is false if the client is closed.
 func (c *Client) enqueue(call *Call) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +145,7 @@ func (c *Client) enqueue(call *Call) (ok bool) {
 	return true
 }
 
-// rouse wakes the goroutine that looks after the queue.
+// rouse wakes the goroutine that sends the queue.
 func (c *Client) rouse() {
 	select {
 	case c.wake <- struct{}{}:
@@ -155,7 +153,7 @@ func (c *Client) rouse() {
 	}
 }
 
-// one sends one command and returns its result, or the error that it has come to.
+// one sends one command and returns its result. A refusal is returned as an error.
 func (c *Client) one(ctx context.Context, command Command) (*Result, error) {
 	results, err := c.Do(ctx, command)
 	if err != nil {
@@ -164,37 +162,36 @@ func (c *Client) one(ctx context.Context, command Command) (*Result, error) {
 	return &results[0], results[0].Err()
 }
 
-// OpenAccount opens an account with a balance. Errors are a *Refused and those of Do,
-// here as in the methods below.
+// OpenAccount opens an account with a balance. The error is a *Refused or one of Do's, here and in the
+// methods below.
 func (c *Client) OpenAccount(ctx context.Context, account string, balance Decimal) error {
 	_, err := c.one(ctx, OpenAccount(account, balance))
 	return err
 }
 
-// MakeSymbol makes a symbol, if it is new.
+// MakeSymbol creates a symbol if it does not exist.
 func (c *Client) MakeSymbol(ctx context.Context, symbol string) error {
 	_, err := c.one(ctx, MakeSymbol(symbol))
 	return err
 }
 
-// Place adds shares to an account's position, and makes the symbol if it is new.
+// Place adds shares to an account's position, and creates the symbol if it does not exist.
 func (c *Client) Place(ctx context.Context, symbol, account string, shares Decimal) error {
 	_, err := c.one(ctx, Place(symbol, account, shares))
 	return err
 }
 
-// Buy places an order to buy, and returns its number.
+// Buy places a buy order and returns its number.
 func (c *Client) Buy(ctx context.Context, account, symbol string, shares, limit Decimal) (OrderID, error) {
 	return c.Order(ctx, Buy(account, symbol, shares, limit))
 }
 
-// Sell places an order to sell, and returns its number.
+// Sell places a sell order and returns its number.
 func (c *Client) Sell(ctx context.Context, account, symbol string, shares, limit Decimal) (OrderID, error) {
 	return c.Order(ctx, Sell(account, symbol, shares, limit))
 }
 
-// Order places an order that Buy or Sell has made, perhaps with a ref, and returns its
-// number.
+// Order places an order made by Buy or Sell, with or without a ref, and returns its number.
 func (c *Client) Order(ctx context.Context, order Command) (OrderID, error) {
 	if order.Kind != KindBuy && order.Kind != KindSell {
 		return 0, fmt.Errorf("client: %v: this is not an order", order)
@@ -206,7 +203,7 @@ func (c *Client) Order(ctx context.Context, order Command) (OrderID, error) {
 	return r.Order, nil
 }
 
-// Query asks what has become of an order.
+// Query returns the status of an order.
 func (c *Client) Query(ctx context.Context, account string, order OrderID) (Status, error) {
 	return c.status(ctx, Query(account, order))
 }
@@ -216,7 +213,7 @@ func (c *Client) QueryRef(ctx context.Context, account, ref string) (Status, err
 	return c.status(ctx, QueryRef(account, ref))
 }
 
-// Cancel cancels what is open of an order, and returns what has become of it.
+// Cancel cancels the open part of an order and returns the order's status.
 func (c *Client) Cancel(ctx context.Context, account string, order OrderID) (Status, error) {
 	return c.status(ctx, Cancel(account, order))
 }

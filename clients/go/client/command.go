@@ -9,16 +9,16 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// OrderID is the number that the exchange gives an order, from 1 up. 0 is no order.
+// OrderID is the number that the exchange gives an order, starting at 1. 0 means no order.
 type OrderID uint64
 
-// String returns its digits.
+// String returns the number in decimal.
 func (id OrderID) String() string { return strconv.FormatUint(uint64(id), 10) }
 
 // Kind says what a command does.
 type Kind int
 
-// The kinds of command. The zero Kind is none.
+// The kinds of command. The zero Kind is invalid.
 const (
 	KindOpenAccount Kind = iota + 1
 	KindMakeSymbol
@@ -35,28 +35,31 @@ const (
 	KindListFills
 )
 
-// Command is one thing to be done. The functions below make each kind, with the fields
-// that it has; nothing is checked before it is sent.
+// Command is one command of a frame. The functions below create each kind with the fields that it needs.
+// Commands are checked only when they are sent.
 type Command struct {
 	Kind    Kind
 	Account string  // digits; "007" and "7" are two accounts
 	Symbol  string  // A-Z, a-z, 0-9
-	Shares  Decimal // of KindPlace, KindBuy and KindSell: more than 0
-	Limit   Decimal // of KindBuy and KindSell: dollars a share, more than 0; may be 0 with Market. Of KindAmend: 0 stays
+	Shares  Decimal // of KindPlace, KindBuy and KindSell: greater than 0
+	// of KindBuy and KindSell: dollars a share, greater than 0; may be 0 with Market. Of KindAmend: 0 keeps
+	// the limit
+	Limit   Decimal
 	Balance Decimal // of KindOpenAccount: dollars, 0 or more
-	// of KindQuery, KindCancel and KindAmend, 0 where Ref names the order; of KindListOrders what they come after
+	// of KindQuery, KindCancel and KindAmend, 0 if Ref names the order; of KindListOrders: list orders
+	// after this one
 	Order OrderID
-	// Ref is a name that the caller makes for an order, an account that is opened, or a
-	// placement, different for each of an account: 1 to 64 of A-Z a-z 0-9 . _ : -
-	// The same command with the same ref is done once, however often it is sent.
+	// Ref is a name that the caller chooses for an order, an account that is opened, or a placement. It
+	// must be unique within the account: 1 to 64 of A-Z a-z 0-9 . _ : - The exchange executes the same
+	// command with the same ref only once, however often it is sent.
 	Ref string
 
 	Instructions               // of KindBuy and KindSell; Report also of KindAmend
-	Tick, Lot    Decimal       // of KindMakeSymbol: limits and amounts are multiples of them; 0 is not said
-	Amount       Decimal       // of KindAmend: the new total, negative of an order that sells; 0 stays
-	NewRef       string        // of KindAmend: its own ref
+	Tick, Lot    Decimal       // of KindMakeSymbol: limits and amounts must be multiples of them; 0 leaves them out
+	Amount       Decimal       // of KindAmend: the new total, negative for a sell order; 0 keeps the amount
+	NewRef       string        // of KindAmend: the amend's own ref
 	After        time.Duration // of KindCancelAfter
-	Fill         uint64        // of KindListFills: the number that they come after
+	Fill         uint64        // of KindListFills: list fills after this number
 }
 
 // OpenAccount opens an account with a balance.
@@ -64,31 +67,31 @@ func OpenAccount(account string, balance Decimal) Command {
 	return Command{Kind: KindOpenAccount, Account: account, Balance: balance}
 }
 
-// MakeSymbol makes a symbol, if it is new.
+// MakeSymbol creates a symbol if it does not exist.
 func MakeSymbol(symbol string) Command { return Command{Kind: KindMakeSymbol, Symbol: symbol} }
 
-// MakeSymbolOf is MakeSymbol with a tick and a lot: the limits and amounts of all orders must be
-// multiples of them. 0 says nothing. A symbol that exists keeps what it was made with: others are refused.
+// MakeSymbolOf is MakeSymbol with a tick and a lot: the limits and amounts of all orders must be multiples
+// of them. 0 leaves the value out. An existing symbol keeps its tick and lot; different ones are refused.
 func MakeSymbolOf(symbol string, tick, lot Decimal) Command {
 	return Command{Kind: KindMakeSymbol, Symbol: symbol, Tick: tick, Lot: lot}
 }
 
-// Place adds shares to an account's position, and makes the symbol if it is new.
+// Place adds shares to an account's position, and creates the symbol if it does not exist.
 func Place(symbol, account string, shares Decimal) Command {
 	return Command{Kind: KindPlace, Symbol: symbol, Account: account, Shares: shares}
 }
 
-// Buy places an order to buy shares for limit dollars each, or less.
+// Buy returns an order to buy shares for at most limit dollars each.
 func Buy(account, symbol string, shares, limit Decimal) Command {
 	return Command{Kind: KindBuy, Account: account, Symbol: symbol, Shares: shares, Limit: limit}
 }
 
-// Sell places an order to sell shares for limit dollars each, or more.
+// Sell returns an order to sell shares for at least limit dollars each.
 func Sell(account, symbol string, shares, limit Decimal) Command {
 	return Command{Kind: KindSell, Account: account, Symbol: symbol, Shares: shares, Limit: limit}
 }
 
-// Query asks what has become of an order.
+// Query asks for the status of an order.
 func Query(account string, order OrderID) Command {
 	return Command{Kind: KindQuery, Account: account, Order: order}
 }
@@ -98,7 +101,7 @@ func QueryRef(account, ref string) Command {
 	return Command{Kind: KindQuery, Account: account, Ref: ref}
 }
 
-// Cancel cancels what is open of one of the account's orders.
+// Cancel cancels the open part of one of the account's orders.
 func Cancel(account string, order OrderID) Command {
 	return Command{Kind: KindCancel, Account: account, Order: order}
 }
@@ -114,7 +117,7 @@ func (c Command) WithRef(ref string) Command {
 	return c
 }
 
-// String says in words what the command does.
+// String describes the command in words.
 func (c Command) String() string {
 	name := "order " + c.Order.String()
 	if c.Order == 0 {
@@ -157,7 +160,7 @@ func (c Command) String() string {
 	return text
 }
 
-// price says at what an order trades.
+// price returns the text for the price of an order.
 func (c *Command) price() string {
 	if c.Market && c.Limit == (Decimal{}) {
 		return "market"
@@ -168,7 +171,7 @@ func (c *Command) price() string {
 // orders reports whether the command is an order.
 func (c *Command) orders() bool { return c.Kind == KindBuy || c.Kind == KindSell }
 
-// signed returns the shares of an order as the protocol has them: negative where it sells.
+// signed returns the shares of an order as the protocol writes them: negative for a sell order.
 func (c *Command) signed() Decimal {
 	if c.Kind == KindSell {
 		return c.Shares.Neg()
@@ -176,11 +179,11 @@ func (c *Command) signed() Decimal {
 	return c.Shares
 }
 
-// creates reports whether the command stands in a <create>.
+// creates reports whether the command belongs in a <create> element.
 func (c *Command) creates() bool { return c.Kind <= KindPlace }
 
-// ownRef returns where the command has the ref that makes it safe to be sent again, nil if
-// there is no such ref.
+// ownRef returns a pointer to the ref that makes the command safe to repeat, or nil if its kind has no such
+// ref.
 func (c *Command) ownRef() *string {
 	switch {
 	case c.Kind == KindAmend:
@@ -196,7 +199,7 @@ func (c *Command) takesSymbol() bool {
 	return c.Kind == KindMakeSymbol || c.Kind == KindPlace || c.orders()
 }
 
-// namesOrder reports whether the command is about one order that there is.
+// namesOrder reports whether the command is about one existing order.
 func (c *Command) namesOrder() bool {
 	return c.Kind == KindQuery || c.Kind == KindCancel || c.Kind == KindAmend
 }
@@ -210,8 +213,8 @@ func (c *Command) asks() bool {
 	return false
 }
 
-// repeatable reports whether a frame does nothing twice when it is sent twice, and is
-// answered alike.
+// repeatable reports whether a frame that is sent twice has the same effect and the same answer as if it
+// were sent once.
 func repeatable(commands []Command) bool {
 	for i := range commands {
 		c := &commands[i]
@@ -233,10 +236,10 @@ func changes(commands []Command) bool {
 	return false
 }
 
-// check returns why commands are no frame, nil if they are one. Most is left to the
-// exchange to say: a frame whose elements all have something in their attributes is
-// what is needed to get an answer for each that can be told from the exchange's last
-// words. But a negative number of shares would be the other side's order.
+// check returns why the commands are not a valid frame, or nil if they are. Most checks are left to the
+// exchange. check makes sure that the exchange answers every command, and that these answers differ from
+// its last words, for which each element needs an attribute with a value. It also refuses numbers of shares
+// that are not positive, since a negative one would change the order's side.
 func check(commands []Command) error {
 	if len(commands) == 0 {
 		return errors.New("client: there are no commands to send")
@@ -278,16 +281,16 @@ func check(commands []Command) error {
 
 // elements returns how many XML elements a frame has.
 func elements(commands []Command) int {
-	n := 1 + len(commands) // with the root
+	n := 1 + len(commands) // including the root element
 	for i := range commands {
 		if commands[i].Kind == KindPlace {
-			n++ // in a <symbol>
+			n++ // inside a <symbol>
 		}
 	}
 	return n
 }
 
-// plain reports whether every character stands for itself in XML.
+// plain reports whether the text needs no escaping in XML.
 func plain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -308,7 +311,7 @@ func validRef(s string) bool {
 	return 0 < len(s) && len(s) <= 64
 }
 
-// encode returns the XML of a frame with the commands, which check has seen.
+// encode returns the XML of a frame. The commands must have passed check.
 func encode(commands []Command) []byte {
 	if commands[0].creates() {
 		return encodeCreate(commands)

@@ -14,27 +14,26 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// Conn is one connection to an exchange that carries frames: XML out, XML in. It knows
-// nothing of what is in them, sends nothing twice, and does not connect again. It
-// allocates nothing for a frame that is no larger than those before it.
+// Conn is one connection to an exchange that carries frames of XML in both directions. It does not
+// interpret their contents, send anything twice, or reconnect. It allocates no memory for a frame that is
+// no larger than those before it.
 //
-// One goroutine may send while another reads. Deadlines may be set, and Close called,
-// from any.
+// One goroutine may send while another reads. Deadlines may be set and Close called from any goroutine.
 type Conn struct {
 	conn    net.Conn
 	replies *wire.FrameReader
-	out     []byte // frames that Flush will send
+	out     []byte // frames that the next Flush sends
 }
 
-// DialConn connects to the exchange at addr, proves with the token if there is one,
-// and returns the connection. Of o it looks at TLS, Token, InsecureToken, DialTimeout,
-// CancelOnDisconnect, SilenceTime, ReplyBytesMax and Log. The error is ctx's, that of the network or of TLS,
-// ErrInsecureToken, an *Unauthorized, *LastWords that are not about the token, such as
-// that there are too many connections, or a *ProtocolError.
+// DialConn connects to the exchange at addr, authenticates with the token if there is one, and returns the
+// connection. Of o it uses TLS, Token, InsecureToken, DialTimeout, CancelOnDisconnect, SilenceTime,
+// ReplyBytesMax and Log. The error is ctx's, that of the network or of TLS, ErrInsecureToken, an
+// *Unauthorized, *LastWords that are not about the token (for example too many connections), or a
+// *ProtocolError.
 //
-// If addr is several addresses with commas between them, DialConn tries all of them, again
-// until RetryTime has passed, and returns a connection to the first that answers a frame
-// without effect. The error has those of all addresses.
+// If addr is several addresses separated by commas, DialConn tries all of them repeatedly for up to
+// RetryTime, and returns a connection to the first that answers a frame without effect. The error then has
+// those of all addresses.
 func DialConn(ctx context.Context, addr string, o Options) (*Conn, error) {
 	o.setDefaults()
 	addrs, err := split(addr)
@@ -45,7 +44,7 @@ func DialConn(ctx context.Context, addr string, o Options) (*Conn, error) {
 	return conn, err
 }
 
-// dialAny is DialConn, and returns the address as well.
+// dialAny is DialConn for a list of addresses. It also returns the address of the connection.
 func (o *Options) dialAny(ctx context.Context, addrs []string) (*Conn, string, error) {
 	if len(addrs) > 1 {
 		return o.search(ctx, addrs)
@@ -54,7 +53,7 @@ func (o *Options) dialAny(ctx context.Context, addrs []string) (*Conn, string, e
 	return conn, addrs[0], err
 }
 
-// dialOne connects to one address.
+// dialOne connects to one address and starts the session.
 func dialOne(ctx context.Context, addr string, o Options) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
@@ -73,14 +72,14 @@ func dialOne(ctx context.Context, addr string, o Options) (*Conn, error) {
 	if err := c.begin(ctx, &o); err != nil {
 		conn.Close()
 		if ctx.Err() != nil {
-			err = ctx.Err() // what ended the wait, not how
+			err = ctx.Err() // why the wait ended, not how
 		}
 		return nil, fmt.Errorf("client: %s: %w", addr, err)
 	}
 	return c, nil
 }
 
-// connect makes the connection under a Conn.
+// connect opens the network connection for a Conn.
 func (o *Options) connect(ctx context.Context, addr string) (net.Conn, error) {
 	switch {
 	case o.dial != nil:
@@ -93,23 +92,22 @@ func (o *Options) connect(ctx context.Context, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr)
 }
 
-// NewConn returns a Conn on a connection that is there already, such as one that was
-// made through a proxy. A reply of more than replyBytesMax bytes is an error. The Conn
-// takes conn over.
+// NewConn returns a Conn on an existing connection, such as one made through a proxy. A reply of more than
+// replyBytesMax bytes is an error. The Conn owns conn from then on.
 func NewConn(conn net.Conn, replyBytesMax int) *Conn {
 	return &Conn{conn: conn, replies: wire.NewFrameReader(conn, replyBytesMax)}
 }
 
-// authorized is the reply to a token that is good.
+// authorized is the reply to a valid token.
 var authorized = []byte("<results><authorized/></results>")
 
-// begin sends what comes before everything else: the token, and what is to happen when the connection
-// ends. ctx ends the wait.
+// begin sends what must precede all other frames: the token, and the request for cancel on disconnect. It
+// returns when they are answered or ctx ends.
 func (c *Conn) begin(ctx context.Context, o *Options) error {
 	if o.Token != "" {
 		var frame bytes.Buffer
 		frame.WriteString(`<auth token="`)
-		_ = xml.EscapeText(&frame, []byte(o.Token)) // a buffer takes everything
+		_ = xml.EscapeText(&frame, []byte(o.Token)) // cannot fail: a buffer accepts all writes
 		frame.WriteString(`"/>`)
 		reply, err := c.ask(ctx, frame.Bytes())
 		if err == nil && !bytes.Equal(reply, authorized) {
@@ -136,23 +134,25 @@ func (c *Conn) begin(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// ask sends a frame and returns its reply, which is valid until the next is read. ctx ends the wait.
+// ask sends a frame and returns its reply, which is valid until the next reply is read. It returns early if
+// ctx ends.
 func (c *Conn) ask(ctx context.Context, frame []byte) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	c.SendFrame(frame)
-	_ = c.Flush() // what the exchange said before, and closed, is the better reason
+	_ = c.Flush() // what the exchange sent before it closed the connection is the better error
 	reply, err := c.NextReply()
 	switch {
 	case err != nil:
 		return nil, err
 	case !stop():
-		return nil, ctx.Err() // the deadline is set, or is being set
+		return nil, ctx.Err() // the deadline is set or about to be set
 	}
 	return reply, nil
 }
 
-// refusedSession is the error for a reply that does not say that the session is one, nil if it does.
+// refusedSession returns the error for a reply that does not accept the session, or nil if the reply
+// accepts it.
 func refusedSession(reply []byte) error {
 	answers, err := wire.ParseReply(reply)
 	if last := lastWords(answers); last != nil {
@@ -164,8 +164,8 @@ func refusedSession(reply []byte) error {
 	return nil
 }
 
-// refusedToken is the error for a reply other than authorized. It does not repeat more
-// of it than the exchange's text: that could be anything, the token among it.
+// refusedToken returns the error for a reply other than authorized. The error quotes only the exchange's
+// text, since the rest of the reply could contain anything, including the token.
 func refusedToken(reply []byte) error {
 	answers, err := wire.ParseReply(reply)
 	last := lastWords(answers)
@@ -178,8 +178,8 @@ func refusedToken(reply []byte) error {
 	return unshown(last)
 }
 
-// unshown is the error for last words that take the place of a reply: an *Unauthorized if
-// they demand a token, and an ErrNeedsTLS if they demand TLS, which an exchange says before it does anything.
+// unshown returns the error for last words that arrive in place of a reply: an *Unauthorized if they demand
+// a token, or an ErrNeedsTLS if they demand TLS, which an exchange does before it executes anything.
 func unshown(last *LastWords) error {
 	if strings.HasPrefix(last.Text, wire.TextNeedsTLS) {
 		return fmt.Errorf("%w: %w", ErrNeedsTLS, last)
@@ -193,7 +193,7 @@ func unshown(last *LastWords) error {
 // probe sends a frame without effect and reads its answer.
 func (c *Conn) probe() error {
 	c.SendFrame([]byte("<create/>"))
-	_ = c.Flush() // what the exchange said before, and closed, is the better reason
+	_ = c.Flush() // what the exchange sent before it closed the connection is the better error
 	reply, err := c.NextReply()
 	if err != nil {
 		return err
@@ -211,22 +211,22 @@ func (c *Conn) probe() error {
 	return nil
 }
 
-// SendFrame adds a frame with that XML to what the next Flush sends. It keeps a copy;
-// how much gathers is up to the caller.
+// SendFrame adds a frame with the given XML to the output of the next Flush. It copies xml. The output
+// grows without limit until the caller flushes it.
 func (c *Conn) SendFrame(xml []byte) { c.out = wire.AppendFrame(c.out, xml) }
 
 // Unflushed returns how many bytes the next Flush sends.
 func (c *Conn) Unflushed() int { return len(c.out) }
 
-// Flush sends the frames that SendFrame has gathered, with one write. After an error,
-// which is the network's, any part of them may have arrived, and the rest is dropped:
-// the connection is of no use for sending any more, but may still have replies.
+// Flush sends the frames that SendFrame has added, with one write. After an error, which is the network's,
+// any part of them may have arrived, and the rest is dropped. The connection can then no longer send, but
+// replies may still be read.
 func (c *Conn) Flush() error {
 	_, err := c.flush()
 	return err
 }
 
-// flush is Flush, and tells how many bytes have left.
+// flush is Flush, and also returns how many bytes were sent.
 func (c *Conn) flush() (n int, err error) {
 	if len(c.out) > 0 {
 		n, err = c.conn.Write(c.out)
@@ -235,10 +235,10 @@ func (c *Conn) flush() (n int, err error) {
 	return n, err
 }
 
-// NextReply returns the XML of the next reply, which is valid until the next call. It
-// waits for it. The error is io.EOF if the exchange has closed the connection
-// between replies, io.ErrUnexpectedEOF where within one, a *ProtocolError where what
-// comes is not a frame or is too large, or the network's. Every error is final.
+// NextReply waits for the next reply and returns its XML, which is valid until the next call. The error is
+// io.EOF if the exchange closed the connection between replies, io.ErrUnexpectedEOF if it closed it within
+// one, a *ProtocolError if the input is not a frame or is too large, or the network's. No reply can be read
+// after an error.
 func (c *Conn) NextReply() ([]byte, error) {
 	reply, err := c.replies.Next()
 	if err != nil {
@@ -254,8 +254,8 @@ func (c *Conn) NextReply() ([]byte, error) {
 // Buffered reports whether NextReply would return without waiting for the network.
 func (c *Conn) Buffered() bool { return c.replies.Buffered() }
 
-// SetDeadline sets the time at which what sends or reads ends with
-// os.ErrDeadlineExceeded; the zero time is never.
+// SetDeadline sets the time at which sending and reading fail with os.ErrDeadlineExceeded. The zero time
+// means never.
 func (c *Conn) SetDeadline(t time.Time) error { return c.conn.SetDeadline(t) }
 
 // SetReadDeadline is SetDeadline for NextReply alone.
@@ -264,9 +264,9 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.conn.SetReadDeadlin
 // SetWriteDeadline is SetDeadline for Flush alone.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.conn.SetWriteDeadline(t) }
 
-// Raw returns the connection itself, for what a Conn has no method for, such as ending
-// the sending side, or sending what is no frame. Who reads from it takes replies away.
+// Raw returns the underlying connection, for what Conn has no method for, such as closing the sending side,
+// or sending bytes that are not a frame. Reading from it takes bytes away from NextReply.
 func (c *Conn) Raw() net.Conn { return c.conn }
 
-// Close closes the connection. What waits ends with net.ErrClosed.
+// Close closes the connection. Pending reads and writes fail with net.ErrClosed.
 func (c *Conn) Close() error { return c.conn.Close() }

@@ -10,20 +10,20 @@ import (
 const (
 	fractionDigits = 8
 	unitsOfOne     = 1e8 // units in 1
-	wholeDigitsMax = 18  // of what is parsed, without leading zeros
+	wholeDigitsMax = 18  // of parsed numbers, without leading zeros
 )
 
-// Decimal is an exact decimal number with up to 8 fractional digits: dollars, dollars
-// a share, or shares. The zero value is 0. Two are equal, also for ==, where their
-// numbers are. There is no way from or to a float.
+// Decimal is an exact decimal number with up to 8 fractional digits: dollars, dollars a share, or shares.
+// The zero value is 0. Two Decimals are equal, also with ==, if their numbers are equal. There is no
+// conversion from or to floats.
 type Decimal struct {
 	hi int64 // 128 bits in two's complement, in units of 10^-8
 	lo uint64
 }
 
-// ParseDecimal reads a number as the protocol has it: an optional sign, digits, and
-// optionally a point and up to 8 digits ("100", "-0.5", ".5"). The error names a text
-// that is malformed, or whose number is not below 10^18.
+// ParseDecimal parses a number in the protocol's format: an optional sign, digits, and optionally a point
+// and up to 8 digits ("100", "-0.5", ".5"). The error quotes a text that is malformed or whose number is
+// not below 10^18.
 func ParseDecimal(s string) (Decimal, error) {
 	digits, negative := s, false
 	if s != "" && (s[0] == '-' || s[0] == '+') {
@@ -40,7 +40,7 @@ func ParseDecimal(s string) (Decimal, error) {
 	if len(whole) > wholeDigitsMax {
 		return Decimal{}, fmt.Errorf("client: %.64q is not below 10^%d", s, wholeDigitsMax)
 	}
-	// Neither can fail: both are digits, and few; an empty text is 0.
+	// Neither can fail: both texts are short and have only digits; an empty text is 0.
 	w, _ := strconv.ParseUint("0"+whole, 10, 64)
 	f, _ := strconv.ParseUint((fraction + "00000000")[:fractionDigits], 10, 64)
 	d := units(w, f)
@@ -50,8 +50,7 @@ func ParseDecimal(s string) (Decimal, error) {
 	return d, nil
 }
 
-// MustDecimal is ParseDecimal for texts of the program itself. It panics if that
-// returns an error.
+// MustDecimal is ParseDecimal for constants of the program. It panics if the text is invalid.
 func MustDecimal(s string) Decimal {
 	d, err := ParseDecimal(s)
 	if err != nil {
@@ -60,7 +59,7 @@ func MustDecimal(s string) Decimal {
 	return d
 }
 
-// Whole returns a whole number.
+// Whole returns the whole number n.
 func Whole(n int64) Decimal {
 	if n < 0 {
 		return units(-uint64(n), 0).Neg()
@@ -68,7 +67,7 @@ func Whole(n int64) Decimal {
 	return units(uint64(n), 0)
 }
 
-// units returns whole × 10^8 + fraction units.
+// units returns the Decimal of whole × 10^8 + fraction units.
 func units(whole, fraction uint64) Decimal {
 	hi, lo := bits.Mul64(whole, unitsOfOne)
 	lo, carry := bits.Add64(lo, fraction, 0)
@@ -95,7 +94,7 @@ func (d Decimal) Sign() int {
 	return 1
 }
 
-// Cmp returns -1, 0 or 1: how d compares to e.
+// Cmp returns -1 if d < e, 0 if d == e, and 1 if d > e.
 func (d Decimal) Cmp(e Decimal) int {
 	switch {
 	case d == e:
@@ -112,8 +111,8 @@ func (d Decimal) Neg() Decimal {
 	return Decimal{int64(-uint64(d.hi) - borrow), lo}
 }
 
-// Add returns d + e. It panics if that is 10^30 or more away from 0, or nearly: sums
-// of anything that an exchange can hold are far below.
+// Add returns d + e. It panics if the sum is out of range, which is at about 10^30. Sums of amounts that an
+// exchange can hold are far below.
 func (d Decimal) Add(e Decimal) Decimal {
 	lo, carry := bits.Add64(d.lo, e.lo, 0)
 	sum := Decimal{int64(uint64(d.hi) + uint64(e.hi) + carry), lo}
@@ -126,7 +125,7 @@ func (d Decimal) Add(e Decimal) Decimal {
 // Sub returns d - e. It panics like Add.
 func (d Decimal) Sub(e Decimal) Decimal { return d.Add(e.Neg()) }
 
-// String returns the shortest text of d, as the exchange prints it: "125", "-0.5".
+// String returns the shortest decimal text of d, as the exchange prints it: "125", "-0.5".
 func (d Decimal) String() string { return string(d.append(nil)) }
 
 func (d Decimal) append(dst []byte) []byte {
@@ -140,11 +139,11 @@ func (d Decimal) append(dst []byte) []byte {
 		return dst
 	}
 	digits := strconv.AppendUint(nil, unitsOfOne+fraction, 10)
-	digits[0] = '.' // in the place of the 1 that keeps the zeros
+	digits[0] = '.' // replaces the 1 that keeps leading zeros
 	return append(dst, strings.TrimRight(string(digits), "0")...)
 }
 
-// appendWhole appends high × 2^64 + low.
+// appendWhole appends high × 2^64 + low in decimal.
 func appendWhole(dst []byte, high, low uint64) []byte {
 	const ten19 = 1e19 // the largest power of ten in 64 bits
 	if high == 0 {
@@ -160,7 +159,7 @@ func appendWhole(dst []byte, high, low uint64) []byte {
 // MarshalText returns String, and no error.
 func (d Decimal) MarshalText() ([]byte, error) { return d.append(nil), nil }
 
-// UnmarshalText reads what ParseDecimal reads. On an error d is unchanged.
+// UnmarshalText parses what ParseDecimal accepts. After an error d is unchanged.
 func (d *Decimal) UnmarshalText(text []byte) error {
 	parsed, err := ParseDecimal(string(text))
 	if err == nil {

@@ -6,30 +6,31 @@ import (
 	"strings"
 )
 
-// ErrClosed says that the Client is closed. A command that it ends comes as a *Broken
-// around it.
+// ErrClosed says that the Client is closed. A command that was pending at that time returns a *Broken that
+// wraps it.
 var ErrClosed = errors.New("client: closed")
 
-// ErrInsecureToken says that a token would go to another machine over a connection that is
-// not encrypted. Nothing was sent.
+// ErrInsecureToken says that a token would be sent to another machine over an unencrypted connection.
+// Nothing was sent.
 var ErrInsecureToken = errors.New("the token is not sent: the connection is not encrypted, and goes to another machine")
 
-// ErrNeedsTLS says that the exchange speaks TLS, and Options.TLS is nil. It did nothing. A *LastWords is beside it.
+// ErrNeedsTLS says that the exchange requires TLS and Options.TLS is nil. Nothing was done. The error also
+// wraps a *LastWords.
 var ErrNeedsTLS = errors.New("the connection is not encrypted")
 
-// Refused says that the exchange refuses a command: it did nothing.
+// Refused says that the exchange refused a command.
 type Refused struct {
 	Sent Command
-	Text string // what the exchange says: one line, with the value that is wrong
+	Text string // the exchange's reason: one line, with the wrong value
 
-	// MaybeDone says that the command had been sent before, on a connection that broke,
-	// and may have been done then: an exchange can refuse a command without a look at
-	// its ref, as for a token that has lost its scope. Else nothing has changed. Send it
-	// again with the same ref, which is safe, or ask with QueryRef.
+	// MaybeDone means that the command was sent before, on a connection that broke, and may have been
+	// executed then: an exchange can refuse a command without checking its ref, for example if a token has
+	// lost its scope. Otherwise nothing has changed. Send it again with the same ref, which is safe, or use
+	// QueryRef.
 	MaybeDone bool
 }
 
-// Error returns what the exchange says, and about what.
+// Error returns the exchange's reason and the command.
 func (e *Refused) Error() string {
 	if e.MaybeDone {
 		return fmt.Sprintf("client: %v: refused when it was sent again, whether it was done before is unknown: %s", e.Sent,
@@ -38,14 +39,14 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("client: %v: refused: %s", e.Sent, e.Text)
 }
 
-// Unauthorized says that the exchange did not take the token, or demands one that was not
-// shown. It does not tell what is wrong with a token. Nothing was done on that connection.
+// Unauthorized says that the exchange rejected the token, or demands one and none was sent. It does not say
+// what is wrong with a token. Nothing was done on that connection.
 type Unauthorized struct {
 	Text string
-	None bool // no token was shown
+	None bool // no token was sent
 }
 
-// Error returns what the exchange says.
+// Error returns the exchange's text.
 func (e *Unauthorized) Error() string {
 	if e.None {
 		return "no token was shown: " + e.Text
@@ -53,29 +54,30 @@ func (e *Unauthorized) Error() string {
 	return "the token is refused: " + e.Text
 }
 
-// Broken says that the connection broke before a frame had its answer, and that it was
-// not sent again, or could not be.
+// Broken says that the connection broke before a frame was answered, and that the frame was not or could
+// not be sent again.
 type Broken struct {
-	Sent      []Command // the frame's, with the refs that they had
-	MaybeDone bool      // they may have been done, whole or not at all; else nothing has changed
-	Err       error     // how the connection broke, or why there was none
+	Sent      []Command // commands of the frame, with the refs that they had
+	MaybeDone bool      // the frame may have been executed, as a whole or not at all; otherwise nothing has changed
+	Err       error     // how the connection broke, or why none was made
 }
 
-// Error says what is known of the commands, and why.
+// Error returns whether the commands were done, as far as known, and why the connection broke.
 func (e *Broken) Error() string { return unanswered(e.Sent, e.MaybeDone, e.Err) }
 
 // Unwrap returns Err.
 func (e *Broken) Unwrap() error { return e.Err }
 
-// GaveUp says that the caller's context ended before a frame had its answer.
+// GaveUp says that the caller's context ended before a frame was answered.
 type GaveUp struct {
-	Sent []Command // the frame's, with the refs that they have
-	// they may have been done, or be done yet; else they were not and will not be sent, or change nothing
+	Sent []Command // commands of the frame, with the refs that they have
+	// the commands may have been executed or may yet be; otherwise they were not and will not be sent, or
+	// change nothing
 	MaybeDone bool
-	Err       error // the context's
+	Err       error // the context's error
 }
 
-// Error says what is known of the commands, and why.
+// Error returns whether the commands were done, as far as known, and why the wait ended.
 func (e *GaveUp) Error() string { return unanswered(e.Sent, e.MaybeDone, e.Err) }
 
 // Unwrap returns Err.
@@ -89,7 +91,7 @@ func unanswered(sent []Command, maybeDone bool, err error) string {
 	return fmt.Sprintf("client: %s: no answer, %s: %v", describe(sent), known, err)
 }
 
-// describe names the first command of a frame, and how many there are.
+// describe returns the first command of a frame and the number of further ones.
 func describe(commands []Command) string {
 	if len(commands) == 1 {
 		return commands[0].String()
@@ -97,16 +99,15 @@ func describe(commands []Command) string {
 	return fmt.Sprintf("%v and %d more", commands[0], len(commands)-1)
 }
 
-// ProtocolError says that what the exchange sent is not what an exchange sends. The
-// connection that it came on is closed, and frames behind the one that it should have
-// answered have a *Broken around it.
+// ProtocolError says that the exchange's output violates the protocol. The connection is closed. Calls sent
+// after the one that it should have answered return a *Broken that wraps it.
 type ProtocolError struct {
-	Sent  []Command // what it should have answered, nil if that is nothing
+	Sent  []Command // commands that it should have answered, nil if none
 	Text  string    // what is wrong with it
-	Reply string    // its beginning
+	Reply string    // the beginning of the reply
 }
 
-// replyShown is how much of a reply an error has.
+// replyShown is how many bytes of a reply a ProtocolError keeps.
 const replyShown = 200
 
 func newProtocolError(text string, reply []byte) *ProtocolError {
@@ -123,16 +124,15 @@ func (e *ProtocolError) Error() string {
 	return text
 }
 
-// LastWords is what an exchange says before it closes a connection. It comes inside of
-// a *Broken, and from Dial, if the exchange takes no connection just now.
+// LastWords is the text that an exchange sends before it closes a connection. A *Broken wraps it; Dial
+// returns it if the exchange currently accepts no connections.
 type LastWords struct{ Text string }
 
 // Error returns the text.
 func (e *LastWords) Error() string { return "the exchange closed the connection: " + e.Text }
 
-// MaybeDone reports whether a command that came back with err may have been done
-// nevertheless: its answer, or that to its first sending, is missing. A query changes
-// nothing, so that of one it is false.
+// MaybeDone reports whether a command that returned err may have been executed: its answer, or the answer
+// to an earlier attempt, is missing. It is false for a query, which changes nothing.
 func MaybeDone(err error) bool {
 	var refused *Refused
 	var broken *Broken

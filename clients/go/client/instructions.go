@@ -11,26 +11,26 @@ import (
 // TimeInForce says how long an order may stay open (FIX tag 59).
 type TimeInForce string
 
-// The times in force. None is as GTC, and of a market order as IOC.
+// The times in force. The empty one means GTC, and IOC for a market order.
 const (
 	GTC TimeInForce = "GTC" // good till canceled: what remains stays open
 	IOC TimeInForce = "IOC" // immediate or cancel: what does not execute at once is canceled
-	FOK TimeInForce = "FOK" // fill or kill: all of it at once, or it is refused
+	FOK TimeInForce = "FOK" // fill or kill: refused unless all of it executes at once
 )
 
-// SelfTrade says what is canceled where an order meets one of its own account (self-trade
-// prevention). None is the account's default, which an operator sets.
+// SelfTrade says what is canceled if an order meets one of its own account (self-trade prevention). The
+// empty value means the account's default, which an operator sets.
 type SelfTrade string
 
 // The modes of self-trade prevention.
 const (
 	CancelNewest SelfTrade = "newest" // what remains of the incoming order
-	CancelOldest SelfTrade = "oldest" // the resting order, and the incoming one goes on
+	CancelOldest SelfTrade = "oldest" // the resting order; the incoming one continues
 	CancelBoth   SelfTrade = "both"
 )
 
-// OnDisconnect says whether an order is canceled when its connection ends. None is as
-// Options.CancelOnDisconnect says.
+// OnDisconnect says whether an order is canceled when its connection ends. The empty value follows
+// Options.CancelOnDisconnect.
 type OnDisconnect string
 
 // The values of OnDisconnect.
@@ -39,83 +39,85 @@ const (
 	Stays   OnDisconnect = "no"
 )
 
-// Instructions are what an order asks beside its amount and limit. The zero value asks nothing.
+// Instructions are the optional attributes of an order besides its amount and limit. The zero value has
+// none.
 type Instructions struct {
 	TIF    TimeInForce
-	Post   bool // refused where it would execute at once (FIX ExecInst 6)
-	Market bool // at the best prices, up to the limit if there is one, else to the symbol's protection price
+	Post   bool // refused if it would execute at once (FIX ExecInst 6)
+	Market bool // executes at the best prices, up to the limit if there is one, else to the symbol's protection price
 	STP    SelfTrade
 	COD    OnDisconnect // cancel on disconnect
-	// Report, also of an amend, has the result tell in Status what the order came to at once.
+	// Report asks for the order's status right after the order or amend, in Result.Status.
 	Report bool
 }
 
-// With returns an order with instructions, in place of those that it had.
+// With returns the order with these instructions, which replace those that it had.
 func (c Command) With(i Instructions) Command {
 	c.Instructions = i
 	return c
 }
 
-// BuyAtMarket places an order to buy shares at once, at the best prices that there are.
+// BuyAtMarket returns an order to buy shares at once, at the best available prices.
 func BuyAtMarket(account, symbol string, shares Decimal) Command {
 	return Buy(account, symbol, shares, Decimal{}).With(Instructions{Market: true})
 }
 
-// SellAtMarket places an order to sell shares at once, at the best prices that there are.
+// SellAtMarket returns an order to sell shares at once, at the best available prices.
 func SellAtMarket(account, symbol string, shares Decimal) Command {
 	return Sell(account, symbol, shares, Decimal{}).With(Instructions{Market: true})
 }
 
-// Amend changes one of the account's orders. amount is its new total, with what is executed
-// already, negative for an order that sells; limit is its new limit. What is 0 stays as it is.
-// A smaller amount at the same limit keeps the order's place. Anything else replaces it by a new order.
+// Amend changes one of the account's orders. amount is its new total, including what has executed, negative
+// for a sell order; limit is its new limit. 0 keeps the value. A smaller amount at the same limit keeps the
+// order's priority. Any other change replaces the order by a new one.
 func Amend(account string, order OrderID, amount, limit Decimal) Command {
 	return Command{Kind: KindAmend, Account: account, Order: order, Amount: amount, Limit: limit}
 }
 
-// AmendRef is Amend for the account's order with a ref, or for the one that has replaced it.
+// AmendRef is Amend for the account's order with a ref, or for the order that has replaced it.
 func AmendRef(account, ref string, amount, limit Decimal) Command {
 	return Command{Kind: KindAmend, Account: account, Ref: ref, Amount: amount, Limit: limit}
 }
 
-// WithNewRef returns an amend with a ref of its own: it is done once, however often it is sent, and
-// the ref names what it leaves.
+// WithNewRef returns the amend with its own ref. The exchange executes it once, however often it is sent,
+// and the ref then names the resulting order.
 func (c Command) WithNewRef(ref string) Command {
 	c.NewRef = ref
 	return c
 }
 
-// CancelAll cancels all that an account has open, of one symbol if that is not "".
+// CancelAll cancels all open orders of an account, or only those of one symbol if symbol is not "".
 func CancelAll(account, symbol string) Command {
 	return Command{Kind: KindCancelAll, Account: account, Symbol: symbol}
 }
 
-// CancelAfter has all that an account then has open canceled after that time, in whole seconds, up
-// to a day, unless it is sent again before: a dead man's switch. 0 turns it off.
+// CancelAfter arms a dead man's switch: the exchange cancels all orders that the account has open after the
+// given time, unless CancelAfter is sent again before. The time is in whole seconds, up to a day; 0 disarms
+// the switch.
 func CancelAfter(account string, after time.Duration) Command {
 	return Command{Kind: KindCancelAfter, Account: account, After: after}
 }
 
-// ShowAccount asks what an account has.
+// ShowAccount asks for an account's balance and positions.
 func ShowAccount(account string) Command { return Command{Kind: KindShowAccount, Account: account} }
 
-// ListOrders asks for the account's open orders, of one symbol if that is not "", of which the
-// number is above after: up to 1,000.
+// ListOrders asks for up to 1,000 open orders of the account whose numbers are above after, of one symbol
+// if symbol is not "".
 func ListOrders(account, symbol string, after OrderID) Command {
 	return Command{Kind: KindListOrders, Account: account, Symbol: symbol, Order: after}
 }
 
-// Newest, as what fills come after, asks for the newest.
+// Newest as the argument after of ListFills asks for the newest fills.
 const Newest = math.MaxUint64
 
-// ListFills asks for the account's executions of which the number is above after, oldest first: up
-// to 1,000. With Newest it asks for its last ones.
+// ListFills asks for up to 1,000 executions of the account whose numbers are above after, oldest first.
+// With Newest it asks for the last ones.
 func ListFills(account string, after uint64) Command {
 	return Command{Kind: KindListFills, Account: account, Fill: after}
 }
 
-// checkInstructions returns what is wrong with what an order asks, so that the exchange could not say
-// it: it must be possible to write it.
+// checkInstructions returns an error for instructions that cannot be encoded, which the exchange therefore
+// could not refuse itself.
 func (c *Command) checkInstructions() error {
 	switch {
 	case c.TIF != "" && c.TIF != GTC && c.TIF != IOC && c.TIF != FOK:
@@ -136,7 +138,7 @@ func (c *Command) checkInstructions() error {
 	return nil
 }
 
-// appendTo adds the command's element to a frame.
+// appendTo appends the command's element to a frame.
 func (c *Command) appendTo(t *wire.Transactions) {
 	switch {
 	case c.orders():
@@ -167,7 +169,7 @@ func (c *Command) appendTo(t *wire.Transactions) {
 	}
 }
 
-// orderAttrs are the attributes of an order, in the protocol's order.
+// orderAttrs returns the attributes of an order, in the protocol's order.
 func (c *Command) orderAttrs() []wire.Attr {
 	limit := c.Limit.String()
 	typ, post := "", ""
@@ -190,7 +192,7 @@ func (c *Command) report() wire.Attr {
 	return wire.Attr{}
 }
 
-// named is the attribute that names an order.
+// named returns the attribute that names an order: its ref or its number.
 func (c *Command) named() []wire.Attr {
 	if c.Ref != "" {
 		return []wire.Attr{{Name: "ref", Value: c.Ref}}
@@ -198,7 +200,7 @@ func (c *Command) named() []wire.Attr {
 	return []wire.Attr{{Name: "id", Value: c.Order.String()}}
 }
 
-// given is the text of a number, "" if it is 0, which is not to be sent.
+// given returns the text of a number, or "" for 0, which is not sent.
 func given(d Decimal) string {
 	if d == (Decimal{}) {
 		return ""
@@ -206,8 +208,8 @@ func given(d Decimal) string {
 	return d.String()
 }
 
-// bare reports whether the element has no attribute that an error about it would repeat. Sent alone,
-// such an error could not be told from the exchange's last words.
+// bare reports whether the element has no attribute that an error about it would repeat. If such a command
+// is sent alone, an error about it cannot be distinguished from the exchange's last words.
 func (c *Command) bare() bool {
 	switch c.Kind {
 	case KindCancelAfter, KindShowAccount, KindListFills:
@@ -218,6 +220,6 @@ func (c *Command) bare() bool {
 	return false
 }
 
-// padded reports whether a frame gets a second element, of which the answer is dropped: a query that
-// the exchange refuses without a look at anything.
+// padded reports whether a frame gets a second element, whose answer is dropped: a query that the exchange
+// always refuses without any work.
 func padded(commands []Command) bool { return len(commands) == 1 && commands[0].bare() }
