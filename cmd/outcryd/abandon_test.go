@@ -12,8 +12,8 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// TestAStopThatHangsIsGivenUp: something of the server does not end. The process does, and
-// not before its time.
+// TestAStopThatHangsIsGivenUp: if a goroutine of the server never ends, the process exits anyway,
+// but only after the time limit for a stop.
 func TestAStopThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := settings.Parse([]string{"--stop-timeout=5s"}, io.Discard)

@@ -10,13 +10,13 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// asAccount asks as an account.
+// asAccount wraps elements in a request of an account.
 func asAccount(id int, elements string) string {
 	return fmt.Sprintf(`<transactions id="%d">%s</transactions>`, id, elements)
 }
 
-// TestAnAccountReadsWhatItHasWritten: in one frame, and on another connection at once; after a kill,
-// with all fills in their numbers.
+// TestAnAccountReadsWhatItHasWritten: an account's queries see its own earlier commands in the same frame and on
+// another connection at once, and after a kill they see all fills.
 func TestAnAccountReadsWhatItHasWritten(t *testing.T) {
 	flags := []string{"--data=" + t.TempDir(), "--database-url=" + pgtest.NewDatabase(t)}
 	p := start(t, flags...)
@@ -53,7 +53,8 @@ func TestAnAccountReadsWhatItHasWritten(t *testing.T) {
 	require.Contains(t, c.must(t, asAccount(3, `<account/>`)), "there is no account 3")
 }
 
-// TestOpenOrdersAreListedWithTheirInstructions: as they are after fills and amends, also after a start from Postgres.
+// TestOpenOrdersAreListedWithTheirInstructions: the list is correct after fills and amends, and after a restart from
+// Postgres.
 func TestOpenOrdersAreListedWithTheirInstructions(t *testing.T) {
 	flags := []string{"--data=" + t.TempDir(), "--database-url=" + pgtest.NewDatabase(t)}
 	p := start(t, flags...)
@@ -85,12 +86,12 @@ func TestOpenOrdersAreListedWithTheirInstructions(t *testing.T) {
 		`balance="986" held="6"><position sym="S" shares="4" held="0"/>`)
 }
 
-// untimed leaves out when things happened.
+// untimed removes the timestamps from a reply.
 func untimed(reply string) string { return times.ReplaceAllString(reply, ` time=""`) }
 
 var times = regexp.MustCompile(` time="\d+"`)
 
-// TestTradingGoesOnWithoutAView: questions are answered with errors, and nothing else.
+// TestTradingGoesOnWithoutAView: without a view, account queries return errors, and everything else works.
 func TestTradingGoesOnWithoutAView(t *testing.T) {
 	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pgtest.NewDatabase(t))
 	c := dial(t, addr)
@@ -107,7 +108,8 @@ func TestTradingGoesOnWithoutAView(t *testing.T) {
 		`<status id="1"><open shares="1"/></status></results>$`, reply)
 }
 
-// TestANewLeaderHasTheViewOfItsAccounts: what a client was told before is there, and what it writes then.
+// TestANewLeaderHasTheViewOfItsAccounts: the new leader's view has what clients read or wrote before the change of
+// leader, and what they write afterwards.
 func TestANewLeaderHasTheViewOfItsAccounts(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)

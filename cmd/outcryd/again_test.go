@@ -14,7 +14,8 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// TestAProcessBeginsAgainSixTimesInAMinute and no more: what it counts goes from run to run.
+// TestAProcessBeginsAgainSixTimesInAMinute: a process restarts itself at most six times a minute, and each run passes
+// its count to the next.
 func TestAProcessBeginsAgainSixTimesInAMinute(t *testing.T) {
 	t.Setenv(settings.AgainVariable, "")
 	f := takeFormer()
@@ -44,7 +45,7 @@ func TestAProcessBeginsAgainSixTimesInAMinute(t *testing.T) {
 	require.Empty(t, f.times)
 }
 
-// TestALeaderOutlastsTheOthersInLag: a node that lags as much as the leader would be no better.
+// TestALeaderOutlastsTheOthersInLag: handing over to a node that lags as much as the leader would gain nothing.
 func TestALeaderOutlastsTheOthersInLag(t *testing.T) {
 	leads, follows := lagMost(1200, true, true), lagMost(1200, false, true)
 	require.EqualValues(t, 900, leads)
@@ -53,7 +54,8 @@ func TestALeaderOutlastsTheOthersInLag(t *testing.T) {
 	require.Less(t, lagMost(1200, false, false), follows)
 }
 
-// TestNobodyWaitsForAnothersDigest, longer than for one of its own: many may ask.
+// TestNobodyWaitsForAnothersDigest: a request that finds a digest being computed waits only until its own context ends
+// and then gets the last known digest.
 func TestNobodyWaitsForAnothersDigest(t *testing.T) {
 	m := &member{digest: digests{working: make(chan struct{}, 1), digest: "known", seq: 7}}
 	m.digest.working <- struct{}{}
@@ -64,7 +66,8 @@ func TestNobodyWaitsForAnothersDigest(t *testing.T) {
 	require.EqualValues(t, 7, seq)
 }
 
-// TestADigestThatTakesLongIsThereForWhoAsksLater: of a large state, it takes longer than anybody waits.
+// TestADigestThatTakesLongIsThereForWhoAsksLater: the digest of a large state takes longer than any request waits, but
+// a later request gets it.
 func TestADigestThatTakesLongIsThereForWhoAsksLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := digests{working: make(chan struct{}, 1)}

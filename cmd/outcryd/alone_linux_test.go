@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAServerAloneHasNothingOfACluster: no goroutine, no file and no port.
+// TestAServerAloneHasNothingOfACluster: a server outside a cluster has no goroutine, file or port of the cluster code.
 func TestAServerAloneHasNothingOfACluster(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -38,7 +38,7 @@ func TestAServerAloneHasNothingOfACluster(t *testing.T) {
 	require.Equal(t, "ok\n", body)
 }
 
-// listening returns how many TCP sockets of a process listen.
+// listening returns the number of listening TCP sockets of a process.
 func listening(t *testing.T, pid int) (n int) {
 	t.Helper()
 	listens := map[string]bool{}

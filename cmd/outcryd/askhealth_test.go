@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// runHealth runs `outcryd --health` with an address of the HTTP side.
+// runHealth runs `outcryd --health` against an HTTP address.
 func runHealth(address string) (exit int, stdout, stderr string) {
 	var out, errs strings.Builder
 	exit = run(background, []string{"--health", "--http=" + address}, &out, &errs)

@@ -14,8 +14,8 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// BenchmarkOneOrderEndToEnd places orders over TCP, each answered when it is on
-// stable storage, with Postgres following; alone, and 16 pipelined.
+// BenchmarkOneOrderEndToEnd places orders over TCP, one at a time and 16 pipelined. Each is answered once it is synced
+// to stable storage; Postgres follows.
 func BenchmarkOneOrderEndToEnd(b *testing.B) {
 	for _, variant := range []struct {
 		depth int
@@ -55,8 +55,8 @@ func BenchmarkOneOrderEndToEnd(b *testing.B) {
 	}
 }
 
-// BenchmarkOrdersByDoor places orders that execute, a buy and a sell in turn, over XML and over WebSocket, with clients
-// that cost alike: they send bytes made before, and count replies. ns/op is that of one order of all.
+// BenchmarkOrdersByDoor places orders that execute, alternating buys and sells, over XML and over WebSocket. Both kinds
+// of client cost the same: they send prepared bytes and count replies. ns/op is the time per order over all clients.
 func BenchmarkOrdersByDoor(b *testing.B) {
 	const clients = 16
 	for _, depth := range []int{2, 16} {
@@ -75,7 +75,7 @@ func BenchmarkOrdersByDoor(b *testing.B) {
 	}
 }
 
-// xmlTrader connects a client that sends so many orders at once.
+// xmlTrader connects a client that sends depth orders at once.
 func xmlTrader(t testing.TB, p *program, depth int) (send, receive func() error) {
 	var frames []byte
 	for n := range depth {
@@ -105,14 +105,14 @@ func websocketTrader(t testing.TB, p *program, depth int) (send, receive func() 
 			switch {
 			case err != nil || bytes.Contains(to[:n], []byte(`"result"`)):
 				return err
-			case n > 0: // a ping has nothing in it
+			case n > 0: // a ping has an empty payload
 				return fmt.Errorf("answered %s", to[:n])
 			}
 		}
 	}
 }
 
-// benchmarkDoor has clients send a batch of so many orders, and receive their replies, again and again.
+// benchmarkDoor has each client send a batch of depth orders and receive their replies, in a loop.
 func benchmarkDoor(b *testing.B, p *program, clients, depth int,
 	dial func(t testing.TB, p *program, depth int) (send, receive func() error)) {
 	var running sync.WaitGroup
@@ -153,7 +153,7 @@ func benchmarkDoor(b *testing.B, p *program, clients, depth int,
 	b.ReportMetric((after.CPU-before.CPU).Seconds()*1e6/float64(b.N), "server-µs/order")
 }
 
-// number makes the refs of frames new ones.
+// number gives each order in frames a new ref.
 func number(frames []byte, n int) {
 	for rest := frames; ; n++ {
 		at := bytes.Index(rest, []byte("client-7:"))

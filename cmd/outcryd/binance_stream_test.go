@@ -21,7 +21,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// botSocket is a WebSocket of a bot.
+// botSocket is a bot's WebSocket connection.
 type botSocket struct {
 	*websocket.Conn
 	next int
@@ -52,7 +52,7 @@ func (s *botSocket) read(t testing.TB) map[string]any {
 	return m
 }
 
-// ask sends a request with params as JSON, and returns its answer, and the events that came before it.
+// ask sends a request with params as JSON. It returns the answer, and the events received before it.
 func (s *botSocket) ask(t testing.TB, method, params string) (answer map[string]any, events []map[string]any) {
 	t.Helper()
 	s.next++
@@ -67,10 +67,10 @@ func (s *botSocket) ask(t testing.TB, method, params string) (answer map[string]
 	}
 }
 
-// botBook is a book as Binance's documents say to keep it.
+// botBook is a local order book, kept as Binance's documentation describes.
 type botBook struct {
 	seq    int64
-	levels map[string]string // side and price: shares
+	levels map[string]string // shares by side and price
 }
 
 func botLevels(into map[string]string, side string, list any) {
@@ -97,8 +97,8 @@ func (b *botBook) restore(t testing.TB, snapshot map[string]any) {
 	botLevels(b.levels, "ask ", snapshot["asks"])
 }
 
-// TestALocalBookIsTheBook: kept by U and u, over the raw and the wrapped stream, at both paces, while another symbol
-// trades: its records are not counted.
+// TestALocalBookIsTheBook keeps a local book by the update ids U and u, over the raw and the combined stream and at
+// both update speeds, while another symbol trades, whose records must not count.
 func TestALocalBookIsTheBook(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -148,7 +148,7 @@ func TestALocalBookIsTheBook(t *testing.T) {
 				botLevels(b.levels, "ask ", m["a"])
 			}
 			churn(40)
-			// One more change that cannot be missed: then there is an event up to it.
+			// One more change of the book guarantees an event that covers everything before it.
 			seven.order(t, "BUY", "0.001", fmt.Sprintf("1.%04d", random.IntN(10000)), "")
 			var want botBook
 			want.restore(t, public.object(t, "GET", "/depth", "symbol=SPYUSD&limit=5000"))
@@ -162,7 +162,7 @@ func TestALocalBookIsTheBook(t *testing.T) {
 	}
 }
 
-// TestStreamsOfTheMarket: trades, best levels, candles and tickers say the same as the requests do.
+// TestStreamsOfTheMarket: the streams of trades, best prices, candles and tickers agree with the REST requests.
 func TestStreamsOfTheMarket(t *testing.T) {
 	seven, eight, public, p := bots(t)
 	s := dialBot(t, p, "/stream?streams=spyusd@trade/spyusd@aggTrade")
@@ -205,7 +205,7 @@ func TestStreamsOfTheMarket(t *testing.T) {
 	require.Equal(t, "2", fmt.Sprint(answer["error"].(map[string]any)["code"]))
 }
 
-// signedParams returns parameters as JSON, with the key and the signature of the others, sorted.
+// signedParams returns parameters as JSON, with the API key and the signature over all of them in sorted order.
 func signedParams(key, secret, params string) string {
 	signed := fmt.Sprintf("apiKey=%s&timestamp=%d", key, time.Now().UnixMilli())
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -215,8 +215,8 @@ func signedParams(key, secret, params string) string {
 		mac.Sum(nil), params)
 }
 
-// TestAnAccountHearsOfItsOrders: on the connection that asked, each report and each balance, and nothing of the other
-// side.
+// TestAnAccountHearsOfItsOrders: a connection that subscribed receives each execution report and balance of its own
+// account, and nothing of the counterparty's.
 func TestAnAccountHearsOfItsOrders(t *testing.T) {
 	seven, eight, _, p := bots(t)
 	s := dialBot(t, p, "/ws-api/v3")
@@ -248,12 +248,12 @@ func TestAnAccountHearsOfItsOrders(t *testing.T) {
 		"NEW NEW 3 outcry-3  0 0 -1",
 		"EXPIRED EXPIRED 3 outcry-3  0 0 -1",
 	}, told[:8])
-	// A cancel that has an id of the client's, alone and as half of a replacement by either way.
+	// A cancel with a client id of its own: alone, and as part of a cancel-replace, which is either an amend or two steps.
 	const replace = "&cancelReplaceMode=STOP_ON_FAILURE&cancelOrigClientOrderId="
 	seven.order(t, "SELL", "1", "120", "&newClientOrderId=n1")
 	for _, how := range []struct{ method, path, params, want string }{
 		{"POST", "/order/cancelReplace", orderParams("SELL", "1", "121",
-			replace+"n1&newClientOrderId=n2&cancelNewClientOrderId=c1"), "c1 n1"}, // an amend
+			replace+"n1&newClientOrderId=n2&cancelNewClientOrderId=c1"), "c1 n1"}, // done as an amend
 		{"POST", "/order/cancelReplace", orderParams("BUY", "1", "1",
 			replace+"n2&newClientOrderId=n3&cancelNewClientOrderId=c2"), "c2 n2"},
 		{"DELETE", "/order", "symbol=SPYUSD&origClientOrderId=n3&newClientOrderId=c3", "c3 n3"},
@@ -278,8 +278,8 @@ func TestAnAccountHearsOfItsOrders(t *testing.T) {
 	require.Less(t, len(fields(answer, "error")), 200, "of what was sent only the begin is repeated")
 }
 
-// TestAKeyIsProvedByItsSignature: a request of another one's key changes nothing, and a key that is revoked ends at
-// once, with the connections that listen by it.
+// TestAKeyIsProvedByItsSignature: a request with another client's key but no valid signature changes nothing. A revoked
+// key stops working at once, and connections subscribed with it are closed.
 func TestAKeyIsProvedByItsSignature(t *testing.T) {
 	common, _ := dataFlags(t)
 	data := strings.TrimPrefix(common[0], "--data=")

@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bot is a client of the door that knows nothing but HTTP.
+// bot is a client of the Binance door that uses only the HTTP package.
 type bot struct {
 	base, key, secret string
 }
 
-// ask sends a request with parameters, as k=v&k=v, signed if path is none of the market, and returns the status and the
-// answer's bytes.
+// ask sends a request with parameters of the form k=v&k=v, signed if b has a key, and returns the status and body of
+// the answer.
 func (b *bot) ask(t testing.TB, method, path, params string) (status int, body string) {
 	t.Helper()
 	if b.key != "" {
@@ -51,7 +51,7 @@ func (b *bot) ask(t testing.TB, method, path, params string) (status int, body s
 	return response.StatusCode, string(all)
 }
 
-// must is ask for what has to be done, decoded.
+// must calls ask, demands success and returns the decoded answer.
 func (b *bot) must(t testing.TB, method, path, params string) (answer any) {
 	t.Helper()
 	status, body := b.ask(t, method, path, params)
@@ -62,13 +62,13 @@ func (b *bot) must(t testing.TB, method, path, params string) (answer any) {
 	return answer
 }
 
-// object is must for an object.
+// object is must for an answer that is a JSON object.
 func (b *bot) object(t testing.TB, method, path, params string) map[string]any {
 	t.Helper()
 	return b.must(t, method, path, params).(map[string]any)
 }
 
-// list is must for a list of objects.
+// list is must for an answer that is a list of JSON objects.
 func (b *bot) list(t testing.TB, path, params string) (all []map[string]any) {
 	t.Helper()
 	for _, one := range b.must(t, "GET", path, params).([]any) {
@@ -77,7 +77,7 @@ func (b *bot) list(t testing.TB, path, params string) (all []map[string]any) {
 	return all
 }
 
-// fields returns some members of an object, as text.
+// fields returns the named members of an object as text.
 func fields(o map[string]any, names string) string {
 	var words []string
 	for _, name := range strings.Fields(names) {
@@ -86,7 +86,7 @@ func fields(o map[string]any, names string) string {
 	return strings.Join(words, " ")
 }
 
-// order places an order: side, amount, limit or "" for a market order, and more parameters.
+// order places an order of a side and an amount. A limit of "" makes it a market order; more holds further parameters.
 func (b *bot) order(t testing.TB, side, amount, limit, more string) map[string]any {
 	t.Helper()
 	return b.object(t, "POST", "/order", orderParams(side, amount, limit, more))
@@ -105,7 +105,7 @@ func orderParams(side, amount, limit, more string) string {
 	return params + more
 }
 
-// bots starts a server with accounts 7 and 8, and returns their bots, and one for the market.
+// bots starts a server with accounts 7 and 8. It returns a bot for each, and one without a key for market data.
 func bots(t testing.TB, flags ...string) (seven, eight, public *bot, server *program) {
 	t.Helper()
 	common, _ := dataFlags(t)
@@ -131,7 +131,7 @@ func botsOf(p *program) (seven, eight, public *bot) {
 
 const state = "status executedQty cummulativeQuoteQty origQty price type timeInForce"
 
-// TestABotTrades: orders of each kind, what became of them, and what the market shows, read at once by the other side.
+// TestABotTrades checks orders of each type, their outcome, and the market data that the counterparty reads at once.
 func TestABotTrades(t *testing.T) {
 	seven, eight, public, _ := bots(t)
 	sell := seven.order(t, "SELL", "3", "100.0001", "&newClientOrderId=first")
@@ -196,7 +196,7 @@ func TestABotTrades(t *testing.T) {
 	require.Equal(t, "CANCELED", all[5]["status"])
 }
 
-// TestMoneyIsNotCut: a balance has all its sixteen digits.
+// TestMoneyIsNotCut: a balance is shown with all of its sixteen digits.
 func TestMoneyIsNotCut(t *testing.T) {
 	seven, eight, _, _ := bots(t)
 	seven.order(t, "SELL", "0.001", "0.0003", "")
@@ -220,7 +220,7 @@ func TestMoneyIsNotCut(t *testing.T) {
 	require.NotContains(t, free(seven), "Low", "a symbol that is not offered")
 }
 
-// TestReadsShowWhatWasAnsweredBefore: also to others, and whatever they ask.
+// TestReadsShowWhatWasAnsweredBefore: every read, by any client, reflects all commands answered before it.
 func TestReadsShowWhatWasAnsweredBefore(t *testing.T) {
 	seven, eight, public, _ := bots(t)
 	for n := range 40 {
@@ -250,7 +250,8 @@ func TestReadsShowWhatWasAnsweredBefore(t *testing.T) {
 	}
 }
 
-// TestTheSameClientIDIsTheSameOrder: answered with the same bytes, whatever came later, also after a crash.
+// TestTheSameClientIDIsTheSameOrder: a repeated client order id gets the same bytes as the first time, whatever
+// happened in between, and also after a crash.
 func TestTheSameClientIDIsTheSameOrder(t *testing.T) {
 	common, _ := dataFlags(t)
 	p := start(t, common...)
@@ -284,7 +285,7 @@ func TestTheSameClientIDIsTheSameOrder(t *testing.T) {
 	require.Equal(t, "2", fields(eight.list(t, "/myTrades", "symbol=SPYUSD&fromId=2")[0], "id"))
 }
 
-// TestAnOrderIsReplacedOrTheOldOneStands: what the answer says is what is open then.
+// TestAnOrderIsReplacedOrTheOldOneStands: after a cancel-replace, the open orders are those that the answer implies.
 func TestAnOrderIsReplacedOrTheOldOneStands(t *testing.T) {
 	seven, _, _, _ := bots(t)
 	replace := func(old, side, amount, limit, more string) (int, map[string]any) {
@@ -338,7 +339,8 @@ func TestAnOrderIsReplacedOrTheOldOneStands(t *testing.T) {
 	require.Equal(t, "h BUY 1 50", open())
 }
 
-// TestAReplacementHasWhatWasAskedForWhateverExecutesMeanwhile: and never stands beside the order that it replaces.
+// TestAReplacementHasWhatWasAskedForWhateverExecutesMeanwhile: a replacement has the requested size even if the old
+// order executes at the same time, and the two are never open together.
 func TestAReplacementHasWhatWasAskedForWhateverExecutesMeanwhile(t *testing.T) {
 	t.Parallel()
 	seven, eight, _, _ := bots(t)
@@ -360,7 +362,8 @@ func TestAReplacementHasWhatWasAskedForWhateverExecutesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWhatIsRefusedIsSaidInTheWordsThatClientsKnow: some decide by the text, some by the code, some by the status.
+// TestWhatIsRefusedIsSaidInTheWordsThatClientsKnow: refusals match Binance's in text, code and status, because each of
+// the three decides what some client does.
 func TestWhatIsRefusedIsSaidInTheWordsThatClientsKnow(t *testing.T) {
 	seven, eight, public, p := bots(t)
 	seven.order(t, "SELL", "1", "100", "&newClientOrderId=mine")
@@ -442,7 +445,7 @@ func TestWhatIsRefusedIsSaidInTheWordsThatClientsKnow(t *testing.T) {
 		body))
 }
 
-// asOperator does what an operator asks.
+// asOperator sends an operator's request.
 func asOperator(t testing.TB, p *program, path string) {
 	t.Helper()
 	response, err := http.Post("http://"+p.http+path, "", nil)
@@ -451,7 +454,8 @@ func asOperator(t testing.TB, p *program, path string) {
 	require.Equal(t, 200, response.StatusCode)
 }
 
-// TestWhatBotsAskAtTheirStart: lists of things that are not here are empty, and what there is says how to trade it.
+// TestWhatBotsAskAtTheirStart: lists of features that Outcry does not have are empty, and the exchange information
+// says how each symbol is traded.
 func TestWhatBotsAskAtTheirStart(t *testing.T) {
 	_, _, public, p := bots(t)
 	at := &bot{base: "http://" + p.http + "/binance"}
@@ -482,19 +486,20 @@ func TestWhatBotsAskAtTheirStart(t *testing.T) {
 	require.Equal(t, `200 [{"symbol":"SPYUSD","price":"0.00000000"}]`, fmt.Sprint(status, " ", body))
 }
 
-// TestABotThatIsTooFastIsToldSo: by the status, and an order that was placed before is answered all the same.
+// TestABotThatIsTooFastIsToldSo: a bot over its rate limit gets the status for it, but a retry of an order placed
+// earlier is answered.
 func TestABotThatIsTooFastIsToldSo(t *testing.T) {
 	seven, _, _, _ := bots(t, "--rate-account=5")
 	params := orderParams("BUY", "1", "50", "&newClientOrderId=a")
 	first, refused := "", ""
-	require.Eventually(t, func() bool { // what made the accounts counts too
+	require.Eventually(t, func() bool { // the requests that made the accounts count too
 		code, body := seven.ask(t, "POST", "/order", params)
 		first = body
 		return code == 200
 	}, patience, 10*time.Millisecond)
 	answers := make(chan string)
 	for refused == "" {
-		for range 10 { // together, so that it does not depend on the machine
+		for range 10 { // concurrently, so that the result does not depend on the speed of the machine
 			go func() {
 				_, body := seven.ask(t, "POST", "/order", orderParams("BUY", "1", "50", ""))
 				answers <- body

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/process/listen"
 )
 
-// descriptors counts the open ones of this process.
+// descriptors returns the number of open file descriptors of this process.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -20,8 +20,8 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-// TestAfterARefusedStartNoAddressIsTaken: whatever was wrong, with the first of both
-// addresses, the second, or both together.
+// TestAfterARefusedStartNoAddressIsTaken: a start that is refused because of the first address, the second, or both
+// together leaves neither in use.
 func TestAfterARefusedStartNoAddressIsTaken(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -45,8 +45,8 @@ func TestAfterARefusedStartNoAddressIsTaken(t *testing.T) {
 	}
 }
 
-// TestOfTwoServersThatStartAtOnceOneListens: the kernel lets both take the address, and
-// refuses the second when it begins to listen.
+// TestOfTwoServersThatStartAtOnceOneListens: the kernel lets both servers bind the address, and refuses the second one
+// when it starts to listen.
 func TestOfTwoServersThatStartAtOnceOneListens(t *testing.T) {
 	first, err := listen.Bind("listen", "127.0.0.1:0")
 	require.NoError(t, err)

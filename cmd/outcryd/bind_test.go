@@ -11,8 +11,8 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade: the kernel gives it to two sockets
-// that do not listen.
+// TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade: the server itself must notice that both flags name one
+// address, because the kernel lets two sockets bind it until one of them listens.
 func TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -34,8 +34,8 @@ func TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade(t *testing.T) {
 	}
 }
 
-// TestAnAddressInUseIsFoundBeforeADatabaseIsMade: the reason is the first line of the
-// log, with the flag, and no line says that an exchange has stopped that never ran.
+// TestAnAddressInUseIsFoundBeforeADatabaseIsMade: the first line of the log gives the reason and the flag, and no line
+// reports the stop of an exchange that never ran.
 func TestAnAddressInUseIsFoundBeforeADatabaseIsMade(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestAnAddressInUseIsFoundBeforeADatabaseIsMade(t *testing.T) {
 		log := p.fails(t)
 		var lines []string
 		for line := range strings.Lines(log) {
-			if !strings.Contains(line, runVariable) { // of which the program knows nothing
+			if !strings.Contains(line, runVariable) { // the test's own variable, which the program does not know
 				lines = append(lines, line)
 			}
 		}

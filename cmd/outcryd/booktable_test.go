@@ -13,11 +13,11 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// shownBook returns the rows of the order book, as they are read from top to bottom.
+// shownBook is an expression for the non-empty rows of the order book, from top to bottom.
 const shownBook = `[...document.querySelectorAll("#ladder tbody tr")].filter((row) => row.textContent !== "")` +
 	`.map((row) => [...row.cells].map((cell) => cell.textContent).join(" "))`
 
-// rows waits until the order book is read as these rows.
+// rows waits until the order book shows exactly these rows.
 func (p *tab) rows(want ...string) {
 	p.t.Helper()
 	var got []string
@@ -37,8 +37,8 @@ func (p *tab) group(step string) {
 	})()`))
 }
 
-// TestThePageAddsUpAndGroupsTheBook: totals are exact, a group has what is in it, at its worse
-// end, and one that the server may have more of is not shown.
+// TestThePageAddsUpAndGroupsTheBook: totals are exact, a group is shown at its worst price, and a group is
+// hidden if the server may have more of it than the page knows.
 func TestThePageAddsUpAndGroupsTheBook(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
@@ -90,7 +90,7 @@ func TestThePageAddsUpAndGroupsTheBook(t *testing.T) {
 	p.quiet()
 }
 
-// TestThePageWritesNumbersAsPeopleReadThem calls the page's own functions.
+// TestThePageWritesNumbersAsPeopleReadThem calls the page's number formatting functions.
 func TestThePageWritesNumbersAsPeopleReadThem(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
@@ -110,7 +110,7 @@ func TestThePageWritesNumbersAsPeopleReadThem(t *testing.T) {
 	}
 	require.Equal(t, "0.00000001", value[string](p, `format.difference("90000000000.00000001", "90000000000")`))
 
-	// The address is what this reader can use, with the flags that it takes.
+	// The command that the page shows has the address and the flags that its reader needs.
 	say := func(orders string) {
 		p.do(chromedp.Evaluate[chromedp.Void](`welcome.showWelcome("none", "", ` + orders + `)`))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBotsDoAsDocumented runs the lines for ccxt of docs/DOORS.md, of which an address and nothing else is changed.
+// TestBotsDoAsDocumented runs the ccxt example of docs/DOORS.md with only its address changed.
 func TestBotsDoAsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/DOORS.md")
 	require.NoError(t, err)

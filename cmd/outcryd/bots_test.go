@@ -20,9 +20,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestBots runs ccxt, ccxt.pro and the official Python SDK, all unmodified but for addresses, against a server that
-// asks for keys and is killed meanwhile. OUTCRY_PYTHON names an interpreter that has what
-// testdata/bots/requirements.txt says.
+// TestBots runs ccxt, ccxt.pro and the official Python SDK, unmodified except for addresses, against a server that
+// requires keys and is killed during the run. OUTCRY_PYTHON names an interpreter with the packages of
+// testdata/bots/requirements.txt.
 func TestBots(t *testing.T) {
 	t.Parallel()
 	python := os.Getenv("OUTCRY_PYTHON")
@@ -32,7 +32,7 @@ func TestBots(t *testing.T) {
 	}
 }
 
-// runBots runs the tests of one file, which ask for what they need by lines.
+// runBots runs the tests of one Python file, which ask for a kill of the server by the line ASK kill.
 func runBots(t *testing.T, python, tests string) {
 	t.Helper()
 	common, _ := dataFlags(t)

@@ -15,7 +15,7 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// TestBoundsOfClientsChangeByReload reaches each, with what clients are told.
+// TestBoundsOfClientsChangeByReload exceeds each bound of clients, checks the replies, and changes it by a reload.
 func TestBoundsOfClientsChangeByReload(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -55,7 +55,8 @@ func TestBoundsOfClientsChangeByReload(t *testing.T) {
 	require.Contains(t, p.log.String(), "there is no memory limit")
 }
 
-// TestBoundsThatDoNotFitTheMemoryAreSaidBeforeAStart asks --check-config.
+// TestBoundsThatDoNotFitTheMemoryAreSaidBeforeAStart: --check-config warns of bounds that need more memory than
+// --memory-limit, and refuses invalid ones.
 func TestBoundsThatDoNotFitTheMemoryAreSaidBeforeAStart(t *testing.T) {
 	flags := []string{"--data=" + t.TempDir(), "--database-url="}
 	status, out, errs := checked(t, append(flags, "--memory-limit=1000000000")...)
@@ -80,7 +81,7 @@ func TestBoundsThatDoNotFitTheMemoryAreSaidBeforeAStart(t *testing.T) {
 	}
 }
 
-// TestGOMEMLIMITWins over the flag, in the log and in force.
+// TestGOMEMLIMITWins: the variable overrides the flag, in the log and in effect.
 func TestGOMEMLIMITWins(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(777 << 20))
 	t.Setenv("GOMEMLIMIT", "777MiB")
