@@ -248,7 +248,7 @@ func TestAnAccountHearsOfItsOrders(t *testing.T) {
 		"NEW NEW 3 outcry-3  0 0 -1",
 		"EXPIRED EXPIRED 3 outcry-3  0 0 -1",
 	}, told[:8])
-	// A cancel with a client id of its own: alone, and as part of a cancel-replace, which is either an amend or two steps.
+	// Cancels with a client id of their own: two in a cancel-replace, done as an amend and as two steps, and one alone.
 	const replace = "&cancelReplaceMode=STOP_ON_FAILURE&cancelOrigClientOrderId="
 	seven.order(t, "SELL", "1", "120", "&newClientOrderId=n1")
 	for _, how := range []struct{ method, path, params, want string }{

@@ -11,10 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stubDoor puts a door that the test speaks for in the place of the exchange's WebSocket:
-// what no exchange does when a test wants it, as losing an answer. door.sent has what the
-// page sent on the newest connection, door.opened how many connections there were. Pings
-// come often.
+// stubDoor replaces the page's WebSocket with a stub that the test controls, so that it can do what no exchange does on
+// demand, such as losing an answer. door.sent holds the messages that the page sent on the newest connection, except
+// pings; door.opened counts connections. The page pings every 20 ms.
 const stubDoor = `{
 	const every = window.setInterval;
 	window.setInterval = (call, pause) => every(call, pause === 10_000 ? 20 : pause);
@@ -52,7 +51,7 @@ const stubDoor = `{
 		orders: [], ...more });
 }`
 
-// stubbed opens the page of a server with one symbol, with a door that the test speaks for.
+// stubbed starts a server with one symbol, and opens its page with the WebSocket replaced by stubDoor.
 func stubbed(t *testing.T, script string, more ...string) *tab {
 	t.Helper()
 	flags, _ := dataFlags(t)
@@ -65,20 +64,20 @@ func stubbed(t *testing.T, script string, more ...string) *tab {
 	return p
 }
 
-// js runs statements.
+// js runs JavaScript statements in the page.
 func (p *tab) js(format string, a ...any) {
 	p.t.Helper()
 	p.do(chromedp.Evaluate[chromedp.Void]("{" + fmt.Sprintf(format, a...) + "}"))
 }
 
-// sends waits until the page has called a method of the stub, and returns the params as JSON.
+// sends waits until the page has sent a request of this method to the stub, and returns its params as JSON.
 func (p *tab) sends(method string) string {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`door.call(%q) !== undefined`, method))
 	return value[string](p, fmt.Sprintf(`JSON.stringify(door.call(%q).params)`, method))
 }
 
-// takes chooses an account that exists.
+// takes chooses an existing account in the page.
 func (p *tab) takes(account string) {
 	p.t.Helper()
 	p.until(`document.getElementById("account").checkVisibility()`)
@@ -101,7 +100,7 @@ func TestThePageFollowsAnAccountWithoutAGap(t *testing.T) {
 	p.js(`door.answer("fills.list", { seq: 3, last_fill: 0, fills: [], more: false })`)
 	p.until(shownOrders + ` === "Sell 6 S · Buy 5 S"`)
 
-	// One event, in parts again: an order closes, another comes, with fills and balances.
+	// Another event in two parts: one order closes, another opens, with a fill and new balances.
 	p.js(`door.event({ type: "event", n: 4, seq: 4, balance: "90", held: "10", more: true, positions: [],
 			orders: [door.order(1, { state: "executed", open: "0", executed: "5", notional: "10" })], fills: [] });
 		door.event({ type: "event", n: 4, seq: 4, balance: "90", held: "10",
@@ -111,7 +110,7 @@ func TestThePageFollowsAnAccountWithoutAGap(t *testing.T) {
 	p.until(`document.querySelector("#own-fills tbody").textContent.includes("Bought 5 S") && ` +
 		`document.querySelector("#own-balances tbody").textContent.replaceAll(/\s/g, "").startsWith("Dollars9010S50")`)
 
-	// An event is missing: all is asked for anew, and nothing of the old chain counts.
+	// Event 5 is missing: the page subscribes from scratch and ignores further events of the old subscription.
 	p.js(`door.event({ type: "event", n: 6, seq: 6, balance: "1", held: "0", positions: [], orders: [], fills: [] })`)
 	p.until(`door.sent.filter((m) => m.method === "subscribe").length === 2`)
 	require.JSONEq(t, `{"channels":["account.7"]}`, p.sends("subscribe"))
@@ -123,7 +122,7 @@ func TestThePageFollowsAnAccountWithoutAGap(t *testing.T) {
 	p.until(`document.getElementById("orders-count").textContent === "0" && ` +
 		`document.querySelectorAll("#own-fills tbody tr").length === 2`)
 
-	// The connection ends: the next one goes on from the newest event.
+	// The connection breaks: the page reconnects and subscribes from the newest event on.
 	p.js(`door.newest.end(1006, "")`)
 	p.until(`document.getElementById("said").textContent.startsWith("There is no connection for orders")`)
 	p.until(`door.opened === 2`)
@@ -134,7 +133,7 @@ func TestThePageFollowsAnAccountWithoutAGap(t *testing.T) {
 	p.until(shownOrders + ` === "Buy 5 S"`)
 	require.Equal(t, "Connected again.", p.text("said"))
 
-	// It answers nothing any more, and nobody says so.
+	// The connection goes silent without being closed: unanswered pings make the page reconnect.
 	p.js(`door.pings = false`)
 	p.until(`door.opened >= 3`)
 	p.quiet()
@@ -182,8 +181,8 @@ func TestThePageSendsAnOrderOnceWhoseAnswerWasLost(t *testing.T) {
 	p.quiet()
 }
 
-// TestThePageForgetsATokenWithTheTab shows a token of several accounts. The stub is told
-// that the exchange asks for tokens.
+// TestThePageForgetsATokenWithTheTab presents a token of several accounts. A script makes the page believe that the
+// exchange requires tokens.
 func TestThePageForgetsATokenWithTheTab(t *testing.T) {
 	t.Parallel()
 	p := stubbed(t, `{
@@ -217,7 +216,8 @@ func TestThePageForgetsATokenWithTheTab(t *testing.T) {
 		`document.cookie, location.href, document.documentElement.outerHTML, `+
 		`document.getElementById("token").value])`), "secret")
 
-	// A connection later shows it again; one that the exchange ends does not.
+	// After a broken connection the page presents the token again; after the exchange has closed it for the token, it
+	// does not reconnect.
 	p.js(`door.newest.end(1006, "")`)
 	p.until(`door.opened === 3`)
 	require.JSONEq(t, `{"token":"secret"}`, p.sends("auth"))

@@ -32,8 +32,7 @@ import (
 	"outcry/internal/lab/demo"
 )
 
-// tab is the market page in a headless Chromium. What the browser complains about is
-// kept.
+// tab is the market page in a headless Chromium. It collects the browser's complaints.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -42,13 +41,13 @@ type tab struct {
 	complaints []string // guarded by mu
 }
 
-// browse opens an address in a browser that ends with the test.
+// browse opens an address in a browser that is closed when the test ends.
 func browse(t *testing.T, url string) *tab {
 	t.Helper()
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.WindowSize(1440, 900),
 		chromedp.WSURLReadTimeout(patience))
 	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // it refuses root with one
+		options = append(options, chromedp.NoSandbox) // Chromium refuses to run sandboxed as root
 	}
 	ctx, cancel := chromedp.NewExecAllocator(background, options...)
 	t.Cleanup(cancel)
@@ -61,7 +60,7 @@ func browse(t *testing.T, url string) *tab {
 	return p
 }
 
-// hear keeps what is not as it should be.
+// hear records exceptions, console messages and log entries of the browser.
 func (p *tab) hear(event any) {
 	var text string
 	switch event := event.(type) {
@@ -79,8 +78,7 @@ func (p *tab) hear(event any) {
 	p.complaints = append(p.complaints, text)
 }
 
-// quiet demands that the browser has complained about nothing: no error, no warning,
-// no breach of the content policy.
+// quiet demands that the browser has not complained: no error, no warning, no violation of the content security policy.
 func (p *tab) quiet() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -93,7 +91,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	require.NoError(p.t, chromedp.Do(p.ctx, steps...))
 }
 
-// call runs a command of the browser's protocol.
+// call runs a command of the DevTools protocol.
 func call[P, R any](p *tab, command cdp.Command[P, R], params P) R {
 	p.t.Helper()
 	r, err := chromedp.Call(p.ctx, command, params)
@@ -101,7 +99,7 @@ func call[P, R any](p *tab, command cdp.Command[P, R], params P) R {
 	return r
 }
 
-// value evaluates an expression.
+// value evaluates a JavaScript expression and returns its value.
 func value[T any](p *tab, js string) T {
 	p.t.Helper()
 	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](js))
@@ -109,19 +107,19 @@ func value[T any](p *tab, js string) T {
 	return v
 }
 
-// until waits until an expression is true.
+// until waits until a JavaScript expression is true.
 func (p *tab) until(js string) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool { return value[bool](p, js) }, patience, 20*time.Millisecond, js)
 }
 
-// text returns what an element shows.
+// text returns the text of the element with an id.
 func (p *tab) text(id string) string {
 	p.t.Helper()
 	return value[string](p, fmt.Sprintf(`document.getElementById(%q).textContent`, id))
 }
 
-// prefer sets what the system would prefer, "dark" or "light".
+// prefer sets the color scheme that the system prefers, "dark" or "light".
 func (p *tab) prefer(scheme string) {
 	p.t.Helper()
 	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -136,13 +134,13 @@ const shownLadder = `(() => {
 	return { bids: side("bids"), asks: side("asks").reverse() };
 })()`
 
-// levels are the two sides of a book, best first.
+// levels holds the price levels of both sides of a book, best first.
 type levels struct {
 	Bids [][2]string `json:"bids"`
 	Asks [][2]string `json:"asks"`
 }
 
-// fetch reads an answer of the market API.
+// fetch gets a path of the market API and decodes the answer.
 func fetch(t *testing.T, addr, path string, into any) {
 	t.Helper()
 	r, err := http.Get("http://" + addr + path)
@@ -154,7 +152,7 @@ func fetch(t *testing.T, addr, path string, into any) {
 	require.NoError(t, json.Unmarshal(b, into))
 }
 
-// equalsBook waits until the ladder shows what the API tells of a book.
+// equalsBook waits until the ladder equals the book that the API returns, and returns its levels.
 func (p *tab) equalsBook(addr, sym string) (l levels) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool {
@@ -166,7 +164,7 @@ func (p *tab) equalsBook(addr, sym string) (l levels) {
 	return l
 }
 
-// startBots has bots trade on an exchange until the returned function is called.
+// startBots lets bots trade on an exchange until the returned function is called.
 func startBots(t *testing.T, addr string, leave bool, symbols ...string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(background)
@@ -204,7 +202,7 @@ func TestThePageShowsALivingMarket(t *testing.T) {
 		`document.getElementById("price-chart").ariaLabel.includes("low")`)
 	p.until(`document.getElementById("state").textContent === "Live"`)
 
-	// The market stands still, so that what is shown can be compared.
+	// Trading stops, so that the page can be compared with the API.
 	stop()
 	sym := p.text("sym")
 	p.equalsBook(server.http, sym)
@@ -231,7 +229,7 @@ func TestThePageShowsWhatQueriesTell(t *testing.T) {
 	for i := range limits {
 		orders.Order("ABC", amounts[i], limits[i])
 	}
-	orders.Order("ABC", "12", "13") // takes a part of the order to sell at 13
+	orders.Order("ABC", "12", "13") // executes against part of the sell order at 13
 	opened, err := wire.ParseReply([]byte(c.must(t, string(orders.Append(nil)))))
 	require.NoError(t, err)
 
@@ -279,7 +277,7 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	require.Equal(t, levels{Bids: [][2]string{{"5", "10"}}, Asks: [][2]string{{"6", "5"}}},
 		p.equalsBook(server.http, "ABC"))
 
-	// What a listener would hear, and how often the page tries again.
+	// Record every text of the banner, which a screen reader would announce, and count the page's connection attempts.
 	p.do(chromedp.Evaluate[chromedp.Void](`(() => {
 		window.heard = [];
 		new MutationObserver(() => heard.push(document.getElementById("banner").textContent))
@@ -317,7 +315,7 @@ func TestThePageComesBackAfterACrash(t *testing.T) {
 	p.until(`document.getElementById("announce").textContent.startsWith("Connected again. ABC: last ")`)
 }
 
-// TestThePageHasNoOldPriceInItsTitle hides the page, which then draws nothing.
+// TestThePageHasNoOldPriceInItsTitle: a hidden page draws nothing, so its title must not keep a price.
 func TestThePageHasNoOldPriceInItsTitle(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -339,8 +337,8 @@ func TestThePageHasNoOldPriceInItsTitle(t *testing.T) {
 	hide(false)
 	p.until(`document.title === "ABC 5 · Outcry"`)
 
-	// A page that is hidden from its first line on, as in a tab that is opened in the
-	// background, takes no connection, of which a browser has six for a host.
+	// A page that is hidden from the start, such as a tab opened in the background, opens no connection, because a
+	// browser has only six per host.
 	call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
 		Object.defineProperty(document, "hidden", { value: true, configurable: true });
 		window.streams = 0;
@@ -353,7 +351,7 @@ func TestThePageHasNoOldPriceInItsTitle(t *testing.T) {
 	p.quiet()
 }
 
-// TestThePageHasMoreSymbolsThanOneEvent makes more than the stream's first event has.
+// TestThePageHasMoreSymbolsThanOneEvent makes more symbols than fit into the first event of the stream.
 func TestThePageHasMoreSymbolsThanOneEvent(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -374,9 +372,9 @@ func TestThePageHasMoreSymbolsThanOneEvent(t *testing.T) {
 	p := browse(t, "http://"+server.http)
 	there := `document.getElementById("sym").textContent === "ZLAST" && document.getElementById("empty").hidden && ` +
 		`document.querySelectorAll("#tape tr").length === 1`
-	p.until(there) // it is traded most
+	p.until(there) // the page opens the symbol that is traded most
 	p.equalsBook(server.http, "ZLAST")
-	p.do(chromedp.Reload()) // and now it is the symbol that the address names
+	p.do(chromedp.Reload()) // now the address names the symbol
 	p.until(there)
 	p.until(`document.getElementById("symbols-more").textContent === "and 10,201 more: search finds them"`)
 
@@ -398,7 +396,7 @@ func TestThePageNoticesThatNothingComes(t *testing.T) {
 	p := browse(t, "http://"+server.http)
 	p.until(`document.getElementById("state").textContent === "Live" && ` +
 		`document.getElementById("sym").textContent === "ABC"`)
-	require.NoError(t, server.cmd.Process.Signal(syscall.SIGSTOP)) // its connections stay
+	require.NoError(t, server.cmd.Process.Signal(syscall.SIGSTOP)) // its connections stay open
 	p.until(`document.body.classList.contains("stale")`)
 	require.NoError(t, server.cmd.Process.Signal(syscall.SIGCONT))
 	p.until(`!document.body.classList.contains("stale") && document.getElementById("state").textContent === "Live"`)
@@ -430,7 +428,7 @@ func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 	require.Equal(t, "symbol-CCC",
 		value[string](p, `document.getElementById("symbols").getAttribute("aria-activedescendant")`))
 	p.until(`document.getElementById("announce").textContent === "CCC: no trade yet, bid 5, no ask."`)
-	// As a keyboard sends it. KeyEvent would insert the character whatever the page says.
+	// Sent as a keyboard sends it: KeyEvent would insert the character even if the page prevents it.
 	call(p, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: "keyDown", Key: "/", Text: "/"})
 	p.do(chromedp.KeyEvent("bb"))
 	require.Equal(t, "bb", value[string](p, `document.getElementById("search").value`))
@@ -467,7 +465,7 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 		step.do()
 		p.until(fmt.Sprintf("%s === %q", ground, step.want))
 	}
-	// A symbol whose every number is as long as numbers get.
+	// A symbol whose name, prices and sizes are as long as they can be.
 	long := strings.Repeat("W", exchange.SymbolCharsMax)
 	c := dial(t, server.xml)
 	c.must(t, `<create><account id="1" balance="999999999999999999"/><symbol sym="`+long+`">`+
@@ -475,7 +473,7 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 	c.must(t, string(wire.NewTransactions("1").Order(long, "-10000.12345678", "89999999999.12345678").
 		Order(long, "10000000", "88888888888.12345678").
 		Order(long, "0.00000001", "89999999999.12345678").Append(nil)))
-	p.until(`document.getElementById("symbol-` + long + `") !== null`) // before, the exchange says that there is none
+	p.until(`document.getElementById("symbol-` + long + `") !== null`) // the exchange would not find it earlier
 	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#` + long + `"`))
 	p.until(`document.querySelectorAll("#tape tr").length === 1`)
 	for _, width := range []int64{360, 600, 800, 1100, 1440, 2560} {
@@ -486,8 +484,7 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 	p.quiet()
 }
 
-// named are the roles that must have a name, and those of them that the page has to
-// have.
+// named are the accessibility roles whose elements must have a name, including those that the page must contain.
 var (
 	named = []string{"button", "link", "searchbox", "textbox", "listbox", "option", "table", "region", "navigation",
 		"main", "image", "figure", "heading", "columnheader", "rowheader", "radio", "radiogroup", "checkbox", "combobox",
@@ -508,7 +505,7 @@ func TestThePageHasANameForEverything(t *testing.T) {
 	p.hasNames(had...)
 }
 
-// hasNames demands that the page has elements of some roles, and that all that must have a name have one.
+// hasNames demands that the page has elements of the roles had, and that every element of a role in named has a name.
 func (p *tab) hasNames(had ...string) {
 	t := p.t
 	t.Helper()
@@ -528,7 +525,7 @@ func (p *tab) hasNames(had ...string) {
 	}
 }
 
-// textOf returns what a property of the accessibility tree says.
+// textOf returns the text of a property in the accessibility tree.
 func textOf(t *testing.T, v *accessibility.Value) (text string) {
 	t.Helper()
 	if v != nil {

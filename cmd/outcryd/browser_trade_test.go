@@ -17,7 +17,7 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// said waits until the ticket says something, and returns what an expression finds in it.
+// said waits until the ticket's message matches a regular expression, and returns the match and its groups.
 func (p *tab) said(expression string) []string {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`new RegExp(%q).test(document.getElementById("said").textContent)`, expression))
@@ -34,14 +34,14 @@ func (p *tab) practises() (account string) {
 	return account
 }
 
-// types replaces what a field has.
+// types replaces the text of a field.
 func (p *tab) types(field, text string) {
 	p.t.Helper()
 	p.js(`document.getElementById(%q).select()`, field)
 	p.do(chromedp.Focus(chromedp.CSS("#"+field)), chromedp.KeyEvent(text))
 }
 
-// asks sends queries of an account through the XML door.
+// asks sends queries of an account over XML and returns the reply.
 func (s *program) asks(t *testing.T, account, queries string) string {
 	t.Helper()
 	return dial(t, s.xml).must(t, `<transactions id="`+account+`">`+queries+`</transactions>`)
@@ -70,7 +70,7 @@ func TestThePageTradesInAMarket(t *testing.T) {
 	click("#place")
 	p.said(`^Sold 4 SPY for [0-9.,]+ dollars\.$`)
 
-	// An order that rests; it is made smaller, dearer, and canceled.
+	// A resting order is reduced, repriced and canceled.
 	click(`.switch label:has([value="buy"])`)
 	click(`.switch label:has([value="limit"])`)
 	p.types("shares", "9")
@@ -97,7 +97,7 @@ func TestThePageTradesInAMarket(t *testing.T) {
 	p.said(`^Order ` + id + `: 7 were canceled: by you\.$`)
 	p.until(shownOrders + ` === ""`)
 
-	// What the exchange says of the account is what the page shows of it.
+	// The page shows the balances that the exchange reports for the account.
 	free := regexp.MustCompile(`balance="([0-9.]+)" held="0"><position sym="SPY" shares="1006" held="0"/>`).
 		FindStringSubmatch(server.asks(t, account, "<account/>"))
 	require.NotNil(t, free)
@@ -109,14 +109,14 @@ func TestThePageTradesInAMarket(t *testing.T) {
 	fills := strings.Count(server.asks(t, account, "<fills/>"), "<fill ")
 	p.until(fmt.Sprintf(`document.querySelectorAll("#own-fills tbody tr").length === %d`, fills))
 
-	// Reloaded, the tab has its account again.
+	// After a reload the tab still has its account.
 	p.do(chromedp.Reload())
 	p.until(fmt.Sprintf(`document.getElementById("who-id").textContent === %q && `+
 		`document.querySelectorAll("#own-fills tbody tr").length === %d`, account, fills))
 	p.quiet()
 }
 
-// TestThePageTradesByKeyboard begins with an exchange that is empty, and presses keys only.
+// TestThePageTradesByKeyboard starts from an empty exchange and uses only the keyboard.
 func TestThePageTradesByKeyboard(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -133,7 +133,7 @@ func TestThePageTradesByKeyboard(t *testing.T) {
 		outline := value[string](p, `getComputedStyle(document.activeElement).outlineStyle`)
 		require.NotEqual(t, "none", outline, "focus is seen")
 	}
-	press(kb.Tab, kb.Enter, kb.Tab) // the link that skips to the market
+	press(kb.Tab, kb.Enter, kb.Tab) // follows the "skip to the market" link
 	focused("empty-open")
 	press(kb.Enter)
 	p.said(`^Account \d+ is yours`)
@@ -162,7 +162,7 @@ func TestThePageTradesByKeyboard(t *testing.T) {
 	p.quiet()
 }
 
-// TestThePageSaysWhyAnOrderIsRefused sends what the exchange does not take.
+// TestThePageSaysWhyAnOrderIsRefused sends orders that the exchange refuses.
 func TestThePageSaysWhyAnOrderIsRefused(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -187,7 +187,7 @@ func TestThePageSaysWhyAnOrderIsRefused(t *testing.T) {
 	}
 	_, err := operatorOf(server).Halt(background, "S", "news")
 	require.NoError(t, err)
-	p.until(`!document.getElementById("halted").hidden`) // it moves what is below it
+	p.until(`!document.getElementById("halted").hidden`) // the notice shifts the form that is clicked next
 	p.types("limit", "5")
 	p.do(chromedp.Click(chromedp.CSS("#place")))
 	p.said(`^Symbol S is halted`)
@@ -195,7 +195,7 @@ func TestThePageSaysWhyAnOrderIsRefused(t *testing.T) {
 	p.quiet()
 }
 
-// TestThePageTradesOverAKill kills the exchange while the page trades.
+// TestThePageTradesOverAKill kills and restarts the exchange while the page trades.
 func TestThePageTradesOverAKill(t *testing.T) {
 	t.Parallel()
 	common, _ := dataFlags(t)
@@ -218,7 +218,7 @@ func TestThePageTradesOverAKill(t *testing.T) {
 	server.asks(t, "2", `<order sym="S" amount="-4" limit="5"/>`)
 	p.until(`document.querySelector("#own-orders .open").textContent === "6" && ` +
 		`document.querySelectorAll("#own-fills tbody tr").length === 1`)
-	// The market data connects again by itself, and the page is laid out anew.
+	// The market data reconnects by itself, and the page is laid out again.
 	p.until(`document.getElementById("state").textContent === "Live" && document.getElementById("banner").hidden && ` +
 		`!document.getElementById("view").hidden`)
 	place("4")
@@ -228,8 +228,8 @@ func TestThePageTradesOverAKill(t *testing.T) {
 	p.until(shownOrders + ` === ""`)
 }
 
-// TestThePageTradesWithAToken opens the page with a token that only reads, which the browser shows again by itself, and
-// trades with another that is pasted.
+// TestThePageTradesWithAToken opens the page with a read-only token, which the browser presents by itself, and trades
+// with another token, which is pasted.
 func TestThePageTradesWithAToken(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -268,7 +268,7 @@ func TestThePageTradesWithAToken(t *testing.T) {
 	p.until(`document.getElementById("token").checkVisibility()`)
 }
 
-// TestThePageHasCandles points at a candle, and lets it change.
+// TestThePageHasCandles points at a candle and changes it by a trade.
 func TestThePageHasCandles(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)

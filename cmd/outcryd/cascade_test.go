@@ -12,8 +12,9 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// TestAKillInTheMiddleOfACascade kills the program while an order comes to thousands of others, in several records,
-// half of which self-trade prevention cancels: after the start it has happened whole, or not at all.
+// TestAKillInTheMiddleOfACascade kills the program while an order matches thousands of resting orders, in several
+// journal records. Self-trade prevention cancels half of the resting orders. After the restart the order is either
+// complete or absent.
 func TestAKillInTheMiddleOfACascade(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -29,7 +30,7 @@ func TestAKillInTheMiddleOfACascade(t *testing.T) {
 	}
 	do(`<create><account id="1" balance="100000000"/><account id="2" balance="0"/><symbol sym="S">` +
 		`<account id="1">100000</account><account id="2">100000</account></symbol></create>`)
-	const rests = 2500 // of each account, so that one record does not take them
+	const rests = 2500 // resting orders per account, more than one record holds
 	happened := 0
 	for round, way := range []string{`limit="6" tif="IOC"`, `limit="6"`, `type="market"`, `limit="6"`} {
 		for id := 1; id <= 2; id++ {
@@ -46,7 +47,7 @@ func TestAKillInTheMiddleOfACascade(t *testing.T) {
 			_, err := c.ask(frame)
 			answered <- err
 		}()
-		time.Sleep(time.Duration(r.Int64N(int64(12 * time.Millisecond)))) // to meet it at any moment
+		time.Sleep(time.Duration(r.Int64N(int64(12 * time.Millisecond)))) // so that the kill can hit any moment
 		p.kill()
 		told := <-answered == nil
 		p = start(t, flags...)

@@ -13,7 +13,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestAStopSaysHowFarPostgresIs stops a server whose Postgres stands still for a while.
+// TestAStopSaysHowFarPostgresIs stops a server while its Postgres is frozen, and checks the progress in the log.
 func TestAStopSaysHowFarPostgresIs(t *testing.T) {
 	before := sayEvery
 	t.Cleanup(func() { sayEvery = before })

@@ -14,8 +14,8 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould has each file wrong, and
-// asks both.
+// TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould breaks each file in turn, and demands that --check-config
+// and a start report the same.
 func TestCheckConfigSaysOfCertificatesAndTokensWhatAStartWould(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	own, other := authority.Server("own"), authority.Server("other")

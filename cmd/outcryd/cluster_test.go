@@ -25,17 +25,17 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// node is a node of a cluster, as a process of its own.
+// node is a cluster node that runs as a separate process.
 type node struct {
 	*program
 	number   int
 	flags    []string
 	database string
-	path     string // of another outcryd; "" is this one
+	path     string // program to run instead of this outcryd; "" for this one
 }
 
-// peerAddresses returns addresses on loopback that nobody listens on, below those that the
-// kernel gives to others.
+// peerAddresses returns n loopback addresses that are not in use. Their ports are below the range from which the kernel
+// assigns ports.
 func peerAddresses(t *testing.T, n int) (all []string) {
 	t.Helper()
 	for len(all) < n {
@@ -50,14 +50,14 @@ func peerAddresses(t *testing.T, n int) (all []string) {
 	return all
 }
 
-// againAt returns flags with an HTTP address that a server takes again after a kill: one that the kernel gives would
-// be free for others meanwhile.
+// againAt adds an HTTP address to flags that the server can bind again after a kill. A port assigned by the kernel
+// could be given to another process before that.
 func againAt(t *testing.T, flags []string) []string {
 	t.Helper()
 	return append(flags, "--http="+peerAddresses(t, 1)[0])
 }
 
-// newCluster makes three nodes and starts none.
+// newCluster makes three nodes without starting them.
 func newCluster(t *testing.T, flags ...string) (nodes []*node) {
 	t.Helper()
 	var list []string
@@ -85,8 +85,8 @@ func (n *node) launch(t *testing.T, flags ...string) {
 	require.Eventually(t, n.findHTTP, patience, time.Millisecond, "log: %s", n.log)
 }
 
-// findHTTP reports whether the HTTP side has been up, and notes where: each run of a process
-// that has begun again has another port of the kernel.
+// findHTTP reports whether the HTTP side has been up, and sets n.http to its newest address. The kernel assigns a new
+// port each time the process restarts itself.
 func (n *node) findHTTP() bool {
 	logged := n.log.String()
 	at := strings.LastIndex(logged, `"msg":"the HTTP side is up"`)
@@ -98,10 +98,10 @@ func (n *node) findHTTP() bool {
 	return true
 }
 
-// crash ends a node as a crash does.
+// crash kills a node.
 func (n *node) crash() { n.kill() }
 
-// get asks the HTTP side; the status is 0 without an answer.
+// get requests a path of the HTTP side; the status is 0 if there is no answer.
 func (n *node) get(path string) (status int, body string) {
 	n.findHTTP()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
@@ -117,7 +117,7 @@ func (n *node) get(path string) (status int, body string) {
 	return r.StatusCode, string(b)
 }
 
-// view is how a node sees its cluster, zero without an answer.
+// view returns the cluster as this node reports it, or the zero value if it does not answer.
 func (n *node) view() (c remote.Cluster) {
 	if status, body := n.get("/api/v1/cluster"); status == http.StatusOK {
 		_ = json.Unmarshal([]byte(body), &c)
@@ -146,7 +146,7 @@ func leaderOf(t *testing.T, nodes ...*node) (leader *node) {
 	return leader
 }
 
-// others returns the nodes without one.
+// others returns the nodes except one.
 func others(nodes []*node, without *node) (all []*node) {
 	for _, n := range nodes {
 		if n != without {
@@ -156,7 +156,7 @@ func others(nodes []*node, without *node) (all []*node) {
 	return all
 }
 
-// xmlOf returns where clients reach a node while it leads.
+// xmlOf returns the address at which clients reach a node while it leads.
 func (n *node) xmlOf() string {
 	for _, m := range n.view().Members {
 		if m.Node == uint64(n.number) {
@@ -166,7 +166,7 @@ func (n *node) xmlOf() string {
 	return ""
 }
 
-// oneDigest waits until all nodes have the same digest of the same record, and returns its seq.
+// oneDigest waits until all nodes have the same digest for the same record, and returns that record's seq.
 func oneDigest(t *testing.T, nodes []*node) (seq uint64) {
 	t.Helper()
 	var views []remote.Cluster
@@ -185,27 +185,28 @@ func oneDigest(t *testing.T, nodes []*node) (seq uint64) {
 	return views[0].Seq
 }
 
-// retrying are clients that place orders with refs, and ask again, wherever the leader is,
-// until each is answered.
+// retrying is a set of clients that place orders with refs. They retry each order at all nodes in turn until it is
+// answered.
 type retrying struct {
 	nodes    []*node
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards addrs and ids
 	addrs    []string
-	ids      map[string]string // by ref
+	ids      map[string]string // order ids by ref
 	answered atomic.Int64
-	wanted   atomic.Int64 // answers, after which clients wait
+	wanted   atomic.Int64 // number of answers at which the clients pause
 	failed   atomic.Pointer[string]
 	stop     atomic.Bool
 	running  sync.WaitGroup
 }
 
-// clientPause is how long clients wait between orders, and tries: they must not take the processors from the nodes.
+// clientPause is the time that clients wait between orders and between tries, to leave the processors to the nodes.
 const clientPause = 10 * time.Millisecond
 
-// loadAhead is how many orders more than a test waits for are placed: enough to be under way at what it does then.
+// loadAhead is how many orders are placed beyond those that a test waits for, so that some are in flight at its next
+// step.
 const loadAhead = 100
 
-// begin starts clients.
+// begin starts the clients.
 func (r *retrying) begin(clients int) {
 	r.ids = make(map[string]string)
 	r.wanted.Store(loadAhead)
@@ -226,7 +227,7 @@ func (r *retrying) begin(clients int) {
 	}
 }
 
-// know takes over where the nodes are now.
+// know updates the clients' list of node addresses.
 func (r *retrying) know() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,7 +237,7 @@ func (r *retrying) know() {
 	}
 }
 
-// moved tells clients where a node is that has started again.
+// moved updates the address of a node that has restarted.
 func (r *retrying) moved(n *node) {
 	r.mu.Lock()
 	n.xml = n.xmlOf()
@@ -244,7 +245,7 @@ func (r *retrying) moved(n *node) {
 	r.know()
 }
 
-// place sends a frame until it is answered.
+// place sends a frame to the nodes in turn until it is answered.
 func (r *retrying) place(ref, frame string) {
 	for n := 0; ; n++ {
 		r.mu.Lock()
@@ -274,7 +275,7 @@ func (r *retrying) place(ref, frame string) {
 	}
 }
 
-// askWithin asks one frame over a connection of its own.
+// askWithin sends one frame over a new connection and returns the reply.
 func askWithin(addr, frame string, patience time.Duration) (string, error) {
 	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
@@ -285,7 +286,7 @@ func askWithin(addr, frame string, patience time.Duration) (string, error) {
 	return (&conn{c, wire.NewFrameReader(c, 1<<20)}).ask(frame)
 }
 
-// more waits until so many further orders are answered.
+// more waits until n more orders are answered.
 func (r *retrying) more(t *testing.T, n int64) {
 	t.Helper()
 	until := r.answered.Load() + n
@@ -297,7 +298,7 @@ func (r *retrying) more(t *testing.T, n int64) {
 	}
 }
 
-// end stops the clients, and demands that each ref is one order, on each node.
+// end stops the clients, and demands that each ref names exactly one order on each node.
 func (r *retrying) end(t *testing.T) {
 	t.Helper()
 	r.stop.Store(true)
@@ -319,7 +320,7 @@ func (r *retrying) end(t *testing.T) {
 	}
 }
 
-// setUp makes accounts with shares, and a symbol.
+// setUp creates two accounts, and a symbol of which they have shares.
 func setUp(t *testing.T, leader *node) {
 	t.Helper()
 	c := dial(t, leader.xml)
@@ -347,8 +348,8 @@ func startCluster(t *testing.T, flags ...string) (nodes []*node, leader *node) {
 	return nodes, leader
 }
 
-// TestKillOfTheLeaderLosesNothing: clients that ask again with their refs get each order done
-// once, whoever leads, also if the leader is stopped in order, and all nodes come to the same.
+// TestKillOfTheLeaderLosesNothing: clients that retry with refs get each order done exactly once, whichever node leads
+// and whether the leader is killed or stopped cleanly. All nodes reach the same state.
 func TestKillOfTheLeaderLosesNothing(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
@@ -362,7 +363,7 @@ func TestKillOfTheLeaderLosesNothing(t *testing.T) {
 		load.more(t, 50)
 		leader.launch(t)
 		leader.becomes(t, remote.RoleStandby)
-		leader.xml = leader.xmlOf() // another port of the kernel
+		leader.xml = leader.xmlOf() // the kernel assigned another port
 		load.know()
 		leader = next
 	}
@@ -376,8 +377,8 @@ func TestKillOfTheLeaderLosesNothing(t *testing.T) {
 
 const buyFive = `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`
 
-// TestAStoppedLeaderTellsNothingAndFollowsThen: while it does not run, the others go on; then
-// what it read before is told to nobody, and the same process follows.
+// TestAStoppedLeaderTellsNothingAndFollowsThen: while the leader's process is paused, the others continue without it.
+// When it resumes, it does not answer requests it received before; the same process restarts itself as a follower.
 func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	t.Parallel()
 	nodes, old := startCluster(t)
@@ -397,7 +398,7 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	logged := len(old.log.String())
 	goOn()
 	last, err := asks.r.Next()
-	if err == nil { // the reason why the connection is closed, which reveals nothing
+	if err == nil { // the reason why the connection closes, which reveals no state
 		require.Contains(t, string(last), "<results><error>the exchange is stopping", "it tells what it knew")
 		last, err = asks.r.Next()
 	}
@@ -419,8 +420,8 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	}
 }
 
-// TestANodeWithoutItsPostgresVotesAndStores: one that starts without it makes the majority
-// when another dies, and follows once Postgres is there.
+// TestANodeWithoutItsPostgresVotesAndStores: a node that starts without its Postgres still completes the majority when
+// another node dies, and becomes a standby once Postgres is available.
 func TestANodeWithoutItsPostgresVotesAndStores(t *testing.T) {
 	t.Parallel()
 	nodes := newCluster(t)
@@ -452,20 +453,20 @@ func TestANodeWithoutItsPostgresVotesAndStores(t *testing.T) {
 	require.EqualValues(t, 15, oneDigest(t, []*node{leader, nodes[2]}), "3 of the set up, 2 deposits and 10 orders")
 }
 
-// TestADirectoryOfANodeIsRefusedToAServerAlone: it would be a second leader.
+// TestADirectoryOfANodeIsRefusedToAServerAlone: a server outside the cluster would be a second leader.
 func TestADirectoryOfANodeIsRefusedToAServerAlone(t *testing.T) {
 	flags, _ := dataFlags(t)
 	dir := strings.TrimPrefix(flags[0], "--data=")
 	require.NoError(t, os.MkdirAll(dir+"/raft", 0o700))
 	log := launch(t, flags...).fails(t)
 	require.Contains(t, log, "would be a second leader")
-	require.NoError(t, os.Rename(dir+"/raft", dir+"/CLUSTER")) // the log is lost, and not that there was one
+	require.NoError(t, os.Rename(dir+"/raft", dir+"/CLUSTER")) // the log is lost, but CLUSTER shows that there was one
 	log = launch(t, flags...).fails(t)
 	require.Contains(t, log, "would be a second leader")
 }
 
-// TestALeaderHandsOverWhenItsPostgresLags: orders go on with a node whose Postgres keeps up,
-// and the old leader, which does not campaign, follows.
+// TestALeaderHandsOverWhenItsPostgresLags: another node, whose Postgres keeps up, takes over the orders. The old leader
+// does not campaign and follows it.
 func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	t.Parallel()
 	nodes, old := startCluster(t, "--max-lag=1000")
@@ -476,7 +477,7 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	require.NoError(t, err)
 	load := &retrying{nodes: nodes}
 	load.begin(8)
-	load.more(t, 1) // on which its Postgres waits; what comes behind need not be orders
+	load.more(t, 1) // an order that its Postgres is stuck on; any records may add to the lag
 	deposits := slices.Repeat([]wire.Placement{{Account: "1", Shares: "1"}}, 900)
 	frame := new(wire.Create).Symbol("SPY", deposits...).Append(nil)
 	require.NotContains(t, dial(t, old.xml).must(t, string(frame)), "error")
@@ -489,7 +490,7 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	require.Contains(t, old.log.String(), "does not lead while its Postgres is so far behind")
 	_, err = stuck.Exec(background, "ROLLBACK")
 	require.NoError(t, err)
-	// Under load the Postgres of another may lag as well, so that this one leads again.
+	// Under load the Postgres of the new leader may lag as well, so the old one may lead again.
 	require.Eventually(t, func() bool {
 		return slices.Contains([]string{remote.RoleStandby, remote.RoleLeader}, old.view().Role)
 	}, patience, lookEvery, "log: %s", old.log)
@@ -497,7 +498,8 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	oneDigest(t, nodes)
 }
 
-// TestNodesWithCertificatesAreACluster, and one without a certificate is none of them.
+// TestNodesWithCertificatesAreACluster: nodes with certificates of one authority form a cluster, and a node with a
+// certificate of another authority cannot join.
 func TestNodesWithCertificatesAreACluster(t *testing.T) {
 	t.Parallel()
 	authority, stranger := certtest.NewAuthority(t), certtest.NewAuthority(t)
@@ -510,7 +512,7 @@ func TestNodesWithCertificatesAreACluster(t *testing.T) {
 	for _, n := range nodes[:2] {
 		n.launch(t, flags(authority, n)...)
 	}
-	// Founders meet all of each other first, so nobody leads yet.
+	// Founding nodes must all have met each other before one can lead.
 	for _, n := range nodes {
 		n.becomes(t, remote.RoleStandby)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestANodeWhoseDigestIsNotTheMajoritysIsWrong, and no other: not one of two that differ, nor
-// one whose digests are of other records.
+// TestANodeWhoseDigestIsNotTheMajoritysIsWrong: a node is wrong only if a majority agrees on another digest for the
+// same record. Two nodes that differ, or digests of different records, prove nothing.
 func TestANodeWhoseDigestIsNotTheMajoritysIsWrong(t *testing.T) {
 	a, b := []seqDigest{{5, "a5"}, {7, "a7"}}, []seqDigest{{6, "b6"}, {7, "b7"}}
 	for _, test := range []struct {
@@ -45,8 +45,8 @@ func TestANodeWhoseDigestIsNotTheMajoritysIsWrong(t *testing.T) {
 	require.Equal(t, seqDigest{3*digestsKept - 1, fmt.Sprint(3*digestsKept - 1)}, d.known()[digestsKept-1])
 }
 
-// TestANodeWithAnotherStateStaysDown changes a balance in the database of a node, so that it
-// starts with a state that adds up and is not that of the others.
+// TestANodeWithAnotherStateStaysDown changes a balance in a node's database, so that it starts from a state that is
+// consistent but differs from that of the other nodes.
 func TestANodeWithAnotherStateStaysDown(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)

@@ -14,9 +14,9 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// TestRandomCommandsConserve does 100,000 random commands of all of the protocol, with -tags slow 1,000,000, and
-// what operators do between them: after each nothing is made or lost, nothing is negative, and every hold is that
-// of the open orders. In the end the tables say so too.
+// TestRandomCommandsConserve executes 100,000 random commands of the whole protocol (1,000,000 with -tags slow), with
+// operator actions between them. After each, cash and shares are conserved, nothing is negative, and every hold matches
+// the open orders. At the end the tables are checked in the same way.
 func TestRandomCommandsConserve(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -50,7 +50,7 @@ func TestRandomCommandsConserve(t *testing.T) {
 	conserved(t, text(t, database))
 }
 
-// gauges returns the values of the gauges of conservation.
+// gauges returns the values of the two conservation metrics.
 func gauges(t *testing.T, m *metrics) (cash, symbols float64) {
 	t.Helper()
 	families, err := m.registry.Gather()
@@ -68,8 +68,8 @@ func gauges(t *testing.T, m *metrics) (cash, symbols float64) {
 	return cash, symbols
 }
 
-// TestAnImbalanceShows plants one: account 1 is made a copy of account 2, and
-// shares are placed that the symbol does not know of.
+// TestAnImbalanceShows plants an imbalance: account 1 becomes a copy of account 2, and a deposit of shares is missing
+// from the symbol's total.
 func TestAnImbalanceShows(t *testing.T) {
 	flags, _ := dataFlags(t)
 	s, addr := inProcess(t, flags...)
@@ -81,13 +81,13 @@ func TestAnImbalanceShows(t *testing.T) {
 	require.Zero(t, cash)
 	require.Zero(t, symbols)
 
-	ledger := s.engine.State().Ledger // nothing trades here any more
+	ledger := s.engine.State().Ledger // safe without a lock because no one trades any more
 	instrument := ledger.Instrument("S")
 	before := *instrument
 	ledger.Deposit(instrument, "1", exchange.Shares(1).Position())
 	*instrument = before
 	*ledger.Account("1") = *ledger.Account("2")
-	fresh := newMetrics() // which has not counted yet
+	fresh := newMetrics() // metrics with nothing cached
 	fresh.watchConservation(&conservation{count: s.engine.Reconcile})
 	cash, symbols = gauges(t, fresh)
 	require.InDelta(t, 7.5+7.5-100000, cash, 0)
