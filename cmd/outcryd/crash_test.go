@@ -16,13 +16,13 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// told is what clients were told of orders before a crash, by their ids: the
-// answer with the most executions, and the answer to a cancel.
+// told holds what clients learned about orders before a crash, by order id: the answer with the most executions, and
+// the answer to a cancel.
 type told struct {
 	mu       sync.Mutex
 	orders   map[string]wire.Answer
 	canceled map[string]wire.Answer
-	last     int // highest id
+	last     int // highest order id in any answer
 }
 
 func (k *told) note(answers []wire.Answer) {
@@ -48,10 +48,9 @@ func (k *told) note(answers []wire.Answer) {
 	}
 }
 
-// TestKillUnderLoadLosesNothing kills the program at random moments while eight
-// clients trade, starts it again, and compares with what they were told: every
-// order is there with the executions it had, what was canceled stays so, cash
-// and shares add up in the tables, and ids go on above all that were told.
+// TestKillUnderLoadLosesNothing kills the program at random moments while eight clients trade, restarts it, and compares
+// it with the answers: every order is present with at least the executions answered, canceled orders stay canceled, cash
+// and shares add up in the tables, and new ids are above all ids answered.
 func TestKillUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -80,7 +79,7 @@ func TestKillUnderLoadLosesNothing(t *testing.T) {
 			})
 		}
 		for range 100 + r.IntN(400)/raceFactor {
-			<-enough // so many answers, then the kill
+			<-enough // wait for this many answers before the kill
 		}
 		p.kill()
 		clients.Wait()
@@ -130,7 +129,7 @@ func trade(addr string, r *rand.Rand, accounts, symbols int, known *told, answer
 	}
 }
 
-// compare demands that an order is what clients were told, or more is executed of it.
+// compare demands that an order has everything that clients were answered; it may have more executions.
 func (k *told) compare(t *testing.T, id string, now wire.Answer, where string) {
 	t.Helper()
 	before := k.orders[id]
@@ -146,7 +145,7 @@ func (k *told) compare(t *testing.T, id string, now wire.Answer, where string) {
 	}
 }
 
-// compareTold asks for every order that anybody was told of.
+// compareTold queries every order of known and compares it, and demands that a new order gets a higher id.
 func compareTold(t *testing.T, c *conn, known *told, where string) {
 	t.Helper()
 	for ids := range slices.Chunk(slices.Collect(maps.Keys(known.orders)), 100) {

@@ -27,7 +27,7 @@ func TestTheReserveOfDescriptorsHasRoomForEachPart(t *testing.T) {
 		journalPostgresAndFiles+admin.OperatorConnectionsMax+door.RefusedMax)
 }
 
-// launchWithFiles is launch for a process that may have few files open.
+// launchWithFiles is launch with a limit on the number of open files.
 func launchWithFiles(t *testing.T, files int, flags ...string) *program {
 	t.Helper()
 	p := &program{log: &logBuffer{}}
@@ -43,10 +43,9 @@ func launchWithFiles(t *testing.T, files int, flags ...string) *program {
 	return p
 }
 
-// TestIdleConnectionsShutNobodyOut: a process that may have 200 files open gets 250 idle
-// connections over TCP and 250 over HTTP, half of which have sent a request. A client that
-// was there before trades on, through many segments of the journal; health checks and
-// operators are answered; market data follows; and the server stops in order.
+// TestIdleConnectionsShutNobodyOut: a process limited to 200 open files gets 250 idle connections over TCP and 250 over
+// HTTP, half of which have sent a request. A client that was connected before continues to trade through many journal
+// segments, health checks and operators are answered, market data continues, and the server stops cleanly.
 func TestIdleConnectionsShutNobodyOut(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -69,12 +68,12 @@ func TestIdleConnectionsShutNobodyOut(t *testing.T) {
 		over, err := net.Dial("tcp", p.http)
 		require.NoError(t, err)
 		defer over.Close()
-		if i%2 == 0 { // they may have been closed already
+		if i%2 == 0 { // the server may have closed it already
 			_, _ = io.WriteString(over, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		}
 	}
 	orders := strings.Repeat(`<order sym="S" amount="1" limit="1"/>`, 100)
-	for range 100 { // some 600 KB of records
+	for range 100 { // about 600 KB of records
 		must(`<transactions id="1">` + orders + `</transactions>`)
 		status, stdout, stderr := runHealth(p.http)
 		require.Equal(t, exitOK, status, "%s%s; log: %s", stdout, stderr, p.log)
@@ -94,7 +93,7 @@ func TestIdleConnectionsShutNobodyOut(t *testing.T) {
 	p.stop(t)
 }
 
-// askOnce asks the HTTP side on a connection of its own.
+// askOnce sends a request to the HTTP side on a new connection.
 func askOnce(t *testing.T, addr, path string) (status int, body string) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
@@ -106,7 +105,7 @@ func askOnce(t *testing.T, addr, path string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// statusOver is what GET /admin/status answers.
+// statusOver returns the answer to GET /admin/status.
 func statusOver(t *testing.T, addr string) (s remote.Status) {
 	t.Helper()
 	status, body := askOnce(t, addr, "/admin/status")

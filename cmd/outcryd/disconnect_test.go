@@ -14,10 +14,10 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// tied is how many orders end with a connection in these tests.
+// tied is the number of cancel-on-disconnect orders per connection in these tests.
 const tied = 10_000 / raceFactor
 
-// manySymbols makes two accounts and symbols of which account 2 has shares.
+// manySymbols creates two accounts, and symbols of which account 2 has shares.
 func manySymbols(t *testing.T, c *conn, symbols int) {
 	t.Helper()
 	var b strings.Builder
@@ -28,7 +28,7 @@ func manySymbols(t *testing.T, c *conn, symbols int) {
 	require.NotContains(t, reply, "<error")
 }
 
-// tie places orders of account 1 over c that end with it, in frames of a hundred.
+// tie places orders of account 1 over c, in frames of a hundred. They are to be canceled when the connection ends.
 func tie(t *testing.T, c *conn, orders, symbols int, attributes string) {
 	t.Helper()
 	for n := 0; n < orders; n += 100 {
@@ -40,7 +40,7 @@ func tie(t *testing.T, c *conn, orders, symbols int, attributes string) {
 	}
 }
 
-// nothingFills sells whatever somebody buys, and demands that nobody does.
+// nothingFills tries to sell each symbol, and demands that no sell executes and that account 1 has no fills.
 func nothingFills(t *testing.T, c *conn, symbols int) {
 	t.Helper()
 	for n := range symbols {
@@ -51,7 +51,8 @@ func nothingFills(t *testing.T, c *conn, symbols int) {
 	require.Equal(t, `<results><fills/></results>`, c.must(t, `<transactions id="1"><fills/></transactions>`))
 }
 
-// TestOrdersEndWithTheirConnection however it ends, and none of them executes afterwards.
+// TestOrdersEndWithTheirConnection: cancel-on-disconnect orders are canceled however their connection ends, and none
+// executes afterwards.
 func TestOrdersEndWithTheirConnection(t *testing.T) {
 	const symbols = 50
 	flags, _ := dataFlags(t)
@@ -73,7 +74,7 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 			require.NoError(t, c.Conn.(*net.TCPConn).SetLinger(0))
 			require.NoError(t, c.Close())
 		}},
-		// What counts a time begins with the last order, however long all of them took.
+		// The idle timeout counts from the last order, however long the orders took.
 		{"silent", ` cod="yes"`, "", func(*testing.T, *conn) { idle(time.Second) }},
 		{"silent for a shorter time", "", `<session cancel="disconnect"/>`, func(t *testing.T, c *conn) {
 			c.must(t, `<session cancel="disconnect" timeout="1"/>`)
@@ -96,7 +97,8 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 	}
 }
 
-// TestAConnectionEndsAmidItsCommands: what it has sent whole is done, and all of that ends.
+// TestAConnectionEndsAmidItsCommands: complete frames sent before the connection ended are executed, and then all orders
+// of the connection are canceled.
 func TestAConnectionEndsAmidItsCommands(t *testing.T) {
 	flags, _ := dataFlags(t)
 	s, addr := inProcess(t, flags...)
@@ -118,7 +120,7 @@ func TestAConnectionEndsAmidItsCommands(t *testing.T) {
 		require.NoError(t, c.Conn.(*net.TCPConn).SetLinger(0))
 		require.NoError(t, c.Close())
 	}
-	require.Eventually(t, func() bool { // all are done, and nothing is left of them
+	require.Eventually(t, func() bool { // all frames are executed, and no order or goroutine is left
 		return s.engine.Stats().OpenOrders == 0 && runtime.NumGoroutine() <= before+20
 	}, patience, time.Millisecond)
 	nothingFills(t, watch, 10)
@@ -126,7 +128,8 @@ func TestAConnectionEndsAmidItsCommands(t *testing.T) {
 
 func frameOf(xml string) string { return fmt.Sprintf("%d\n%s", len(xml), xml) }
 
-// TestAStartEndsOrdersOfConnections that a crash, or a stop, has ended: nobody ever sees one of them open.
+// TestAStartEndsOrdersOfConnections: after a crash or a stop, the next start cancels the orders of ended connections
+// before any client can see them open.
 func TestAStartEndsOrdersOfConnections(t *testing.T) {
 	flags, _ := dataFlags(t)
 	for _, end := range []func(*program){(*program).kill, func(p *program) { p.stop(t) }} {
@@ -145,8 +148,8 @@ func TestAStartEndsOrdersOfConnections(t *testing.T) {
 	}
 }
 
-// TestANewLeaderEndsOrdersOfTheOldOnesConnections before it takes clients, whether that was killed or has
-// handed over, and what passed meanwhile.
+// TestANewLeaderEndsOrdersOfTheOldOnesConnections: a new leader cancels orders of the old leader's connections before
+// it accepts clients, whether the old one was killed or handed over. Armed dead man's switches fire at the new leader.
 func TestANewLeaderEndsOrdersOfTheOldOnesConnections(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
@@ -177,7 +180,8 @@ func TestANewLeaderEndsOrdersOfTheOldOnesConnections(t *testing.T) {
 	}
 }
 
-// TestAStartWithoutRoomTakesNoOrders until it has canceled what ended with the exchange.
+// TestAStartWithoutRoomTakesNoOrders: a start on a full disk accepts no orders until it has room to cancel those of
+// ended connections.
 func TestAStartWithoutRoomTakesNoOrders(t *testing.T) {
 	t.Parallel()
 	disk, database := newSmallDisk(t), pgtest.NewDatabase(t)

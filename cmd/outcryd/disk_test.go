@@ -21,15 +21,14 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// diskVariable makes the test program be the holder of a small disk: it mounts one
-// at the path that the variable names, where nobody else sees it, and keeps it
-// until its standard input ends.
+// diskVariable turns the test program into the holder of a small disk. It mounts the disk at the path in the variable,
+// visible to no other process, and keeps it until its standard input ends.
 const diskVariable = "OUTCRY_TEST_DISK"
 
-// diskBytes is the size of the small disk: sixteen segments of the smallest size.
+// diskBytes is the size of the small disk: sixteen segments of the minimum size.
 const diskBytes = 1 << 20
 
-// holdDisk is the holder's main.
+// holdDisk is the main function of the holder.
 func holdDisk(path string) {
 	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if err == nil {
@@ -43,18 +42,18 @@ func holdDisk(path string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// smallDisk is a file system that a test fills up and frees.
+// smallDisk is a file system that a test fills and frees.
 type smallDisk struct {
 	dir string
-	// real is false if the machine lets nobody mount anything. Instead of being
-	// full the directory then has the names taken that new segments would get.
+	// real is false if the machine does not permit mounts. Then, instead of filling the disk, the test puts dangling
+	// links under the names that new segments would get.
 	real    bool
 	ballast *os.File
 	filled  int64
 }
 
-// newSmallDisk mounts a small disk in a mount namespace of its own. It goes with
-// the test, also when that is killed. As root a user namespace is not needed.
+// newSmallDisk mounts a small disk in a mount namespace of its own, which disappears with the test even if the test is
+// killed. Root needs no user namespace for it.
 func newSmallDisk(t *testing.T) *smallDisk {
 	t.Helper()
 	path := t.TempDir()
@@ -72,7 +71,7 @@ func newSmallDisk(t *testing.T) *smallDisk {
 	return &smallDisk{dir: path}
 }
 
-// mountSmallDisk starts the holder and returns its process id, 0 if it may not mount.
+// mountSmallDisk starts the holder and returns its process id, or 0 if it is not permitted to mount.
 func mountSmallDisk(t *testing.T, path string, attributes *syscall.SysProcAttr) int {
 	t.Helper()
 	attributes.Pdeathsig = syscall.SIGKILL
@@ -99,7 +98,7 @@ func mountSmallDisk(t *testing.T, path string, attributes *syscall.SysProcAttr) 
 	return cmd.Process.Pid
 }
 
-// fill takes what is free and returns how many bytes that was.
+// fill uses up all free space and returns how many bytes it used, or how many names if the disk is not real.
 func (d *smallDisk) fill(t *testing.T) (took int64) {
 	t.Helper()
 	if !d.real {
@@ -121,7 +120,7 @@ func (d *smallDisk) fill(t *testing.T) (took int64) {
 	}
 }
 
-// plant takes the names of the next segments.
+// plant occupies the temporary names of the next segments with dangling links, and returns how many it added.
 func (d *smallDisk) plant(t *testing.T) (took int64) {
 	t.Helper()
 	journal := filepath.Join(d.dir, "journal")
@@ -141,7 +140,7 @@ func (d *smallDisk) plant(t *testing.T) (took int64) {
 	return took
 }
 
-// free gives everything back.
+// free undoes fill.
 func (d *smallDisk) free(t *testing.T) {
 	t.Helper()
 	if d.real {
@@ -158,7 +157,7 @@ func (d *smallDisk) free(t *testing.T) {
 	}
 }
 
-// transactions is a frame of account 1.
+// transactions returns a request of account 1.
 func transactions(children string) string {
 	return `<transactions id="1">` + children + `</transactions>`
 }
@@ -170,16 +169,16 @@ const (
 		"up; query still works"
 )
 
-// onSmallDisk is a server whose data directory is on a small disk, and what its
-// one client was told.
+// onSmallDisk is a server whose data directory is on a small disk, with its only client and the orders that this client
+// has placed.
 type onSmallDisk struct {
 	*program
 	t        *testing.T
 	disk     *smallDisk
 	flags    []string
 	client   *conn
-	open     []string // ids of orders that are open
-	canceled []string // of orders that are canceled
+	open     []string // ids of open orders
+	canceled []string // ids of canceled orders
 }
 
 func (s *onSmallDisk) start() {
@@ -188,7 +187,7 @@ func (s *onSmallDisk) start() {
 	s.client = dial(s.t, s.xml)
 }
 
-// ask sends children of account 1 and returns what each was answered.
+// ask sends elements as account 1 and returns the answer to each.
 func (s *onSmallDisk) ask(children string) []wire.Answer {
 	s.t.Helper()
 	answers, err := wire.ParseReply([]byte(s.client.must(s.t, transactions(children))))
@@ -196,7 +195,7 @@ func (s *onSmallDisk) ask(children string) []wire.Answer {
 	return answers
 }
 
-// order sends many orders and reports whether all were refused for want of room.
+// order sends a hundred orders and reports whether all were refused because the disk is full.
 func (s *onSmallDisk) order() (refused bool) {
 	s.t.Helper()
 	refused = true
@@ -210,8 +209,8 @@ func (s *onSmallDisk) order() (refused bool) {
 	return refused
 }
 
-// becomeFull fills the disk and trades until orders are refused. Segments that the
-// database has caught up with are deleted meanwhile; what they leave is filled as well.
+// becomeFull fills the disk and trades until orders are refused. While it does, the server deletes segments that the
+// database no longer needs; their space is filled too.
 func (s *onSmallDisk) becomeFull() {
 	s.t.Helper()
 	s.until("the disk is full", func() bool {
@@ -222,7 +221,7 @@ func (s *onSmallDisk) becomeFull() {
 	})
 }
 
-// until polls. What it asks may fail the test, so it stays in the test's goroutine.
+// until polls done until it is true. done may fail the test, so it runs in the test's goroutine.
 func (s *onSmallDisk) until(what string, done func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
@@ -230,7 +229,7 @@ func (s *onSmallDisk) until(what string, done func() bool) {
 	}
 }
 
-// get returns the status and the body of a page of the HTTP side.
+// get requests a path of the HTTP side and returns the status and body.
 func (s *onSmallDisk) get(path string) (int, string) {
 	s.t.Helper()
 	r, err := http.Get("http://" + s.http + path)
@@ -252,7 +251,7 @@ func (s *onSmallDisk) metric(name string) (value float64) {
 	return value
 }
 
-// askAll sends one kind of child for every id.
+// askAll sends one element of this kind for each id.
 func (s *onSmallDisk) askAll(kind string, ids []string) []wire.Answer {
 	s.t.Helper()
 	var children strings.Builder
@@ -264,7 +263,7 @@ func (s *onSmallDisk) askAll(kind string, ids []string) []wire.Answer {
 	return answers
 }
 
-// compare asks for every order that was answered.
+// compare queries every order in s.open and s.canceled and checks its state.
 func (s *onSmallDisk) compare() {
 	s.t.Helper()
 	for i, a := range s.askAll("query", s.open) {
@@ -275,8 +274,8 @@ func (s *onSmallDisk) compare() {
 	}
 }
 
-// TestADiskThatFillsUpForReal runs the program on a small disk of its own, through
-// everything that a full disk does to it.
+// TestADiskThatFillsUpForReal runs the program on a small disk through a first start, trading, cancels and restarts
+// while the disk is full.
 func TestADiskThatFillsUpForReal(t *testing.T) {
 	t.Parallel()
 	disk, database := newSmallDisk(t), pgtest.NewDatabase(t)
@@ -288,7 +287,7 @@ func TestADiskThatFillsUpForReal(t *testing.T) {
 	disk.free(t)
 	s.start()
 	s.client.must(t, opening)
-	for range 12 { // more than a segment has room for cancels of
+	for range 12 { // more orders than one segment can hold cancels for
 		require.False(t, s.order())
 	}
 	s.becomeFull()
@@ -297,7 +296,7 @@ func TestADiskThatFillsUpForReal(t *testing.T) {
 	s.compare()
 
 	s.kill()
-	s.start() // on a disk that is still full
+	s.start() // while the disk is still full
 	s.compare()
 	s.until("orders are refused", s.order)
 	s.cancel(len(s.open))
@@ -311,14 +310,14 @@ func TestADiskThatFillsUpForReal(t *testing.T) {
 	require.Equal(t, 0, s.cancel(10), "and so do cancels")
 	s.compare()
 	s.becomeFull()
-	s.stop(t) // an orderly stop needs no room
+	s.stop(t) // a clean stop needs no disk space
 	s.start()
 	s.compare()
 	s.stop(t)
 	conserved(t, database)
 }
 
-// refusesWhatIsNew looks at everything that a full disk forbids and allows.
+// refusesWhatIsNew checks every operation that a full disk forbids or still allows.
 func (s *onSmallDisk) refusesWhatIsNew() {
 	s.t.Helper()
 	for frame, want := range map[string]string{
@@ -340,7 +339,7 @@ func (s *onSmallDisk) refusesWhatIsNew() {
 	s.compare()
 }
 
-// usesItsReserve cancels until even that is refused.
+// usesItsReserve cancels orders until cancels are refused, too.
 func (s *onSmallDisk) usesItsReserve() {
 	s.t.Helper()
 	before := len(s.canceled)
@@ -351,8 +350,7 @@ func (s *onSmallDisk) usesItsReserve() {
 	require.Equal(s.t, http.StatusOK, code)
 }
 
-// cancel cancels the n oldest open orders and returns how many of them were refused
-// for want of room.
+// cancel cancels the n oldest open orders and returns how many cancels were refused because the disk is full.
 func (s *onSmallDisk) cancel(n int) (refused int) {
 	s.t.Helper()
 	var still []string

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestWhoIsAwaitedIsNamed: by a node that founds a cluster, and by a leader whose new node does not come.
+// TestWhoIsAwaitedIsNamed: a node that founds a cluster, and a leader that waits for a new node, name the missing nodes.
 func TestWhoIsAwaitedIsNamed(t *testing.T) {
 	t.Parallel()
 	nodes := newCluster(t)

@@ -12,8 +12,7 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// freeze stops every process of a cluster where it stands, and returns what lets them go
-// on; the end of the test does so, too.
+// freeze pauses every process of a Postgres cluster. The returned function, or the end of the test, resumes them.
 func freeze(t *testing.T, postmaster int) (thaw func()) {
 	t.Helper()
 	thaw, n := processes.Freeze(postmaster)
@@ -22,9 +21,9 @@ func freeze(t *testing.T, postmaster int) (thaw func()) {
 	return thaw
 }
 
-// TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt: with Postgres frozen, an order behind
-// such a query, on the same connection and in the same write, is in the book while the
-// query waits. An id that was not given out is unknown at once.
+// TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt: while Postgres is frozen and a query of an old order waits for it, a
+// later order of the same connection and the same write enters the book. A query of an id not yet assigned is answered
+// as unknown even if the id is assigned later.
 func TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt(t *testing.T) {
 	t.Parallel()
 	pg, _ := pgtest.NewCluster(t)

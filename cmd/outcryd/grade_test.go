@@ -10,8 +10,8 @@ import (
 	"outcry/internal/lab/grade/target"
 )
 
-// TestTheExchangeHasAllPointsAgain grades one server twice: the second time there are accounts, symbols and
-// orders already. TestOutcryHasAllPoints of cmd/outcry kills one, too.
+// TestTheExchangeHasAllPointsAgain grades one server twice; the second run finds accounts, symbols and orders of the
+// first. TestOutcryHasAllPoints of cmd/outcry also kills a server.
 func TestTheExchangeHasAllPointsAgain(t *testing.T) {
 	flags, _ := dataFlags(t)
 	_, addr := inProcess(t, flags...)

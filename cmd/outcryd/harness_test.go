@@ -31,13 +31,14 @@ import (
 
 var background = context.Background()
 
-// patience is how long tests wait for what must come. Nothing depends on its value.
+// patience is how long tests wait for an expected event. No result depends on its value.
 const patience = 60 * time.Second
 
-// lookEvery is how often tests look at what takes a request or a connection: the processors are the servers'.
+// lookEvery is the poll interval for conditions whose check costs a request or a connection; it leaves the processors
+// to the servers.
 const lookEvery = 25 * time.Millisecond
 
-// runVariable makes the test program be outcryd itself, so that tests can kill it.
+// runVariable makes the test program run as outcryd, so that tests can kill it.
 const runVariable = "OUTCRY_TEST_RUN"
 
 func TestMain(m *testing.M) {
@@ -52,8 +53,8 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-// inProcess starts a server within the test, with flags added to those that keep
-// tests apart. It is stopped when the test ends.
+// inProcess starts a server within the test process and stops it when the test ends. The flags are added to those that
+// keep tests apart.
 func inProcess(t testing.TB, flags ...string) (s *server, addr string) {
 	t.Helper()
 	s, addr, err := tryInProcess(flags...)
@@ -62,7 +63,7 @@ func inProcess(t testing.TB, flags ...string) (s *server, addr string) {
 	return s, addr
 }
 
-// tryInProcess is inProcess for starts that may fail.
+// tryInProcess is inProcess for starts that may fail; it returns the error of the start.
 func tryInProcess(flags ...string) (s *server, addr string, err error) {
 	c, err := settings.Parse(append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...),
 		io.Discard)
@@ -73,7 +74,7 @@ func tryInProcess(flags ...string) (s *server, addr string, err error) {
 	found := make(chan string, 1)
 	go func() { found <- readyLine(lines)["xml"] }()
 	s = newServer(c, slog.New(slog.NewJSONHandler(w, nil)), new(slog.LevelVar))
-	s.exit = func(status int) { // what hangs is to be seen
+	s.exit = func(status int) { // show where the stop hangs
 		debug.SetTraceback("all")
 		panic(fmt.Sprintf("a server in this process ends with status %d: its stop took too long", status))
 	}
@@ -84,8 +85,8 @@ func tryInProcess(flags ...string) (s *server, addr string, err error) {
 	return s, <-found, nil
 }
 
-// readyLine reads a log up to the line that says ready, returns that line's
-// texts, and goes on reading so that the log never blocks.
+// readyLine reads a log up to the line with the message "ready" and returns that line's text fields. It continues to
+// read in the background so that the log never blocks.
 func readyLine(r io.Reader) map[string]string {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
@@ -103,14 +104,14 @@ func readyLine(r io.Reader) map[string]string {
 	return nil
 }
 
-// program is outcryd as a process of its own.
+// program is outcryd running as a separate process.
 type program struct {
 	cmd       *exec.Cmd
 	xml, http string
 	log       *logBuffer
 }
 
-// logBuffer keeps what a process has logged.
+// logBuffer collects the log of a process.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -128,7 +129,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// launch starts outcryd without waiting until it is ready. It dies with the test.
+// launch starts outcryd without waiting until it is ready. The process is killed when the test ends.
 func launch(t testing.TB, flags ...string) *program {
 	t.Helper()
 	p := prepare(flags...)
@@ -137,7 +138,7 @@ func launch(t testing.TB, flags ...string) *program {
 	return p
 }
 
-// prepare is launch up to the start, so that a test can say more of the process.
+// prepare sets up the process that launch starts, so that a test can change its command first.
 func prepare(flags ...string) *program {
 	p := &program{log: &logBuffer{}}
 	p.cmd = exec.Command(os.Args[0],
@@ -159,7 +160,7 @@ func start(t testing.TB, flags ...string) *program {
 func (p *program) waitReady(t testing.TB) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		if !strings.Contains(p.log.String(), `"msg":"ready"`) { // much sooner known than what the lines say
+		if !strings.Contains(p.log.String(), `"msg":"ready"`) { // a cheap check before the lines are parsed
 			return false
 		}
 		line := readyLine(strings.NewReader(p.log.String()))
@@ -168,13 +169,13 @@ func (p *program) waitReady(t testing.TB) {
 	}, patience, 5*time.Millisecond, "log: %s", p.log)
 }
 
-// kill ends the process like a crash, and waits for its end.
+// kill kills the process, as a crash would, and waits for its end.
 func (p *program) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 }
 
-// stop ends the process in order and demands exit status 0.
+// stop stops the process cleanly and demands exit status 0.
 func (p *program) stop(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
@@ -189,7 +190,7 @@ func (p *program) fails(t testing.TB) string {
 	return p.log.String()
 }
 
-// conn is a client that knows nothing but frames.
+// conn is a client that exchanges raw frames.
 type conn struct {
 	net.Conn
 	r *wire.FrameReader
@@ -220,7 +221,7 @@ func (c *conn) ask(xml string) (string, error) {
 	return string(reply), err
 }
 
-// must is ask if nothing may go wrong.
+// must is ask, but an error fails the test.
 func (c *conn) must(t testing.TB, xml string) string {
 	t.Helper()
 	reply, err := c.ask(xml)
@@ -235,7 +236,7 @@ func dataFlags(t testing.TB) (flags []string, database string) {
 	return []string{"--data=" + t.TempDir(), "--database-url=" + database}, database
 }
 
-// query reads rows of a database, each column as text.
+// query returns the rows of a query, each column as text.
 func query(t testing.TB, database, sql string) [][]string {
 	t.Helper()
 	db := allTables(t, database)
@@ -254,7 +255,7 @@ func query(t testing.TB, database, sql string) [][]string {
 	return all
 }
 
-// allTables is a connection to a database that finds internal tables too, without their schema.
+// allTables connects to a database with a search path that includes the schema of internal tables.
 func allTables(t testing.TB, database string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
@@ -267,7 +268,7 @@ func allTables(t testing.TB, database string) *pgx.Conn {
 	return conn
 }
 
-// text makes a connection string whose answers come as text.
+// text returns a connection string for which all results arrive as text.
 func text(t testing.TB, database string) string {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -278,7 +279,7 @@ func text(t testing.TB, database string) string {
 	return u.String()
 }
 
-// writeFile makes a file of a test's own, which only its owner can read.
+// writeFile writes a temporary file that only its owner can read, and returns its path.
 func writeFile(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -286,7 +287,7 @@ func writeFile(t testing.TB, name, text string) string {
 	return path
 }
 
-// checked runs --check-config and returns its status and what it prints.
+// checked runs --check-config and returns its exit status and output.
 func checked(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -14,12 +14,11 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// instructedSymbols and instructedAccounts are few, so that orders meet those of their own account.
+// instructedSymbols and instructedAccounts are small, so that orders often meet orders of their own account.
 const instructedSymbols, instructedAccounts = 4, 12
 
-// TestAnInstructedSessionAgreesWithTheModel is TestARandomSessionAgreesWithTheModel for all of the
-// protocol: orders with instructions, amends, what an account asks about itself, what operators set, and
-// connections that end with their orders.
+// TestAnInstructedSessionAgreesWithTheModel is TestARandomSessionAgreesWithTheModel for the whole protocol: orders with
+// instructions, amends, account queries, operators' settings, and connections that end with cancel-on-disconnect orders.
 func TestAnInstructedSessionAgreesWithTheModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -54,8 +53,8 @@ func TestAnInstructedSessionAgreesWithTheModel(t *testing.T) {
 	compareTables(t, database, x)
 }
 
-// awaitCanceled waits until the exchange has as many orders open as the model, which has canceled those of a
-// connection that ended, and demands that they are the same.
+// awaitCanceled waits until the exchange has as many open orders as the model, in which the orders of an ended
+// connection are already canceled, and demands that the open orders are the same.
 func awaitCanceled(t *testing.T, c *conn, x *model.Exchange, seed uint64) {
 	t.Helper()
 	for id := 1; id <= instructedAccounts; id++ {
@@ -70,7 +69,7 @@ func awaitCanceled(t *testing.T, c *conn, x *model.Exchange, seed uint64) {
 	}
 }
 
-// ruleBoth does something at random that operators do, on the exchange and on its model, unless that is nil.
+// ruleBoth does a random operator action on the exchange, and on its model unless x is nil.
 func ruleBoth(t *testing.T, r *rand.Rand, s *server, x *model.Exchange) {
 	t.Helper()
 	if x == nil {
@@ -107,8 +106,8 @@ func ruleBoth(t *testing.T, r *rand.Rand, s *server, x *model.Exchange) {
 	}
 }
 
-// boundBoth sets what an account may place: the standard of self-trade prevention, and bounds, one of which
-// many orders meet.
+// boundBoth sets an account's rules: its default self-trade prevention, and at most one random bound, chosen so that
+// many orders reach it.
 func boundBoth(t *testing.T, r *rand.Rand, s *server, x *model.Exchange, account string) {
 	t.Helper()
 	mode := exchange.SelfTrade(r.IntN(4))
@@ -134,7 +133,7 @@ func boundBoth(t *testing.T, r *rand.Rand, s *server, x *model.Exchange, account
 	x.SetAccountRules(account, bounds)
 }
 
-// symbolBoth sets the rules of a symbol, which open orders may forbid.
+// symbolBoth sets random rules of a symbol, which open orders may make invalid.
 func symbolBoth(t *testing.T, r *rand.Rand, s *server, x *model.Exchange, sym string) {
 	t.Helper()
 	pick := func(units ...int64) (n int64, v *big.Int) {
@@ -158,7 +157,7 @@ func symbolBoth(t *testing.T, r *rand.Rand, s *server, x *model.Exchange, sym st
 	}
 }
 
-// An account's own view of itself is what its tables say, once they have everything.
+// TestAViewIsWhatTheTablesSay: once the tables are up to date, they agree with account queries.
 func TestAViewIsWhatTheTablesSay(t *testing.T) {
 	flags, database := dataFlags(t)
 	s, addr := inProcess(t, flags...)

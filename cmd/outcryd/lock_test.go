@@ -13,7 +13,7 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// listener of a log does something when a line has a text.
+// listener is a log writer that calls do for each line that contains text.
 type listener struct {
 	text string
 	do   func()
@@ -26,7 +26,7 @@ func (l *listener) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestAStartWaitsForTheProcessBeforeIt: one that was killed may hold the directory's lock for a moment.
+// TestAStartWaitsForTheProcessBeforeIt: a killed process may hold the directory's lock for a moment longer.
 func TestAStartWaitsForTheProcessBeforeIt(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)

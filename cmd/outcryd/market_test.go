@@ -20,7 +20,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// ask asks the HTTP side and decodes the answer, which has to have the status.
+// ask requests a path of the HTTP side, demands the status, and decodes the answer.
 func ask(t testing.TB, addr, path string, status int, into any) {
 	t.Helper()
 	response, err := http.Get("http://" + addr + path)
@@ -32,7 +32,7 @@ func ask(t testing.TB, addr, path string, status int, into any) {
 	require.NoError(t, json.Unmarshal(text, into), "%s: %s", path, text)
 }
 
-// The answers, as a client decodes them.
+// Answers of the market API, as a client decodes them.
 type (
 	publicBook struct {
 		Seq, Prev  uint64
@@ -59,7 +59,7 @@ type (
 	}
 )
 
-// marketUpTo waits until market data is at a record.
+// marketUpTo waits until market data has reached a record.
 func marketUpTo(t testing.TB, addr string, seq uint64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -73,8 +73,8 @@ func marketUpTo(t testing.TB, addr string, seq uint64) {
 	}, patience, lookEvery)
 }
 
-// tradeMuch opens accounts 1 to 5 and lets them trade in two symbols. It returns the
-// orders, and the number of journal records.
+// tradeMuch creates accounts 1 to 5 and lets them trade two symbols. It returns the order ids and the number of journal
+// records.
 func tradeMuch(t testing.TB, c *conn, r *rand.Rand, frames int) (ids []string, records uint64) {
 	t.Helper()
 	create := new(wire.Create)
@@ -110,8 +110,8 @@ func units(t testing.TB, decimal string) exchange.Position {
 	return p
 }
 
-// TestTheBookIsWhatQueriesAddUpTo asks for every order, over XML and over HTTP, and
-// compares with the book and the trades.
+// TestTheBookIsWhatQueriesAddUpTo queries every order over XML and over HTTP, and compares the sums with the book and
+// the trades.
 func TestTheBookIsWhatQueriesAddUpTo(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -121,8 +121,8 @@ func TestTheBookIsWhatQueriesAddUpTo(t *testing.T) {
 	c, web := dial(t, addr), s.httpAddr.String()
 	ids, records := tradeMuch(t, c, rand.New(rand.NewPCG(seed, 0)), 150)
 	marketUpTo(t, web, records)
-	open := map[string]map[string]exchange.Position{} // symbol and side → price → shares
-	executed := map[string]exchange.Position{}        // symbol → shares of all orders
+	open := map[string]map[string]exchange.Position{} // open shares by symbol and side, and by price
+	executed := map[string]exchange.Position{}        // executed shares of all orders, by symbol
 	for _, id := range ids {
 		var o publicOrder
 		ask(t, web, "/api/v1/orders/"+id, http.StatusOK, &o)
@@ -160,7 +160,7 @@ func TestTheBookIsWhatQueriesAddUpTo(t *testing.T) {
 		var sum exchange.Position
 		for i, trade := range all.Trades {
 			require.EqualValues(t, i+1, trade.ID)
-			sum = sum.Add(units(t, trade.Shares)).Add(units(t, trade.Shares)) // both orders executed them
+			sum = sum.Add(units(t, trade.Shares)).Add(units(t, trade.Shares)) // counted for both orders
 		}
 		require.Equal(t, executed[sym], sum)
 	}
@@ -168,7 +168,7 @@ func TestTheBookIsWhatQueriesAddUpTo(t *testing.T) {
 	ask(t, web, fmt.Sprintf("/api/v1/orders/%d", len(ids)+1), http.StatusNotFound, &refusal)
 }
 
-// streamed reads a stream's events.
+// streamed reads the events of a stream.
 type streamed struct {
 	t    testing.TB
 	body *bufio.Scanner
@@ -185,7 +185,7 @@ func openStream(t testing.TB, addr, query string) *streamed {
 	return s
 }
 
-// next returns the name and the data of the next event, "" at the end.
+// next returns the name and the data of the next event, or "" at the end of the stream.
 func (s *streamed) next() (name, data string) {
 	for s.body.Scan() {
 		line := s.body.Text()
@@ -213,9 +213,8 @@ func (s *streamed) until(name string, into any) {
 	}
 }
 
-// TestMarketDataGoesOnAfterAKill kills the program between trades: each time the
-// stream says that it is another run, the book is that of before, and trades go on with
-// the next number. At the end they are what Postgres has.
+// TestMarketDataGoesOnAfterAKill kills the program between trades. Each time the stream announces a new run, the book is
+// as before, and trade numbers continue. At the end the trades equal those in Postgres.
 func TestMarketDataGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)
@@ -270,7 +269,8 @@ func TestMarketDataGoesOnAfterAKill(t *testing.T) {
 		query(t, text(t, database), `SELECT sym, trades, shares, notional, last_price FROM market`))
 }
 
-// candlesHaveAll demands that the candles of S have so many trades, each once: those of former runs are the database's.
+// candlesHaveAll demands that the candles of S count exactly this many trades, including those of earlier runs, which
+// come from the database.
 func candlesHaveAll(t *testing.T, addr string, trades int) {
 	for _, interval := range []string{"1s", "1m", "5m", "1h", "1d"} {
 		var answer struct {
@@ -320,8 +320,8 @@ func TestAckPostgresTellsTheMarketWhatPostgresHas(t *testing.T) {
 	require.Equal(t, "S", listing.Symbols[0].Sym)
 }
 
-// TestAMarketThatWasTamperedWithStopsMarketDataOnly changes what was traded: trading
-// goes on, and the API says why it does not tell.
+// TestAMarketThatWasTamperedWithStopsMarketDataOnly alters the stored market. Trading continues, and the market API answers
+// with the reason why it has no data.
 func TestAMarketThatWasTamperedWithStopsMarketDataOnly(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)
@@ -341,7 +341,7 @@ func TestAMarketThatWasTamperedWithStopsMarketDataOnly(t *testing.T) {
 	p.stop(t)
 }
 
-// TestHealthTellsTheLastSecond trades until the stream has told of it.
+// TestHealthTellsTheLastSecond trades until the stream's health event reports it.
 func TestHealthTellsTheLastSecond(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -368,7 +368,7 @@ func TestHealthTellsTheLastSecond(t *testing.T) {
 	}
 }
 
-// description is docs/openapi.yaml.
+// description is the OpenAPI document, docs/openapi.yaml.
 type description struct {
 	Paths map[string]map[string]struct {
 		Responses map[string]map[string]any
@@ -376,8 +376,7 @@ type description struct {
 	Components map[string]map[string]map[string]any
 }
 
-// check demands that a value is what a schema says. It knows what the description uses
-// of JSON Schema.
+// check demands that a value matches a schema. It supports the parts of JSON Schema that the document uses.
 func (d *description) check(t testing.TB, where string, schema map[string]any, v any) {
 	t.Helper()
 	for keyword, says := range schema {
@@ -421,8 +420,7 @@ func (d *description) check(t testing.TB, where string, schema map[string]any, v
 	}
 }
 
-// checkExamples demands that the examples of answers are what their schemas say, and that
-// each path with JSON has one.
+// checkExamples demands that the example answers match their schemas, and that each path with a JSON answer has one.
 func (d *description) checkExamples(t testing.TB) {
 	t.Helper()
 	for path, methods := range d.Paths {
@@ -439,8 +437,8 @@ func (d *description) checkExamples(t testing.TB) {
 	}
 }
 
-// TestAnswersAreAsTheDescriptionSays asks a real server for everything that its
-// description knows, and reads a stream, while there is a market.
+// TestAnswersAreAsTheDescriptionSays requests every path of the description from a server with a market, reads a stream,
+// and checks the answers.
 func TestAnswersAreAsTheDescriptionSays(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -484,7 +482,7 @@ func TestAnswersAreAsTheDescriptionSays(t *testing.T) {
 	try("/api/v1/orders/{id}", "/api/v1/orders/0", 400)
 	try("/api/v1/orders/{id}", "/api/v1/orders/9999999", 404)
 	try("/api/v1/stream", "/api/v1/stream?sym=NONE", 404)
-	try("/api/v1/cluster", "/api/v1/cluster", 404) // of a server alone
+	try("/api/v1/cluster", "/api/v1/cluster", 404) // the server is not in a cluster
 	try("/api/v1/book/{sym}", "/api/v1/book/SYM0?min_seq=-1", 400)
 	asked["/api/v1/openapi.yaml"] = true
 	require.Len(t, asked, len(d.Paths), "every path is asked for")

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestInstructionsAreCounted: an order counts for each that it has, and what is refused counts for none.
+// TestInstructionsAreCounted: each order is counted once for each of its instructions; refused orders are not counted.
 func TestInstructionsAreCounted(t *testing.T) {
 	flags, _ := dataFlags(t)
 	p := start(t, flags...)

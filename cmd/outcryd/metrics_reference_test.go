@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference; make reference does it for all packages")
 
-// advice says of each metric what to do about it, "" for those that need nobody.
+// advice says for each metric what to do about a bad value, or "" if no value needs action.
 var advice = map[string]string{
 	// Health.
 	"outcry_ready":      "0: `/readyz` says why",
@@ -168,7 +168,7 @@ var advice = map[string]string{
 	"process_resident_memory_bytes": "near the machine's: lower the bounds; see [BOUNDS](BOUNDS.md)",
 }
 
-// stages say what to do about a long stage of outcry_request_stage_seconds.
+// stages gives, for each stage of outcry_request_stage_seconds, the causes of long times.
 var stages = [][]string{
 	{"stage", "long because of"},
 	{"decode", "large frames: see `outcry_memory_bytes`, `--max-memory`"},
@@ -201,13 +201,13 @@ the time of all of them. What a frame waits in the kernel's buffer, or behind a 
 
 `
 
-// family is a metric of a page in Prometheus' text format.
+// family is one metric in a page of Prometheus' text format.
 type family struct {
 	kind, help string
-	labels     map[string][]string // each with its values
+	labels     map[string][]string // values by label
 }
 
-// familiesOf reads such a page.
+// familiesOf parses a page in Prometheus' text format.
 func familiesOf(page string) map[string]*family {
 	all, name := map[string]*family{}, ""
 	for line := range strings.Lines(page) {
@@ -230,8 +230,8 @@ func familiesOf(page string) map[string]*family {
 	return all
 }
 
-// TestReferenceOfMetrics makes docs/reference/METRICS.md of what a real server shows and of
-// the advice, which has every metric of ours and none that is not there.
+// TestReferenceOfMetrics generates docs/reference/METRICS.md from a real server's metrics and from advice. advice must
+// contain each of our metrics and no others.
 func TestReferenceOfMetrics(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -268,8 +268,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 	require.NoError(t, doctest.Reference("../../docs/reference/METRICS.md", page, *update))
 }
 
-// labelText returns the labels of a metric, with their values if these are the same in
-// every process.
+// labelText returns the labels of a metric, with their values if they are the same in every process.
 func (f *family) labelText(name string) string {
 	var all []string
 	for _, label := range slices.Sorted(maps.Keys(f.labels)) {

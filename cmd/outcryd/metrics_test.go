@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trafficOfAllKinds has every kind of command done and refused, and malformed text.
+// trafficOfAllKinds sends commands of every kind, both accepted and refused, and malformed text.
 func trafficOfAllKinds(t *testing.T, c *conn) {
 	t.Helper()
 	c.must(t, opening)
-	c.must(t, opening) // everything exists
+	c.must(t, opening) // refused: everything exists already
 	c.must(t, `<transactions id="2"><order sym="S" amount="-3" limit="3"/><order sym="NONE" amount="1" limit="1"/>`+
 		`<order sym="S" amount="x" limit="1"/></transactions>`)
 	c.must(t, `<transactions id="1"><order sym="S" amount="2" limit="3"/><query id="1"/><query id="99"/>`+
@@ -47,7 +47,7 @@ func metric(t *testing.T, p *program, name string) float64 {
 	return value
 }
 
-// families returns the names of a page's metrics, and how many series each has.
+// families returns the number of series of each metric in a page.
 func families(page string) map[string]int {
 	found, name := map[string]int{}, ""
 	for line := range strings.Lines(page) {
@@ -61,8 +61,8 @@ func families(page string) map[string]int {
 	return found
 }
 
-// TestMetricsKeepTheConventions lints what a real server shows after real traffic, and
-// holds labels to a set that no client can add to.
+// TestMetricsKeepTheConventions lints the metrics of a real server after real traffic, and demands that clients cannot
+// add label values.
 func TestMetricsKeepTheConventions(t *testing.T) {
 	flags, _ := dataFlags(t)
 	p := start(t, flags...)
@@ -72,14 +72,14 @@ func TestMetricsKeepTheConventions(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(page)).Lint()
 	require.NoError(t, err)
 	for _, problem := range problems {
-		// Those of the runtime are client_golang's to name.
+		// The names of Go runtime metrics are chosen by client_golang.
 		require.True(t, strings.HasPrefix(problem.Metric, "go_"), "%s: %s", problem.Metric, problem.Text)
 	}
 	after := families(page)
 	require.Equal(t, slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)), "all are there from the start")
 	for name, series := range after {
 		require.Equal(t, before[name], series, "%s: traffic adds no series", name)
-		require.Less(t, series, 800, name) // of each kind of command, done and refused, those of a histogram
+		require.Less(t, series, 800, name) // a histogram's series, for each kind of command and both outcomes
 	}
 	allowed := map[string]bool{"kind": true, "outcome": true, "stage": true, "limit": true, "part": true, "le": true,
 		"quantile": true,

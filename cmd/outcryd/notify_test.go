@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serviceManager is a socket that messages arrive at, named in the environment.
+// serviceManager is a socket that receives a service's notifications, as systemd's does. The environment names it.
 type serviceManager struct{ *net.UnixConn }
 
 func newServiceManager(t *testing.T) serviceManager {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "outcry-notify-") // short enough for a socket
+	dir, err := os.MkdirTemp("/tmp", "outcry-notify-") // a path short enough for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "socket")
@@ -39,7 +39,7 @@ func (m serviceManager) next(t *testing.T) string {
 	return string(b[:n])
 }
 
-// nextOther is next, except what the watchdog is told.
+// nextOther returns the next message that is not for the watchdog.
 func (m serviceManager) nextOther(t *testing.T) string {
 	t.Helper()
 	for {

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/postgres"
 )
 
-// segmentsOf are the paths of a data directory's segments, oldest first.
+// segmentsOf returns the paths of a data directory's segments, oldest first.
 func segmentsOf(t *testing.T, data string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(data, "journal", "*.seg"))
@@ -21,7 +21,7 @@ func segmentsOf(t *testing.T, data string) []string {
 	return all
 }
 
-// damage changes a byte of a data directory's oldest segment, and returns the directory.
+// damage changes one byte of a data directory's oldest segment, and returns the directory.
 func damage(t *testing.T, data string) string {
 	t.Helper()
 	oldest := segmentsOf(t, data)[0]
@@ -39,7 +39,7 @@ func late(t *testing.T, data string) string {
 	return data
 }
 
-// files are those of a data directory's journal, with what they hold.
+// files returns the contents of a data directory's journal files by name.
 func files(t *testing.T, data string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -55,22 +55,22 @@ func files(t *testing.T, data string) map[string]string {
 	return all
 }
 
-// ahead has the database hold more records than any journal here, of answers that waited
-// for Postgres if ack says so.
+// ahead makes the database claim more records than any journal in these tests. ack says whether answers waited for
+// Postgres.
 func ahead(t *testing.T, database, ack string) {
 	t.Helper()
 	query(t, database, `UPDATE exchange_state SET applied_seq = 5000, ack = '`+ack+`'`)
 }
 
-// TestARefusedStartHasChangedNothing starts with journals that do not fit the database:
-// one of an older version of the schema, which would be upgraded for good.
+// TestARefusedStartHasChangedNothing starts with journals that do not match the database. The database has an older
+// schema version, whose upgrade could not be undone.
 func TestARefusedStartHasChangedNothing(t *testing.T) {
 	t.Parallel()
 	g := golden{"testdata/upgrade/schema-3"}
 	other, _ := lived(t, 1)
 	for name, c := range map[string]struct {
 		data, want string
-		ahead      string // what answers of a database that is ahead of the journal waited for
+		ahead      string // --ack mode of a database that is ahead of the journal
 	}{
 		"another's":       {data: other, want: "this data directory belongs to another database"},
 		"damaged":         {data: damage(t, g.data(t)), want: "is damaged at offset"},
@@ -95,8 +95,8 @@ func TestARefusedStartHasChangedNothing(t *testing.T) {
 	start(t, "--data="+g.data(t), "--database-url="+g.database(t)).stop(t)
 }
 
-// TestAnothersJournalIsLeftAsItIs starts with a journal of version 1 beside a database of
-// another exchange: an older program has to be able to go on with it.
+// TestAnothersJournalIsLeftAsItIs starts with a journal of version 1 and another exchange's database. An older program
+// must still be able to use that journal.
 func TestAnothersJournalIsLeftAsItIs(t *testing.T) {
 	t.Parallel()
 	data := golden{"testdata/upgrade/schema-1"}.data(t)
@@ -116,8 +116,8 @@ func TestAnothersJournalIsLeftAsItIs(t *testing.T) {
 	refused()
 }
 
-// TestAJournalThatEndsTooEarlyIsSetAside has a database that every answer waited for, and
-// an older copy of its journal.
+// TestAJournalThatEndsTooEarlyIsSetAside starts with an older copy of the journal, and a database that every answer
+// waited for.
 func TestAJournalThatEndsTooEarlyIsSetAside(t *testing.T) {
 	t.Parallel()
 	data, database := lived(t, 1)
@@ -142,8 +142,7 @@ func TestAJournalThatEndsTooEarlyIsSetAside(t *testing.T) {
 	require.Equal(t, b, kept)
 }
 
-// TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres loses a journal that had nothing
-// more than the database.
+// TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres loses a journal that had no more records than the database.
 func TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres(t *testing.T) {
 	t.Parallel()
 	data, database := lived(t, 1)
@@ -155,8 +154,7 @@ func TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAnswersCountAsInPostgresOnlyOnceTheyAre has --ack postgres follow --ack journal with
-// a database that lags behind.
+// TestAnswersCountAsInPostgresOnlyOnceTheyAre switches from --ack journal to --ack postgres while the database lags.
 func TestAnswersCountAsInPostgresOnlyOnceTheyAre(t *testing.T) {
 	t.Parallel()
 	g := golden{"testdata/upgrade/schema-6"}

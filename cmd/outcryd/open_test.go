@@ -12,8 +12,8 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// TestAServerThatAsksForNothingIsNotOpen: neither port is listened on beyond this machine,
-// and nothing is made, unless tokens, certificates or --open are given.
+// TestAServerThatAsksForNothingIsNotOpen: without tokens, certificates or --open, the server refuses to listen beyond
+// this machine on either port, and creates nothing.
 func TestAServerThatAsksForNothingIsNotOpen(t *testing.T) {
 	t.Parallel()
 	authority := certtest.NewAuthority(t)
@@ -21,13 +21,13 @@ func TestAServerThatAsksForNothingIsNotOpen(t *testing.T) {
 	with := []string{"--tls-cert=" + own.CertFile, "--tls-key=" + own.KeyFile}
 	for _, c := range []struct {
 		flags   []string
-		refused string // the port
+		refused string // the flag of the port that is refused
 	}{
 		{[]string{"--listen=:0"}, "listen"},
 		{[]string{"--listen=0.0.0.0:0", "--http="}, "listen"},
 		{[]string{"--listen=[::]:0", "--http=127.0.0.1:0"}, "listen"},
 		{[]string{"--http=:0"}, "http"},
-		{append(with, "--http=:0"), "http"}, // encrypted, and open
+		{append(with, "--http=:0"), "http"}, // encrypted but without authentication
 		{[]string{"--listen=:0", "--http=:0", "--open"}, ""},
 		{[]string{"--listen=:0", "--http=:0", "--auth"}, ""},
 		{append(with, "--listen=:0", "--http=:0", "--tls-client-ca="+authority.File), ""},
@@ -51,9 +51,9 @@ func TestAServerThatAsksForNothingIsNotOpen(t *testing.T) {
 	}
 }
 
-// TestTheHostIsANameOfTheServer: on an address that is not loopback, as of a container, a
-// page whose own name was made to point there (DNS rebinding) changes and reads nothing.
-// Without one, as an ordinary user without a network, admin's tests do the same.
+// TestTheHostIsANameOfTheServer: on an address that is not loopback, as in a container, a web page whose own host name
+// was pointed there (DNS rebinding) can neither read nor change anything. Where the machine
+// has no such address, only loopback is tested here; the tests of admin cover the rest.
 func TestTheHostIsANameOfTheServer(t *testing.T) {
 	flags, _ := dataFlags(t)
 	s, _ := inProcess(t, append(flags, "--http=:0", "--open", "--http-hosts=outcryd, exchange.example")...)
