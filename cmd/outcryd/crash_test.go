@@ -48,9 +48,9 @@ func (k *told) note(answers []wire.Answer) {
 	}
 }
 
-// TestKillUnderLoadLosesNothing kills the program at random moments while eight clients trade, restarts it, and compares
-// it with the answers: every order is present with at least the executions answered, canceled orders stay canceled, cash
-// and shares add up in the tables, and new ids are above all ids answered.
+// TestKillUnderLoadLosesNothing kills the program at random moments while eight clients trade, restarts it, and
+// compares it with the answers: every order is present with at least the executions answered, canceled orders stay
+// canceled, cash and shares add up in the tables, and new ids are above all ids answered.
 func TestKillUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

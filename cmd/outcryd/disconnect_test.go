@@ -97,8 +97,8 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 	}
 }
 
-// TestAConnectionEndsAmidItsCommands: complete frames sent before the connection ended are executed, and then all orders
-// of the connection are canceled.
+// TestAConnectionEndsAmidItsCommands: complete frames sent before the connection ended are executed, and then all
+// orders of the connection are canceled.
 func TestAConnectionEndsAmidItsCommands(t *testing.T) {
 	flags, _ := dataFlags(t)
 	s, addr := inProcess(t, flags...)

@@ -10,8 +10,8 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// TestBoundsAreTheDocumentedOnes compares the values of bounds with the documentation. Other tests check what each bound
-// does, mostly by its name.
+// TestBoundsAreTheDocumentedOnes compares the values of bounds with the documentation. Other tests check what each
+// bound does, mostly by its name.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{

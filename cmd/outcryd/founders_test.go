@@ -12,7 +12,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestWhoIsAwaitedIsNamed: a node that founds a cluster, and a leader that waits for a new node, name the missing nodes.
+// TestWhoIsAwaitedIsNamed: a node that founds a cluster, and a leader that waits for a new node, name the missing
+// nodes.
 func TestWhoIsAwaitedIsNamed(t *testing.T) {
 	t.Parallel()
 	nodes := newCluster(t)

@@ -17,8 +17,9 @@ import (
 // instructedSymbols and instructedAccounts are small, so that orders often meet orders of their own account.
 const instructedSymbols, instructedAccounts = 4, 12
 
-// TestAnInstructedSessionAgreesWithTheModel is TestARandomSessionAgreesWithTheModel for the whole protocol: orders with
-// instructions, amends, account queries, operators' settings, and connections that end with cancel-on-disconnect orders.
+// TestAnInstructedSessionAgreesWithTheModel is TestARandomSessionAgreesWithTheModel for the whole protocol: orders
+// with instructions, amends, account queries, operators' settings, and connections that end with cancel-on-disconnect
+// orders.
 func TestAnInstructedSessionAgreesWithTheModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCtrlCIsForTheServerAlone sends SIGINT to the whole process group, as a terminal does. The local Postgres must keep
-// running until the server stops it, and the log must have no warning.
+// TestCtrlCIsForTheServerAlone sends SIGINT to the whole process group, as a terminal does. The local Postgres must
+// keep running until the server stops it, and the log must have no warning.
 func TestCtrlCIsForTheServerAlone(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -213,8 +213,8 @@ func (s *streamed) until(name string, into any) {
 	}
 }
 
-// TestMarketDataGoesOnAfterAKill kills the program between trades. Each time the stream announces a new run, the book is
-// as before, and trade numbers continue. At the end the trades equal those in Postgres.
+// TestMarketDataGoesOnAfterAKill kills the program between trades. Each time the stream announces a new run, the book
+// is as before, and trade numbers continue. At the end the trades equal those in Postgres.
 func TestMarketDataGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)
@@ -320,8 +320,8 @@ func TestAckPostgresTellsTheMarketWhatPostgresHas(t *testing.T) {
 	require.Equal(t, "S", listing.Symbols[0].Sym)
 }
 
-// TestAMarketThatWasTamperedWithStopsMarketDataOnly alters the stored market. Trading continues, and the market API answers
-// with the reason why it has no data.
+// TestAMarketThatWasTamperedWithStopsMarketDataOnly alters the stored market. Trading continues, and the market API
+// answers with the reason why it has no data.
 func TestAMarketThatWasTamperedWithStopsMarketDataOnly(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)
@@ -437,8 +437,8 @@ func (d *description) checkExamples(t testing.TB) {
 	}
 }
 
-// TestAnswersAreAsTheDescriptionSays requests every path of the description from a server with a market, reads a stream,
-// and checks the answers.
+// TestAnswersAreAsTheDescriptionSays requests every path of the description from a server with a market, reads a
+// stream, and checks the answers.
 func TestAnswersAreAsTheDescriptionSays(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
