@@ -20,8 +20,8 @@ import (
 
 func operatorOf(p *program) *remote.Client { return remote.NewClient(p.http, patience, nil) }
 
-// TestAHaltOutlivesACrash halts and resumes over HTTP, and looks at what clients, market
-// data, metrics and the status tell, before and after a kill.
+// TestAHaltOutlivesACrash halts and resumes a symbol over HTTP, and checks what clients, market data, metrics and the
+// status show, before and after a kill.
 func TestAHaltOutlivesACrash(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)
@@ -69,7 +69,7 @@ func TestAHaltOutlivesACrash(t *testing.T) {
 	require.Len(t, query(t, database, `SELECT seq FROM halt_log`), 4)
 }
 
-// TestOperationsAreRefusedWithTheReason asks for what cannot be; nothing changes.
+// TestOperationsAreRefusedWithTheReason requests impossible operations; nothing changes.
 func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -131,9 +131,9 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 		`<status id="1"><open shares="1"/></status><status id="4000"><open shares="1"/></status><opened`)
 }
 
-// TestSessionsAndOperatorsAgreeWithTheModel has four sessions and an operator send random
-// commands of all of the protocol, one at a time in a random order, kills the program now and then,
-// which ends the orders of its connections, and compares each reply, and the tables in the end, with the model.
+// TestSessionsAndOperatorsAgreeWithTheModel lets four sessions and an operator send random commands of the whole
+// protocol, one at a time in random order. It kills the program now and then, which cancels the orders of ended
+// connections. Each reply, and the tables at the end, must agree with the model.
 func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -178,15 +178,15 @@ func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
 	for i, twin := range twins {
 		require.NoError(t, sessions[i].Close())
 		twin.Close(1)
-		awaitCanceled(t, last, x, seed) // the orders of the next one might go together with these
+		awaitCanceled(t, last, x, seed) // otherwise orders of the next connection might be canceled together with these
 	}
 	require.NoError(t, x.Check())
 	p.stop(t)
 	compareTables(t, database, x)
 }
 
-// operateBoth does one random operation on the exchange and on its model. It tells how
-// many orders it has canceled, and whether it halted a symbol.
+// operateBoth does one random operation on the exchange and on its model. It returns how many orders were canceled
+// and how many symbols were halted.
 func operateBoth(t *testing.T, r *rand.Rand, op *remote.Client, x *model.Exchange) (canceled, halts int) {
 	t.Helper()
 	sym, account := fmt.Sprintf("SYM%d", r.IntN(4)), fmt.Sprint(1+r.IntN(12))
@@ -216,8 +216,8 @@ func operateBoth(t *testing.T, r *rand.Rand, op *remote.Client, x *model.Exchang
 	return orders, 0
 }
 
-// TestAKillAroundACancelAllLeavesAllOrNothingOfIt kills the program while it cancels all
-// that an account has open in eight symbols. Where that was answered, it is done.
+// TestAKillAroundACancelAllLeavesAllOrNothingOfIt kills the program while it cancels all of an account's orders in
+// eight symbols. If the cancel was answered, it is done.
 func TestAKillAroundACancelAllLeavesAllOrNothingOfIt(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -244,7 +244,7 @@ func TestAKillAroundACancelAllLeavesAllOrNothingOfIt(t *testing.T) {
 			_, err := operatorOf(p).CancelAll(background, "1", "")
 			answered <- err
 		}()
-		time.Sleep(time.Duration(r.Int64N(int64(6 * time.Millisecond)))) // to meet it at any moment
+		time.Sleep(time.Duration(r.Int64N(int64(6 * time.Millisecond)))) // so that the kill can hit any moment
 		p.kill()
 		err = <-answered
 		var refused *remote.Error
@@ -269,7 +269,7 @@ func TestAKillAroundACancelAllLeavesAllOrNothingOfIt(t *testing.T) {
 		if err == nil {
 			require.Equal(t, symbols*orders, gone, "it was answered; seed %d, round %d", seed, round)
 		}
-		_, err = operatorOf(p).CancelAll(background, "1", "") // what may be left
+		_, err = operatorOf(p).CancelAll(background, "1", "") // cancels any orders that are left
 		require.NoError(t, err)
 	}
 	p.stop(t)
@@ -277,8 +277,7 @@ func TestAKillAroundACancelAllLeavesAllOrNothingOfIt(t *testing.T) {
 	require.Equal(t, [][]string{{"1000000", "0"}}, query(t, text(t, database), `SELECT balance, held FROM accounts`))
 }
 
-// TestTheStatusSaysWhatMatters asks while the exchange starts without Postgres, and while
-// it trades.
+// TestTheStatusSaysWhatMatters reads the status while the exchange starts without Postgres, and while it trades.
 func TestTheStatusSaysWhatMatters(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -286,7 +285,7 @@ func TestTheStatusSaysWhatMatters(t *testing.T) {
 	op, c := operatorOf(p), dial(t, p.xml)
 	c.must(t, opening)
 	c.must(t, `<transactions id="2"><order sym="S" amount="-3" limit="3"/></transactions>`)
-	refused, err := io.ReadAll(dial(t, p.xml)) // over the limit
+	refused, err := io.ReadAll(dial(t, p.xml)) // a connection over the limit
 	require.NoError(t, err)
 	require.Contains(t, string(refused), "error")
 	var s remote.Status
@@ -310,7 +309,7 @@ func TestTheStatusSaysWhatMatters(t *testing.T) {
 	require.Empty(t, x.MarketData)
 }
 
-// TestTheStatusOfAnExchangeThatStartsSaysWhyItIsNotReady: the database is not there.
+// TestTheStatusOfAnExchangeThatStartsSaysWhyItIsNotReady starts a server whose database cannot be reached.
 func TestTheStatusOfAnExchangeThatStartsSaysWhyItIsNotReady(t *testing.T) {
 	t.Parallel()
 	p := launch(t, "--data="+t.TempDir(), "--database-url=postgres:///x?host=/nowhere")

@@ -25,10 +25,10 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// screenshots names a directory for the pictures of TestThePageIsPictured.
+// screenshots names the directory in which TestThePageIsPictured stores its pictures.
 var screenshots = flag.String("screenshots", "", "directory that pictures of the market page are written to")
 
-// noteLabels makes each canvas keep the texts that are drawn on it, with where they are.
+// noteLabels is a script that makes each canvas record the texts drawn on it, with their positions.
 const noteLabels = `{
 	const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
 	CanvasRenderingContext2D.prototype.clearRect = function (...at) {
@@ -43,8 +43,8 @@ const noteLabels = `{
 	};
 }`
 
-// faults lists what a good page has none of: texts that are cut, that lie on others, and
-// labels of a chart that come twice, lie on others or are cut.
+// faults is an expression that lists layout faults: texts that are cut off or overlap, and chart labels that are
+// duplicated, overlap or are cut off.
 const faults = `(() => {
 	const bad = [];
 	if (document.documentElement.scrollWidth > innerWidth) bad.push("the page is wider than the screen");
@@ -95,7 +95,7 @@ const faults = `(() => {
 	return bad;
 })()`
 
-// open opens the market page in a browser that notes what is drawn.
+// open opens the market page in a browser whose canvases record their labels.
 func open(t *testing.T, server *program, fragment string) *tab {
 	t.Helper()
 	p := browse(t, "about:blank")
@@ -104,8 +104,8 @@ func open(t *testing.T, server *program, fragment string) *tab {
 	return p
 }
 
-// paletted returns a picture with 256 of its colours, the most frequent and then those that
-// are least like them: it is a third as large.
+// paletted reduces a picture to 256 colours: the 200 most frequent, and then those least like the ones chosen. The
+// file becomes a third as large.
 func paletted(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	from, err := png.Decode(bytes.NewReader(picture))
@@ -132,7 +132,7 @@ func paletted(t *testing.T, picture []byte) []byte {
 	return out.Bytes()
 }
 
-// farthest returns the colour that is least like any of a palette.
+// farthest returns the colour that differs most from the nearest colour of a palette.
 func farthest(colours []color.RGBA, palette color.Palette) (found color.RGBA) {
 	distance := -1
 	for _, c := range colours {
@@ -145,11 +145,11 @@ func farthest(colours []color.RGBA, palette color.Palette) (found color.RGBA) {
 	return found
 }
 
-// pictureBytesMax keeps pictures small enough to be committed.
+// pictureBytesMax limits the size of a picture, because pictures are committed.
 const pictureBytesMax = 150 << 10
 
-// picture shows the page at a size and in "light" or "dark", demands that nothing is
-// wrong with it, and keeps a picture where the flag says so.
+// picture shows the page at a size, in the scheme "light" or "dark", and demands that it has no layout faults. It
+// stores a screenshot if the flag is set.
 func (p *tab) picture(name string, width, height int64, scheme string) {
 	p.t.Helper()
 	p.prefer(scheme)
@@ -173,7 +173,7 @@ func (p *tab) picture(name string, width, height int64, scheme string) {
 	}
 }
 
-// within demands that elements are on the first screen.
+// within demands that elements are visible without scrolling.
 func (p *tab) within(selectors ...string) {
 	p.t.Helper()
 	for _, s := range selectors {
@@ -186,7 +186,7 @@ func (p *tab) within(selectors ...string) {
 	}
 }
 
-// runs runs what an element shows as commands, with a client that is built for it.
+// runs executes the commands that an element shows, with the client program given.
 func (p *tab) runs(client, id string) {
 	p.t.Helper()
 	for _, line := range strings.Split(p.text(id), "\n") {
@@ -218,7 +218,7 @@ func TestThePageFromEmptyToTheFirstTrade(t *testing.T) {
 	p.runs(client, "empty-trade")
 	p.until(`document.querySelectorAll("#tape tr").length === 1 && ` +
 		`document.getElementById("last").textContent === "123.45"`)
-	p.picture("first-trade-high", 1366, 1600, "light") // room for ticks below a price step
+	p.picture("first-trade-high", 1366, 1600, "light") // so high that the chart has ticks smaller than a price step
 	p.picture("first-trade", 1366, 768, "light")
 	require.Equal(t, "No open orders", p.text("ladder-spread"))
 	p.within("#quote", "#price-chart", "#ladder")
@@ -226,7 +226,7 @@ func TestThePageFromEmptyToTheFirstTrade(t *testing.T) {
 	require.True(t, value[bool](p, `document.querySelector("#depth-chart .uplot").hidden`), "its axes show old numbers")
 	p.quiet()
 
-	// A symbol without an order says how to place one.
+	// For a symbol without orders the page says how to place one.
 	require.True(t, value[bool](p, `document.getElementById("empty").hidden`))
 	dial(t, server.xml).must(t, `<create><symbol sym="NEW"/></create>`)
 	p.until(`document.getElementById("symbol-NEW") !== null`)
@@ -236,7 +236,7 @@ func TestThePageFromEmptyToTheFirstTrade(t *testing.T) {
 	p.quiet()
 }
 
-// busy has bots trade until a symbol has so many trades, and returns the page.
+// busy lets bots trade until a symbol has this many trades, and returns the page.
 func busy(t *testing.T, server *program, trades int) *tab {
 	t.Helper()
 	startBots(t, server.xml, true, "SPY", "QQQ", "IWM", "DIA", "GLD", "TLT", "XLF", "EEM")
@@ -246,7 +246,7 @@ func busy(t *testing.T, server *program, trades int) *tab {
 	return p
 }
 
-// rests places an order at a level of the book that is pointed at.
+// rests clicks on a level of the book and places an order there.
 func (p *tab) rests(side, level string) {
 	p.t.Helper()
 	p.do(chromedp.Click(chromedp.CSS(`.switch label:has([value="` + side + `"])`)))
@@ -261,7 +261,7 @@ func (p *tab) rests(side, level string) {
 	p.said(`^(Order \d+ is open|Bought|Sold)`)
 }
 
-// TestThePageIsPictured makes the pictures that the documents show.
+// TestThePageIsPictured takes the pictures that the documents show.
 func TestThePageIsPictured(t *testing.T) {
 	t.Parallel()
 	trades := 5

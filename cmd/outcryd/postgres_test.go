@@ -18,8 +18,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// away takes a cluster away: its postmaster is killed, and cannot come back until
-// the returned function is called.
+// away kills a cluster's postmaster and hides its data directory, so that it cannot start until back is called.
 func away(t *testing.T, c *local.Cluster, dir string) (back func()) {
 	t.Helper()
 	require.NoError(t, os.Rename(dir+"/data", dir+"/hidden"))
@@ -58,7 +57,7 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	require.Positive(t, lag)
 	require.Greater(t, metric(t, p, "outcry_postgres_lag_seconds"), lag, "longer and longer")
 
-	// Killed while Postgres is away: everything is in the journal.
+	// The program is killed while Postgres is away: the journal has everything.
 	p.kill()
 	p = launch(t, "--data="+dataOf(p), "--database-url="+pg.URL(), "--closed-orders=10")
 	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "waiting for Postgres") }, patience,
@@ -113,7 +112,7 @@ func TestOldOrdersAreRefusedWhileTheirDatabaseIsAway(t *testing.T) {
 	require.Contains(t, texts[1], "does not belong")
 	require.Contains(t, texts[2], "no order 999")
 	back := away(t, pg, dir)
-	require.Eventually(t, func() bool { // a connection may outlive the postmaster for a moment
+	require.Eventually(t, func() bool { // a database connection may outlive the postmaster for a moment
 		return strings.Contains(c.must(t, `<transactions id="1"><query id="1"/></transactions>`), "does not answer now")
 	}, patience, 5*time.Millisecond)
 	back()
@@ -157,7 +156,7 @@ func TestAckPostgresAnswersWhenTheTablesHaveIt(t *testing.T) {
 		c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`)
 		require.Equal(t, [][]string{{fmt.Sprint(n)}}, query(t, text(t, database), `SELECT count(*) FROM orders`))
 	}
-	// The whole data directory is lost, and nothing that was answered with it.
+	// The whole data directory is lost, but nothing that was answered.
 	p.kill()
 	p = start(t, "--data="+t.TempDir(), "--database-url="+database, "--ack=postgres")
 	require.Contains(t, dial(t, p.xml).must(t,
@@ -165,7 +164,7 @@ func TestAckPostgresAnswersWhenTheTablesHaveIt(t *testing.T) {
 		`<status id="20"><open shares="1"/></status><opened sym="S" amount="1" limit="1" id="21"/>`)
 }
 
-// get asks the HTTP side.
+// get requests a path of the HTTP side.
 func get(t testing.TB, p *program, path string) *http.Response {
 	t.Helper()
 	r, err := http.Get("http://" + p.http + path)
@@ -174,8 +173,8 @@ func get(t testing.TB, p *program, path string) *http.Response {
 	return r
 }
 
-// getWhenUp asks a program that is not ready yet, whose HTTP address only its
-// listening socket tells.
+// getWhenUp requests a path of a program that is not ready yet. It reads the HTTP address from the log line written
+// when the socket listens.
 func getWhenUp(t testing.TB, p *program, path string) *http.Response {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -217,7 +216,7 @@ func TestTheHTTPSideShowsWhatGoesOn(t *testing.T) {
 		"outcry_postgres_batch_seconds_count", "outcry_request_seconds_bucket", "outcry_connections 1",
 		"outcry_open_orders 1", "outcry_accounts 2", "outcry_inbox_tasks 0"} {
 		if metric == "outcry_postgres_lag_records 0" {
-			continue // it may be behind at this moment
+			continue // Postgres may lag at this moment
 		}
 		require.Contains(t, string(b), metric)
 	}

@@ -12,8 +12,7 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// lockState has another session lock what every batch of the projector writes to. The
-// function it returns ends that.
+// lockState locks, from another session, a table that every batch of the projector writes to. thaw releases the lock.
 func lockState(t testing.TB, database string) (thaw func()) {
 	t.Helper()
 	db, err := pgx.Connect(background, database)
@@ -26,10 +25,10 @@ func lockState(t testing.TB, database string) (thaw func()) {
 	return func() { require.NoError(t, tx.Rollback(background)) }
 }
 
-// came is what has come in answer to requests, a text each.
+// came receives the answers to requests, as text.
 type came chan string
 
-// xml sends a frame on a connection of its own.
+// xml sends a frame on a new connection; a receives the reply.
 func (a came) xml(t testing.TB, addr, frame string) {
 	t.Helper()
 	c := dial(t, addr)
@@ -44,7 +43,7 @@ func (a came) xml(t testing.TB, addr, frame string) {
 	}()
 }
 
-// show asks for an order over HTTP.
+// show requests an order over HTTP; a receives the status line.
 func (a came) show(t testing.TB, addr, id string) {
 	t.Helper()
 	go func() {
@@ -58,10 +57,10 @@ func (a came) show(t testing.TB, addr, id string) {
 	}()
 }
 
-// TestAckPostgresTellsNothingThatPostgresDoesNotHave freezes Postgres. An order is synced
-// in the journal then, and is open; neither its reply nor a query, its account's cancel, an
-// answer over HTTP, the book or the stream tells of it. The stream says each second how the
-// exchange is: all of it had a second to be told.
+// TestAckPostgresTellsNothingThatPostgresDoesNotHave blocks writes to Postgres. An order is then synced in the
+// journal and open, but must stay invisible: in its reply, a query, a refusal that depends on it, an answer over
+// HTTP, the book and the stream. The stream's health event comes once a second, so the test waits for three of them
+// before it concludes that nothing was sent.
 func TestAckPostgresTellsNothingThatPostgresDoesNotHave(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)
@@ -75,7 +74,7 @@ func TestAckPostgresTellsNothingThatPostgresDoesNotHave(t *testing.T) {
 	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`)
 	require.Eventually(t, func() bool { return s.journal.Synced() > before }, patience, time.Millisecond)
 	told.xml(t, addr, `<transactions id="1"><query id="1"/></transactions>`)
-	// refused for what the first one holds
+	// refused because the first order holds the cash
 	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="19999"/></transactions>`)
 	told.show(t, web, "1")
 	stream := openStream(t, web, "sym=S")

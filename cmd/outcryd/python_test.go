@@ -20,8 +20,8 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// TestPythonClient runs the tests of clients/python against servers of this
-// process. OUTCRY_PYTHON names another interpreter than python3.
+// TestPythonClient runs the tests of clients/python against servers in this process. OUTCRY_PYTHON names an
+// interpreter other than python3.
 func TestPythonClient(t *testing.T) {
 	t.Parallel()
 	env := os.Environ()
@@ -55,7 +55,7 @@ func TestPythonClient(t *testing.T) {
 	if python == "" {
 		python = "python3"
 	}
-	// -B: no bytecode beside the sources.
+	// -B: write no bytecode next to the sources.
 	tests := exec.CommandContext(t.Context(), python, "-B", "-W", "error", "-m", "unittest", "-v", "test_outcry")
 	tests.Dir, tests.Env = "../../clients/python", env
 	tests.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -64,8 +64,8 @@ func TestPythonClient(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// refused listens with a certificate that no client may take, and fails the test if one
-// says a word through TLS. It returns the address.
+// refused listens with a certificate that clients must refuse, and fails the test if a client sends anything over
+// TLS. It returns the address.
 func refused(t *testing.T, pair certtest.Pair) (addr string) {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair.Certificate}})

@@ -17,16 +17,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPythonWebSocketClient runs the tests of clients/python/outcry_ws.py against an exchange that they
-// have killed and started again. The client's package is installed where nothing else is, as a user
-// does, with what it says that it needs.
+// TestPythonWebSocketClient runs the tests of clients/python/outcry_ws.py against an exchange that they can have
+// killed and restarted. The client package is installed, with its declared dependencies, into an empty virtual
+// environment, as a user would do it.
 func TestPythonWebSocketClient(t *testing.T) {
 	t.Parallel()
 	python := installed(t, "../../clients/python[ws]")
 	common, _ := dataFlags(t)
 	flags := append(againAt(t, common), "--listen="+peerAddresses(t, 1)[0])
 	p := start(t, flags...)
-	var killing sync.Mutex // one at a time
+	var killing sync.Mutex // serializes kills
 	control := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		killing.Lock()
 		defer killing.Unlock()
@@ -43,7 +43,7 @@ func TestPythonWebSocketClient(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// installed makes a virtual environment, installs what pip is told to, and returns its interpreter.
+// installed creates a virtual environment, installs the given pip arguments into it, and returns its interpreter.
 func installed(t *testing.T, what ...string) (python string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func installed(t *testing.T, what ...string) (python string) {
 	return filepath.Join(dir, "bin", "python")
 }
 
-// TestPythonPinsWhatItNeeds: the same commit installs the same.
+// TestPythonPinsWhatItNeeds: dependencies have exact versions, so that a commit always installs the same packages.
 func TestPythonPinsWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../clients/python/pyproject.toml")

@@ -2,5 +2,5 @@
 
 package main
 
-// raceFactor makes long tests shorter under the race detector, which costs ten times.
+// raceFactor divides the length of long tests under the race detector, which is about ten times slower.
 const raceFactor = 1

@@ -15,10 +15,9 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// TestARandomSessionAgreesWithTheModel compares 10,000 commands, with -tags slow
-// 100,000, reply by reply with the model, demands after every frame that cash and shares add up, and in
-// the end compares every table with what the model holds. Closed orders leave
-// memory at once, so that many queries are answered from Postgres.
+// TestARandomSessionAgreesWithTheModel compares 10,000 commands (100,000 with -tags slow) with the model, reply by
+// reply. After every frame it demands that cash and shares are conserved, and at the end it compares every table with
+// the model. Closed orders leave memory at once, so many queries are answered from Postgres.
 func TestARandomSessionAgreesWithTheModel(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -44,7 +43,7 @@ func TestARandomSessionAgreesWithTheModel(t *testing.T) {
 	compareTables(t, database, x)
 }
 
-// compareTables demands that Postgres has what the model has, row by row.
+// compareTables demands that the tables in Postgres equal the model, row by row.
 func compareTables(t *testing.T, database string, x *model.Exchange) {
 	t.Helper()
 	database = text(t, database)
@@ -89,14 +88,14 @@ func compareTables(t *testing.T, database string, x *model.Exchange) {
 	conserved(t, database)
 }
 
-// sql returns a truth value as query has it.
+// sql returns a boolean as query returns it.
 func sql(yes bool) string { return map[bool]string{true: "t", false: "f"}[yes] }
 
-// conserved demands of the tables that cash and shares add up, and that the
-// executions of each order are what the orders say.
+// conserved demands that cash and shares in the tables add up, and that the executions of each order agree with the
+// order.
 func conserved(t testing.TB, database string) {
 	t.Helper()
-	query(t, database, `ANALYZE`) // the tables are younger than what the planner knows of them
+	query(t, database, `ANALYZE`) // the planner has no statistics of the new tables yet
 	for what, sql := range map[string]string{
 		"cash": `SELECT sum(opened), sum(balance + held) FROM accounts HAVING sum(opened) <> sum(balance + held)`,
 		"shares": `SELECT s.sym FROM symbols s LEFT JOIN positions p USING (sym) GROUP BY s.sym, s.placed ` +
@@ -116,8 +115,8 @@ func conserved(t testing.TB, database string) {
 	}
 }
 
-// TestSixteenConnectionsAddUp trades from 16 connections at once. The order in
-// which they come is free; cash, shares, and what every order was told are not.
+// TestSixteenConnectionsAddUp trades from 16 connections at once. The order of commands is arbitrary, but cash and
+// shares must be conserved and every answer about an order must hold.
 func TestSixteenConnectionsAddUp(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

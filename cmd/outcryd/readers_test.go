@@ -16,7 +16,7 @@ import (
 	"outcry/docs"
 )
 
-// TestThePageOfTheAPIHasTheWholeDescription compares what people read with what programs do.
+// TestThePageOfTheAPIHasTheWholeDescription compares the API page for people with the description for programs.
 func TestThePageOfTheAPIHasTheWholeDescription(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)
@@ -128,7 +128,7 @@ func TestThePageOfTheDocumentsShowsThemAll(t *testing.T) {
 		title = strings.ReplaceAll(title, "`", "")
 		p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#` + strings.TrimSuffix(name, ".md") + `"`))
 		p.until(fmt.Sprintf(`document.querySelector("#text h1")?.textContent === %q`, title))
-		// Nothing of Markdown is left, and what names a heading of this document finds it.
+		// No Markdown syntax is left, and links to headings within the document work.
 		require.Empty(t, value[[]string](p, leftOver), name)
 	}
 	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#GUIDE:a-living-market"`))
@@ -141,7 +141,7 @@ func TestThePageOfTheDocumentsShowsThemAll(t *testing.T) {
 	p.do(chromedp.Evaluate[chromedp.Void](`location.hash = "#100%"`))
 	p.until(`document.getElementById("text").textContent.startsWith("There is no document 100% here")`)
 
-	// A slow answer does not take the place of what was asked for after it.
+	// A slow answer must not replace the result of a later request.
 	p.do(chromedp.Evaluate[chromedp.Void](`{
 		const real = window.fetch;
 		window.fetch = (path, options) => !path.endsWith("/GUIDE.md") ? real(path, options) : new Promise((answer) => {

@@ -14,16 +14,16 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// What the frames of a generator have.
+// Parts of a generator's frames: the account, requests with a ref, and refs.
 var (
 	accountOf = regexp.MustCompile(`^<transactions id="([0-9]+)">`)
 	namedOf   = regexp.MustCompile(`<(?:order [^<>]*ref|amend [^<>]*newref)="r[0-9]+"[^<>]*/>`)
 	usedRef   = regexp.MustCompile(` (?:new)?ref="(r[0-9]+)"`)
 )
 
-// TestWhatMemoryForgetsIsAnsweredTheSame has a random session on a program with room for all orders and refs, kills
-// it, and asks one that has room for few of them: each query, and each request that is sent again, with a report and
-// without, is answered with the same bytes.
+// TestWhatMemoryForgetsIsAnsweredTheSame runs a random session on a program with room for all orders and refs, kills
+// it, and restarts it with room for only a few. Each query and each repeated request, with and without a report, must
+// get the same bytes from both.
 func TestWhatMemoryForgetsIsAnsweredTheSame(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -31,7 +31,7 @@ func TestWhatMemoryForgetsIsAnsweredTheSame(t *testing.T) {
 	flags, database := dataFlags(t)
 	small := append(slices.Clone(flags), "--closed-orders=3", "--refs=3")
 	g := model.NewGenerator(seed, instructedSymbols, instructedAccounts).Instruct()
-	again := map[string]bool{} // frames of one request with a ref
+	again := map[string]bool{} // frames that contain one request with a ref
 	for range 2 {
 		p := start(t, flags...)
 		c := dial(t, p.xml)
@@ -66,7 +66,7 @@ func TestWhatMemoryForgetsIsAnsweredTheSame(t *testing.T) {
 	conserved(t, database)
 }
 
-// awaitStill waits until no order is open any more that ended with its connection.
+// awaitStill waits until all cancel-on-disconnect orders are canceled.
 func awaitStill(t *testing.T, c *conn) {
 	t.Helper()
 	for id := 1; id <= instructedAccounts; id++ {
@@ -76,8 +76,8 @@ func awaitStill(t *testing.T, c *conn) {
 	}
 }
 
-// questions returns frames that change nothing: about each order, and each ref that was used, and the requests that
-// were sent with one of those.
+// questions returns frames that change nothing: a query of each order and of each used ref, and the requests that
+// used those refs.
 func questions(t *testing.T, c *conn, again map[string]bool) (asks []string) {
 	t.Helper()
 	for id := 1; ; id++ {

@@ -14,9 +14,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes sends the same frames again: at
-// once, after a kill with Postgres away, after one with it there, and when memory holds
-// none of their refs any more.
+// TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes repeats the same frames: at once, after a kill with Postgres
+// away, after a kill with all refs in Postgres and none in memory, and after Postgres was away again.
 func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 	t.Parallel()
 	pg, dir := pgtest.NewCluster(t)
@@ -65,10 +64,10 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 	require.Zero(t, metric(t, p, "outcry_refs_in_memory"), "all are in Postgres")
 	same("after a kill with all in Postgres")
 
-	// Old refs are in Postgres alone: without it nobody knows what they were used for.
+	// Old refs are only in Postgres: while it is away, the server cannot know what they were used for.
 	back = away(t, pg, dir)
 	reply := replies[2]
-	require.Eventually(t, func() bool { // what serves a connection outlives the server for a moment
+	require.Eventually(t, func() bool { // a database connection may outlive the postmaster for a moment
 		reply = c.must(t, frames[2])
 		return reply != replies[2]
 	}, patience, time.Millisecond)
@@ -83,7 +82,7 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 	conserved(t, pg.URL())
 }
 
-// queryRows counts orders, refs, and refs of orders.
+// queryRows returns one row with the number of orders, of refs, and of refs that belong to an order.
 func queryRows(t *testing.T, database string) [][]string {
 	t.Helper()
 	return query(t, text(t, database),
@@ -91,8 +90,8 @@ func queryRows(t *testing.T, database string) [][]string {
 			`(SELECT count(*) FROM refs JOIN orders ON orders.id = order_id AND orders.account = refs.account)`)
 }
 
-// TestClientsThatRetryMakeNoSecondOrder kills the program while eight clients trade. Each
-// sends again whatever it has no answer to, until it has one.
+// TestClientsThatRetryMakeNoSecondOrder kills the program while eight clients trade. Each client repeats every
+// unanswered frame until it is answered.
 func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -109,8 +108,8 @@ func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
 		}
 		require.NotContains(t, setup.must(t, string(create.Append(nil))), "error")
 	}
-	told := make([]map[string]string, accounts) // by account: the reply to each ref
-	waiting := make([][]string, accounts)       // frames without a reply
+	told := make([]map[string]string, accounts) // replies by account and ref
+	waiting := make([][]string, accounts)       // unanswered frames by account
 	for round := range kills + 1 {
 		var clients sync.WaitGroup
 		enough := make(chan struct{}, 8*10_000)
@@ -150,10 +149,9 @@ func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
 	require.Equal(t, rows[0][0], rows[0][2])
 }
 
-// tradeAndRetry sends frames of one order each, four at a time, first those that have no
-// reply yet. Some that have one are sent again: the reply must be the same. It returns
-// those without a reply when the connection ends; if final, it ends by itself once all
-// have one.
+// tradeAndRetry sends frames of one order each, four at a time, starting with those in waiting. It repeats some
+// answered frames: the reply must be the same. It returns the frames that are unanswered when the connection ends. If
+// final, it ends the connection itself once all are answered.
 func tradeAndRetry(
 	t *testing.T, addr string, r *rand.Rand, account string, symbols int,
 	told map[string]string, waiting []string, final bool, answered chan<- struct{},
@@ -189,7 +187,7 @@ func tradeAndRetry(
 			waiting = waiting[1:]
 			answered <- struct{}{}
 		}
-		for frame := range told { // any
+		for frame := range told { // an arbitrary answered frame
 			if r.IntN(4) == 0 && !final {
 				waiting = append(waiting, frame)
 			}

@@ -15,8 +15,7 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// startsIn are the files whose every error is a refusal to start, and so is in refusals or
-// in besides.
+// startsIn lists the files in which every error is a refusal to start. Each error text must be in refusals or besides.
 var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/outcryd/security.go",
 	"internal/process/listen/listen.go", "internal/operate/recovery/database.go", "internal/operate/recovery/state.go",
 	"internal/operate/settings/security.go"}
@@ -24,10 +23,10 @@ var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/out
 // refusal is a row of the page.
 type refusal struct {
 	says, is, do string
-	files        []string // that have it in an error's text; none where it is another program's
+	files        []string // files with an error text that contains says; empty if another program reports the error
 }
 
-// refusals are all. Packages that also fail otherwise have only some of theirs here.
+// refusals lists all refusals to start. Of packages that also return other errors, it has only the refusals.
 var refusals = []refusal{
 	{"is in use by another process", "a second exchange on this data directory, `outcry verify`, or a backup of a " +
 		"stopped exchange with a local Postgres, which `outcry-backup.timer` begins each hour",
@@ -113,19 +112,19 @@ const exitStatuses = `
 	"at the ref: ask with `outcry query --ref`" + ` |
 `
 
-// besides are errors in startsIn that are not a row of their own.
+// besides lists error texts of startsIn that have no row in refusals.
 var besides = []string{
-	"starting", "stopping", // states, which are no errors of a start
+	"starting", "stopping", // states, not refusals
 	"--listen: %w", "--http: %w", "--%s %s: %w", "%s: %w", "another program listens there", // address already in use
-	"xml: %w", "http: %w", // ends of a server that has started
+	"xml: %w", "http: %w", // errors that end a running server
 	"the journal in %s reaches only to %d: %w",                             // records that were answered may be lost
-	"journal record %d: %w",                                                // what else does not come out as recorded
+	"journal record %d: %w",                                                // any other record that replays differently
 	"must be host names without ports", "is open beyond this machine, and", // wrong flags
 	"both are needed", "are needed as well", "is not an origin as browsers send it", // wrong flags
 	"%x", // a digest
 }
 
-// TestReferenceOfMessages makes docs/reference/MESSAGES.md of refusals.
+// TestReferenceOfMessages generates docs/reference/MESSAGES.md from refusals.
 func TestReferenceOfMessages(t *testing.T) {
 	rows := [][]string{{"it says", "what it means", "what to do"}}
 	for _, r := range refusals {
@@ -143,8 +142,7 @@ setting in `+"`/etc/default/outcryd`"+`.
 `+doctest.Table(rows)+exitStatuses, *update))
 }
 
-// TestThePageHasWhatAStartRefuses compares refusals, of which the page is made, with the
-// texts in the program.
+// TestThePageHasWhatAStartRefuses compares refusals, from which the page is made, with the error texts in the program.
 func TestThePageHasWhatAStartRefuses(t *testing.T) {
 	known := slices.Clone(besides)
 	for _, r := range refusals {
@@ -162,8 +160,7 @@ func TestThePageHasWhatAStartRefuses(t *testing.T) {
 	}
 }
 
-// errorTexts returns the texts of a file's errors: the strings that are given to what
-// makes them.
+// errorTexts returns the error texts in a file: the string literals passed to functions that make errors or texts.
 func errorTexts(t *testing.T, file string) (all []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("../..", file), nil, 0)
@@ -193,7 +190,7 @@ func errorTexts(t *testing.T, file string) (all []string) {
 	return all
 }
 
-// nameOf returns the name of a function, without that of its package.
+// nameOf returns the name of a called function without its package, or "".
 func nameOf(f ast.Expr) string {
 	switch f := f.(type) {
 	case *ast.Ident:

@@ -39,8 +39,7 @@ func TestASecondServerIsRefused(t *testing.T) {
 	first.stop(t)
 }
 
-// lived returns a data directory and a database in which something has happened,
-// after an orderly stop.
+// lived returns the data directory and the database of a cleanly stopped server on which accounts have traded.
 func lived(t *testing.T, trades int) (data, database string) {
 	t.Helper()
 	data, database = t.TempDir(), pgtest.NewDatabase(t)
@@ -138,8 +137,8 @@ func TestADamagedJournalIsRefusedWithFileAndOffset(t *testing.T) {
 	require.Contains(t, log, filepath.Base(path)+" is damaged at offset")
 }
 
-// TestReplayRefusesOtherFills changes a recorded fill, and makes its checksum
-// right: the journal then says something that the books do not do.
+// TestReplayRefusesOtherFills changes a recorded fill and corrects the checksum, so that the journal contradicts what
+// matching yields.
 func TestReplayRefusesOtherFills(t *testing.T) {
 	t.Parallel()
 	data, _ := lived(t, 3)
@@ -155,7 +154,7 @@ func TestReplayRefusesOtherFills(t *testing.T) {
 				return nil
 			}
 			changed = true
-			e.Fills[0].Price-- // a cent's part too cheap
+			e.Fills[0].Price-- // one price unit too cheap
 			other := exchange.AppendEvent(nil, &e)
 			require.Len(t, other, len(record))
 			at := bytes.Index(b, record)
@@ -187,8 +186,8 @@ func TestASchemaFromTheFutureIsRefused(t *testing.T) {
 		fmt.Sprintf("its schema has version 99, this program knows up to %d", postgres.SchemaVersion()))
 }
 
-// TestTheLocalClusterNeedsNoConfiguration starts with nothing but a directory,
-// is killed, and starts again: what a new user does.
+// TestTheLocalClusterNeedsNoConfiguration starts with only a directory, as a new user does, is killed, and starts
+// again.
 func TestTheLocalClusterNeedsNoConfiguration(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "outcry-data")

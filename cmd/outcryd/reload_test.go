@@ -21,8 +21,8 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// reload writes the file of settings anew, sends SIGHUP, and waits until the log says
-// how that went. It returns that line, which has the given message.
+// reload overwrites the settings file, sends SIGHUP, and waits until the log reports the outcome. It returns that log
+// line, which has the given message.
 func (p *program) reload(t *testing.T, file, text, message string) map[string]any {
 	t.Helper()
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
@@ -47,7 +47,7 @@ const (
 	connectFrame = `<transactions id="1"><query id="1"/></transactions>`
 )
 
-// shows returns what the HTTP side answers at a path.
+// shows returns the body of the HTTP side's answer to a path.
 func (p *program) shows(t *testing.T, path string) string {
 	t.Helper()
 	answer, err := http.Get("http://" + p.http + path)
@@ -74,13 +74,13 @@ func TestSettingsChangeWhileClientsAreConnected(t *testing.T) {
 	require.Contains(t, string(tooMany), "the exchange has 2 connections")
 	require.Contains(t, p.shows(t, "/metrics"), "outcry_config_last_reload_successful 1")
 
-	// What is wrong changes nothing, not even what is right beside it.
+	// One invalid setting rejects the whole file, including its valid settings.
 	line := p.reload(t, file, "max-connections = 3\nmax-lag = 5\n", msgNotTaken)
 	require.Contains(t, line["error"], file+":2: --max-lag 5: must be from 1000")
 	require.Contains(t, p.shows(t, "/metrics"), "outcry_connections_limit 2")
 	require.Contains(t, p.shows(t, "/metrics"), "outcry_config_last_reload_successful 0")
 
-	// Nor does a flag lose against the file, and what needs a restart is named.
+	// A flag still overrides the file, and settings that need a restart are named.
 	line = p.reload(t, file, "max-connections = 3\nidle-timeout = 1h\nmax-symbols = 5\nmax-frame = 65536\n"+
 		"log-level = DEBUG\nmax-lag = 5000\n", msgRestart)
 	require.Equal(t, []any{"max-frame"}, line["settings"])
@@ -94,7 +94,7 @@ func TestSettingsChangeWhileClientsAreConnected(t *testing.T) {
 	require.Contains(t, p.shows(t, "/loglevel"), "DEBUG")
 	dial(t, p.xml).must(t, connectFrame)
 
-	// A connection that is open, and has been idle for longer than is allowed now, ends.
+	// A connection that has been idle for longer than the new timeout is closed.
 	p.reload(t, file, "idle-timeout = 1ms\n", msgReloaded)
 	words, err := idle.r.Next()
 	require.NoError(t, err)
@@ -133,8 +133,9 @@ func TestAPartThatRefusesASettingKeepsAllOthersFromChanging(t *testing.T) {
 	require.Empty(t, changed, "it is in force")
 }
 
-// TestAReloadIsNotRefusedForACertificateThatHasExpired: that night limits may have to
-// be changed too. Only what the files newly have wrong refuses it, and then as a whole.
+// TestAReloadIsNotRefusedForACertificateThatHasExpired: an operator must be able to change limits even when the
+// certificate has expired. A reload is refused only for files that became wrong since the last one, and then as a
+// whole.
 func TestAReloadIsNotRefusedForACertificateThatHasExpired(t *testing.T) {
 	t.Parallel()
 	authority := certtest.NewAuthority(t)
@@ -150,13 +151,13 @@ func TestAReloadIsNotRefusedForACertificateThatHasExpired(t *testing.T) {
 		"--tls-key="+own.KeyFile)...)
 	expired := s.guards.certificates.Expires()
 	require.True(t, expired.Before(time.Now()), "it has come up with it")
-	s.guards.end() // what follows the files does not come first
+	s.guards.end() // stops following the files, so that only a reload reads them
 	require.NoError(t, os.WriteFile(file, []byte("max-connections = 3\n"), 0o600))
 	changed, _, err := s.tryReload()
 	require.NoError(t, err)
 	require.Equal(t, []string{"max-connections: 3, was 2"}, changed)
 
-	// A new certificate is not taken while the tokens beside it are wrong.
+	// A new certificate is not used while the token file is invalid.
 	authority.Server("server")
 	tokens := filepath.Join(data, "tokens")
 	good, err := os.ReadFile(tokens)
@@ -173,7 +174,7 @@ func TestAReloadIsNotRefusedForACertificateThatHasExpired(t *testing.T) {
 	require.Equal(t, 1.0, taken(t, s))
 }
 
-// taken returns outcry_config_last_reload_successful.
+// taken returns the value of the metric outcry_config_last_reload_successful.
 func taken(t *testing.T, s *server) float64 {
 	t.Helper()
 	all, err := s.metrics.registry.Gather()
@@ -200,7 +201,7 @@ func TestALogLevelThatWasSetOverHTTPStaysUntilTheFileChangesIt(t *testing.T) {
 	answer.Body.Close()
 	p.reload(t, file, "log-level = INFO\nmax-connections = 3\n", msgReloaded)
 	require.Equal(t, "DEBUG\n", p.shows(t, "/loglevel"), "that line has not changed")
-	// A reload that hides all but errors still says that it was one, and what changed.
+	// A reload that sets the log level to ERROR still logs that it happened and what changed.
 	line := p.reload(t, file, "log-level = ERROR\nmax-connections = 3\n", msgReloaded)
 	require.Equal(t, []any{"log-level: ERROR, was INFO"}, line["changed"])
 	is := func(level string) func() bool { return func() bool { return p.shows(t, "/loglevel") == level+"\n" } }

@@ -12,7 +12,7 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// TestReplaceChecksBeforeItRemoves: a slip of the pen must not cost the cluster a node.
+// TestReplaceChecksBeforeItRemoves: a mistyped request must not cost the cluster a node.
 func TestReplaceChecksBeforeItRemoves(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
@@ -37,7 +37,7 @@ func TestReplaceChecksBeforeItRemoves(t *testing.T) {
 	require.Eventually(t, func() bool { return leader.view().Members[standby.number-1].Outside }, patience, 5e6,
 		"it is named by --peers alone")
 
-	// What it has does not go on, so nobody is to be sent to it.
+	// The removed node's data no longer advances, so its health check fails and no client is sent to it.
 	require.Eventually(t, func() bool {
 		status, body := standby.get("/healthz")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "removed from the cluster")

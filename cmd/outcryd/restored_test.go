@@ -20,8 +20,8 @@ import (
 // dataOf returns a node's data directory.
 func (n *node) dataOf() string { return strings.TrimPrefix(n.flags[2], "--data=") }
 
-// TestANodeThatIsTooFarBehindIsRestored from a backup of another node, into its own Postgres,
-// and votes meanwhile; then it is as all others, and can lead.
+// TestANodeThatIsTooFarBehindIsRestored: a node restores its own Postgres from a backup of another node and votes
+// during the restore. Afterwards it is a normal node and can lead.
 func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
@@ -39,7 +39,7 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	behind.stop(t)
 	load.more(t, 200)
 
-	// As a replica leaves it that has missed records which nobody keeps.
+	// The marker that a replica writes when it needs records that no node keeps any longer.
 	term, seq := leader.view().Term, leader.view().Seq
 	path := filepath.Join(behind.dataOf(), "RESTORE")
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `{"seq":%d}`, seq), 0o600))
@@ -50,7 +50,7 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(behind.dataOf(), restoreFile))
 	from := `"msg":"taking a backup of another node","peer":`
 	require.Contains(t, behind.log.String(), from)
-	if v := leader.view(); v.Role == remote.RoleLeader && v.Term == term { // it has led all along
+	if v := leader.view(); v.Role == remote.RoleLeader && v.Term == term { // it led during the whole restore
 		require.Contains(t, behind.log.String(), from+fmt.Sprint(third.number), "not of the leader")
 	}
 	require.Contains(t, behind.log.String(), `"msg":"the database is restored"`)
@@ -62,7 +62,7 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	require.NoError(t, err, "the journal begins anew behind the record")
 	load.moved(behind)
 
-	third.kill() // so that the restored one is needed
+	third.kill() // so that the majority needs the restored node
 	load.more(t, 50)
 	third.launch(t)
 	third.becomes(t, remote.RoleStandby)
@@ -78,8 +78,8 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	}
 }
 
-// TestARestoreThatIsKilledIsDoneAgain, wherever it was: at each of these lines of the log, or at
-// two of them where random tests are short.
+// TestARestoreThatIsKilledIsDoneAgain kills the node at each of several lines of its log, or at two of them with
+// -short.
 func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
@@ -115,7 +115,8 @@ func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 	oneDigest(t, nodes)
 }
 
-// TestALocalPostgresIsRestored as one that a URL names, also by a backup of a local one.
+// TestALocalPostgresIsRestored: a local Postgres is restored in the same way as one given by URL, also from a backup
+// of a local one.
 func TestALocalPostgresIsRestored(t *testing.T) {
 	t.Parallel()
 	nodes := newCluster(t)

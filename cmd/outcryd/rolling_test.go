@@ -14,10 +14,10 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// before is the last commit whose program reads records up to version 3.
+// before is the last commit whose program reads journal records only up to version 3.
 const before = "883058bb1f438857f6a31b23746f22301ec61c1f"
 
-// programOf builds outcryd as of a commit.
+// programOf builds the outcryd of a commit and returns its path.
 func programOf(t *testing.T, commit string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,9 +42,9 @@ const (
 	notReadByAll = "node %d reads records only up to version 3, but version 4 is needed: upgrade it"
 )
 
-// TestARollingUpgradeRaisesTheVersionOfRecords: three nodes of the version before are upgraded, one
-// after the other, while clients place plain orders. Orders with instructions are taken once the
-// last node reads them, and from then on no program of before is let in.
+// TestARollingUpgradeRaisesTheVersionOfRecords upgrades three nodes of the previous version one after the other while
+// clients place plain orders. Orders with instructions are accepted once the last node can read them. From then on a
+// previous program refuses to start.
 func TestARollingUpgradeRaisesTheVersionOfRecords(t *testing.T) {
 	_, err := os.Stat("../../.git")
 	require.NoError(t, err, "the older program is built of git's history")
@@ -71,7 +71,7 @@ func TestARollingUpgradeRaisesTheVersionOfRecords(t *testing.T) {
 		n.stop(t)
 		n.path = ""
 		next := leaderOf(t, others(nodes, n)...)
-		if i == len(order)-1 { // now a new one leads, and knows what the last one was
+		if i == len(order)-1 { // an upgraded node leads now, and knows that the last one cannot read version 4
 			require.Contains(t, dial(t, next.xmlOf()).must(t, instructed), fmt.Sprintf(notReadByAll, n.number))
 		}
 		n.launch(t)

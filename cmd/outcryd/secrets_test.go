@@ -16,8 +16,8 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// TestAPasswordIsInNoLogWhereverItWasGiven starts a server whose database is away, or
-// whose address of it is none, with each place and each form that a password can have.
+// TestAPasswordIsInNoLogWhereverItWasGiven starts a server whose database is unreachable or whose database URL is
+// invalid, for each place and each form in which a password can be given.
 func TestAPasswordIsInNoLogWhereverItWasGiven(t *testing.T) {
 	const secret = "verysecret"
 	places := map[string]func(t *testing.T, url string) (flag string){
@@ -70,7 +70,7 @@ func TestAPasswordIsInNoLogWhereverItWasGiven(t *testing.T) {
 	}
 }
 
-// TestAURLInPlaceOfItsFileIsNotShown gives one where the name of a file belongs.
+// TestAURLInPlaceOfItsFileIsNotShown gives a database URL where a file name is expected.
 func TestAURLInPlaceOfItsFileIsNotShown(t *testing.T) {
 	const url = "postgres://u:verysecret@127.0.0.1:1/d"
 	for place, give := range map[string]func(t *testing.T) (flag string){
@@ -93,9 +93,8 @@ func TestAURLInPlaceOfItsFileIsNotShown(t *testing.T) {
 	}
 }
 
-// TestNoSecretOfAClientIsInTheLog has clients show tokens and certificates that are not
-// taken: a right token after a wrong handshake, wrong ones that look right, and one in
-// each place where it does not belong.
+// TestNoSecretOfAClientIsInTheLog presents tokens and certificates that the server refuses: a valid token after a
+// failed handshake, invalid tokens of the right form, and a token in each place where none belongs.
 func TestNoSecretOfAClientIsInTheLog(t *testing.T) {
 	t.Parallel()
 	authority := certtest.NewAuthority(t)
@@ -115,7 +114,7 @@ func TestNoSecretOfAClientIsInTheLog(t *testing.T) {
 		c, err := tls.Dial("tcp", addr,
 			&tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{pair.Certificate}})
 		if err != nil {
-			return // with TLS 1.3 the client's certificate is judged after that
+			return // with TLS 1.3 the server checks the client's certificate only after the handshake
 		}
 		defer c.Close()
 		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))

@@ -26,7 +26,7 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// protected is a server with tokens and TLS, which asks clients for certificates.
+// protected is a server with tokens and TLS that requires client certificates.
 type protected struct {
 	*server
 	xml       string
@@ -49,7 +49,7 @@ func startProtected(t *testing.T) *protected {
 	return p
 }
 
-// reloadFiles has certificates and tokens read again, as a reload does.
+// reloadFiles reloads certificates and tokens, as a reload does.
 func (p *protected) reloadFiles() error {
 	apply, err := p.reloadSecurity(p.config)
 	if err == nil {
@@ -58,7 +58,7 @@ func (p *protected) reloadFiles() error {
 	return err
 }
 
-// token makes one that is taken from now on.
+// token adds a token of a scope, reloads the server's tokens, and returns the token and its id.
 func (p *protected) token(t *testing.T, scope string, expires time.Time) (token, id string) {
 	t.Helper()
 	s, err := auth.ParseScope(scope)
@@ -69,7 +69,7 @@ func (p *protected) token(t *testing.T, scope string, expires time.Time) (token,
 	return token, e.ID
 }
 
-// dial connects with the right certificate and shows a token, "" for none.
+// dial connects with a valid certificate and presents a token, unless it is "".
 func (p *protected) dial(t *testing.T, token string) *conn {
 	t.Helper()
 	c, err := tls.Dial("tcp", p.xml, p.client)
@@ -83,7 +83,7 @@ func (p *protected) dial(t *testing.T, token string) *conn {
 	return dialed
 }
 
-// do does a request. It offers HTTP/2, which the server does not speak.
+// do sends a request. It offers HTTP/2, which the server does not support.
 func (p *protected) do(
 	ctx context.Context, config *tls.Config, method, path, token, body string,
 ) (*http.Response, error) {
@@ -98,7 +98,7 @@ func (p *protected) do(
 		DisableKeepAlives: true}}).Do(r)
 }
 
-// badTokens are all that must not be taken for the account 1.
+// badTokens returns tokens that must not be accepted for account 1, by what is wrong with them.
 func (p *protected) badTokens(t *testing.T) map[string]string {
 	t.Helper()
 	right, _ := p.token(t, "account:1", time.Time{})
@@ -114,8 +114,7 @@ func (p *protected) badTokens(t *testing.T) map[string]string {
 		"revoked": revoked, "expired": expired}
 }
 
-// TestNothingIsToldWithoutAToken tries the table of the ways in and the reasons to be
-// kept out.
+// TestNothingIsToldWithoutAToken tries each way in with each bad token.
 func TestNothingIsToldWithoutAToken(t *testing.T) {
 	p := startProtected(t)
 	bad := p.badTokens(t)
@@ -131,7 +130,7 @@ func TestNothingIsToldWithoutAToken(t *testing.T) {
 		_, err = c.r.Next()
 		require.ErrorIs(t, err, io.EOF, name)
 	}
-	delete(bad, "malformed") // the limit of wrong ones would slow down so many
+	delete(bad, "malformed") // so many failures would reach the rate limit for bad tokens
 	delete(bad, "expired")
 	routes := append(admin.Patterns(admin.Options{Market: http.NotFoundHandler()}), "GET /none", "GET /api/v1/stream",
 		"GET /api/v1/symbols",
@@ -140,7 +139,7 @@ func TestNothingIsToldWithoutAToken(t *testing.T) {
 		method, path, _ := strings.Cut(strings.TrimSuffix(pattern, "{$}"), " ")
 		for name, token := range bad {
 			if name != "none" && i > 1 {
-				continue // one guard is asked before any route
+				continue // the same guard runs before every route
 			}
 			response, err := p.do(t.Context(), p.client, method, path, token, ask)
 			require.NoError(t, err)
@@ -188,7 +187,7 @@ func TestNothingIsToldWithoutTLS(t *testing.T) {
 			config.Certificates = append([]tls.Certificate{}, config.Certificates...)
 			change(config)
 			c, err := tls.Dial("tcp", addr, config)
-			if err == nil { // with TLS 1.3 the client's certificate is judged after that
+			if err == nil { // with TLS 1.3 the server checks the client's certificate only after the handshake
 				_, _ = io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer "+token+"\r\n\r\n")
 				_, err = io.ReadAll(c)
 				c.Close()
@@ -226,7 +225,7 @@ func TestAccountsTradeWithTheirTokens(t *testing.T) {
 	require.Equal(t, `<results><error id="1">the token of this connection is not for account 2</error></results>`,
 		string(body))
 
-	require.NoError(t, auth.Revoke(p.data, id)) // which the server finds by itself
+	require.NoError(t, auth.Revoke(p.data, id)) // the server notices this by itself
 	farewell, err := one.r.Next()
 	require.NoError(t, err)
 	require.Contains(t, string(farewell), "the token was revoked")
@@ -286,7 +285,7 @@ func TestANewCertificateIsShownWithoutAnEndOfConnections(t *testing.T) {
 	token, _ := p.token(t, "admin", time.Time{})
 	c := p.dial(t, token)
 	before := p.guards.certificates.Expires()
-	p.authority.Server("server") // over the files
+	p.authority.Server("server") // overwrites the files
 	require.NoError(t, p.reloadFiles())
 	require.False(t, p.guards.certificates.Expires().Before(before))
 	require.Contains(t, c.must(t, "<create/>"), "<results/>")

@@ -14,7 +14,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// somebody opens a session of somebody else's.
+// somebody opens a database session that is not the server's.
 func somebody(t *testing.T, database string) *pgx.Conn {
 	t.Helper()
 	conn := allTables(t, database)
@@ -31,8 +31,8 @@ func do(t *testing.T, conn *pgx.Conn, sql string) {
 const endServers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'outcryd%' ` +
 	`AND datname = current_database()`
 
-// TestWhateverASessionDoesTradingGoesOn lets a session of the database do its worst while
-// orders are sent, and takes it back.
+// TestWhateverASessionDoesTradingGoesOn lets another database session cause as much trouble as it can while orders
+// are sent, and then ends the trouble.
 func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, worst := range map[string]func(t *testing.T, database string) (end func()){
@@ -48,7 +48,7 @@ func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 			var running sync.WaitGroup
 			running.Go(func() {
 				for ctx.Err() == nil {
-					_, _ = conn.Exec(ctx, endServers+"; SELECT pg_sleep(0.001)") // canceled at the end
+					_, _ = conn.Exec(ctx, endServers+"; SELECT pg_sleep(0.001)") // the context is canceled at the end
 				}
 			})
 			return func() { cancel(); running.Wait() }
@@ -91,7 +91,7 @@ func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 			trade(20)
 			end := worst(t, pg.URL())
 			until := time.Now().Add(patience)
-			for !strings.Contains(p.log.String(), "Postgres cannot be written") { // a batch may end before its session does
+			for !strings.Contains(p.log.String(), "Postgres cannot be written") { // a batch may still commit
 				require.True(t, time.Now().Before(until), "nothing has kept the tables from being written")
 				trade(1)
 				time.Sleep(5 * time.Millisecond)
@@ -108,8 +108,8 @@ func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 	}
 }
 
-// TestAKilledServerStartsWhileATableIsLocked kills one whose session waits for the lock, as
-// beside a CREATE INDEX, and so does not see that its client has gone.
+// TestAKilledServerStartsWhileATableIsLocked kills a server whose database session waits for a table lock, as during
+// a CREATE INDEX. Postgres does not notice then that the session's client is gone.
 func TestAKilledServerStartsWhileATableIsLocked(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)
@@ -133,7 +133,7 @@ func TestAKilledServerStartsWhileATableIsLocked(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAStartWaitsForAConnection begins while Postgres has none left.
+// TestAStartWaitsForAConnection starts a server while Postgres has no connection left.
 func TestAStartWaitsForAConnection(t *testing.T) {
 	t.Parallel()
 	pg, _ := pgtest.NewCluster(t)
@@ -155,8 +155,8 @@ func TestAStartWaitsForAConnection(t *testing.T) {
 	p.stop(t)
 }
 
-// TestASessionThatIsEndedAtAStartIsReplaced has the first two tries to note the journal end
-// with their session.
+// TestASessionThatIsEndedAtAStartIsReplaced ends the database session in the first two attempts to record the
+// journal's id.
 func TestASessionThatIsEndedAtAStartIsReplaced(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)

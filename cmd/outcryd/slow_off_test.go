@@ -2,5 +2,5 @@
 
 package main
 
-// shortFactor makes random tests shorter, except for those who ask for the slow ones.
+// shortFactor divides the length of random tests, except with -tags slow.
 const shortFactor = 10

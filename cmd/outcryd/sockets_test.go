@@ -13,11 +13,11 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// twoAccounts makes two accounts with a symbol.
+// twoAccounts creates two accounts and a symbol.
 const twoAccounts = `<create><account id="1" balance="1000000"/><account id="2" balance="1000000"/>` +
 	`<symbol sym="SPY"><account id="1">1000000</account></symbol></create>`
 
-// TestAStopAnswersWhatWebSocketClientsHaveSent: what was done is answered, what is not answered was not done.
+// TestAStopAnswersWhatWebSocketClientsHaveSent: every executed request is answered, and no unanswered one was executed.
 func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)
@@ -32,7 +32,7 @@ func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
 			text := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"order.place","params":{"account":"1","sym":"SPY",`+
 				`"amount":"1","limit":"10","ref":"r%d"}}`, n+1, n+1)
 			if c.c.Write(t.Context(), websocket.MessageText, []byte(text)) != nil {
-				break // the server has ended the connection
+				break // the server has closed the connection
 			}
 			if n == sent/4 {
 				stopping <- p.cmd.Process.Signal(syscall.SIGTERM)
@@ -56,7 +56,7 @@ func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
 	require.Equal(t, fmt.Sprint(answered), query(t, database, "SELECT count(*)::text FROM orders")[0][0])
 }
 
-// TestWebSocketAndXMLShareTheirPlaces among --max-connections.
+// TestWebSocketAndXMLShareTheirPlaces: connections of both kinds count towards --max-connections.
 func TestWebSocketAndXMLShareTheirPlaces(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -79,8 +79,8 @@ func TestWebSocketAndXMLShareTheirPlaces(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 }
 
-// TestAStandbyThatLeadsEndsItsWebSockets: what a connection can do does not change while it lasts. Those of other nodes
-// stay.
+// TestAStandbyThatLeadsEndsItsWebSockets: a standby that becomes leader closes its WebSockets, because what a
+// connection can do must not change while it lasts. WebSockets of other nodes stay open.
 func TestAStandbyThatLeadsEndsItsWebSockets(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
@@ -106,7 +106,7 @@ func TestAStandbyThatLeadsEndsItsWebSockets(t *testing.T) {
 	}
 }
 
-// TestPagesOfListedOriginsMayRead, and connect.
+// TestPagesOfListedOriginsMayRead: pages of a listed origin may read over HTTP and open WebSockets.
 func TestPagesOfListedOriginsMayRead(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)

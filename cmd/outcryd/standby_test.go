@@ -11,8 +11,8 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// TestAStandbyServesReadersAndNamesTheLeader: what it knows is told with its record, and what
-// only a leader can do is refused with the address of that.
+// TestAStandbyServesReadersAndNamesTheLeader: a standby answers reads with the record up to which it knows. It
+// refuses what only a leader can do, and gives the leader's address.
 func TestAStandbyServesReadersAndNamesTheLeader(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)

@@ -6,15 +6,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTimesDoNotGoBackOverARestart: once a server has stopped in order, the database alone tells the time of the newest
-// record, which a clock that was set back since lies before.
+// TestTimesDoNotGoBackOverARestart: after a clean stop, only the database has the time of the newest record. Times
+// must not go back if the clock was set back since.
 func TestTimesDoNotGoBackOverARestart(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)
 	p := start(t, flags...)
 	require.Contains(t, dial(t, p.xml).must(t, `<create><account id="1" balance="10"/></create>`), "<created")
 	p.stop(t)
-	const ahead = "4070908800" // 2099
+	const ahead = "4070908800" // 1 January 2099
 	require.Equal(t, [][]string{{"t"}}, query(t, text(t, database),
 		`SELECT time_ns > 1700000000000000000 FROM exchange_state`), "of the account, whose row has no time")
 	query(t, database, `UPDATE exchange_state SET time_ns = `+ahead+`000000007`)

@@ -45,7 +45,7 @@ func TestTranscriptsWithoutLengthLines(t *testing.T) {
 	require.Equal(t, "<results/><results/>"+e+e, model.Normalize(got))
 }
 
-// converse holds a server to a transcript.
+// converse sends the requests of a transcript and demands its replies.
 func converse(t *testing.T, transcript model.Transcript, c *conn) {
 	t.Helper()
 	for i, step := range transcript.Steps {
@@ -62,12 +62,12 @@ func converse(t *testing.T, transcript model.Transcript, c *conn) {
 	}
 }
 
-// sendRaw sends bytes, ends the sending side, and returns the XML of all replies
-// up to the end of the connection, whose length lines it checks.
+// sendRaw sends bytes, closes the sending side, and returns the XML of all replies until the connection ends. It
+// checks the replies' length lines.
 func sendRaw(t *testing.T, c net.Conn, b []byte) (all string) {
 	t.Helper()
 	go func() {
-		_, _ = c.Write(b) // a server that refuses them may close before it has all
+		_, _ = c.Write(b) // a server that refuses the bytes may close before it has read all
 		_ = c.(*net.TCPConn).CloseWrite()
 	}()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
@@ -85,8 +85,8 @@ func sendRaw(t *testing.T, c net.Conn, b []byte) (all string) {
 	return all
 }
 
-// TestTranscriptsAcrossKills runs the stories against the real program, which is
-// killed before every step: what was answered is all that a restart needs.
+// TestTranscriptsAcrossKills runs the transcripts against the real program and kills it before every step. A restart
+// must lose nothing that was answered.
 func TestTranscriptsAcrossKills(t *testing.T) {
 	for _, transcript := range transcripts(t) {
 		if !strings.Contains("worked-example first-sessions matching transactions", transcript.Name) {

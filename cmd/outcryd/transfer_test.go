@@ -14,8 +14,8 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// TestATransferAnswersWhatWasSent: a client that gives no refs sends order after order while
-// the leadership is handed over. Each that was placed has its reply.
+// TestATransferAnswersWhatWasSent: a client without refs sends orders while the leadership is handed over. Each order
+// that was placed is answered.
 func TestATransferAnswersWhatWasSent(t *testing.T) {
 	t.Parallel()
 	nodes, old := startCluster(t)
@@ -66,7 +66,8 @@ func TestATransferAnswersWhatWasSent(t *testing.T) {
 	}
 }
 
-// TestTheLeadershipGoesToOneThatCanLead: clients are not sent away for a node that says that it cannot.
+// TestTheLeadershipGoesToOneThatCanLead: a leader does not disconnect clients to hand over to a node that reports
+// that it cannot lead.
 func TestTheLeadershipGoesToOneThatCanLead(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
@@ -90,7 +91,7 @@ func TestTheLeadershipGoesToOneThatCanLead(t *testing.T) {
 	}
 }
 
-// handOver asks a leader to let another node lead. Its reply may be lost as it begins again.
+// handOver asks a leader to hand over to another node. The reply may be lost because the leader's process restarts.
 func handOver(n *node) error {
 	r, err := http.NewRequestWithContext(
 		context.Background(),

@@ -28,12 +28,11 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// Below testdata/upgrade are exchanges that programs of older versions have left:
-// make.sh makes one. A version of the schema or of the journal that is released gets
-// one, and this is the last that has been.
+// lastReleased is the last released version of the schema. testdata/upgrade has an exchange left by a program of each
+// released version of the schema or the journal, made by make.sh.
 const lastReleased = 9
 
-// golden is such an exchange: its journal goes further than its database.
+// golden is such an exchange. Its journal is ahead of its database.
 type golden struct{ folder string }
 
 func goldens(t *testing.T) (all []golden) {
@@ -50,7 +49,7 @@ func goldens(t *testing.T) (all []golden) {
 	return all
 }
 
-// journalVersion returns the version of its last segment.
+// journalVersion returns the version of the last segment.
 func (g golden) journalVersion(t *testing.T) uint32 {
 	t.Helper()
 	segments, err := filepath.Glob(filepath.Join(g.data(t), "journal", "*.seg"))
@@ -61,7 +60,7 @@ func (g golden) journalVersion(t *testing.T) uint32 {
 	return binary.LittleEndian.Uint32(header[8:])
 }
 
-// read unpacks one of its files.
+// read unpacks a file of the exchange.
 func (g golden) read(t *testing.T, name string) string {
 	t.Helper()
 	f, err := os.Open(filepath.Join(g.folder, name))
@@ -74,7 +73,7 @@ func (g golden) read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// database makes a database of it, and returns its URL.
+// database restores the exchange's database and returns its URL.
 func (g golden) database(t *testing.T) string {
 	t.Helper()
 	return g.databaseIn(t, "public")
@@ -93,7 +92,7 @@ func (g golden) databaseIn(t *testing.T, schema string) string {
 	return url
 }
 
-// data makes a data directory of it.
+// data restores the exchange's data directory and returns its path.
 func (g golden) data(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -115,12 +114,12 @@ func (g golden) data(t *testing.T) string {
 	}
 }
 
-// holds demands the tables that the older program had in the end. Of what a start did, which
-// is to finish an order, no time is compared: it is a later one.
+// holds demands that the tables equal the older program's final tables. Times after its last record are not compared:
+// they come from the start, which finishes an unfinished order.
 func (g golden) holds(t *testing.T, database string) {
 	t.Helper()
 	var now strings.Builder
-	for _, of := range []struct{ table, columns, condition string }{ // as make.sh
+	for _, of := range []struct{ table, columns, condition string }{ // the same as in make.sh
 		{"accounts", "id, opened, balance, held", ""}, {"positions", "*", ""},
 		{"orders", "id, account, sym, amount, limit_price, open, executed, canceled, time, canceled_at", ""},
 		{"executions", "sym, buy_order, sell_order, shares, price, time, aggressing_order, n", ""},
@@ -138,8 +137,8 @@ func (g golden) holds(t *testing.T, database string) {
 	require.Equal(t, withoutTimesAfter(last, want), withoutTimesAfter(last, now.String()))
 }
 
-// awaitFinished waits until a server has finished its order that was unfinished, the last:
-// a stop that comes first would leave it to the next start.
+// awaitFinished waits until a server has finished the exchange's unfinished order, its last one. A stop before that
+// would leave it to the next start.
 func (g golden) awaitFinished(t *testing.T, p *program) {
 	t.Helper()
 	order := regexp.MustCompile(`(?m)^orders\|(\d+)\|(\d+)\|\w+\|[^|]+\|[^|]+\|([^|]+)`)
@@ -152,7 +151,7 @@ func (g golden) awaitFinished(t *testing.T, p *program) {
 	}, patience, 5e6)
 }
 
-// lastTime is that of the newest record of its journal, in seconds.
+// lastTime returns the time of the newest journal record, in seconds.
 func (g golden) lastTime(t *testing.T) (last int64) {
 	t.Helper()
 	var e exchange.Event
@@ -165,7 +164,7 @@ func (g golden) lastTime(t *testing.T) (last int64) {
 	return last
 }
 
-// withoutTimesAfter replaces each later time in rows.
+// withoutTimesAfter replaces each time in rows that is later than last.
 func withoutTimesAfter(last int64, rows string) string {
 	return timeField.ReplaceAllStringFunc(rows, func(field string) string {
 		if time, err := strconv.ParseInt(field[1:], 10, 64); err != nil || time <= last {
@@ -177,9 +176,9 @@ func withoutTimesAfter(last int64, rows string) string {
 
 var timeField = regexp.MustCompile(`\|\d{10}\b`)
 
-// digests are those that the older program logged of what it had loaded and of what it had
-// in the end: the same, unless an order was unfinished. Programs of version 1 logged none:
-// they hold what version 3 holds, except times.
+// digests returns the digests that the older program logged of its state after loading and of its final state. They
+// are equal unless an order was unfinished. Programs of version 1 logged no digests; their state equals that of
+// version 3 except for times.
 func (g golden) digests(t *testing.T) (loaded, last string) {
 	t.Helper()
 	if strings.HasPrefix(filepath.Base(g.folder), "schema-1") {
@@ -230,7 +229,7 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 			p.kill()
 			start(t, "--data="+data, "--database-url="+database).stop(t)
 
-			// And from the journal alone.
+			// The same from the journal alone, into an empty database.
 			anew := pgtest.NewDatabase(t)
 			p = start(t, "--data="+g.data(t), "--database-url="+anew)
 			require.Contains(t, p.log.String(), loaded)
@@ -238,15 +237,15 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 				g.awaitFinished(t, p)
 			}
 			p.stop(t)
-			if !strings.HasPrefix(filepath.Base(g.folder), "schema-1") { // whose tables do not know all records
+			if !strings.HasPrefix(filepath.Base(g.folder), "schema-1") { // tables of version 1 do not have all records
 				require.Equal(t, numbersOf(t, anew), upgraded, "as on a node that was never upgraded")
 			}
 		})
 	}
 }
 
-// numbersOf returns the numbers of each account's events and executions, and the candles except for those of the order
-// that a start finishes, at its own time. They have to be what the records come to.
+// numbersOf returns the event and execution counts of each account, and the candles except those of the order that a
+// start finishes at its own time. They must agree with the records.
 func numbersOf(t *testing.T, database string) [][]string {
 	t.Helper()
 	a, err := postgres.OpenArchive(background, database)
@@ -260,8 +259,9 @@ func numbersOf(t *testing.T, database string) [][]string {
 		query(t, text(t, database), `SELECT * FROM candles WHERE sym <> 'LONG' ORDER BY sym, seconds, start`)...)
 }
 
-// requireFillsSince demands that accounts see the executions that the tables have kept of them since the upgrade, and
-// are told of those before, of which there have to be some or none, and which they have counted alone.
+// requireFillsSince demands that account queries return the executions stored since the upgrade, and report that
+// earlier ones are not available. some says whether some account must have
+// executions from before the upgrade, or none may.
 func requireFillsSince(t *testing.T, c *conn, database string, some bool) {
 	t.Helper()
 	older := 0
@@ -282,8 +282,8 @@ func requireFillsSince(t *testing.T, c *conn, database string, some bool) {
 	require.Equal(t, some, older > 0)
 }
 
-// TestAnExchangeInASchemaOfItsOwnIsUpgraded: search_path led there, or the role's name was
-// that of the schema. People read where they did.
+// TestAnExchangeInASchemaOfItsOwnIsUpgraded: the tables are in another schema because search_path named it, or
+// because it has the role's name. After the upgrade, people find the tables where they were.
 func TestAnExchangeInASchemaOfItsOwnIsUpgraded(t *testing.T) {
 	for schema, parameter := range map[string]string{"desk": "&search_path=desk", "outcry": ""} {
 		for _, g := range []golden{{"testdata/upgrade/schema-1"}, {"testdata/upgrade/schema-6"}} {
@@ -295,7 +295,7 @@ func TestAnExchangeInASchemaOfItsOwnIsUpgraded(t *testing.T) {
 				require.Contains(t, p.log.String(), loaded)
 				p.stop(t)
 				g.holds(t, database+"&search_path="+schema+",outcry")
-				// The path is needed no longer.
+				// The search_path is no longer needed.
 				p = start(t, "--data="+data, "--database-url="+database)
 				require.Contains(t, p.log.String(), last)
 				p.stop(t)
@@ -306,7 +306,7 @@ func TestAnExchangeInASchemaOfItsOwnIsUpgraded(t *testing.T) {
 	}
 }
 
-// setVersion gives a segment another version.
+// setVersion changes the version in a segment.
 func setVersion(t *testing.T, path string, version uint32) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -336,7 +336,7 @@ func TestANewerJournalIsRefusedBeforeAnythingChanges(t *testing.T) {
 	}
 }
 
-// dirBytes returns what the segments in a data directory hold.
+// dirBytes returns the contents of all segments in a data directory.
 func dirBytes(t *testing.T, data string) string {
 	t.Helper()
 	var all bytes.Buffer
@@ -363,8 +363,8 @@ func TestANewerSchemaIsRefusedAndNothingChanges(t *testing.T) {
 	require.Equal(t, before, dirBytes(t, data))
 }
 
-// TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole stops the migration to version 3
-// behind its first statement: it reads a table that somebody has locked.
+// TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole blocks the migration to version 3 after its first statement, by
+// a lock on a table that it reads, and kills the program there.
 func TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole(t *testing.T) {
 	t.Parallel()
 	g := golden{"testdata/upgrade/schema-1"}
@@ -384,7 +384,7 @@ func TestAKillInTheMiddleOfAMigrationLeavesAVersionWhole(t *testing.T) {
 	}
 	require.Eventually(t, isWaiting("1"), patience, lookEvery, "log: %s", p.log)
 	p.kill()
-	// Postgres notices although the statement still waits: nobody has to wait for that.
+	// Postgres notices that the client is gone although the statement still waits for the lock.
 	require.Eventually(t, isWaiting("0"), patience, lookEvery)
 	require.Equal(t, "2", versionOf(t, database))
 	require.Empty(t, query(t, text(t, database), "SELECT 1 FROM pg_class WHERE relname = 'market'"))
@@ -403,7 +403,7 @@ func TestOfServersThatStartAtOnceOneMigrates(t *testing.T) {
 	for range 4 {
 		opening.Go(func() {
 			store, err := postgres.Open(background, database, slog.New(slog.NewJSONHandler(&log, nil)))
-			if err != nil { // require ends only the test's own goroutine
+			if err != nil { // require may only be called in the test's own goroutine
 				t.Errorf("a server that may wait for the lock: %v", err)
 				return
 			}
@@ -415,15 +415,15 @@ func TestOfServersThatStartAtOnceOneMigrates(t *testing.T) {
 	require.Equal(t, fmt.Sprint(postgres.SchemaVersion()), versionOf(t, database))
 }
 
-// TestKindsOfRecordsBelongToTheJournalsVersion fails for anyone who adds a kind of record
-// that programs of this version of the journal cannot read: exchange.EventVersion has to rise.
+// TestKindsOfRecordsBelongToTheJournalsVersion fails if someone adds a kind of record without raising
+// exchange.EventVersion, since older programs of the same version could not read it.
 func TestKindsOfRecordsBelongToTheJournalsVersion(t *testing.T) {
 	require.EqualValues(t, 4, exchange.EventVersion, "say here which kinds it has")
 	for kind := range 256 {
 		var e exchange.Event
-		record := []byte{byte(kind), 0, 1, 'r'} // with a ref, if the kind says that there is one
+		record := []byte{byte(kind), 0, 1, 'r'} // with a ref, if the kind has one
 		if kind&0x80 != 0 {
-			record = []byte{byte(kind), 0, 0, 1, 'r'} // and with flags
+			record = []byte{byte(kind), 0, 0, 1, 'r'} // the same with flags
 		}
 		err := exchange.DecodeEvent(record, &e)
 		if err != nil && strings.Contains(err.Error(), "unknown kind") {

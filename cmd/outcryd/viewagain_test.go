@@ -13,16 +13,16 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// viewSeller and viewBuyer are accounts that the model's generator does not open.
+// viewSeller and viewBuyer are accounts that the model's generator does not create.
 const viewSeller, viewBuyer = 10_001, 10_002
 
-// seenOf is what the view of accounts has after a session, of all accounts and symbols.
+// seenOf is the content of the view of accounts, for all accounts and symbols.
 type seenOf struct {
 	accounts map[exchange.AccountID]*accounts.Snapshot
 	resting  map[exchange.Symbol][2][]accounts.RestingOrder
 }
 
-// seen returns what a server's view has.
+// seen returns the content of a server's view.
 func seen(t *testing.T, s *server) seenOf {
 	t.Helper()
 	require.NoError(t, s.view.Await(background, s.journal.Appended()))
@@ -49,7 +49,7 @@ func seen(t *testing.T, s *server) seenOf {
 	return all
 }
 
-// silent is a Listener and an OrdersListener that wants nothing.
+// silent is a Listener and an OrdersListener that ignores everything.
 type silent struct{}
 
 func (silent) Event(*exchange.AccountEvent)  {}
@@ -57,8 +57,8 @@ func (silent) Orders(*accounts.OrdersChange) {}
 func (silent) Flush()                        {}
 func (silent) End(error)                     {}
 
-// TestAViewFromPostgresIsTheOneThatRan: numbers of events and fills, and every detail of open orders, as they were
-// before the stop.
+// TestAViewFromPostgresIsTheOneThatRan: after a restart, the numbers of events and fills and every detail of open
+// orders are as before the stop.
 func TestAViewFromPostgresIsTheOneThatRan(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -86,7 +86,7 @@ func TestAViewFromPostgresIsTheOneThatRan(t *testing.T) {
 		require.NotContains(t, c.must(t, frame), "error")
 	}
 	var before seenOf
-	require.Eventually(t, func() bool { // its orders are canceled now, and not at the next start
+	require.Eventually(t, func() bool { // cancel its orders before the stop, not at the next start
 		before = seen(t, s)
 		for _, snap := range before.accounts {
 			for i := range snap.Orders {
