@@ -22,15 +22,15 @@ import (
 
 func accountID(n int) exchange.AccountID { return exchange.AccountID(strconv.Itoa(n)) }
 
-// wsBook is a book as a client keeps it.
+// wsBook is a book as a client keeps it from the channel's messages.
 type wsBook struct {
 	t          *testing.T
 	seq        float64
-	bids, asks map[string]string // by price
-	more       bool              // a message goes on
+	bids, asks map[string]string // shares by price
+	more       bool              // the next message continues the last one
 }
 
-// apply takes in a message of book.
+// apply applies a message of a book channel, and checks its place in the chain and its checksum.
 func (b *wsBook) apply(data map[string]any) {
 	if data["type"] == "snapshot" {
 		if !b.more {
@@ -80,7 +80,7 @@ func (b *wsBook) checksum() uint32 {
 	return crc32.ChecksumIEEE([]byte(text.String()))
 }
 
-// wsOrders are the orders of a symbol as a client keeps them, in priority at each price.
+// wsOrders holds the open orders of a symbol, by id, as a client keeps them from the channel's messages.
 type wsOrders struct {
 	t       *testing.T
 	seq     float64
@@ -92,7 +92,7 @@ type restingOrder struct {
 	price, shares string
 }
 
-// apply takes in a message of orders.
+// apply applies a message of the orders channel, and checks its place in the chain.
 func (l *wsOrders) apply(data map[string]any) {
 	if data["type"] == "snapshot" {
 		l.resting = make(map[float64]*restingOrder)
@@ -126,7 +126,7 @@ func (l *wsOrders) apply(data map[string]any) {
 	}
 }
 
-// levels adds the orders up.
+// levels returns the open shares at each price.
 func (l *wsOrders) levels() (bids, asks map[string]string) {
 	bids, asks = make(map[string]string), make(map[string]string)
 	for _, o := range l.resting {
@@ -142,13 +142,13 @@ func (l *wsOrders) levels() (bids, asks map[string]string) {
 	return bids, asks
 }
 
-// hearer keeps what the channels of SPY tell.
+// hearer follows the channels of SPY and of account 1.
 type hearer struct {
 	w          *wsConn
 	book, slow wsBook
 	orders     wsOrders
-	trades     float64 // the newest id
-	n, fill    float64 // of account 1
+	trades     float64 // the newest trade's id
+	n, fill    float64 // numbers of account 1's newest event and fill
 }
 
 func hear(t *testing.T, address string, after float64) *hearer {
@@ -163,7 +163,7 @@ func hear(t *testing.T, address string, after float64) *hearer {
 	return l
 }
 
-// take takes in the next message, and holds it against what came before.
+// take reads the next message, and checks that it continues the messages before it.
 func (l *hearer) take() {
 	t := l.w.t
 	e := l.w.event()
@@ -203,16 +203,17 @@ func (l *hearer) takeEvent(data map[string]any) {
 	}
 }
 
-// until takes in messages until the channels have reached the books of a snapshot.
+// until reads messages until both books and the orders have reached record seq.
 func (l *hearer) until(seq float64) {
 	for l.book.seq < seq || l.slow.seq < seq || l.orders.seq < seq {
 		l.take()
 	}
 }
 
-// TestBooksOverWebSocketAreOurs: random orders of two accounts, over this door and the XML one, amends and cancels
-// among them. What clients keep by the chains, checked by the checksums, is our book at the end, and the orders add
-// up to it; events of an account and its fills are numbered without a gap, also over a crash, with after.
+// TestBooksOverWebSocketAreOurs sends random orders, amends and cancels of two accounts. The books that clients keep
+// from the messages, checked by chain and checksum, must equal the exchange's book at the end, and so must the sum of
+// the orders. An account's events and fills are numbered without a gap, also across a crash if the client resumes
+// with "after".
 func TestBooksOverWebSocketAreOurs(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -228,7 +229,7 @@ func TestBooksOverWebSocketAreOurs(t *testing.T) {
 		l := hear(t, p.http, after)
 		l.fill = fill
 		client := dialWS(t, p.http, "")
-		var late *hearer // joins while much happens
+		var late *hearer // subscribes in the middle of the traffic
 		for i := range 200 {
 			orderAtRandom(client, random)
 			if i == 100 {
@@ -257,7 +258,7 @@ func TestBooksOverWebSocketAreOurs(t *testing.T) {
 	}
 }
 
-// wsLevels returns levels of a message by price.
+// wsLevels returns a message's levels as shares by price.
 func wsLevels(levels any) map[string]string {
 	all := make(map[string]string)
 	for _, l := range levels.([]any) {
@@ -266,7 +267,7 @@ func wsLevels(levels any) map[string]string {
 	return all
 }
 
-// orderAtRandom places, amends or cancels.
+// orderAtRandom places, amends or cancels an order at random.
 func orderAtRandom(w *wsConn, random *rand.Rand) {
 	account := 1 + random.IntN(2)
 	amount := 1 + random.IntN(9)
@@ -291,15 +292,16 @@ func orderAtRandom(w *wsConn, random *rand.Rand) {
 	}
 }
 
-// TestSlowReadersOverWebSocket: one that takes nothing is cut with how far it came if it misses nothing, and gets fewer
-// deltas if it reads a book alone; nobody else waits for them.
+// TestSlowReadersOverWebSocket: a client that does not read is disconnected, with the number up to which it was sent
+// events, if it follows a channel that may not skip any. A client that follows only a book gets fewer, merged deltas
+// instead. No other client waits for either.
 func TestSlowReadersOverWebSocket(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
 	p := start(t, flags...)
 	require.NotContains(t, dial(t, p.xml).must(t, `<create><account id="1" balance="100000000"/>`+
 		`<symbol sym="SPY"><account id="1">1000000</account></symbol></create>`), "<error")
-	small := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { // so that little waits in the kernel
+	small := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { // a small buffer in the kernel
 		return c.Control(func(fd uintptr) {
 			require.NoError(t, syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096))
 		})
@@ -323,12 +325,12 @@ func TestSlowReadersOverWebSocket(t *testing.T) {
 	private, book := dialWSWith(t, p.http, "", small), dialWSWith(t, p.http, "", small)
 	private.must("subscribe", `{"channels":["account.1","orders.SPY","book.SPY"]}`)
 	book.must("subscribe", `{"channels":["book.SPY"]}`)
-	go func() { // answers that nobody reads count, too
+	go func() { // answers that the client does not read count, too
 		for range 2500 {
 			book.send("book.get", `{"sym":"SPY","depth":1000}`)
 		}
 	}()
-	const most = 40_000 // orders until the kernel's buffers are full, too
+	const most = 40_000 // enough orders to fill the kernel's buffers, too
 	cut, placed := false, 100
 	for ; placed < most && !cut; placed += 500 {
 		place(placed, placed+500)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOrdersEndWithTheirWebSocket: those with cod are canceled when it ends, by either side.
+// TestOrdersEndWithTheirWebSocket: orders with cod are canceled when either side closes their WebSocket.
 func TestOrdersEndWithTheirWebSocket(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -42,8 +42,8 @@ func TestOrdersEndWithTheirWebSocket(t *testing.T) {
 	}
 }
 
-// TestOrdersEndWithASilentWebSocket: a client that is gone without a word is known by the pings that it does not
-// answer.
+// TestOrdersEndWithASilentWebSocket: a client that disappears without closing the connection is detected by its
+// unanswered pings.
 func TestOrdersEndWithASilentWebSocket(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -51,15 +51,16 @@ func TestOrdersEndWithASilentWebSocket(t *testing.T) {
 	require.NotContains(t, dial(t, p.xml).must(t, `<create><account id="1" balance="1000"/><symbol sym="SPY"/></create>`),
 		"<error")
 	silent := dialWS(t, p.http, "")
-	silent.must("order.place", `{"account":"1","sym":"SPY","amount":"1","limit":"2","cod":true}`) // and reads no more
+	silent.must("order.place", `{"account":"1","sym":"SPY","amount":"1","limit":"2","cod":true}`) // and stops reading
 	require.Eventually(t, func() bool {
-		// Over a connection of its own, which has no time to be silent.
+		// A new connection for each query, so that it cannot itself time out as silent.
 		reply, err := askWithin(p.xml, `<transactions id="1"><query id="1"/></transactions>`, patience)
 		return err == nil && strings.Contains(reply, `<canceled shares="1"`)
 	}, patience, lookEvery)
 }
 
-// TestAStandbyOverWebSocket: it has market data, and says why it has no orders and no accounts.
+// TestAStandbyOverWebSocket: a standby serves market data, and gives the reason why it refuses orders and account
+// queries.
 func TestAStandbyOverWebSocket(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
@@ -90,8 +91,8 @@ func TestAStandbyOverWebSocket(t *testing.T) {
 	require.Equal(t, map[string]string{"10": "3"}, kept.asks)
 }
 
-// TestMissedEventsComeAgain: a client that says which event it has is sent those behind it, the same bytes as those who
-// stayed, and what happens from then on; a number above the newest is answered with a snapshot.
+// TestMissedEventsComeAgain: a client that gives the number of its last event is sent the later ones, with the same
+// bytes as clients that stayed connected, and then new events. A number above the newest is answered with a snapshot.
 func TestMissedEventsComeAgain(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -119,7 +120,7 @@ func TestMissedEventsComeAgain(t *testing.T) {
 	place()
 	require.Equal(t, stays.read(), comes.read())
 
-	comes.must("subscribe", `{"channels":["account.1"],"after":7}`) // has the newest
+	comes.must("subscribe", `{"channels":["account.1"],"after":7}`) // 7 is the newest event
 	place()
 	require.Equal(t, stays.read(), comes.read())
 	comes.must("subscribe", `{"channels":["account.1"],"after":9}`)
@@ -128,7 +129,7 @@ func TestMissedEventsComeAgain(t *testing.T) {
 	require.EqualValues(t, 8, e.Data["n"])
 	require.Len(t, e.Data["orders"], 7)
 
-	comes.must("subscribe", `{"channels":["account.1"]}`) // begins anew
+	comes.must("subscribe", `{"channels":["account.1"]}`) // starts with a snapshot
 	require.Equal(t, "snapshot", comes.event().Data["type"])
 	require.Empty(t, comes.must("unsubscribe", `{"channels":["account.1"]}`)["channels"])
 	place()
@@ -137,7 +138,8 @@ func TestMissedEventsComeAgain(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing comes any more")
 }
 
-// TestTickersAndCandlesTellTheNewest: a trade is in the ticker and in its candle, which is closed once, behind it.
+// TestTickersAndCandlesTellTheNewest: a trade appears in the ticker and in its candle. Each candle is closed exactly
+// once, after its last trade.
 func TestTickersAndCandlesTellTheNewest(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -167,7 +169,8 @@ func TestTickersAndCandlesTellTheNewest(t *testing.T) {
 	}
 }
 
-// TestASnapshotInParts: an account with thousands of open orders is told in messages that any client takes.
+// TestASnapshotInParts: the snapshot of an account with thousands of open orders is split into messages that are
+// small enough for any client.
 func TestASnapshotInParts(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -212,10 +215,10 @@ func TestASnapshotInParts(t *testing.T) {
 	}
 }
 
-// stateOf returns the state of the one order in an event.
+// stateOf returns the state of the first order in an event.
 func stateOf(e event) any { return e.Data["orders"].([]any)[0].(map[string]any)["state"] }
 
-// TestManyRequestsUnderWay: a client sends thousands before it reads, and all are answered in order.
+// TestManyRequestsUnderWay: a client sends thousands of requests before it reads, and all are answered in order.
 func TestManyRequestsUnderWay(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)

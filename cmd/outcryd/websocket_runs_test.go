@@ -17,16 +17,16 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// socketFrames returns messages as a client's frames.
+// socketFrames encodes messages as a client's WebSocket frames.
 func socketFrames(messages []string) (b []byte) {
 	for _, text := range messages {
 		b = binary.BigEndian.AppendUint16(append(b, 0x81, 0x80|126), uint16(len(text)))
-		b = append(append(b, 0, 0, 0, 0), text...) // the mask is zero
+		b = append(append(b, 0, 0, 0, 0), text...) // masked with zeros, which changes nothing
 	}
 	return b
 }
 
-// rawSocket is a client that decides how its messages are cut into writes.
+// rawSocket is a client that controls which messages it sends in one write.
 type rawSocket struct {
 	t  *testing.T
 	c  *load.Socket
@@ -41,7 +41,7 @@ func dialRaw(t *testing.T, address string) *rawSocket {
 	return &rawSocket{t, c, make([]byte, 1<<20)}
 }
 
-// next returns the next answer. Events are left out, which have no fixed place among answers, and pings.
+// next returns the next answer. It skips pings, and events, which may arrive anywhere between answers.
 func (r *rawSocket) next() (string, error) {
 	const text = 1
 	for {
@@ -52,7 +52,7 @@ func (r *rawSocket) next() (string, error) {
 	}
 }
 
-// ask sends messages, so many in one write as size says, and returns their answers.
+// ask sends messages, size() of them in each write, and returns their answers.
 func (r *rawSocket) ask(messages []string, size func() int) (answers []string) {
 	r.t.Helper()
 	for len(messages) > 0 {
@@ -69,16 +69,16 @@ func (r *rawSocket) ask(messages []string, size func() int) (answers []string) {
 	return answers
 }
 
-// requests makes requests at random, that of one number always the same for one seed.
+// requests generates random requests; the same seed gives the same requests.
 type requests struct {
 	*rand.Rand
 	token      string
 	n          int
-	params     []string // of orders with a ref
+	params     []string // params of orders with a ref
 	cancelAlls int
 }
 
-// malformed are messages that are refused, whatever there is.
+// malformed holds messages that are refused in any state of the exchange.
 var malformed = []string{`{`, `[]`, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`,
 	`{"jsonrpc":"2.0","id":7,"method":"no"}`,
 	`{"jsonrpc":"2.0","id":7,"method":"order.place","params":{"account":"1","account":"1"}}`,
@@ -97,7 +97,7 @@ func (r *requests) next() string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, r.n, method, params)
 }
 
-// draw returns a method and its params, or no method and a whole message.
+// draw returns a method and its params, or "" and a whole message.
 func (r *requests) draw() (method, params string) {
 	account, sym, id := 1+r.IntN(2), string(rune('A'+r.IntN(2))), 1+r.IntN(max(1, r.n/2))
 	switch n := r.IntN(100); {
@@ -106,7 +106,7 @@ func (r *requests) draw() (method, params string) {
 	case n < 10:
 		return "", malformed[r.IntN(len(malformed))]
 	case n < 15:
-		account = 3 // for which the token is not
+		account = 3 // an account that the token does not cover
 	case n < 25 && len(r.params) > 0:
 		return "order.place", r.params[r.IntN(len(r.params))]
 	case n < 33:
@@ -117,7 +117,7 @@ func (r *requests) draw() (method, params string) {
 		return "order.cancel", fmt.Sprintf(`{"account":"%d","id":%d}`, account, id)
 	case n < 41:
 		return "order.cancel", fmt.Sprintf(`{"account":"%d","ref":"r%d"}`, account, r.IntN(40))
-	case n < 42 && r.cancelAlls < 8: // ten a second is the most, and how fast this is nobody knows
+	case n < 42 && r.cancelAlls < 8: // below the limit of ten a second, however fast the test runs
 		r.cancelAlls++
 		return "order.cancel_all", fmt.Sprintf(`{"account":"%d","sym":%q}`, account, sym)
 	case n < 44:
@@ -139,7 +139,7 @@ func (r *requests) draw() (method, params string) {
 	return "order.place", params + "}"
 }
 
-// read returns a request that changes nothing.
+// read returns a random request that changes nothing.
 func (r *requests) read(account int, sym string, id int) (method, params string) {
 	of := fmt.Sprintf(`{"account":"%d"}`, account)
 	switch r.IntN(8) {
@@ -161,9 +161,9 @@ func (r *requests) read(account int, sym string, id int) (method, params string)
 	return "book.get", fmt.Sprintf(`{"sym":%q}`, sym)
 }
 
-// TestRequestsThatComeTogetherAreAnsweredAsOneByOne: the same requests, with what is refused, reads, tokens and the
-// accounts of others among them, and a kill in between after which the database alone knows refs, are sent to one
-// server each behind the answer to the one before, and to another one many in a write. Both give the same answers.
+// TestRequestsThatComeTogetherAreAnsweredAsOneByOne sends the same requests to two servers: to one each after the
+// answer to the last, to the other many in one write. Both must give the same answers. Among the requests are refused
+// ones, reads, tokens and other accounts' ids; a kill halfway leaves refs only in the database.
 func TestRequestsThatComeTogetherAreAnsweredAsOneByOne(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -195,7 +195,7 @@ func TestRequestsThatComeTogetherAreAnsweredAsOneByOne(t *testing.T) {
 				sent[i] = append(sent[i], messages...)
 				p.kill()
 				p = start(t, append(flags, "--auth")...)
-				r.n = 0 // the next connection shows its token again
+				r.n = 0 // makes the next connection present its token again
 			}
 		})
 	}
@@ -206,8 +206,8 @@ func TestRequestsThatComeTogetherAreAnsweredAsOneByOne(t *testing.T) {
 	}
 }
 
-// TestWhatComesTogetherIsDoneOnceOverAKill: orders with refs are sent in large writes, and the server is killed while
-// it answers. All are sent again: those that were answered are answered with the same order, and each is there once.
+// TestWhatComesTogetherIsDoneOnceOverAKill sends orders with refs in large writes, and kills the server while it
+// answers. Then all are sent again: those answered before get the same order, and each order exists exactly once.
 func TestWhatComesTogetherIsDoneOnceOverAKill(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -232,7 +232,7 @@ func TestWhatComesTogetherIsDoneOnceOverAKill(t *testing.T) {
 		return string(a.Result.Order)
 	}
 	client := dialRaw(t, p.http)
-	go func() { _, _ = client.c.Write(socketFrames(messages)) }() // it may be cut off
+	go func() { _, _ = client.c.Write(socketFrames(messages)) }() // the kill may cut the write off
 	var before []string
 	for a, err := client.next(); err == nil; a, err = client.next() {
 		if before = append(before, order(a)); len(before) == killAt {
@@ -253,7 +253,8 @@ func TestWhatComesTogetherIsDoneOnceOverAKill(t *testing.T) {
 	require.EqualValues(t, many, w.must("order.cancel_all", `{"account":"1"}`)["count"])
 }
 
-// TestEachCommandOfAWriteIsDoneOnce, however many orders without a ref a write has: their ids follow each other.
+// TestEachCommandOfAWriteIsDoneOnce: however many orders without a ref one write has, each is placed once and their
+// ids are consecutive.
 func TestEachCommandOfAWriteIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -261,7 +262,7 @@ func TestEachCommandOfAWriteIsDoneOnce(t *testing.T) {
 	require.NotContains(t, dial(t, p.xml).must(t,
 		`<create><account id="1" balance="1000000"/><symbol sym="A"/></create>`), "<error")
 	client, id := dialRaw(t, p.http), 0
-	for n := range 40 { // more than arrive together
+	for n := range 40 { // up to more orders than the server takes together
 		var messages []string
 		for range n {
 			messages = append(messages, `{"jsonrpc":"2.0","id":1,"method":"order.place","params":`+

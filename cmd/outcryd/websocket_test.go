@@ -26,20 +26,20 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/websocket anew")
 
-// wsConn is a client of JSON over WebSocket. Whatever it receives is held against docs/asyncapi.yaml.
+// wsConn is a client of JSON over WebSocket. It checks every message that it receives against docs/asyncapi.yaml.
 type wsConn struct {
 	t       testing.TB
 	c       *websocket.Conn
-	methods map[string]string // of requests, by id
-	last    int               // the newest id
-	events  []string          // that came while a result was waited for
+	methods map[string]string // methods of requests by id
+	last    int               // the id of the newest request
+	events  []string          // events received while waiting for an answer
 
-	inspect  func(text string) // of each message, if it is not nil
-	mu       sync.Mutex        // guards methods: some tests send and receive at the same time
-	incoming chan received     // of a connection of which several reads may wait in vain
+	inspect  func(text string) // called for each message unless nil
+	mu       sync.Mutex        // guards methods, as some tests send and receive at the same time
+	incoming chan received     // messages of readOrTimeout, whose reads may time out
 }
 
-// received is what a read came to.
+// received is the outcome of a read.
 type received struct {
 	text []byte
 	err  error
@@ -59,7 +59,7 @@ func dialWS(t testing.TB, address, token string) *wsConn {
 	return dialWSWith(t, address, token, &net.Dialer{})
 }
 
-// dialWSWith is dialWS with a dialer.
+// dialWSWith is dialWS with a given dialer.
 func dialWSWith(t testing.TB, address, token string, dialer *net.Dialer) *wsConn {
 	t.Helper()
 	header := http.Header{}
@@ -78,7 +78,7 @@ func dialWSWith(t testing.TB, address, token string, dialer *net.Dialer) *wsConn
 	return &wsConn{t: t, c: c, methods: make(map[string]string)}
 }
 
-// write sends a text as it is.
+// write sends a text unchanged.
 func (w *wsConn) write(text string) {
 	w.t.Helper()
 	var r struct {
@@ -103,7 +103,7 @@ func (w *wsConn) read() string {
 	return text
 }
 
-// readFor returns the next message that comes within a time.
+// readFor returns the next message, or an error if none arrives within d.
 func (w *wsConn) readFor(d time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
 	defer cancel()
@@ -118,7 +118,7 @@ func (w *wsConn) readFor(d time.Duration) (string, error) {
 	return string(text), nil
 }
 
-// kindOf returns the name of a message in the description.
+// kindOf returns the name that docs/asyncapi.yaml gives to a message.
 func (w *wsConn) kindOf(text []byte) string {
 	var m struct {
 		ID     json.RawMessage
@@ -139,7 +139,7 @@ func (w *wsConn) kindOf(text []byte) string {
 	return w.methods[string(m.ID)] + ".result"
 }
 
-// closed reads until the connection ends, and returns with what code and reason.
+// closed reads until the connection ends, and returns its close code and reason.
 func (w *wsConn) closed() (code int, reason string) {
 	w.t.Helper()
 	for {
@@ -161,7 +161,7 @@ func (w *wsConn) send(method, params string) int {
 	return w.last
 }
 
-// answer is a result, or a refusal.
+// answer is the answer to a request: a result or an error.
 type answer struct {
 	ID     int
 	Result map[string]any
@@ -179,7 +179,7 @@ type event struct {
 	Data    map[string]any
 }
 
-// next returns the next answer, and keeps the events before it.
+// next returns the next answer, and keeps the events received before it.
 func (w *wsConn) next() (a answer) {
 	w.t.Helper()
 	for {
@@ -201,7 +201,7 @@ func (w *wsConn) call(method, params string) answer {
 	return a
 }
 
-// must is call if it may not be refused.
+// must is call, but demands a result and returns it.
 func (w *wsConn) must(method, params string) map[string]any {
 	w.t.Helper()
 	a := w.call(method, params)
@@ -209,7 +209,7 @@ func (w *wsConn) must(method, params string) map[string]any {
 	return a.Result
 }
 
-// refused is call if it has to be refused.
+// refused is call, but demands an error with this reason.
 func (w *wsConn) refused(reason, method, params string) string {
 	w.t.Helper()
 	a := w.call(method, params)
@@ -218,7 +218,7 @@ func (w *wsConn) refused(reason, method, params string) string {
 	return a.Error.Message
 }
 
-// event returns the next message of a channel.
+// event returns the next event of any channel.
 func (w *wsConn) event() (e event) {
 	w.t.Helper()
 	var text string
@@ -233,7 +233,7 @@ func (w *wsConn) event() (e event) {
 	return m.Params
 }
 
-// TestWebSocketTranscripts tells the stories of testdata/websocket to a server of its own each.
+// TestWebSocketTranscripts runs each transcript of testdata/websocket against a server of its own.
 func TestWebSocketTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/websocket/*.txt")
@@ -254,9 +254,9 @@ func TestWebSocketTranscripts(t *testing.T) {
 	}
 }
 
-// story is a transcript on its way. Lines that begin with xml are sent to the XML door, those with > to this one; after
-// those come the answers, and then the events by channel, each behind <. restart kills the server and
-// connects again, to which nothing that was accepted is lost.
+// story is the run of one transcript. Lines that begin with "xml" are sent over XML, lines with ">" over WebSocket.
+// After those, lines with "<" are the answers and then the events sorted by channel. "restart" kills and restarts the
+// server and reconnects; nothing that was accepted may be lost.
 type story struct {
 	t     *testing.T
 	flags []string
@@ -273,7 +273,7 @@ func newStory(t *testing.T) *story {
 	return s
 }
 
-// tell returns the transcript with what has come of it.
+// tell runs a transcript and returns it with the messages actually received.
 func (s *story) tell(lines []string) string {
 	for i := 0; i < len(lines); {
 		line := lines[i]
@@ -309,10 +309,10 @@ func (s *story) tell(lines []string) string {
 
 func (s *story) line(text string) { s.out.WriteString(text + "\n") }
 
-// storyQuiet is how long nothing comes before a transcript that is written has all that came.
+// storyQuiet is how long no message must arrive before a transcript being rewritten is taken to have all of them.
 const storyQuiet = 400 * time.Millisecond
 
-// receive writes so many messages or, while transcripts are written, all that come.
+// receive appends the next want messages to the output or, while transcripts are being rewritten, all that arrive.
 func (s *story) receive(want int) {
 	var all []string
 	for *rewrite || len(all) < want {
@@ -338,7 +338,7 @@ func (s *story) receive(want int) {
 	}
 }
 
-// readOrTimeout is readFor that leaves the connection open if nothing comes.
+// readOrTimeout is readFor, but leaves the connection open if no message arrives.
 func (w *wsConn) readOrTimeout(d time.Duration) (string, error) {
 	if w.incoming == nil {
 		w.incoming = make(chan received)
@@ -372,7 +372,7 @@ var (
 	milliseconds = regexp.MustCompile(`_ms":\d+`)
 )
 
-// withoutTimes returns a message without what is different each time.
+// withoutTimes replaces the times in a message, which differ in each run.
 func withoutTimes(text string) string {
 	return milliseconds.ReplaceAllString(nanoseconds.ReplaceAllString(text, `_ns":"…"`), `_ms":…`)
 }

@@ -14,11 +14,11 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// secretOf is what stands in everything that is private of an account, and nowhere else: in its refs, and in the
-// digits of its money and of its positions in a symbol of its own.
+// secretOf returns digits that appear in all private data of an account and nowhere else: in its refs, in its
+// balance, and in its position in a symbol of its own.
 func secretOf(account int) string { return fmt.Sprintf("%d%[1]d%[1]d%[1]d%[1]d%[1]d%[1]d", account) }
 
-// tokensOf makes tokens of scopes, and returns them by scope.
+// tokensOf creates a token for each scope, and returns the tokens by scope.
 func tokensOf(t *testing.T, data string, scopes ...string) map[string]string {
 	tokens := make(map[string]string)
 	for _, text := range scopes {
@@ -30,9 +30,9 @@ func tokensOf(t *testing.T, data string, scopes ...string) map[string]string {
 	return tokens
 }
 
-// TestNothingPrivateOfAnotherAccountIsSent: three accounts trade with each other at random. For each kind of token a
-// client asks for every method of every account and every channel, over and over. What its token is not for is
-// refused, and nothing that it ever receives has anything of the accounts of others in it.
+// TestNothingPrivateOfAnotherAccountIsSent lets three accounts trade with each other at random. With each kind of
+// token, a client calls every method for every account and subscribes to every channel, repeatedly. What the token
+// does not allow is refused, and no message that the client receives contains anything private of other accounts.
 func TestNothingPrivateOfAnotherAccountIsSent(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -68,7 +68,7 @@ func TestNothingPrivateOfAnotherAccountIsSent(t *testing.T) {
 	<-trading
 }
 
-// tradeAtRandom has the accounts trade, each under refs that have its secret.
+// tradeAtRandom lets the accounts trade, with refs that contain their secrets.
 func tradeAtRandom(t *testing.T, w *wsConn, random *rand.Rand) {
 	for i := range 300 {
 		a := 1 + random.IntN(3)
@@ -81,7 +81,7 @@ func tradeAtRandom(t *testing.T, w *wsConn, random *rand.Rand) {
 	}
 }
 
-// pry asks for all there is with one token, until trading has ended, and then once more.
+// pry requests everything with one token until trading has ended, and then once more.
 func pry(t *testing.T, w *wsConn, scope auth.Scope, trading <-chan struct{}) {
 	var foreign []string
 	for a := 1; a <= 3; a++ {
@@ -123,7 +123,7 @@ func pryOnce(t *testing.T, w *wsConn, scope auth.Scope) {
 		} {
 			expect(mine, w.call(method, fmt.Sprintf(`{"account":"%d"%s}`, a, params)))
 		}
-		for other := 1; other <= 3; other++ { // a foreign order's id with the own account
+		for other := 1; other <= 3; other++ { // another account's ref under this account's id
 			id := fmt.Sprintf(`{"account":"%d","ref":"r%s-1"}`, a, secretOf(other))
 			if other != a && mine && scope.ActsFor(accountID(other)) {
 				expect(true, w.call("order.get", id))
@@ -142,8 +142,8 @@ func pryOnce(t *testing.T, w *wsConn, scope auth.Scope) {
 	expect(true, w.call("session.cancel_on_disconnect", `{"on":false}`))
 }
 
-// TestTokensOverWebSocket: without a token nothing but ping is answered, one is shown once, a wrong one ends the
-// connection, and a revoked one as well, with nothing sent behind that.
+// TestTokensOverWebSocket: without a token only ping is answered. A token is presented once per connection. An
+// invalid token ends the connection, and so does the revocation of its token, after which nothing more is sent.
 func TestTokensOverWebSocket(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
