@@ -15,55 +15,55 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// trouble is how an alert comes about, and what its runbook leaves to people.
+// trouble describes how to cause an alert, and what its runbook leaves for people to do.
 type trouble struct {
 	alert     string
 	comes     string // shell commands that break the station
-	seen      string // what Prometheus is to have seen before worse comes: its connection lasts
+	seen      string // expression that must hold in Prometheus before worse runs, unless ""
 	worse     string // shell commands that break it further
 	meanwhile map[string]string
-	healed    string         // what Prometheus is to see after the runbook, before ended
-	ended     string         // shell commands that bring back what the runbook leaves
-	slowly    bool           // the alert ends long after what it tells of
-	bug       []harness.Edit // the edits of a program with a bug, which /root/outcryd is then
+	healed    string         // expression that must hold after the runbook and before ended runs, unless ""
+	ended     string         // shell commands that restore what the runbook leaves
+	slowly    bool           // the alert stops firing only long after its cause has ended
+	bug       []harness.Edit // if set, edits that make a buggy outcryd, which is put at /root/outcryd
 }
 
-// Pieces of troubles.
+// Shell commands and expressions that several troubles share.
 const (
 	settings    = "/etc/outcry/outcryd.conf"
 	environment = "/etc/default/outcryd"
 
-	// forget removes the settings of a trouble.
+	// forget removes the settings that a trouble has added.
 	forget = "sed -i '/^[a-z]/d' " + settings + "; sed -i '/^OUTCRY_/d' " + environment + "; "
 
-	// slowDisk has each sync of the journal take longer. The process is told the truth by
-	// its clock: for it this is a slow disk.
+	// slowDisk delays each sync of the journal by the time appended to it. To the process this looks like a slow
+	// disk, because its clock includes the delay.
 	slowDisk = "systemd-run --quiet --collect --unit=slow-disk strace -f -qq -o /dev/null -p $(systemctl show outcryd " +
 		"--value -p MainPID) " +
 		"-e trace=fdatasync -e inject=fdatasync:delay_enter="
 	fastDisk = "systemctl kill --signal=KILL slow-disk; while systemctl is-active --quiet slow-disk; do sleep 0.1; done"
 
-	// someConnections holds 100 connections that send nothing, as a unit.
+	// someConnections runs a unit that holds 100 connections and sends nothing.
 	someConnections = "systemd-run --quiet --collect --unit=many bash -c 'for i in {1..100}; do exec " +
 		"{c}<>/dev/tcp/127.0.0.1/12345; done; sleep 1000'; "
 	noConnections = "systemctl stop many"
 
-	// loseTouch leaves the exchange without Postgres, and little time.
+	// loseTouch stops Postgres and leaves the exchange a small lag limit.
 	loseTouch = "echo max-lag = 1000 >> " + settings + "; systemctl restart outcryd; systemctl stop postgresql@15-main"
 
-	// lockTables has the projector wait.
+	// lockTables makes the projector wait for a table lock.
 	lockTables = "systemd-run --quiet --collect --unit=reader --uid=postgres psql -d outcry -c 'BEGIN; LOCK TABLE " +
 		"accounts IN SHARE MODE; SELECT pg_sleep(1000)'; " +
 		`cd /; until [ "$(runuser -u postgres -- psql -Atqc "SELECT count(*) FROM pg_stat_activity ` +
 		`WHERE wait_event = 'PgSleep'")" = 1 ]; do sleep 0.1; done; `
-	// caughtUp holds when the tables have what was traded.
+	// caughtUp is true once the tables have nearly everything that was traded.
 	caughtUp = "outcry_postgres_up == 1 and outcry_postgres_lag_records < 100"
 
 	unlockTables = `cd / && runuser -u postgres -- psql -Atqc "SELECT pg_terminate_backend(pid) FROM pg_stat_activity ` +
 		`WHERE query LIKE 'BEGIN; LOCK%'"`
 )
 
-// Troubles of stations, which go through theirs in this order.
+// The troubles of each station, in the order in which the station goes through them.
 var (
 	troublesOfProcessAndRoom = []trouble{
 		{alert: "OutcryRestartLoop",
@@ -80,7 +80,7 @@ var (
 			meanwhile: map[string]string{"somebody corrects the setting": forget}},
 		{alert: "OutcryNotReady", comes: "systemctl stop postgresql@15-main; systemctl kill --signal=KILL outcryd"},
 		{alert: "OutcryDiskFillsUp",
-			// Before troubles that free room again: it draws a line through the last 90 seconds.
+			// Must come before troubles that free space, as the alert extrapolates the last 90 seconds.
 			comes: "mount -o remount,size=200M /var/lib/outcry; fallocate -l 120M /var/lib/outcry/dump; " +
 				"systemd-run --quiet --collect --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> " +
 				"/var/lib/outcry/dump; sleep 0.5; done'",
@@ -88,7 +88,7 @@ var (
 				"somebody ends what writes, and removes it": "systemctl stop backup; rm /var/lib/outcry/dump; mount -o " +
 					"remount,size=2G /var/lib/outcry"}},
 		{alert: "OutcryJournalNoRoom",
-			// What is deleted of the journal is taken at once.
+			// The dumper uses up the space of deleted journal segments at once.
 			comes: "mount -o remount,size=16M /var/lib/outcry && systemd-run --quiet --collect --unit=dumper " +
 				"bash -c 'while :; do cat /dev/zero >> /var/lib/outcry/core.4711; sleep 0.05; done'",
 			meanwhile: map[string]string{
@@ -134,14 +134,14 @@ var (
 				"daemon-reload; systemctl restart outcryd",
 			seen: "process_max_fds{job=\"outcry\"} == 64", worse: someConnections,
 			healed: "process_max_fds{job=\"outcry\"} > 64", ended: noConnections},
-		// A killed server leaves records that Postgres does not have, and cannot be given then.
+		// A killed server leaves records that Postgres does not have; while Postgres is down they cannot be written.
 		{alert: "OutcryMarketFeedDown", comes: "echo ack = postgres >> " + settings +
 			"; systemctl stop postgresql@15-main; sleep 1; " +
 			"systemctl kill --signal=KILL outcryd; systemctl stop outcryd; systemctl start postgresql@15-main; " + lockTables +
 			"systemctl start --no-block outcryd",
 			meanwhile: map[string]string{"the lock is gone": unlockTables}, healed: "outcry_market_feed_up == 1",
 			ended: forget + "systemctl restart outcryd"},
-		// The view does not take in shares that are placed.
+		// The bug: the view ignores deposits of shares.
 		{alert: "OutcryAccountViewDown",
 			bug: []harness.Edit{{File: "internal/view/accounts/apply.go",
 				Old: "return check(a.deliver(sym, e.Deposited, noShares))",
@@ -151,7 +151,7 @@ var (
 			meanwhile: map[string]string{"a version without the bug is installed": "dpkg --install /root/outcry.deb"},
 			healed:    "outcry_account_view_up == 1"},
 		expiring, notReloaded,
-		// A buyer does not get back what a better price left over.
+		// The bug: a buyer does not get back the rest of the hold after executing at a better price.
 		{alert: "OutcryImbalance",
 			bug: lostChange,
 			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && outcry account " +
@@ -162,11 +162,11 @@ var (
 	}
 )
 
-// lostChange is a bug: a buyer does not get back what a better price left over.
+// lostChange is a bug: a buyer does not get back the rest of the hold after executing at a better price.
 var lostChange = []harness.Edit{{File: "internal/exchange/ledger.go",
 	Old: "\tbuyer.balance = buyer.balance.Add(hold.Sub(price))\n", New: "\t_ = hold.Sub(price)\n"}}
 
-// TestEveryAlertHasARunbook compares the alerts with the page.
+// TestEveryAlertHasARunbook compares the alerts with the runbooks on the page.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "deploy/prometheus/alerts.yml"))
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	require.Equal(t, alerts, tried)
 }
 
-// allTroubles returns those of all stations.
+// allTroubles returns the troubles of all stations.
 func allTroubles() []trouble {
 	return slices.Concat(troublesOfProcessAndRoom, troublesOfBackupsAndSyncs, troublesOfPostgres,
 		troublesOfClientsAndFiles, troublesOfClusters)
@@ -215,21 +215,21 @@ func TestRunbooksOfClientsAndFiles(t *testing.T) {
 	perform(t, troublesOfClientsAndFiles)
 }
 
-// perform breaks a station in the way of each alert, until a real Prometheus has it
-// fire, performs the runbook, and waits until it does not fire any more.
+// perform opens a station. For each trouble it causes the alert until a real Prometheus fires it, performs the
+// runbook, and waits until the alert has stopped.
 func perform(t *testing.T, troubles []trouble) {
 	s := openStation(t)
 	s.watch(t)
 	s.goThrough(t, troubles)
 }
 
-// goThrough does so with a station that is watched.
+// goThrough does the same on a station that Prometheus already watches.
 func (s *station) goThrough(t *testing.T, troubles []trouble) {
 	t.Helper()
-	var pending []string // alerts that have not ended yet
+	var pending []string // slow alerts that may still fire
 	for _, trouble := range troubles {
 		if !t.Run(trouble.alert, func(t *testing.T) { s.t = t; s.has(t, trouble) }) {
-			return // the next one needs a station that is well
+			return // the next trouble needs a healthy station
 		}
 		if trouble.slowly {
 			pending = append(pending, trouble.alert)
@@ -242,10 +242,10 @@ func (s *station) goThrough(t *testing.T, troubles []trouble) {
 	}
 }
 
-// has has a trouble come, and go again as its runbook says.
+// has causes a trouble, waits for its alert, and performs its runbook.
 func (s *station) has(t *testing.T, trouble trouble) {
-	s.wait(t, firing(trouble.alert), false)    // one that an earlier trouble has had fire
-	s.run("systemctl reset-failed 'outcryd*'") // many restarts within two minutes are the tests' own
+	s.wait(t, firing(trouble.alert), false)    // an earlier trouble may have caused the same alert
+	s.run("systemctl reset-failed 'outcryd*'") // the tests restart too often for systemd's limit
 	if trouble.bug != nil {
 		root, err := filepath.Abs(repository)
 		require.NoError(t, err)

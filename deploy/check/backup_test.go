@@ -13,7 +13,7 @@ import (
 const (
 	backups = "/var/lib/outcry-backups"
 
-	// everySecond has the timer elapse each second instead of each hour.
+	// everySecond makes the timer elapse each second instead of each hour.
 	everySecond = `mkdir -p /run/systemd/system/outcry-backup.timer.d && ` +
 		`printf '[Timer]\nOnCalendar=\nOnCalendar=*:*:0/1\nRandomizedDelaySec=0\nAccuracySec=10ms\n' ` +
 		"> /run/systemd/system/outcry-backup.timer.d/test.conf && systemctl daemon-reload && systemctl restart " +
@@ -22,14 +22,14 @@ const (
 		"outcry-backup.timer; " +
 		"while [ $(systemctl show outcry-backup --value -p ActiveState) = activating ]; do sleep 0.1; done"
 
-	// manyOrders makes a backup take more than the 4 KiB that the smallest disk has.
+	// manyOrders places enough orders to make a backup larger than the 4 KiB of the smallest disk.
 	manyOrders = `bash -c 'x="<transactions id=\"1\">$(printf "<order sym=\"SPY\" amount=\"1\" limit=\"1.%d\"/>" ` +
 		`{1..300})</transactions>"; ` +
 		`exec 3<>/dev/tcp/127.0.0.1/12345 && printf "%s\n%s" ${#x} "$x" >&3 && read -r <&3'`
 )
 
-// backedUp has the package's timer take backups: while the exchange runs, and with its
-// local Postgres while it does not, of which some are kept, if there is room.
+// backedUp lets the package's timer take backups: while the exchange runs, while it is stopped (with its local
+// Postgres), with a limit on how many are kept, and without enough disk space.
 func backedUp(t *testing.T, m machine) {
 	require.Equal(t, "disabled", m.try("systemctl is-enabled outcry-backup.timer"))
 	require.Empty(t, m.run("systemd-analyze verify --man=no outcry-backup.timer outcry-backup.service"))
@@ -64,8 +64,8 @@ func backedUp(t *testing.T, m machine) {
 	require.Equal(t, "success", m.run("systemctl show outcry-backup --value --property=Result"))
 	m.run("systemctl start outcryd")
 
-	// A disk of its own that is too small: the first backup is found to be too large, the next
-	// ones are not begun. The local Postgres that is started for it is on another one.
+	// The backups are now on a separate disk that is too small: the first backup is found to be too large, and later
+	// ones are not started. The local Postgres that is started for a backup is on another disk.
 	m.run(manyOrders)
 	m.run("systemctl stop outcryd")
 	m.run("mount -t tmpfs -o size=4k small " + backups)

@@ -19,20 +19,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine is a throwaway copy of this machine, with systemd running (machine.sh).
+// machine is a throwaway copy of this machine in which systemd runs (machine.sh).
 type machine struct {
 	t   *testing.T
-	pid string // of its systemd, here
+	pid string // process id of the machine's systemd, as seen from outside
 }
 
-// boot starts a machine. It ends with the test, or with this process. shared are pairs of
-// a folder here and the place where the machine has it too.
+// boot starts a machine, which ends with the test or with this process. shared holds pairs: a folder here, and the
+// path at which the machine sees it.
 func boot(t *testing.T, shared ...string) machine {
 	t.Helper()
 	require.Zero(t, os.Geteuid(), "this test needs root")
 	runtime.LockOSThread() // the machine ends with the thread that started it
 	dir := t.TempDir()
-	// without the test's context, which ends before what runs in it
+	// not bound to the test's context, which ends before the processes in the machine do
 	script := exec.Command("./machine.sh", append([]string{dir}, shared...)...)
 	script.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log bytes.Buffer
@@ -42,9 +42,9 @@ func boot(t *testing.T, shared ...string) machine {
 	t.Cleanup(func() {
 		init, err := strconv.Atoi(m.pid)
 		if err != nil {
-			init = script.Process.Pid // it did not come so far
+			init = script.Process.Pid // the machine's systemd was not found
 		}
-		_ = syscall.Kill(init, syscall.SIGKILL) // and all that runs there with it
+		_ = syscall.Kill(init, syscall.SIGKILL) // ends every process in the machine
 		script.Wait()
 		removeCgroups(script.Process.Pid)
 	})
@@ -57,7 +57,7 @@ func boot(t *testing.T, shared ...string) machine {
 	return m
 }
 
-// removeCgroups removes what a machine leaves: empty control groups.
+// removeCgroups removes the empty control groups that a machine leaves.
 func removeCgroups(pid int) {
 	found, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/outcry-machine-%d", pid))
 	for _, top := range append(found, fmt.Sprintf("/sys/fs/cgroup/outcry-machine-%d", pid)) {
@@ -69,12 +69,12 @@ func removeCgroups(pid int) {
 			return nil
 		})
 		for i := len(all) - 1; i >= 0; i-- {
-			_ = os.Remove(all[i]) // the inner ones first
+			_ = os.Remove(all[i]) // inner groups first
 		}
 	}
 }
 
-// shell runs a shell command in the machine, with input, and returns what it prints.
+// shell runs a shell command in the machine with the given standard input, and returns its output.
 func (m machine) shell(script, input string) (string, error) {
 	m.t.Helper()
 	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root",
@@ -85,7 +85,7 @@ func (m machine) shell(script, input string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// run is shell for what must succeed.
+// run is shell for a command that must succeed.
 func (m machine) run(script string) string {
 	m.t.Helper()
 	out, err := m.shell(script, "")
@@ -96,14 +96,14 @@ func (m machine) run(script string) string {
 	return out
 }
 
-// try is shell where it does not matter whether it succeeds.
+// try is shell for a command that may fail.
 func (m machine) try(script string) string {
 	m.t.Helper()
 	out, _ := m.shell(script, "")
 	return out
 }
 
-// packaging is held while a package is made and read: all are made in one place.
+// packaging is held while a package is made and read, because all packages are made in the same folder.
 var packaging sync.Mutex
 
 // install installs a version of the package.
@@ -120,7 +120,7 @@ func (m machine) put(path string, content []byte) {
 	require.NoError(m.t, err, out)
 }
 
-// packageOf returns a version of the package, of the binaries in a folder.
+// packageOf makes a package of the binaries in a folder, with the given version, and returns its bytes.
 func packageOf(t *testing.T, binaries, version string) []byte {
 	t.Helper()
 	packaging.Lock()

@@ -1,15 +1,15 @@
 //go:build deploy || operations
 
-// Package check tries what the project is deployed with, with the real thing: the
-// image's files in an empty root directory, the Debian package and its unit on a
-// throwaway copy of this machine that systemd has booted. It needs root, and the
-// Debian packages make, systemd, lintian, adduser and postgresql:
+// Package check tests what the project is deployed with in real environments: the image's
+// files in an empty root directory, and the Debian package with its unit on a throwaway
+// copy of this machine that systemd has booted. It needs root, and the Debian packages
+// make, systemd, lintian, adduser and postgresql:
 //
 //	go test -tags deploy ./deploy/check
 //
 // With another tag it performs the README, docs/OPERATIONS.md and docs/DEPLOYMENT.md on
-// such machines. It needs curl, iproute2, netcat-openbsd, openssl, procps, prometheus,
-// prometheus-alertmanager, python3, strace and sysstat besides:
+// such machines. It also needs curl, iproute2, netcat-openbsd, openssl, procps, prometheus,
+// prometheus-alertmanager, python3, strace and sysstat then:
 //
 //	go test -tags operations ./deploy/check
 package check
@@ -32,7 +32,7 @@ import (
 const (
 	repository = "../.."
 
-	// patience is how long tests wait for what must come. Nothing depends on its value.
+	// patience is how long tests wait for an expected event. No result depends on its value.
 	patience = time.Minute
 )
 
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// command prepares a program that ends with this one.
+// command prepares a program that is killed when this process ends.
 func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -55,7 +55,7 @@ func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output runs a program that must succeed, and returns what it prints.
+// output runs a program that must succeed, and returns its output.
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()
@@ -69,13 +69,13 @@ func makeTarget(t *testing.T, args ...string) {
 	output(t, command(t, "make", append([]string{"-C", repository}, args...)...))
 }
 
-// built is where the binaries are that all tests share.
+// built holds the folder of the binaries that all tests share.
 var built struct {
 	once sync.Once
 	dir  string
 }
 
-// binaries returns a folder with the binaries as they are released.
+// binaries returns a folder with the binaries, built as for a release.
 func binaries(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() { makeTarget(t, "binaries", "OUT="+built.dir) })
@@ -83,8 +83,8 @@ func binaries(t *testing.T) string {
 	return built.dir
 }
 
-// makePackage makes a Debian package of the binaries in a folder, and returns its path.
-// It is hardly compressed, which saves most of the time.
+// makePackage makes a Debian package of the binaries in a folder, and returns its path. The package is hardly
+// compressed, which saves most of the time.
 func makePackage(t *testing.T, binaries, version string) string {
 	t.Helper()
 	build := command(t, filepath.Join(repository, "deploy/debian/build.sh"), binaries)

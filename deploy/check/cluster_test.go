@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// troublesOfClusters are of a station with three nodes, which goes through them in this order.
+// troublesOfClusters are the troubles of a station with three nodes, in the order in which it goes through them.
 var troublesOfClusters = []trouble{
 	{alert: "OutcryNoLeader", comes: "systemctl stop outcryd@1 outcryd@2", healed: clusterWell},
 	{alert: "OutcryNodeBehind", comes: "systemctl stop outcryd@3", healed: clusterWell},
@@ -20,7 +20,7 @@ var troublesOfClusters = []trouble{
 		"/dev/null -p $(systemctl show outcryd@$n --value -p MainPID) -e trace=fdatasync -e " +
 		"inject=fdatasync:delay_enter=20000000",
 		meanwhile: map[string]string{"the disk is fast again": fastDisk}, healed: clusterWell},
-	// Node 3 has a bug, and node 2 is down: a buyer does not get back what a better price left over.
+	// Node 3 has the bug lostChange, and node 2 is down.
 	{alert: "OutcryDigestsDiffer", bug: lostChange,
 		comes: "systemctl stop customers; cp /root/outcryd /usr/bin/outcryd-bug; " +
 			"mkdir /run/systemd/system/outcryd@3.service.d; " +
@@ -42,26 +42,25 @@ var troublesOfClusters = []trouble{
 }
 
 const (
-	// clusterWell holds once all three nodes are there, and one may fail.
+	// clusterWell is true once all three nodes are up and one of them may fail.
 	clusterWell = "sum(outcry_cluster_follows) == 3 and sum(outcry_cluster_leads) == 1 and " +
 		"sum(outcry_cluster_spare_voters) == 1"
 
-	// nodes has commands reach them.
+	// nodes sets the environment in which outcry commands reach the nodes.
 	nodes = "export OUTCRY_ADDR=" + xmlAddresses + " OUTCRY_HTTP_ADDR=" + httpAddresses + "; "
 
-	// aStandby finds one.
+	// aStandby sets the shell variable n to the number of a standby.
 	aStandby = `n=1; while [ "$(curl -s http://127.0.0.1:808$n/healthz)" != standby ]; do ` +
 		`n=$((n % 3 + 1)); sleep 0.1; done; `
 )
 
-// TestRunbooksOfClusters breaks a cluster until each of its alerts fires, and does its runbook.
+// TestRunbooksOfClusters causes each alert of a cluster and performs its runbook.
 func TestRunbooksOfClusters(t *testing.T) {
 	t.Parallel()
 	openClusterStation(t).goThrough(t, troublesOfClusters)
 }
 
-// TestTheClusterPage does what docs/CLUSTER.md shows, with the package and nodes that outcry
-// cluster try runs.
+// TestTheClusterPage performs docs/CLUSTER.md with the package, and with nodes run by outcry cluster try.
 func TestTheClusterPage(t *testing.T) {
 	t.Parallel()
 	m := boot(t)

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mailbox takes mail as the mail server of the machine does, and keeps it in a file.
+// mailbox runs a mail server that writes all mail to a file.
 const mailbox = "systemd-run --quiet --collect --unit=mailbox --property=StandardOutput=file:/root/mail " +
 	"python3 -u -W ignore -m smtpd --nosetuid --class DebuggingServer 127.0.0.1:25"
 
-// TestTheDebianWay performs docs/DEPLOYMENT.md on a copy of what git has: the package is
-// made there and installed, and trades, is watched, backed up and protected. There is no
-// network; what Go has downloaded and compiled the machine shares with this one.
+// TestTheDebianWay performs docs/DEPLOYMENT.md on a copy of the files in git: the package is built there and
+// installed, and the exchange trades, is monitored, backed up and protected. The machine has no network, but shares
+// Go's module and build caches with this one.
 func TestTheDebianWay(t *testing.T) {
 	t.Parallel()
 	m := bootWithGo(t, "/srv/build")

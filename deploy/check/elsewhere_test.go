@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// elsewhere has the service keep its data in another folder than the package's.
+// elsewhere makes the service keep its data in another folder than the package's default.
 func elsewhere(t *testing.T, m machine) {
 	const units = "/run/systemd/system"
 	m.run("systemctl stop outcryd && cp -a /etc/default/outcryd /root/outcryd.default && install -d -m 700 -o outcry -g " +
@@ -21,7 +21,7 @@ func elsewhere(t *testing.T, m machine) {
 	require.Equal(t, "/srv/elsewhere/last-backup",
 		m.run("ls /srv/elsewhere/last-backup; ls /var/lib/outcry/last-backup 2>/dev/null || true"))
 
-	// The shell of an operator has the same, as long as it is open.
+	// An operator's shell gets the same settings when it reads operator.sh.
 	told := func(defaults string) string {
 		out, err := m.shell("cat >> /etc/default/outcryd; bash -c '. /usr/share/outcry/operator.sh; echo data $OUTCRY_DATA "+
 			"url $DATABASE_URL file $DATABASE_URL_FILE'", defaults)

@@ -2,16 +2,16 @@
 
 package check
 
-// newPair makes a certificate of 127.0.0.1 and its key, which end after so many days.
+// newPair returns commands that make a certificate of 127.0.0.1 and its key, valid for a number of days.
 func newPair(name, days string) string {
 	return "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days " + days + " -subj /CN=exchange " +
 		"-addext subjectAltName=IP:127.0.0.1 -keyout " + name + ".key -out " + name + ".pem 2> /dev/null && " +
 		"chgrp outcry " + name + ".key " + name + ".pem && chmod 640 " + name + ".key " + name + ".pem; "
 }
 
-// Troubles with files that a server reads while it runs.
+// Troubles with files that a server reads while it is running.
 var (
-	// The page is walked without TLS otherwise, so Prometheus changes over and back.
+	// The other runbooks are performed without TLS, so Prometheus is switched to TLS and back.
 	expiring = trouble{alert: "OutcryCertificateExpires",
 		comes: "systemctl stop customers; " + newPair("/etc/outcry/server", "10") +
 			"printf 'tls-cert = /etc/outcry/server.pem\ntls-key = /etc/outcry/server.key\n' >> /etc/outcry/outcryd.conf; " +

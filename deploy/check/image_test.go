@@ -26,17 +26,17 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// imageBytesMax is what the image may weigh.
+// imageBytesMax is the largest permitted size of the image.
 const imageBytesMax = 40 << 20
 
-// image is a root directory with what deploy/Dockerfile puts into the image.
+// image is a root directory with the files that deploy/Dockerfile puts into the image.
 type image struct {
 	root string
 	env  []string
 	user uint32
 }
 
-// line returns what a pattern's group finds in deploy/Dockerfile.
+// line returns what the group of a pattern matches in deploy/Dockerfile.
 func line(t *testing.T, pattern string) string {
 	t.Helper()
 	b, err := os.ReadFile(repository + "/deploy/Dockerfile")
@@ -46,7 +46,7 @@ func line(t *testing.T, pattern string) string {
 	return string(found[1])
 }
 
-// newImage makes the binaries as the Dockerfile does and lays them into an empty root.
+// newImage builds the binaries as the Dockerfile does and puts them into an empty root directory.
 func newImage(t *testing.T) image {
 	t.Helper()
 	i := image{root: t.TempDir(), env: strings.Fields(line(t, `ENV (.*)`))}
@@ -68,8 +68,7 @@ func newImage(t *testing.T) image {
 	return i
 }
 
-// command prepares a program of the image, run as its user, in its root and with its
-// environment.
+// command prepares a program of the image, to run as the image's user, in its root directory and with its environment.
 func (i image) command(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := command(t, name, args...)
@@ -80,8 +79,8 @@ func (i image) command(t *testing.T, env []string, name string, args ...string) 
 	return cmd
 }
 
-// passwordDatabase returns the address of a database that is reached over TCP, and asks
-// for the password that a file for it is made with.
+// passwordDatabase returns the address of a database that is reached over TCP and requires a password, and the
+// password.
 func passwordDatabase(t *testing.T) (host, port, password string) {
 	t.Helper()
 	c, dir := pgtest.NewCluster(t)
@@ -97,7 +96,7 @@ func passwordDatabase(t *testing.T) (host, port, password string) {
 		[]byte("local trader trader scram-sha-256\nlocal all all trust\n"), 0o644))
 	_, err = db.Exec(t.Context(), "SELECT pg_reload_conf()")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { // until the rule holds
+	require.Eventually(t, func() bool { // until Postgres refuses connections without a password
 		u, _ := url.Parse(c.URL())
 		q := u.Query()
 		q.Set("user", "trader")
@@ -116,7 +115,7 @@ func passwordDatabase(t *testing.T) (host, port, password string) {
 	return host, port, password
 }
 
-// forward lets connections to an address that it returns through to a Unix socket.
+// forward listens on a TCP address, which it returns, and forwards connections to a Unix socket.
 func forward(t *testing.T, socket string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -162,8 +161,8 @@ func TestTheImageIsSmallAndStatic(t *testing.T) {
 	}
 }
 
-// TestTheImageTradesWithNothingElseInIt runs the image's programs in an otherwise empty
-// root directory, as its user, with a database that asks for a password.
+// TestTheImageTradesWithNothingElseInIt runs the image's programs in an otherwise empty root directory, as the
+// image's user, with a database that requires a password.
 func TestTheImageTradesWithNothingElseInIt(t *testing.T) {
 	i := newImage(t)
 	host, port, password := passwordDatabase(t)
@@ -205,7 +204,7 @@ func TestTheImageTradesWithNothingElseInIt(t *testing.T) {
 
 func TestTheImageWithoutADatabaseSaysWhatIsMissing(t *testing.T) {
 	i := newImage(t)
-	// Whatever the network does: no database is named, and none can be fetched into /data.
+	// No database is named, and the proxy makes sure that none can be downloaded into /data.
 	server := i.command(t, []string{"OUTCRY_LISTEN=127.0.0.1:0", "OUTCRY_HTTP=", "HTTPS_PROXY=http://127.0.0.1:1"},
 		"/usr/bin/outcryd")
 	out, err := server.CombinedOutput()

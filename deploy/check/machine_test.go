@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// property returns what systemd knows of the service.
+// property returns a property of the outcryd service in systemd.
 func (m machine) property(name string) string {
 	m.t.Helper()
 	return m.run("systemctl show outcryd --value --property=" + name)
 }
 
-// TestThePackageFromInstallToPurge is the life of an installation, in one machine: each
-// part goes on where the one before it ended.
+// TestThePackageFromInstallToPurge takes one installation through its whole life, in one machine; each step continues
+// from the last.
 func TestThePackageFromInstallToPurge(t *testing.T) {
 	m := boot(t)
 	for _, part := range []struct {
@@ -79,7 +79,7 @@ func trades(t *testing.T, m machine) {
 	require.Empty(t, m.run("find /etc /run /usr /var /home /root -xdev -user outcry -not -path '/var/lib/outcry*'"),
 		"it writes nowhere else")
 
-	// As docs/DEPLOYMENT.md has it: the socket is in a /tmp that only the service sees.
+	// As in docs/DEPLOYMENT.md: the socket is in a /tmp that only the service sees.
 	psql := "nsenter --target=" + m.property("MainPID") + " --mount runuser -u outcry -- " +
 		"psql -h /var/lib/outcry/postgres/socket -U outcry -At postgres -c "
 	var said string
@@ -140,7 +140,7 @@ func upgraded(t *testing.T, m machine) {
 
 	require.NotContains(t, m.run("cat /etc/default/outcryd"), "\nOUTCRY_OPEN", "it listens on this machine alone")
 
-	// A server of before --open listens beyond this machine without it.
+	// A server that was started before --open existed listens beyond this machine without that flag.
 	m.run("cp /etc/default/outcryd /root/before-open && printf 'OUTCRY_LISTEN=:12345\nOUTCRY_OPEN=true\n' >> " +
 		"/etc/default/outcryd && " +
 		"systemctl restart outcryd && sed -i /^OUTCRY_OPEN=/d /etc/default/outcryd")
@@ -158,8 +158,8 @@ func upgraded(t *testing.T, m machine) {
 	m.run("systemctl start outcryd")
 }
 
-// stoppedWhileUpgraded upgrades a server that is stopped for a while, and listens beyond
-// this machine: a version of before --open would have gone on, a later one would not.
+// stoppedWhileUpgraded upgrades a server that is stopped and set to listen beyond this machine. Only if the old
+// version predates --open, and the service is enabled, does the upgrade add OUTCRY_OPEN.
 func stoppedWhileUpgraded(t *testing.T, m machine) {
 	opened := func(version string) bool {
 		m.install(version)
@@ -176,8 +176,8 @@ func stoppedWhileUpgraded(t *testing.T, m machine) {
 	m.run("cp /root/before-open /etc/default/outcryd && systemctl start outcryd")
 }
 
-// upgradedWithoutDatabase has dpkg wait for two seconds; it would for ever if it waited
-// for the database, and the machine's commands end with the test.
+// upgradedWithoutDatabase limits dpkg's wait for the server to two seconds. A dpkg that waited for the database would
+// never end.
 func upgradedWithoutDatabase(t *testing.T, m machine) {
 	m.run("cp /etc/default/outcryd /root/settings && echo DATABASE_URL=postgres://nobody@127.0.0.1:1/nothing >> " +
 		"/etc/default/outcryd")
@@ -189,8 +189,8 @@ func upgradedWithoutDatabase(t *testing.T, m machine) {
 	require.Contains(t, m.run("outcry query 1 2"), "executed  4 at 5")
 }
 
-// comesUpLate has the exchange listen at an address that the machine gets only after it
-// has failed more often than systemd's default, and this unit before, has patience.
+// comesUpLate sets an address that the machine gets only after the exchange has failed to start more often than
+// systemd's default allows.
 func comesUpLate(t *testing.T, m machine) {
 	require.Contains(t, m.property("After"), "network-online.target")
 	require.Contains(t, m.property("Wants"), "network-online.target")
@@ -204,7 +204,7 @@ func comesUpLate(t *testing.T, m machine) {
 	m.run("ip address add 192.0.2.7/32 dev lo")
 	require.Eventually(t, func() bool { return m.property("ActiveState") == "active" }, patience, 50*time.Millisecond)
 	require.Contains(t, m.run("outcry --addr 192.0.2.7:12345 query 1 2"), "executed  4 at 5")
-	// A page whose name was made to point there has no other port than people have.
+	// A web page whose host name was pointed at this address (DNS rebinding) must use the same port.
 	asks := func(host string) string {
 		return m.run("bash -c \"exec 3<>/dev/tcp/192.0.2.7/8080; printf 'GET /healthz HTTP/1.1\r\nHost: " + host +
 			"\r\nConnection: close\r\n\r\n' >&3; head -n 1 <&3\"")

@@ -22,7 +22,7 @@ func TestThePackageIsTheSameBytesEachTime(t *testing.T) {
 	}
 	t.Setenv("DPKG_DEB_COMPRESSOR_LEVEL", "0")
 	one, dir := makePackage(t, binaries(t), "1.0"), t.TempDir()
-	makeTarget(t, "deb", "OUT="+dir, "VERSION=1.0") // binaries and all
+	makeTarget(t, "deb", "OUT="+dir, "VERSION=1.0") // builds the binaries, too
 	require.Equal(t, sum(one), sum(filepath.Join(dir, filepath.Base(one))))
 	output(t, command(t, "lintian", "--allow-root", "--fail-on=error,warning", one))
 }
@@ -35,8 +35,7 @@ func TestWithoutATagThePackagesVersionIsOlderThanAnyRelease(t *testing.T) {
 	}
 }
 
-// TestLinksOfThePackagedPagesLeadThere follows each link from one file of the package's
-// documentation to another.
+// TestLinksOfThePackagedPagesLeadThere follows each link between files of the package's documentation.
 func TestLinksOfThePackagedPagesLeadThere(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.WriteFile(root+"/outcry.deb", packageOf(t, binaries(t), "1.0"), 0o600))
@@ -75,7 +74,7 @@ func TestLinksOfThePackagedPagesLeadThere(t *testing.T) {
 }
 
 func TestTheSandboxOfTheUnitIsTight(t *testing.T) {
-	// In tenths: 100 is no protection at all. What is left is the network, which it is for.
+	// The threshold is in tenths; 100 means no protection. What remains is network access, which the service needs.
 	output(t, command(t, "systemd-analyze", "security", "--offline=true", "--threshold=13",
 		repository+"/deploy/systemd/outcryd.service"))
 }

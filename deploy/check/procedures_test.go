@@ -16,13 +16,13 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// procedure is one of the pages', and what comes in place of people and machines.
+// procedure is a section of the pages, and the shell commands that stand in for people and other machines.
 type procedure struct {
 	section   string
 	meanwhile map[string]string
 }
 
-// procedures go on from each other, in this order.
+// procedures run in this order, each on the state that the last one left.
 var procedures = []procedure{
 	{section: "First look"},
 	{section: "Stop and restart"},
@@ -75,25 +75,24 @@ var procedures = []procedure{
 		"a client does not take its replies": "cat > /root/slow.sh <<'end'\n" + slowClient +
 			"end\nsystemd-run --quiet --collect --unit=slow bash /root/slow.sh; until ss -Htn state " +
 			"established '( sport = :12345 )' | awk '$2 > 0' | grep -q .; do sleep 0.1; done"}},
-	// The last: the others have the database that the first start makes.
+	// Must be the last one: the others use the database that the first start creates.
 	{section: "Move to another database"},
 }
 
-// olderRefuses has the older version say that it cannot go on with the newer one's journal.
+// olderRefuses checks that the older version refuses the newer one's journal.
 const olderRefuses = "dpkg-deb --extract /root/outcry-old.deb /root/old && cd / && install -m 755 " +
 	"/root/old/usr/bin/outcryd /tmp/outcryd-old && " +
 	"! timeout 60 runuser -u outcry -- env DATABASE_URL='postgres://outcry@/outcry?host=/run/postgresql' " +
 	"/tmp/outcryd-old --http= --data=/var/lib/outcry 2> /tmp/refused && " +
 	"grep -q 'a newer outcryd has written it' /tmp/refused && "
 
-// slowClient asks for much and takes nothing. systemd would expand its variables, if it
-// were not in a file.
+// slowClient sends many queries and reads no replies. It is run from a file because systemd would expand its variables.
 const slowClient = `exec {c}<>/dev/tcp/127.0.0.1/12345
 x="<transactions id=\"1\">$(printf "<query id=\"2\"/>%.0s" {1..2000})</transactions>"
 while :; do printf "%s\n%s" ${#x} "$x" >&$c; done
 `
 
-// newerPackage returns a package whose server writes a journal that the others refuse.
+// newerPackage returns a package whose server writes a journal version that the other packages refuse.
 func newerPackage(t *testing.T) []byte {
 	t.Helper()
 	root, err := filepath.Abs(repository)
@@ -110,8 +109,8 @@ func newerPackage(t *testing.T) []byte {
 	return packageOf(t, dir, "2.0")
 }
 
-// TestProcedures performs the procedures of the pages on a station, one after the other.
-// What was traded in the beginning has to be there after each, and money has to add up.
+// TestProcedures performs the procedures of the pages on one station, one after the other. After each, the trades
+// made at the start must be present, and cash must be conserved.
 func TestProcedures(t *testing.T) {
 	t.Parallel()
 	s := openStation(t)
@@ -124,7 +123,7 @@ func TestProcedures(t *testing.T) {
 	for _, p := range procedures {
 		if !t.Run(p.section, func(t *testing.T) {
 			s.t = t
-			s.run("systemctl reset-failed outcryd") // many restarts within two minutes are the tests' own
+			s.run("systemctl reset-failed outcryd") // the tests restart too often for systemd's limit
 			meanwhile := map[string]func() error{}
 			for name, script := range p.meanwhile {
 				meanwhile[name] = func() error { s.run(script); return nil }

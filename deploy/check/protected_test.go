@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// protectedSections are what the page has for an exchange with tokens alone.
+// protectedSections are the sections of the page that only apply to an exchange with tokens.
 var protectedSections = []string{"Shut a customer out"}
 
 // Settings of a protected exchange, and the files that they need.
 const (
-	// certificates makes an authority, and certificates for the server and for clients.
+	// certificates makes a certificate authority, and certificates for the server and for clients.
 	certificates = `set -e; cd /etc/outcry; ec='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
 openssl req -x509 $ec -days 30 -subj '/CN=authority' -keyout ca.key -out ca.pem
 for name in server operator prometheus; do
@@ -27,23 +27,22 @@ for name in server operator prometheus; do
 done
 chgrp outcry server.key operator.key; chmod 640 server.key operator.key; rm ca.key`
 
-	// protection is what the file of settings has.
+	// protection is the content of the settings file.
 	protection = "auth = true\ntls-cert = /etc/outcry/server.pem\ntls-key = /etc/outcry/server.key\ntls-client-ca = " +
 		"/etc/outcry/ca.pem\n"
 
-	// scraping is what Prometheus' configuration has besides.
+	// scraping is what Prometheus' configuration needs in addition.
 	scraping = `  - job_name: outcry
     scheme: https
     authorization: {credentials_file: /etc/outcry/prometheus.token}
     tls_config: {ca_file: /etc/outcry/ca.pem, cert_file: /etc/outcry/prometheus.pem, ` +
 		`key_file: /etc/outcry/prometheus.key}
 `
-	// clientEnvironment is that of a client on the machine.
+	// clientEnvironment is a client's environment, up to the path of its token file.
 	clientEnvironment = "OUTCRY_TLS_CA=/etc/outcry/ca.pem OUTCRY_CLIENT_CERT=/etc/outcry/operator.pem " +
 		"OUTCRY_CLIENT_KEY=/etc/outcry/operator.key OUTCRY_TOKEN_FILE="
 
-	// runaway opens an account, and has its owner place orders, with a token of his own,
-	// for as long as they are taken.
+	// runaway opens an account whose owner, with his own token, places orders until one is refused.
 	runaway = "outcry account 4 1000000 && outcry token add --data /var/lib/outcry --scope account:4 > " +
 		"/root/runaway.token && " +
 		"systemd-run --quiet --collect --unit=runaway env " + clientEnvironment + "/root/runaway.token " +
@@ -51,12 +50,12 @@ chgrp outcry server.key operator.key; chmod 640 server.key operator.key; rm ca.k
 		"tee /root/runaway.log'"
 )
 
-// TestThePageWithTokensAndTLS performs parts of the page, as they stand, on a station
-// whose exchange wants a token and a client certificate over TLS.
+// TestThePageWithTokensAndTLS performs parts of the page, unchanged, on a station whose exchange requires a token and
+// a client certificate over TLS.
 func TestThePageWithTokensAndTLS(t *testing.T) {
 	t.Parallel()
 	s := openStation(t)
-	s.inShell(t, ". /usr/share/outcry/operator.sh && outcry status") // it does no harm without them
+	s.inShell(t, ". /usr/share/outcry/operator.sh && outcry status") // harmless without tokens and certificates
 	s.run(certificates)
 	out, err := s.machine.shell("cat >> "+settings+" && systemctl restart outcryd", protection)
 	require.NoError(t, err, out)
@@ -83,18 +82,18 @@ func TestThePageWithTokensAndTLS(t *testing.T) {
 		{"Shut a customer out", s.shutsOut},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { s.t = t; part.do(t) }) {
-			return // the next one needs a station that is well
+			return // the next part needs a healthy station
 		}
 	}
 }
 
-// troubleOf returns how an alert comes about.
+// troubleOf returns the trouble that causes an alert.
 func troubleOf(alert string) trouble {
 	all := allTroubles()
 	return all[slices.IndexFunc(all, func(trouble trouble) bool { return trouble.alert == alert })]
 }
 
-// shutsOut performs what the page has against a customer whose orders do not end.
+// shutsOut performs the section against a customer who does not stop placing orders.
 func (s *station) shutsOut(t *testing.T) {
 	s.walk(t, "Shut a customer out",
 		map[string]func() error{"a customer has lost control, and does not stop": func() error {
@@ -108,7 +107,7 @@ func (s *station) shutsOut(t *testing.T) {
 		50*time.Millisecond, "its token is not good any more")
 }
 
-// inShell runs a command that must succeed in the shell that the page is performed in.
+// inShell runs a command that must succeed in the shell in which the page is performed.
 func (s *station) inShell(t *testing.T, command string) {
 	t.Helper()
 	printed, status, err := s.shell.Run(command)

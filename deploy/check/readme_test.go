@@ -14,7 +14,7 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// notRun is how many blocks of each page are not run here, and say why.
+// notRun is the number of blocks in each page that are not run here and give the reason.
 var notRun = map[string]int{
 	"README.md":                    1,
 	"docs/GUIDE.md":                3,
@@ -39,10 +39,10 @@ func TestBlocksThatAreNotRunAreFew(t *testing.T) {
 	}
 }
 
-// modules and compiled are where a machine has what Go has downloaded and compiled here.
+// modules and compiled are where a machine sees this machine's Go module and build caches.
 const modules, compiled = "/srv/go-modules", "/srv/go-build"
 
-// bootWithGo boots a machine that has these, a copy of what git has, and an empty home.
+// bootWithGo boots a machine with those caches, a copy of the files in git, and an empty home.
 func bootWithGo(t *testing.T, folder string) machine {
 	t.Helper()
 	m := boot(t, goEnv(t, "GOMODCACHE"), modules, goEnv(t, "GOCACHE"), compiled)
@@ -55,10 +55,9 @@ func bootWithGo(t *testing.T, folder string) machine {
 	return m
 }
 
-// TestTheReadme runs the commands of the README, and then those of the guide and of the pages
-// for courses and strategies, which go on where it ends, on a copy of what git has, with an
-// empty home and without a network. Nothing is there before except what Go has downloaded and
-// compiled, which both machines share.
+// TestTheReadme runs the commands of the README, and then those of the guide and of the pages for courses and
+// strategies, which continue from there. It runs on a copy of the files in git, with an empty home, no network, and
+// nothing but Go's module and build caches, which the machines share.
 func TestTheReadme(t *testing.T) {
 	t.Parallel()
 	m := bootWithGo(t, "/srv/outcry")

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Pieces of refusals: a server that is started by hand beside the service, as its user.
+// Pieces of shell commands that start a server by hand beside the service, as the service's user.
 const (
 	byHand = "cd / && timeout 60 runuser -u outcry -- env "
-	server = "outcryd --http= --listen=127.0.0.1:0 --segment=65536 " // the service has the port
+	server = "outcryd --http= --listen=127.0.0.1:0 --segment=65536 " // the service occupies the default port
 
-	// anExchange makes data directory and database /tmp/$name with a symbol in them.
+	// anExchange creates the data directory /tmp/$name and the database $name, with a symbol in them.
 	anExchange = "cd / && runuser -u postgres -- createdb --owner=outcry $name && install -d -o outcry /tmp/$name && " +
 		"systemd-run --quiet --collect --unit=$name --uid=outcry --property=Type=notify outcryd --http= " +
 		"--listen=127.0.0.1:4321 --data=/tmp/$name " +
@@ -25,18 +25,18 @@ const (
 		"systemctl stop $name; "
 )
 
-// refusal is a start that is refused, and a piece of the line that the page has for it.
+// refusal is a start that is refused, and part of the message that the page lists for it.
 type refusal struct {
 	says  string
 	start string
 }
 
-// database names the database of a server that is started by hand.
+// database returns the setting that gives a server started by hand its database.
 func database(name string) string {
 	return "DATABASE_URL=postgres://outcry@/" + name + "?host=/run/postgresql "
 }
 
-// refusals go on from each other, in this order, after the procedures.
+// refusals run in this order after the procedures, each on the state that the last one left.
 var refusals = []refusal{
 	{"is in use by another process", byHand + database("exchange") + server + "--data=/var/lib/outcry"},
 	{"another server is using the database", "install -d -o outcry /tmp/empty; " + byHand + database("exchange") +
@@ -79,12 +79,12 @@ var refusals = []refusal{
 			byHand + database("three") + server + "--data=/var/lib/outcry"},
 }
 
-// triedElsewhere are lines of the page whose refusal needs a journal that is made up, which tests
-// of cmd/outcryd make, or a pooler, which those of internal/postgres try.
+// triedElsewhere are messages of the page that other tests cause: those that need a made-up journal are in
+// cmd/outcryd, and those that need a connection pooler in internal/postgres.
 var triedElsewhere = []string{"does not come out as recorded", "this program reads up to version",
 	"a connection pooler is in between"}
 
-// refuses starts servers that refuse, and looks for what they say in the page.
+// refuses starts servers that refuse to start, and looks up their messages in the page.
 func (s *station) refuses(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "docs/reference/MESSAGES.md"))
 	require.NoError(t, err)

@@ -19,32 +19,32 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// faster is by how much times in Prometheus' configuration and rules are shorter here:
-// an alert that waits for five minutes waits for fifteen seconds.
+// faster is the factor by which times in Prometheus' configuration and rules are shortened: an alert that waits for
+// five minutes waits here for fifteen seconds.
 const faster = 20
 
-// operations are the pages that stations perform, section by section.
+// operations are the pages that stations perform section by section.
 var operations = []string{"docs/OPERATIONS.md", "docs/reference/PROCEDURES.md"}
 
-// station is a machine as the pages of operations have it: the package, a Postgres of the
-// machine, Prometheus with the alerts, and customers who trade all the time. The data
-// directory is on a file system of its own, which can be made small.
+// station is a machine as the operations pages describe it: with the package, the machine's Postgres, Prometheus with
+// the alerts, and customers who trade all the time. The data directory is on a separate file system, which can be
+// made small.
 type station struct {
 	machine
 	shell *doctest.Shell
 }
 
-// openStation boots one, in which the exchange takes orders.
+// openStation boots a station whose exchange accepts orders.
 func openStation(t *testing.T) *station {
 	t.Helper()
 	s := &station{machine: boot(t)}
 	s.install("1.0")
 	require.Equal(t, "shared", s.run("findmnt --noheadings --output=PROPAGATION /"), "as on a machine that is no copy")
 	s.run("mkdir -p /var/lib/outcry && mount -t tmpfs -o size=2G outcry-disk /var/lib/outcry")
-	// This machine may have a cluster, in whatever state.
+	// The copied machine may have a Postgres cluster in an unknown state.
 	s.run("rm -rf /var/lib/postgresql/15/main /etc/postgresql/15/main && pg_createcluster 15 main")
-	// A small disk is to be full soon, a stop not to wait long for a Postgres that is away,
-	// and a server that cannot start to be given up soon.
+	// Small segments fill a small disk soon, a stop does not wait long for an absent Postgres, and systemd soon gives
+	// up a server that cannot start.
 	s.run(`mkdir -p /run/systemd/system/outcryd.service.d && ` +
 		`printf '[Unit]\nStartLimitBurst=5\n[Service]\nEnvironment=OUTCRY_SEGMENT=65536 OUTCRY_STOP_TIMEOUT=5s\n' ` +
 		`> /run/systemd/system/outcryd.service.d/test.conf`)
@@ -54,14 +54,14 @@ func openStation(t *testing.T) *station {
 	return s
 }
 
-// xmlAddresses and httpAddresses are those of the nodes of a cluster on a station.
+// xmlAddresses and httpAddresses are the addresses of a cluster's nodes on a station.
 const (
 	xmlAddresses  = "127.0.0.1:12341,127.0.0.1:12342,127.0.0.1:12343"
 	httpAddresses = "127.0.0.1:8081,127.0.0.1:8082,127.0.0.1:8083"
 )
 
-// openClusterStation boots one that has three nodes, each with a Postgres of its own below its
-// data directory, and waits until they are well.
+// openClusterStation boots a station with three nodes, each with a Postgres below its data directory, and waits until
+// they are healthy.
 func openClusterStation(t *testing.T) *station {
 	t.Helper()
 	s := &station{machine: boot(t)}
@@ -93,7 +93,7 @@ func readPage(t *testing.T, path string) *doctest.Page {
 	return page
 }
 
-// openShell starts a shell in the machine that ends with the test.
+// openShell starts a shell in the machine, which is closed when the test ends.
 func (m machine) openShell(patience time.Duration, env ...string) *doctest.Shell {
 	m.t.Helper()
 	cmd := command(m.t, "nsenter", "--target="+m.pid, "--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup", "--root",
@@ -106,7 +106,7 @@ func (m machine) openShell(patience time.Duration, env ...string) *doctest.Shell
 	return shell
 }
 
-// pageOf returns the page of operations that has a section.
+// pageOf returns the operations page that has a section.
 func pageOf(t *testing.T, section string) *doctest.Page {
 	t.Helper()
 	for _, path := range operations {
@@ -119,7 +119,7 @@ func pageOf(t *testing.T, section string) *doctest.Page {
 	return nil
 }
 
-// walk performs a section of the pages.
+// walk performs a section of the pages. meanwhile holds, by name, what other people and machines do in it.
 func (s *station) walk(t *testing.T, section string, meanwhile map[string]func() error) {
 	t.Helper()
 	page := pageOf(t, section)
@@ -131,14 +131,14 @@ func (s *station) walk(t *testing.T, section string, meanwhile map[string]func()
 	}
 }
 
-// watch starts Prometheus in the machine, with its times made shorter, and customers.
+// watch starts Prometheus, with shortened times, and customers in the machine.
 func (s *station) watch(t *testing.T) {
 	t.Helper()
 	s.startPrometheus(t, func(text string) string { return hasten(t, text) })
 	s.startCustomers(t, "")
 }
 
-// startCustomers starts a market of bots, with an environment, and waits until it trades.
+// startCustomers starts bots with an environment variable, and waits until they trade.
 func (s *station) startCustomers(t *testing.T, environment string) {
 	t.Helper()
 	s.run(`printf '[Service]\nExecStart=outcry-lab demo --rate 50\nEnvironment=` + environment +
@@ -147,8 +147,7 @@ func (s *station) startCustomers(t *testing.T, environment string) {
 	s.until(t, `outcry_ready == 1 and on (instance) sum by (instance) (outcry_orders_total) > 10`)
 }
 
-// startPrometheus starts Prometheus in the machine with the files of this repository,
-// changed.
+// startPrometheus starts Prometheus in the machine with this repository's files, after change.
 func (s *station) startPrometheus(t *testing.T, change func(text string) string) {
 	t.Helper()
 	s.run("mkdir -p /etc/outcry-prometheus")
@@ -165,14 +164,14 @@ func (s *station) startPrometheus(t *testing.T, change func(text string) string)
 	s.wait(t, `count(up == 1) == count(up)`, true)
 }
 
-// duration is one in the files of Prometheus: of a range, or of a setting.
+// duration matches a time in Prometheus' files: the length of a range, or a setting.
 var duration = regexp.MustCompile(`(\[|: )(\d+)([sm])(\]|\n)`)
 
-// often is how often Prometheus scrapes and evaluates: less often than faster has it, as a scrape that takes as
-// long as that is lost, and has the alerts begin anew.
+// often matches the scrape and evaluation intervals. They are shortened by less than faster, because a scrape that
+// takes longer than its interval is lost, which restarts the waiting time of alerts.
 var often = regexp.MustCompile(`(scrape_interval|scrape_timeout|evaluation_interval): 5s`)
 
-// hasten makes the times of Prometheus' files shorter.
+// hasten shortens the times in a file of Prometheus.
 func hasten(t *testing.T, text string) string {
 	t.Helper()
 	units := map[string]time.Duration{"s": time.Second, "m": time.Minute}
@@ -186,7 +185,7 @@ func hasten(t *testing.T, text string) string {
 	return strings.ReplaceAll(text, "4 * 3600", fmt.Sprintf("4 * %d", 3600/faster))
 }
 
-// ask evaluates an expression, and returns how many series it has.
+// ask evaluates an expression, and returns the number of series in its result.
 func (s *station) ask(t *testing.T, expr string) int {
 	t.Helper()
 	out := s.try(fmt.Sprintf("curl -s -m 10 --data-urlencode 'query=%s' http://127.0.0.1:9090/api/v1/query", expr))
@@ -202,17 +201,17 @@ func (s *station) ask(t *testing.T, expr string) int {
 	return len(answer.Data.Result)
 }
 
-// until waits until an expression has an answer.
+// until waits until an expression has a result.
 func (s *station) until(t *testing.T, expr string) {
 	t.Helper()
 	s.wait(t, expr, true)
 }
 
-// wait waits until an expression has an answer, or none.
+// wait waits until an expression has a result, or has none if has is false.
 func (s *station) wait(t *testing.T, expr string, has bool) {
 	t.Helper()
 	for begun := time.Now(); (s.ask(t, expr) > 0) != has; time.Sleep(100 * time.Millisecond) {
-		if time.Since(begun) > 3*patience { // a scrape that is late on a busy machine has an alert begin anew
+		if time.Since(begun) > 3*patience { // a late scrape on a busy machine restarts an alert's waiting time
 			require.Fail(t, "it does not come about", "%s: %t; the logs and Prometheus's figures end with\n%s\n%s", expr, has,
 				s.try("for unit in 'outcryd*' prometheus-here; do "+
 					"journalctl --no-pager --output=cat --unit=$unit --lines=12; done"),
@@ -222,7 +221,7 @@ func (s *station) wait(t *testing.T, expr string, has bool) {
 	}
 }
 
-// firing is an alert that fires.
+// firing returns an expression that has a result while an alert fires.
 func firing(alert string) string {
 	return fmt.Sprintf(`ALERTS{alertname="%s",alertstate="firing"}`, alert)
 }
