@@ -21,11 +21,10 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// expression is one of the dashboard's, by the title of its panel.
+// expression is a query of the dashboard, with the title of its panel.
 type expression struct{ title, expr string }
 
-// dashboard returns the expressions of all panels, with their variables replaced, for a
-// window that ends now.
+// dashboard returns the expressions of all panels. Their variables are replaced for a window that ends now.
 func dashboard(t *testing.T, window time.Duration) (all []expression) {
 	t.Helper()
 	b, err := os.ReadFile("grafana/dashboards/outcry.json")
@@ -61,14 +60,14 @@ func panel(t *testing.T, title string, window time.Duration) string {
 	return ""
 }
 
-// run is a load, and the time of Prometheus that it lies within.
+// run is a load, and the Prometheus servers that scraped the exchange before and after it.
 type run struct {
 	result     *load.Result
 	prometheus []*prometheus
 }
 
-// measured has a market trade, between two scrapes of each Prometheus that see exactly
-// it: of all that was done before, and of all that was done in the end.
+// measured runs a market and waits for two scrapes by each Prometheus that enclose exactly the measured part: one
+// that has seen all commands before it, and one that has seen all commands at its end.
 func (x *exchange) measured(t *testing.T, clients int, duration time.Duration, before func(), all ...*prometheus) *run {
 	t.Helper()
 	market, ok := scenario.Find("market")
@@ -93,7 +92,7 @@ func (x *exchange) measured(t *testing.T, clients int, duration time.Duration, b
 	return r
 }
 
-// commands returns how many commands the server says that it has done.
+// commands returns how many commands the server has counted.
 func (x *exchange) commands(t *testing.T) (n uint64) {
 	t.Helper()
 	r, err := http.Get("http://" + x.server.HTTP + "/metrics")
@@ -109,26 +108,25 @@ func (x *exchange) commands(t *testing.T) (n uint64) {
 	return n
 }
 
-// scrapedUpTo waits until a scrape has seen so many commands, and no more, and returns
-// when that was.
+// scrapedUpTo waits until a scrape has seen exactly this many commands, and returns the time of the scrape.
 func (p *prometheus) scrapedUpTo(commands uint64) time.Time {
 	p.t.Helper()
-	// The histogram counts a command after its reply was sent: it is the last to know.
+	// The histogram counts a command last, after its reply was sent.
 	count := "(sum by (instance) (outcry_request_seconds_count) or histogram_count(sum by (instance) " +
 		"(outcry_request_seconds)))"
 	seen := fmt.Sprintf("max(timestamp(outcry_ready) and on (instance) (%s == %d and sum by (instance) "+
 		"(outcry_commands_total) == %[2]d))", count, commands)
-	var found []series // in one question: the next scrape may fail
+	var found []series // of a single query, because the next scrape may fail
 	require.Eventually(p.t, func() bool { found = p.query(seen, time.Now()); return len(found) > 0 }, patience,
 		scrapeEvery/5, "no answer to %s", seen)
 	return time.UnixMilli(int64(math.Round(found[0].value * 1000)))
 }
 
-// window is how long before p.to something began that is just in.
+// window returns the length of a window that ends at p.to and just includes p.from.
 func (p *prometheus) window() time.Duration { return p.to.Sub(p.from) + time.Millisecond }
 
-// TestEveryExpressionHasAnAnswer evaluates those of dashboard and rules, for native and
-// for classic histograms, after a market has traded.
+// TestEveryExpressionHasAnAnswer evaluates the expressions of the dashboard and the rules after a market has traded,
+// for native and for classic histograms.
 func TestEveryExpressionHasAnAnswer(t *testing.T) {
 	x := open(t)
 	cluster := x.scrape(t, x.cluster(t))
@@ -149,15 +147,15 @@ func TestEveryExpressionHasAnAnswer(t *testing.T) {
 	}
 }
 
-// records waits until an expression of recorded series has a number: they are recorded after
-// the scrape that they are about, whenever Prometheus comes to it.
+// records waits until an expression of recorded series has a number. Prometheus records some time after the scrape
+// that the series are based on.
 func (p *prometheus) records(expr string) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool { return hasValue(p.query(expr, time.Now())) }, patience, scrapeEvery/5,
 		"nothing is recorded for %s", expr)
 }
 
-// hasValue reports whether an answer has a number, or a histogram.
+// hasValue reports whether any series in a result has a number or a histogram.
 func hasValue(found []series) bool {
 	for _, s := range found {
 		if s.histogram || !math.IsNaN(s.value) {
@@ -167,11 +165,11 @@ func hasValue(found []series) bool {
 	return false
 }
 
-// metricName finds metrics, ours and others, and recorded series.
+// metricName matches the names of metrics, ours and others, and of recorded series.
 var metricName = regexp.MustCompile(`\b(?:outcry|process|go)_[a-z0-9_]+|\binstance\w*:\w+:\w+|\bup\b`)
 
-// checkRules demands that each rule is evaluated without an error, that what is recorded
-// is there, and that an alert asks for series that are there, also of a cluster's.
+// checkRules demands that each rule is evaluated without an error, that each recorded series exists, and that each
+// alert uses existing series, including those of a cluster.
 func (p *prometheus) checkRules(cluster *prometheus) {
 	t := p.t
 	t.Helper()
@@ -198,7 +196,7 @@ func (p *prometheus) checkRules(cluster *prometheus) {
 			names := metricName.FindAllString(r.Query, -1)
 			require.NotEmpty(t, names, r.Query)
 			for _, name := range names {
-				// Of a histogram there is one form or the other.
+				// A histogram exists in either its native or its classic form.
 				either := fmt.Sprintf("count(%[1]s) or count(%[1]s_count)", strings.TrimSuffix(name, "_count"))
 				if strings.HasPrefix(name, "outcry_cluster_") {
 					cluster.until(either)
@@ -216,10 +214,9 @@ func (p *prometheus) checkRules(cluster *prometheus) {
 	require.Equal(t, 28, alerts)
 }
 
-// TestPercentilesAreThoseOfTheClients compares the dashboard's p99 with what the load
-// generator has measured over the same requests, while every answer waits for a slow
-// Postgres. Of some hundred milliseconds nearly all are the server's then, so that the
-// clients' time and the server's, which is a part of it, can be compared.
+// TestPercentilesAreThoseOfTheClients compares the dashboard's p50 and p99 with those that the load generator
+// measured for the same requests, while every answer waits for a slow Postgres. Nearly all of some hundred
+// milliseconds is then the server's time, so the clients' time is close to the server's, which it includes.
 func TestPercentilesAreThoseOfTheClients(t *testing.T) {
 	x := open(t, "--ack=postgres")
 	r := x.measured(t, 64, 6*time.Second, func() { x.postgres.Slow(5 * time.Millisecond) },
@@ -227,12 +224,11 @@ func TestPercentilesAreThoseOfTheClients(t *testing.T) {
 	for _, c := range []struct {
 		form  string
 		p     *prometheus
-		width float64 // of a bucket: its upper bound over its lower one
+		width float64 // a bucket's upper bound divided by its lower bound
 	}{{"native", r.prometheus[0], math.Exp2(1.0 / 8)}, {"classic", r.prometheus[1], 2}} {
 		for title, q := range map[string]float64{"p50": 0.5, "p99": 0.99} {
 			got := c.p.one(panel(t, title, c.p.window()), c.p.to)
-			// The same of a thousand requests may be one more or less to either of the two, and
-			// the load generator rounds to a hundredth.
+			// The ranks may differ by a few of a thousand requests, and the load generator rounds to a hundredth.
 			low, high := r.result.Quantile(q-0.002).Seconds(), r.result.Quantile(q+0.002).Seconds()
 			t.Logf("%s %s: %.4f s, clients %.4f s (%d requests)", c.form, title, got, r.result.Quantile(q).Seconds(),
 				r.result.Requests)
@@ -242,8 +238,8 @@ func TestPercentilesAreThoseOfTheClients(t *testing.T) {
 	}
 }
 
-// TestServerTimesAreAPartOfClientTimes is the same with a server as it is: clients see
-// the network, and waits for a processor, besides.
+// TestServerTimesAreAPartOfClientTimes compares the same percentiles with a fast Postgres. Clients also measure the
+// network and their waits for a processor, so the server's times must not be longer.
 func TestServerTimesAreAPartOfClientTimes(t *testing.T) {
 	x := open(t)
 	r := x.measured(t, 64, 3*time.Second, func() {}, x.scraped(t, "--enable-feature=native-histograms"))

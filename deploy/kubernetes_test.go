@@ -17,7 +17,7 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// statefulSet is what is looked at of Kubernetes' objects.
+// statefulSet has the fields of Kubernetes' objects that the tests read.
 type statefulSet struct {
 	Spec struct {
 		Template struct {
@@ -31,7 +31,7 @@ type statefulSet struct {
 	}
 }
 
-// nodeVariables returns the environment that a node has in Kubernetes.
+// nodeVariables returns the environment of a node in Kubernetes.
 func nodeVariables(t *testing.T, node int) (environment []string) {
 	t.Helper()
 	b, err := os.ReadFile("kubernetes/outcry.yaml")
@@ -48,7 +48,7 @@ func nodeVariables(t *testing.T, node int) (environment []string) {
 			require.Equal(t, "outcryd", c.Name)
 			for _, v := range c.Env {
 				if v.Name == "OUTCRY_NODE" {
-					v.Value = strconv.Itoa(node) // of a label of the pod
+					v.Value = strconv.Itoa(node) // in Kubernetes it comes from a label of the pod
 				}
 				environment = append(environment, v.Name+"="+strings.ReplaceAll(v.Value, "$(OUTCRY_NODE)", strconv.Itoa(node)))
 			}
@@ -56,8 +56,8 @@ func nodeVariables(t *testing.T, node int) (environment []string) {
 	}
 }
 
-// TestTheServerTakesTheSettingsOfKubernetes has it check the environment of each node, with
-// the image's, and with certificates that are made as the file says.
+// TestTheServerTakesTheSettingsOfKubernetes lets the server check each node's environment together with the image's,
+// and with certificates made by peers.sh.
 func TestTheServerTakesTheSettingsOfKubernetes(t *testing.T) {
 	dir := t.TempDir()
 	root, err := harness.Root(t.Context())
@@ -85,7 +85,7 @@ func TestTheServerTakesTheSettingsOfKubernetes(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfPeersAreMadeWholeOrNot asks for certificates that cannot be made.
+// TestCertificatesOfPeersAreMadeWholeOrNot requests certificates that cannot be made; no file is left.
 func TestCertificatesOfPeersAreMadeWholeOrNot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "peers")
 	run := func(nodes ...string) (string, error) {

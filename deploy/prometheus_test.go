@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// patience is how long is waited for what must come. Nothing depends on its value.
+	// patience is how long tests wait for an expected event. No result depends on its value.
 	patience = 60 * time.Second
 	// scrapeEvery is how often the tests' Prometheus scrapes.
 	scrapeEvery = 500 * time.Millisecond
@@ -43,7 +43,7 @@ func TestPromtoolTakesConfigurationAndRules(t *testing.T) {
 	}
 }
 
-// exchange is a server with a Postgres, for Prometheuses to scrape.
+// exchange is a server with a Postgres, to be scraped by Prometheus.
 type exchange struct {
 	server   *harness.Server
 	postgres *harness.Postgres
@@ -54,7 +54,7 @@ func open(t *testing.T, flags ...string) *exchange {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
-	dir, err := os.MkdirTemp("", "outcry-deploy-") // whose parent anybody may enter, as Postgres' user has to
+	dir, err := os.MkdirTemp("", "outcry-deploy-") // its parent is open to all users, so also to Postgres' user
 	require.NoError(t, err)
 	x := &exchange{dir: dir}
 	root, err := harness.Root(ctx)
@@ -75,19 +75,19 @@ func open(t *testing.T, flags ...string) *exchange {
 	return x
 }
 
-// prometheus is a running Prometheus.
+// prometheus is a running Prometheus server.
 type prometheus struct {
 	t        *testing.T
 	addr     string
-	from, to time.Time // of the scrapes around a run
+	from, to time.Time // times of the scrapes before and after a run
 }
 
-// cluster starts three nodes, which end with the test, and returns their HTTP addresses.
+// cluster starts three nodes, which are stopped when the test ends, and returns their HTTP addresses.
 func (x *exchange) cluster(t *testing.T) (addresses []string) {
 	t.Helper()
 	root, err := harness.Root(t.Context())
 	require.NoError(t, err)
-	program, err := harness.Build(t.Context(), root, "./cmd/outcry", x.dir) // beside outcryd
+	program, err := harness.Build(t.Context(), root, "./cmd/outcry", x.dir) // next to outcryd
 	require.NoError(t, err)
 	base := 20_000 + rand.IntN(12_000)
 	cmd := exec.Command(
@@ -113,14 +113,14 @@ func (x *exchange) cluster(t *testing.T) (addresses []string) {
 	return addresses
 }
 
-// scraped starts a Prometheus for the server.
+// scraped starts a Prometheus that scrapes the server.
 func (x *exchange) scraped(t *testing.T, flags ...string) *prometheus {
 	t.Helper()
 	return x.scrape(t, []string{x.server.HTTP}, flags...)
 }
 
-// scrape starts a Prometheus with the rules and the configuration of this folder, except for the
-// targets and how often they are scraped, and waits until one of them takes orders.
+// scrape starts a Prometheus with the rules and the configuration of this folder, except for the targets and the
+// scrape interval. It waits until Prometheus has seen a target that accepts orders.
 func (x *exchange) scrape(t *testing.T, targets []string, flags ...string) *prometheus {
 	t.Helper()
 	dir, err := os.MkdirTemp(x.dir, "prometheus-")
@@ -162,7 +162,7 @@ func (p *prometheus) isUp() bool {
 	return r.StatusCode == http.StatusOK
 }
 
-// until waits until an expression has an answer.
+// until waits until an expression has a result.
 func (p *prometheus) until(expr string) {
 	p.t.Helper()
 	for begun := time.Now(); len(p.query(expr, time.Now())) == 0; time.Sleep(scrapeEvery / 5) {
@@ -178,7 +178,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// get asks the API. It returns the error that the API tells of a query.
+// get requests a path of Prometheus' API and decodes the data. If a query fails, it returns the error that the API
+// reports.
 func (p *prometheus) get(path string, data any) error {
 	r, err := http.Get("http://" + p.addr + "/api/v1/" + path)
 	if err != nil {
@@ -202,15 +203,14 @@ func (p *prometheus) get(path string, data any) error {
 	return nil
 }
 
-// series is one of a query's answer. Value is NaN if it is a histogram.
+// series is one series of a query's result. value is NaN if it is a histogram.
 type series struct {
 	labels    map[string]string
 	value     float64
 	histogram bool
 }
 
-// query evaluates an expression at a moment. One that Prometheus does not take ends the
-// test.
+// query evaluates an expression at a time. An expression that Prometheus refuses fails the test.
 func (p *prometheus) query(expr string, at time.Time) (found []series) {
 	p.t.Helper()
 	var data struct {
@@ -234,7 +234,7 @@ func (p *prometheus) query(expr string, at time.Time) (found []series) {
 	return found
 }
 
-// one is the value of an expression that has one.
+// one returns the value of an expression that must have exactly one series.
 func (p *prometheus) one(expr string, at time.Time) float64 {
 	p.t.Helper()
 	found := p.query(expr, at)

@@ -21,8 +21,8 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// TestARunbookOpensInABrowser follows each alert's link as a person does: Prometheus serves
-// the page, and a real browser shows it from the runbook on.
+// TestARunbookOpensInABrowser follows each alert's link as a person would: Prometheus serves the page, and a real
+// browser shows it from the runbook's heading on.
 func TestARunbookOpensInABrowser(t *testing.T) {
 	p := &prometheus{t: t, addr: freeAddress(t)}
 	docs, err := filepath.Abs("../docs")
@@ -38,7 +38,7 @@ func TestARunbookOpensInABrowser(t *testing.T) {
 
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.WSURLReadTimeout(patience))
 	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // it refuses root with one
+		options = append(options, chromedp.NoSandbox) // Chromium refuses to run sandboxed as root
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()
@@ -47,10 +47,10 @@ func TestARunbookOpensInABrowser(t *testing.T) {
 	ctx, cancel = chromedp.NewContext(ctx)
 	defer cancel()
 	opened := 0
-	// read opens a page and returns what expression is of it once it is shown.
+	// read opens a page, waits until it is shown, and returns the value of an expression in it.
 	read := func(page, expression string) (found string) {
 		t.Helper()
-		opened++ // another address, or else the browser stays on the page
+		opened++ // makes the address new; with the same address the browser would not load the page again
 		require.NoError(t, chromedp.Do(ctx,
 			chromedp.Navigate(fmt.Sprintf("http://%s/user/read.html?nth=%d&page=%s", p.addr, opened, page))))
 		found, err := chromedp.Run(ctx, chromedp.Poll[string](
@@ -77,7 +77,7 @@ func TestARunbookOpensInABrowser(t *testing.T) {
 	}
 }
 
-// alerts returns the names of all alerts that Prometheus knows.
+// alerts returns the names of all alerts in Prometheus' rules.
 func (p *prometheus) alerts() (names []string) {
 	p.t.Helper()
 	r, err := http.Get("http://" + p.addr + "/api/v1/rules?type=alert")

@@ -1,7 +1,7 @@
-// Package deploy_test holds the alerts and the dashboard against the pages that explain
-// them. With the tag prometheus it also tries them with the real thing: a Prometheus that
-// has scraped a server under load answers every expression of dashboard and rules. That
-// needs promtool and prometheus, of the Debian package prometheus:
+// Package deploy_test compares the alerts and the dashboard with the pages that explain
+// them. With the tag prometheus it also tests them in a real Prometheus that has scraped a
+// server under load: every expression of the dashboard and the rules must have a result.
+// That needs promtool and prometheus, of the Debian package prometheus:
 //
 //	go test -tags prometheus ./deploy
 package deploy_test

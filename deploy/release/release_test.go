@@ -1,8 +1,8 @@
 //go:build release
 
-// Package release tries what `make release` makes: its archives are unpacked, started and
-// traded on, without Go. It needs dpkg-deb, pip, and the Debian package qemu-user-static
-// for the other architecture, and root or an ordinary user:
+// Package release tests what `make release` makes: its archives are unpacked, started and
+// traded on, without Go. It needs dpkg-deb, pip and, for the other architecture, the Debian
+// package qemu-user-static. It runs as root or as an ordinary user:
 //
 //	go test -tags release ./deploy/release
 package release
@@ -31,20 +31,21 @@ import (
 const (
 	repository = "../.."
 
-	// patience is how long tests wait for what must come, also of an emulated machine. Nothing depends on its value.
+	// patience is how long tests wait for an expected event, also on an emulated machine. No result depends on its
+	// value.
 	patience = 5 * time.Minute
 
-	// withoutGo is a PATH with the usual programs in it and no Go.
+	// withoutGo is a PATH with the usual programs but without Go.
 	withoutGo = "PATH=/usr/local/bin:/usr/bin:/bin"
 )
 
-// released is the folder of everything released, with the archives unpacked.
+// released is the folder with all released files and the unpacked archives.
 var released string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-// targets are what the release is made for here. One darwin is as good as the other; -short is
-// without, since all that is linked has to be compiled for it.
+// targets are the platforms that the tests make the release for. One darwin architecture stands for both; -short
+// leaves it out, because everything that is linked has to be compiled for it.
 func targets() []string {
 	linux := []string{"linux/amd64", "linux/arm64"}
 	if testing.Short() {
@@ -53,7 +54,7 @@ func targets() []string {
 	return append(linux, "darwin/arm64")
 }
 
-// run makes the release that all tests look at.
+// run makes the release once for all tests.
 func run(m *testing.M) int {
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "outcry-release-")
@@ -79,13 +80,13 @@ func run(m *testing.M) int {
 	return pgtest.Main(m)
 }
 
-// archive is the folder of a target's archive, and the archive's name except its end.
+// archive returns the folder of a target's unpacked archive, which is also the archive's path without its extension.
 func archive(target string) string {
 	return filepath.Join(released, "outcry_"+version.Number+"_"+strings.ReplaceAll(target, "/", "_"))
 }
 
-// output runs a program that must succeed in a folder, with more of an environment, and
-// returns what it prints. It ends with this one.
+// output runs a program that must succeed, in a folder and with additional environment variables, and returns its
+// output. The program is killed if this process ends.
 func output(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -150,17 +151,17 @@ func TestProgramsAreStatic(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// exchange is a server that a test has started from an archive.
+// exchange is a server started from an archive.
 type exchange struct {
 	t       *testing.T
 	dir     string   // the archive's folder
-	command []string // what runs a program: nothing, another user, an emulator
+	command []string // command that programs are run with: none, one for another user, or an emulator
 	env     []string
 	addr    string
 }
 
-// start starts an archive's server, with PATH without Go and nothing of our environment,
-// and waits until it is ready. It is stopped with the test and must end well.
+// start starts an archive's server, with a PATH without Go and nothing else of this environment, and waits until it
+// is ready. The server is stopped when the test ends, and must stop cleanly.
 func start(t *testing.T, dir string, command []string, flags ...string) *exchange {
 	t.Helper()
 	home := t.TempDir()
@@ -187,14 +188,14 @@ func start(t *testing.T, dir string, command []string, flags ...string) *exchang
 	}
 	starting.Stop()
 	require.NotEmpty(t, x.addr, said)
-	go func() { // the log must never block
+	go func() { // reads the log, so that it never blocks
 		for lines.Scan() {
 		}
 	}()
 	return x
 }
 
-// program prepares one of the archive's programs.
+// program prepares a program of the archive.
 func (x *exchange) program(name string, args ...string) *exec.Cmd {
 	line := append(append(append([]string{}, x.command...), filepath.Join(x.dir, name)), args...)
 	cmd := exec.Command(line[0], line[1:]...)
@@ -203,7 +204,7 @@ func (x *exchange) program(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// trade has the archive's client make a first trade, and compares what it prints.
+// trade makes a first trade with the archive's client, and checks the output.
 func (x *exchange) trade() {
 	x.t.Helper()
 	for _, step := range [][2]string{
@@ -220,7 +221,7 @@ func (x *exchange) trade() {
 	}
 }
 
-// TestTheArchiveTradesWithoutGo starts the programs on a Postgres of their own.
+// TestTheArchiveTradesWithoutGo starts the programs with a local Postgres.
 func TestTheArchiveTradesWithoutGo(t *testing.T) {
 	for _, dir := range strings.Split(strings.TrimPrefix(withoutGo, "PATH="), ":") {
 		require.NoFileExists(t, filepath.Join(dir, "go"))
@@ -240,7 +241,7 @@ func TestTheOtherArchitectureTradesWithADatabaseThatIsNamed(t *testing.T) {
 	start(t, archive("linux/arm64"), []string{emulator}, "--database-url="+pgtest.NewDatabase(t)).trade()
 }
 
-// TestTheWheelTrades installs the Python client where nothing else is, and trades.
+// TestTheWheelTrades installs the Python client alone and trades with it.
 func TestTheWheelTrades(t *testing.T) {
 	dir := t.TempDir()
 	output(t, dir, nil, "python3", "-m", "venv", "venv")

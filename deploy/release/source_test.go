@@ -17,13 +17,13 @@ import (
 	"outcry/internal/process/version"
 )
 
-// commit is that of the checkout.
+// commit returns the commit that is checked out.
 func commit(t *testing.T) string {
 	return strings.TrimSpace(output(t, repository, nil, "git", "rev-parse", "HEAD"))
 }
 
-// copyTree copies what git has or would add to a new folder, except files that match not,
-// and returns it.
+// copyTree copies all files that are in git, or would be added, to a new folder, except those that match the pattern
+// not. It returns the folder.
 func copyTree(t *testing.T, not string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,9 +32,9 @@ func copyTree(t *testing.T, not string) string {
 	return dir
 }
 
-// TestArchivesHaveTheLicensesOfWhatIsLinkedIn asks the programs themselves what is in them.
+// TestArchivesHaveTheLicensesOfWhatIsLinkedIn reads from the programs themselves which modules are linked in.
 func TestArchivesHaveTheLicensesOfWhatIsLinkedIn(t *testing.T) {
-	folders := map[string]string{} // of modules
+	folders := map[string]string{} // folders by module and version
 	for _, line := range strings.Split(strings.TrimSpace(
 		output(t, repository, nil, "go", "list", "-m", "-f", "{{.Path}} {{.Version}}={{.Dir}}", "all")), "\n") {
 		module, folder, _ := strings.Cut(line, "=")
@@ -80,8 +80,7 @@ func TestArchivesHaveTheLicensesOfWhatIsLinkedIn(t *testing.T) {
 	}
 }
 
-// TestProgramsTellTheirCommitHoweverTheyWereBuilt builds them in each way that there is
-// without a module proxy.
+// TestProgramsTellTheirCommitHoweverTheyWereBuilt builds the programs in each way that needs no module proxy.
 func TestProgramsTellTheirCommitHoweverTheyWereBuilt(t *testing.T) {
 	head := commit(t)
 	is := "^outcry[d]? " + regexp.QuoteMeta(version.Number) + " commit " + head
@@ -99,14 +98,14 @@ func TestProgramsTellTheirCommitHoweverTheyWereBuilt(t *testing.T) {
 	require.Regexp(t, is+" go", output(t, source, nil, "./outcry-built", "version"))
 }
 
-// TestEverythingCompilesForDarwin leaves tests out, which run on Linux.
+// TestEverythingCompilesForDarwin vets everything for darwin except the tests, which only run on Linux.
 func TestEverythingCompilesForDarwin(t *testing.T) {
 	dir := copyTree(t, "_test[.]go$")
 	output(t, dir, []string{"GOOS=darwin", "GOARCH=arm64", "CGO_ENABLED=0",
 		"GOFLAGS=" + os.Getenv("GOFLAGS") + " -trimpath -buildvcs=false"}, "go", "vet", "./...")
 }
 
-// TestTheModuleCanHaveAnotherPath gives it one as who publishes it would, and imports the
+// TestTheModuleCanHaveAnotherPath changes the module's path, as someone who publishes it would, and imports the
 // client from another module.
 func TestTheModuleCanHaveAnotherPath(t *testing.T) {
 	const path = "example.org/outcry"
@@ -130,7 +129,7 @@ func TestTheModuleCanHaveAnotherPath(t *testing.T) {
 	require.Error(t, err, "%s", out)
 	env := []string{"GOFLAGS=" + os.Getenv("GOFLAGS") + " -trimpath -buildvcs=false", "GOPROXY=off"}
 	output(t, dir, env, "go", "build", "./clients/...")
-	if !testing.Short() { // everything is compiled once more
+	if !testing.Short() { // this compiles everything once more
 		output(t, dir, env, "make", "binaries", "OUT=made", "COMMIT=0123456789")
 		require.Contains(t, output(t, dir, nil, "made/outcry", "version"), version.Number+" commit 0123456789 ")
 	}
