@@ -28,7 +28,7 @@ import (
 const (
 	// patience is how long tests wait for an expected event. No result depends on its value.
 	patience = 60 * time.Second
-	// scrapeEvery is how often the tests' Prometheus scrapes.
+	// scrapeEvery is the scrape interval of the tests' Prometheus.
 	scrapeEvery = 500 * time.Millisecond
 )
 

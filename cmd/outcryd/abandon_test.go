@@ -21,7 +21,7 @@ func TestAStopThatHangsIsGivenUp(t *testing.T) {
 		exited := make(chan int, 1)
 		s := &server{config: c, log: slog.New(slog.DiscardHandler), exit: func(status int) { exited <- status },
 			unproject: func() {}, unfollow: func() {}}
-		s.running.Add(1) // a goroutine that hangs
+		s.running.Add(1) // stands for a goroutine that never ends
 		begun := time.Now()
 		stopped := make(chan error, 1)
 		go func() { stopped <- s.stop() }()

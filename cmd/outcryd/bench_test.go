@@ -87,7 +87,7 @@ func xmlTrader(t testing.TB, p *program, depth int) (send, receive func() error)
 		func() error { _, err := c.r.Next(); return err }
 }
 
-// websocketTrader is xmlTrader over WebSocket.
+// websocketTrader connects a client that sends depth orders at once over WebSocket.
 func websocketTrader(t testing.TB, p *program, depth int) (send, receive func() error) {
 	var messages []string
 	for n := range depth {

@@ -38,7 +38,7 @@ func dialBot(t testing.TB, p *program, path string) *botSocket {
 	return &botSocket{Conn: c}
 }
 
-// read returns the next message.
+// read returns the next message, decoded.
 func (s *botSocket) read(t testing.TB) map[string]any {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(background, patience)

@@ -36,7 +36,7 @@ func TestAfterARefusedStartNoAddressIsTaken(t *testing.T) {
 		{Listen: other.Addr().String(), HTTP: "127.0.0.1:0"},
 		{Listen: both, HTTP: both},
 		{Listen: "127.0.0.1:0", HTTP: "nonsense"},
-		{Listen: "127.0.0.1:0", HTTP: ":0"}, // without --open
+		{Listen: "127.0.0.1:0", HTTP: ":0"}, // refused without --open
 		{Listen: "[fe80::1%no-such-link]:0"},
 	} {
 		_, err := (&server{config: c}).bindBoth()

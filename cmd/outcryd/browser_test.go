@@ -325,7 +325,7 @@ func TestThePageHasNoOldPriceInItsTitle(t *testing.T) {
 		`</create>`)
 	c.must(t, `<transactions id="1"><order sym="ABC" amount="9" limit="5"/><order sym="ABC" amount="-1" limit="5"/>`+
 		`</transactions>`)
-	p := browse(t, "http://"+server.http+"/#%") // as a link that was cut off, which names no symbol
+	p := browse(t, "http://"+server.http+"/#%") // a truncated link, which names no symbol
 	p.until(`document.title === "ABC 5 · Outcry"`)
 	hide := func(hidden bool) {
 		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`

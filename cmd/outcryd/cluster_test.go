@@ -425,7 +425,7 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 func TestANodeWithoutItsPostgresVotesAndStores(t *testing.T) {
 	t.Parallel()
 	nodes := newCluster(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing, as nobody accepts them
+	l, err := net.Listen("tcp", "127.0.0.1:0") // its address is closed below, so nothing listens there
 	require.NoError(t, err)
 	away := l.Addr().String()
 	require.NoError(t, l.Close())

@@ -196,7 +196,7 @@ func TestAStartWithoutRoomTakesNoOrders(t *testing.T) {
 		s.client.must(t, transactions(strings.Repeat(`<order sym="S" amount="1" limit="0.01" cod="yes"/>`, 100)))
 	}
 	s.becomeFull()
-	s.cancel(len(s.open)) // until the reserve is used up
+	s.cancel(len(s.open)) // uses up the reserve for cancels
 	s.kill()
 	s.start()
 	refused := s.client.must(t, transactions(anOrder))

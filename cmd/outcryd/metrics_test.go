@@ -36,7 +36,7 @@ func scrape(t *testing.T, p *program) string {
 	return string(b)
 }
 
-// metric returns the value of a metric without labels.
+// metric returns the current value of a metric that has no labels.
 func metric(t *testing.T, p *program, name string) float64 {
 	t.Helper()
 	_, after, ok := strings.Cut(scrape(t, p), "\n"+name+" ")

@@ -32,7 +32,7 @@ func damage(t *testing.T, data string) string {
 	return data
 }
 
-// late removes a data directory's oldest segment, and returns the directory.
+// late removes a data directory's oldest segment, so that the journal begins too late, and returns the directory.
 func late(t *testing.T, data string) string {
 	t.Helper()
 	require.NoError(t, os.Remove(segmentsOf(t, data)[0]))

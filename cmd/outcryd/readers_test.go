@@ -50,7 +50,7 @@ func TestThePageOfTheAPIHasTheWholeDescription(t *testing.T) {
 	for name, schema := range components["schemas"].(map[string]any) {
 		require.ElementsMatch(t, membersOf(schema, ""), firstCells(p, "schema-"+name), name)
 	}
-	// Every text of the description, and every name of a parameter and of a member.
+	// The page must have every text of the description, and every name of a parameter and of a member.
 	var texts []string
 	var walk func(key string, v any)
 	walk = func(key string, v any) {
@@ -90,14 +90,14 @@ func TestThePageOfTheAPIHasTheWholeDescription(t *testing.T) {
 	p.quiet()
 }
 
-// firstCells returns what names the rows of the tables in a part of the page.
+// firstCells returns the text in the first cell of each table row, for the tables in the element with an id.
 func firstCells(p *tab, id string) []string {
 	p.t.Helper()
 	return value[[]string](p, fmt.Sprintf(
 		`[...document.querySelectorAll("#%s td:first-child code")].map((code) => code.textContent)`, id))
 }
 
-// membersOf returns the names of a schema's members, those of objects in it behind a dot.
+// membersOf returns the names of a schema's members. Members of nested objects follow the object's name and a dot.
 func membersOf(schema any, before string) (names []string) {
 	s := schema.(map[string]any)
 	if items, ok := s["items"]; ok && before != "" {
@@ -110,7 +110,7 @@ func membersOf(schema any, before string) (names []string) {
 	return names
 }
 
-// TestThePageOfTheDocumentsShowsThemAll opens each document as people do, by a link.
+// TestThePageOfTheDocumentsShowsThemAll opens each document through its link, as people do.
 func TestThePageOfTheDocumentsShowsThemAll(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)

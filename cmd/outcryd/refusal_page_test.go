@@ -20,7 +20,7 @@ var startsIn = []string{"cmd/outcryd/server.go", "cmd/outcryd/bind.go", "cmd/out
 	"internal/process/listen/listen.go", "internal/operate/recovery/database.go", "internal/operate/recovery/state.go",
 	"internal/operate/settings/security.go"}
 
-// refusal is a row of the page.
+// refusal is a row of docs/reference/MESSAGES.md: what the log says, what it means, and what to do.
 type refusal struct {
 	says, is, do string
 	files        []string // files with an error text that contains says; empty if another program reports the error
@@ -88,7 +88,7 @@ var refusals = []refusal{
 		[]string{"cmd/outcryd/security.go"}},
 }
 
-// exitStatuses is the end of the page.
+// exitStatuses is the last section of docs/reference/MESSAGES.md.
 const exitStatuses = `
 ## Exit statuses
 

@@ -30,7 +30,7 @@ func TestATransferAnswersWhatWasSent(t *testing.T) {
 		)
 		for {
 			if _, err := c.Write(frame); err != nil {
-				return // the leader closes the connection
+				return // the leader has closed the connection
 			}
 		}
 	}()

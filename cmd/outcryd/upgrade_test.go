@@ -79,7 +79,7 @@ func (g golden) database(t *testing.T) string {
 	return g.databaseIn(t, "public")
 }
 
-// databaseIn is database with the tables in another schema.
+// databaseIn restores the exchange's database with its tables in another schema, and returns its URL.
 func (g golden) databaseIn(t *testing.T, schema string) string {
 	t.Helper()
 	url := pgtest.NewDatabase(t)
@@ -260,8 +260,8 @@ func numbersOf(t *testing.T, database string) [][]string {
 }
 
 // requireFillsSince demands that account queries return the executions stored since the upgrade, and report that
-// earlier ones are not available. some says whether some account must have
-// executions from before the upgrade, or none may.
+// earlier ones are not available. If some is true, at least one account must have
+// executions from before the upgrade; otherwise none may.
 func requireFillsSince(t *testing.T, c *conn, database string, some bool) {
 	t.Helper()
 	older := 0

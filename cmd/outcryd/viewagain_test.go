@@ -70,7 +70,7 @@ func TestAViewFromPostgresIsTheOneThatRan(t *testing.T) {
 		g.Observe([]byte(c.must(t, string(g.Frame()))))
 	}
 	require.NoError(t, c.Close())
-	// Two further accounts and a further symbol have open orders of all kinds.
+	// Two more accounts place open orders of all kinds in one more symbol.
 	c = dial(t, addr)
 	const seller, buyer = viewSeller, viewBuyer
 	for _, frame := range []string{

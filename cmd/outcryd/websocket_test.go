@@ -309,7 +309,7 @@ func (s *story) tell(lines []string) string {
 
 func (s *story) line(text string) { s.out.WriteString(text + "\n") }
 
-// storyQuiet is how long no message must arrive before a transcript being rewritten is taken to have all of them.
+// storyQuiet is how long receive waits for a further message while transcripts are being rewritten.
 const storyQuiet = 400 * time.Millisecond
 
 // receive appends the next want messages to the output or, while transcripts are being rewritten, all that arrive.

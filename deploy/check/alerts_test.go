@@ -80,7 +80,7 @@ var (
 			meanwhile: map[string]string{"somebody corrects the setting": forget}},
 		{alert: "OutcryNotReady", comes: "systemctl stop postgresql@15-main; systemctl kill --signal=KILL outcryd"},
 		{alert: "OutcryDiskFillsUp",
-			// Must come before troubles that free space, as the alert extrapolates the last 90 seconds.
+			// Must precede the troubles that free space, because the alert extrapolates the last 90 seconds.
 			comes: "mount -o remount,size=200M /var/lib/outcry; fallocate -l 120M /var/lib/outcry/dump; " +
 				"systemd-run --quiet --collect --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> " +
 				"/var/lib/outcry/dump; sleep 0.5; done'",

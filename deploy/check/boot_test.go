@@ -30,7 +30,7 @@ type machine struct {
 func boot(t *testing.T, shared ...string) machine {
 	t.Helper()
 	require.Zero(t, os.Geteuid(), "this test needs root")
-	runtime.LockOSThread() // the machine ends with the thread that started it
+	runtime.LockOSThread() // Pdeathsig kills the machine when the thread that started it ends
 	dir := t.TempDir()
 	// not bound to the test's context, which ends before the processes in the machine do
 	script := exec.Command("./machine.sh", append([]string{dir}, shared...)...)
@@ -106,7 +106,7 @@ func (m machine) try(script string) string {
 // packaging is held while a package is made and read, because all packages are made in the same folder.
 var packaging sync.Mutex
 
-// install installs a version of the package.
+// install builds the package with a version and installs it.
 func (m machine) install(version string) {
 	m.t.Helper()
 	m.put("/root/outcry.deb", packageOf(m.t, binaries(m.t), version))

@@ -212,7 +212,7 @@ func TestTheImageWithoutADatabaseSaysWhatIsMissing(t *testing.T) {
 	require.Contains(t, string(out), "--database-url")
 }
 
-// addresses reads a log up to the line that says ready, and returns the addresses in it.
+// addresses reads a log up to the line with the message "ready", and returns the addresses in that line.
 func addresses(t *testing.T, log io.Reader) (xml, http string) {
 	t.Helper()
 	buf, read := make([]byte, 4096), ""

@@ -65,7 +65,7 @@ func installed(t *testing.T, m machine) {
 }
 
 func trades(t *testing.T, m machine) {
-	m.run("systemctl enable --now outcryd") // returns once it is ready
+	m.run("systemctl enable --now outcryd") // returns once the exchange is ready
 	require.Equal(t, "taking orders", m.property("StatusText"))
 	m.run("outcry account 1 1000 && outcry account 2 0 && outcry place SPY 2 10 && outcry sell 2 SPY 10 5")
 	require.Equal(t, "order 2 buys 4 SPY at 6", m.run("outcry buy 1 SPY 4 6"))

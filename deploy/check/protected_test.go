@@ -15,7 +15,7 @@ import (
 // protectedSections are the sections of the page that only apply to an exchange with tokens.
 var protectedSections = []string{"Shut a customer out"}
 
-// Settings of a protected exchange, and the files that they need.
+// Settings of an exchange with tokens and TLS, and commands that make the files for them.
 const (
 	// certificates makes a certificate authority, and certificates for the server and for clients.
 	certificates = `set -e; cd /etc/outcry; ec='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'

@@ -88,7 +88,7 @@ func TestTheReadme(t *testing.T) {
 	}
 }
 
-// goEnv returns a setting of the go command.
+// goEnv returns the value of a variable of go env.
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
 	return strings.TrimSpace(output(t, command(t, "go", "env", name)))

@@ -83,7 +83,7 @@ func openClusterStation(t *testing.T) *station {
 	return s
 }
 
-// readPage reads a page of the repository.
+// readPage reads and parses a page of the repository.
 func readPage(t *testing.T, path string) *doctest.Page {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository, path))
@@ -195,7 +195,7 @@ func (s *station) ask(t *testing.T, expr string) int {
 		Data   struct{ Result []any }
 	}
 	if json.Unmarshal([]byte(out), &answer) != nil {
-		return 0 // Prometheus is not up yet
+		return 0 // Prometheus does not answer yet
 	}
 	require.Equal(t, "success", answer.Status, "%s: %s", expr, answer.Error)
 	return len(answer.Data.Result)
