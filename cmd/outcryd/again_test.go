@@ -45,7 +45,8 @@ func TestAProcessBeginsAgainSixTimesInAMinute(t *testing.T) {
 	require.Empty(t, f.times)
 }
 
-// TestALeaderOutlastsTheOthersInLag: handing over to a node that lags as much as the leader would gain nothing.
+// TestALeaderOutlastsTheOthersInLag: a leader may lag more than a node that is to take over, since handing over to a
+// node that lags as much would gain nothing.
 func TestALeaderOutlastsTheOthersInLag(t *testing.T) {
 	leads, follows := lagMost(1200, true, true), lagMost(1200, false, true)
 	require.EqualValues(t, 900, leads)

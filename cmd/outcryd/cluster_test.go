@@ -425,7 +425,7 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 func TestANodeWithoutItsPostgresVotesAndStores(t *testing.T) {
 	t.Parallel()
 	nodes := newCluster(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0") // its address is closed below, so nothing listens there
+	l, err := net.Listen("tcp", "127.0.0.1:0") // closed below, so nothing listens at its address
 	require.NoError(t, err)
 	away := l.Addr().String()
 	require.NoError(t, l.Close())

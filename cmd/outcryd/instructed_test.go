@@ -134,7 +134,7 @@ func boundBoth(t *testing.T, r *rand.Rand, s *server, x *model.Exchange, account
 	x.SetAccountRules(account, bounds)
 }
 
-// symbolBoth sets random rules of a symbol, which open orders may make invalid.
+// symbolBoth sets random rules of a symbol. The exchange may refuse them because of open orders.
 func symbolBoth(t *testing.T, r *rand.Rand, s *server, x *model.Exchange, sym string) {
 	t.Helper()
 	pick := func(units ...int64) (n int64, v *big.Int) {

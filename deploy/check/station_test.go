@@ -147,7 +147,7 @@ func (s *station) startCustomers(t *testing.T, environment string) {
 	s.until(t, `outcry_ready == 1 and on (instance) sum by (instance) (outcry_orders_total) > 10`)
 }
 
-// startPrometheus starts Prometheus in the machine with this repository's files, after change.
+// startPrometheus starts Prometheus in the machine with this repository's files, each edited by change.
 func (s *station) startPrometheus(t *testing.T, change func(text string) string) {
 	t.Helper()
 	s.run("mkdir -p /etc/outcry-prometheus")
