@@ -217,7 +217,7 @@ func (g *grading) resolve() error {
 	return nil
 }
 
-// files returns the names that are not empty.
+// files returns the file names that were given.
 func files(names ...string) (some []string) {
 	for _, name := range names {
 		if name != "" {
