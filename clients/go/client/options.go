@@ -11,53 +11,53 @@ import (
 // Options say how a connection is made and used. The zero value of each field means
 // its default.
 type Options struct {
-	// encrypts the connection; nil means that it is not. Where ServerName is "" it is the host of the address
+	// TLS encrypts the connection; nil means no encryption. An empty ServerName means the host of the
+	// address.
 	TLS   *tls.Config
-	Token string // proves with the first frame for which accounts the connection acts; "" is no token
+	Token string // sent in the first frame, authorizes the connection for its accounts; "" means no token
 
-	// InsecureToken lets the token go to another machine over a connection that is not
-	// encrypted, with a warning to Log. Otherwise such a connection is an ErrInsecureToken.
+	// InsecureToken allows sending the token to another machine over an unencrypted connection, with a
+	// warning to Log. Otherwise such a connection fails with ErrInsecureToken.
 	InsecureToken bool
 
-	DialTimeout time.Duration // how long one try to connect may take, with TLS and the token; 10 seconds
-	// how long the exchange may owe a reply, or take nothing, before the connection is taken for broken; 1 minute
+	DialTimeout time.Duration // bounds one attempt to connect, including TLS and the token; 10 seconds
+	// ReplyTimeout is how long a reply may be missing or a write may block before the connection counts as
+	// broken; 1 minute.
 	ReplyTimeout time.Duration
 
-	// CancelOnDisconnect has the exchange cancel what is open of the orders of a connection when
-	// that ends, for whatever reason, of all that do not say Stays. Each connection that is made
-	// says so before anything else.
+	// CancelOnDisconnect makes the exchange cancel a connection's open orders when the connection ends for
+	// any reason, except orders with COD Stays. Each new connection requests it first.
 	CancelOnDisconnect bool
-	// SilenceTime is, with CancelOnDisconnect, how long the connection may be silent before the
-	// exchange takes it for ended, in whole seconds; 0 is the exchange's own time. A Client that
-	// sends nothing for so long loses its orders.
+	// SilenceTime is, with CancelOnDisconnect, how long the connection may be silent before the exchange
+	// ends it, in whole seconds; 0 means the exchange's own limit. A Client that sends nothing for that
+	// time loses its orders.
 	SilenceTime time.Duration
 
-	// RetryTime is how long a command waits for a connection while none can be made, and
-	// how long after its connection broke it may be sent again, however many more break;
-	// 30 seconds. Below 0 a command that finds no connection fails with the first try to
-	// make one, and nothing is sent again.
+	// RetryTime is how long a command waits while no connection can be made, and how long after its
+	// connection first broke it may be sent again; 30 seconds. If it is negative, a command without a
+	// connection fails with the first attempt to connect, and nothing is sent again.
 	RetryTime time.Duration
-	// before the first try to connect again, more or less by chance; 50 milliseconds. Each further one is twice as long
+	// PauseMin is the pause before the first attempt to reconnect, partly random; 50 milliseconds. Each
+	// further pause is twice as long, up to PauseMax.
 	PauseMin time.Duration
-	PauseMax time.Duration // but no longer than this; 2 seconds
+	PauseMax time.Duration // the longest pause; 2 seconds
 
-	// SwitchTime is how long a reply may be owed before a Client with several addresses asks
-	// the others whether one takes orders; 500 milliseconds. Below 0 it never asks while a
-	// connection stands. A single address has no use for it.
+	// SwitchTime is how long a reply may be missing before a Client with several addresses asks the other
+	// addresses whether one accepts orders; 500 milliseconds. If it is negative, the Client never asks
+	// while it is connected. It has no effect with a single address.
 	SwitchTime time.Duration
 
-	Depth         int // frames under way at a time; callers that want to send another wait; 64
-	FrameBytesMax int // a larger frame is refused before it is sent; 4 MiB, which is what an exchange takes
+	Depth         int // frames in flight at a time; further senders wait; 64
+	FrameBytesMax int // a larger frame is refused before it is sent; 4 MiB, the exchange's default limit
 	ReplyBytesMax int // a larger reply breaks the connection; 64 MiB. Memory grows as bytes arrive
 
-	// AutoRef gives every order, account and placement without a ref one of 128 random
-	// bits, so that it can be sent again after a connection has broken. The exchange
-	// keeps refs for as long as orders.
+	// AutoRef gives each order, account and placement without a ref a random one of 128 bits, so that it
+	// can be sent again after a connection broke. The exchange keeps refs as long as orders.
 	AutoRef bool
 
-	Log *slog.Logger // a line when a connection is lost, and when there is one again; nil means no log
+	Log *slog.Logger // logs lost and restored connections; nil means no log
 
-	// dial makes the connection instead, in tests.
+	// dial replaces the network connection in tests.
 	dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
@@ -83,12 +83,12 @@ func setDefault[T comparable](value *T, standard T) {
 	}
 }
 
-// Bounds that nobody needs to choose.
+// Fixed limits.
 const (
-	// flushBytesMax is about how much is sent with one write.
+	// flushBytesMax is the approximate number of bytes sent with one write.
 	flushBytesMax = 64 << 10
 
-	// lastWordsTime is how long is read on after a write has failed: the replies to
-	// what arrived, and the reason why the exchange closed the connection.
+	// lastWordsTime is how long reading continues after a failed write, to receive replies and the reason
+	// why the exchange closed the connection.
 	lastWordsTime = time.Second
 )

@@ -16,13 +16,15 @@ import (
 
 // Options say how a stream connects. The zero value of each field means its default.
 type Options struct {
-	TLS           *tls.Config   // encrypts the connection; nil means that it is not
-	Token         string        // says who asks; "" is no token
-	InsecureToken bool          // lets the token go to another machine without TLS; else client.ErrInsecureToken
-	DialTimeout   time.Duration // of one try to connect; 10 seconds
-	Silence       time.Duration // without a message or a ping, after which a connection is taken for lost; 45 seconds
-	PauseMin      time.Duration // before the first try to connect again, doubled for each further one; 50 milliseconds
-	PauseMax      time.Duration // but no longer than this; 2 seconds
+	TLS   *tls.Config // encrypts the connection; nil means no encryption
+	Token string      // authenticates the client; "" means no token
+	// allows sending the token to another machine without TLS, otherwise client.ErrInsecureToken
+	InsecureToken bool
+	DialTimeout   time.Duration // bounds one attempt to connect; 10 seconds
+	Silence       time.Duration // a connection without a message or ping for this time counts as lost; 45 seconds
+	// before the first attempt to reconnect, doubled for each further one; 50 milliseconds
+	PauseMin time.Duration
+	PauseMax time.Duration // the longest pause; 2 seconds
 }
 
 const (
@@ -50,7 +52,7 @@ var (
 	ErrProtocol = errors.New("stream: what came is not of the protocol")
 )
 
-// Refused is a request that the exchange refused. As things stood, nothing was done.
+// Refused says that the exchange refused a request: nothing was done.
 type Refused struct {
 	Code   int    // the class of the reason
 	Reason string // for programs; it never changes
@@ -60,20 +62,20 @@ type Refused struct {
 // Error returns the text.
 func (r *Refused) Error() string { return "stream: refused: " + r.Text }
 
-// Stats count what a stream had to do again.
+// Stats counts lost connections and restarted channels.
 type Stats struct {
 	Lost     int // connections that were lost
-	Restarts int // channels that began anew since their chain or checksum did not fit
-	// Why says what did not fit the last time, for people.
+	Restarts int // restarts of channels whose chain or checksum did not match
+	// Why describes the last mismatch, for people.
 	Why string
 }
 
-// Stream is a reader of channels. Its methods are for one goroutine; only Close may be called from
-// any. A context that ends while a method reads costs the connection, which the next call makes again.
+// Stream reads channels. Its methods are for one goroutine; only Close may be called from any. If a context
+// ends while a method reads, the connection is lost and the next call reconnects.
 type Stream struct {
 	options   Options
-	addresses []string // next one first
-	conn      *conn    // nil: there is none
+	addresses []string // the next one to try is first
+	conn      *conn    // nil while disconnected
 	nextID    uint64
 	queue     []*Update
 	channels  map[string]*channel
@@ -82,8 +84,8 @@ type Stream struct {
 	close     context.CancelFunc
 }
 
-// Dial connects to an exchange's HTTP address, or, of several with commas between them, to the first that
-// takes the connection. The error is of the last one.
+// Dial connects to an exchange's HTTP address. addresses may be several separated by commas; Dial tries
+// each once and uses the first that accepts the connection. The error is that of the last one.
 func Dial(ctx context.Context, addresses string, o Options) (*Stream, error) {
 	o.DialTimeout = cmp.Or(o.DialTimeout, 10*time.Second)
 	o.Silence = cmp.Or(o.Silence, 45*time.Second)
@@ -101,13 +103,13 @@ func Dial(ctx context.Context, addresses string, o Options) (*Stream, error) {
 	return nil, err
 }
 
-// Close ends the stream. A method that is under way returns ErrClosed, if it is not done.
+// Close ends the stream. A method in progress returns ErrClosed unless it has finished.
 func (s *Stream) Close() { s.close() }
 
-// Stats returns what was done again so far.
+// Stats returns the counts so far.
 func (s *Stream) Stats() Stats { return s.stats }
 
-// Book returns the present book of a subscribed channel, nil if there is none.
+// Book returns the current book of a subscribed channel, or nil if there is no such book.
 func (s *Stream) Book(name string) *Book {
 	if c := s.channels[name]; c != nil {
 		return c.book
@@ -115,8 +117,8 @@ func (s *Stream) Book(name string) *Book {
 	return nil
 }
 
-// Subscribe adds channels, each once. What they send comes from Next. An error is a *Refused, and then none
-// is added; or that of Call.
+// Subscribe subscribes to channels; Next returns their updates. The error is a *Refused or one of Call's;
+// after an error none of the channels is subscribed.
 func (s *Stream) Subscribe(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		s.channels[name] = newChannel(name)
@@ -124,8 +126,9 @@ func (s *Stream) Subscribe(ctx context.Context, names ...string) error {
 	return s.add(ctx, map[string]any{"channels": names}, names...)
 }
 
-// SubscribeAfter adds the private channel of an account, whose last known events and fills have these numbers:
-// what followed comes from Next. If the exchange keeps too few events, a snapshot comes instead.
+// SubscribeAfter subscribes to an account's private channel after event n and fill lastFill, the last ones
+// that the caller knows; Next returns those that follow. If the exchange no longer has these events, it
+// sends a snapshot instead.
 func (s *Stream) SubscribeAfter(ctx context.Context, account string, n, lastFill uint64) error {
 	c := newChannel("account." + account)
 	c.known, c.n, c.lastFill = true, n, lastFill
@@ -133,7 +136,7 @@ func (s *Stream) SubscribeAfter(ctx context.Context, account string, n, lastFill
 	return s.add(ctx, c.params(), c.name)
 }
 
-// add subscribes to channels, which are forgotten on an error.
+// add subscribes to channels, and removes them on an error.
 func (s *Stream) add(ctx context.Context, params map[string]any, names ...string) error {
 	err := s.Call(ctx, "subscribe", params, nil)
 	for _, name := range names {
@@ -146,7 +149,7 @@ func (s *Stream) add(ctx context.Context, params map[string]any, names ...string
 	return err
 }
 
-// start has channels begin anew that were added, on the connection that there is.
+// start restarts subscribed channels on the current connection.
 func (s *Stream) start(ctx context.Context, params map[string]any, names ...string) error {
 	for _, name := range names {
 		s.channels[name].begin()
@@ -160,7 +163,7 @@ func (s *Stream) start(ctx context.Context, params map[string]any, names ...stri
 	return err
 }
 
-// Unsubscribe ends channels. Updates that are here already may still come.
+// Unsubscribe ends channels. Next may still return updates that were received before.
 func (s *Stream) Unsubscribe(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		delete(s.channels, name)
@@ -168,8 +171,9 @@ func (s *Stream) Unsubscribe(ctx context.Context, names ...string) error {
 	return s.Call(ctx, "unsubscribe", map[string]any{"channels": names}, nil)
 }
 
-// Call sends a request and waits for its result, which it decodes unless result is nil. An error is a
-// *Refused; or wraps ErrLost, after which it may have been done; or is of a connection that could not be made.
+// Call sends a request and waits for its result, which it decodes unless result is nil. The error is a
+// *Refused, or wraps ErrLost, after which the request may have been done, or says that no connection could
+// be made.
 func (s *Stream) Call(ctx context.Context, method string, params, result any) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -181,8 +185,9 @@ func (s *Stream) Call(ctx context.Context, method string, params, result any) er
 	return s.why(s.ask(ctx, method, params, result))
 }
 
-// Next returns the next update, in the order of its channel. It makes lost connections again until ctx ends.
-// An error is ctx's, ErrClosed, a *Refused of a channel that is gone, or wraps ErrUnauthorized or ErrProtocol.
+// Next returns the next update; the updates of a channel are in order. It reconnects until ctx ends. The
+// error is ctx's, ErrClosed, a *Refused for a channel that no longer exists, or wraps ErrUnauthorized or
+// ErrProtocol.
 func (s *Stream) Next(ctx context.Context) (*Update, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -214,7 +219,7 @@ func (s *Stream) Next(ctx context.Context) (*Update, error) {
 	}
 }
 
-// within returns a context that ends with the stream as well.
+// within returns a context that also ends when the stream is closed.
 func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.closed, func() { cancel(ErrClosed) })
@@ -224,7 +229,7 @@ func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// why returns ErrClosed for an error of a closed stream.
+// why returns ErrClosed if the stream is closed and err is not nil, otherwise err.
 func (s *Stream) why(err error) error {
 	if err != nil && s.closed.Err() != nil {
 		s.lose()
@@ -233,7 +238,7 @@ func (s *Stream) why(err error) error {
 	return err
 }
 
-// reconnect makes a connection, with pauses until ctx ends, and subscribes to everything.
+// reconnect retries with pauses until it is connected or ctx ends, and subscribes to all channels.
 func (s *Stream) reconnect(ctx context.Context) error {
 	for pause := s.options.PauseMin; ; pause = min(2*pause, s.options.PauseMax) {
 		var err error
@@ -273,7 +278,7 @@ func (s *Stream) restore(ctx context.Context) error {
 		}
 	}
 	for _, c := range s.channels {
-		if c.waits { // still
+		if c.waits { // not started yet
 			if err := s.start(ctx, c.params(), c.name); err != nil {
 				return err
 			}
@@ -282,7 +287,7 @@ func (s *Stream) restore(ctx context.Context) error {
 	return nil
 }
 
-// again starts the channels anew that do not fit.
+// again restarts the broken channels.
 func (s *Stream) again(ctx context.Context) error {
 	for _, c := range s.channels {
 		if !c.broken {
@@ -302,7 +307,7 @@ func (s *Stream) again(ctx context.Context) error {
 	return nil
 }
 
-// lose gives the connection up.
+// lose closes the connection; all channels must then restart.
 func (s *Stream) lose() {
 	if s.conn != nil {
 		s.conn.end()
@@ -314,10 +319,10 @@ func (s *Stream) lose() {
 	}
 }
 
-// rotate takes the next address first.
+// rotate moves the first address to the end of the list.
 func (s *Stream) rotate() { s.addresses = append(s.addresses[1:], s.addresses[0]) }
 
-// ask sends a request on the connection that there is, and reads until its result.
+// ask sends a request on the current connection and reads until its result arrives.
 func (s *Stream) ask(ctx context.Context, method string, params, result any) error {
 	s.nextID++
 	id := s.nextID
@@ -354,7 +359,7 @@ func (s *Stream) ask(ctx context.Context, method string, params, result any) err
 	}
 }
 
-// read takes one message. Updates go to the queue. On an error the connection is lost.
+// read reads one message and queues its update, if any. On an error the connection is lost.
 func (s *Stream) read(ctx context.Context) (*message, error) {
 	text, err := s.conn.read(ctx)
 	var m message
@@ -372,7 +377,7 @@ func (s *Stream) read(ctx context.Context) (*message, error) {
 	return &m, nil
 }
 
-// take gives an event to its channel, and queues the update that it makes, if any.
+// take passes a message to its channel and queues the resulting update, if any.
 func (s *Stream) take(m *message) error {
 	c := s.channels[m.Params.Channel]
 	if c == nil {
