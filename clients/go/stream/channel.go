@@ -8,11 +8,11 @@ import (
 	"outcry/clients/go/client"
 )
 
-// Update is what one message of a channel says, or, where it came in parts, all of them.
+// Update is the content of one message of a channel, or of all its parts if it came in parts.
 type Update struct {
 	Channel  string
-	Seq      uint64 // newest record that it has in it
-	Snapshot bool   // the update is the present state, not a change
+	Seq      uint64 // newest record that it includes
+	Snapshot bool   // it is the current state, not a change
 	Book     *Book  // of a book's channel: the book with this change and any that came since; its owner is the stream
 	Trades   []Trade
 	// LastTrade is of a snapshot of trades: the newest trade. Trades that were missed while there was no
@@ -87,17 +87,17 @@ type Fill struct {
 type channel struct {
 	name     string
 	book     *Book  // of a book's channel
-	waits    bool   // for the result that starts it
+	waits    bool   // the result of its subscribe request is pending; data until then is dropped
 	prev     uint64 // newest record of the chain
 	started  bool   // a snapshot has come
-	broken   bool   // it has to start anew
+	broken   bool   // the channel must restart
 	why      string
 	known    bool // of an account: n and lastFill are known
 	n        uint64
 	lastFill uint64
 	last     uint64 // newest trade
-	partial  bool   // of a book: further parts of a message are to come
-	part     *Event // what has come of an event in parts
+	partial  bool   // of a book: more parts of the message follow
+	part     *Event // parts of an event received so far
 	trades   []Trade
 }
 
@@ -115,13 +115,13 @@ func (c *channel) kind() string {
 	return kind
 }
 
-// breaks notes that the channel has to start anew, and why.
+// breaks marks the channel for a restart, and stores why.
 func (c *channel) breaks(format string, args ...any) {
 	c.broken, c.why = true, c.name+": "+fmt.Sprintf(format, args...)
 }
 
-// begin forgets the chain: the channel is started anew. What an account has had goes on. Until the result all that
-// comes is of the old chain, and may begin within a message that has parts: nothing of it counts.
+// begin resets the channel for a restart. An account's numbers are kept. Data that arrives before the
+// result of the new request belongs to the old chain and is dropped.
 func (c *channel) begin() {
 	c.waits = true
 	c.started, c.broken, c.partial, c.part, c.trades = false, false, false, nil, nil
@@ -130,13 +130,13 @@ func (c *channel) begin() {
 	}
 }
 
-// answered notes that the result is here: what comes from now on is of the new chain.
+// answered starts the new chain once the result of the subscribe request has arrived.
 func (c *channel) answered() {
 	c.begin() // another request may have started it before this one
 	c.waits = false
 }
 
-// params returns what starts the channel where it stands.
+// params returns the parameters of the request that restarts the channel at its current position.
 func (c *channel) params() map[string]any {
 	p := map[string]any{"channels": []string{c.name}}
 	if c.known {
@@ -145,7 +145,7 @@ func (c *channel) params() map[string]any {
 	return p
 }
 
-// header is what all data has.
+// header has the fields common to all data.
 type header struct {
 	Type string  `json:"type"`
 	Prev *uint64 `json:"prev"`
@@ -153,8 +153,8 @@ type header struct {
 	More bool    `json:"more"`
 }
 
-// take reads data, and returns the update that it makes; nil while there are further parts, or if the channel
-// has to start anew. The error says that it is no data of such a channel.
+// take reads data and returns the resulting update, or nil while parts are missing or if the channel must
+// restart. The error wraps ErrProtocol.
 func (c *channel) take(data []byte) (u *Update, err error) {
 	if c.waits {
 		return nil, nil
@@ -188,7 +188,7 @@ func (c *channel) take(data []byte) (u *Update, err error) {
 	return u, nil
 }
 
-// takeBook changes the book. Its chain was compared.
+// takeBook applies a change or snapshot to the book and verifies the checksum. take has checked the chain.
 func (c *channel) takeBook(u *Update, h *header, data []byte) (*Update, error) {
 	var d struct {
 		Bids, Asks []Level
@@ -214,7 +214,7 @@ func (c *channel) takeBook(u *Update, h *header, data []byte) (*Update, error) {
 	return u, nil
 }
 
-// takeTrades joins the trades of a record.
+// takeTrades joins the trades of one record, which may come in parts.
 func (c *channel) takeTrades(u *Update, h *header, data []byte) (*Update, error) {
 	var d struct {
 		LastTrade uint64 `json:"last_trade"`
@@ -241,7 +241,7 @@ func (c *channel) takeTrades(u *Update, h *header, data []byte) (*Update, error)
 	return u, nil
 }
 
-// takeAccount joins the parts of an event, and holds its numbers against those before it.
+// takeAccount joins the parts of an event and checks its numbers against the previous ones.
 func (c *channel) takeAccount(u *Update, h *header, data []byte) (*Update, error) {
 	e := &Event{}
 	if err := json.Unmarshal(data, e); err != nil {
