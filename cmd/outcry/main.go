@@ -23,9 +23,9 @@ The exit status is 0 if it is done, 1 if the exchange rejected it or something i
 a wrong command line, and 3 if there was no reply.
 
 In a script, give each order a ref of its own (outcry buy --ref R …) and retry while the exit
-status is 3 (no reply); the order is placed at most once. After a 3, a 1 does not say
-that it was not done, since a revoked token, say, is refused before the ref is looked at: ask
-with outcry query --ref R ACCOUNT.
+status is 3 (no reply); the order is placed at most once. If a retry then exits with 1, the first
+try may still have placed the order, since a revoked token, for example, is refused before the
+ref is looked up: check with outcry query --ref R ACCOUNT.
 `
 
 // newOutcry returns the program outcry with its commands.

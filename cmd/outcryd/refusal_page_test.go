@@ -108,8 +108,8 @@ const exitStatuses = `
 | 2 | a wrong command line; ` + "`verify`" + `: it could not be checked |
 | 3 | no reply to a command that trades, or to a file of ` + "`send`" + `: it was not sent, or may have been done. ` +
 	"Retry the same line with the same `--ref`, or the file if everything in it has a `ref`: it is done at most once. " +
-	"After a 3, a 1 does not say that it was not done, since a revoked token, for example, is refused without a look " +
-	"at the ref: ask with `outcry query --ref`" + ` |
+	"If a retry then exits with 1, the first try may still have placed the order, since a revoked token, for example, " +
+	"is refused before the ref is looked up: check with `outcry query --ref`" + ` |
 `
 
 // besides lists error texts of startsIn that have no row in refusals.
