@@ -71,17 +71,14 @@ func TestBashCompletesALine(t *testing.T) {
 	}
 }
 
-// TestFlagsOfOneNameAreOfOneForm: flags with the same name must all be switches, or all take a value, because
-// a line is split before its command is known. The flag --json of grade is exempt.
+// TestFlagsOfOneNameAreOfOneForm: a line is read before its command is known, so flags with one name must have
+// one form.
 func TestFlagsOfOneNameAreOfOneForm(t *testing.T) {
 	forms := map[string]bool{}
 	for _, c := range newOutcry().Commands() {
 		f, _ := c.FlagSet(new(cli.Client))
 		f.VisitAll(func(fl *flag.Flag) {
 			is, known := forms[fl.Name]
-			if c.Name == "grade" && fl.Name == "json" {
-				return
-			}
 			require.True(t, !known || is == settings.IsSwitch(fl), "--%s of %s", fl.Name, c.Name)
 			forms[fl.Name] = settings.IsSwitch(fl)
 			require.NotContains(t, []string{"", "value"}, fl.Usage)

@@ -30,7 +30,7 @@ type seen struct {
 	Folder    string
 }
 
-// graded acts as outcry grade: it writes its own call as the result, unless the profile says not to.
+// graded acts as outcry-lab grade: it writes its own call as the result, unless the profile says not to.
 func graded() int {
 	folder, err := os.Getwd()
 	value := map[string]string{} // by flag
