@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/auth"
+	"outcry/internal/exchange"
+	"outcry/internal/journal"
 	"outcry/internal/testing/certtest"
 )
 
@@ -71,4 +73,27 @@ func TestCheckConfigWarnsOfWhatAStartWarnsOf(t *testing.T) {
 	_, _, errs = checked(t, "--data="+data, "--database-url=", "--listen=:12345", "--http=localhost:8080", "--open")
 	require.Equal(t, 2, strings.Count(errs, "the XML port is open beyond this machine"), errs)
 	require.NotContains(t, errs, "the HTTP port")
+}
+
+func TestCheckConfigRefusesAMalformedDatabaseURL(t *testing.T) {
+	for _, c := range []struct{ flag, wrong string }{
+		{"--database-url=postgres://u:verysecret@h:port/d", "--database-url: postgres: cannot parse"},
+		{"--database-url=postgres://u@h/d?passfile=/nowhere/pgpass", "/nowhere/pgpass"},
+		{"--database-url=postgres://u@h/d?sslmode=verify-full&sslrootcert=/nowhere/ca", "/nowhere/ca"},
+	} {
+		status, out, errs := checked(t, "--data="+t.TempDir(), c.flag)
+		require.Equal(t, exitUsage, status, c.flag)
+		require.Contains(t, errs, c.wrong)
+		require.NotContains(t, out+errs, "verysecret")
+	}
+}
+
+func TestCheckConfigRefusesAJournalOfALaterVersion(t *testing.T) {
+	data := t.TempDir()
+	j, err := journal.Open(filepath.Join(data, "journal"), journal.Options{Version: exchange.EventVersion + 1})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	status, _, errs := checked(t, "--data="+data, "--database-url=")
+	require.Equal(t, exitUsage, status, errs)
+	require.Contains(t, errs, "version")
 }

@@ -23,7 +23,7 @@ import (
 
 func TestTheReserveOfDescriptorsHasRoomForEachPart(t *testing.T) {
 	const journalPostgresAndFiles = 64
-	require.GreaterOrEqual(t, remote.DescriptorReserve,
+	require.GreaterOrEqual(t, settings.DescriptorReserve,
 		journalPostgresAndFiles+admin.OperatorConnectionsMax+door.RefusedMax)
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"outcry/internal/door"
 	"outcry/internal/exchange"
+	"outcry/internal/journal"
+	"outcry/internal/operate/backup"
 	"outcry/internal/operate/health"
 	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
@@ -54,7 +56,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			exchange.EventVersion, postgres.SchemaVersion())
 		return exitOK
 	case c.CheckConfig:
-		if !c.Print(ctx, stdout, stderr) {
+		checks := settings.Checks{Data: checkData, DatabaseURL: postgres.CheckURL}
+		if !c.Print(ctx, checks, stdout, stderr) {
 			return exitUsage
 		}
 		return exitOK
@@ -70,6 +73,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitError
 	}
 	return exitOK
+}
+
+// checkData returns an error if no server may start with the content of the data directory.
+func checkData(c *settings.Config) error {
+	if err := backup.Unfinished(c.Data); err != nil {
+		return err
+	}
+	return journal.CheckVersion(c.JournalDir(), exchange.EventVersion)
 }
 
 // printHealth prints the health of a running server and returns the exit status.

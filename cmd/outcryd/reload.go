@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outcry/internal/door"
-	"outcry/internal/operate/remote"
 	"outcry/internal/operate/settings"
 	"outcry/internal/process/sdnotify"
 )
@@ -84,7 +83,7 @@ func (s *server) connections() settings.ConnectionBounds { return s.settings().C
 // warnOfDescriptors logs the connection limits if the limit of open files has lowered them.
 func (s *server) warnOfDescriptors() {
 	if b := s.connections(); b.Lowered {
-		s.log.Warn(settings.ConnectionsLowered, "open_files", b.Files, "reserve", remote.DescriptorReserve,
+		s.log.Warn(settings.ConnectionsLowered, "open_files", b.Files, "reserve", settings.DescriptorReserve,
 			"max-connections", b.XML, "max-http-connections", b.HTTP)
 	}
 }

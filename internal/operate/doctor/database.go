@@ -75,8 +75,9 @@ func (e *examination) checkDatabase(ctx context.Context) {
 	e.checkSchema(ctx, conn)
 }
 
-// settings lists the settings that matter, with the value that each must have and the advice if it has not.
-var settings = []struct {
+// databaseSettings lists the settings of Postgres that matter, with the value that each must have and the advice
+// if it does not.
+var databaseSettings = []struct {
 	name, want string
 	grade      Grade
 	why        string
@@ -104,7 +105,7 @@ func (e *examination) checkSettings(ctx context.Context, conn *pgx.Conn, isLocal
 	version, _ := strconv.Atoi(is["server_version_num"]) // 0, which is too old, if it is not a number
 	e.found("postgres", gradeIf(version < 10_000*local.OldestMajor, Bad),
 		fmt.Sprintf("use version %d or newer", local.OldestMajor), "version %s", is["server_version"])
-	for _, s := range settings {
+	for _, s := range databaseSettings {
 		right := is[s.name] == s.want
 		// Modes that also wait for a standby server are as good.
 		right = right || s.name == "synchronous_commit" && (is[s.name] == "remote_apply" || is[s.name] == "remote_write")

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"outcry/internal/operate/remote"
+	"outcry/internal/operate/settings"
 	"outcry/internal/process/memlimit"
 )
 
@@ -74,7 +74,7 @@ func (e *examination) checkLimits() {
 	if err != nil {
 		e.unknown("open files", err)
 	} else {
-		xml, http := remote.ConnectionsWithin(files, e.ConnectionsMax, e.HTTPConnectionsMax)
+		xml, http := settings.ConnectionsWithin(files, e.ConnectionsMax, e.HTTPConnectionsMax)
 		e.found("open files", gradeIf(files < need, Warn),
 			fmt.Sprintf("raise ulimit -n (LimitNOFILE= of a unit) to %d: a server with this limit has at most %d connections, "+
 				"and %d over HTTP", need, xml, http),
@@ -93,7 +93,7 @@ func (e *examination) checkLimits() {
 
 // filesNeeded returns how many open files a server with these settings may need.
 func (e *examination) filesNeeded() uint64 {
-	return uint64(e.ConnectionsMax) + uint64(e.HTTPConnectionsMax) + remote.DescriptorReserve
+	return uint64(e.ConnectionsMax) + uint64(e.HTTPConnectionsMax) + settings.DescriptorReserve
 }
 
 // checkMemory compares the available memory with what the server may use.

@@ -187,7 +187,7 @@ var bounds = []struct {
 		{"journal that is kept for nodes of a cluster that lag", "`--keep-for-members`", "{--keep-for-members}",
 			"a node that lags more is restored from a backup of another"},
 		{"descriptors", "`ulimit -n`", "the machine's", "at a start both bounds of connections are lowered to what is " +
-			"left after {remote.DescriptorReserve} (`DescriptorReserve`). If none are left, the journal is as on a full " +
+			"left after {settings.DescriptorReserve} (`DescriptorReserve`). If none are left, the journal is as on a full " +
 			"disk, and readers and accepting wait"},
 		{"a backup's wait for tables that no server brings further", "`unservedMax`",
 			"{backup.unservedMax}, beside `--wait`", "it ends with the reason"},

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"os"
@@ -176,10 +177,22 @@ func checked(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	if err != nil {
 		return exitUsage, "", errs.String() + err.Error()
 	}
-	if !c.Print(t.Context(), &out, &errs) {
+	checks := Checks{
+		Data:        func(c *Config) error { return refusedIf(strings.HasSuffix(c.Data, "refused")) },
+		DatabaseURL: func(url string) error { return refusedIf(url == "refused") },
+	}
+	if !c.Print(t.Context(), checks, &out, &errs) {
 		status = exitUsage
 	}
 	return status, out.String(), errs.String()
+}
+
+// refusedIf returns an error if refused.
+func refusedIf(refused bool) error {
+	if refused {
+		return errors.New("refused by a check")
+	}
+	return nil
 }
 
 func TestCheckConfigPrintsWhatIsInForceAndTouchesNothing(t *testing.T) {
@@ -218,9 +231,8 @@ func TestCheckConfigFindsWhatDoesNotFitTheMachine(t *testing.T) {
 		{"--http=127.0.0.1:12345", "is the address of --listen too"},
 		{"--data=" + plain, "is not a directory"},
 		{"--data=" + plain + "/below", "not a directory"},
-		{"--database-url=postgres://u:verysecret@h:port/d", "--database-url: postgres: cannot parse"},
-		{"--database-url=postgres://u@h/d?passfile=/nowhere/pgpass", "/nowhere/pgpass"},
-		{"--database-url=postgres://u@h/d?sslmode=verify-full&sslrootcert=/nowhere/ca", "/nowhere/ca"},
+		{"--data=" + t.TempDir() + "/refused", "outcryd: refused by a check"},
+		{"--database-url=refused", "outcryd: --database-url: refused by a check"},
 		{"--max-frame=1", "--max-frame 1: must be"},
 		{"--no-such-flag", "unknown flag --no-such-flag"},
 	} {

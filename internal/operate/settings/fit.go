@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outcry/internal/exchange"
-	"outcry/internal/operate/remote"
 	"outcry/internal/process/memlimit"
 )
 
@@ -73,9 +72,30 @@ func (c *Config) connectionsWithin(files uint64) ConnectionBounds {
 		asked = 0
 	}
 	b := ConnectionBounds{Files: files}
-	b.XML, b.HTTP = remote.ConnectionsWithin(files, c.ConnectionsMax, asked)
+	b.XML, b.HTTP = ConnectionsWithin(files, c.ConnectionsMax, asked)
 	b.Lowered = b.XML != c.ConnectionsMax || b.HTTP != asked
 	return b
+}
+
+// DescriptorReserve is the number of file descriptors that clients cannot use: 64 for the journal, Postgres
+// and the watching of files, 32 for operators and health checks, and 64 for connections over the limit while
+// they get their error.
+const DescriptorReserve = 160
+
+// ConnectionsWithin returns how many connections to the XML port and to the HTTP side a server may have that
+// may open the given number of files. These are the requested numbers, or, so that DescriptorReserve is left,
+// smaller ones in the same proportion. The result is at least 1 for each that was requested above 0.
+func ConnectionsWithin(files uint64, xml, http int) (int, int) {
+	left := uint64(0)
+	if files > DescriptorReserve {
+		left = files - DescriptorReserve
+	}
+	all := uint64(xml) + uint64(http)
+	if all <= left {
+		return xml, http
+	}
+	of := func(asked int) int { return max(min(asked, 1), int(uint64(asked)*left/all)) }
+	return of(xml), of(http)
 }
 
 // openFilesMax returns how many files the process may open. The runtime has already raised the soft limit to

@@ -4,12 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"outcry/internal/operate/remote"
 )
 
 func TestConnectionsAreWhatTheLimitOfOpenFilesLeaves(t *testing.T) {
-	const reserve = remote.DescriptorReserve
+	const reserve = DescriptorReserve
 	for _, c := range []struct {
 		files     uint64
 		http      string

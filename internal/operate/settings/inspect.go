@@ -18,19 +18,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outcry/internal/auth"
-	"outcry/internal/exchange"
-	"outcry/internal/journal"
-	"outcry/internal/operate/backup"
-	"outcry/internal/operate/remote"
-	"outcry/internal/postgres"
 )
 
 // checkTimeout bounds how long --check-config waits for names to be resolved.
 const checkTimeout = 10 * time.Second
 
+// Checks are the checks of --check-config that the server provides, because they need the journal, backups and
+// Postgres. Both are required.
+type Checks struct {
+	// Data returns an error if no server may start with what is in the data directory.
+	Data func(*Config) error
+	// DatabaseURL returns an error if a URL of a database is malformed. It does not connect.
+	DatabaseURL func(url string) error
+}
+
 // Print does --check-config. It prints the settings in the format of a file, except for secrets, and then the
 // warnings and errors. It reports whether there are no errors.
-func (c *Config) Print(ctx context.Context, stdout, stderr io.Writer) bool {
+func (c *Config) Print(ctx context.Context, checks Checks, stdout, stderr io.Writer) bool {
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
 		s := c.settings[name]
@@ -44,7 +48,7 @@ func (c *Config) Print(ctx context.Context, stdout, stderr io.Writer) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	err := c.inspect(ctx)
+	err := c.inspect(ctx, checks)
 	for _, warning := range c.Warnings {
 		fmt.Fprintf(stderr, "outcryd: warning: %s\n", warning)
 	}
@@ -66,15 +70,15 @@ func shown(name, value string) string {
 // inspect checks whether the settings fit the machine, and adds warnings. It changes nothing else. The error
 // has one line for each problem. Without an error a start may still fail: an address may be in use, or the
 // database unavailable.
-func (c *Config) inspect(ctx context.Context) error {
+func (c *Config) inspect(ctx context.Context, checks Checks) error {
 	data := inspectDirectory("data", c.Data)
 	if data == nil {
-		data = errors.Join(c.inspectData(), c.inspectTokens())
+		data = errors.Join(checks.Data(c), c.inspectTokens())
 	}
 	if b := c.Connections(); b.Lowered {
 		c.Warnings = append(c.Warnings, fmt.Sprintf(
 			"%s: of %d, after a reserve of %d, --max-connections are %d and --max-http-connections %d",
-			ConnectionsLowered, b.Files, remote.DescriptorReserve, b.XML, b.HTTP))
+			ConnectionsLowered, b.Files, DescriptorReserve, b.XML, b.HTTP))
 	}
 	if excess := c.Excess(); excess != "" {
 		c.Warnings = append(c.Warnings, excess)
@@ -86,7 +90,7 @@ func (c *Config) inspect(ctx context.Context) error {
 		c.inspectBothAddresses(),
 		data,
 		c.inspectCertificates(),
-		c.inspectDatabase(),
+		c.inspectDatabase(checks),
 	)
 }
 
@@ -168,14 +172,6 @@ func inspectDirectory(flag, path string) error {
 	return nil
 }
 
-// inspectData returns an error if no server may start with the content of the data directory.
-func (c *Config) inspectData() error {
-	if err := backup.Unfinished(c.Data); err != nil {
-		return err
-	}
-	return journal.CheckVersion(c.JournalDir(), exchange.EventVersion)
-}
-
 // inspectCertificates returns an error if a start would refuse the files for TLS. It adds a warning if
 // clients would refuse the certificate.
 func (c *Config) inspectCertificates() error {
@@ -214,11 +210,11 @@ const NoTokenYet = "there is no token yet, so nobody can connect; " +
 	"`outcry token add` makes one, even while the exchange runs"
 
 // inspectDatabase returns an error if the URL of the database is malformed. It does not connect.
-func (c *Config) inspectDatabase() error {
+func (c *Config) inspectDatabase(checks Checks) error {
 	if c.DatabaseURL == "" {
 		return nil
 	}
-	if err := postgres.CheckURL(c.DatabaseURL); err != nil {
+	if err := checks.DatabaseURL(c.DatabaseURL); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
 	return nil

@@ -45,6 +45,9 @@ var rooms = []room{
 	{folder: "internal/auth", floor: 2},
 
 	{folder: "internal/operate", floor: 3},
+	// Many programs read settings: they import no database, no journal and no backup.
+	{folder: "internal/operate/settings", floor: 2,
+		only: []string{"internal/auth", "internal/exchange", "internal/process"}},
 	{folder: "internal/testing", floor: 3},
 
 	{folder: "internal/door", floor: 4},
@@ -156,6 +159,11 @@ func TestTheHouseIsKeptByItsFloors(t *testing.T) {
 		{"internal/exchange", "internal/exchange/idmap", true},
 		{"internal/door/jsonrpc", "internal/view/market", true},
 		{"internal/operate/health", "internal/door", false},
+		{"internal/operate/doctor", "internal/operate/settings", true},
+		{"internal/operate/settings", "internal/auth", true},
+		{"internal/operate/settings", "internal/postgres", false},
+		{"internal/operate/settings", "internal/journal", false},
+		{"internal/operate/settings", "internal/operate/backup", false},
 		{"internal/door/xml/wire", "internal/door", false},
 		{"clients/go/stream", "internal/door/xml/wire", true},
 		{"clients/go/client", "internal/exchange", false},
