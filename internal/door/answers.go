@@ -83,9 +83,6 @@ func (a *answers) complete(ctx context.Context, c *engine.Request, r *exchange.R
 			done = release
 		}
 	}
-	if r.Reason == exchange.ForeignOrder && a.server.options.Tokens != nil {
-		r.Reason = exchange.UnknownOrder // does not reveal that the order exists
-	}
 	if c.Report {
 		a.report(r)
 	}
@@ -108,9 +105,6 @@ func (a *answers) answer(ctx context.Context, i int, c *engine.Request, r *excha
 		if done := a.recall(ctx, c, r); done != nil {
 			defer done()
 		}
-	}
-	if r.Reason == exchange.ForeignOrder && a.server.options.Tokens != nil {
-		r.Reason = exchange.UnknownOrder // does not reveal that the order exists
 	}
 	if entries(r) == 0 {
 		a.reply.bytes = a.message.AppendAnswer(a.reply.bytes, i, a.results)
@@ -259,7 +253,7 @@ func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 		r.Reason = exchange.HistoryUnavailable
 	} else {
 		done = func() { s.recalls.Release(1) }
-		s.exchange.Recall(ctx, c, r, s.options.ReplyBytesMax/a.codec.ExecutionBytesMin()+1)
+		s.load(ctx, c, r, s.options.ReplyBytesMax/a.codec.ExecutionBytesMin()+1)
 	}
 	if r.Reason == exchange.HistoryUnavailable {
 		a.noteUnavailable()

@@ -2,7 +2,6 @@ package door
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -150,8 +149,8 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 	}
 	b.results = b.results[:len(b.commands)]
 	if len(b.commands) > 0 {
-		if mark, err = s.exchange.Execute(ctx, b.commands, b.results); err != nil {
-			return mark, fmt.Errorf("session: execute %d commands: %w", len(b.commands), err)
+		if mark, err = s.executeAll(ctx, b.commands, b.results); err != nil {
+			return mark, err
 		}
 	}
 	for i := range b.results {

@@ -3,7 +3,6 @@ package door
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"outcry/internal/engine"
@@ -77,9 +76,9 @@ func (s *Server) Call(
 	}
 	w.results = w.results[:len(w.commands)]
 	if len(w.commands) > 0 {
-		if p.mark, err = s.exchange.Execute(ctx, w.commands, w.results); err != nil {
+		if p.mark, err = s.executeAll(ctx, w.commands, w.results); err != nil {
 			p.leave()
-			return p, fmt.Errorf("session: execute %d requests: %w", len(requests), err) // who has w now is unknown
+			return p, err // w is not reused: the exchange may still write to it
 		}
 	}
 	p.fill(w.results)
@@ -174,16 +173,7 @@ func (p *Pending) fill(results []exchange.Result) {
 			continue
 		}
 		o.Result = results[next]
-		p.hide(&o.Result)
 		next++
-	}
-}
-
-// hide replaces ForeignOrder by UnknownOrder if tokens are required, so that a client cannot find out which
-// orders others have.
-func (p *Pending) hide(r *exchange.Result) {
-	if r.Reason == exchange.ForeignOrder && p.server.options.Tokens != nil {
-		r.Reason = exchange.UnknownOrder
 	}
 }
 
@@ -216,11 +206,10 @@ func (p *Pending) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 	if p.unavailable || s.recalls.Acquire(ctx, 1) != nil {
 		r.Reason = exchange.HistoryUnavailable
 	} else {
-		s.exchange.Recall(ctx, c, r, exchange.ReportExecutionsMax+1)
+		s.load(ctx, c, r, exchange.ReportExecutionsMax+1)
 		s.recalls.Release(1)
 	}
 	p.unavailable = p.unavailable || r.Reason == exchange.HistoryUnavailable
-	p.hide(r)
 }
 
 // Wait waits until the outcomes are durable, so may be shown to the client. Call it exactly once after each

@@ -140,6 +140,10 @@ func TestOnlyItsOwnOrdersAreShownToABearer(t *testing.T) {
 
 	open := callable(t, x, Options{})
 	require.Equal(t, exchange.ForeignOrder, call(t, open, enter(t, open, nil), query1("1", 5))[0].Reason)
+
+	x.past = 5 // order 5 is only in the history
+	require.Equal(t, exchange.UnknownOrder, call(t, s, enter(t, s, grant), query1("1", 5))[0].Reason)
+	require.Equal(t, exchange.ForeignOrder, call(t, open, enter(t, open, nil), query1("1", 5))[0].Reason)
 }
 
 // Outcomes in the history are fetched. After the history did not answer once, it is not asked again in the

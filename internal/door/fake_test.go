@@ -90,7 +90,7 @@ func (x *fake) Execute(_ context.Context, commands []engine.Request, results []e
 			if c.Order <= x.past {
 				results[i] = exchange.Result{Reason: exchange.InHistory}
 			}
-			if c.Order == x.foreign {
+			if c.Order == x.foreign && c.Order > x.past {
 				results[i] = exchange.Result{Reason: exchange.ForeignOrder}
 			}
 		}
@@ -118,6 +118,10 @@ func (x *fake) Recall(ctx context.Context, c *engine.Request, r *exchange.Result
 	}
 	if x.away || ctx.Err() != nil {
 		r.Reason = exchange.HistoryUnavailable
+		return
+	}
+	if c.Order == x.foreign {
+		*r = exchange.Result{Reason: exchange.ForeignOrder}
 		return
 	}
 	x.answer(c.Order, r)

@@ -59,9 +59,6 @@ func (c *conn) settle(ctx context.Context, k *call) error {
 	if o.Refusal.Reason != exchange.OK {
 		return refused(o.Refusal.Reason, o.Refusal.Text)
 	}
-	if o.Reason == exchange.ForeignOrder && c.door.options.Tokens != nil {
-		o.Reason = exchange.UnknownOrder // tells nobody which orders others have
-	}
 	if o.Reason == exchange.OK {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"outcry/internal/door"
 	"outcry/internal/exchange"
 )
 
@@ -197,13 +198,9 @@ func (d *Door) stored(
 	return o, nil
 }
 
-// foreign is the fault of an order that is another account's. Where tokens are asked for it does not say that there
-// is one.
+// foreign returns the fault of a query of an order that belongs to another account than the one named.
 func (d *Door) foreign(account exchange.AccountID, id exchange.OrderID) *fault {
-	r := exchange.Result{Reason: exchange.ForeignOrder, Order: id}
-	if d.options.Tokens != nil {
-		r.Reason = exchange.UnknownOrder
-	}
+	r := exchange.Result{Reason: door.ForeignOrderReason(d.options.Tokens), Order: id}
 	return refused(r.Reason, r.Text(&exchange.Command{Kind: exchange.QueryOrder, Account: account, Order: id}))
 }
 
