@@ -8,31 +8,31 @@ import (
 	"outcry/internal/exchange"
 )
 
-// secondsMax bounds what cancel_after takes: a day.
+// secondsMax is the longest time that cancel_after accepts, in seconds: a day.
 const secondsMax = 86_400
 
-// depthLevelsMax is how many levels of each side book.get answers at the most, depthLevels how many if it is not
-// asked for any number.
+// depthLevelsMax is how many levels of each side book.get returns at most. depthLevels is how many it returns if the
+// request has no depth.
 const (
 	depthLevelsMax = 1000
 	depthLevels    = 100
 )
 
-// args are the params of a request, as values.
+// args holds the params of a request, as parsed values.
 type args struct {
-	params value // as sent; dropped once they are read, as it may be much larger than what follows
+	params value // params as sent; dropped once they are read, because they may need much more memory than the rest
 
-	exchange.Command                 // what a command asks for, and the account, the symbol or the order of others
-	newRef           exchange.Ref    // of order.amend
-	seconds          int             // of cancel_after
-	after            uint64          // of lists by number, and of subscribe
-	hasAfter         bool            // it was sent
-	afterName        exchange.Symbol // of lists by name
-	depth            int             // of book.get
-	names            []string        // of subscribe and unsubscribe
-	channels         []channel       // the same
-	on               bool            // of session.cancel_on_disconnect
-	token            string          // of auth
+	exchange.Command                 // the command; other methods use its account, symbol or order
+	newRef           exchange.Ref    // param newref of order.amend
+	seconds          int             // param seconds of cancel_after
+	after            uint64          // param after of subscribe, and of lists that are sorted by a number
+	hasAfter         bool            // whether after was sent
+	afterName        exchange.Symbol // param after of lists that are sorted by name
+	depth            int             // param depth of book.get
+	names            []string        // param channels of subscribe and unsubscribe, as sent
+	channels         []channel       // param channels of subscribe and unsubscribe, parsed
+	on               bool            // param on of session.cancel_on_disconnect
+	token            string          // param token of auth
 }
 
 // has reports whether a param was sent.
@@ -41,7 +41,7 @@ func (a *args) has(name string) bool {
 	return ok
 }
 
-// paramType is the type of JSON that a param has.
+// paramType is the JSON type of a param.
 type paramType uint8
 
 const (
@@ -52,7 +52,7 @@ const (
 	aList
 )
 
-// String returns the type as the reference and texts of errors have it.
+// String returns the type in the words of the reference and of error texts.
 func (t paramType) String() string {
 	return [...]string{"a string", "a decimal in a string", "a whole number", "true or false", "an array of strings"}[t]
 }
@@ -77,8 +77,8 @@ func (t paramType) fits(v *value) bool {
 	return false
 }
 
-// param is a parameter: its name, its type, and how its value becomes a part of args. The error of read names the
-// value.
+// param is a parameter of a method: its name, its type, and read, which stores its value in args. An error of read
+// names the value.
 type param struct {
 	name     string
 	kind     paramType
@@ -87,7 +87,7 @@ type param struct {
 	read     func(a *args, v *value) error
 }
 
-// The parameters of which several methods have one.
+// Parameters that several methods share.
 var (
 	pAccount = param{name: "account", doc: "the account's id; may be left out with a token of exactly one account",
 		read: func(a *args, v *value) (err error) { a.Account, err = exchange.ParseAccountID(v.own()); return err }}
@@ -100,7 +100,7 @@ var (
 	pAfter = param{name: "after", kind: aWhole, optional: true, read: readAfter}
 )
 
-// afterThat returns the param after, with what it is about.
+// afterThat returns the param after with the given description.
 func afterThat(doc string) param {
 	p := pAfter
 	p.doc = doc
@@ -147,7 +147,7 @@ func readDepth(a *args, v *value) error {
 	return err
 }
 
-// readWhole reads a whole number within bounds.
+// readWhole reads a whole number from least to most.
 func readWhole(name string, v *value, least, most uint64) (uint64, error) {
 	n, err := strconv.ParseUint(string(v.raw), 10, 64)
 	if err != nil || n < least || n > most {
@@ -156,7 +156,7 @@ func readWhole(name string, v *value, least, most uint64) (uint64, error) {
 	return n, nil
 }
 
-// clip returns a number as errors repeat it.
+// clip shortens a number for an error text.
 func clip(s string) string {
 	if len(s) > quotedBytesMax {
 		return s[:quotedBytesMax] + "…"
@@ -180,8 +180,9 @@ func readChannels(a *args, v *value) error {
 	return nil
 }
 
-// read reads the params of a method: their names, then their types, then their values, and then what they are together.
-// one is the account that may be left out, "" if it may not.
+// read reads the params of a method into a. It checks their names first, then their types, then their values, and
+// last the combination of values. one is the account of a request without the param account; "" means that the param
+// is required.
 func (m *method) read(a *args, one exchange.AccountID) *fault {
 	for i := range a.params.members {
 		if name := a.params.members[i].name; m.param(name) == nil {
@@ -221,7 +222,7 @@ func (m *method) read(a *args, one exchange.AccountID) *fault {
 	return nil
 }
 
-// param returns the parameter of a name, nil if the method has none.
+// param returns the method's parameter with a name, or nil.
 func (m *method) param(name string) *param {
 	for i := range m.params {
 		if m.params[i].name == name {

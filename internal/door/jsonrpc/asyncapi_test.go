@@ -169,7 +169,7 @@ func (d *description) fault() {
 	}
 	for r := exchange.OK + 1; r.String() != "unknown"; r++ {
 		if !slices.Contains(throughXML, r) {
-			all = append(all, string(told(r).reason))
+			all = append(all, string(reported(r).reason))
 		}
 	}
 	slices.Sort(all)

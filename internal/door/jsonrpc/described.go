@@ -5,37 +5,37 @@ import (
 	"strings"
 )
 
-// What follows describes messages: docs/reference/WEBSOCKET.md and docs/asyncapi.yaml are made of it, and tests hold
-// every message against it.
+// The tables below describe messages. docs/reference/WEBSOCKET.md and docs/asyncapi.yaml are generated from them, and
+// tests compare every message with them.
 
-// field is a member of a message. kind is one of kinds, one of objects, or objects with an s, which is an array of
-// them.
+// field describes a member of a message. kind is a key of kinds, the name of one of objects, or that name with an s for
+// an array of them.
 type field struct {
 	name, kind, doc string
 	optional        bool
-	values          []string // that a string may have; nil for any
+	values          []string // allowed values of a string; nil if any is allowed
 }
 
-// has is a member that is always there, may is one that is left out if there is nothing.
+// has describes a member that every message has. may describes one that is left out when it is empty.
 func has(name, kind, doc string) field { return field{name: name, kind: kind, doc: doc} }
 func may(name, kind, doc string) field {
 	return field{name: name, kind: kind, doc: doc, optional: true}
 }
 
-// oneOf is a member that is one of some strings.
+// oneOf describes a member that is one of several strings.
 func oneOf(name, doc string, values ...string) field {
 	return field{name: name, kind: "string", doc: doc, values: values}
 }
 
-// typeOf is the member that says what a message is.
+// typeOf describes the member that names the type of a message.
 func typeOf(kinds ...string) field { return oneOf("type", strings.Join(kinds, " or "), kinds...) }
 
-// timeFields are the two members of a time.
+// timeFields describes the two members of a time.
 func timeFields(name, doc string) []field {
 	return []field{has(name+"_ns", "nanoseconds", doc), has(name+"_ms", "whole", "the same, rounded down")}
 }
 
-// optionalAll makes members such as may be left out.
+// optionalAll returns the members as ones that may be left out.
 func optionalAll(all []field) []field {
 	all = slices.Clone(all)
 	for i := range all {
@@ -44,7 +44,7 @@ func optionalAll(all []field) []field {
 	return all
 }
 
-// join puts lists of members together.
+// join concatenates lists of members.
 func join(all ...[]field) []field { return slices.Concat(all...) }
 
 var (
@@ -54,13 +54,13 @@ var (
 	recordTime = optionalAll(timeFields("time", "of the record; absent in a snapshot"))
 )
 
-// object is an object in messages.
+// object describes a JSON object that messages contain.
 type object struct {
 	name, doc string
 	fields    []field
 }
 
-// objects are all of them.
+// objects lists all objects that messages contain.
 var objects = []object{
 	{"order", "an order, after a record. |amount| = before + open + executed + canceled", join([]field{
 		has("id", "whole", ""), may("ref", "string", "as placed"),
@@ -103,7 +103,7 @@ var objects = []object{
 		may("price", "decimal", "of add")}},
 }
 
-// kinds are the types of members that are no objects, and what they are in JSON.
+// kinds maps the kind of a member that is not an object to its JSON type, in words.
 var kinds = map[string]string{
 	"string": "a string", "strings": "an array of strings", "boolean": "true or false",
 	"whole": "a whole number from 0 to 2^53-1", "decimal": "a decimal in a string, exact",

@@ -7,13 +7,13 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Messages are written by hand, without reflection: a busy market has thousands of them a second. Symbols, refs,
-// accounts and decimals need no escapes; text does.
+// Messages are encoded without reflection, because a busy market produces thousands of them a second. Symbols, refs,
+// accounts and decimals need no escapes. Texts do.
 
 // decimal is an exact number of the exchange.
 type decimal interface{ Append(dst []byte) []byte }
 
-// appendName appends the name of a member, behind a comma unless it is an object's first.
+// appendName appends the name of a member. Unless the member is the first of its object, a comma precedes it.
 func appendName(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
@@ -22,34 +22,34 @@ func appendName(b []byte, name string) []byte {
 	return append(b, '"', ':')
 }
 
-// appendDecimal appends a decimal as a string: no reader shall round it.
+// appendDecimal appends a decimal as a JSON string, because readers of JSON may round numbers.
 func appendDecimal[D decimal](b []byte, d D) []byte { return append(d.Append(append(b, '"')), '"') }
 
-// memberDecimal appends a member that is a decimal.
+// memberDecimal appends a member whose value is a decimal.
 func memberDecimal[D decimal](b []byte, name string, d D) []byte {
 	return appendDecimal(appendName(b, name), d)
 }
 
-// memberNumber appends a member that is a whole number.
+// memberNumber appends a member whose value is a whole number.
 func memberNumber[N ~uint64](b []byte, name string, n N) []byte {
 	return strconv.AppendUint(appendName(b, name), uint64(n), 10)
 }
 
-// memberName appends a member that is a string without anything to escape.
+// memberName appends a member whose value is a string that needs no escapes.
 func memberName[S ~string](b []byte, name string, s S) []byte {
 	return append(append(append(appendName(b, name), '"'), s...), '"')
 }
 
-// memberText appends a member that is any text.
+// memberText appends a member whose value is a string, with escapes where it needs them.
 func memberText(b []byte, name, text string) []byte { return appendText(appendName(b, name), text) }
 
-// memberBool appends a member that is true or false.
+// memberBool appends a member whose value is true or false.
 func memberBool(b []byte, name string, yes bool) []byte {
 	return strconv.AppendBool(appendName(b, name), yes)
 }
 
-// memberTime appends a time, in nanoseconds since the Unix epoch, as the two members NAME_ns and NAME_ms. It appends
-// nothing of 0, which stands for none.
+// memberTime appends a time, in nanoseconds since the Unix epoch, as the two members NAME_ns and NAME_ms. For 0, which
+// means no time, it appends nothing.
 func memberTime(b []byte, name string, time int64) []byte {
 	if time == 0 {
 		return b
@@ -70,13 +70,13 @@ func memberTime(b []byte, name string, time int64) []byte {
 	return strconv.AppendInt(b, ms, 10)
 }
 
-// millisecond is one in the unit of all times: nanoseconds.
+// millisecond is a millisecond in nanoseconds, the unit of all times.
 const millisecond = exchange.Second / 1000
 
-// nanosecondDigits is how many digits of a time are of less than a millisecond.
+// nanosecondDigits is how many decimal digits of a time are below a millisecond.
 const nanosecondDigits = 6
 
-// appendText appends a text as a string, with its escapes.
+// appendText appends a text as a JSON string, with escapes.
 func appendText(b []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
@@ -93,7 +93,7 @@ func appendText(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// list appends a member that is an array of n entries, each of which add appends.
+// list appends a member that is an array of n entries. add appends entry i.
 func list(b []byte, name string, n int, add func(b []byte, i int) []byte) []byte {
 	b = append(appendName(b, name), '[')
 	for i := range n {
@@ -105,14 +105,15 @@ func list(b []byte, name string, n int, add func(b []byte, i int) []byte) []byte
 	return append(b, ']')
 }
 
-// beginResult begins the answer to a request that is done, endResult ends it. Between them stand members.
+// beginResult appends the start of a successful answer. The caller appends the members of the result, and endResult
+// ends the answer.
 func beginResult(b, id []byte) []byte {
 	return append(append(append(b, `{"jsonrpc":"2.0","id":`...), id...), `,"result":{`...)
 }
 
 func endResult(b []byte) []byte { return append(b, '}', '}') }
 
-// appendFault appends the answer to a request that is refused. Without an id it is null.
+// appendFault appends the answer to a refused request. If id is nil, the answer's id is null.
 func appendFault(b, id []byte, f *fault) []byte {
 	if b = append(b, `{"jsonrpc":"2.0","id":`...); id == nil {
 		b = append(b, "null"...)
@@ -123,7 +124,7 @@ func appendFault(b, id []byte, f *fault) []byte {
 	return append(b, '}', '}', '}')
 }
 
-// clean returns a text that is UTF-8: a quoted value may have been cut within a character.
+// clean returns the text as valid UTF-8. A quoted value may have been cut inside a character.
 func clean(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -131,7 +132,8 @@ func clean(text string) string {
 	return string([]rune(text))
 }
 
-// beginEvent begins a message of a channel, up to the members behind its type; endEvent ends it.
+// beginEvent appends the start of a message of a channel, up to and including its type. The caller appends further
+// members, and endEvent ends the message.
 func beginEvent(b []byte, channel, kind string) []byte {
 	b = append(b, `{"jsonrpc":"2.0","method":"subscription","params":{`...)
 	b = append(memberName(b, "channel", channel), `,"data":{`...)

@@ -8,38 +8,38 @@ import (
 	"outcry/internal/exchange"
 )
 
-// access is what a method asks of a token.
+// access is the right that a method needs.
 type access uint8
 
 const (
-	forAll     access = iota // before a token is shown, too
+	forAll     access = iota // no right, not even a token
 	forBearers               // any token
-	forMarket                // the right to market data
-	forAccount               // the param account
+	forMarket                // a token that may read market data
+	forAccount               // a token that may act for the param account
 )
 
-// method is a method of the API.
+// method describes and implements a method of the API.
 type method struct {
 	name   string
 	doc    string
 	access access
 	params []param
-	result []field // besides seq
+	result []field // members of the result besides seq
 
-	// needs says which params are missing that depend on others; check, what is wrong with the values together. Both may
-	// be nil.
+	// needs returns a fault if a param is missing that other params make necessary. check returns a fault if the
+	// values do not go together. Both may be nil.
 	needs func(m *method, a *args) *fault
 	check func(m *method, a *args) *fault
 
-	// begin does what the method does at once: the goroutine that reads a connection calls it, in the order of
-	// the requests. Nil is nothing. answer waits until the result is durable, and appends the members of the result: the
-	// goroutine that answers calls it. An error that is not a fault ends the connection.
+	// begin does the part of the method that takes effect in the order of requests. The goroutine that reads the
+	// connection calls it. It may be nil. answer waits until the result is durable, and appends the result's
+	// members. The goroutine that answers calls it. An error of answer that is not a fault ends the connection.
 	begin  func(c *conn, k *call) *fault
 	answer func(c *conn, ctx context.Context, k *call, b []byte) ([]byte, error)
-	reads  bool // answer reads what commands change: those that come behind wait for it
+	reads  bool // answer reads what commands change, so commands after it wait for it
 }
 
-// methodNamed returns the method of a name, nil if there is none.
+// methodNamed returns the method with a name, or nil.
 func methodNamed(name string) *method {
 	for i := range methods {
 		if methods[i].name == name {
@@ -49,7 +49,7 @@ func methodNamed(name string) *method {
 	return nil
 }
 
-// methods are all of them. init sets them, as what they do refers to them.
+// methods lists all methods. init sets it, because the methods' functions refer to it.
 var methods []method
 
 func init() {
@@ -65,11 +65,12 @@ func connectionMethods() []method {
 			params: []param{{name: "token", doc: "as outcry token add printed it",
 				read: func(a *args, v *value) error { a.token = v.own(); return nil }}},
 			result: []field{
-				has("required", "boolean", "whether the exchange asks for tokens; if not, the token is not looked at"),
-				may("scope", "string", "of the token"), may("accounts", "strings", "that it is for; absent for all")}},
+				has("required", "boolean", "whether the exchange requires tokens; if not, the token is ignored"),
+				may("scope", "string", "its scope"),
+				may("accounts", "strings", "accounts of the token; absent if it is for all")}},
 		{name: "session.cancel_on_disconnect", access: forBearers, begin: (*conn).beginOnDisconnect,
 			answer: (*conn).answerOnDisconnect,
-			doc:    "whether orders that follow on this connection, and do not say cod, are canceled when it ends",
+			doc:    "whether later orders of this connection without cod are canceled when the connection ends",
 			params: []param{{name: "on", kind: aBool, doc: "true or false",
 				read: func(a *args, v *value) error { a.on = v.yes; return nil }}},
 			result: []field{has("on", "boolean", "as sent")}},
@@ -82,33 +83,33 @@ func orderMethods() []method {
 			result: []field{has("order", "order", "its state right after its record, with all its fills")},
 			needs:  needsLimit, check: checkTerms, begin: (*conn).beginPlace, answer: (*conn).answerPlace},
 		{name: "order.amend", access: forAccount,
-			doc: "changes an order's total, its limit or both; a smaller amount alone keeps its place",
+			doc: "changes an order's total, its limit or both; one that only lowers the amount keeps its place",
 			params: []param{pAccount, pID, pRef,
 				{name: "amount", kind: aDecimal, optional: true, doc: "the new total, executed shares included", read: readAmount},
 				{name: "limit", kind: aDecimal, optional: true, doc: "the new limit", read: readLimit},
 				{name: "newref", optional: true, doc: "a ref for this amend", read: readNewRef}},
 			result: []field{has("id", "whole", "the order that was amended"), may("by", "whole", "the order that replaced it"),
-				has("order", "order", "the order that is open now, or what is left of it")},
+				has("order", "order", "the order that is open now, or its final state")},
 			needs: needsChange, check: checkNamed, begin: (*conn).beginAmend, answer: (*conn).answerAmend},
-		{name: "order.cancel", access: forAccount, doc: "cancels what is open of an order",
+		{name: "order.cancel", access: forAccount, doc: "cancels the open part of an order",
 			params: []param{pAccount, pID, pRef}, result: []field{has("order", "order", "with its fills")},
 			needs: needsNamed, check: checkNamed, begin: (*conn).beginCancel, answer: (*conn).answerCancel},
 		{name: "order.cancel_all", access: forAccount,
-			doc:    "cancels all that an account has open; at most ten times a second",
+			doc:    "cancels all open orders of an account; at most ten times a second",
 			params: []param{pAccount, pSymOnly}, result: []field{has("count", "whole", "how many orders were canceled")},
 			begin: (*conn).beginCancelAll, answer: (*conn).answerCancelAll},
 		{name: "cancel_after", access: forAccount,
-			doc:    "a dead man's switch: all that the account then has open is canceled, unless it is called again",
+			doc:    "a dead man's switch: cancels all open orders after that time, unless called again",
 			params: []param{pAccount, {name: "seconds", kind: aWhole, doc: "0 to 86400; 0 turns it off", read: readSeconds}},
 			result: []field{has("seconds", "whole", "as sent")}, begin: (*conn).beginSwitch, answer: (*conn).answerSwitch},
 	}
 }
 
-// placeParams are the parameters of order.place, in the order in which <order> is read.
+// placeParams returns the parameters of order.place, in the order in which the XML port reads those of <order>.
 func placeParams() []param {
 	return []param{pAccount, pSym,
 		{name: "amount", kind: aDecimal, doc: "shares; negative sells", read: readAmount},
-		{name: "limit", kind: aDecimal, optional: true, doc: "dollars a share; required unless type is there",
+		{name: "limit", kind: aDecimal, optional: true, doc: "dollars a share; required unless type is sent",
 			read: readLimit},
 		{name: "type", optional: true, doc: "market",
 			read: func(a *args, v *value) (err error) { a.Type, err = exchange.ParseOrderType(v.text); return err }},
@@ -120,15 +121,15 @@ func placeParams() []param {
 			read: func(a *args, v *value) (err error) { a.STP, err = exchange.ParseSelfTrade(v.text); return err }},
 		{name: "cod", kind: aBool, optional: true, doc: "canceled when this connection ends",
 			read: func(a *args, v *value) error { a.OnDisconnect = v.yes; return nil }},
-		{name: "ref", optional: true, doc: "a name for the order: sent again, it is answered with the first order again",
+		{name: "ref", optional: true, doc: "a name for the order; a request that repeats it gets the first order",
 			read: readRef}}
 }
 
 func readMethods() []method {
-	more := has("more", "boolean", "whether there are further ones")
+	more := has("more", "boolean", "whether there are more")
 	return []method{
 		{name: "account.get", access: forAccount, reads: true, answer: (*conn).answerAccount, params: []param{pAccount},
-			doc: "what an account has",
+			doc: "the balance and the positions of an account",
 			result: []field{has("account", "string", "its id"), has("n", "whole", "the number of its newest event"),
 				has("last_fill", "whole", "the number of its newest fill, 0 if it has none"),
 				has("balance", "decimal", "free dollars"),
@@ -144,11 +145,11 @@ func readMethods() []method {
 		{name: "fills.list", access: forAccount, reads: true, begin: (*conn).beginFills, answer: (*conn).answerFills,
 			doc:    "executions of an account: the newest 1,000, or the next 1,000",
 			params: []param{pAccount, afterThat("above this number")},
-			result: []field{has("last_fill", "whole", "the number of the newest, 0 if there is none"),
+			result: []field{has("last_fill", "whole", "the number of the newest, 0 if the account has none"),
 				has("fills", "fills", "oldest first"), more}},
 		{name: "symbols.list", access: forMarket, reads: true, answer: (*conn).answerSymbols,
 			doc: "the symbols: 1,000 by name",
-			params: []param{{name: "after", optional: true, doc: "behind this name",
+			params: []param{{name: "after", optional: true, doc: "after this name",
 				read: func(a *args, v *value) (err error) { a.afterName, err = exchange.ParseSymbol(v.own()); return err }}},
 			result: []field{has("symbols", "symbols", "by name"), more}},
 		{name: "book.get", access: forMarket, reads: true, answer: (*conn).answerBook, doc: "the price levels of a symbol",
@@ -156,7 +157,7 @@ func readMethods() []method {
 				read: readDepth}},
 			result: []field{has("book_seq", "whole", "the newest record that changed the book"), has("sym", "string", ""),
 				has("bids", "levels", "highest first"), has("asks", "levels", "lowest first"),
-				has("checksum", "whole", "of the ten best of each side")}},
+				has("checksum", "whole", "CRC-32 of the ten best levels of each side")}},
 		{name: "trades.list", access: forMarket, reads: true, answer: (*conn).answerTrades,
 			doc: "the newest 100 trades of a symbol, or the next 1,000", params: []param{pSym, afterThat("above this id")},
 			result: []field{has("sym", "string", ""), has("last_trade", "whole", "the id of the newest, 0 if there is none"),
@@ -168,17 +169,17 @@ func channelMethods() []method {
 	channels := param{name: "channels", kind: aList, doc: "1 to 100 names, each once", read: readChannels}
 	return []method{
 		{name: "subscribe", access: forBearers, reads: true, answer: (*conn).answerSubscribe, check: checkChannels,
-			doc: "turns channels on; one that is on begins anew. If a name is wrong, none is turned on",
+			doc: "turns channels on; one that is on starts anew. If a name is wrong, nothing changes",
 			params: []param{channels,
-				afterThat("with exactly one account channel: the number of the last event that the client has")},
-			result: []field{has("channels", "strings", "all that are on, sorted")}},
+				afterThat("only with exactly one account channel: the number of the last event that the client received")},
+			result: []field{has("channels", "strings", "all channels that are on, sorted")}},
 		{name: "unsubscribe", access: forBearers, reads: true, answer: (*conn).answerUnsubscribe, check: checkChannels,
-			doc: "turns channels off: none of their messages comes behind the result", params: []param{channels},
-			result: []field{has("channels", "strings", "those that are left, sorted")}},
+			doc: "unsubscribes from channels: none of their messages is sent after the result", params: []param{channels},
+			result: []field{has("channels", "strings", "channels that are still on, sorted")}},
 	}
 }
 
-// needsNamed says that an order is not named.
+// needsNamed returns a fault if the request names no order.
 func needsNamed(m *method, a *args) *fault {
 	if !a.has("id") && !a.has("ref") {
 		return wrong(missingParam, m.name+" has neither id nor ref")
@@ -186,7 +187,7 @@ func needsNamed(m *method, a *args) *fault {
 	return nil
 }
 
-// needsChange says that an order is not named, or what changes of it.
+// needsChange returns a fault if the request names no order, or changes nothing of it.
 func needsChange(m *method, a *args) *fault {
 	if f := needsNamed(m, a); f != nil {
 		return f
@@ -197,7 +198,7 @@ func needsChange(m *method, a *args) *fault {
 	return nil
 }
 
-// needsLimit says that an order has no limit, and needs one.
+// needsLimit returns a fault if an order needs a limit and has none.
 func needsLimit(m *method, a *args) *fault {
 	if !a.has("limit") && !a.has("type") {
 		return wrong(missingParam, m.name+" has no limit")
@@ -205,7 +206,7 @@ func needsLimit(m *method, a *args) *fault {
 	return nil
 }
 
-// checkNamed says that an order is named twice.
+// checkNamed returns a fault if the request names its order twice.
 func checkNamed(m *method, a *args) *fault {
 	if a.has("id") && a.has("ref") {
 		return wrong(conflict, m.name+" names its order twice, by id and by ref")
@@ -213,8 +214,7 @@ func checkNamed(m *method, a *args) *fault {
 	return nil
 }
 
-// checkTerms says what is wrong with the terms of an order together. A market order that does not say how long it may
-// stay becomes an IOC.
+// checkTerms returns a fault if the terms of an order do not go together. A market order without tif becomes IOC.
 func checkTerms(_ *method, a *args) *fault {
 	market := a.Type == exchange.Market
 	if market && !a.has("tif") {

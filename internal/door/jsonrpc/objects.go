@@ -4,10 +4,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// fillsMax is how many fills an order in a result has at the most: the newest.
+// fillsMax is how many fills an order in a result shows at most. These are the newest.
 const fillsMax = exchange.ReportExecutionsMax
 
-// appendOrder appends an order without its fills, and leaves the object open.
+// appendOrder appends an order without its fills. It leaves the JSON object open.
 func appendOrder(b []byte, o *exchange.OrderDetail) []byte {
 	b = memberNumber(append(b, '{'), "id", o.ID)
 	if o.Ref != "" {
@@ -52,14 +52,14 @@ func appendOrder(b []byte, o *exchange.OrderDetail) []byte {
 	return memberTime(memberTime(b, "time", o.Time), "changed", o.Changed)
 }
 
-// memberOrder appends an order as the member of a result, with its newest fills: of fills, which are oldest first.
+// memberOrder appends the member order of a result, with the newest of fills. fills are sorted, oldest first.
 func memberOrder(b []byte, o *exchange.OrderDetail, fills []exchange.AccountFill) []byte {
 	fills = fills[max(0, len(fills)-fillsMax):]
 	b = memberFills(appendOrder(appendName(b, "order"), o), fills)
 	return append(b, '}')
 }
 
-// stateName returns a state of an order as messages have it.
+// stateName returns the name of an order's state in messages.
 func stateName(s exchange.OrderStatus) string {
 	switch s {
 	case exchange.StatusOpen:
@@ -74,7 +74,7 @@ func stateName(s exchange.OrderStatus) string {
 	panic("rpc: an order is in no state")
 }
 
-// whyName returns a reason of a cancel as messages have it.
+// whyName returns the name of a cancel's cause in messages.
 func whyName(w exchange.WhyCanceled) string {
 	switch w {
 	case exchange.CanceledRest:
@@ -87,23 +87,23 @@ func whyName(w exchange.WhyCanceled) string {
 		return "timer"
 	case exchange.CanceledByOperator:
 		return "operator"
-	case exchange.CanceledByOwner, exchange.NotCanceled: // the latter of a database that did not know reasons yet
+	case exchange.CanceledByOwner, exchange.NotCanceled: // NotCanceled: from a database older than causes
 		return "cancel"
 	}
 	panic("rpc: an order is canceled for no reason")
 }
 
-// memberOrders appends orders without their fills.
+// memberOrders appends the member orders: orders without their fills.
 func memberOrders(b []byte, orders []exchange.OrderDetail) []byte {
 	return list(b, "orders", len(orders), func(b []byte, i int) []byte { return append(appendOrder(b, &orders[i]), '}') })
 }
 
-// memberFills appends fills.
+// memberFills appends the member fills.
 func memberFills(b []byte, fills []exchange.AccountFill) []byte {
 	return list(b, "fills", len(fills), func(b []byte, i int) []byte { return appendFill(b, &fills[i]) })
 }
 
-// appendFill appends a fill. One that is older than the numbers of trades has none.
+// appendFill appends a fill. A fill older than the numbering of trades has no member trade.
 func appendFill(b []byte, f *exchange.AccountFill) []byte {
 	b = memberNumber(memberNumber(append(b, '{'), "fill", f.N), "order", f.Order)
 	if f.Trade > 0 {
@@ -114,7 +114,7 @@ func appendFill(b []byte, f *exchange.AccountFill) []byte {
 	return append(memberTime(memberBool(b, "maker", f.Maker), "time", f.Time), '}')
 }
 
-// memberPositions appends positions.
+// memberPositions appends the member positions.
 func memberPositions(b []byte, all []exchange.PositionView) []byte {
 	return list(b, "positions", len(all), func(b []byte, i int) []byte {
 		p := &all[i]
@@ -123,7 +123,7 @@ func memberPositions(b []byte, all []exchange.PositionView) []byte {
 	})
 }
 
-// appendTrade appends the n-th trade of a symbol, without its accounts.
+// appendTrade appends the n-th trade of a symbol, without the accounts that traded.
 func appendTrade(b []byte, n uint64, t *exchange.Trade) []byte {
 	b = memberNumber(append(b, '{'), "id", n)
 	b = memberDecimal(memberDecimal(b, "price", t.Price), "shares", t.Shares)
@@ -132,7 +132,7 @@ func appendTrade(b []byte, n uint64, t *exchange.Trade) []byte {
 	return append(memberTime(b, "time", t.Time), '}')
 }
 
-// appendLevel appends what is open at one price.
+// appendLevel appends a price level: the price, and the open shares at it.
 func appendLevel(b []byte, price exchange.Price, shares exchange.Position) []byte {
 	b = appendDecimal(append(b, '['), price)
 	return append(appendDecimal(append(b, ','), shares), ']')

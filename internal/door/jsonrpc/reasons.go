@@ -2,18 +2,18 @@ package jsonrpc
 
 import "outcry/internal/exchange"
 
-// The codes of errors: each is a class of reasons.
+// Codes of errors. Each code is a class of reasons.
 const (
-	codeJSON    = -32700 // not the JSON that is accepted
-	codeRequest = -32600 // not a request
-	codeMethod  = -32601 // no such method
-	codeParams  = -32602 // wrong params: never accepted as they are
-	codeState   = 1000   // refused by the state of the exchange
-	codeWho     = 1001   // about who asks
-	codeNotNow  = 1002   // temporarily unavailable: surely not done
+	codeJSON    = -32700 // the message is not JSON that is accepted
+	codeRequest = -32600 // the message is not a request
+	codeMethod  = -32601 // the method does not exist
+	codeParams  = -32602 // the params are wrong, whatever the state of the exchange
+	codeState   = 1000   // refused because of the state of the exchange
+	codeWho     = 1001   // refused because of who asks
+	codeNotNow  = 1002   // temporarily unavailable; nothing was done
 )
 
-// codes says what each class of reasons means, for the reference.
+// codes describes each class of reasons for the reference.
 var codes = []struct {
 	code    int
 	meaning string
@@ -27,10 +27,10 @@ var codes = []struct {
 	{codeNotNow, "temporarily unavailable; surely not done: try again"},
 }
 
-// reason is why a request is refused, by the name that programs decide by. It never changes.
+// reason is why a request is refused. Programs decide by it, so its names never change.
 type reason string
 
-// The reasons that this package finds itself. All others are those of exchange.RejectReason.
+// Reasons that this package finds. All other reasons are those of exchange.RejectReason.
 const (
 	invalidJSON          reason = "invalid_json"
 	invalidRequest       reason = "invalid_request"
@@ -49,7 +49,7 @@ const (
 	busy                 reason = "busy"
 )
 
-// ownReasons are these, with an example of their text.
+// ownReasons lists the reasons that this package finds, each with its code and an example of its text.
 var ownReasons = []struct {
 	reason
 	code    int
@@ -72,19 +72,20 @@ var ownReasons = []struct {
 	{busy, codeNotNow, "the exchange has as many requests of this kind under way as it takes; try again later"},
 }
 
-// textUnauthenticated is what everybody gets who shows no token that is taken, whatever is wrong with it.
+// textUnauthenticated is the text for every client without a valid token, whatever is wrong with the token.
 const textUnauthenticated = "this exchange " +
 	"needs a token that is known and has not ended: as a bearer at the handshake, " +
 	"or by auth"
 
-// coreReason is how a reason of the core is told here.
+// coreReason is the code and the reason with which this package reports a reason of the core.
 type coreReason struct {
 	code int
 	reason
 }
 
-// told returns how a refusal of the core is told. Those that no command of this package can get are told as they are.
-func told(r exchange.RejectReason) coreReason {
+// reported returns how a refusal of the core is reported. Reasons that no command of this package can get keep their
+// name.
+func reported(r exchange.RejectReason) coreReason {
 	name := reason(r.String())
 	switch r {
 	case exchange.AmountSide:
@@ -123,23 +124,23 @@ func told(r exchange.RejectReason) coreReason {
 	return coreReason{codeState, name}
 }
 
-// throughXML are the reasons that only commands of the XML door get: it alone makes accounts and symbols, and has
-// frames.
+// throughXML lists the reasons that only commands of the XML port can get: only it creates accounts and symbols, and
+// only it has frames.
 var throughXML = []exchange.RejectReason{exchange.AccountExists, exchange.BalanceTotalExceeded,
 	exchange.PositionTotalExceeded, exchange.SymbolLimitExceeded, exchange.AccountLimitExceeded, exchange.RulesDiffer,
 	exchange.ReplyTooLong}
 
-// fault is an error that answers a request.
+// fault is an error that becomes the answer to a request.
 type fault struct {
 	code int
 	reason
-	text string // for people, one line
+	text string // one line for people
 }
 
 // Error implements error.
 func (f *fault) Error() string { return f.text }
 
-// wrong returns a fault of one of ownReasons.
+// wrong returns a fault with one of ownReasons.
 func wrong(r reason, text string) *fault {
 	for i := range ownReasons {
 		if ownReasons[i].reason == r {
@@ -149,8 +150,8 @@ func wrong(r reason, text string) *fault {
 	panic("rpc: " + string(r) + " is not one of ownReasons")
 }
 
-// refused returns the fault that a refusal of the core is told as.
+// refused returns the fault for a refusal of the core.
 func refused(r exchange.RejectReason, text string) *fault {
-	as := told(r)
+	as := reported(r)
 	return &fault{as.code, as.reason, text}
 }

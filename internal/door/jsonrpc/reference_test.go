@@ -139,7 +139,7 @@ func reasonsText(t *testing.T) string {
 	}
 	seen := make(map[reason]bool)
 	for r := exchange.OK + 1; r.String() != "unknown"; r++ {
-		as := told(r)
+		as := reported(r)
 		if slices.Contains(throughXML, r) || seen[as.reason] {
 			continue
 		}
@@ -163,7 +163,7 @@ func TestEveryReasonOfTheCoreIsTold(t *testing.T) {
 		known[c.code] = true
 	}
 	for r := exchange.OK + 1; r.String() != "unknown"; r++ {
-		as := told(r)
+		as := reported(r)
 		require.True(t, known[as.code], "%s", r)
 		code, told := classes[as.reason]
 		require.True(t, !told || code == as.code, "%s is of two classes", as.reason)

@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// wholeMax is the largest whole number that messages have: all readers of JSON know it exactly.
+	// wholeMax is the largest whole number in messages. Every JSON reader represents it exactly.
 	wholeMax = 1<<53 - 1
 
-	// idCharsMax is how many characters the id of a request has at the most.
+	// idCharsMax is how many characters the id of a request may have.
 	idCharsMax = 64
 )
 
-// request is a message of a client that is well formed.
+// request is a well-formed message of a client.
 type request struct {
 	id     []byte // as sent
 	method *method
 	args   args
 }
 
-// parse reads a message. After a fault, only r.id is set: nil if the fault is about it, or comes before it. What
-// r refers to is valid as long as what s has scanned.
+// parse reads a message. After a fault only r.id is set; it is nil if the id is wrong, or was not read before the
+// fault. What r refers to is valid as long as the values of s.
 func (r *request) parse(s *scanner, text []byte) *fault {
 	message, err := s.scan(text)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *request) parse(s *scanner, text []byte) *fault {
 	return nil
 }
 
-// readID reads the id of a request.
+// readID reads the id of a request into r.id.
 func (r *request) readID(message *value) *fault {
 	id, ok := message.get("id")
 	if !ok {
@@ -86,7 +86,7 @@ func (r *request) readID(message *value) *fault {
 	return nil
 }
 
-// isWhole reports whether a number is a whole one that every reader knows exactly.
+// isWhole reports whether a number is whole and small enough for every JSON reader to represent it exactly.
 func isWhole(number []byte) bool {
 	n, err := strconv.ParseInt(string(number), 10, 64)
 	return err == nil && -wholeMax <= n && n <= wholeMax

@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// depthMax is how deep a message may be nested.
+// depthMax is how many levels deep values may be nested in a message.
 const depthMax = 16
 
-// namesScanned is how many names of an object are compared with each other; of more an index is made, as a
-// message has room for thousands.
+// namesScanned is the number of names of an object up to which each new name is compared with all others. For larger
+// objects an index is built, since a message has room for thousands of names.
 const namesScanned = 16
 
-// valueKind is a type of JSON.
+// valueKind is the type of a JSON value.
 type valueKind uint8
 
 const (
@@ -30,28 +30,28 @@ const (
 	isObject
 )
 
-// String returns the type as texts of errors have it.
+// String returns the type, as error texts show it.
 func (k valueKind) String() string {
 	return [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// value is a JSON value.
+// value is a JSON value that was read from a message.
 type value struct {
 	kind    valueKind
-	yes     bool     // of isBool
-	raw     []byte   // as sent: a part of the message
-	text    string   // of isString, without escapes
-	members []member // of isObject, in their order, each name once
-	items   []value  // of isArray
+	yes     bool     // the value of a boolean
+	raw     []byte   // the value as sent, a slice of the message
+	text    string   // the content of a string, with escapes replaced
+	members []member // the members of an object, in their order; each name occurs once
+	items   []value  // the items of an array
 }
 
-// member is a name in an object, and what it stands for.
+// member is a name in an object, with its value.
 type member struct {
 	name string
 	value
 }
 
-// get returns the member of a name.
+// get returns the value of the member with a name.
 func (v *value) get(name string) (found *value, ok bool) {
 	for i := range v.members {
 		if v.members[i].name == name {
@@ -61,24 +61,24 @@ func (v *value) get(name string) (found *value, ok bool) {
 	return nil, false
 }
 
-// own returns the text of a string for what outlives its message: it is no part of that.
+// own returns a copy of the text of a string. The copy stays valid after the message is released.
 func (v *value) own() string { return strings.Clone(v.text) }
 
-// What is wrong with a text that is not the JSON that is accepted.
+// Errors for messages that are not valid JSON, or that are nested too deep.
 var (
 	errShort = errors.New("the message ends within a value")
 	errDepth = fmt.Errorf("values are nested more than %d deep", depthMax)
 )
 
 // scan reads a whole message, which must be UTF-8. It is stricter than RFC 8259: a name given twice, half of a
-// surrogate pair, and nesting deeper than depthMax are errors. The value refers to the text, to one copy of it, and to
-// memory of the scanner: it is valid until release. The error says what is wrong, and where.
+// surrogate pair, and nesting deeper than depthMax are errors. The value refers to text, to a copy of it, and to
+// memory of the scanner, so it is valid until release. The error says what is wrong, and where.
 func (s *scanner) scan(text []byte) (v value, err error) {
 	s.text, s.copy, s.at = text, string(text), 0
 	s.space()
 	if v, err = s.value(1); err == nil {
 		if s.space(); s.at < len(text) {
-			err = errors.New("there is text behind the value")
+			err = errors.New("there is text after the value")
 		}
 	}
 	if err != nil {
@@ -87,22 +87,22 @@ func (s *scanner) scan(text []byte) (v value, err error) {
 	return v, nil
 }
 
-// scanner reads JSON. Its memory is used again: a request has a dozen names.
+// scanner reads JSON. Its memory is reused, since a request has about a dozen names.
 type scanner struct {
 	text    []byte
-	copy    string   // of text: strings without escapes are parts of it
-	at      int      // the next byte
-	open    []member // of objects that have not ended
-	members []member // of those that have
+	copy    string   // copy of text; strings without escapes are slices of it
+	at      int      // index of the next byte
+	open    []member // members of objects that are not complete
+	members []member // members of complete objects
 }
 
-// scanners are those that nobody uses.
+// scanners holds scanners for reuse.
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
-// membersKeep is how many members a scanner that nobody uses has memory for at the most.
+// membersKeep is the largest number of members whose memory a released scanner keeps.
 const membersKeep = 64
 
-// release gives a scanner back, without what it refers to.
+// release drops what the scanner refers to, and gives it back for reuse.
 func (s *scanner) release() {
 	if cap(s.open)+cap(s.members) > membersKeep {
 		return
@@ -113,7 +113,7 @@ func (s *scanner) release() {
 	scanners.Put(s)
 }
 
-// space goes on to the next byte that is not white space.
+// space skips white space.
 func (s *scanner) space() {
 	for s.at < len(s.text) {
 		switch s.text[s.at] {
@@ -125,7 +125,7 @@ func (s *scanner) space() {
 	}
 }
 
-// next returns the next byte behind white space, 0 at the end.
+// next skips white space and returns the next byte without reading it. At the end of the text it returns 0.
 func (s *scanner) next() byte {
 	s.space()
 	if s.at == len(s.text) {
@@ -134,7 +134,7 @@ func (s *scanner) next() byte {
 	return s.text[s.at]
 }
 
-// unexpected is the error about the next byte.
+// unexpected returns the error for a next byte that is not what was wanted.
 func (s *scanner) unexpected(wanted string) error {
 	if s.at >= len(s.text) {
 		return errShort
@@ -143,7 +143,7 @@ func (s *scanner) unexpected(wanted string) error {
 	return fmt.Errorf("%s stands where %s is expected", strconv.QuoteRune(r), wanted)
 }
 
-// value reads a value, which is nested so deep.
+// value reads a value that is nested depth levels deep.
 func (s *scanner) value(depth int) (v value, err error) {
 	begin := s.at
 	switch c := s.next(); {
@@ -186,7 +186,7 @@ func (s *scanner) word() (kind valueKind, yes bool, err error) {
 	return 0, false, s.unexpected("a value")
 }
 
-// object reads an object.
+// object reads an object, whose opening brace is the next byte.
 func (s *scanner) object(depth int) ([]member, error) {
 	s.at++ // {
 	if s.next() == '}' {
@@ -194,7 +194,7 @@ func (s *scanner) object(depth int) ([]member, error) {
 		return nil, nil
 	}
 	begin := len(s.open)
-	var index map[string]struct{} // of the names, where there are many
+	var index map[string]struct{} // names of the object; nil while there are few
 	for {
 		if s.next() != '"' {
 			return nil, s.unexpected("a name")
@@ -228,7 +228,7 @@ func (s *scanner) object(depth int) ([]member, error) {
 	}
 }
 
-// end returns the members of the object that has ended: of the open ones, those from begin on.
+// end moves the members of a complete object, open[begin:], to s.members, and returns them.
 func (s *scanner) end(begin int) []member {
 	first := len(s.members)
 	s.members = append(s.members, s.open[begin:]...)
@@ -236,7 +236,7 @@ func (s *scanner) end(begin int) []member {
 	return s.members[first:len(s.members):len(s.members)]
 }
 
-// isTwice reports whether one of an object's members has that name already.
+// isTwice reports whether one of an object's members already has that name. It builds index once there are many.
 func isTwice(members []member, name string, index *map[string]struct{}) bool {
 	if len(members) < namesScanned {
 		return slices.ContainsFunc(members, func(m member) bool { return m.name == name })
@@ -252,7 +252,7 @@ func isTwice(members []member, name string, index *map[string]struct{}) bool {
 	return has
 }
 
-// array reads an array.
+// array reads an array, whose opening bracket is the next byte.
 func (s *scanner) array(depth int) (items []value, err error) {
 	s.at++ // [
 	if s.next() == ']' {
@@ -278,7 +278,7 @@ func (s *scanner) array(depth int) (items []value, err error) {
 	}
 }
 
-// digits reads digits, and reports whether there was one.
+// digits skips digits, and reports whether there was at least one.
 func (s *scanner) digits() bool {
 	begin := s.at
 	for s.at < len(s.text) && '0' <= s.text[s.at] && s.text[s.at] <= '9' {
@@ -287,7 +287,7 @@ func (s *scanner) digits() bool {
 	return s.at > begin
 }
 
-// is reads a byte if it is one of those.
+// is skips the next byte if it is one of bytes, and reports whether it was.
 func (s *scanner) is(bytes string) bool {
 	for i := range len(bytes) {
 		if s.at < len(s.text) && s.text[s.at] == bytes[i] {
@@ -298,7 +298,7 @@ func (s *scanner) is(bytes string) bool {
 	return false
 }
 
-// number reads a number.
+// number skips a number. The error says what is wrong with it.
 func (s *scanner) number() error {
 	s.is("-")
 	if !s.is("0") && !s.digits() {

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// string reads a string.
+// string reads a string, whose opening quotation mark is the next byte.
 func (s *scanner) string() (string, error) {
 	s.at++ // "
 	begin := s.at
-	var unescaped []byte // nil while there was no escape
+	var unescaped []byte // content up to the last escape; nil before the first escape
 	for s.at < len(s.text) {
 		switch c := s.text[s.at]; {
 		case c == '"':
@@ -38,10 +38,10 @@ func (s *scanner) string() (string, error) {
 	return "", errShort
 }
 
-// escapes are the characters that stand for themselves, or for another one, behind a backslash.
+// escapes maps the character after a backslash to the character that the escape stands for.
 var escapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escape reads an escape and appends what it stands for.
+// escape reads an escape, and appends the character that it stands for to dst.
 func (s *scanner) escape(dst []byte) ([]byte, error) {
 	if s.at++; s.at == len(s.text) {
 		return nil, errShort
@@ -74,7 +74,7 @@ func (s *scanner) escape(dst []byte) ([]byte, error) {
 	return utf8.AppendRune(dst, r), nil
 }
 
-// hex reads u and four hexadecimal digits.
+// hex reads a u and four hexadecimal digits.
 func (s *scanner) hex() (rune, error) {
 	const digits = 4
 	if s.at++; len(s.text)-s.at < digits {
@@ -88,10 +88,10 @@ func (s *scanner) hex() (rune, error) {
 	return rune(n), nil
 }
 
-// quotedBytesMax bounds how much of a value that a client sent an error repeats.
+// quotedBytesMax is how many bytes of a client's value an error text repeats at most.
 const quotedBytesMax = 72
 
-// quote returns s in quotes for the text of an error: one line, printable, bounded.
+// quote returns s in quotes for an error text. The result is one printable line of bounded length.
 func quote(s string) string {
 	if len(s) > quotedBytesMax {
 		return strconv.Quote(s[:quotedBytesMax]) + "…"

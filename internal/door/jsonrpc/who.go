@@ -9,13 +9,14 @@ import (
 	"outcry/internal/exchange"
 )
 
-// authTimeout is how long a connection may take to show a token.
+// authTimeout is how long a connection may stay open without showing a token.
 const authTimeout = 10 * time.Second
 
-// wrongTokenTimeout is how long a client may have to wait that shows a token that is not taken: those who guess wait.
+// wrongTokenTimeout is the longest delay of the answer to a wrong token. The delay slows down clients that guess.
 const wrongTokenTimeout = time.Second
 
-// enter gives the connection a place among all of the exchange, once there is one.
+// enter gives the connection one of the exchange's places for connections, unless it has one or the server takes no
+// orders yet.
 func (c *conn) enter() (err error) {
 	if s := c.door.options.Sessions(); s != nil && c.caller == nil {
 		c.caller, err = s.Enter(c.socket.RemoteAddr(), c.grant, c.socket.Abort)
@@ -23,7 +24,7 @@ func (c *conn) enter() (err error) {
 	return err
 }
 
-// mayRead returns a fault if market data is not for the client.
+// mayRead returns a fault if the client may not read market data.
 func (c *conn) mayRead() *fault {
 	if c.door.options.Tokens == nil || c.grant.Scope.Allows(auth.Market) {
 		return nil
@@ -31,8 +32,8 @@ func (c *conn) mayRead() *fault {
 	return c.denied("the token is not for this, which needs scope " + auth.Market.Scopes())
 }
 
-// mayActFor returns a fault if the client may not trade for an account: the one place that says so for what a door
-// reads. What it executes door.Server judges once more.
+// mayActFor returns a fault if the client may not act for an account. It judges all reads of this door. Commands are
+// judged by door.Server.
 func (c *conn) mayActFor(id exchange.AccountID) *fault {
 	if c.door.options.Tokens == nil || c.grant.Scope.ActsFor(id) {
 		return nil
@@ -46,8 +47,8 @@ func (c *conn) denied(text string) *fault {
 	return refused(exchange.NotAllowed, text)
 }
 
-// setGrant says what the client may do, nil if nothing yet. When the token ends, the connection does, and what waits is
-// not sent any more.
+// setGrant sets what the client may do; nil means nothing yet. When the token expires, the connection is closed and its
+// unsent messages are dropped.
 func (c *conn) setGrant(grant *auth.Grant) {
 	c.grant = grant
 	if grant == nil {
@@ -59,7 +60,7 @@ func (c *conn) setGrant(grant *auth.Grant) {
 	c.stopGrant = grant.AfterEnd(func() { c.socket.Cut(websocket.CodeUnauthorized, "the token has ended") })
 }
 
-// unproved closes a connection that has shown no token in time.
+// unproved closes a connection that has shown no token within authTimeout.
 func (c *conn) unproved() {
 	c.socket.Close(websocket.CodeUnauthorized, "no token was shown")
 }
