@@ -50,23 +50,65 @@ check:
 	$(abspath $(OUT))/staticcheck ./...
 	go test -vet=off -p 4 ./...
 
-# Hours: the long forms of what CI looks at for a minute. Set FUZZTIME for less.
+# The long forms of what CI looks at for a minute, in parts that can run alone, each under an hour on two cores:
+# make prove-race, make prove-fuzz-3. Set FUZZTIME for less; every sixth target of fuzzing is a part.
 FUZZTIME ?= 10m
-prove:
-	go test -race -tags full,slow -timeout 60m ./...
-	go test -timeout 60m -tags slow -run '^(TestARandomSessionAgreesWithTheModel|TestSixteenConnectionsAddUp)$$' ./cmd/outcryd
-	go test -timeout 60m -run '^TestSimulation$$' ./internal/replica/core -seeds 10000
+PROVED = race race-programs long ordinary simulation release operations benchmarks torture cluster books mutation \
+  load $(FUZZED)
+FUZZED = fuzz-1 fuzz-2 fuzz-3 fuzz-4 fuzz-5 fuzz-6
+.PHONY: $(PROVED:%=prove-%) prove-steady
+prove: $(PROVED:%=prove-%)
+
+PROGRAMS = /(cmd|internal/lab|loadtest)($$|/)
+prove-race:
+	go test -race -tags full,slow -timeout 55m $$(go list ./... | grep -vE '$(PROGRAMS)')
+
+prove-race-programs:
+	go test -race -tags full,slow -timeout 55m $$(go list ./... | grep -E '$(PROGRAMS)')
+
+# In full length also what the race detector slows down too much.
+prove-long:
+	go test -tags full,slow -timeout 55m ./...
+
+prove-ordinary:
+	.ci/ordinary -vet=off -p 4 -timeout 55m ./...
+
+prove-simulation:
+	go test -timeout 55m ./internal/replica/core -seeds 10000
+
+prove-release:
 	go test -count=1 -tags release ./deploy/release
+
+prove-operations:
+	go test -count=1 -timeout 55m -parallel 3 -tags operations ./deploy/check
+
+prove-benchmarks:
 	.ci/benchmarks
-	go test -count=1 -tags operations -run '^TestRunbooksOfClusters$$' ./deploy/check
+
+prove-torture:
 	go run ./loadtest torture -plan long
-	go run ./loadtest torture -cluster -books -plan long
-	go run ./loadtest books -duration 10m -kills 10
-	go run ./loadtest mutation
 	go run ./loadtest torture -plan restart=10 -down 1s
+
+prove-cluster:
+	go run ./loadtest torture -cluster -books -plan long
+
+prove-books:
+	go run ./loadtest books -duration 10m -kills 10
+
+prove-mutation:
+	go run ./loadtest mutation
+
+prove-load:
 	go run ./loadtest bench quick -procs 1,2 -repeat 1
 	go run ./loadtest bench soak -duration 60s -rate 500
-	.ci/fuzz $(FUZZTIME)
+
+$(FUZZED:%=prove-%): prove-fuzz-%:
+	.ci/fuzz $(FUZZTIME) $*/6
+
+# Two hours at most: each test many times in a row. STEADY names packages, for less.
+STEADY ?=
+prove-steady:
+	.ci/steady $(STEADY)
 
 clean:
 	rm -rf $(OUT)

@@ -13,6 +13,7 @@ import (
 	"outcry/internal/lab/bench"
 	"outcry/internal/lab/load"
 	"outcry/internal/lab/torture"
+	"outcry/internal/testing/budget"
 )
 
 func TestUsage(t *testing.T) {
@@ -139,6 +140,7 @@ func TestAScenario(t *testing.T) {
 }
 
 func TestAGrowthRun(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	report := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
 	status := run(context.Background(), []string{"bench", "growth", "-orders", "1000,2000", "-clients", "4", "-data",

@@ -17,6 +17,7 @@ import (
 	"outcry/internal/lab/dialect"
 	"outcry/internal/lab/grade/faulty"
 	"outcry/internal/lab/load/scenario"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
@@ -33,6 +34,7 @@ func student(t *testing.T, o faulty.Options) (addr string) {
 // TestAServerIsMeasuredBesideOutcryAndEchoes measures a server whose frames have another form, together with
 // Outcry and an echo server.
 func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	program := filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry-lab")
 	habits := dialect.Habits{AccountAttribute: true, Bare: true}
 	addr := student(t, faulty.Options{Habits: habits})
@@ -131,6 +133,7 @@ func TestAProfileSaysTheHabits(t *testing.T) {
 // the connection after a reply, uses another attribute and sends no length, and twice against Outcry, where
 // the first run's accounts remain.
 func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	habits := dialect.Habits{AccountAttribute: true, Bare: true, OneFrame: true}
 	own := exchangetest.Start(t, t.TempDir(), pgtest.NewDatabase(t)).Addr
 	all := scenario.All()

@@ -15,6 +15,7 @@ import (
 
 	"outcry/cmd/internal/cli"
 	"outcry/internal/lab/demo"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
@@ -140,6 +141,7 @@ func count(t *testing.T, s string) (n int) {
 }
 
 func TestTheSameSeedTradesTheSame(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
 	const orders = 400
 	trade := func(seed uint64) (placed, executed string) {

@@ -18,6 +18,7 @@ import (
 	"outcry/internal/lab/grade"
 	"outcry/internal/lab/grade/faulty"
 	"outcry/internal/lab/grade/script"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 )
 
@@ -83,6 +84,7 @@ hidden yes
 
 // TestAServerIsGradedAndTheResultIsWritten to all files. One case of ten fails.
 func TestAServerIsGradedAndTheResultIsWritten(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
 	addr, stop, err := faulty.Start(faulty.Options{})
 	require.NoError(t, err)

@@ -10,12 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/cmd/internal/cli"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/certtest"
 	"outcry/internal/testing/exchangetest"
 )
 
 // TestTokensStepByStep protects an exchange as a user would: it makes a token, trades with it, and revokes it.
 func TestTokensStepByStep(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	data := filepath.Join(t.TempDir(), "data")
 	authority := certtest.NewAuthority(t)
 	own, mine := authority.Server("server"), authority.Client("me")

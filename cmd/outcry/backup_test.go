@@ -24,6 +24,7 @@ import (
 	"outcry/internal/journal"
 	"outcry/internal/operate/backup"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
@@ -393,6 +394,7 @@ func restoreAndCrash(value string) {
 // TestARestoreThatIsKilledIsRefusedOrDoneAgain kills restores at the first steps, at the last ones, and at one
 // in between.
 func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
 	l := live(t)
 	file, tables := takenOf(t, l), len(postgres.Tables())

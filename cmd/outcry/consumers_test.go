@@ -23,6 +23,7 @@ import (
 	"outcry/internal/lab/model"
 	"outcry/internal/operate/remote"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 	feeds "outcry/internal/view/market"
@@ -135,6 +136,7 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 // TestEveryConsumerKnowsEveryKindOfRecord makes a record of each kind, and requires that every reader of
 // records arrives at the same exchange. A new kind fails this test and a linter until each reader supports it.
 func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
 	data, database := t.TempDir(), pgtest.NewDatabase(t)
 	p := exchangetest.Start(t, data, database, "--segment=8388608", "--http=127.0.0.1:0")

@@ -15,6 +15,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
@@ -63,6 +64,7 @@ func projected(t *testing.T, data, database string) {
 // leaves a journal, or tables, or a backup of them. Each must verify as it is, and must lead to the same final
 // state.
 func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
 	const resting = 2*exchange.FillsMax + 100
 	data, database := t.TempDir(), pgtest.NewDatabase(t)

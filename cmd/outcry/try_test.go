@@ -19,6 +19,7 @@ import (
 
 	api "outcry/clients/go/client"
 	"outcry/cmd/internal/cli"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 )
 
@@ -98,6 +99,7 @@ func (x *trying) until(pattern string) []string {
 // TestAClusterIsTried follows a user's session: three nodes start, orders are placed, the leader is killed and
 // comes back, the leadership is handed over. In the end no process is left.
 func TestAClusterIsTried(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	x, addrs, https := startTry(t)
 	leader, ready := "", map[string]bool{}
 	for leader == "" || len(ready) < tryNodes {

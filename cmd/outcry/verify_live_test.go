@@ -21,6 +21,7 @@ import (
 // TestVerifyLiveInFullLoad verifies a running exchange while two clients trade: the printed state is the one
 // after the printed record, and trading continues. Then verify finds a row that was changed.
 func TestVerifyLiveInFullLoad(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -15,6 +15,7 @@ import (
 
 	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
@@ -334,6 +335,7 @@ var harms = []struct{ name, sql, check, want string }{
 }
 
 func TestVerifyNamesWhatIsWrongFirst(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
 	whole := live(t)
 	require.NotEqual(t, "00000000000000000001.seg", filepath.Base(whole.segments(t)[0]), "the journal has let history go")

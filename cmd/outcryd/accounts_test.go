@@ -93,6 +93,7 @@ var times = regexp.MustCompile(` time="\d+"`)
 
 // TestTradingGoesOnWithoutAView: without a view, account queries return errors, and everything else works.
 func TestTradingGoesOnWithoutAView(t *testing.T) {
+	raced(t)
 	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pgtest.NewDatabase(t))
 	c := dial(t, addr)
 	c.must(t, `<create><account id="1" balance="1000"/><symbol sym="S"/></create>`)

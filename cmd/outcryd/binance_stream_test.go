@@ -164,6 +164,7 @@ func TestALocalBookIsTheBook(t *testing.T) {
 
 // TestStreamsOfTheMarket: the streams of trades, best prices, candles and tickers agree with the REST requests.
 func TestStreamsOfTheMarket(t *testing.T) {
+	raced(t)
 	seven, eight, public, p := bots(t)
 	s := dialBot(t, p, "/stream?streams=spyusd@trade/spyusd@aggTrade")
 	names := `["spyusd@bookTicker","spyusd@kline_1m","spyusd@miniTicker","spyusd@ticker","spyusd@depth5@100ms"]`
@@ -218,6 +219,7 @@ func signedParams(key, secret, params string) string {
 // TestAnAccountHearsOfItsOrders: a connection that subscribed receives each execution report and balance of its own
 // account, and nothing of the counterparty's.
 func TestAnAccountHearsOfItsOrders(t *testing.T) {
+	raced(t)
 	seven, eight, _, p := bots(t)
 	s := dialBot(t, p, "/ws-api/v3")
 	answer, _ := s.ask(t, "userDataStream.subscribe.signature", signedParams("7", "x", ""))

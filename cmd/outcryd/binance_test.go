@@ -133,6 +133,7 @@ const state = "status executedQty cummulativeQuoteQty origQty price type timeInF
 
 // TestABotTrades checks orders of each type, their outcome, and the market data that the counterparty reads at once.
 func TestABotTrades(t *testing.T) {
+	raced(t)
 	seven, eight, public, _ := bots(t)
 	sell := seven.order(t, "SELL", "3", "100.0001", "&newClientOrderId=first")
 	require.Equal(t, "NEW 0 0 3 100.00010000 LIMIT GTC", fields(sell, state))
@@ -222,6 +223,7 @@ func TestMoneyIsNotCut(t *testing.T) {
 
 // TestReadsShowWhatWasAnsweredBefore: every read, by any client, reflects all commands answered before it.
 func TestReadsShowWhatWasAnsweredBefore(t *testing.T) {
+	raced(t)
 	seven, eight, public, _ := bots(t)
 	for n := range 40 {
 		limit := fmt.Sprintf("%d.0000", 100+n)

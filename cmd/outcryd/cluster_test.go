@@ -60,6 +60,7 @@ func againAt(t *testing.T, flags []string) []string {
 // newCluster makes three nodes without starting them.
 func newCluster(t *testing.T, flags ...string) (nodes []*node) {
 	t.Helper()
+	skipUnlessRaced(t)
 	var list []string
 	for i, address := range peerAddresses(t, 3) {
 		list = append(list, fmt.Sprintf("%d=%s", i+1, address))
@@ -76,7 +77,7 @@ func newCluster(t *testing.T, flags ...string) (nodes []*node) {
 // launch starts a node and waits until its HTTP side is up.
 func (n *node) launch(t *testing.T, flags ...string) {
 	t.Helper()
-	n.program = prepare(append(n.flags, flags...)...)
+	n.program = prepare(t, append(n.flags, flags...)...)
 	if n.path != "" {
 		n.cmd.Path = n.path
 	}

@@ -18,6 +18,7 @@ import (
 // operator actions between them. After each, cash and shares are conserved, nothing is negative, and every hold matches
 // the open orders. At the end the tables are checked in the same way.
 func TestRandomCommandsConserve(t *testing.T) {
+	raced(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	flags, database := dataFlags(t)

@@ -54,6 +54,7 @@ func nothingFills(t *testing.T, c *conn, symbols int) {
 // TestOrdersEndWithTheirConnection: cancel-on-disconnect orders are canceled however their connection ends, and none
 // executes afterwards.
 func TestOrdersEndWithTheirConnection(t *testing.T) {
+	raced(t)
 	const symbols = 50
 	flags, _ := dataFlags(t)
 	s, addr := inProcess(t, flags...)

@@ -25,6 +25,7 @@ func freeze(t *testing.T, postmaster int) (thaw func()) {
 // later order of the same connection and the same write enters the book. A query of an id not yet assigned is answered
 // as unknown even if the id is assigned later.
 func TestAQueryOfAnOldOrderHoldsBackNoOrderBehindIt(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	pg, _ := pgtest.NewCluster(t)
 	s, addr := inProcess(t, "--data="+t.TempDir(), "--database-url="+pg.URL(), "--closed-orders=1")

@@ -26,6 +26,7 @@ import (
 
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/operate/settings"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -53,10 +54,27 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
+// racedTests has the names of the tests that called raced.
+var racedTests sync.Map
+
+// raced says that a test of servers also runs under the race detector without -tags full. These few tests
+// together use every kind of connection; the others, which start servers alike, are left out there.
+func raced(t *testing.T) { racedTests.Store(t.Name(), true) }
+
+// skipUnlessRaced skips, under the race detector without -tags full, a test that did not call raced.
+func skipUnlessRaced(t testing.TB) {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if _, ok := racedTests.Load(name); !ok {
+		budget.SkipRaced(t, "other tests of servers are raced")
+	}
+}
+
 // inProcess starts a server within the test process and stops it when the test ends. The flags are added to those that
 // keep tests apart.
 func inProcess(t testing.TB, flags ...string) (s *server, addr string) {
 	t.Helper()
+	skipUnlessRaced(t)
 	s, addr, err := tryInProcess(flags...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.stop()) })
@@ -132,14 +150,16 @@ func (b *logBuffer) String() string {
 // launch starts outcryd without waiting until it is ready. The process is killed when the test ends.
 func launch(t testing.TB, flags ...string) *program {
 	t.Helper()
-	p := prepare(flags...)
+	p := prepare(t, flags...)
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(p.kill)
 	return p
 }
 
 // prepare sets up the process that launch starts, so that a test can change its command first.
-func prepare(flags ...string) *program {
+func prepare(t testing.TB, flags ...string) *program {
+	t.Helper()
+	skipUnlessRaced(t)
 	p := &program{log: &logBuffer{}}
 	p.cmd = exec.Command(os.Args[0],
 		append([]string{"--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--segment=1048576"}, flags...)...)
@@ -232,6 +252,7 @@ func (c *conn) must(t testing.TB, xml string) string {
 // dataFlags returns flags for a new data directory and a new database.
 func dataFlags(t testing.TB) (flags []string, database string) {
 	t.Helper()
+	skipUnlessRaced(t)
 	database = pgtest.NewDatabase(t)
 	return []string{"--data=" + t.TempDir(), "--database-url=" + database}, database
 }

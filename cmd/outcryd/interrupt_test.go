@@ -16,7 +16,7 @@ import (
 func TestCtrlCIsForTheServerAlone(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	p := prepare("--data="+data, "--database-url=", "--config=-"+filepath.Join(data, "none"))
+	p := prepare(t, "--data="+data, "--database-url=", "--config=-"+filepath.Join(data, "none"))
 	p.cmd.SysProcAttr.Setpgid = true
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(p.kill)

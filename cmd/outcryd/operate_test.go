@@ -135,6 +135,7 @@ func TestOperationsAreRefusedWithTheReason(t *testing.T) {
 // protocol, one at a time in random order. It kills the program now and then, which cancels the orders of ended
 // connections. Each reply, and the tables at the end, must agree with the model.
 func TestSessionsAndOperatorsAgreeWithTheModel(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

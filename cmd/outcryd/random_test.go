@@ -118,6 +118,7 @@ func conserved(t testing.TB, database string) {
 // TestSixteenConnectionsAddUp trades from 16 connections at once. The order of commands is arbitrary, but cash and
 // shares must be conserved and every answer about an order must hold.
 func TestSixteenConnectionsAddUp(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

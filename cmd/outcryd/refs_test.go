@@ -93,6 +93,7 @@ func queryRows(t *testing.T, database string) [][]string {
 // TestClientsThatRetryMakeNoSecondOrder kills the program while eight clients trade. Each client repeats every
 // unanswered frame until it is answered.
 func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

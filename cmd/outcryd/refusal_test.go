@@ -192,7 +192,7 @@ func TestTheLocalClusterNeedsNoConfiguration(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "outcry-data")
 	begin := func() *program {
-		p := prepare("--data=" + data)
+		p := prepare(t, "--data="+data)
 		p.cmd.Env = append(p.cmd.Env, "DATABASE_URL=")
 		require.NoError(t, p.cmd.Start())
 		t.Cleanup(p.kill)

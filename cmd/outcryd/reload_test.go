@@ -59,6 +59,7 @@ func (p *program) shows(t *testing.T, path string) string {
 }
 
 func TestSettingsChangeWhileClientsAreConnected(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	flags, _ := dataFlags(t)
 	file := filepath.Join(t.TempDir(), "outcryd.conf")

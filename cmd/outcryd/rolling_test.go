@@ -87,7 +87,7 @@ func TestARollingUpgradeRaisesTheVersionOfRecords(t *testing.T) {
 
 	back := others(nodes, leader)[0]
 	back.stop(t)
-	back.program = prepare(back.flags...)
+	back.program = prepare(t, back.flags...)
 	back.cmd.Path = older
 	require.NoError(t, back.cmd.Start())
 	require.Contains(t, back.fails(t), "has version 4 and this program reads up to version 3")

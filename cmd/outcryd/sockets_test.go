@@ -19,6 +19,7 @@ const twoAccounts = `<create><account id="1" balance="1000000"/><account id="2" 
 
 // TestAStopAnswersWhatWebSocketClientsHaveSent: every executed request is answered, and no unanswered one was executed.
 func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	flags, database := dataFlags(t)
 	p := start(t, flags...)

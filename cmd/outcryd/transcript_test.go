@@ -20,6 +20,7 @@ func transcripts(t *testing.T) []model.Transcript {
 }
 
 func TestTranscriptsInProcess(t *testing.T) {
+	raced(t)
 	for _, transcript := range transcripts(t) {
 		t.Run(transcript.Name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 // TestATransferAnswersWhatWasSent: a client without refs sends orders while the leadership is handed over. Each order
 // that was placed is answered.
 func TestATransferAnswersWhatWasSent(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	nodes, old := startCluster(t)
 	setUp(t, old)

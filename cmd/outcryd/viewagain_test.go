@@ -60,6 +60,7 @@ func (silent) End(error)                     {}
 // TestAViewFromPostgresIsTheOneThatRan: after a restart, the numbers of events and fills and every detail of open
 // orders are as before the stop.
 func TestAViewFromPostgresIsTheOneThatRan(t *testing.T) {
+	raced(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	flags, _ := dataFlags(t)

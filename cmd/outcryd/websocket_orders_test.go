@@ -62,6 +62,7 @@ func TestOrdersEndWithASilentWebSocket(t *testing.T) {
 // TestAStandbyOverWebSocket: a standby serves market data, and gives the reason why it refuses orders and account
 // queries.
 func TestAStandbyOverWebSocket(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	nodes, leader := startCluster(t)
 	setUp(t, leader)
@@ -141,6 +142,7 @@ func TestMissedEventsComeAgain(t *testing.T) {
 // TestTickersAndCandlesTellTheNewest: a trade appears in the ticker and in its candle. Each candle is closed exactly
 // once, after its last trade.
 func TestTickersAndCandlesTellTheNewest(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	flags, _ := dataFlags(t)
 	p := start(t, flags...)

@@ -145,6 +145,7 @@ func pryOnce(t *testing.T, w *wsConn, scope auth.Scope) {
 // TestTokensOverWebSocket: without a token only ping is answered. A token is presented once per connection. An
 // invalid token ends the connection, and so does the revocation of its token, after which nothing more is sent.
 func TestTokensOverWebSocket(t *testing.T) {
+	raced(t)
 	t.Parallel()
 	flags, _ := dataFlags(t)
 	data := strings.TrimPrefix(flags[0], "--data=")

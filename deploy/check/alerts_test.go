@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/lab/harness"
+	"outcry/internal/testing/budget"
 )
 
 // trouble describes how to cause an alert, and what its runbook leaves for people to do.
@@ -201,16 +202,19 @@ func TestRunbooksOfProcessAndRoom(t *testing.T) {
 }
 
 func TestRunbooksOfBackupsAndSyncs(t *testing.T) {
+	budget.SkipShort(t, "the runbooks of one station are enough for CI")
 	t.Parallel()
 	perform(t, troublesOfBackupsAndSyncs)
 }
 
 func TestRunbooksOfPostgres(t *testing.T) {
+	budget.SkipShort(t, "the runbooks of one station are enough for CI")
 	t.Parallel()
 	perform(t, troublesOfPostgres)
 }
 
 func TestRunbooksOfClientsAndFiles(t *testing.T) {
+	budget.SkipShort(t, "the runbooks of one station are enough for CI")
 	t.Parallel()
 	perform(t, troublesOfClientsAndFiles)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/budget"
 )
 
 // troublesOfClusters are the troubles of a station with three nodes, in the order in which it goes through them.
@@ -56,6 +58,7 @@ const (
 
 // TestRunbooksOfClusters causes each alert of a cluster and performs its runbook.
 func TestRunbooksOfClusters(t *testing.T) {
+	budget.SkipShort(t, "the runbooks of one station are enough for CI")
 	t.Parallel()
 	openClusterStation(t).goThrough(t, troublesOfClusters)
 }

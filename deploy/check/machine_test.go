@@ -20,6 +20,7 @@ func (m machine) property(name string) string {
 // TestThePackageFromInstallToPurge takes one installation through its whole life, in one machine; each step continues
 // from the last.
 func TestThePackageFromInstallToPurge(t *testing.T) {
+	t.Parallel()
 	m := boot(t)
 	for _, part := range []struct {
 		name string

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/testing/budget"
 )
 
 // floods returns frames of about 2 MB whose replies could be much larger, or whose decoding needs much
@@ -41,6 +42,7 @@ func floods(size int) map[string]string {
 // watches the heap. The heap must stay below twice the bytes of MemoryMax and of one frame that exceeds it
 // alone, as the garbage collector may leave as much again uncollected.
 func TestFloodsStayWithinTheirMemory(t *testing.T) {
+	budget.SkipRaced(t, "it measures memory; other tests have more clients")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	const memoryMax, size, clients = 64 << 20, 2_000_000, 4
 	for name, xml := range floods(size) {

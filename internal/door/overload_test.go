@@ -22,6 +22,7 @@ import (
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/testing/budget"
 )
 
 // These tests are about clients that are malicious or send too much, over real sockets, and with a real
@@ -139,6 +140,7 @@ func dialSmall(t *testing.T, l net.Listener) net.Conn {
 }
 
 func TestOverloadSlowReadersAreCutAndMemoryStaysBounded(t *testing.T) {
+	budget.SkipRaced(t, "it measures memory; other tests have more clients")
 	const replies = 100
 	clients, memoryMax := scaled(20, 200), scaled(96<<20, 960<<20) // enough memory for one reply of each client
 	l, x := listen(t), realExchange(t)

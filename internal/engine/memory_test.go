@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
 )
 
 // live returns the number of heap bytes in use.
@@ -74,6 +75,9 @@ func BenchmarkMemory(b *testing.B) {
 		{"one level each, 16 cents apart", memoryCount, 16e6},
 	} {
 		b.Run("orders/"+shape.name, func(b *testing.B) {
+			if shape.levels == memoryCount {
+				budget.SkipShort(b, "more price levels")
+			}
 			for b.Loop() {
 				s := exchange.NewState()
 				openMany(s.Ledger)
@@ -93,6 +97,7 @@ const symbolBytesMax = 1024
 // which starts each shard's goroutine. Then in each symbol an order is placed and canceled, and a
 // trade takes place.
 func TestASymbolAtRestIsSmallAndHasNoGoroutine(t *testing.T) {
+	budget.SkipRaced(t, "it measures memory")
 	const symbols = 10_000
 	db := &database{}
 	db.applied.Store(1 << 62)

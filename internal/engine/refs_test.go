@@ -14,6 +14,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/testing/budget"
 )
 
 // named gives a command a ref.
@@ -408,6 +409,7 @@ func TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure(t *testing.T) {
 }
 
 func TestTheFilterForgetsNothingAndLetsFewPass(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))

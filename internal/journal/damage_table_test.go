@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/budget"
 )
 
 // outcome is the result of opening a damaged journal.
@@ -244,6 +246,7 @@ func remove(fs *memFS, all []segment) {
 
 // TestDamage applies all damage of the table, each to its own copy of a journal.
 func TestDamage(t *testing.T) {
+	budget.SkipRaced(t, "many journals one after the other; other tests write one from many goroutines")
 	for _, d := range damages {
 		for _, end := range d.endings {
 			t.Run(d.name+", "+string(end)+": "+string(d.outcome), func(t *testing.T) {

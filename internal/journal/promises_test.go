@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/budget"
 )
 
 // TestAnAppendGoesOnAsSoonAsItsBatchIsTaken: an Append that waits for memory returns as soon as the flusher
@@ -78,6 +80,7 @@ func (u unclosable) open(path string, flag int) (file, error) {
 }
 
 func TestCloseSaysWhatCouldNotBeClosed(t *testing.T) {
+	budget.SkipRaced(t, "many journals one after the other; other tests write one from many goroutines")
 	synctest.Test(t, func(t *testing.T) {
 		j, err := open(unclosable{newMemFS()}, memDir, Options{Version: newest})
 		require.NoError(t, err)

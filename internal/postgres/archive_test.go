@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -47,6 +48,7 @@ func timeless(e exchange.Event) *exchange.Event {
 
 // TestTheTablesHoldTheJournalAgain reads a random history back: every record, in order, with every value.
 func TestTheTablesHoldTheJournalAgain(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine asks Postgres")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	url := pgtest.NewDatabase(t)
@@ -99,6 +101,7 @@ const undoOperations = pgtest.UndoSchemas + `
 // TestAnOldDatabaseIsUpgraded reverts all migrations except the first, which leaves a database of schema 1.
 // Then it upgrades and continues: history begins at that point.
 func TestAnOldDatabaseIsUpgraded(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine asks Postgres")
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(uint64(time.Now().UnixNano()))
 	h.old, h.state.Index.FillsMax = true, 0

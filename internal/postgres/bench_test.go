@@ -17,6 +17,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/postgres/local"
+	"outcry/internal/testing/budget"
 )
 
 // market makes journal records like those of a busy exchange: three orders per cancel, prices near a moving
@@ -220,6 +221,9 @@ func BenchmarkProjection(b *testing.B) {
 }
 
 func benchmarkProjection(b *testing.B, size int) {
+	if size > 100 {
+		budget.SkipShort(b, "more records of the same kinds")
+	}
 	s, m := mustOpen(b, durableDatabase(b)), newMarket()
 	p := &Projector{options: ProjectorOptions{Store: s}, batch: newBatch()}
 	var here, there, took time.Duration

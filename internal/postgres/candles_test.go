@@ -8,12 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/pgtest"
 )
 
 // TestCandlesAreThoseOfTheTrades compares pages of candles of every interval, and the candles from which a
 // feed starts, with the trades.
 func TestCandlesAreThoseOfTheTrades(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine asks Postgres")
 	t.Parallel()
 	h, s, _, w, past := detailed(t, 8000)
 	var newest []exchange.CandleState

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -50,6 +51,7 @@ func TestTablesOfAnotherLayoutAreNamed(t *testing.T) {
 // TestTablesOfEveryVersionAreBroughtUpToDate makes each version of the schema in one transaction and upgrades
 // it to the newest.
 func TestTablesOfEveryVersionAreBroughtUpToDate(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine asks Postgres")
 	url := pgtest.NewDatabase(t)
 	newest := SchemaVersion()
 	for version := 1; version <= newest; version++ {

@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -375,6 +376,7 @@ func TestHistoryAnswersRightAfterItsConnectionsWereEnded(t *testing.T) {
 }
 
 func TestHistoryAnswersLikeMemory(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine asks Postgres")
 	t.Parallel()
 	url := pgtest.NewDatabase(t)
 	s := mustOpen(t, url)

@@ -159,6 +159,7 @@ func TestADensePageStays(t *testing.T) {
 // TestTheRingGrowsToItsLimitAndPagesGoOnceTheyAreSparse fills more pages than the ring
 // may have, each with just enough values to be kept.
 func TestTheRingGrowsToItsLimitAndPagesGoOnceTheyAreSparse(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	var m Map
 	want := map[uint64]uint64{}
 	for number := range uint64(ringMax + 10) {

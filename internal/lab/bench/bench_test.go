@@ -17,6 +17,7 @@ import (
 	"outcry/internal/lab/harness"
 	"outcry/internal/lab/load"
 	"outcry/internal/lab/load/scenario"
+	"outcry/internal/testing/budget"
 )
 
 func scenarioOf(t *testing.T, name string) scenario.Scenario {
@@ -97,6 +98,7 @@ func TestAPlanGoesOn(t *testing.T) {
 // TestTheRecordIsMeasuredInOneRun runs every scenario of the record briefly against real servers that the
 // jobs share. A second run must measure nothing.
 func TestTheRecordIsMeasuredInOneRun(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	ctx, dir := t.Context(), t.TempDir()
 	programs, err := Build(ctx, dir)
 	require.NoError(t, err)
@@ -196,6 +198,7 @@ func TestBadJobsAreNamed(t *testing.T) {
 // TestAFastWrongAnswerIsAFailedRun runs a scenario against the real program, then passes answers to the
 // check that differ from the real ones.
 func TestAFastWrongAnswerIsAFailedRun(t *testing.T) {
+	budget.SkipShort(t, "long, and it starts servers")
 	ctx, dir := context.Background(), t.TempDir()
 	programs, err := Build(ctx, dir)
 	require.NoError(t, err)

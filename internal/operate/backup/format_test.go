@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/budget"
 )
 
 // content is the content of a test's backup.
@@ -113,6 +115,7 @@ func small(t testing.TB) []byte {
 
 // TestEveryFlippedByteIsFound changes a bit in each byte of a backup, one at a time.
 func TestEveryFlippedByteIsFound(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	file := small(t)
 	for at := range file {
 		file[at] ^= 1 << (at % 8)
@@ -268,6 +271,7 @@ func TestAWriterStaysFailed(t *testing.T) {
 
 // The file's content cannot be compressed.
 func TestTheLargestSmallFileIsRead(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	tokens := File{Name: "tokens", Content: make([]byte, fileBytesMax)}
 	_, _ = rand.NewChaCha8([32]byte{2}).Read(tokens.Content)
 	got, _, err := decode(content{files: []File{tokens}}.encode(t))
@@ -300,6 +304,7 @@ func FuzzCheck(f *testing.F) {
 
 // TestRowsComeBackWhateverTheyAre writes random rows in random pieces.
 func TestRowsComeBackWhateverTheyAre(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 1))
 	for range 5 {

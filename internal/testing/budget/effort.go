@@ -1,7 +1,15 @@
-// Package budget shortens long tests that repeat or draw many cases. With -tags full, which `make prove`
-// uses, no test is shortened. Nothing else depends on this tag, so go vet and staticcheck, which run with all
-// other tags, see the code that the tests run.
+// Package budget decides how much a long test does. A run of tests is one of these:
+//
+//	go test -short         for a look: tests that start many programs are left out
+//	go test                what CI runs: tests that repeat or draw many cases do a third of them
+//	go test -race          what CI runs as well: a tenth, and tests that show no race are left out
+//	go test -tags full     what `make prove` runs, with and without -race: everything
+//
+// Nothing else depends on the tag full, so go vet and staticcheck, which run with all other tags, see the code
+// that the tests run.
 package budget
+
+import "testing"
 
 // Of returns how many of n repetitions a test should do, at least 1: all n with -tags full, otherwise a
 // third. Under the race detector, which is ten times as slow and only watches goroutines, it returns a tenth.
@@ -10,3 +18,33 @@ func Of(n int) int { return max(1, n/factor) }
 // UnlessRaced is Of for tests that show nothing if they are shorter: it returns n, or a tenth of it, at least
 // 1, under the race detector without -tags full.
 func UnlessRaced(n int) int { return max(1, n/raceFactor) }
+
+// ShortRace reports whether the race detector is on, without -tags full.
+const ShortRace = raceFactor > 1
+
+// SkipRaced skips a test under the race detector, except with -tags full. It is for tests that are long there and
+// show no race, or none that shorter tests do not show; why says which.
+func SkipRaced(t testing.TB, why string) {
+	t.Helper()
+	if ShortRace {
+		t.Skipf("under the race detector only with -tags full: %s", why)
+	}
+}
+
+// SkipShort skips a test with -short. It is for tests whose second run, as an ordinary user, shows nothing new; why
+// says why they are long.
+func SkipShort(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("not with -short: %s", why)
+	}
+}
+
+// SkipUnlessFull skips a test except with -tags full. It is for tests that are too long for CI; why says what CI runs
+// in its place.
+func SkipUnlessFull(t testing.TB, why string) {
+	t.Helper()
+	if factor > 1 {
+		t.Skipf("only with -tags full: %s", why)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/testing/budget"
 )
 
 // trader draws random commands, executes them with an engine, and passes on the records.
@@ -273,6 +274,7 @@ func (w *twin) snapshot(snap *exchange.Snapshot) {
 // TestTheViewFollowsOrdersInParts: a market buy, and one that cancels orders of its own account on the way.
 // Between two parts they are open, and hold what the others will cost.
 func TestTheViewFollowsOrdersInParts(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine")
 	for _, order := range []exchange.Command{
 		{Terms: exchange.Terms{Side: exchange.Buy, Type: exchange.Market, TIF: exchange.IOC}},
 		{Terms: exchange.Terms{Side: exchange.Buy, STP: exchange.CancelOldest, Limit: 200e8}},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
 )
 
 // repeating is a journal that holds the same records again and again.
@@ -37,6 +38,9 @@ func BenchmarkFeed(b *testing.B) {
 }
 
 func benchmarkFeed(b *testing.B, symbols int, listened bool) {
+	if symbols > 1 {
+		budget.SkipShort(b, "more symbols")
+	}
 	m := newRandomMarket(1, 1000)
 	for range symbols {
 		m.makeSymbol()
