@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// options are those of an exchange that is ready and sends back what it gets.
+// options returns the options of an exchange that is ready and sends each frame back.
 func options() Options {
 	return Options{
 		Gatherer: prometheus.NewRegistry(),
@@ -38,7 +38,7 @@ func options() Options {
 	}
 }
 
-// telling makes an Answer of a function that returns its reply.
+// telling converts a function that returns its reply to an Options.Answer.
 func telling(answer func(context.Context, []byte) ([]byte, error)) func(context.Context, []byte, func([]byte)) error {
 	return func(ctx context.Context, xml []byte, tell func(reply []byte)) error {
 		reply, err := answer(ctx, xml)
@@ -139,15 +139,14 @@ func TestMetricsShowWhatIsRegistered(t *testing.T) {
 		"# HELP outcry_frames_total Frames.\n# TYPE outcry_frames_total counter\noutcry_frames_total 7\n")
 }
 
-// TestTroubleOverHTTPIsOneMessage has a scrape fail, and a handler: what net/http and
-// promhttp say of it differs each time, and so must not be the message, by which a log
-// tells repeats.
+// TestTroubleOverHTTPIsOneMessage makes a scrape and a handler fail. The texts of net/http and promhttp differ each
+// time. They must not be the log's message, because the log counts repeated lines by their message.
 func TestTroubleOverHTTPIsOneMessage(t *testing.T) {
 	var log bytes.Buffer
 	o := options()
 	o.Log = slog.New(slog.NewJSONHandler(&log, nil))
 	o.Gatherer = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		return nil, errors.New("nothing to be had")
+		return nil, errors.New("the scrape failed")
 	})
 	o.Ready = func() error { panic("no answer") }
 	s := serve(t, o)
@@ -155,17 +154,17 @@ func TestTroubleOverHTTPIsOneMessage(t *testing.T) {
 	require.Equal(t, 500, response.StatusCode)
 	_, err := s.Client().Get(s.URL + "/readyz")
 	require.Error(t, err)
-	s.Close() // the log is written by now
-	var told []string
+	s.Close() // after this the log is complete
+	var logged []string
 	for line := range strings.Lines(log.String()) {
 		var l struct{ Level, Msg, Error string }
 		require.NoError(t, json.Unmarshal([]byte(line), &l))
 		require.Equal(t, "WARN the HTTP side has trouble", l.Level+" "+l.Msg)
-		told = append(told, l.Error)
+		logged = append(logged, l.Error)
 	}
-	require.GreaterOrEqual(t, len(told), 2, "the client may try again")
-	require.Contains(t, told[0], "nothing to be had")
-	require.Contains(t, told[len(told)-1], "http: panic serving 127.0.0.1:")
+	require.GreaterOrEqual(t, len(logged), 2, "the client may try again")
+	require.Contains(t, logged[0], "the scrape failed")
+	require.Contains(t, logged[len(logged)-1], "http: panic serving 127.0.0.1:")
 }
 
 func TestXMLIsAnsweredWithoutRoomForOrders(t *testing.T) {
@@ -246,7 +245,7 @@ func TestPostXMLTellsNothingWhenTheExchangeFails(t *testing.T) {
 	response, body := do(t, s, "POST", "/xml", "<create/>")
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 	require.Contains(t, body, "<results><error>the exchange is stopping")
-	s.Close() // the log is written by now
+	s.Close() // after this the log is complete
 	require.Contains(t, log.String(), "the disk is gone")
 }
 
@@ -277,7 +276,7 @@ func TestPostXMLIsReadOnlyWhereThereIsMemory(t *testing.T) {
 		{strings.NewReader(strings.Repeat("x", full)), http.StatusOK, "<results/>"},
 		{strings.NewReader(strings.Repeat("x", full+1)), http.StatusServiceUnavailable,
 			"<results><error>no memory for 100001 bytes</error></results>"},
-		// Without a length it may be as long as any, once it is not short.
+		// The length of a body without a Content-Length counts as the maximum, once it exceeds smallBodyMax.
 		{io.MultiReader(strings.NewReader(strings.Repeat("x", smallBodyMax+1))), http.StatusServiceUnavailable,
 			"<results><error>no memory for 200000 bytes</error></results>"},
 		{io.MultiReader(strings.NewReader("x")), http.StatusOK, "<results/>"},
@@ -359,8 +358,8 @@ func TestHostsAreAddressesOrLocalhost(t *testing.T) {
 	}
 }
 
-// TestNamesAreTakenThatTheServerGoesBy: on any address, since a page's own name may be made
-// to point at that of a container as well.
+// TestNamesAreTakenThatTheServerGoesBy: the server's own names are accepted on any address. Other names are refused
+// also at a container's address, because another site may point its name there.
 func TestNamesAreTakenThatTheServerGoesBy(t *testing.T) {
 	named := options()
 	named.Hosts = []string{"exchange.example", "outcryd"}

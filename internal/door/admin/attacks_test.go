@@ -35,8 +35,8 @@ func (l *lines) all() []string {
 	return strings.Split(strings.TrimSpace(l.text.String()), "\n")
 }
 
-// TestNobodyWritesLinesIntoTheLog: whatever a request has of line feeds and escapes, in a
-// log for people and in one for machines.
+// TestNobodyWritesLinesIntoTheLog: line feeds and escapes in a request do not make lines of their own, neither in a log
+// for people nor in one for machines.
 func TestNobodyWritesLinesIntoTheLog(t *testing.T) {
 	for name, newHandler := range map[string]func(*lines) slog.Handler{
 		"time=":    func(l *lines) slog.Handler { return slog.NewTextHandler(l, nil) },
@@ -62,7 +62,7 @@ func TestNobodyWritesLinesIntoTheLog(t *testing.T) {
 			"\x16\x03\x01\x1b[31m",
 		} {
 			v := s.visit(t).send(request + "\r\n\r\n")
-			_, _ = http.ReadResponse(v.r, nil) // any answer will do, or none
+			_, _ = http.ReadResponse(v.r, nil) // the test accepts any answer, and none
 			require.NoError(t, v.Close())
 		}
 		s.has(t, 0)
@@ -77,8 +77,8 @@ func TestNobodyWritesLinesIntoTheLog(t *testing.T) {
 	}
 }
 
-// TestHandshakesThatNeverEndGiveWay: and HTTP/2 is not spoken, where one connection would
-// be hundreds of requests, and could reset them as fast as it makes them.
+// TestHandshakesThatNeverEndGiveWay: TLS handshakes that never end lose their places to others. HTTP/2 is not spoken,
+// because one connection could then make hundreds of requests, and reset them as fast as it makes them.
 func TestHandshakesThatNeverEndGiveWay(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	own := authority.Server("server")
@@ -108,7 +108,7 @@ func TestHandshakesThatNeverEndGiveWay(t *testing.T) {
 	require.Equal(t, "http/1.1", conn.ConnectionState().NegotiatedProtocol)
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
-	for range 3 { // also one that waits, whose connection is known below TLS
+	for range 3 { // the later requests reuse an idle connection, which the server knows by the connection below TLS
 		response, err := client.Get("https://" + s.addr + "/healthz")
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
@@ -116,7 +116,7 @@ func TestHandshakesThatNeverEndGiveWay(t *testing.T) {
 	}
 }
 
-// TestARevokedTokenOpensNothingOnAConnectionThatIsKept: each request is judged.
+// TestARevokedTokenOpensNothingOnAConnectionThatIsKept: the token of each request is checked.
 func TestARevokedTokenOpensNothingOnAConnectionThatIsKept(t *testing.T) {
 	o, add, revoke := guarded(t)
 	token, id := add("health")

@@ -38,7 +38,7 @@ func (c *rawClient) send(text string) {
 	require.NoError(c.t, err)
 }
 
-// answer reads an answer, and returns its status and its body.
+// answer reads an answer and returns its status and body.
 func (c *rawClient) answer() (int, string) {
 	response, err := http.ReadResponse(c.in, nil)
 	require.NoError(c.t, err)
@@ -48,7 +48,7 @@ func (c *rawClient) answer() (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// counted returns options that count the bodies that are read, by their first read.
+// counted returns options that count the bodies whose reading has begun.
 func counted(o Options) (Options, *atomic.Int64) {
 	n := new(atomic.Int64)
 	started := o.Started
@@ -94,7 +94,7 @@ func TestABodyTooManyCutsOffTheOneThatBeganFirst(t *testing.T) {
 		defer close(cut)
 		_, _ = stuck[0].in.Peek(1)
 	}()
-	require.Eventually(t, func() bool { // the last may have begun, and not be counted among them yet
+	require.Eventually(t, func() bool { // the last body may have begun and not be counted yet
 		response, got := do(t, s, "POST", "/xml", "<create/>")
 		require.Equal(t, http.StatusOK, response.StatusCode, got)
 		select {
@@ -110,8 +110,8 @@ func TestABodyTooManyCutsOffTheOneThatBeganFirst(t *testing.T) {
 		"first</error></results>", text)
 }
 
-// TestABodyThatHasArrivedMakesNoRoomForOthers: it is not among those that arrive any more,
-// and its client's connection stays.
+// TestABodyThatHasArrivedMakesNoRoomForOthers: a body that has arrived is no longer one of those that can be cut off,
+// so its client's connection stays open.
 func TestABodyThatHasArrivedMakesNoRoomForOthers(t *testing.T) {
 	s := serve(t, options())
 	first, other := rawDial(t, s.Listener.Addr().String()), rawDial(t, s.Listener.Addr().String())
@@ -127,7 +127,7 @@ func TestABodyThatHasArrivedMakesNoRoomForOthers(t *testing.T) {
 	post(first)
 }
 
-// pipeListener is a listener without a network, for time that is a test's own.
+// pipeListener is a listener without a network, for tests with a fake clock.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed context.Context

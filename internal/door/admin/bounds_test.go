@@ -10,8 +10,8 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
-// name; here its value is.
+// TestBoundsAreTheDocumentedOnes checks the values of the bounds. Other tests check the effect of each, mostly by its
+// name.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 	require.NoError(t, doctest.Bounds("../../../docs/reference/BOUNDS.md", map[string][]string{

@@ -14,7 +14,7 @@ import (
 
 var errStandby = errors.New("standby; the leader is 127.0.0.1:12345")
 
-// standby are the options of a node that follows.
+// standby returns the options of a node that follows.
 func standby(o Options) Options {
 	no := func() error { return errStandby }
 	o.Ready, o.Started = no, no
@@ -27,7 +27,7 @@ func standby(o Options) Options {
 	return o
 }
 
-// TestAStandbyNamesTheLeaderToWhatOnlyThatCanDo also while it is alive.
+// TestAStandbyNamesTheLeaderToWhatOnlyThatCanDo: a standby is alive, and refuses what needs the leader with its name.
 func TestAStandbyNamesTheLeaderToWhatOnlyThatCanDo(t *testing.T) {
 	s := serve(t, standby(options()))
 	for _, test := range []struct {

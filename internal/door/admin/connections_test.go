@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// site is a server with a bound on its connections, and what it counted.
+// site is a server with a bound on its connections.
 type site struct {
 	bound *Connections
 	addr  string
@@ -62,8 +62,7 @@ func (v *visitor) send(text string) *visitor {
 	return v
 }
 
-// get asks for a path and returns the status of the answer, and whether the server
-// closes the connection.
+// get requests a path. It returns the status of the answer, and whether the server closes the connection.
 func (v *visitor) get(path string) (status int, closes bool) {
 	v.t.Helper()
 	v.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -93,8 +92,8 @@ func (s *site) has(t *testing.T, n int) {
 		s.bound.Count(), n)
 }
 
-// TestIdleConnectionsGiveWay: of three the one goes that has waited longest for a request,
-// whether it has sent one before, a part of one, or nothing.
+// TestIdleConnectionsGiveWay: of three connections the server closes the one that has waited longest for a request,
+// whether the client has sent a request before, a part of one, or nothing.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	s := serveBounded(t, 3, options())
 	kept, nothing, part := s.visit(t), s.visit(t), s.visit(t)
@@ -102,33 +101,33 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	status, closes := kept.get("/healthz")
 	require.Equal(t, http.StatusOK, status)
 	require.False(t, closes)
-	s.rests(t)
+	s.waitIdle(t)
 	part.send("GET / HT")
 	require.Zero(t, s.full.Load())
 	for i, goes := range []*visitor{nothing, part, kept} {
 		status, _ := s.visit(t).get("/")
 		require.Equal(t, http.StatusOK, status)
 		goes.isClosed()
-		s.rests(t)
+		s.waitIdle(t)
 		require.EqualValues(t, i+1, s.full.Load())
 		require.Equal(t, 3, s.bound.Count())
 	}
 }
 
-// rests waits until no request is under way: that is noted after its answer was read.
-func (s *site) rests(t *testing.T) {
+// waitIdle waits until no request is in progress, which the server notes after the client has read the answer.
+func (s *site) waitIdle(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return s.busy() == 0 }, time.Minute, time.Millisecond)
 }
 
-// busy returns how many connections have a request under way.
+// busy returns the number of connections with a request in progress.
 func (s *site) busy() int {
 	s.bound.mu.Lock()
 	defer s.bound.mu.Unlock()
 	return s.bound.served - s.bound.waiting.Len()
 }
 
-// hold has n requests under way.
+// hold opens n connections, each with a request in progress.
 func hold(t *testing.T, s *site, n int) (all []*visitor) {
 	for range n {
 		all = append(all, s.visit(t).send("POST /xml HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n<c"))
@@ -137,14 +136,14 @@ func hold(t *testing.T, s *site, n int) (all []*visitor) {
 	return all
 }
 
-// TestOperatorsHaveRoomOfTheirOwn: with as many requests under way as there may be, health
-// checks, metrics and operators are answered, and nobody else is.
+// TestOperatorsHaveRoomOfTheirOwn: when the maximum number of requests is in progress, health checks, metrics and
+// operators' requests are answered, and all others are refused.
 func TestOperatorsHaveRoomOfTheirOwn(t *testing.T) {
 	o := options()
 	o.Exchange, o.Status = func() Exchange { return &fakeExchange{} }, nil
 	s := serveBounded(t, 3, o)
 	held := hold(t, s, 3)
-	for range OperatorConnectionsMax/5 + 1 { // more in all than there are places
+	for range OperatorConnectionsMax/5 + 1 { // in all more requests than operators have places
 		for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/help": 503, "/": 503,
 			"/debug/pprof/heap": 503, "/healthz/x": 503} {
 			v := s.visit(t)
@@ -159,7 +158,7 @@ func TestOperatorsHaveRoomOfTheirOwn(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, "also with a body that does not come")
 	s.has(t, 3)
 
-	// Those who take these places and ask for nothing give way as well.
+	// Clients that occupy these places and request nothing lose them.
 	var idle []*visitor
 	for range 2 * OperatorConnectionsMax {
 		idle = append(idle, s.visit(t).send("GET /healthz HT"))
@@ -169,18 +168,17 @@ func TestOperatorsHaveRoomOfTheirOwn(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	idle[0].isClosed()
 
-	for _, v := range held { // the requests that were under way are answered
+	for _, v := range held { // the requests that were in progress are answered
 		status, closes := v.send("reate/>").answer()
 		require.Equal(t, http.StatusOK, status)
 		require.False(t, closes)
 	}
 	status, closes := s.visit(t).get("/help")
-	require.Equal(t, http.StatusOK, status, "there is room for everybody again")
+	require.Equal(t, http.StatusOK, status, "all clients have room again")
 	require.False(t, closes)
 }
 
-// TestOperatorsRoomIsBounded: with a request under way on each, the next connection is
-// closed at once.
+// TestOperatorsRoomIsBounded: with a request in progress on each of these connections, the next one is closed at once.
 func TestOperatorsRoomIsBounded(t *testing.T) {
 	o := options()
 	begun, end := make(chan struct{}), make(chan struct{})
@@ -214,7 +212,7 @@ func TestTheBoundChangesWhileItHolds(t *testing.T) {
 	for _, v := range []*visitor{a, b, c} {
 		status, _ := v.get("/healthz")
 		require.Equal(t, http.StatusOK, status, "it keeps its place")
-		require.Eventually(t, func() bool { // else the next may wait longer than this one
+		require.Eventually(t, func() bool { // so that the connections begin to wait in this order
 			s.bound.mu.Lock()
 			defer s.bound.mu.Unlock()
 			return s.bound.waiting.Len() == 3
@@ -227,8 +225,7 @@ func TestTheBoundChangesWhileItHolds(t *testing.T) {
 	a.isClosed()
 }
 
-// TestARefusedRequestClosesItsConnection: of 20,100 that were answered 401 and kept, none
-// is open.
+// TestARefusedRequestClosesItsConnection: clients that keep 20,100 connections after a 401 hold none of them open.
 func TestARefusedRequestClosesItsConnection(t *testing.T) {
 	o, add, _ := guarded(t)
 	o.Connections = nil
@@ -258,7 +255,7 @@ func TestARefusedRequestClosesItsConnection(t *testing.T) {
 	s.has(t, 1)
 }
 
-// TestWhatIsRefusedClosesAndNothingElse: of all statuses that a handler answers.
+// TestWhatIsRefusedClosesAndNothingElse: of all statuses that a handler may answer, only refusals close the connection.
 func TestWhatIsRefusedClosesAndNothingElse(t *testing.T) {
 	for status, closes := range map[int]string{200: "", 400: "", 404: "", 405: "", 408: "", 500: "",
 		401: "close", 403: "close", 413: "close", 421: "close", 429: "close", 503: "close"} {
@@ -269,8 +266,8 @@ func TestWhatIsRefusedClosesAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestARequestIsOneRequest: what proxies and servers have read in two ways is refused, and
-// what follows it is not taken for another request.
+// TestARequestIsOneRequest: requests that proxies and servers have parsed in two ways are refused, and the bytes after
+// them are not executed as another request.
 func TestARequestIsOneRequest(t *testing.T) {
 	var done atomic.Int64
 	o := options()
@@ -283,7 +280,7 @@ func TestARequestIsOneRequest(t *testing.T) {
 	for name, headers := range map[string]string{
 		"two lengths":                    "Content-Length: 0\r\nContent-Length: 80\r\n",
 		"a length that is a sum":         "Content-Length: +80\r\n",
-		"a coding that nobody knows":     "Transfer-Encoding: xchunked\r\n",
+		"an unknown coding":              "Transfer-Encoding: xchunked\r\n",
 		"two codings":                    "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
 		"a blank before the colon":       "Transfer-Encoding : chunked\r\n",
 		"a header that goes on":          "X: a\r\n Content-Length: 9\r\nContent-Length : 3\r\n",
@@ -295,8 +292,8 @@ func TestARequestIsOneRequest(t *testing.T) {
 		require.True(t, closes, name)
 		v.isClosed()
 	}
-	// Both at once: the coding counts, and the connection ends behind the request, so
-	// that nobody can have another opinion on where the next one begins.
+	// A request with both headers: the transfer coding counts, and the connection is closed after the request, so that
+	// no proxy can disagree on where the next one begins.
 	v := s.visit(t).send("PUT /loglevel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: " +
 		"chunked\r\n\r\n4\r\nINFO\r\n0\r\n\r\n" + smuggled)
 	_, err := io.Copy(io.Discard, v)
@@ -306,7 +303,7 @@ func TestARequestIsOneRequest(t *testing.T) {
 	require.Zero(t, done.Load(), "nothing was done that was no request")
 }
 
-// TestConnectionsThatComeAndGoLeaveNothing: 10,000 that say nothing, or break off.
+// TestConnectionsThatComeAndGoLeaveNothing opens 10,000 connections that send nothing or break off.
 func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 	s := serveBounded(t, 50, options())
 	for i := range 10_000 {
@@ -316,7 +313,7 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 			fmt.Fprint(c, strings.Repeat("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", i%5))
 		}
 		if i%3 == 2 {
-			require.NoError(t, c.(*net.TCPConn).SetLinger(0)) // a reset
+			require.NoError(t, c.(*net.TCPConn).SetLinger(0)) // closing sends a reset
 		}
 		require.NoError(t, c.Close())
 	}
@@ -325,8 +322,8 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-// TestTheSendingSideEndsAlone: what a client still sends is read, so that it gets the
-// answer, and not a reset instead.
+// TestTheSendingSideEndsAlone: the server reads what a client still sends, so that the client gets the answer and not a
+// reset.
 func TestTheSendingSideEndsAlone(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

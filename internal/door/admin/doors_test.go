@@ -12,7 +12,7 @@ import (
 	"outcry/internal/auth"
 )
 
-// doors sets handlers of the two doors that tell who asks.
+// doors sets handlers of the two doors that report whose token a request has.
 func doors(o *Options) {
 	tell := func(door string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -26,13 +26,13 @@ func doors(o *Options) {
 	o.WebSocket, o.Binance = tell("ws"), tell("binance")
 }
 
-// TestDoorsThatAskForThemselves: WebSocket takes a token now or later, the other keys of its own.
+// TestDoorsThatAskForThemselves: WebSocket accepts a token in the request or later; the Binance door has its own keys.
 func TestDoorsThatAskForThemselves(t *testing.T) {
 	o, add, _ := guarded(t)
 	doors(&o)
 	s := serve(t, o)
 	token, id := add("account:1")
-	password := base64.StdEncoding.EncodeToString([]byte(":" + token)) // as the browser that shows the page sends it
+	password := base64.StdEncoding.EncodeToString([]byte(":" + token)) // the header of the browser that shows the page
 	for _, one := range []struct {
 		method, path string
 		headers      []string
@@ -70,7 +70,7 @@ func TestDoorsThatAreNotThereAreNotFound(t *testing.T) {
 	}
 }
 
-// TestPagesOfListedOriginsMayUseWhatIsForThem, and nothing else; others may not at all.
+// TestPagesOfListedOriginsMayUseWhatIsForThem: pages of listed origins may use these paths only, other pages none.
 func TestPagesOfListedOriginsMayUseWhatIsForThem(t *testing.T) {
 	const listed, other = "https://desk.example", "https://evil.example"
 	o := options()
@@ -84,7 +84,7 @@ func TestPagesOfListedOriginsMayUseWhatIsForThem(t *testing.T) {
 		allowed              bool
 	}{
 		{"GET", "/api/v1/symbols", listed, 200, true},
-		{"GET", "/api/v1/symbols", other, 200, false}, // the browser keeps it from the page
+		{"GET", "/api/v1/symbols", other, 200, false}, // the browser does not show the answer to the page
 		{"GET", "/api/v1/symbols", "null", 200, false},
 		{"GET", "/api/v1/symbols", "*", 200, false},
 		{"GET", "/api/v1/symbols", "", 200, false},
@@ -114,8 +114,8 @@ func TestPagesOfListedOriginsMayUseWhatIsForThem(t *testing.T) {
 	}
 }
 
-// TestAPageOfAListedOriginShowsATokenOfItsOwn: what the browser has stored for this server it would send by itself with
-// a plain form, which needs no preflight.
+// TestAPageOfAListedOriginShowsATokenOfItsOwn: a password that the browser has stored for this server does not count.
+// The browser would add it by itself to a plain form, which needs no preflight.
 func TestAPageOfAListedOriginShowsATokenOfItsOwn(t *testing.T) {
 	o, add, _ := guarded(t)
 	doors(&o)
@@ -162,7 +162,7 @@ func TestAPreflightIsAnsweredForListedOrigins(t *testing.T) {
 		"so that the page sees why")
 }
 
-// TestAConnectionThatIsTakenOverLeavesItsPlace: a WebSocket has one elsewhere.
+// TestAConnectionThatIsTakenOverLeavesItsPlace: a WebSocket does not count as one of the HTTP connections.
 func TestAConnectionThatIsTakenOverLeavesItsPlace(t *testing.T) {
 	o := options()
 	o.WebSocket = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

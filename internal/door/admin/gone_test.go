@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAClientWhoseFrameIsUnderWayAndHasGoneIsNoErrorOfTheExchange: nobody is called at night for it, and the
-// request is told apart from one that the exchange has not answered.
+// TestAClientWhoseFrameIsUnderWayAndHasGoneIsNoErrorOfTheExchange: its request is not logged as an error, unlike one
+// that the exchange has not answered.
 func TestAClientWhoseFrameIsUnderWayAndHasGoneIsNoErrorOfTheExchange(t *testing.T) {
 	var log bytes.Buffer
 	o := options()

@@ -17,7 +17,7 @@ import (
 	"outcry/internal/auth"
 )
 
-// guarded returns options with tokens, and a function that makes one of a scope.
+// guarded returns options with tokens, and functions that add a token with a scope and revoke one.
 func guarded(t *testing.T) (o Options, add func(scope string) (token, id string), revoke func(id string)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func guarded(t *testing.T) (o Options, add func(scope string) (token, id string)
 
 func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
-// requestOf returns a request of a route. Those that last are cut short.
+// requestOf returns the method and the path of a request for a route.
 func requestOf(pattern string) (method, path string) {
 	method, path, _ = strings.Cut(pattern, " ")
 	return method, strings.TrimSuffix(path, "{$}")
@@ -57,7 +57,7 @@ func TestEveryRouteHasARight(t *testing.T) {
 	}
 }
 
-// TestATokenShutsNobodyElseOut: its requests are bounded until each is answered.
+// TestATokenShutsNobodyElseOut: the number of a token's requests in progress is bounded.
 func TestATokenShutsNobodyElseOut(t *testing.T) {
 	const most, share = 16, 14
 	o, add, _ := guarded(t)
@@ -84,7 +84,7 @@ func TestATokenShutsNobodyElseOut(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, status)
 		require.True(t, closes)
 	}
-	s.has(t, share) // the places of those are free
+	s.has(t, share) // the other places are free
 	under = append(under, post(other))
 	<-begun
 	close(answering)
@@ -131,7 +131,7 @@ func TestNoRouteAnswersWithoutItsToken(t *testing.T) {
 	} {
 		response, body := do(t, s, "GET", "/healthz", "", headers...)
 		require.Equal(t, http.StatusUnauthorized, response.StatusCode, name)
-		require.Equal(t, errNoToken.Error()+"\n", body, "all are told the same")
+		require.Equal(t, errNoToken.Error()+"\n", body, "all get the same text")
 	}
 	for _, headers := range [][]string{bearer(right), basic(right), {"Authorization", "bearer  " + right}} {
 		response, body := do(t, s, "GET", "/healthz", "", headers...)
@@ -158,7 +158,7 @@ func TestATokenOpensWhatItsScopeAllows(t *testing.T) {
 		token, _ := add(scope)
 		for _, pattern := range Patterns(o) {
 			if strings.HasSuffix(pattern, "/profile") || strings.HasSuffix(pattern, "/trace") {
-				continue // they take seconds, and are in the table beside the others
+				continue // these take seconds, and the table has others with the same right
 			}
 			method, path := requestOf(pattern)
 			response, _ := do(t, s, method, path, "INFO", bearer(token)...)
@@ -203,7 +203,7 @@ func TestARevokedTokenEndsWhatLasts(t *testing.T) {
 	begun := make(chan struct{})
 	o.Market = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(begun)
-		<-r.Context().Done() // as the stream
+		<-r.Context().Done() // like a request of the stream
 	})
 	s := serve(t, o)
 	token, id := add("account:1")

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAQuestionMayTakeLong: what bounds the time of a body is not for requests that have
-// none, such as that for a profile.
+// TestAQuestionMayTakeLong: the time limit of a body does not hold for requests without a body, such as a profile.
 func TestAQuestionMayTakeLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options()

@@ -84,7 +84,7 @@ func readChange(body io.Reader) (c remote.ClusterChange, err error) {
 		return c, badRequest("the change cannot be read: %v", err)
 	}
 	if d.More() {
-		return c, badRequest("something stands behind the change")
+		return c, badRequest("there is more input after the change")
 	}
 	return c, nil
 }

@@ -11,7 +11,7 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// fakeMembers notes what it is asked for.
+// fakeMembers records the requests that it gets.
 type fakeMembers struct {
 	asked string
 	err   error
@@ -66,7 +66,7 @@ func TestAClusterIsChangedByItsLeader(t *testing.T) {
 			`{"error":"it was not durable within 10s, and is not known to be done; ask again"}`},
 		{"remove", `{}`, nil, 400, "", `{"error":"node 0: nodes are numbered from 1"}`},
 		{"remove", `{"nodes":4}`, nil, 400, "", `{"error":"the change cannot be read: json: unknown field \"nodes\""}`},
-		{"remove", `{"node":4}{}`, nil, 400, "", `{"error":"something stands behind the change"}`},
+		{"remove", `{"node":4}{}`, nil, 400, "", `{"error":"there is more input after the change"}`},
 		{"remove", `{"node":-1}`, nil, 400, "", "the change cannot be read"},
 		{"remove", ``, nil, 400, "", `{"error":"the change cannot be read: EOF"}`},
 	} {

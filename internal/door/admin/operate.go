@@ -108,8 +108,8 @@ func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) {
 	answerJSON(w, http.StatusServiceUnavailable, remote.ErrorAnswer{Error: text})
 }
 
-// who returns the log attributes of a request's sender. The address alone is not enough, because behind a proxy all
-// clients have the same one.
+// who returns the log attributes of a request's sender. The address alone is not enough, because all clients of a proxy
+// have the same one.
 func who(r *http.Request) slog.Attr {
 	attrs := []any{"client", r.RemoteAddr}
 	if g := auth.GrantOf(r.Context()); g != nil {

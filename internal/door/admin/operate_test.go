@@ -16,14 +16,14 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// fakeExchange answers each operation with what a test wants.
+// fakeExchange answers each operation with a result that a test sets.
 type fakeExchange struct {
 	halt     exchange.HaltResult
 	canceled exchange.CancelAllResult
 	err      error
 
 	block   exchange.BlockResult
-	symbol  exchange.SymbolRulesResult // before a change
+	symbol  exchange.SymbolRulesResult // rules before the change
 	account exchange.AccountRulesResult
 }
 
@@ -71,7 +71,7 @@ func (f *fakeExchange) SetAccountRules(
 	return r, f.err
 }
 
-// TestOperationsAnswerWhatTheyCameTo has the exchange come to everything that it can.
+// TestOperationsAnswerWhatTheyCameTo checks the answer and the log for each possible result of the exchange.
 func TestOperationsAnswerWhatTheyCameTo(t *testing.T) {
 	var log bytes.Buffer
 	o, x := options(), new(fakeExchange)
@@ -139,7 +139,7 @@ func TestOperationsWaitForTheStart(t *testing.T) {
 	require.Equal(t, `{"error":"waiting for Postgres"}`+"\n", body)
 }
 
-// waiting is an exchange whose operations take until the caller gives up.
+// waiting is an exchange whose operations last until the caller's context ends.
 type waiting struct {
 	fakeExchange
 	asked chan struct{}
@@ -151,7 +151,7 @@ func (x *waiting) Halt(ctx context.Context, _ exchange.Symbol, _ string) (exchan
 	return exchange.HaltResult{}, ctx.Err()
 }
 
-// TestAClientThatHasGoneIsNoErrorOfTheExchange: nobody is to be called at night for it.
+// TestAClientThatHasGoneIsNoErrorOfTheExchange: no error is logged, so that no operator is called at night for it.
 func TestAClientThatHasGoneIsNoErrorOfTheExchange(t *testing.T) {
 	var log bytes.Buffer
 	o, x := options(), &waiting{asked: make(chan struct{})}
@@ -170,7 +170,7 @@ func TestAClientThatHasGoneIsNoErrorOfTheExchange(t *testing.T) {
 	require.Contains(t, log.String(), "level=INFO msg=\"an operation is not answered\"")
 }
 
-// TestTheLogSaysWhoseTokenDidAnOperation: behind a proxy all have its address.
+// TestTheLogSaysWhoseTokenDidAnOperation, because all clients of a proxy have the proxy's address.
 func TestTheLogSaysWhoseTokenDidAnOperation(t *testing.T) {
 	var log bytes.Buffer
 	o, add, _ := guarded(t)

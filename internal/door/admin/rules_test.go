@@ -12,8 +12,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestRulesAnswerWhatTheyCameTo has blocks, rules of symbols and limits of accounts come to everything
-// that they can.
+// TestRulesAnswerWhatTheyCameTo checks the answer and the log for each possible result of blocks, rules of symbols and
+// limits of accounts.
 func TestRulesAnswerWhatTheyCameTo(t *testing.T) {
 	var log bytes.Buffer
 	o, x := options(), new(fakeExchange)
@@ -85,7 +85,7 @@ func TestRulesAnswerWhatTheyCameTo(t *testing.T) {
 	}
 }
 
-// unasked is an exchange that a test does not expect to be asked.
+// unasked is an exchange that fails the test if it gets a change of rules.
 type unasked struct{ fakeExchange }
 
 func (*unasked) SetSymbolRules(
@@ -100,7 +100,7 @@ func (*unasked) SetAccountRules(
 	panic("asked with a wrong value")
 }
 
-// TestWrongRulesAreNamed: and nothing is changed, also of what is right beside them.
+// TestWrongRulesAreNamed: the error names the wrong rule, and the request's valid rules are not changed either.
 func TestWrongRulesAreNamed(t *testing.T) {
 	o := options()
 	o.Exchange = func() Exchange { return new(unasked) }

@@ -11,8 +11,8 @@ import (
 	"outcry/internal/auth"
 )
 
-// TestWhoIsToTryLaterIsToldWhen: beyond those that wait for their refusal there is an
-// answer at once, with a time.
+// TestWhoIsToTryLaterIsToldWhen: while the maximum number of clients waits for a refusal, further clients are refused
+// at once, with Retry-After.
 func TestWhoIsToTryLaterIsToldWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error
@@ -29,7 +29,7 @@ func TestWhoIsToTryLaterIsToldWhen(t *testing.T) {
 			return w
 		}
 		refused := make(chan *httptest.ResponseRecorder, 74)
-		for range cap(refused) { // 10 are free, and 64 wait
+		for range cap(refused) { // 10 are refused at once, and 64 wait
 			go func() { refused <- ask() }()
 		}
 		synctest.Wait()

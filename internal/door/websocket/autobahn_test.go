@@ -15,16 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// notForUs are the cases of the suite about what is not offered: binary messages (1.2 and parts of 9, closed with
-// 1003), messages of more than 64 KiB (9, closed with 1009). Those of compression are left out by the script.
+// notForUs are the cases of the suite that need what the server does not offer: binary messages (1.2 and parts of 9,
+// closed with 1003), and messages of more than 64 KiB (9, closed with 1009). The script omits those of compression.
 var notForUs = []string{"1.2.*", "9.1.2", "9.1.3", "9.1.4", "9.1.5", "9.1.6", "9.2.*", "9.3.*", "9.4.*", "9.5.*",
 	"9.6.*", "9.8.*"}
 
-// casesMin is how many cases are left at the least: a suite that runs fewer is another one.
+// casesMin is the minimum number of cases that must run. Fewer mean that the suite has changed.
 const casesMin = 240
 
-// TestAutobahn runs the cases of autobahntestsuite, which knows nothing of us, against an echo. OUTCRY_PYTHON names a
-// Python that has what .ci/autobahn.txt names; without it python3 has to.
+// TestAutobahn runs the cases of autobahntestsuite, an independent test suite, against an echo server. OUTCRY_PYTHON
+// names a Python with the packages of .ci/autobahn.txt; if it is not set, python3 must have them.
 func TestAutobahn(t *testing.T) {
 	h := serving(t, Options{}, echo)
 	python := os.Getenv("OUTCRY_PYTHON")
@@ -44,7 +44,7 @@ func TestAutobahn(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out, &cases))
 	require.GreaterOrEqual(t, len(cases), casesMin)
 	for name, came := range cases {
-		// NON-STRICT: text that is not UTF-8 is found at the end of its message, not before.
+		// NON-STRICT: the server finds text that is not UTF-8 at the end of its message, not earlier.
 		if !(came.Behavior == "OK" || came.Behavior == "INFORMATIONAL" ||
 			came.Behavior == "NON-STRICT" && strings.HasPrefix(name, "6.4.")) ||
 			!(came.BehaviorClose == "OK" || came.BehaviorClose == "INFORMATIONAL") {

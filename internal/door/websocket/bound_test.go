@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSmallFramesCountAsWhatTheyCost: it is not their bytes that take the memory.
+// TestSmallFramesCountAsWhatTheyCost: a queue of the smallest frames is bounded by its memory, not by the frames'
+// bytes.
 func TestSmallFramesCountAsWhatTheyCost(t *testing.T) {
 	h := serving(t, Options{CloseTimeout: time.Second}, readOn)
 	c := dial(t, h)
 	conn := <-h.conns
 	smallest, pushed := NewFrame(nil), 0
-	for conn.Push(smallest, nil, 0) { // without Flush nothing leaves
+	for conn.Push(smallest, nil, 0) { // without Flush nothing is sent
 		pushed++
 		require.LessOrEqual(t, pushed*FrameCostBytes, WaitingBytesMax)
 	}
@@ -28,7 +29,7 @@ func TestSmallFramesCountAsWhatTheyCost(t *testing.T) {
 	eventually(t, func() bool { return conn.Waiting() == 0 })
 }
 
-// TestWhatWasWrittenCountsNoMore, however it was sent.
+// TestWhatWasWrittenCountsNoMore checks that Waiting is 0 after the writes of each way to send.
 func TestWhatWasWrittenCountsNoMore(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)
@@ -49,34 +50,34 @@ func TestWhatWasWrittenCountsNoMore(t *testing.T) {
 	eventually(t, func() bool { return conn.Waiting() == 0 })
 }
 
-// heldUp returns a connection whose client takes nothing more: the kernel's buffers are full, and some more waits. It
-// also returns how many text frames the client has not read.
-func heldUp(t *testing.T) (c *client, conn *Conn, behind int) {
+// heldUp returns a connection whose client reads nothing more: the kernel's buffers are full, and further frames wait.
+// It also returns the number of text frames that the client has not read.
+func heldUp(t *testing.T) (c *client, conn *Conn, unread int) {
 	t.Helper()
 	h := serving(t, Options{PingEvery: time.Hour}, echo)
 	c = dial(t, h)
 	conn = <-h.conns
 	fill := NewFrame([]byte(strings.Repeat("x", 50_000)))
-	for stands := 0; stands < 100; {
+	for still := 0; still < 100; {
 		before := conn.Waiting()
 		if before < WaitingBytesMax/2 {
 			require.True(t, conn.Push(fill, nil, 0))
 			conn.Flush()
-			behind++
-			stands = 0
+			unread++
+			still = 0
 			continue
 		}
 		time.Sleep(time.Millisecond)
-		if stands++; conn.Waiting() < before {
-			stands = 0
+		if still++; conn.Waiting() < before {
+			still = 0
 		}
 	}
-	return c, conn, behind
+	return c, conn, unread
 }
 
-// TestOnePongWaitsAtMost: a client that sends pings and reads nothing gets the newest pong, and costs no more memory.
+// TestOnePongWaitsAtMost: a client that sends pings and reads nothing gets the newest pong, and needs no more memory.
 func TestOnePongWaitsAtMost(t *testing.T) {
-	c, conn, behind := heldUp(t)
+	c, conn, unread := heldUp(t)
 	before := conn.Waiting()
 	const pings = 10_000
 	var all []byte
@@ -84,13 +85,13 @@ func TestOnePongWaitsAtMost(t *testing.T) {
 		all = append(all, masked(bitFin|opPing, binary.BigEndian.AppendUint32(nil, uint32(n)))...)
 	}
 	c.send(all)
-	c.text("behind all pings")
-	answer := NewFrame([]byte("behind all pings")).Len() + FrameCostBytes
+	c.text("after all pings")
+	answer := NewFrame([]byte("after all pings")).Len() + FrameCostBytes
 	eventually(t, func() bool { return conn.Waiting() >= before+answer })
 	pong := headerBytes(4) + 4 + FrameCostBytes
 	eventually(t, func() bool { return conn.Waiting() == before+answer+pong })
 	var pongs []uint32
-	for texts := 0; texts <= behind; {
+	for texts := 0; texts <= unread; {
 		switch op, payload := c.next(); op {
 		case opPong:
 			pongs = append(pongs, binary.BigEndian.Uint32(payload))
@@ -102,14 +103,14 @@ func TestOnePongWaitsAtMost(t *testing.T) {
 	eventually(t, func() bool { return conn.Waiting() == 0 })
 }
 
-// TestAPongIsDroppedByACut, as is all that waits.
+// TestAPongIsDroppedByACut: a cut drops the waiting pong like all frames that wait.
 func TestAPongIsDroppedByACut(t *testing.T) {
-	c, conn, behind := heldUp(t)
+	c, conn, unread := heldUp(t)
 	before := conn.Waiting()
 	c.send(masked(bitFin|opPing, []byte("late")))
 	eventually(t, func() bool { return conn.Waiting() > before })
 	conn.Cut(CodeUnauthorized, "the token has ended")
-	for range behind { // some of them were on their way
+	for range unread { // some of them may have been sent already
 		op, payload := c.next()
 		if op == opClose {
 			require.Equal(t, "the token has ended", string(payload[2:]))
@@ -121,7 +122,7 @@ func TestAPongIsDroppedByACut(t *testing.T) {
 	require.Fail(t, "no close came")
 }
 
-// TestPingsThatComeTogetherAreAllAnswered while the client takes the pongs.
+// TestPingsThatComeTogetherAreAllAnswered: if the client reads the pongs, each of several pings in a row has one.
 func TestPingsThatComeTogetherAreAllAnswered(t *testing.T) {
 	h := serving(t, Options{}, echo)
 	c := dial(t, h)
@@ -137,7 +138,7 @@ func TestPingsThatComeTogetherAreAllAnswered(t *testing.T) {
 	}
 }
 
-// TestWhoTakesNoPongsIsEnded: to send pings alone is no sign of life.
+// TestWhoTakesNoPongsIsEnded: a client that only sends pings and reads no pongs shows no life.
 func TestWhoTakesNoPongsIsEnded(t *testing.T) {
 	h := serving(t, Options{PingEvery: 100 * time.Millisecond}, readOn)
 	c := dial(t, h)
@@ -152,7 +153,8 @@ func TestWhoTakesNoPongsIsEnded(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 0 })
 }
 
-// TestASlotBeginsNothingBehindACut: what it would give out is not in the reason. Behind a close it is sent still.
+// TestASlotBeginsNothingBehindACut: after a cut a slot makes no frames, as the reason does not count them. After a
+// close it still makes them.
 func TestASlotBeginsNothingBehindACut(t *testing.T) {
 	for name, end := range map[string]func(c *Conn){
 		"too slow": func(c *Conn) { c.Push(NewFrame(make([]byte, WaitingBytesMax)), nil, 0) },
@@ -160,7 +162,7 @@ func TestASlotBeginsNothingBehindACut(t *testing.T) {
 		"aborted":  (*Conn).Abort,
 		"closed":   func(c *Conn) { c.Close(CodeNormal, "") },
 	} {
-		c := newConn(NewServer(Options{}), "") // nothing leaves it
+		c := newConn(NewServer(Options{}), "") // it has no network connection, so nothing is sent
 		var p Progress
 		require.True(t, c.Push(NewFrame(nil), nil, 0))
 		require.True(t, c.Advance(&p, 1))

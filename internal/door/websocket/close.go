@@ -10,18 +10,19 @@ import (
 	"unicode/utf8"
 )
 
-// refusedLinger is how long is read and discarded of a client whose bytes make no sense, so that it reads why.
+// refusedLinger is how long the server reads and discards what a client sends after it broke the protocol, so that the
+// client can read why.
 const refusedLinger = time.Second
 
-// Close ends the connection behind what waits, with a code and a reason, of which 123 bytes are sent at the most.
-// Nothing is taken any more, and Read returns ErrClosed. The client has Options.CloseTimeout for all that; then TCP
-// ends. Further calls do nothing.
+// Close ends the connection with a code and a reason, of which at most 123 bytes are sent. The close is sent after what
+// is queued. From now on nothing more is queued, and Read returns ErrClosed. If the client needs more than
+// Options.CloseTimeout for all that, the TCP connection is closed. Further calls do nothing.
 func (c *Conn) Close(code int, reason string) { c.end(code, reason, false) }
 
-// Cut is Close, but what waits is dropped. Messages that are being written are finished; slots make no further ones.
+// Cut is like Close, but drops what is queued. Messages that are being written are finished; slots make no more.
 func (c *Conn) Cut(code int, reason string) { c.end(code, reason, true) }
 
-// Abort ends TCP at once.
+// Abort closes the TCP connection at once, without a close frame.
 func (c *Conn) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +49,7 @@ func (c *Conn) isCut() bool {
 	return c.cut
 }
 
-// cutSlow cuts the connection of a reader that is too slow, whose queue is empty and takes nothing any more.
+// cutSlow closes the connection of a reader that is too slow. Its queue is empty, and nothing more is queued.
 func (c *Conn) cutSlow(slow func() string) {
 	reason := "too slow"
 	if slow != nil {
@@ -63,7 +64,7 @@ func (c *Conn) cutSlow(slow func() string) {
 	}
 }
 
-// sendClose queues the last frame. Its caller holds mu.
+// sendClose queues the close, which is the last frame. Its caller holds mu.
 func (c *Conn) sendClose(code int, reason string) {
 	c.ending = true
 	c.push(item{frame: closeFrame(code, reason)})
@@ -77,7 +78,7 @@ func (c *Conn) sendClose(code int, reason string) {
 	}
 }
 
-// closeFrame returns a close with a code, 0 for none, and as much of a reason as fits.
+// closeFrame returns a close frame with a code, without one if code is 0, and as much of the reason as fits.
 func closeFrame(code int, reason string) Frame {
 	if code == 0 {
 		return newFrame(opClose, nil)
@@ -91,7 +92,7 @@ func closeFrame(code int, reason string) Frame {
 	return newFrame(opClose, append([]byte{byte(code >> 8), byte(code)}, reason...))
 }
 
-// abort ends TCP. Its caller holds mu.
+// abort closes the TCP connection. Its caller holds mu.
 func (c *Conn) abort() {
 	if c.dead {
 		return
@@ -105,7 +106,7 @@ func (c *Conn) abort() {
 	}
 }
 
-// rawOf returns the connection below TLS, whose farewell would wait for a client that takes nothing.
+// rawOf returns the connection below TLS. Closing the TLS connection would wait for a client that reads nothing.
 func rawOf(conn net.Conn) net.Conn {
 	if t, ok := conn.(*tls.Conn); ok {
 		return t.NetConn()
@@ -121,7 +122,7 @@ func (c *Conn) stopTimer() {
 	}
 }
 
-// setDeadline lets the handler read for as long as it may. Its caller holds mu.
+// setDeadline sets the read deadline of the connection's present state. Its caller holds mu.
 func (c *Conn) setDeadline() {
 	switch {
 	case c.dead || c.conn == nil:
@@ -129,13 +130,13 @@ func (c *Conn) setDeadline() {
 		_ = c.conn.SetReadDeadline(c.closeBy)
 	case c.ending:
 		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
-	case c.draining && c.reading && !c.graced: // from here on, whatever the handler did before
+	case c.draining && c.reading && !c.graced: // the grace begins when the handler reads, however long it worked
 		c.graced = true
 		_ = c.conn.SetReadDeadline(time.Now().Add(drainGrace))
 	}
 }
 
-// drain lets the handler read what has already arrived, and then end.
+// drain lets the handler read what has already arrived, and then makes Read return ErrDraining.
 func (c *Conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +144,7 @@ func (c *Conn) drain() {
 	c.setDeadline()
 }
 
-// finish ends the connection once its handler has returned: it has the close sent, and waits for the client's.
+// finish ends the connection after its handler has returned: it sends the close and waits for the client's.
 func (c *Conn) finish() {
 	c.mu.Lock()
 	if !c.ending {
@@ -169,7 +170,7 @@ func (c *Conn) finish() {
 	c.mu.Lock()
 	dead, c.dead = c.dead, true
 	c.stopTimer()
-	for c.writing { // only of one that was ended at once
+	for c.writing { // true only if the connection was aborted
 		c.moved.Wait()
 	}
 	c.mu.Unlock()
@@ -178,7 +179,7 @@ func (c *Conn) finish() {
 	}
 }
 
-// discard reads frames up to the client's close, or to closeBy.
+// discard reads and discards frames until the client's close arrives or closeBy has passed.
 func (c *Conn) discard() {
 	for !c.closed && !c.refused {
 		switch _, err := c.step(); {
@@ -186,18 +187,18 @@ func (c *Conn) discard() {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return
 		default:
-			c.Abort() // the client is gone
+			c.Abort() // the client has disconnected
 			return
 		}
 	}
 }
 
-// discardAll reads and discards what a client sends until it has read why the connection ends: a connection that is
-// closed with bytes unread is reset, and the close could be lost.
+// discardAll reads and discards what a client sends, until the client has had time to read why the connection ends. If
+// a connection is closed with unread bytes, TCP resets it, and the close frame could be lost.
 func (c *Conn) discardAll() {
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
 	_ = c.conn.SetReadDeadline(time.Now().Add(min(refusedLinger, c.server.options.CloseTimeout)))
-	_, _ = io.Copy(io.Discard, c.conn) // any end will do
+	_, _ = io.Copy(io.Discard, c.conn) // an error ends it like the end of the stream
 }

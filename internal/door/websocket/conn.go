@@ -11,7 +11,7 @@ import (
 	"outcry/internal/process/trywrite"
 )
 
-// Close codes: those of RFC 6455, and our own from 4000 on.
+// Close codes: those of RFC 6455, and the exchange's own from 4000 on.
 const (
 	CodeNormal       = 1000
 	CodeGoingAway    = 1001 // the server stops
@@ -25,82 +25,82 @@ const (
 
 // Bounds of a connection.
 const (
-	// MessageBytesMax is the largest message of a client, fragments together.
+	// MessageBytesMax is the maximum size of a client's message, the sum of its fragments.
 	MessageBytesMax = 64 << 10
-	// WaitingBytesMax is how much may wait to be sent, besides what the kernel has: an answer waits for room, and an event
-	// that finds none cuts the connection. Each waiting frame counts as its bytes and FrameCostBytes. The newest pong
-	// and the close, of 127 bytes at the most, may wait besides.
+	// WaitingBytesMax bounds what waits to be sent, in addition to the kernel's buffer: an answer waits for room, and
+	// an event for which there is no room cuts the connection. Each waiting frame counts as its bytes plus
+	// FrameCostBytes. The newest pong and the close, together at most 127 bytes, may wait in addition.
 	WaitingBytesMax = 1 << 20
-	// FrameCostBytes is what a waiting frame counts as besides its bytes: a place in a queue that has grown, and what an
-	// allocation is rounded up by. Without it a queue of the smallest frames would take many times WaitingBytesMax.
+	// FrameCostBytes is the cost of a waiting frame in addition to its bytes: a place in a queue that has grown, and
+	// the rounding of an allocation. Without it a queue of the smallest frames would take many times WaitingBytesMax.
 	FrameCostBytes = 80
-	// ConflateBytes is how much may wait before a door should merge what can be merged (Slot).
+	// ConflateBytes is the number of waiting bytes above which a door should merge events that can be merged (Slot).
 	ConflateBytes = 256 << 10
 
-	reasonBytesMax  = controlBytesMax - 2 // of a close
+	reasonBytesMax  = controlBytesMax - 2 // reason of a close, without the code
 	readBufferBytes = 4 << 10
-	keepBytes       = 16 << 10 // of memory for the next message
+	keepBytes       = 16 << 10 // memory kept for the next message
 )
 
-// What ends Read and Answer.
+// Errors of Read and Answer.
 var (
-	// ErrClosed says that the connection has ended, or is to be closed: nothing more is read or sent.
+	// ErrClosed means that the connection has ended or is being closed: nothing more is read or sent.
 	ErrClosed = errors.New("socket: the connection is closed")
-	// ErrDraining says that the server stops: what had arrived was read. The handler answers that, and returns.
+	// ErrDraining means that the server stops, and that all messages that had arrived were read. The handler answers
+	// them and returns.
 	ErrDraining = errors.New("socket: the server stops")
 )
 
-// Conn is one WebSocket connection. Its handler alone calls Read; all other methods may be called from any goroutine,
-// also when the connection has ended.
+// Conn is one WebSocket connection. Only its handler calls Read; all other methods may be called from any goroutine,
+// also after the connection has ended.
 //
-// What is to be sent waits in one queue, in the order of the calls. Nothing leaves before Flush (Answer flushes), so
-// that the events of one step go to the kernel in one write. A goroutine writes while something waits, and none while
-// nothing does.
+// Frames to be sent wait in one queue, in the order of the calls. They are sent by Flush (Answer flushes), so that the
+// events of one step go to the kernel in one write. A goroutine runs and writes only while frames wait.
 type Conn struct {
 	server *Server
 	remote string
-	reader // the handler's own
+	reader // only the handler uses it
 
-	heard atomic.Bool // a frame has come since the last ping
-	paced bool        // it waits for its turn; guarded by the pacer's mu
+	heard atomic.Bool // a frame has arrived since the last ping
+	paced bool        // the connection waits for its turn; guarded by the pacer's mu
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	conn     net.Conn         // nil before the handshake
-	try      *trywrite.Writer // of the one who writes; nil if conn cannot be written to so
-	moved    sync.Cond        // something was written, or the state has changed
+	try      *trywrite.Writer // only the current writer uses it; nil if conn has no writes that do not wait
+	moved    sync.Cond        // signaled when something was written or the state has changed
 	queue    queue
-	pong     Frame  // to the newest ping that is not answered; the zero Frame if there is none
+	pong     Frame  // pong for the newest ping that is not answered; the zero Frame if all are
 	waiting  int    // cost of pong, of the frames in queue, and of those that are being written
-	taken    uint64 // bytes that the kernel took
+	taken    uint64 // bytes that the kernel has accepted
 	pingDue  bool
-	writing  bool // write runs
-	ending   bool // a close is sent or waits: nothing more is taken
-	cut      bool // by Cut: slots make nothing more
-	dropped  bool // what waited was: slots begin nothing more (Advance)
+	writing  bool // a writer runs
+	ending   bool // a close is queued or sent: nothing more is queued
+	cut      bool // Cut was called: slots make no more frames
+	dropped  bool // the queue was dropped: Advance returns false
 	reading  bool // the handler waits in Read
 	draining bool // the server stops
-	graced   bool // so the handler reads for drainGrace only
-	lingers  bool // the handler has ended, and the client has until closeBy
+	graced   bool // the server stops, and the read deadline is set to drainGrace
+	lingers  bool // the handler has returned, and the client has until closeBy
 	dead     bool // TCP is closed
 	closeBy  time.Time
 	slow     func() string
-	timer    *time.Timer // of pings; then of the close
+	timer    *time.Timer // of pings; after a close, of its timeout
 	pulse    pulse
 }
 
-// reader is what arrives.
+// reader is the state of reading.
 type reader struct {
 	in       *bufio.Reader
-	message  []byte // that arrives, or that was returned
+	message  []byte // message that is arriving, or that Read has returned
 	returned bool
-	inFrame  bool // frame is one whose payload arrives, of which got bytes are here
+	inFrame  bool // the payload of frame is arriving; got of its bytes have arrived
 	frame    header
 	got      int
-	partial  bool // a message has begun with a frame that was not its last
+	partial  bool // a message has begun, and its last frame has not arrived
 	control  [controlBytesMax]byte
-	refused  bool // what follows cannot be read
-	closed   bool // the client's close has come
+	refused  bool // the client broke the protocol, and the bytes that follow cannot be read
+	closed   bool // the client's close has arrived
 }
 
 func newConn(s *Server, remote string) *Conn {
@@ -109,19 +109,19 @@ func newConn(s *Server, remote string) *Conn {
 	return c
 }
 
-// RemoteAddr returns the address of the client, as net/http has it.
+// RemoteAddr returns the client's address in net/http's format.
 func (c *Conn) RemoteAddr() string { return c.remote }
 
-// OnSlow says what to call for the reason of CodeTooSlow when the connection is cut, a line of at most 123 bytes. It is
-// called by a caller of Push, once, behind the last change of any Progress.
+// OnSlow sets the function that returns the reason sent with CodeTooSlow, a line of at most 123 bytes. Push calls it
+// once, when it cuts the connection. No Progress changes after that.
 func (c *Conn) OnSlow(reason func() string) {
 	c.mu.Lock()
 	c.slow = reason
 	c.mu.Unlock()
 }
 
-// Answer sends a frame, and waits for room if too much waits already: so it bounds what is read of a client that does
-// not take its answers. It returns ErrClosed if the connection has ended.
+// Answer sends a frame. It waits while too much is queued, which bounds how many requests are read from a client that
+// does not read its answers. It returns ErrClosed if the connection has ended.
 func (c *Conn) Answer(f Frame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +133,7 @@ func (c *Conn) Answer(f Frame) error {
 	return nil
 }
 
-// awaitRoom waits until an answer may wait. Its caller holds mu.
+// awaitRoom waits until an answer of this many bytes may be queued. Its caller holds mu.
 func (c *Conn) awaitRoom(bytes int) error {
 	for !c.ending && !c.hasRoom(bytes) {
 		c.flush()
@@ -145,9 +145,9 @@ func (c *Conn) awaitRoom(bytes int) error {
 	return nil
 }
 
-// Push queues a frame of which no reader may miss any, and does not wait: if too much waits, the connection is cut.
-// When the frame is taken to be written p, if it is not nil, is set to n. It reports false if the connection has ended
-// or is cut; callers need not look. Flush has it sent.
+// Push queues a frame that no reader may miss. It does not wait: if too much is queued, it cuts the connection. When a
+// writer takes the frame, p is set to n unless p is nil. Push returns false if the connection has ended or is cut;
+// callers need not check. Flush starts the sending.
 func (c *Conn) Push(f Frame, p *Progress, n uint64) bool {
 	c.mu.Lock()
 	if c.ending {
@@ -156,7 +156,7 @@ func (c *Conn) Push(f Frame, p *Progress, n uint64) bool {
 	}
 	if !c.hasRoom(f.Len()) {
 		c.ending = true
-		c.drop() // so that no Progress changes any more
+		c.drop() // from here on no Progress changes
 		slow := c.slow
 		c.mu.Unlock()
 		c.cutSlow(slow)
@@ -167,15 +167,16 @@ func (c *Conn) Push(f Frame, p *Progress, n uint64) bool {
 	return true
 }
 
-// hasRoom reports whether so much more may wait. What is larger than all the room waits alone. Its caller holds mu.
+// hasRoom reports whether a frame of this many bytes may be queued. A frame larger than WaitingBytesMax may be queued
+// only if nothing else waits. Its caller holds mu.
 func (c *Conn) hasRoom(bytes int) bool {
 	return c.waiting == 0 || c.waiting+costOf(bytes) <= WaitingBytesMax
 }
 
-// costOf returns what so many bytes that wait as one frame count as.
+// costOf returns the cost of a waiting frame of this many bytes.
 func costOf(bytes int) int { return bytes + FrameCostBytes }
 
-// cost returns what a frame that waits counts as: nothing of the zero Frame, which a slot has.
+// cost returns the cost of a waiting frame, 0 for the zero Frame, which a slot has.
 func (f Frame) cost() int {
 	if f.bytes == nil {
 		return 0
@@ -183,20 +184,20 @@ func (f Frame) cost() int {
 	return costOf(f.Len())
 }
 
-// push queues a frame. Its caller holds mu.
+// push queues an item. Its caller holds mu.
 func (c *Conn) push(i item) {
 	c.queue.push(i)
 	c.waiting += i.frame.cost()
 }
 
-// setPong has a pong sent before all that waits, in the place of one that waits still: only the newest ping has to be
-// answered (RFC 6455, section 5.5.3). The zero Frame is none. Its caller holds mu.
+// setPong sets the pong that is sent before the queue, and replaces one that is not sent yet: only the newest ping must
+// be answered (RFC 6455, section 5.5.3). The zero Frame removes it. Its caller holds mu.
 func (c *Conn) setPong(f Frame) {
 	c.waiting += f.cost() - c.pong.cost()
 	c.pong = f
 }
 
-// drop has nothing wait any more, as the connection is cut or has ended. Its caller holds mu.
+// drop empties the queue of a connection that is cut or has ended. Its caller holds mu.
 func (c *Conn) drop() {
 	for i, ok := c.queue.pop(); ok; i, ok = c.queue.pop() {
 		c.waiting -= i.frame.cost()
@@ -205,21 +206,21 @@ func (c *Conn) drop() {
 	c.pingDue, c.dropped = false, true
 }
 
-// Waiting returns what waits to be sent, as WaitingBytesMax counts it.
+// Waiting returns the cost of all that waits to be sent, as WaitingBytesMax counts it.
 func (c *Conn) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waiting
 }
 
-// Flush has sent what waits. It does not wait for that.
+// Flush starts to send what is queued, and does not wait for the end.
 func (c *Conn) Flush() {
 	c.mu.Lock()
 	c.flush()
 	c.mu.Unlock()
 }
 
-// Ended reports whether the connection has ended, or is to be closed.
+// Ended reports whether the connection has ended or is being closed.
 func (c *Conn) Ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,21 +15,22 @@ const (
 	opPing         = 0x9
 	opPong         = 0xa
 
-	controlBytesMax = 125 // of what a ping, a pong or a close carries
+	controlBytesMax = 125 // payload of a ping, a pong or a close
 	headerBytesMax  = 14
 )
 
-// Frame is a whole text message as it goes to a client, header included. Servers do not mask, so one Frame is the same
-// for all readers: it is made once, never changes, and may wait in any number of connections. The zero Frame is none.
+// Frame is a complete text message as it is sent to a client, including the header. Servers do not mask frames, so one
+// Frame is the same for all readers: it is made once, never changes, and may be queued on any number of connections.
+// The zero Frame means no frame.
 type Frame struct{ bytes []byte }
 
-// NewFrame returns the frame of a text message, of which it keeps nothing. The text must be UTF-8.
+// NewFrame returns the frame of a text message, which must be UTF-8. The frame has a copy of text.
 func NewFrame(text []byte) Frame { return newFrame(opText, text) }
 
-// Len returns how many bytes the frame has.
+// Len returns the length of the frame in bytes.
 func (f Frame) Len() int { return len(f.bytes) }
 
-// Text returns the message in the frame. It must not be written to.
+// Text returns the message in the frame. Callers must not change it.
 func (f Frame) Text() []byte {
 	switch {
 	case len(f.bytes) < 2:
@@ -48,14 +49,14 @@ func newFrame(op byte, payload []byte) Frame {
 	return Frame{append(b, payload...)}
 }
 
-// frameRoom is what BeginFrame leaves for a header: that of most frames.
+// frameRoom is the number of bytes that BeginFrame reserves for a header. Most headers have this length.
 const frameRoom = 4
 
-// BeginFrame appends the beginning of a text message to others. What is appended behind is its text, which EndFrame
-// completes.
+// BeginFrame appends the beginning of a text message's frame to b. The caller then appends the text, and calls EndFrame
+// to complete the frame.
 func BeginFrame(b []byte) []byte { return append(b, make([]byte, frameRoom)...) }
 
-// EndFrame completes the frame that begins at b[begin:], and ends where b does. The text must be UTF-8.
+// EndFrame completes the frame that begins at b[begin:] and reaches to the end of b. The text must be UTF-8.
 func EndFrame(b []byte, begin int) []byte {
 	text := b[begin+frameRoom:]
 	n := len(text)
@@ -68,7 +69,7 @@ func EndFrame(b []byte, begin int) []byte {
 	return b[:begin+header+n]
 }
 
-// appendHeader appends the header of a server's frame with so much in it.
+// appendHeader appends the header of a server's frame with a payload of n bytes.
 func appendHeader(b []byte, op byte, n int) []byte {
 	b = append(b, bitFin|op)
 	switch {
@@ -80,7 +81,7 @@ func appendHeader(b []byte, op byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 127), uint64(n))
 }
 
-// headerBytes returns how long the header of a server's frame with so much in it is.
+// headerBytes returns the length of the header of a server's frame with a payload of this many bytes.
 func headerBytes(payload int) int {
 	switch {
 	case payload < 126:
@@ -101,7 +102,7 @@ type header struct {
 	length uint64
 }
 
-// headerLen returns how long a header is that begins with these two bytes.
+// headerLen returns the length of a client's header that begins with these two bytes.
 func headerLen(first [2]byte) int {
 	n := 2
 	switch first[1] &^ bitMasked {
@@ -116,7 +117,7 @@ func headerLen(first [2]byte) int {
 	return n
 }
 
-// parseHeader reads a header, of which b has all bytes and no more.
+// parseHeader parses a header. b has exactly its bytes.
 func parseHeader(b []byte) header {
 	h := header{fin: b[0]&bitFin != 0, rsv: b[0]&bitsRSV != 0, op: b[0] & 0xf, masked: b[1]&bitMasked != 0}
 	switch n := b[1] &^ bitMasked; n {
@@ -136,8 +137,8 @@ func parseHeader(b []byte) header {
 // isControl reports whether the frame is a close, a ping or a pong.
 func (h *header) isControl() bool { return h.op&0x8 != 0 }
 
-// check returns what is wrong with a frame of a client, "" if nothing is. inMessage says that one of a message came
-// before it, and not the last.
+// check returns what is wrong with a client's frame, "" if it is valid. inMessage means that the frames before it began
+// a message that is not complete yet.
 func (h *header) check(inMessage bool) (wrong string) {
 	switch {
 	case h.rsv:
@@ -158,7 +159,7 @@ func (h *header) check(inMessage bool) (wrong string) {
 	return ""
 }
 
-// unmask undoes the mask of bytes that lie at an offset of a frame's payload.
+// unmask removes the mask from bytes of a frame's payload that begin at offset.
 func unmask(b []byte, mask [4]byte, offset int) {
 	var m [4]byte
 	for i := range m {

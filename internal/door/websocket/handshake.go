@@ -17,21 +17,21 @@ const (
 	keyBytes  = 16
 )
 
-// refusal is why a request opens no WebSocket.
+// refusal is the HTTP answer to a request that opens no WebSocket.
 type refusal struct {
 	status  int
 	text    string
 	headers http.Header
 }
 
-func (f *refusal) tell(w http.ResponseWriter) {
+func (f *refusal) write(w http.ResponseWriter) {
 	for name, values := range f.headers {
 		w.Header()[name] = values
 	}
 	http.Error(w, f.text, f.status)
 }
 
-// check returns what a request for a WebSocket is accepted with, or why it is not.
+// check checks a request for a WebSocket. It returns the value of Sec-WebSocket-Accept, or why the request is refused.
 func (s *Server) check(r *http.Request) (accept string, refused *refusal) {
 	if !hasToken(r.Header, "Connection", "upgrade") || !hasToken(r.Header, "Upgrade", "websocket") ||
 		!r.ProtoAtLeast(1, 1) {
@@ -65,7 +65,7 @@ func (s *Server) check(r *http.Request) (accept string, refused *refusal) {
 	return base64.StdEncoding.EncodeToString(sum[:]), nil
 }
 
-// hasToken reports whether a header has a token in its comma-separated values, in whatever case.
+// hasToken reports whether a header has a token among its comma-separated values, ignoring case.
 func hasToken(h http.Header, name, token string) bool {
 	for _, value := range h.Values(name) {
 		for one := range strings.SplitSeq(value, ",") {
@@ -77,7 +77,7 @@ func hasToken(h http.Header, name, token string) bool {
 	return false
 }
 
-// allows reports whether a page of an origin, if it is a page that asks, may connect.
+// allows reports whether a request may connect: it has no origin, or one whose pages may connect.
 func (s *Server) allows(r *http.Request, origins []string) bool {
 	switch {
 	case len(origins) == 0:
@@ -88,8 +88,8 @@ func (s *Server) allows(r *http.Request, origins []string) bool {
 	return IsOwnOrigin(r, origins[0]) || slices.Contains(s.options.Origins, origins[0])
 }
 
-// IsOwnOrigin reports whether an origin, as a browser sends it, is that of the server's own pages: scheme, name and
-// port are those by which the request asks.
+// IsOwnOrigin reports whether an origin, as a browser sends it, is that of the server's own pages: it has the scheme,
+// the host and the port of the request.
 func IsOwnOrigin(r *http.Request, origin string) bool {
 	scheme := "http"
 	if r.TLS != nil {
@@ -101,7 +101,7 @@ func IsOwnOrigin(r *http.Request, origin string) bool {
 		strings.EqualFold(withPort(o.Host, scheme), withPort(r.Host, scheme))
 }
 
-// withPort returns a host with its port, also if that is its scheme's own.
+// withPort returns a host with its port. It adds the scheme's default port if host has none.
 func withPort(host, scheme string) string {
 	if _, _, err := net.SplitHostPort(host); err == nil {
 		return host

@@ -55,7 +55,7 @@ func TestAHandshakeIsExact(t *testing.T) {
 	}
 }
 
-// TestTwoOriginsAreNone, even if one of them is the server's own.
+// TestTwoOriginsAreNone: a request with two origins is refused, even if one is the server's own.
 func TestTwoOriginsAreNone(t *testing.T) {
 	h := serving(t, Options{}, echo)
 	r := request(h, "Origin", "http://"+h.http.Listener.Addr().String())
@@ -64,7 +64,7 @@ func TestTwoOriginsAreNone(t *testing.T) {
 	require.Equal(t, 403, answer.StatusCode)
 }
 
-// TestNoCompressionAndNoSubprotocolIsAgreedOn, whatever a client offers.
+// TestNoCompressionAndNoSubprotocolIsAgreedOn: the answer accepts no extension and no subprotocol that a client offers.
 func TestNoCompressionAndNoSubprotocolIsAgreedOn(t *testing.T) {
 	h := serving(t, Options{}, echo)
 	answer, c := ask(t, h, request(h, "Sec-WebSocket-Extensions", "permessage-deflate", "Sec-WebSocket-Protocol", "json"))
@@ -75,7 +75,7 @@ func TestNoCompressionAndNoSubprotocolIsAgreedOn(t *testing.T) {
 	c.want("hello")
 }
 
-// TestARequestWithABodyIsRefused: net/http would read the body from what is a WebSocket by then.
+// TestARequestWithABodyIsRefused: net/http would read the body from the bytes of the WebSocket.
 func TestARequestWithABodyIsRefused(t *testing.T) {
 	h := serving(t, Options{}, echo)
 	r := request(h)
@@ -97,7 +97,7 @@ func TestAConnectionWithoutAPlaceIsRefused(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 0 })
 	dial(t, h).text("now")
 
-	// The same if a door says so.
+	// A door's own refusal has the same answer.
 	w := httptest.NewRecorder()
 	full := NewServer(Options{})
 	full.Serve(w, request(h), func(*Conn) (func(), error) { return nil, errors.New("the exchange has 3 connections") })
@@ -106,7 +106,7 @@ func TestAConnectionWithoutAPlaceIsRefused(t *testing.T) {
 	require.Zero(t, full.Count())
 }
 
-// TestWhatAClientSendsAtOnceIsRead: it need not wait for the answer to its handshake.
+// TestWhatAClientSendsAtOnceIsRead: a client may send messages before it has the answer to its handshake.
 func TestWhatAClientSendsAtOnceIsRead(t *testing.T) {
 	h := serving(t, Options{}, echo)
 	var all bytes.Buffer
@@ -122,7 +122,7 @@ func TestWhatAClientSendsAtOnceIsRead(t *testing.T) {
 	c.want("late")
 }
 
-// TestAHandshakeIsAGET, as RFC 6455 has it: others may change something, and have bodies.
+// TestAHandshakeIsAGET, as RFC 6455 requires. Other methods may change something and have bodies.
 func TestAHandshakeIsAGET(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	for _, method := range []string{http.MethodPost, http.MethodHead} {

@@ -17,23 +17,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds what a test waits for.
+// patience is the maximum time that a test waits.
 const patience = time.Minute
 
 // harness is a server of WebSocket connections over real sockets.
 type harness struct {
 	*Server
 	http  *httptest.Server
-	conns chan *Conn // each that was opened, where the test takes them
+	conns chan *Conn // each connection that is opened, if the test receives it
 }
 
-// serving returns a server whose connections are served by a function.
+// serving returns a server that calls serve for each connection.
 func serving(t testing.TB, o Options, serve func(c *Conn)) *harness {
 	t.Helper()
 	return servingBy(t, o, serve, (*httptest.Server).Start)
 }
 
-// servingBy is serving with or without TLS, as start says.
+// servingBy is like serving; start starts the server with or without TLS.
 func servingBy(t testing.TB, o Options, serve func(c *Conn), start func(*httptest.Server)) *harness {
 	t.Helper()
 	if o.Log == nil {
@@ -57,7 +57,7 @@ func servingBy(t testing.TB, o Options, serve func(c *Conn), start func(*httptes
 	return h
 }
 
-// echo answers each message with itself.
+// echo sends each message back.
 func echo(c *Conn) {
 	for {
 		text, err := c.Read()
@@ -76,15 +76,15 @@ func readOn(c *Conn) {
 	}
 }
 
-// client is the other half of a connection: it sends and reads bytes.
+// client is the client's end of a connection. It sends and reads bytes.
 type client struct {
 	t    testing.TB
 	conn net.Conn
 	in   *bufio.Reader
-	left bool // it has sent a close
+	left bool // the client has sent a close
 }
 
-// request returns a handshake with headers; those given win.
+// request returns a handshake. The headers given replace its own.
 func request(h *harness, headers ...string) *http.Request {
 	r, err := http.NewRequest(http.MethodGet, h.http.URL+"/", nil)
 	if err != nil {
@@ -107,7 +107,7 @@ func request(h *harness, headers ...string) *http.Request {
 	return r
 }
 
-// ask sends a handshake, and returns the answer with the connection.
+// ask sends a handshake and returns the answer and the connection.
 func ask(t testing.TB, h *harness, r *http.Request) (*http.Response, *client) {
 	t.Helper()
 	conn := connect(t, h)
@@ -118,13 +118,13 @@ func ask(t testing.TB, h *harness, r *http.Request) (*http.Response, *client) {
 	return answer, c
 }
 
-// connect returns a TCP connection.
+// connect opens a TCP connection.
 func connect(t testing.TB, h *harness) net.Conn {
 	t.Helper()
 	addr := h.http.Listener.Addr().String()
 	conn, err := net.Dial("tcp", addr)
 	if h.http.TLS != nil {
-		conn, err = tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}) // who it is, is not the question
+		conn, err = tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}) // the test does not check certificates
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
@@ -132,7 +132,7 @@ func connect(t testing.TB, h *harness) net.Conn {
 	return conn
 }
 
-// dial opens a connection.
+// dial opens a WebSocket connection.
 func dial(t testing.TB, h *harness) *client {
 	t.Helper()
 	answer, c := ask(t, h, request(h))
@@ -141,7 +141,7 @@ func dial(t testing.TB, h *harness) *client {
 	return c
 }
 
-// masked returns a frame as clients send it. first is its first byte.
+// masked returns a masked frame, as clients send it. first is its first byte.
 func masked(first byte, payload []byte) []byte {
 	b := []byte{first}
 	switch n := len(payload); {
@@ -174,7 +174,7 @@ func (c *client) text(s string) {
 	c.send(masked(bitFin|opText, []byte(s)))
 }
 
-// next returns the next frame of the server.
+// next reads the server's next frame.
 func (c *client) next() (op byte, payload []byte) {
 	c.t.Helper()
 	op, payload, err := c.try()
@@ -201,7 +201,7 @@ func (c *client) try() (op byte, payload []byte, err error) {
 	return first[0] & 0xf, payload, err
 }
 
-// want reads a text message, and answers pings on the way.
+// want reads a text message and compares it. It answers pings on the way.
 func (c *client) want(text string) {
 	c.t.Helper()
 	require.Equal(c.t, text, c.message())
@@ -220,7 +220,7 @@ func (c *client) message() string {
 	}
 }
 
-// wantClose reads a close and, once it is answered, the end. It returns the reason.
+// wantClose reads a close, answers it, and reads the end of the connection. It returns the reason.
 func (c *client) wantClose(code int) (reason string) {
 	c.t.Helper()
 	op, payload := c.next()
@@ -231,26 +231,26 @@ func (c *client) wantClose(code int) (reason string) {
 	require.GreaterOrEqual(c.t, len(payload), 2)
 	require.Equal(c.t, code, int(binary.BigEndian.Uint16(payload)), "%q", payload[2:])
 	if !c.left {
-		_, _ = c.conn.Write(masked(bitFin|opClose, payload[:2])) // the server may not wait for it
+		_, _ = c.conn.Write(masked(bitFin|opClose, payload[:2])) // an error means that the server did not wait for it
 	}
 	c.wantEnd()
 	return string(payload[2:])
 }
 
-// wantEnd reads the end of TCP.
+// wantEnd reads the end of the TCP connection.
 func (c *client) wantEnd() {
 	c.t.Helper()
 	_, _, err := c.try()
 	require.ErrorIs(c.t, err, io.EOF)
 }
 
-// eventually waits until something is so.
+// eventually waits until so returns true.
 func eventually(t testing.TB, so func() bool) {
 	t.Helper()
 	require.Eventually(t, so, patience, time.Millisecond)
 }
 
-// newPieces returns a reader of pieces that arrive one after the other.
+// newPieces returns a reader whose reads return one piece each.
 func newPieces(pieces ...[]byte) *bufio.Reader {
 	var all []io.Reader
 	for _, p := range pieces {

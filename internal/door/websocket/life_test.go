@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pinged has a connection send a ping now, and the client answer it.
+// pinged makes the server ping the client now, and answers the ping.
 func (c *client) pinged(conn *Conn) {
 	c.t.Helper()
 	conn.beat()
@@ -20,7 +20,8 @@ func (c *client) pinged(conn *Conn) {
 	c.send(masked(bitFin|opPong, payload))
 }
 
-// TestWhoAnswersPingsLives: they come by hand, as a client may take long on a slow machine.
+// TestWhoAnswersPingsLives: a client that answers its pings stays connected. The test triggers the pings, as a client
+// may answer late on a slow machine.
 func TestWhoAnswersPingsLives(t *testing.T) {
 	h := serving(t, Options{PingEvery: time.Hour}, readOn)
 	alive := dial(t, h)
@@ -30,13 +31,13 @@ func TestWhoAnswersPingsLives(t *testing.T) {
 		eventually(t, conn.heard.Load)
 	}
 	require.Equal(t, 1, h.Count())
-	eventually(t, func() bool { // and is ended once it does not: nothing comes between two pings while it is waited for
+	eventually(t, func() bool { // a client that is silent between two pings while the handler reads is disconnected
 		conn.beat()
 		return h.Count() == 0
 	})
 }
 
-// TestWhoAnswersNoPingsIsEnded without a word: it shows no life.
+// TestWhoAnswersNoPingsIsEnded: a client that answers no pings is disconnected without a close frame.
 func TestWhoAnswersNoPingsIsEnded(t *testing.T) {
 	h := serving(t, Options{PingEvery: 20 * time.Millisecond}, readOn)
 	dead := dial(t, h)
@@ -50,7 +51,7 @@ func TestWhoAnswersNoPingsIsEnded(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 0 })
 }
 
-// TestWhoTakesNothingIsEnded, even if it sends.
+// TestWhoTakesNothingIsEnded: a client that reads nothing is disconnected, even if it sends.
 func TestWhoTakesNothingIsEnded(t *testing.T) {
 	h := serving(t, Options{PingEvery: 50 * time.Millisecond}, func(c *Conn) {
 		fill := NewFrame([]byte(strings.Repeat("x", 100_000)))
@@ -61,7 +62,7 @@ func TestWhoTakesNothingIsEnded(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 0 })
 }
 
-// TestAClientIsNotEndedWhileItsRequestIsWorkedOn: nobody reads its pongs meanwhile.
+// TestAClientIsNotEndedWhileItsRequestIsWorkedOn: while the handler works on a request, it does not read the pongs.
 func TestAClientIsNotEndedWhileItsRequestIsWorkedOn(t *testing.T) {
 	reading, working := make(chan struct{}), make(chan struct{})
 	h := serving(t, Options{PingEvery: time.Hour}, func(c *Conn) {
@@ -74,7 +75,7 @@ func TestAClientIsNotEndedWhileItsRequestIsWorkedOn(t *testing.T) {
 		readOn(c)
 	})
 	done := sync.OnceFunc(func() { close(working) })
-	t.Cleanup(done) // before the server's end, which waits for it
+	t.Cleanup(done) // runs before the server's Shutdown, which waits for the handler
 	c := dial(t, h)
 	c.text("a long one")
 	conn := <-h.conns
@@ -96,7 +97,7 @@ func TestPingsComeOftenEnoughForTheIdleTimeout(t *testing.T) {
 	require.Equal(t, 20*time.Second, c.pingEvery())
 }
 
-// TestAServerThatStopsAnswersWhatItHasRead, and says then that it stops.
+// TestAServerThatStopsAnswersWhatItHasRead, and then closes with CodeGoingAway.
 func TestAServerThatStopsAnswersWhatItHasRead(t *testing.T) {
 	reading, working := make(chan struct{}), make(chan struct{})
 	h := serving(t, Options{}, func(c *Conn) {
@@ -106,7 +107,7 @@ func TestAServerThatStopsAnswersWhatItHasRead(t *testing.T) {
 		<-working
 		require.NoError(t, c.Answer(NewFrame([]byte("done"))))
 		_, err = c.Read()
-		require.NoError(t, err) // it was there before the stop
+		require.NoError(t, err) // the message had arrived before the stop
 		require.NoError(t, c.Answer(NewFrame([]byte("done too"))))
 		_, err = c.Read()
 		require.ErrorIs(t, err, ErrDraining)
@@ -128,7 +129,8 @@ func TestAServerThatStopsAnswersWhatItHasRead(t *testing.T) {
 	require.Zero(t, h.Count())
 }
 
-// TestOverTLSAllIsTheSame: the origin has the other scheme, and a client that takes nothing does not hold up the end.
+// TestOverTLSAllIsTheSame: over TLS the origin has the other scheme, and a client that reads nothing does not delay the
+// end.
 func TestOverTLSAllIsTheSame(t *testing.T) {
 	h := servingBy(t, Options{}, echo, (*httptest.Server).StartTLS)
 	host := h.http.Listener.Addr().String()
@@ -152,7 +154,7 @@ func TestOverTLSAllIsTheSame(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// TestAStopDoesNotWaitForever: who does not end in time is cut off.
+// TestAStopDoesNotWaitForever: Shutdown aborts connections that do not end in time.
 func TestAStopDoesNotWaitForever(t *testing.T) {
 	h := serving(t, Options{}, func(c *Conn) {
 		fill := NewFrame([]byte(strings.Repeat("x", 100_000)))
@@ -167,7 +169,7 @@ func TestAStopDoesNotWaitForever(t *testing.T) {
 	require.Zero(t, h.Count())
 }
 
-// TestEndClosesThoseThatThereAre, behind what waits; others may come.
+// TestEndClosesThoseThatThereAre, after their queued frames. New connections are accepted.
 func TestEndClosesThoseThatThereAre(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)
@@ -180,7 +182,7 @@ func TestEndClosesThoseThatThereAre(t *testing.T) {
 	dial(t, h)
 }
 
-// TestACutDropsWhatWaits: a token that is revoked ends a connection before any other event.
+// TestACutDropsWhatWaits: a revoked token ends a connection before any further event is sent.
 func TestACutDropsWhatWaits(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)
@@ -192,7 +194,7 @@ func TestACutDropsWhatWaits(t *testing.T) {
 	require.Equal(t, "the token was revoked", c.wantClose(CodeUnauthorized))
 }
 
-// TestAHandlerIsToldWhenItsConnectionIsClosed: Read returns at once, not only when the client has taken the close.
+// TestAHandlerIsToldWhenItsConnectionIsClosed: Read returns at once, not only when the client has read the close.
 func TestAHandlerIsToldWhenItsConnectionIsClosed(t *testing.T) {
 	ended := make(chan error, 1)
 	h := serving(t, Options{CloseTimeout: patience}, func(c *Conn) {
@@ -200,7 +202,7 @@ func TestAHandlerIsToldWhenItsConnectionIsClosed(t *testing.T) {
 		ended <- err
 	})
 	c := dial(t, h)
-	c.send(masked(bitFin|opText, []byte("half of it"))[:9]) // in the midst of a frame
+	c.send(masked(bitFin|opText, []byte("half of it"))[:9]) // the first part of a frame
 	conn := <-h.conns
 	conn.Close(4000, "")
 	require.ErrorIs(t, <-ended, ErrClosed)
@@ -208,7 +210,7 @@ func TestAHandlerIsToldWhenItsConnectionIsClosed(t *testing.T) {
 	c.wantClose(4000)
 }
 
-// TestAConnectionThatIsAbortedBeforeItIsOpenIsServedAllTheSame, so that what open took is given back.
+// TestAConnectionThatIsAbortedBeforeItIsOpenIsServedAllTheSame, so that its handler can release what open reserved.
 func TestAConnectionThatIsAbortedBeforeItIsOpenIsServedAllTheSame(t *testing.T) {
 	served := make(chan error, 1)
 	h := serving(t, Options{}, readOn)

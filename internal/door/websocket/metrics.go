@@ -2,8 +2,8 @@ package websocket
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are what WebSocket connections count. It is a prometheus.Collector, to be registered by the program, and may
-// be used from any goroutine.
+// Metrics are the counters of WebSocket connections. Metrics is a prometheus.Collector that the program registers. Its
+// methods may be called from any goroutine.
 type Metrics struct {
 	connections               prometheus.Gauge
 	accepted, full, cut, dead prometheus.Counter

@@ -7,38 +7,39 @@ import (
 )
 
 const (
-	// pacedWritesMax is how many writes a second of market data there are for each processor, whatever the number of
-	// readers: a write costs as much as a part of an order does, and what several records changed fits into one.
+	// pacedWritesMax is the maximum number of writes of market data a second and processor, for all readers together: a
+	// write costs as much as a part of an order does, and the changes of several records fit into one write.
 	pacedWritesMax = 2500
-	// paceEvery is how often connections are served that wait for their turn.
+	// paceEvery is the time between two rounds in which waiting connections write.
 	paceEvery = 5 * time.Millisecond
-	// pacedAtOnce is how much may wait before a connection has its turn at once.
+	// pacedAtOnce is the number of waiting bytes from which a connection writes at once, without waiting for its turn.
 	pacedAtOnce = 32 << 10
 )
 
-// pacer lets connections write market data in turns: at once while there are few, and in larger pieces the more there
-// are.
+// pacer lets connections write market data in turns: at once while there are few connections, and in larger pieces the
+// more there are.
 type pacer struct {
 	rate float64 // writes a second
 
-	mu     sync.Mutex // guards what follows, and Conn.paced
-	tokens float64    // writes that may be made now, at most those of two paceEvery
+	mu     sync.Mutex // guards the fields below, and Conn.paced
+	tokens float64    // number of writes allowed now, at most those of two rounds
 	filled time.Time
-	queue  []*Conn // in their turns
-	timed  bool    // serve is on its way
+	queue  []*Conn // connections that wait, the next one first
+	timed  bool    // a timer that calls serve is running
 }
 
 func newPacer() *pacer { return &pacer{rate: pacedWritesMax * float64(runtime.GOMAXPROCS(0))} }
 
-// FlushSoon is Flush for what many readers get: it has sent what waits within a time that grows with their number,
-// about 200 ms for a thousand readers on two processors, and none for a few. What waits before is no reason to be cut.
+// FlushSoon is like Flush, for events that many readers get. What is queued is sent within a time that grows with the
+// number of readers: about 200 ms for a thousand on two processors, at once for a few. A connection is not cut for
+// what was queued while it waits for its turn.
 func (c *Conn) FlushSoon() {
 	if c.Waiting() >= pacedAtOnce || c.server.pacer.enter(c) {
 		c.Flush()
 	}
 }
 
-// enter reports whether it is a connection's turn; else it will be.
+// enter reports whether a connection may write now. If not, it queues the connection.
 func (p *pacer) enter(c *Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,21 +60,21 @@ func (p *pacer) enter(c *Conn) bool {
 	return false
 }
 
-// fill adds the tokens of the time that has passed. Its caller holds mu.
+// fill adds the tokens for the time that has passed. Its caller holds mu.
 func (p *pacer) fill() {
 	now := time.Now()
 	p.tokens = min(p.tokens+p.rate*now.Sub(p.filled).Seconds(), 2*p.rate*paceEvery.Seconds())
 	p.filled = now
 }
 
-// serve lets connections write whose turn it is.
+// serve lets the connections write whose turn has come.
 func (p *pacer) serve() {
 	for _, c := range p.next() {
 		c.flushHere()
 	}
 }
 
-// next takes those out whose turn it is, and sees to it that the others have theirs.
+// next removes the connections whose turn has come from the queue and returns them. It starts a timer for the others.
 func (p *pacer) next() (due []*Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

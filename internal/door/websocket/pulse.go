@@ -4,15 +4,15 @@ import "time"
 
 var pingFrame = newFrame(opPing, nil)
 
-// pulse is what a connection was found to be at its last ping.
+// pulse is the state of a connection at its last ping.
 type pulse struct {
-	began   bool // there was one
+	began   bool // false before the first ping
 	reading bool // the handler waited in Read
 	waiting bool // something waited to be written
 	taken   uint64
 }
 
-// pingEvery returns how often the client is asked whether it lives: a pong counts as life for the idle timeout.
+// pingEvery returns the time between two pings. It is at most half the idle timeout, as a pong counts as life.
 func (c *Conn) pingEvery() time.Duration {
 	o := &c.server.options
 	every := o.PingEvery
@@ -22,8 +22,8 @@ func (c *Conn) pingEvery() time.Duration {
 	return every
 }
 
-// beat ends the connection if the client shows no life, and asks again. It has shown none if no frame came since the
-// last ping though the handler waited for one, or if it took nothing of what waits for it.
+// beat ends the connection if the client shows no life, else sends the next ping. A client shows no life if no frame
+// has arrived since the last ping although the handler waited for one, or if it read nothing of what waits for it.
 func (c *Conn) beat() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Read returns the next text message once it is whole. It is valid until the next call. What a client's frames ask for
-// beside, such as an answer to a ping, is done on the way. The error is ErrClosed if the connection has ended, for
-// whatever reason; the client was told, if one is to be told. ErrDraining says that the server stops.
+// Read returns the next text message once it is complete. The message is valid until the next call. Read answers pings
+// and other control frames on the way. It returns ErrClosed if the connection has ended; the client has then been sent
+// the reason if the protocol requires one. It returns ErrDraining if the server stops.
 func (c *Conn) Read() (text []byte, err error) {
 	if c.returned {
 		c.returned = false
@@ -39,14 +39,14 @@ func (c *Conn) Read() (text []byte, err error) {
 	}
 }
 
-// Buffered reports whether a whole message has arrived, as one frame, that Read returns without waiting if the
-// connection has not ended. The handler alone calls it.
+// Buffered reports whether a complete message in one frame has arrived, which Read returns without waiting if the
+// connection has not ended. Only the handler calls it.
 func (c *Conn) Buffered() bool {
 	if c.inFrame || c.partial || c.refused {
 		return false
 	}
 	have := c.in.Buffered()
-	b, _ := c.in.Peek(min(have, headerBytesMax)) // it is there
+	b, _ := c.in.Peek(min(have, headerBytesMax)) // these bytes are buffered
 	if len(b) < 2 || headerLen([2]byte(b)) > len(b) {
 		return false
 	}
@@ -55,7 +55,7 @@ func (c *Conn) Buffered() bool {
 	return h.check(false) == "" && h.op == opText && h.fin && h.length <= uint64(have-n)
 }
 
-// setReading says whether the handler waits in Read.
+// setReading sets whether the handler waits in Read.
 func (c *Conn) setReading(reading bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,31 +64,31 @@ func (c *Conn) setReading(reading bool) {
 	}
 }
 
-// What ends reading, besides errors of the connection.
+// Errors that end reading, in addition to those of the network connection.
 var (
 	errRefused = errors.New("socket: what was sent is refused, and what follows it cannot be read")
 	errClosed  = errors.New("socket: the client has closed")
 )
 
-// endOf turns what ended reading into what Read returns.
+// endOf returns the error of Read for an error of step. nil means that reading continues.
 func (c *Conn) endOf(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case errors.Is(err, errRefused), errors.Is(err, errClosed):
 	case !errors.Is(err, os.ErrDeadlineExceeded):
-		c.abort() // the client is gone
+		c.abort() // the client has disconnected
 	case !c.ending && c.draining:
 		return ErrDraining
-	case !c.ending: // none of ours
+	case !c.ending: // a deadline that was set for another state
 		_ = c.conn.SetReadDeadline(time.Time{})
 		return nil
 	}
 	return ErrClosed
 }
 
-// step reads on, up to the end of a frame, and reports whether a message is whole that is to be read. After an error of
-// a deadline that has passed it goes on where it stopped.
+// step reads to the end of the next frame and reports whether a message is complete and is to be returned. After a
+// passed deadline the next call continues where this one stopped.
 func (c *Conn) step() (message bool, err error) {
 	if !c.inFrame {
 		if err := c.readHeader(); err != nil {
@@ -115,7 +115,7 @@ func (c *Conn) step() (message bool, err error) {
 	return true, nil
 }
 
-// readPiece reads some of a payload: memory is taken as it arrives.
+// readPiece reads a piece of a payload. Memory is allocated only as bytes arrive.
 func (c *Conn) readPiece() error {
 	have := len(c.message)
 	piece := min(int(c.frame.length)-c.got, max(have, readBufferBytes))
@@ -127,7 +127,7 @@ func (c *Conn) readPiece() error {
 	return err
 }
 
-// readHeader reads the header of the next frame whose payload is worth reading.
+// readHeader reads and checks the header of the next frame. It refuses frames that are invalid or too large.
 func (c *Conn) readHeader() error {
 	first, err := c.in.Peek(2)
 	if err != nil {
@@ -148,19 +148,19 @@ func (c *Conn) readHeader() error {
 	case !h.isControl() && uint64(len(c.message))+h.length > MessageBytesMax:
 		return c.refuse(CodeTooLarge, fmt.Sprintf("a message is over the limit of %d bytes", MessageBytesMax))
 	}
-	_, _ = c.in.Discard(n) // it is there
+	_, _ = c.in.Discard(n) // these bytes are buffered
 	c.inFrame, c.frame, c.got = true, h, 0
 	return nil
 }
 
-// refuse closes the connection for what a client has sent, of which nothing more can be read.
+// refuse closes the connection because of bytes that the client has sent, and stops reading.
 func (c *Conn) refuse(code int, reason string) error {
 	c.refused = true
 	c.Close(code, reason)
 	return errRefused
 }
 
-// readControl reads what a control frame carries, and does what it asks.
+// readControl reads the payload of a control frame, and answers a ping or a close.
 func (c *Conn) readControl() error {
 	n, err := io.ReadFull(c.in, c.control[c.got:c.frame.length])
 	unmask(c.control[c.got:][:n], c.frame.mask, c.got)
@@ -182,8 +182,8 @@ func (c *Conn) readControl() error {
 	return nil
 }
 
-// answerPing answers a ping. It writes the pong itself if nobody else writes: so pings that come together are all
-// answered while the client takes the pongs, though one pong waits at the most.
+// answerPing answers a ping. If no writer runs, it writes the pong itself. Several pings in a row are therefore all
+// answered while the client reads the pongs, although at most one pong waits.
 func (c *Conn) answerPing(payload []byte) {
 	c.mu.Lock()
 	if !c.ending {
@@ -193,7 +193,7 @@ func (c *Conn) answerPing(payload []byte) {
 	c.flushHere()
 }
 
-// answerClose answers the client's close, or takes it as the answer to ours.
+// answerClose answers the client's close. If the server has closed first, this is the client's answer.
 func (c *Conn) answerClose(payload []byte) {
 	switch {
 	case len(payload) == 0:
@@ -207,7 +207,7 @@ func (c *Conn) answerClose(payload []byte) {
 	}
 }
 
-// isCloseCode reports whether a client may close with a code (RFC 6455, section 7.4).
+// isCloseCode reports whether a client may close with this code (RFC 6455, section 7.4).
 func isCloseCode(code int) bool {
 	return code >= 1000 && code <= 1014 && code != 1004 && code != 1005 && code != 1006 || code >= 3000 && code <= 4999
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // TestMessagesArriveHoweverTheyAreCut sends messages in random fragments, with pings between them, in random pieces of
-// TCP. Pongs come in order, the last one for the newest ping; those may be missing that a newer ping made needless
-// while something else was written.
+// TCP. Pongs must be in order, and the last one must answer the newest ping. A pong may be missing if a newer ping
+// replaced it while the server wrote something else.
 func TestMessagesArriveHoweverTheyAreCut(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -113,7 +113,7 @@ func TestWhatMakesNoSenseClosesTheConnectionWithItsCode(t *testing.T) {
 		{"a message within another", [][]byte{masked(opText, nil), masked(bitFin|opText, nil)}, CodeProtocol},
 		{"a close with half a code", [][]byte{close_(3)}, CodeProtocol},
 		{"a close with a code that may not be sent", [][]byte{close_(1005>>8, 1005&255)}, CodeProtocol},
-		{"a close with a code of nobody", [][]byte{close_(2000>>8, 2000&255)}, CodeProtocol},
+		{"a close with an undefined code", [][]byte{close_(2000>>8, 2000&255)}, CodeProtocol},
 		{"a close whose reason is not UTF-8", [][]byte{close_(1000>>8, 1000&255, 0xff)}, CodeInvalidText},
 		{"a close", [][]byte{close_(1000>>8, 1000&255)}, CodeNormal},
 		{"a close with a reason", [][]byte{close_(4000>>8, 4000&255, 'b', 'y', 'e')}, 4000},
@@ -123,7 +123,7 @@ func TestWhatMakesNoSenseClosesTheConnectionWithItsCode(t *testing.T) {
 			c := dial(t, h)
 			c.text("before")
 			c.send(one.sent...)
-			c.want("before") // what was read before is answered
+			c.want("before") // a message that was read earlier is answered
 			c.wantClose(one.code)
 			c.conn.Close()
 			eventually(t, func() bool { return h.Count() == 0 })
@@ -131,7 +131,7 @@ func TestWhatMakesNoSenseClosesTheConnectionWithItsCode(t *testing.T) {
 	}
 }
 
-// TestTheLargestMessageIsTaken, and its memory is not kept.
+// TestTheLargestMessageIsTaken: a message of the maximum size is read, and its memory is not kept.
 func TestTheLargestMessageIsTaken(t *testing.T) {
 	h := serving(t, Options{}, echo)
 	c := dial(t, h)
@@ -153,13 +153,13 @@ func TestACloseWithoutACodeIsAnsweredSo(t *testing.T) {
 	c.wantEnd()
 }
 
-// TestAReasonFits, also if a character would be cut.
+// TestAReasonFits: a reason is cut between two characters.
 func TestAReasonFits(t *testing.T) {
 	h := serving(t, Options{}, func(c *Conn) { c.Close(4001, strings.Repeat("€", 100)) })
 	require.Equal(t, strings.Repeat("€", 41), dial(t, h).wantClose(4001))
 }
 
-// FuzzRead has a server read whatever it is sent, in two pieces: it never fails, and tells no text that is not UTF-8.
+// FuzzRead sends arbitrary bytes in two pieces. The server must not panic, and Read must return only valid UTF-8.
 func FuzzRead(f *testing.F) {
 	f.Add(masked(bitFin|opText, []byte("a")), 3)
 	f.Add(append(masked(opText, []byte("a")), masked(bitFin|opContinuation, []byte("b"))...), 9)
@@ -180,7 +180,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestBufferedIsAWholeMessage: what has arrived in part, or is anything else, is none.
+// TestBufferedIsAWholeMessage: Buffered returns false for a part of a message and for frames of other kinds.
 func TestBufferedIsAWholeMessage(t *testing.T) {
 	text, long := masked(bitFin|opText, []byte("abc")), masked(bitFin|opText, bytes.Repeat([]byte("x"), 300))
 	for name, one := range map[string]struct {

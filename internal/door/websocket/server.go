@@ -1,8 +1,10 @@
-// Package websocket is the server's half of WebSocket (RFC 6455, without extensions and subprotocols), as doors need
-// it: messages are ready-made frames that any number of connections share, each connection has one bounded queue
-// of them, and what is too slow for it is cut, or gets the newest only. It knows nothing of what messages say.
+// Package websocket is the server side of WebSocket (RFC 6455, without extensions and subprotocols), as the doors need
+// it. Messages are ready-made frames that any number of connections share. Each connection has one bounded queue of
+// frames; a reader that is too slow for its queue is cut off, or gets only the newest state. The package does not
+// know what messages contain.
 //
-// An idle connection has one goroutine, which reads, and 4 KiB for that. A second one writes while something waits.
+// An idle connection has one goroutine, which reads, and a buffer of 4 KiB. A second goroutine writes while frames
+// wait.
 package websocket
 
 import (
@@ -21,31 +23,32 @@ import (
 )
 
 const (
-	// drainGrace is how long a connection of a server that stops is still read: long enough for what its kernel has.
+	// drainGrace is how long the server still reads a connection when it stops: long enough for bytes in the kernel.
 	drainGrace = 50 * time.Millisecond
-	// replyTimeout is how long the answer to a handshake may take.
+	// replyTimeout is the maximum time to send the answer to a handshake.
 	replyTimeout = 10 * time.Second
 
-	// Of Options that are not set.
+	// Defaults of Options.
 	pingEveryUsual    = 20 * time.Second
 	closeTimeoutUsual = 10 * time.Second
 )
 
-// Options are the habits of a Server. The zero value of each field means its default.
+// Options configure a Server. A field with its zero value has the default that its comment names last.
 type Options struct {
-	// Max returns how many connections there may be; no bound.
+	// Max returns the maximum number of connections. Default: no bound.
 	Max func() int
-	// IdleTimeout returns how long a client may show no life, if that is less than two pings take; none.
+	// IdleTimeout returns how long a client may be silent, if that is less than two pings. Default: no bound.
 	IdleTimeout func() time.Duration
-	// PingEvery is how often a client is asked whether it lives. One that is silent up to the next time is closed; 20 s.
+	// PingEvery is the time between pings. A client that is silent from one ping to the next is closed. Default: 20 s.
 	PingEvery time.Duration
-	// CloseTimeout is what a client has to take what waits for it, and to answer a close; 10 s.
+	// CloseTimeout is the time that a client has to read what waits for it and to answer a close. Default: 10 s.
 	CloseTimeout time.Duration
-	// Origins are those whose pages may connect besides the server's own, exactly as browsers send them; none.
+	// Origins are the origins whose pages may connect in addition to the server's own, exactly as browsers send them.
+	// Default: none.
 	Origins []string
 
-	Log     *slog.Logger // a line for each connection in trouble; nil means no log
-	Metrics *Metrics     // nil means that nobody reads them
+	Log     *slog.Logger // gets a line for each connection in trouble; nil means no log
+	Metrics *Metrics     // nil means no metrics
 }
 
 func (o *Options) setDefaults() {
@@ -69,46 +72,48 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Server has the WebSocket connections of all doors. Its methods may be called from any goroutine.
+// Server holds the WebSocket connections of all doors. Its methods may be called from any goroutine.
 type Server struct {
 	options Options
 	pacer   *pacer
-	running sync.WaitGroup // of connections
+	running sync.WaitGroup // one for each connection
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	conns    map[*Conn]struct{}
 	draining bool
 }
 
-// NewServer returns a server without connections. Shutdown ends it.
+// NewServer returns a server without connections. Callers end it with Shutdown.
 func NewServer(o Options) *Server {
 	o.setDefaults()
 	return &Server{options: o, pacer: newPacer(), conns: make(map[*Conn]struct{})}
 }
 
-// Serve answers a request to open a WebSocket. If it is one, open is called, which says whether there is a place for
-// the connection, of which nothing but Abort, OnSlow and RemoteAddr may be used yet, and returns what serves it; its
-// error is told to the client, with status 503. What serves is called in a goroutine of its own exactly once if open
-// returned it, also if the client is gone by then (Read returns ErrClosed). It returns once Read has returned an error
-// and all that was read is answered, or when it likes; then the connection ends, with CodeNormal if it was not closed
-// before, or with CodeGoingAway if the server stops.
+// Serve answers a request to open a WebSocket. If the request is valid, Serve calls open, which decides whether the
+// connection is accepted and returns the function that serves it. open may use only Abort, OnSlow and RemoteAddr of
+// the connection. Its error is sent to the client with status 503.
 //
-// Serve returns once the request is answered; w and r must not be used any more.
+// If open returns serve, serve is called exactly once, in a goroutine of its own, even if the client has disconnected
+// by then (Read returns ErrClosed). It should return once Read has returned an error and all messages that were read
+// are answered, and may return earlier. Then the connection ends: with CodeGoingAway if the server stops, else with
+// CodeNormal, unless it was closed before.
+//
+// Serve returns once the request is answered. Callers must not use w and r after that.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, open func(c *Conn) (serve func(), err error)) {
 	accept, refused := s.check(r)
 	if refused != nil {
-		refused.tell(w)
+		refused.write(w)
 		return
 	}
 	c := newConn(s, r.RemoteAddr)
 	if err := s.add(c); err != nil {
-		(&refusal{http.StatusServiceUnavailable, err.Error(), nil}).tell(w)
+		(&refusal{http.StatusServiceUnavailable, err.Error(), nil}).write(w)
 		return
 	}
 	serve, err := open(c)
 	if err != nil {
 		s.remove(c)
-		(&refusal{http.StatusServiceUnavailable, err.Error(), nil}).tell(w)
+		(&refusal{http.StatusServiceUnavailable, err.Error(), nil}).write(w)
 		return
 	}
 	conn, in, err := takeOver(w, accept)
@@ -125,7 +130,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, open func(c *Conn
 	}()
 }
 
-// add gives a connection a place.
+// add registers a connection. The error says that the server stops or has too many connections.
 func (s *Server) add(c *Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +146,7 @@ func (s *Server) add(c *Conn) error {
 	return nil
 }
 
-// remove takes the place of a connection back.
+// remove unregisters a connection.
 func (s *Server) remove(c *Conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
@@ -149,7 +154,7 @@ func (s *Server) remove(c *Conn) {
 	s.running.Done()
 }
 
-// takeOver takes the connection of a request from the HTTP server, and says that it speaks WebSocket from here on.
+// takeOver takes a request's connection from the HTTP server, and answers that it speaks WebSocket from here on.
 func takeOver(w http.ResponseWriter, accept string) (conn net.Conn, in *bufio.Reader, err error) {
 	conn, buffers, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -172,7 +177,7 @@ func takeOver(w http.ResponseWriter, accept string) (conn net.Conn, in *bufio.Re
 	return conn, bufio.NewReaderSize(from, readBufferBytes), nil
 }
 
-// attach begins the life of a connection; conn is nil if the client is gone.
+// attach sets the network connection and starts the pings; conn is nil if the client has disconnected.
 func (c *Conn) attach(conn net.Conn, in *bufio.Reader) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,9 +186,9 @@ func (c *Conn) attach(conn net.Conn, in *bufio.Reader) {
 	case conn == nil:
 		c.in = bufio.NewReader(bytes.NewReader(nil))
 		c.abort()
-	case c.dead: // it was aborted before
+	case c.dead: // aborted before the handshake ended
 		_ = rawOf(conn).Close()
-	case c.ending: // likewise closed
+	case c.ending: // closed before the handshake ended
 		c.timer = time.AfterFunc(c.server.options.CloseTimeout, c.Abort)
 		c.setDeadline()
 		c.flush()
@@ -194,14 +199,14 @@ func (c *Conn) attach(conn net.Conn, in *bufio.Reader) {
 	}
 }
 
-// Count returns how many connections there are.
+// Count returns the number of connections.
 func (s *Server) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// all returns the connections that there are.
+// all returns a copy of the list of connections.
 func (s *Server) all() []*Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,14 +217,14 @@ func (s *Server) all() []*Conn {
 	return all
 }
 
-// End closes all connections that there are, each behind what waits.
+// End closes all present connections. Each sends what is queued before the close.
 func (s *Server) End(code int, reason string) {
 	for _, c := range s.all() {
 		c.Close(code, reason)
 	}
 }
 
-// Abort ends all connections at once and without a word, and lets no more in. Shutdown waits for them.
+// Abort ends all connections at once, without a close, and accepts no more. Shutdown waits until they have ended.
 func (s *Server) Abort() {
 	s.mu.Lock()
 	s.draining = true
@@ -229,9 +234,9 @@ func (s *Server) Abort() {
 	}
 }
 
-// Shutdown lets no more connections in, has those that there are answer what has arrived, and waits until they have
-// ended with CodeGoingAway. Once ctx ends, those that are left are aborted, and ctx's error is returned. No goroutine
-// is left in either case.
+// Shutdown accepts no more connections, lets the present ones answer the messages that have arrived, and waits until
+// they have ended with CodeGoingAway. When ctx ends, Shutdown aborts the connections that are left and returns ctx's
+// error. No goroutine is left in either case.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining = true

@@ -2,19 +2,21 @@ package websocket
 
 import "sync/atomic"
 
-// Progress is how far events of one subscription were taken to be written: what a reason of CodeTooSlow tells. The zero
-// value is one of which none was.
+// Progress is the number of the newest event of one subscription that a writer has taken. Doors name it in the reason
+// of a close with CodeTooSlow. The zero value means that no event was taken yet.
 type Progress struct{ n atomic.Uint64 }
 
-// Sent returns the number of the newest event that was taken to be written, 0 if none was. A cut finishes those.
+// Sent returns the number of the newest event that a writer has taken, 0 if there was no event. A cut does not drop
+// these events: the writer finishes them before the close.
 func (p *Progress) Sent() uint64 { return p.n.Load() }
 
-// Reset sets what Sent returns: of a subscription that goes on after an event, and of which nothing is queued yet.
+// Reset sets the value of Sent. It is for a subscription that continues after event n and has nothing queued yet.
 func (p *Progress) Reset(n uint64) { p.n.Store(n) }
 
-// Advance sets p to n, up to which a slot gives out frames from now on: all of them are written before a close, as what
-// Push queued and a batch has is. It returns false if the connection was cut or has ended. Then p is unchanged, since
-// the reason of the cut may have told it, and the slot must give out nothing.
+// Advance sets p to n, the number of the newest event in the frames that a slot returns from now on. The writer sends
+// these frames before a close, like frames that were queued by Push and are in a batch. Advance returns false if the
+// connection was cut or has ended. Then p is unchanged, because the reason of the cut may already contain it, and the
+// slot must return no frames.
 func (c *Conn) Advance(p *Progress, n uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,20 +27,20 @@ func (c *Conn) Advance(p *Progress, n uint64) bool {
 	return true
 }
 
-// Slot has a place in a connection's queue at the most once, however often it is set, and makes its frames when its
-// turn comes: what a slow reader gets is then the newest, or all that came meanwhile in one.
+// Slot is an entry in a connection's queue that makes its frames only when its turn comes. It is in the queue at most
+// once, however often it is set. A slow reader therefore gets the newest state only, or several changes merged in one.
 type Slot struct {
 	conn   *Conn
 	next   func() (Frame, bool)
 	queued bool // guarded by conn.mu
 }
 
-// NewSlot returns a slot. Once its turn comes next is called until it returns false, and the frames go out one behind
-// the other with nothing in between. It is called by one goroutine at a time, which holds no lock; Set may be called
-// meanwhile, and has it called again.
+// NewSlot returns a slot. When its turn comes, the writer calls next until it returns false, and sends the frames one
+// after the other with no other frame between them. Only one goroutine at a time calls next, and it holds no lock. Set
+// may be called meanwhile; the writer then calls next again later.
 func (c *Conn) NewSlot(next func() (Frame, bool)) *Slot { return &Slot{conn: c, next: next} }
 
-// Set queues the slot, unless it is queued already. Flush has it sent.
+// Set queues the slot unless it is queued already. Flush starts the sending.
 func (s *Slot) Set() {
 	c := s.conn
 	c.mu.Lock()
@@ -49,21 +51,21 @@ func (s *Slot) Set() {
 	}
 }
 
-// item is one thing to be sent: a frame, or a slot.
+// item is an entry of the queue: a frame or a slot.
 type item struct {
 	frame    Frame
 	slot     *Slot
 	progress *Progress
-	n        uint64 // for progress
+	n        uint64 // the new value of progress
 }
 
-// queueKeep is how many items an empty queue keeps memory for.
+// queueKeep is the number of items for which an empty queue keeps memory.
 const queueKeep = 64
 
 // queue is a first-in-first-out queue.
 type queue struct {
 	items []item
-	head  int // of items, the first that is in the queue
+	head  int // index in items of the queue's first item
 }
 
 func (q *queue) push(i item) {

@@ -5,28 +5,28 @@ import (
 	"sync"
 )
 
-// Bounds of what is written at once.
+// Bounds of one batch.
 const (
-	writeBytesMax = 64 << 10 // one larger frame is written alone
+	writeBytesMax = 64 << 10 // a larger frame is written alone
 	itemsMax      = 256
 )
 
-// batch is what is written, in pieces. Its writer may stop where the client has no room, and another goroutine
-// goes on. Its memory is used again.
+// batch is a set of frames and slots that one writer writes in pieces. If the client has no room for the next piece,
+// the writer may stop and another goroutine continues. A batch's memory is reused.
 type batch struct {
 	items  []item
 	size   int    // bytes of the frames in items
-	cost   int    // of the frames in items, and of what an answer begins with: what Conn.waiting has of them
-	at     int    // of items, the first that is not gathered
-	held   Frame  // likewise, of a slot: there was no room for it
-	buffer []byte // of frames that are written together; never grows
-	rest   []byte // of what is written now
+	cost   int    // part of Conn.waiting: frames in items, and the answer that the batch begins with
+	at     int    // index in items of the first one that is not gathered yet
+	held   Frame  // next frame, for which buffer had no room; the zero Frame if there was room
+	buffer []byte // frames that are written together; it never grows
+	rest   []byte // bytes of the current piece that are not written yet
 	sent   int
 }
 
 var batches = sync.Pool{New: func() any { return &batch{buffer: make([]byte, 0, writeBytesMax)} }}
 
-// begins reports whether the caller, who holds mu, is to write: there is something, and nobody does.
+// begins reports whether the caller, who holds mu, must write: there is something to write, and no other writer runs.
 func (c *Conn) begins() bool {
 	if c.writing || c.dead || c.conn == nil || !c.hasWork() {
 		return false
@@ -35,18 +35,18 @@ func (c *Conn) begins() bool {
 	return true
 }
 
-// hasWork reports whether anything is to be written that nobody has taken yet. Its caller holds mu.
+// hasWork reports whether there is something to write that no writer has taken yet. Its caller holds mu.
 func (c *Conn) hasWork() bool { return c.pingDue || c.pong.bytes != nil || !c.queue.empty() }
 
-// flush has a goroutine write if there is something to write. Its caller holds mu.
+// flush starts a writer if there is something to write. Its caller holds mu.
 func (c *Conn) flush() {
 	if c.begins() {
 		go c.write(batches.Get().(*batch), true)
 	}
 }
 
-// flushHere is Flush, but writes what the client has room for before it returns: a goroutine for each of many
-// connections costs more than what it does. Its caller holds no lock that a slot waits for.
+// flushHere is like Flush, but writes as much as the client has room for before it returns. With many connections, a
+// goroutine for each would cost more than the write. The caller must not hold a lock that a slot waits for.
 func (c *Conn) flushHere() {
 	c.mu.Lock()
 	begins := c.begins()
@@ -56,8 +56,8 @@ func (c *Conn) flushHere() {
 	}
 }
 
-// write writes the rest of a batch, and then what waits until nothing does. If it may not wait, a goroutine does so
-// for what the client has no room for.
+// write writes the rest of a batch, and then further batches until nothing is queued. If wait is false and the client
+// has no room, a new goroutine continues.
 func (c *Conn) write(b *batch, wait bool) {
 	for {
 		whole, err := b.send(c, wait)
@@ -73,7 +73,7 @@ func (c *Conn) write(b *batch, wait bool) {
 	}
 }
 
-// take takes what is to be written next, and returns false if there is nothing.
+// take fills the batch with the items to write next. It returns false if there are none, and writing has then ended.
 func (c *Conn) take(b *batch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,11 +81,11 @@ func (c *Conn) take(b *batch) bool {
 	*b = batch{items: b.items[:0], buffer: b.buffer[:0]}
 	if c.pingDue && !c.dead {
 		c.pingDue = false
-		b.items = append(b.items, item{frame: pingFrame}) // it never counted
+		b.items = append(b.items, item{frame: pingFrame}) // waiting does not count pings
 	}
 	if c.pong.bytes != nil && !c.dead {
 		b.add(item{frame: c.pong})
-		c.pong = Frame{} // waiting has it until it is written
+		c.pong = Frame{} // waiting counts it until it is written
 	}
 	for len(b.items) < itemsMax && b.size < writeBytesMax && !c.dead {
 		i, ok := c.queue.pop()
@@ -96,7 +96,7 @@ func (c *Conn) take(b *batch) bool {
 			i.slot.queued = false
 		}
 		if i.progress != nil {
-			i.progress.n.Store(i.n) // it is written before a close, whatever happens
+			i.progress.n.Store(i.n) // from here on the frame is written before any close
 		}
 		b.add(i)
 	}
@@ -108,14 +108,14 @@ func (c *Conn) take(b *batch) bool {
 	return true
 }
 
-// add adds what is to be written.
+// add adds an item and counts its bytes and its cost.
 func (b *batch) add(i item) {
 	b.items = append(b.items, i)
 	b.size += i.frame.Len()
 	b.cost += i.frame.cost()
 }
 
-// wrote notes what has become of a batch.
+// wrote updates the counts after a batch was written, and ends the connection if err is not nil.
 func (c *Conn) wrote(b *batch, err error) {
 	if b.sent > 0 {
 		m := c.server.options.Metrics
@@ -132,14 +132,14 @@ func (c *Conn) wrote(b *batch, err error) {
 	c.moved.Broadcast()
 }
 
-// send writes a batch. It reports false if it may not wait, and the client has no room for all of it. The error is the
-// connection's, which has ended.
+// send writes a batch. It returns false if wait is false and the client has no room for all of it. An error means that
+// the connection has ended.
 func (b *batch) send(c *Conn, wait bool) (whole bool, err error) {
 	for {
 		for len(b.rest) > 0 {
 			n := 0
 			if wait {
-				n, err = c.conn.Write(b.rest) // however long that takes: what ends is the connection
+				n, err = c.conn.Write(b.rest) // without a deadline: the end of the connection ends the write
 			} else {
 				n = c.try.Write(b.rest)
 			}
@@ -157,7 +157,7 @@ func (b *batch) send(c *Conn, wait bool) (whole bool, err error) {
 	}
 }
 
-// gather makes rest what is to be written next. It reports false if there is nothing.
+// gather sets rest to the next piece to write. It returns false if the batch is written.
 func (b *batch) gather(c *Conn) bool {
 	if len(b.items) == 1 && b.at == 0 && b.items[0].slot == nil {
 		b.at, b.rest = 1, b.items[0].frame.bytes
@@ -180,7 +180,7 @@ func (b *batch) gather(c *Conn) bool {
 	return len(b.rest) > 0
 }
 
-// next returns the next frame. It reports false if there is none.
+// next returns the batch's next frame. It returns false if the batch has no more frames.
 func (b *batch) next(c *Conn) (f Frame, ok bool) {
 	if f = b.held; f.bytes != nil {
 		b.held = Frame{}
@@ -192,15 +192,16 @@ func (b *batch) next(c *Conn) (f Frame, ok bool) {
 			b.at++
 			return i.frame, true
 		}
-		if f, ok = i.slot.next(); ok && !c.isCut() { // what was made since, the client may have no right to
+		if f, ok = i.slot.next(); ok && !c.isCut() { // after a cut the client may have no right to the frame
 			return f, true
 		}
 	}
 	return Frame{}, false
 }
 
-// AnswerFrames is Answer of frames that EndFrame has completed, one behind the other. It keeps nothing of them, and
-// writes what the client has room for before it returns. Its caller holds no lock that a slot waits for.
+// AnswerFrames is like Answer, for one or more frames in a row that EndFrame has completed. It keeps no reference to
+// frames, and writes as much as the client has room for before it returns. The caller must not hold a lock that a slot
+// waits for.
 func (c *Conn) AnswerFrames(frames []byte) error {
 	b, err := c.beginAnswer(frames)
 	if b == nil {
@@ -216,8 +217,8 @@ func (c *Conn) AnswerFrames(frames []byte) error {
 	return nil
 }
 
-// beginAnswer returns a batch that begins with frames, which the caller is to write at once; nil if they wait behind
-// others, or if there is an error.
+// beginAnswer returns a batch that begins with frames, which the caller must write at once. It returns nil if frames
+// are queued after others, or if there is an error.
 func (c *Conn) beginAnswer(frames []byte) (*batch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

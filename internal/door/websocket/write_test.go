@@ -26,7 +26,7 @@ func TestAFrameIsWhatRFC6455Says(t *testing.T) {
 	require.Nil(t, Frame{}.Text())
 }
 
-// TestNothingLeavesBeforeFlush: the events of one step are one write.
+// TestNothingLeavesBeforeFlush: the events of one step are sent in one write.
 func TestNothingLeavesBeforeFlush(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)
@@ -40,7 +40,7 @@ func TestNothingLeavesBeforeFlush(t *testing.T) {
 	eventually(t, func() bool { return conn.Waiting() == 0 })
 }
 
-// TestAnswersWaitForTheirReader: of a client that takes none no more than the bound waits, and none is lost.
+// TestAnswersWaitForTheirReader: for a client that reads no answers, at most the bound waits, and none is lost.
 func TestAnswersWaitForTheirReader(t *testing.T) {
 	const all = 1000
 	largest := strings.Repeat("x", MessageBytesMax-10)
@@ -61,7 +61,8 @@ func TestAnswersWaitForTheirReader(t *testing.T) {
 	}
 }
 
-// TestASlowReaderIsCutWithTheReason: up to what the reason says it has everything, and nothing behind.
+// TestASlowReaderIsCutWithTheReason: the reader gets every event up to the one that the reason names, and none after
+// it.
 func TestASlowReaderIsCutWithTheReason(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	slow, good := dial(t, h), dial(t, h)
@@ -79,7 +80,7 @@ func TestASlowReaderIsCutWithTheReason(t *testing.T) {
 		require.LessOrEqual(t, first.Waiting(), WaitingBytesMax)
 		require.True(t, second.Push(NewFrame([]byte(strconv.Itoa(pushed))), nil, 0))
 		second.Flush()
-		good.want(strconv.Itoa(pushed)) // is never held
+		good.want(strconv.Itoa(pushed)) // a reader that keeps up gets every event
 	}
 	require.False(t, first.Push(NewFrame(nil), nil, 0))
 	require.ErrorIs(t, first.Answer(NewFrame(nil)), ErrClosed)
@@ -102,7 +103,7 @@ func TestASlowReaderIsCutWithTheReason(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 1 })
 }
 
-// TestASlowReaderThatReadsNothingIsEnded: it has a time for that.
+// TestASlowReaderThatReadsNothingIsEnded: the connection ends when CloseTimeout has passed.
 func TestASlowReaderThatReadsNothingIsEnded(t *testing.T) {
 	h := serving(t, Options{CloseTimeout: 10 * time.Millisecond}, readOn)
 	dial(t, h)
@@ -114,7 +115,7 @@ func TestASlowReaderThatReadsNothingIsEnded(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 0 })
 }
 
-// TestACutEndsASlot: what a slot makes while the connection is cut is not sent, as the client may have no right to it.
+// TestACutEndsASlot: a frame that a slot makes during a cut is not sent, as the client may have no right to it.
 func TestACutEndsASlot(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)
@@ -127,7 +128,7 @@ func TestACutEndsASlot(t *testing.T) {
 		}
 		close(entered)
 		<-cut
-		return NewFrame([]byte("made behind the cut")), true
+		return NewFrame([]byte("made after the cut")), true
 	}).Set()
 	conn.Flush()
 	<-entered
@@ -136,24 +137,24 @@ func TestACutEndsASlot(t *testing.T) {
 	require.Equal(t, "the token has ended", c.wantClose(CodeUnauthorized))
 }
 
-// TestASlotIsTheNewestOnly: however often it is set while a reader is slow, it has one place.
+// TestASlotIsTheNewestOnly: a slot is queued at most once, however often it is set while a reader is slow.
 func TestASlotIsTheNewestOnly(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)
 	conn := <-h.conns
 	var mu sync.Mutex
-	value, told := 0, 0
+	value, sent := 0, 0
 	fill := strings.Repeat("x", 10_000)
 	slot := conn.NewSlot(func() (Frame, bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if told == value {
+		if sent == value {
 			return Frame{}, false
 		}
-		told = value
+		sent = value
 		return NewFrame([]byte(strconv.Itoa(value) + fill)), true
 	})
-	const all = 20_000 // far more than the kernel takes
+	const all = 20_000 // far more than the kernel's buffers hold
 	for i := range all {
 		mu.Lock()
 		value = i + 1
@@ -177,7 +178,8 @@ func TestASlotIsTheNewestOnly(t *testing.T) {
 	require.Less(t, messages, all/2)
 }
 
-// TestASlotKeepsItsPlace: what was queued before it comes before it, and its frames come together.
+// TestASlotKeepsItsPlace: frames that were queued before a slot are sent before it, and its own frames are sent
+// together.
 func TestASlotKeepsItsPlace(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)
@@ -190,15 +192,15 @@ func TestASlotKeepsItsPlace(t *testing.T) {
 	conn.Push(NewFrame([]byte("before")), nil, 0)
 	slot.Set()
 	slot.Set()
-	conn.Push(NewFrame([]byte("behind")), nil, 0)
+	conn.Push(NewFrame([]byte("after")), nil, 0)
 	conn.Flush()
-	for _, want := range []string{"before", "part", "part", "behind"} {
+	for _, want := range []string{"before", "part", "part", "after"} {
 		c.want(want)
 	}
 }
 
-// TestManyReadersGetTheirEventsInLargerPieces: writes of market data are bounded, whatever the number of readers, none
-// waits for ever, and what waits for its turn is in order.
+// TestManyReadersGetTheirEventsInLargerPieces: writes of market data are bounded, whatever the number of readers; no
+// reader waits for ever, and the events that wait for their turn stay in order.
 func TestManyReadersGetTheirEventsInLargerPieces(t *testing.T) {
 	const readers, events = 100, 50
 	h := serving(t, Options{}, readOn)
@@ -224,10 +226,10 @@ func TestManyReadersGetTheirEventsInLargerPieces(t *testing.T) {
 		}
 	}
 	writes := testutil.ToFloat64(h.options.Metrics.writes)
-	most := 1000*(pushed+time.Since(begun)).Seconds() + readers // each once more at the end
+	most := 1000*(pushed+time.Since(begun)).Seconds() + readers // each reader may have one more write at the end
 	require.LessOrEqual(t, writes, most)
 
-	// One that has much to send does not wait for its turn.
+	// A connection with much to send does not wait for its turn.
 	h.pacer.mu.Lock()
 	h.pacer.rate = 0
 	h.pacer.mu.Unlock()
@@ -239,7 +241,7 @@ func TestManyReadersGetTheirEventsInLargerPieces(t *testing.T) {
 	}
 }
 
-// TestAQueueIsFirstInFirstOut, over its growth and its shrinking.
+// TestAQueueIsFirstInFirstOut, while it grows and shrinks.
 func TestAQueueIsFirstInFirstOut(t *testing.T) {
 	var q queue
 	next, want := uint64(0), uint64(0)
@@ -266,8 +268,8 @@ func TestAQueueIsFirstInFirstOut(t *testing.T) {
 	require.LessOrEqual(t, cap(q.items), queueKeep)
 }
 
-// BenchmarkReaders sends each event to 200 readers: it is encoded once, and one connection costs a place in its queue
-// and its part of a write.
+// BenchmarkReaders sends each event to 200 readers. The event is encoded once; each connection costs a place in its
+// queue and a share of a write.
 func BenchmarkReaders(b *testing.B) {
 	const readers = 200
 	h := serving(b, Options{}, readOn)
@@ -289,7 +291,7 @@ func BenchmarkReaders(b *testing.B) {
 		f := NewFrame(text)
 		for _, c := range conns {
 			for c.Waiting() > WaitingBytesMax/2 {
-				time.Sleep(time.Millisecond) // the readers of a benchmark are in the same process
+				time.Sleep(time.Millisecond) // the benchmark's readers run in the same process
 			}
 			c.Push(f, nil, 0)
 			c.Flush()
@@ -300,7 +302,8 @@ func BenchmarkReaders(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/readers, "ns/reader")
 }
 
-// TestFramesThatAreCompletedAreThoseThatAreMade, whatever their lengths and whatever stands before them.
+// TestFramesThatAreCompletedAreThoseThatAreMade: BeginFrame and EndFrame make the bytes of NewFrame, for all lengths
+// and whatever bytes are before them.
 func TestFramesThatAreCompletedAreThoseThatAreMade(t *testing.T) {
 	var all, want []byte
 	for _, n := range []int{0, 1, 125, 126, 127, 65535, 65536, 100_000, 3} {
@@ -312,8 +315,8 @@ func TestFramesThatAreCompletedAreThoseThatAreMade(t *testing.T) {
 	}
 }
 
-// TestAnswersAreWrittenAsFarAsThereIsRoom: those that a client has no room for wait, in their order, with what was
-// queued behind them, and the memory that they were in is the caller's again.
+// TestAnswersAreWrittenAsFarAsThereIsRoom: answers for which a client has no room wait in their order, with the events
+// that were queued after them, and the caller may reuse the answers' memory.
 func TestAnswersAreWrittenAsFarAsThereIsRoom(t *testing.T) {
 	const all, events, size = 400, 10, 20_000
 	text := func(i int) string { return strings.Repeat(fmt.Sprintf("%05d", i), size/5) }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// log is a log that syncs when a test says so.
+// log is a log whose records become durable when a test calls sync.
 type log struct {
 	mu     sync.Mutex
 	synced uint64
@@ -18,7 +18,7 @@ type log struct {
 	wakes  []chan<- struct{}
 }
 
-// Notify is as a journal's.
+// Notify works like a journal's.
 func (l *log) Notify(seq uint64, wake chan<- struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,14 +52,15 @@ func (l *log) Synced() uint64 {
 	return l.synced
 }
 
-// slept returns how long a Sleep takes.
+// slept returns how long a call of Sleep lasts.
 func slept(t *testing.T, p *Pace, seq uint64, listened bool) time.Duration {
 	begun := time.Now()
 	require.True(t, p.Sleep(t.Context(), seq, listened))
 	return time.Since(begun)
 }
 
-// TestNobodyIsServedByLookingNowAndThen: the log is not asked for anything.
+// TestNobodyIsServedByLookingNowAndThen: without listeners the follower looks once a StepTime, and does not ask the log
+// to be woken.
 func TestNobodyIsServedByLookingNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
@@ -74,7 +75,7 @@ func TestNobodyIsServedByLookingNowAndThen(t *testing.T) {
 	})
 }
 
-// TestAListenerIsServedBySyncs: the first record after a pause wakes the follower, further ones gather.
+// TestAListenerIsServedBySyncs: the first record after a pause wakes the follower; later ones are gathered.
 func TestAListenerIsServedBySyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
@@ -82,20 +83,21 @@ func TestAListenerIsServedBySyncs(t *testing.T) {
 		time.AfterFunc(7*time.Millisecond, l.sync)
 		require.Equal(t, 7*time.Millisecond, slept(t, p, 0, true))
 		l.sync()
-		require.Equal(t, gatherTime, slept(t, p, 1, true), "record 1 is taken in, and record 2 gathers")
+		require.Equal(t, gatherTime, slept(t, p, 1, true), "record 1 is processed, and record 2 is gathered")
 		require.Equal(t, gatherTime, slept(t, p, 2, true))
 		require.Equal(t, 1, l.asked)
 		time.AfterFunc(3*time.Millisecond, l.sync)
-		require.Equal(t, 3*time.Millisecond, slept(t, p, 2, true), "nothing came, so it waits for a sync")
+		require.Equal(t, 3*time.Millisecond, slept(t, p, 2, true), "no record arrived, so it waits for a sync")
 		require.Equal(t, 2, l.asked)
 		require.Equal(t, gatherTime, slept(t, p, 3, true))
-		require.Equal(t, StepTime, slept(t, p, 3, true), "it looks all the same")
+		require.Equal(t, StepTime, slept(t, p, 3, true), "it looks without a sync")
 		require.Equal(t, StepTime, slept(t, p, 3, true))
-		require.Equal(t, 3, l.asked, "and asks once")
+		require.Equal(t, 3, l.asked, "it asks for one wake only")
 	})
 }
 
-// TestSomebodyWhoWaitsIsServedAtOnce, and those who wait for a later record wait on.
+// TestSomebodyWhoWaitsIsServedAtOnce: a waiter for a record that arrives returns at once; waiters for later records
+// continue to wait.
 func TestSomebodyWhoWaitsIsServedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
@@ -127,7 +129,7 @@ func TestSomebodyWhoWaitsIsServedAtOnce(t *testing.T) {
 	})
 }
 
-// TestAWaitEndsWithItsContext, and nothing is left of it.
+// TestAWaitEndsWithItsContext, and leaves nothing registered.
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPace(nil)
@@ -138,7 +140,8 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestWhatMayNotBeToldYetIsPolledFor: a log that has synced wakes at once, again and again.
+// TestWhatMayNotBeToldYetIsPolledFor: while a synced record may not be read yet, the log wakes the follower at once
+// each time, so the follower limits itself to polling.
 func TestWhatMayNotBeToldYetIsPolledFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, listened := range []bool{true, false} {
@@ -158,7 +161,7 @@ func TestWhatMayNotBeToldYetIsPolledFor(t *testing.T) {
 	})
 }
 
-// TestWithoutALogItPolls for those who wait or listen.
+// TestWithoutALogItPolls: a follower without a log polls if there are waiters or listeners.
 func TestWithoutALogItPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPace(nil)
@@ -170,7 +173,7 @@ func TestWithoutALogItPolls(t *testing.T) {
 		require.Equal(t, StepTime, slept(t, p, 0, false))
 		p.Hurry()
 		p.Hurry()
-		require.Zero(t, slept(t, p, 0, false), "somebody is new")
+		require.Zero(t, slept(t, p, 0, false), "Hurry ends the sleep")
 		require.Equal(t, StepTime, slept(t, p, 0, false))
 	})
 }
