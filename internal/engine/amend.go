@@ -174,15 +174,13 @@ func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now 
 func (d *shard) replace(
 	c *Request, r *exchange.Result, total exchange.Shares, limit exchange.Price, now int64,
 ) error {
-	d.amending = &amending{order: d.old.Replacement(total, limit), note: d.old.Amendment(
-		exchange.OrderReplaced, c.Shares, c.Limit, 0)}
-	defer func() { d.amending = nil }()
+	replacement := d.old.Replacement(total, limit)
 	d.unsettled = false
 	var err error
 	if h := d.book.Halted(); h != nil {
 		r.Reason, r.More = exchange.Halted, &exchange.ResultMore{Halt: h}
 	} else {
-		err = d.place(c, r, now)
+		err = d.placeInstead(c, r, &replacement, now)
 	}
 	switch {
 	case err != nil:
@@ -190,35 +188,75 @@ func (d *shard) replace(
 	case d.unsettled:
 		return errAgain
 	case r.Reason != exchange.OK:
-		d.nameAmended(c.Account, r)
+		d.nameAmended(c.Account, &replacement, r)
 	}
 	return nil
 }
 
+// placeInstead places the replacement of d.old by the steps of place: it judges, reserves, matches, appends, settles
+// and fills in the result. An error is that of place.
+func (d *shard) placeInstead(c *Request, r *exchange.Result, replacement *exchange.Order, now int64) error {
+	var claim orderClaim
+	for {
+		if !d.reserveInstead(replacement, r) {
+			d.forgo(&claim)
+			return nil
+		}
+		wait, ok, err := d.claimOrder(&claim, r)
+		if ok {
+			break
+		}
+		d.withdrawInstead()
+		if wait == nil {
+			return err
+		}
+		if err := d.awaitRoom(wait); err != nil {
+			return err
+		}
+	}
+	d.submitInstead(&c.Command, d.momentOf(&claim, now))
+	seq, err := d.appendFirst(&claim)
+	if err != nil {
+		return err
+	}
+	d.settleInstead()
+	d.noteFills(seq, 1, 1)
+	if r.Seq, err = d.finishClaimed(&c.Command, &claim, seq); err != nil {
+		return err
+	}
+	r.Amended = &exchange.Amended{By: d.order.ID}
+	d.activity.amends.Add(1)
+	d.entered(c, d.disconnect(d.old.ID), r)
+	return nil
+}
+
+// submitInstead gives d.order its id, has the book match it in place of d.old, and fills d.event with the result.
+func (d *shard) submitInstead(c *exchange.Command, now int64) {
+	o := &d.order
+	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
+	d.fills = d.book.Replace(o, now, d.fills[:0])
+	d.noteOrder(exchange.OrderReplaced, o, o.Shares, now)
+	d.event.Ref, d.event.Fills = newRef(c), d.fills
+	d.event.Amend = d.old.Amendment(exchange.OrderReplaced, c.Shares, c.Limit, 0)
+}
+
 // nameAmended adds the complete replacement order to a rejection: an amend itself names only what changes.
-func (d *shard) nameAmended(id exchange.AccountID, r *exchange.Result) {
+func (d *shard) nameAmended(id exchange.AccountID, o *exchange.Order, r *exchange.Result) {
 	var more exchange.ResultMore
 	if r.More != nil {
 		more = *r.More
 	}
-	o := &d.amending.order
 	more.Asked = &exchange.Command{Kind: exchange.AmendOrder, Account: id, Symbol: d.symbol, Terms: o.Terms,
 		Shares: o.Shares, Order: d.old.ID}
 	r.More = &more
 }
 
-// amending is the order that is about to replace d.old, and its amendment for the record.
-type amending struct {
-	order exchange.Order // before judging, which may change d.order
-	note  *exchange.Amendment
-}
-
 // reserveInstead sets d.order to the replacement of d.old, judges it, and holds what it needs beyond the hold
 // of d.old. It reports whether it did; if not, r holds the reason or d.unsettled is set.
-func (d *shard) reserveInstead(r *exchange.Result) bool {
+func (d *shard) reserveInstead(replacement *exchange.Order, r *exchange.Result) bool {
 	e := d.engine
 	for rules := e.rulesOf(d.old.Account); ; {
-		d.order, d.judged = d.amending.order, judged{}
+		d.order, d.judged = *replacement, judged{} // judging may change d.order
 		if refuseBlocked(orNoRules(rules), r) || !d.judgePrice(orNoRules(rules), r) {
 			return false
 		}
@@ -235,4 +273,20 @@ func (d *shard) reserveInstead(r *exchange.Result) bool {
 		e.mu.Unlock()
 		rules = now // the rules changed while the order was judged: judge it again
 	}
+}
+
+// withdrawInstead takes back what reserveInstead has held.
+func (d *shard) withdrawInstead() {
+	d.engine.mu.Lock()
+	d.engine.ledger.WithdrawInstead(d.instrument, &d.old, &d.order)
+	d.engine.withdrawn++
+	d.engine.mu.Unlock()
+}
+
+// settleInstead is settle for an order that replaces d.old.
+func (d *shard) settleInstead() {
+	d.engine.mu.Lock()
+	d.engine.ledger.SettleInstead(d.instrument, &d.old, &d.order, d.fills)
+	d.releaseOwn()
+	d.engine.mu.Unlock()
 }

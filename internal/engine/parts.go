@@ -24,50 +24,66 @@ const (
 	readsWait = 5 * time.Millisecond
 )
 
-// partsClaim is the unused rest of the room that an order has claimed: a number of parts, and the bytes of each.
-type partsClaim struct{ parts, bytes int }
+// orderClaim is the unused rest of the room that the journal has set aside for an order.
+type orderClaim struct {
+	parts int // number of records of an order in parts; 0 if the order is one record
+	bytes int // size of each record
+}
 
-// placeInParts is placeOrder for an order that does not fit into one part. The hold of d.order
-// is taken already. While the journal makes segments for the order, the hold is given back, so
-// that other orders of the account need not wait.
-func (d *shard) placeInParts(c *Request, r *exchange.Result) error {
-	e, o := d.engine, &d.order
-	var claim partsClaim
-	for {
-		wait, ok, err := d.claimParts(&claim, math.MaxInt, r)
-		if ok {
-			break
-		}
-		d.withdraw(o)
-		if err != nil || wait == nil {
-			return err
-		}
-		if err := d.awaitRoom(wait); err != nil {
-			return err
-		}
-		if !d.reserve(&c.Command, r) {
-			e.log.Forgo()
-			return nil
+// claimOrder sets room aside for the records of d.order, whose hold is taken. What the book has matched cannot be
+// undone, so room for the largest possible records is claimed first. If ok is false, either wait is closed when to
+// try again, or r holds the reason. While the caller waits it gives the hold back, so that other orders of the
+// account need not wait. An error is the journal's and final.
+func (d *shard) claimOrder(claim *orderClaim, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
+	if claim.parts == 0 {
+		bytes, whole := d.book.FillBytesMax(&d.order)
+		if whole {
+			claim.bytes = bytes + exchange.EventBytesMax
+			ok, err = d.engine.claim(claim.bytes, r)
+			return nil, ok, err
 		}
 	}
-	d.enter(&c.Command, d.book.Moment(e.options.Now()))
-	seq, err := d.appendPart(&claim)
+	return d.claimParts(claim, math.MaxInt, r)
+}
+
+// forgo ends the attempts to claim room for an order that is rejected before there is room for it.
+func (d *shard) forgo(claim *orderClaim) {
+	if claim.parts > 0 {
+		d.engine.log.Forgo()
+	}
+}
+
+// momentOf returns the time of an order's record. An order in parts may have waited for room since now.
+func (d *shard) momentOf(claim *orderClaim, now int64) int64 {
+	if claim.parts > 0 {
+		return d.book.Moment(d.engine.options.Now())
+	}
+	return now
+}
+
+// appendFirst appends d.event, the first record of d.order, or its only one.
+func (d *shard) appendFirst(claim *orderClaim) (uint64, error) {
+	if claim.parts > 0 {
+		return d.appendPart(claim)
+	}
+	return d.append(claim.bytes)
+}
+
+// finishClaimed executes the further parts of d.order, if it has parts. It returns the seq of the order's last
+// record; first is that of the first. An error is that of continueOrder.
+func (d *shard) finishClaimed(c *exchange.Command, claim *orderClaim, first uint64) (uint64, error) {
+	if claim.parts == 0 {
+		return first, nil
+	}
+	d.useRef(c)
+	last, err := d.continueOrder(claim)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	d.settle()
-	d.noteFills(seq, 1)
-	d.useRef(&c.Command)
-	last, err := d.continueOrder(&claim)
-	if err != nil {
-		return err
-	}
-	r.Seq = max(seq, last)
 	if d.book.Unfinished() != 0 {
 		panic("engine: an order is unfinished after the largest possible number of parts")
 	}
-	d.placed(c, r)
-	return nil
+	return max(first, last), nil
 }
 
 // useRef notes that the ref of the command that made d.order is used, so that other commands with the ref need not
@@ -90,7 +106,7 @@ func (d *shard) useRef(c *exchange.Command) {
 // claimParts sets room aside for all parts that d.order may need, or for the first most of them.
 // If ok is false, either wait is closed when to try again, or r holds the reason. An error is
 // the journal's and final.
-func (d *shard) claimParts(claim *partsClaim, most int, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
+func (d *shard) claimParts(claim *orderClaim, most int, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
 	e := d.engine
 	e.mu.Lock()
 	digits := e.ledger.AccountDigits()
@@ -148,7 +164,7 @@ func (d *shard) await(wait <-chan struct{}) error {
 }
 
 // appendPart appends d.event to the journal as one part of the claim.
-func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
+func (d *shard) appendPart(claim *orderClaim) (uint64, error) {
 	claim.parts--
 	d.record = exchange.AppendEvent(d.record[:0], &d.event)
 	d.inbox.appended = true
@@ -162,7 +178,7 @@ func (d *shard) appendPart(claim *partsClaim) (uint64, error) {
 // continueOrder executes the further parts of d.order, as far as the claim allows, and
 // gives back the unused claim. last is the seq of the last part, 0 if there was none. An error is the journal's and
 // final, or ErrStopped; the order is then unfinished.
-func (d *shard) continueOrder(claim *partsClaim) (last uint64, err error) {
+func (d *shard) continueOrder(claim *orderClaim) (last uint64, err error) {
 	e, o := d.engine, &d.order
 	defer func() { e.log.Unclaim(claim.parts, claim.bytes) }()
 	var appended [partsUnsyncedMax]uint64
@@ -184,9 +200,9 @@ func (d *shard) continueOrder(claim *partsClaim) (last uint64, err error) {
 		}
 		e.mu.Lock()
 		e.ledger.SettleMore(d.instrument, o, d.fills)
-		e.ledger.ReleaseOwn(d.instrument, o.Account, d.book.Own())
+		d.releaseOwn()
 		e.mu.Unlock()
-		d.noteFills(seq, 0)
+		d.noteFills(seq, 0, 0)
 		*oldest, last = seq, seq
 	}
 	return last, nil
@@ -201,7 +217,7 @@ func (d *shard) continueOrder(claim *partsClaim) (last uint64, err error) {
 func (d *shard) finish() (reason exchange.RejectReason, err error) {
 	for most := math.MaxInt; d.book.Unfinished() != 0; {
 		d.order, _ = d.book.Find(d.book.Unfinished())
-		var claim partsClaim
+		var claim orderClaim
 		var r exchange.Result
 		wait, ok, err := d.claimParts(&claim, most, &r)
 		switch {

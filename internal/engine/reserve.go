@@ -5,9 +5,6 @@ import "outcry/internal/exchange"
 // reserve fills d.order from a command, judges it, and takes its hold. It reports whether it did; if not, r holds the
 // reason or d.unsettled is set.
 func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
-	if d.amending != nil {
-		return d.reserveInstead(r)
-	}
 	account := d.find(c.Account)
 	if account == nil {
 		r.Reason = exchange.UnknownAccount
@@ -98,13 +95,11 @@ func (d *shard) noteMissing(r *exchange.Result) {
 	}
 }
 
-// withdraw takes back the hold of d.order because the journal has no room for it.
+// withdraw takes back the hold of o because the journal has no room for it.
 func (d *shard) withdraw(o *exchange.Order) {
 	e := d.engine
 	e.mu.Lock()
-	if d.amending != nil {
-		e.ledger.WithdrawInstead(d.instrument, &d.old, o)
-	} else if o.Type == exchange.Market && o.Side == exchange.Buy {
+	if o.Type == exchange.Market && o.Side == exchange.Buy {
 		e.ledger.WithdrawMarket(d.instrument, o, d.judged.quote.Cost)
 	} else {
 		e.ledger.Withdraw(d.instrument, o)
@@ -117,13 +112,14 @@ func (d *shard) withdraw(o *exchange.Order) {
 // orders that self-trade prevention has canceled. The record of d.order must be in the journal.
 func (d *shard) settle() {
 	d.engine.mu.Lock()
-	if d.amending != nil {
-		d.engine.ledger.SettleInstead(d.instrument, &d.old, &d.order, d.fills)
-	} else {
-		d.engine.ledger.Settle(d.instrument, &d.order, d.fills)
-	}
+	d.engine.ledger.Settle(d.instrument, &d.order, d.fills)
+	d.releaseOwn()
+	d.engine.mu.Unlock()
+}
+
+// releaseOwn releases the holds of the orders that self-trade prevention has canceled for d.order. Callers hold mu.
+func (d *shard) releaseOwn() {
 	if own := d.book.Own(); own != nil {
 		d.engine.ledger.ReleaseOwn(d.instrument, d.order.Account, own)
 	}
-	d.engine.mu.Unlock()
 }

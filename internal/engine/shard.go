@@ -37,8 +37,7 @@ type scratch struct {
 	fills     []exchange.Fill
 	event     exchange.Event
 	record    []byte
-	amending  *amending // nil unless d.order is to replace old
-	unsettled bool      // the command depends on an order that is not settled or on a cancelAll in progress: retry it
+	unsettled bool // the command depends on an order that is not settled or on a cancelAll in progress: retry it
 
 	cancels []exchange.Cancel
 	judged  judged
@@ -118,65 +117,64 @@ func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
 	return d.place(c, r, now)
 }
 
-// place is placeOrder after the check that orders are accepted. It also places an order that replaces d.old
-// (amending).
+// place is placeOrder after the check that orders are accepted. An order that replaces another one is placed by the
+// same steps (replace).
 func (d *shard) place(c *Request, r *exchange.Result, now int64) error {
-	e := d.engine
-	if !d.reserve(&c.Command, r) {
-		return nil
+	var claim orderClaim
+	for {
+		if !d.reserve(&c.Command, r) {
+			d.forgo(&claim)
+			return nil
+		}
+		wait, ok, err := d.claimOrder(&claim, r)
+		if ok {
+			break
+		}
+		d.withdraw(&d.order)
+		if wait == nil {
+			return err
+		}
+		if err := d.awaitRoom(wait); err != nil {
+			return err
+		}
 	}
-	o := &d.order
-	// What the book has matched cannot be undone, so room for the largest possible record is claimed first.
-	bytes, whole := d.book.FillBytesMax(o)
-	if !whole {
-		return d.placeInParts(c, r)
-	}
-	bytes += exchange.EventBytesMax
-	if ok, err := e.claim(bytes, r); !ok {
-		d.withdraw(o)
-		return err
-	}
-	d.enter(&c.Command, now)
-	seq, err := d.append(bytes)
+	d.submit(&c.Command, d.momentOf(&claim, now))
+	seq, err := d.appendFirst(&claim)
 	if err != nil {
 		return err
 	}
-	r.Seq = seq
 	d.settle()
-	d.noteFills(seq, 1)
+	d.noteFills(seq, 1, 0)
+	if r.Seq, err = d.finishClaimed(&c.Command, &claim, seq); err != nil {
+		return err
+	}
 	d.placed(c, r)
 	return nil
 }
 
-// enter gives d.order its id, has the book match it, and fills d.event with the result.
-func (d *shard) enter(c *exchange.Command, now int64) {
+// submit gives d.order its id, has the book match it, and fills d.event with the result.
+func (d *shard) submit(c *exchange.Command, now int64) {
 	o := &d.order
 	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
-	if d.amending == nil {
-		d.fills = d.book.Submit(o, now, d.fills[:0])
-		d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
-		d.event.Ref = c.Ref
-	} else {
-		d.fills = d.book.Replace(o, now, d.fills[:0])
-		d.noteOrder(exchange.OrderReplaced, o, o.Shares, now)
-		d.event.Ref, d.event.Amend = newRef(c), d.amending.note
-	}
-	d.event.Fills = d.fills
+	d.fills = d.book.Submit(o, now, d.fills[:0])
+	d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
+	d.event.Ref, d.event.Fills = c.Ref, d.fills
 }
 
-// placed fills the result of d.order, which was accepted.
+// placed fills the result of d.order, which a PlaceOrder has placed.
 func (d *shard) placed(c *Request, r *exchange.Result) {
-	o, origin := &d.order, c.Origin
-	if d.amending == nil {
-		r.Order = o.ID
-		if !o.Plain() {
-			d.activity.instructed(&o.Terms, o.OnDisconnect)
-		}
-	} else {
-		r.Amended = &exchange.Amended{By: o.ID}
-		origin = d.disconnect(d.old.ID)
-		d.activity.amends.Add(1)
+	o := &d.order
+	r.Order = o.ID
+	if !o.Plain() {
+		d.activity.instructed(&o.Terms, o.OnDisconnect)
 	}
+	d.entered(c, c.Origin, r)
+}
+
+// entered fills the part of the result that new orders and replacements share, and notes the connection, if d.order
+// is to be canceled when that ends.
+func (d *shard) entered(c *Request, origin *Origin, r *exchange.Result) {
+	o := &d.order
 	if c.Report {
 		r.Status = report(o.Status())
 	}
@@ -214,10 +212,9 @@ func (d *shard) append(bytes int) (uint64, error) {
 	return d.engine.append(d.record, bytes)
 }
 
-// noteFills updates the counters and the queue of closed orders after a record of d.order.
-// opened is the number of orders that the record opened, 0 or 1.
-func (d *shard) noteFills(seq uint64, opened int) {
-	closed := 0
+// noteFills updates the counters and the queue of closed orders after a record of d.order. opened is the number of
+// orders that the record opened, and closed the number that it replaced, each 0 or 1.
+func (d *shard) noteFills(seq uint64, opened, closed int) {
 	if d.order.Open == 0 {
 		closed++
 	}
@@ -234,9 +231,6 @@ func (d *shard) noteFills(seq uint64, opened int) {
 		}
 		closed += len(own)
 		d.activity.cancels.Add(int64(len(own)))
-	}
-	if opened > 0 && d.amending != nil {
-		closed++ // the replaced order
 	}
 	n := &d.engine.counters
 	d.inbox.spent += (len(d.fills) + len(own)) / fillsPerWork
