@@ -18,6 +18,7 @@ import (
 	"outcry/internal/lab/grade"
 	"outcry/internal/lab/grade/script"
 	measure "outcry/internal/lab/load"
+	"outcry/internal/process/phrase"
 	"outcry/internal/process/progress"
 )
 
@@ -215,7 +216,7 @@ func (p *plainBench) print(w io.Writer) {
 	if p.experiment != "" {
 		fmt.Fprintf(w, "%s: %s\n", p.experiment, p.rows[0].load.(*experiment).scenario.About)
 	}
-	fmt.Fprintf(w, "%s, %d under way on each; habits: %s\n", cli.Number(p.connections(), "connection"), p.depth(),
+	fmt.Fprintf(w, "%s, %d under way on each; habits: %s\n", phrase.Number(p.connections(), "connection"), p.depth(),
 		habitText(p.habits))
 	t := measure.Table{{"", p.unit(), "least", "most", "p50 ms", "p99 ms", "of echo", "asked for", "lost or wrong"}}
 	if !p.beside {

@@ -7,8 +7,8 @@ import (
 	"os/exec"
 	"strconv"
 
-	"outcry/cmd/internal/cli"
 	measure "outcry/internal/lab/load"
+	"outcry/internal/process/child"
 )
 
 // Values of benchRow.Kind.
@@ -134,7 +134,7 @@ func (r *benchRow) startEcho(as *benchRow) error {
 		bytes = as.replyBytes
 	}
 	cmd := exec.Command(own, "bench", "echo", "--reply="+strconv.Itoa(bytes))
-	cmd.Env = cli.OwnEnviron(os.Environ())
+	cmd.Env = child.Environ(os.Environ())
 	addr, end, err := measure.StartEcho(cmd)
 	if err != nil {
 		return err

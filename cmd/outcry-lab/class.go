@@ -19,6 +19,8 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/auth"
 	"outcry/internal/exchange"
+	"outcry/internal/operate/settings"
+	"outcry/internal/process/phrase"
 )
 
 const classNewText = `Opens an account for each of N students, with the same cash and shares, and makes a token for
@@ -135,7 +137,7 @@ func (o *classOptions) accounts() (ids []string) {
 
 // newClass creates the class, or continues an interrupted run.
 func newClass(c *cli.Client, o *classOptions) error {
-	if err := cli.RequireDir(o.data,
+	if err := settings.RequireDir(o.data,
 		"there is no data directory %s: name that of the exchange with --data", o.data); err != nil {
 		return err
 	}
@@ -236,8 +238,8 @@ func (o *classOptions) say(c *cli.Client, all bool) {
 	for _, h := range o.shares {
 		with = append(with, h.shares.String()+" "+h.symbol)
 	}
-	fmt.Fprintf(c.Stdout, "%s, %d to %d, each with %s\n", cli.Number(o.students, "account"), o.first, o.first+o.students-1,
-		cli.List(with, "and"))
+	fmt.Fprintf(c.Stdout, "%s, %d to %d, each with %s\n", phrase.Number(o.students, "account"), o.first, o.first+o.students-1,
+		phrase.List(with, "and"))
 	fmt.Fprintf(c.Stdout, "tokens are in %s, which only you can read; the first is yours, of scope admin\n", o.csv)
 	if !all {
 		fmt.Fprintf(c.Stdout, "some of them were revoked, and stay so; outcry token list shows those that are good\n")

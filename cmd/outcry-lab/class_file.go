@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"outcry/cmd/internal/cli"
 	"outcry/internal/auth"
 	"outcry/internal/journal/durable"
+	"outcry/internal/process/phrase"
 )
 
 // classFileMax bounds the file of a class. A file for classStudentsMax students is smaller.
@@ -40,7 +40,7 @@ func (o *classOptions) tokens() (class []auth.Issued, isNew bool, err error) {
 	first, last := class[1].Note, class[len(class)-1].Note
 	if ids := o.accounts(); len(ids) != len(class)-1 || ids[0] != first || ids[len(ids)-1] != last {
 		return nil, false, fmt.Errorf("%s is there, of a class with %s, %s to %s: give the same ones, or another --csv",
-			o.csv, cli.Number(len(class)-1, "account"), first, last)
+			o.csv, phrase.Number(len(class)-1, "account"), first, last)
 	}
 	return class, false, nil
 }

@@ -17,6 +17,7 @@ import (
 	"outcry/internal/journal"
 	"outcry/internal/journal/durable"
 	"outcry/internal/operate/backup"
+	"outcry/internal/operate/settings"
 	"outcry/internal/postgres/local"
 )
 
@@ -109,7 +110,7 @@ func (r *reset) interrupted() bool {
 
 // check returns nil if the directory can be reset, and otherwise the reason.
 func (r *reset) check() error {
-	if err := cli.RequireDir(r.data, "there is no data directory %s", r.data); err != nil {
+	if err := settings.RequireDir(r.data, "there is no data directory %s", r.data); err != nil {
 		return err
 	}
 	if err := backup.Unfinished(r.data); err != nil {
@@ -121,7 +122,7 @@ func (r *reset) check() error {
 	if there, err := journal.Exists(filepath.Join(r.data, "journal")); err != nil || !there {
 		return errors.Join(err, fmt.Errorf("there is no exchange in %s: nothing has to begin anew", r.data))
 	}
-	if err := cli.RequireDir(filepath.Join(r.data, "postgres", "data"),
+	if err := settings.RequireDir(filepath.Join(r.data, "postgres", "data"),
 		"the exchange in %s has no local Postgres: name its database with --database-url", r.data); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"outcry/internal/lab/grade/target"
 	"outcry/internal/lab/printable"
 	"outcry/internal/operate/settings"
+	"outcry/internal/process/phrase"
 	"outcry/internal/process/progress"
 )
 
@@ -342,7 +343,7 @@ func (g *grading) runMany(o grade.Options) error {
 		fmt.Fprintf(g.stderr, "outcry-lab: %s has no grade.sh\n", printable.Text(name))
 	}
 	if s.Before > 0 {
-		fmt.Fprintf(g.stderr, "outcry-lab: %s in %s already\n", cli.Number(s.Before, "server"), g.csv)
+		fmt.Fprintf(g.stderr, "outcry-lab: %s in %s already\n", phrase.Number(s.Before, "server"), g.csv)
 	}
 	if errors.Is(err, target.ErrNotTried) {
 		return cli.Unchecked(err)

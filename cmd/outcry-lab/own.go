@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"outcry/cmd/internal/cli"
+	"outcry/internal/process/child"
 )
 
 // Time limits of an ownExchange.
@@ -31,10 +31,10 @@ type ownExchange struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// startOwn starts outcryd, either the named one or the one that cli.FindServer finds, and returns when it
+// startOwn starts outcryd, either the named one or the one that child.FindServer finds, and returns when it
 // accepts orders. The error says that there is no outcryd, or has the last log of one that ended.
 func startOwn(ctx context.Context, named string) (*ownExchange, error) {
-	program, err := cli.FindServer(named)
+	program, err := child.FindServer(named)
 	if err != nil {
 		return nil, err
 	}
@@ -44,9 +44,9 @@ func startOwn(ctx context.Context, named string) (*ownExchange, error) {
 	}
 	x := &ownExchange{dir: dir, done: make(chan struct{})}
 	x.cmd = exec.Command(program, "--data="+filepath.Join(dir, "data"), "--listen=127.0.0.1:0", "--http=")
-	x.cmd.Env = cli.OwnEnviron(os.Environ())
+	x.cmd.Env = child.Environ(os.Environ())
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches only this program, which stops it
-	cli.EndWithThread(x.cmd.SysProcAttr)
+	child.EndWithThread(x.cmd.SysProcAttr, syscall.SIGTERM)
 	log, said := io.Pipe()
 	x.cmd.Stderr, x.cmd.WaitDelay = said, ownStopTime // its children may hold the log open
 	started := make(chan error)

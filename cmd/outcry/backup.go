@@ -12,6 +12,7 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/journal"
 	"outcry/internal/operate/backup"
+	"outcry/internal/operate/settings"
 	"outcry/internal/postgres/local"
 	"outcry/internal/process/memlimit"
 	"outcry/internal/process/progress"
@@ -102,7 +103,7 @@ func takeBackup(
 // the cluster if the exchange is stopped. release stops what it has started.
 func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer) (release func(), err error) {
 	dir := filepath.Join(o.Data, "postgres")
-	if err := cli.RequireDir(o.Data, "there is no data directory %s", o.Data); err != nil {
+	if err := settings.RequireDir(o.Data, "there is no data directory %s", o.Data); err != nil {
 		return nil, err
 	}
 	o.DatabaseURL, err = local.RunningURL(dir)

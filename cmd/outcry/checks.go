@@ -12,6 +12,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
+	"outcry/internal/process/phrase"
 )
 
 // checkJournal reads every byte of the journal and verifies its checksums.
@@ -41,10 +42,10 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	case err != nil:
 		return "", cli.Unchecked(err)
 	}
-	figures = fmt.Sprintf("%s with records %d to %d, every checksum matches", cli.Number(v.found.Segments, "segment"),
+	figures = fmt.Sprintf("%s with records %d to %d, every checksum matches", phrase.Number(v.found.Segments, "segment"),
 		v.found.First, v.found.Last)
 	if v.found.Last < v.found.First {
-		figures = cli.Number(v.found.Segments, "segment") + " without a record"
+		figures = phrase.Number(v.found.Segments, "segment") + " without a record"
 	}
 	if v.found.Torn > 0 {
 		figures += fmt.Sprintf("; of a crash %d bytes are left at offset %d of %s, which no reply revealed and a start cuts",
@@ -154,10 +155,10 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 		return "", err
 	}
 	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s",
-		cli.Number(int(v.last-opening.Seq), "record"), cli.Number(orders, "order"), cli.Number(executions, "execution"),
-		cli.Number(cancels, "cancel"), cli.Number(len(v.tables.Orders), "order"))
+		phrase.Number(int(v.last-opening.Seq), "record"), phrase.Number(orders, "order"), phrase.Number(executions, "execution"),
+		phrase.Number(cancels, "cancel"), phrase.Number(len(v.tables.Orders), "order"))
 	if refs > 0 {
-		figures += fmt.Sprintf("; %s, each of one record", cli.Number(int(refs), "ref"))
+		figures += fmt.Sprintf("; %s, each of one record", phrase.Number(int(refs), "ref"))
 	}
 	if opening.Seq > 0 {
 		figures += fmt.Sprintf("; what came before record %d was written by an older version and is taken as its tables say",
@@ -236,8 +237,8 @@ func (v *verifier) checkMoney(context.Context) (figures string, err error) {
 	}
 	return fmt.Sprintf("the balances of %s add up to the %s dollars that they were opened with, %s to the shares placed "+
 		"of %s; each is what its history comes to",
-		cli.Number(len(v.tables.Accounts), "account"), total, cli.Number(len(v.tables.Positions), "position"),
-		cli.Number(len(v.tables.Symbols), "symbol")), nil
+		phrase.Number(len(v.tables.Accounts), "account"), total, phrase.Number(len(v.tables.Positions), "position"),
+		phrase.Number(len(v.tables.Symbols), "symbol")), nil
 }
 
 // checkRecords compares the journal's records with their rows, and applies the records that the database does
@@ -290,10 +291,10 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	}
 	if v.live {
 		return fmt.Sprintf("%s of the journal compared with the tables; later ones, which the snapshot does not have: %d",
-			cli.Number(compared, "record"), later), nil
+			phrase.Number(compared, "record"), later), nil
 	}
 	return fmt.Sprintf("%s of the journal compared with the tables; later ones done again on top: %d",
-		cli.Number(compared, "record"), v.last-applied), nil
+		phrase.Number(compared, "record"), v.last-applied), nil
 }
 
 // follow applies a journal record that the database does not have yet.

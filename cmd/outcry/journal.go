@@ -10,6 +10,7 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/operate/settings"
 )
 
 // prepareJournal returns what runs the command journal.
@@ -21,7 +22,7 @@ func prepareJournal(_ *flag.FlagSet, c *cli.Client) func([]string) error {
 // nothing, and works while the exchange runs.
 func printJournal(dir string, w io.Writer) error {
 	below := filepath.Join(dir, "journal")
-	inside, err := cli.IsDir(below)
+	inside, err := settings.IsDir(below)
 	if err != nil {
 		return err
 	}

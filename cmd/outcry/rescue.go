@@ -12,6 +12,7 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
+	"outcry/internal/operate/settings"
 	"outcry/internal/replica/raftlog"
 )
 
@@ -47,7 +48,7 @@ func prepareRescue(f *flag.FlagSet, c *cli.Client) func([]string) error {
 
 // rescue makes the stopped node in dir the first of a new cluster, or, if alone, a server without a cluster.
 func rescue(dir string, node uint64, address string, alone bool, stdout io.Writer) (err error) {
-	if err := cli.RequireDir(dir, "there is no data directory %s", dir); err != nil {
+	if err := settings.RequireDir(dir, "there is no data directory %s", dir); err != nil {
 		return err
 	}
 	lock, err := journal.Lock(dir)

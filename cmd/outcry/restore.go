@@ -10,6 +10,7 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/backup"
 	"outcry/internal/process/memlimit"
+	"outcry/internal/process/phrase"
 	"outcry/internal/process/progress"
 )
 
@@ -117,7 +118,7 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 	}
 	if r.Journal != "" {
 		fmt.Fprintf(stdout, "journal  %s after the backup, which the next start does on top. Order ids that are not in\n",
-			cli.Number(int(r.Last-h.Seq), "record"))
+			phrase.Number(int(r.Last-h.Seq), "record"))
 		fmt.Fprintf(stdout, "         it are not given out again: the next order is %d.\n", r.NextOrder)
 		return
 	}

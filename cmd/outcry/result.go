@@ -6,7 +6,7 @@ import (
 	"time"
 
 	api "outcry/clients/go/client"
-	"outcry/cmd/internal/cli"
+	"outcry/internal/process/phrase"
 )
 
 // printResult prints the result of a command in words.
@@ -40,7 +40,7 @@ func printResult(w io.Writer, r *api.Result) {
 			printReport(w, r)
 		}
 	case api.KindCancelAll:
-		fmt.Fprintf(w, "%s of account %s canceled\n", cli.Number(r.Count, "order"), c.Account)
+		fmt.Fprintf(w, "%s of account %s canceled\n", phrase.Number(r.Count, "order"), c.Account)
 	case api.KindCancelAfter:
 		if c.After == 0 {
 			fmt.Fprintf(w, "nothing of account %s is canceled later\n", c.Account)

@@ -9,6 +9,7 @@ import (
 	api "outcry/clients/go/client"
 	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
+	"outcry/internal/process/phrase"
 )
 
 // symbol declares the flags of the command symbol. Without flags the command creates a symbol; with a flag it
@@ -137,8 +138,8 @@ func (o *operator) printCanceled(a *remote.CancelAllAnswer) {
 		fmt.Fprintf(o.stdout, "account %s had nothing open\n", a.Account)
 		return
 	}
-	fmt.Fprintf(o.stdout, "%s of account %s canceled\n", cli.Number(a.Orders, "order"), a.Account)
+	fmt.Fprintf(o.stdout, "%s of account %s canceled\n", phrase.Number(a.Orders, "order"), a.Account)
 	for _, in := range a.Symbols {
-		fmt.Fprintf(o.stdout, "  %-8s %s, %s shares\n", in.Sym, cli.Number(in.Orders, "order"), in.Shares)
+		fmt.Fprintf(o.stdout, "  %-8s %s, %s shares\n", in.Sym, phrase.Number(in.Orders, "order"), in.Shares)
 	}
 }

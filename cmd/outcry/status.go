@@ -8,6 +8,7 @@ import (
 
 	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
+	"outcry/internal/process/phrase"
 )
 
 // status prints how the exchange is doing. It returns cli.ErrAnswered if the exchange accepts no orders.
@@ -47,8 +48,8 @@ func (o *operator) printStatus(s *remote.Status) {
 
 // printExchange prints the lines that exist only while the exchange runs.
 func printExchange(line func(name, format string, args ...any), x *remote.Exchange, now time.Time) {
-	line("journal", "%s, %d of them synced; %s, ready for %s more", cli.Number(int(x.Journal.Appended), "record"),
-		x.Journal.Synced, cli.Number(x.Journal.Segments, "segment"), bytesOf(uint64(max(0, x.Journal.RoomBytes))))
+	line("journal", "%s, %d of them synced; %s, ready for %s more", phrase.Number(int(x.Journal.Appended), "record"),
+		x.Journal.Synced, phrase.Number(x.Journal.Segments, "segment"), bytesOf(uint64(max(0, x.Journal.RoomBytes))))
 	if x.Journal.NoRoom != "" {
 		line("", "NO ROOM: %s", x.Journal.NoRoom)
 	}
@@ -57,19 +58,19 @@ func printExchange(line func(name, format string, args ...any), x *remote.Exchan
 		state = "DOWN"
 	}
 	line("postgres", "%s, at record %d, behind by %s, %s", state, x.Postgres.Applied,
-		cli.Number(int(x.Postgres.LagRecords), "record"), duration(x.Postgres.LagSeconds))
+		phrase.Number(int(x.Postgres.LagRecords), "record"), duration(x.Postgres.LagSeconds))
 	if l := x.Load; l != nil {
 		line("load", "%.0f orders/s, %.0f requests/s, %s, p50 %s, p99 %s", l.OrdersPerSecond, l.RequestsPerSecond,
-			cli.Number(l.Connections, "connection"), duration(l.P50Seconds), duration(l.P99Seconds))
+			phrase.Number(l.Connections, "connection"), duration(l.P50Seconds), duration(l.P99Seconds))
 		for _, hit := range l.Limits {
 			line("limit", "%s was hit %d times, the last time %s ago", hit.Limit, hit.Count,
 				duration(now.Sub(time.Unix(hit.Last, 0)).Seconds()))
 		}
 	}
-	line("books", "%s, %s, %s open", cli.Number(int(x.Accounts), "account"), cli.Number(int(x.Symbols), "symbol"),
-		cli.Number(int(x.OpenOrders), "order"))
+	line("books", "%s, %s, %s open", phrase.Number(int(x.Accounts), "account"), phrase.Number(int(x.Symbols), "symbol"),
+		phrase.Number(int(x.OpenOrders), "order"))
 	if x.HaltedSymbols > 0 {
-		line("halted", "%s", cli.Number(int(x.HaltedSymbols), "symbol"))
+		line("halted", "%s", phrase.Number(int(x.HaltedSymbols), "symbol"))
 	}
 	for _, h := range x.Halted {
 		line("", "%s %s", h.Sym, since(&h.Halt))

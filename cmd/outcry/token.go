@@ -9,6 +9,7 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/auth"
 	"outcry/internal/exchange"
+	"outcry/internal/operate/settings"
 )
 
 const tokenAddText = `Works on the data directory of an exchange with --auth, which knows the token within a second.
@@ -107,7 +108,7 @@ func endOfNew(data, expires string) (until time.Time, err error) {
 			return time.Time{}, err
 		}
 	}
-	return until, cli.RequireDir(data, "there is no data directory %s", data)
+	return until, settings.RequireDir(data, "there is no data directory %s", data)
 }
 
 // parseWhen parses a duration from now, or a time.

@@ -18,6 +18,7 @@ import (
 
 	"outcry/cmd/internal/cli"
 	"outcry/internal/operate/remote"
+	"outcry/internal/process/child"
 )
 
 const tryText = `Three nodes on this machine, to see what a cluster does; real ones run on three machines. Kill
@@ -80,7 +81,7 @@ func prepareTry(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		if *base < 1 || *base > tryPortMax {
 			return cli.Usage(fmt.Sprintf("--base-port %d: must be from 1 to %d", *base, tryPortMax))
 		}
-		found, err := cli.FindServer(*program)
+		found, err := child.FindServer(*program)
 		if err != nil {
 			return err
 		}
@@ -231,9 +232,9 @@ func (t *trial) once(ctx context.Context, n *tryNode) (ended string, err error) 
 	defer log.Close()
 	cmd := exec.Command(t.program, fmt.Sprintf("--node=%d", n.number), "--peers="+t.peers, "--listen="+n.listen,
 		"--http="+n.http, "--data="+filepath.Join(t.dir, fmt.Sprintf("node-%d", n.number)))
-	cmd.Env, cmd.Stderr = cli.OwnEnviron(os.Environ()), log
+	cmd.Env, cmd.Stderr = child.Environ(os.Environ()), log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches only outcry, which stops the nodes
-	cli.EndWithThread(cmd.SysProcAttr)
+	child.EndWithThread(cmd.SysProcAttr, syscall.SIGTERM)
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}

@@ -202,9 +202,3 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 	require.Contains(t, said, taken)
 	require.Contains(t, said, "address already in use: end what listens there")
 }
-
-func TestNodesOfATrialDoNotGetTheSettingsOfAnotherServer(t *testing.T) {
-	environ := []string{"HOME=/h", "OUTCRY_DATA=/d", "DATABASE_URL=x",
-		"DATABASE_URL_FILE=y", "NOTIFY_SOCKET=z", "PATH=/bin", "OUTCRY_LISTEN=1"}
-	require.Equal(t, []string{"HOME=/h", "PATH=/bin"}, cli.OwnEnviron(environ))
-}

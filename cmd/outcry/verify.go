@@ -14,6 +14,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/operate/backup"
+	"outcry/internal/operate/settings"
 	"outcry/internal/postgres"
 	"outcry/internal/postgres/local"
 	"outcry/internal/process/progress"
@@ -62,7 +63,7 @@ type teller interface {
 
 // verifyDir locks the data directory, connects to the database, and verifies both.
 func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line teller) (err error) {
-	if err := cli.RequireDir(dir, "there is no data directory %s", dir); err != nil {
+	if err := settings.RequireDir(dir, "there is no data directory %s", dir); err != nil {
 		return cli.Unchecked(err)
 	}
 	lock, err := journal.Lock(dir)
@@ -93,7 +94,7 @@ func verifyDir(ctx context.Context, dir, url string, stdout io.Writer, line tell
 
 // verifyLive verifies the journal and one snapshot of the database while the exchange runs.
 func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line teller) error {
-	if err := cli.RequireDir(dir, "there is no data directory %s", dir); err != nil {
+	if err := settings.RequireDir(dir, "there is no data directory %s", dir); err != nil {
 		return cli.Unchecked(err)
 	}
 	if url == "" {
@@ -118,7 +119,7 @@ func verifyLive(ctx context.Context, dir, url string, stdout io.Writer, line tel
 
 // startCluster starts the local cluster in dir. It returns an error if there is none.
 func startCluster(ctx context.Context, dir string, stderr io.Writer) (*local.Cluster, error) {
-	if err := cli.RequireDir(filepath.Join(dir, "data"),
+	if err := settings.RequireDir(filepath.Join(dir, "data"),
 		"there is no local cluster in %s; name the database with --database-url", dir); err != nil {
 		return nil, err
 	}

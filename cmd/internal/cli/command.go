@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"outcry/internal/operate/settings"
+	"outcry/internal/process/phrase"
 )
 
 // Command is a row of the table of commands. Parsing, usage, help, completion and docs/reference/CLI.md are
@@ -300,23 +301,14 @@ func (c *Command) Fit(f *flag.FlagSet, words []string) ([]string, error) {
 		if len(missing) > 1 {
 			verb = "are"
 		}
-		return nil, Usage(fmt.Sprintf("%s: %s %s missing", c.Name, List(missing, "and"), verb))
+		return nil, Usage(fmt.Sprintf("%s: %s %s missing", c.Name, phrase.List(missing, "and"), verb))
 	case len(words) > most && most == 0:
 		return nil, Usage(fmt.Sprintf("%s takes no arguments, not %d", name, len(words)))
 	case len(words) > most:
-		return nil, Usage(fmt.Sprintf("%s takes %s, not %d", name, Number(most-added, "argument"), len(words)-added))
+		return nil, Usage(fmt.Sprintf("%s takes %s, not %d", name, phrase.Number(most-added, "argument"), len(words)-added))
 	}
 	return words, nil
 }
 
 // either lists words as alternatives: "a, b or c".
-func either(words []string) string { return List(words, "or") }
-
-// List joins words with commas, and puts the word last before the final one.
-func List(words []string, last string) string {
-	if len(words) == 1 {
-		return words[0]
-	}
-	n := len(words) - 1
-	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
-}
+func either(words []string) string { return phrase.List(words, "or") }

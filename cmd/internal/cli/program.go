@@ -164,14 +164,6 @@ func IsGiven(f *flag.FlagSet, name string) (given bool) {
 	return given
 }
 
-// Number returns a count with its noun, in the plural unless n is 1.
-func Number(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // Client is the environment of a command: its program, how it connects to an exchange, and its input and
 // output.
 type Client struct {

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"outcry/internal/process/child"
 )
 
 // Root returns the root directory of the repository that contains the working directory.
@@ -139,7 +141,7 @@ func startApart(cmd *exec.Cmd) error {
 // start starts a process with its attributes set.
 func start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr.Setpgid = true
-	endWithThread(cmd.SysProcAttr)
+	child.EndWithThread(cmd.SysProcAttr, syscall.SIGKILL)
 	started := make(chan error)
 	starters() <- func() { started <- cmd.Start() }
 	return <-started

@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endWithThread makes the kernel kill a process when the thread that started it ends.
-func endWithThread(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
-
 // ownNetwork starts a process in its own network namespace, and with its own mounts.
 func ownNetwork(attr *syscall.SysProcAttr) {
 	attr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS

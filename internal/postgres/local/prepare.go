@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"outcry/internal/process/child"
 )
 
 const (
@@ -93,7 +95,7 @@ func (c *Cluster) initdb(ctx context.Context, dir string) error {
 	cmd.WaitDelay = pipeTimeout
 	runtime.LockOSThread() // the kernel ends initdb when the thread that forked it ends
 	defer runtime.UnlockOSThread()
-	endWithThread(cmd.SysProcAttr, syscall.SIGKILL)
+	child.EndWithThread(cmd.SysProcAttr, syscall.SIGKILL)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cluster: %s: %w: %s", cmd.Path, err, strings.TrimSpace(string(out)))
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"outcry/internal/process/child"
 )
 
 const (
@@ -140,7 +142,7 @@ func (c *Cluster) launch() (*exec.Cmd, error) {
 	}
 	cmd := c.command(context.Background(), data, "postgres", args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	endWithThread(cmd.SysProcAttr, syscall.SIGQUIT)
+	child.EndWithThread(cmd.SysProcAttr, syscall.SIGQUIT)
 
 	// Under the lock, Stop sees either this postmaster or that none will be started.
 	c.mu.Lock()

@@ -70,10 +70,6 @@ func seenAs(attr *syscall.SysProcAttr) int {
 	return os.Geteuid()
 }
 
-// endWithThread makes the kernel send s to the process when the thread that starts it ends, at the latest when
-// this process ends for any reason.
-func endWithThread(attr *syscall.SysProcAttr, s syscall.Signal) { attr.Pdeathsig = s }
-
 // unprivileged returns the ids of the user as whom root runs Postgres: the owner of the data directory, or one
 // that the system knows by name, which initdb requires. Data of one of machineUsers is given to ownUser once
 // ownUser exists.

@@ -20,7 +20,3 @@ func asUser(_, _ string) (*syscall.SysProcAttr, error) {
 
 // seenAs returns the user id under which Postgres sees this process.
 func seenAs(*syscall.SysProcAttr) int { return os.Geteuid() }
-
-// endWithThread does nothing, because only Linux supports this. Here a killed server leaves its Postgres
-// running, and the next start asks the operator to end it.
-func endWithThread(*syscall.SysProcAttr, syscall.Signal) {}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"outcry/internal/process/child"
 )
 
 // Bounds of docker compose.
@@ -111,7 +113,7 @@ func (c *compose) run(ctx context.Context, most time.Duration, out io.Writer, ar
 		process.Stdout = out
 	}
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the compose plugin is a child process
-	endWithThread(process.SysProcAttr)
+	child.EndWithThread(process.SysProcAttr, syscall.SIGKILL)
 	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGKILL) }
 	process.WaitDelay = drainMax
 	if err := process.Run(); err != nil {

@@ -36,9 +36,6 @@ func forgoPrivileges() error {
 	return nil
 }
 
-// endWithThread makes the kernel kill a process when the thread that started it ends.
-func endWithThread(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = syscall.SIGKILL }
-
 // process is what /proc/PID/stat says of a process.
 type process struct {
 	pid, parent int

@@ -29,9 +29,6 @@ func endFirst() {}
 // forgoPrivileges does nothing: this system has no such setting.
 func forgoPrivileges() error { return nil }
 
-// endWithThread does nothing: this system has no such setting.
-func endWithThread(*syscall.SysProcAttr) {}
-
 // killDescendants kills the process group that first leads; it never reports a process alive or found.
 func killDescendants(first int, killed map[int]bool) (alive, found bool, err error) {
 	killed[first] = true

@@ -1,4 +1,6 @@
-package cli
+// Package child has what a program needs to run another one as its child: the path of outcryd, an environment
+// without the settings of a server, and an end together with its parent.
+package child
 
 import (
 	"fmt"
@@ -26,9 +28,9 @@ func FindServer(named string) (string, error) {
 	return found, nil
 }
 
-// OwnEnviron returns environ without the variables that configure a server, for a program that starts its own
-// one.
-func OwnEnviron(environ []string) (own []string) {
+// Environ returns environ without the variables that configure a server, for a child that must not inherit
+// them.
+func Environ(environ []string) (own []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")
 		switch {
