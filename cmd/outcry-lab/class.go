@@ -238,8 +238,8 @@ func (o *classOptions) say(c *cli.Client, all bool) {
 	for _, h := range o.shares {
 		with = append(with, h.shares.String()+" "+h.symbol)
 	}
-	fmt.Fprintf(c.Stdout, "%s, %d to %d, each with %s\n", phrase.Number(o.students, "account"), o.first, o.first+o.students-1,
-		phrase.List(with, "and"))
+	fmt.Fprintf(c.Stdout, "%s, %d to %d, each with %s\n", phrase.Number(o.students, "account"), o.first,
+		o.first+o.students-1, phrase.List(with, "and"))
 	fmt.Fprintf(c.Stdout, "tokens are in %s, which only you can read; the first is yours, of scope admin\n", o.csv)
 	if !all {
 		fmt.Fprintf(c.Stdout, "some of them were revoked, and stay so; outcry token list shows those that are good\n")

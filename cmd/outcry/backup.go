@@ -120,15 +120,15 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 			"name its database with --database-url if it has another one: %w", err)
 	}
 	o.Progress("starting the local Postgres")
-	local, err := startCluster(ctx, dir, stderr)
+	url, stop, err := local.StartExisting(ctx, dir, stderr)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	// No exchange is running that could write more of the journal to the tables, so waiting is pointless:
 	// either they are complete, or a start has to complete them.
-	o.DatabaseURL, o.Wait = local.URL(), time.Nanosecond
+	o.DatabaseURL, o.Wait = url, time.Nanosecond
 	return func() {
-		stopCluster(local, stderr)
+		stop()
 		_ = lock.Unlock() // an error loses nothing: the lock file is empty
 	}, nil
 }

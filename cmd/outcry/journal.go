@@ -11,6 +11,7 @@ import (
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/operate/settings"
+	"outcry/internal/operate/verify"
 )
 
 // prepareJournal returns what runs the command journal.
@@ -41,16 +42,8 @@ func printJournal(dir string, w io.Writer) error {
 		if err := exchange.DecodeEvent(record, &e); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}
-		_, err := fmt.Fprintf(w, "%d %s %s%s\n", seq, time.Unix(0, e.Time).UTC().Format(time.RFC3339), describe(&e),
-			ofRef(&e))
+		_, err := fmt.Fprintf(w, "%d %s %s\n", seq, time.Unix(0, e.Time).UTC().Format(time.RFC3339),
+			verify.Describe(&e))
 		return err
 	})
-}
-
-// ofRef returns the text for a record's ref, or "" if it has none.
-func ofRef(e *exchange.Event) string {
-	if e.Ref == "" {
-		return ""
-	}
-	return "; ref " + string(e.Ref)
 }

@@ -19,6 +19,7 @@ import (
 
 	api "outcry/clients/go/client"
 	"outcry/cmd/internal/cli"
+	"outcry/internal/operate/trial"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 )
@@ -56,7 +57,7 @@ type trying struct {
 func startTry(t *testing.T) (x *trying, addrs, https string) {
 	t.Helper()
 	outcry := filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry")
-	base := freeBlock(t, tryNodes*tryPorts)
+	base := freeBlock(t, trial.Ports)
 	x = &trying{t: t, pids: map[string]int{}}
 	x.cmd = exec.Command(outcry, "cluster", "try", "--dir="+t.TempDir(), fmt.Sprintf("--base-port=%d", base))
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -102,7 +103,7 @@ func TestAClusterIsTried(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
 	x, addrs, https := startTry(t)
 	leader, ready := "", map[string]bool{}
-	for leader == "" || len(ready) < tryNodes {
+	for leader == "" || len(ready) < 3 {
 		m := x.until(`node (\d) (leads|is ready: standby)`)
 		ready[m[1]] = true
 		if m[2] == "leads" {
@@ -185,7 +186,7 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 	require.Contains(t, said, "there is no outcryd beside outcry, nor in the path: name it with --outcryd")
 	ends := filepath.Join(t.TempDir(), "ends")
 	require.NoError(t, os.WriteFile(ends, []byte("#!/bin/sh\nprintf 'this\\nthat is why\\n' >&2\nexit 1\n"), 0o755))
-	base := freeBlock(t, tryNodes*tryPorts)
+	base := freeBlock(t, trial.Ports)
 	try := func() {
 		_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir(), "--outcryd="+ends,
 			fmt.Sprintf("--base-port=%d", base))
@@ -194,7 +195,7 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 	try()
 	require.Regexp(t, `node \d has ended 6 times within 1m0s \(exit status 1\), see .*node-\d\.log; `+
 		`its last line: that is why\n`, said)
-	taken := fmt.Sprintf("127.0.0.1:%d", base+tryNodes*tryPorts)
+	taken := fmt.Sprintf("127.0.0.1:%d", base+trial.Ports)
 	other, err := net.Listen("tcp", taken)
 	require.NoError(t, err)
 	defer other.Close()

@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/cmd/internal/cli"
-	"outcry/internal/exchange"
-	"outcry/internal/journal"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
@@ -66,39 +64,6 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 		require.Contains(t, stdout, "history  not ok")
 		p.Stop()
 	}
-}
-
-// TestVerifyLiveReadsAnewWhatIsDeleted: if a segment is deleted during a read, the read starts over at the
-// first record that is left.
-func TestVerifyLiveReadsAnewWhatIsDeleted(t *testing.T) {
-	dir := t.TempDir()
-	j, err := journal.Open(dir, journal.Options{Version: exchange.EventVersion, SegmentBytes: 4096})
-	require.NoError(t, err)
-	for range 100 {
-		_, err := j.Append(make([]byte, 200))
-		require.NoError(t, err)
-	}
-	require.NoError(t, j.Wait(background, 100))
-	defer j.Close()
-	v := &verifier{dir: dir, live: true, say: func(string) {}}
-	var firsts []uint64
-	before := uint64(0)
-	s, err := v.readJournal(func(seq uint64, _ []byte) error {
-		if seq != before+1 {
-			firsts = append(firsts, seq)
-		}
-		if before = seq; seq == 1 {
-			firsts = append(firsts, seq)
-			require.NoError(t, j.RemoveBefore(70))
-		}
-		return nil
-	})
-	require.NoError(t, err)
-	require.Equal(t, []uint64{1, s.First}, firsts)
-	require.Equal(t, j.First(), s.First)
-	require.Greater(t, s.First, uint64(30))
-	require.Equal(t, uint64(100), s.Last)
-	require.Equal(t, j.ID(), s.ID)
 }
 
 // TestVerifyLiveSaysWhatDoesNotRun: verify --live starts no cluster, and says what is not running.

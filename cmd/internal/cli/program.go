@@ -164,6 +164,9 @@ func IsGiven(f *flag.FlagSet, name string) (given bool) {
 	return given
 }
 
+// IsDigits reports whether a text consists of one or more digits, as an account's id does.
+func IsDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
 // Client is the environment of a command: its program, how it connects to an exchange, and its input and
 // output.
 type Client struct {

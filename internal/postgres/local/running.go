@@ -1,13 +1,19 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // ErrNotRunning means that the cluster is not running.
@@ -62,4 +68,30 @@ func runningSocket(dir string) (string, error) {
 		return "", ErrNotRunning // a killed process left the link
 	}
 	return "", err
+}
+
+// existingStopTimeout bounds how long a cluster of StartExisting may take to stop.
+const existingStopTimeout = 20 * time.Second
+
+// StartExisting starts the cluster in dir for a command that only needs its database for a while. It returns an
+// error if there is no cluster in dir. stop stops the cluster; a failure of that is only printed to stderr, since
+// the command's result does not depend on it. Warnings of the cluster are printed there too.
+func StartExisting(ctx context.Context, dir string, stderr io.Writer) (url string, stop func(), err error) {
+	if _, err := os.Stat(filepath.Join(dir, "data")); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return "", nil, fmt.Errorf("there is no local cluster in %s; name the database with --database-url", dir)
+	} else if err != nil {
+		return "", nil, err
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	c, err := Start(ctx, Options{Dir: dir, Log: log})
+	if err != nil {
+		return "", nil, err
+	}
+	return c.URL(), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), existingStopTimeout)
+		defer cancel()
+		if err := c.Stop(ctx); err != nil {
+			fmt.Fprintf(stderr, "outcry: %v\n", err)
+		}
+	}, nil
 }

@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"iter"
 	"slices"
 
-	"outcry/cmd/internal/cli"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/postgres"
@@ -22,7 +21,7 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	if errors.As(err, &damage) {
 		return "", err
 	} else if err != nil {
-		return "", cli.Unchecked(err)
+		return "", unchecked(err)
 	}
 	if !there {
 		return "there is none", nil
@@ -40,7 +39,7 @@ func (v *verifier) checkJournal(context.Context) (figures string, err error) {
 	case errors.As(err, &damage), errors.Is(err, exchange.ErrEvent):
 		return "", err
 	case err != nil:
-		return "", cli.Unchecked(err)
+		return "", unchecked(err)
 	}
 	figures = fmt.Sprintf("%s with records %d to %d, every checksum matches", phrase.Number(v.found.Segments, "segment"),
 		v.found.First, v.found.Last)
@@ -116,14 +115,14 @@ func (v *verifier) checkBelongs(context.Context) (figures string, err error) {
 func (v *verifier) checkHistory(ctx context.Context) (figures string, err error) {
 	opening, err := v.archive.Opening(ctx)
 	if err != nil {
-		return "", cli.Unchecked(err)
+		return "", unchecked(err)
 	}
 	if v.state, err = opening.Restore(); err != nil {
 		return "", fmt.Errorf("the tables opening_*: %w", err)
 	}
 	fills, err := v.archive.CountFills(ctx)
 	if err != nil {
-		return "", cli.Unchecked(err)
+		return "", unchecked(err)
 	}
 	var orders, executions, cancels int
 	v.last = v.archive.Position().Applied
@@ -155,7 +154,8 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 		return "", err
 	}
 	figures = fmt.Sprintf("%s done again: %s with %s, %s; open in the end: %s",
-		phrase.Number(int(v.last-opening.Seq), "record"), phrase.Number(orders, "order"), phrase.Number(executions, "execution"),
+		phrase.Number(int(v.last-opening.Seq), "record"), phrase.Number(orders, "order"),
+		phrase.Number(executions, "execution"),
 		phrase.Number(cancels, "cancel"), phrase.Number(len(v.tables.Orders), "order"))
 	if refs > 0 {
 		figures += fmt.Sprintf("; %s, each of one record", phrase.Number(int(refs), "ref"))
@@ -171,7 +171,7 @@ func (v *verifier) checkHistory(ctx context.Context) (figures string, err error)
 func (v *verifier) compareTables(ctx context.Context, fills *postgres.FillCounter) (refs int64, err error) {
 	v.say("comparing the tables")
 	if v.tables, err = v.archive.Tables(ctx); err != nil {
-		return 0, cli.Unchecked(err)
+		return 0, unchecked(err)
 	}
 	if err := v.state.SameOrders(v.tables); err != nil {
 		return 0, fmt.Errorf("resting_orders: %w", err)
@@ -220,7 +220,7 @@ func ofTables(err error) error {
 	if errors.As(err, &row) {
 		return row
 	}
-	return cli.Unchecked(err)
+	return unchecked(err)
 }
 
 // checkMoney compares each balance and each position with those of the replay, and checks the totals.
@@ -281,7 +281,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 	case wrong != nil:
 		return "", wrong
 	case err != nil:
-		return "", cli.Unchecked(err)
+		return "", unchecked(err)
 	}
 	if err := v.state.Audit(); err != nil {
 		return "", fmt.Errorf("after the journal's last record: %w", err)
@@ -315,7 +315,7 @@ func (v *verifier) checkLateRefs(ctx context.Context) error {
 	for keys := range slices.Chunk(v.lateRefs, refsAskedMax) {
 		used, err := v.archive.Refs(ctx, keys)
 		if err != nil {
-			return cli.Unchecked(err)
+			return unchecked(err)
 		}
 		for _, key := range keys {
 			if use, ok := used[key]; ok {
@@ -380,8 +380,8 @@ func (r *rows) same(seq uint64, want *exchange.Event, exact bool) error {
 	if !e.Same(want) {
 		table, key := postgres.RecordRow(e, seq)
 		return &postgres.RowError{Table: table, Key: key,
-			Reason: fmt.Sprintf("it says %s%s (time %s); journal record %d says %s%s (time %s)",
-				describe(e), ofRef(e), postgres.TimeText(e.Time), seq, describe(want), ofRef(want), postgres.TimeText(want.Time))}
+			Reason: fmt.Sprintf("it says %s (time %s); journal record %d says %s (time %s)",
+				Describe(e), postgres.TimeText(e.Time), seq, Describe(want), postgres.TimeText(want.Time))}
 	}
 	return nil
 }

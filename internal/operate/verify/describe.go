@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"fmt"
@@ -7,7 +7,15 @@ import (
 	"outcry/internal/exchange"
 )
 
-// describe returns a record in words: all its fields except its time and its ref.
+// Describe returns a record in words: all its fields except its time.
+func Describe(e *exchange.Event) string {
+	if e.Ref == "" {
+		return describe(e)
+	}
+	return describe(e) + "; ref " + string(e.Ref)
+}
+
+// describe returns a record in words without its time and its ref.
 func describe(e *exchange.Event) string {
 	switch e.Kind {
 	case exchange.AccountOpened:
