@@ -78,7 +78,7 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 // is appended.
 func (a *answers) complete(ctx context.Context, c *engine.Request, r *exchange.Result) (done func()) {
 	done = func() {}
-	if r.Reason == exchange.InHistory {
+	if r.Pending == exchange.InHistory {
 		if release := a.recall(ctx, c, r); release != nil {
 			done = release
 		}
@@ -98,10 +98,10 @@ func (a *answers) answer(ctx context.Context, i int, c *engine.Request, r *excha
 		r.Reason = a.refusal.Reason
 		return a.refusal
 	}
-	if r.Reason == exchange.InView {
+	if r.Pending == exchange.InView {
 		a.show(ctx, c, r)
 	}
-	if r.Reason == exchange.InHistory {
+	if r.Pending == exchange.InHistory {
 		if done := a.recall(ctx, c, r); done != nil {
 			defer done()
 		}
@@ -148,7 +148,7 @@ func (a *answers) show(ctx context.Context, c *engine.Request, r *exchange.Resul
 	if view := a.server.options.View; view != nil && !a.unseen {
 		view.Show(ctx, &c.Command, r, !a.unavailable)
 	} else {
-		r.Reason = exchange.ViewUnavailable
+		r.Pending = exchange.Nowhere
 	}
 	a.unseen = r.Reason == exchange.ViewUnavailable
 	if r.Reason == exchange.HistoryUnavailable {
@@ -250,7 +250,7 @@ func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
 	defer cancel()
 	if a.unavailable || s.recalls.Acquire(ctx, 1) != nil {
-		r.Reason = exchange.HistoryUnavailable
+		r.Pending = exchange.Nowhere
 	} else {
 		done = func() { s.recalls.Release(1) }
 		s.load(ctx, c, r, s.options.ReplyBytesMax/a.codec.ExecutionBytesMin()+1)

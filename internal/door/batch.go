@@ -154,8 +154,8 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 		}
 	}
 	for i := range b.results {
-		//exhaustive:ignore these two have no answer yet
-		switch b.results[i].Reason {
+		switch b.results[i].Pending {
+		case exchange.Nowhere:
 		case exchange.InHistory:
 			b.pending, b.recalls = true, true
 		case exchange.InView:

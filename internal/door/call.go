@@ -177,21 +177,21 @@ func (p *Pending) fill(results []exchange.Result) {
 	}
 }
 
-// Complete asks the history and the view for the outcomes that Call left as InHistory or InView; afterwards
-// no outcome has these reasons. It loads up to ReportExecutionsMax + 1 executions of an order in the history.
+// Complete asks the history and the view for the outcomes that Call left pending; afterwards none is pending. It
+// loads up to ReportExecutionsMax + 1 executions of an order in the history.
 // It may wait up to recallTimeout for each order in the database, and for the view. Call it before Wait, or
 // not at all.
 func (p *Pending) Complete(ctx context.Context) {
 	for i := range p.outcomes {
-		//exhaustive:ignore these two have no answer yet
-		switch r := &p.outcomes[i].Result; r.Reason {
+		switch r := &p.outcomes[i].Result; r.Pending {
+		case exchange.Nowhere:
 		case exchange.InHistory:
 			p.recall(ctx, &p.requests[i], r)
 		case exchange.InView:
 			if view := p.server.options.View; view != nil {
 				view.Show(ctx, &p.requests[i].Command, r, !p.unavailable)
 			} else {
-				r.Reason = exchange.ViewUnavailable
+				r.Pending = exchange.Nowhere
 			}
 			p.unavailable = p.unavailable || r.Reason == exchange.HistoryUnavailable
 		}
@@ -204,7 +204,7 @@ func (p *Pending) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
 	defer cancel()
 	if p.unavailable || s.recalls.Acquire(ctx, 1) != nil {
-		r.Reason = exchange.HistoryUnavailable
+		r.Pending = exchange.Nowhere
 	} else {
 		s.load(ctx, c, r, exchange.ReportExecutionsMax+1)
 		s.recalls.Release(1)

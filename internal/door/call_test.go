@@ -163,6 +163,9 @@ func TestWhatIsInTheHistoryIsFetched(t *testing.T) {
 	require.Equal(t, exchange.HistoryUnavailable, outcomes[0].Reason)
 	require.Equal(t, exchange.HistoryUnavailable, outcomes[1].Reason)
 	require.Equal(t, exchange.ViewUnavailable, outcomes[2].Reason, "the server has no view")
+	for _, o := range outcomes {
+		require.Equal(t, exchange.Nowhere, o.Pending, "a refusal is complete")
+	}
 	require.Equal(t, []int{3, 3}, x.recalled, "the history is not asked again")
 }
 
@@ -363,10 +366,10 @@ func TestEachOutcomeOfACallIsToldByItself(t *testing.T) {
 		require.False(t, part.MayTell())
 		require.Equal(t, p.Seq(), part.Seq())
 		if i == 1 {
-			x.set(func() { outcomes[0].Reason = exchange.InView })
+			x.set(func() { outcomes[0].Pending = exchange.InView })
 			part.Complete(background)
-			require.Equal(t, exchange.InView, outcomes[0].Reason, "the other request stays incomplete")
-			outcomes[0].Reason = exchange.OK
+			require.Equal(t, exchange.InView, outcomes[0].Pending, "the other request stays incomplete")
+			outcomes[0].Pending = exchange.Nowhere
 		}
 	}
 	x.set(func() { x.durable = 3 })

@@ -81,14 +81,14 @@ func (x *fake) Execute(_ context.Context, commands []engine.Request, results []e
 		case exchange.CancelAll:
 			results[i].More = new(exchange.ResultMore)
 		case exchange.ListFills:
-			results[i] = exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: uint64(x.total())}}
+			results[i] = exchange.Result{Reason: exchange.ViewUnavailable, Pending: exchange.InView, AsOf: uint64(x.total())}
 		case exchange.CancelOrder:
 			results[i].Status.Executions = make([]exchange.Execution, x.executions)
 		case exchange.QueryOrder:
 			x.queried = append(x.queried, int(c.Order))
 			x.answer(c.Order, &results[i])
 			if c.Order <= x.past {
-				results[i] = exchange.Result{Reason: exchange.InHistory}
+				results[i] = exchange.Result{Reason: exchange.HistoryUnavailable, Pending: exchange.InHistory}
 			}
 			if c.Order == x.foreign && c.Order > x.past {
 				results[i] = exchange.Result{Reason: exchange.ForeignOrder}
@@ -117,7 +117,7 @@ func (x *fake) Recall(ctx context.Context, c *engine.Request, r *exchange.Result
 		x.mu.Lock()
 	}
 	if x.away || ctx.Err() != nil {
-		r.Reason = exchange.HistoryUnavailable
+		*r = exchange.Result{Reason: exchange.HistoryUnavailable}
 		return
 	}
 	if c.Order == x.foreign {

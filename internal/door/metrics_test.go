@@ -86,9 +86,9 @@ func TestLimitsOfTheExchangeAreCounted(t *testing.T) {
 	require.Len(t, r.tallies, 2, "different reasons of one outcome share a tally")
 	refused := 0
 	for _, reason := range []exchange.RejectReason{exchange.SymbolLimitExceeded, exchange.NoRoom, exchange.NoRoomToCancel,
-		exchange.TooManyFills, exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.InHistory, exchange.Halted,
+		exchange.TooManyFills, exchange.DatabaseBehind, exchange.HistoryUnavailable, exchange.Halted,
 		exchange.AccountLimitExceeded, exchange.AccountOrdersExceeded, exchange.OpenOrdersExceeded, exchange.NobodyOpposite,
-		exchange.Blocked, exchange.NotReadYet, exchange.InView, exchange.ViewUnavailable, exchange.Unresumed} {
+		exchange.Blocked, exchange.NotReadYet, exchange.ViewUnavailable, exchange.Unresumed} {
 		refused += int(reason)
 	}
 	require.Contains(t, r.tallies, tally{exchange.PlaceOrder, outcomeRefused, refused})

@@ -42,7 +42,7 @@ type Exchange interface {
 	// shown to a client before Durable has returned nil for the mark. The error means that the exchange has
 	// failed or is stopping, or is ctx's; then no result may ever be shown.
 	Execute(ctx context.Context, commands []engine.Request, results []exchange.Result) (engine.Mark, error)
-	// Recall completes a result that Execute left as InHistory: the order is only in the database. It loads
+	// Recall completes a result that Execute left pending as InHistory: the order is only in the database. It loads
 	// up to most executions. The mark that Execute returned covers what it loads.
 	Recall(ctx context.Context, c *engine.Request, r *exchange.Result, most int)
 	// Ready returns how many of the commands, from the first on, Execute can do without asking the database.
@@ -66,7 +66,7 @@ type Exchange interface {
 
 // View answers queries of accounts about themselves.
 type View interface {
-	// Show completes a result that Execute left as InView. It waits, within a time limit of its own, until
+	// Show completes a result that Execute left pending as InView. It waits, within a time limit of its own, until
 	// the view includes the record that the result names. The data that it returns is durable. The caller has
 	// checked that the client may see the account. If history is false, Show does not ask the database: data
 	// that is only there becomes HistoryUnavailable.

@@ -40,8 +40,8 @@ func (v *fakeView) reach(seq uint64) {
 func (v *fakeView) Show(_ context.Context, c *exchange.Command, r *exchange.Result, history bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.asked = append(v.asked, r.More.View)
-	for v.seq < r.More.View {
+	v.asked = append(v.asked, r.AsOf)
+	for v.seq < r.AsOf {
 		v.moved.Wait()
 	}
 	if v.fails {

@@ -111,5 +111,5 @@ func (e *Engine) inView(c *exchange.Command, r *exchange.Result) {
 		r.Reason = exchange.UnknownSymbol
 		return
 	}
-	r.Reason, r.More = exchange.InView, &exchange.ResultMore{View: e.log.Appended()}
+	r.Reason, r.Pending, r.AsOf = exchange.ViewUnavailable, exchange.InView, e.log.Appended()
 }

@@ -172,7 +172,7 @@ func (e *Engine) holder(id exchange.OrderID) *shard {
 // queries, before Durable has returned nil for the mark.
 //
 // If a query or a cancel is for an order that is no longer in memory, only in the
-// database, its result is InHistory, and Recall completes it. Executions in
+// database, its result is pending as InHistory, and Recall completes it. Executions in
 // results belong to the exchange and must not be written to.
 //
 // An error means that the exchange has failed or is stopping, or that ctx ended

@@ -123,7 +123,7 @@ func (p *instructedPair) both(r Request, n int) exchange.Result {
 		if res.Reason != exchange.OK {
 			require.NotEmpty(p.t, res.Text(&r.Command))
 		}
-		res.Seen = 0
+		res.AsOf = 0
 	}
 	require.Equal(p.t, want, got, "seed %d, command %d: %+v", p.seed, n, r.Command)
 	if got.Reason != exchange.OK {
@@ -163,7 +163,7 @@ func (p *instructedPair) demand(again *market) {
 	for k := range p.asked {
 		got := again.ask(p.asked[k])
 		again.Engine.Recall(background, &p.asked[k], &got, 1000)
-		got.Seen = 0
+		got.AsOf = 0
 		require.Equal(p.t, p.answered[k], got, "seed %d: %+v", p.seed, p.asked[k].Command)
 	}
 	require.Equal(p.t, appended, again.journal.Appended())

@@ -8,7 +8,7 @@ import (
 )
 
 // answerAbsent answers a command for an order that is not in memory. The reason is UnknownOrder if its id was not
-// given out yet, and otherwise InHistory. Seen limits the answer to records applied by now,
+// given out yet. Otherwise the result is pending as InHistory. AsOf limits the answer to records applied by now,
 // so that it does not depend on when the history is asked.
 func (e *Engine) answerAbsent(id exchange.OrderID, r *exchange.Result) {
 	r.Reason = exchange.UnknownOrder
@@ -22,11 +22,11 @@ func (e *Engine) answerAbsent(id exchange.OrderID, r *exchange.Result) {
 	// An order enters the index before its record is appended. If it is still not in the index,
 	// it either was closed and forgotten, or its record is later than seen.
 	if _, held := e.index.Book(id); !held {
-		r.Reason, r.Seen = exchange.InHistory, seen
+		r.Reason, r.Pending, r.AsOf = exchange.HistoryUnavailable, exchange.InHistory, seen
 	}
 }
 
-// Recall completes a result that Execute left as InHistory, by asking the history. It leaves
+// Recall completes a result that Execute left pending as InHistory, by asking the history. It leaves
 // all other results unchanged. The order was closed long ago and no longer changes, so
 // it does not matter what was executed since. If the history
 // does not answer, or ctx ends, the result is HistoryUnavailable. The mark that Execute
@@ -35,21 +35,21 @@ func (e *Engine) answerAbsent(id exchange.OrderID, r *exchange.Result) {
 // It loads up to most executions of the order. Callers with many such results
 // should complete and send them one by one.
 func (e *Engine) Recall(ctx context.Context, c *Request, r *exchange.Result, most int) {
-	if r.Reason != exchange.InHistory {
+	if r.Pending != exchange.InHistory {
 		return
 	}
-	seen := r.Seen
-	r.Seen = 0
+	seen := r.AsOf
+	r.Pending, r.AsOf = exchange.Nowhere, 0
 	switch {
 	case c.Kind == exchange.PlaceOrder:
 		e.recallReport(ctx, r.Order, seen, r)
 		return
 	case c.Kind == exchange.AmendOrder && (r.Amended != nil || e.recallAmend(ctx, &c.Command, r)):
-		if c.Report && r.Reason != exchange.HistoryUnavailable && r.Amended.By != 0 {
+		if c.Report && r.Amended.By != 0 {
 			e.recallReport(ctx, r.Amended.By, seen, r)
 		}
 		return
-	case r.Reason != exchange.InHistory:
+	case r.Reason != exchange.HistoryUnavailable: // the amend's own ref was used for something else, or is not known
 		return
 	case c.Kind != exchange.QueryOrder:
 		most = 0

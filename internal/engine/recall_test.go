@@ -18,6 +18,11 @@ func TestAnOrderOfLaterIsNotRecalled(t *testing.T) {
 		{Status: exchange.Status{Open: 1}}}, got, "the first two were sent before the order")
 }
 
+// pending returns the result of a command for an order that is only in the history.
+func pending(asOf uint64) exchange.Result {
+	return exchange.Result{Reason: exchange.HistoryUnavailable, Pending: exchange.InHistory, AsOf: asOf}
+}
+
 func TestExecuteDoesNotAskTheHistory(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})
@@ -27,9 +32,9 @@ func TestExecuteDoesNotAskTheHistory(t *testing.T) {
 	commands := []exchange.Command{queryOf(7), cancelOf(7, "1")}
 	_, err := m.Execute(background, commands, results)
 	require.NoError(t, err)
-	require.Equal(t, []exchange.Result{{Reason: exchange.InHistory}, {Reason: exchange.InHistory}}, results)
+	require.Equal(t, []exchange.Result{pending(0), pending(0)}, results)
 	m.Recall(background, &commands[1], &results[1], 1000)
-	require.Equal(t, []exchange.Result{{Reason: exchange.InHistory}, {Reason: exchange.AlreadyExecuted}}, results)
+	require.Equal(t, []exchange.Result{pending(0), {Reason: exchange.AlreadyExecuted}}, results)
 	done := exchange.Result{Reason: exchange.ForeignOrder}
 	m.Recall(background, &commands[1], &done, 1000)
 	require.Equal(t, exchange.ForeignOrder, done.Reason, "a result that is complete stays as it is")
@@ -53,7 +58,7 @@ func TestAQueryOfOwnOrdersOnlyTellsNoOthers(t *testing.T) {
 		PublicOrder: exchange.PublicOrder{Status: status}})
 	for account, want := range map[exchange.AccountID]exchange.Result{"1": {Status: status},
 		"2": {Reason: exchange.ForeignOrder}} {
-		c, r := own(7, account), exchange.Result{Reason: exchange.InHistory}
+		c, r := own(7, account), pending(0)
 		m.Engine.Recall(background, &c, &r, 1000)
 		require.Equal(t, want, r, "in the database")
 	}
@@ -70,8 +75,7 @@ func TestWhatIsKnownLaterDoesNotCount(t *testing.T) {
 	commands, results := []exchange.Command{queryOf(7), cancelOf(7, "1"), queryOf(11)}, make([]exchange.Result, 3)
 	_, err := m.Execute(background, commands, results)
 	require.NoError(t, err)
-	require.Equal(t, []exchange.Result{{Reason: exchange.InHistory, Seen: 3}, {Reason: exchange.InHistory, Seen: 3},
-		{Reason: exchange.UnknownOrder}}, results)
+	require.Equal(t, []exchange.Result{pending(3), pending(3), {Reason: exchange.UnknownOrder}}, results)
 	m.lastOrder.Store(20)
 	db.applied.Store(9)
 	for _, id := range []exchange.OrderID{7, 11} {
@@ -93,11 +97,11 @@ func TestRecallLoadsNoMoreThanIsAskedFor(t *testing.T) {
 	long := exchange.Status{Executions: make([]exchange.Execution, 500)}
 	db.orders.Store(exchange.OrderID(7), exchange.ClosedOrder{Account: "1",
 		PublicOrder: exchange.PublicOrder{Status: long}})
-	c, r := queryOf(7), exchange.Result{Reason: exchange.InHistory}
+	c, r := queryOf(7), pending(0)
 	m.Recall(background, &c, &r, 100)
 	require.Len(t, r.Status.Executions, 100)
 	db.away.Store(true)
-	r = exchange.Result{Reason: exchange.InHistory, Seen: 1}
+	r = pending(1)
 	m.Recall(background, &c, &r, 100)
 	require.Equal(t, exchange.Result{Reason: exchange.HistoryUnavailable}, r, "pending and failed differ")
 }

@@ -263,7 +263,7 @@ func (e *Engine) claimRef(
 
 // reportAgain fills in the report of a repeated command with what was reported first. That depends only on the records
 // of its order, which is finished first if it has further parts. If memory no longer has the order, the result is
-// InHistory and Recall completes it. An error is that of finish.
+// pending and Recall completes it. An error is that of finish.
 func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) (err error) {
 	id := r.Order
 	if a := r.Amended; a != nil {
@@ -286,10 +286,10 @@ func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) (err er
 			r.Status = report(s)
 			return nil
 		}
-		r.Seen = e.log.Appended() // the order is still in memory, so the history may lack some of its records
+		r.AsOf = e.log.Appended() // the order is still in memory, so the history may lack some of its records
 	}
 	if r.Reason = exchange.HistoryUnavailable; e.options.History != nil {
-		r.Reason = exchange.InHistory
+		r.Pending = exchange.InHistory
 	}
 	return nil
 }

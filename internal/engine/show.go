@@ -19,17 +19,16 @@ func (e *Engine) Show(
 	if err != nil {
 		return o, false, err
 	}
-	//exhaustive:ignore every other reason means that there is no such order
-	switch results[0].Reason {
-	case exchange.OK:
-		o, found = *results[0].More.Shown, true
+	switch r := &results[0]; { // every other result means that there is no such order
+	case r.Reason == exchange.OK:
+		o, found = *r.More.Shown, true
 		o.Status.Executions = page(o.Status.Executions, after, most)
-	case exchange.InHistory: // the order was closed long ago and no longer changes
+	case r.Pending == exchange.InHistory: // the order was closed long ago and no longer changes
 		var closed exchange.ClosedOrder
 		if closed, found, err = e.options.History.Order(ctx, id, after, most); err != nil {
 			return o, false, err
 		}
-		if found = found && closed.Seq <= results[0].Seen; found {
+		if found = found && closed.Seq <= r.AsOf; found {
 			o = closed.PublicOrder
 		}
 	}

@@ -354,7 +354,7 @@ func TestWhatNotEveryNodeReadsIsRefused(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(made).Reason)
 }
 
-// TestWhatTheViewAnswersWaitsForWhatIsAppended: Result.More.View is the seq of the last record appended.
+// TestWhatTheViewAnswersWaitsForWhatIsAppended: Result.AsOf is the seq of the last record appended.
 func TestWhatTheViewAnswersWaitsForWhatIsAppended(t *testing.T) {
 	m := open(t, Options{})
 	got := m.all(buy("A", 1, 1), exchange.Command{Kind: exchange.ShowAccount, Account: "1"}, buy("A", 1, 1),
@@ -362,8 +362,9 @@ func TestWhatTheViewAnswersWaitsForWhatIsAppended(t *testing.T) {
 		exchange.Command{Kind: exchange.ListFills, Account: "9"},
 		exchange.Command{Kind: exchange.ListOrders, Account: "1", Symbol: "C"})
 	appended := m.journal.Appended()
-	require.Equal(t, []exchange.Result{{Order: 1},
-		{Reason: exchange.InView, More: &exchange.ResultMore{View: appended - 1}}, {Order: 2},
-		{Reason: exchange.InView, More: &exchange.ResultMore{View: appended}}, {Reason: exchange.UnknownAccount},
-		{Reason: exchange.UnknownSymbol}}, got)
+	inView := func(asOf uint64) exchange.Result {
+		return exchange.Result{Reason: exchange.ViewUnavailable, Pending: exchange.InView, AsOf: asOf}
+	}
+	require.Equal(t, []exchange.Result{{Order: 1}, inView(appended - 1), {Order: 2}, inView(appended),
+		{Reason: exchange.UnknownAccount}, {Reason: exchange.UnknownSymbol}}, got)
 }

@@ -107,6 +107,9 @@ const ReportExecutionsMax = 1000
 // nothing.
 type Result struct {
 	Reason RejectReason
+	// Pending is where the rest of the result is still to be read. Until it has been read, Reason is why the command is
+	// refused if that source does not answer.
+	Pending Source
 	// Order is the order's id after an accepted PlaceOrder, and after a QueryOrder or a
 	// CancelOrder that named the order by its ref.
 	Order OrderID
@@ -123,13 +126,23 @@ type Result struct {
 	Amended *Amended
 	// More has rarely used fields; nil means zero values.
 	More *ResultMore
-	// Seen is set with InHistory: the last record in the history when the order was looked
-	// up. Orders of later records could not be found.
-	Seen uint64
+	// AsOf is a record, if the result is pending. The view must have applied it before it is asked. A query or a cancel
+	// finds no order in the history whose record is later; a repeated report needs a history that has the record.
+	AsOf uint64
 	// Seq is the newest record that the command wrote, 0 if it wrote none. A repeated command, whose ref was
 	// used before, writes none.
 	Seq uint64
 }
+
+// Source is where the rest of a Result is still to be read, after the engine has executed the command.
+type Source uint8
+
+// The sources.
+const (
+	Nowhere   Source = iota // the result is complete
+	InHistory               // the order is only in Postgres
+	InView                  // the view of accounts has the answer
+)
 
 // Status is the state of an order (docs/PROTOCOL.md, section "query").
 type Status struct {
@@ -167,8 +180,6 @@ type ResultMore struct {
 	Halt     *Halt  // after Halted: since when and why
 	Rules    SymbolRules
 	Reason   string // after Blocked: the operator's reason; after NotReadYet: the node
-	// View is the record that the view of accounts must have reached to answer a ShowAccount, ListOrders or ListFills.
-	View uint64
 	// Bound is the exceeded limit, as text, after OrderTooLarge and NotionalExceeded.
 	Bound string
 	// Asked is what the reject message of an amend describes: the order that the amend would have made, with the

@@ -35,7 +35,6 @@ const (
 	Halted                             // the symbol is halted
 	RateExceeded                       // the account exceeds its rate limit
 	TooManyCancels                     // the account has more open orders than fit into one record of the journal
-	InHistory                          // pending: the order is only in Postgres, which has yet to be asked
 	AccountLimitExceeded               // the exchange is at its limit of accounts
 	AccountOrdersExceeded              // the account is at its limit of open orders
 	OpenOrdersExceeded                 // the exchange is at its limit of open orders
@@ -54,7 +53,6 @@ const (
 	RulesDiffer                        // the symbol exists with another tick or lot
 	TooManyCancelAlls                  // the account exceeds the rate limit of cancel-all
 	NotReadYet                         // a node of the cluster cannot read the record that this would write
-	InView                             // pending: the view of accounts has yet to be asked
 	ViewUnavailable                    // the view of accounts failed
 	FillsForgotten                     // the requested fills are older than those kept
 	Unresumed                          // cancels that became due while the exchange was down are not done yet
@@ -187,7 +185,12 @@ var reasons = [rejectReasons]reason{
 	DatabaseBehind: {name: "database_behind", refusal: true, text: func(*Command, *Result) string {
 		return "the exchange accepts nothing new until its database has caught up; cancel and query still work"
 	}},
-	HistoryUnavailable: {name: "history_unavailable", refusal: true, text: textInHistory},
+	HistoryUnavailable: {name: "history_unavailable", refusal: true, text: func(c *Command, r *Result) string {
+		if c.Kind == ListFills {
+			return "these fills are in the database, which does not answer now"
+		}
+		return orderOf(c, r) + " was closed long ago, and the database that knows it does not answer now"
+	}},
 	RefUsed: {name: "ref_used", text: func(c *Command, _ *Result) string {
 		ref := c.Ref
 		if c.Kind == AmendOrder && c.More != nil {
@@ -218,7 +221,6 @@ var reasons = [rejectReasons]reason{
 		}
 		return text
 	}},
-	InHistory: {name: "in_history", refusal: true, text: textInHistory},
 	AccountLimitExceeded: {name: "account_limit_exceeded", refusal: true, text: func(c *Command, r *Result) string {
 		return "account " + string(c.Account) + " cannot be made: the exchange is at its limit of accounts" +
 			bound(r, "max-accounts")
@@ -296,9 +298,6 @@ var reasons = [rejectReasons]reason{
 	NotReadYet: {name: "not_read_yet", refusal: true, text: func(_ *Command, r *Result) string {
 		return "not every node of the cluster can read what this would write: " + r.more().Reason
 	}},
-	InView: {name: "in_view", refusal: true, text: func(*Command, *Result) string {
-		return "the view of accounts does not answer now; trading goes on"
-	}},
 	ViewUnavailable: {name: "view_unavailable", refusal: true, text: func(*Command, *Result) string {
 		return "the view of accounts does not answer now; trading goes on"
 	}},
@@ -342,15 +341,6 @@ func (c *Command) at() string {
 // orderOf returns the order that a query or a cancel is about, as text.
 func orderOf(c *Command, r *Result) string {
 	return "order " + strconv.FormatUint(uint64(c.Names(r)), 10)
-}
-
-// textInHistory is the text of InHistory and HistoryUnavailable: the database has yet to be asked for
-// the order, or did not answer.
-func textInHistory(c *Command, r *Result) string {
-	if c.Kind == ListFills {
-		return "these fills are in the database, which does not answer now"
-	}
-	return orderOf(c, r) + " was closed long ago, and the database that knows it does not answer now"
 }
 
 // bound returns, as text, the limit that was reached and the server's flag for it.

@@ -60,6 +60,6 @@ type AccountFill struct {
 // ViewPageMax is the maximum number of orders or fills on a page of a view.
 const ViewPageMax = 1000
 
-// Views reports whether commands of this kind are answered from the view of accounts. Their result
-// is InView with ResultMore.View until the view has completed it.
+// Views reports whether commands of this kind are answered from the view of accounts: the engine leaves their result
+// pending as InView.
 func (k CommandKind) Views() bool { return k == ShowAccount || k == ListOrders || k == ListFills }

@@ -131,8 +131,6 @@ var refusals = map[exchange.RejectReason]*Error{
 	exchange.NoRoomToCancel:     errNow,
 	exchange.DatabaseBehind:     errNow,
 	exchange.HistoryUnavailable: errNow,
-	exchange.InHistory:          errNow,
-	exchange.InView:             errNow,
 	exchange.RefUnavailable:     errNow,
 	exchange.ViewUnavailable:    errNow,
 	exchange.NotReadYet:         errNow,

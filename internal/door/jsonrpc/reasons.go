@@ -106,10 +106,6 @@ func reported(r exchange.RejectReason) coreReason {
 		return coreReason{codeWho, name}
 	case exchange.TooManyCancelAlls, exchange.RateExceeded:
 		return coreReason{codeNotNow, "rate_exceeded"}
-	case exchange.InHistory:
-		return coreReason{codeNotNow, reason(exchange.HistoryUnavailable.String())}
-	case exchange.InView:
-		return coreReason{codeNotNow, reason(exchange.ViewUnavailable.String())}
 	case exchange.NoRoom, exchange.NoRoomToCancel, exchange.DatabaseBehind, exchange.HistoryUnavailable,
 		exchange.RefUnavailable, exchange.NoMemory, exchange.NotReadYet, exchange.ViewUnavailable, exchange.Unresumed:
 		return coreReason{codeNotNow, name}

@@ -54,12 +54,18 @@ func take(t testing.TB, v *View) {
 	require.NoError(t, v.step(background))
 }
 
+// inView returns a result that the view has to complete, as of a record.
+func inView(seq uint64) exchange.Result {
+	return exchange.Result{Reason: exchange.ViewUnavailable, Pending: exchange.InView, AsOf: seq}
+}
+
 // show returns the view's current answer to a command.
 func show(t testing.TB, v *View, c exchange.Command) *exchange.ResultMore {
 	t.Helper()
-	r := exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: v.Seq()}}
+	r := inView(v.Seq())
 	v.Show(background, &c, &r, true)
 	require.Equal(t, exchange.OK, r.Reason, "%+v", c)
+	require.Equal(t, exchange.Nowhere, r.Pending)
 	return r.More
 }
 

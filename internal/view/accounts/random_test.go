@@ -232,7 +232,7 @@ func TestAViewGoesOnAfterASnapshot(t *testing.T) {
 		require.Empty(t, cmpFills(all[older:], got.Fills))
 		known += len(got.Fills)
 		if older > 0 {
-			r := exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{}}
+			r := inView(0)
 			v.Show(background, &exchange.Command{Kind: exchange.ListFills, Account: id}, &r, true)
 			require.Equal(t, exchange.FillsForgotten, r.Reason, "there is no database")
 		}

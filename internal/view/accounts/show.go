@@ -20,17 +20,19 @@ const ordersLookedAt = 20_000
 // errEnded means that the view applies no more records.
 var errEnded = errors.New("accounts: the view has ended")
 
-// Show completes the result of a ShowAccount, a ListOrders or a ListFills whose reason is InView. Any other result
-// stays unchanged. Show waits until the view has all records up to r.More.View, so that clients read what they have
+// Show completes the result of a ShowAccount, a ListOrders or a ListFills that is pending as InView. Any other result
+// stays unchanged. Show waits until the view has all records up to r.AsOf, so that clients read what they have
 // written. If the view has failed, does not have them in time, or ctx ends, the result is ViewUnavailable. If older
 // fills are requested and history is false or the database does not answer, the result is HistoryUnavailable.
 func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result, history bool) {
-	if r.Reason != exchange.InView {
+	if r.Pending != exchange.InView {
 		return
 	}
+	seq := r.AsOf
+	r.Pending, r.AsOf = exchange.Nowhere, 0
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	if err := v.wait(ctx, r.More.View); err != nil {
+	if err := v.wait(ctx, seq); err != nil {
 		r.Reason = exchange.ViewUnavailable
 		return
 	}

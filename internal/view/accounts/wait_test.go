@@ -28,7 +28,7 @@ type asked struct {
 
 // ask starts a query in a goroutine: what the view has of an account at record seq.
 func ask(ctx context.Context, v *View, id exchange.AccountID, seq uint64) *asked {
-	a := &asked{exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: seq}}, make(chan struct{})}
+	a := &asked{inView(seq), make(chan struct{})}
 	go func() {
 		defer close(a.done)
 		v.Show(ctx, &exchange.Command{Kind: exchange.ShowAccount, Account: id}, &a.result, true)
@@ -113,7 +113,7 @@ func TestAWaitIsBounded(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		<-gone.done
-		require.Equal(t, exchange.ViewUnavailable, gone.result.Reason)
+		require.Equal(t, exchange.Result{Reason: exchange.ViewUnavailable}, gone.result)
 		require.Zero(t, time.Since(begun))
 		<-late.done
 		require.Equal(t, exchange.ViewUnavailable, late.result.Reason)
@@ -278,7 +278,7 @@ func TestOlderFillsComeFromTheDatabase(t *testing.T) {
 		{"2", true, 6000, exchange.OK},
 	} {
 		h.away = test.away
-		r := exchange.Result{Reason: exchange.InView, More: &exchange.ResultMore{View: v.Seq()}}
+		r := inView(v.Seq())
 		c := exchange.Command{Kind: exchange.ListFills, Account: test.id,
 			More: &exchange.CommandMore{After: test.after, HasAfter: true}}
 		v.Show(background, &c, &r, true)

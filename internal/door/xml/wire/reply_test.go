@@ -87,8 +87,6 @@ func TestRejectNamesTheValues(t *testing.T) {
 			`<error id="7">order 7 has nothing open: it is executed</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.AlreadyCanceled},
 			`<error id="7">order 7 has nothing open: it was canceled before</error>`},
-		{trades, 2, exchange.Result{Reason: exchange.InHistory}, `<error id="7">order 7 was closed long ago, and the ` +
-			`database that knows it does not answer now</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.HistoryUnavailable},
 			`<error id="7">order 7 was closed long ago, and the database that knows it does not answer now</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.NoRoomToCancel},
