@@ -26,6 +26,7 @@ func (s *server) newMarketAPI() *market.API {
 			}
 			return s.engine.Show(ctx, id, after, most)
 		},
+		Health:  s.lookAtHealth,
 		Orders:  s.orderEntry(),
 		Version: version.String(), ReadersMax: s.settings().ReadersMax, WriteTimeout: streamWriteTimeout,
 		Log: s.log, Metrics: s.metrics.stream,
@@ -51,7 +52,7 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 		return fmt.Errorf("market data after record %d: %w", state.Seq, err)
 	}
 	o := market.Options{Records: records, CatchUp: s.journal.Appended(), Log: s.log,
-		Health: s.lookAtHealth, Limit: s.mayFollow(), Notify: s.journal.Notify,
+		Publish: s.market.Publish, Limit: s.mayFollow(), Notify: s.journal.Notify,
 		Candles: s.olderCandles, Stored: s.stored}
 	snap := &market.Snapshot{Seq: state.Seq, Symbols: state.Symbols, Orders: state.Orders,
 		Traded: s.database.Traded, Trades: s.database.Trades, Candles: s.database.Candles}

@@ -10,7 +10,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"sort"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -52,15 +51,6 @@ const (
 
 // Errors of requests. Each is wrapped with the value that it is about.
 var (
-	// ErrUnknownSymbol means that the symbol does not exist.
-	ErrUnknownSymbol = errors.New("there is no symbol")
-	// ErrEnded means that the feed has ended, so that there is no more market data.
-	ErrEnded = errors.New("market data has ended, the exchange is stopping or has lost it")
-	// ErrBehind means that the feed did not reach a requested record in time.
-	ErrBehind = errors.New("market data is behind")
-	// ErrNotStored means that candles are no longer in memory and not yet in the database.
-	ErrNotStored = errors.New("older candles are not in the database yet")
-
 	errTooManyReaders = errors.New("the stream has as many readers as it may, try again later")
 	errGone           = errors.New("trades are no longer in memory")
 )
@@ -74,6 +64,8 @@ type APIOptions struct {
 	// be looked up.
 	Order func(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.PublicOrder, found bool, err error)
 
+	// Health returns how the exchange is doing. Publish calls it once a second.
+	Health func() Health
 	// Orders says where orders are sent; the stream begins with it.
 	Orders OrderEntry
 
@@ -92,12 +84,22 @@ type OrderEntry struct {
 	Tokens bool // clients must present a token
 }
 
+// Health is the state of the exchange, measured over about the last second.
+type Health struct {
+	OrdersPerSecond, RequestsPerSecond float64
+	P50, P99                           float64 // duration of requests in seconds
+	LagRecords                         uint64  // number of journal records that Postgres does not have yet
+	LagSeconds                         float64 // how long Postgres has not been up to date
+	PostgresUp                         bool
+	NotReady                           error // why orders are not accepted; nil while they are
+}
+
 // API serves the market data over HTTP below /api/v1/, and the page. Its methods may be called from any goroutine.
 type API struct {
 	options APIOptions
 	mux     *http.ServeMux
-	start   string // random id of this run of the server
-	feed    atomic.Pointer[Feed]
+	start   string              // random id of this run of the server
+	hub     atomic.Pointer[hub] // nil before Attach
 
 	readersMax atomic.Int64 // maximum number of readers of the stream
 	waiting    atomic.Int64 // number of requests that wait for a record
@@ -134,7 +136,14 @@ func NewAPI(o APIOptions) *API {
 }
 
 // Attach makes the API serve the data of a feed. It is called once.
-func (a *API) Attach(f *Feed) { a.feed.Store(f) }
+func (a *API) Attach(f *Feed) { a.hub.Store(newHub(f, a.options.Health)) }
+
+// Publish makes the new events of the stream. It is the feed's Options.Publish.
+func (a *API) Publish(now time.Time) {
+	if h := a.hub.Load(); h != nil {
+		h.look(now)
+	}
+}
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
@@ -178,17 +187,17 @@ func send(w http.ResponseWriter, status int, json []byte) {
 	_, _ = w.Write(json) // an error means that the client has disconnected
 }
 
-// current returns the feed, or an error that says why there is no market data.
-func (a *API) current() (*Feed, error) {
-	f := a.feed.Load()
-	if f == nil {
+// current returns the hub, or an error that says why there is no market data.
+func (a *API) current() (*hub, error) {
+	h := a.hub.Load()
+	if h == nil {
 		err := a.options.Started()
 		if err == nil {
 			err = errors.New("starting")
 		}
 		return nil, err
 	}
-	return f, f.Err()
+	return h, h.feed.Err()
 }
 
 // answer returns a handler that sends what answerOf returns. It serves at most most requests at a time.
@@ -196,11 +205,12 @@ func (a *API) answer(most int, answerOf func(f *Feed, r *http.Request, q query) 
 	running := make(chan struct{}, most) // holds one value for each request being served
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := query{r.URL.Query()}
-		f, err := a.ready(r, q)
+		h, err := a.ready(r, q)
 		if err != nil {
 			refuse(w, statusOf(err), err)
 			return
 		}
+		f := h.feed
 		select {
 		case running <- struct{}{}:
 			defer func() { <-running }()
@@ -246,11 +256,6 @@ func symbolOf(name string) (exchange.Symbol, error) {
 	return s, nil
 }
 
-// firstAfter returns the index of the first symbol after a name in a sorted list.
-func firstAfter(list []*symbol, name exchange.Symbol) int {
-	return sort.Search(len(list), func(i int) bool { return list[i].name > name })
-}
-
 // symbols answers with the symbols after a name.
 func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error) {
 	limit, err := q.number("limit", symbolsDefault, 1, symbolsMost)
@@ -263,27 +268,21 @@ func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error
 			return nil, err
 		}
 	}
-	f.viewList(func(list []*symbol) {
-		list = list[firstAfter(list, after):]
-		json = appendSymbols(nil, f.Seq(), list[:min(len(list), limit)])
+	list := symbolList{seq: f.Seq()} // of an empty list
+	err = f.Each(after, func(m *Market) bool {
+		list.add(m)
+		return list.n < limit
 	})
-	return json, nil
+	return list.end(), err
 }
 
 // viewSymbol calls read with the symbol that a request names.
-func (f *Feed) viewSymbol(r *http.Request, read func(s *symbol)) error {
+func viewSymbol(f *Feed, r *http.Request, read func(m *Market)) error {
 	name, err := symbolOf(r.PathValue("sym"))
 	if err != nil {
 		return err
 	}
-	f.view(func() {
-		if s := f.symbols[name]; s != nil {
-			read(s)
-		} else {
-			err = fmt.Errorf("%w %q", ErrUnknownSymbol, name)
-		}
-	})
-	return err
+	return f.View(name, read)
 }
 
 // book answers with the best levels of a symbol.
@@ -292,9 +291,9 @@ func (a *API) book(f *Feed, r *http.Request, q query) (json []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = f.viewSymbol(r, func(s *symbol) {
-		json = appendSym(append(appendSeq(append(json, '{'), f.Seq()), ','), s.name)
-		json = append(appendLevels(append(json, ','), s, depth), '}')
+	err = viewSymbol(f, r, func(m *Market) {
+		json = appendSym(append(appendSeq(append(json, '{'), m.Seq()), ','), m.Symbol())
+		json = append(appendLevels(append(json, ','), m, depth), '}')
 	})
 	return json, err
 }
@@ -313,18 +312,18 @@ func (a *API) trades(f *Feed, r *http.Request, q query) (json []byte, err error)
 		}
 	}
 	var gone error
-	err = f.viewSymbol(r, func(s *symbol) {
-		first, last := after+1, s.tape.last
+	err = viewSymbol(f, r, func(m *Market) {
+		first, last := after+1, m.LastTrade()
 		switch {
 		case given == "":
-			first = max(s.tape.first, last-min(last, uint64(limit))+1)
-		case first < s.tape.first:
+			first = max(m.FirstTrade(), last-min(last, uint64(limit))+1)
+		case first < m.FirstTrade():
 			gone = fmt.Errorf("%w: of %s those from %d on are; the relation executions of the database has all",
-				errGone, s.name, s.tape.first)
+				errGone, m.Symbol(), m.FirstTrade())
 			return
 		}
 		last = min(last, first-1+uint64(limit))
-		json = appendTrades(nil, s, f.Seq(), first, last)
+		json = appendTrades(nil, m, m.Seq(), first, last)
 	})
 	return json, errors.Join(err, gone)
 }

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,9 @@ import (
 
 // patience is how long tests wait for what must come. Nothing depends on its value.
 const patience = 30 * time.Second
+
+// tradesInMemory is how many trades of a symbol the feed keeps.
+const tradesInMemory = 16_384
 
 // site is market data over HTTP, of a journal that a test writes.
 type site struct {
@@ -42,14 +46,16 @@ func openSite(t *testing.T, change func(*APIOptions)) *site {
 	require.NoError(t, err)
 	records, err := j.NewReader(1)
 	require.NoError(t, err)
-	s := &site{t: t, journal: j, feed: feedOf(records, &Snapshot{})}
-	o := APIOptions{Started: func() error { return nil }, Version: "test", ReadersMax: 10,
+	s := &site{t: t, journal: j}
+	o := APIOptions{Health: func() Health { return Health{} },
+		Started: func() error { return nil }, Version: "test", ReadersMax: 10,
 		Orders: OrderEntry{Port: 12345, Local: true, Tokens: true}, WriteTimeout: patience,
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics()}
 	change(&o)
 	s.api = NewAPI(o)
+	s.feed = NewFeed(Options{Records: records, Publish: s.api.Publish, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
 	s.api.Attach(s.feed)
-	ctx, cancel := context.WithCancel(background)
+	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	ended := make(chan struct{})
 	go func() {
@@ -78,6 +84,32 @@ func (l smallBuffers) Accept() (net.Conn, error) {
 	}
 	return c, err
 }
+
+// source is a journal whose records a test adds.
+type source struct {
+	mu   sync.Mutex
+	all  [][]byte
+	next int
+}
+
+// add appends records.
+func (s *source) add(records ...[]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, records...)
+}
+
+func (s *source) TryNext() (uint64, []byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == len(s.all) {
+		return 0, nil, false, nil
+	}
+	s.next++
+	return uint64(s.next), s.all[s.next-1], true, nil
+}
+
+func (s *source) Close() {}
 
 // play appends records and returns when the feed has taken them in.
 func (s *site) play(records ...[]byte) {
@@ -266,7 +298,7 @@ func TestAnOrderIsToldWithoutItsOwner(t *testing.T) {
 func TestRefusalsNameWhatIsWrong(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
 	s.play(made, placed(1, exchange.Sell, 9e14, 7))
-	for n := range exchange.OrderID(2*ringMax + 10) {
+	for n := range exchange.OrderID(2*tradesInMemory + 10) {
 		s.appendOnly(placed(n+2, exchange.Buy, 1, 7, exchange.Fill{Resting: 1, Account: "1", Shares: 1, Price: 7}))
 	}
 	s.play()
@@ -281,7 +313,7 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 		"/api/v1/trades/S?after=-1":  `400 after "-1" is not the id of a trade`,
 		"/api/v1/trades/S?limit=1e3": `400 limit "1e3" is not a number from 1 to 1000`,
 		"/api/v1/trades/S?after=5": fmt.Sprintf("410 trades are no longer in memory: "+
-			"of S those from %d on are; the relation executions", ringMax+11),
+			"of S those from %d on are; the relation executions", tradesInMemory+11),
 		"/api/v1/orders/1?after=-1":      `400 after "-1" is not a number from 0 to 2147483647`,
 		"/api/v1/orders/1?limit=10001":   `400 limit "10001" is not a number from 1 to 10000`,
 		"/api/v1/orders/x":               `400 order id "x"`,
@@ -318,14 +350,14 @@ func TestWithoutMarketDataItSaysWhy(t *testing.T) {
 	require.Equal(t, `503{"error":"waiting for Postgres"}`, ask())
 	why = nil
 	require.Equal(t, `503{"error":"starting"}`, ask())
-	f := feedOf(&listed{records: [][]byte{made, made}}, &Snapshot{})
+	f := NewFeed(Options{Records: &source{all: [][]byte{made, made}}, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
 	api.Attach(f)
 	require.Equal(t, `200{"seq":0,"symbols":[]}`, func() string {
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/symbols", nil))
 		return fmt.Sprint(w.Code, w.Body.String())
 	}())
-	f.Run(background)
+	f.Run(t.Context())
 	require.Equal(t, `503{"error":"market: journal record 2 makes symbol S again"}`, ask())
 }
 

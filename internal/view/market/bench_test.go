@@ -3,6 +3,7 @@ package market
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"testing"
 	"time"
 
@@ -59,10 +60,7 @@ func benchmarkFeed(b *testing.B, symbols int, listened bool) {
 				b.Fatal(err)
 			}
 		}
-		for _, s := range f.hub.pending {
-			s.waits = false
-		}
-		f.hub.pending = f.hub.pending[:0]
+		f.TakeChanged(math.MaxInt, nil)
 	}
 	take(len(opening))
 	r.records, r.seq = round, 0

@@ -37,11 +37,7 @@ import (
 )
 
 const (
-	// publishTime is the minimum time between two updates of the stream. A change after a pause is published by the
-	// next step.
-	publishTime = 200 * time.Millisecond
-
-	// publishLook is how often the feed checks whether there is news for the stream.
+	// publishLook is how often Run calls Options.Publish.
 	publishLook = trail.StepTime
 
 	// chunkRecords is how many records are applied while mu is held. A chunk needs some tens of microseconds, in
@@ -74,16 +70,6 @@ type Snapshot struct {
 	Candles []exchange.CandleState
 }
 
-// Health is the state of the exchange, measured over about the last second.
-type Health struct {
-	OrdersPerSecond, RequestsPerSecond float64
-	P50, P99                           float64 // duration of requests in seconds
-	LagRecords                         uint64  // number of journal records that Postgres does not have yet
-	LagSeconds                         float64 // how long Postgres has not been up to date
-	PostgresUp                         bool
-	NotReady                           error // why orders are not accepted; nil while they are
-}
-
 // Options configure a Feed.
 type Options struct {
 	Records Records
@@ -100,14 +86,15 @@ type Options struct {
 	Candles func(ctx context.Context, sym exchange.Symbol, i exchange.Interval, from, to int64, limit int) (
 		[]exchange.Candle, error)
 	Stored func() uint64
-	Health func() Health // called once a second
-	Log    *slog.Logger
+	// Publish is called by Run some times a second while there is market data, between two records: everything that it
+	// reads is as of the same record. It may call TakeChanged, and must be short. Nil if nothing is published.
+	Publish func(now time.Time)
+	Log     *slog.Logger
 }
 
 // Feed keeps the market data up to date. Run is its goroutine; its other methods may be called from any goroutine.
 type Feed struct {
 	options Options
-	hub     *hub
 	pace    *trail.Pace
 	ended   chan struct{}
 
@@ -116,8 +103,9 @@ type Feed struct {
 
 	// Only Run uses the fields below.
 	event     exchange.Event
-	last      *symbol // symbol of the previous record; the next record is often for the same symbol
-	change    Change  // memory for the change passed to listeners, as is market
+	pending   []*symbol // symbols that changed since TakeChanged took them, oldest first
+	last      *symbol   // symbol of the previous record; the next record is often for the same symbol
+	change    Change    // memory for the change passed to listeners, as is market
 	market    Market
 	marks     marks        // levels changed by the current record, if its symbol has listeners
 	unflushed []*listening // listeners that got changes since their last Flush
@@ -138,7 +126,6 @@ type Feed struct {
 func NewFeed(o Options, snap *Snapshot) *Feed {
 	f := &Feed{options: o, pace: trail.NewPace(o.Notify), ended: make(chan struct{}),
 		symbols: make(map[exchange.Symbol]*symbol), heard: make(map[*symbol]struct{})}
-	f.hub = newHub(f)
 	f.seq.Store(snap.Seq)
 	if err := f.restore(snap); err != nil {
 		f.broken.Store(&err)
@@ -148,6 +135,9 @@ func NewFeed(o Options, snap *Snapshot) *Feed {
 
 // Seq returns the seq of the last applied record.
 func (f *Feed) Seq() uint64 { return f.seq.Load() }
+
+// Ended returns a channel that is closed when Run returns.
+func (f *Feed) Ended() <-chan struct{} { return f.ended }
 
 // Err returns why there is no market data: the feed is not up to date yet, or it has failed. It returns nil while
 // there is market data.
@@ -162,15 +152,14 @@ func (f *Feed) Err() error {
 }
 
 // Run follows the journal until ctx ends. An impossible or unreadable record ends it too: the error is logged, Err
-// returns it, readers of the stream are disconnected, listeners are ended, and the exchange runs without market data.
+// returns it, listeners are ended, and the exchange runs without market data.
 // Run is called once.
 func (f *Feed) Run(ctx context.Context) {
 	defer close(f.ended)
 	defer f.pace.End()
 	defer f.endListeners()
-	defer f.hub.close()
 	defer f.options.Records.Close()
-	for looked, published := (time.Time{}), (time.Time{}); ; {
+	for looked := (time.Time{}); ; {
 		if f.broken.Load() == nil {
 			if err := f.step(ctx); err != nil {
 				f.broken.Store(&err)
@@ -180,11 +169,10 @@ func (f *Feed) Run(ctx context.Context) {
 			f.options.Log.Error("there is no market data, until the next start at least; trading goes on", "error", *broken)
 			return
 		}
-		// Look for news at the same rate as without listeners, however often records are applied for them.
-		if now := time.Now(); now.Sub(looked) >= publishLook && f.Err() == nil {
-			if looked = now; now.Sub(published) >= publishTime && f.hub.publish(now) {
-				published = now
-			}
+		// Publish at the same rate as without listeners, however often records are applied for them.
+		if now := time.Now(); f.options.Publish != nil && now.Sub(looked) >= publishLook && f.Err() == nil {
+			looked = now
+			f.options.Publish(now)
 		}
 		if !f.pace.Sleep(ctx, f.seq.Load(), f.listened()) {
 			return
@@ -255,7 +243,7 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 		if e.SymbolRules != nil {
 			s.rules = *e.SymbolRules
 		}
-		f.hub.note(s)
+		f.queue(s)
 		return nil
 	case exchange.OrdersCanceled:
 		return f.noteCancels(seq, e)
@@ -304,13 +292,41 @@ func (f *Feed) note(seq uint64, name []byte, e *exchange.Event) (*symbol, error)
 // noted publishes that a record has changed a symbol. e is the record's last event for it. Its caller holds mu.
 func (f *Feed) noted(s *symbol, seq uint64, e *exchange.Event) {
 	s.seq = seq
-	f.hub.note(s)
+	f.queue(s)
 	if s.heard != nil {
 		f.tell(s, seq, e)
 	}
 	if s.touched {
 		s.bookSeq, s.touched = seq, false
 	}
+}
+
+// queue adds a changed symbol to those that TakeChanged returns.
+func (f *Feed) queue(s *symbol) {
+	if !s.waits {
+		s.waits = true
+		f.pending = append(f.pending, s)
+	}
+}
+
+// TakeChanged calls read for up to n of the symbols that were made or changed since it last returned them, in the order
+// of their first change. read may be nil. left is the number of symbols that it has still to return. Only
+// Options.Publish may call it.
+func (f *Feed) TakeChanged(n int, read func(*Market)) (left int) {
+	var first []*symbol
+	if n < len(f.pending) {
+		first, f.pending = f.pending[:n], f.pending[n:]
+	} else {
+		first, f.pending = f.pending, f.pending[:0] // reuses the memory
+	}
+	m := Market{seq: f.seq.Load()}
+	for _, m.s = range first {
+		m.s.waits = false
+		if read != nil {
+			read(&m)
+		}
+	}
+	return len(f.pending)
 }
 
 // add adds a symbol. Its caller holds mu, or is the only one that has f.

@@ -3,7 +3,6 @@ package market
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -39,8 +38,30 @@ func (l *listed) TryNext() (uint64, []byte, bool, error) {
 func (l *listed) Close() { l.closed = true }
 
 func feedOf(r Records, snap *Snapshot) *Feed {
-	return NewFeed(Options{Records: r, Health: func() Health { return Health{} }, Log: slog.New(slog.DiscardHandler)},
-		snap)
+	return NewFeed(Options{Records: r, Log: slog.New(slog.DiscardHandler)}, snap)
+}
+
+// snapshotOf is what a database would keep of the market now, with so many trades.
+func snapshotOf(m *randomMarket, trades int) *Snapshot {
+	snap := &Snapshot{Seq: m.seq}
+	for _, s := range m.symbols {
+		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name, Halt: s.book.Halted(),
+			Rules: s.rules})
+		for o := range s.book.Orders() {
+			if o.Open > 0 {
+				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name,
+					Terms:  o.Terms,
+					Shares: o.Shares, Open: o.Open})
+			}
+		}
+		if s.traded.Trades > 0 {
+			snap.Traded = append(snap.Traded, exchange.TradedState{Symbol: s.name, Traded: s.traded})
+		}
+		for _, t := range s.trades[len(s.trades)-min(trades, len(s.trades)):] {
+			snap.Trades = append(snap.Trades, exchange.TradeState{Symbol: s.name, Trade: t})
+		}
+	}
+	return snap
 }
 
 // requireMarket demands that a feed knows what a market has come to. Of each symbol
@@ -52,10 +73,8 @@ func requireMarket(t *testing.T, f *Feed, m *randomMarket, before map[exchange.S
 	require.Len(t, f.symbols, len(m.symbols))
 	for _, want := range m.symbols {
 		s := f.symbols[want.name]
-		var got struct{ Bids, Asks [][2]string }
-		require.NoError(t, json.Unmarshal(append(appendLevels([]byte{'{'}, s, 1<<30), '}'), &got))
-		require.Equal(t, want.levelsOf(exchange.Buy), got.Bids, want.name)
-		require.Equal(t, want.levelsOf(exchange.Sell), got.Asks, want.name)
+		require.Equal(t, want.levelsOf(exchange.Buy), textsOf(&s.bids), want.name)
+		require.Equal(t, want.levelsOf(exchange.Sell), textsOf(&s.asks), want.name)
 		require.Equal(t, want.book.Halted(), s.halt, want.name)
 		require.Equal(t, want.traded, s.traded, want.name)
 		require.Equal(t, want.rules, s.rules, want.name)
@@ -65,6 +84,15 @@ func requireMarket(t *testing.T, f *Feed, m *randomMarket, before map[exchange.S
 			require.Equal(t, want.trades[n-1], *s.tape.at(n), "%s, trade %d", want.name, n)
 		}
 	}
+}
+
+// textsOf returns the levels of a side as texts, best first.
+func textsOf(l *levels) [][2]string {
+	all := [][2]string{}
+	for price, shares := range l.all() {
+		all = append(all, [2]string{price.String(), shares.String()})
+	}
+	return all
 }
 
 // TestTheFeedAgreesWithTheBooks trades at random, and now and then starts the feed
@@ -88,7 +116,7 @@ func TestTheFeedAgreesWithTheBooks(t *testing.T) {
 			if r.IntN(4) == 0 {
 				kept := r.IntN(200)
 				source = &listed{seq: m.seq}
-				f, before = feedOf(source, m.snapshot(kept)), map[exchange.Symbol]uint64{}
+				f, before = feedOf(source, snapshotOf(m, kept)), map[exchange.Symbol]uint64{}
 				for _, s := range m.symbols {
 					before[s.name] = uint64(len(s.trades) - min(kept, len(s.trades)))
 				}
@@ -129,34 +157,6 @@ func TestTapesKeepTheNewestTradesInBoundedMemory(t *testing.T) {
 	require.Equal(t, []uint64{85, 100}, []uint64{late.first, late.last})
 	require.Equal(t, int64(85), late.at(85).Time)
 }
-
-// event encodes an event for S.
-func event(e exchange.Event) []byte {
-	e.Symbol = "S"
-	if e.Kind != exchange.SymbolMade {
-		e.Account = "1"
-	}
-	return exchange.AppendEvent(nil, &e)
-}
-
-func placed(id exchange.OrderID, side exchange.Side, shares exchange.Shares, limit exchange.Price,
-	fills ...exchange.Fill) []byte {
-	return event(exchange.Event{Kind: exchange.OrderAccepted, Order: id, Terms: exchange.Terms{Side: side,
-		Limit: limit}, Shares: shares,
-		Fills: fills})
-}
-
-func canceled(id exchange.OrderID, side exchange.Side, shares exchange.Shares, limit exchange.Price) []byte {
-	return event(exchange.Event{Kind: exchange.OrderCanceled, Order: id, Terms: exchange.Terms{Side: side,
-		Limit: limit}, Shares: shares})
-}
-
-func canceledAll(cancels ...exchange.Cancel) []byte {
-	return exchange.AppendEvent(nil, &exchange.Event{Kind: exchange.OrdersCanceled, Account: "1", Cancels: cancels})
-}
-
-// made makes S.
-var made = event(exchange.Event{Kind: exchange.SymbolMade})
 
 // TestWhatCannotBeEndsMarketData plays journals that no exchange writes: the feed
 // ends and says why, and lets go of the journal.
@@ -232,7 +232,7 @@ func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
 		"out of range":                   func(s *Snapshot) { s.Traded[0].Last = 0 },
 		"of which none are counted":      func(s *Snapshot) { s.Traded = nil },
 	} {
-		snap := m.snapshot(4)
+		snap := snapshotOf(m, 4)
 		harm(snap)
 		source := &listed{}
 		f := feedOf(source, snap)
@@ -240,7 +240,7 @@ func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
 		f.Run(background)
 		require.True(t, source.closed, "the journal is not held")
 	}
-	require.NoError(t, feedOf(&listed{}, m.snapshot(4)).Err())
+	require.NoError(t, feedOf(&listed{}, snapshotOf(m, 4)).Err())
 }
 
 // TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished: none was placed behind one that is.
@@ -274,39 +274,6 @@ func TestAChunkIsBounded(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, more)
 		require.Equal(t, want, f.Seq())
-	}
-}
-
-// TestATopicEndsWithItsLastReader: those that were read once take no memory and no time.
-func TestATopicEndsWithItsLastReader(t *testing.T) {
-	f := feedOf(&listed{records: [][]byte{made}}, &Snapshot{})
-	require.NoError(t, f.step(background))
-	var readers []*reader
-	for _, depth := range []int{5, 5, 7} {
-		r, _, err := f.hub.join(nil, 3, topicKey{"S", depth, noCandles})
-		require.NoError(t, err)
-		readers = append(readers, r)
-	}
-	for i, left := range []int{2, 1, 0} {
-		require.Len(t, f.hub.topics, []int{2, 2, 1}[i])
-		f.hub.leave(readers[i])
-		require.Equal(t, left, f.hub.readers)
-	}
-	require.Empty(t, f.hub.topics)
-}
-
-// TestABacklogHasTheNewestEvents: in their order, and each once.
-func TestABacklogHasTheNewestEvents(t *testing.T) {
-	for added, want := range map[int][]string{0: {"", ""}, 2: {"12", "2"}, 3: {"123", "23"}, 5: {"345", "345"},
-		7: {"567", "567"}} {
-		b := newBacklog(3)
-		for n := range added {
-			b.add([]byte{'1' + byte(n)})
-		}
-		for since, want := range want {
-			require.Equal(t, want, string(bytes.Join(b.appendSince(nil, uint64(since)), nil)), "%d events, since %d", added,
-				since)
-		}
 	}
 }
 

@@ -26,12 +26,12 @@ func TestAHaltIsShownUntilItEnds(t *testing.T) {
 	}
 	s.play(made, placed(1, exchange.Sell, 5, 7))
 	require.Empty(t, halted())
-	reader, _, err := s.feed.hub.join(nil, 1, topicKey{})
+	reader, _, err := s.api.hub.Load().join(nil, 1, topicKey{})
 	require.NoError(t, err)
 	s.play(event(exchange.Event{Kind: exchange.SymbolHalted, Time: 77 * exchange.Second, Reason: `"news" <b>`}))
 	require.JSONEq(t, `{"time":77,"reason":"\"news\" <b>"}`, halted())
 	require.Eventually(t, func() bool {
-		news, _, _ := s.feed.hub.appendNews(nil, reader)
+		news, _, _ := s.api.hub.Load().appendNews(nil, reader)
 		return bytes.Contains(bytes.Join(news, nil), []byte(`"halted":{"time":77,`))
 	}, patience, time.Millisecond)
 	s.play(event(exchange.Event{Kind: exchange.SymbolResumed, Time: 78}))

@@ -2,9 +2,8 @@ package market
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"slices"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -13,6 +12,10 @@ import (
 )
 
 const (
+	// publishTime is the minimum time between two updates of the stream. A change after a pause is published by the
+	// next call of Publish.
+	publishTime = 200 * time.Millisecond
+
 	tradesPerEvent    = 50     // newest trades in an event; ids show which are left out
 	candlesPerEvent   = 50     // newest candles in an event; their first trades show which are left out
 	symbolsPerEvent   = 500    // changed symbols in an event; further ones wait for the next event
@@ -62,7 +65,6 @@ func (b *backlog) appendSince(dst [][]byte, n uint64) [][]byte {
 // topic is the data for all readers of one symbol with the same depth and candle interval.
 type topic struct {
 	topicKey
-	symbol  *symbol
 	readers int
 
 	seq       uint64  // the symbol's seq when publish last ran
@@ -85,57 +87,59 @@ const noCandles = exchange.Intervals
 
 // hub encodes the events of the stream, each once for all its readers.
 type hub struct {
-	feed *Feed
+	feed   *Feed
+	health func() Health
 
-	// Only Run uses the fields below: the symbols with changes to publish, oldest first, and the times when symbols and
-	// health were last published.
-	pending             []*symbol
-	symbolsAt, healthAt time.Time
+	// The times of the last update, and of the last events of symbols and health. Only look uses them.
+	published, symbolsAt, healthAt time.Time
 
-	// mu guards the fields below. It is locked before Feed.mu.
+	// mu guards the fields below. It is locked before the feed's lock.
 	mu        sync.Mutex
 	readers   int
 	topics    map[topicKey]*topic
 	symbols   backlog
-	health    backlog
+	healths   backlog
 	listing   []byte        // events with all symbols, shared by readers; nil if it must be made again
 	listedAt  uint64        // number of the last event of symbols before the listing
 	listedSeq uint64        // the listing includes at least the records up to this seq
 	tick      chan struct{} // closed and replaced when there are new events
-	closed    bool
 }
 
-func newHub(f *Feed) *hub {
-	return &hub{feed: f, topics: make(map[topicKey]*topic), symbols: newBacklog(symbolsBacklog), health: newBacklog(1),
-		tick: make(chan struct{})}
+func newHub(f *Feed, health func() Health) *hub {
+	return &hub{feed: f, health: health, topics: make(map[topicKey]*topic), symbols: newBacklog(symbolsBacklog),
+		healths: newBacklog(1), tick: make(chan struct{})}
 }
 
-// note queues a changed symbol for publication.
-func (h *hub) note(s *symbol) {
-	if !s.waits {
-		s.waits = true
-		h.pending = append(h.pending, s)
+// look publishes unless the last update was a short time ago. The feed calls it several times a second, and nothing
+// changes meanwhile.
+func (h *hub) look(now time.Time) {
+	if now.Sub(h.published) >= publishTime && h.publish(now) {
+		h.published = now
 	}
 }
 
-// publish encodes the new events, and reports whether there are any and the stream has readers. Only Run calls it.
+// publish encodes the new events, and reports whether there are any and the stream has readers.
 func (h *hub) publish(now time.Time) (news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	seq := h.feed.Seq()
 	if now.Sub(h.healthAt) >= healthTime {
 		h.healthAt, news = now, true
-		h.health.add(appendHealth(nil, seq, h.feed.options.Health()))
+		h.healths.add(appendHealth(nil, seq, h.health()))
 	}
 	if h.readers == 0 {
-		h.takePending(len(h.pending)) // a new reader gets everything from a new listing
+		h.feed.TakeChanged(math.MaxInt, nil) // a new reader gets everything from a new listing
 		h.listing = nil
-	} else if len(h.pending) > 0 && now.Sub(h.symbolsAt) >= symbolsTime {
-		h.symbolsAt, news = now, true
-		h.symbols.add(appendEventEnd(appendSymbols(appendEvent(nil, "symbols", seq), seq, h.takePending(symbolsPerEvent))))
+	} else if now.Sub(h.symbolsAt) >= symbolsTime {
+		list := symbolList{b: appendEvent(nil, "symbols", seq)}
+		h.feed.TakeChanged(symbolsPerEvent, list.add)
+		if list.n > 0 {
+			h.symbolsAt, news = now, true
+			h.symbols.add(appendEventEnd(list.end()))
+		}
 	}
 	for _, t := range h.topics {
-		news = t.publish(seq) || news
+		_ = h.feed.View(t.name, func(m *Market) { news = t.publish(m) || news }) // without a feed the stream ends
 	}
 	if news && h.readers > 0 {
 		close(h.tick)
@@ -144,36 +148,22 @@ func (h *hub) publish(now time.Time) (news bool) {
 	return news && h.readers > 0
 }
 
-// takePending removes up to n symbols from the queue and returns them. The result is valid until the next call of
-// note.
-func (h *hub) takePending(n int) (first []*symbol) {
-	if n < len(h.pending) {
-		first, h.pending = h.pending[:n], h.pending[n:]
-	} else {
-		first, h.pending = h.pending, h.pending[:0] // reuses the memory
-	}
-	for _, s := range first {
-		s.waits = false
-	}
-	return first
-}
-
 // publish encodes the new events of a symbol, and reports whether there are any.
-func (t *topic) publish(seq uint64) (news bool) {
-	s := t.symbol
-	if s.seq == t.seq {
+func (t *topic) publish(m *Market) (news bool) {
+	if m.Changed() == t.seq {
 		return false
 	}
-	t.seq = s.seq
-	if levels := appendLevels(nil, s, t.depth); !bytes.Equal(levels, t.levels) {
-		t.book.add(appendBook(nil, s.name, seq, t.bookSeq, levels))
+	t.seq = m.Changed()
+	seq := m.Seq()
+	if levels := appendLevels(nil, m, t.depth); !bytes.Equal(levels, t.levels) {
+		t.book.add(appendBook(nil, t.name, seq, t.bookSeq, levels))
 		t.levels, t.bookSeq, news = levels, seq, true
 	}
 	t.tradesSeq = seq
-	if last := s.tape.last; last > t.lastTrade {
-		t.trades.add(appendTradesEvent(nil, s, seq, t.lastTrade, last))
+	if last := m.LastTrade(); last > t.lastTrade {
+		t.trades.add(appendTradesEvent(nil, m, seq, t.lastTrade, last))
 		if t.interval != noCandles {
-			t.candles.add(t.appendCandles(nil, seq, t.lastTrade))
+			t.candles.add(t.appendCandles(nil, m, t.lastTrade))
 		}
 		t.lastTrade, news = last, true
 	}
@@ -181,18 +171,20 @@ func (t *topic) publish(seq uint64) (news bool) {
 }
 
 // appendCandles appends an event with the newest candles that include trades after a trade id.
-func (t *topic) appendCandles(b []byte, seq, after uint64) []byte {
-	b = appendEvent(b, "candles", seq)
-	b = appendCandles(b, t.name, seq, t.interval, t.symbol.candles.after(t.interval, after, candlesPerEvent))
+func (t *topic) appendCandles(b []byte, m *Market, after uint64) []byte {
+	b = appendEvent(b, "candles", m.Seq())
+	b = appendCandles(b, t.name, m.Seq(), t.interval, m.CandlesAfter(t.interval, after, candlesPerEvent))
 	return appendEventEnd(b)
 }
 
-// close ends all readers.
-func (h *hub) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
-	close(h.tick)
+// ended reports whether the feed has ended.
+func (h *hub) ended() bool {
+	select {
+	case <-h.feed.Ended():
+		return true
+	default:
+		return false
+	}
 }
 
 // reader is one reader of the stream. Its numbers are those of the last event of each kind that it was sent.
@@ -207,7 +199,7 @@ func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.closed:
+	case h.ended():
 		return nil, dst, ErrEnded
 	case h.readers >= most:
 		return nil, dst, fmt.Errorf("%w: %d are served at a time", errTooManyReaders, most)
@@ -224,16 +216,18 @@ func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, err
 	h.readers++
 	dst = h.appendList(dst, r)
 	if t := r.topic; t != nil {
-		h.feed.view(func() {
+		_ = h.feed.View(t.name, func(m *Market) { // without a feed the stream ends
 			// The event of the symbols may not include this symbol yet, but a reader must know the symbol before it
 			// gets the symbol's book.
-			if seq := h.feed.Seq(); t.symbol.seq > h.listedSeq {
-				dst = append(dst, appendEventEnd(appendSymbols(appendEvent(nil, "symbols", seq), seq, []*symbol{t.symbol})))
+			if m.Changed() > h.listedSeq {
+				list := symbolList{b: appendEvent(nil, "symbols", m.Seq())}
+				list.add(m)
+				dst = append(dst, appendEventEnd(list.end()))
 			}
-			dst = append(dst, appendBook(nil, t.symbol.name, t.bookSeq, 0, t.levels),
-				appendTradesEvent(nil, t.symbol, t.tradesSeq, 0, t.lastTrade))
+			dst = append(dst, appendBook(nil, t.name, t.bookSeq, 0, t.levels),
+				appendTradesEvent(nil, m, t.tradesSeq, 0, t.lastTrade))
 			if t.interval != noCandles {
-				dst = append(dst, t.appendCandles(nil, h.feed.Seq(), max(t.lastTrade, 1)-1))
+				dst = append(dst, t.appendCandles(nil, m, max(t.lastTrade, 1)-1))
 			}
 		})
 	}
@@ -244,7 +238,7 @@ func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, err
 func (h *hub) appendList(dst [][]byte, r *reader) [][]byte {
 	if h.listing == nil || h.symbols.n-h.listedAt > listingAge {
 		h.listedSeq = h.feed.Seq() // before the listing is made: the feed may apply records while it is made
-		h.listing, h.listedAt = h.feed.appendListing(nil), h.symbols.n
+		h.listing, h.listedAt = appendListing(nil, h.feed), h.symbols.n
 	}
 	r.symbols = h.symbols.n
 	return h.symbols.appendSince(append(dst, h.listing), h.listedAt)
@@ -256,16 +250,13 @@ func (h *hub) topic(key topicKey) (*topic, error) {
 	if t != nil {
 		return t, nil
 	}
-	h.feed.view(func() {
-		if s := h.feed.symbols[key.name]; s != nil {
-			seq := h.feed.Seq()
-			t = &topic{topicKey: key, symbol: s, seq: s.seq, levels: appendLevels(nil, s, key.depth), bookSeq: seq,
-				book: newBacklog(1), trades: newBacklog(tradesBacklog), candles: newBacklog(tradesBacklog),
-				tradesSeq: seq, lastTrade: s.tape.last}
-		}
+	err := h.feed.View(key.name, func(m *Market) {
+		t = &topic{topicKey: key, seq: m.Changed(), levels: appendLevels(nil, m, key.depth), bookSeq: m.Seq(),
+			book: newBacklog(1), trades: newBacklog(tradesBacklog), candles: newBacklog(tradesBacklog),
+			tradesSeq: m.Seq(), lastTrade: m.LastTrade()}
 	})
-	if t == nil {
-		return nil, fmt.Errorf("%w %q", ErrUnknownSymbol, key.name)
+	if err != nil {
+		return nil, err
 	}
 	h.topics[key] = t
 	return t, nil
@@ -299,28 +290,37 @@ func (h *hub) appendNews(dst [][]byte, r *reader) (news [][]byte, more <-chan st
 	} else {
 		dst = h.symbols.appendSince(dst, r.symbols)
 	}
-	dst = h.health.appendSince(dst, r.health)
-	r.symbols, r.health = h.symbols.n, h.health.n
-	return dst, h.tick, h.closed
+	dst = h.healths.appendSince(dst, r.health)
+	r.symbols, r.health = h.symbols.n, h.healths.n
+	return dst, h.tick, h.ended()
 }
 
 // appendListing appends at least one event, together with all symbols. The most traded symbols come first, so that a
 // page can show them before it has received the rest.
-func (f *Feed) appendListing(b []byte) []byte {
-	f.viewList(func(list []*symbol) {
-		seq := f.Seq()
-		if len(list) > symbolsPerEvent {
-			list = slices.Clone(list)
-			slices.SortStableFunc(list, func(a, b *symbol) int { return cmp.Compare(b.traded.Trades, a.traded.Trades) })
+func appendListing(b []byte, f *Feed) []byte {
+	begin := func(seq uint64) symbolList { return symbolList{b: appendEvent(b, "symbols", seq), seq: seq} }
+	n, list := 0, symbolList{}
+	add := func(m *Market) bool {
+		if n%symbolsPerEvent == 0 {
+			if n > 0 {
+				b = appendEventEnd(list.end())
+			}
+			list = begin(m.Seq())
 		}
-		list = list[:min(len(list), symbolsPerListing)]
-		for first := true; first || len(list) > 0; first = false {
-			n := min(len(list), symbolsPerEvent)
-			b = appendEventEnd(appendSymbols(appendEvent(b, "symbols", seq), seq, list[:n]))
-			list = list[n:]
-		}
-	})
-	return b
+		n++
+		list.add(m)
+		return n < symbolsPerListing
+	}
+	// An error says that the feed has ended. The stream ends, too, once its reader was sent a list without symbols.
+	if f.Symbols() > symbolsPerEvent {
+		_ = f.EachByTrades(add)
+	} else {
+		_ = f.Each("", add)
+	}
+	if n == 0 {
+		list = begin(f.Seq())
+	}
+	return appendEventEnd(list.end())
 }
 
 // appendEvent begins an event with its name and seq.
@@ -353,9 +353,9 @@ func appendBook(b []byte, name exchange.Symbol, seq, prev uint64, levels []byte)
 }
 
 // appendTradesEvent appends an event with the newest trades after trade after, up to trade last.
-func appendTradesEvent(b []byte, s *symbol, seq, after, last uint64) []byte {
-	first := max(after+1, s.tape.first, last-min(last, tradesPerEvent)+1)
-	return appendEventEnd(appendTrades(appendEvent(b, "trades", seq), s, seq, first, last))
+func appendTradesEvent(b []byte, m *Market, seq, after, last uint64) []byte {
+	first := max(after+1, m.FirstTrade(), last-min(last, tradesPerEvent)+1)
+	return appendEventEnd(appendTrades(appendEvent(b, "trades", seq), m, seq, first, last))
 }
 
 func appendHealth(b []byte, seq uint64, o Health) []byte {

@@ -2,6 +2,7 @@ package market
 
 import (
 	"encoding/json"
+	"iter"
 	"strconv"
 
 	"outcry/internal/exchange"
@@ -38,75 +39,95 @@ func appendSeq(b []byte, seq uint64) []byte {
 }
 
 // appendSummary appends a symbol's entry in the list of symbols.
-func appendSummary(b []byte, s *symbol) []byte {
-	b = appendSym(append(b, '{'), s.name)
-	if t := &s.traded; t.Trades > 0 {
+func appendSummary(b []byte, m *Market) []byte {
+	b = appendSym(append(b, '{'), m.Symbol())
+	t := m.Traded()
+	if t.Trades > 0 {
 		b = appendDecimal(appendField(b, "last"), t.Last)
 		b = strconv.AppendInt(appendField(b, "time"), exchange.Seconds(t.Time), 10)
 	}
-	b = appendDecimal(appendField(b, "shares"), s.traded.Shares)
-	b = appendDecimal(appendField(b, "notional"), s.traded.Notional)
-	b = strconv.AppendUint(appendField(b, "trades"), s.traded.Trades, 10)
-	if s.rules.Tick > 0 {
-		b = appendDecimal(appendField(b, "tick"), s.rules.Tick)
+	b = appendDecimal(appendField(b, "shares"), t.Shares)
+	b = appendDecimal(appendField(b, "notional"), t.Notional)
+	b = strconv.AppendUint(appendField(b, "trades"), t.Trades, 10)
+	rules := m.Rules()
+	if rules.Tick > 0 {
+		b = appendDecimal(appendField(b, "tick"), rules.Tick)
 	}
-	if s.rules.Lot > 0 {
-		b = appendDecimal(appendField(b, "lot"), s.rules.Lot)
+	if rules.Lot > 0 {
+		b = appendDecimal(appendField(b, "lot"), rules.Lot)
 	}
-	if h := s.halt; h != nil {
+	if h := m.Halt(); h != nil {
 		b = strconv.AppendInt(append(appendField(b, "halted"), `{"time":`...), exchange.Seconds(h.Since), 10)
 		b = append(appendText(appendField(b, "reason"), h.Reason), '}')
 	}
-	s.bids.best(1, func(p exchange.Price, n exchange.Position) {
-		b = appendDecimal(appendField(b, "bid"), p)
-		b = appendDecimal(appendField(b, "bid_shares"), n)
-	})
-	s.asks.best(1, func(p exchange.Price, n exchange.Position) {
-		b = appendDecimal(appendField(b, "ask"), p)
-		b = appendDecimal(appendField(b, "ask_shares"), n)
-	})
+	if l, ok := m.Best(exchange.Buy); ok {
+		b = appendDecimal(appendField(b, "bid"), l.Price)
+		b = appendDecimal(appendField(b, "bid_shares"), l.Shares)
+	}
+	if l, ok := m.Best(exchange.Sell); ok {
+		b = appendDecimal(appendField(b, "ask"), l.Price)
+		b = appendDecimal(appendField(b, "ask_shares"), l.Shares)
+	}
 	return append(b, '}')
 }
 
-// appendSymbols appends an answer with a list of symbols.
-func appendSymbols(b []byte, seq uint64, symbols []*symbol) []byte {
-	b = appendSeq(append(b, '{'), seq)
-	b = append(b, `,"symbols":[`...)
-	for i, s := range symbols {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendSummary(b, s)
+// symbolList is an answer with a list of symbols that grows.
+type symbolList struct {
+	b   []byte
+	seq uint64
+	n   int // number of symbols
+}
+
+// add appends a symbol. All symbols of a list must be as of the same record.
+func (l *symbolList) add(m *Market) {
+	if l.n == 0 {
+		l.seq = m.Seq()
+		l.begin()
+	} else {
+		l.b = append(l.b, ',')
 	}
-	return append(b, "]}"...)
+	l.n++
+	l.b = appendSummary(l.b, m)
+}
+
+func (l *symbolList) begin() { l.b = append(appendSeq(append(l.b, '{'), l.seq), `,"symbols":[`...) }
+
+// end returns the answer.
+func (l *symbolList) end() []byte {
+	if l.n == 0 {
+		l.begin()
+	}
+	return append(l.b, "]}"...)
 }
 
 // appendLevels appends up to depth levels of each side as the members bids and asks.
-func appendLevels(b []byte, s *symbol, depth int) []byte {
+func appendLevels(b []byte, m *Market, depth int) []byte {
 	b = append(b, `"bids":[`...)
-	b = appendSide(b, &s.bids, depth)
+	b = appendSide(b, m.Bids(), depth)
 	b = append(b, `],"asks":[`...)
-	b = appendSide(b, &s.asks, depth)
+	b = appendSide(b, m.Asks(), depth)
 	return append(b, ']')
 }
 
-func appendSide(b []byte, l *levels, depth int) []byte {
-	first := true
-	l.best(depth, func(p exchange.Price, n exchange.Position) {
-		if !first {
+func appendSide(b []byte, levels iter.Seq2[exchange.Price, exchange.Position], depth int) []byte {
+	n := 0
+	for price, shares := range levels {
+		if n == depth {
+			break
+		}
+		if n++; n > 1 {
 			b = append(b, ',')
 		}
-		first = false
-		b = appendDecimal(append(b, '['), p)
-		b = appendDecimal(append(b, ','), n)
+		b = appendDecimal(append(b, '['), price)
+		b = appendDecimal(append(b, ','), shares)
 		b = append(b, ']')
-	})
+	}
 	return b
 }
 
 // appendTrades appends an answer with the trades from number first to last, which must be in memory.
-func appendTrades(b []byte, s *symbol, seq, first, last uint64) []byte {
-	b = appendSym(append(b, '{'), s.name)
+func appendTrades(b []byte, m *Market, seq, first, last uint64) []byte {
+	b = appendSym(append(b, '{'), m.Symbol())
 	b = append(b, ',')
 	b = appendSeq(b, seq)
 	b = append(b, `,"trades":[`...)
@@ -114,7 +135,7 @@ func appendTrades(b []byte, s *symbol, seq, first, last uint64) []byte {
 		if n > first {
 			b = append(b, ',')
 		}
-		t := s.tape.at(n)
+		t := m.Trade(n)
 		b = strconv.AppendUint(append(b, `{"id":`...), n, 10)
 		b = strconv.AppendInt(appendField(b, "time"), exchange.Seconds(t.Time), 10)
 		b = appendDecimal(appendField(b, "price"), t.Price)

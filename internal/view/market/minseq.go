@@ -5,16 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 )
 
-const (
-	// minSeqTimeout is how long a request waits for the record that it asks for.
-	minSeqTimeout = 5 * time.Second
-
-	// minSeqWaitsMax is the maximum number of requests that wait at a time. They do not count as answers being made.
-	minSeqWaitsMax = 256
-)
+// minSeqWaitsMax is the maximum number of requests that wait at a time. They do not count as answers being made.
+const minSeqWaitsMax = 256
 
 // seqHeader is the header with the last record that the answer is sure to include; it may include later ones.
 const seqHeader = "Outcry-Seq"
@@ -41,30 +35,11 @@ func (a *API) await(ctx context.Context, f *Feed, q query) error {
 	return f.Await(ctx, seq)
 }
 
-// Await waits until the feed has a record, for at most five seconds. The error wraps ErrBehind if the record does not
-// arrive in that time or before ctx ends, or ErrEnded if the feed ends.
-func (f *Feed) Await(ctx context.Context, seq uint64) error {
-	if f.Seq() >= seq {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, minSeqTimeout)
-	defer cancel()
-	err := f.pace.Await(ctx, seq)
-	switch last := f.Seq(); {
-	case last >= seq:
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w: record %d has not come within %s, the last one is %d; try again",
-			ErrBehind, seq, minSeqTimeout, last)
-	}
-	return f.end()
-}
-
-// ready returns the feed once it has the record that the request asks for.
-func (a *API) ready(r *http.Request, q query) (*Feed, error) {
-	f, err := a.current()
+// ready returns the hub once its feed has the record that the request asks for.
+func (a *API) ready(r *http.Request, q query) (*hub, error) {
+	h, err := a.current()
 	if err == nil {
-		err = a.await(r.Context(), f, q)
+		err = a.await(r.Context(), h.feed, q)
 	}
-	return f, err
+	return h, err
 }

@@ -199,29 +199,6 @@ func (m *randomMarket) cancelAll() {
 	}
 }
 
-// snapshot is what a database would keep of the market now, with so many trades.
-func (m *randomMarket) snapshot(trades int) *Snapshot {
-	snap := &Snapshot{Seq: m.seq}
-	for _, s := range m.symbols {
-		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name, Halt: s.book.Halted(),
-			Rules: s.rules})
-		for o := range s.book.Orders() {
-			if o.Open > 0 {
-				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name,
-					Terms:  o.Terms,
-					Shares: o.Shares, Open: o.Open})
-			}
-		}
-		if s.traded.Trades > 0 {
-			snap.Traded = append(snap.Traded, exchange.TradedState{Symbol: s.name, Traded: s.traded})
-		}
-		for _, t := range s.trades[len(s.trades)-min(trades, len(s.trades)):] {
-			snap.Trades = append(snap.Trades, exchange.TradeState{Symbol: s.name, Trade: t})
-		}
-	}
-	return snap
-}
-
 // levelsOf adds up what is open at each price of a side, best first, except for an order of
 // which the next part is to come.
 func (s *tradedSymbol) levelsOf(side exchange.Side) (want [][2]string) {

@@ -13,7 +13,7 @@ const pieceMost = 32 << 10
 // stream sends events until the reader disconnects or the feed ends.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	q := query{r.URL.Query()}
-	f, err := a.ready(r, q)
+	h, err := a.ready(r, q)
 	if err != nil {
 		refuse(w, statusOf(err), err)
 		return
@@ -29,8 +29,8 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	var reader *reader
 	var first [][]byte
 	if err == nil {
-		hello := appendHello(nil, f.Seq(), a.start, a.options.Version, a.options.Orders)
-		reader, first, err = f.hub.join([][]byte{hello}, int(a.readersMax.Load()), key)
+		hello := appendHello(nil, h.feed.Seq(), a.start, a.options.Version, a.options.Orders)
+		reader, first, err = h.join([][]byte{hello}, int(a.readersMax.Load()), key)
 	}
 	if err != nil {
 		if errors.Is(err, errTooManyReaders) {
@@ -39,10 +39,10 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 		refuse(w, statusOf(err), err)
 		return
 	}
-	defer f.hub.leave(reader)
+	defer h.leave(reader)
 	a.options.Metrics.readers.Inc()
 	defer a.options.Metrics.readers.Dec()
-	if err := a.follow(w, r, f.hub, reader, first); errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := a.follow(w, r, h, reader, first); errors.Is(err, os.ErrDeadlineExceeded) {
 		a.options.Metrics.cutOff.Inc()
 	}
 }
@@ -56,7 +56,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *rea
 	header.Set("Cache-Control", "no-store")
 	// Events are written to the socket unchanged, without chunks: one write for all that are new.
 	header.Set("Transfer-Encoding", "identity")
-	out := sender{w: w, control: http.NewResponseController(w), timeout: a.options.WriteTimeout, ended: h.feed.ended}
+	out := sender{w: w, control: http.NewResponseController(w), timeout: a.options.WriteTimeout, ended: h.feed.Ended()}
 	// Lift the server's time limits, which are meant for requests that end.
 	if err := out.control.SetReadDeadline(time.Time{}); err != nil {
 		return err
@@ -76,6 +76,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, h *hub, reader *rea
 		}
 		select {
 		case <-more:
+		case <-h.feed.Ended():
 		case <-r.Context().Done():
 			return nil
 		}

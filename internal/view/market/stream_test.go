@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -239,12 +241,11 @@ func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 func TestAReaderOfANewSymbolIsToldOfItFirst(t *testing.T) {
 	r := newRounds(t)
 	r.publish()
-	_, _, err := r.feed.hub.join(nil, 2, topicKey{})
+	_, _, err := r.hub.join(nil, 2, topicKey{})
 	require.NoError(t, err)
 	r.makeSymbol()
-	r.source.records = append(r.source.records, r.take()...)
-	require.NoError(t, r.feed.step(background))
-	_, first, err := r.feed.hub.join(nil, 2, topicKey{r.symbols[1].name, 1, noCandles})
+	r.play()
+	_, first, err := r.hub.join(nil, 2, topicKey{r.symbols[1].name, 1, noCandles})
 	require.NoError(t, err)
 	require.Len(t, first, 4)
 	require.Contains(t, string(first[2]), "event: book\n")
@@ -262,7 +263,7 @@ func TestTheListingBeginsWithTheBusiest(t *testing.T) {
 	for _, s := range r.symbols {
 		most = max(most, s.traded.Trades)
 	}
-	_, first, err := r.feed.hub.join(nil, 1, topicKey{})
+	_, first, err := r.hub.join(nil, 1, topicKey{})
 	require.NoError(t, err)
 	listed := decodedSymbols(t, first[0])
 	require.Len(t, listed, len(r.symbols))
@@ -368,28 +369,39 @@ func TestTheStreamEndsWithTheFeed(t *testing.T) {
 	}
 }
 
-// rounds are a feed that nothing runs, so that a test says when it publishes.
+// rounds is a hub that publishes when a test says so, while its feed has no records to apply.
 type rounds struct {
 	*randomMarket
 	t      *testing.T
-	source *listed
+	source *source
 	feed   *Feed
+	hub    *hub
 	now    time.Time
 }
 
 func newRounds(t *testing.T) *rounds {
 	m := newRandomMarket(1, 10)
 	m.makeSymbol()
-	source := &listed{records: m.take()}
-	return &rounds{randomMarket: m, t: t, source: source, feed: feedOf(source, &Snapshot{}), now: time.Now()}
+	r := &rounds{randomMarket: m, t: t, source: new(source), now: time.Now()}
+	r.feed = NewFeed(Options{Records: r.source, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
+	r.hub = newHub(r.feed, func() Health { return Health{} })
+	var running sync.WaitGroup
+	running.Go(func() { r.feed.Run(t.Context()) })
+	t.Cleanup(running.Wait)
+	return r
 }
 
-// publish takes in what was traded, and makes the events of it.
+// play has the feed apply the records of what was traded.
+func (r *rounds) play() {
+	r.source.add(r.take()...)
+	require.NoError(r.t, r.feed.Await(r.t.Context(), r.seq))
+}
+
+// publish applies what was traded, and publishes it.
 func (r *rounds) publish() {
 	r.now = r.now.Add(symbolsTime)
-	r.source.records = append(r.source.records, r.take()...)
-	require.NoError(r.t, r.feed.step(background))
-	r.feed.hub.publish(r.now)
+	r.play()
+	r.hub.publish(r.now)
 }
 
 // tradeFor trades for n rounds, in few of the symbols.
@@ -420,7 +432,7 @@ func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 	for _, late := range []int{symbolsBacklog - 3, 3 * symbolsBacklog} {
 		r := newRounds(t)
 		r.publish()
-		reader, first, err := r.feed.hub.join(nil, 1, topicKey{})
+		reader, first, err := r.hub.join(nil, 1, topicKey{})
 		require.NoError(t, err)
 		for range 2*symbolsPerEvent + 1 {
 			r.makeSymbol() // more than an event holds
@@ -429,7 +441,7 @@ func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 		for range 3 { // for what has to wait for its turn
 			r.publish()
 		}
-		news, _, _ := r.feed.hub.appendNews(nil, reader)
+		news, _, _ := r.hub.appendNews(nil, reader)
 		r.requireAllKnown(append(first, news...)...)
 	}
 }
@@ -444,7 +456,7 @@ func TestReadersShareAListing(t *testing.T) {
 	r.publish()
 	listings := map[*byte]int{}
 	for range 4 * listingAge {
-		_, first, err := r.feed.hub.join(nil, 1000, topicKey{})
+		_, first, err := r.hub.join(nil, 1000, topicKey{})
 		require.NoError(t, err)
 		r.requireAllKnown(first...)
 		listings[&first[0][0]]++
@@ -453,10 +465,10 @@ func TestReadersShareAListing(t *testing.T) {
 	require.Len(t, listings, 4)
 
 	for range 4 * listingAge {
-		r.feed.hub.leave(&reader{})
+		r.hub.leave(&reader{})
 	}
 	r.tradeFor(1) // of which no event is made
-	_, first, err := r.feed.hub.join(nil, 1000, topicKey{})
+	_, first, err := r.hub.join(nil, 1000, topicKey{})
 	require.NoError(t, err)
 	r.requireAllKnown(first...)
 }

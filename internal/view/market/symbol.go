@@ -19,7 +19,7 @@ type symbol struct {
 	// unfinished is the order of which further parts are still to come, 0 if there is none. It is not in the levels,
 	// so that no reader sees a crossed book.
 	unfinished exchange.OrderID
-	waits      bool // in hub.pending; used only by Run
+	waits      bool // in Feed.pending; used only by Run
 
 	bookSeq uint64   // last record that changed a level's total
 	touched bool     // whether the current record has changed a level's total

@@ -59,7 +59,7 @@ func (j *syncing) add(record []byte) {
 func TestARecordComesAsItIsSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &syncing{all: [][]byte{made}}
-		f := NewFeed(Options{Records: source, Notify: source.Notify, Health: func() Health { return Health{} },
+		f := NewFeed(Options{Records: source, Notify: source.Notify,
 			Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

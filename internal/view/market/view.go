@@ -1,10 +1,28 @@
 package market
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"sort"
+	"time"
 
 	"outcry/internal/exchange"
+)
+
+// Errors of callers. Each is wrapped with the value that it is about.
+var (
+	// ErrUnknownSymbol means that the symbol does not exist.
+	ErrUnknownSymbol = errors.New("there is no symbol")
+	// ErrEnded means that the feed has ended, so that there is no more market data.
+	ErrEnded = errors.New("market data has ended, the exchange is stopping or has lost it")
+	// ErrBehind means that the feed did not reach a requested record in time.
+	ErrBehind = errors.New("market data is behind")
+	// ErrNotStored means that candles are no longer in memory and not yet in the database.
+	ErrNotStored = errors.New("older candles are not in the database yet")
 )
 
 // Level is a price level of a book.
@@ -26,6 +44,9 @@ func (m *Market) Symbol() exchange.Symbol { return m.s.name }
 
 // Seq returns the last record that the market includes.
 func (m *Market) Seq() uint64 { return m.seq }
+
+// Changed returns the last record that changed anything of the symbol.
+func (m *Market) Changed() uint64 { return m.s.seq }
 
 // BookSeq returns the last record that changed a level's total, or the record that the feed started after if none has
 // changed one since.
@@ -70,10 +91,37 @@ func (m *Market) Trade(n uint64) exchange.Trade {
 // Candle returns the newest candle of an interval. It is empty, with no trades, if the symbol has never traded.
 func (m *Market) Candle(i exchange.Interval) exchange.Candle { return m.s.candles.newest(i) }
 
+// CandlesAfter returns up to most of the newest candles of an interval that include trades after trade n, oldest first.
+func (m *Market) CandlesAfter(i exchange.Interval, n uint64, most int) []exchange.Candle {
+	return m.s.candles.after(i, n, most)
+}
+
 // Window returns the sum of the hourly candles that began at from or later, in nanoseconds since the Unix epoch. The
 // candles of the day before the newest trade are kept. The sum is empty, with no trades, if there was no trade since.
 func (m *Market) Window(from int64) exchange.Candle {
 	return m.s.candles.since(exchange.Candle1h, from)
+}
+
+// awaitTimeout is how long Await waits.
+const awaitTimeout = 5 * time.Second
+
+// Await waits until the feed has a record, for at most five seconds. The error wraps ErrBehind if the record does not
+// arrive in that time or before ctx ends, or ErrEnded if the feed ends.
+func (f *Feed) Await(ctx context.Context, seq uint64) error {
+	if f.Seq() >= seq {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	defer cancel()
+	err := f.pace.Await(ctx, seq)
+	switch last := f.Seq(); {
+	case last >= seq:
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: record %d has not come within %s, the last one is %d; try again",
+			ErrBehind, seq, awaitTimeout, last)
+	}
+	return f.end()
 }
 
 // View calls read with the market of a symbol under the feed's read lock: read must be short, and must not call a
@@ -92,6 +140,13 @@ func (f *Feed) View(sym exchange.Symbol, read func(*Market)) error {
 	return nil
 }
 
+// Symbols returns the number of symbols.
+func (f *Feed) Symbols() int {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return len(f.list)
+}
+
 // Each calls read for the symbols with names after after, in the order of their names and all at the same record,
 // until read returns false. read must be short, and must not call a method of f. The error says why there is no market
 // data.
@@ -99,13 +154,34 @@ func (f *Feed) Each(after exchange.Symbol, read func(*Market) bool) error {
 	if err := f.Err(); err != nil {
 		return err
 	}
+	f.viewList(func(list []*symbol) { f.each(list[firstAfter(list, after):], read) })
+	return nil
+}
+
+// EachByTrades is like Each for all symbols, those with the most trades first.
+func (f *Feed) EachByTrades(read func(*Market) bool) error {
+	if err := f.Err(); err != nil {
+		return err
+	}
 	f.viewList(func(list []*symbol) {
-		m := Market{seq: f.seq.Load()}
-		for _, m.s = range list[firstAfter(list, after):] {
-			if !read(&m) {
-				return
-			}
-		}
+		list = slices.Clone(list)
+		slices.SortStableFunc(list, func(a, b *symbol) int { return cmp.Compare(b.traded.Trades, a.traded.Trades) })
+		f.each(list, read)
 	})
 	return nil
+}
+
+// each calls read for symbols until it returns false. Its caller holds mu.
+func (f *Feed) each(list []*symbol, read func(*Market) bool) {
+	m := Market{seq: f.seq.Load()}
+	for _, m.s = range list {
+		if !read(&m) {
+			return
+		}
+	}
+}
+
+// firstAfter returns the index of the first symbol after a name in a sorted list.
+func firstAfter(list []*symbol, name exchange.Symbol) int {
+	return sort.Search(len(list), func(i int) bool { return list[i].name > name })
 }
