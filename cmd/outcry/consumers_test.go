@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/cmd/internal/cli"
+	"outcry/internal/door/web"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
@@ -287,8 +288,7 @@ func answersOf(t *testing.T, j *journal.Journal, begin *feeds.Snapshot) (answers
 	records, err := j.NewFollower(begin.Seq+1, 1<<20)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
-	health := func() feeds.Health { return feeds.Health{} }
-	feed := feeds.NewFeed(feeds.Options{Records: records, Health: health, Log: log}, begin)
+	feed := feeds.NewFeed(feeds.Options{Records: records, Log: log}, begin)
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan struct{})
 	go func() { feed.Run(ctx); close(ended) }()
@@ -296,7 +296,7 @@ func answersOf(t *testing.T, j *journal.Journal, begin *feeds.Snapshot) (answers
 	done := func() bool { return feed.Seq() == j.Appended() || feed.Err() != nil }
 	require.Eventually(t, done, time.Minute, time.Millisecond)
 	require.NoError(t, feed.Err())
-	api := feeds.NewAPI(feeds.APIOptions{Started: func() error { return nil }, Log: log, Metrics: new(feeds.Metrics)})
+	api := web.NewAPI(web.APIOptions{Started: func() error { return nil }, Log: log, Metrics: new(web.Metrics)})
 	api.Attach(feed)
 	for _, path := range []string{"symbols", "book/A", "book/B", "trades/A"} {
 		w := httptest.NewRecorder()

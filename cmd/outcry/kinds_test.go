@@ -85,8 +85,7 @@ func readersOf(t *testing.T, l *life, j *journal.Journal, applied uint64) map[st
 	require.NoError(t, err)
 	records, err := j.NewFollower(applied+1, 1<<20)
 	require.NoError(t, err)
-	feed := feeds.NewFeed(feeds.Options{Records: records, Health: func() feeds.Health { return feeds.Health{} },
-		Log: slog.New(slog.DiscardHandler)},
+	feed := feeds.NewFeed(feeds.Options{Records: records, Log: slog.New(slog.DiscardHandler)},
 		&feeds.Snapshot{Seq: applied, Symbols: snap.Symbols, Orders: snap.Orders, Traded: traded, Trades: trades})
 	ctx, cancel := context.WithTimeout(background, time.Minute)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"outcry/internal/door/web"
 	"outcry/internal/exchange"
 	"outcry/internal/journal"
 	"outcry/internal/operate/health"
@@ -17,8 +18,8 @@ import (
 const streamWriteTimeout = 5 * time.Second
 
 // newMarketAPI returns the market data API over HTTP. It has no data until runFeed attaches the feed.
-func (s *server) newMarketAPI() *market.API {
-	return market.NewAPI(market.APIOptions{
+func (s *server) newMarketAPI() *web.API {
+	return web.NewAPI(web.APIOptions{
 		Started: s.started,
 		Order: func(ctx context.Context, id exchange.OrderID, after, most int) (exchange.PublicOrder, bool, error) {
 			if s.member != nil {
@@ -34,9 +35,9 @@ func (s *server) newMarketAPI() *market.API {
 }
 
 // orderEntry returns how clients reach the XML port, which is bound before HTTP starts.
-func (s *server) orderEntry() market.OrderEntry {
+func (s *server) orderEntry() web.OrderEntry {
 	at := s.xmlAddr.Addr.(*net.TCPAddr)
-	return market.OrderEntry{
+	return web.OrderEntry{
 		Port: at.Port, Local: at.IP.IsLoopback(), TLS: s.guards.tls() != nil, Tokens: s.guards.tokens != nil,
 	}
 }
@@ -72,10 +73,10 @@ func (s *server) olderCandles(
 func (s *server) stored() uint64 { return s.projector.Applied() }
 
 // lookAtHealth returns the health of the exchange. Only the feed's goroutine may call it.
-func (s *server) lookAtHealth() market.Health {
-	h := s.health.Look()
+func (s *server) lookAtHealth() web.Health {
+	h := web.Health(s.health.Look())
 	if err := s.member.confirmed(); err != nil {
-		return market.Health{NotReady: err} // the figures may not be committed
+		return web.Health{NotReady: err} // the figures may not be committed
 	}
 	return h
 }

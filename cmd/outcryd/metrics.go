@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"outcry/internal/door"
+	"outcry/internal/door/web"
 	"outcry/internal/process/version"
-	"outcry/internal/view/market"
 )
 
 // metrics holds all metrics of /metrics, in a registry that only this server uses.
@@ -19,7 +19,7 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	sessions *door.Metrics
-	stream   *market.Metrics
+	stream   *web.Metrics
 	reload   *reloadMetrics
 
 	syncSeconds  prometheus.Histogram
@@ -42,7 +42,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		registry:    prometheus.NewRegistry(),
 		sessions:    door.NewMetrics(),
-		stream:      market.NewMetrics(),
+		stream:      web.NewMetrics(),
 		reload:      newReloadMetrics(),
 		syncSeconds: histogram("outcry_journal_sync_seconds", "Time to write and sync a batch of the journal.", 25e-6, 16),
 		syncRecords: histogram("outcry_journal_batch_records", "Records that shared a sync of the journal.", 1, 16),

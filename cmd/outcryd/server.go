@@ -15,6 +15,7 @@ import (
 	"outcry/internal/door"
 	"outcry/internal/door/admin"
 	"outcry/internal/door/binance"
+	"outcry/internal/door/web"
 	"outcry/internal/door/websocket"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/engine"
@@ -53,7 +54,7 @@ type server struct {
 	http            *http.Server
 	httpConnections *admin.Connections
 	sockets         *websocket.Server // nil without HTTP, as are market and feed
-	market          *market.API
+	market          *web.API
 	binance         *binance.Door
 	doors           doors
 	feed            *market.Feed

@@ -5,7 +5,7 @@ set -eu
 root=$1
 cd "$(dirname "$0")/../.."
 for file in README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md docs clients/python clients/go/client/README.md \
-  internal/view/market/page/vendor/uplot/LICENSE.txt; do
+  internal/door/web/page/vendor/uplot/LICENSE.txt; do
   find "$file" -type f ! -name '*.go' ! -name 'test_*' ! -path '*/.*' ! -path '*/__pycache__/*' \
     -exec install -D -m 644 '{}' "$root/{}" ';'
 done

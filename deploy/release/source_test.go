@@ -71,7 +71,7 @@ func TestArchivesHaveTheLicensesOfWhatIsLinkedIn(t *testing.T) {
 			}
 			has("Go "+info.GoVersion, strings.TrimSpace(output(t, repository, nil, "go", "env", "GOROOT")))
 		}
-		has("internal/view/market/page/vendor/uplot", filepath.Join(repository, "internal/view/market/page/vendor/uplot"))
+		has("internal/door/web/page/vendor/uplot", filepath.Join(repository, "internal/door/web/page/vendor/uplot"))
 		own, err := os.ReadFile(filepath.Join(repository, "LICENSE"))
 		require.NoError(t, err)
 		packed, err := os.ReadFile(filepath.Join(archive(target), "LICENSE"))

@@ -13,7 +13,6 @@ import (
 	"outcry/internal/operate/remote"
 	"outcry/internal/postgres"
 	"outcry/internal/process/latency"
-	"outcry/internal/view/market"
 )
 
 // latelyMax is the greatest age of the figures that Lately returns. Market data calls Look once a second.
@@ -36,6 +35,16 @@ type Parts struct {
 	Ready     func() error // returns why the exchange accepts no orders, or nil
 }
 
+// Figures are the state of the exchange, measured over about the last second.
+type Figures struct {
+	OrdersPerSecond, RequestsPerSecond float64
+	P50, P99                           float64 // duration of requests in seconds
+	LagRecords                         uint64  // number of journal records that Postgres does not have yet
+	LagSeconds                         float64 // how long Postgres has not been up to date
+	PostgresUp                         bool
+	NotReady                           error // why orders are not accepted; nil while they are
+}
+
 // Watch computes how an exchange is doing from the difference between two readings of its counters.
 type Watch struct {
 	parts    Parts
@@ -53,13 +62,13 @@ func NewWatch(p Parts) *Watch {
 }
 
 // Look returns how the exchange has been doing since the last call. It is for one goroutine.
-func (w *Watch) Look() market.Health {
+func (w *Watch) Look() Figures {
 	p, before, now, at := &w.parts, w.before, w.parts.Load(), time.Now()
 	took := max(at.Sub(w.beforeAt).Seconds(), 1e-3)
 	w.before, w.beforeAt = now, at
 	applied := p.Projector.Applied() // read before the journal, which may grow in between
 	lately := now.Seconds.Since(before.Seconds)
-	of := market.Health{
+	of := Figures{
 		OrdersPerSecond:   float64(now.Orders-before.Orders) / took,
 		RequestsPerSecond: float64(now.Requests-before.Requests) / took,
 		P50:               lately.Quantile(0.5),
@@ -74,7 +83,7 @@ func (w *Watch) Look() market.Health {
 }
 
 // note stores the result of a Look for Lately.
-func (w *Watch) note(of *market.Health, now *Load, at time.Time) {
+func (w *Watch) note(of *Figures, now *Load, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	limits := w.load.Limits

@@ -158,6 +158,8 @@ func TestTheHouseIsKeptByItsFloors(t *testing.T) {
 		{"internal/exchange", "internal/journal", false},
 		{"internal/exchange", "internal/exchange/idmap", true},
 		{"internal/door/jsonrpc", "internal/view/market", true},
+		{"internal/door/web", "internal/view/market", true},
+		{"internal/view/market", "internal/door/web", false},
 		{"internal/operate/health", "internal/door", false},
 		{"internal/operate/doctor", "internal/operate/settings", true},
 		{"internal/operate/settings", "internal/auth", true},

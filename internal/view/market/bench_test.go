@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"outcry/internal/testing/markettest"
 	"testing"
 	"time"
 
@@ -42,16 +43,16 @@ func benchmarkFeed(b *testing.B, symbols int, listened bool) {
 	if symbols > 1 {
 		budget.SkipShort(b, "more symbols")
 	}
-	m := newRandomMarket(1, 1000)
+	m := markettest.NewRandomMarket(1, 1000)
 	for range symbols {
-		m.makeSymbol()
+		m.MakeSymbol()
 	}
-	opening := m.take()
+	opening := m.Take()
 	for range 200_000 {
-		m.trade()
+		m.Trade()
 	}
-	m.cancelAll()
-	round := m.take()
+	m.CancelAll()
+	round := m.Take()
 	r := &repeating{records: opening}
 	f := NewFeed(Options{Records: r, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
 	take := func(n int) {
@@ -67,8 +68,8 @@ func benchmarkFeed(b *testing.B, symbols int, listened bool) {
 	f.seq.Store(0)
 	take(len(round))
 	if listened {
-		for _, s := range m.symbols {
-			if _, err := f.Listen(s.name, new(counting), func(*Market) {}); err != nil {
+		for _, s := range m.Symbols {
+			if _, err := f.Listen(s.Name, new(counting), func(*Market) {}); err != nil {
 				b.Fatal(err)
 			}
 		}

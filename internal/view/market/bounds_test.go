@@ -16,13 +16,7 @@ import (
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	thousands := func(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
 	require.NoError(t, doctest.Bounds("../../../docs/reference/BOUNDS.md", map[string][]string{
-		"market data answers at a time": {fmt.Sprintf("%d of symbols", symbolsAnswersMax),
-			fmt.Sprintf("%d of books", marketAnswersMax), fmt.Sprintf("%d of trades", marketAnswersMax),
-			fmt.Sprintf("%d of candles", candlesAnswersMax), fmt.Sprintf("%d of orders", ordersAnswersMax)},
-		"entries of an answer": {thousands(symbolsMost) + " symbols", thousands(depthMost) + " levels",
-			thousands(tradesMost) + " trades", thousands(CandlesMost) + " candles", thousands(executionsMost) + " executions"},
 		"candles in memory": {thousands(candleSlotsMax), fmt.Sprintf("%d bytes", unsafe.Sizeof(endedCandle{})),
 			thousands(candlesMost), fmt.Sprintf("%d in any case", hoursMin+int(exchange.Intervals-1)*candlesMin)},
-		"`--max-stream-readers`": {fmt.Sprintf("%d KiB", pieceMost>>10)},
 	}))
 }

@@ -3,6 +3,7 @@ package market
 import (
 	"context"
 	"errors"
+	"outcry/internal/testing/markettest"
 	"slices"
 	"testing"
 	"time"
@@ -13,24 +14,24 @@ import (
 )
 
 // candleSnapshotOf is what a database would have at the newest record.
-func candleSnapshotOf(m *candleMarket) *Snapshot {
-	snap := &Snapshot{Seq: m.seq, Symbols: []exchange.SymbolState{{Symbol: "S"}}}
+func candleSnapshotOf(m *markettest.CandleMarket) *Snapshot {
+	snap := &Snapshot{Seq: m.Seq, Symbols: []exchange.SymbolState{{Symbol: "S"}}}
 	open := map[exchange.Price]exchange.Shares{}
 	var traded exchange.Traded
-	for i := range m.trades {
-		traded.Add(&m.trades[i])
-		open[m.trades[i].Price] -= m.trades[i].Shares
+	for i := range m.Trades {
+		traded.Add(&m.Trades[i])
+		open[m.Trades[i].Price] -= m.Trades[i].Shares
 	}
 	for p := exchange.Price(1); p <= 40; p++ {
 		snap.Orders = append(snap.Orders, exchange.OrderState{ID: exchange.OrderID(p), Symbol: "S", Open: 1e15 + open[p],
-			Terms: exchange.Terms{Side: m.sideAt(p), Limit: p}})
+			Terms: exchange.Terms{Side: m.SideAt(p), Limit: p}})
 	}
 	if traded.Trades == 0 {
 		return snap
 	}
 	snap.Traded = []exchange.TradedState{{Symbol: "S", Traded: traded}}
 	for i := range exchange.Intervals {
-		all := m.candles(i, m.seq)
+		all := m.Candles(i, m.Seq)
 		keep := all[len(all)-1:]
 		if i == exchange.Candle1h {
 			keep = all[len(all)-min(len(all), windowHours):]
@@ -61,7 +62,7 @@ func chosen(all []exchange.Candle, from, to int64, limit int) []exchange.Candle 
 func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	m, opening := newCandleMarket(seed)
+	m, opening := markettest.NewCandleMarket(seed)
 	var stored uint64
 	asked, behind := 0, 0
 	options := Options{Records: &listed{records: opening},
@@ -71,55 +72,55 @@ func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 		) {
 			require.Equal(t, exchange.Symbol("S"), sym)
 			asked++
-			return chosen(m.candles(i, stored), from, to, limit), nil
+			return chosen(m.Candles(i, stored), from, to, limit), nil
 		}}
 	f := NewFeed(options, &Snapshot{})
 	for step := range 400 {
-		for range m.r.IntN(20) {
-			record := m.trade()
+		for range m.R.IntN(20) {
+			record := m.Trade()
 			f.options.Records.(*listed).records = append(f.options.Records.(*listed).records, record)
 		}
 		require.NoError(t, f.step(background))
-		if stored = max(stored, m.seq-uint64(m.r.IntN(30))); m.r.IntN(20) == 0 {
-			stored = m.seq
-			options.Records = &listed{seq: m.seq}
+		if stored = max(stored, m.Seq-uint64(m.R.IntN(30))); m.R.IntN(20) == 0 {
+			stored = m.Seq
+			options.Records = &listed{seq: m.Seq}
 			f = NewFeed(options, candleSnapshotOf(m))
-			f.slots.candles = m.r.IntN(2) * candleSlotsMax // of others: this one has the least then
+			f.slots.candles = m.R.IntN(2) * candleSlotsMax // of others: this one has the least then
 			require.NoError(t, f.Err(), "step %d", step)
 		}
 		for i := range exchange.Intervals {
-			want := m.candles(i, m.seq)
+			want := m.Candles(i, m.Seq)
 			require.NoError(t, f.View("S", func(v *Market) {
 				if len(want) == 0 {
 					require.Zero(t, v.Candle(i))
 					return
 				}
 				require.Equal(t, want[len(want)-1], v.Candle(i))
-				after := uint64(m.r.IntN(len(m.trades) + 1))
+				after := uint64(m.R.IntN(len(m.Trades) + 1))
 				recent := f.symbols["S"].candles.after(i, after, 3)
 				wanted := slices.DeleteFunc(slices.Clone(want), func(c exchange.Candle) bool { return c.Last() <= after })
 				wanted = wanted[len(wanted)-min(3, len(wanted)):]
 				require.Equal(t, wanted[len(wanted)-min(len(wanted), len(recent)):], append([]exchange.Candle{}, recent...))
 			}))
-			q := CandlesQuery{Symbol: "S", Interval: i, Limit: 1 + m.r.IntN(30)}
-			if len(want) > 0 && m.r.IntN(2) == 0 {
-				q.From = want[m.r.IntN(len(want))].Start + m.r.Int64N(3) - 1
+			q := CandlesQuery{Symbol: "S", Interval: i, Limit: 1 + m.R.IntN(30)}
+			if len(want) > 0 && m.R.IntN(2) == 0 {
+				q.From = want[m.R.IntN(len(want))].Start + m.R.Int64N(3) - 1
 			}
-			if len(want) > 0 && m.r.IntN(2) == 0 {
-				q.To = want[m.r.IntN(len(want))].Start + m.r.Int64N(3) - 1
+			if len(want) > 0 && m.R.IntN(2) == 0 {
+				q.To = want[m.R.IntN(len(want))].Start + m.R.Int64N(3) - 1
 			}
 			got, seq, err := f.Candles(background, q)
 			if errors.Is(err, ErrNotStored) {
 				behind++
-				require.Less(t, stored, m.seq)
+				require.Less(t, stored, m.Seq)
 				continue
 			}
 			require.NoError(t, err)
-			require.Equal(t, m.seq, seq)
+			require.Equal(t, m.Seq, seq)
 			require.Equal(t, chosen(want, q.From, q.To, q.Limit), append([]exchange.Candle{}, got...), "%+v", q)
 		}
-		if hours := m.candles(exchange.Candle1h, m.seq); len(hours) > 0 {
-			from := hours[len(hours)-1].Start - m.r.Int64N(24)*exchange.Candle1h.Length()
+		if hours := m.Candles(exchange.Candle1h, m.Seq); len(hours) > 0 {
+			from := hours[len(hours)-1].Start - m.R.Int64N(24)*exchange.Candle1h.Length()
 			sum := exchange.Candle{}
 			for _, c := range hours {
 				switch {
@@ -135,27 +136,27 @@ func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 	}
 	require.Greater(t, asked, 100)
 	require.Positive(t, behind)
-	t.Logf("%d trades, the database was asked %d times, and behind %d times", len(m.trades), asked, behind)
+	t.Logf("%d trades, the database was asked %d times, and behind %d times", len(m.Trades), asked, behind)
 }
 
 // TestCandlesThatTheDatabaseLacksAreNotLeftOut: they were dropped from memory, so there is no answer until it has
 // them.
 func TestCandlesThatTheDatabaseLacksAreNotLeftOut(t *testing.T) {
-	m, opening := newCandleMarket(1)
+	m, opening := markettest.NewCandleMarket(1)
 	var stored uint64
 	f := NewFeed(Options{Records: &listed{records: opening}, Stored: func() uint64 { return stored },
 		Candles: func(_ context.Context, _ exchange.Symbol, i exchange.Interval, from, to int64, limit int) (
 			[]exchange.Candle, error,
 		) {
-			return chosen(m.candles(i, stored), from, to, limit), nil
+			return chosen(m.Candles(i, stored), from, to, limit), nil
 		}}, &Snapshot{})
 	f.slots.candles = candleSlotsMax // of others: this one has the least
 	for range 100 {
-		f.options.Records.(*listed).records = append(f.options.Records.(*listed).records, m.trade())
+		f.options.Records.(*listed).records = append(f.options.Records.(*listed).records, m.Trade())
 	}
 	require.NoError(t, f.step(background))
 	require.Len(t, f.symbols["S"].candles.rings[exchange.Candle1s].ring, candlesMin)
-	want := m.candles(exchange.Candle1s, m.seq)
+	want := m.Candles(exchange.Candle1s, m.Seq)
 	q := CandlesQuery{Symbol: "S", Interval: exchange.Candle1s, Limit: 3}
 	got, _, err := f.Candles(background, q)
 	require.NoError(t, err)
@@ -165,10 +166,10 @@ func TestCandlesThatTheDatabaseLacksAreNotLeftOut(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotStored)
 
 	last := want[len(want)-4].Last() // of the newest that was dropped
-	stored = m.seqs[last-1] - 1
+	stored = m.Seqs[last-1] - 1
 	_, _, err = f.Candles(background, q)
 	require.ErrorIs(t, err, ErrNotStored)
-	stored = m.seqs[last-1]
+	stored = m.Seqs[last-1]
 	got, _, err = f.Candles(background, q)
 	require.NoError(t, err)
 	require.Equal(t, want[len(want)-4:], got)
@@ -176,11 +177,11 @@ func TestCandlesThatTheDatabaseLacksAreNotLeftOut(t *testing.T) {
 
 // TestCandlesOfASnapshotFitItsTrades, else there is no market data.
 func TestCandlesOfASnapshotFitItsTrades(t *testing.T) {
-	m, _ := newCandleMarket(2)
+	m, _ := markettest.NewCandleMarket(2)
 	for range 500 {
-		m.trade()
+		m.Trade()
 	}
-	require.NoError(t, feedOf(&listed{seq: m.seq}, candleSnapshotOf(m)).Err())
+	require.NoError(t, feedOf(&listed{seq: m.Seq}, candleSnapshotOf(m)).Err())
 	for want, change := range map[string]func(*Snapshot){
 		"S: the newest of 1s has trades": func(s *Snapshot) { s.Candles[0].Trades++ },
 		"S: the newest of 1s":            func(s *Snapshot) { s.Candles = s.Candles[1:] },
@@ -193,7 +194,7 @@ func TestCandlesOfASnapshotFitItsTrades(t *testing.T) {
 	} {
 		snap := candleSnapshotOf(m)
 		change(snap)
-		require.ErrorContains(t, feedOf(&listed{seq: m.seq}, snap).Err(), want)
+		require.ErrorContains(t, feedOf(&listed{seq: m.Seq}, snap).Err(), want)
 	}
 }
 

@@ -1,6 +1,5 @@
-// Package market publishes the market data of each symbol: its price levels, its newest trades, their totals and
-// candles. It serves them over HTTP, as a stream of server-sent events, and as a web page. The data names no account
-// and no balance.
+// Package market follows the market of each symbol in memory: its price levels, its newest trades, their totals and
+// candles. The doors publish it. The data names no account and no balance.
 //
 // It is one more projection of the journal. The Feed, one goroutine, tails the synced records, several times a second,
 // and at once while a listener or a waiting request exists. The event of an order has its fills with the price of each
@@ -9,16 +8,12 @@
 //
 //	journal ─ synced records ─▶ Feed (one goroutine) ─▶ symbols: levels, tape, candles
 //	                              │            │             ▲ read lock
-//	          five times a second │            │ each record ▼
-//	                              ▼            ▼           API, View: answers
-//	              hub: news, encoded           Listeners of a
-//	              once for all readers         symbol
-//	                              │
-//	                              ▼
-//	              one goroutine for each reader of the stream
+//	       several times a second │            │ each record │
+//	                              ▼            ▼             │
+//	                      Options.Publish   Listeners       View, Each, Candles
+//	                                        of a symbol
 //
-// Nothing of it is on the route of an order. Slow readers miss updates and see that from the sequence numbers; readers
-// that read nothing are disconnected.
+// Nothing of it is on the route of an order.
 package market
 
 import (

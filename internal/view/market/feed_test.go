@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"outcry/internal/testing/markettest"
 	"testing"
 	"time"
 
@@ -37,28 +38,37 @@ func (l *listed) TryNext() (uint64, []byte, bool, error) {
 
 func (l *listed) Close() { l.closed = true }
 
+// Records of the symbol S.
+var (
+	canceled    = markettest.Canceled
+	canceledAll = markettest.CanceledAll
+	event       = markettest.Event
+	made        = markettest.Made
+	placed      = markettest.Placed
+)
+
 func feedOf(r Records, snap *Snapshot) *Feed {
 	return NewFeed(Options{Records: r, Log: slog.New(slog.DiscardHandler)}, snap)
 }
 
 // snapshotOf is what a database would keep of the market now, with so many trades.
-func snapshotOf(m *randomMarket, trades int) *Snapshot {
-	snap := &Snapshot{Seq: m.seq}
-	for _, s := range m.symbols {
-		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.name, Halt: s.book.Halted(),
-			Rules: s.rules})
-		for o := range s.book.Orders() {
+func snapshotOf(m *markettest.RandomMarket, trades int) *Snapshot {
+	snap := &Snapshot{Seq: m.Seq}
+	for _, s := range m.Symbols {
+		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: s.Name, Halt: s.Book.Halted(),
+			Rules: s.Rules})
+		for o := range s.Book.Orders() {
 			if o.Open > 0 {
-				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.name,
+				snap.Orders = append(snap.Orders, exchange.OrderState{ID: o.ID, Symbol: s.Name,
 					Terms:  o.Terms,
 					Shares: o.Shares, Open: o.Open})
 			}
 		}
-		if s.traded.Trades > 0 {
-			snap.Traded = append(snap.Traded, exchange.TradedState{Symbol: s.name, Traded: s.traded})
+		if s.Traded.Trades > 0 {
+			snap.Traded = append(snap.Traded, exchange.TradedState{Symbol: s.Name, Traded: s.Traded})
 		}
-		for _, t := range s.trades[len(s.trades)-min(trades, len(s.trades)):] {
-			snap.Trades = append(snap.Trades, exchange.TradeState{Symbol: s.name, Trade: t})
+		for _, t := range s.Trades[len(s.Trades)-min(trades, len(s.Trades)):] {
+			snap.Trades = append(snap.Trades, exchange.TradeState{Symbol: s.Name, Trade: t})
 		}
 	}
 	return snap
@@ -66,22 +76,22 @@ func snapshotOf(m *randomMarket, trades int) *Snapshot {
 
 // requireMarket demands that a feed knows what a market has come to. Of each symbol
 // it knows all trades but the first ones, as many as before says.
-func requireMarket(t *testing.T, f *Feed, m *randomMarket, before map[exchange.Symbol]uint64) {
+func requireMarket(t *testing.T, f *Feed, m *markettest.RandomMarket, before map[exchange.Symbol]uint64) {
 	t.Helper()
-	require.Equal(t, m.seq, f.Seq())
+	require.Equal(t, m.Seq, f.Seq())
 	require.NoError(t, f.Err())
-	require.Len(t, f.symbols, len(m.symbols))
-	for _, want := range m.symbols {
-		s := f.symbols[want.name]
-		require.Equal(t, want.levelsOf(exchange.Buy), textsOf(&s.bids), want.name)
-		require.Equal(t, want.levelsOf(exchange.Sell), textsOf(&s.asks), want.name)
-		require.Equal(t, want.book.Halted(), s.halt, want.name)
-		require.Equal(t, want.traded, s.traded, want.name)
-		require.Equal(t, want.rules, s.rules, want.name)
-		require.Equal(t, want.traded.Trades, s.tape.last, want.name)
-		require.Equal(t, before[want.name]+1, s.tape.first, want.name)
+	require.Len(t, f.symbols, len(m.Symbols))
+	for _, want := range m.Symbols {
+		s := f.symbols[want.Name]
+		require.Equal(t, want.LevelsOf(exchange.Buy), textsOf(&s.bids), want.Name)
+		require.Equal(t, want.LevelsOf(exchange.Sell), textsOf(&s.asks), want.Name)
+		require.Equal(t, want.Book.Halted(), s.halt, want.Name)
+		require.Equal(t, want.Traded, s.traded, want.Name)
+		require.Equal(t, want.Rules, s.rules, want.Name)
+		require.Equal(t, want.Traded.Trades, s.tape.last, want.Name)
+		require.Equal(t, before[want.Name]+1, s.tape.first, want.Name)
 		for n := s.tape.first; n <= s.tape.last; n++ {
-			require.Equal(t, want.trades[n-1], *s.tape.at(n), "%s, trade %d", want.name, n)
+			require.Equal(t, want.Trades[n-1], *s.tape.at(n), "%s, trade %d", want.Name, n)
 		}
 	}
 }
@@ -102,28 +112,28 @@ func TestTheFeedAgreesWithTheBooks(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))
 	for _, spread := range []int{8, 100, 3000} {
-		m := newRandomMarket(seed, spread)
+		m := markettest.NewRandomMarket(seed, spread)
 		source := &listed{}
 		f, before := feedOf(source, &Snapshot{}), map[exchange.Symbol]uint64{}
 		for range 30 {
-			if len(m.symbols) == 0 || r.IntN(5) == 0 {
-				m.makeSymbol()
+			if len(m.Symbols) == 0 || r.IntN(5) == 0 {
+				m.MakeSymbol()
 			}
 			for range r.IntN(400) {
-				m.trade()
+				m.Trade()
 			}
-			source.records = append(source.records, m.take()...)
+			source.records = append(source.records, m.Take()...)
 			if r.IntN(4) == 0 {
 				kept := r.IntN(200)
-				source = &listed{seq: m.seq}
+				source = &listed{seq: m.Seq}
 				f, before = feedOf(source, snapshotOf(m, kept)), map[exchange.Symbol]uint64{}
-				for _, s := range m.symbols {
-					before[s.name] = uint64(len(s.trades) - min(kept, len(s.trades)))
+				for _, s := range m.Symbols {
+					before[s.Name] = uint64(len(s.Trades) - min(kept, len(s.Trades)))
 				}
 				for range r.IntN(100) { // that the database does not have yet
-					m.trade()
+					m.Trade()
 				}
-				source.records = m.take()
+				source.records = m.Take()
 			}
 			require.NoError(t, f.step(background))
 			requireMarket(t, f, m, before)
@@ -219,10 +229,10 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 }
 
 func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
-	m := newRandomMarket(1, 10)
-	m.makeSymbol()
-	for len(m.symbols[0].trades) < 5 {
-		m.trade()
+	m := markettest.NewRandomMarket(1, 10)
+	m.MakeSymbol()
+	for len(m.Symbols[0].Trades) < 5 {
+		m.Trade()
 	}
 	for want, harm := range map[string]func(*Snapshot){
 		"is for X, which was never made": func(s *Snapshot) { s.Orders[0].Symbol = "X" },

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"math/rand/v2"
+	"outcry/internal/testing/markettest"
 	"reflect"
 	"slices"
 	"testing"
@@ -139,18 +140,18 @@ func TestABookFromChangesIsTheFeedsAtEachRecord(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	told, silent := 0, 0
 	for _, spread := range []int{8, 100} {
-		m := newRandomMarket(seed, spread)
+		m := markettest.NewRandomMarket(seed, spread)
 		for range 3 {
-			m.makeSymbol()
+			m.MakeSymbol()
 		}
 		source, alone := &listed{}, &listed{}
 		f, unheard := feedOf(source, &Snapshot{}), feedOf(alone, &Snapshot{})
-		twins, leaves := map[*bookTwin]*tradedSymbol{}, map[*bookTwin]func(){}
+		twins, leaves := map[*bookTwin]*markettest.TradedSymbol{}, map[*bookTwin]func(){}
 		for range 1200 {
 			if r.IntN(100) == 0 {
-				s := m.symbols[r.IntN(len(m.symbols))]
-				w := newBookTwin(t, s.name)
-				leave, err := f.Listen(s.name, w, w.begin)
+				s := m.Symbols[r.IntN(len(m.Symbols))]
+				w := newBookTwin(t, s.Name)
+				leave, err := f.Listen(s.Name, w, w.begin)
 				if f.Seq() == 0 {
 					require.ErrorIs(t, err, ErrUnknownSymbol)
 					continue
@@ -162,17 +163,17 @@ func TestABookFromChangesIsTheFeedsAtEachRecord(t *testing.T) {
 				bids, asks [][2]string
 				trades     uint64
 			}
-			of := func(s *tradedSymbol) state {
-				return state{s.levelsOf(exchange.Buy), s.levelsOf(exchange.Sell), s.traded.Trades}
+			of := func(s *markettest.TradedSymbol) state {
+				return state{s.LevelsOf(exchange.Buy), s.LevelsOf(exchange.Sell), s.Traded.Trades}
 			}
 			before, changes := map[*bookTwin]state{}, map[*bookTwin]int{}
 			for w, s := range twins {
 				before[w], changes[w] = of(s), w.changes
 			}
-			for len(m.records) == 0 {
-				m.trade()
+			for len(m.Records) == 0 {
+				m.Trade()
 			}
-			records := m.take()
+			records := m.Take()
 			source.records, alone.records = records, records
 			require.NoError(t, f.step(background))
 			require.NoError(t, unheard.step(background))
@@ -183,10 +184,10 @@ func TestABookFromChangesIsTheFeedsAtEachRecord(t *testing.T) {
 					silent++
 				} else if len(records) == 1 {
 					require.Equal(t, changes[w]+1, w.changes)
-					require.Equal(t, m.seq, w.heard)
+					require.Equal(t, m.Seq, w.heard)
 					told++
 				}
-				require.NoError(t, f.View(s.name, w.same))
+				require.NoError(t, f.View(s.Name, w.same))
 				if r.IntN(300) == 0 {
 					leaves[w]()
 					leaves[w]() // more than once
@@ -309,11 +310,11 @@ func TestNobodyListensBeforeTheFeedHasCaughtUp(t *testing.T) {
 
 // TestEachHasTheSymbolsByName, behind one, until its caller has enough.
 func TestEachHasTheSymbolsByName(t *testing.T) {
-	m := newRandomMarket(1, 5)
+	m := markettest.NewRandomMarket(1, 5)
 	for range 5 {
-		m.makeSymbol()
+		m.MakeSymbol()
 	}
-	f := feedOf(&listed{records: m.take()}, &Snapshot{})
+	f := feedOf(&listed{records: m.Take()}, &Snapshot{})
 	require.NoError(t, f.step(background))
 	names := func(after exchange.Symbol, most int) (all []exchange.Symbol) {
 		require.NoError(t, f.Each(after, func(m *Market) bool {
@@ -323,8 +324,8 @@ func TestEachHasTheSymbolsByName(t *testing.T) {
 		return all
 	}
 	var want []exchange.Symbol
-	for _, s := range m.symbols {
-		want = append(want, s.name)
+	for _, s := range m.Symbols {
+		want = append(want, s.Name)
 	}
 	slices.Sort(want)
 	require.Equal(t, want, names("", 10))

@@ -1,4 +1,4 @@
-package market
+package web
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "write page/openapi.json anew, from docs/openapi.yaml")
 
 // TestThePageHasTheDescription keeps the copy that browsers can read what docs/openapi.yaml
-// says, in its order: `go test ./internal/view/market -run Description -update` writes it.
+// says, in its order: `go test ./internal/door/web -run Description -update` writes it.
 func TestThePageHasTheDescription(t *testing.T) {
 	var root yaml.Node
 	require.NoError(t, yaml.Unmarshal(docs.OpenAPI, &root))

@@ -1,4 +1,4 @@
-package market
+package web
 
 import (
 	"context"
@@ -8,18 +8,19 @@ import (
 	"strconv"
 
 	"outcry/internal/exchange"
+	"outcry/internal/view/market"
 )
 
 // millisecond is the unit of candle times in answers: every candle begins at a whole millisecond.
 const millisecond = exchange.Second / 1000
 
 // candles answers with candles of a symbol.
-func (a *API) candles(f *Feed, r *http.Request, q query) ([]byte, error) {
+func (a *API) candles(f *market.Feed, r *http.Request, q query) ([]byte, error) {
 	name, err := symbolOf(r.PathValue("sym"))
 	if err != nil {
 		return nil, err
 	}
-	ask := CandlesQuery{Symbol: name}
+	ask := market.CandlesQuery{Symbol: name}
 	if ask.Interval, err = q.interval(); err != nil {
 		return nil, err
 	}
@@ -30,9 +31,9 @@ func (a *API) candles(f *Feed, r *http.Request, q query) ([]byte, error) {
 		return nil, err
 	}
 	if ask.To != 0 {
-		ask.To++ // the parameter includes its millisecond, CandlesQuery.To does not
+		ask.To++ // the parameter includes its millisecond, market.CandlesQuery.To does not
 	}
-	if ask.Limit, err = q.number("limit", candlesDefault, 1, CandlesMost); err != nil {
+	if ask.Limit, err = q.number("limit", candlesDefault, 1, market.CandlesMost); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)

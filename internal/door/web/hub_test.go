@@ -1,4 +1,4 @@
-package market
+package web
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ func TestATopicEndsWithItsLastReader(t *testing.T) {
 	h := made.hub
 	var readers []*reader
 	for _, depth := range []int{5, 5, 7} {
-		r, _, err := h.join(nil, 3, topicKey{made.symbols[0].name, depth, noCandles})
+		r, _, err := h.join(nil, 3, topicKey{made.Symbols[0].Name, depth, noCandles})
 		require.NoError(t, err)
 		readers = append(readers, r)
 	}

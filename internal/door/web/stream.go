@@ -1,9 +1,10 @@
-package market
+package web
 
 import (
 	"errors"
 	"net/http"
 	"os"
+	"outcry/internal/view/market"
 	"time"
 )
 
@@ -103,7 +104,7 @@ func (s *sender) send(events [][]byte) error {
 				}
 				select {
 				case <-s.ended:
-					return ErrEnded
+					return market.ErrEnded
 				default:
 				}
 			}

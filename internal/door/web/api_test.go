@@ -1,6 +1,7 @@
-package market
+package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +11,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"outcry/internal/testing/markettest"
+	"outcry/internal/view/market"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +28,14 @@ import (
 // patience is how long tests wait for what must come. Nothing depends on its value.
 const patience = 30 * time.Second
 
+// Records of the symbol S.
+var (
+	canceledAll = markettest.CanceledAll
+	event       = markettest.Event
+	made        = markettest.Made
+	placed      = markettest.Placed
+)
+
 // tradesInMemory is how many trades of a symbol the feed keeps.
 const tradesInMemory = 16_384
 
@@ -33,7 +43,7 @@ const tradesInMemory = 16_384
 type site struct {
 	t       *testing.T
 	journal *journal.Journal
-	feed    *Feed
+	feed    *market.Feed
 	api     *API
 	server  *httptest.Server
 	stop    context.CancelFunc // of the feed
@@ -53,7 +63,8 @@ func openSite(t *testing.T, change func(*APIOptions)) *site {
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics()}
 	change(&o)
 	s.api = NewAPI(o)
-	s.feed = NewFeed(Options{Records: records, Publish: s.api.Publish, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
+	s.feed = market.NewFeed(
+		market.Options{Records: records, Publish: s.api.Publish, Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
 	s.api.Attach(s.feed)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
@@ -166,24 +177,24 @@ type (
 )
 
 // summaryOf is how a symbol should be told.
-func summaryOf(s *tradedSymbol) summary {
-	want := summary{Sym: string(s.name), Shares: s.traded.Shares.String(), Notional: s.traded.Notional.String(),
-		Trades: s.traded.Trades}
-	if s.traded.Trades > 0 {
-		want.Last, want.Time = s.traded.Last.String(), exchange.Seconds(s.traded.Time)
+func summaryOf(s *markettest.TradedSymbol) summary {
+	want := summary{Sym: string(s.Name), Shares: s.Traded.Shares.String(), Notional: s.Traded.Notional.String(),
+		Trades: s.Traded.Trades}
+	if s.Traded.Trades > 0 {
+		want.Last, want.Time = s.Traded.Last.String(), exchange.Seconds(s.Traded.Time)
 	}
-	if bids := s.levelsOf(exchange.Buy); len(bids) > 0 {
+	if bids := s.LevelsOf(exchange.Buy); len(bids) > 0 {
 		want.Bid, want.BidShares = bids[0][0], bids[0][1]
 	}
-	if asks := s.levelsOf(exchange.Sell); len(asks) > 0 {
+	if asks := s.LevelsOf(exchange.Sell); len(asks) > 0 {
 		want.Ask, want.AskShares = asks[0][0], asks[0][1]
 	}
 	return want
 }
 
 // tradesOf is how the trades of a symbol should be told.
-func tradesOf(s *tradedSymbol) (want []tradeAnswer) {
-	for i, t := range s.trades {
+func tradesOf(s *markettest.TradedSymbol) (want []tradeAnswer) {
+	for i, t := range s.Trades {
 		want = append(want, tradeAnswer{uint64(i + 1), exchange.Seconds(t.Time), t.Price.String(), t.Shares.String(),
 			t.Side().String(), t.Buy, t.Sell})
 	}
@@ -193,18 +204,18 @@ func tradesOf(s *tradedSymbol) (want []tradeAnswer) {
 func TestAnswersTellTheMarket(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	s, m := openSite(t, func(*APIOptions) {}), newRandomMarket(seed, 100)
+	s, m := openSite(t, func(*APIOptions) {}), markettest.NewRandomMarket(seed, 100)
 	for range 25 {
-		m.makeSymbol()
+		m.MakeSymbol()
 	}
 	for range 10_000 {
-		m.trade()
+		m.Trade()
 	}
-	m.makeSymbol() // of which nothing is known
-	s.play(m.take()...)
-	slices.SortFunc(m.symbols, func(a, b *tradedSymbol) int { return strings.Compare(string(a.name), string(b.name)) })
+	m.MakeSymbol() // of which nothing is known
+	s.play(m.Take()...)
+	slices.SortFunc(m.Symbols, func(a, b *markettest.TradedSymbol) int { return cmp.Compare(a.Name, b.Name) })
 	var want, got []summary
-	for _, symbol := range m.symbols {
+	for _, symbol := range m.Symbols {
 		want = append(want, summaryOf(symbol))
 	}
 	for page := (symbolsAnswer{Symbols: []summary{{}}}); len(page.Symbols) > 0; got = append(got, page.Symbols...) {
@@ -214,25 +225,25 @@ func TestAnswersTellTheMarket(t *testing.T) {
 		}
 		page = symbolsAnswer{}
 		require.Equal(t, http.StatusOK, s.get("/api/v1/symbols?limit=10"+after, &page))
-		require.Equal(t, m.seq, page.Seq)
+		require.Equal(t, m.Seq, page.Seq)
 		require.LessOrEqual(t, len(page.Symbols), 10)
 	}
 	require.Equal(t, want, got)
-	for _, symbol := range m.symbols {
+	for _, symbol := range m.Symbols {
 		var book bookAnswer
-		require.Equal(t, http.StatusOK, s.get(fmt.Sprintf("/api/v1/book/%s?depth=7", symbol.name), &book))
-		bids, asks := symbol.levelsOf(exchange.Buy), symbol.levelsOf(exchange.Sell)
-		require.Equal(t, bookAnswer{m.seq, 0, string(symbol.name), bids[:min(7, len(bids))], asks[:min(7, len(asks))]}, book)
+		require.Equal(t, http.StatusOK, s.get(fmt.Sprintf("/api/v1/book/%s?depth=7", symbol.Name), &book))
+		bids, asks := symbol.LevelsOf(exchange.Buy), symbol.LevelsOf(exchange.Sell)
+		require.Equal(t, bookAnswer{m.Seq, 0, string(symbol.Name), bids[:min(7, len(bids))], asks[:min(7, len(asks))]}, book)
 
 		var all []tradeAnswer
 		for page := (tradesAnswer{Trades: []tradeAnswer{{}}}); len(page.Trades) > 0; all = append(all, page.Trades...) {
 			page = tradesAnswer{}
 			require.Equal(t, http.StatusOK, s.get(
-				fmt.Sprintf("/api/v1/trades/%s?after=%d&limit=50", symbol.name, len(all)), &page))
+				fmt.Sprintf("/api/v1/trades/%s?after=%d&limit=50", symbol.Name, len(all)), &page))
 		}
 		require.Equal(t, tradesOf(symbol), all)
 		var newest tradesAnswer
-		require.Equal(t, http.StatusOK, s.get(fmt.Sprintf("/api/v1/trades/%s?limit=3", symbol.name), &newest))
+		require.Equal(t, http.StatusOK, s.get(fmt.Sprintf("/api/v1/trades/%s?limit=3", symbol.Name), &newest))
 		require.Equal(t, append([]tradeAnswer{}, all[max(0, len(all)-3):]...), newest.Trades)
 	}
 }
@@ -350,7 +361,8 @@ func TestWithoutMarketDataItSaysWhy(t *testing.T) {
 	require.Equal(t, `503{"error":"waiting for Postgres"}`, ask())
 	why = nil
 	require.Equal(t, `503{"error":"starting"}`, ask())
-	f := NewFeed(Options{Records: &source{all: [][]byte{made, made}}, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
+	f := market.NewFeed(market.Options{Records: &source{all: [][]byte{made, made}}, Log: slog.New(slog.DiscardHandler)},
+		&market.Snapshot{})
 	api.Attach(f)
 	require.Equal(t, `200{"seq":0,"symbols":[]}`, func() string {
 		w := httptest.NewRecorder()

@@ -1,8 +1,9 @@
-package market
+package web
 
 import (
 	"net/http"
 	"outcry/internal/exchange"
+	"outcry/internal/testing/markettest"
 	"slices"
 	"strconv"
 	"testing"
@@ -39,21 +40,21 @@ func TestCandlesAreTold(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	s := openSite(t, func(*APIOptions) {})
-	m, opening := newCandleMarket(seed)
+	m, opening := markettest.NewCandleMarket(seed)
 	s.play(opening...)
 	var got candlesAnswer
 	require.Equal(t, http.StatusOK, s.get("/api/v1/candles/S?interval=1m", &got))
-	require.Equal(t, candlesAnswer{"S", "1m", m.seq, []candleAnswer{}}, got)
+	require.Equal(t, candlesAnswer{"S", "1m", m.Seq, []candleAnswer{}}, got)
 	var records [][]byte
 	for range 100 {
-		records = append(records, m.trade())
+		records = append(records, m.Trade())
 	}
 	s.play(records...)
 	for i := range exchange.Intervals {
-		want := told(m.candles(i, m.seq))
+		want := told(m.Candles(i, m.Seq))
 		path := "/api/v1/candles/S?interval=" + i.String()
 		require.Equal(t, http.StatusOK, s.get(path, &got))
-		require.Equal(t, candlesAnswer{"S", i.String(), m.seq, want}, got)
+		require.Equal(t, candlesAnswer{"S", i.String(), m.Seq, want}, got)
 		first := want[len(want)/2]
 		require.Equal(t, http.StatusOK, s.get(path+"&limit=1&start="+strconv.FormatInt(first.StartMs, 10), &got))
 		require.Equal(t, []candleAnswer{first}, got.Candles)
@@ -89,7 +90,7 @@ func TestCandlesAreTold(t *testing.T) {
 		for _, c := range got.Candles {
 			known[c.StartMs] = c
 		}
-		if want := told(m.candles(exchange.Candle1s, m.seq)); got.Seq == m.seq {
+		if want := told(m.Candles(exchange.Candle1s, m.Seq)); got.Seq == m.Seq {
 			require.Equal(t, want[len(want)-1], got.Candles[len(got.Candles)-1])
 			if turn == 0 {
 				require.Equal(t, want[len(want)-1:], got.Candles)
@@ -100,7 +101,7 @@ func TestCandlesAreTold(t *testing.T) {
 			if turn > 3 {
 				break
 			}
-			s.play(m.trade(), m.trade(), m.trade())
+			s.play(m.Trade(), m.Trade(), m.Trade())
 		}
 	}
 }

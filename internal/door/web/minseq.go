@@ -1,9 +1,10 @@
-package market
+package web
 
 import (
 	"context"
 	"fmt"
 	"net/http"
+	"outcry/internal/view/market"
 	"strconv"
 )
 
@@ -15,7 +16,7 @@ const seqHeader = "Outcry-Seq"
 
 // await waits until the feed has the record of the parameter min_seq, which another node of a cluster may have
 // reported. It returns at once without that parameter.
-func (a *API) await(ctx context.Context, f *Feed, q query) error {
+func (a *API) await(ctx context.Context, f *market.Feed, q query) error {
 	text := q.Get("min_seq")
 	if text == "" {
 		return nil

@@ -1,4 +1,4 @@
-package market
+package markettest
 
 import (
 	"slices"
@@ -6,9 +6,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// draw returns an order for a symbol, half the time without any instruction, that the engine would take: a post
-// does not execute at once, and an FOK does wholly.
-func (m *randomMarket) draw(s *tradedSymbol) exchange.Order {
+// draw returns an order for a symbol, half the time without any instruction, that the engine would accept: a
+// post does not execute at once, and an FOK executes wholly.
+func (m *RandomMarket) draw(s *TradedSymbol) exchange.Order {
 	side, away := exchange.Side(1+m.r.IntN(2)), exchange.Price(m.r.IntN(m.spread)-m.spread/4)*1e6
 	if side == exchange.Buy {
 		away = -away
@@ -24,46 +24,46 @@ func (m *randomMarket) draw(s *tradedSymbol) exchange.Order {
 	case o.TIF != exchange.GTC && m.r.IntN(2) == 0:
 		o.Type = exchange.Market
 	case o.TIF == exchange.GTC:
-		o.Post = s.book.Quote(&o).Best == 0 || o.STP == exchange.TradeWithSelf && s.book.Quote(&o).Orders == 0
+		o.Post = s.Book.Quote(&o).Best == 0 || o.STP == exchange.TradeWithSelf && s.Book.Quote(&o).Orders == 0
 	}
-	if o.TIF == exchange.FOK && s.book.Quote(&o).Shares < shares {
+	if o.TIF == exchange.FOK && s.Book.Quote(&o).Shares < shares {
 		o.TIF = exchange.IOC
 	}
 	return o
 }
 
-// enter notes what an order has done, its own record except for continued ones.
-func (m *randomMarket) enter(s *tradedSymbol, e *exchange.Event, kind exchange.EventKind, o *exchange.Order,
+// enter makes the record of an order that was placed, or that replaced another one.
+func (m *RandomMarket) enter(s *TradedSymbol, e *exchange.Event, kind exchange.EventKind, o *exchange.Order,
 	fills []exchange.Fill) {
 	amend := e.Amend
-	e.Note(kind, o, s.name, o.Shares, m.now())
-	e.Fills, e.Amend, e.Hold = fills, amend, s.book.HoldOf(o)
-	e.NoteMore(o, slices.Clone(s.book.Own()))
+	e.Note(kind, o, s.Name, o.Shares, m.now())
+	e.Fills, e.Amend, e.Hold = fills, amend, s.Book.HoldOf(o)
+	e.NoteMore(o, slices.Clone(s.Book.Own()))
 	s.sent = append(s.sent, o.ID)
 	m.noteTrades(s, *e)
 }
 
 // amend reduces an open order, or replaces it.
-func (m *randomMarket) amend(s *tradedSymbol, o *exchange.Order) bool {
+func (m *RandomMarket) amend(s *TradedSymbol, o *exchange.Order) bool {
 	e, executed := exchange.Event{}, o.ChainExecuted()
 	if o.Open > 1 && m.r.IntN(2) == 0 {
 		off := 1 + exchange.Shares(m.r.IntN(int(o.Open-1)))
 		total := executed + o.Open - off
-		e.Note(exchange.OrderReduced, o, s.name, off, m.now())
+		e.Note(exchange.OrderReduced, o, s.Name, off, m.now())
 		e.Amend = o.Amendment(exchange.OrderReduced, total, 0, off)
-		s.book.Reduce(o.ID, o.Account.ID, off, m.now())
+		s.Book.Reduce(o.ID, o.Account.ID, off, m.now())
 		m.note(e)
 		return true
 	}
 	total, limit := executed+1+exchange.Shares(m.r.IntN(100)), o.Limit+exchange.Price(m.r.IntN(9)-4)*1e6
 	n := o.Replacement(total, limit)
-	if n.Post && (s.book.Quote(&n).Orders > 0 || n.STP != exchange.TradeWithSelf) {
+	if n.Post && (s.Book.Quote(&n).Orders > 0 || n.STP != exchange.TradeWithSelf) {
 		return false
 	}
 	m.order++
 	n.ID = m.order
 	e.Amend = o.Amendment(exchange.OrderReplaced, total, limit, 0)
-	fills := s.book.Replace(&n, m.now(), nil)
+	fills := s.Book.Replace(&n, m.now(), nil)
 	m.enter(s, &e, exchange.OrderReplaced, &n, fills)
 	return true
 }

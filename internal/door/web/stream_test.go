@@ -1,4 +1,4 @@
-package market
+package web
 
 import (
 	"bufio"
@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"outcry/internal/testing/markettest"
+	"outcry/internal/view/market"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,32 +124,32 @@ func TestTheStreamBeginsWithWhatThereIs(t *testing.T) {
 func TestReadersFollowTheMarket(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	s, m := openSite(t, func(*APIOptions) {}), newRandomMarket(seed, 30)
-	m.makeSymbol()
-	m.makeSymbol()
-	s.play(m.take()...)
+	s, m := openSite(t, func(*APIOptions) {}), markettest.NewRandomMarket(seed, 30)
+	m.MakeSymbol()
+	m.MakeSymbol()
+	s.play(m.Take()...)
 	type follower struct {
 		*streamReader
-		symbol *tradedSymbol
+		symbol *markettest.TradedSymbol
 		book   bookAnswer
 		trades []tradeAnswer
 	}
 	var followers []*follower
 	for round := range 12 {
 		if round%2 == 0 {
-			symbol := m.symbols[round/2%2]
-			followers = append(followers, &follower{streamReader: s.open(fmt.Sprintf("sym=%s&depth=5", symbol.name)),
+			symbol := m.Symbols[round/2%2]
+			followers = append(followers, &follower{streamReader: s.open(fmt.Sprintf("sym=%s&depth=5", symbol.Name)),
 				symbol: symbol})
 		}
 		for range 30 {
-			m.trade()
+			m.Trade()
 		}
-		m.place(m.symbols[0]) // something has changed in both
-		m.place(m.symbols[1])
-		s.play(m.take()...)
+		m.Place(m.Symbols[0]) // something has changed in both
+		m.Place(m.Symbols[1])
+		s.play(m.Take()...)
 		for _, f := range followers {
-			bids, asks := f.symbol.levelsOf(exchange.Buy), f.symbol.levelsOf(exchange.Sell)
-			want := bookAnswer{Sym: string(f.symbol.name), Bids: bids[:min(5, len(bids))], Asks: asks[:min(5, len(asks))]}
+			bids, asks := f.symbol.LevelsOf(exchange.Buy), f.symbol.LevelsOf(exchange.Sell)
+			want := bookAnswer{Sym: string(f.symbol.Name), Bids: bids[:min(5, len(bids))], Asks: asks[:min(5, len(asks))]}
 			all := tradesOf(f.symbol)
 			for !sameLevels(f.book, want) || len(all) > 0 &&
 				(len(f.trades) == 0 || f.trades[len(f.trades)-1].ID < all[len(all)-1].ID) {
@@ -200,11 +202,11 @@ func TestABurstLeavesAGapThatTradesFills(t *testing.T) {
 // TestAReaderThatTakesNothingIsCutOff lets one reader stand still among others.
 func TestAReaderThatTakesNothingIsCutOff(t *testing.T) {
 	s := openSite(t, func(o *APIOptions) { o.WriteTimeout = time.Second })
-	m := newRandomMarket(1, 10)
+	m := markettest.NewRandomMarket(1, 10)
 	for range 1000 {
-		m.makeSymbol() // so that the first event is larger than all buffers
+		m.MakeSymbol() // so that the first event is larger than all buffers
 	}
-	s.play(m.take()...)
+	s.play(m.Take()...)
 	for _, query := range []string{"sym=S0000", ""} {
 		r := s.open(query)
 		go func() {
@@ -243,9 +245,9 @@ func TestAReaderOfANewSymbolIsToldOfItFirst(t *testing.T) {
 	r.publish()
 	_, _, err := r.hub.join(nil, 2, topicKey{})
 	require.NoError(t, err)
-	r.makeSymbol()
+	r.MakeSymbol()
 	r.play()
-	_, first, err := r.hub.join(nil, 2, topicKey{r.symbols[1].name, 1, noCandles})
+	_, first, err := r.hub.join(nil, 2, topicKey{r.Symbols[1].Name, 1, noCandles})
 	require.NoError(t, err)
 	require.Len(t, first, 4)
 	require.Contains(t, string(first[2]), "event: book\n")
@@ -256,17 +258,17 @@ func TestAReaderOfANewSymbolIsToldOfItFirst(t *testing.T) {
 func TestTheListingBeginsWithTheBusiest(t *testing.T) {
 	r := newRounds(t)
 	for range 2 * symbolsPerEvent {
-		r.makeSymbol()
+		r.MakeSymbol()
 	}
 	r.tradeFor(100)
 	most := uint64(0)
-	for _, s := range r.symbols {
-		most = max(most, s.traded.Trades)
+	for _, s := range r.Symbols {
+		most = max(most, s.Traded.Trades)
 	}
 	_, first, err := r.hub.join(nil, 1, topicKey{})
 	require.NoError(t, err)
 	listed := decodedSymbols(t, first[0])
-	require.Len(t, listed, len(r.symbols))
+	require.Len(t, listed, len(r.Symbols))
 	require.NotZero(t, most)
 	require.Equal(t, most, listed[0].Trades)
 	for i, s := range listed[1:] {
@@ -307,11 +309,11 @@ func (c *meteredConn) Write(b []byte) (int, error) {
 // deadline.
 func TestASlowReaderHasTimeForEachPiece(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
-	m := newRandomMarket(1, 10)
+	m := markettest.NewRandomMarket(1, 10)
 	for range 5 * symbolsPerEvent {
-		m.makeSymbol()
+		m.MakeSymbol()
 	}
-	s.play(m.take()...)
+	s.play(m.Take()...)
 	server := httptest.NewUnstartedServer(s.api)
 	meter := &metered{Listener: server.Listener}
 	server.Listener = meter
@@ -323,7 +325,7 @@ func TestASlowReaderHasTimeForEachPiece(t *testing.T) {
 	defer response.Body.Close()
 	r := &streamReader{t, bufio.NewReader(response.Body), response.Body.Close}
 	known, bytes := 0, 0
-	for known < len(m.symbols) {
+	for known < len(m.Symbols) {
 		var part symbolsAnswer
 		e := r.until("symbols", &part)
 		require.LessOrEqual(t, len(part.Symbols), symbolsPerEvent)
@@ -371,19 +373,19 @@ func TestTheStreamEndsWithTheFeed(t *testing.T) {
 
 // rounds is a hub that publishes when a test says so, while its feed has no records to apply.
 type rounds struct {
-	*randomMarket
+	*markettest.RandomMarket
 	t      *testing.T
 	source *source
-	feed   *Feed
+	feed   *market.Feed
 	hub    *hub
 	now    time.Time
 }
 
 func newRounds(t *testing.T) *rounds {
-	m := newRandomMarket(1, 10)
-	m.makeSymbol()
-	r := &rounds{randomMarket: m, t: t, source: new(source), now: time.Now()}
-	r.feed = NewFeed(Options{Records: r.source, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
+	m := markettest.NewRandomMarket(1, 10)
+	m.MakeSymbol()
+	r := &rounds{RandomMarket: m, t: t, source: new(source), now: time.Now()}
+	r.feed = market.NewFeed(market.Options{Records: r.source, Log: slog.New(slog.DiscardHandler)}, &market.Snapshot{})
 	r.hub = newHub(r.feed, func() Health { return Health{} })
 	var running sync.WaitGroup
 	running.Go(func() { r.feed.Run(t.Context()) })
@@ -393,8 +395,8 @@ func newRounds(t *testing.T) *rounds {
 
 // play has the feed apply the records of what was traded.
 func (r *rounds) play() {
-	r.source.add(r.take()...)
-	require.NoError(r.t, r.feed.Await(r.t.Context(), r.seq))
+	r.source.add(r.Take()...)
+	require.NoError(r.t, r.feed.Await(r.t.Context(), r.Seq))
 }
 
 // publish applies what was traded, and publishes it.
@@ -408,7 +410,7 @@ func (r *rounds) publish() {
 func (r *rounds) tradeFor(n int) {
 	for range n {
 		for range 5 {
-			r.trade()
+			r.Trade()
 		}
 		r.publish()
 	}
@@ -421,8 +423,8 @@ func (r *rounds) requireAllKnown(events ...[]byte) {
 	for _, s := range decodedSymbols(r.t, bytes.Join(events, nil)) {
 		known[s.Sym] = s
 	}
-	for _, s := range r.symbols {
-		require.Equal(r.t, summaryOf(s), known[string(s.name)])
+	for _, s := range r.Symbols {
+		require.Equal(r.t, summaryOf(s), known[string(s.Name)])
 	}
 }
 
@@ -435,7 +437,7 @@ func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 		reader, first, err := r.hub.join(nil, 1, topicKey{})
 		require.NoError(t, err)
 		for range 2*symbolsPerEvent + 1 {
-			r.makeSymbol() // more than an event holds
+			r.MakeSymbol() // more than an event holds
 		}
 		r.tradeFor(late)
 		for range 3 { // for what has to wait for its turn
@@ -451,7 +453,7 @@ func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 func TestReadersShareAListing(t *testing.T) {
 	r := newRounds(t)
 	for range 2*symbolsPerEvent + 1 {
-		r.makeSymbol()
+		r.MakeSymbol()
 	}
 	r.publish()
 	listings := map[*byte]int{}

@@ -1,10 +1,11 @@
-package market
+package web
 
 import (
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
+	"outcry/internal/testing/markettest"
 	"testing"
 	"time"
 
@@ -13,10 +14,10 @@ import (
 
 // TestAnAnswerWaitsForTheRecordThatItsRequestNames, and is told then with that record.
 func TestAnAnswerWaitsForTheRecordThatItsRequestNames(t *testing.T) {
-	s, m := openSite(t, func(*APIOptions) {}), newRandomMarket(1, 5)
+	s, m := openSite(t, func(*APIOptions) {}), markettest.NewRandomMarket(1, 5)
 	next := func() []byte {
-		m.makeSymbol()
-		return m.take()[0]
+		m.MakeSymbol()
+		return m.Take()[0]
 	}
 	s.play(next(), next())
 	for _, path := range []string{"/api/v1/symbols", "/api/v1/symbols?min_seq=2"} {

@@ -1,4 +1,4 @@
-package market
+package web
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"outcry/internal/exchange"
+	"outcry/internal/view/market"
 )
 
 // Answers are encoded by hand, without reflection or an allocation for each value: a busy market has thousands of them
@@ -39,7 +40,7 @@ func appendSeq(b []byte, seq uint64) []byte {
 }
 
 // appendSummary appends a symbol's entry in the list of symbols.
-func appendSummary(b []byte, m *Market) []byte {
+func appendSummary(b []byte, m *market.Market) []byte {
 	b = appendSym(append(b, '{'), m.Symbol())
 	t := m.Traded()
 	if t.Trades > 0 {
@@ -79,7 +80,7 @@ type symbolList struct {
 }
 
 // add appends a symbol. All symbols of a list must be as of the same record.
-func (l *symbolList) add(m *Market) {
+func (l *symbolList) add(m *market.Market) {
 	if l.n == 0 {
 		l.seq = m.Seq()
 		l.begin()
@@ -101,7 +102,7 @@ func (l *symbolList) end() []byte {
 }
 
 // appendLevels appends up to depth levels of each side as the members bids and asks.
-func appendLevels(b []byte, m *Market, depth int) []byte {
+func appendLevels(b []byte, m *market.Market, depth int) []byte {
 	b = append(b, `"bids":[`...)
 	b = appendSide(b, m.Bids(), depth)
 	b = append(b, `],"asks":[`...)
@@ -126,7 +127,7 @@ func appendSide(b []byte, levels iter.Seq2[exchange.Price, exchange.Position], d
 }
 
 // appendTrades appends an answer with the trades from number first to last, which must be in memory.
-func appendTrades(b []byte, m *Market, seq, first, last uint64) []byte {
+func appendTrades(b []byte, m *market.Market, seq, first, last uint64) []byte {
 	b = appendSym(append(b, '{'), m.Symbol())
 	b = append(b, ',')
 	b = appendSeq(b, seq)

@@ -1,4 +1,10 @@
-package market
+// Package web serves market data over HTTP below /api/v1/: answers, a stream of server-sent events, and the
+// descriptions of the API. It also serves the web page with the documents. The data names no account and no balance.
+//
+// The market is that of a market.Feed. Several times a second the feed calls API.Publish, and the hub encodes what is
+// new, once for all readers; each reader of the stream has a goroutine. Slow readers miss updates and see that from the
+// sequence numbers; readers that read nothing are disconnected.
+package web
 
 import (
 	"context"
@@ -16,6 +22,7 @@ import (
 
 	"outcry/docs"
 	"outcry/internal/exchange"
+	"outcry/internal/view/market"
 )
 
 // Bounds and defaults of the query parameters.
@@ -49,7 +56,7 @@ const (
 	answerTimeout = 30 * time.Second
 )
 
-// Errors of requests. Each is wrapped with the value that it is about.
+// Errors of requests.
 var (
 	errTooManyReaders = errors.New("the stream has as many readers as it may, try again later")
 	errGone           = errors.New("trades are no longer in memory")
@@ -136,7 +143,7 @@ func NewAPI(o APIOptions) *API {
 }
 
 // Attach makes the API serve the data of a feed. It is called once.
-func (a *API) Attach(f *Feed) { a.hub.Store(newHub(f, a.options.Health)) }
+func (a *API) Attach(f *market.Feed) { a.hub.Store(newHub(f, a.options.Health)) }
 
 // Publish makes the new events of the stream. It is the feed's Options.Publish.
 func (a *API) Publish(now time.Time) {
@@ -164,7 +171,7 @@ func statusOf(err error) int {
 	switch {
 	case errors.As(err, &s):
 		return s.status
-	case errors.Is(err, ErrUnknownSymbol):
+	case errors.Is(err, market.ErrUnknownSymbol):
 		return http.StatusNotFound
 	case errors.Is(err, errGone):
 		return http.StatusGone
@@ -201,7 +208,8 @@ func (a *API) current() (*hub, error) {
 }
 
 // answer returns a handler that sends what answerOf returns. It serves at most most requests at a time.
-func (a *API) answer(most int, answerOf func(f *Feed, r *http.Request, q query) ([]byte, error)) http.HandlerFunc {
+func (a *API) answer(most int,
+	answerOf func(f *market.Feed, r *http.Request, q query) ([]byte, error)) http.HandlerFunc {
 	running := make(chan struct{}, most) // holds one value for each request being served
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := query{r.URL.Query()}
@@ -257,7 +265,7 @@ func symbolOf(name string) (exchange.Symbol, error) {
 }
 
 // symbols answers with the symbols after a name.
-func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error) {
+func (a *API) symbols(f *market.Feed, _ *http.Request, q query) (json []byte, err error) {
 	limit, err := q.number("limit", symbolsDefault, 1, symbolsMost)
 	if err != nil {
 		return nil, err
@@ -269,7 +277,7 @@ func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error
 		}
 	}
 	list := symbolList{seq: f.Seq()} // of an empty list
-	err = f.Each(after, func(m *Market) bool {
+	err = f.Each(after, func(m *market.Market) bool {
 		list.add(m)
 		return list.n < limit
 	})
@@ -277,7 +285,7 @@ func (a *API) symbols(f *Feed, _ *http.Request, q query) (json []byte, err error
 }
 
 // viewSymbol calls read with the symbol that a request names.
-func viewSymbol(f *Feed, r *http.Request, read func(m *Market)) error {
+func viewSymbol(f *market.Feed, r *http.Request, read func(m *market.Market)) error {
 	name, err := symbolOf(r.PathValue("sym"))
 	if err != nil {
 		return err
@@ -286,12 +294,12 @@ func viewSymbol(f *Feed, r *http.Request, read func(m *Market)) error {
 }
 
 // book answers with the best levels of a symbol.
-func (a *API) book(f *Feed, r *http.Request, q query) (json []byte, err error) {
+func (a *API) book(f *market.Feed, r *http.Request, q query) (json []byte, err error) {
 	depth, err := q.number("depth", depthDefault, 1, depthMost)
 	if err != nil {
 		return nil, err
 	}
-	err = viewSymbol(f, r, func(m *Market) {
+	err = viewSymbol(f, r, func(m *market.Market) {
 		json = appendSym(append(appendSeq(append(json, '{'), m.Seq()), ','), m.Symbol())
 		json = append(appendLevels(append(json, ','), m, depth), '}')
 	})
@@ -299,7 +307,7 @@ func (a *API) book(f *Feed, r *http.Request, q query) (json []byte, err error) {
 }
 
 // trades answers with the trades of a symbol after a trade id, or with the newest ones.
-func (a *API) trades(f *Feed, r *http.Request, q query) (json []byte, err error) {
+func (a *API) trades(f *market.Feed, r *http.Request, q query) (json []byte, err error) {
 	limit, err := q.number("limit", tradesDefault, 1, tradesMost)
 	if err != nil {
 		return nil, err
@@ -312,7 +320,7 @@ func (a *API) trades(f *Feed, r *http.Request, q query) (json []byte, err error)
 		}
 	}
 	var gone error
-	err = viewSymbol(f, r, func(m *Market) {
+	err = viewSymbol(f, r, func(m *market.Market) {
 		first, last := after+1, m.LastTrade()
 		switch {
 		case given == "":
@@ -329,7 +337,7 @@ func (a *API) trades(f *Feed, r *http.Request, q query) (json []byte, err error)
 }
 
 // order answers with an order and a page of its executions.
-func (a *API) order(_ *Feed, r *http.Request, q query) (json []byte, err error) {
+func (a *API) order(_ *market.Feed, r *http.Request, q query) (json []byte, err error) {
 	id, err := exchange.ParseOrderID(r.PathValue("id"))
 	if err != nil {
 		return nil, badRequest("%w", err)

@@ -1,4 +1,4 @@
-package market
+package web
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outcry/internal/exchange"
+	"outcry/internal/view/market"
 )
 
 const (
@@ -87,7 +88,7 @@ const noCandles = exchange.Intervals
 
 // hub encodes the events of the stream, each once for all its readers.
 type hub struct {
-	feed   *Feed
+	feed   *market.Feed
 	health func() Health
 
 	// The times of the last update, and of the last events of symbols and health. Only look uses them.
@@ -105,7 +106,7 @@ type hub struct {
 	tick      chan struct{} // closed and replaced when there are new events
 }
 
-func newHub(f *Feed, health func() Health) *hub {
+func newHub(f *market.Feed, health func() Health) *hub {
 	return &hub{feed: f, health: health, topics: make(map[topicKey]*topic), symbols: newBacklog(symbolsBacklog),
 		healths: newBacklog(1), tick: make(chan struct{})}
 }
@@ -139,7 +140,7 @@ func (h *hub) publish(now time.Time) (news bool) {
 		}
 	}
 	for _, t := range h.topics {
-		_ = h.feed.View(t.name, func(m *Market) { news = t.publish(m) || news }) // without a feed the stream ends
+		_ = h.feed.View(t.name, func(m *market.Market) { news = t.publish(m) || news }) // without a feed the stream ends
 	}
 	if news && h.readers > 0 {
 		close(h.tick)
@@ -149,7 +150,7 @@ func (h *hub) publish(now time.Time) (news bool) {
 }
 
 // publish encodes the new events of a symbol, and reports whether there are any.
-func (t *topic) publish(m *Market) (news bool) {
+func (t *topic) publish(m *market.Market) (news bool) {
 	if m.Changed() == t.seq {
 		return false
 	}
@@ -171,7 +172,7 @@ func (t *topic) publish(m *Market) (news bool) {
 }
 
 // appendCandles appends an event with the newest candles that include trades after a trade id.
-func (t *topic) appendCandles(b []byte, m *Market, after uint64) []byte {
+func (t *topic) appendCandles(b []byte, m *market.Market, after uint64) []byte {
 	b = appendEvent(b, "candles", m.Seq())
 	b = appendCandles(b, t.name, m.Seq(), t.interval, m.CandlesAfter(t.interval, after, candlesPerEvent))
 	return appendEventEnd(b)
@@ -200,7 +201,7 @@ func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, err
 	defer h.mu.Unlock()
 	switch {
 	case h.ended():
-		return nil, dst, ErrEnded
+		return nil, dst, market.ErrEnded
 	case h.readers >= most:
 		return nil, dst, fmt.Errorf("%w: %d are served at a time", errTooManyReaders, most)
 	}
@@ -216,7 +217,7 @@ func (h *hub) join(dst [][]byte, most int, key topicKey) (*reader, [][]byte, err
 	h.readers++
 	dst = h.appendList(dst, r)
 	if t := r.topic; t != nil {
-		_ = h.feed.View(t.name, func(m *Market) { // without a feed the stream ends
+		_ = h.feed.View(t.name, func(m *market.Market) { // without a feed the stream ends
 			// The event of the symbols may not include this symbol yet, but a reader must know the symbol before it
 			// gets the symbol's book.
 			if m.Changed() > h.listedSeq {
@@ -250,7 +251,7 @@ func (h *hub) topic(key topicKey) (*topic, error) {
 	if t != nil {
 		return t, nil
 	}
-	err := h.feed.View(key.name, func(m *Market) {
+	err := h.feed.View(key.name, func(m *market.Market) {
 		t = &topic{topicKey: key, seq: m.Changed(), levels: appendLevels(nil, m, key.depth), bookSeq: m.Seq(),
 			book: newBacklog(1), trades: newBacklog(tradesBacklog), candles: newBacklog(tradesBacklog),
 			tradesSeq: m.Seq(), lastTrade: m.LastTrade()}
@@ -297,10 +298,10 @@ func (h *hub) appendNews(dst [][]byte, r *reader) (news [][]byte, more <-chan st
 
 // appendListing appends at least one event, together with all symbols. The most traded symbols come first, so that a
 // page can show them before it has received the rest.
-func appendListing(b []byte, f *Feed) []byte {
+func appendListing(b []byte, f *market.Feed) []byte {
 	begin := func(seq uint64) symbolList { return symbolList{b: appendEvent(b, "symbols", seq), seq: seq} }
 	n, list := 0, symbolList{}
-	add := func(m *Market) bool {
+	add := func(m *market.Market) bool {
 		if n%symbolsPerEvent == 0 {
 			if n > 0 {
 				b = appendEventEnd(list.end())
@@ -353,7 +354,7 @@ func appendBook(b []byte, name exchange.Symbol, seq, prev uint64, levels []byte)
 }
 
 // appendTradesEvent appends an event with the newest trades after trade after, up to trade last.
-func appendTradesEvent(b []byte, m *Market, seq, after, last uint64) []byte {
+func appendTradesEvent(b []byte, m *market.Market, seq, after, last uint64) []byte {
 	first := max(after+1, m.FirstTrade(), last-min(last, tradesPerEvent)+1)
 	return appendEventEnd(appendTrades(appendEvent(b, "trades", seq), m, seq, first, last))
 }
