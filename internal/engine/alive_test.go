@@ -49,7 +49,7 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 }
 
 // restless is an owner that does nothing.
-type restless struct{}
+type restless struct{ doer }
 
 func (restless) do(*Request, *exchange.Result, int64) error { return nil }
 func (restless) begin()                                     {}

@@ -83,6 +83,12 @@ type doer interface {
 	begin()
 	afterTask()
 	freeMemory()
+	// amendUse returns what an amend uses its new ref for, as the order's shard knows it. ok is false if the order
+	// is not in memory or not the account's; then r holds the reason.
+	amendUse(c *exchange.Command, r *exchange.Result) (use exchange.RefUse, ok bool)
+	// reportAgain completes the result of a repeated command with the report of its first execution. An error is the
+	// journal's and final, or ErrStopped.
+	reportAgain(r *exchange.Result) error
 	// chore does one piece of work that no caller waits for. It is called between two tasks after a call of
 	// poke, and reports whether there is more. An error is the journal's and final, or ErrStopped.
 	chore() (more bool, err error)

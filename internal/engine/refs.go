@@ -189,7 +189,7 @@ func (e *Engine) executeOnce(owner doer, c *Request, r *exchange.Result, l *look
 	var use exchange.RefUse
 	if c.Kind == exchange.AmendOrder {
 		var ok bool
-		if use, ok = owner.(*shard).amendUse(&c.Command, r); !ok {
+		if use, ok = owner.amendUse(&c.Command, r); !ok {
 			return nil
 		}
 	} else {
@@ -199,7 +199,7 @@ func (e *Engine) executeOnce(owner doer, c *Request, r *exchange.Result, l *look
 	account, mayDo, err := e.claimRef(&c.Command, ref, use, r, l)
 	if !mayDo {
 		if err == nil && r.Reason == exchange.OK && c.Report {
-			err = e.reportAgain(owner, c, r)
+			err = owner.reportAgain(r)
 		}
 		return err
 	}
@@ -264,17 +264,13 @@ func (e *Engine) claimRef(
 // reportAgain fills in the report of a repeated command with what was reported first. That depends only on the records
 // of its order, which is finished first if it has further parts. If memory no longer has the order, the result is
 // pending and Recall completes it. An error is that of finish.
-func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) (err error) {
+func (d *shard) reportAgain(r *exchange.Result) (err error) {
 	id := r.Order
 	if a := r.Amended; a != nil {
 		if id = a.By; id == 0 {
 			r.Status.Open = a.Open
 			return nil
 		}
-	}
-	d, ok := owner.(*shard)
-	if !ok {
-		return nil // the command opened an account: there is nothing to report
 	}
 	if d.book.Unfinished() == id {
 		if r.Reason, err = d.finish(); err != nil || r.Reason != exchange.OK {
@@ -286,9 +282,9 @@ func (e *Engine) reportAgain(owner doer, c *Request, r *exchange.Result) (err er
 			r.Status = report(s)
 			return nil
 		}
-		r.AsOf = e.log.Appended() // the order is still in memory, so the history may lack some of its records
+		r.AsOf = d.engine.log.Appended() // the order is still in memory, so the history may lack some of its records
 	}
-	if r.Reason = exchange.HistoryUnavailable; e.options.History != nil {
+	if r.Reason = exchange.HistoryUnavailable; d.engine.options.History != nil {
 		r.Pending = exchange.InHistory
 	}
 	return nil

@@ -18,6 +18,14 @@ func (r *registrar) freeMemory() { r.record = nil }
 
 func (r *registrar) chore() (more bool, err error) { return false, nil }
 
+// amendUse is never called: only shards amend orders.
+func (r *registrar) amendUse(c *exchange.Command, _ *exchange.Result) (exchange.RefUse, bool) {
+	panic("engine: the registrar cannot execute a command of kind " + c.Kind.String())
+}
+
+// reportAgain does nothing: a command that opened an account has no report.
+func (r *registrar) reportAgain(*exchange.Result) error { return nil }
+
 // do executes one command. An error is the journal's and final, or errAgain.
 func (r *registrar) do(c *Request, result *exchange.Result, now int64) error {
 	if c.Kind == exchange.SetSwitch {
