@@ -2,54 +2,8 @@ package engine
 
 import (
 	"fmt"
-
 	"outcry/internal/exchange"
 )
-
-// newRef returns the ref that a command uses up: the ref of what it makes, or an amend's new ref.
-func newRef(c *exchange.Command) exchange.Ref {
-	switch {
-	case c.Kind.Makes():
-		return c.Ref
-	case c.Kind == exchange.AmendOrder && c.More != nil:
-		return c.More.NewRef
-	}
-	return ""
-}
-
-// amendUse returns the use of an amend's ref. It includes the first order of the amended chain, which only the
-// order's shard knows. ok is false if the order is not in memory or not the account's; then r holds the reason.
-func (d *shard) amendUse(c *exchange.Command, r *exchange.Result) (use exchange.RefUse, ok bool) {
-	o, found := d.findAmended(c, r)
-	if !found {
-		return use, false
-	}
-	use = c.Use()
-	use.Symbol, use.Amend.First = d.symbol, o.First()
-	if c.More != nil && c.More.Open { // the command gives the open amount, but the record holds the total
-		use.Quantity = exchange.Int128(o.ChainExecuted().Position().Add(c.Shares.Position()))
-	}
-	return use, true
-}
-
-// findAmended returns the order that an amend names. found is false if it is not in memory or belongs to another
-// account; then r holds the reason.
-func (d *shard) findAmended(c *exchange.Command, r *exchange.Result) (o exchange.Order, found bool) {
-	if d.find(c.Account) == nil {
-		r.Reason = exchange.UnknownAccount
-		return o, false
-	}
-	id := d.orderOf(c, r)
-	if o, found = d.book.Find(id); !found {
-		d.engine.answerAbsent(id, r) // the order was forgotten while the command was on its way
-		return o, false
-	}
-	if o.Account.ID != c.Account {
-		r.Reason = exchange.ForeignOrder
-		return o, false
-	}
-	return o, true
-}
 
 // amendOrder changes an open order, in place or by a replacement in one record. If the amend is
 // rejected, the order is unchanged. An error is the journal's and final, errAgain, or ErrStopped.
@@ -88,14 +42,6 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 		return nil
 	}
 	return d.reduce(c, r, 0, now) // nothing changes, but the use of its ref has to be recorded
-}
-
-// orNoRules returns rules, or noRules if they are nil.
-func orNoRules(rules *exchange.AccountRules) *exchange.AccountRules {
-	if rules == nil {
-		return &noRules
-	}
-	return rules
 }
 
 // totalOf converts an amend that gives the open amount of d.old into one that gives the total. It returns nil if
@@ -230,27 +176,6 @@ func (d *shard) placeInstead(c *Request, r *exchange.Result, replacement *exchan
 	return nil
 }
 
-// submitInstead gives d.order its id, has the book match it in place of d.old, and fills d.event with the result.
-func (d *shard) submitInstead(c *exchange.Command, now int64) {
-	o := &d.order
-	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
-	d.fills = d.book.Replace(o, now, d.fills[:0])
-	d.noteOrder(exchange.OrderReplaced, o, o.Shares, now)
-	d.event.Ref, d.event.Fills = newRef(c), d.fills
-	d.event.Amend = d.old.Amendment(exchange.OrderReplaced, c.Shares, c.Limit, 0)
-}
-
-// nameAmended adds the complete replacement order to a rejection: an amend itself names only what changes.
-func (d *shard) nameAmended(id exchange.AccountID, o *exchange.Order, r *exchange.Result) {
-	var more exchange.ResultMore
-	if r.More != nil {
-		more = *r.More
-	}
-	more.Asked = &exchange.Command{Kind: exchange.AmendOrder, Account: id, Symbol: d.symbol, Terms: o.Terms,
-		Shares: o.Shares, Order: d.old.ID}
-	r.More = &more
-}
-
 // reserveInstead sets d.order to the replacement of d.old, judges it, and holds what it needs beyond the hold
 // of d.old. It reports whether it did; if not, r holds the reason or d.unsettled is set.
 func (d *shard) reserveInstead(replacement *exchange.Order, r *exchange.Result) bool {
@@ -283,10 +208,65 @@ func (d *shard) withdrawInstead() {
 	d.engine.mu.Unlock()
 }
 
+// submitInstead gives d.order its id, has the book match it in place of d.old, and fills d.event with the result.
+func (d *shard) submitInstead(c *exchange.Command, now int64) {
+	o := &d.order
+	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
+	d.fills = d.book.Replace(o, now, d.fills[:0])
+	d.noteOrder(exchange.OrderReplaced, o, o.Shares, now)
+	d.event.Ref, d.event.Fills = newRef(c), d.fills
+	d.event.Amend = d.old.Amendment(exchange.OrderReplaced, c.Shares, c.Limit, 0)
+}
+
 // settleInstead is settle for an order that replaces d.old.
 func (d *shard) settleInstead() {
 	d.engine.mu.Lock()
 	d.engine.ledger.SettleInstead(d.instrument, &d.old, &d.order, d.fills)
 	d.releaseOwn()
 	d.engine.mu.Unlock()
+}
+
+// nameAmended adds the complete replacement order to a rejection: an amend itself names only what changes.
+func (d *shard) nameAmended(id exchange.AccountID, o *exchange.Order, r *exchange.Result) {
+	var more exchange.ResultMore
+	if r.More != nil {
+		more = *r.More
+	}
+	more.Asked = &exchange.Command{Kind: exchange.AmendOrder, Account: id, Symbol: d.symbol, Terms: o.Terms,
+		Shares: o.Shares, Order: d.old.ID}
+	r.More = &more
+}
+
+// amendUse returns the use of an amend's ref. It includes the first order of the amended chain, which only the
+// order's shard knows. ok is false if the order is not in memory or not the account's; then r holds the reason.
+func (d *shard) amendUse(c *exchange.Command, r *exchange.Result) (use exchange.RefUse, ok bool) {
+	o, found := d.findAmended(c, r)
+	if !found {
+		return use, false
+	}
+	use = c.Use()
+	use.Symbol, use.Amend.First = d.symbol, o.First()
+	if c.More != nil && c.More.Open { // the command gives the open amount, but the record holds the total
+		use.Quantity = exchange.Int128(o.ChainExecuted().Position().Add(c.Shares.Position()))
+	}
+	return use, true
+}
+
+// findAmended returns the order that an amend names. found is false if it is not in memory or belongs to another
+// account; then r holds the reason.
+func (d *shard) findAmended(c *exchange.Command, r *exchange.Result) (o exchange.Order, found bool) {
+	if d.find(c.Account) == nil {
+		r.Reason = exchange.UnknownAccount
+		return o, false
+	}
+	id := d.orderOf(c, r)
+	if o, found = d.book.Find(id); !found {
+		d.engine.answerAbsent(id, r) // the order was forgotten while the command was on its way
+		return o, false
+	}
+	if o.Account.ID != c.Account {
+		r.Reason = exchange.ForeignOrder
+		return o, false
+	}
+	return o, true
 }

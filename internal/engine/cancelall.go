@@ -4,14 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-
 	"outcry/internal/exchange"
+	"slices"
 )
-
-// barrierTries is how many times a cancelAll tries to hold its shards. Before the last try, it lets all shards
-// go if one is in the middle of a long order. In the last try it waits for that order.
-const barrierTries = 8
 
 // CancelAll cancels all open orders of an account, or, if sym is not empty, its open orders
 // of that symbol. It does so in one journal record, so all or nothing, and at one moment.
@@ -48,6 +43,10 @@ type canceling struct {
 func (c *canceling) inPieces() bool {
 	return c.cause == exchange.BySwitch || c.cause == exchange.ByBlock
 }
+
+// barrierTries is how many times a cancelAll tries to hold its shards. Before the last try, it lets all shards
+// go if one is in the middle of a long order. In the last try it waits for that order.
+const barrierTries = 8
 
 // cancelAll is one try of a call of Engine.cancelAll. Books belong to their shards, so it uses a
 // barrier: the caller's goroutine holds every shard in which the account has open orders,
@@ -284,6 +283,14 @@ func (h *heldShard) findOpen(c *cancelAll) {
 	slices.SortFunc(h.open, func(a, b exchange.Cancel) int { return a.Compare(&b) })
 }
 
+// openIn returns the ledger's count of open orders of the account at a shard. The shard must be between two
+// commands.
+func (c *cancelAll) openIn(d *shard) int {
+	c.engine.mu.Lock()
+	defer c.engine.mu.Unlock()
+	return c.owner.OpenOrdersIn(d.instrument)
+}
+
 // addIfOpen adds an order to h.open if it belongs to the account and rests at the shard.
 func (h *heldShard) addIfOpen(c *cancelAll, id exchange.OrderID) {
 	h.visited++
@@ -291,6 +298,104 @@ func (h *heldShard) addIfOpen(c *cancelAll, id exchange.OrderID) {
 		h.open = append(h.open,
 			exchange.Cancel{Order: id, Symbol: h.shard.symbol, Terms: o.Terms, Shares: o.Open})
 	}
+}
+
+// record appends one record of all cancels and releases the holds, all at once. If it cannot,
+// the result holds the reason, and nothing changes. A cancel in pieces may need
+// several records, of which the last ones may be refused.
+func (c *cancelAll) record() error {
+	e := c.engine
+	var all []exchange.Cancel
+	c.event = exchange.Event{Kind: exchange.OrdersCanceled, Time: e.options.Now(), Account: c.owner.ID}
+	for _, h := range c.held {
+		if h.err != nil || h.refused != exchange.OK {
+			c.result.Reason = reasonForCancel(h.refused)
+			return h.err
+		}
+		c.event.Time = h.shard.book.Moment(c.event.Time)
+		all = append(all, h.open...)
+	}
+	done, err := c.append(all)
+	if err != nil {
+		e.giveUp()
+		return err
+	}
+	c.result.Time = c.event.Time
+	for _, h := range c.held {
+		n := min(len(h.open), done)
+		h.open = h.open[:n]
+		if done -= n; n > 0 {
+			c.result.Symbols = append(c.result.Symbols, h.sum())
+		}
+	}
+	if c.result.Reason != exchange.OK && len(c.result.Symbols) == 0 {
+		c.result.Time = 0
+	}
+	return nil
+}
+
+// append appends the records of the cancels in all, and returns how many orders these records cover.
+func (c *cancelAll) append(all []exchange.Cancel) (done int, err error) {
+	e := c.engine
+	if c.cause == exchange.BySwitch {
+		e.switchMu.Lock()
+		defer e.switchMu.Unlock()
+		if e.dueOf(c.owner) != c.due {
+			return 0, nil // the switch was armed again, or disarmed, while the shards were being held
+		}
+	} else if len(all) == 0 {
+		return 0, nil
+	}
+	for most := len(all); ; {
+		n := min(most, len(all)-done)
+		ok, err := c.appendPiece(all[done:done+n], done+n == len(all))
+		switch {
+		case err != nil:
+			return done, err
+		case ok:
+			if done += n; done == len(all) {
+				return done, nil
+			}
+		case c.result.Reason == exchange.TooManyCancels && c.inPieces() && n > 1:
+			c.result.Reason, most = exchange.OK, n/2
+		default:
+			return done, nil
+		}
+	}
+}
+
+// appendPiece appends one record and then releases all holds of its orders under one lock. If the journal
+// refuses the record, ok is false and the result holds the reason.
+func (c *cancelAll) appendPiece(piece []exchange.Cancel, last bool) (ok bool, err error) {
+	e := c.engine
+	c.event.Cancels, c.event.Cause = piece, c.cause
+	if c.cause == exchange.BySwitch && !last {
+		c.event.Cause = exchange.ByClient // a record BySwitch disarms the switch, which only the last one may do
+	}
+	record := exchange.AppendEvent(nil, &c.event)
+	var refused exchange.Result
+	if ok, err = e.claimToCancel(len(record), &refused); !ok {
+		c.result.Reason = refused.Reason
+		return false, err
+	}
+	if c.seq, err = e.append(record, len(record)); err != nil {
+		return false, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var in *exchange.Instrument
+	for i := range piece {
+		o := &piece[i]
+		if in == nil || in.Symbol != o.Symbol {
+			in = e.ledger.Instrument(o.Symbol)
+		}
+		e.ledger.Release(in, &exchange.Order{Account: c.owner, Terms: o.Terms, Canceled: o.Shares})
+	}
+	if c.event.Cause == exchange.BySwitch {
+		e.ledger.SetSwitch(c.owner, 0)
+		e.keeper.arm(c.owner, 0)
+	}
+	return true, nil
 }
 
 // sum returns the number of orders and shares canceled at the shard.
@@ -313,4 +418,50 @@ func (h *heldShard) cancel(c *cancelAll) {
 		d.cancelOpen(h.open[i].Order, c.owner, c.event.Time)
 	}
 	d.closeCanceled(c.seq, len(h.open))
+}
+
+// surveyMax is how many orders of a book, resting or closed, a shard visits in one piece of work.
+const surveyMax = 4096
+
+// survey lists the open orders of an account in a book, found while no shard was held.
+type survey struct {
+	found []exchange.OrderID // unsorted; has all orders up to after that still rest, and some that have closed since
+	after exchange.OrderID   // the last order id covered; orders with higher ids have to be checked
+}
+
+// survey finds the account's open orders in a large book while no shard is held.
+func (c *cancelAll) survey(ctx context.Context, d *shard) error {
+	s := &survey{}
+	for next := -1; next != 0; {
+		err := c.engine.call(ctx, &d.inbox, func() error {
+			if next < 0 {
+				next, s.after = 0, exchange.OrderID(c.engine.lastOrder.Load())
+			}
+			s.found, next = d.book.AppendOpenOf(s.found, c.owner, next, surveyMax)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.found = slices.DeleteFunc(s.found, func(id exchange.OrderID) bool { return id > s.after })
+	for c.engine.lastOrder.Load()-uint64(s.after) > surveyMax {
+		if err := c.engine.call(ctx, &d.inbox, func() error { c.catchUp(d, s); return nil }); err != nil {
+			return err
+		}
+	}
+	c.surveys[d] = s
+	return nil
+}
+
+// catchUp adds to a survey the orders of the next surveyMax ids after it. Without it, all ids given out by any
+// symbol during a long survey would have to be checked while other shards are held.
+func (c *cancelAll) catchUp(d *shard, s *survey) {
+	last := min(exchange.OrderID(c.engine.lastOrder.Load()), s.after+surveyMax)
+	for s.after < last {
+		s.after++
+		if o, found := d.book.Find(s.after); found && o.Account == c.owner && o.Open > 0 {
+			s.found = append(s.found, o.ID)
+		}
+	}
 }

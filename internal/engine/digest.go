@@ -3,9 +3,8 @@ package engine
 import (
 	"context"
 	"crypto/sha256"
-	"time"
-
 	"outcry/internal/exchange"
+	"time"
 )
 
 const (
@@ -50,33 +49,11 @@ func (e *Engine) waitSettled(ctx context.Context) bool {
 	return true
 }
 
-// doBetween calls work between two commands of an owner. If the owner is idle, work runs in this goroutine and
-// the owner stays idle. The error is that of Engine.call.
-func (in *inbox) doBetween(ctx context.Context, work func()) error {
-	in.mu.Lock()
-	if in.tasks == nil { // the owner's goroutine cannot start while this holds mu
-		defer in.mu.Unlock()
-		work()
-		return nil
-	}
-	in.mu.Unlock()
-	return in.engine.call(ctx, in, func() error { work(); return nil })
-}
-
 // digestRun is the state of one call of Digest.
 type digestRun struct {
 	engine    *Engine
 	seq       uint64 // seq of the last record when the run began
 	withdrawn uint64 // Engine.withdrawn when the run began
-}
-
-// unchanged reports whether, since the run began, no record was appended and no hold was taken and
-// withdrawn.
-func (r *digestRun) unchanged() bool {
-	r.engine.mu.Lock()
-	withdrawn := r.engine.withdrawn
-	r.engine.mu.Unlock()
-	return withdrawn == r.withdrawn && r.engine.log.Appended() == r.seq
 }
 
 // list lists the state. It returns false if the state changed during the listing.
@@ -128,4 +105,13 @@ func (r *digestRun) listBook(ctx context.Context, d *exchange.Digester, s *shard
 		}
 	}
 	return ok
+}
+
+// unchanged reports whether, since the run began, no record was appended and no hold was taken and
+// withdrawn.
+func (r *digestRun) unchanged() bool {
+	r.engine.mu.Lock()
+	withdrawn := r.engine.withdrawn
+	r.engine.mu.Unlock()
+	return withdrawn == r.withdrawn && r.engine.log.Appended() == r.seq
 }

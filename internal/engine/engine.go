@@ -22,62 +22,8 @@ package engine
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
-
 	"outcry/internal/exchange"
 )
-
-// ErrStopped is returned by Execute and Durable once the engine is closed.
-var ErrStopped = errors.New("engine: stopped")
-
-// Engine is a running exchange. Its methods may be called from any goroutine.
-type Engine struct {
-	options   Options
-	log       Log
-	durable   durability
-	registrar *registrar
-	shards    sync.Map                 // exchange.Symbol → *shard; a shard is never removed
-	index     *exchange.Index          // finds the book of each order in memory
-	numbered  atomic.Pointer[[]*shard] // shards by the number of their book; the slice only grows
-	tasks     sync.Pool
-
-	lastOrder atomic.Uint64 // highest order id in use; New may raise it to Options.OrdersAfter
-	counters  counters
-	limits    limits
-
-	// mu guards the ledger and the fields below, except failed, which is atomic.
-	mu        sync.Mutex
-	ledger    *exchange.Ledger
-	refs      *refIndex         // mu guards its table only
-	canceling *exchange.Account // account whose orders a cancelAll is about to record; mostly nil
-	withdrawn uint64            // holds taken back because the journal had no room for their orders
-	failed    atomic.Bool       // the journal has failed and accepts no more records
-
-	// awakeMu guards the set of owners that have a goroutine.
-	awakeMu    sync.Mutex
-	awake      map[*inbox]struct{}
-	awakeCount atomic.Int64 // len(awake)
-
-	keeper     keeper
-	cancelAlls cancelAllRates
-	arms       cancelAllRates // how often each account set its switch in the journal's reserve
-	ruled      atomic.Bool    // some account has, or had, rules
-	unresumed  atomic.Bool    // Catchup has started and is not complete
-	switchMu   sync.Mutex     // held while a record of a dead man's switch is appended and applied
-
-	barrier   chan struct{}    // holds one value while a cancelAll holds shards
-	lastKnown exchange.OrderID // the highest order id in the state that New was given
-
-	// An engine stops in two steps. After Interrupt no command begins; commands in the inboxes
-	// return ErrStopped. After Close no owner starts any more either, and no caller keeps waiting.
-	interrupted atomic.Bool
-	stop        chan struct{}  // closed by Close; see closing
-	running     sync.WaitGroup // counts all goroutines of the engine
-}
 
 // New starts the goroutines of an exchange in the given state, all of whose records are in
 // the journal or in the projection. Callers end it with Close.
@@ -135,174 +81,51 @@ func New(o Options) *Engine {
 	return e
 }
 
-// openShard makes the shard that owns a symbol's book from now on. li is the symbol's
-// instrument in the ledger.
-func (e *Engine) openShard(li *exchange.Instrument, book *exchange.Book) *shard {
-	d := &shard{engine: e, symbol: li.Symbol, book: book, instrument: li}
-	d.inbox.engine, d.inbox.owner = e, d
-	d.adopt()
-	e.number(d)
-	e.counters.symbols.Add(1)
-	e.shards.Store(li.Symbol, d)
-	return d
-}
-
-// number makes a shard findable by the number of its book, before any session can find the
-// shard by its symbol. Only New and, after it, the registrar call it.
-func (e *Engine) number(d *shard) {
+// adoptClosed queues the closed orders of restored books for forgetting. A standby knows which record closed
+// each; without one they all count as closed by the journal's last record.
+func (e *Engine) adoptClosed(s *Standby) {
 	shards := *e.numbered.Load()
-	if n := d.book.Number(); n < len(shards) {
-		shards[n] = d
+	if s != nil {
+		for _, c := range s.closed.left() {
+			shards[c.book].close(c.seq, c.orders)
+		}
 		return
 	}
-	shards = append(shards, d) // safe without a copy: readers of the shorter slice never read the new element
-	e.numbered.Store(&shards)
-}
-
-// holder returns the shard whose book has an order, or nil if no book in memory has it.
-func (e *Engine) holder(id exchange.OrderID) *shard {
-	if number, found := e.index.Book(id); found {
-		return (*e.numbered.Load())[number]
-	}
-	return nil
-}
-
-// Execute executes the commands in order and fills results, which has the same
-// length. The caller must not send any byte of the results, not even of rejects and
-// queries, before Durable has returned nil for the mark.
-//
-// If a query or a cancel is for an order that is no longer in memory, only in the
-// database, its result is pending as InHistory, and Recall completes it. Executions in
-// results belong to the exchange and must not be written to.
-//
-// An error means that the exchange has failed or is stopping, or that ctx ended
-// before an inbox accepted a command. Some commands may then have been executed and
-// others not, and no result may be sent.
-func (e *Engine) Execute(ctx context.Context, commands []Request, results []exchange.Result) (Mark, error) {
-	clock := e.newStageClock()
-	if err := e.pace(ctx); err != nil {
-		return Mark{}, err
-	}
-	clear(results)
-	t := e.tasks.Get().(*task)
-	t.commands, t.results, t.next, t.err, t.clock, t.appended = commands, results, 0, nil, clock, false
-	if hasRefs(commands) {
-		t.refs = e.lookUp(ctx, commands)
-	}
-	if reusable, err := e.executeAll(ctx, t); err != nil {
-		if reusable {
-			e.recycle(t)
-		}
-		return Mark{}, err
-	}
-	e.reportStages(&t.clock)
-	appended := t.appended
-	e.recycle(t)
-	if e.failed.Load() {
-		// A book may have changes that are in no record although the journal's last record
-		// still becomes durable: no result may be sent any more.
-		return Mark{}, fmt.Errorf("engine: %w", e.log.Err())
-	}
-	return e.mark(appended), nil
-}
-
-// executeAll executes all commands of a task: through their owners, or in this goroutine if a command has no
-// owner. After an error, reusable reports whether it is certain that no owner still holds the task.
-func (e *Engine) executeAll(ctx context.Context, t *task) (reusable bool, err error) {
-	for retries := 0; ; {
-		in := e.nextOwner(t)
-		if in == nil && t.next == len(t.commands) {
-			return true, nil
-		}
-		at := t.next
-		if in == nil {
-			reusable, err = true, e.cancelAllOf(ctx, t)
-		} else {
-			reusable, err = e.hand(ctx, in, t)
-		}
-		if err == nil && t.retryLater {
-			if t.retryLater = false; t.next > at {
-				retries = 0
-			}
-			err = e.pause(ctx, retries)
-			retries++
-		}
-		if err != nil {
-			return reusable, err
+	for _, d := range shards {
+		if n := d.book.Closed(); n > 0 {
+			d.close(e.log.Appended(), n)
 		}
 	}
 }
 
-// owner returns the inbox of the owner that executes a command, or nil if there is no known owner.
-// If the command names an order by a ref, it sets r.Order to that order, or r.Reason to why it has none.
-func (e *Engine) owner(c *exchange.Command, r *exchange.Result, l *lookup) *inbox {
-	var d any
-	switch c.Kind {
-	case exchange.OpenAccount, exchange.SetSwitch:
-		return &e.registrar.inbox
-	case exchange.CancelAll, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
-		return nil
-	case exchange.MakeSymbol, exchange.DepositShares, exchange.PlaceOrder:
-		d, _ = e.shards.Load(c.Symbol)
-	case exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.AmendOrder:
-		var symbol exchange.Symbol
-		if c.Ref != "" {
-			r.Order, symbol, r.Reason = e.namedOrder(c, l)
-		}
-		if d := e.holder(c.Names(r)); d != nil {
-			return &d.inbox
-		}
-		if symbol != "" { // memory may have dropped this order but still have one that replaced it
-			d, _ = e.shards.Load(symbol)
-		}
+// finishFirst makes a shard finish an unfinished order of its book before any other task.
+// If there is no room for that, the next command tries again.
+func (e *Engine) finishFirst(d *shard) {
+	if d.book.Unfinished() == 0 {
+		return
 	}
-	if d == nil {
-		return nil
-	}
-	return &d.(*shard).inbox
+	t := &task{done: make(chan struct{}, 1), request: &call{work: func() error {
+		_, err := d.finish()
+		return err
+	}}}
+	_ = d.inbox.offer(t) // cannot fail: the inbox is still empty
 }
 
-// route returns the inbox of the owner that executes a command. If there is no such inbox, it
-// answers the command itself and returns nil.
-func (e *Engine) route(c *exchange.Command, r *exchange.Result, l *lookup) *inbox {
-	inbox := e.owner(c, r, l)
-	switch {
-	case inbox != nil:
-		return inbox
-	case r.Reason != exchange.OK: // the command's ref names no order
-	case c.Kind == exchange.MakeSymbol:
-		return &e.registrar.inbox
-	case c.Kind == exchange.ShowOrder:
-		e.answerAbsent(c.Order, r)
-	case c.Kind != exchange.DepositShares && e.account(c.Account) == nil:
-		r.Reason = exchange.UnknownAccount
-	case c.Kind == exchange.QueryOrder || c.Kind == exchange.CancelOrder || c.Kind == exchange.AmendOrder:
-		e.answerAbsent(c.Names(r), r)
-	case c.Kind.Views():
-		e.inView(c, r)
-	default:
-		r.Reason = exchange.UnknownSymbol
+// restoreSwitches arms the switches of a restored state, and sets e.ruled if an account has rules.
+func (e *Engine) restoreSwitches() {
+	for a := range e.ledger.Ruled() {
+		if a.Rules() != nil {
+			e.ruled.Store(true)
+		}
+		e.keeper.arm(a, a.Due())
 	}
-	return nil
 }
 
-// account returns an account, or nil if it does not exist.
-func (e *Engine) account(id exchange.AccountID) *exchange.Account {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.ledger.Account(id)
-}
-
-// append appends one record to the journal and uses the room that was claimed for it. An
-// error is final: the exchange has failed, and the contents of the record must not
-// become visible.
-func (e *Engine) append(record []byte, claimed int) (uint64, error) {
-	seq, err := e.log.AppendClaimed(record, claimed)
-	if err != nil {
-		return 0, fmt.Errorf("engine: %w", err)
-	}
-	return seq, nil
-}
+// Interrupt makes all commands that have not begun end with ErrStopped. An order that is
+// executing in parts stops after its current part, and the next start finishes it.
+// Execute then returns soon. Interrupt is for a stop that has run out of time; Close also
+// calls it.
+func (e *Engine) Interrupt() { e.interrupted.Store(true) }
 
 // Close ends all goroutines and waits for them. Calls of Execute and Durable
 // in progress return ErrStopped or their result. The journal stays
@@ -315,12 +138,15 @@ func (e *Engine) Close() {
 	e.running.Wait()
 }
 
-// lastOrderID returns the highest id given to an order, in this run or before it.
-func (e *Engine) lastOrderID() exchange.OrderID {
-	if last := e.lastOrder.Load(); last > e.counters.lastAtStart {
-		return exchange.OrderID(last)
+// endOwners ends all owners once Close has begun. They first return the tasks in their inboxes,
+// which sessions may wait for. No owner starts later: wake checks under awakeMu, which awakeNow also
+// holds, whether Close has begun.
+func (e *Engine) endOwners() {
+	for _, in := range e.awakeNow() {
+		in.mu.Lock()
+		in.nudge()
+		in.mu.Unlock()
 	}
-	return e.lastKnown
 }
 
 // State returns the state of the exchange. It must only be called after Close has

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"sync/atomic"
-
 	"outcry/internal/exchange"
+	"slices"
 )
 
 // Halt makes a symbol reject orders, and amends that replace an order, until Resume. Resting orders keep their places,
@@ -45,47 +43,6 @@ func (e *Engine) change(
 		return exchange.HaltResult{}, err
 	}
 	return *r, nil
-}
-
-// call is a request to call work between two commands, unless its caller has given up
-// by then.
-type call struct {
-	begun atomic.Bool // work has begun, or the caller has given up
-	work  func() error
-}
-
-func (c *call) do() error {
-	if !c.begun.CompareAndSwap(false, true) {
-		return nil
-	}
-	return c.work()
-}
-
-func (c *call) answerMidOrder() bool { return false }
-
-// call has an owner call work right after the command in progress, before everything else that waits
-// for the owner, and waits until work has returned. If the error is ErrStopped, errBusy or ctx's,
-// work was not called; any other error is that of work.
-func (e *Engine) call(ctx context.Context, in *inbox, work func() error) error {
-	c := &call{work: work}
-	t := &task{request: c, done: make(chan struct{}, 1)}
-	err := in.offer(t)
-	if err != nil {
-		return err
-	}
-	select {
-	case <-t.done:
-		return t.err
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-e.stop:
-		err = ErrStopped
-	}
-	if c.begun.CompareAndSwap(false, true) {
-		return err
-	}
-	<-t.done // work has begun: wait for its end
-	return t.err
 }
 
 // halt halts the symbol, see Engine.Halt. An error is the journal's and final, or ErrStopped.
@@ -142,6 +99,36 @@ func (d *shard) log(r *exchange.HaltResult) (seq uint64, err error) {
 	return seq, err
 }
 
+// HaltedSymbol is a symbol that accepts no orders.
+type HaltedSymbol struct {
+	Symbol exchange.Symbol
+	exchange.Halt
+}
+
+// Halts returns the halted symbols, sorted by name. It only shows durable changes: a
+// halt or resume that is not durable yet is ignored. See Confirm.
+func (e *Engine) Halts() (all []HaltedSymbol) {
+	durable := e.durable.seq()
+	for _, d := range *e.numbered.Load() {
+		if h := d.durableHalt(durable); h != nil {
+			all = append(all, HaltedSymbol{d.symbol, *h})
+		}
+	}
+	slices.SortFunc(all, func(a, b HaltedSymbol) int { return cmp.Compare(a.Symbol, b.Symbol) })
+	return all
+}
+
+// durableHalt returns the halt that readers may see, that of the last record up to durable, or nil if the symbol
+// accepts orders.
+func (d *shard) durableHalt(durable uint64) (h *exchange.Halt) {
+	for _, c := range d.haltChanges() {
+		if c.seq <= durable {
+			h = c.halt
+		}
+	}
+	return h
+}
+
 // haltChange is a halt or a resume of a symbol, and the record that made it.
 type haltChange struct {
 	seq  uint64         // seq of the record; 0 for the state at the start, which is durable
@@ -165,34 +152,4 @@ func (d *shard) haltChanges() []haltChange {
 		return *all
 	}
 	return []haltChange{{}}
-}
-
-// durableHalt returns the halt that readers may see, that of the last record up to durable, or nil if the symbol
-// accepts orders.
-func (d *shard) durableHalt(durable uint64) (h *exchange.Halt) {
-	for _, c := range d.haltChanges() {
-		if c.seq <= durable {
-			h = c.halt
-		}
-	}
-	return h
-}
-
-// HaltedSymbol is a symbol that accepts no orders.
-type HaltedSymbol struct {
-	Symbol exchange.Symbol
-	exchange.Halt
-}
-
-// Halts returns the halted symbols, sorted by name. It only shows durable changes: a
-// halt or resume that is not durable yet is ignored. See Confirm.
-func (e *Engine) Halts() (all []HaltedSymbol) {
-	durable := e.durable.seq()
-	for _, d := range *e.numbered.Load() {
-		if h := d.durableHalt(durable); h != nil {
-			all = append(all, HaltedSymbol{d.symbol, *h})
-		}
-	}
-	slices.SortFunc(all, func(a, b HaltedSymbol) int { return cmp.Compare(a.Symbol, b.Symbol) })
-	return all
 }

@@ -3,12 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"outcry/internal/exchange"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"outcry/internal/exchange"
 )
 
 const (
@@ -94,47 +93,59 @@ type doer interface {
 	chore() (more bool, err error)
 }
 
-// wake starts the owner's goroutine unless it runs already. It returns false if the engine is
-// closing, so that no goroutine may start. Callers hold mu.
-func (in *inbox) wake() bool {
-	if in.tasks != nil {
-		return true
+// call has an owner call work right after the command in progress, before everything else that waits
+// for the owner, and waits until work has returned. If the error is ErrStopped, errBusy or ctx's,
+// work was not called; any other error is that of work.
+func (e *Engine) call(ctx context.Context, in *inbox, work func() error) error {
+	c := &call{work: work}
+	t := &task{request: c, done: make(chan struct{}, 1)}
+	err := in.offer(t)
+	if err != nil {
+		return err
 	}
-	e := in.engine
-	e.awakeMu.Lock()
-	defer e.awakeMu.Unlock()
-	if e.closing() {
-		return false
+	select {
+	case <-t.done:
+		return t.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-e.stop:
+		err = ErrStopped
 	}
-	e.awake[in] = struct{}{}
-	e.awakeCount.Add(1)
-	in.tasks, in.recentTask = make(chan *task, e.options.InboxLen), true
-	e.running.Go(in.run)
-	return true
+	if c.begun.CompareAndSwap(false, true) {
+		return err
+	}
+	<-t.done // work has begun: wait for its end
+	return t.err
 }
 
-// endIfIdle lets the owner's goroutine end if there is nothing to do, and reports whether it
-// does. An owner that had a task recently stays unless there are too many owners.
-func (in *inbox) endIfIdle() bool {
-	e := in.engine
+// call is a request to call work between two commands, unless its caller has given up
+// by then.
+type call struct {
+	begun atomic.Bool // work has begun, or the caller has given up
+	work  func() error
+}
+
+func (c *call) do() error {
+	if !c.begun.CompareAndSwap(false, true) {
+		return nil
+	}
+	return c.work()
+}
+
+func (c *call) answerMidOrder() bool { return false }
+
+// doBetween calls work between two commands of an owner. If the owner is idle, work runs in this goroutine and
+// the owner stays idle. The error is that of Engine.call.
+func (in *inbox) doBetween(ctx context.Context, work func()) error {
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	if len(in.kept) > 0 || len(in.tasks) > 0 || in.waiting > 0 || len(in.requests) > 0 ||
-		in.chores.Load() || in.recentTask && !e.crowded() {
-		return false
+	if in.tasks == nil { // the owner's goroutine cannot start while this holds mu
+		defer in.mu.Unlock()
+		work()
+		return nil
 	}
-	in.owner.freeMemory()
-	in.tasks, in.kept = nil, nil
-	e.awakeMu.Lock()
-	delete(e.awake, in)
-	e.awakeMu.Unlock()
-	e.awakeCount.Add(-1)
-	return true
+	in.mu.Unlock()
+	return in.engine.call(ctx, in, func() error { work(); return nil })
 }
-
-// crowded reports whether owners must end their goroutines as soon as they are idle: too many
-// have one, or the engine is closing.
-func (e *Engine) crowded() bool { return e.awakeCount.Load() > awakeMax || e.closing() }
 
 // offer puts a task into the inbox without waiting, or returns why it cannot. Every task enters
 // through offer or send. A request is executed right after the command in progress, before all tasks,
@@ -194,6 +205,17 @@ func (in *inbox) send(ctx context.Context, t *task) (err error) {
 	return err
 }
 
+// poke makes the owner do its chores soon. It does not wait and needs no room in the inbox: any number of
+// calls sets the same flag.
+func (in *inbox) poke() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.wake() {
+		in.chores.Store(true)
+		in.nudge()
+	}
+}
+
 // nudge wakes an owner that waits for a task, so that it checks all its sources of work. Callers hold mu.
 func (in *inbox) nudge() {
 	if in.tasks != nil {
@@ -204,14 +226,87 @@ func (in *inbox) nudge() {
 	}
 }
 
-// poke makes the owner do its chores soon. It does not wait and needs no room in the inbox: any number of
-// calls sets the same flag.
-func (in *inbox) poke() {
+// wake starts the owner's goroutine unless it runs already. It returns false if the engine is
+// closing, so that no goroutine may start. Callers hold mu.
+func (in *inbox) wake() bool {
+	if in.tasks != nil {
+		return true
+	}
+	e := in.engine
+	e.awakeMu.Lock()
+	defer e.awakeMu.Unlock()
+	if e.closing() {
+		return false
+	}
+	e.awake[in] = struct{}{}
+	e.awakeCount.Add(1)
+	in.tasks, in.recentTask = make(chan *task, e.options.InboxLen), true
+	e.running.Go(in.run)
+	return true
+}
+
+// run is the body of the owner's goroutine: it executes requests, chores and tasks until the owner is idle.
+func (in *inbox) run() {
+	in.owner.begin()
+	for stays := false; ; {
+		if in.doRequests() || in.doChore() {
+			stays = false
+		}
+		if t := in.next(stays); t != nil {
+			in.serve(t)
+			stays = false
+		} else if stays = !in.endIfIdle(); !stays {
+			return
+		}
+	}
+}
+
+// endIfIdle lets the owner's goroutine end if there is nothing to do, and reports whether it
+// does. An owner that had a task recently stays unless there are too many owners.
+func (in *inbox) endIfIdle() bool {
+	e := in.engine
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.wake() {
-		in.chores.Store(true)
-		in.nudge()
+	if len(in.kept) > 0 || len(in.tasks) > 0 || in.waiting > 0 || len(in.requests) > 0 ||
+		in.chores.Load() || in.recentTask && !e.crowded() {
+		return false
+	}
+	in.owner.freeMemory()
+	in.tasks, in.kept = nil, nil
+	e.awakeMu.Lock()
+	delete(e.awake, in)
+	e.awakeMu.Unlock()
+	e.awakeCount.Add(-1)
+	return true
+}
+
+// crowded reports whether owners must end their goroutines as soon as they are idle: too many
+// have one, or the engine is closing.
+func (e *Engine) crowded() bool { return e.awakeCount.Load() > awakeMax || e.closing() }
+
+// doRequests executes the waiting requests, and reports whether there were any. It is
+// called between two commands.
+func (in *inbox) doRequests() (some bool) {
+	for in.hasRequests.Load() {
+		in.mu.Lock()
+		t := in.requests[0] // the others stay in requests, where giveWay can find them
+		in.requests = slices.Delete(in.requests, 0, 1)
+		in.hasRequests.Store(len(in.requests) > 0)
+		in.mu.Unlock()
+		in.doRequest(t)
+		t.done <- struct{}{}
+		some = true
+	}
+	return some
+}
+
+func (in *inbox) doRequest(t *task) {
+	if in.engine.interrupted.Load() {
+		t.err = ErrStopped // the book may have an unfinished order, which the next start finishes
+		return
+	}
+	if t.err = t.request.do(); t.err != nil && !errors.Is(t.err, ErrStopped) {
+		in.engine.giveUp()
 	}
 }
 
@@ -230,22 +325,6 @@ func (in *inbox) doChore() bool {
 		in.chores.Store(true)
 	}
 	return true
-}
-
-// run is the body of the owner's goroutine: it executes requests, chores and tasks until the owner is idle.
-func (in *inbox) run() {
-	in.owner.begin()
-	for stays := false; ; {
-		if in.doRequests() || in.doChore() {
-			stays = false
-		}
-		if t := in.next(stays); t != nil {
-			in.serve(t)
-			stays = false
-		} else if stays = !in.endIfIdle(); !stays {
-			return
-		}
-	}
 }
 
 // next returns the next task, oldest first, alternating between kept and tasks. It waits
@@ -281,32 +360,6 @@ func (in *inbox) setAside(t *task) {
 	in.keptCount.Add(1)
 }
 
-// doRequests executes the waiting requests, and reports whether there were any. It is
-// called between two commands.
-func (in *inbox) doRequests() (some bool) {
-	for in.hasRequests.Load() {
-		in.mu.Lock()
-		t := in.requests[0] // the others stay in requests, where giveWay can find them
-		in.requests = slices.Delete(in.requests, 0, 1)
-		in.hasRequests.Store(len(in.requests) > 0)
-		in.mu.Unlock()
-		in.doRequest(t)
-		t.done <- struct{}{}
-		some = true
-	}
-	return some
-}
-
-func (in *inbox) doRequest(t *task) {
-	if in.engine.interrupted.Load() {
-		t.err = ErrStopped // the book may have an unfinished order, which the next start finishes
-		return
-	}
-	if t.err = t.request.do(); t.err != nil && !errors.Is(t.err, ErrStopped) {
-		in.engine.giveUp()
-	}
-}
-
 // endIdleOwners wakes owners that have been idle for a full interval, so that they end their goroutines. It
 // runs until the engine is closed.
 func (e *Engine) endIdleOwners() {
@@ -338,21 +391,4 @@ func (e *Engine) awakeNow() []*inbox {
 		all = append(all, in)
 	}
 	return all
-}
-
-// Interrupt makes all commands that have not begun end with ErrStopped. An order that is
-// executing in parts stops after its current part, and the next start finishes it.
-// Execute then returns soon. Interrupt is for a stop that has run out of time; Close also
-// calls it.
-func (e *Engine) Interrupt() { e.interrupted.Store(true) }
-
-// endOwners ends all owners once Close has begun. They first return the tasks in their inboxes,
-// which sessions may wait for. No owner starts later: wake checks under awakeMu, which awakeNow also
-// holds, whether Close has begun.
-func (e *Engine) endOwners() {
-	for _, in := range e.awakeNow() {
-		in.mu.Lock()
-		in.nudge()
-		in.mu.Unlock()
-	}
 }

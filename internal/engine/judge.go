@@ -1,6 +1,8 @@
 package engine
 
-import "outcry/internal/exchange"
+import (
+	"outcry/internal/exchange"
+)
 
 // mayPlace returns OK if the exchange accepts orders and amends now, otherwise NoRoom, DatabaseBehind
 // or Unresumed.
@@ -29,6 +31,14 @@ func (e *Engine) rulesNow(a *exchange.Account) *exchange.AccountRules {
 // noRules are the rules of an account without rules.
 var noRules exchange.AccountRules
 
+// orNoRules returns rules, or noRules if they are nil.
+func orNoRules(rules *exchange.AccountRules) *exchange.AccountRules {
+	if rules == nil {
+		return &noRules
+	}
+	return rules
+}
+
 // refuseBlocked reports whether an account is blocked, and then rejects its order or amend in r.
 func refuseBlocked(rules *exchange.AccountRules, r *exchange.Result) bool {
 	if rules.Block == nil {
@@ -36,12 +46,6 @@ func refuseBlocked(rules *exchange.AccountRules, r *exchange.Result) bool {
 	}
 	r.Reason, r.More = exchange.Blocked, &exchange.ResultMore{Reason: rules.Block.Reason}
 	return true
-}
-
-// judged is what judging found out about d.order.
-type judged struct {
-	unsent exchange.Unsent // terms that the command did not send and that were filled in
-	quote  exchange.Quote  // what the order would execute now; only for FOK and market orders
 }
 
 // judge fills d.order from c, with the defaults of its symbol and account, and reports whether the book and the rules
@@ -82,6 +86,16 @@ func (d *shard) judge(
 		o.Limit, d.judged.unsent = symbol.Protection(o.Side, best, d.book.Last()), d.judged.unsent|exchange.UnsentLimit
 	}
 	return d.judgePrice(rules, r)
+}
+
+// refuseTooSmall reports whether an order is worth less than the minimum, and then rejects it in r.
+func (e *Engine) refuseTooSmall(c *exchange.Command, r *exchange.Result) bool {
+	least := e.limits.orderValue.Load()
+	if least == nil || exchange.Notional(c.Shares, c.Limit).Cmp(*least) >= 0 {
+		return false
+	}
+	r.Reason, r.More = exchange.OrderTooSmall, &exchange.ResultMore{Least: least}
+	return true
 }
 
 // judgePrice is the part of judge that needs the limit. Amends use it as well.

@@ -2,11 +2,9 @@ package engine
 
 import (
 	"container/heap"
-	"context"
+	"outcry/internal/exchange"
 	"sync"
 	"time"
-
-	"outcry/internal/exchange"
 )
 
 // keepEvery is the interval at which the keeper retries what the journal had no room for.
@@ -29,6 +27,13 @@ type keeper struct {
 	catchup  *catchup                       // remaining work of Catchup, nil if there is none
 }
 
+// catchup is the part of the work of Catchup that is not done yet. resume removes it from
+// the keeper before it works on it.
+type catchup struct {
+	shards   []*shard // shards with open orders whose connections ended with the previous run
+	accounts []canceling
+}
+
 // armedSwitch is the dead man's switch of an account.
 type armedSwitch struct {
 	account *exchange.Account
@@ -40,8 +45,10 @@ type armedSwitch struct {
 // switchHeap is a heap with the switch that is checked next at the front.
 type switchHeap []*armedSwitch
 
-func (h switchHeap) Len() int           { return len(h) }
+func (h switchHeap) Len() int { return len(h) }
+
 func (h switchHeap) Less(i, j int) bool { return h[i].try < h[j].try }
+
 func (h switchHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].place, h[j].place = i, j
@@ -174,69 +181,57 @@ func (k *keeper) idle() bool {
 // hasRetries reports whether something is to be retried. Callers hold mu.
 func (k *keeper) hasRetries() bool { return len(k.shards)+len(k.blocked) > 0 || k.catchup != nil }
 
-// keep is the body of the keeper's goroutine. It runs until the engine is closed.
-func (e *Engine) keep() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for again := time.Now(); ; {
-		wait := e.passSwitches()
-		if !e.keeper.idle() && !time.Now().Before(again) {
-			e.retryCancels()
-			again = time.Now().Add(keepEvery)
-		}
-		if timer.Stop(); wait > 0 { // not always: a running timer makes each switch of goroutines read the clock
-			timer.Reset(wait)
-		}
-		select {
-		case <-timer.C:
-		case <-e.keeper.wake:
-		case <-e.stop:
-			return
-		}
-	}
+// stepMin is how far the wall clock must fall behind to count as set back.
+const stepMin = 250 * time.Millisecond
+
+// steadyClock follows the wall clock but never runs slower than real time. If the wall clock is set back, or stands
+// still until it has reached the time of the last record, this clock continues, so that dead man's switches pass
+// in time. If the wall clock is set forward, this clock follows.
+type steadyClock struct {
+	wall    func() int64         // nanoseconds since the Unix epoch
+	elapsed func() time.Duration // monotonic time since some moment, independent of wall
+
+	mu    sync.Mutex
+	begun bool
+	shown int64         // the newest time at which this clock was not behind its own pace
+	when  time.Duration // elapsed when the clock showed shown
+	ahead int64         // how far this clock is ahead of wall, in nanoseconds
 }
 
-// passSwitches cancels the open orders of accounts whose switches have passed. It returns how long it is until
-// the next work, 0 if none is known.
-func (e *Engine) passSwitches() (wait time.Duration) {
-	for {
-		a, due, wait := e.keeper.nextPassed()
-		if a == nil || e.closing() {
-			return wait
-		}
-		_, _ = e.cancelFor(canceling{account: a.ID, cause: exchange.BySwitch, due: due}) // on failure it stays armed
+// steadyClock returns the clock of an engine. If Options.Now is set, real time is ignored and the clock equals Now.
+func (o *Options) steadyClock() *steadyClock {
+	if o.Now != nil {
+		return &steadyClock{elapsed: func() time.Duration { return 0 }}
 	}
+	begun := time.Now()
+	return &steadyClock{elapsed: func() time.Duration { return time.Since(begun) }}
 }
 
-// cancelFor cancels all for a cause without a waiting client. An error is the journal's and final,
-// ErrStopped or errBusy.
-func (e *Engine) cancelFor(what canceling) (exchange.RejectReason, error) {
-	c, err := e.cancelAll(context.Background(), what)
-	if err != nil {
-		return exchange.OK, err
-	}
-	return c.result.Reason, nil
+// now returns the time.
+func (c *steadyClock) now() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.look()
 }
 
-// cancelBlocked cancels the open orders of a blocked account. If that fails, the keeper retries it.
-func (e *Engine) cancelBlocked(a *exchange.Account) {
-	if reason, err := e.cancelFor(canceling{account: a.ID, cause: exchange.ByBlock}); err != nil || reason != exchange.OK {
-		e.keeper.retryBlocked(a)
-	}
+// at converts a time of the wall clock into one of this clock.
+func (c *steadyClock) at(wall int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.look()
+	return wall + c.ahead
 }
 
-// retryCancels retries what the journal had no room for before.
-func (e *Engine) retryCancels() {
-	shards, blocked, catchup := e.keeper.takeRetries()
-	if catchup != nil {
-		_ = e.resume(context.Background(), catchup) // an error means that the engine has failed or is closing
+// look updates the clock and returns its time. Callers hold mu.
+func (c *steadyClock) look() int64 {
+	now, when := c.wall(), c.elapsed()
+	least := c.shown + int64(when-c.when)
+	switch {
+	case !c.begun || now+c.ahead >= least:
+		c.begun, c.shown, c.when = true, now+c.ahead, when
+	case now+c.ahead < least-int64(stepMin):
+		c.ahead = least - now
+		c.shown, c.when = least, when
 	}
-	for _, d := range shards {
-		d.inbox.poke()
-	}
-	for _, a := range blocked {
-		if e.isBlocked(a) {
-			e.cancelBlocked(a)
-		}
-	}
+	return now + c.ahead
 }

@@ -2,10 +2,9 @@ package engine
 
 import (
 	"cmp"
-	"strconv"
-	"sync/atomic"
-
 	"outcry/internal/exchange"
+	"sync"
+	"sync/atomic"
 )
 
 // Limits are the Options that may be changed while an Engine runs.
@@ -21,13 +20,6 @@ type Limits struct {
 	OpenOrdersMax        int
 	AccountOpenOrdersMax int
 	OrderValueMin        exchange.Cash // amount × limit of an order
-}
-
-// limits holds the Limits in force.
-type limits struct {
-	closedOrders, backlog                            atomic.Int64
-	symbols, accounts, openOrders, accountOpenOrders atomic.Int64
-	orderValue                                       atomic.Pointer[exchange.Cash] // nil for 0
 }
 
 // SetLimits replaces the limits in force. ClosedOrdersMax and BacklogMax must be above 0. Closed orders
@@ -60,26 +52,61 @@ const (
 	accountOpenOrdersStandard = 100_000
 )
 
-// refuseTooSmall reports whether an order is worth less than the minimum, and then rejects it in r.
-func (e *Engine) refuseTooSmall(c *exchange.Command, r *exchange.Result) bool {
-	least := e.limits.orderValue.Load()
-	if least == nil || exchange.Notional(c.Shares, c.Limit).Cmp(*least) >= 0 {
+// limits holds the Limits in force.
+type limits struct {
+	closedOrders, backlog                            atomic.Int64
+	symbols, accounts, openOrders, accountOpenOrders atomic.Int64
+	orderValue                                       atomic.Pointer[exchange.Cash] // nil for 0
+}
+
+// cancelAllsMax is how many times an account may cancel all within a second: each time holds all shards in
+// which the account has open orders.
+const cancelAllsMax = 10
+
+// cancelAllRates limits how often an account may cancel all. It remembers the recent times of each account. An
+// account is never refused because of other accounts.
+//
+// It has two generations, so that old entries are dropped without a search: newer replaces older when it is a second
+// old. So only accounts that were active in the last two generations take memory.
+type cancelAllRates struct {
+	mu           sync.Mutex
+	newer, older map[*exchange.Account]*cancelAllTimes
+	begun        int64 // when newer was created
+}
+
+// cancelAllTimes is a ring of the times of an account's last cancelAllsMax cancels of all.
+type cancelAllTimes struct {
+	at   [cancelAllsMax]int64
+	next int // index of the oldest
+}
+
+// allow counts one cancel of all at now. It returns false, and does not count it, if the account is above its limit.
+func (c *cancelAllRates) allow(a *exchange.Account, now int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.timesOf(a, now)
+	if now-t.at[t.next] < exchange.Second {
 		return false
 	}
-	r.Reason, r.More = exchange.OrderTooSmall, &exchange.ResultMore{Least: least}
+	t.at[t.next] = now
+	t.next = (t.next + 1) % cancelAllsMax
 	return true
 }
 
-// refuseTooManyOpen reports whether the account of an order that may rest, or the whole exchange, is at its limit of
-// open orders, and then rejects the order in r. Callers hold mu, so that the limits are exact.
-func (e *Engine) refuseTooManyOpen(a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result) bool {
-	if rules != nil && rules.OpenMax > 0 && int64(a.OpenOrders()) >= rules.OpenMax {
-		r.Reason, r.Most = exchange.AccountOrdersExceeded, rules.OpenMax
-		r.More = &exchange.ResultMore{Bound: strconv.FormatInt(rules.OpenMax, 10)}
-	} else if most := e.limits.accountOpenOrders.Load(); int64(a.OpenOrders()) >= most {
-		r.Reason, r.Most = exchange.AccountOrdersExceeded, most
-	} else if most := e.limits.openOrders.Load(); int64(e.ledger.OpenOrders()) >= most {
-		r.Reason, r.Most = exchange.OpenOrdersExceeded, most
+// timesOf returns the times of an account, after moving them to the newer generation. Callers hold mu.
+func (c *cancelAllRates) timesOf(a *exchange.Account, now int64) *cancelAllTimes {
+	if c.newer == nil || now-c.begun >= exchange.Second {
+		c.newer, c.older, c.begun = make(map[*exchange.Account]*cancelAllTimes), c.newer, now
 	}
-	return r.Reason != exchange.OK
+	t := c.newer[a]
+	if t == nil {
+		if t = c.older[a]; t == nil {
+			t = &cancelAllTimes{}
+			for i := range t.at {
+				t.at[i] = now - exchange.Second
+			}
+		}
+		c.newer[a] = t
+	}
+	return t
 }

@@ -2,10 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
-
-	"outcry/internal/exchange"
 )
 
 // Log is the write-ahead log that an engine needs. Its records are numbered with seqs from 1 and become
@@ -79,22 +75,4 @@ type Refusal interface {
 	error
 	// NoRoom reports whether there may be room later. If false, a record of this size never fits.
 	NoRoom() bool
-}
-
-// claimed evaluates the error of a claim. For a Refusal it sets r.Reason to noRoom or tooLarge and returns no error;
-// any other error it returns.
-func claimed(err error, noRoom, tooLarge exchange.RejectReason, r *exchange.Result) (ok bool, _ error) {
-	if err == nil {
-		return true, nil
-	}
-	refusal, ok := errors.AsType[Refusal](err)
-	switch {
-	case !ok:
-		return false, fmt.Errorf("engine: %w", err)
-	case refusal.NoRoom():
-		r.Reason = noRoom
-	default:
-		r.Reason = tooLarge
-	}
-	return false, nil
 }

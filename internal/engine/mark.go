@@ -1,6 +1,9 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Mark is the condition that must hold before anything read up to some moment may be sent to a client:
 // all records up to Seq are durable and, unless Round is 0, a log on several machines has
@@ -32,6 +35,15 @@ func (e *Engine) Confirm(ctx context.Context) error {
 		return nil
 	}
 	return e.Durable(ctx, Mark{Round: e.durable.shared.Round()})
+}
+
+// waitVisible waits until everything that the caller wrote or read is durable. The error is that of Durable, or the
+// journal's if the engine has failed.
+func (e *Engine) waitVisible(ctx context.Context) error {
+	if e.failed.Load() {
+		return fmt.Errorf("engine: %w", e.log.Err())
+	}
+	return e.Durable(ctx, e.mark(false))
 }
 
 // Durable waits until results returned with m may be sent: m holds in the log and, with

@@ -2,39 +2,9 @@ package engine
 
 import (
 	"context"
-	"time"
-
 	"outcry/internal/exchange"
+	"time"
 )
-
-// History looks up orders and refs that memory no longer holds.
-type History interface {
-	// Order returns an order that is closed and projected, with up to most of its
-	// executions after skipping the first after. found is false if there is no such order. An
-	// error means that the lookup failed.
-	Order(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error)
-	// Refs returns the uses of those keys that are used and projected; the others are
-	// missing in the map. An error means that the lookup failed.
-	Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error)
-	// OrderAtFirst returns an order as it was right after its own records, without later changes, with up to
-	// most of its executions as a taker. found and the error are those of Order.
-	OrderAtFirst(ctx context.Context, id exchange.OrderID, most int) (o exchange.ClosedOrder, found bool, err error)
-	// Newest returns the newest order of the chain that begins with first; that is first itself if nothing has
-	// replaced it. An error means that the lookup failed.
-	Newest(ctx context.Context, first exchange.OrderID) (exchange.OrderID, error)
-	// EachRef calls f for every ref that is projected, in any order, until f returns
-	// false. After an error some refs may be missing.
-	EachRef(ctx context.Context, f func(exchange.RefKey) bool) error
-}
-
-// Projection is the database tables that follow the journal.
-type Projection interface {
-	// Applied returns the seq up to which everything is committed.
-	Applied() uint64
-	// WaitApplied returns nil once seq is committed, or an error that says why it will
-	// not be; that may be ctx's.
-	WaitApplied(ctx context.Context, seq uint64) error
-}
 
 // Options configure an Engine. A limit of 0 means its default.
 type Options struct {
@@ -102,4 +72,33 @@ func (o *Options) notBefore(last int64) {
 	if clock := o.Now; last > 0 {
 		o.Now = func() int64 { return max(clock(), last) }
 	}
+}
+
+// History looks up orders and refs that memory no longer holds.
+type History interface {
+	// Order returns an order that is closed and projected, with up to most of its
+	// executions after skipping the first after. found is false if there is no such order. An
+	// error means that the lookup failed.
+	Order(ctx context.Context, id exchange.OrderID, after, most int) (o exchange.ClosedOrder, found bool, err error)
+	// Refs returns the uses of those keys that are used and projected; the others are
+	// missing in the map. An error means that the lookup failed.
+	Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error)
+	// OrderAtFirst returns an order as it was right after its own records, without later changes, with up to
+	// most of its executions as a taker. found and the error are those of Order.
+	OrderAtFirst(ctx context.Context, id exchange.OrderID, most int) (o exchange.ClosedOrder, found bool, err error)
+	// Newest returns the newest order of the chain that begins with first; that is first itself if nothing has
+	// replaced it. An error means that the lookup failed.
+	Newest(ctx context.Context, first exchange.OrderID) (exchange.OrderID, error)
+	// EachRef calls f for every ref that is projected, in any order, until f returns
+	// false. After an error some refs may be missing.
+	EachRef(ctx context.Context, f func(exchange.RefKey) bool) error
+}
+
+// Projection is the database tables that follow the journal.
+type Projection interface {
+	// Applied returns the seq up to which everything is committed.
+	Applied() uint64
+	// WaitApplied returns nil once seq is committed, or an error that says why it will
+	// not be; that may be ctx's.
+	WaitApplied(ctx context.Context, seq uint64) error
 }

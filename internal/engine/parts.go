@@ -3,9 +3,8 @@ package engine
 import (
 	"fmt"
 	"math"
-	"time"
-
 	"outcry/internal/exchange"
+	"time"
 )
 
 // An order that meets more than exchange.FillsMax resting orders executes in parts, each
@@ -103,6 +102,35 @@ func (d *shard) useRef(c *exchange.Command) {
 	d.engine.mu.Unlock()
 }
 
+// finish finishes the order that a stop has left unfinished, if there is one; otherwise it costs
+// almost nothing. If reason is not OK, the order cannot be finished now and nothing of the symbol
+// may change: NoRoom, or TooManyFills if one part is larger than the
+// journal accepts. If only all parts together are too many, as may happen to a book
+// that has grown in larger segments, they are claimed in several steps, since the order has begun and
+// cannot be rejected any more. An error is the journal's and final, or ErrStopped.
+func (d *shard) finish() (reason exchange.RejectReason, err error) {
+	for most := math.MaxInt; d.book.Unfinished() != 0; {
+		d.order, _ = d.book.Find(d.book.Unfinished())
+		var claim orderClaim
+		var r exchange.Result
+		wait, ok, err := d.claimParts(&claim, most, &r)
+		switch {
+		case ok:
+			_, err = d.continueOrder(&claim)
+		case wait != nil:
+			err = d.awaitRoom(wait)
+		case err == nil && r.Reason == exchange.TooManyFills && claim.parts > 1:
+			most = claim.parts / 2
+		case err == nil:
+			return r.Reason, nil
+		}
+		if err != nil {
+			return exchange.OK, err
+		}
+	}
+	return exchange.OK, nil
+}
+
 // claimParts sets room aside for all parts that d.order may need, or for the first most of them.
 // If ok is false, either wait is closed when to try again, or r holds the reason. An error is
 // the journal's and final.
@@ -119,6 +147,51 @@ func (d *shard) claimParts(claim *orderClaim, most int, r *exchange.Result) (wai
 	}
 	ok, err = claimed(err, exchange.NoRoom, exchange.TooManyFills, r)
 	return nil, ok, err
+}
+
+// continueOrder executes the further parts of d.order, as far as the claim allows, and
+// gives back the unused claim. last is the seq of the last part, 0 if there was none. An error is the journal's and
+// final, or ErrStopped; the order is then unfinished.
+func (d *shard) continueOrder(claim *orderClaim) (last uint64, err error) {
+	e, o := d.engine, &d.order
+	defer func() { e.log.Unclaim(claim.parts, claim.bytes) }()
+	var appended [partsUnsyncedMax]uint64
+	for n := 0; claim.parts > 0 && d.book.Unfinished() != 0; n++ {
+		if err := d.giveWay(); err != nil {
+			return last, err
+		}
+		oldest := &appended[n%partsUnsyncedMax]
+		if err := d.awaitSync(*oldest); err != nil {
+			return last, err
+		}
+		before, open, now := len(o.Executions), o.Open, d.book.Moment(e.options.Now())
+		d.fills = d.book.Continue(o, now, d.fills[:0])
+		d.noteOrder(exchange.OrderContinued, o, open, now)
+		d.event.Before, d.event.Fills = before, d.fills
+		seq, err := d.appendPart(claim)
+		if err != nil {
+			return last, err
+		}
+		e.mu.Lock()
+		e.ledger.SettleMore(d.instrument, o, d.fills)
+		d.releaseOwn()
+		e.mu.Unlock()
+		d.noteFills(seq, 0, 0)
+		*oldest, last = seq, seq
+	}
+	return last, nil
+}
+
+// appendPart appends d.event to the journal as one part of the claim.
+func (d *shard) appendPart(claim *orderClaim) (uint64, error) {
+	claim.parts--
+	d.record = exchange.AppendEvent(d.record[:0], &d.event)
+	d.inbox.appended = true
+	seq, err := d.engine.log.AppendMany(d.record, claim.bytes)
+	if err != nil {
+		return 0, fmt.Errorf("engine: %w", err)
+	}
+	return seq, nil
 }
 
 // awaitRoom waits until wait is closed or readsWait is over, and then serves reads. The error is ErrStopped.
@@ -163,78 +236,81 @@ func (d *shard) await(wait <-chan struct{}) error {
 	return d.giveWay()
 }
 
-// appendPart appends d.event to the journal as one part of the claim.
-func (d *shard) appendPart(claim *orderClaim) (uint64, error) {
-	claim.parts--
-	d.record = exchange.AppendEvent(d.record[:0], &d.event)
-	d.inbox.appended = true
-	seq, err := d.engine.log.AppendMany(d.record, claim.bytes)
-	if err != nil {
-		return 0, fmt.Errorf("engine: %w", err)
+// giveWayMax is how many tasks a shard looks at between two parts of an order.
+const giveWayMax = 256
+
+// giveWay serves other tasks between two parts of an order. Tasks that only read this symbol are
+// executed: queries and liveness checks. All others are set aside, in order, until the order has
+// ended. giveWay does not wait. The error is ErrStopped if the engine is being closed;
+// the order then stays unfinished until the next start.
+func (d *shard) giveWay() error {
+	in := &d.inbox
+	if in.engine.interrupted.Load() {
+		return ErrStopped
 	}
-	return seq, nil
+	in.answerMidOrder()
+	for range giveWayMax {
+		if len(in.kept) >= keptMax {
+			return nil // no room to set tasks aside: they stay in the inbox
+		}
+		select {
+		case t := <-in.tasks:
+			if t != nil && !in.read(t) {
+				in.setAside(t)
+			}
+		default:
+			return nil
+		}
+	}
+	return nil
 }
 
-// continueOrder executes the further parts of d.order, as far as the claim allows, and
-// gives back the unused claim. last is the seq of the last part, 0 if there was none. An error is the journal's and
-// final, or ErrStopped; the order is then unfinished.
-func (d *shard) continueOrder(claim *orderClaim) (last uint64, err error) {
-	e, o := d.engine, &d.order
-	defer func() { e.log.Unclaim(claim.parts, claim.bytes) }()
-	var appended [partsUnsyncedMax]uint64
-	for n := 0; claim.parts > 0 && d.book.Unfinished() != 0; n++ {
-		if err := d.giveWay(); err != nil {
-			return last, err
-		}
-		oldest := &appended[n%partsUnsyncedMax]
-		if err := d.awaitSync(*oldest); err != nil {
-			return last, err
-		}
-		before, open, now := len(o.Executions), o.Open, d.book.Moment(e.options.Now())
-		d.fills = d.book.Continue(o, now, d.fills[:0])
-		d.noteOrder(exchange.OrderContinued, o, open, now)
-		d.event.Before, d.event.Fills = before, d.fills
-		seq, err := d.appendPart(claim)
-		if err != nil {
-			return last, err
-		}
-		e.mu.Lock()
-		e.ledger.SettleMore(d.instrument, o, d.fills)
-		d.releaseOwn()
-		e.mu.Unlock()
-		d.noteFills(seq, 0, 0)
-		*oldest, last = seq, seq
+// answerMidOrder answers the requests that can be answered between two parts of an order, and leaves the
+// others in the queue.
+func (in *inbox) answerMidOrder() {
+	if !in.hasRequests.Load() {
+		return
 	}
-	return last, nil
+	in.mu.Lock()
+	requests := in.requests
+	in.requests = nil
+	in.mu.Unlock()
+	var later []*task
+	for _, t := range requests {
+		if t.request.answerMidOrder() {
+			t.done <- struct{}{}
+		} else {
+			later = append(later, t)
+		}
+	}
+	in.mu.Lock()
+	in.requests = append(later, in.requests...)
+	in.hasRequests.Store(len(in.requests) > 0)
+	in.mu.Unlock()
 }
 
-// finish finishes the order that a stop has left unfinished, if there is one; otherwise it costs
-// almost nothing. If reason is not OK, the order cannot be finished now and nothing of the symbol
-// may change: NoRoom, or TooManyFills if one part is larger than the
-// journal accepts. If only all parts together are too many, as may happen to a book
-// that has grown in larger segments, they are claimed in several steps, since the order has begun and
-// cannot be rejected any more. An error is the journal's and final, or ErrStopped.
-func (d *shard) finish() (reason exchange.RejectReason, err error) {
-	for most := math.MaxInt; d.book.Unfinished() != 0; {
-		d.order, _ = d.book.Find(d.book.Unfinished())
-		var claim orderClaim
-		var r exchange.Result
-		wait, ok, err := d.claimParts(&claim, most, &r)
-		switch {
-		case ok:
-			_, err = d.continueOrder(&claim)
-		case wait != nil:
-			err = d.awaitRoom(wait)
-		case err == nil && r.Reason == exchange.TooManyFills && claim.parts > 1:
-			most = claim.parts / 2
-		case err == nil:
-			return r.Reason, nil
+// read executes the commands of a task up to the first that may write to this owner's book.
+// It returns false if there is such a command; otherwise it passes the task on.
+func (in *inbox) read(t *task) (passed bool) {
+	t.clock.startWork()
+	e, next := in.engine, in
+	for next == in && t.next < len(t.commands) {
+		c, r := &t.commands[t.next], &t.results[t.next]
+		if c.Kind != exchange.QueryOrder && c.Kind != exchange.ShowOrder {
+			t.clock.stopWork()
+			return false
 		}
-		if err != nil {
-			return exchange.OK, err
+		_ = in.owner.do(c, r, 0) // reads return no error and do not use the time
+		t.appended = false
+		if t.next++; t.next < len(t.commands) {
+			next = e.owner(&t.commands[t.next].Command, &t.results[t.next], &t.refs)
 		}
 	}
-	return exchange.OK, nil
+	t.clock.stopWork()
+	if !e.pass(t, next) {
+		t.done <- struct{}{}
+	}
+	return true
 }
 
 // reasonForCancel converts the reason why an order is rejected into the one for a cancel or an operator's
@@ -244,17 +320,4 @@ func reasonForCancel(reason exchange.RejectReason) exchange.RejectReason {
 		return exchange.NoRoomToCancel
 	}
 	return reason
-}
-
-// finishFirst makes a shard finish an unfinished order of its book before any other task.
-// If there is no room for that, the next command tries again.
-func (e *Engine) finishFirst(d *shard) {
-	if d.book.Unfinished() == 0 {
-		return
-	}
-	t := &task{done: make(chan struct{}, 1), request: &call{work: func() error {
-		_, err := d.finish()
-		return err
-	}}}
-	_ = d.inbox.offer(t) // cannot fail: the inbox is still empty
 }

@@ -2,28 +2,36 @@ package engine
 
 import (
 	"context"
-	"math"
-
 	"outcry/internal/exchange"
 )
 
-// answerAbsent answers a command for an order that is not in memory. The reason is UnknownOrder if its id was not
-// given out yet. Otherwise the result is pending as InHistory. AsOf limits the answer to records applied by now,
-// so that it does not depend on when the history is asked.
-func (e *Engine) answerAbsent(id exchange.OrderID, r *exchange.Result) {
-	r.Reason = exchange.UnknownOrder
-	if uint64(id) > e.lastOrder.Load() || e.options.History == nil {
-		return
+// Show returns an order of any account, once its status is durable. It returns up to most of the order's
+// executions, after skipping the first after. found is false if there is no such order. An error means that the
+// exchange has failed or is stopping, or that the history could not be asked, or it is ctx's; then the
+// order may not be durable and must not be shown.
+func (e *Engine) Show(
+	ctx context.Context, id exchange.OrderID, after, most int,
+) (o exchange.PublicOrder, found bool, err error) {
+	commands := []Request{{Command: exchange.Command{Kind: exchange.ShowOrder, Order: id}}}
+	results := make([]exchange.Result, 1)
+	mark, err := e.Execute(ctx, commands, results)
+	if err != nil {
+		return o, false, err
 	}
-	seen := uint64(math.MaxUint64)
-	if e.options.Projection != nil {
-		seen = e.options.Projection.Applied()
+	switch r := &results[0]; { // every other result means that there is no such order
+	case r.Reason == exchange.OK:
+		o, found = *r.More.Shown, true
+		o.Status.Executions = page(o.Status.Executions, after, most)
+	case r.Pending == exchange.InHistory: // the order was closed long ago and no longer changes
+		var closed exchange.ClosedOrder
+		if closed, found, err = e.options.History.Order(ctx, id, after, most); err != nil {
+			return o, false, err
+		}
+		if found = found && closed.Seq <= r.AsOf; found {
+			o = closed.PublicOrder
+		}
 	}
-	// An order enters the index before its record is appended. If it is still not in the index,
-	// it either was closed and forgotten, or its record is later than seen.
-	if _, held := e.index.Book(id); !held {
-		r.Reason, r.Pending, r.AsOf = exchange.HistoryUnavailable, exchange.InHistory, seen
-	}
+	return o, found, e.Durable(ctx, mark)
 }
 
 // Recall completes a result that Execute left pending as InHistory, by asking the history. It leaves

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
-
 	"outcry/internal/exchange"
+	"slices"
 )
 
 // An account can use a ref only once, for ever. The use of a ref is stored in one of two
@@ -144,45 +143,6 @@ func (e *Engine) askHistory(ctx context.Context, keys []exchange.RefKey, found m
 	return true
 }
 
-// findUse returns what a ref was used for. sure is false if that cannot be found out now. It looks in memory for
-// what was not in the filter when the session looked, and in l for the rest. Callers hold the
-// table's mutex.
-func (x *refIndex) findUse(a *exchange.Account, ref exchange.Ref, l *lookup) (use exchange.RefUse, used, sure bool) {
-	if use, used = x.table.FindSince(a, ref, l.since); used {
-		return use, true, true
-	}
-	r := l.lookedUp[exchange.RefKey{Account: a.ID, Ref: ref}]
-	switch {
-	case r.used:
-		return r.use, true, true
-	case r.unavailable, x.table.First() > l.since:
-		return use, false, false
-	}
-	return use, false, true
-}
-
-// namedOrder returns the first order of the chain that a query, a cancel or an amend names by its ref, and its
-// symbol. If there is none, the id is 0 and the reason says why. A ref whose order has no place in the journal yet
-// has none.
-func (e *Engine) namedOrder(
-	c *exchange.Command, l *lookup,
-) (exchange.OrderID, exchange.Symbol, exchange.RejectReason) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	a := e.ledger.Account(c.Account)
-	if a == nil {
-		return 0, "", exchange.UnknownAccount
-	}
-	use, _, sure := e.refs.findUse(a, c.Ref, l)
-	switch {
-	case !sure:
-		return 0, "", exchange.RefUnavailable
-	case use.Order == 0:
-		return 0, "", exchange.UnknownOrder
-	}
-	return use.First(), use.Symbol, exchange.OK
-}
-
 // executeOnce executes a command with a new ref, unless the same command was executed with that ref before:
 // then it repeats the first answer. A command that is rejected does not use up its ref.
 func (e *Engine) executeOnce(owner doer, c *Request, r *exchange.Result, l *lookup, now int64) error {
@@ -261,31 +221,52 @@ func (e *Engine) claimRef(
 	return nil, false, nil
 }
 
-// reportAgain fills in the report of a repeated command with what was reported first. That depends only on the records
-// of its order, which is finished first if it has further parts. If memory no longer has the order, the result is
-// pending and Recall completes it. An error is that of finish.
-func (d *shard) reportAgain(r *exchange.Result) (err error) {
-	id := r.Order
-	if a := r.Amended; a != nil {
-		if id = a.By; id == 0 {
-			r.Status.Open = a.Open
-			return nil
-		}
+// namedOrder returns the first order of the chain that a query, a cancel or an amend names by its ref, and its
+// symbol. If there is none, the id is 0 and the reason says why. A ref whose order has no place in the journal yet
+// has none.
+func (e *Engine) namedOrder(
+	c *exchange.Command, l *lookup,
+) (exchange.OrderID, exchange.Symbol, exchange.RejectReason) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := e.ledger.Account(c.Account)
+	if a == nil {
+		return 0, "", exchange.UnknownAccount
 	}
-	if d.book.Unfinished() == id {
-		if r.Reason, err = d.finish(); err != nil || r.Reason != exchange.OK {
-			return err
-		}
+	use, _, sure := e.refs.findUse(a, c.Ref, l)
+	switch {
+	case !sure:
+		return 0, "", exchange.RefUnavailable
+	case use.Order == 0:
+		return 0, "", exchange.UnknownOrder
 	}
-	if o, found := d.book.Find(id); found {
-		if s, known := o.AtFirst(); known {
-			r.Status = report(s)
-			return nil
-		}
-		r.AsOf = d.engine.log.Appended() // the order is still in memory, so the history may lack some of its records
+	return use.First(), use.Symbol, exchange.OK
+}
+
+// findUse returns what a ref was used for. sure is false if that cannot be found out now. It looks in memory for
+// what was not in the filter when the session looked, and in l for the rest. Callers hold the
+// table's mutex.
+func (x *refIndex) findUse(a *exchange.Account, ref exchange.Ref, l *lookup) (use exchange.RefUse, used, sure bool) {
+	if use, used = x.table.FindSince(a, ref, l.since); used {
+		return use, true, true
 	}
-	if r.Reason = exchange.HistoryUnavailable; d.engine.options.History != nil {
-		r.Pending = exchange.InHistory
+	r := l.lookedUp[exchange.RefKey{Account: a.ID, Ref: ref}]
+	switch {
+	case r.used:
+		return r.use, true, true
+	case r.unavailable, x.table.First() > l.since:
+		return use, false, false
 	}
-	return nil
+	return use, false, true
+}
+
+// newRef returns the ref that a command uses up: the ref of what it makes, or an amend's new ref.
+func newRef(c *exchange.Command) exchange.Ref {
+	switch {
+	case c.Kind.Makes():
+		return c.Ref
+	case c.Kind == exchange.AmendOrder && c.More != nil:
+		return c.More.NewRef
+	}
+	return ""
 }

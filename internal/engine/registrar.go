@@ -1,6 +1,8 @@
 package engine
 
-import "outcry/internal/exchange"
+import (
+	"outcry/internal/exchange"
+)
 
 // registrar makes accounts and symbols. It has at most one goroutine, so that each name has
 // one creator; only that goroutine calls do. It never waits for a shard.
@@ -12,8 +14,13 @@ type registrar struct {
 	record  []byte
 }
 
-func (r *registrar) begin()      {}
-func (r *registrar) afterTask()  {}
+// String returns the registrar's name for errors.
+func (r *registrar) String() string { return "the registrar" }
+
+func (r *registrar) begin() {}
+
+func (r *registrar) afterTask() {}
+
 func (r *registrar) freeMemory() { r.record = nil }
 
 func (r *registrar) chore() (more bool, err error) { return false, nil }
@@ -38,14 +45,6 @@ func (r *registrar) do(c *Request, result *exchange.Result, now int64) error {
 		return r.openAccount(&c.Command, result, now)
 	}
 	return r.makeSymbol(&c.Command, result, now)
-}
-
-// append appends r.event to the journal, where room was claimed for it, and sets result.Seq.
-func (r *registrar) append(result *exchange.Result) (err error) {
-	r.record = exchange.AppendEvent(r.record[:0], &r.event)
-	r.inbox.appended = true
-	result.Seq, err = r.engine.append(r.record, exchange.EventBytesMax)
-	return err
 }
 
 // openAccount checks, claims room, appends, and only then makes the account visible.
@@ -114,4 +113,75 @@ func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now
 	book.SetRules(rules)
 	e.openShard(li, book)
 	return nil
+}
+
+// sentRules returns the rules in a MakeSymbol, or in a DepositShares, which may also make the symbol.
+func sentRules(c *exchange.Command) exchange.SymbolRules {
+	if c.More == nil {
+		return exchange.SymbolRules{}
+	}
+	return c.More.Rules
+}
+
+// setSwitch arms or disarms the dead man's switch of an account. Like a cancel it may use the journal's
+// reserve (claimToArm): otherwise a full disk would keep clients from renewing the switch, and they would lose their
+// orders. An error is the journal's and final.
+func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now int64) error {
+	e := r.engine
+	account := e.account(c.Account)
+	if account == nil {
+		result.Reason = exchange.UnknownAccount
+		return nil
+	}
+	due := int64(0)
+	if c.More != nil && c.More.Seconds > 0 {
+		due = now + int64(c.More.Seconds)*exchange.Second
+	}
+	// The record of a switch that passes must be before or after this one both in the journal and in memory.
+	e.switchMu.Lock()
+	defer e.switchMu.Unlock()
+	old := e.dueOf(account)
+	if due == 0 && old == 0 || e.refuseUnreadable(result) {
+		return nil
+	}
+	if old != 0 && old <= now && e.unresumed.Load() {
+		result.Reason = exchange.Unresumed // it passed while the exchange was down, which cannot be undone
+		return nil
+	}
+	ok, err := e.claimToArm(account, result)
+	if !ok {
+		return err
+	}
+	r.event = exchange.Event{Kind: exchange.SwitchSet, Time: now, Account: c.Account, Due: due}
+	if err := r.append(result); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.ledger.SetSwitch(account, due)
+	e.mu.Unlock()
+	e.keeper.arm(account, due)
+	return nil
+}
+
+// claimToArm claims room for the record of a switch. While the exchange accepts nothing new, an account may use the
+// reserve only as often as it may cancel all. Without that limit, one account could use up the reserve for cancels.
+func (e *Engine) claimToArm(a *exchange.Account, r *exchange.Result) (ok bool, err error) {
+	if r.Reason = e.admit(); r.Reason == exchange.OK {
+		if ok, err = e.claim(exchange.EventBytesMax, r); r.Reason != exchange.NoRoom {
+			return ok, err
+		}
+	}
+	if !e.arms.allow(a, e.keeper.clock.now()) {
+		return false, nil
+	}
+	r.Reason = exchange.OK
+	return claimed(e.log.ClaimReserve(exchange.EventBytesMax), exchange.NoRoom, exchange.TooManyFills, r)
+}
+
+// append appends r.event to the journal, where room was claimed for it, and sets result.Seq.
+func (r *registrar) append(result *exchange.Result) (err error) {
+	r.record = exchange.AppendEvent(r.record[:0], &r.event)
+	r.inbox.appended = true
+	result.Seq, err = r.engine.append(r.record, exchange.EventBytesMax)
+	return err
 }

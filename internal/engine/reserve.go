@@ -1,30 +1,9 @@
 package engine
 
-import "outcry/internal/exchange"
-
-// reserve fills d.order from a command, judges it, and takes its hold. It reports whether it did; if not, r holds the
-// reason or d.unsettled is set.
-func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
-	account := d.find(c.Account)
-	if account == nil {
-		r.Reason = exchange.UnknownAccount
-		return false
-	}
-	if h := d.book.Halted(); h != nil {
-		r.Reason, r.More = exchange.Halted, &exchange.ResultMore{Halt: h}
-		return false
-	}
-	for rules := d.engine.rulesOf(account); ; {
-		if !d.judge(c, account, rules, r) {
-			return false
-		}
-		now, reserved := d.takeHold(rules, r)
-		if now == rules {
-			return reserved
-		}
-		rules = now // the rules changed while the order was judged: judge it again
-	}
-}
+import (
+	"outcry/internal/exchange"
+	"strconv"
+)
 
 // takeHold takes the hold of d.order, which was judged by rules. now is the account's present rules: if they
 // differ from rules, nothing was done. If reserved is false, r holds the reason or d.unsettled is set.
@@ -52,6 +31,20 @@ func (d *shard) takeHold(rules *exchange.AccountRules, r *exchange.Result) (now 
 		return rules, false
 	}
 	return rules, true
+}
+
+// refuseTooManyOpen reports whether the account of an order that may rest, or the whole exchange, is at its limit of
+// open orders, and then rejects the order in r. Callers hold mu, so that the limits are exact.
+func (e *Engine) refuseTooManyOpen(a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result) bool {
+	if rules != nil && rules.OpenMax > 0 && int64(a.OpenOrders()) >= rules.OpenMax {
+		r.Reason, r.Most = exchange.AccountOrdersExceeded, rules.OpenMax
+		r.More = &exchange.ResultMore{Bound: strconv.FormatInt(rules.OpenMax, 10)}
+	} else if most := e.limits.accountOpenOrders.Load(); int64(a.OpenOrders()) >= most {
+		r.Reason, r.Most = exchange.AccountOrdersExceeded, most
+	} else if most := e.limits.openOrders.Load(); int64(e.ledger.OpenOrders()) >= most {
+		r.Reason, r.Most = exchange.OpenOrdersExceeded, most
+	}
+	return r.Reason != exchange.OK
 }
 
 // affords reports whether the account of d.order has what the order may spend; if not, r and d.unsettled are set
@@ -106,20 +99,4 @@ func (d *shard) withdraw(o *exchange.Order) {
 	}
 	e.withdrawn++
 	e.mu.Unlock()
-}
-
-// settle moves cash and shares for d.fills. It releases the hold of what was canceled of d.order at once, and of the
-// orders that self-trade prevention has canceled. The record of d.order must be in the journal.
-func (d *shard) settle() {
-	d.engine.mu.Lock()
-	d.engine.ledger.Settle(d.instrument, &d.order, d.fills)
-	d.releaseOwn()
-	d.engine.mu.Unlock()
-}
-
-// releaseOwn releases the holds of the orders that self-trade prevention has canceled for d.order. Callers hold mu.
-func (d *shard) releaseOwn() {
-	if own := d.book.Own(); own != nil {
-		d.engine.ledger.ReleaseOwn(d.instrument, d.order.Account, own)
-	}
 }

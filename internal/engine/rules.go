@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
-
 	"outcry/internal/exchange"
 )
 
@@ -69,15 +67,6 @@ func (e *Engine) SetAccountRules(
 	return r, e.waitVisible(ctx)
 }
 
-// waitVisible waits until everything that the caller wrote or read is durable. The error is that of Durable, or the
-// journal's if the engine has failed.
-func (e *Engine) waitVisible(ctx context.Context) error {
-	if e.failed.Load() {
-		return fmt.Errorf("engine: %w", e.log.Err())
-	}
-	return e.Durable(ctx, e.mark(false))
-}
-
 // rule changes the rules of an account through the registrar. The result is not durable yet.
 func (e *Engine) rule(
 	ctx context.Context, id exchange.AccountID, change func(*exchange.AccountRules),
@@ -140,25 +129,12 @@ func (g *registrar) appendRuled(refused *exchange.Result) (ok bool, err error) {
 	return err == nil, err
 }
 
-// refuseUnreadable reports whether some node of the cluster could not read a record of version 4, and then rejects the
-// command in r.
-func (e *Engine) refuseUnreadable(r *exchange.Result) bool {
-	if e.options.Readers == nil {
-		return false
+// rejectionText returns the text of a rejection beyond its reason, or "".
+func rejectionText(r *exchange.Result) string {
+	if r.More == nil {
+		return ""
 	}
-	err := e.options.Readers()
-	if err == nil {
-		return false
-	}
-	r.Reason, r.More = exchange.NotReadYet, &exchange.ResultMore{Reason: err.Error()}
-	return true
-}
-
-// isBlocked reports whether an account is blocked.
-func (e *Engine) isBlocked(a *exchange.Account) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return a.Rules() != nil && a.Rules().Block != nil
+	return r.More.Reason
 }
 
 // SetSymbolRules changes the rules of a symbol. It is like SetAccountRules, but its Reason is OK, UnknownSymbol,
@@ -213,29 +189,4 @@ func (d *shard) rule(change func(*exchange.SymbolRules), r *exchange.SymbolRules
 	d.book.SetRules(rules)
 	r.Changed = true
 	return nil
-}
-
-// rejectionText returns the text of a rejection beyond its reason, or "".
-func rejectionText(r *exchange.Result) string {
-	if r.More == nil {
-		return ""
-	}
-	return r.More.Reason
-}
-
-// sentRules returns the rules in a MakeSymbol, or in a DepositShares, which may also make the symbol.
-func sentRules(c *exchange.Command) exchange.SymbolRules {
-	if c.More == nil {
-		return exchange.SymbolRules{}
-	}
-	return c.More.Rules
-}
-
-// refuseOtherRules rejects a MakeSymbol or DepositShares in r if the symbol exists with another tick or lot than the
-// command has. A command without tick or lot accepts any.
-func (d *shard) refuseOtherRules(c *exchange.Command, r *exchange.Result) {
-	sent, rules := sentRules(c), d.book.Rules()
-	if sent.Tick != 0 && sent.Tick != max(rules.Tick, 1) || sent.Lot != 0 && sent.Lot != max(rules.Lot, 1) {
-		r.Reason, r.More = exchange.RulesDiffer, &exchange.ResultMore{Rules: rules}
-	}
 }

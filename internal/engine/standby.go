@@ -6,11 +6,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"outcry/internal/exchange"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"outcry/internal/exchange"
 )
 
 // sweepRecords is the number of records after which a standby checks which refs it can drop from memory.
@@ -213,45 +212,6 @@ func (s *Standby) forget() {
 	}
 }
 
-// standbyClosed lists the records that closed orders which can be forgotten, of all
-// books, oldest record first. Each book forgets its own orders in the same order.
-type standbyClosed struct {
-	closings []closedIn
-	first    int // index of the first entry that is not forgotten
-	orders   int // orders in the queue
-}
-
-// closedIn is a record that closed orders of a book, given by its number.
-type closedIn struct {
-	book int
-	closing
-}
-
-func (q *standbyClosed) push(c closedIn) {
-	if q.first > len(q.closings)/2 && q.first > forgetMax {
-		q.closings = append(q.closings[:0], q.closings[q.first:]...)
-		q.first = 0
-	}
-	q.closings = append(q.closings, c)
-	q.orders += c.orders
-}
-
-// pop removes one order if the oldest record in the queue is at or before seq, and returns the number of its book.
-func (q *standbyClosed) pop(seq uint64) (book int, ok bool) {
-	if q.first == len(q.closings) || q.closings[q.first].seq > seq {
-		return 0, false
-	}
-	c := &q.closings[q.first]
-	q.orders--
-	if c.orders--; c.orders == 0 {
-		q.first++
-	}
-	return c.book, true
-}
-
-// left returns the entries that are not forgotten.
-func (q *standbyClosed) left() []closedIn { return q.closings[q.first:] }
-
 // handOver returns the state and the refs to a new engine and makes the standby unusable. It panics unless the standby
 // has applied all appended records of the engine's log.
 func (s *Standby) handOver(appended uint64) (*exchange.State, *refIndex) {
@@ -331,12 +291,6 @@ func (s *Standby) find(id exchange.OrderID) (o exchange.PublicOrder, found bool,
 	}
 	order, _ := s.books[number].book.Find(id)
 	return order.Public(s.books[number].symbol), true, nil
-}
-
-// page returns up to most executions after skipping the first after.
-func page(executions []exchange.Execution, after, most int) []exchange.Execution {
-	executions = executions[min(after, len(executions)):]
-	return executions[:min(most, len(executions))]
 }
 
 // Halts returns the symbols that are halted as of the standby's last record, sorted by

@@ -1,84 +1,13 @@
 package engine
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math"
-	"sync/atomic"
-	"time"
-
 	"outcry/internal/exchange"
+	"time"
 )
-
-// counters are changed by the shards and read by any goroutine.
-type counters struct {
-	accounts, symbols        atomic.Int64
-	openOrders, closedOrders atomic.Int64
-	lastAtStart              uint64 // lastOrder when the engine was made
-	refsRepeated, refsAsked  atomic.Int64
-}
-
-// activity counts what has happened at a shard since the start. Only the shard changes it; any goroutine may
-// read it. Each shard has its own counters, so that shards do not contend for them.
-type activity struct {
-	executions, cancels atomic.Int64
-	shares, dollars     atomic.Uint64 // traded volume and notional, as bits of a float64
-
-	ioc, fok, post, market, onDisconnect atomic.Int64 // accepted orders with each instruction
-	amends                               atomic.Int64 // amends that changed something
-}
-
-// instructed counts an order with instructions once for each instruction that it has.
-func (a *activity) instructed(t *exchange.Terms, onDisconnect bool) {
-	for _, one := range []struct {
-		is    bool
-		count *atomic.Int64
-	}{
-		{t.TIF == exchange.IOC, &a.ioc}, {t.TIF == exchange.FOK, &a.fok}, {t.Post, &a.post},
-		{t.Type == exchange.Market, &a.market}, {onDisconnect, &a.onDisconnect},
-	} {
-		if one.is {
-			one.count.Add(1)
-		}
-	}
-}
-
-// fill counts fills. The sums are for statistics only, so float64 is exact enough.
-func (a *activity) fill(fills []exchange.Fill) {
-	if len(fills) == 0 {
-		return
-	}
-	const unit = 1e8 // units of a price or of shares in 1
-	var shares, dollars float64
-	for i := range fills {
-		n := float64(fills[i].Shares)
-		shares += n
-		dollars += n * float64(fills[i].Price)
-	}
-	a.executions.Add(int64(len(fills)))
-	addFloat(&a.shares, shares/unit)
-	addFloat(&a.dollars, dollars/unit/unit)
-}
-
-// addFloat adds to a float64 that is stored as bits. Only one goroutine may change it.
-func addFloat(bits *atomic.Uint64, by float64) {
-	bits.Store(math.Float64bits(math.Float64frombits(bits.Load()) + by))
-}
-
-// InstructionStats counts orders with instructions since the start. An order counts once for each of its instructions.
-type InstructionStats struct {
-	IOC, FOK, Post, Market int64 // accepted orders
-	OnDisconnect           int64 // accepted orders that are canceled when their connection ends
-	Amends                 int64 // amends that changed something
-}
-
-// add adds the counts of a shard.
-func (s *InstructionStats) add(a *activity) {
-	s.IOC += a.ioc.Load()
-	s.FOK += a.fok.Load()
-	s.Post += a.post.Load()
-	s.Market += a.market.Load()
-	s.OnDisconnect += a.onDisconnect.Load()
-	s.Amends += a.amends.Load()
-}
 
 // Stats are figures of a running exchange. Each is exact at some moment during the
 // call, but not all at the same moment.
@@ -103,6 +32,23 @@ type Stats struct {
 	Lag           uint64  // records that Postgres is behind
 	Instructions  InstructionStats
 	Switches      int64 // armed dead man's switches
+}
+
+// InstructionStats counts orders with instructions since the start. An order counts once for each of its instructions.
+type InstructionStats struct {
+	IOC, FOK, Post, Market int64 // accepted orders
+	OnDisconnect           int64 // accepted orders that are canceled when their connection ends
+	Amends                 int64 // amends that changed something
+}
+
+// add adds the counts of a shard.
+func (s *InstructionStats) add(a *activity) {
+	s.IOC += a.ioc.Load()
+	s.FOK += a.fok.Load()
+	s.Post += a.post.Load()
+	s.Market += a.market.Load()
+	s.OnDisconnect += a.onDisconnect.Load()
+	s.Amends += a.amends.Load()
 }
 
 // Stats returns the figures. Its cost grows with the number of symbols.
@@ -145,6 +91,27 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
+// Refusing returns why the exchange refuses orders and new accounts and symbols at this moment, or nil
+// if it accepts them: the journal's disk is full, the projection is too far
+// behind, or Catchup is not complete. Queries and cancels still work.
+func (e *Engine) Refusing() error {
+	//exhaustive:ignore admit returns no other reasons
+	switch e.admit() {
+	case exchange.NoRoom:
+		return e.log.Room()
+	case exchange.DatabaseBehind:
+		return fmt.Errorf("engine: Postgres is %d records behind, the limit is %d", e.lag(), e.limits.backlog.Load())
+	}
+	if e.unresumed.Load() {
+		return errUnresumed
+	}
+	return nil
+}
+
+// errUnresumed is returned by Refusing until Catchup has canceled everything that was due while the exchange was down.
+var errUnresumed = errors.New("engine: orders due for cancellation since the exchange was down are still open: " +
+	"the journal has no room for their cancels")
+
 // CheckLedger verifies that cash and shares are conserved. It walks
 // the whole ledger under its lock, so nothing trades during the call. The error names the
 // first violation.
@@ -170,3 +137,35 @@ func (e *Engine) Reconcile() exchange.Imbalance {
 		e.mu.Lock()
 	})
 }
+
+// Alive returns nil once every owner that has a goroutine, the registrar or a shard, has responded
+// between two commands or between two parts of an order: so none of them hangs. Idle owners
+// have no goroutine that could hang and are skipped. An error names the
+// first owner that did not respond before ctx ended, or is ErrStopped.
+func (e *Engine) Alive(ctx context.Context) error {
+	asked := make(map[*inbox]*task)
+	for _, in := range e.awakeNow() {
+		t := &task{request: sign{}, done: make(chan struct{}, 1)}
+		if err := in.offer(t); err != nil {
+			return fmt.Errorf("engine: no response from %s: %w", in.owner, err)
+		}
+		asked[in] = t
+	}
+	for in, t := range asked {
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+			return fmt.Errorf("engine: no response from %s: %w", in.owner, ctx.Err())
+		case <-e.stop:
+			return fmt.Errorf("engine: no response from %s: %w", in.owner, ErrStopped)
+		}
+	}
+	return nil
+}
+
+// sign is a request that only asks for a response.
+type sign struct{}
+
+func (sign) do() error { return nil }
+
+func (sign) answerMidOrder() bool { return true }

@@ -1,12 +1,10 @@
 package engine
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"time"
-
+	"math/rand/v2"
 	"outcry/internal/exchange"
+	"time"
 )
 
 // task is the work of one call of Execute. It moves from owner to owner: each executes the
@@ -34,40 +32,6 @@ type request interface {
 	// answerMidOrder is called between two parts of an order, when nothing of the symbol may change. It
 	// reports whether that has answered the request. If not, do is called after the order.
 	answerMidOrder() bool
-}
-
-// recycle returns a task to the pool.
-func (e *Engine) recycle(t *task) {
-	t.commands, t.results, t.refs = nil, nil, lookup{}
-	e.tasks.Put(t)
-}
-
-// nextOwner answers the next commands that have no owner, and returns the inbox of the
-// first that has one. It returns nil at the end of the task and before a CancelAll, which the
-// session executes itself (cancelAllOf) because it waits for owners.
-func (e *Engine) nextOwner(t *task) *inbox {
-	for t.next < len(t.commands) && t.commands[t.next].Kind != exchange.CancelAll {
-		if in := e.route(&t.commands[t.next].Command, &t.results[t.next], &t.refs); in != nil {
-			return in
-		}
-		t.appended = false
-		t.next++
-	}
-	return nil
-}
-
-// hand gives a task to an owner and waits until it comes back with some of its commands
-// done. After an error, reusable reports whether it is certain that no owner still holds the task.
-func (e *Engine) hand(ctx context.Context, in *inbox, t *task) (reusable bool, err error) {
-	if err := in.send(ctx, t); err != nil {
-		return true, err
-	}
-	// A task that was sent before Close began is returned before its owner ends.
-	if e.closing() {
-		return false, ErrStopped
-	}
-	<-t.done
-	return true, t.err
 }
 
 // serve executes the commands of a task that belong to this owner, passes the task to the next owner or
@@ -125,34 +89,6 @@ func (in *inbox) ownerOfNext(t *task) *inbox {
 	return in.engine.owner(&c.Command, &t.results[t.next], &t.refs)
 }
 
-// errAgain is returned for a command that depends on another one still in progress at an owner. An
-// owner never waits for another owner, so the session waits and hands the command over again.
-var errAgain = errors.New("engine: command depends on one in progress: retry")
-
-// A session pauses before it hands a command over again, longer each time, within these bounds.
-const (
-	againMin = 50 * time.Microsecond
-	againMax = 50 * time.Millisecond
-)
-
-// pause waits before a task is handed over again; n counts the attempts since the last progress, from 0. The
-// error is ctx's, the journal's, or ErrStopped.
-func (e *Engine) pause(ctx context.Context, n int) error {
-	timer := time.NewTimer(min(againMin<<min(n, 20), againMax))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		if e.failed.Load() { // what is not settled now never will be
-			return fmt.Errorf("engine: %w", e.log.Err())
-		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.stop:
-		return ErrStopped
-	}
-}
-
 // execute executes the next command of a task.
 func (e *Engine) execute(owner doer, t *task, now int64) error {
 	c, r := &t.commands[t.next], &t.results[t.next]
@@ -161,6 +97,10 @@ func (e *Engine) execute(owner doer, t *task, now int64) error {
 	}
 	return owner.do(c, r, now)
 }
+
+// errAgain is returned for a command that depends on another one still in progress at an owner. An
+// owner never waits for another owner, so the session waits and hands the command over again.
+var errAgain = errors.New("engine: command depends on one in progress: retry")
 
 // pass gives a task to the owner of its next command; in is that owner's inbox, or nil if it is not
 // known yet. It does not wait, so that owners never wait for each other. It returns false
@@ -177,12 +117,42 @@ func (e *Engine) pass(t *task, in *inbox) bool {
 	return in.offer(t) == nil
 }
 
-// closing reports whether Close has begun.
-func (e *Engine) closing() bool {
-	select {
-	case <-e.stop:
-		return true
-	default:
-		return false
+// stageSample is how many calls of Execute there are for each call whose stages are measured. Reading
+// the clock on both sides of every hand-off would cost as much as the hand-off.
+const stageSample = 16
+
+// stageClock measures for one call of Execute how long owners worked on its task. The rest of the call's time
+// the task was on its way. Only the holder of the task uses it.
+type stageClock struct {
+	begun     time.Time // start of the call; zero if the call is not measured
+	startedAt time.Time // when the present owner started to work
+	worked    time.Duration
+}
+
+// newStageClock returns the clock of a new call. A random choice decides whether the call is measured.
+func (e *Engine) newStageClock() (c stageClock) {
+	if e.options.OnStages != nil && rand.Uint32()%stageSample == 0 {
+		c.begun = time.Now()
+	}
+	return c
+}
+
+// reportStages reports the stages of a measured call to OnStages.
+func (e *Engine) reportStages(c *stageClock) {
+	if !c.begun.IsZero() {
+		e.options.OnStages(time.Since(c.begun)-c.worked, c.worked)
+	}
+}
+
+// startWork notes that an owner starts to work on the task. stopWork notes that it has stopped.
+func (c *stageClock) startWork() {
+	if !c.begun.IsZero() {
+		c.startedAt = time.Now()
+	}
+}
+
+func (c *stageClock) stopWork() {
+	if !c.begun.IsZero() {
+		c.worked += time.Since(c.startedAt)
 	}
 }

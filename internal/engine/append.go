@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"outcry/internal/exchange"
+)
+
+// admit returns OK, NoRoom or DatabaseBehind: whether commands that need further room in memory or
+// journal are accepted now. Cancels and queries need no admission. It is an early check that avoids
+// useless work; only claim is binding.
+func (e *Engine) admit() exchange.RejectReason {
+	switch {
+	case e.log.Room() != nil:
+		return exchange.NoRoom
+	case e.lag() >= uint64(e.limits.backlog.Load()):
+		return exchange.DatabaseBehind
+	}
+	return exchange.OK
+}
+
+// lag returns how many records the projection is behind the journal.
+func (e *Engine) lag() uint64 {
+	if e.options.Projection == nil {
+		return 0
+	}
+	applied, appended := e.options.Projection.Applied(), e.log.Appended()
+	if applied >= appended {
+		return 0
+	}
+	return appended - applied
+}
+
+// refuseUnreadable reports whether some node of the cluster could not read a record of version 4, and then rejects the
+// command in r.
+func (e *Engine) refuseUnreadable(r *exchange.Result) bool {
+	if e.options.Readers == nil {
+		return false
+	}
+	err := e.options.Readers()
+	if err == nil {
+		return false
+	}
+	r.Reason, r.More = exchange.NotReadYet, &exchange.ResultMore{Reason: err.Error()}
+	return true
+}
+
+// claim sets room in the journal aside for the record of a command. After a successful claim the
+// command must be executed: its record is appended with the claim. If the journal refuses, claim returns
+// false and sets r.Reason to NoRoom or TooManyFills. An error is the journal's and final.
+func (e *Engine) claim(bytes int, r *exchange.Result) (ok bool, err error) {
+	return claimed(e.log.Claim(bytes), exchange.NoRoom, exchange.TooManyFills, r)
+}
+
+// claimToCancel is claim for cancels. It may also use the journal's reserve, and is refused with
+// NoRoomToCancel once that is used up. A cancel of many orders may also be refused
+// with TooManyCancels.
+func (e *Engine) claimToCancel(bytes int, r *exchange.Result) (ok bool, err error) {
+	return claimed(e.log.ClaimReserve(bytes), exchange.NoRoomToCancel, exchange.TooManyCancels, r)
+}
+
+// claimed evaluates the error of a claim. For a Refusal it sets r.Reason to noRoom or tooLarge and returns no error;
+// any other error it returns.
+func claimed(err error, noRoom, tooLarge exchange.RejectReason, r *exchange.Result) (ok bool, _ error) {
+	if err == nil {
+		return true, nil
+	}
+	refusal, ok := errors.AsType[Refusal](err)
+	switch {
+	case !ok:
+		return false, fmt.Errorf("engine: %w", err)
+	case refusal.NoRoom():
+		r.Reason = noRoom
+	default:
+		r.Reason = tooLarge
+	}
+	return false, nil
+}
+
+// noteOrder fills d.event with an event of an order, without ref and fills.
+func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
+	d.event.Note(kind, o, d.symbol, shares, now)
+	if kind == exchange.OrderCanceled || o.Plain() {
+		return
+	}
+	d.event.NoteMore(o, d.book.Own())
+	if kind != exchange.OrderContinued {
+		d.event.Unsent, d.event.Hold = d.judged.unsent, d.book.HoldOf(o)
+	}
+}
+
+// append appends d.event to the journal; bytes is the claimed size.
+func (d *shard) append(bytes int) (uint64, error) {
+	d.record = exchange.AppendEvent(d.record[:0], &d.event)
+	d.inbox.appended = true
+	return d.engine.append(d.record, bytes)
+}
+
+// append appends one record to the journal and uses the room that was claimed for it. An
+// error is final: the exchange has failed, and the contents of the record must not
+// become visible.
+func (e *Engine) append(record []byte, claimed int) (uint64, error) {
+	seq, err := e.log.AppendClaimed(record, claimed)
+	if err != nil {
+		return 0, fmt.Errorf("engine: %w", err)
+	}
+	return seq, nil
+}
