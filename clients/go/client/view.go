@@ -28,7 +28,7 @@ type Account struct {
 	ID        string
 	Balance   Cash       // dollars that the account can spend
 	Held      Cash       // dollars held for its open orders
-	Positions []Position // positions that are not empty, in order of their symbols
+	Positions []Position // positions other than 0, in order of their symbols
 }
 
 // Position is an account's shares of a symbol.
