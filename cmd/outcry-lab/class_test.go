@@ -173,7 +173,8 @@ func TestAClassIsMadeWholeOrNotAtAll(t *testing.T) {
 // TestAClassGoesOnWhereItWasInterrupted: the class's file exists, and a part of the rest is missing.
 func TestAClassGoesOnWhereItWasInterrupted(t *testing.T) {
 	data, file, p := classOf(t)
-	lines, class := "account,token\n", []auth.Issued{{Token: auth.NewToken(), Scope: mustScope(t, "admin"), Note: "teacher"}}
+	lines := "account,token\n"
+	class := []auth.Issued{{Token: auth.NewToken(), Scope: mustScope(t, "admin"), Note: "teacher"}}
 	for _, account := range []string{"1", "2", "3"} {
 		class = append(class, auth.Issued{Token: auth.NewToken(), Scope: mustScope(t, "account:"+account), Note: account})
 	}
