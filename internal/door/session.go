@@ -38,8 +38,8 @@ type session struct {
 	codec  Codec
 	frames Frames
 	clock  *deadlines
-	unsent *queue // from the reader to the writer
-	place         // one of the ConnectionsMax places
+	unsent *unsent // from the reader to the writer
+	place          // one of the ConnectionsMax places
 
 	grant  *auth.Grant // nil before the client has presented its token, and if none is required
 	forget func()      // stops watching for the end of the grant
@@ -73,7 +73,7 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	c := &session{server: s, id: s.lastID.Add(1), conn: conn, codec: codec, forget: func() {},
-		unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
+		unsent: newUnsent(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
 	c.tryWriter = trywrite.New(conn)
 	c.late.moved = sync.NewCond(&c.late.mu)
 	c.clock = &deadlines{session: c, limits: s.limits.Load()}

@@ -86,7 +86,7 @@ func New(o Options) *Engine {
 func (e *Engine) adoptClosed(s *Standby) {
 	shards := *e.numbered.Load()
 	if s != nil {
-		for _, c := range s.closed.left() {
+		for _, c := range s.closed.Items() {
 			shards[c.book].close(c.seq, c.orders)
 		}
 		return

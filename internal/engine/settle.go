@@ -56,7 +56,7 @@ func (d *shard) closeCanceled(seq uint64, orders int) {
 
 // close notes that record seq closed a number of orders, at least one.
 func (d *shard) close(seq uint64, orders int) {
-	d.closed.push(closing{seq, orders})
+	d.closed.Push(closing{seq, orders})
 	d.closedCount.Add(int64(orders))
 	d.engine.counters.closedOrders.Add(int64(orders))
 }

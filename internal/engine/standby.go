@@ -188,7 +188,7 @@ func (s *Standby) noteClosed(sym exchange.Symbol) {
 	b := &s.books[book.Number()]
 	if n := book.Closed() - b.closed; n > 0 {
 		b.closed += n
-		s.closed.push(closedIn{book.Number(), closing{s.seq, n}})
+		s.closed.add(closedIn{book.Number(), closing{s.seq, n}})
 	}
 }
 
