@@ -25,7 +25,7 @@ type late struct {
 // failed or is stopping.
 func (c *session) execute(b *batch, begun time.Time) bool {
 	mark, err := c.server.execute(c.ctx, b)
-	b.clock.resume()
+	b.watch.Lap() // the exchange measures the stages that end here
 	if err != nil {
 		c.server.discard(b)
 		if c.ctx.Err() == nil { // otherwise the writer has already logged the reason

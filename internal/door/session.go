@@ -158,12 +158,12 @@ func (c *session) read() (reason string) {
 		begun := time.Now()
 		b := c.server.takeBatch(c.codec)
 		b.conn = c
-		b.clock.start(begun)
+		b.watch.Start()
 		if err := c.gather(b, frame); err != nil {
 			c.server.release(b)
 			return c.explain(err)
 		}
-		c.server.options.Metrics.lap(&b.clock, stageDecode)
+		c.server.options.Metrics.lap(&b.watch, stageDecode)
 		if c.tokenEnded() {
 			c.server.release(b)
 			return c.explain(errTokenEnded)
@@ -316,7 +316,7 @@ func (c *session) send(r *reply) (gotReason, failed bool) {
 	o := &c.server.options
 	err := c.server.await(c.ctx, r.mark)
 	if !r.durable {
-		o.Metrics.lap(&r.clock, stageJournal)
+		o.Metrics.lap(&r.watch, stageJournal)
 	}
 	if err != nil {
 		gotReason = c.transmit(c.lastReply(textFailed).bytes) == nil
