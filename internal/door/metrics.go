@@ -171,7 +171,8 @@ func NewMetrics() *Metrics {
 			fmt.Sprintf("Where the time of a request goes, of one in %d batches of frames that are executed together. "+
 				"decode: decoding its commands. inbox: waiting for the goroutines of its symbols, both ways. "+
 				"match: matching in them. "+
-				"encode: making the replies. journal: until they are durable. write: handing them to the kernel.", stopwatch.Sample),
+				"encode: making the replies. journal: until they are durable. write: handing them to the kernel.",
+				stopwatch.Sample),
 			time.Microsecond, 4*time.Second, "stage"),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_connections",
 			Help: "TCP connections that are open, without those over the limit."}),
