@@ -292,7 +292,7 @@ const stream = new Stream({
   },
   lost(why) {
     lostAt ??= new Date();
-    const old = market.start === "" ? "" : `The data is of ${lostAt.toLocaleTimeString("en-GB")}. `;
+    const old = market.start === "" ? "" : `The data are from ${lostAt.toLocaleTimeString("en-GB")}. `;
     setState("lost", `${why}. ${old}Trying again.`);
   },
   unknown() {

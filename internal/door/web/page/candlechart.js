@@ -63,7 +63,7 @@ export class CandleChart extends Chart {
     const digits = prices.reduce((most, p) => Math.max(most, fractionDigits(p)), 2);
     const last = Number(newestTrade?.price ?? list.at(-1)?.close);
     Object.assign(this.state, { candles: list, seconds: seconds[interval], digits, step: stepAt(last || 0, digits), last: Number.isNaN(last) ? undefined : last });
-    this.explain(list.length > 0 ? "" : candles?.began ? "No trades yet. A trade comes when a buy order and a sell order meet." : waiting);
+    this.explain(list.length > 0 ? "" : candles?.began ? "No trades yet. Orders trade when a buy and a sell meet." : waiting);
     this.plot.setData([list.map((_, i) => i), list.map((c) => Number(c.low)), list.map((c) => Number(c.high)), list.map((c) => Number(c.shares))]);
     this.plot.redraw(false, true);
     this.label(() => {

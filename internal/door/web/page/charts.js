@@ -180,7 +180,7 @@ export class PriceChart extends Chart {
     const s = tape.seconds;
     const n = s.time.length;
     Object.assign(this.state, { digits: tape.digits, last: s.last[n - 1], step: stepAt(s.last[n - 1] ?? 0, tape.digits) });
-    this.explain(n > 0 ? "" : !tape.began ? waiting : "No trades yet. A trade comes when a buy order and a sell order meet.");
+    this.explain(n > 0 ? "" : !tape.began ? waiting : "No trades yet. Orders trade when a buy and a sell meet.");
     this.plot.setData([s.time, s.low, s.high, s.last]);
     this.plot.redraw(false, true); // the tag hides labels, and moves even if the range does not
     this.label(() => {
@@ -298,7 +298,7 @@ export class DepthChart extends Chart {
     const total = (levels, at) => (levels.length === 0 ? "none" : plain(levels.at(at)[1]));
     this.totals = prices.length === 0 ? "" : `bids ${total(bids, 0)} · asks ${total(asks, -1)}`;
     if (this.plot.cursor.left < 0 || this.plot.cursor.left === undefined) this.readout.textContent = this.totals;
-    this.label(() => `Shares to be had up to each price: in the ${bids.length} best bids ${total(bids, 0)}, in the ${asks.length} best asks ${total(asks, -1)}`);
+    this.label(() => `Shares available up to each price: in the ${bids.length} best bids ${total(bids, 0)}, in the ${asks.length} best asks ${total(asks, -1)}`);
   }
 
   describe(i) {

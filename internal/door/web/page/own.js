@@ -107,7 +107,7 @@ export class Own {
 
   show(account, summaries) {
     const orders = account?.openOrders() ?? [];
-    const choose = "Trade with an account, and what it has is here.";
+    const choose = "Choose an account to see what it has.";
     setText(element("orders-count"), account === null ? "" : grouped(String(orders.length)));
     this.none("own-orders", orders.length, account === null ? choose : "No open orders.");
     this.none("own-fills", account?.fills.length ?? 0, account === null ? choose : "No fills yet.");

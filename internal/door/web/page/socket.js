@@ -100,7 +100,7 @@ export class Socket {
   /** Calls a method. The promise has its result, or fails with Refused or Lost. */
   call(method, params) {
     if (!this.isOpen) return Promise.reject(new Lost("There is no connection to the exchange"));
-    if (this.calls.size >= callsMost) return Promise.reject(new Refused({ code: 0, message: "too much is under way; try again" }));
+    if (this.calls.size >= callsMost) return Promise.reject(new Refused({ code: 0, message: "too many calls are in flight; try again" }));
     const id = ++this.lastID;
     return new Promise((resolve, reject) => {
       this.calls.set(id, { resolve, reject });

@@ -100,7 +100,7 @@ export class Stream {
 
   watch() {
     if (this.source !== null && performance.now() - this.heard > silenceMost) {
-      this.fail("The exchange has gone silent");
+      this.fail("The exchange does not answer");
     }
   }
 }

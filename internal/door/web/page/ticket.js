@@ -20,7 +20,7 @@ export function tellOrder(o) {
     case "executed":
       return { good: true, text: `${bought}.` };
     case "canceled": {
-      const why = { rest: "nobody trades them within the limit", stp: "they would have met your own orders", cancel: "by you", operator: "by the operator" }[o.why] ?? "";
+      const why = { rest: "no more orders within the limit", stp: "they would have met your own orders", cancel: "by you", operator: "by the operator" }[o.why] ?? "";
       const rest = `${grouped(o.canceled)} were canceled${why === "" ? "" : `: ${why}`}.`;
       return { good: done || o.why === "cancel", text: done ? `${bought}; ${rest}` : `Order ${o.id}: ${rest}` };
     }

@@ -23,7 +23,7 @@ export class Trading {
 
   /** Shows what became of an order whose answer was lost; null if it was not placed. */
   found(order) {
-    if (order === null) this.ticket.say("The order whose answer was lost was not placed. It is safe to send it again as it is.", false);
+    if (order === null) this.ticket.say("The order whose answer was lost was not placed. It is safe to send it again unchanged.", false);
     else this.ticket.say(`The order whose answer was lost was placed. ${tellOrder(order).text}`, true);
   }
 
