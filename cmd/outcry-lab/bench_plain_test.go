@@ -36,7 +36,7 @@ func student(t *testing.T, o faulty.Options) (addr string) {
 // Outcry and an echo server.
 func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
-	program := filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry-lab")
+	program := exchangetest.Program(t, "outcry-lab")
 	habits := dialect.Habits{AccountAttribute: true, Bare: true}
 	addr := student(t, faulty.Options{Habits: habits})
 	cmd := exec.Command(program, "bench", "run", "--beside", "--addr="+addr, "--duration=200ms", "--rounds=2", "--json",
