@@ -202,9 +202,9 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 	}
 }
 
-// missing returns the shards that are still to be held. If there are none and all symbols are canceled, it sets
-// Engine.canceling: until the record is appended the account gets no further orders. Each waits with its
-// session (shard.reserve).
+// missing returns the shards that are still to be held. If there are none, it sets Engine.canceling: until the holds are
+// released the account gets no further orders. Each waits with its session (shard.takeHold). So no order is missing in
+// the record, and none is rejected for lack of what the record has released already.
 func (c *cancelAll) missing() (shards []*shard) {
 	e, held, found := c.engine, make(map[*shard]bool, len(c.held)), 0
 	for _, h := range c.held {
@@ -213,11 +213,12 @@ func (c *cancelAll) missing() (shards []*shard) {
 	}
 	var in []*exchange.Instrument
 	e.mu.Lock()
-	if c.symbol != "" {
-		in = append(in, e.ledger.Instrument(c.symbol))
-	} else if c.owner.OpenOrders() != found {
+	switch {
+	case c.symbol == "" && c.owner.OpenOrders() != found:
 		in = e.ledger.AppendOpenIn(in, c.owner)
-	} else {
+	case c.symbol != "" && len(c.held) == 0:
+		in = append(in, e.ledger.Instrument(c.symbol))
+	default:
 		e.canceling = c.owner
 	}
 	e.mu.Unlock()

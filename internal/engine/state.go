@@ -29,7 +29,7 @@ type Engine struct {
 	mu        sync.Mutex
 	ledger    *exchange.Ledger
 	refs      *refIndex         // mu guards its table only
-	canceling *exchange.Account // account whose orders a cancelAll is about to record; mostly nil
+	canceling *exchange.Account // account whose orders a cancelAll records and releases; mostly nil
 	withdrawn uint64            // holds taken back because the journal had no room for their orders
 	failed    atomic.Bool       // the journal has failed and accepts no more records
 
