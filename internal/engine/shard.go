@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"outcry/internal/exchange"
-)
+import "outcry/internal/exchange"
 
 // String returns the shard's name for errors.
 func (d *shard) String() string { return "the shard of " + string(d.symbol) }

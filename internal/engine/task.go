@@ -43,7 +43,7 @@ func (in *inbox) serve(t *task) {
 	in.spent = 0
 	for now := e.options.Now(); next == in && t.err == nil && t.next < len(t.commands); {
 		if in.spent >= turnWork {
-			if in.spent = 0; in.keep(t) {
+			if in.spent = 0; in.endTurn(t) {
 				t.clock.stopWork()
 				in.owner.afterTask()
 				return
@@ -71,7 +71,7 @@ func (in *inbox) serve(t *task) {
 		t.err, t.retryLater = nil, true
 		t.results[t.next] = exchange.Result{}
 	case !errors.Is(t.err, ErrStopped):
-		e.giveUp()
+		e.setFailed()
 	}
 	t.clock.stopWork()
 	if !e.pass(t, next) {
@@ -133,7 +133,7 @@ func (e *Engine) newStageClock() (c stageClock) {
 	return c
 }
 
-// startWork notes that an owner starts to work on the task. stopWork notes that it has stopped.
+// startWork records that an owner begins to work on the task, stopWork that it has stopped.
 func (c *stageClock) startWork() { c.waited += c.Lap() }
 
 func (c *stageClock) stopWork() { c.worked += c.Lap() }
