@@ -17,7 +17,6 @@ import (
 	"outcry/internal/lab/dialect"
 	"outcry/internal/lab/grade/faulty"
 	"outcry/internal/lab/load/scenario"
-	"outcry/internal/lab/measure"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
@@ -36,7 +35,7 @@ func student(t *testing.T, o faulty.Options) (addr string) {
 // Outcry and an echo server.
 func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
-	program := exchangetest.Program(t, "outcry-lab")
+	program := filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry-lab")
 	habits := dialect.Habits{AccountAttribute: true, Bare: true}
 	addr := student(t, faulty.Options{Habits: habits})
 	cmd := exec.Command(program, "bench", "run", "--beside", "--addr="+addr, "--duration=200ms", "--rounds=2", "--json",
@@ -47,11 +46,11 @@ func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	require.NoError(t, err, stderr.String())
-	var r measure.Comparison
+	var r besideResult
 	require.NoError(t, json.Unmarshal(out, &r))
 	require.Equal(t, habits, r.Habits)
 	require.Len(t, r.Servers, 3)
-	for i, kind := range []string{"server", "outcry", "echo"} {
+	for i, kind := range []string{kindServer, kindOutcry, kindEcho} {
 		row := r.Servers[i]
 		require.Equal(t, kind, row.Kind)
 		require.NotZero(t, row.Requests, kind)
@@ -62,7 +61,7 @@ func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 		require.LessOrEqual(t, row.P50, row.P99)
 		require.Positive(t, row.Share)
 		require.Zero(t, row.Refused+row.Lost+row.Wrong+row.Doubled, "%+v", row)
-		if kind != "echo" {
+		if kind != kindEcho {
 			require.Equal(t, row.Requests, row.Opened)
 			require.NotZero(t, row.Asked)
 		}
@@ -143,7 +142,7 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 	for i := range all { // a few open orders show the same as the tens of thousands that some experiments place
 		all[i].Defaults.Orders = min(all[i].Defaults.Orders, 300)
 	}
-	for _, name := range measure.Experiments() {
+	for _, name := range experimentNames() {
 		other := student(t, faulty.Options{Habits: habits}) // new: probing twice in a second uses the same ids
 		addrs := []string{other, own}
 		if name == "mix5" {
@@ -153,7 +152,7 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 			stdout, stderr, status := lab("", "bench", "run", "--addr="+addr, "--experiment="+name, "--connections=3",
 				"--requests=4", "--json")
 			require.Equal(t, cli.ExitOK, status, "%s: %s%s", name, stdout, stderr)
-			var r measure.Comparison
+			var r besideResult
 			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 			require.Equal(t, name, r.Experiment)
 			require.Equal(t, addr == other, r.Habits.OneFrame)

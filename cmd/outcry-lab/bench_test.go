@@ -14,7 +14,6 @@ import (
 
 	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
-	"outcry/internal/lab/measure"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
@@ -111,7 +110,7 @@ func TestABenchGoesOnOverACrash(t *testing.T) {
 	exchangetest.Start(t, data, database, "--listen="+addr)
 	a := <-done
 	require.Equal(t, cli.ExitOK, a.status, a.stdout+a.stderr)
-	var r measure.Result
+	var r benchResult
 	require.NoError(t, json.Unmarshal([]byte(a.stdout), &r))
 	require.EqualValues(t, orders, r.Requests)
 	require.EqualValues(t, orders, r.Asked)

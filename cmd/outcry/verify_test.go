@@ -347,9 +347,7 @@ func TestVerifyNamesWhatIsWrongFirst(t *testing.T) {
 	again, _, _ := whole.verified()
 	require.Equal(t, stdout, again, "it changes nothing")
 	restore := kept(t, whole.database)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	for _, harm := range budget.Sample(seed, harms) {
+	for _, harm := range harms {
 		t.Run(harm.name, func(t *testing.T) {
 			execute(t, whole.database, harm.sql)
 			defer restore()

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"outcry/internal/door"
+	"outcry/internal/door/asof"
 	"outcry/internal/door/binance"
 	"outcry/internal/door/jsonrpc"
 	"outcry/internal/exchange"
@@ -37,7 +38,7 @@ func (s *server) newBinance() *binance.Door {
 	return binance.New(binance.Options{
 		Keys:     s.guards.keys,
 		Sessions: s.doors.sessions.Load, Feed: s.doors.feed.Load, View: s.doors.view.Load,
-		History:       func() binance.History { return tables{s.history, s.projector} },
+		History:       func() asof.History { return tables{s.history, s.projector} },
 		OrderValueMin: func() exchange.Cash { return exchange.Cash(s.settings().OrderValueMin) },
 		Sockets:       s.sockets, Log: s.log,
 	})
@@ -48,7 +49,7 @@ func (s *server) newRPC() *jsonrpc.Door {
 	return jsonrpc.NewDoor(jsonrpc.Options{
 		Socket: s.sockets, Tokens: s.guards.tokens,
 		Sessions: s.doors.sessions.Load, Why: s.started, Feed: s.doors.feed.Load, View: s.doors.view.Load,
-		History: func() jsonrpc.History { return tables{s.history, s.projector} },
+		History: func() asof.History { return tables{s.history, s.projector} },
 		Refused: s.metrics.sessions.Refused, Denied: s.metrics.sessions.Denied,
 	})
 }

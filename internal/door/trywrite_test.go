@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"outcry/internal/process/queue"
-
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,7 +74,7 @@ func TestAReplyThatMayBeToldIsSentByWhoMadeIt(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for session := range s.sessions {
-		require.Equal(t, queue.Queue[*reply]{}, session.unsent.replies)
+		require.Zero(t, cap(session.unsent.replies))
 	}
 }
 

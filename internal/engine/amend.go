@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-
 	"outcry/internal/exchange"
 )
 
@@ -28,7 +27,7 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 			return nil
 		}
 	}
-	total, limit, ok := d.newAmount(&c.Command, r)
+	total, limit, ok := d.amount(&c.Command, r)
 	if !ok {
 		return nil
 	}
@@ -42,7 +41,7 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 		r.Amended = &exchange.Amended{Open: o.Open}
 		return nil
 	}
-	return d.reduce(c, r, 0, now) // nothing changes, but the use of its ref must be recorded
+	return d.reduce(c, r, 0, now) // nothing changes, but the use of its ref has to be recorded
 }
 
 // totalOf converts an amend that gives the open amount of d.old into one that gives the total. It returns nil if
@@ -59,10 +58,8 @@ func (d *shard) totalOf(c *Request, r *exchange.Result) *Request {
 	return &total
 }
 
-// newAmount returns the new total and limit of d.old. ok is false if they are not valid; then r holds the reason.
-func (d *shard) newAmount(
-	c *exchange.Command, r *exchange.Result,
-) (total exchange.Shares, limit exchange.Price, ok bool) {
+// amount returns the new total and limit of d.old. ok is false if they are not valid; then r holds the reason.
+func (d *shard) amount(c *exchange.Command, r *exchange.Result) (total exchange.Shares, limit exchange.Price, ok bool) {
 	o, symbol := &d.old, d.book.Rules()
 	executed := o.ChainExecuted()
 	if total, limit = executed+o.Open, o.Limit; c.Limit != 0 {
@@ -137,7 +134,7 @@ func (d *shard) replace(
 	case d.unsettled:
 		return errAgain
 	case r.Reason != exchange.OK:
-		d.addAsked(c.Account, &replacement, r)
+		d.nameAmended(c.Account, &replacement, r)
 	}
 	return nil
 }
@@ -163,19 +160,19 @@ func (d *shard) placeInstead(c *Request, r *exchange.Result, replacement *exchan
 			return err
 		}
 	}
-	d.submitInstead(&c.Command, d.recordTime(&claim, now))
+	d.submitInstead(&c.Command, d.momentOf(&claim, now))
 	seq, err := d.appendFirst(&claim)
 	if err != nil {
 		return err
 	}
 	d.settleInstead()
-	d.countFills(seq, 1, 1)
-	if r.Seq, err = d.executeRest(&c.Command, &claim, seq); err != nil {
+	d.noteFills(seq, 1, 1)
+	if r.Seq, err = d.finishClaimed(&c.Command, &claim, seq); err != nil {
 		return err
 	}
 	r.Amended = &exchange.Amended{By: d.order.ID}
 	d.activity.amends.Add(1)
-	d.answerEntered(c, d.disconnect(d.old.ID), r)
+	d.entered(c, d.disconnect(d.old.ID), r)
 	return nil
 }
 
@@ -193,7 +190,7 @@ func (d *shard) reserveInstead(replacement *exchange.Order, r *exchange.Result) 
 		if now == rules {
 			if d.unsettled = e.canceling == d.old.Account; !d.unsettled {
 				r.Reason = e.ledger.ReserveInstead(d.instrument, &d.old, &d.order)
-				d.addHoldings(r)
+				d.noteMissing(r)
 			}
 			e.mu.Unlock()
 			return r.Reason == exchange.OK && !d.unsettled
@@ -203,7 +200,7 @@ func (d *shard) reserveInstead(replacement *exchange.Order, r *exchange.Result) 
 	}
 }
 
-// withdrawInstead gives back what reserveInstead has held. The journal has no room for the replacement.
+// withdrawInstead takes back what reserveInstead has held.
 func (d *shard) withdrawInstead() {
 	d.engine.mu.Lock()
 	d.engine.ledger.WithdrawInstead(d.instrument, &d.old, &d.order)
@@ -216,7 +213,7 @@ func (d *shard) submitInstead(c *exchange.Command, now int64) {
 	o := &d.order
 	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
 	d.fills = d.book.Replace(o, now, d.fills[:0])
-	d.fillEvent(exchange.OrderReplaced, o, o.Shares, now)
+	d.noteOrder(exchange.OrderReplaced, o, o.Shares, now)
 	d.event.Ref, d.event.Fills = newRef(c), d.fills
 	d.event.Amend = d.old.Amendment(exchange.OrderReplaced, c.Shares, c.Limit, 0)
 }
@@ -229,8 +226,8 @@ func (d *shard) settleInstead() {
 	d.engine.mu.Unlock()
 }
 
-// addAsked adds the complete replacement order to a rejection: an amend itself names only what changes.
-func (d *shard) addAsked(id exchange.AccountID, o *exchange.Order, r *exchange.Result) {
+// nameAmended adds the complete replacement order to a rejection: an amend itself names only what changes.
+func (d *shard) nameAmended(id exchange.AccountID, o *exchange.Order, r *exchange.Result) {
 	var more exchange.ResultMore
 	if r.More != nil {
 		more = *r.More

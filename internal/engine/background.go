@@ -3,9 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
-	"time"
-
 	"outcry/internal/exchange"
+	"time"
 )
 
 // Catchup cancels what became due while the exchange was down, with the present time: open orders with
@@ -109,7 +108,7 @@ func (e *Engine) passSwitches() (wait time.Duration) {
 
 // retryCancels retries what the journal had no room for before.
 func (e *Engine) retryCancels() {
-	shards, blocked, catchup := e.keeper.removeRetries()
+	shards, blocked, catchup := e.keeper.takeRetries()
 	if catchup != nil {
 		_ = e.resume(context.Background(), catchup) // an error means that the engine has failed or is closing
 	}

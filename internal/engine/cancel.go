@@ -1,6 +1,8 @@
 package engine
 
-import "outcry/internal/exchange"
+import (
+	"outcry/internal/exchange"
+)
 
 // EndOrigin makes the shards cancel all open orders that came with OnDisconnect from a connection, and
 // the orders that have replaced them. It does not wait. It is called once the connection has ended, after
@@ -25,7 +27,7 @@ func (e *Engine) EndOrigin(o *Origin) {
 // chore cancels orders whose connection has ended, in one record. If the journal has no room
 // for it, the keeper retries until there is.
 func (d *shard) chore() (more bool, err error) {
-	d.queueEnded()
+	d.takeEnded()
 	if len(d.connected.due) == 0 {
 		return false, nil
 	}
@@ -136,7 +138,7 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 		return err
 	}
 	o, _ := d.book.Cancel(id, c.Account, now)
-	d.fillEvent(exchange.OrderCanceled, &o, o.Canceled, now)
+	d.noteOrder(exchange.OrderCanceled, &o, o.Canceled, now)
 	seq, err := d.append(exchange.EventBytesMax)
 	if err != nil {
 		return err

@@ -2,9 +2,8 @@ package engine
 
 import (
 	"math"
-	"sync/atomic"
-
 	"outcry/internal/exchange"
+	"sync/atomic"
 )
 
 // counters are changed by the shards and read by any goroutine.

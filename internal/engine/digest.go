@@ -3,9 +3,8 @@ package engine
 import (
 	"context"
 	"crypto/sha256"
-	"time"
-
 	"outcry/internal/exchange"
+	"time"
 )
 
 const (

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-
 	"outcry/internal/exchange"
+	"slices"
 )
 
 // Halt makes a symbol reject orders, and amends that replace an order, until Resume. Resting orders keep their places,

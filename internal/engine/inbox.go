@@ -3,12 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"outcry/internal/exchange"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"outcry/internal/exchange"
 )
 
 const (
@@ -49,7 +48,7 @@ var (
 // executes them. The goroutine exists while there is work and for a short time after it.
 // Only that goroutine uses the owner, and an idle owner needs no memory for tasks.
 //
-// A caller that puts a task into the inbox of an idle owner starts the goroutine, under mu.
+// A caller who puts a task into the inbox of an idle owner starts the goroutine, under mu.
 // The goroutine also ends under mu, and only if the inbox is empty and no caller is about
 // to add a task. So no task is ever left in an inbox without a goroutine.
 type inbox struct {
@@ -176,7 +175,7 @@ func (in *inbox) offer(t *task) error {
 	}
 }
 
-// send is offer for callers that wait for room. The error is ctx's, ErrStopped or errBusy.
+// send is offer for callers who wait for room. The error is ctx's, ErrStopped or errBusy.
 func (in *inbox) send(ctx context.Context, t *task) (err error) {
 	if err = in.offer(t); !errors.Is(err, errFull) {
 		return err
@@ -290,7 +289,7 @@ func (e *Engine) crowded() bool { return e.awakeCount.Load() > awakeMax || e.clo
 func (in *inbox) doRequests() (some bool) {
 	for in.hasRequests.Load() {
 		in.mu.Lock()
-		t := in.requests[0] // the others stay in requests, where serveReads can find them
+		t := in.requests[0] // the others stay in requests, where giveWay can find them
 		in.requests = slices.Delete(in.requests, 0, 1)
 		in.hasRequests.Store(len(in.requests) > 0)
 		in.mu.Unlock()
@@ -307,7 +306,7 @@ func (in *inbox) doRequest(t *task) {
 		return
 	}
 	if t.err = t.request.do(); t.err != nil && !errors.Is(t.err, ErrStopped) {
-		in.engine.setFailed()
+		in.engine.giveUp()
 	}
 }
 
@@ -321,7 +320,7 @@ func (in *inbox) doChore() bool {
 	}
 	more, err := in.owner.chore()
 	if err != nil && !errors.Is(err, ErrStopped) {
-		in.engine.setFailed()
+		in.engine.giveUp()
 	} else if more && err == nil {
 		in.chores.Store(true)
 	}
@@ -329,7 +328,7 @@ func (in *inbox) doChore() bool {
 }
 
 // next returns the next task, oldest first, alternating between kept and tasks. It waits
-// until there is one. It returns nil if the owner must check its other sources of work instead. If
+// until there is one. It returns nil if the owner has to check its other sources of work instead. If
 // there are too many owners it does not wait, unless stays is set: then a task is about to arrive.
 func (in *inbox) next(stays bool) *task {
 	if in.keptNext = !in.keptNext; len(in.kept) > 0 && (in.keptNext || len(in.tasks) == 0) {
@@ -345,9 +344,9 @@ func (in *inbox) next(stays bool) *task {
 	return <-in.tasks
 }
 
-// endTurn sets an unfinished task aside so that others get their turn. It returns false if no other task
+// keep sets an unfinished task aside so that others get their turn. It returns false if no other task
 // waits, or if too many are set aside already.
-func (in *inbox) endTurn(t *task) bool {
+func (in *inbox) keep(t *task) bool {
 	if len(in.tasks) == 0 && len(in.kept) == 0 || len(in.kept) >= keptMax {
 		return false
 	}

@@ -2,10 +2,9 @@ package engine
 
 import (
 	"cmp"
+	"outcry/internal/exchange"
 	"sync"
 	"sync/atomic"
-
-	"outcry/internal/exchange"
 )
 
 // Limits are the Options that may be changed while an Engine runs.

@@ -2,9 +2,8 @@ package engine
 
 import (
 	"context"
-	"time"
-
 	"outcry/internal/exchange"
+	"time"
 )
 
 // Options configure an Engine. A limit of 0 means its default.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math"
-
 	"outcry/internal/exchange"
 )
 

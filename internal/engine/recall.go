@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-
 	"outcry/internal/exchange"
 )
 

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
-
 	"outcry/internal/exchange"
+	"slices"
 )
 
 // An account can use a ref only once, for ever. The use of a ref is stored in one of two

@@ -1,14 +1,13 @@
 package engine
 
 import (
-	"strconv"
-
 	"outcry/internal/exchange"
+	"strconv"
 )
 
-// hold reserves what d.order, which was judged by rules, may cost. now is the account's present rules: if they
+// takeHold takes the hold of d.order, which was judged by rules. now is the account's present rules: if they
 // differ from rules, nothing was done. If reserved is false, r holds the reason or d.unsettled is set.
-func (d *shard) hold(rules *exchange.AccountRules, r *exchange.Result) (now *exchange.AccountRules, reserved bool) {
+func (d *shard) takeHold(rules *exchange.AccountRules, r *exchange.Result) (now *exchange.AccountRules, reserved bool) {
 	e, o := d.engine, &d.order
 	account := o.Account
 	e.mu.Lock()
@@ -28,7 +27,7 @@ func (d *shard) hold(rules *exchange.AccountRules, r *exchange.Result) (now *exc
 		r.Reason = e.ledger.Reserve(d.instrument, o)
 	}
 	if r.Reason != exchange.OK {
-		d.addHoldings(r)
+		d.noteMissing(r)
 		return rules, false
 	}
 	return rules, true
@@ -49,7 +48,7 @@ func (e *Engine) refuseTooManyOpen(a *exchange.Account, rules *exchange.AccountR
 }
 
 // affords reports whether the account of d.order has what the order may spend; if not, r and d.unsettled are set
-// as by hold. It is called before the walk over the book, so that the book is not walked for orders that the
+// as by takeHold. It is called before the walk over the book, so that the book is not walked for orders that the
 // account cannot pay for. It is always true for a market buy, whose cost only that walk finds out.
 func (d *shard) affords(r *exchange.Result) bool {
 	e, o := d.engine, &d.order
@@ -62,16 +61,16 @@ func (d *shard) affords(r *exchange.Result) bool {
 		return false
 	}
 	if r.Reason = e.ledger.Reserve(d.instrument, o); r.Reason != exchange.OK {
-		d.addHoldings(r)
+		d.noteMissing(r)
 		return false
 	}
 	e.ledger.Withdraw(d.instrument, o)
 	return true
 }
 
-// addHoldings adds to an InsufficientFunds or InsufficientShares in r what the account of d.order has. Callers
+// noteMissing adds to an InsufficientFunds or InsufficientShares in r what the account of d.order has. Callers
 // hold mu.
-func (d *shard) addHoldings(r *exchange.Result) {
+func (d *shard) noteMissing(r *exchange.Result) {
 	account := d.order.Account
 	//exhaustive:ignore only these two reasons are about what the account has
 	switch r.Reason {

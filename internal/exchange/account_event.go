@@ -17,10 +17,21 @@ type AccountEvent struct {
 	LastFill  uint64         // the number of the account's newest fill after the record
 }
 
+// Change returns the event's change of an order, nil if the event does not change it.
+func (e *AccountEvent) Change(id OrderID) *OrderChange {
+	for i := range e.Orders {
+		if e.Orders[i].ID == id {
+			return &e.Orders[i]
+		}
+	}
+	return nil
+}
+
 // OrderChange is an order after a record that changed it, and what the record changed.
 type OrderChange struct {
 	OrderDetail
 	New      bool   // the record accepted it
+	Own      bool   // the record is the order's own: it accepted the order, or executed a further part of it
 	Withdrew Shares // shares that the record canceled; of a replaced order, the shares that moved to the new one
 	Less     Shares // shares that an amend in place took off
 }
@@ -45,6 +56,22 @@ type OrderDetail struct {
 	By                                OrderID // the order that replaced it, or 0
 	Time                              int64   // when the order was accepted, nanoseconds since the Unix epoch
 	Changed                           int64   // its newest change: accepted, filled, reduced, canceled or replaced
+}
+
+// OrderWithFills is an order after a record, with its owner and its newest fills, oldest first: at least ViewPageMax of
+// them if it has so many, and otherwise all.
+type OrderWithFills struct {
+	OrderDetail
+	Account AccountID
+	Fills   []AccountFill
+}
+
+// Moment says as of when the history shows an order. The zero value means as of the newest record in the history.
+type Moment struct {
+	Own bool // right after the order's own records: that of its acceptance and those of its further parts
+	// Seq, if it is not 0 and Own is not set, means right after this record, which must not be before the order's own
+	// records. Fills as the resting order count if the other order was accepted by then.
+	Seq uint64
 }
 
 // OrderStatus is the state of an order.

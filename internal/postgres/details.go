@@ -32,6 +32,17 @@ var (
 // inOwnRecord is true if cancel c was in a record of its order o.
 const inOwnRecord = `c.seq = o.seq OR EXISTS (SELECT FROM outcry.part_log p WHERE p.seq = c.seq AND p.order_id = o.id)`
 
+// asOfMoment returns the conditions of a moment.
+func asOfMoment(at exchange.Moment) asOf {
+	switch {
+	case at.Own:
+		return ownRecords
+	case at.Seq != 0:
+		return oneRecord
+	}
+	return asNow
+}
+
 // details returns a statement that selects the orders in the array $1, sorted by id.
 func (m asOf) details() string {
 	return `SELECT ` + orderLog.list("o") + `, coalesce(b.old_id, 0), coalesce(b.executed, 0),
@@ -102,50 +113,28 @@ func eachDetail(ctx context.Context, tx pgx.Tx, m asOf, seq uint64, ids []int64,
 	return err
 }
 
-// OrderDetail returns an order, open or closed, as of the last batch, with its account and the newest
-// ViewPageMax of its executions, oldest first. found is false if the tables have no order of that id; they lag
-// behind the journal (Projector.WaitApplied). For rows from before schema 10, Ref is "", and Trade and N of
-// executions are 0. The error says why the tables could not be read.
-func (h *History) OrderDetail(ctx context.Context, id exchange.OrderID) (
-	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
+// OrderAt returns an order, open or closed, as of a moment, with the newest ViewPageMax of its executions. found is
+// false if the tables have no order of that id; they lag behind the journal (Projector.WaitApplied). For rows from
+// before schema 10, Ref is "", and Trade and N of executions are 0. The error says why the tables could not be read.
+// RefRecord returns the record of a ref.
+func (h *History) OrderAt(ctx context.Context, id exchange.OrderID, at exchange.Moment) (
+	o exchange.OrderWithFills, found bool, err error,
 ) {
-	return h.detail(ctx, asNow, id, 0)
-}
-
-// OrderAtFirstDetail returns an order as OrderDetail does, but as of the end of its own records (its own one
-// and those of its further parts), without later changes.
-func (h *History) OrderAtFirstDetail(ctx context.Context, id exchange.OrderID) (
-	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
-) {
-	return h.detail(ctx, ownRecords, id, 0)
-}
-
-// OrderDetailAfter returns an order as OrderDetail does, but as of a record that changed it: a cancel, or an
-// amend that kept the order in its place. RefRecord returns the record of a ref.
-func (h *History) OrderDetailAfter(ctx context.Context, id exchange.OrderID, seq uint64) (
-	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
-) {
-	return h.detail(ctx, oneRecord, id, seq)
-}
-
-// detail returns an order as of a moment. seq is the record that m refers to.
-func (h *History) detail(ctx context.Context, m asOf, id exchange.OrderID, seq uint64) (
-	d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error,
-) {
+	m := asOfMoment(at)
 	err = h.look(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		account, found, fills = "", false, nil
-		err := eachDetail(ctx, tx, m, seq, []int64{int64(id)}, func(r *detailRow) {
-			d, account, found = r.detail(), r.Account, true
+		o, found = exchange.OrderWithFills{}, false
+		err := eachDetail(ctx, tx, m, at.Seq, []int64{int64(id)}, func(r *detailRow) {
+			o.OrderDetail, o.Account, found = r.detail(), r.Account, true
 		})
 		if err == nil && found {
-			fills, err = newestExecutions(ctx, tx, m, id, seq)
+			o.Fills, err = newestExecutions(ctx, tx, m, id, at.Seq)
 		}
 		return err
 	})
 	if err != nil {
-		return exchange.OrderDetail{}, "", nil, false, fmt.Errorf("postgres: detail of order %d: %w", id, err)
+		return exchange.OrderWithFills{}, false, fmt.Errorf("postgres: detail of order %d: %w", id, err)
 	}
-	return d, account, fills, found, nil
+	return o, found, nil
 }
 
 // newestExecutions reads up to ViewPageMax executions of an order as of a moment, oldest first. Those in which

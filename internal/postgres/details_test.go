@@ -211,17 +211,17 @@ func TestDetailsAreThoseOfTheRecords(t *testing.T) {
 		if o.fills == nil {
 			o.fills = []exchange.AccountFill{}
 		}
-		requireDetail(t, o.now())(past.OrderDetail(background, id))
-		requireDetail(t, w.first[id])(past.OrderAtFirstDetail(background, id))
+		requireDetail(t, o.now())(past.OrderAt(background, id, exchange.Moment{}))
+		requireDetail(t, w.first[id])(past.OrderAt(background, id, exchange.Moment{Own: true}))
 		for seq, want := range w.after[id] {
-			requireDetail(t, want)(past.OrderDetailAfter(background, id, seq))
+			requireDetail(t, want)(past.OrderAt(background, id, exchange.Moment{Seq: seq}))
 		}
 		states[o.now().State]++
 		whys[o.now().Why]++
 	}
 	require.Len(t, states, 4)
 	require.Len(t, whys, 7)
-	_, _, _, found, err := past.OrderDetail(background, h.state.OrderID+1)
+	_, found, err := past.OrderAt(background, h.state.OrderID+1, exchange.Moment{})
 	require.NoError(t, err)
 	require.False(t, found)
 	for key, want := range w.refs {
@@ -237,16 +237,14 @@ func TestDetailsAreThoseOfTheRecords(t *testing.T) {
 }
 
 // requireDetail returns a function that compares results of History with want.
-func requireDetail(t *testing.T, want entry) func(
-	exchange.OrderDetail, exchange.AccountID, []exchange.AccountFill, bool,
-	error) {
-	return func(d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error) {
+func requireDetail(t *testing.T, want entry) func(exchange.OrderWithFills, bool, error) {
+	return func(d exchange.OrderWithFills, found bool, err error) {
 		t.Helper()
 		require.NoError(t, err)
 		require.True(t, found)
-		require.Equal(t, want.account, account)
-		require.Equal(t, want.OrderDetail, d)
-		require.Equal(t, append([]exchange.AccountFill{}, want.fills...), append([]exchange.AccountFill{}, fills...))
+		require.Equal(t, want.account, d.Account)
+		require.Equal(t, want.OrderDetail, d.OrderDetail)
+		require.Equal(t, append([]exchange.AccountFill{}, want.fills...), append([]exchange.AccountFill{}, d.Fills...))
 	}
 }
 

@@ -1,37 +1,15 @@
 package binance
 
 import (
-	"context"
 	"errors"
 
 	"outcry/internal/door"
+	"outcry/internal/door/asof"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
 	"outcry/internal/view/market"
 )
-
-// History reads the database tables, for data that is no longer in memory. Its methods may be called from any
-// goroutine; an error means that the tables could not be read.
-type History interface {
-	// OrderDetail returns an order as it is in the tables, and its account.
-	OrderDetail(ctx context.Context, id exchange.OrderID) (o exchange.OrderDetail, account exchange.AccountID,
-		fills []exchange.AccountFill, found bool, err error)
-	// OrderAtFirstDetail returns an order as the records of its acceptance left it, with the fills in those records.
-	OrderAtFirstDetail(ctx context.Context, id exchange.OrderID) (o exchange.OrderDetail, account exchange.AccountID,
-		fills []exchange.AccountFill, found bool, err error)
-	// AccountOrders returns orders of an account at a symbol, oldest first.
-	AccountOrders(ctx context.Context, id exchange.AccountID, sym exchange.Symbol, from exchange.OrderID, start, end int64,
-		limit int) ([]exchange.OrderDetail, error)
-	// Trades returns executions of an account at a symbol, oldest first.
-	Trades(ctx context.Context, id exchange.AccountID, sym exchange.Symbol, fromTrade uint64, order exchange.OrderID,
-		start, end int64, limit int) ([]exchange.AccountFill, error)
-	// RefRecord returns the record that used a ref of an account, and the order that the record made or amended.
-	RefRecord(ctx context.Context, account exchange.AccountID, ref exchange.Ref) (
-		seq uint64, order exchange.OrderID, found bool, err error)
-	// WaitApplied waits until the tables include a record.
-	WaitApplied(ctx context.Context, seq uint64) error
-}
 
 // do executes commands for the requesting account, and returns once their results are durable. Rejects are in the
 // results. The error means that nothing was done, or that it is unknown whether anything was.
@@ -120,7 +98,7 @@ func (d *Door) seen(q *request) (view *accounts.View, seq uint64, problem *Error
 }
 
 // stored returns the tables once they include everything answered before the request.
-func (d *Door) stored(q *request) (History, *Error) {
+func (d *Door) stored(q *request) (asof.History, *Error) {
 	if d.options.Sessions() == nil {
 		return nil, errNow
 	}

@@ -23,6 +23,7 @@ import (
 
 	"outcry/internal/auth"
 	"outcry/internal/door"
+	"outcry/internal/door/asof"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
@@ -43,7 +44,7 @@ type Options struct {
 	Feed func() *market.Feed
 	View func() *accounts.View
 	// History returns the tables. It is called only while Sessions returns a server.
-	History func() History
+	History func() asof.History
 	// Sockets owns the WebSocket connections.
 	Sockets *websocket.Server
 	// OrderValueMin returns the minimum notional of an order.
@@ -61,6 +62,7 @@ const (
 // Door answers requests. Its methods may be called from any goroutine.
 type Door struct {
 	options Options
+	asof    asof.Orders
 	large   chan struct{} // holds one value for each large answer being made
 	streams *streams
 	cancels cancelNames
@@ -68,7 +70,8 @@ type Door struct {
 
 // New returns a door. Callers end it with Close.
 func New(o Options) *Door {
-	d := &Door{options: o, large: make(chan struct{}, largeAnswersMax)}
+	d := &Door{options: o, asof: asof.Orders{View: o.View, History: o.History},
+		large: make(chan struct{}, largeAnswersMax)}
 	d.streams = newStreams(d)
 	return d
 }

@@ -1,8 +1,10 @@
 package binance
 
 import (
+	"errors"
+
+	"outcry/internal/door/asof"
 	"outcry/internal/exchange"
-	"outcry/internal/view/accounts"
 	"outcry/internal/view/market"
 )
 
@@ -46,97 +48,29 @@ func (d *Door) testOrder(q *request) (work, *Error) {
 
 // first returns an order as the records of its acceptance left it. seq is the last of these records. It is 0 if the
 // order already existed and its client id was sent again.
-func (d *Door) first(q *request, id exchange.OrderID, seq uint64) (*order, *Error) {
-	view, repeated := d.options.View(), seq == 0
-	if repeated {
+func (d *Door) first(q *request, id exchange.OrderID, seq uint64) (*exchange.OrderWithFills, *Error) {
+	if seq == 0 {
 		var problem *Error
 		if _, seq, problem = d.seen(q); problem != nil {
 			return nil, problem
 		}
 	}
-	events, err := view.Did(q.ctx, q.account, id, seq)
+	o, err := d.asof.First(q.ctx, asof.Query{Account: q.account, Order: id, Seq: seq, Fills: true})
 	if err != nil {
 		return nil, errUnknown
 	}
-	if repeated {
-		events = ownEvents(events, id)
-	}
-	if o := orderAfter(events, id); o != nil {
-		return o, nil
-	}
-	history := d.options.History()
-	if err := history.WaitApplied(q.ctx, seq); err != nil {
-		return nil, errUnknown
-	}
-	detail, account, fills, found, err := history.OrderAtFirstDetail(q.ctx, id)
-	if err != nil || !found || account != q.account {
-		return nil, errUnknown
-	}
-	return &order{detail, fills}, nil
-}
-
-// ownEvents returns the events of an order's own records: from its acceptance to the last event in which it executed as
-// the taker or was canceled at once.
-func ownEvents(events []*exchange.AccountEvent, id exchange.OrderID) []*exchange.AccountEvent {
-	last := 0
-	for i, e := range events {
-		o := changeOf(e, id)
-		if o == nil {
-			continue
-		}
-		own := o.New || o.State == exchange.StatusCanceled && o.Why == exchange.CanceledRest
-		for k := range e.Fills {
-			own = own || e.Fills[k].Order == id && !e.Fills[k].Maker
-		}
-		if own {
-			last = i + 1
-		}
-	}
-	return events[:last]
-}
-
-// changeOf returns an event's change of an order, nil if the event does not change it.
-func changeOf(e *exchange.AccountEvent, id exchange.OrderID) *exchange.OrderChange {
-	for i := range e.Orders {
-		if e.Orders[i].ID == id {
-			return &e.Orders[i]
-		}
-	}
-	return nil
-}
-
-// orderAfter returns an order after the given events. It is nil if they do not begin with the order's acceptance.
-func orderAfter(events []*exchange.AccountEvent, id exchange.OrderID) *order {
-	var o order
-	var filled exchange.Shares
-	for _, e := range events {
-		change := changeOf(e, id)
-		if change == nil || o.ID == 0 && !change.New {
-			continue
-		}
-		o.OrderDetail = change.OrderDetail
-		for i := range e.Fills {
-			if f := &e.Fills[i]; f.Order == id {
-				o.fills = append(o.fills, *f)
-				filled += f.Shares
-			}
-		}
-	}
-	if o.ID != id || filled != o.Executed {
-		return nil
-	}
-	return &o
+	return &o, nil
 }
 
 // find returns an open or closed order of the requesting account, in its state when the request arrived or later. It
 // returns nil if the account has no such order at that symbol.
 func (d *Door) find(q *request, n named) (*exchange.OrderDetail, *Error) {
-	view, seq, problem := d.seen(q)
+	_, seq, problem := d.seen(q)
 	if problem != nil {
 		return nil, problem
 	}
 	if n.id != 0 {
-		return d.detail(q, view, n, seq)
+		return d.detail(q, n.symbol, n.id, seq)
 	}
 	done, problem := d.one(q, exchange.Command{Kind: exchange.QueryOrder, Ref: n.client})
 	switch {
@@ -146,51 +80,31 @@ func (d *Door) find(q *request, n named) (*exchange.OrderDetail, *Error) {
 		return nil, problem
 	}
 	// If the order was replaced, the exchange returns the newest order of the chain.
-	o, problem := d.detail(q, view, named{symbol: n.symbol, id: done.Order}, seq)
+	o, problem := d.detail(q, n.symbol, done.Order, seq)
 	if problem != nil || o == nil || clientID(o) == string(n.client) {
 		return o, problem
 	}
-	history := d.options.History()
-	if err := history.WaitApplied(q.ctx, seq); err != nil {
+	id, err := d.asof.OfRef(q.ctx, asof.Query{Account: q.account, Seq: seq}, n.client)
+	if err != nil {
 		return nil, errNow
 	}
-	_, id, found, err := history.RefRecord(q.ctx, q.account, n.client)
-	if err != nil || !found {
-		return nil, errNow
-	}
-	return d.detail(q, view, named{symbol: n.symbol, id: id}, seq)
+	return d.detail(q, n.symbol, id, seq)
 }
 
 // detail returns an order by its id, nil if the account has no such order at that symbol.
-func (d *Door) detail(q *request, view *accounts.View, n named, seq uint64) (*exchange.OrderDetail, *Error) {
-	o, _, _, found := view.Order(q.account, n.id)
-	if !found {
-		events, err := view.Did(q.ctx, q.account, n.id, seq)
-		if err != nil {
-			return nil, errNow
-		}
-		if len(events) > 0 {
-			if change := changeOf(events[len(events)-1], n.id); change != nil {
-				o, found = change.OrderDetail, true
-			}
-		}
-	}
-	if !found {
-		history := d.options.History()
-		if err := history.WaitApplied(q.ctx, seq); err != nil {
-			return nil, errNow
-		}
-		var account exchange.AccountID
-		var err error
-		if o, account, _, found, err = history.OrderDetail(q.ctx, n.id); err != nil {
-			return nil, errNow
-		}
-		found = found && account == q.account
-	}
-	if !found || o.Symbol != n.symbol {
+func (d *Door) detail(q *request, sym exchange.Symbol, id exchange.OrderID, seq uint64) (
+	*exchange.OrderDetail, *Error,
+) {
+	o, _, err := d.asof.Now(q.ctx, asof.Query{Account: q.account, Order: id, Seq: seq})
+	switch {
+	case errors.Is(err, asof.ErrUnknown), errors.Is(err, asof.ErrForeign):
+		return nil, nil
+	case err != nil:
+		return nil, errNow
+	case o.Symbol != sym:
 		return nil, nil
 	}
-	return &o, nil
+	return &o.OrderDetail, nil
 }
 
 // getOrder answers GET order.
@@ -247,15 +161,11 @@ func (d *Door) cancel(q *request, id exchange.OrderID, own exchange.Ref) (*excha
 
 // after returns an order as the record seq, which changed it, left it.
 func (d *Door) after(q *request, id exchange.OrderID, seq uint64) (*exchange.OrderDetail, *Error) {
-	events, err := d.options.View().Did(q.ctx, q.account, id, seq)
-	if err != nil || len(events) == 0 {
+	o, err := d.asof.At(q.ctx, asof.Query{Account: q.account, Order: id, Seq: seq})
+	if err != nil {
 		return nil, errUnknown
 	}
-	change := changeOf(events[len(events)-1], id)
-	if change == nil {
-		return nil, errUnknown
-	}
-	return &change.OrderDetail, nil
+	return &o.OrderDetail, nil
 }
 
 // cancelOpen answers DELETE openOrders.

@@ -4,12 +4,6 @@ import (
 	"outcry/internal/exchange"
 )
 
-// order is an order as one record left it, with its executions so far, oldest first.
-type order struct {
-	exchange.OrderDetail
-	fills []exchange.AccountFill
-}
-
 // total returns the total amount of an order. Shares taken off by amends in place are not included.
 func total(o *exchange.OrderDetail) exchange.Shares { return o.Open + o.Executed + o.Canceled }
 
@@ -35,7 +29,7 @@ func putState(w *object, o *exchange.OrderDetail) {
 }
 
 // appendNew appends the answer to a new order, in its state after its own record.
-func appendNew(b []byte, o *order, resp string) []byte {
+func appendNew(b []byte, o *exchange.OrderWithFills, resp string) []byte {
 	w := begin(b)
 	w.word("symbol", pair(o.Symbol))
 	w.number("orderId", int64(o.ID))
@@ -50,7 +44,7 @@ func appendNew(b []byte, o *order, resp string) []byte {
 	w.word("selfTradePreventionMode", selfTrades[o.STP])
 	if resp == respFULL {
 		w.name("fills")
-		w.b = appendList(w.b, o.fills, func(b []byte, f *exchange.AccountFill) []byte {
+		w.b = appendList(w.b, o.Fills, func(b []byte, f *exchange.AccountFill) []byte {
 			w := begin(b)
 			put(&w, "price", f.Price)
 			put(&w, "qty", f.Shares)

@@ -1,6 +1,7 @@
 package binance
 
 import (
+	"outcry/internal/door/asof"
 	"outcry/internal/exchange"
 )
 
@@ -130,15 +131,15 @@ func (d *Door) replaced(q *request, id exchange.OrderID, seq uint64) (*exchange.
 	if seq != 0 {
 		return d.after(q, id, seq)
 	}
-	history, problem := d.stored(q)
+	_, seq, problem := d.seen(q)
 	if problem != nil {
 		return nil, problem
 	}
-	o, account, _, found, err := history.OrderDetail(q.ctx, id)
-	if err != nil || !found || account != q.account {
+	o, _, err := d.asof.Now(q.ctx, asof.Query{Account: q.account, Order: id, Seq: seq})
+	if err != nil {
 		return nil, errNow
 	}
-	return &o, nil
+	return &o.OrderDetail, nil
 }
 
 // cancelAndPlace cancels the old order, and then places the new one.

@@ -64,7 +64,7 @@ func eachReport(e *exchange.AccountEvent, tell func(r *report)) {
 	}
 	for i := range e.Fills {
 		f := &e.Fills[i]
-		o := changeOf(e, f.Order)
+		o := e.Change(f.Order)
 		if o == nil {
 			continue
 		}

@@ -82,20 +82,3 @@ func TestAReplacedOrderIsCanceledBeforeTheNewOneComes(t *testing.T) {
 	e.Orders[0].Symbol = "Spy"
 	require.Empty(t, told(t, e), "a symbol that is not offered")
 }
-
-// TestAnOrderIsPutTogetherFromItsEvents: the result is the order after its own records, and nil if events are missing.
-func TestAnOrderIsPutTogetherFromItsEvents(t *testing.T) {
-	at := func(executed exchange.Shares, isNew, maker bool) *exchange.AccountEvent {
-		d := exchange.OrderDetail{ID: 5, Executed: executed, Open: 9*unit - executed}
-		return &exchange.AccountEvent{Orders: []exchange.OrderChange{{OrderDetail: d, New: isNew}},
-			Fills: []exchange.AccountFill{{Order: 5, Shares: unit, Maker: maker}, {Order: 6, Shares: unit}}}
-	}
-	events := []*exchange.AccountEvent{at(unit, true, false), at(2*unit, false, false), at(3*unit, false, true)}
-	whole := orderAfter(events, 5)
-	require.Len(t, whole.fills, 3)
-	require.Equal(t, exchange.Shares(3*unit), whole.Executed)
-	first := orderAfter(ownEvents(events, 5), 5)
-	require.Len(t, first.fills, 2, "a further part is its own, what others took later is not")
-	require.Nil(t, orderAfter(events[1:], 5), "the first is not kept any more")
-	require.Nil(t, orderAfter(nil, 5))
-}

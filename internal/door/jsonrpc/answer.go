@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"outcry/internal/door/websocket"
-	"outcry/internal/process/queue"
 )
 
 // answerAll answers what is in the queue, and ends.
@@ -43,21 +42,21 @@ func (c *conn) next(o *out) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken {
-		c.queue = queue.Queue[*call]{}
+		c.queue = callQueue{}
 		c.bytes, c.reads = 0, 0
 	}
 	c.changed.Broadcast()
-	if c.queue.Len() == 0 && len(o.frames) > 0 {
+	if c.queue.len() == 0 && len(o.frames) > 0 {
 		c.mu.Unlock()
 		_ = c.send(o) // of a connection that has ended the reader knows
 		c.mu.Lock()   // more may have come
 	}
-	k, ok := c.queue.Pop()
-	if !ok {
+	if c.queue.len() == 0 {
 		c.answering = false
 		c.changed.Broadcast() // finish may have begun to wait meanwhile
 		return nil
 	}
+	k := c.queue.pop()
 	c.bytes -= k.size
 	return k
 }

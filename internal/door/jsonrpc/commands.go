@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"outcry/internal/door/asof"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 )
@@ -74,11 +75,16 @@ func (c *conn) settle(ctx context.Context, k *call) error {
 // that is not so, or not known.
 func (c *conn) replaced(ctx context.Context, k *call) *fault {
 	id := k.asked[0].Names(&k.came[0].Result)
-	o, _, err := c.door.orderNow(ctx, k.asked[0].Account, id, k.mark.Seq)
+	o, _, err := c.door.orderNow(ctx, k.orderQuery(id, k.mark.Seq))
 	if err != nil || o.State != exchange.StatusReplaced {
 		return nil
 	}
 	return wrong(alreadyReplaced, fmt.Sprintf("order %d has nothing open: it was replaced by order %d", id, o.By))
+}
+
+// orderQuery returns the query for an order of the call's account, with its fills.
+func (k *call) orderQuery(id exchange.OrderID, seq uint64) asof.Query {
+	return asof.Query{Account: k.asked[0].Account, Order: id, Seq: seq, Fills: true}
 }
 
 // seq appends the seq of a result: that of the record that a command wrote, 0 if it wrote none; then it is the one up
@@ -105,17 +111,11 @@ func (c *conn) answerPlace(ctx context.Context, k *call, b []byte) ([]byte, erro
 		return nil, err
 	}
 	r := &k.came[0].Result
-	var o orderWithFills
-	var err error
-	if r.Seq != 0 {
-		o, err = c.door.orderAt(ctx, k.asked[0].Account, r.Order, r.Seq, atFirst)
-	} else {
-		o, err = c.door.orderAgain(ctx, k.asked[0].Account, r.Order, &r.Status, k.mark.Seq)
-	}
+	o, err := c.door.orderMade(ctx, k.orderQuery(r.Order, k.mark.Seq), r.Seq)
 	if err != nil {
 		return nil, err
 	}
-	return memberOrder(c.seq(b, r.Seq, k.mark.Seq), &o.OrderDetail, o.fills), nil
+	return memberOrder(c.seq(b, r.Seq, k.mark.Seq), &o.OrderDetail, o.Fills), nil
 }
 
 func (c *conn) beginAmend(k *call) *fault {
@@ -141,23 +141,23 @@ func (c *conn) answerAmend(ctx context.Context, k *call, b []byte) ([]byte, erro
 	if r.Amended.By != 0 {
 		b = memberNumber(b, "by", r.Amended.By)
 	}
-	return memberOrder(b, &o.OrderDetail, o.fills), nil
+	return memberOrder(b, &o.OrderDetail, o.Fills), nil
 }
 
 // amended returns the order that an amend has left.
-func (c *conn) amended(ctx context.Context, k *call, named exchange.OrderID) (o orderWithFills, err error) {
-	r, account := &k.came[0].Result, k.asked[0].Account
+func (c *conn) amended(ctx context.Context, k *call, named exchange.OrderID) (
+	o exchange.OrderWithFills, err error,
+) {
+	r := &k.came[0].Result
 	switch by := r.Amended.By; {
-	case r.Seq != 0 && by != 0:
-		o, err = c.door.orderAt(ctx, account, by, r.Seq, atFirst)
-	case r.Seq != 0:
-		o, err = c.door.orderAt(ctx, account, named, r.Seq, afterRecord)
 	case by != 0:
-		o, err = c.door.orderAgain(ctx, account, by, &r.Status, k.mark.Seq)
+		o, err = c.door.orderMade(ctx, k.orderQuery(by, k.mark.Seq), r.Seq)
+	case r.Seq != 0:
+		o, err = c.door.orderAt(ctx, k.orderQuery(named, r.Seq))
 	case k.args.newRef != "":
-		o, err = c.door.orderOfRef(ctx, account, named, k.args.newRef, k.mark.Seq)
+		o, err = c.door.orderOfRef(ctx, k.orderQuery(named, k.mark.Seq), k.args.newRef)
 	default:
-		o, err = c.door.orderAt(ctx, account, named, k.mark.Seq, asStored)
+		o, err = c.door.orderAt(ctx, k.orderQuery(named, k.mark.Seq))
 	}
 	if k.args.newRef != "" {
 		o.NewRef = k.args.newRef // which an amend that changes nothing else tells in no event
@@ -175,11 +175,11 @@ func (c *conn) answerCancel(ctx context.Context, k *call, b []byte) ([]byte, err
 		return nil, err
 	}
 	r := &k.came[0].Result
-	o, err := c.door.orderAt(ctx, k.asked[0].Account, k.asked[0].Names(r), r.Seq, afterRecord)
+	o, err := c.door.orderAt(ctx, k.orderQuery(k.asked[0].Names(r), r.Seq))
 	if err != nil {
 		return nil, err
 	}
-	return memberOrder(c.seq(b, r.Seq, k.mark.Seq), &o.OrderDetail, o.fills), nil
+	return memberOrder(c.seq(b, r.Seq, k.mark.Seq), &o.OrderDetail, o.Fills), nil
 }
 
 func (c *conn) beginCancelAll(k *call) *fault {
@@ -222,11 +222,11 @@ func (c *conn) answerOrder(ctx context.Context, k *call, b []byte) ([]byte, erro
 		return nil, err
 	}
 	id := k.asked[0].Names(&k.came[0].Result)
-	o, seq, err := c.door.orderNow(ctx, k.asked[0].Account, id, max(k.mark.Seq, c.told))
+	o, seq, err := c.door.orderNow(ctx, k.orderQuery(id, max(k.mark.Seq, c.told)))
 	if err != nil {
 		return nil, err
 	}
-	return memberOrder(c.seq(b, 0, seq), &o.OrderDetail, o.fills), nil
+	return memberOrder(c.seq(b, 0, seq), &o.OrderDetail, o.Fills), nil
 }
 
 // beginFills asks the view for fills, and the database behind it.

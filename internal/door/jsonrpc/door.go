@@ -1,35 +1,16 @@
 package jsonrpc
 
 import (
-	"context"
 	"net/http"
 
 	"outcry/internal/auth"
 	"outcry/internal/door"
+	"outcry/internal/door/asof"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
 	"outcry/internal/view/market"
 )
-
-// History is the database, which has what is closed. Its methods are called by many goroutines.
-type History interface {
-	// WaitApplied waits until the database has a record.
-	WaitApplied(ctx context.Context, seq uint64) error
-	// OrderDetail returns an order as the database has it, whose it is, and its newest fills, oldest first, at most
-	// exchange.ViewPageMax. found is false if there is none. The error says why it could not be asked.
-	OrderDetail(ctx context.Context, id exchange.OrderID) (
-		d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error)
-	// OrderAtFirstDetail is OrderDetail as it was right behind the order's own records.
-	OrderAtFirstDetail(ctx context.Context, id exchange.OrderID) (
-		d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error)
-	// OrderDetailAfter is OrderDetail as it was right behind a record that changed the order.
-	OrderDetailAfter(ctx context.Context, id exchange.OrderID, seq uint64) (
-		d exchange.OrderDetail, account exchange.AccountID, fills []exchange.AccountFill, found bool, err error)
-	// RefRecord returns the record that used an account's ref, and the order that it made or left.
-	RefRecord(ctx context.Context, account exchange.AccountID, ref exchange.Ref) (
-		seq uint64, order exchange.OrderID, found bool, err error)
-}
 
 // Options are what a Door needs. Those that are functions are called again and again: what they return comes later than
 // the door.
@@ -40,7 +21,7 @@ type Options struct {
 	Sessions func() *door.Server
 	Why      func() error
 	View     func() *accounts.View
-	History  func() History
+	History  func() asof.History
 	Feed     func() *market.Feed // returns nil while there is no market data
 	Tokens   *auth.Tokens        // nil: nobody has to prove anything
 	Denied   func()              // counts requests that their token does not allow
@@ -50,13 +31,17 @@ type Options struct {
 // Door serves JSON-RPC over WebSocket.
 type Door struct {
 	options Options
+	asof    asof.Orders
 	hub     hub
 	events  madeOnce[exchange.AccountEvent]
 	orders  madeOnce[accounts.OrdersChange]
 }
 
 // NewDoor returns a door.
-func NewDoor(o Options) *Door { return &Door{options: o, hub: hub{topics: make(map[string]*topic)}} }
+func NewDoor(o Options) *Door {
+	return &Door{options: o, asof: asof.Orders{View: o.View, History: o.History, Patience: historyTimeout},
+		hub: hub{topics: make(map[string]*topic)}}
+}
 
 // ServeHTTP answers a request to open a connection. Its context has the grant of a token that was shown
 // (auth.WithGrant), if one was.

@@ -172,7 +172,7 @@ func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 		err = a.free(o, e.Rest)
 	}
 	if c := v.note(a, o); c != nil {
-		c.New, c.Canceled, c.Withdrew = e.Kind != exchange.OrderContinued, e.Rest, e.Rest
+		c.New, c.Own, c.Canceled, c.Withdrew = e.Kind != exchange.OrderContinued, true, e.Rest, e.Rest
 		c.Settle(e.RestWhy())
 	}
 	v.rests(o)

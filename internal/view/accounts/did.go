@@ -49,33 +49,35 @@ func (v *View) Did(
 	return did, nil
 }
 
-// Order returns an open order of an account and its newest fills, oldest first, at most exchange.ReportExecutionsMax.
-// missing is the number of older fills among these that the view no longer keeps. found is false if the account has
-// no such open order.
+// Order returns an open order of an account and its newest fills, at most exchange.ReportExecutionsMax. missing is the
+// number of older fills among these that the view no longer keeps. seq is the last record that the view has applied.
+// found is false if the account has no such open order.
 func (v *View) Order(id exchange.AccountID, order exchange.OrderID) (
-	d exchange.OrderDetail, fills []exchange.AccountFill, missing int, found bool,
+	o exchange.OrderWithFills, missing int, seq uint64, found bool,
 ) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
+	seq = v.Seq()
 	a := v.accounts[id]
 	if a == nil {
-		return d, nil, 0, false
+		return o, 0, seq, false
 	}
-	o := a.orders.find(order)
-	if o == nil {
-		return d, nil, 0, false
+	open := a.orders.find(order)
+	if open == nil {
+		return o, 0, seq, false
 	}
-	if o.more != nil {
-		missing = min(o.more.fills, exchange.ReportExecutionsMax)
+	if open.more != nil {
+		missing = min(open.more.fills, exchange.ReportExecutionsMax)
 	}
+	o.OrderDetail, o.Account = open.detail(v.markets[open.symbol].name), id
 	n := a.fills.count
 	for s := a.fills.newest; s != 0 && missing > 0; n-- {
 		f := v.fills.at(s)
 		if s = f.prev; f.order == order {
-			fills = append(fills, v.showFill(n, f))
+			o.Fills = append(o.Fills, v.showFill(n, f))
 			missing--
 		}
 	}
-	slices.Reverse(fills)
-	return o.detail(v.markets[o.symbol].name), fills, missing, true
+	slices.Reverse(o.Fills)
+	return o, missing, seq, true
 }

@@ -127,6 +127,7 @@ func (w *twin) differs(e *exchange.Event, before was) map[exchange.AccountID]*ex
 		owner := w.owners[id]
 		touch(owner, now.Symbol)
 		of(owner).Orders = append(of(owner).Orders, exchange.OrderChange{OrderDetail: now, New: old.ID == 0,
+			Own:      id == e.Order && e.Kind != exchange.OrderCanceled && e.Kind != exchange.OrderReduced,
 			Withdrew: now.Canceled - old.Canceled, Less: now.Reduced - old.Reduced})
 	}
 	switch e.Kind {

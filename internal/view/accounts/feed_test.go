@@ -246,17 +246,19 @@ func requireWhole(t testing.TB, v *View, w *twin, id exchange.AccountID) {
 	orders := []exchange.OrderDetail{}
 	for _, o := range w.open(id, "") {
 		orders = append(orders, *w.details[o.ID])
-		d, fills, missing, found := v.Order(id, o.ID)
+		d, missing, seq, found := v.Order(id, o.ID)
 		require.True(t, found)
-		require.Equal(t, *w.details[o.ID], d)
+		require.Equal(t, v.Seq(), seq)
+		require.Equal(t, id, d.Account)
+		require.Equal(t, *w.details[o.ID], d.OrderDetail)
 		var all []exchange.AccountFill
 		for _, f := range w.fills[id] {
 			if f.Order == o.ID {
 				all = append(all, f)
 			}
 		}
-		require.Len(t, fills, len(all)-missing)
-		require.Empty(t, cmpFills(all[missing:], fills))
+		require.Len(t, d.Fills, len(all)-missing)
+		require.Empty(t, cmpFills(all[missing:], d.Fills))
 	}
 	require.Equal(t, &Snapshot{N: w.n[id], LastFill: uint64(len(w.fills[id])), Seq: v.Seq(), Balance: view.Balance,
 		Held: view.Held, Positions: view.Positions, Orders: orders}, v.snapshot(v.accounts[id]))

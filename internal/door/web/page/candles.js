@@ -1,16 +1,16 @@
-// The candles of one symbol and interval, as the exchange computes them.
+// The candles of one symbol and interval, as the exchange has them: nothing is added up here.
 
-const kept = 300; // number of the newest candles requested
+const kept = 300; // newest ones, which are asked for
 const retryPause = 3000; // milliseconds after a failed request
 
 export class Candles {
-  /** changed() is called when an answer has more to show. */
+  /** changed() is called when an answer has brought more to show. */
   constructor(sym, interval, changed) {
     this.sym = sym;
     this.interval = interval;
     this.changed = changed;
     this.list = []; // oldest first
-    this.began = false; // the first answer has arrived
+    this.began = false; // it is known what there is
     this.asks = false;
     this.ended = false;
     this.retry = 0;
@@ -23,16 +23,16 @@ export class Candles {
     clearTimeout(this.retry);
   }
 
-  /** Adds the candles of an event, and requests missing ones before them. */
+  /** Takes in the candles of an event, and asks for those that are missing before them. */
   take(candles) {
-    if (!this.began) return; // the answer will include them
+    if (!this.began) return; // the answer will have them
     const last = this.list.at(-1);
     const gap = candles.length > 0 && candles[0].first > (last === undefined ? 1 : last.first + last.trades);
     for (const c of candles) this.put(c);
     if (gap) this.load();
   }
 
-  /** Adds a candle, unless a newer state of it is known. */
+  /** Takes in a candle, unless what is known of it is newer. */
   put(c) {
     const at = this.list.findLastIndex((known) => known.start_ms <= c.start_ms);
     if (this.list[at]?.start_ms !== c.start_ms) this.list.splice(at + 1, 0, c);
@@ -51,7 +51,7 @@ export class Candles {
         answered = true;
       }
     } catch {
-      // The request is repeated.
+      // It is asked for again.
     }
     this.asks = false;
     if (this.ended) return;

@@ -1,17 +1,17 @@
-// The button that changes the colours. theme.js sets the first ones.
+// The button that changes the colours. theme.js has set those to begin with.
 const key = "outcry-theme";
 const button = document.getElementById("theme");
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const after = []; // functions to call when the colours have changed
+const after = []; // called when the colours have changed
 
 let chosen = null;
 try {
   chosen = localStorage.getItem(key);
 } catch {
-  // Without storage the choice lasts while the page is open.
+  // No storage: a choice holds as long as the page is open.
 }
 
-/** Registers draw to be called when the colours change. */
+/** Has draw called when the colours have changed. */
 export function onTheme(draw) {
   after.push(draw);
 }
@@ -28,7 +28,7 @@ button.addEventListener("click", () => {
   try {
     localStorage.setItem(key, chosen);
   } catch {
-    // Without storage the choice lasts while the page is open.
+    // As above.
   }
 });
 dark.addEventListener("change", () => {

@@ -1,4 +1,4 @@
-package measure
+package main
 
 import (
 	"context"
@@ -13,10 +13,11 @@ import (
 	"time"
 
 	api "outcry/clients/go/client"
+	"outcry/cmd/internal/cli"
 	"outcry/internal/lab/dialect"
 	"outcry/internal/lab/grade"
 	"outcry/internal/lab/grade/script"
-	"outcry/internal/lab/load"
+	measure "outcry/internal/lab/load"
 	"outcry/internal/process/phrase"
 	"outcry/internal/process/progress"
 )
@@ -31,29 +32,33 @@ const accountsEach = 4096
 // of all runs of the five days before, unless two start in the same second.
 func firstAccount(now time.Time) uint64 { return uint64(now.Unix()%500_000+1) * accountsEach }
 
-// comparison is a run without refs: of one server, or of one beside an Outcry and an echo server.
-type comparison struct {
-	*Options
+// plainBench measures servers that may not support refs.
+type plainBench struct {
+	*benching
+	addrs  []string
+	how    api.Options
 	habits dialect.Habits
 	first  uint64 // first account id of the run
-	rows   []*Row
+	rows   []*benchRow
 }
 
-// find reports whether to measure without refs, and if so finds out the server's habits. It returns ctx's error,
-// or an error if the server does not answer.
-func (p *comparison) find(ctx context.Context) (plain bool, err error) {
+// find reports whether to measure without refs, and if so finds out the server's habits. It returns a
+// *cli.UsageError for a bad profile, ctx's error, or an error if the server does not answer.
+func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
 	var known dialect.Known
-	if p.Known != nil {
-		known = *p.Known
+	if p.profile != "" {
+		if known, err = readHabits(p.profile); err != nil {
+			return false, cli.Usage("--profile " + p.profile + ": " + err.Error())
+		}
 	}
-	plain = p.NoRefs || p.Beside || p.Known != nil || p.Experiment != ""
-	if p.Client.Token != "" || p.Client.TLS != nil {
+	plain = p.noRefs || p.beside || p.profile != "" || p.experiment != ""
+	if p.how.Token != "" || p.how.TLS != nil {
 		return plain, nil // only Outcry supports tokens and TLS
 	}
-	for _, addr := range p.Addrs {
+	for _, addr := range p.addrs {
 		if !plain {
 			asks, stop := context.WithTimeout(ctx, askTime)
-			refs, err := load.HasRefs(asks, load.Options{Addrs: []string{addr}}, p.Accounts+"00")
+			refs, err := measure.HasRefs(asks, measure.Options{Addrs: []string{addr}}, p.Accounts+"00")
 			stop()
 			var refused *net.OpError
 			if err == nil && refs {
@@ -73,8 +78,8 @@ func (p *comparison) find(ctx context.Context) (plain bool, err error) {
 	return true, err
 }
 
-// ReadHabits reads the server's habits from a profile of outcry-lab grade.
-func ReadHabits(path string) (known dialect.Known, err error) {
+// readHabits reads the server's habits from a profile.
+func readHabits(path string) (known dialect.Known, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return known, err
@@ -91,40 +96,40 @@ func ReadHabits(path string) (known dialect.Known, err error) {
 }
 
 // fresh returns a generator of account ids for probing. They lie above those of the accounts that trade.
-func (p *comparison) fresh() func() string {
-	next := p.first + 2*connectionsMax
+func (p *plainBench) fresh() func() string {
+	next := p.first + 2*benchConnectionsMax
 	return func() string { next++; return strconv.FormatUint(next, 10) }
 }
 
 // depth returns the number of frames in flight on each connection.
-func (p *comparison) depth() int {
-	if p.DepthGiven {
+func (p *plainBench) depth() int {
+	if p.depthGiven {
 		return p.Depth
 	}
 	return 1
 }
 
-// workload returns the workload for a server.
-func (p *comparison) workload(addrs []string, habits dialect.Habits, how api.Options) workload {
+// load returns the workload for a server.
+func (p *plainBench) load(addrs []string, habits dialect.Habits, how api.Options) workload {
 	depth := p.depth()
-	if p.Experiment != "" {
-		return p.newExperiment(addrs, load.Options{Habits: habits, Client: how})
+	if p.experiment != "" {
+		return p.newExperiment(addrs, measure.Options{Habits: habits, Client: how})
 	}
-	return &load.Plain{Symbols: p.Symbols, Orders: uint64(p.Orders), Rate: p.Rate, First: p.first,
+	return &measure.Plain{Symbols: p.Symbols, Orders: uint64(p.Orders), Rate: p.Rate, First: p.first,
 		Tag: "B" + strings.ToUpper(strconv.FormatUint(p.first, 36)) + "X",
-		Options: load.Options{Addrs: addrs, Connections: p.Connections, Depth: depth, Duration: p.Duration,
+		Options: measure.Options{Addrs: addrs, Connections: p.Connections, Depth: depth, Duration: p.Duration,
 			Habits: habits, Client: how}}
 }
 
-// run measures the servers and prints the result. It returns ErrWrong if a server handled an order wrongly.
-func (p *comparison) run(ctx context.Context) error {
-	line := progress.Start(p.Stderr)
+// run measures the servers and prints the result. It returns cli.ErrBad if a server handled an order wrongly.
+func (p *plainBench) run(ctx context.Context, c *cli.Client) error {
+	line := progress.Start(c.Stderr)
 	defer line.Stop()
-	p.rows = []*Row{{Name: strings.Join(p.Addrs, ","), Kind: kindServer,
-		load: p.workload(p.Addrs, p.habits, p.Client)}}
+	p.rows = []*benchRow{{Name: strings.Join(p.addrs, ","), Kind: kindServer,
+		load: p.load(p.addrs, p.habits, p.how)}}
 	rounds := 1
-	if p.Beside {
-		rounds = p.Rounds
+	if p.beside {
+		rounds = p.rounds
 		end, err := p.startBeside(ctx, line)
 		defer end()
 		if err != nil {
@@ -155,28 +160,28 @@ func (p *comparison) run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	line.Stop()
-	if p.JSON {
-		printJSON(p.Out, p.result(rounds))
+	if p.asJSON {
+		printJSON(c.Stdout, p.result(rounds))
 	} else {
-		p.print(p.Out)
+		p.print(c.Stdout)
 	}
 	if bad {
-		return ErrWrong
+		return cli.ErrBad
 	}
 	return nil
 }
 
 // startBeside starts Outcry and the echo server, and adds their rows. end stops what was started.
-func (p *comparison) startBeside(ctx context.Context, line *progress.Line) (end func(), err error) {
+func (p *plainBench) startBeside(ctx context.Context, line *progress.Line) (end func(), err error) {
 	line.Say("starting Outcry")
-	own, err := startOwn(ctx, p.Program)
+	own, err := startOwn(ctx, p.program)
 	if err != nil {
 		return func() {}, err
 	}
 	once := dialect.Habits{OneFrame: p.habits.OneFrame} // like the server: a connection for each frame
 	p.rows = append(p.rows,
-		&Row{Name: "Outcry", Kind: kindOutcry, load: p.workload([]string{own.addr}, once, api.Options{})},
-		&Row{Name: "echo", Kind: kindEcho, load: p.workload(nil, once, api.Options{})})
+		&benchRow{Name: "Outcry", Kind: kindOutcry, load: p.load([]string{own.addr}, once, api.Options{})},
+		&benchRow{Name: "echo", Kind: kindEcho, load: p.load(nil, once, api.Options{})})
 	echo := p.rows[2]
 	return func() {
 		if echo.end != nil {
@@ -187,14 +192,14 @@ func (p *comparison) startBeside(ctx context.Context, line *progress.Line) (end 
 }
 
 // result returns the result in the form that is printed as JSON.
-func (p *comparison) result(rounds int) *Comparison {
-	r := &Comparison{Version: 1, Machine: load.Machine(), Experiment: p.Experiment, Connections: p.connections(),
+func (p *plainBench) result(rounds int) *besideResult {
+	r := &besideResult{Version: 1, Machine: measure.Machine(), Experiment: p.experiment, Connections: p.connections(),
 		Depth: p.depth(), Seconds: p.Duration.Seconds(), Rounds: rounds, Habits: p.habits, Servers: p.rows}
 	return r
 }
 
-// Comparison is the JSON output of a run without refs.
-type Comparison struct {
+// besideResult is the JSON output of a comparison.
+type besideResult struct {
 	Version     int            `json:"version"`
 	Machine     string         `json:"machine"`
 	Experiment  string         `json:"experiment,omitempty"`
@@ -203,18 +208,18 @@ type Comparison struct {
 	Seconds     float64        `json:"seconds"` // length of a turn
 	Rounds      int            `json:"rounds"`
 	Habits      dialect.Habits `json:"habits"`
-	Servers     []*Row         `json:"servers"`
+	Servers     []*benchRow    `json:"servers"`
 }
 
 // print prints the result as text.
-func (p *comparison) print(w io.Writer) {
-	if p.Experiment != "" {
-		fmt.Fprintf(w, "%s: %s\n", p.Experiment, p.rows[0].load.(*experiment).scenario.About)
+func (p *plainBench) print(w io.Writer) {
+	if p.experiment != "" {
+		fmt.Fprintf(w, "%s: %s\n", p.experiment, p.rows[0].load.(*experiment).scenario.About)
 	}
 	fmt.Fprintf(w, "%s, %d under way on each; habits: %s\n", phrase.Number(p.connections(), "connection"), p.depth(),
 		habitText(p.habits))
-	t := load.Table{{"", p.unit(), "least", "most", "p50 ms", "p99 ms", "of echo", "asked for", "lost or wrong"}}
-	if !p.Beside {
+	t := measure.Table{{"", p.unit(), "least", "most", "p50 ms", "p99 ms", "of echo", "asked for", "lost or wrong"}}
+	if !p.beside {
 		t[0] = []string{"", p.unit(), "p50 ms", "p99 ms", "asked for", "lost or wrong"}
 	}
 	for _, r := range p.rows {
@@ -222,7 +227,7 @@ func (p *comparison) print(w io.Writer) {
 			fmt.Sprintf("%.3g", r.P50), fmt.Sprintf("%.3g", r.P99), fmt.Sprintf("%.0f %%", 100*r.Share), r.Asked,
 			r.Lost + r.Wrong + r.Doubled}
 		switch {
-		case !p.Beside:
+		case !p.beside:
 			row = append(append(row[:2:2], row[4:6]...), row[7:]...)
 		case r.Kind == kindEcho:
 			row = row[:7]
@@ -235,7 +240,7 @@ func (p *comparison) print(w io.Writer) {
 			fmt.Fprintf(w, "%s: %s\n", r.Name, text)
 		}
 	}
-	if !p.Beside {
+	if !p.beside {
 		fmt.Fprintln(w, "--beside measures Outcry and an echo server too")
 	}
 }
