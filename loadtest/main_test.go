@@ -85,6 +85,7 @@ func TestPlansAreWhole(t *testing.T) {
 
 // TestATortureRun runs all parts of a torture run once, with the real program.
 func TestATortureRun(t *testing.T) {
+	budget.SkipUnlessFull(t, "a torture run in a step of its own")
 	report := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
 	status := run(context.Background(), []string{"torture", "-plan", "kill=1,stop=1", "-load", "300ms", "-json", report},
@@ -140,7 +141,7 @@ func TestAScenario(t *testing.T) {
 }
 
 func TestAGrowthRun(t *testing.T) {
-	budget.SkipShort(t, "long, and it starts servers")
+	budget.SkipUnlessFull(t, "a run of another scenario")
 	report := filepath.Join(t.TempDir(), "report.json")
 	var stdout, stderr bytes.Buffer
 	status := run(context.Background(), []string{"bench", "growth", "-orders", "1000,2000", "-clients", "4", "-data",

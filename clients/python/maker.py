@@ -1,6 +1,6 @@
-"""A market maker of one symbol, to begin from: see docs/STRATEGIES.md.
+"""A market maker of one symbol, to start from: see docs/STRATEGIES.md.
 
-It needs a market to quote in (`outcry-lab demo`) and outcry.py beside it, and takes twenty turns.
+It needs a market to quote in (`outcry-lab demo`) and outcry.py in the same directory, and makes twenty turns.
 """
 
 import json
@@ -22,7 +22,7 @@ def middle() -> Decimal:
 
 
 with Exchange() as exchange:
-    # With a ref, each is done once, also if this program is started again.
+    # With a ref, each command is executed once, also if this program is started again.
     exchange.open_account(ACCOUNT, 100000, ref="maker-account")
     exchange.place(SYMBOL, ACCOUNT, 500, ref="maker-shares")
     cash = shares = Decimal(0)
@@ -35,7 +35,7 @@ with Exchange() as exchange:
             try:
                 exchange.cancel(ACCOUNT, order.id)
             except Refused:
-                pass  # it has executed in full
+                pass  # the order has executed completely
             for execution in exchange.query(ACCOUNT, order.id).executed:
                 shares += sign * execution.shares
                 cash -= sign * execution.shares * execution.price

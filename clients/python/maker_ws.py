@@ -1,7 +1,7 @@
-"""A market maker of one symbol over WebSocket, in 60 lines, to begin from: see docs/STRATEGIES.md.
+"""A market maker of one symbol over WebSocket, in 60 lines, to start from: see docs/STRATEGIES.md.
 
-It leans against what it has gathered, leaves nothing in the book, and goes on over a restart. It needs a market
-(`outcry-lab demo`).
+Its prices lean against its position, it leaves no order in the book, and it continues after a restart. It needs
+a market (`outcry-lab demo`).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Maker:
                 self.shares, self.cash = self.shares + sign * fill.shares, self.cash - sign * fill.shares * fill.price
             is_open = {order.id: order.state == "open" for order in event.orders}
             self.quotes = {side: quote for side, quote in self.quotes.items()
-                           if is_open.get(quote[0], not event.snapshot)}  # a snapshot has all that are open
+                           if is_open.get(quote[0], not event.snapshot)}  # a snapshot has all open orders
 
     async def quote(self, side: int, price: Decimal) -> None:
         order, at = self.quotes.get(side, (0, None))
@@ -38,15 +38,15 @@ class Maker:
             self.quotes[side] = (moved.id, price)
         except ConnectionLost:
             self.quotes.clear()  # the exchange cancels them with the connection
-        except Refused as refused:  # a quote that would execute at once is left as it is for now
+        except Refused as refused:  # a quote that would execute at once is kept for now
             if refused.reason.startswith("already"):
-                self.quotes.pop(side, None)  # it has executed: the next turn makes it anew
+                self.quotes.pop(side, None)  # it has executed: the next turn places a new one
 
     async def turn(self, book: Book) -> None:
         try:
             await asyncio.wait_for(book.changed(), 1)
         except asyncio.TimeoutError:
-            pass  # nobody else trades
+            pass  # no other account trades
         if book.in_step and book.bid and book.ask:
             middle = (book.bid.price + book.ask.price) / 2 - self.shares * LEAN
             await self.quote(1, (middle - EDGE).quantize(Decimal("0.01")))
@@ -54,7 +54,7 @@ class Maker:
 
 
 async def main() -> None:
-    with Opener() as opener:  # accounts are opened through the XML door; with a ref, once
+    with Opener() as opener:  # accounts are opened through the XML door; the ref makes that happen once
         opener.open_account(ACCOUNT, 100000, ref="maker-account")
         opener.place(SYMBOL, ACCOUNT, 500, ref="maker-shares")
     async with Exchange(cancel_on_disconnect=True) as exchange:

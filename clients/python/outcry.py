@@ -7,37 +7,37 @@
         order = exchange.buy("1", "SPY", 100, "123.45")
         print(exchange.query("1", order.id))
 
-An Exchange is one connection. It is for one thread at a time.
+An Exchange is one connection. Only one thread at a time may use it.
 
-Numbers. Prices, shares and money are decimal.Decimal, exact in both directions. A
-number may be given as Decimal, int or str; a float is refused with TypeError, since it
-is rarely the number that was meant. What is no number is refused with ValueError, and
-nothing is sent. Ranges are checked by the exchange.
+Numbers. Prices, shares and money are decimal.Decimal, exact in both directions. A number may be
+given as Decimal, int or str. A float raises TypeError, since it is rarely the intended number. Any
+other value that is not a number raises ValueError. In both cases nothing is sent. The exchange
+checks ranges.
 
-Errors. A command that the exchange refuses raises Refused where it was sent alone
-(open_account, buy, query …). In a frame of several commands, and in a pipeline, each
-command stands for itself: the refused one has a Refusal as its result, in its place.
+Errors. If the exchange refuses a command that was sent alone (open_account, buy, query …), Refused
+is raised. In a frame of several commands, and in a pipeline, a refused command has a Refusal as its
+result, and the other commands are not affected.
 
-Broken connections. Where the connection breaks, or a reply does not come in time, after
-a frame has been sent, nobody here knows whether it was done: ConnectionLost is raised,
-with the frames that have no reply. Nothing is sent twice but by retry(). The next call
-connects anew. A connection that is found closed before anything was sent is replaced
-silently.
+Broken connections. If the connection breaks or a reply is late after a frame was sent, it is unknown
+whether the frame was executed. ConnectionLost is then raised, with the frames that have no reply.
+Only retry() sends a frame twice. The next call reconnects. A connection that is found closed before
+anything was sent is replaced without an error.
 
-Several addresses. Of a cluster give all, "a:12345,b:12345,c:12345": each connection is made
-to the one that takes orders. While a reply is owed for `switch_time` seconds, the others are
-asked, since a machine that hangs closes nothing; where one takes orders, the connection is
-given up. retry() goes on there.
+Several addresses. For a cluster give all, "a:12345,b:12345,c:12345": each connection goes to the one
+that accepts orders. When a reply has been missing for `switch_time` seconds, the client asks the
+other addresses, since a machine that hangs does not close its connections. If one accepts orders,
+the connection is closed, and retry() continues there.
 
-Instructions. Orders take the keyword arguments of Order: market, tif, post, stp, cod, report. An
-exchange may tell more than this client knows: what it does not know of a reply, it ignores.
+Instructions. Orders have the keyword arguments of Order: market, tif, post, stp, cod, report. The
+client ignores parts of a reply that it does not know, such as those of a newer exchange.
 
-Retries. A command that makes something takes a ref, a name of your own that its account
-uses once: sent again with the same ref, it is answered as it was first, and not done
-again; an amend takes a newref. So a frame whose commands have refs can be sent until there is a reply, which
-retry() does. Keep the refs of what you send where they outlive your program. A Refusal
-of what was sent before and got no reply then does not prove that it was not done: an
-exchange can refuse without a look at the ref. Such a Refusal has maybe_done.
+Retries. A command that creates something accepts a ref, a name of your choice that is unique in its
+account; an amend accepts a newref. If a command is sent again with the same ref, the exchange
+repeats its first answer and does not execute the command again. A frame whose commands have refs
+can therefore be sent until there is a reply, as retry() does. Store the refs of what you send if
+they must survive your program. If a command was sent before and got no reply, a Refusal does not
+prove that it was not executed, as the exchange can refuse it without checking the ref. Such a
+Refusal has maybe_done.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class OpenAccount:
 
 @dataclass(frozen=True)
 class MakeSymbol:
-    """Makes a symbol, A-Z a-z 0-9, where it is new. Limits of its orders have to be multiples of
-    `tick`, amounts of `lot`, where these are given. One that is there already keeps what it was
-    made with: others are refused."""
+    """Creates a symbol, A-Z a-z 0-9, if it does not exist. Limits of its orders must be multiples of
+    `tick`, and amounts of `lot`, if given. An existing symbol keeps its tick and lot; different ones
+    are refused."""
 
     sym: str
     tick: Number | None = None
@@ -103,7 +103,7 @@ class MakeSymbol:
 
 @dataclass(frozen=True)
 class Place:
-    """Makes a symbol where it is new, and gives `shares` of it, more than 0, to an account."""
+    """Adds `shares`, more than 0, to an account's position, and creates the symbol if it does not exist."""
 
     sym: str
     account: str
@@ -118,14 +118,14 @@ class Place:
 @dataclass(frozen=True)
 class Order:
     """Places an order: a positive `amount` of shares buys, a negative one sells. With `market` it
-    executes at the best prices that there are, up to `limit` where that is given.
+    executes at the best available prices, up to `limit` if given.
 
-    `tif`, the time in force: "GTC" (good till canceled, the standard), "IOC" (what does not execute
-    at once is canceled) or "FOK" (all of it at once, else it is refused). `post`: it is refused where
-    it would execute at once. `stp`, self-trade prevention, what is canceled where it meets an order of
-    its own account: "newest", "oldest" or "both". `cod`, cancel on disconnect: what is open is canceled
-    when the connection ends; None is as the Exchange's cancel_on_disconnect says. `report`: the result
-    has a status, which says what it came to at once."""
+    `tif`, the time in force: "GTC" (good till canceled, the default), "IOC" (what does not execute
+    at once is canceled) or "FOK" (refused unless all of it executes at once). `post`: refused if it
+    would execute at once. `stp`, self-trade prevention: what is canceled if the order meets one of its
+    own account, "newest", "oldest" or "both". `cod`, cancel on disconnect: whether the open part is
+    canceled when the connection ends; None follows the Exchange's cancel_on_disconnect. `report`: the
+    result has the order's status right after it was placed."""
 
     sym: str
     amount: Number
@@ -149,11 +149,11 @@ class Order:
 
 @dataclass(frozen=True)
 class Amend:
-    """Changes an order of the account's own, by its id or by its ref. `amount` is its new total, with
-    what is executed already, negative where it sells; `limit` is its new limit; at least one of them
-    is needed. A smaller amount at the same limit keeps the order's place. Anything else replaces it by
-    a new order. With `newref` it is done once, however often it is sent, and the ref names what it
-    leaves; a ref of the order names that too. `report` is that of Order."""
+    """Changes one of the account's orders, named by its id or ref. `amount` is its new total, including
+    executed shares, negative for a sell order; `limit` is its new limit. At least one is required. A
+    smaller amount at the same limit keeps the order's priority. Any other change replaces it by a new
+    order. With `newref` the amend is executed once, however often it is sent, and newref then names the
+    resulting order; the order's own ref names it too. `report` is that of Order."""
 
     order: int | None = None
     amount: Number | None = None
@@ -171,8 +171,8 @@ class Amend:
 
 @dataclass(frozen=True)
 class Query:
-    """Asks for an order, by its id or by its ref. Any account may ask for any order by id; a ref
-    names an order of the account's own."""
+    """Asks for an order's status, by its id or ref. Any account may ask for any order by id; a ref
+    names one of the account's own orders."""
 
     order: int | None = None
     ref: str | None = None
@@ -183,7 +183,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Cancels what is open of an order of the account's own, by its id or by its ref."""
+    """Cancels the open part of one of the account's orders, named by its id or ref."""
 
     order: int | None = None
     ref: str | None = None
@@ -194,7 +194,7 @@ class Cancel:
 
 @dataclass(frozen=True)
 class CancelAll:
-    """Cancels all that the account has open, of one symbol where `sym` is given."""
+    """Cancels all open orders of the account, or only those of one symbol if `sym` is given."""
 
     sym: str | None = None
 
@@ -204,8 +204,8 @@ class CancelAll:
 
 @dataclass(frozen=True)
 class CancelAfter:
-    """Has all that the account then has open canceled after so many whole seconds, up to 86,400, unless it
-    is sent again before: a dead man's switch. 0 turns it off."""
+    """Arms a dead man's switch: after `seconds` whole seconds, up to 86,400, the exchange cancels all
+    open orders of the account, unless the command is sent again before. 0 disarms it."""
 
     seconds: int
 
@@ -215,7 +215,7 @@ class CancelAfter:
 
 @dataclass(frozen=True)
 class ShowAccount:
-    """Asks what the account has."""
+    """Asks for the account's balance and positions."""
 
     def xml(self) -> str:
         return "<account/>"
@@ -223,8 +223,8 @@ class ShowAccount:
 
 @dataclass(frozen=True)
 class ListOrders:
-    """Asks for up to 1,000 open orders of the account, in order of their ids, those above `after` where
-    it is given, and of one symbol where `sym` is."""
+    """Asks for up to 1,000 open orders of the account, in order of their ids: those above `after` if it
+    is given, and only those of one symbol if `sym` is given."""
 
     sym: str | None = None
     after: int | None = None
@@ -235,8 +235,8 @@ class ListOrders:
 
 @dataclass(frozen=True)
 class ListFills:
-    """Asks for up to 1,000 executions of the account, oldest first: its last ones, or the first ones whose
-    number is above `after` where it is given."""
+    """Asks for up to 1,000 executions of the account, oldest first: the last ones, or with `after` the
+    first ones whose number is above it."""
 
     after: int | None = None
 
@@ -247,37 +247,37 @@ class ListFills:
 Command = Union[OpenAccount, MakeSymbol, Place, Order, Amend, Query, Cancel, CancelAll, CancelAfter, ShowAccount, ListOrders,
                 ListFills]
 _IN_CREATE = (OpenAccount, MakeSymbol, Place)
-_ASKING = (Query, ShowAccount, ListOrders, ListFills)  # change nothing
+_ASKING = (Query, ShowAccount, ListOrders, ListFills)  # commands that change nothing
 
 
 def buy(sym: str, shares: Number, limit: Number | None = None, ref: str | None = None, **instructions: Any) -> Order:
-    """An order to buy so many shares, more than 0, at `limit` dollars a share or less. Instructions are
+    """Returns an order to buy `shares`, more than 0, for at most `limit` dollars each. Instructions are
     those of Order."""
     return Order(sym, _positive(shares), limit, ref, **instructions)
 
 
 def sell(sym: str, shares: Number, limit: Number | None = None, ref: str | None = None, **instructions: Any) -> Order:
-    """An order to sell so many shares, more than 0, at `limit` dollars a share or more. Instructions are
+    """Returns an order to sell `shares`, more than 0, for at least `limit` dollars each. Instructions are
     those of Order."""
     # Not `-shares`: arithmetic of Decimal rounds to the digits of its context.
     return Order(sym, _positive(shares).copy_negate(), limit, ref, **instructions)
 
 
 def new_ref() -> str:
-    """A ref that nobody has used: 32 random hexadecimal digits."""
+    """Returns a new ref: 32 random hexadecimal digits."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Commands that are sent together and done in their order, each on its own: one that is
-    refused does not undo or stop the others. Made by create() or transactions()."""
+    """Commands that are sent together and executed in order, each independently: a refused command
+    does not undo or stop the others. Made by create() or transactions()."""
 
     commands: tuple[Command, ...]
-    account: str | None = None  # of transactions
+    account: str | None = None  # account of transactions
 
     def xml(self) -> bytes:
-        """The frame's XML, without the length line. ValueError or TypeError name what cannot be sent."""
+        """Returns the frame's XML, without the length line. Raises ValueError or TypeError for invalid values."""
         tag = "create" if self.account is None else "transactions"
         for c in self.commands:
             if isinstance(c, _IN_CREATE) != (self.account is None) or type(c) not in _ANSWERS:
@@ -287,12 +287,12 @@ class Frame:
 
 
 def create(*commands: OpenAccount | MakeSymbol | Place) -> Frame:
-    """A frame that opens accounts, makes symbols and places shares."""
+    """Returns a frame that opens accounts, creates symbols and places shares."""
     return Frame(commands)
 
 
 def transactions(account: str, *commands: Command) -> Frame:
-    """A frame of orders, queries, cancels and whatever else one account may ask."""
+    """Returns a frame of orders, queries, cancels and other commands of one account."""
     return Frame(commands, account)
 
 
@@ -301,7 +301,7 @@ def transactions(account: str, *commands: Command) -> Frame:
 
 @dataclass(frozen=True)
 class Created:
-    """An account was opened, a symbol made, or, where both are there, shares placed."""
+    """An account was opened, a symbol created or, if both are set, shares placed."""
 
     sym: str | None
     account: str | None
@@ -310,9 +310,9 @@ class Created:
 
 @dataclass(frozen=True)
 class Opened:
-    """An order was accepted under this id, whether or not it executed at once, now or when its
-    ref was sent first. `limit` is None where a market order was sent without one. `status` is what
-    the order came to at once, where it asked for a report."""
+    """An order was accepted with this id, now or when its ref was sent first; it may have executed.
+    `limit` is None for a market order without a limit. `status` is the order's status right after it was
+    placed, if it asked for a report."""
 
     id: int
     sym: str
@@ -324,9 +324,9 @@ class Opened:
 
 @dataclass(frozen=True)
 class Amended:
-    """An amend was done to the order of this id. `by` is the id of the order that has replaced it, None
-    where it keeps its place. `status` is what the amend did to the order that keeps its place, or, where
-    it asked for a report, what the new order came to at once."""
+    """The order with this id was amended. `by` is the id of the order that has replaced it, None if it
+    keeps its priority. `status` is the change of an order that keeps its priority or, with a report, the
+    status of the new order."""
 
     id: int
     by: int | None
@@ -337,7 +337,7 @@ class Amended:
 
 @dataclass(frozen=True)
 class Execution:
-    """So many shares at so many dollars a share, at a time in seconds since the Unix epoch."""
+    """An execution: shares, the price in dollars a share, and the time in seconds since the Unix epoch."""
 
     shares: Decimal
     price: Decimal
@@ -346,7 +346,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Canceled:
-    """So many shares were canceled, at a time in seconds since the Unix epoch."""
+    """A cancel: the shares, and the time in seconds since the Unix epoch."""
 
     shares: Decimal
     time: int
@@ -354,7 +354,7 @@ class Canceled:
 
 @dataclass(frozen=True)
 class Reduced:
-    """So many shares were taken off by amends, the last time at a time in seconds since the Unix epoch."""
+    """The shares that amends removed, and the time of the last one in seconds since the Unix epoch."""
 
     shares: Decimal
     time: int
@@ -362,15 +362,15 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Status:
-    """An order as it stands, answered to a query or a cancel. Shares are positive also where
-    it sells; `open` is 0 where nothing is open; executions are oldest first. `replaced` is the id of the
-    order that an amend has made in its place. With `more`, of a report, there are further executions."""
+    """The status of an order, which a query or a cancel returns. Shares are positive also for a sell
+    order; `open` is 0 if no share is open; executions are oldest first. `replaced` is the id of the order
+    by which an amend replaced it. With `more`, a report does not have all executions."""
 
     id: int
     open: Decimal
     canceled: Canceled | None
     executed: tuple[Execution, ...]
-    ref: str | None = None  # where it was asked for by it
+    ref: str | None = None  # set if the order was named by its ref
     replaced: int | None = None
     reduced: Reduced | None = None
     more: bool = False
@@ -378,7 +378,7 @@ class Status:
 
 @dataclass(frozen=True)
 class CanceledAll:
-    """So many orders were canceled."""
+    """The number of orders that were canceled."""
 
     count: int
     sym: str | None = None
@@ -386,14 +386,14 @@ class CanceledAll:
 
 @dataclass(frozen=True)
 class SwitchSet:
-    """The account's dead man's switch is set to so many seconds, or, with 0, off."""
+    """The account's dead man's switch was set to this number of seconds; 0 means that it is off."""
 
     seconds: int
 
 
 @dataclass(frozen=True)
 class Position:
-    """What an account has of a symbol: `shares` that it can sell, and what its open orders hold."""
+    """An account's position in a symbol: `shares` that it can sell, and `held` for its open orders."""
 
     sym: str
     shares: Decimal
@@ -402,8 +402,8 @@ class Position:
 
 @dataclass(frozen=True)
 class Account:
-    """What an account has: dollars that it can spend, dollars that its open orders hold, and positions
-    in order of their symbols, without those that are empty."""
+    """The state of an account: dollars that it can spend, dollars held for its open orders, and its
+    positions that are not 0, in order of their symbols."""
 
     id: str
     balance: Decimal
@@ -413,8 +413,8 @@ class Account:
 
 @dataclass(frozen=True)
 class OpenOrder:
-    """An order with something open. `amount` is its total, with what is executed, as an amend has it:
-    negative where it sells. `time` is in seconds since the Unix epoch."""
+    """An order with open shares. `amount` is its total, including executed shares: the amount that an
+    amend changes, negative for a sell order. `time` is in seconds since the Unix epoch."""
 
     id: int
     sym: str
@@ -429,8 +429,8 @@ class OpenOrder:
 
 @dataclass(frozen=True)
 class Orders:
-    """Open orders, in order of their ids. With `more` there may be further ones, also where this page has
-    none: ListOrders with `after` asks for them."""
+    """Open orders, in order of their ids. With `more` there may be further ones, even if this page has
+    none: request them with ListOrders and `after`."""
 
     orders: tuple[OpenOrder, ...]
     more: bool
@@ -439,8 +439,8 @@ class Orders:
 
 @dataclass(frozen=True)
 class Fill:
-    """An execution, as one of its two accounts sees it. `n` is 1 for the account's first, and so on,
-    without a gap; `id` is the account's order, `side` "buy" or "sell"."""
+    """An execution from the view of one of its two accounts. `n` numbers the account's fills 1, 2, 3 …
+    without a gap; `id` is the account's order, `side` is "buy" or "sell"."""
 
     n: int
     id: int
@@ -453,7 +453,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Fills:
-    """Executions, oldest first. With `more` there are further ones: ListFills with `after` asks for them."""
+    """Executions, oldest first. With `more` there are further ones: request them with ListFills and `after`."""
 
     fills: tuple[Fill, ...]
     more: bool
@@ -462,10 +462,10 @@ class Fills:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The exchange refused a command, and it changed nothing. `text` says why, for people.
-    With `whole_frame` the frame was refused before any of it was done. With `maybe_done`,
-    which only results of retry() have, the command was sent before on a connection that was
-    lost, and may have been done then: send it again later, with the same ref, which is safe."""
+    """The exchange refused a command, which changed nothing. `text` is the reason, for people. With
+    `whole_frame` it refused the frame before executing any of it. With `maybe_done`, which only
+    results of retry() have, the command was sent before on a connection that was lost, and may have
+    been executed then. It is safe to send it again later with the same ref."""
 
     command: Command
     text: str
@@ -478,7 +478,7 @@ Result = Union[Created, Opened, Amended, Status, CanceledAll, SwitchSet, Account
 
 @dataclass(frozen=True)
 class Reply:
-    """What a frame of a pipeline came to: a result for each of its commands, in their order."""
+    """The reply to a frame of a pipeline: a result for each command, in order."""
 
     frame: Frame
     results: tuple[Result, ...]
@@ -488,8 +488,8 @@ class Reply:
 
 
 class OutcryError(Exception):
-    """Every error of this client but TypeError and ValueError for what cannot be sent, and
-    OSError where no connection could be made; in those cases nothing was sent."""
+    """The base of this client's errors, except TypeError and ValueError for invalid values, and OSError
+    if no connection could be made; in those cases nothing was sent."""
 
 
 class Refused(OutcryError):
@@ -501,20 +501,20 @@ class Refused(OutcryError):
 
 
 class NotAuthorized(OutcryError):
-    """The exchange does not take the token, or asks for one and none was given. It does not say
-    why. Nothing was done."""
+    """The exchange does not accept the token, or requires one and none was given. It does not say
+    why. Nothing was executed."""
 
 
 class InsecureToken(OutcryError):
-    """The token would go to another machine over a connection that is not encrypted. Nothing
-    was sent. Give an ssl_context, or allow it with insecure_token=True."""
+    """The token would go to another machine over an unencrypted connection. Nothing was sent. Give an
+    ssl_context, or allow it with insecure_token=True."""
 
 
 class ConnectionLost(OutcryError):
-    """The connection ended, or a reply did not come in time. `unanswered` are the frames that
-    were sent and have no reply, in the order in which they were sent. Of each it is unknown
-    whether it was done; a frame is done only after those before it. `last_words` is what the
-    exchange said before it closed the connection, None where it said nothing."""
+    """The connection ended, or a reply was late. `unanswered` are the frames without a reply, in the
+    order in which they were sent. It is unknown whether they were executed; a frame is executed only
+    after those before it. `last_words` is the text that the exchange sent before it closed the
+    connection, None if it sent none."""
 
     def __init__(self, reason: str, unanswered: Sequence[Frame], last_words: str | None = None):
         frames = f"{len(unanswered)} frame{'s' if len(unanswered) != 1 else ''}"
@@ -525,44 +525,43 @@ class ConnectionLost(OutcryError):
 
 
 class ProtocolError(ConnectionLost):
-    """What came is not a reply of the protocol. The connection has been closed."""
+    """The exchange's output is not a valid reply. The connection is closed."""
 
 
 # The connection
 
 _LENGTH_LINE_MAX = 19
-# How an error begins that is about a token, or about <auth> itself. Any other in its place passes.
+# Beginnings of errors about a token or about <auth> itself. Any other error in their place is temporary.
 _NOT_AUTHORIZED = ('this exchange takes <auth token="…"/> as the first frame, with a token that is known and has not ended',
                    "unknown root element <auth>")
-_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)  # what a socket says that would wait
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)  # errors of a socket that would block
 _RECEIVE_BYTES = 1 << 16
 _ADDRESSES_MAX = 16
-_ROUND_PAUSE_MAX = 0.2  # seconds after a round of several addresses without a taker; the first is a quarter
+_ROUND_PAUSE_MAX = 0.2  # longest pause in seconds after no address accepted orders; the first is a quarter of it
 _Kind = TypeVar("_Kind", Created, Opened, Amended, Status, CanceledAll, SwitchSet, Account, Orders, Fills)
 
 
 class Exchange:
     """A connection to an exchange. It connects when it is first needed.
 
-    `address` is "host:port", or several with commas between them or in a list, of which one
-    takes orders; without it the environment's OUTCRY_ADDR, else 127.0.0.1:12345.
-    `timeout` is how many seconds connecting may take, and then the wait for each reply.
-    `switch_time` is how many seconds one of several addresses may take to accept a connection
-    and answer on it, and how long a reply may be owed before the others are asked.
-    With `cancel_on_disconnect` the exchange cancels what is open of the orders of a connection when
-    that ends, for whatever reason, of all that do not say cod=False; with `silence_time` also when it
-    has been silent for so many whole seconds. Each connection that is made says so first.
-    `reply_bytes_max` bounds a reply; a larger one is a ProtocolError.
-    `token` is shown to an exchange that asks for one; without it the environment's
-    OUTCRY_TOKEN, where that is set. `ssl_context` is how TLS is spoken, None for not at all:
-    ssl.create_default_context(cafile="ca.pem") takes an exchange whose certificate that
-    authority has made. Without TLS a token goes to this machine only: for any other address
-    InsecureToken is raised, unless `insecure_token` allows it, or OUTCRY_INSECURE_TOKEN=true
-    in the environment; then there is a warning.
+    `address` is "host:port", or several in a list or separated by commas, of which one accepts
+    orders. Its default is the environment's OUTCRY_ADDR, else 127.0.0.1:12345.
+    `timeout` is the maximum time in seconds to connect, and to wait for each reply.
+    `switch_time` is the maximum time in seconds for one of several addresses to accept a connection
+    and answer on it, and how long a reply may be missing before the other addresses are asked.
+    With `cancel_on_disconnect` the exchange cancels the open orders of a connection when it ends for
+    any reason, except those with cod=False; with `silence_time` also when the connection has been
+    silent for that number of whole seconds. Each new connection requests this first.
+    `reply_bytes_max` bounds a reply; a larger one raises ProtocolError.
+    `token` is sent to an exchange that requires one; its default is the environment's OUTCRY_TOKEN,
+    if set. `ssl_context` enables TLS: ssl.create_default_context(cafile="ca.pem") accepts an exchange
+    whose certificate is from that authority. Without TLS a token is sent only to this machine: any
+    other address raises InsecureToken, unless `insecure_token`, or OUTCRY_INSECURE_TOKEN=true in the
+    environment, allows it with a warning.
 
-    Every method that talks to the exchange may raise ConnectionLost, ProtocolError or, where
-    no connection could be made or the exchange has no place for one, OSError; NotAuthorized
-    where the token is not taken.
+    Every method that communicates may raise ConnectionLost, ProtocolError or, if no connection could
+    be made or the exchange has no free connection, OSError; NotAuthorized if the token is not
+    accepted.
     """
 
     def __init__(self, address: str | Sequence[str] | None = None, timeout: float = 30.0, reply_bytes_max: int = 256 << 20,
@@ -570,8 +569,8 @@ class Exchange:
                  switch_time: float = 0.5, cancel_on_disconnect: bool = False, silence_time: int | None = None):
         self._addresses = _addresses(address or os.environ.get("OUTCRY_ADDR") or "127.0.0.1:12345")  # next one first
         self._timeout, self._reply_bytes_max = timeout, reply_bytes_max
-        self._patience = timeout  # for a reply; less while one of several addresses is tried
-        self._switch_time = self._quiet = switch_time  # quiet: how long a reply may be owed before others are asked
+        self._patience = timeout  # maximum wait for a reply; shorter while one of several addresses is tried
+        self._switch_time = self._quiet = switch_time  # quiet: how long a reply may be missing before others are asked
         self._until = float("inf")  # when retry() gives up
         self._token, self._ssl_context = token or os.environ.get("OUTCRY_TOKEN") or "", ssl_context
         self._session = b"" if not cancel_on_disconnect else b'<session cancel="disconnect"%s/>' % (
@@ -579,9 +578,9 @@ class Exchange:
         self._insecure_token = insecure_token or os.environ.get("OUTCRY_INSECURE_TOKEN", "") == "true"
         self._socket: socket.socket | None = None
         self._selector = selectors.DefaultSelector()
-        self._events = 0  # what the selector waits for
-        self._received = bytearray()  # not yet taken as a reply
-        self._ended = ""  # why nothing more will come
+        self._events = 0  # events that the selector waits for
+        self._received = bytearray()  # bytes not yet parsed as a reply
+        self._ended = ""  # why no more bytes will arrive
         self._unanswered: deque[Frame] = deque()
 
     def __enter__(self) -> Exchange:
@@ -591,9 +590,8 @@ class Exchange:
         self.close()
 
     def connect(self) -> Exchange:
-        """Connects, unless there is a connection. Returns self. Of several addresses it tries
-        one after the other, for up to `timeout` seconds. Raises OSError, NotAuthorized,
-        InsecureToken."""
+        """Connects, unless there is a connection. Returns self. Tries several addresses one after the
+        other for up to `timeout` seconds. Raises OSError, NotAuthorized, InsecureToken."""
         if self._socket is None and len(self._addresses) == 1:
             self._connect_to(self._addresses[0])
         deadline, pause = min(time.monotonic() + self._timeout, self._until), _ROUND_PAUSE_MAX / 4
@@ -601,14 +599,14 @@ class Exchange:
             why = self._round()
             if self._socket is None:
                 if time.monotonic() + pause > deadline:
-                    raise ConnectionError(f"no address takes orders: {why}")
+                    raise ConnectionError(f"no address accepts orders: {why}")
                 time.sleep(pause)
                 pause = min(2 * pause, _ROUND_PAUSE_MAX)
         return self
 
     def _round(self) -> str:
-        """Connects to the first of several addresses that answers, which comes last in the next
-        round. Returns why none does. Raises what does not pass by itself."""
+        """Connects to the first of several addresses that answers; the next round tries it last. Returns
+        why none answers. Raises errors that a retry would not change."""
         why = []
         self._patience = min(self._timeout, self._switch_time)
         try:
@@ -652,7 +650,7 @@ class Exchange:
             self._begin()
 
     def _probe(self) -> None:
-        """Has the exchange answer a frame without effect."""
+        """Sends a frame without effect and waits for its answer."""
         try:
             self._send(b"9\n<create/>")
             root = self._reply()
@@ -665,9 +663,9 @@ class Exchange:
             raise ConnectionError(f"the exchange takes no connection: {text}")
 
     def _look_elsewhere(self) -> None:
-        """Gives the connection up if another address takes orders; the next one goes there. Else
-        the exchange may only be slow. If two addresses are of one that is slow, it gets more
-        time with each change."""
+        """Closes the connection if another address accepts orders; the next connection goes there.
+        Otherwise the exchange may only be slow. If two addresses lead to the same slow exchange, it gets
+        more time with each switch."""
         own = self._addresses[-1]
         for address in self._addresses[:-1]:
             other = Exchange([f"[{address[0]}]:{address[1]}"], self._switch_time, self._reply_bytes_max, self._token,
@@ -682,10 +680,10 @@ class Exchange:
             self._addresses.insert(0, address)
             self._quiet, quiet = 2 * self._quiet, self._quiet
             raise self._lost(ConnectionLost, f"no reply from {own[0]}:{own[1]} within {quiet} seconds, and another address "
-                                             "takes orders")
+                                             "accepts orders")
 
     def _permit(self, host: str) -> None:
-        """Raises InsecureToken unless the token may go to a host in the clear."""
+        """Raises InsecureToken unless the token may be sent to a host without encryption."""
         if _is_loopback(host):
             return
         if not self._insecure_token:
@@ -694,7 +692,7 @@ class Exchange:
         warnings.warn(f"the token is sent to {host} over a connection that is not encrypted", RuntimeWarning, stacklevel=2)
 
     def _prove(self) -> None:
-        """Shows the token, which comes before everything else on a connection."""
+        """Sends the token, which must come first on a connection."""
         try:
             xml = f"<auth token={quoteattr(self._token)}/>".encode()
             self._send(b"%d\n%s" % (len(xml), xml))
@@ -712,7 +710,7 @@ class Exchange:
             raise
 
     def _begin(self) -> None:
-        """Says what is to happen when the connection ends."""
+        """Requests what the exchange does when the connection ends."""
         try:
             self._send(b"%d\n%s" % (len(self._session), self._session))
             root = self._reply()
@@ -729,7 +727,7 @@ class Exchange:
             raise
 
     def close(self) -> None:
-        """Closes the connection, if there is one. Any later call connects anew."""
+        """Closes the connection, if there is one. A later call reconnects."""
         if self._socket is not None:
             self._selector.unregister(self._socket)
             self._socket.close()
@@ -737,18 +735,18 @@ class Exchange:
         self._received.clear()
         self._unanswered.clear()
 
-    # Single commands: each raises Refused where the exchange refuses it.
+    # Single commands: each raises Refused if the exchange refuses it.
 
     def open_account(self, account: str, balance: Number, ref: str | None = None) -> Created:
         """Opens an account with a balance in dollars."""
         return self._one(create(OpenAccount(account, balance, ref)), Created)
 
     def make_symbol(self, sym: str, tick: Number | None = None, lot: Number | None = None) -> Created:
-        """Makes a symbol. One that is there already is fine, unless its tick or lot is another."""
+        """Creates a symbol if it does not exist. Refused if it exists with another tick or lot."""
         return self._one(create(MakeSymbol(sym, tick, lot)), Created)
 
     def place(self, sym: str, account: str, shares: Number, ref: str | None = None) -> Created:
-        """Makes a symbol where it is new, and gives shares of it to an account."""
+        """Adds shares to an account's position, and creates the symbol if it does not exist."""
         return self._one(create(Place(sym, account, shares, ref)), Created)
 
     def order(self, account: str, sym: str, amount: Number, limit: Number | None = None, ref: str | None = None,
@@ -758,29 +756,29 @@ class Exchange:
 
     def buy(self, account: str, sym: str, shares: Number, limit: Number | None = None, ref: str | None = None,
             **instructions: Any) -> Opened:
-        """Places an order to buy so many shares, more than 0, at `limit` dollars a share or less."""
+        """Places an order to buy `shares`, more than 0, for at most `limit` dollars each."""
         return self._one(transactions(account, buy(sym, shares, limit, ref, **instructions)), Opened)
 
     def sell(self, account: str, sym: str, shares: Number, limit: Number | None = None, ref: str | None = None,
              **instructions: Any) -> Opened:
-        """Places an order to sell so many shares, more than 0, at `limit` dollars a share or more."""
+        """Places an order to sell `shares`, more than 0, for at least `limit` dollars each."""
         return self._one(transactions(account, sell(sym, shares, limit, ref, **instructions)), Opened)
 
     def amend(self, account: str, order: int | None = None, amount: Number | None = None, limit: Number | None = None,
               ref: str | None = None, newref: str | None = None, report: bool = False) -> Amended:
-        """Changes an order of the account's own: see Amend."""
+        """Changes one of the account's orders: see Amend."""
         return self._one(transactions(account, Amend(order, amount, limit, ref, newref, report)), Amended)
 
     def query(self, account: str, order: int | None = None, ref: str | None = None) -> Status:
-        """Asks for an order: for any by its id, for one of the account's own by its ref."""
+        """Returns an order's status: of any order by its id, of the account's own by its ref."""
         return self._one(transactions(account, Query(order, ref)), Status)
 
     def cancel(self, account: str, order: int | None = None, ref: str | None = None) -> Status:
-        """Cancels what is open of an order of the account's own; what has executed stays."""
+        """Cancels the open part of one of the account's orders; executions stay."""
         return self._one(transactions(account, Cancel(order, ref)), Status)
 
     def cancel_all(self, account: str, sym: str | None = None) -> int:
-        """Cancels all that an account has open, of one symbol where `sym` is given. Returns how many orders that were."""
+        """Cancels all open orders of an account, or those of one symbol if `sym` is given. Returns their number."""
         return self._one(transactions(account, CancelAll(sym)), CanceledAll).count
 
     def cancel_after(self, account: str, seconds: int) -> None:
@@ -788,12 +786,12 @@ class Exchange:
         self._one(transactions(account, CancelAfter(seconds)), SwitchSet)
 
     def account(self, account: str) -> Account:
-        """Asks what an account has. It knows of all that was answered before, on any connection."""
+        """Returns the state of an account, which includes every command answered before, on any connection."""
         return self._one(transactions(account, ShowAccount()), Account)
 
     def orders(self, account: str, sym: str | None = None) -> list[OpenOrder]:
-        """Asks for all open orders of an account, of one symbol where `sym` is given, in order of their ids,
-        in as many pages as there are: each is of its own moment, and may be empty before the last."""
+        """Returns all open orders of an account, or those of one symbol if `sym` is given, in order of their
+        ids. It requests page after page; each shows a moment of its own."""
         found: list[OpenOrder] = []
         after: int | None = None
         while True:
@@ -804,27 +802,27 @@ class Exchange:
             after = page.after
 
     def fills(self, account: str, after: int | None = None) -> tuple[Fill, ...]:
-        """Asks for up to 1,000 executions of an account, oldest first: its last ones, or the first ones
-        whose number is above `after` where it is given."""
+        """Returns up to 1,000 executions of an account, oldest first: the last ones, or with `after` the
+        first ones whose number is above it."""
         return self._one(transactions(account, ListFills(after)), Fills).fills
 
     # Frames
 
     def send(self, frame: Frame) -> tuple[Result, ...]:
-        """Sends one frame and returns the results of its commands, in their order. A command
-        that is refused has a Refusal in its place."""
+        """Sends one frame and returns the results of its commands, in order. A refused command has a
+        Refusal as its result."""
         (reply,) = self.pipeline([frame])
         return reply.results
 
     def retry(self, frame: Frame, seconds: float = 60.0) -> tuple[Result, ...]:
-        """Sends a frame again and again, over new connections, until there is a reply, and
-        returns the results of its commands. Nothing is done twice: what makes something must
-        have a ref, an amend a newref, else ValueError is raised and nothing is sent. After so many seconds, and at
-        what does not pass by itself (a certificate, a token, a malformed reply, a frame that
-        the exchange does not take), the last ConnectionLost is raised, and any other error only
-        where the frame was never sent. Then it is still safe to go on with the same frame, today
-        or next year. A cancel that was done before its reply was lost is answered with a Refusal
-        that says so. What is refused after a ConnectionLost has maybe_done."""
+        """Sends a frame again, over new connections, until there is a reply, and returns the results of its
+        commands. No command is executed twice: commands that create something must have a ref, and
+        amends a newref, otherwise ValueError is raised and nothing is sent. After `seconds`, or on an
+        error that a retry would not change (a certificate, a token, a malformed reply, a frame that the
+        exchange does not accept), it raises the last ConnectionLost, or another error only if the frame
+        was never sent. It is still safe to send the same frame later. A cancel that was executed before
+        its reply was lost is answered with a Refusal that says so. A command that is refused after a
+        ConnectionLost has maybe_done."""
         for c in frame.commands:
             if isinstance(c, (OpenAccount, Place, Order)) and c.ref is None or isinstance(c, Amend) and c.newref is None:
                 raise ValueError(f"{c!r} has no ref: sent again, it could be done twice")
@@ -836,10 +834,10 @@ class Exchange:
 
     def _retry(self, frame: Frame, deadline: float) -> tuple[Result, ...]:
         pause = 0.05
-        lost: ConnectionLost | None = None  # of the frame
+        lost: ConnectionLost | None = None  # last loss after the frame was sent
         while True:
-            # After last words, which may be about the frame or about nobody: a connection
-            # that is good right before the frame tells which.
+            # The exchange's last words may or may not be about this frame: a connection that answers right
+            # before the frame is sent decides it.
             probe = lost is not None and lost.last_words is not None
             failure: Exception | None = lost
             try:
@@ -864,7 +862,7 @@ class Exchange:
             pause = min(2 * pause, 2.0 if len(self._addresses) == 1 else _ROUND_PAUSE_MAX)
 
     def _is_good(self) -> bool:
-        """Tells whether the exchange answers a frame without effect."""
+        """Returns whether the exchange answers a frame without effect."""
         try:
             self.send(create())
         except ConnectionLost:
@@ -872,12 +870,12 @@ class Exchange:
         return True
 
     def pipeline(self, frames: Iterable[Frame], window: int = 64) -> Iterator[Reply]:
-        """Sends frames without waiting for the reply to each, and yields the replies in the
-        order of the frames. At most `window` frames are without a reply at a time; further
-        ones are taken from `frames` as replies come.
+        """Sends frames without waiting for the reply to each, and yields the replies in the order of the
+        frames. At most `window` frames are without a reply at a time; further ones are read from `frames`
+        as replies arrive.
 
-        Whoever ends the iteration early gives the connection up, and does not learn what the
-        frames without a reply came to. No other method may be called meanwhile."""
+        A caller that ends the iteration early closes the connection, and does not learn what became of
+        the frames without a reply. No other method may be called during the iteration."""
         if window < 1:
             raise ValueError(f"window {window}: must be at least 1")
         if self._unanswered:
@@ -885,7 +883,7 @@ class Exchange:
         return self._replies(iter(frames), window)
 
     def _replies(self, frames: Iterator[Frame], window: int) -> Iterator[Reply]:
-        failure: Exception | None = None  # of a frame that cannot be sent: those before it come first
+        failure: Exception | None = None  # error of an invalid frame, raised after the replies to those before it
         more = True
         try:
             while True:
@@ -903,7 +901,7 @@ class Exchange:
                     break
                 yield self._take()
         finally:
-            if self._unanswered:  # an error, or whoever iterates has had enough
+            if self._unanswered:  # after an error, or if the caller ended the iteration
                 self.close()
         if failure is not None:
             raise failure
@@ -917,10 +915,10 @@ class Exchange:
         return result
 
     def _put(self, frame: Frame, xml: bytes) -> None:
-        """Sends a frame. With nothing under way, a connection that has ended is replaced."""
+        """Sends a frame. If no frame is unanswered, a connection that has ended is replaced."""
         if not self._unanswered and self._socket is not None:
             self._receive()
-            if self._received or self._ended:  # only a farewell can come unasked
+            if self._received or self._ended:  # only last words can arrive without a request
                 self.close()
         self.connect()
         self._unanswered.append(frame)
@@ -955,12 +953,12 @@ class Exchange:
         return Reply(frame, tuple(results))
 
     def _goes_on(self) -> bool:
-        """Tells whether the exchange still answers after an error about a whole frame. Such an
-        error is the last word of a connection that ends, but not of a frame that was malformed.
-        The next reply tells, or the end in its place; where none is due, one is asked for."""
+        """Returns whether the exchange still answers after an error about a whole frame. Such an error is
+        either the last text of a connection that ends, or the answer to a malformed frame. The next reply
+        shows which; if none is due, a frame without effect is sent."""
         asked = len(self._unanswered) == 1
         if asked:
-            self._send(b"9\n<create/>")  # has no effect, and <results/> as its reply
+            self._send(b"9\n<create/>")  # has no effect; its reply is <results/>
         deadline = time.monotonic() + self._timeout
         while not self._received and not self._ended:
             self._wait(deadline, selectors.EVENT_READ)
@@ -971,8 +969,8 @@ class Exchange:
     # Bytes
 
     def _send(self, data: bytes) -> None:
-        """Sends bytes, and receives where they do not go: an exchange that is owed reading
-        stops reading. Where the connection has broken, the replies before that can be taken."""
+        """Sends bytes, and receives while it cannot send: an exchange whose replies are not read stops
+        reading. If the connection breaks, the replies before that can still be parsed."""
         view, deadline = memoryview(data), time.monotonic() + self._patience
         while len(view) > 0 and not self._ended:
             assert self._socket is not None
@@ -983,7 +981,7 @@ class Exchange:
                 self._wait(deadline, selectors.EVENT_READ | selectors.EVENT_WRITE)
             except OSError as e:
                 while not self._ended:
-                    self._wait(deadline, selectors.EVENT_READ)  # what the exchange said before
+                    self._wait(deadline, selectors.EVENT_READ)  # receive what the exchange sent before
                 self._ended = f"the connection broke: {e}"
 
     def _reply(self) -> ElementTree.Element:
@@ -1011,12 +1009,12 @@ class Exchange:
         return root
 
     def _bounds(self, searched: int) -> tuple[int, int]:
-        """Returns the begin of the first reply's XML and its end, which is 0 where it is not
-        known yet. In a reply without a length line, the first `searched` bytes hold no end."""
+        """Returns the begin and the end of the first reply's XML; the end is 0 if it has not arrived. In a
+        reply without a length line, the first `searched` bytes contain no end."""
         if self._received.startswith(b"<"):  # an exchange with --bare-replies
             if self._received.startswith(b"<results/>"):
                 return 0, len(b"<results/>")
-            last = b"</results>"  # no value can hold it: "<" is escaped
+            last = b"</results>"  # no value can contain it, as "<" is escaped
             found = self._received.find(last, max(0, searched - len(last)))
             return 0, found + len(last) if found >= 0 else 0
         line = bytes(self._received[:_LENGTH_LINE_MAX])
@@ -1028,7 +1026,7 @@ class Exchange:
         return 0, 0
 
     def _wait(self, deadline: float, events: int) -> None:
-        """Receives what is there. Where that is nothing, it first waits for one of the events.
+        """Receives the bytes that have arrived. If there are none, it first waits for one of the events.
         Raises ConnectionLost at the deadline."""
         assert self._socket is not None
         if events != self._events:
@@ -1046,7 +1044,7 @@ class Exchange:
             return
 
     def _receive(self) -> bool:
-        """Receives what is there, and tells whether that was something, the end included."""
+        """Receives the bytes that have arrived. Returns whether there were any, or the connection's end."""
         assert self._socket is not None
         try:
             data = self._socket.recv(_RECEIVE_BYTES)
@@ -1061,7 +1059,7 @@ class Exchange:
         return True
 
     def _lost(self, kind: type[ConnectionLost], reason: str, last_words: str | None = None) -> ConnectionLost:
-        """Closes the connection and returns the error that says what that leaves unknown."""
+        """Closes the connection and returns the error with the frames whose outcome is unknown."""
         error = kind(reason, self._unanswered, last_words)
         self.close()
         return error
@@ -1074,7 +1072,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def _addresses(given: str | Sequence[str]) -> list[tuple[str, int]]:
-    """Returns the hosts and ports of addresses. Raises ValueError that names what is none."""
+    """Returns the hosts and ports of addresses. Raises ValueError with the address that is malformed."""
     texts = [text.strip() for part in ([given] if isinstance(given, str) else given) for text in part.split(",")]
     if not 0 < len(texts) <= _ADDRESSES_MAX:
         raise ValueError(f"{len(texts)} addresses: 1 to {_ADDRESSES_MAX} are needed")
@@ -1088,20 +1086,20 @@ def _addresses(given: str | Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _is_loopback(host: str) -> bool:
-    """Tells whether an address, as a socket names its peer, is of this machine alone."""
+    """Returns whether a peer's address, in a socket's format, is a loopback address."""
     address = ipaddress.ip_address(host.partition("%")[0])
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _doubtful(result: Result) -> Result:
-    """Returns the result of a frame that was sent before: a refusal proves nothing then."""
+    """Returns the result with maybe_done if it is a refusal: the frame was sent before."""
     if isinstance(result, Refusal) and not isinstance(result.command, _ASKING):
         return replace(result, maybe_done=True)
     return result
 
 
 def _exact(name: str, value: Number | None) -> Decimal:
-    """Returns a number as it is, or raises ValueError or TypeError that names it."""
+    """Returns a number unchanged, or raises ValueError or TypeError with its name."""
     if isinstance(value, bool) or not isinstance(value, (Decimal, int, str)):
         raise TypeError(f"{name} {value!r}: a Decimal, int or str is needed, not {type(value).__name__}")
     if isinstance(value, str) and _DECIMAL.fullmatch(value) is None:
@@ -1120,7 +1118,7 @@ def _positive(shares: Number) -> Decimal:
 
 
 def _number(name: str, value: Number | None) -> str:
-    """Returns a number as the protocol has it, a str as it was given."""
+    """Returns a number in the protocol's format; a str is unchanged."""
     number = _exact(name, value)
     return value if isinstance(value, str) else f"{number:f}"
 
@@ -1135,42 +1133,42 @@ def _attribute(name: str, value: object) -> str:
 
 
 def _id(value: str | int) -> str:
-    """Returns an account or order id as an attribute's value. The account ids "7" and "007"
-    are two accounts; 7 is the first."""
+    """Returns an account or order id as an attribute's value. The account ids "7" and "007" are two
+    accounts; the int 7 is the first."""
     return _attribute("id", str(value) if type(value) is int else value)
 
 
 def _word(name: str, value: str | None) -> str:
-    """Returns a text as an attribute, or nothing."""
+    """Returns a text as an attribute, or "" for None."""
     return "" if value is None else f" {name}={_attribute(name, value)}"
 
 
 def _flag(name: str, given: bool, value: str, otherwise: str | None = None) -> str:
-    """Returns an attribute where it is given, or what it is otherwise. Only bools will do: "no" would be true."""
+    """Returns an attribute for a bool, or the default for None. Only bools are accepted, as "no" would be true."""
     if type(given) is not bool:
         raise TypeError(f"{name} {given!r}: a bool is needed, not {type(given).__name__}")
     return _word(name, value if given else otherwise)
 
 
 def _given(name: str, value: Number | None) -> str:
-    """Returns a number as an attribute, or nothing."""
+    """Returns a number as an attribute, or "" for None."""
     return "" if value is None else f' {name}="{_number(name, value)}"'
 
 
 def _count(name: str, value: int) -> int:
-    """Returns a whole number, or raises TypeError that names it."""
+    """Returns a whole number, or raises TypeError with its name."""
     if type(value) is not int:
         raise TypeError(f"{name} {value!r}: an int is needed, not {type(value).__name__}")
     return value
 
 
 def _after(after: int | None) -> str:
-    """Returns the attribute after which a list begins, or nothing."""
+    """Returns the attribute after which a list begins, or "" for None."""
     return "" if after is None else f' after="{_count("after", after)}"'
 
 
 def _ref(ref: str | None) -> str:
-    """Returns a ref as an attribute, or nothing."""
+    """Returns a ref as an attribute, or "" for None."""
     return "" if ref is None else f" ref={_attribute('ref', ref)}"
 
 
@@ -1188,7 +1186,7 @@ _KNOWN = {"error", *_ANSWERS.values()}
 
 
 def _result(command: Command, e: ElementTree.Element) -> Result:
-    """Reads the answer to a command. Raises KeyError, ValueError or ArithmeticError where it is none."""
+    """Parses the answer to a command. Raises KeyError, ValueError or ArithmeticError if it is malformed."""
     if e.tag == "error":
         return Refusal(command, e.text or "")
     if e.tag != _ANSWERS[type(command)]:
@@ -1220,8 +1218,8 @@ def _result(command: Command, e: ElementTree.Element) -> Result:
 
 
 def _next_after(command: ListOrders | ListFills, e: ElementTree.Element) -> int | None:
-    """Reads after what the next page of a list comes, None where there is none. Raises ValueError where that is
-    not behind what the command asked for: a caller that asks for page after page would never end."""
+    """Returns the number after which the next page begins, None if there is none. Raises ValueError if it is
+    not above the one that the command requested: a caller that reads page after page would never finish."""
     more = e.find("more")
     if more is None:
         return None
@@ -1232,7 +1230,7 @@ def _next_after(command: ListOrders | ListFills, e: ElementTree.Element) -> int 
 
 
 def _status(id: int, ref: str | None, e: ElementTree.Element) -> Status:
-    """Reads what has become of an order. Parts that it does not know are left out."""
+    """Parses the status of an order. Unknown parts are ignored."""
     status = Status(id, Decimal(0), None, (), ref, more=e.find("more") is not None)
     executed: list[Execution] = []
     for part in e:

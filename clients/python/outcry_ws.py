@@ -1,6 +1,6 @@
-"""A client of the Outcry exchange for asyncio, over JSON and WebSocket: orders, market data that is
-kept in step, and an account's own events without a gap. It needs Python 3.11, outcry.py beside it,
-and the package websockets: pip install "./clients/python[ws]" in a checkout.
+"""A client of the Outcry exchange for asyncio, over JSON and WebSocket: orders, verified market data,
+and an account's own events without a gap. It needs Python 3.11, outcry.py in the same directory, and
+the package websockets: pip install "./clients/python[ws]" in a checkout.
 
     import asyncio, outcry_ws
 
@@ -13,15 +13,15 @@ and the package websockets: pip install "./clients/python[ws]" in a checkout.
     asyncio.run(main())
 
 Numbers. Prices, shares and money are decimal.Decimal, exact in both directions. A number may be
-given as Decimal, int or str; a float is a TypeError, and nothing is sent.
+given as Decimal, int or str; a float raises TypeError, and nothing is sent.
 
-Errors. What the exchange refuses raises Refused; decide by its `reason`, which never changes. A
-connection that ends before the result raises ConnectionLost: the command was done whole or not at
-all. Nothing is sent twice except by retry(), which needs a ref.
+Errors. If the exchange refuses a request, Refused is raised; decide by its `reason`, which never
+changes. If a connection ends before the result, ConnectionLost is raised: the command was executed
+completely or not at all. Only retry(), which needs a ref, sends a command twice.
 
-Connections. A lost connection is made again by itself, of several addresses to the next, and what
-was subscribed to goes on: a book starts anew, an account's feed goes on after its last event, and
-what it slept through is delivered. The methods are for one event loop.
+Connections. The client replaces a lost connection, with the next address if there are several, and
+subscribes again: a book starts with a snapshot, and an account's feed continues after its last event
+and delivers what it missed. The methods must be called from one event loop.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ from outcry import (InsecureToken, NotAuthorized, Number, OutcryError, Position,
 __all__ = ["Account", "AccountFeed", "Book", "Channel", "ConnectionLost", "Event", "Exchange", "Fill", "InsecureToken", "Level",
            "NotAuthorized", "Order", "OutcryError", "Position", "Refused", "Symbol", "Trade", "Trades", "new_ref"]
 
-CANNOT_NOW = 1002  # the class of refusals that may pass: nothing was done
-_MESSAGE_BYTES_MAX = 1 << 20  # the exchange sends none that is larger
-_SUBSCRIBE_MAX = 100  # channels of one request
-_PAUSE_MIN, _PAUSE_MAX = 0.05, 2.0  # seconds between tries to connect
-_NOT_TAKEN = 4001  # the close code of a token that is wrong, ended or revoked
-_CHECKED_LEVELS = 10  # of each side, in a checksum
+CANNOT_NOW = 1002  # code of temporary refusals: nothing was executed
+_MESSAGE_BYTES_MAX = 1 << 20  # the exchange sends no larger message
+_SUBSCRIBE_MAX = 100  # maximum number of channels in one request
+_PAUSE_MIN, _PAUSE_MAX = 0.05, 2.0  # seconds between attempts to connect
+_NOT_TAKEN = 4001  # close code for a token that is wrong, expired or revoked
+_CHECKED_LEVELS = 10  # levels of each side that a checksum covers
 _Result = TypeVar("_Result")
 
 
-# What the exchange tells
+# Data of the exchange
 
 
 @dataclass(frozen=True)
 class Fill:
-    """An execution, as one of its two accounts sees it. `fill` is 1 for the account's first, and so on,
-    without a gap; `trade` is its number of the symbol; `maker` means that the order was resting."""
+    """An execution from the view of one of its two accounts. `fill` numbers the account's fills 1, 2, 3 …
+    without a gap; `trade` is the number of the symbol's trade; `maker` means that the order was resting."""
 
     fill: int
     order: int
@@ -80,8 +80,8 @@ class Fill:
 
 @dataclass(frozen=True)
 class Order:
-    """The state of an order. `amount` is signed, negative where it sells; `state` is open, executed,
-    canceled or replaced. `fills` are there in results, not in lists and events."""
+    """The state of an order. `amount` is negative for a sell order; `state` is open, executed, canceled or
+    replaced. Only results have `fills`, not lists and events."""
 
     id: int
     sym: str
@@ -112,7 +112,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Account:
-    """What an account has: dollars that it can spend, dollars that its open orders hold, and positions.
+    """The state of an account: dollars that it can spend, dollars held for its open orders, and positions.
     `n` is the number of its newest event, `last_fill` that of its newest fill."""
 
     id: str
@@ -125,9 +125,9 @@ class Account:
 
 @dataclass(frozen=True)
 class Event:
-    """What one record did to an account: `fills`, `orders` that changed, `positions` that it touched, and
-    what it had afterwards. The first of a feed is the state as it stands, and so is one that follows
-    a long absence: `snapshot` is True, `orders` and `positions` are all, and `fills` those in between."""
+    """The effect of one record on an account: its `fills`, the `orders` and `positions` that changed, and the
+    balance after it. With `snapshot` it is the account's state: `orders` and `positions` are complete. A feed
+    begins with a snapshot; one that follows a long absence has the `fills` that were missed."""
 
     account: str
     n: int
@@ -143,8 +143,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Trade:
-    """A trade of a symbol. `id` is 1 for its first, and so on, without a gap; `side` is whose order came
-    last, `buy` and `sell` are the orders."""
+    """A trade of a symbol. `id` numbers the symbol's trades 1, 2, 3 … without a gap; `side` is that of the order
+    that arrived last, `buy` and `sell` are the orders."""
 
     id: int
     price: Decimal
@@ -157,7 +157,7 @@ class Trade:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol. Limits are multiples of `tick`, amounts of `lot`, where these are given."""
+    """A symbol. Limits are multiples of `tick`, amounts of `lot`, if set."""
 
     sym: str
     tick: Decimal | None
@@ -167,7 +167,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Level:
-    """A price of a book, and all that is open at it."""
+    """A price of a book, and the total open shares at it."""
 
     price: Decimal
     shares: Decimal
@@ -177,9 +177,9 @@ class Level:
 
 
 class Refused(OutcryError):
-    """The exchange refused a request, and as things stood nothing was done. `reason` says why, for
-    programs; the text is for people. With `code` CANNOT_NOW it may be done later. With `maybe_done`,
-    which only retry() sets, an earlier try may have been done: ask again later with the same ref."""
+    """The exchange refused a request, which changed nothing. `reason` is for programs, the text for people.
+    With `code` CANNOT_NOW the refusal is temporary. With `maybe_done`, which only retry() sets, an earlier
+    try may have been executed: send it again later with the same ref."""
 
     def __init__(self, code: int, reason: str, text: str):
         super().__init__(text)
@@ -187,21 +187,20 @@ class Refused(OutcryError):
 
 
 class ConnectionLost(OutcryError):
-    """The connection ended, or a result did not come in time. Whether the request was done is unknown."""
+    """The connection ended, or a result was late. It is unknown whether the request was executed."""
 
 
 class Exchange:
     """A connection to an exchange: `async with Exchange() as exchange`.
 
-    `address` is "host:port" of its HTTP side, or several with commas between them or in a list; without
-    it the environment's OUTCRY_HTTP, else 127.0.0.1:8080. `timeout` is how many seconds connecting may
-    take, and the wait for each result. `token` and `ssl_context` are those of outcry.Exchange, and so is
-    `insecure_token`. With `cancel_on_disconnect` the exchange cancels what is open of a connection's orders
-    when that ends. `queue_max` bounds what waits in each feed; one that falls behind asks for the rest
-    later. `lost` counts the connections that were lost.
+    `address` is "host:port" of its HTTP side, or several in a list or separated by commas; its default is the
+    environment's OUTCRY_HTTP, else 127.0.0.1:8080. `timeout` is the maximum time in seconds to connect, and to
+    wait for each result. `token`, `ssl_context` and `insecure_token` are those of outcry.Exchange. With
+    `cancel_on_disconnect` the exchange cancels a connection's open orders when it ends. `queue_max` bounds what
+    waits in each feed; a feed that exceeds it requests the rest later. `lost` counts lost connections.
 
-    Every method that asks raises Refused, ConnectionLost, or OSError where no connection could be made;
-    NotAuthorized where the token is not taken."""
+    Every method with a request raises Refused, ConnectionLost, OSError if no connection could be made, or
+    NotAuthorized if the token is not accepted."""
 
     def __init__(self, address: str | Sequence[str] | None = None, *, token: str | None = None,
                  ssl_context: ssl.SSLContext | None = None, insecure_token: bool = False, timeout: float = 30.0,
@@ -213,10 +212,10 @@ class Exchange:
         self._cancel_on_disconnect = cancel_on_disconnect
         self.lost = 0
         self._socket: ClientConnection | None = None
-        self._up = asyncio.Event()  # there is a connection, or `_end` says that there will be none
+        self._up = asyncio.Event()  # set while connected, and when `_end` has ended all attempts
         self._end: OutcryError | None = None
-        self._why: Exception = ConnectionError("there is no connection")  # why there is none
-        self._asked: dict[int, tuple[asyncio.Future[dict[str, Any]], Sequence[Channel]]] = {}  # and what the result starts
+        self._why: Exception = ConnectionError("there is no connection")  # why it is not connected
+        self._asked: dict[int, tuple[asyncio.Future[dict[str, Any]], Sequence[Channel]]] = {}  # and channels to start
         self._next_id = 0
         self._channels: dict[str, Channel] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -229,7 +228,7 @@ class Exchange:
         await self.close()
 
     async def connect(self) -> None:
-        """Connects, to the first address that takes the connection, and keeps it from then on."""
+        """Connects to the first address that accepts the connection, and reconnects from then on."""
         for left in reversed(range(len(self._hosts))):
             try:
                 first = await self._dial()
@@ -241,7 +240,7 @@ class Exchange:
         self._spawn(self._keep(first))
 
     async def close(self) -> None:
-        """Closes the connection. What waits for a result raises ConnectionLost."""
+        """Closes the connection. Pending requests raise ConnectionLost."""
         self._end = self._end or ConnectionLost("the client is closed")
         made, self._socket = self._socket, None
         if made is not None:
@@ -258,39 +257,39 @@ class Exchange:
                     tif: str | None = None, post: bool | None = None, stp: str | None = None, cod: bool | None = None,
                     ref: str | None = None) -> Order:
         """Places an order: a positive `amount` buys, a negative one sells. Instructions are those of
-        outcry.Order. The result has what it came to at once, with its fills. The same order with the
-        same `ref` is placed once, and answered as it was first."""
+        outcry.Order. The result is the order right after it was placed, with its fills. The same order with
+        the same `ref` is placed once, and answered as the first time."""
         result = await self.call("order.place", account=account, sym=sym, amount=_number("amount", amount),
                                  limit=_text("limit", limit), type="market" if market else None, tif=tif, post=post, stp=stp,
                                  cod=cod, ref=ref)
         return _order(result["order"])
 
     async def buy(self, account: str, sym: str, shares: Number, limit: Number | None = None, **instructions: Any) -> Order:
-        """Places an order to buy so many shares, more than 0."""
+        """Places an order to buy `shares`, more than 0."""
         return await self.order(account, sym, _positive(shares), limit, **instructions)
 
     async def sell(self, account: str, sym: str, shares: Number, limit: Number | None = None, **instructions: Any) -> Order:
-        """Places an order to sell so many shares, more than 0."""
+        """Places an order to sell `shares`, more than 0."""
         # Not `-shares`: arithmetic of Decimal rounds to the digits of its context.
         return await self.order(account, sym, _positive(shares).copy_negate(), limit, **instructions)
 
     async def amend(self, account: str, id: int | None = None, *, ref: str | None = None, amount: Number | None = None,
                     limit: Number | None = None, newref: str | None = None) -> Order:
-        """Changes an order, as outcry.Amend does, and returns the one that is there now."""
+        """Changes an order, as outcry.Amend does, and returns the resulting order."""
         result = await self.call("order.amend", account=account, id=id, ref=ref, amount=_text("amount", amount),
                                  limit=_text("limit", limit), newref=newref)
         return _order(result["order"])
 
     async def cancel(self, account: str, id: int | None = None, *, ref: str | None = None) -> Order:
-        """Cancels what is open of an order, by its id or its ref."""
+        """Cancels the open part of an order, named by its id or ref."""
         return _order((await self.call("order.cancel", account=account, id=id, ref=ref))["order"])
 
     async def cancel_all(self, account: str, sym: str | None = None) -> int:
-        """Cancels all that the account has open, of one symbol where `sym` is given; returns how many."""
+        """Cancels all open orders of the account, or those of one symbol if `sym` is given; returns their number."""
         return int((await self.call("order.cancel_all", account=account, sym=sym))["count"])
 
     async def cancel_after(self, account: str, seconds: int) -> None:
-        """Sets the dead man's switch of the account, as outcry.CancelAfter does. 0 turns it off."""
+        """Sets the dead man's switch of the account, as outcry.CancelAfter does. 0 disarms it."""
         await self.call("cancel_after", account=account, seconds=seconds)
 
     async def query(self, account: str, id: int | None = None, *, ref: str | None = None) -> Order:
@@ -298,10 +297,10 @@ class Exchange:
         return _order((await self.call("order.get", account=account, id=id, ref=ref))["order"])
 
     async def retry(self, do: Callable[..., Awaitable[_Result]], *args: Any, seconds: float = 60.0, **named: Any) -> _Result:
-        """Does `await do(*args, **named)` until there is a result, for up to `seconds`: again after a lost
-        connection, and after a refusal that may pass. `do` is order, buy or sell with a ref, amend with a
-        newref, or a method that only asks. What would be done twice is a ValueError. Of several addresses
-        it goes to the next where one cannot now. Raises the last error when the time is over."""
+        """Calls `do(*args, **named)` until there is a result, for up to `seconds`: it retries after a lost
+        connection and after a temporary refusal. `do` is order, buy or sell with a ref, amend with a newref, or
+        a method that changes nothing; otherwise ValueError is raised. With several addresses it goes to the
+        next one after a temporary refusal. When the time is over it raises the last error."""
         name = getattr(do, "__name__", "")
         needed = {"order": "ref", "buy": "ref", "sell": "ref", "amend": "newref"}.get(name)
         if name in ("cancel", "cancel_all", "call") or needed and named.get(needed) is None:
@@ -322,15 +321,15 @@ class Exchange:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX)
 
-    # Questions
+    # Queries
 
     async def account(self, account: str) -> Account:
-        """Returns what an account has."""
+        """Returns the state of an account."""
         a = await self.call("account.get", account=account)
         return Account(a["account"], a["n"], a["last_fill"], Decimal(a["balance"]), Decimal(a["held"]), _positions(a))
 
     async def orders(self, account: str, sym: str | None = None) -> list[Order]:
-        """Returns all open orders of an account, of one symbol where `sym` is given, by id."""
+        """Returns all open orders of an account, or those of one symbol if `sym` is given, by id."""
         found: list[Order] = []
         while True:
             page = await self.call("orders.open", account=account, sym=sym, after=found[-1].id if found else None)
@@ -340,7 +339,7 @@ class Exchange:
 
     async def fills(self, account: str, after: int | None = None) -> list[Fill]:
         """Returns executions of an account, oldest first: the newest 1,000, or all whose number is above
-        `after`. Refused with not_kept where these are too old."""
+        `after`. Raises Refused with not_kept if these are too old."""
         found: list[Fill] = []
         while True:
             page = await self.call("fills.list", account=account, after=after)
@@ -368,23 +367,23 @@ class Exchange:
             if not page["more"]:
                 return found
 
-    # What is subscribed to
+    # Subscriptions
 
     async def book(self, sym: str, every: str | None = None) -> Book:
-        """Keeps the book of a symbol. With `every` "100ms" it changes ten times a second at most."""
+        """Keeps the book of a symbol. With `every` "100ms" it changes at most ten times a second."""
         return await self._add(Book(self, f"book.{sym}" + (f".{every}" if every else "")))
 
     async def watch_trades(self, sym: str, after: int | None = None) -> Trades:
-        """Iterates over the trades of a symbol from now on, or from behind number `after`, without a gap."""
+        """Iterates over the trades of a symbol from now on, or after number `after`, without a gap."""
         return await self._add(Trades(self, sym, after))
 
     async def watch_account(self, account: str, after: int | None = None, last_fill: int | None = None) -> AccountFeed:
-        """Iterates over the events of an account, without a gap. Of a program that was away, `after` is the
-        number of the last event that it knows, and `last_fill` that of the last fill."""
+        """Iterates over the events of an account, without a gap. A program that restarts gives the number of the
+        last event that it knows as `after`, and that of the last fill as `last_fill`."""
         return await self._add(AccountFeed(self, account, after, last_fill))
 
     async def channel(self, name: str) -> Channel:
-        """Iterates over the data of any other channel, such as "ticker.SPY", as it comes."""
+        """Iterates over the data of any other channel, such as "ticker.SPY", unchanged."""
         return await self._add(Channel(self, name))
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
@@ -392,7 +391,7 @@ class Exchange:
         return await self._ask(await self._connection(), method, {k: v for k, v in params.items() if v is not None})
 
     async def _connection(self) -> ClientConnection:
-        """Returns the connection, once there is one."""
+        """Returns the connection; waits while there is none."""
         if not self._up.is_set():
             try:
                 await asyncio.wait_for(self._up.wait(), self._timeout)
@@ -419,7 +418,7 @@ class Exchange:
                     raise ConnectionLost(f"the connection ended: {e}") from e
                 return await future
         except TimeoutError:
-            # Results come in order: all later ones would be late as well.
+            # Results arrive in order, so all later ones would be late as well.
             made.transport.abort()
             raise ConnectionLost(f"no result within {self._timeout} seconds") from None
         finally:
@@ -450,14 +449,14 @@ class Exchange:
         return made
 
     def _permit(self, host: str) -> None:
-        """Lets the token go to another machine without TLS, with a warning, or raises InsecureToken."""
+        """Allows the token to go to another machine without TLS, with a warning, or raises InsecureToken."""
         if not self._insecure_token:
             raise InsecureToken(f"the token would go to {host} over a connection that is not encrypted: "
                                 "give an ssl_context, or allow it with insecure_token=True")
         warnings.warn(f"the token goes to {host} over a connection that is not encrypted", stacklevel=4)
 
     async def _keep(self, made: ClientConnection | None) -> None:
-        """Reads the connection, and makes the next when it has ended."""
+        """Reads the connection, and reconnects when it has ended."""
         pause = _PAUSE_MIN
         while self._end is None:
             try:
@@ -489,13 +488,13 @@ class Exchange:
                 self.lost += 1
                 self._drop(f"the connection ended: {self._why}")
             if made.close_code == _NOT_TAKEN:
-                return self._finish(NotAuthorized(made.close_reason or "the token is not taken"))
+                return self._finish(NotAuthorized(made.close_reason or "the token is not accepted"))
             self._rotate()
             made, pause = None, _PAUSE_MIN if time.monotonic() - begun > pause else min(2 * pause, _PAUSE_MAX)
             await asyncio.sleep(pause)
 
     async def _restore(self, made: ClientConnection) -> None:
-        """Begins a connection: subscribes again to all channels."""
+        """Starts a connection: subscribes again to all channels."""
         try:
             if self._cancel_on_disconnect:
                 await self._ask(made, "session.cancel_on_disconnect", {"on": True})
@@ -507,12 +506,12 @@ class Exchange:
             for c in [c for c in added if c not in plain]:
                 await self._begin(made, [c])
         except (ConnectionLost, Refused):
-            # A standby has no accounts, and a server that starts refuses for a while: the next
-            # connection, perhaps to another address, tries it again.
+            # A standby has no accounts, and a server that starts refuses for a while: the next connection,
+            # perhaps to another address, tries again.
             made.transport.abort()
 
     async def _begin(self, made: ClientConnection, channels: list[Channel]) -> None:
-        """Starts channels, and gives up those that are refused for good."""
+        """Starts channels, and ends those that are refused permanently."""
         params: dict[str, Any] = {"channels": [c.name for c in channels]}
         if len(channels) == 1:
             params = channels[0]._params()
@@ -525,11 +524,11 @@ class Exchange:
                 self._channels.pop(channels[0].name, None)
                 channels[0]._finish(e)
                 return
-            for c in channels:  # to find the one that is wrong
+            for c in channels:  # one at a time, to find the refused one
                 await self._begin(made, [c])
 
     async def _add(self, channel: _AnyChannel) -> _AnyChannel:
-        """Subscribes to a channel, and returns it once its first message is here."""
+        """Subscribes to a channel, and returns it once its first message has arrived."""
         if channel.name in self._channels:
             raise ValueError(f"there is a subscription to {channel.name} already")
         self._channels[channel.name] = channel
@@ -548,7 +547,7 @@ class Exchange:
             await self.call("unsubscribe", channels=[channel.name])
 
     def _again(self, channel: Channel) -> None:
-        """Starts a channel anew on the connection that there is; without one the next connection does."""
+        """Restarts a channel on the current connection; without one, the next connection restarts it."""
         made = self._socket
         if made is not None and channel.name in self._channels:
             self._spawn(self._begin_again(made, channel))
@@ -560,7 +559,7 @@ class Exchange:
             made.transport.abort()
 
     def _take(self, text: str | bytes) -> None:
-        """Takes a message. Raises ValueError, KeyError, TypeError or ArithmeticError where it is none."""
+        """Processes a message. Raises ValueError, KeyError, TypeError or ArithmeticError if it is malformed."""
         m = json.loads(text)
         if "method" in m:
             channel = self._channels.get(m["params"]["channel"])
@@ -568,18 +567,18 @@ class Exchange:
                 channel._receive(m["params"]["data"])
             return
         future, channels = self._asked.get(m["id"], (None, ()))
-        if future is None or future.done():  # of somebody who has given up
+        if future is None or future.done():  # its caller no longer waits
             return
         if "error" in m:
             e = m["error"]
             future.set_exception(Refused(e["code"], e.get("data", {}).get("reason", ""), e["message"]))
         else:
             future.set_result(m["result"])
-            for c in channels:  # at once: what it waits for may be the next message
+            for c in channels:  # now, because the next message may be the channel's first
                 c._answered()
 
     def _drop(self, why: str) -> None:
-        """Tells everybody who waits for a result that none will come, and channels that they are cut off."""
+        """Ends all pending requests with an error, and marks channels as cut off."""
         for future, _ in self._asked.values():
             if not future.done():
                 future.set_exception(ConnectionLost(why))
@@ -587,14 +586,14 @@ class Exchange:
             channel._starts()
 
     def _finish(self, e: OutcryError) -> None:
-        """Ends everything for good."""
+        """Ends the client permanently."""
         self._end = e
         self._up.set()
         for channel in self._channels.values():
             channel._finish(e)
 
     async def _elsewhere(self) -> None:
-        """Gives the connection up if there are several addresses: another may take orders."""
+        """Closes the connection if there are several addresses: another one may accept orders."""
         if len(self._hosts) > 1 and self._socket is not None:
             self._socket.transport.abort()
 
@@ -609,9 +608,9 @@ class Exchange:
 
 
 class Channel:
-    """What a channel sends, as dicts, in order: `async for data in channel`. A new snapshot follows where
-    the chain broke, where a connection was lost, and where the reader fell behind by more than the
-    exchange's `queue_max`. One reader at a time. `restarts` counts what was begun anew."""
+    """The data of a channel, as dicts, in order: `async for data in channel`. A new snapshot follows if the
+    chain broke, a connection was lost, or the reader fell behind by more than the exchange's `queue_max`.
+    There may be one reader at a time. `restarts` counts restarts."""
 
     def __init__(self, exchange: Exchange, name: str):
         self.name, self.restarts = name, 0
@@ -619,12 +618,12 @@ class Channel:
         self._queue: deque[Any] = deque()
         self._wake = asyncio.Event()
         self._end: Exception | None = None
-        self._parts: dict[str, Any] | None = None  # of a message that is not whole yet
-        self._prev = -1  # newest record of the chain; -1 where the snapshot is still to come
-        self._waits = True  # for the result that starts it
+        self._parts: dict[str, Any] | None = None  # parts of an incomplete message
+        self._prev = -1  # newest record of the chain; -1 before the snapshot
+        self._waits = True  # the result of the subscribe request is pending
         self._begun = asyncio.Event()
         self._behind = False
-        self._added = False  # it is subscribed to, and again on the next connection
+        self._added = False  # subscribed, also on later connections
 
     def __aiter__(self) -> Any:
         return self
@@ -635,40 +634,40 @@ class Channel:
                 raise self._end
             if self._behind:
                 self._behind = False
-                if not self._waits:  # else what was missed is asked for already
+                if not self._waits:  # otherwise the missed items are already requested
                     self._restart()
             self._wake.clear()
             await self._wake.wait()
         return await self._item(self._queue.popleft())
 
     async def close(self) -> None:
-        """Ends the subscription. Who waits for more is told with StopAsyncIteration."""
+        """Ends the subscription. A reader that waits gets StopAsyncIteration."""
         self._finish(StopAsyncIteration())
         await self._exchange._remove(self)
 
     async def _item(self, item: Any) -> Any:
-        """Returns what the reader is given for what was queued."""
+        """Returns the reader's item for a queued one."""
         return item
 
     def _params(self) -> dict[str, Any]:
-        """Returns the parameters with which the channel goes on where it stands."""
+        """Returns the parameters of the request that continues the channel at its position."""
         return {"channels": [self.name]}
 
     async def _started(self) -> None:
-        """Returns once what was subscribed to has begun."""
+        """Returns once the channel has started."""
         await self._begun.wait()
 
     def _starts(self) -> None:
-        """It is asked for anew, or will be on the next connection. Until the result all that comes is of
-        the old chain, and may begin within a message that has parts: nothing of it counts."""
+        """Marks the channel for a restart, now or on the next connection. Data that arrives before the result
+        belongs to the old chain, and may begin within a message with parts: it is dropped."""
         self._waits = True
 
     def _answered(self) -> None:
-        """The result is here: what comes from now on is of the new chain."""
+        """Starts the new chain: the result of the subscribe request has arrived."""
         self._waits, self._parts, self._prev = False, None, -1
 
     def _restart(self) -> None:
-        """Begins anew, since the chain broke."""
+        """Restarts the channel, because the chain broke."""
         self.restarts += 1
         self._starts()
         self._exchange._again(self)
@@ -679,7 +678,7 @@ class Channel:
         self._wake.set()
 
     def _receive(self, data: dict[str, Any]) -> None:
-        """Joins the parts of a message, and takes it when it is whole."""
+        """Joins the parts of a message, and processes it when it is complete."""
         if self._waits:
             return
         if self._parts is not None:
@@ -692,7 +691,7 @@ class Channel:
             self._wake.set()
 
     def _whole(self, data: dict[str, Any]) -> None:
-        """Takes a message."""
+        """Processes a message."""
         if "prev" in data and data["prev"] != self._prev:
             if self._prev >= 0:
                 self._restart()
@@ -703,7 +702,7 @@ class Channel:
         self._put(data)
 
     def _put(self, item: Any) -> None:
-        """Queues something for the reader, or notes that there is more for it to ask for."""
+        """Queues an item for the reader. If the queue is full, notes that the reader must request the rest."""
         if self._behind or len(self._queue) >= self._exchange._queue_max:
             self._behind = True
         else:
@@ -714,9 +713,9 @@ _AnyChannel = TypeVar("_AnyChannel", bound=Channel)
 
 
 class Book(Channel):
-    """The book of a symbol, kept in step: each change is checked against its chain and its checksum, and
-    where one does not fit the book begins anew. While `in_step` is False, as after a lost connection, it
-    is what it was last. `await book.changed()` waits for the next change; `seq` is its newest record."""
+    """The book of a symbol. Each change is checked against the chain and the checksum; if one does not match,
+    the book restarts with a snapshot. While `in_step` is False, as after a lost connection, the book shows its
+    last state. `await book.changed()` waits for the next change; `seq` is its newest record."""
 
     def __init__(self, exchange: Exchange, name: str):
         super().__init__(exchange, name)
@@ -725,24 +724,24 @@ class Book(Channel):
 
     @property
     def bid(self) -> Level | None:
-        """The best bid, None where there is none."""
+        """The best bid, None if there are no bids."""
         return next(iter(self.bids(1)), None)
 
     @property
     def ask(self) -> Level | None:
-        """The best ask, None where there is none."""
+        """The best ask, None if there are no asks."""
         return next(iter(self.asks(1)), None)
 
     def bids(self, depth: int | None = None) -> list[Level]:
-        """Returns the bids, best first, at most so many."""
+        """Returns the bids, best first, at most `n`."""
         return self._bids.levels(depth)
 
     def asks(self, depth: int | None = None) -> list[Level]:
-        """Returns the asks, best first, at most so many."""
+        """Returns the asks, best first, at most `n`."""
         return self._asks.levels(depth)
 
     async def changed(self) -> Book:
-        """Waits until something has changed since the last call, and returns the book."""
+        """Waits until the book has changed since the last call, and returns it."""
         await self._wake.wait()
         self._wake.clear()
         if self._end is not None:
@@ -780,8 +779,8 @@ class Book(Channel):
 
 
 class _Side:
-    """One side of a book. Invariant: `_keys` are the sorted keys of `_levels`, best first; a key is the
-    price, negative for bids. Levels have the texts of the exchange, which a checksum needs."""
+    """One side of a book. Invariant: `_keys` are the sorted keys of `_levels`, best first; a key is the price,
+    negative for bids. Levels keep the exchange's texts, which the checksum covers."""
 
     def __init__(self, sign: int):
         self._sign = sign
@@ -793,7 +792,7 @@ class _Side:
         self._levels.clear()
 
     def change(self, levels: list[list[str]]) -> None:
-        """Sets levels to new totals; 0 removes one."""
+        """Sets levels to new totals; 0 removes a level."""
         for price, shares in levels:
             key = Decimal(price) if self._sign > 0 else Decimal(price).copy_negate()
             if shares != "0":
@@ -811,8 +810,8 @@ class _Side:
 
 
 class Trades(Channel):
-    """The trades of a symbol, each once, in order, without a gap: `async for trade in trades`. What was
-    missed while there was no connection comes first. `last` is the newest that was given out."""
+    """The trades of a symbol, each once, in order, without a gap: `async for trade in trades`. Trades that were
+    missed while there was no connection come first. `last` is the newest that was returned."""
 
     def __init__(self, exchange: Exchange, sym: str, after: int | None):
         super().__init__(exchange, f"trades.{sym}")
@@ -855,10 +854,10 @@ class Trades(Channel):
 
 
 class AccountFeed(Channel):
-    """The events of an account, each once, in order, without a gap: `async for event in feed`. It also knows
-    what the account has, from its first snapshot on, as of the newest event that has come: `balance`,
-    `held`, `positions` by symbol, and `orders`, the open ones by id. `n` and `last_fill` number the newest
-    event and fill: a program that keeps them goes on with watch_account(…, after=n, last_fill=last_fill)."""
+    """The events of an account, each once, in order, without a gap: `async for event in feed`. From its first
+    snapshot on the feed also has the account's state as of the newest event received: `balance`, `held`,
+    `positions` by symbol, and `orders`, the open ones by id. `n` and `last_fill` number the newest event and
+    fill: a program that stores them continues with watch_account(…, after=n, last_fill=last_fill)."""
 
     def __init__(self, exchange: Exchange, account: str, after: int | None, last_fill: int | None):
         super().__init__(exchange, f"account.{account}")
@@ -882,7 +881,7 @@ class AccountFeed(Channel):
         return super()._params() if self.n is None else {"channels": [self.name], "after": self.n}
 
     async def _started(self) -> None:
-        """With `after` nothing comes until something happens."""
+        """With `after`, no message arrives until the next event."""
         if self.n is None:
             await self._begun.wait()
 
@@ -905,7 +904,7 @@ class AccountFeed(Channel):
         self._begun.set()
 
     def _apply(self, event: Event) -> None:
-        """Brings what the account has up to date."""
+        """Applies an event to the account's state."""
         if event.snapshot:
             self.positions.clear()
             self.orders.clear()
@@ -922,7 +921,7 @@ class AccountFeed(Channel):
 
 
 def _text(name: str, value: Number | None) -> str | None:
-    """Returns a number as the protocol has it, None where there is none."""
+    """Returns a number in the protocol's format, or None for None."""
     return None if value is None else _number(name, value)
 
 

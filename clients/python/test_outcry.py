@@ -1,6 +1,6 @@
 """Tests of the client, against real servers whose addresses are in the environment
 (OUTCRY_TEST_ADDR and others, see cmd/outcryd/python_test.go), and against a peer that
-breaks connections and misbehaves as no server of ours does."""
+breaks connections and violates the protocol."""
 
 import contextlib
 import dataclasses
@@ -36,7 +36,7 @@ def fresh_market(exchange):
 
 
 class ProtectedTest(unittest.TestCase):
-    """An exchange that asks for a token, and speaks TLS with clients that have a certificate."""
+    """An exchange that requires a token, and speaks TLS with clients that have a certificate."""
 
     def exchange(self, **changed):
         context = ssl.create_default_context(cafile=os.environ["OUTCRY_TEST_CA"])
@@ -128,7 +128,7 @@ class TradingTest(unittest.TestCase):
             (lambda: self.exchange.open_account(self.buyer, 1), "already exists"),
             (lambda: self.exchange.open_account("x", 1), 'account id "x" is not made of digits'),
             (lambda: self.exchange.make_symbol("A-B"), 'symbol "A-B" has a character'),
-            (lambda: self.exchange.make_symbol("é" * 5000), "symbol .* is not 1 to 32 characters"),  # of which a part comes back
+            (lambda: self.exchange.make_symbol("é" * 5000), "symbol .* is not 1 to 32 characters"),
             (lambda: self.exchange.place(self.sym, "404", 1), "there is no account 404"),
             (lambda: self.exchange.sell(self.buyer, self.sym, 1, 1), "insufficient shares"),
             (lambda: self.exchange.buy(self.buyer, "<&\"'\n>", 1, 1), "symbol .* has a character"),
@@ -320,7 +320,7 @@ class InstructionsTest(unittest.TestCase):
 
 
     def test_orders_behind_many_of_another_symbol_are_found(self):
-        """The exchange looks at 20,000 orders for a page, so that the first page of the symbol is empty."""
+        """The exchange scans at most 20,000 orders for a page, so that the first page of the symbol is empty."""
         self.exchange.make_symbol(self.sym + "Z")
         frame = outcry.transactions(self.buyer, *[outcry.buy(self.sym + "Z", 1, 1) for _ in range(603)])
         for reply in self.exchange.pipeline([frame] * 34, window=4):
@@ -332,7 +332,7 @@ class InstructionsTest(unittest.TestCase):
 
 
 class BareRepliesTest(TradingTest):
-    """The same against a server that leaves the length lines out of its replies."""
+    """The same against a server that omits the length lines of its replies."""
 
     address = os.environ["OUTCRY_TEST_BARE_ADDR"]
 
@@ -410,8 +410,8 @@ class ValuesTest(unittest.TestCase):
 
 
 class Peer:
-    """A server for one test: each connection is answered by the next of the scripts, which
-    get the connection and may do with it as they like."""
+    """A server for one test: the next of the scripts answers each connection. It gets the connection
+    and may do anything with it."""
 
     def __init__(self, test, *scripts):
         listener = socket.create_server(("127.0.0.1", 0))
@@ -439,8 +439,8 @@ class Peer:
 
 
 def says(*chunks, after=b"</create>", wait=True):
-    """A script that waits for a frame, sends chunks, and leaves the connection open until
-    the client closes it, unless told otherwise."""
+    """A script that waits for a frame, sends chunks, and by default leaves the connection open until
+    the client closes it."""
     def script(peer, connection):
         peer.read(connection, after)
         for chunk in chunks:
@@ -454,7 +454,7 @@ def framed(xml):
     return b"%d\n%s" % (len(xml), xml)
 
 
-# What an exchange answers to a token that it does not take; that it does is for ProtectedTest.
+# Replies to a token that is not accepted. ProtectedTest has one that is accepted.
 NOT_AUTHORIZED = framed(("<results><error>this exchange takes &lt;auth token=&#34;…&#34;/&gt; as the first frame, "
                          "with a token that is known and has not ended (connection 7)</error></results>").encode())
 
@@ -490,7 +490,7 @@ class ConnectionTest(unittest.TestCase):
                     replies.append(r.frame)
             self.assertEqual(replies, [first])
             self.assertEqual(caught.exception.unanswered, (second,))
-            exchange.make_symbol("A")  # connects anew
+            exchange.make_symbol("A")  # reconnects
             self.assertEqual(self.peer.received, [framed(first.xml()) + framed(second.xml()), framed(first.xml())], "nothing is sent twice")
             exchange.close()
 
@@ -569,7 +569,7 @@ class ConnectionTest(unittest.TestCase):
             connection.sendall(framed(b"<results/>"))
             peer.read(connection, end)
             connection.sendall(words)
-        stopping = says(words, wait=False)  # where no frame of anybody is to blame
+        stopping = says(words, wait=False)  # last words that are not about the frame
         exchange = self.exchange(says(words, after=end, wait=False), stopping, strict)
         with self.assertRaisesRegex(outcry.ConnectionLost, "over the limit") as caught:
             exchange.retry(frame)
@@ -745,8 +745,8 @@ class ConnectionTest(unittest.TestCase):
 
 
 class Door:
-    """One of several addresses of an exchange: shut at first, it refuses connections; open, it
-    passes on what comes; frozen, it accepts, and passes on nothing."""
+    """One of several addresses of an exchange: shut, as at first, it refuses connections; open, it
+    forwards them; frozen, it accepts them and forwards nothing."""
 
     def __init__(self, test):
         self.port = socket.create_server(("127.0.0.1", 0))
@@ -804,7 +804,7 @@ class Door:
 
 
 class ClusterTest(unittest.TestCase):
-    """Several addresses, of which one takes orders."""
+    """Several addresses, of which one accepts orders."""
 
     def exchange(self, *addresses, **options):
         exchange = outcry.Exchange(",".join(addresses), **{"switch_time": 0.2, **options})
@@ -818,7 +818,7 @@ class ClusterTest(unittest.TestCase):
         closing = Peer(self, says(after=b"/>", wait=False))
         exchange = self.exchange(refusing.address, silent.address, closing.address, TradingTest.address)
         exchange.make_symbol("A")
-        with self.assertRaisesRegex(ConnectionError, "no address takes orders: .*no reply within 0.05"):
+        with self.assertRaisesRegex(ConnectionError, "no address accepts orders: .*no reply within 0.05"):
             self.exchange(refusing.address, silent.address, timeout=0.3, switch_time=0.05).make_symbol("A")
         with self.assertRaises(OSError):
             self.exchange(refusing.address, silent.address, switch_time=0.05).retry(create(MakeSymbol("A")), seconds=0.1)
@@ -839,7 +839,7 @@ class ClusterTest(unittest.TestCase):
                             leave(doors[0])
                             doors[1].open()
                 self.assertGreater(len(caught.exception.unanswered), 0)
-                self.assertEqual("another address takes orders" in caught.exception.reason, leave is Door.freeze)
+                self.assertEqual("another address accepts orders" in caught.exception.reason, leave is Door.freeze)
                 for frame in frames:
                     if frame.commands[0].ref not in results:
                         (result,) = exchange.retry(frame)
@@ -854,7 +854,7 @@ class ClusterTest(unittest.TestCase):
                                  (b"</create>", framed(b'<results><created sym="A"/></results>'))]:
                 peer.read(connection, after)
                 if after == b"</create>":
-                    while len(silent.open_sockets) < 2:  # until it was asked elsewhere
+                    while len(silent.open_sockets) < 2:  # until another address was asked
                         time.sleep(0.01)
                 connection.sendall(reply)
         refusing, silent = Door(self), Door(self)
@@ -877,7 +877,7 @@ class ClusterTest(unittest.TestCase):
 
 
 class StrictServerTest(unittest.TestCase):
-    """A real server with frames of at most 4096 bytes and little patience."""
+    """A real server with frames of at most 4096 bytes and short timeouts."""
 
     address = os.environ["OUTCRY_TEST_STRICT_ADDR"]
 

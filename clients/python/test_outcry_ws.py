@@ -1,6 +1,6 @@
 """Tests of the client over WebSocket, against a real server whose addresses are in the environment and that
-is killed and started again (cmd/outcryd/python_ws_test.go), and against a peer that says what no server of
-ours does."""
+is killed and started again (cmd/outcryd/python_ws_test.go), and against a peer that sends what the real
+server never sends."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from outcry_ws import ConnectionLost, Exchange, Level, Refused, new_ref
 
 _names = iter(range(1, 1 << 30))
 _TIMES = {"time_ns": "1795359391127904408", "time_ms": 1795359391127}
-PATIENCE = 60  # seconds that tests wait for what must come; nothing depends on it
+PATIENCE = 60  # maximum wait in seconds for something that must happen; no result depends on it
 
 
 def snapshot(seq, bids=(), asks=(), **more):
@@ -63,9 +63,9 @@ def order(id):
 
 
 class PeerTest(unittest.IsolatedAsyncioTestCase):
-    """A peer answers each request with what the next of its scripts for the method says: a result, a Refused,
-    None or a code to close the connection, and the data of the channel that follow. A list before the result
-    is data that come before it."""
+    """A peer answers each request with the next of its scripts for the method: a result, a Refused, None or a
+    code to close the connection, and the data of the channel that follow. A list before the result has data
+    that are sent before it."""
 
     async def asyncSetUp(self):
         self.requests, self.scripts, self.sockets = [], {}, []
@@ -153,7 +153,7 @@ class PeerTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((feed.n, feed.last_fill, feed.balance, feed.restarts), (8, 4, 992, 1))
 
     async def test_what_a_feed_slept_through_comes_first(self):
-        """A snapshot comes in the place of events that are gone: their fills are asked for."""
+        """A snapshot replaces events that are no longer kept: the client requests their fills."""
         self.script("subscribe", [{}, state(50, 9), event(51, [10])])
         self.script("fills.list", [None], [{"last_fill": 10, "more": True, "fills": [fill(7), fill(8)]}],
                     [{"last_fill": 10, "more": False, "fills": [fill(9), fill(10)]}])
@@ -176,8 +176,8 @@ class PeerTest(unittest.IsolatedAsyncioTestCase):
         self.assertGreater(len(self.asked("subscribe")), 10)
 
     async def test_the_rest_of_a_snapshot_is_no_snapshot(self):
-        """A reader that fell behind has read all that waited, and begins anew, while a snapshot comes in parts: the
-        parts that are left come before the result, and are not all that there is."""
+        """A reader that fell behind has read all that waited, and restarts while a snapshot arrives in parts. The
+        remaining parts arrive before the result, and are not a complete snapshot."""
         orders = [{"type": "snapshot", "seq": 1, "bids": [], "asks": []},
                   *({"type": "delta", "prev": n, "seq": n + 1, "changes": []} for n in (1, 2))]
         for name, watch, waiting, entries, parts in [
@@ -194,7 +194,7 @@ class PeerTest(unittest.IsolatedAsyncioTestCase):
                 self.script("symbols.list", *[[{"symbols": [], "more": False}]] * 2)
                 exchange = await self.exchange(queue_max=2)
                 feed = await watch(exchange)
-                await exchange.symbols()  # what came before the result is here
+                await exchange.symbols()  # after this, all data before the result has arrived
                 await self.sockets[-1].close()
                 await exchange.retry(exchange.symbols)
                 got = [await anext(feed) for _ in range(3)]
@@ -203,7 +203,7 @@ class PeerTest(unittest.IsolatedAsyncioTestCase):
                 await exchange.close()
 
     async def test_what_comes_before_a_channel_begins_anew_is_of_the_old_chain(self):
-        """Also the parts of a message whose others never come, and whatever follows the gap."""
+        """Also the parts of a message whose others never arrive, and all data after the gap."""
         gap = {**snapshot(9, [["5", "2"]]), "type": "delta", "prev": 8}
         self.script("subscribe", [{}, snapshot(3, [["5", "1"]]), gap],
                     [[{**gap, "prev": 9, "seq": 10, "bids": [["4", "7"]], "more": True}], {}, snapshot(11, [["5", "3"]])],
@@ -251,7 +251,7 @@ class PeerTest(unittest.IsolatedAsyncioTestCase):
                 await call()
 
     async def test_a_node_that_takes_no_orders_is_left_for_the_next(self):
-        """Of two addresses both lead here: the first connection is to a standby."""
+        """Both of two addresses lead here: the first connection is to a standby."""
         standby = Refused(1002, "not_ready", "this node is a standby")
         self.script("subscribe", [{}, state(4, 0)], [standby], [{}, event(5)])
         account = {"account": "1", "n": 5, "last_fill": 0, "balance": "1", "held": "0", "positions": []}
@@ -430,7 +430,7 @@ class RealTest(unittest.IsolatedAsyncioTestCase):
                               r"already_canceled\n$")
 
     async def test_the_documents_examples_run(self):
-        """Those of docs/DOORS.md, which has a test: line above each."""
+        """The examples of docs/DOORS.md, each after a line that begins with test:."""
         page = (pathlib.Path(__file__).parents[2] / "docs" / "DOORS.md").read_text()
         code = dict(re.findall(r"<!-- test: (\w+) -->\n```python\n(.*?)```", page, re.S))["websocket"]
         self.assertIn("127.0.0.1:8080", code)
@@ -448,7 +448,7 @@ class RealTest(unittest.IsolatedAsyncioTestCase):
                          ["delta", "event", "snapshot", "snapshot"])
 
     async def test_the_market_maker_of_the_docs_makes_a_market(self):
-        """It quotes, is hit, and leaves nothing in the book."""
+        """The maker quotes, is hit, and leaves no order in the book."""
         here = pathlib.Path(__file__).parent
         with outcry.Exchange(os.environ["OUTCRY_ADDR"]) as opener:
             opener.place("SPY", self.buyer, 100_000)
@@ -463,7 +463,7 @@ class RealTest(unittest.IsolatedAsyncioTestCase):
                 await self.exchange.sell(self.buyer, "SPY", 3, 98, tif="IOC")
             elif book.ask and book.ask.price < 101:
                 await self.exchange.buy(self.buyer, "SPY", 3, 102, tif="IOC")
-            else:  # something to turn about
+            else:  # changes the book, so that the maker makes another turn
                 moved = await self.exchange.buy(self.buyer, "SPY", 1, 90)
                 await self.exchange.cancel(self.buyer, moved.id)
             await asyncio.sleep(0.01)

@@ -17,6 +17,7 @@ import (
 	"outcry/internal/lab/dialect"
 	"outcry/internal/lab/grade/faulty"
 	"outcry/internal/lab/load/scenario"
+	"outcry/internal/lab/measure"
 	"outcry/internal/testing/budget"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
@@ -35,7 +36,7 @@ func student(t *testing.T, o faulty.Options) (addr string) {
 // Outcry and an echo server.
 func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
-	program := filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry-lab")
+	program := exchangetest.Program(t, "outcry-lab")
 	habits := dialect.Habits{AccountAttribute: true, Bare: true}
 	addr := student(t, faulty.Options{Habits: habits})
 	cmd := exec.Command(program, "bench", "run", "--beside", "--addr="+addr, "--duration=200ms", "--rounds=2", "--json",
@@ -46,11 +47,11 @@ func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	require.NoError(t, err, stderr.String())
-	var r besideResult
+	var r measure.Comparison
 	require.NoError(t, json.Unmarshal(out, &r))
 	require.Equal(t, habits, r.Habits)
 	require.Len(t, r.Servers, 3)
-	for i, kind := range []string{kindServer, kindOutcry, kindEcho} {
+	for i, kind := range []string{"server", "outcry", "echo"} {
 		row := r.Servers[i]
 		require.Equal(t, kind, row.Kind)
 		require.NotZero(t, row.Requests, kind)
@@ -61,7 +62,7 @@ func TestAServerIsMeasuredBesideOutcryAndEchoes(t *testing.T) {
 		require.LessOrEqual(t, row.P50, row.P99)
 		require.Positive(t, row.Share)
 		require.Zero(t, row.Refused+row.Lost+row.Wrong+row.Doubled, "%+v", row)
-		if kind != kindEcho {
+		if kind != "echo" {
 			require.Equal(t, row.Requests, row.Opened)
 			require.NotZero(t, row.Asked)
 		}
@@ -142,7 +143,7 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 	for i := range all { // a few open orders show the same as the tens of thousands that some experiments place
 		all[i].Defaults.Orders = min(all[i].Defaults.Orders, 300)
 	}
-	for _, name := range experimentNames() {
+	for _, name := range measure.Experiments() {
 		other := student(t, faulty.Options{Habits: habits}) // new: probing twice in a second uses the same ids
 		addrs := []string{other, own}
 		if name == "mix5" {
@@ -152,7 +153,7 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 			stdout, stderr, status := lab("", "bench", "run", "--addr="+addr, "--experiment="+name, "--connections=3",
 				"--requests=4", "--json")
 			require.Equal(t, cli.ExitOK, status, "%s: %s%s", name, stdout, stderr)
-			var r besideResult
+			var r measure.Comparison
 			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 			require.Equal(t, name, r.Experiment)
 			require.Equal(t, addr == other, r.Habits.OneFrame)

@@ -14,6 +14,7 @@ import (
 
 	"outcry/cmd/internal/cli"
 	"outcry/internal/door/xml/wire"
+	"outcry/internal/lab/measure"
 	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
@@ -110,7 +111,7 @@ func TestABenchGoesOnOverACrash(t *testing.T) {
 	exchangetest.Start(t, data, database, "--listen="+addr)
 	a := <-done
 	require.Equal(t, cli.ExitOK, a.status, a.stdout+a.stderr)
-	var r benchResult
+	var r measure.Result
 	require.NoError(t, json.Unmarshal([]byte(a.stdout), &r))
 	require.EqualValues(t, orders, r.Requests)
 	require.EqualValues(t, orders, r.Asked)

@@ -14,7 +14,6 @@ import (
 	"outcry/cmd/internal/cli"
 	"outcry/internal/lab/grade"
 	reports "outcry/internal/lab/grade/report"
-	"outcry/internal/lab/grade/script"
 	"outcry/internal/lab/grade/target"
 	"outcry/internal/lab/printable"
 	"outcry/internal/operate/settings"
@@ -38,7 +37,8 @@ command line, profile or case, and 3 if the server never accepted a connection: 
 // grading holds the flags of the command grade.
 type grading struct {
 	addr, start, compose, service, user string
-	json, html, junit, gradescope, zip  string
+	files                               reports.Files
+	zip                                 string
 	profile, cases, many, csv           string
 	seed                                uint64
 	seconds                             int
@@ -71,10 +71,10 @@ func prepareGrade(f *flag.FlagSet, c *cli.Client) func([]string) error {
 		"grade the server of each folder in this `directory`, whose grade.sh starts it, one after another; "+
 			"those that --csv has already are left out")
 	f.StringVar(&g.csv, "csv", "", "`file` for the scores of --many, a line for each group, and one for the total")
-	f.StringVar(&g.json, "json", "", "write the result to this `file` as JSON")
-	f.StringVar(&g.html, "html", "", "write a page to this `file`")
-	f.StringVar(&g.junit, "junit", "", "write JUnit's XML to this `file`, a suite a group")
-	f.StringVar(&g.gradescope, "gradescope", "", "write Gradescope's results.json to this `file`")
+	f.StringVar(&g.files.JSON, "json", "", "write the result to this `file` as JSON")
+	f.StringVar(&g.files.HTML, "html", "", "write a page to this `file`")
+	f.StringVar(&g.files.JUnit, "junit", "", "write JUnit's XML to this `file`, a suite a group")
+	f.StringVar(&g.files.Gradescope, "gradescope", "", "write Gradescope's results.json to this `file`")
 	f.StringVar(&g.zip, "gradescope-zip", "",
 		"grade nothing, but write an autograder for Gradescope to this `file`, which runs grade with the flags "+
 			"given here")
@@ -118,7 +118,7 @@ func (g *grading) check() error {
 		return cli.Usage("--many and --csv need each other")
 	case g.many != "" && g.addr != "":
 		return cli.Usage("--many cannot have --addr: each grade.sh listens at PORT")
-	case g.many != "" && (g.json+g.html+g.junit+g.gradescope != "" || g.given("require")):
+	case g.many != "" && (g.files != reports.Files{} || g.given("require")):
 		return cli.Usage("--many cannot have --json, --html, --junit, --gradescope or --require")
 	case g.user != "" && g.start == "" && g.many == "":
 		return cli.Usage("--user is for --start and --many")
@@ -139,8 +139,9 @@ func (g *grading) check() error {
 // checkGiven returns a *cli.UsageError if a flag is given with an empty value.
 func (g *grading) checkGiven() error {
 	for name, value := range map[string]string{"addr": g.addr, "start": g.start, "compose": g.compose,
-		"service": g.service, "user": g.user, "many": g.many, "csv": g.csv, "json": g.json, "html": g.html,
-		"junit": g.junit, "gradescope": g.gradescope, "gradescope-zip": g.zip, "profile": g.profile, "cases": g.cases} {
+		"service": g.service, "user": g.user, "many": g.many, "csv": g.csv, "json": g.files.JSON, "html": g.files.HTML,
+		"junit": g.files.JUnit, "gradescope": g.files.Gradescope, "gradescope-zip": g.zip, "profile": g.profile,
+		"cases": g.cases} {
 		if g.given(name) && value == "" {
 			return cli.Usage(fmt.Sprintf("--%s is empty", name))
 		}
@@ -169,24 +170,10 @@ func (g *grading) run() error {
 	return g.one(o)
 }
 
-// options reads the files that the flags name. The error names the file and what is wrong with it.
+// options reads the files that the flags name. The error names the flag and what is wrong with its file.
 func (g *grading) options() (o grade.Options, err error) {
-	if o.Cases, err = script.Builtin(); err != nil {
+	if o, err = grade.ReadOptions(g.profile, g.cases); err != nil {
 		return o, err
-	}
-	if g.cases != "" {
-		if o.Cases, err = script.Load(g.cases, o.Cases); err != nil {
-			return o, fmt.Errorf("--cases %s: %w", g.cases, err)
-		}
-	}
-	var text []byte
-	if g.profile != "" {
-		if text, err = os.ReadFile(g.profile); err != nil {
-			return o, fmt.Errorf("--profile: %w", err)
-		}
-	}
-	if o.Profile, err = grade.ReadProfile(text, o.Cases); err != nil {
-		return o, fmt.Errorf("--profile %s: %w", g.profile, err)
 	}
 	if g.given("seed") {
 		o.Profile.Seed = g.seed
@@ -204,7 +191,8 @@ func (g *grading) resolve() error {
 	for _, f := range []struct {
 		flag string
 		path *string
-	}{{"csv", &g.csv}, {"json", &g.json}, {"html", &g.html}, {"junit", &g.junit}, {"gradescope", &g.gradescope},
+	}{{"csv", &g.csv}, {"json", &g.files.JSON}, {"html", &g.files.HTML}, {"junit", &g.files.JUnit},
+		{"gradescope", &g.files.Gradescope},
 		{"gradescope-zip", &g.zip}} {
 		if *f.path == "" {
 			continue
@@ -218,20 +206,13 @@ func (g *grading) resolve() error {
 	return nil
 }
 
-// files returns the file names that were given.
-func files(names ...string) (some []string) {
-	for _, name := range names {
-		if name != "" {
-			some = append(some, name)
-		}
-	}
-	return some
-}
-
 // starts returns the options for every server that is started by a command.
 func (g *grading) starts() target.Options {
-	return target.Options{Command: g.start, Addr: g.addr, User: g.user, Hidden: files(g.cases),
-		Results: files(g.json, g.html, g.junit, g.gradescope)}
+	o := target.Options{Command: g.start, Addr: g.addr, User: g.user, Results: g.files.Names()}
+	if g.cases != "" {
+		o.Hidden = []string{g.cases}
+	}
+	return o
 }
 
 // target returns the server to grade.
@@ -251,13 +232,13 @@ func (g *grading) one(o grade.Options) error {
 	defer stop()
 	line := progress.Start(g.stderr)
 	line.Say("the server is started")
-	o.Progress = func(p grade.Progress) { line.Say(inWords(p)) }
+	o.Progress = func(p grade.Progress) { line.Say(p.String()) }
 	result, err := grade.Run(ctx, o)
 	line.Stop()
 	if result == nil {
 		return cli.Unchecked(err)
 	}
-	err = errors.Join(g.write(result), err)
+	err = errors.Join(reports.WriteText(g.stdout, result), g.files.Write(result), err)
 	switch {
 	case errors.Is(err, grade.ErrNothingAccepts):
 		return cli.NoAnswer(err)
@@ -270,22 +251,6 @@ func (g *grading) one(o grade.Options) error {
 		return cli.ErrBad
 	}
 	return nil
-}
-
-// write writes a result to standard output and to each file that a flag names. The error names the files that
-// could not be written.
-func (g *grading) write(r *grade.Result) error {
-	errs := []error{reports.WriteText(g.stdout, r)}
-	for _, f := range []struct {
-		name  string
-		write func(io.Writer, *grade.Result) error
-	}{{g.json, reports.WriteJSON}, {g.html, reports.WriteHTML}, {g.junit, reports.WriteJUnit},
-		{g.gradescope, reports.WriteGradescope}} {
-		if f.name != "" {
-			errs = append(errs, reports.Save(f.name, func(w io.Writer) error { return f.write(w, r) }))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Flags that work with --gradescope-zip: madeOf determine the autograder's content, and carried are passed on
@@ -327,7 +292,7 @@ func (g *grading) runMany(o grade.Options) error {
 	line := progress.Start(g.stderr)
 	defer line.Stop()
 	folder := ""
-	o.Progress = func(p grade.Progress) { line.Say(folder + ": " + inWords(p)) }
+	o.Progress = func(p grade.Progress) { line.Say(folder + ": " + p.String()) }
 	s, err := grade.Many(ctx, grade.ManyOptions{Dir: g.many, CSV: g.csv, Server: g.starts(), Run: o,
 		Begin: func(name string, n, of int) {
 			folder = fmt.Sprintf("%d of %d, %s", n, of, printable.Text(name))
@@ -357,9 +322,4 @@ func indented(note string) string {
 		return ""
 	}
 	return "         " + strings.ReplaceAll(strings.TrimSpace(printable.Text(note)), "\n", "\n         ") + "\n"
-}
-
-// inWords returns the progress of a run as text.
-func inWords(p grade.Progress) string {
-	return fmt.Sprintf("case %d of %d, %d failed: %s", p.Done+1, p.Total, p.Failed, p.Case)
 }

@@ -398,7 +398,9 @@ func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
 	t.Parallel()
 	l := live(t)
 	file, tables := takenOf(t, l), len(postgres.Tables())
-	for _, step := range []int{0, 1 + rand.IntN(tables-1), tables, tables + 1, tables + 2} {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, step := range budget.Sample(seed, []int{0, 1 + rand.IntN(tables-1), tables, tables + 1, tables + 2}) {
 		o := backup.RestoreOptions{File: file, Data: filepath.Join(t.TempDir(), "data"), DatabaseURL: pgtest.NewDatabase(t),
 			SegmentBytes: 1 << 16}
 		killedRestore(t, o, step)

@@ -119,7 +119,7 @@ func leader(t *testing.T, nodes ...*memberProcess) (leads *memberProcess) {
 // Then all nodes but one are lost. That node continues alone, and at last as a server without a cluster, with
 // all of its history.
 func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
-	budget.SkipShort(t, "long, and it starts servers")
+	budget.SkipUnlessFull(t, "the commands of docs/CLUSTER.md")
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -56,7 +56,7 @@ type trying struct {
 
 func startTry(t *testing.T) (x *trying, addrs, https string) {
 	t.Helper()
-	outcry := filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry")
+	outcry := exchangetest.Program(t, "outcry")
 	base := freeBlock(t, trial.Ports)
 	x = &trying{t: t, pids: map[string]int{}}
 	x.cmd = exec.Command(outcry, "cluster", "try", "--dir="+t.TempDir(), fmt.Sprintf("--base-port=%d", base))
@@ -100,7 +100,7 @@ func (x *trying) until(pattern string) []string {
 // TestAClusterIsTried follows a user's session: three nodes start, orders are placed, the leader is killed and
 // comes back, the leadership is handed over. In the end no process is left.
 func TestAClusterIsTried(t *testing.T) {
-	budget.SkipShort(t, "long, and it starts servers")
+	budget.SkipUnlessFull(t, "the commands of docs/CLUSTER.md, which try a cluster")
 	x, addrs, https := startTry(t)
 	leader, ready := "", map[string]bool{}
 	for leader == "" || len(ready) < 3 {
@@ -124,9 +124,10 @@ func TestAClusterIsTried(t *testing.T) {
 		status         int
 	}
 	done := make(chan answer, 1)
+	lab := exchangetest.Program(t, "outcry-lab")
 	go func() {
 		var a answer
-		bench := exec.Command(filepath.Join(filepath.Dir(exchangetest.Server(t)), "outcry-lab"),
+		bench := exec.Command(lab,
 			"bench", "run", "--orders=3000", "--rate=500", "--duration=1m", "--json")
 		var out, said strings.Builder
 		bench.Stdout, bench.Stderr = &out, &said

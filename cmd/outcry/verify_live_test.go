@@ -23,7 +23,8 @@ func TestVerifyLiveInFullLoad(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for _, segment := range []string{"16777216", "65536"} { // the second deletes segments all the time
+	segments := []string{"16777216", "65536"} // the second deletes segments all the time
+	for _, segment := range budget.Sample(seed, segments) {
 		data, database := t.TempDir(), pgtest.NewDatabase(t)
 		p := exchangetest.Start(t, data, database, "--segment="+segment)
 		openMarket(t, p)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"outcry/internal/lab/model"
+	"outcry/internal/testing/budget"
 )
 
 // TestAKillInTheMiddleOfACascade kills the program while an order matches thousands of resting orders, in several
@@ -33,6 +34,9 @@ func TestAKillInTheMiddleOfACascade(t *testing.T) {
 	const rests = 2500 // resting orders per account, more than one record holds
 	happened := 0
 	for round, way := range []string{`limit="6" tif="IOC"`, `limit="6"`, `type="market"`, `limit="6"`} {
+		if !budget.Full && round/2 != int(seed%2) {
+			continue
+		}
 		for id := 1; id <= 2; id++ {
 			for range 5 {
 				do(fmt.Sprintf(`<transactions id="%d">%s</transactions>`, id,
@@ -63,7 +67,7 @@ func TestAKillInTheMiddleOfACascade(t *testing.T) {
 		do(`<transactions id="1"><cancel-all/></transactions>`)
 		do(`<transactions id="2"><cancel-all/></transactions>`)
 	}
-	t.Logf("%d of 4 had happened", happened)
+	t.Logf("%d had happened", happened)
 	p.stop(t)
 	compareTables(t, database, x)
 }

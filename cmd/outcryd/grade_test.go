@@ -8,11 +8,13 @@ import (
 	"outcry/internal/lab/grade"
 	"outcry/internal/lab/grade/script"
 	"outcry/internal/lab/grade/target"
+	"outcry/internal/testing/budget"
 )
 
 // TestTheExchangeHasAllPointsAgain grades one server twice; the second run finds accounts, symbols and orders of the
 // first. TestOutcryHasAllPoints of cmd/outcry also kills a server.
 func TestTheExchangeHasAllPointsAgain(t *testing.T) {
+	budget.SkipUnlessFull(t, "outcry-lab grade, of an exchange that it starts")
 	flags, _ := dataFlags(t)
 	_, addr := inProcess(t, flags...)
 	cases, err := script.Builtin()

@@ -3,4 +3,4 @@
 package main
 
 // shortFactor divides the length of random tests, except with -tags slow.
-const shortFactor = 10
+const shortFactor = 20

@@ -7,6 +7,7 @@ import (
 
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
+	"outcry/internal/process/stopwatch"
 )
 
 // keepBytes is the largest buffer of a reply that is kept for the next reply. Batches that used a part of
@@ -37,7 +38,7 @@ type batch struct {
 	memory   *memory     // the pool of the server that a large batch uses
 	held     int64       // bytes reserved in memory
 	answers  answers
-	clock    stageClock
+	watch    stopwatch.Watch
 }
 
 // message is a decoded frame of a batch.
@@ -220,7 +221,7 @@ type reply struct {
 	held   int64   // bytes reserved in memory, if the reply is large
 
 	tallies []tally // outcomes of the batch's commands; only in the batch's last reply
-	clock   stageClock
+	watch   stopwatch.Watch
 }
 
 // newReply returns an empty reply. The caller gives it back through recycle.

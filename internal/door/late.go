@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"outcry/internal/process/queue"
 )
 
 // late holds the batches of a session whose replies wait for the history, and the batches after them. They
@@ -16,14 +18,14 @@ type late struct {
 	// mu guards the field batches. moved is signaled after each batch that was answered.
 	mu      sync.Mutex
 	moved   *sync.Cond
-	batches []*batch
+	batches queue.Queue[*batch]
 }
 
 // execute executes a batch, and answers it or hands it to answerLate. It returns false if the exchange has
 // failed or is stopping.
 func (c *session) execute(b *batch, begun time.Time) bool {
 	mark, err := c.server.execute(c.ctx, b)
-	b.clock.resume()
+	b.watch.Lap() // the exchange measures the stages that end here
 	if err != nil {
 		c.server.discard(b)
 		if c.ctx.Err() == nil { // otherwise the writer has already logged the reason
@@ -75,15 +77,15 @@ func (c *session) handOver(b *batch) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.batches) >= lateBatchesMax || !m.try(cost) {
-		if len(l.batches) == 0 {
+	for l.batches.Len() >= lateBatchesMax || !m.try(cost) {
+		if l.batches.Len() == 0 {
 			return false
 		}
 		l.moved.Wait()
 	}
 	b.late, b.executed = cost, time.Now()
-	l.batches = append(l.batches, b)
-	if len(l.batches) == 1 {
+	l.batches.Push(b)
+	if l.batches.Len() == 1 {
 		l.busy.Store(true)
 		go c.answerLate()
 	}
@@ -109,7 +111,7 @@ func (c *session) answerLate() {
 func (l *late) first() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.batches[0]
+	return *l.batches.Front()
 }
 
 // next removes the oldest batch, which was answered, and returns the following one, or nil if the queue is
@@ -117,22 +119,20 @@ func (l *late) first() *batch {
 func (l *late) next() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := copy(l.batches, l.batches[1:])
-	l.batches[n] = nil
-	l.batches = l.batches[:n]
+	l.batches.Pop()
 	l.moved.Broadcast()
-	if n == 0 {
+	if l.batches.Len() == 0 {
 		l.busy.Store(false)
 		return nil
 	}
-	return l.batches[0]
+	return *l.batches.Front()
 }
 
 // wait returns once all batches are answered. No batch may be added while it waits.
 func (l *late) wait() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.batches) > 0 {
+	for l.batches.Len() > 0 {
 		l.moved.Wait()
 	}
 }

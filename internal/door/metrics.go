@@ -9,6 +9,7 @@ import (
 
 	"outcry/internal/exchange"
 	"outcry/internal/process/latency"
+	"outcry/internal/process/stopwatch"
 )
 
 // limit is a bound that a client can run into.
@@ -59,6 +60,21 @@ var limitNames = [limits]string{
 	limitAccountOrders:   "account_orders",
 	limitOpenOrders:      "open_orders",
 }
+
+// stage is a part of the time that a request takes.
+type stage int
+
+const (
+	stageDecode stage = iota
+	stageInbox        // the exchange measures this and stageMatch (Executed)
+	stageMatch
+	stageEncode
+	stageJournal
+	stageWrite
+	stages
+)
+
+var stageNames = [stages]string{"decode", "inbox", "match", "encode", "journal", "write"}
 
 // unanswered lists the reasons for which a session leaves a query unanswered, although the exchange executed
 // it.
@@ -155,7 +171,8 @@ func NewMetrics() *Metrics {
 			fmt.Sprintf("Where the time of a request goes, of one in %d batches of frames that are executed together. "+
 				"decode: decoding its commands. inbox: waiting for the goroutines of its symbols, both ways. "+
 				"match: matching in them. "+
-				"encode: making the replies. journal: until they are durable. write: handing them to the kernel.", stageSample),
+				"encode: making the replies. journal: until they are durable. write: handing them to the kernel.",
+				stopwatch.Sample),
 			time.Microsecond, 4*time.Second, "stage"),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_connections",
 			Help: "TCP connections that are open, without those over the limit."}),
@@ -277,8 +294,15 @@ func (m *Metrics) executed(b *batch, r *reply) {
 	m.malformed.Add(float64(malformed))
 	m.frames.Add(float64(b.frames))
 	m.requestBytes.Add(float64(b.bytes))
-	m.lap(&b.clock, stageEncode)
-	r.clock = b.clock
+	m.lap(&b.watch, stageEncode)
+	r.watch = b.watch
+}
+
+// Executed records how long a batch waited for the goroutines of its symbols, and how long these worked on
+// it. The exchange calls it for a sample of its own.
+func (m *Metrics) Executed(inbox, match time.Duration) {
+	m.byStage[stageInbox].Observe(inbox, 1)
+	m.byStage[stageMatch].Observe(match, 1)
 }
 
 // called counts the requests of a Call, once its outcomes are durable.
@@ -319,10 +343,17 @@ func (r *reply) count(t tally) {
 
 // answered counts a reply that was sent, and the latency of its commands.
 func (m *Metrics) answered(r *reply) {
-	m.lap(&r.clock, stageWrite)
+	m.lap(&r.watch, stageWrite)
 	took := time.Since(r.begun)
 	for _, t := range r.tallies {
 		m.latency[t.kind][t.outcome].Observe(took, t.n)
 	}
 	m.replyBytes.Add(float64(len(r.bytes)))
+}
+
+// lap ends stage s of a batch, and begins the next stage.
+func (m *Metrics) lap(w *stopwatch.Watch, s stage) {
+	if w.Measures() {
+		m.byStage[s].Observe(w.Lap(), 1)
+	}
 }

@@ -175,11 +175,11 @@ func BenchmarkObserveBatch(b *testing.B) {
 			r, begun := new(reply), time.Now()
 			for b.Loop() {
 				r.tallies, r.begun = r.tallies[:0], begun
-				batch.clock.start(begun)
-				m.lap(&batch.clock, stageDecode)
-				batch.clock.resume()
+				batch.watch.Start()
+				m.lap(&batch.watch, stageDecode)
+				batch.watch.Lap()
 				m.executed(batch, r)
-				m.lap(&r.clock, stageJournal)
+				m.lap(&r.watch, stageJournal)
 				m.answered(r)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*frames), "ns/command")

@@ -270,7 +270,7 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 	r := s.newReply(engine.Mark{}, time.Now())
 	defer s.recycle(r)
 	m := s.options.Metrics
-	b.clock.start(r.begun)
+	b.watch.Start()
 	if err := s.hold(ctx, b, c.Memory(frame)); err != nil {
 		s.discard(b)
 		if errors.Is(err, errNoMemory) {
@@ -282,11 +282,11 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 	}
 	b.judge = s.judgeOf(grant)
 	b.add(frame)
-	m.lap(&b.clock, stageDecode)
+	m.lap(&b.watch, stageDecode)
 	if err := s.answer(ctx, b, r); err != nil {
 		return err
 	}
-	m.lap(&r.clock, stageJournal)
+	m.lap(&r.watch, stageJournal)
 	if s.aborted.Load() {
 		return ErrAborted
 	}
@@ -308,7 +308,7 @@ func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
 		return ErrBusy
 	}
 	mark, err := s.execute(ctx, b)
-	b.clock.resume()
+	b.watch.Lap() // the exchange measures the stages that end here
 	// The view is ready at about the time when the reply is durable. So a query of it is not refused for want
 	// of a slot.
 	if err == nil && b.recalls && !late {

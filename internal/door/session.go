@@ -38,8 +38,8 @@ type session struct {
 	codec  Codec
 	frames Frames
 	clock  *deadlines
-	unsent *queue // from the reader to the writer
-	place         // one of the ConnectionsMax places
+	unsent *unsent // from the reader to the writer
+	place          // one of the ConnectionsMax places
 
 	grant  *auth.Grant // nil before the client has presented its token, and if none is required
 	forget func()      // stops watching for the end of the grant
@@ -73,7 +73,7 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	c := &session{server: s, id: s.lastID.Add(1), conn: conn, codec: codec, forget: func() {},
-		unsent: newQueue(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
+		unsent: newUnsent(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
 	c.tryWriter = trywrite.New(conn)
 	c.late.moved = sync.NewCond(&c.late.mu)
 	c.clock = &deadlines{session: c, limits: s.limits.Load()}
@@ -158,12 +158,12 @@ func (c *session) read() (reason string) {
 		begun := time.Now()
 		b := c.server.takeBatch(c.codec)
 		b.conn = c
-		b.clock.start(begun)
+		b.watch.Start()
 		if err := c.gather(b, frame); err != nil {
 			c.server.release(b)
 			return c.explain(err)
 		}
-		c.server.options.Metrics.lap(&b.clock, stageDecode)
+		c.server.options.Metrics.lap(&b.watch, stageDecode)
 		if c.tokenEnded() {
 			c.server.release(b)
 			return c.explain(errTokenEnded)
@@ -316,7 +316,7 @@ func (c *session) send(r *reply) (gotReason, failed bool) {
 	o := &c.server.options
 	err := c.server.await(c.ctx, r.mark)
 	if !r.durable {
-		o.Metrics.lap(&r.clock, stageJournal)
+		o.Metrics.lap(&r.watch, stageJournal)
 	}
 	if err != nil {
 		gotReason = c.transmit(c.lastReply(textFailed).bytes) == nil

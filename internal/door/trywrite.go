@@ -11,7 +11,7 @@ func (c *session) trySend(r *reply) bool {
 		return false
 	}
 	o := &c.server.options
-	o.Metrics.lap(&r.clock, stageJournal)
+	o.Metrics.lap(&r.watch, stageJournal)
 	r.durable = true
 	if len(c.sendSome(r)) > 0 {
 		return false

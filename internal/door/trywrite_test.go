@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"outcry/internal/process/queue"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,7 +76,7 @@ func TestAReplyThatMayBeToldIsSentByWhoMadeIt(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for session := range s.sessions {
-		require.Zero(t, cap(session.unsent.replies))
+		require.Equal(t, queue.Queue[*reply]{}, session.unsent.replies)
 	}
 }
 

@@ -49,13 +49,13 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 }
 
 // restless is an owner that does nothing.
-type restless struct{ doer }
+type fakeOwner struct{ doer }
 
-func (restless) do(*Request, *exchange.Result, int64) error { return nil }
-func (restless) begin()                                     {}
-func (restless) afterTask()                                 {}
-func (restless) freeMemory()                                {}
-func (restless) chore() (more bool, err error)              { return false, nil }
+func (fakeOwner) do(*Request, *exchange.Result, int64) error { return nil }
+func (fakeOwner) begin()                                     {}
+func (fakeOwner) afterTask()                                 {}
+func (fakeOwner) freeMemory()                                {}
+func (fakeOwner) chore() (more bool, err error)              { return false, nil }
 
 // TestAnOwnerRestsOnlyWhenNothingIsAboutToCome: a task in the inbox of an owner whose goroutine has ended
 // would never be executed.
@@ -71,7 +71,7 @@ func TestAnOwnerRestsOnlyWhenNothingIsAboutToCome(t *testing.T) {
 		"an operator waits":       {func(in *inbox) { in.requests = []*task{{}} }, false},
 		"a task arrived recently": {func(in *inbox) { in.recentTask = true }, false},
 	} {
-		in := &inbox{engine: m.Engine, owner: restless{}, tasks: make(chan *task, 1)}
+		in := &inbox{engine: m.Engine, owner: fakeOwner{}, tasks: make(chan *task, 1)}
 		test.come(in)
 		m.awakeCount.Add(1)
 		require.Equal(t, test.ends, in.endIfIdle(), name)

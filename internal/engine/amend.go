@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+
 	"outcry/internal/exchange"
 )
 
@@ -27,7 +28,7 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 			return nil
 		}
 	}
-	total, limit, ok := d.amount(&c.Command, r)
+	total, limit, ok := d.newAmount(&c.Command, r)
 	if !ok {
 		return nil
 	}
@@ -41,7 +42,7 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 		r.Amended = &exchange.Amended{Open: o.Open}
 		return nil
 	}
-	return d.reduce(c, r, 0, now) // nothing changes, but the use of its ref has to be recorded
+	return d.reduce(c, r, 0, now) // nothing changes, but the use of its ref must be recorded
 }
 
 // totalOf converts an amend that gives the open amount of d.old into one that gives the total. It returns nil if
@@ -58,8 +59,10 @@ func (d *shard) totalOf(c *Request, r *exchange.Result) *Request {
 	return &total
 }
 
-// amount returns the new total and limit of d.old. ok is false if they are not valid; then r holds the reason.
-func (d *shard) amount(c *exchange.Command, r *exchange.Result) (total exchange.Shares, limit exchange.Price, ok bool) {
+// newAmount returns the new total and limit of d.old. ok is false if they are not valid; then r holds the reason.
+func (d *shard) newAmount(
+	c *exchange.Command, r *exchange.Result,
+) (total exchange.Shares, limit exchange.Price, ok bool) {
 	o, symbol := &d.old, d.book.Rules()
 	executed := o.ChainExecuted()
 	if total, limit = executed+o.Open, o.Limit; c.Limit != 0 {
@@ -134,7 +137,7 @@ func (d *shard) replace(
 	case d.unsettled:
 		return errAgain
 	case r.Reason != exchange.OK:
-		d.nameAmended(c.Account, &replacement, r)
+		d.addAsked(c.Account, &replacement, r)
 	}
 	return nil
 }
@@ -160,19 +163,19 @@ func (d *shard) placeInstead(c *Request, r *exchange.Result, replacement *exchan
 			return err
 		}
 	}
-	d.submitInstead(&c.Command, d.momentOf(&claim, now))
+	d.submitInstead(&c.Command, d.recordTime(&claim, now))
 	seq, err := d.appendFirst(&claim)
 	if err != nil {
 		return err
 	}
 	d.settleInstead()
-	d.noteFills(seq, 1, 1)
-	if r.Seq, err = d.finishClaimed(&c.Command, &claim, seq); err != nil {
+	d.countFills(seq, 1, 1)
+	if r.Seq, err = d.executeRest(&c.Command, &claim, seq); err != nil {
 		return err
 	}
 	r.Amended = &exchange.Amended{By: d.order.ID}
 	d.activity.amends.Add(1)
-	d.entered(c, d.disconnect(d.old.ID), r)
+	d.answerEntered(c, d.disconnect(d.old.ID), r)
 	return nil
 }
 
@@ -190,7 +193,7 @@ func (d *shard) reserveInstead(replacement *exchange.Order, r *exchange.Result) 
 		if now == rules {
 			if d.unsettled = e.canceling == d.old.Account; !d.unsettled {
 				r.Reason = e.ledger.ReserveInstead(d.instrument, &d.old, &d.order)
-				d.noteMissing(r)
+				d.addHoldings(r)
 			}
 			e.mu.Unlock()
 			return r.Reason == exchange.OK && !d.unsettled
@@ -200,7 +203,7 @@ func (d *shard) reserveInstead(replacement *exchange.Order, r *exchange.Result) 
 	}
 }
 
-// withdrawInstead takes back what reserveInstead has held.
+// withdrawInstead gives back what reserveInstead has held. The journal has no room for the replacement.
 func (d *shard) withdrawInstead() {
 	d.engine.mu.Lock()
 	d.engine.ledger.WithdrawInstead(d.instrument, &d.old, &d.order)
@@ -213,7 +216,7 @@ func (d *shard) submitInstead(c *exchange.Command, now int64) {
 	o := &d.order
 	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
 	d.fills = d.book.Replace(o, now, d.fills[:0])
-	d.noteOrder(exchange.OrderReplaced, o, o.Shares, now)
+	d.fillEvent(exchange.OrderReplaced, o, o.Shares, now)
 	d.event.Ref, d.event.Fills = newRef(c), d.fills
 	d.event.Amend = d.old.Amendment(exchange.OrderReplaced, c.Shares, c.Limit, 0)
 }
@@ -226,8 +229,8 @@ func (d *shard) settleInstead() {
 	d.engine.mu.Unlock()
 }
 
-// nameAmended adds the complete replacement order to a rejection: an amend itself names only what changes.
-func (d *shard) nameAmended(id exchange.AccountID, o *exchange.Order, r *exchange.Result) {
+// addAsked adds the complete replacement order to a rejection: an amend itself names only what changes.
+func (d *shard) addAsked(id exchange.AccountID, o *exchange.Order, r *exchange.Result) {
 	var more exchange.ResultMore
 	if r.More != nil {
 		more = *r.More

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+
 	"outcry/internal/exchange"
 )
 
@@ -77,8 +78,8 @@ func claimed(err error, noRoom, tooLarge exchange.RejectReason, r *exchange.Resu
 	return false, nil
 }
 
-// noteOrder fills d.event with an event of an order, without ref and fills.
-func (d *shard) noteOrder(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
+// fillEvent fills d.event with an event of an order, without ref and fills.
+func (d *shard) fillEvent(kind exchange.EventKind, o *exchange.Order, shares exchange.Shares, now int64) {
 	d.event.Note(kind, o, d.symbol, shares, now)
 	if kind == exchange.OrderCanceled || o.Plain() {
 		return

@@ -3,8 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
-	"outcry/internal/exchange"
 	"time"
+
+	"outcry/internal/exchange"
 )
 
 // Catchup cancels what became due while the exchange was down, with the present time: open orders with
@@ -108,7 +109,7 @@ func (e *Engine) passSwitches() (wait time.Duration) {
 
 // retryCancels retries what the journal had no room for before.
 func (e *Engine) retryCancels() {
-	shards, blocked, catchup := e.keeper.takeRetries()
+	shards, blocked, catchup := e.keeper.removeRetries()
 	if catchup != nil {
 		_ = e.resume(context.Background(), catchup) // an error means that the engine has failed or is closing
 	}

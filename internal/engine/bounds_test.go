@@ -26,5 +26,5 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 		"`keepEvery`":            {fmt.Sprintf("every %g s", keepEvery.Seconds())},
 	}))
 	require.LessOrEqual(t, readsWait, 5*time.Millisecond)
-	require.LessOrEqual(t, giveWayMax, 256)
+	require.LessOrEqual(t, betweenPartsMax, 256)
 }

@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"outcry/internal/exchange"
-)
+import "outcry/internal/exchange"
 
 // EndOrigin makes the shards cancel all open orders that came with OnDisconnect from a connection, and
 // the orders that have replaced them. It does not wait. It is called once the connection has ended, after
@@ -27,7 +25,7 @@ func (e *Engine) EndOrigin(o *Origin) {
 // chore cancels orders whose connection has ended, in one record. If the journal has no room
 // for it, the keeper retries until there is.
 func (d *shard) chore() (more bool, err error) {
-	d.takeEnded()
+	d.queueEnded()
 	if len(d.connected.due) == 0 {
 		return false, nil
 	}
@@ -138,7 +136,7 @@ func (d *shard) cancelOrder(c *exchange.Command, r *exchange.Result, now int64) 
 		return err
 	}
 	o, _ := d.book.Cancel(id, c.Account, now)
-	d.noteOrder(exchange.OrderCanceled, &o, o.Canceled, now)
+	d.fillEvent(exchange.OrderCanceled, &o, o.Canceled, now)
 	seq, err := d.append(exchange.EventBytesMax)
 	if err != nil {
 		return err

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"outcry/internal/exchange"
 	"slices"
+
+	"outcry/internal/exchange"
 )
 
 // CancelAll cancels all open orders of an account, or, if sym is not empty, its open orders
@@ -39,7 +40,7 @@ type canceling struct {
 }
 
 // inPieces reports whether cancels that do not fit into one record are spread over several. That is only so
-// for causes without a client, who could otherwise ask for less.
+// for causes without a client: a client can cancel by symbol instead.
 func (c *canceling) inPieces() bool {
 	return c.cause == exchange.BySwitch || c.cause == exchange.ByBlock
 }
@@ -96,11 +97,11 @@ type heldShard struct {
 	letGo   <-chan struct{}   // closed when the cancelAll no longer holds shards
 
 	busy    bool              // the shard is in the middle of a long order
-	large   bool              // the shard's book has to be surveyed first
+	large   bool              // the shard's book must be surveyed first
 	open    []exchange.Cancel // open orders of the account at the shard, in order of ids
 	visited int               // orders visited while other shards are held
 
-	refused exchange.RejectReason // why an unfinished order could not be finished first; OK if there is none left
+	refused exchange.RejectReason // why an unfinished order could not be finished first; OK if none is left
 	err     error                 // error of finishing it
 }
 
@@ -139,7 +140,7 @@ func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, err
 }
 
 // run holds the shards and then cancels. If one of them needs something first, run returns
-// that one and cancels nothing: its book has to be surveyed, or it is in the middle of a long
+// that one and cancels nothing: its book must be surveyed, or it is in the middle of a long
 // order and the run is not patient.
 func (c *cancelAll) run(ctx context.Context, patient bool) (first *heldShard, err error) {
 	e := c.engine
@@ -173,7 +174,7 @@ func (c *cancelAll) run(ctx context.Context, patient bool) (first *heldShard, er
 // They continue once letGo is closed. It returns the shard that needs something first, see run.
 func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient bool) (first *heldShard, err error) {
 	for {
-		more := c.missing()
+		more := c.toHold()
 		if len(more) == 0 {
 			slices.SortFunc(c.held, func(a, b *heldShard) int { return cmp.Compare(a.shard.symbol, b.shard.symbol) })
 			return nil, nil
@@ -202,10 +203,10 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 	}
 }
 
-// missing returns the shards that are still to be held. If there are none and all symbols are canceled, it sets
-// Engine.canceling: until the record is appended the account gets no further orders. Each waits with its
-// session (shard.reserve).
-func (c *cancelAll) missing() (shards []*shard) {
+// toHold returns the shards that are still to be held. If there are none, it sets Engine.canceling: until the holds are
+// released the account gets no further orders. Each waits with its session (shard.hold). So no order is missing in
+// the record, and none is rejected for lack of what the record has released already.
+func (c *cancelAll) toHold() (shards []*shard) {
 	e, held, found := c.engine, make(map[*shard]bool, len(c.held)), 0
 	for _, h := range c.held {
 		held[h.shard] = true
@@ -213,11 +214,12 @@ func (c *cancelAll) missing() (shards []*shard) {
 	}
 	var in []*exchange.Instrument
 	e.mu.Lock()
-	if c.symbol != "" {
-		in = append(in, e.ledger.Instrument(c.symbol))
-	} else if c.owner.OpenOrders() != found {
+	switch {
+	case c.symbol == "" && c.owner.OpenOrders() != found:
 		in = e.ledger.AppendOpenIn(in, c.owner)
-	} else {
+	case c.symbol != "" && len(c.held) == 0:
+		in = append(in, e.ledger.Instrument(c.symbol))
+	default:
 		e.canceling = c.owner
 	}
 	e.mu.Unlock()
@@ -317,7 +319,7 @@ func (c *cancelAll) record() error {
 	}
 	done, err := c.append(all)
 	if err != nil {
-		e.giveUp()
+		e.setFailed()
 		return err
 	}
 	c.result.Time = c.event.Time
@@ -407,7 +409,7 @@ func (h *heldShard) sum() exchange.CanceledIn {
 	return in
 }
 
-// cancel takes the orders out of the shard's book, if a record was appended for them.
+// cancel removes the orders from the shard's book, if a record was appended for them.
 func (h *heldShard) cancel(c *cancelAll) {
 	if c.seq == 0 || len(h.open) == 0 {
 		return

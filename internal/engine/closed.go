@@ -1,5 +1,7 @@
 package engine
 
+import "outcry/internal/process/queue"
+
 // closing is a journal record that closed orders which are still in memory.
 type closing struct {
 	seq    uint64
@@ -8,34 +10,16 @@ type closing struct {
 
 // closedQueue lists the records that closed orders which the book can forget, oldest
 // record first. The book forgets the orders in the same order.
-type closedQueue struct {
-	closings []closing
-	first    int // index of the first entry that is not forgotten
-}
-
-func (q *closedQueue) push(c closing) {
-	if q.first > len(q.closings)/2 && q.first > forgetMax {
-		q.closings = append(q.closings[:0], q.closings[q.first:]...)
-		q.first = 0
-	}
-	q.closings = append(q.closings, c)
-}
-
-// shrink frees the memory of an empty queue.
-func (q *closedQueue) shrink() {
-	if q.first == len(q.closings) {
-		*q = closedQueue{}
-	}
-}
+type closedQueue struct{ queue.Queue[closing] }
 
 // pop removes one order if the oldest record in the queue is at or before seq, and reports whether it did.
 func (q *closedQueue) pop(seq uint64) bool {
-	if q.first == len(q.closings) || q.closings[q.first].seq > seq {
+	c := q.Front()
+	if c == nil || c.seq > seq {
 		return false
 	}
-	c := &q.closings[q.first]
 	if c.orders--; c.orders == 0 {
-		q.first++
+		q.Pop()
 	}
 	return true
 }
@@ -47,9 +31,8 @@ const forgetMax = 256
 // standbyClosed lists the records that closed orders which can be forgotten, of all
 // books, oldest record first. Each book forgets its own orders in the same order.
 type standbyClosed struct {
-	closings []closedIn
-	first    int // index of the first entry that is not forgotten
-	orders   int // orders in the queue
+	queue.Queue[closedIn]
+	orders int // orders in the queue
 }
 
 // closedIn is a record that closed orders of a book, given by its number.
@@ -58,27 +41,21 @@ type closedIn struct {
 	closing
 }
 
-func (q *standbyClosed) push(c closedIn) {
-	if q.first > len(q.closings)/2 && q.first > forgetMax {
-		q.closings = append(q.closings[:0], q.closings[q.first:]...)
-		q.first = 0
-	}
-	q.closings = append(q.closings, c)
+func (q *standbyClosed) add(c closedIn) {
+	q.Push(c)
 	q.orders += c.orders
 }
 
 // pop removes one order if the oldest record in the queue is at or before seq, and returns the number of its book.
 func (q *standbyClosed) pop(seq uint64) (book int, ok bool) {
-	if q.first == len(q.closings) || q.closings[q.first].seq > seq {
+	c := q.Front()
+	if c == nil || c.seq > seq {
 		return 0, false
 	}
-	c := &q.closings[q.first]
+	book = c.book
 	q.orders--
 	if c.orders--; c.orders == 0 {
-		q.first++
+		q.Pop()
 	}
-	return c.book, true
+	return book, true
 }
-
-// left returns the entries that are not forgotten.
-func (q *standbyClosed) left() []closedIn { return q.closings[q.first:] }

@@ -2,8 +2,9 @@ package engine
 
 import (
 	"math"
-	"outcry/internal/exchange"
 	"sync/atomic"
+
+	"outcry/internal/exchange"
 )
 
 // counters are changed by the shards and read by any goroutine.

@@ -3,8 +3,9 @@ package engine
 import (
 	"context"
 	"crypto/sha256"
-	"outcry/internal/exchange"
 	"time"
+
+	"outcry/internal/exchange"
 )
 
 const (

@@ -3,12 +3,12 @@
 // and replies, always in this order.
 //
 //	session ── Execute ──▶ shard of the symbol (bounded inbox, one goroutine)
-//	                         1 reserve   the ledger takes the hold and the journal
-//	                                     sets room aside, or the command is rejected
+//	                         1 reserve   the ledger holds what the order may cost and the
+//	                                     journal sets room aside, or the command is rejected
 //	                         2 match     the book fills against resting orders
 //	                         3 append    one journal record: everything it did
 //	                         4 settle    the ledger moves cash and shares
-//	                         5 reply     result; the shard takes its next command
+//	                         5 reply     result; the shard executes its next command
 //	session ◀─ Durable ─── the journal is synced up to the reply's seq
 //
 // A task with commands for several symbols moves from shard to shard, in the order of
@@ -18,10 +18,24 @@
 // that make the same one at once are serialized. A book belongs to its shard. The
 // ledger has one lock, which is held for arithmetic only: never across a channel
 // operation, an append or file access.
+//
+// The files are in layers; a function calls those in its own layer and below:
+//
+//	engine                                  start and stop
+//	execute, recall                         commands of clients
+//	halt, rules, stats, digest, standby     operators and the other machines of a cluster
+//	background, cancelall                   cancels without a client; cancels in several symbols
+//	shard, registrar                        the owners: which function executes a command
+//	place, amend, cancel                    commands that change a book, each a list of steps
+//	judge, reserve, parts, append, settle   the steps; parts is for orders of several records
+//	inbox, task, route, refs                how a task gets to its owners and is executed once
+//	query, mark                             what a result says, and when it may be sent
+//	state                                   what all of them share
 package engine
 
 import (
 	"cmp"
+
 	"outcry/internal/exchange"
 )
 
@@ -65,7 +79,7 @@ func New(o Options) *Engine {
 	for sym, book := range o.State.Books {
 		e.openShard(e.ledger.Instrument(sym), book)
 	}
-	e.adoptClosed(standby)
+	e.queueRestored(standby)
 	for _, d := range *e.numbered.Load() {
 		e.finishFirst(d)
 	}
@@ -81,12 +95,12 @@ func New(o Options) *Engine {
 	return e
 }
 
-// adoptClosed queues the closed orders of restored books for forgetting. A standby knows which record closed
+// queueRestored queues the closed orders of restored books for forgetting. A standby knows which record closed
 // each; without one they all count as closed by the journal's last record.
-func (e *Engine) adoptClosed(s *Standby) {
+func (e *Engine) queueRestored(s *Standby) {
 	shards := *e.numbered.Load()
 	if s != nil {
-		for _, c := range s.closed.left() {
+		for _, c := range s.closed.Items() {
 			shards[c.book].close(c.seq, c.orders)
 		}
 		return

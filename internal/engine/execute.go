@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"outcry/internal/exchange"
 	"time"
+
+	"outcry/internal/exchange"
 )
 
 // Execute executes the commands in order and fills results, which has the same
@@ -51,7 +52,7 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 // BacklogMax or more records behind.
 const paceDelayMax = 100 * time.Millisecond
 
-// pace delays a session while Postgres is behind by more than half of BacklogMax: the closer to
+// pace delays a session while Postgres lags by more than half of BacklogMax: the closer to
 // BacklogMax, the longer. Orders then arrive as fast as
 // Postgres accepts them, instead of being refused in bursts.
 func (e *Engine) pace(ctx context.Context) error {

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"outcry/internal/exchange"
 	"slices"
+
+	"outcry/internal/exchange"
 )
 
 // Halt makes a symbol reject orders, and amends that replace an order, until Resume. Resting orders keep their places,

@@ -3,11 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
-	"outcry/internal/exchange"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"outcry/internal/exchange"
 )
 
 const (
@@ -48,7 +49,7 @@ var (
 // executes them. The goroutine exists while there is work and for a short time after it.
 // Only that goroutine uses the owner, and an idle owner needs no memory for tasks.
 //
-// A caller who puts a task into the inbox of an idle owner starts the goroutine, under mu.
+// A caller that puts a task into the inbox of an idle owner starts the goroutine, under mu.
 // The goroutine also ends under mu, and only if the inbox is empty and no caller is about
 // to add a task. So no task is ever left in an inbox without a goroutine.
 type inbox struct {
@@ -175,7 +176,7 @@ func (in *inbox) offer(t *task) error {
 	}
 }
 
-// send is offer for callers who wait for room. The error is ctx's, ErrStopped or errBusy.
+// send is offer for callers that wait for room. The error is ctx's, ErrStopped or errBusy.
 func (in *inbox) send(ctx context.Context, t *task) (err error) {
 	if err = in.offer(t); !errors.Is(err, errFull) {
 		return err
@@ -289,7 +290,7 @@ func (e *Engine) crowded() bool { return e.awakeCount.Load() > awakeMax || e.clo
 func (in *inbox) doRequests() (some bool) {
 	for in.hasRequests.Load() {
 		in.mu.Lock()
-		t := in.requests[0] // the others stay in requests, where giveWay can find them
+		t := in.requests[0] // the others stay in requests, where serveReads can find them
 		in.requests = slices.Delete(in.requests, 0, 1)
 		in.hasRequests.Store(len(in.requests) > 0)
 		in.mu.Unlock()
@@ -306,7 +307,7 @@ func (in *inbox) doRequest(t *task) {
 		return
 	}
 	if t.err = t.request.do(); t.err != nil && !errors.Is(t.err, ErrStopped) {
-		in.engine.giveUp()
+		in.engine.setFailed()
 	}
 }
 
@@ -320,7 +321,7 @@ func (in *inbox) doChore() bool {
 	}
 	more, err := in.owner.chore()
 	if err != nil && !errors.Is(err, ErrStopped) {
-		in.engine.giveUp()
+		in.engine.setFailed()
 	} else if more && err == nil {
 		in.chores.Store(true)
 	}
@@ -328,7 +329,7 @@ func (in *inbox) doChore() bool {
 }
 
 // next returns the next task, oldest first, alternating between kept and tasks. It waits
-// until there is one. It returns nil if the owner has to check its other sources of work instead. If
+// until there is one. It returns nil if the owner must check its other sources of work instead. If
 // there are too many owners it does not wait, unless stays is set: then a task is about to arrive.
 func (in *inbox) next(stays bool) *task {
 	if in.keptNext = !in.keptNext; len(in.kept) > 0 && (in.keptNext || len(in.tasks) == 0) {
@@ -344,9 +345,9 @@ func (in *inbox) next(stays bool) *task {
 	return <-in.tasks
 }
 
-// keep sets an unfinished task aside so that others get their turn. It returns false if no other task
+// endTurn sets an unfinished task aside so that others get their turn. It returns false if no other task
 // waits, or if too many are set aside already.
-func (in *inbox) keep(t *task) bool {
+func (in *inbox) endTurn(t *task) bool {
 	if len(in.tasks) == 0 && len(in.kept) == 0 || len(in.kept) >= keptMax {
 		return false
 	}

@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"outcry/internal/exchange"
-)
+import "outcry/internal/exchange"
 
 // mayPlace returns OK if the exchange accepts orders and amends now, otherwise NoRoom, DatabaseBehind
 // or Unresumed.
@@ -142,7 +140,7 @@ func (d *shard) quote(r *exchange.Result) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r.Reason = exchange.InsufficientFunds
-	d.noteMissing(r)
+	d.addHoldings(r)
 	d.unsettled = d.unsettled || e.canceling == o.Account || r.CashHave.Cmp(q.Cost) >= 0
 	return false
 }
@@ -150,8 +148,8 @@ func (d *shard) quote(r *exchange.Result) bool {
 // judgeSize rejects an order worth less than the minimum, or larger than its account's rules allow.
 func (d *shard) judgeSize(rules *exchange.AccountRules, r *exchange.Result) bool {
 	o := &d.order
-	if least := d.engine.limits.orderValue.Load(); least != nil && d.worth().Cmp(*least) < 0 {
-		r.Reason, r.More = exchange.OrderTooSmall, &exchange.ResultMore{Needs: d.worth(), Least: least}
+	if least := d.engine.limits.orderValue.Load(); least != nil && d.notional().Cmp(*least) < 0 {
+		r.Reason, r.More = exchange.OrderTooSmall, &exchange.ResultMore{Needs: d.notional(), Least: least}
 		return false
 	}
 	if most := rules.SharesMax; most != 0 && o.Shares > most {
@@ -159,7 +157,7 @@ func (d *shard) judgeSize(rules *exchange.AccountRules, r *exchange.Result) bool
 		return false
 	}
 	if most := rules.NotionalMax; most.Sign() > 0 {
-		if worth := d.worth(); worth.Cmp(most) > 0 {
+		if worth := d.notional(); worth.Cmp(most) > 0 {
 			r.Reason, r.More = exchange.NotionalExceeded, &exchange.ResultMore{Needs: worth, Bound: most.String()}
 			return false
 		}
@@ -167,8 +165,8 @@ func (d *shard) judgeSize(rules *exchange.AccountRules, r *exchange.Result) bool
 	return true
 }
 
-// worth returns amount × limit of d.order, or for a market order without a limit the cost of its fills.
-func (d *shard) worth() exchange.Cash {
+// notional returns amount × limit of d.order, or for a market order without a limit the cost of its fills.
+func (d *shard) notional() exchange.Cash {
 	if d.judged.unsent&exchange.UnsentLimit != 0 {
 		return d.judged.quote.Cost
 	}

@@ -2,9 +2,10 @@ package engine
 
 import (
 	"container/heap"
-	"outcry/internal/exchange"
 	"sync"
 	"time"
+
+	"outcry/internal/exchange"
 )
 
 // keepEvery is the interval at which the keeper retries what the journal had no room for.
@@ -125,7 +126,7 @@ func (k *keeper) count() int64 {
 
 // nextPassed returns the account whose switch is checked next and when it was due, if it has passed. That switch is
 // checked again after keepEvery unless arm is called first. If no switch has passed, a is nil and wait is the time
-// until the next one passes or the next retry; 0 means that there is nothing to wait for.
+// until the next one passes or the next retry; 0 means that nothing is to be waited for.
 func (k *keeper) nextPassed() (a *exchange.Account, due int64, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -155,8 +156,8 @@ func (k *keeper) nudge() {
 	}
 }
 
-// takeRetries removes and returns everything that is to be retried.
-func (k *keeper) takeRetries() (shards []*shard, blocked []*exchange.Account, c *catchup) {
+// removeRetries removes and returns everything that is to be retried.
+func (k *keeper) removeRetries() (shards []*shard, blocked []*exchange.Account, c *catchup) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c, k.catchup = k.catchup, nil
@@ -181,7 +182,7 @@ func (k *keeper) idle() bool {
 // hasRetries reports whether something is to be retried. Callers hold mu.
 func (k *keeper) hasRetries() bool { return len(k.shards)+len(k.blocked) > 0 || k.catchup != nil }
 
-// stepMin is how far the wall clock must fall behind to count as set back.
+// stepMin is how far the wall clock must lag to count as set back.
 const stepMin = 250 * time.Millisecond
 
 // steadyClock follows the wall clock but never runs slower than real time. If the wall clock is set back, or stands

@@ -2,9 +2,10 @@ package engine
 
 import (
 	"cmp"
-	"outcry/internal/exchange"
 	"sync"
 	"sync/atomic"
+
+	"outcry/internal/exchange"
 )
 
 // Limits are the Options that may be changed while an Engine runs.

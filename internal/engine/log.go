@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"context"
-)
+import "context"
 
 // Log is the write-ahead log that an engine needs. Its records are numbered with seqs from 1 and become
 // durable some time after they were appended. Its methods are called from many goroutines.

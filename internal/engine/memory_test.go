@@ -147,7 +147,7 @@ func BenchmarkMemoryOfClosedOrders(b *testing.B) {
 			for id := exchange.OrderID(1); id <= memoryCount; id++ {
 				fills = book.Submit(exchange.NewOrder(id, account, exchange.Side(1+id%2), 100, 1e8), 0, fills[:0])
 				if len(fills) > 0 {
-					closed.push(closing{uint64(id), 2})
+					closed.Push(closing{uint64(id), 2})
 				}
 			}
 		}), "B/order")

@@ -415,3 +415,32 @@ func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
 	found, _ := m.shards.Load(exchange.Symbol("A"))
 	require.LessOrEqual(t, len(found.(*shard).haltChanges()), 3)
 }
+
+// TestOrdersWaitForTheReleaseOfACancelAll: between the record of a cancel-all and the release of the holds, an order of
+// the account is not rejected for lack of what it gets back.
+func TestOrdersWaitForTheReleaseOfACancelAll(t *testing.T) {
+	for _, sym := range []exchange.Symbol{"A", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			m := open(t, Options{})
+			const all = 1000 * 1000
+			require.Equal(t, exchange.Result{Order: 1}, m.do(buy("A", all, 1)))
+			m.Close()
+			log := &hookedLog{Journal: m.journal}
+			m.Engine = New(Options{Journal: log, State: m.State(), Now: m.options.Now})
+			appended, release := make(chan struct{}), make(chan struct{})
+			log.appended = func() { close(appended); <-release }
+			canceled := make(chan exchange.CancelAllResult, 1)
+			go func() { canceled <- m.cancelAll("1", sym) }()
+			<-appended
+			log.appended = nil
+			placed := make(chan exchange.Result, 1)
+			go func() { placed <- m.do(buy("B", all, 1)) }()
+			time.Sleep(time.Second) // in the time of synctest
+			require.Empty(t, placed)
+			close(release)
+			require.Equal(t, exchange.Result{Order: 2}, <-placed)
+			require.Equal(t, []exchange.CanceledIn{{Symbol: "A", Orders: 1, Shares: exchange.Shares(all).Position()}},
+				(<-canceled).Symbols)
+		})
+	}
+}

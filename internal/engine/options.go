@@ -2,8 +2,9 @@ package engine
 
 import (
 	"context"
-	"outcry/internal/exchange"
 	"time"
+
+	"outcry/internal/exchange"
 )
 
 // Options configure an Engine. A limit of 0 means its default.

@@ -2,9 +2,10 @@ package engine
 
 import (
 	"cmp"
-	"outcry/internal/exchange"
 	"slices"
 	"sync"
+
+	"outcry/internal/exchange"
 )
 
 // Origin is a client connection with orders that are canceled when it ends. Its session
@@ -23,7 +24,7 @@ type Origin struct {
 // order with OnDisconnect rests.
 func (e *Engine) NewOrigin() *Origin { return &Origin{} }
 
-// addShard notes that a shard has an open order of o. It returns false if o has ended.
+// addShard records that a shard has an open order of o. It returns false if o has ended.
 func (o *Origin) addShard(d *shard) bool {
 	if o == nil {
 		return false
@@ -40,7 +41,7 @@ func (o *Origin) addShard(d *shard) bool {
 	return true
 }
 
-// removeShard notes that a shard has no open orders of o any more.
+// removeShard records that a shard has no open orders of o any more.
 func (o *Origin) removeShard(d *shard) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,7 +62,8 @@ type dueCancel struct {
 	order exchange.OrderID
 }
 
-// connect notes that an open order with OnDisconnect came from a connection. If that has ended, the order becomes due.
+// connect records that an open order with OnDisconnect came from a connection. If that has ended, the order becomes
+// due.
 func (d *shard) connect(owner *exchange.Account, id exchange.OrderID, origin *Origin) {
 	c := &d.connected
 	orders := c.orders[origin]
@@ -82,8 +84,8 @@ func (d *shard) connect(owner *exchange.Account, id exchange.OrderID, origin *Or
 	c.origins[id] = origin
 }
 
-// disconnect notes that an order is closed. It returns the connection that the order came from, or nil if
-// that has ended or the order came from none.
+// disconnect removes an order that is closed from its connection. It returns that connection, or nil if it has ended or
+// the order did not come with OnDisconnect.
 func (d *shard) disconnect(id exchange.OrderID) *Origin {
 	if len(d.connected.origins) == 0 {
 		return nil
@@ -118,8 +120,8 @@ func (c *connected) shrink() {
 	}
 }
 
-// takeEnded marks the orders of connections that have ended as due.
-func (d *shard) takeEnded() {
+// queueEnded marks the orders of connections that have ended as due.
+func (d *shard) queueEnded() {
 	d.endedMu.Lock()
 	ended := d.ended
 	d.ended = nil

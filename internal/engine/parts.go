@@ -3,8 +3,9 @@ package engine
 import (
 	"fmt"
 	"math"
-	"outcry/internal/exchange"
 	"time"
+
+	"outcry/internal/exchange"
 )
 
 // An order that meets more than exchange.FillsMax resting orders executes in parts, each
@@ -52,8 +53,8 @@ func (d *shard) forgo(claim *orderClaim) {
 	}
 }
 
-// momentOf returns the time of an order's record. An order in parts may have waited for room since now.
-func (d *shard) momentOf(claim *orderClaim, now int64) int64 {
+// recordTime returns the time of an order's record. An order in parts may have waited for room since now.
+func (d *shard) recordTime(claim *orderClaim, now int64) int64 {
 	if claim.parts > 0 {
 		return d.book.Moment(d.engine.options.Now())
 	}
@@ -68,9 +69,9 @@ func (d *shard) appendFirst(claim *orderClaim) (uint64, error) {
 	return d.append(claim.bytes)
 }
 
-// finishClaimed executes the further parts of d.order, if it has parts. It returns the seq of the order's last
+// executeRest executes the further parts of d.order, if it has parts. It returns the seq of the order's last
 // record; first is that of the first. An error is that of continueOrder.
-func (d *shard) finishClaimed(c *exchange.Command, claim *orderClaim, first uint64) (uint64, error) {
+func (d *shard) executeRest(c *exchange.Command, claim *orderClaim, first uint64) (uint64, error) {
 	if claim.parts == 0 {
 		return first, nil
 	}
@@ -85,7 +86,7 @@ func (d *shard) finishClaimed(c *exchange.Command, claim *orderClaim, first uint
 	return max(first, last), nil
 }
 
-// useRef notes that the ref of the command that made d.order is used, so that other commands with the ref need not
+// useRef records that the ref of the command that made d.order is used, so that other commands with the ref need not
 // wait for the order's further parts.
 func (d *shard) useRef(c *exchange.Command) {
 	ref := newRef(c)
@@ -157,7 +158,7 @@ func (d *shard) continueOrder(claim *orderClaim) (last uint64, err error) {
 	defer func() { e.log.Unclaim(claim.parts, claim.bytes) }()
 	var appended [partsUnsyncedMax]uint64
 	for n := 0; claim.parts > 0 && d.book.Unfinished() != 0; n++ {
-		if err := d.giveWay(); err != nil {
+		if err := d.serveReads(); err != nil {
 			return last, err
 		}
 		oldest := &appended[n%partsUnsyncedMax]
@@ -166,7 +167,7 @@ func (d *shard) continueOrder(claim *orderClaim) (last uint64, err error) {
 		}
 		before, open, now := len(o.Executions), o.Open, d.book.Moment(e.options.Now())
 		d.fills = d.book.Continue(o, now, d.fills[:0])
-		d.noteOrder(exchange.OrderContinued, o, open, now)
+		d.fillEvent(exchange.OrderContinued, o, open, now)
 		d.event.Before, d.event.Fills = before, d.fills
 		seq, err := d.appendPart(claim)
 		if err != nil {
@@ -176,7 +177,7 @@ func (d *shard) continueOrder(claim *orderClaim) (last uint64, err error) {
 		e.ledger.SettleMore(d.instrument, o, d.fills)
 		d.releaseOwn()
 		e.mu.Unlock()
-		d.noteFills(seq, 0, 0)
+		d.countFills(seq, 0, 0)
 		*oldest, last = seq, seq
 	}
 	return last, nil
@@ -204,7 +205,7 @@ func (d *shard) awaitRoom(wait <-chan struct{}) error {
 }
 
 // awaitSync waits until record seq is on stable storage, which may take hours while the disk is
-// full, and serves reads meanwhile. The error is the journal's and final, or ErrStopped.
+// full. During the wait it serves reads. The error is the journal's and final, or ErrStopped.
 func (d *shard) awaitSync(seq uint64) error {
 	log := d.engine.log
 	if log.Synced() >= seq {
@@ -223,7 +224,7 @@ func (d *shard) awaitSync(seq uint64) error {
 	return nil
 }
 
-// await waits until wait has a value, but at most readsWait, and then serves reads (giveWay).
+// await waits until wait has a value, but at most readsWait, and then calls serveReads.
 func (d *shard) await(wait <-chan struct{}) error {
 	timer := time.NewTimer(readsWait)
 	defer timer.Stop()
@@ -233,29 +234,29 @@ func (d *shard) await(wait <-chan struct{}) error {
 	case <-d.engine.stop:
 		return ErrStopped
 	}
-	return d.giveWay()
+	return d.serveReads()
 }
 
-// giveWayMax is how many tasks a shard looks at between two parts of an order.
-const giveWayMax = 256
+// betweenPartsMax is how many tasks a shard looks at between two parts of an order.
+const betweenPartsMax = 256
 
-// giveWay serves other tasks between two parts of an order. Tasks that only read this symbol are
+// serveReads serves other tasks between two parts of an order. Tasks that only read this symbol are
 // executed: queries and liveness checks. All others are set aside, in order, until the order has
-// ended. giveWay does not wait. The error is ErrStopped if the engine is being closed;
+// ended. serveReads does not wait. The error is ErrStopped if the engine is being closed;
 // the order then stays unfinished until the next start.
-func (d *shard) giveWay() error {
+func (d *shard) serveReads() error {
 	in := &d.inbox
 	if in.engine.interrupted.Load() {
 		return ErrStopped
 	}
 	in.answerMidOrder()
-	for range giveWayMax {
+	for range betweenPartsMax {
 		if len(in.kept) >= keptMax {
 			return nil // no room to set tasks aside: they stay in the inbox
 		}
 		select {
 		case t := <-in.tasks:
-			if t != nil && !in.read(t) {
+			if t != nil && !in.executeReads(t) {
 				in.setAside(t)
 			}
 		default:
@@ -289,9 +290,9 @@ func (in *inbox) answerMidOrder() {
 	in.mu.Unlock()
 }
 
-// read executes the commands of a task up to the first that may write to this owner's book.
+// executeReads executes the commands of a task up to the first that may write to this owner's book.
 // It returns false if there is such a command; otherwise it passes the task on.
-func (in *inbox) read(t *task) (passed bool) {
+func (in *inbox) executeReads(t *task) (passed bool) {
 	t.clock.startWork()
 	e, next := in.engine, in
 	for next == in && t.next < len(t.commands) {

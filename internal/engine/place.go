@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"outcry/internal/exchange"
-)
+import "outcry/internal/exchange"
 
 // placeOrder places an order: it judges, reserves, matches, appends, settles and fills in the result.
 func (d *shard) placeOrder(c *Request, r *exchange.Result, now int64) error {
@@ -33,22 +31,22 @@ func (d *shard) place(c *Request, r *exchange.Result, now int64) error {
 			return err
 		}
 	}
-	d.submit(&c.Command, d.momentOf(&claim, now))
+	d.submit(&c.Command, d.recordTime(&claim, now))
 	seq, err := d.appendFirst(&claim)
 	if err != nil {
 		return err
 	}
 	d.settle()
-	d.noteFills(seq, 1, 0)
-	if r.Seq, err = d.finishClaimed(&c.Command, &claim, seq); err != nil {
+	d.countFills(seq, 1, 0)
+	if r.Seq, err = d.executeRest(&c.Command, &claim, seq); err != nil {
 		return err
 	}
-	d.placed(c, r)
+	d.answerPlaced(c, r)
 	return nil
 }
 
-// reserve fills d.order from a command, judges it, and takes its hold. It reports whether it did; if not, r holds the
-// reason or d.unsettled is set.
+// reserve fills d.order from a command, judges it, and holds what it may cost. It reports whether it did; if not, r
+// holds the reason or d.unsettled is set.
 func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 	account := d.find(c.Account)
 	if account == nil {
@@ -63,7 +61,7 @@ func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 		if !d.judge(c, account, rules, r) {
 			return false
 		}
-		now, reserved := d.takeHold(rules, r)
+		now, reserved := d.hold(rules, r)
 		if now == rules {
 			return reserved
 		}
@@ -76,23 +74,23 @@ func (d *shard) submit(c *exchange.Command, now int64) {
 	o := &d.order
 	o.ID = exchange.OrderID(d.engine.lastOrder.Add(1))
 	d.fills = d.book.Submit(o, now, d.fills[:0])
-	d.noteOrder(exchange.OrderAccepted, o, o.Shares, now)
+	d.fillEvent(exchange.OrderAccepted, o, o.Shares, now)
 	d.event.Ref, d.event.Fills = c.Ref, d.fills
 }
 
-// placed fills the result of d.order, which a PlaceOrder has placed.
-func (d *shard) placed(c *Request, r *exchange.Result) {
+// answerPlaced fills the result of a PlaceOrder that has placed d.order.
+func (d *shard) answerPlaced(c *Request, r *exchange.Result) {
 	o := &d.order
 	r.Order = o.ID
 	if !o.Plain() {
 		d.activity.instructed(&o.Terms, o.OnDisconnect)
 	}
-	d.entered(c, c.Origin, r)
+	d.answerEntered(c, c.Origin, r)
 }
 
-// entered fills the part of the result that new orders and replacements share, and notes the connection, if d.order
-// is to be canceled when that ends.
-func (d *shard) entered(c *Request, origin *Origin, r *exchange.Result) {
+// answerEntered fills the part of the result that new orders and replacements share. If d.order is to be canceled when
+// its connection ends, it records the connection.
+func (d *shard) answerEntered(c *Request, origin *Origin, r *exchange.Result) {
 	o := &d.order
 	if c.Report {
 		r.Status = report(o.Status())

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+
 	"outcry/internal/exchange"
 )
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+
 	"outcry/internal/exchange"
 )
 

@@ -63,7 +63,7 @@ func (x *refIndex) end() {
 }
 
 // build reads all refs of the database into the filter, and retries until that succeeds.
-// Until then, every ref has to be looked up in the database.
+// Until then, every ref must be looked up in the database.
 func (x *refIndex) build(ctx context.Context, history History) {
 	for {
 		var err error

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"outcry/internal/exchange"
 	"slices"
+
+	"outcry/internal/exchange"
 )
 
 // An account can use a ref only once, for ever. The use of a ref is stored in one of two

@@ -231,7 +231,7 @@ func TestNothingIsToldOfARefThatIsBeingUsed(t *testing.T) {
 		}()
 		synctest.Wait()
 		require.Empty(t, ended, "it waits")
-		m.giveUp() // as when the journal fails: commands that wait must end
+		m.setFailed() // as when the journal fails: commands that wait must end
 		require.Error(t, <-ended)
 		m.failed.Store(false)
 	})

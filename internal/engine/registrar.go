@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"outcry/internal/exchange"
-)
+import "outcry/internal/exchange"
 
 // registrar makes accounts and symbols. It has at most one goroutine, so that each name has
 // one creator; only that goroutine calls do. It never waits for a shard.

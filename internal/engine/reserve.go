@@ -1,13 +1,14 @@
 package engine
 
 import (
-	"outcry/internal/exchange"
 	"strconv"
+
+	"outcry/internal/exchange"
 )
 
-// takeHold takes the hold of d.order, which was judged by rules. now is the account's present rules: if they
+// hold reserves what d.order, which was judged by rules, may cost. now is the account's present rules: if they
 // differ from rules, nothing was done. If reserved is false, r holds the reason or d.unsettled is set.
-func (d *shard) takeHold(rules *exchange.AccountRules, r *exchange.Result) (now *exchange.AccountRules, reserved bool) {
+func (d *shard) hold(rules *exchange.AccountRules, r *exchange.Result) (now *exchange.AccountRules, reserved bool) {
 	e, o := d.engine, &d.order
 	account := o.Account
 	e.mu.Lock()
@@ -27,7 +28,7 @@ func (d *shard) takeHold(rules *exchange.AccountRules, r *exchange.Result) (now 
 		r.Reason = e.ledger.Reserve(d.instrument, o)
 	}
 	if r.Reason != exchange.OK {
-		d.noteMissing(r)
+		d.addHoldings(r)
 		return rules, false
 	}
 	return rules, true
@@ -48,7 +49,7 @@ func (e *Engine) refuseTooManyOpen(a *exchange.Account, rules *exchange.AccountR
 }
 
 // affords reports whether the account of d.order has what the order may spend; if not, r and d.unsettled are set
-// as by takeHold. It is called before the walk over the book, so that the book is not walked for orders that the
+// as by hold. It is called before the walk over the book, so that the book is not walked for orders that the
 // account cannot pay for. It is always true for a market buy, whose cost only that walk finds out.
 func (d *shard) affords(r *exchange.Result) bool {
 	e, o := d.engine, &d.order
@@ -61,16 +62,16 @@ func (d *shard) affords(r *exchange.Result) bool {
 		return false
 	}
 	if r.Reason = e.ledger.Reserve(d.instrument, o); r.Reason != exchange.OK {
-		d.noteMissing(r)
+		d.addHoldings(r)
 		return false
 	}
 	e.ledger.Withdraw(d.instrument, o)
 	return true
 }
 
-// noteMissing adds to an InsufficientFunds or InsufficientShares in r what the account of d.order has. Callers
+// addHoldings adds to an InsufficientFunds or InsufficientShares in r what the account of d.order has. Callers
 // hold mu.
-func (d *shard) noteMissing(r *exchange.Result) {
+func (d *shard) addHoldings(r *exchange.Result) {
 	account := d.order.Account
 	//exhaustive:ignore only these two reasons are about what the account has
 	switch r.Reason {

@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"outcry/internal/exchange"
-)
+import "outcry/internal/exchange"
 
 // nextOwner answers the next commands that have no owner, and returns the inbox of the
 // first that has one. It returns nil at the end of the task and before a CancelAll, which the

@@ -16,9 +16,9 @@ func (d *shard) releaseOwn() {
 	}
 }
 
-// noteFills updates the counters and the queue of closed orders after a record of d.order. opened is the number of
+// countFills updates the counters and the queue of closed orders after a record of d.order. opened is the number of
 // orders that the record opened, and closed the number that it replaced, each 0 or 1.
-func (d *shard) noteFills(seq uint64, opened, closed int) {
+func (d *shard) countFills(seq uint64, opened, closed int) {
 	if d.order.Open == 0 {
 		closed++
 	}
@@ -54,9 +54,9 @@ func (d *shard) closeCanceled(seq uint64, orders int) {
 	d.close(seq, orders)
 }
 
-// close notes that record seq closed a number of orders, at least one.
+// close queues for forgetting that record seq closed a number of orders, at least one.
 func (d *shard) close(seq uint64, orders int) {
-	d.closed.push(closing{seq, orders})
+	d.closed.Push(closing{seq, orders})
 	d.closedCount.Add(int64(orders))
 	d.engine.counters.closedOrders.Add(int64(orders))
 }

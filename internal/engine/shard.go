@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"outcry/internal/exchange"
-)
+import "outcry/internal/exchange"
 
 // String returns the shard's name for errors.
 func (d *shard) String() string { return "the shard of " + string(d.symbol) }
@@ -57,7 +55,7 @@ func (e *Engine) longAgo() uint64 {
 // freeMemory frees memory that the next task can allocate again.
 func (d *shard) freeMemory() {
 	d.scratch, d.account = nil, nil
-	d.closed.shrink()
+	d.closed.Shrink()
 	d.connected.shrink()
 	d.book.Shrink()
 }

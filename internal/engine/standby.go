@@ -6,10 +6,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
-	"outcry/internal/exchange"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"outcry/internal/exchange"
 )
 
 // sweepRecords is the number of records after which a standby checks which refs it can drop from memory.
@@ -74,7 +75,7 @@ func NewStandby(o StandbyOptions) *Standby {
 	s.books = make([]standbyBook, s.state.Index.Books())
 	for sym, book := range s.state.Books {
 		s.books[book.Number()] = standbyBook{symbol: sym, book: book}
-		s.noteClosed(sym)
+		s.queueClosed(sym)
 	}
 	return s
 }
@@ -130,9 +131,9 @@ func (s *Standby) apply(seq uint64, err error) error {
 	}
 	s.seq = seq
 	s.count()
-	s.noteClosed(s.event.Symbol)
+	s.queueClosed(s.event.Symbol)
 	for i := range s.event.Cancels {
-		s.noteClosed(s.event.Cancels[i].Symbol)
+		s.queueClosed(s.event.Cancels[i].Symbol)
 	}
 	s.forget()
 	return nil
@@ -178,9 +179,9 @@ func (s *Standby) count() {
 	}
 }
 
-// noteClosed queues the orders of a symbol that the last record closed: those that are closed in the book and
+// queueClosed queues the orders of a symbol that the last record closed: those that are closed in the book and
 // not queued yet.
-func (s *Standby) noteClosed(sym exchange.Symbol) {
+func (s *Standby) queueClosed(sym exchange.Symbol) {
 	book := s.state.Books[sym]
 	if book == nil {
 		return // the record has no symbol
@@ -188,7 +189,7 @@ func (s *Standby) noteClosed(sym exchange.Symbol) {
 	b := &s.books[book.Number()]
 	if n := book.Closed() - b.closed; n > 0 {
 		b.closed += n
-		s.closed.push(closedIn{book.Number(), closing{s.seq, n}})
+		s.closed.add(closedIn{book.Number(), closing{s.seq, n}})
 	}
 }
 

@@ -2,9 +2,10 @@ package engine
 
 import (
 	"errors"
-	"outcry/internal/exchange"
 	"sync"
 	"sync/atomic"
+
+	"outcry/internal/exchange"
 )
 
 // ErrStopped is returned by Execute and Durable once the engine is closed.
@@ -29,7 +30,7 @@ type Engine struct {
 	mu        sync.Mutex
 	ledger    *exchange.Ledger
 	refs      *refIndex         // mu guards its table only
-	canceling *exchange.Account // account whose orders a cancelAll is about to record; mostly nil
+	canceling *exchange.Account // account whose orders a cancelAll records and releases; mostly nil
 	withdrawn uint64            // holds taken back because the journal had no room for their orders
 	failed    atomic.Bool       // the journal has failed and accepts no more records
 
@@ -113,15 +114,15 @@ type Request struct {
 func (e *Engine) openShard(li *exchange.Instrument, book *exchange.Book) *shard {
 	d := &shard{engine: e, symbol: li.Symbol, book: book, instrument: li}
 	d.inbox.engine, d.inbox.owner = e, d
-	d.adopt()
+	d.countRestored()
 	e.number(d)
 	e.counters.symbols.Add(1)
 	e.shards.Store(li.Symbol, d)
 	return d
 }
 
-// adopt counts the open orders of a restored book and notes its halt.
-func (d *shard) adopt() {
+// countRestored counts the open orders of a restored book and publishes its halt.
+func (d *shard) countRestored() {
 	d.engine.counters.openOrders.Add(int64(d.book.Resting()))
 	if h := d.book.Halted(); h != nil {
 		d.halts.Store(&[]haltChange{{halt: h}})
@@ -190,5 +191,5 @@ func (e *Engine) closing() bool {
 	}
 }
 
-// giveUp notes that the journal has failed and accepts no more records.
-func (e *Engine) giveUp() { e.failed.Store(true) }
+// setFailed records that the journal has failed and accepts no more records.
+func (e *Engine) setFailed() { e.failed.Store(true) }

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"outcry/internal/exchange"
 	"time"
+
+	"outcry/internal/exchange"
 )
 
 // Stats are figures of a running exchange. Each is exact at some moment during the
@@ -76,7 +77,7 @@ func (e *Engine) Stats() Stats {
 	s.Refs = int64(e.refs.table.Len())
 	e.mu.Unlock()
 	// The sum is always taken in the same order. In another order a sum of floats may be smaller in
-	// its last bit, and a reader of rates takes a smaller value for a counter that was reset.
+	// its last bit, and a function of rates treats a smaller value as a counter that was reset.
 	durable := e.durable.seq()
 	for _, d := range *e.numbered.Load() {
 		if d.durableHalt(durable) != nil {
@@ -145,7 +146,7 @@ func (e *Engine) Reconcile() exchange.Imbalance {
 func (e *Engine) Alive(ctx context.Context) error {
 	asked := make(map[*inbox]*task)
 	for _, in := range e.awakeNow() {
-		t := &task{request: sign{}, done: make(chan struct{}, 1)}
+		t := &task{request: ping{}, done: make(chan struct{}, 1)}
 		if err := in.offer(t); err != nil {
 			return fmt.Errorf("engine: no response from %s: %w", in.owner, err)
 		}
@@ -163,9 +164,9 @@ func (e *Engine) Alive(ctx context.Context) error {
 	return nil
 }
 
-// sign is a request that only asks for a response.
-type sign struct{}
+// ping is a request that only asks for a response.
+type ping struct{}
 
-func (sign) do() error { return nil }
+func (ping) do() error { return nil }
 
-func (sign) answerMidOrder() bool { return true }
+func (ping) answerMidOrder() bool { return true }

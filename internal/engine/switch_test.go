@@ -290,7 +290,7 @@ func TestABlockIsDoneWhateverBecomesOfItsCaller(t *testing.T) {
 		"too many operators wait for a symbol": func(m *market, _ *func()) error {
 			defer m.held("A")()
 			for range requestsMax {
-				require.NoError(m.t, m.shard("A").inbox.offer(&task{request: sign{}, done: make(chan struct{}, 1)}))
+				require.NoError(m.t, m.shard("A").inbox.offer(&task{request: ping{}, done: make(chan struct{}, 1)}))
 			}
 			_, err := m.Block(background, "1", "lost")
 			return err

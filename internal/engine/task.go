@@ -2,9 +2,10 @@ package engine
 
 import (
 	"errors"
-	"math/rand/v2"
-	"outcry/internal/exchange"
 	"time"
+
+	"outcry/internal/exchange"
+	"outcry/internal/process/stopwatch"
 )
 
 // task is the work of one call of Execute. It moves from owner to owner: each executes the
@@ -42,7 +43,7 @@ func (in *inbox) serve(t *task) {
 	in.spent = 0
 	for now := e.options.Now(); next == in && t.err == nil && t.next < len(t.commands); {
 		if in.spent >= turnWork {
-			if in.spent = 0; in.keep(t) {
+			if in.spent = 0; in.endTurn(t) {
 				t.clock.stopWork()
 				in.owner.afterTask()
 				return
@@ -70,7 +71,7 @@ func (in *inbox) serve(t *task) {
 		t.err, t.retryLater = nil, true
 		t.results[t.next] = exchange.Result{}
 	case !errors.Is(t.err, ErrStopped):
-		e.giveUp()
+		e.setFailed()
 	}
 	t.clock.stopWork()
 	if !e.pass(t, next) {
@@ -117,42 +118,29 @@ func (e *Engine) pass(t *task, in *inbox) bool {
 	return in.offer(t) == nil
 }
 
-// stageSample is how many calls of Execute there are for each call whose stages are measured. Reading
-// the clock on both sides of every hand-off would cost as much as the hand-off.
-const stageSample = 16
-
-// stageClock measures for one call of Execute how long owners worked on its task. The rest of the call's time
-// the task was on its way. Only the holder of the task uses it.
+// stageClock measures for one call of Execute how long owners worked on its task, and how long the task waited for
+// them or was on its way between them. Only the holder of the task uses it.
 type stageClock struct {
-	begun     time.Time // start of the call; zero if the call is not measured
-	startedAt time.Time // when the present owner started to work
-	worked    time.Duration
+	stopwatch.Watch
+	waited, worked time.Duration
 }
 
 // newStageClock returns the clock of a new call. A random choice decides whether the call is measured.
 func (e *Engine) newStageClock() (c stageClock) {
-	if e.options.OnStages != nil && rand.Uint32()%stageSample == 0 {
-		c.begun = time.Now()
+	if e.options.OnStages != nil {
+		c.Start()
 	}
 	return c
 }
 
+// startWork records that an owner begins to work on the task, stopWork that it has stopped.
+func (c *stageClock) startWork() { c.waited += c.Lap() }
+
+func (c *stageClock) stopWork() { c.worked += c.Lap() }
+
 // reportStages reports the stages of a measured call to OnStages.
 func (e *Engine) reportStages(c *stageClock) {
-	if !c.begun.IsZero() {
-		e.options.OnStages(time.Since(c.begun)-c.worked, c.worked)
-	}
-}
-
-// startWork notes that an owner starts to work on the task. stopWork notes that it has stopped.
-func (c *stageClock) startWork() {
-	if !c.begun.IsZero() {
-		c.startedAt = time.Now()
-	}
-}
-
-func (c *stageClock) stopWork() {
-	if !c.begun.IsZero() {
-		c.worked += time.Since(c.startedAt)
+	if c.Measures() {
+		e.options.OnStages(c.waited+c.Lap(), c.worked)
 	}
 }

@@ -20,8 +20,8 @@ func (m *market) shard(sym exchange.Symbol) *shard {
 	return d.(*shard)
 }
 
-// inParts makes the shard of a symbol call giveWay repeatedly, as if it were between two parts of an order,
-// until the returned function is called. That function returns the error of the last giveWay.
+// inParts makes the shard of a symbol call serveReads repeatedly, as if it were between two parts of an order,
+// until the returned function is called. That function returns the error of the last serveReads.
 func (m *market) inParts(sym exchange.Symbol) (end func() error) {
 	d := m.shard(sym)
 	var over atomic.Bool
@@ -30,7 +30,7 @@ func (m *market) inParts(sym exchange.Symbol) (end func() error) {
 		var last error
 		err := m.call(background, &d.inbox, func() error {
 			close(begun)
-			for last = d.giveWay(); last == nil && !over.Load(); last = d.giveWay() {
+			for last = d.serveReads(); last == nil && !over.Load(); last = d.serveReads() {
 				time.Sleep(10 * time.Microsecond)
 			}
 			return nil
@@ -155,7 +155,7 @@ func TestWhatWaitsForALongOrderIsBounded(t *testing.T) {
 		for len(d.inbox.tasks) == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		require.NoError(t, d.giveWay())
+		require.NoError(t, d.serveReads())
 		require.Len(t, d.inbox.tasks, 1)
 		require.Empty(t, done)
 		return nil
@@ -458,7 +458,7 @@ func TestASignIsGivenInTheMiddleOfUrgentWork(t *testing.T) {
 			case <-over:
 				return nil
 			default:
-				if err := m.shard("A").giveWay(); err != nil {
+				if err := m.shard("A").serveReads(); err != nil {
 					return err
 				}
 			}
@@ -484,7 +484,7 @@ func TestOperatorsThatWaitForOneShardAreBounded(t *testing.T) {
 	release := m.held("A")
 	in := &m.shard("A").inbox
 	for range requestsMax {
-		require.NoError(t, in.offer(&task{request: sign{}, done: make(chan struct{}, 1)}))
+		require.NoError(t, in.offer(&task{request: ping{}, done: make(chan struct{}, 1)}))
 	}
 	_, err := m.Halt(background, "A", "")
 	require.ErrorIs(t, err, errBusy)

@@ -17,7 +17,7 @@ import (
 func TestCandlesAreThoseOfTheTrades(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine asks Postgres")
 	t.Parallel()
-	h, s, _, w, past := detailed(t, 8000)
+	h, s, _, w, past := detailed(t, budget.Of(8000))
 	var newest []exchange.CandleState
 	for _, sym := range []exchange.Symbol{"A", "B", "C"} {
 		for i := range exchange.Intervals {

@@ -97,7 +97,9 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 			if columns != nil && !slices.Contains(columns, c) {
 				continue
 			}
-			planted++
+			if planted++; !budget.Full && planted%3 != int(seed%3) {
+				continue
+			}
 			wrong := map[string]string{"bigint": c + " + 1", "integer": c + " + 1", "smallint": c + " + 1",
 				"numeric": c + " + 0.00000001", "text": c + " || '7'",
 				"bytea": "set_byte(" + c + ", 0, get_byte(" + c + ", 0) # 4)"}

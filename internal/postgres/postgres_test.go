@@ -383,7 +383,7 @@ func TestHistoryAnswersLikeMemory(t *testing.T) {
 	h, b := newHistory(3), newBatch()
 	b.reset(0)
 	var events []exchange.Event
-	for range 3000 {
+	for range budget.Of(3000) {
 		e := h.next()
 		events = append(events, e)
 		require.NoError(t, b.add(h.seq, &e))

@@ -111,7 +111,7 @@ func (c *Call) sentBefore() bool {
 }
 
 // errLeft ends a call whose caller no longer waits.
-var errLeft = errors.New("client: nobody waits for the answer")
+var errLeft = errors.New("client: the caller no longer waits for the answer")
 
 // end stores the outcome, wakes the waiting callers and frees the call's place. The current owner of the
 // call, the queue or the link that sent it, calls end exactly once.

@@ -13,26 +13,25 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// link is a Client's connection while there is one. Two goroutines serve it: the
-// client's own sends, another reads.
+// link is one connection of a Client. Two goroutines serve it: the client's own writes, and another reads.
 type link struct {
 	client *Client
 	conn   *Conn
 	addr   string
 	ended  chan struct{} // closed when the reader has ended
 
-	// Of a Client with several addresses.
+	// These fields are for a Client with several addresses.
 	began     time.Time
-	patience  time.Duration // how long replies may be owed before another address is asked
-	successor *link         // to the address that takes over; serve has it when it returns
+	patience  time.Duration // how long replies may be overdue before other addresses are asked
+	successor *link         // connection to the address that replaces this one; set before serve returns
 
-	// mu guards what follows. Each change of sent sets the deadline of what is owed.
+	// mu guards the fields below. Each change of sent also sets the read deadline.
 	mu      sync.Mutex
-	sent    []*Call     // without an answer, oldest first
-	owed    []time.Time // until when, of each
-	unsent  []*Call     // that a failed write did not send
-	answers uint64      // replies that have come
-	ending  bool        // the deadline stays as it is
+	sent    []*Call     // calls without an answer, oldest first
+	owed    []time.Time // for each call of sent, when its reply is overdue
+	unsent  []*Call     // calls that a failed write did not send completely
+	answers uint64      // number of replies received
+	ending  bool        // the read deadline must not change any more
 	readErr error
 }
 
@@ -40,13 +39,13 @@ func newLink(c *Client, conn *Conn, addr string) *link {
 	return &link{client: c, conn: conn, addr: addr, ended: make(chan struct{})}
 }
 
-// serve sends and reads until the connection breaks, or the client is closed, and
-// returns why. Then nothing of the link runs any more.
+// serve sends and reads until the connection breaks or the client is closed, and returns why. No goroutine of the link
+// runs after that.
 func (l *link) serve() error {
 	go func() {
 		defer close(l.ended)
 		l.readErr = l.read()
-		l.conn.Close() // a write that waits ends
+		l.conn.Close() // ends a write that waits
 	}()
 	stop := context.AfterFunc(l.client.open, func() { l.conn.Close() })
 	defer stop()
@@ -65,19 +64,19 @@ func (l *link) serve() error {
 	case l.successor != nil:
 		return errSilent
 	case !errors.Is(l.readErr, errTooLate):
-		return l.readErr // the better reason: the exchange may have told it
+		return l.readErr // it may contain the exchange's reason, which err cannot
 	}
 	return err
 }
 
-// Why a link has ended, beside what the network says.
+// Reasons for the end of a link, in addition to errors of the network.
 var (
-	errOwed    = errors.New("the exchange owes a reply for too long")
-	errTooLate = errors.New("nothing more came")
-	errHungUp  = errors.New("the exchange closed the connection without a word")
+	errOwed    = errors.New("a reply is overdue")
+	errTooLate = errors.New("no more replies arrived")
+	errHungUp  = errors.New("the exchange closed the connection without a reason")
 )
 
-// write sends what is in the queue until the link ends or the client is closed.
+// write sends the calls of the queue until the link ends or the client is closed.
 func (l *link) write() error {
 	c := l.client
 	for {
@@ -85,10 +84,10 @@ func (l *link) write() error {
 		if len(calls) == 0 {
 			select {
 			case <-c.wake:
-				// Those whose answers came together are about to send again: together.
+				// Callers whose answers arrived together are about to send again: let all of them queue their calls.
 				runtime.Gosched()
 			case <-l.ended:
-				return errHungUp // the reader knows better
+				return errHungUp // readErr has the exact reason
 			case <-c.open.Done():
 				return ErrClosed
 			}
@@ -99,7 +98,7 @@ func (l *link) write() error {
 			l.conn.SendFrame(call.frame)
 		}
 		l.sending(calls, now)
-		_ = l.conn.SetWriteDeadline(now.Add(c.options.ReplyTimeout)) // the write fails if this does
+		_ = l.conn.SetWriteDeadline(now.Add(c.options.ReplyTimeout)) // if this fails, the write fails too
 		if n, err := l.conn.flush(); err != nil {
 			l.cut(calls, n)
 			return err
@@ -110,8 +109,7 @@ func (l *link) write() error {
 	}
 }
 
-// alone waits for the answer to a call, before which nothing else is sent. ok is false
-// if the link ends.
+// alone waits for the answer to a call; nothing else is sent before. ok is false if the link ends.
 func (l *link) alone(call *Call) (ok bool) {
 	select {
 	case <-call.answered:
@@ -121,8 +119,8 @@ func (l *link) alone(call *Call) (ok bool) {
 	}
 }
 
-// cut takes back those of the calls that were sent last whose frames did not leave
-// whole: only n bytes did. A frame that is cut off has no effect.
+// cut moves calls whose frames were not sent completely from sent to unsent. calls are the last ones of sent, of
+// which n bytes were sent. The exchange ignores a partial frame.
 func (l *link) cut(calls []*Call, n int) {
 	left := 0
 	for left < len(calls) {
@@ -135,13 +133,13 @@ func (l *link) cut(calls []*Call, n int) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// They are the last of sent, unless something has answered what it cannot have.
+	// calls are the last ones of sent, unless the peer has sent replies to frames that it cannot have.
 	whole := max(0, len(l.sent)-(len(calls)-left))
 	l.unsent = slices.Clone(l.sent[whole:])
 	l.sent, l.owed = l.sent[:whole], l.owed[:whole]
 }
 
-// sending notes calls that are about to be sent.
+// sending adds calls that are about to be sent to sent.
 func (l *link) sending(calls []*Call, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,18 +153,18 @@ func (l *link) sending(calls []*Call, now time.Time) {
 	}
 }
 
-// await has the reader wait as long as the oldest reply may be owed. Callers hold mu.
+// await sets the read deadline to the time when the oldest reply is overdue. Callers hold mu.
 func (l *link) await() {
-	var until time.Time // an idle connection may stay so
+	var until time.Time // zero: an idle connection has no deadline
 	if len(l.owed) > 0 {
 		until = l.owed[0]
 	}
 	if !l.ending {
-		_ = l.conn.SetReadDeadline(until) // the read fails if this does
+		_ = l.conn.SetReadDeadline(until) // if this fails, the read fails too
 	}
 }
 
-// lastChance leaves the reader a little time to find what has come.
+// lastChance gives the reader lastWordsTime to read what has arrived.
 func (l *link) lastChance() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,8 +172,7 @@ func (l *link) lastChance() {
 	_ = l.conn.SetReadDeadline(time.Now().Add(lastWordsTime))
 }
 
-// read hands replies to the calls that they answer until the connection ends, and
-// returns why.
+// read passes each reply to its call until the connection ends, and returns why.
 func (l *link) read() error {
 	for {
 		reply, err := l.conn.NextReply()
@@ -191,7 +188,7 @@ func (l *link) read() error {
 		}
 		call := l.next()
 		if call == nil {
-			return newProtocolError("it is a reply that nobody asked for", reply)
+			return newProtocolError("it is a reply to no request", reply)
 		}
 		results, err := resultsOf(call.commands, answers)
 		if err != nil {
@@ -202,7 +199,7 @@ func (l *link) read() error {
 	}
 }
 
-// wrong ends the call, if there is one, whose answer is none, and returns the error.
+// wrong ends the call, unless it is nil, with a protocol error about its reply, and returns the error.
 func (l *link) wrong(err *ProtocolError, call *Call) error {
 	if call != nil {
 		err.Sent = call.commands
@@ -211,7 +208,7 @@ func (l *link) wrong(err *ProtocolError, call *Call) error {
 	return err
 }
 
-// next takes the oldest call that was sent, nil if there is none.
+// next removes the oldest call of sent and returns it, nil if there are none.
 func (l *link) next() *Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,7 +225,7 @@ func (l *link) next() *Call {
 	return call
 }
 
-// explain says why the reading ended.
+// explain returns the reason for an error of NextReply.
 func (l *link) explain(err error) error {
 	var protocol *ProtocolError
 	if errors.As(err, &protocol) {

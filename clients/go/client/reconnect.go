@@ -36,7 +36,7 @@ func (c *Client) run(l *link) {
 	c.queue = nil
 }
 
-// made notes a connection.
+// made counts a connection.
 func (c *Client) made(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,8 +44,8 @@ func (c *Client) made(l *link) {
 	c.stats.Connections++
 }
 
-// take takes calls from the queue that are to be sent together: a suspect alone, so that
-// no other breaks with it.
+// take removes from the queue the calls to send with one write. A suspect is sent alone, so that no other call fails
+// with it.
 func (c *Client) take() (calls []*Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,8 +67,8 @@ func (c *Client) take() (calls []*Call) {
 	return calls
 }
 
-// sortOut puts what a link has not sent, and of what it has sent and not answered that
-// which may be sent again, back to the front of the queue. It ends the rest.
+// sortOut handles the calls of a link that has ended. It puts unsent calls, and unanswered ones that are safe to
+// repeat, back to the front of the queue. It ends the others.
 func (c *Client) sortOut(l *link, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *Client) sortOut(l *link, why error) {
 	unauthorized := errors.As(why, new(*Unauthorized)) || errors.Is(why, ErrNeedsTLS)
 	for _, call := range l.sent {
 		if unauthorized {
-			call.arrived-- // the exchange looked at nothing
+			call.arrived-- // the exchange has executed nothing
 			call.fail(why)
 		} else if repeatable(call.commands) && call != guilty && c.mayTryAgain(call, now) {
 			again = append(again, call)
@@ -94,7 +94,7 @@ func (c *Client) sortOut(l *link, why error) {
 			call.fail(why)
 		}
 	}
-	level := slog.LevelDebug // an idle connection
+	level := slog.LevelDebug // for an idle connection
 	if len(l.sent)+len(l.unsent) > 0 {
 		level = slog.LevelWarn
 	}
@@ -105,9 +105,9 @@ func (c *Client) sortOut(l *link, why error) {
 	c.rouse()
 }
 
-// accuse finds the call that last words are about: the oldest without an answer, or none.
-// It becomes a suspect, which is sent once more, alone, if a frame without effect was
-// answered right before. If that has last words as well, it is guilty.
+// accuse marks the call that the exchange's last words may be about, the oldest unanswered one, as a suspect. A
+// suspect is sent once more, alone, right after the answer to a frame without effect. If the exchange closes that
+// connection with last words too, accuse returns the suspect as guilty.
 func (l *link) accuse(why error) (guilty *Call) {
 	var oldest *Call
 	switch {
@@ -127,8 +127,7 @@ func (l *link) accuse(why error) (guilty *Call) {
 	return nil
 }
 
-// mayTryAgain reports whether there is time to send a call once more whose connection has
-// just broken. Callers hold mu.
+// mayTryAgain reports whether a call whose connection has just broken may still be sent again. Callers hold mu.
 func (c *Client) mayTryAgain(call *Call, now time.Time) bool {
 	if call.tries == 1 {
 		call.since = now
@@ -136,12 +135,11 @@ func (c *Client) mayTryAgain(call *Call, now time.Time) bool {
 	return !call.left && !c.closed && now.Sub(call.since) < c.options.RetryTime
 }
 
-// connect waits until there is something to send and makes a new link for it, nil
-// if the client is closed before.
+// connect waits until there is a call to send and makes a new link. It returns nil if the client is closed first.
 func (c *Client) connect(w *wait) *link {
 	for c.waitForWork() && w.pause(c) {
 		if !c.pending() {
-			continue // its caller has given up
+			continue // the call's caller has given up
 		}
 		conn, err := dialOne(c.open, c.addrs[0], c.options)
 		if err == nil && c.suspects() {
@@ -157,19 +155,19 @@ func (c *Client) connect(w *wait) *link {
 	return nil
 }
 
-// suspects reports whether the next call is a suspect.
+// suspects reports whether the first call of the queue is a suspect.
 func (c *Client) suspects() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.queue) > 0 && c.queue[0].suspect
 }
 
-// probe has the exchange answer a frame without effect. If it does not, for whatever
-// reason, the connection is closed, and no suspect is to blame for that.
+// probe sends a frame without effect and waits for its answer. If there is no answer, it closes the connection; this
+// does not count against the suspect.
 func (c *Client) probe(conn *Conn) error {
 	stop := context.AfterFunc(c.open, func() { conn.Close() })
 	defer stop()
-	_ = conn.SetDeadline(time.Now().Add(c.options.ReplyTimeout)) // what follows fails if this does
+	_ = conn.SetDeadline(time.Now().Add(c.options.ReplyTimeout)) // if this fails, the probe fails too
 	err := conn.probe()
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})
@@ -180,8 +178,7 @@ func (c *Client) probe(conn *Conn) error {
 	return err
 }
 
-// waitForWork waits until the queue is not empty. It returns false if the client
-// is closed.
+// waitForWork waits until the queue has a call. It returns false if the client is closed.
 func (c *Client) waitForWork() bool {
 	for !c.pending() {
 		select {
@@ -193,15 +190,14 @@ func (c *Client) waitForWork() bool {
 	return c.open.Err() == nil
 }
 
-// pending reports whether there is something in the queue.
+// pending reports whether the queue has a call.
 func (c *Client) pending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.queue) > 0
 }
 
-// expire ends what has waited long enough for a connection that could not be made; all
-// of it if a further try would end alike.
+// expire ends the calls that have waited for a connection for RetryTime. If the reason is final, it ends all calls.
 func (c *Client) expire(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,20 +211,20 @@ func (c *Client) expire(why error) {
 	})
 }
 
-// final reports whether a connection fails for a reason that does not pass by itself.
+// final reports whether connecting again would fail for the same reason.
 func final(err error) bool {
 	return errors.Is(err, ErrInsecureToken) || errors.Is(err, ErrNeedsTLS) || errors.As(err, new(*Unauthorized)) ||
 		errors.As(err, new(*tls.CertificateVerificationError))
 }
 
-// wait is how long to wait before the next try to connect.
+// wait computes the pauses between attempts to connect.
 type wait struct {
 	options *Options
-	pauses  time.Duration // the next one
-	from    time.Time     // when it began
+	pauses  time.Duration // length of the next pause
+	from    time.Time     // when the pause began
 }
 
-// lost is called when a link has ended. One that has had an answer was a good one.
+// lost begins the pause after a link has ended. If the link had an answer, pauses start at the shortest.
 func (w *wait) lost(answered bool) {
 	if answered || w.pauses == 0 {
 		w.pauses = w.options.PauseMin
@@ -236,14 +232,14 @@ func (w *wait) lost(answered bool) {
 	w.from = time.Now()
 }
 
-// tried is called after a try to connect.
+// tried begins the pause after an attempt to connect. It is twice as long as the one before.
 func (w *wait) tried() {
 	w.pauses = min(2*w.pauses, w.options.PauseMax)
 	w.from = time.Now()
 }
 
-// pause waits for the rest of the pause, a half of which is up to chance, so that
-// clients do not all come back at once. It returns false where c is closed before.
+// pause waits for the rest of the pause. Half of its length is random, so that clients do not all reconnect at the same
+// time. It returns false if c is closed first.
 func (w *wait) pause(c *Client) bool {
 	half := w.pauses / 2
 	rest := time.Until(w.from.Add(half + rand.N(half+1)))

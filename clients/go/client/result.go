@@ -8,24 +8,24 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// Result is what a command has come to.
+// Result is the result of a command. Fields that the command does not set are zero.
 type Result struct {
-	Command Command // as it was sent, with its ref
-	Order   OrderID // of an order that was accepted; of one that was queried, canceled or amended
-	By      OrderID // of an amend: the order that has replaced it, 0 if it keeps its place
-	// Status is that of an order that was queried or canceled; of one that was placed, with
-	// Instructions.Report; of one that was amended: that of By with Report, else what the amend did.
+	Command Command // the command as it was sent, with its ref
+	Order   OrderID // number of the order that was placed, queried, canceled or amended
+	By      OrderID // after an amend: the order that has replaced it, 0 if it keeps its priority
+	// Status of the order after a query or cancel, and after an order with Instructions.Report. After an amend: what
+	// the amend did to the order, or with Report the status of By.
 	Status  Status
-	Count   int         // of KindCancelAll: orders that were canceled
-	Account *Account    // of KindShowAccount
-	Orders  []OpenOrder // of KindListOrders, in order of their numbers
-	Fills   []Fill      // of KindListFills, oldest first
-	More    bool        // of a list: there may be further orders, or fills, also if this page has none
-	After   uint64      // with More: the next page comes after this order, or this number of a fill
-	Refused *Refused    // nil if the command was done
+	Count   int         // KindCancelAll: number of orders that were canceled
+	Account *Account    // KindShowAccount: the account
+	Orders  []OpenOrder // KindListOrders: in order of their numbers
+	Fills   []Fill      // KindListFills: oldest first
+	More    bool        // lists: there may be further orders or fills, even if this page has none
+	After   uint64      // with More: number of the order or fill after which the next page begins
+	Refused *Refused    // nil if the command was executed
 }
 
-// Err returns Refused as an error, nil if the command was done.
+// Err returns Refused as an error, nil if the command was executed.
 func (r *Result) Err() error {
 	if r.Refused == nil {
 		return nil
@@ -33,20 +33,20 @@ func (r *Result) Err() error {
 	return r.Refused
 }
 
-// Status is what has become of an order.
+// Status is the state of an order.
 type Status struct {
 	Order      OrderID
-	Open       Decimal   // shares
-	Canceled   Decimal   // shares
+	Open       Decimal   // open shares
+	Canceled   Decimal   // canceled shares
 	CanceledAt time.Time // zero if nothing was canceled
-	Replaced   OrderID   // the order that an amend made in its place, 0 if there is none
-	Reduced    Decimal   // shares that amends took off
-	ReducedAt  time.Time // the last time; zero if that never was
+	Replaced   OrderID   // the order by which an amend replaced this one, 0 if none did
+	Reduced    Decimal   // shares by which amends reduced the order
+	ReducedAt  time.Time // time of the last reduction; zero if there was none
 	Executed   []Execution
-	More       bool // of Instructions.Report: there are further executions, which a query tells
+	More       bool // with Instructions.Report: there are further executions, which a query returns
 }
 
-// Filled returns the shares of all executions.
+// Filled returns the total shares of all executions.
 func (s *Status) Filled() Decimal {
 	var sum Decimal
 	for i := range s.Executed {
@@ -55,16 +55,15 @@ func (s *Status) Filled() Decimal {
 	return sum
 }
 
-// Execution is a part of an order that was executed. They come oldest first.
+// Execution is an execution of a part of an order. Executions are listed oldest first.
 type Execution struct {
 	Shares Decimal
 	Price  Decimal   // dollars a share
 	Time   time.Time // to the second
 }
 
-// lastWords returns what the exchange says before it closes a connection, nil where
-// the answers are to a frame. Every command that is sent has attributes, which an
-// error about it repeats; these do not.
+// lastWords returns the text that the exchange sends before it closes a connection, or nil if the answers belong to a
+// frame. Every command that is sent has attributes, and an error about it repeats them; last words have none.
 func lastWords(answers []wire.Answer) *LastWords {
 	if len(answers) != 1 {
 		return nil
@@ -76,8 +75,7 @@ func lastWords(answers []wire.Answer) *LastWords {
 	return &LastWords{a.Error}
 }
 
-// resultsOf turns the answers to commands into results. The error says why they are
-// not the answers to them.
+// resultsOf converts the answers to commands to results. The error says why the answers do not fit the commands.
 func resultsOf(commands []Command, answers []wire.Answer) ([]Result, error) {
 	if padded(commands) && len(answers) == 2 && answers[1].Kind == "error" {
 		answers = answers[:1]
@@ -95,7 +93,7 @@ func resultsOf(commands []Command, answers []wire.Answer) ([]Result, error) {
 	return results, nil
 }
 
-// take fills r, which has its command, from the answer to it.
+// take sets the fields of r from the answer to r.Command.
 func (r *Result) take(a *wire.Answer) (err error) {
 	c := &r.Command
 	switch want := answerOf[c.Kind]; {
@@ -139,13 +137,13 @@ func (r *Result) take(a *wire.Answer) (err error) {
 	return err
 }
 
-// answerOf is the element that answers a command that was done.
+// answerOf is the name of the element that answers an executed command.
 var answerOf = [...]string{KindOpenAccount: "created", KindMakeSymbol: "created", KindPlace: "created",
 	KindBuy: "opened", KindSell: "opened", KindQuery: "status", KindCancel: "canceled", KindAmend: "amended",
 	KindCancelAll: "canceled-all", KindCancelAfter: "cancel-after", KindShowAccount: "account", KindListOrders: "orders",
 	KindListFills: "fills"}
 
-// answeredBy reports whether an answer of the right kind repeats what was sent.
+// answeredBy reports whether an answer of the right kind repeats the values that were sent.
 func (c *Command) answeredBy(a *wire.Answer) bool {
 	switch c.Kind {
 	case KindOpenAccount:
@@ -223,7 +221,7 @@ func parseID(s string) (OrderID, error) {
 	return OrderID(id), nil
 }
 
-// parseShares is parsePositive where "" is 0: the element is absent.
+// parseShares is like parsePositive, but "" is 0: the attribute is absent.
 func parseShares(s string) (Decimal, error) {
 	if s == "" {
 		return Decimal{}, nil

@@ -11,25 +11,25 @@ import (
 
 // Bounds of a search among several addresses.
 const (
-	// addressesMax is how many addresses a list may have.
+	// addressesMax is the maximum number of addresses in a list.
 	addressesMax = 16
 
-	// switchTime is how long a reply may be owed before other addresses are asked: the kernel
-	// of a machine that hangs still accepts connections, and the exchange on it never answers.
+	// switchTime is the default of SwitchTime. Other addresses are asked because the kernel of a machine that hangs
+	// still accepts connections, while the exchange on it never answers.
 	switchTime = 500 * time.Millisecond
 
-	// searchPauseMax is the longest pause between two tries of one address in a search. It is
-	// short, as a cluster without a leader has one again within about a second.
+	// searchPauseMax is the longest pause between two attempts to connect to one address in a search. It is short
+	// because a cluster without a leader elects one within about a second.
 	searchPauseMax = 200 * time.Millisecond
 
-	// silentTicks is how often in a SwitchTime a link is looked at.
+	// silentTicks is how often within its patience a link is checked.
 	silentTicks = 5
 )
 
-// errSilent is why a link has ended that another address has taken over from.
-var errSilent = errors.New("the exchange owes a reply, and another address takes orders")
+// errSilent is the end of a link that a link to another address replaces.
+var errSilent = errors.New("a reply is overdue, and another address accepts orders")
 
-// nobodyError says why none of several addresses took the connection.
+// nobodyError says for each of several addresses why the connection failed.
 type nobodyError struct{ why []error }
 
 func (e *nobodyError) Error() string {
@@ -37,12 +37,12 @@ func (e *nobodyError) Error() string {
 	for _, err := range e.why {
 		texts = append(texts, strings.TrimPrefix(err.Error(), "client: "))
 	}
-	return "client: no address takes orders: " + strings.Join(texts, "; ")
+	return "client: no address accepts orders: " + strings.Join(texts, "; ")
 }
 
 func (e *nobodyError) Unwrap() []error { return e.why }
 
-// split returns the addresses of a list with commas between them.
+// split returns the addresses of a comma-separated list.
 func split(list string) ([]string, error) {
 	addrs := strings.Split(list, ",")
 	if len(addrs) > addressesMax {
@@ -56,7 +56,7 @@ func split(list string) ([]string, error) {
 	return addrs, nil
 }
 
-// search looks for an address that takes orders, for up to RetryTime.
+// search looks for an address that accepts orders, for up to RetryTime.
 func (o *Options) search(ctx context.Context, addrs []string) (*Conn, string, error) {
 	if o.RetryTime > 0 {
 		within, cancel := context.WithTimeout(ctx, o.RetryTime)
@@ -66,17 +66,16 @@ func (o *Options) search(ctx context.Context, addrs []string) (*Conn, string, er
 	return o.find(ctx, addrs)
 }
 
-// found is what the tries of one address came to.
+// found is the result of the attempts to connect to one address.
 type found struct {
 	conn *Conn
 	addr string
 	err  error
 }
 
-// find tries all addresses at the same time, so that one that hangs delays nobody, again and
-// again if RetryTime allows it, and returns the first connection that answers, with its
-// address. Nothing of it runs any more when it returns. The error is one that does not pass
-// by itself, or a *nobodyError when ctx has ended.
+// find tries all addresses at the same time, so that one that hangs does not delay the others, and repeatedly if
+// RetryTime is above 0. It returns the first connection that answers, and its address. When it returns, all its
+// goroutines have ended. The error is one that a retry would not change, or a *nobodyError when ctx has ended.
 func (o *Options) find(ctx context.Context, addrs []string) (*Conn, string, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,7 +111,7 @@ func (o *Options) find(ctx context.Context, addrs []string) (*Conn, string, erro
 	return nil, "", nobody
 }
 
-// pursue tries one address until it answers, ctx ends, or a further try would end alike.
+// pursue tries one address until it answers, ctx ends, or a retry would fail for the same reason.
 func (o *Options) pursue(ctx context.Context, addr string) found {
 	limit, pause := min(o.switchTime(), o.DialTimeout), o.PauseMin
 	var last error
@@ -122,13 +121,13 @@ func (o *Options) pursue(ctx context.Context, addr string) found {
 		case err == nil:
 			return found{conn: conn, addr: addr}
 		case last == nil || ctx.Err() == nil:
-			last = err // what ends with ctx says nothing new
+			last = err // an error caused by the end of ctx would hide the one before it
 		}
 		if o.RetryTime <= 0 || final(err) || ctx.Err() != nil {
 			return found{addr: addr, err: last}
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			limit = min(2*limit, o.DialTimeout) // it may be far away
+			limit = min(2*limit, o.DialTimeout) // the address may be far away
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2+1)):
@@ -138,7 +137,7 @@ func (o *Options) pursue(ctx context.Context, addr string) found {
 	}
 }
 
-// attempt connects to one address, and has a frame without effect answered, within limit.
+// attempt connects to one address and waits for the answer to a frame without effect, within limit.
 func (o *Options) attempt(ctx context.Context, addr string, limit time.Duration) (*Conn, error) {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -162,7 +161,7 @@ func (o *Options) attempt(ctx context.Context, addr string, limit time.Duration)
 	return conn, nil
 }
 
-// switchTime is SwitchTime; if that is below 0, as long as one try to connect may take.
+// switchTime returns SwitchTime, or DialTimeout if SwitchTime is negative.
 func (o *Options) switchTime() time.Duration {
 	if o.SwitchTime < 0 {
 		return o.DialTimeout
@@ -170,21 +169,20 @@ func (o *Options) switchTime() time.Duration {
 	return o.SwitchTime
 }
 
-// several reports whether there is another address to turn to.
+// several reports whether the client has more than one address.
 func (c *Client) several() bool { return len(c.addrs) > 1 }
 
-// elsewhere waits until there is something to send, and makes a new link to an address that
-// takes orders; nil if the client is closed before. It begins at once if the link before had
-// an answer.
+// elsewhere waits until there is a call to send, and makes a link to an address that accepts orders. It returns nil
+// if the client is closed first. The first attempt follows without a pause if the previous link had an answer.
 func (c *Client) elsewhere(w *wait, answered bool) *link {
 	for c.waitForWork() && (answered || w.pause(c)) {
 		answered = false
 		if !c.pending() {
-			continue // its caller has given up
+			continue // the call's caller has given up
 		}
 		ctx, cancel := context.WithDeadline(c.open, c.firstExpiry())
 		if c.options.RetryTime <= 0 {
-			ctx, cancel = context.WithCancel(c.open) // each address once
+			ctx, cancel = context.WithCancel(c.open) // find then tries each address once
 		}
 		conn, addr, err := c.options.find(ctx, c.addrs)
 		cancel()
@@ -198,7 +196,7 @@ func (c *Client) elsewhere(w *wait, answered bool) *link {
 	return nil
 }
 
-// firstExpiry returns when the first call of the queue has waited long enough.
+// firstExpiry returns when the first call of the queue will have waited for RetryTime.
 func (c *Client) firstExpiry() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,8 +209,8 @@ func (c *Client) firstExpiry() time.Time {
 	return first
 }
 
-// bear sets how long the next link may be silent. An exchange that has two addresses in the
-// list, and is slow, must not be turned away from for ever: its patience grows.
+// bear sets the patience of the next link. It grows while the client switches often: if two addresses of the list
+// lead to the same slow exchange, the client must not switch between them for ever.
 func (c *Client) bear(l *link) {
 	switch {
 	case l.successor != nil && time.Since(l.began) < c.options.ReplyTimeout:
@@ -222,8 +220,8 @@ func (c *Client) bear(l *link) {
 	}
 }
 
-// watch looks for another address while replies are owed for too long, and ends the link if
-// there is one: l.successor is the connection to it.
+// watch looks for another address while replies are overdue. If it finds one, it sets l.successor to a link to it and
+// ends this one.
 func (l *link) watch() {
 	c := l.client
 	tick := time.NewTicker(max(l.patience/silentTicks, 1))
@@ -245,7 +243,7 @@ func (l *link) watch() {
 		if now, owes := l.progress(); !owes || now != answers {
 			quiet, answers = 0, now
 		}
-		if quiet <= silentTicks { // the first tick may come right after a frame was sent
+		if quiet <= silentTicks { // the first tick may follow a sent frame at once
 			continue
 		}
 		quiet = 0
@@ -253,7 +251,7 @@ func (l *link) watch() {
 		conn, addr, err := c.options.find(within, c.others(l.addr))
 		stop()
 		if err != nil {
-			continue // no other takes orders: this one may only be slow
+			continue // no other address accepts orders, so this exchange may only be slow
 		}
 		if now, owes := l.progress(); !owes || now != answers || ctx.Err() != nil {
 			conn.Close()
@@ -265,14 +263,14 @@ func (l *link) watch() {
 	}
 }
 
-// progress returns how many replies have come, and whether one is owed.
+// progress returns the number of replies received, and whether a call is unanswered.
 func (l *link) progress() (answers uint64, owes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.answers, len(l.sent) > 0
 }
 
-// others returns all addresses but one.
+// others returns all addresses except one.
 func (c *Client) others(addr string) (others []string) {
 	for _, a := range c.addrs {
 		if a != addr {

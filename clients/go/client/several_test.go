@@ -99,7 +99,7 @@ func TestAClusterWithoutALeaderIsWaitedFor(t *testing.T) {
 		began := time.Now()
 		_, err := Dial(background, "a,b,c", Options{RetryTime: 10 * time.Second, dial: n.dial})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "client: no address takes orders: ")
+		require.ErrorContains(t, err, "client: no address accepts orders: ")
 		require.ErrorContains(t, err, "nobody is there")
 		require.ErrorContains(t, err, "a: no answer within")
 		require.Equal(t, 10*time.Second, time.Since(began))

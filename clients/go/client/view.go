@@ -10,11 +10,11 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// Cash is an exact decimal number of dollars, as the exchange prints it. What an account has may have
-// up to 16 fractional digits, which is more than a Decimal has.
+// Cash is an exact decimal number of dollars, in the exchange's format. A balance may have up to 16 fractional digits,
+// which is more than a Decimal has.
 type Cash string
 
-// Rat returns the number.
+// Rat returns the number as a fraction.
 func (c Cash) Rat() *big.Rat {
 	r, ok := new(big.Rat).SetString(string(c))
 	if !ok {
@@ -23,36 +23,36 @@ func (c Cash) Rat() *big.Rat {
 	return r
 }
 
-// Account is what an account has.
+// Account is the balance and the positions of an account.
 type Account struct {
 	ID        string
-	Balance   Cash       // that it can spend
-	Held      Cash       // for its open orders
-	Positions []Position // in order of their symbols, without those that are empty
+	Balance   Cash       // dollars that the account can spend
+	Held      Cash       // dollars held for its open orders
+	Positions []Position // positions other than 0, in order of their symbols
 }
 
-// Position is what an account has of a symbol.
+// Position is an account's shares of a symbol.
 type Position struct {
 	Symbol string
-	Shares Decimal // that it can sell
-	Held   Decimal // for its open orders
+	Shares Decimal // shares that the account can sell
+	Held   Decimal // shares held for its open orders
 }
 
-// OpenOrder is an order with something open.
+// OpenOrder is an order with open shares.
 type OpenOrder struct {
 	Order  OrderID
 	Symbol string
 	Side   Kind    // KindBuy or KindSell
-	Shares Decimal // in all, with what is executed: the amount that an amend changes
+	Shares Decimal // total of the order, including executed shares: the amount that an amend changes
 	Limit  Decimal
 	Open   Decimal
 	Time   time.Time // to the second
 	Instructions
 }
 
-// Fill is an execution, as one of its two accounts sees it.
+// Fill is an execution from the view of one of its two accounts.
 type Fill struct {
-	N      uint64 // 1 for the account's first, and so on, without a gap
+	N      uint64 // number of the account's fill: 1, 2, 3 … without a gap
 	Order  OrderID
 	Symbol string
 	Side   Kind // KindBuy or KindSell
@@ -61,8 +61,8 @@ type Fill struct {
 	Time   time.Time // to the second
 }
 
-// takeView fills r from the answer to a command that asks for what an account has. The order of an open
-// order is unsigned, unlike the protocol's amount.
+// takeView fills r from the answer to a command that shows an account, its orders or its fills. The amount of an open
+// order becomes unsigned.
 func (r *Result) takeView(a *wire.Answer) (err error) {
 	if r.More = a.More; r.More {
 		if r.After, err = r.Command.nextAfter(a.After); err != nil {
@@ -98,8 +98,8 @@ func (r *Result) takeView(a *wire.Answer) (err error) {
 	return nil
 }
 
-// nextAfter reads after what the next page of a list comes. One that is not behind what c asked for is an error,
-// since a caller that asks for page after page would never end.
+// nextAfter parses the number after which the next page of a list begins. It must be above the one that c requested,
+// because otherwise a caller that requests page after page would never finish.
 func (c *Command) nextAfter(text string) (uint64, error) {
 	asked := uint64(c.Order)
 	if c.Kind == KindListFills && c.Fill != Newest {
@@ -115,7 +115,7 @@ func (c *Command) nextAfter(text string) (uint64, error) {
 // cashLen bounds the text of a Cash.
 const cashLen = 64
 
-// digitsOf takes the point out of a number.
+// digitsOf returns a number without its point.
 func digitsOf(s string) string {
 	for i := range len(s) {
 		if s[i] == '.' {
@@ -125,7 +125,7 @@ func digitsOf(s string) string {
 	return s
 }
 
-// reader reads the attributes of a part. err is the first that is wrong.
+// reader parses the attributes of a part. err is the first error.
 type reader struct {
 	part *wire.Part
 	err  error
@@ -137,7 +137,7 @@ func (p *reader) note(err error) {
 	}
 }
 
-// number reads a number that is 0 or more.
+// number parses a number that is at least 0.
 func (p *reader) number(name string) Decimal {
 	d, err := ParseDecimal(p.part.Get(name))
 	if err == nil && d.Sign() < 0 {
@@ -185,8 +185,8 @@ func (p *reader) order() OpenOrder {
 	return o
 }
 
-// Amend changes an order and returns the number under which it goes on: its own if it keeps its
-// place, else that of the order that has replaced it. See the function Amend.
+// Amend changes an order and returns its number from then on: the same if the order keeps its priority, else the
+// number of the order that has replaced it. See the function Amend.
 func (c *Client) Amend(ctx context.Context, account string, order OrderID, amount, limit Decimal) (OrderID, error) {
 	r, err := c.one(ctx, Amend(account, order, amount, limit))
 	switch {
@@ -198,8 +198,8 @@ func (c *Client) Amend(ctx context.Context, account string, order OrderID, amoun
 	return r.Order, nil
 }
 
-// CancelAll cancels all that an account has open, of one symbol if that is not "", and returns how
-// many orders that were.
+// CancelAll cancels all open orders of an account, or those of one symbol if symbol is not "", and returns their
+// number.
 func (c *Client) CancelAll(ctx context.Context, account, symbol string) (orders int, err error) {
 	r, err := c.one(ctx, CancelAll(account, symbol))
 	if err != nil {
@@ -214,7 +214,7 @@ func (c *Client) CancelAfter(ctx context.Context, account string, after time.Dur
 	return err
 }
 
-// Account returns what an account has. It knows of all that was answered before, on any connection.
+// Account returns the state of an account. It includes every command that was answered before, on any connection.
 func (c *Client) Account(ctx context.Context, account string) (*Account, error) {
 	r, err := c.one(ctx, ShowAccount(account))
 	if err != nil {
@@ -223,8 +223,8 @@ func (c *Client) Account(ctx context.Context, account string) (*Account, error) 
 	return r.Account, nil
 }
 
-// Orders returns all open orders of an account, of one symbol if that is not "", in order of their
-// numbers. It asks for as many pages as there are: each is of its own moment, and may be empty before the last.
+// Orders returns all open orders of an account, or those of one symbol if symbol is not "", in order of their
+// numbers. It requests page after page. Each page shows a moment of its own, and may be empty before the last one.
 func (c *Client) Orders(ctx context.Context, account, symbol string) (all []OpenOrder, err error) {
 	after := OrderID(0)
 	for {
@@ -239,8 +239,8 @@ func (c *Client) Orders(ctx context.Context, account, symbol string) (all []Open
 	}
 }
 
-// Fills returns up to 1,000 executions of an account, oldest first, of which the number is above
-// after: its last ones with Newest.
+// Fills returns up to 1,000 executions of an account whose numbers are above after, oldest first. With Newest it
+// returns the last ones.
 func (c *Client) Fills(ctx context.Context, account string, after uint64) ([]Fill, error) {
 	r, err := c.one(ctx, ListFills(account, after))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"outcry/clients/go/client"
 )
 
-// Level is a price of a book, and all that is open at it.
+// Level is a price of a book and the total open shares at it.
 type Level struct{ Price, Shares client.Decimal }
 
 // UnmarshalJSON reads ["price","shares"].
@@ -23,14 +23,14 @@ func (l *Level) UnmarshalJSON(b []byte) error {
 
 // Book is a symbol's book: Bids highest first, Asks lowest first. It is changed in place by Stream.Next.
 type Book struct {
-	Seq        uint64 // newest record that changed it
+	Seq        uint64 // newest record that changed the book
 	Bids, Asks []Level
-	// InStep is false while the book waits for a snapshot: after a connection was lost, or when a chain or
-	// checksum did not fit. It is what it was last.
+	// InStep is false while the book waits for a snapshot: after a lost connection, or when its chain or checksum did
+	// not match. The levels are then those of the last valid state.
 	InStep bool
 }
 
-// checkedLevels is how many levels of each side a checksum covers.
+// checkedLevels is the number of levels of each side that a checksum covers.
 const checkedLevels = 10
 
 // Checksum returns the CRC-32 of the ten best asks and the ten best bids, as the exchange computes it.
@@ -44,13 +44,13 @@ func (b *Book) Checksum() uint32 {
 	return crc32.ChecksumIEEE(text)
 }
 
-// Change sets levels to new totals; a total of 0 removes one.
+// Change sets levels to new totals. A total of 0 removes the level.
 func (b *Book) Change(bids, asks []Level) {
 	b.Bids = change(b.Bids, bids, -1)
 	b.Asks = change(b.Asks, asks, 1)
 }
 
-// change applies new totals to a side, whose prices rise with sign 1 and fall with sign -1.
+// change applies new totals to one side. Prices rise with sign 1 and fall with sign -1.
 func change(side, changes []Level, sign int) []Level {
 	for _, l := range changes {
 		i, found := slices.BinarySearchFunc(side, l, func(a, b Level) int { return sign * a.Price.Cmp(b.Price) })

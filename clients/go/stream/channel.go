@@ -8,57 +8,57 @@ import (
 	"outcry/clients/go/client"
 )
 
-// Update is the content of one message of a channel, or of all its parts if it came in parts.
+// Update is the content of one message of a channel, or of all its parts if it was sent in parts.
 type Update struct {
 	Channel  string
-	Seq      uint64 // newest record that it includes
-	Snapshot bool   // it is the current state, not a change
-	Book     *Book  // of a book's channel: the book with this change and any that came since; its owner is the stream
+	Seq      uint64 // newest record that the update includes
+	Snapshot bool   // the update is the current state, not a change
+	Book     *Book  // of a book's channel: the stream's own book, with this change and later ones
 	Trades   []Trade
-	// LastTrade is of a snapshot of trades: the newest trade. Trades that were missed while there was no
-	// connection are those above the last one that came: "trades.list" has them.
+	// LastTrade is the newest trade, in a snapshot of trades. The trades between the last one received and this one
+	// were missed while there was no connection: "trades.list" returns them.
 	LastTrade uint64
 	Account   *Event          // of an account's channel
-	Data      json.RawMessage // of any other channel: the data as it came, a message for each part
+	Data      json.RawMessage // of any other channel: the data as received, one message for each part
 }
 
 // Trade is a trade of a symbol.
 type Trade struct {
-	ID     uint64         `json:"id"` // 1 for the symbol's first, and so on, without a gap
+	ID     uint64         `json:"id"` // number of the symbol's trade: 1, 2, 3 … without a gap
 	Price  client.Decimal `json:"price"`
 	Shares client.Decimal `json:"shares"`
-	Side   string         `json:"side"` // whose order came last
+	Side   string         `json:"side"` // side of the order that arrived last
 	Buy    client.OrderID `json:"buy"`
 	Sell   client.OrderID `json:"sell"`
 	TimeNS int64          `json:"time_ns,string"`
 }
 
-// Event is what one record did to an account, or, in a snapshot, what the account has.
+// Event is the effect of one record on an account or, in a snapshot, the account's state.
 type Event struct {
-	N         uint64      `json:"n"` // 1 for the account's first, and so on, without a gap
+	N         uint64      `json:"n"` // number of the account's event: 1, 2, 3 … without a gap
 	Balance   client.Cash `json:"balance"`
 	Held      client.Cash `json:"held"`
 	Positions []Position  `json:"positions"`
 	Orders    []Order     `json:"orders"`
 	Fills     []Fill      `json:"fills"`
-	// LastFill is the newest fill that it has in it. Of a snapshot that follows a long absence, those above
-	// the last one that came were missed: "fills.list" has them.
+	// LastFill is the newest fill that the event includes. After a snapshot, the fills between the last one received
+	// and this one were missed: "fills.list" returns them.
 	LastFill uint64 `json:"last_fill"`
 }
 
-// Position is what an account has of a symbol.
+// Position is an account's shares of a symbol.
 type Position struct {
 	Symbol string         `json:"sym"`
 	Shares client.Decimal `json:"shares"`
 	Held   client.Decimal `json:"held"`
 }
 
-// Order is the state of an order of an account after a record.
+// Order is the state of an account's order after a record.
 type Order struct {
 	ID       client.OrderID `json:"id"`
 	Symbol   string         `json:"sym"`
 	Ref      string         `json:"ref"`
-	Amount   client.Decimal `json:"amount"` // signed: negative sells
+	Amount   client.Decimal `json:"amount"` // negative for a sell order
 	Limit    client.Decimal `json:"limit"`
 	State    string         `json:"state"`
 	Open     client.Decimal `json:"open"`
@@ -70,11 +70,11 @@ type Order struct {
 	By       client.OrderID `json:"by"`
 }
 
-// Fill is an execution, as one of its two accounts sees it.
+// Fill is an execution from the view of one of its two accounts.
 type Fill struct {
-	Fill   uint64         `json:"fill"` // 1 for the account's first, and so on, without a gap
+	Fill   uint64         `json:"fill"` // number of the account's fill: 1, 2, 3 … without a gap
 	Order  client.OrderID `json:"order"`
-	Trade  uint64         `json:"trade"` // the trade's id of the symbol
+	Trade  uint64         `json:"trade"` // id of the symbol's trade
 	Symbol string         `json:"sym"`
 	Side   string         `json:"side"`
 	Shares client.Decimal `json:"shares"`
@@ -83,13 +83,13 @@ type Fill struct {
 	TimeNS int64          `json:"time_ns,string"`
 }
 
-// channel is one that a stream is subscribed to.
+// channel is the state of one subscribed channel.
 type channel struct {
 	name     string
 	book     *Book  // of a book's channel
 	waits    bool   // the result of its subscribe request is pending; data until then is dropped
 	prev     uint64 // newest record of the chain
-	started  bool   // a snapshot has come
+	started  bool   // a snapshot has arrived
 	broken   bool   // the channel must restart
 	why      string
 	known    bool // of an account: n and lastFill are known
@@ -169,7 +169,7 @@ func (c *channel) take(data []byte) (u *Update, err error) {
 		return c.takeAccount(u, &h, data)
 	}
 	if c.broken || !u.Snapshot && !c.started {
-		return nil, nil // what is left of the old chain
+		return nil, nil // a rest of the old chain
 	}
 	if h.Prev != nil && *h.Prev != c.prev {
 		c.breaks("prev is %d, and the message before it had seq %d", *h.Prev, c.prev)
@@ -214,7 +214,7 @@ func (c *channel) takeBook(u *Update, h *header, data []byte) (*Update, error) {
 	return u, nil
 }
 
-// takeTrades joins the trades of one record, which may come in parts.
+// takeTrades joins the trades of one record, which may be sent in parts.
 func (c *channel) takeTrades(u *Update, h *header, data []byte) (*Update, error) {
 	var d struct {
 		LastTrade uint64 `json:"last_trade"`
@@ -258,7 +258,7 @@ func (c *channel) takeAccount(u *Update, h *header, data []byte) (*Update, error
 	c.part = nil
 	switch {
 	case c.broken, !u.Snapshot && c.known && e.N <= c.n:
-		return nil, nil // what is left of the old chain
+		return nil, nil // a rest of the old chain
 	case !u.Snapshot && (!c.known || e.N != c.n+1):
 		c.breaks("event %d follows event %d", e.N, c.n)
 		return nil, nil

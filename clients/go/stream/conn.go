@@ -13,15 +13,15 @@ import (
 	"outcry/clients/go/client"
 )
 
-// conn is one connection. It ends when it has been silent for too long.
+// conn is one connection. It is closed when it has been silent for too long.
 type conn struct {
 	ws      *websocket.Conn
 	silence time.Duration
-	alive   *time.Timer // ends it
-	stop    func() bool // has the stream's end not end it
+	alive   *time.Timer // closes the connection after silence
+	stop    func() bool // detaches the connection from the end of the stream
 }
 
-// dial connects to one address. The connection ends with closed.
+// dial connects to one address. The connection is closed when the context closed ends.
 func dial(ctx, closed context.Context, address string, o *Options) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
@@ -34,7 +34,7 @@ func dial(ctx, closed context.Context, address string, o *Options) (*conn, error
 		scheme = "wss"
 	}
 	transport := &http.Transport{TLSClientConfig: o.TLS, DialContext: o.dial}
-	defer transport.CloseIdleConnections() // of a handshake that failed
+	defer transport.CloseIdleConnections() // closes the connection of a failed handshake
 	ws, response, err := websocket.Dial(ctx, scheme+"://"+address+"/api/v1/ws", &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: transport},
 		HTTPHeader: header,
@@ -51,12 +51,12 @@ func dial(ctx, closed context.Context, address string, o *Options) (*conn, error
 	}
 	ws.SetReadLimit(messageBytesMax)
 	c.ws = ws
-	end := func() { _ = ws.CloseNow() } // a read then fails
+	end := func() { _ = ws.CloseNow() } // a pending read then fails
 	c.alive, c.stop = time.AfterFunc(c.silence, end), context.AfterFunc(closed, end)
 	return c, nil
 }
 
-// dial makes the connection below, and lets no token out of this machine in the clear.
+// dial makes the TCP connection, and refuses one over which the token would go to another machine without encryption.
 func (o *Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, network, address)
@@ -76,7 +76,7 @@ func (o *Options) permits(to net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// request and message are JSON-RPC 2.0.
+// request is a JSON-RPC 2.0 request. message is any message of the exchange.
 type request struct {
 	Version string `json:"jsonrpc"`
 	ID      uint64 `json:"id"`
@@ -121,9 +121,9 @@ func (c *conn) read(ctx context.Context) ([]byte, error) {
 	return text, err
 }
 
-// end closes it at once.
+// end closes the connection at once.
 func (c *conn) end() {
 	c.alive.Stop()
 	c.stop()
-	_ = c.ws.CloseNow() // it may have ended by itself
+	_ = c.ws.CloseNow() // an error means that it had ended before
 }

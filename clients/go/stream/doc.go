@@ -1,6 +1,5 @@
-// Package stream reads an exchange's market data over WebSocket, and keeps it in step: books
-// whose chain and checksum are checked, trades without a gap, and, with a token for it, an
-// account's events without a gap.
+// Package stream reads an exchange's market data over WebSocket: books whose chain and checksum are verified, trades
+// without a gap and, with a token for it, an account's events without a gap.
 //
 //	s, err := stream.Dial(ctx, "127.0.0.1:8080", stream.Options{})
 //	…
@@ -15,9 +14,9 @@
 //		}
 //	}
 //
-// [Stream.Next] makes a lost connection again, of several addresses to the next, and subscribes
-// anew: a book begins with a snapshot, the events of an account go on after the last one. A book
-// whose chain or checksum does not fit begins anew as well.
+// If a connection is lost, [Stream.Next] reconnects, to the next address if there are several, and subscribes to all
+// channels again: a book starts with a snapshot, and an account's events continue after the last one received. A book
+// whose chain or checksum does not match is restarted with a snapshot as well.
 //
-// Orders go through package client, or [Stream.Call].
+// Orders are placed with package client, or with [Stream.Call].
 package stream

@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Options say how a stream connects. The zero value of each field means its default.
+// Options configure a stream. A field with its zero value has the default that its comment names last.
 type Options struct {
 	TLS   *tls.Config // encrypts the connection; nil means no encryption
 	Token string      // authenticates the client; "" means no token
@@ -28,35 +28,34 @@ type Options struct {
 }
 
 const (
-	// messageBytesMax is the largest message; the exchange sends none that is larger.
+	// messageBytesMax is the maximum size of a message. The exchange sends none that is larger.
 	messageBytesMax = 1 << 20
-	// queueMax is how many updates may come before the result of a Call.
+	// queueMax is the maximum number of updates that may arrive before the result of a Call.
 	queueMax = 100_000
-	// subscribeMax is how many channels one request names.
+	// subscribeMax is the maximum number of channels in one request.
 	subscribeMax = 100
-	// codeCannotNow is the class of refusals that pass by themselves.
+	// codeCannotNow is the code of temporary refusals.
 	codeCannotNow = 1002
-	// statusToken is the close code of a token that is wrong, has ended or was revoked.
+	// statusToken is the close code for a token that is wrong, has expired or was revoked.
 	statusToken websocket.StatusCode = 4001
 )
 
 var (
-	// ErrClosed says that the stream is closed.
+	// ErrClosed means that the stream is closed.
 	ErrClosed = errors.New("stream: closed")
-	// ErrUnauthorized is wrapped where the exchange does not take the token.
-	ErrUnauthorized = errors.New("stream: the token is not taken")
-	// ErrLost is wrapped where the connection ended before a result: the request was done whole or
-	// not at all.
+	// ErrUnauthorized is wrapped if the exchange does not accept the token.
+	ErrUnauthorized = errors.New("stream: the token is not accepted")
+	// ErrLost is wrapped if the connection ended before a result. The request was executed completely or not at all.
 	ErrLost = errors.New("stream: the connection was lost")
-	// ErrProtocol is wrapped where what came is not of the protocol. The connection was given up.
-	ErrProtocol = errors.New("stream: what came is not of the protocol")
+	// ErrProtocol is wrapped if a message violates the protocol. The connection was closed.
+	ErrProtocol = errors.New("stream: a message violates the protocol")
 )
 
-// Refused says that the exchange refused a request: nothing was done.
+// Refused means that the exchange refused a request. Nothing has changed.
 type Refused struct {
-	Code   int    // the class of the reason
-	Reason string // for programs; it never changes
-	Text   string // for people
+	Code   int    // class of the reason
+	Reason string // name of the reason, for programs; names never change
+	Text   string // description for people
 }
 
 // Error returns the text.

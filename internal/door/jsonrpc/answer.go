@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"outcry/internal/door/websocket"
+	"outcry/internal/process/queue"
 )
 
 // answerAll answers what is in the queue, and ends.
@@ -42,21 +43,21 @@ func (c *conn) next(o *out) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken {
-		c.queue = callQueue{}
+		c.queue = queue.Queue[*call]{}
 		c.bytes, c.reads = 0, 0
 	}
 	c.changed.Broadcast()
-	if c.queue.len() == 0 && len(o.frames) > 0 {
+	if c.queue.Len() == 0 && len(o.frames) > 0 {
 		c.mu.Unlock()
 		_ = c.send(o) // of a connection that has ended the reader knows
 		c.mu.Lock()   // more may have come
 	}
-	if c.queue.len() == 0 {
+	k, ok := c.queue.Pop()
+	if !ok {
 		c.answering = false
 		c.changed.Broadcast() // finish may have begun to wait meanwhile
 		return nil
 	}
-	k := c.queue.pop()
 	c.bytes -= k.size
 	return k
 }

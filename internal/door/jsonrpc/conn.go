@@ -12,6 +12,7 @@ import (
 	"outcry/internal/door/websocket"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
+	"outcry/internal/process/queue"
 )
 
 const (
@@ -49,32 +50,6 @@ type call struct {
 // calls are those that are not on their way.
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// callQueue is a first-in-first-out queue.
-type callQueue struct {
-	calls []*call
-	head  int // of calls, the first that is in the queue
-}
-
-// queueKeep is how many calls an empty queue keeps memory for.
-const queueKeep = 2 * runMax
-
-func (q *callQueue) len() int { return len(q.calls) - q.head }
-
-func (q *callQueue) push(k *call) { q.calls = append(q.calls, k) }
-
-// pop takes the first call out of a queue that is not empty.
-func (q *callQueue) pop() *call {
-	k := q.calls[q.head]
-	q.calls[q.head] = nil
-	if q.head++; q.head < len(q.calls) {
-		return k
-	}
-	if q.calls, q.head = q.calls[:0], 0; cap(q.calls) > queueKeep {
-		q.calls = nil
-	}
-	return k
-}
-
 // conn is a connection. One goroutine reads requests and executes them; another one, which is there while answers are
 // due, answers them in order.
 type conn struct {
@@ -101,7 +76,7 @@ type conn struct {
 
 	mu        sync.Mutex // guards what follows
 	changed   sync.Cond
-	queue     callQueue
+	queue     queue.Queue[*call]
 	answering bool // a goroutine answers
 	bytes     int  // of the messages in queue
 	reads     int  // calls in queue whose methods read
@@ -193,7 +168,7 @@ func (c *conn) waitForReads() bool {
 func (c *conn) over() bool { return c.ended || c.broken }
 
 // full reports whether as much is under way as may be. Its caller holds mu.
-func (c *conn) full() bool { return c.queue.len() >= underWayMax || c.bytes >= underWayBytesMax }
+func (c *conn) full() bool { return c.queue.Len() >= underWayMax || c.bytes >= underWayBytesMax }
 
 // enqueue has calls answered, each once there is room. It reports false if the connection has ended.
 func (c *conn) enqueue(calls ...*call) bool {
@@ -206,7 +181,7 @@ func (c *conn) enqueue(calls ...*call) bool {
 		if c.over() {
 			return false
 		}
-		c.queue.push(k)
+		c.queue.Push(k)
 		c.bytes += k.size
 		if k.fault == nil && k.method.reads {
 			c.reads++

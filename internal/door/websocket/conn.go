@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"outcry/internal/process/queue"
 	"outcry/internal/process/trywrite"
 )
 
@@ -69,7 +70,7 @@ type Conn struct {
 	conn     net.Conn         // nil before the handshake
 	try      *trywrite.Writer // only the current writer uses it; nil if conn has no writes that do not wait
 	moved    sync.Cond        // signaled when something was written or the state has changed
-	queue    queue
+	queue    queue.Queue[item]
 	pong     Frame  // pong for the newest ping that is not answered; the zero Frame if all are
 	waiting  int    // cost of pong, of the frames in queue, and of those that are being written
 	taken    uint64 // bytes that the kernel has accepted
@@ -186,7 +187,7 @@ func (f Frame) cost() int {
 
 // push queues an item. Its caller holds mu.
 func (c *Conn) push(i item) {
-	c.queue.push(i)
+	c.queue.Push(i)
 	c.waiting += i.frame.cost()
 }
 
@@ -199,7 +200,7 @@ func (c *Conn) setPong(f Frame) {
 
 // drop empties the queue of a connection that is cut or has ended. Its caller holds mu.
 func (c *Conn) drop() {
-	for i, ok := c.queue.pop(); ok; i, ok = c.queue.pop() {
+	for i, ok := c.queue.Pop(); ok; i, ok = c.queue.Pop() {
 		c.waiting -= i.frame.cost()
 	}
 	c.setPong(Frame{})

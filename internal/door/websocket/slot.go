@@ -47,7 +47,7 @@ func (s *Slot) Set() {
 	defer c.mu.Unlock()
 	if !s.queued && !c.ending {
 		s.queued = true
-		c.queue.push(item{slot: s})
+		c.queue.Push(item{slot: s})
 	}
 }
 
@@ -58,37 +58,3 @@ type item struct {
 	progress *Progress
 	n        uint64 // the new value of progress
 }
-
-// queueKeep is the number of items for which an empty queue keeps memory.
-const queueKeep = 64
-
-// queue is a first-in-first-out queue.
-type queue struct {
-	items []item
-	head  int // index in items of the queue's first item
-}
-
-func (q *queue) push(i item) {
-	if q.head > 0 && len(q.items) == cap(q.items) {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, i)
-}
-
-func (q *queue) pop() (i item, ok bool) {
-	if q.head == len(q.items) {
-		return i, false
-	}
-	i = q.items[q.head]
-	q.items[q.head] = item{}
-	if q.head++; q.head == len(q.items) {
-		if q.items, q.head = q.items[:0], 0; cap(q.items) > queueKeep {
-			q.items = nil
-		}
-	}
-	return i, true
-}
-
-func (q *queue) empty() bool { return q.head == len(q.items) }

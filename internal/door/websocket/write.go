@@ -36,7 +36,7 @@ func (c *Conn) begins() bool {
 }
 
 // hasWork reports whether there is something to write that no writer has taken yet. Its caller holds mu.
-func (c *Conn) hasWork() bool { return c.pingDue || c.pong.bytes != nil || !c.queue.empty() }
+func (c *Conn) hasWork() bool { return c.pingDue || c.pong.bytes != nil || c.queue.Len() > 0 }
 
 // flush starts a writer if there is something to write. Its caller holds mu.
 func (c *Conn) flush() {
@@ -88,7 +88,7 @@ func (c *Conn) take(b *batch) bool {
 		c.pong = Frame{} // waiting counts it until it is written
 	}
 	for len(b.items) < itemsMax && b.size < writeBytesMax && !c.dead {
-		i, ok := c.queue.pop()
+		i, ok := c.queue.Pop()
 		if !ok {
 			break
 		}

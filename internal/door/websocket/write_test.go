@@ -163,7 +163,7 @@ func TestASlotIsTheNewestOnly(t *testing.T) {
 		conn.Flush()
 		require.Zero(t, conn.Waiting(), "what a slot makes waits nowhere")
 		conn.mu.Lock()
-		places := len(conn.queue.items) - conn.queue.head
+		places := conn.queue.Len()
 		conn.mu.Unlock()
 		require.LessOrEqual(t, places, 1)
 	}
@@ -239,33 +239,6 @@ func TestManyReadersGetTheirEventsInLargerPieces(t *testing.T) {
 		conns[0].FlushSoon()
 		require.Len(t, clients[0].message(), pacedAtOnce)
 	}
-}
-
-// TestAQueueIsFirstInFirstOut, while it grows and shrinks.
-func TestAQueueIsFirstInFirstOut(t *testing.T) {
-	var q queue
-	next, want := uint64(0), uint64(0)
-	for round := range 1000 {
-		for range round % 37 {
-			q.push(item{n: next})
-			next++
-		}
-		for range round % 41 {
-			i, ok := q.pop()
-			require.Equal(t, want < next, ok)
-			if ok {
-				require.Equal(t, want, i.n)
-				want++
-			}
-		}
-		require.Equal(t, want == next, q.empty())
-	}
-	for want < next {
-		_, ok := q.pop()
-		require.True(t, ok)
-		want++
-	}
-	require.LessOrEqual(t, cap(q.items), queueKeep)
 }
 
 // BenchmarkReaders sends each event to 200 readers. The event is encoded once; each connection costs a place in its

@@ -18,6 +18,7 @@ import (
 
 	"outcry/internal/lab/harness"
 	"outcry/internal/lab/load"
+	"outcry/internal/testing/budget"
 	"outcry/internal/testing/processes"
 )
 
@@ -47,6 +48,7 @@ func options(t *testing.T) Options {
 // TestEveryServerThatIsInstalledIsMeasured checks that Outcry, the echo server and all installed servers
 // are measured.
 func TestEveryServerThatIsInstalledIsMeasured(t *testing.T) {
+	budget.SkipUnlessFull(t, "that a server ends with the tool, and that its replies are checked")
 	o := options(t)
 	ctx := t.Context()
 	root, err := harness.Root(ctx)

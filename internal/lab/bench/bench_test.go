@@ -98,7 +98,7 @@ func TestAPlanGoesOn(t *testing.T) {
 // TestTheRecordIsMeasuredInOneRun runs every scenario of the record briefly against real servers that the
 // jobs share. A second run must measure nothing.
 func TestTheRecordIsMeasuredInOneRun(t *testing.T) {
-	budget.SkipShort(t, "long, and it starts servers")
+	budget.SkipUnlessFull(t, "each scenario for itself")
 	ctx, dir := t.Context(), t.TempDir()
 	programs, err := Build(ctx, dir)
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package grade
 import (
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -94,6 +95,29 @@ func DefaultProfile() *Profile {
 		panic(fmt.Sprintf("grade: the default profile is invalid: %v", err))
 	}
 	return p
+}
+
+// ReadOptions returns the options of a run with the profile in a file and the cases in a directory. For "" they are
+// the built-in ones. The error names the flag of grade and what is wrong with its file.
+func ReadOptions(profile, cases string) (o Options, err error) {
+	if o.Cases, err = script.Builtin(); err != nil {
+		return o, err
+	}
+	if cases != "" {
+		if o.Cases, err = script.Load(cases, o.Cases); err != nil {
+			return o, fmt.Errorf("--cases %s: %w", cases, err)
+		}
+	}
+	var text []byte
+	if profile != "" {
+		if text, err = os.ReadFile(profile); err != nil {
+			return o, fmt.Errorf("--profile: %w", err)
+		}
+	}
+	if o.Profile, err = ReadProfile(text, o.Cases); err != nil {
+		return o, fmt.Errorf("--profile %s: %w", profile, err)
+	}
+	return o, nil
 }
 
 // ReadProfile reads a profile in TOML, which may name the given cases. The error names the first

@@ -42,6 +42,11 @@ type Progress struct {
 	Case                string // name of the case about to be played
 }
 
+// String returns the progress in words.
+func (p Progress) String() string {
+	return fmt.Sprintf("case %d of %d, %d failed: %s", p.Done+1, p.Total, p.Failed, p.Case)
+}
+
 // driver talks to the server: a wire, or a fake in tests. It is used by one goroutine.
 type driver interface {
 	// probe finds out the server's habits. The error says that it answers nothing.

@@ -122,7 +122,7 @@ func (m Mutation) tryTests(ctx context.Context, dir string) (caught string, err 
 	}
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-run", m.test, m.pkg)
+	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "full", "-overlay", overlay, "-run", m.test, m.pkg)
 	cmd.Dir = root
 	output, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(output)) {

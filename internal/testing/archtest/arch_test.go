@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -120,6 +121,15 @@ func TestPackagesImportWhatTheHouseAllows(t *testing.T) {
 				require.True(t, from.allows(to), "%s imports %s", s.path, path)
 			}
 		}
+	}
+}
+
+// TestThePictureHasEveryRoom: docs/images/wings.svg names each room. Its arrows are drawn by hand.
+func TestThePictureHasEveryRoom(t *testing.T) {
+	picture, err := os.ReadFile(filepath.Join(root, "docs/images/wings.svg"))
+	require.NoError(t, err)
+	for _, r := range rooms {
+		require.Contains(t, string(picture), strings.TrimPrefix(r.folder, "internal/"))
 	}
 }
 

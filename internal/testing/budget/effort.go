@@ -1,7 +1,7 @@
 // Package budget decides how much a long test does. A run of tests is one of these:
 //
 //	go test -short         for a look: tests that start many programs are left out
-//	go test                what CI runs: tests that repeat or draw many cases do a third of them
+//	go test                what CI runs: tests that repeat or draw many cases do a sixth of them
 //	go test -race          what CI runs as well: a tenth, and tests that show no race are left out
 //	go test -tags full     what `make prove` runs, with and without -race: everything
 //
@@ -12,12 +12,29 @@ package budget
 import "testing"
 
 // Of returns how many of n repetitions a test should do, at least 1: all n with -tags full, otherwise a
-// third. Under the race detector, which is ten times as slow and only watches goroutines, it returns a tenth.
+// sixth. Under the race detector, which is ten times as slow and only watches goroutines, it returns a tenth.
 func Of(n int) int { return max(1, n/factor) }
 
 // UnlessRaced is Of for tests that show nothing if they are shorter: it returns n, or a tenth of it, at least
 // 1, under the race detector without -tags full.
 func UnlessRaced(n int) int { return max(1, n/raceFactor) }
+
+// Sample returns the cases that a test should try: all with -tags full, otherwise a third of them, at least one,
+// in the same order. The seed, which the test prints, decides which.
+func Sample[T any](seed uint64, all []T) []T {
+	const part = 3
+	if Full {
+		return all
+	}
+	var some []T
+	for i := int(seed % uint64(min(part, len(all)))); i < len(all); i += part {
+		some = append(some, all[i])
+	}
+	return some
+}
+
+// Full reports whether tests run in full length, with -tags full.
+const Full = factor == 1
 
 // ShortRace reports whether the race detector is on, without -tags full.
 const ShortRace = raceFactor > 1
@@ -44,7 +61,7 @@ func SkipShort(t testing.TB, why string) {
 // in its place.
 func SkipUnlessFull(t testing.TB, why string) {
 	t.Helper()
-	if factor > 1 {
+	if !Full {
 		t.Skipf("only with -tags full: %s", why)
 	}
 }

@@ -2,4 +2,4 @@
 
 package budget
 
-const factor, raceFactor = 3, 1
+const factor, raceFactor = 6, 1

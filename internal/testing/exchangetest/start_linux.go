@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// built are the programs, built once for all tests.
+// built are the programs, each built when a test first asks for it.
 var built struct {
-	once sync.Once
-	dir  string
-	err  error
+	mu       sync.Mutex
+	dir      string // one directory, since programs look for each other beside themselves
+	programs map[string]bool
 }
 
 // Process is an outcryd that a test has started. It dies with the test.
@@ -36,17 +36,30 @@ func RemoveBuilt() {
 	}
 }
 
-// Server returns the file of outcryd, beside which the other programs are.
+// Server returns the file of outcryd.
 func Server(t *testing.T) string {
 	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "outcry-test-"); built.err == nil {
-			built.err = exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/outcryd",
-				"outcry/cmd/outcry", "outcry/cmd/outcry-lab").Run()
+	return Program(t, "outcryd")
+}
+
+// Program builds a program of cmd, outcry or outcry-lab, beside outcryd and returns its file.
+func Program(t *testing.T, name string) string {
+	t.Helper()
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "outcry-test-")
+		require.NoError(t, err)
+		built.dir, built.programs = dir, map[string]bool{}
+	}
+	for _, program := range []string{"outcryd", name} {
+		if !built.programs[program] {
+			out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/"+program).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			built.programs[program] = true
 		}
-	})
-	require.NoError(t, built.err)
-	return filepath.Join(built.dir, "outcryd")
+	}
+	return filepath.Join(built.dir, name)
 }
 
 // Start starts outcryd on a data directory and waits until it is ready. Flags

@@ -1,5 +1,5 @@
-// What one account has: a snapshot and the events after it. The exchange numbers an account's
-// events and its fills, each 1, 2, 3 …, so what is missing shows.
+// The state of one account: a snapshot and the events after it. The exchange numbers an account's
+// events and its fills, each 1, 2, 3 …, so a gap is noticed.
 
 const fillsMost = 200; // maximum number of fills kept, the newest
 
@@ -16,17 +16,17 @@ export class Account {
     this.positions = new Map(); // by symbol
     this.orders = new Map(); // open orders by id
     this.fills = []; // newest first
-    this.waits = true; // for a snapshot, so that events of an older chain do not count
-    this.parts = null; // the messages so far of one that comes in several
+    this.waits = true; // a snapshot is due; events of an older chain are ignored until then
+    this.parts = null; // parts received so far of a message in several parts
   }
 
-  /** Says that the next thing of use is a snapshot, or the event after n. */
+  /** Ignores messages until a snapshot arrives, or the event after n. */
   restart(after) {
     this.parts = null;
     this.waits = !after;
   }
 
-  /** Takes a message of the account's channel. It returns "snapshot", "event", "part" or "stale"; "gap" if events are missing. */
+  /** Applies a message of the account's channel. It returns "snapshot", "event", "part" or "stale"; "gap" if events are missing. */
   take(data) {
     const whole = this.join(data);
     if (whole === null) return "part";
@@ -40,7 +40,7 @@ export class Account {
     return "event";
   }
 
-  /** Joins the parts of a message; it returns null as long as some are missing. */
+  /** Joins the parts of a message. It returns null while some are missing. */
   join(data) {
     let whole = data;
     if (this.parts !== null) {
@@ -53,7 +53,7 @@ export class Account {
 
   begin(snapshot) {
     this.waits = false;
-    if (snapshot.n < this.n) this.fills = []; // it is another exchange, or one that was restored
+    if (snapshot.n < this.n) this.fills = []; // the exchange is another one, or was restored
     this.positions = new Map(snapshot.positions.map((p) => [p.sym, p]));
     this.orders = new Map(snapshot.orders.map((o) => [o.id, o]));
     this.lastFill = snapshot.last_fill;
@@ -74,7 +74,7 @@ export class Account {
     Object.assign(this, { n, seq, balance, held });
   }
 
-  /** Adds fills, whatever of them is known already: an answer and an event may have the same. */
+  /** Adds fills, and skips known ones: an answer and an event may have the same fill. */
   addFills(fills) {
     const known = new Set(this.fills.map((f) => f.fill));
     const news = fills.filter((f) => !known.has(f.fill));

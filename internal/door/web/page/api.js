@@ -1,12 +1,12 @@
-// The description of the market data (OpenAPI), for people: what can be asked, with
-// examples, and what is answered.
+// The description of the market data API (OpenAPI), for people: the requests, with
+// examples, and the answers.
 import { fill, h, paragraphs, prose, table, toFragment } from "./dom.js";
 
 const nameOf = (ref) => ref.split("/").at(-1);
 
 const link = (name) => h("a", { href: `#schema-${name}` }, name);
 
-/** What a schema allows, in a few words. */
+/** A schema's type, in a few words. */
 function typeOf(schema) {
   if (schema.$ref !== undefined) return link(nameOf(schema.$ref));
   if (schema.type === "array") return ["array of ", typeOf(schema.items), schema.minItems === undefined ? "" : `, exactly ${schema.minItems}`];
@@ -15,7 +15,7 @@ function typeOf(schema) {
   return [schema.enum === undefined ? schema.type : schema.enum.join(" or "), range];
 }
 
-/** What else is to be known of a value. */
+/** The further constraints of a value. */
 function remarks(schema, description = schema.description) {
   const more = [];
   if (description !== undefined) more.push(prose(description));
@@ -25,7 +25,7 @@ function remarks(schema, description = schema.description) {
   return more;
 }
 
-/** The members of an object, those of objects in it below them. */
+/** The members of an object, with those of nested objects below them. */
 function membersOf(schema, before = "") {
   return Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
     const optional = (schema.required ?? []).includes(name) ? "" : " optional";
@@ -44,7 +44,7 @@ function showSchema([name, schema]) {
   return h("section", { id: `schema-${name}` }, h("h3", {}, name), text, members, examples);
 }
 
-/** JSON with what fits on a line there. */
+/** Formatted JSON; values that fit are on one line. */
 function pretty(value, indent = "") {
   const line = JSON.stringify(value);
   if (typeof value !== "object" || value === null || line.length + indent.length < 76) return line;

@@ -1,7 +1,7 @@
-// The market page: takes events of the exchange in, and draws what changed, at most
-// once a frame and not at all while nobody looks. stream.js keeps the connection,
+// The market page: applies events of the exchange, and draws what has changed, at most
+// once a frame and not at all while the page is hidden. stream.js keeps the connection,
 // tape.js the trades; symbols.js, book.js, view.js, charts.js, prices.js and welcome.js
-// draw; trading.js has what an account can do; format.js writes numbers.
+// draw; trading.js is the account's part; format.js formats numbers.
 import { Ladder } from "./book.js";
 import { DepthChart, readColours } from "./charts.js";
 import { grouped, mostDigits } from "./format.js";
@@ -15,14 +15,14 @@ import { element, Quote, setText, showHealth, showState, showTitle, Trades } fro
 import { showHint, showWelcome } from "./welcome.js";
 
 const ladderRows = 14;
-const depthExact = 60; // levels that are asked for, which the depth chart has
-const depthGrouped = 200; // the same where a row of the book has several
-const symbolsInEvent = 500; // that an event has at the most: where the first has fewer, it has all
-const symbolsAsked = 5000; // symbols that one answer has at the most
-const symbolsMost = 100_000; // that are asked for: as many as an exchange has, unless it is told otherwise
-const relistPause = 3000; // milliseconds before all are asked for again
-const hiddenMost = 30_000; // milliseconds after which a hidden page lets go of its connection
-const switchPause = 120; // milliseconds that a symbol must stay chosen: arrow keys run over many
+const depthExact = 60; // number of levels requested, for the depth chart
+const depthGrouped = 200; // number of levels requested if a row of the book has several
+const symbolsInEvent = 500; // maximum of an event: if the first has fewer, it has all symbols
+const symbolsAsked = 5000; // maximum number of symbols in one answer
+const symbolsMost = 100_000; // maximum number of symbols requested: the exchange's default limit
+const relistPause = 3000; // milliseconds before all symbols are requested again
+const hiddenMost = 30_000; // milliseconds after which a hidden page closes its connection
+const switchPause = 120; // milliseconds for which a symbol must stay chosen, as arrow keys pass over many
 const summaryEvery = 60_000;
 
 const market = { start: "", version: "", orders: null, sym: "", book: null, tape: null, health: null, state: "connecting", why: "", known: false, missing: "" };
@@ -72,16 +72,16 @@ function draw() {
   }
 }
 
-/** The title of the tab is seen where the page is not: it has no price that is old. */
+/** Sets the tab's title, which is visible when the page is not, without an old price. */
 function title() {
   showTitle(market.state, list.summaries.get(market.sym), !document.hidden);
 }
 
-/** Shows the chosen symbol, or what to do where there is none. */
+/** Shows the chosen symbol or, if it does not exist, what to do. */
 function showPage() {
   const there = list.summaries.has(market.sym);
   element("view").hidden = !there;
-  // Only the exchange can tell that there is no such symbol: the list may not be whole.
+  // Only the exchange knows that a symbol does not exist, as the list may be incomplete.
   const unlisted = market.sym !== "" && market.missing !== market.sym;
   element("empty").hidden = there || !market.known || (unlisted && list.whole);
   if (there) return;
@@ -99,19 +99,19 @@ function choose(sym) {
   follow(sym);
 }
 
-/** How many levels are asked for. */
+/** The number of levels to request. */
 const depth = () => (ladder.step === "" ? depthExact : depthGrouped);
 
-/** Follows a symbol, "" for none, as it is shown. */
+/** Subscribes to a symbol, "" for none, as it is shown. */
 const openStream = (sym) => stream.open(sym, depth(), prices.interval);
 
-/** Shows the book by other steps, of as many levels as that takes. */
+/** Shows the book grouped by another step, and requests the levels for it. */
 function regroup() {
   changed("book");
   if (market.state === "live" && stream.depth < depth()) openStream(market.sym);
 }
 
-/** Shows a symbol, from what is known at once and from the stream as it comes. */
+/** Shows a symbol: first what is known, then the stream's data. */
 function follow(sym) {
   const first = market.sym === "";
   market.sym = sym;
@@ -129,7 +129,7 @@ function follow(sym) {
   switching = setTimeout(() => openStream(sym), first ? 0 : switchPause);
 }
 
-/** Forgets what was shown of the chosen symbol. */
+/** Drops the data of the chosen symbol. */
 function forget() {
   market.book = null;
   market.tape = market.sym === "" ? null : new Tape(market.sym, () => changed("trades"));
@@ -140,7 +140,7 @@ function forget() {
 }
 
 function fromHash() {
-  const sym = location.hash.slice(1); // as it is: no symbol has a character that is escaped
+  const sym = location.hash.slice(1); // unescaped: a symbol has no character that is escaped
   return /^[A-Za-z0-9]{1,32}$/.test(sym) ? sym : "";
 }
 
@@ -149,7 +149,7 @@ addEventListener("hashchange", () => {
   if (sym !== "" && sym !== market.sym) follow(sym);
 });
 
-// What skips to a part of the page does not choose a symbol of that name.
+// A link to a part of the page does not choose a symbol of that name.
 for (const link of document.querySelectorAll(".skip")) {
   link.addEventListener("click", (event) => {
     event.preventDefault();
@@ -162,8 +162,8 @@ for (const link of document.querySelectorAll(".skip")) {
 const take = {
   hello(event) {
     if (market.version !== "" && event.version !== market.version) location.reload(); // a new server may have a new page
-    // All comes again. Until then what was known is shown, unless this is another run
-    // of the server: that may be another exchange.
+    // All data are sent again. Until then the old data are shown, unless this is another run
+    // of the server, which may be another exchange.
     if (market.start !== event.start) {
       list.clear();
       market.known = false;
@@ -205,10 +205,10 @@ const take = {
   },
 };
 
-/** Tells whether the stream is of the chosen symbol, or will be. */
+/** Reports whether the stream has, or will have, the chosen symbol. */
 const streaming = () => stream.sym === market.sym;
 
-/** Chooses a symbol where none is and all are known, and follows one that has come to be. */
+/** Chooses a symbol if none is chosen and all are known; subscribes to a chosen one that now exists. */
 function pick() {
   if (market.sym === "" && !market.known) return;
   const sym = market.sym !== "" ? market.sym : fromHash() || list.busiest();
@@ -227,21 +227,21 @@ function takeSymbols({ seq, symbols }) {
   if (market.sym === "" || !streaming()) pick();
   changed("page", "quote");
   if (!news || !list.summaries.has(market.sym)) return;
-  changed("book", "trades"); // they may have been there before it
+  changed("book", "trades"); // their data may have arrived before it
   summarize();
 }
 
 let begins = false; // the next event of symbols is the first of its connection
-let listing = 0; // connections so far: what was asked for during one is not taken in another
+let listing = 0; // number of connections so far: answers to requests of an earlier one are ignored
 
-/** Asks for all symbols, by name, where the first event, which had these, had no room for them. */
+/** Requests all symbols, by name, if the first event, which had these, had no room for all. */
 async function listRest(symbols) {
   const mine = listing;
   let whole = symbols.length < symbolsInEvent;
   if (!market.known) {
     list.setWhole(whole);
   } else if (!whole) {
-    // Little has changed since the last connection, and arrow keys make many.
+    // Little has changed since the last connection, and arrow keys make many connections.
     await new Promise((resolve) => setTimeout(resolve, relistPause));
     if (mine !== listing) return;
   }
@@ -259,10 +259,10 @@ async function listRest(symbols) {
       after = `&after=${more.symbols.at(-1)?.sym}`;
     }
   } catch {
-    failed = true; // those that trade come with the next events
+    failed = true; // symbols that trade are in the next events
   }
   if (mine !== listing) return;
-  if (whole || !market.known) list.setWhole(whole); // where asking again has failed, what was known is known still
+  if (whole || !market.known) list.setWhole(whole); // after a failed repetition the old list stays
   market.known = true;
   pick();
   changed("page");
@@ -277,7 +277,7 @@ function setState(state, why) {
   changed("state");
   if (!back) return;
   setText(element("announce"), "Connected again.");
-  news = "Connected again. "; // the summary, which comes at once, would take its place
+  news = "Connected again. "; // said with the summary, which would replace it at once
 }
 
 let lostAt = null;
@@ -292,7 +292,7 @@ const stream = new Stream({
   },
   lost(why) {
     lostAt ??= new Date();
-    const old = market.start === "" ? "" : `The data is of ${lostAt.toLocaleTimeString("en-GB")}. `;
+    const old = market.start === "" ? "" : `The data are from ${lostAt.toLocaleTimeString("en-GB")}. `;
     setState("lost", `${why}. ${old}Trying again.`);
   },
   unknown() {
@@ -302,10 +302,10 @@ const stream = new Stream({
   },
 });
 
-// For those who listen: a sentence when a symbol is chosen, and one a minute.
+// For screen readers: a sentence when a symbol is chosen, and one a minute.
 
 let wantsSummary = false;
-let news = ""; // that the next one begins with
+let news = ""; // beginning of the next sentence
 
 function summarize() {
   const s = list.summaries.get(market.sym);
@@ -325,7 +325,7 @@ onTheme(() => {
   depthChart.redraw();
 });
 
-// A hidden page costs little: it draws nothing, and after a while hears nothing.
+// A hidden page costs little: it draws nothing, and after a while closes its connection.
 
 let letGo = 0;
 function looked() {
@@ -346,4 +346,4 @@ document.addEventListener("visibilitychange", looked);
 market.sym = fromHash();
 list.mark(market.sym);
 forget();
-looked(); // a page that begins in the background connects when it is seen
+looked(); // a page that is opened in the background connects when it becomes visible

@@ -1,11 +1,11 @@
-// The order book as a table: price, size and the total up to there, with a bar for the
-// total. Prices can be grouped; sums are exact.
+// The order book as a table: price, size and cumulative size, with a bar for the
+// cumulative size. Prices can be grouped; sums are exact.
 import { difference, fromUnits, grouped, mostDigits, short, units } from "./format.js";
 import { element, make, setDecimal, setText, wideFrom } from "./view.js";
 
-const groupsMost = 6; // steps that are offered
+const groupsMost = 6; // maximum number of steps offered
 
-/** The levels of one side by steps of a price, each at its worse end, best first. */
+/** The levels of one side grouped by a price step, each at its worst price, best first. */
 function group(levels, step, up) {
   const by = new Map();
   for (const [price, shares] of levels) {
@@ -33,9 +33,9 @@ function stepsOf(book, tick) {
   return steps.slice(-groupsMost);
 }
 
-/** The rows of the book, so many of each side, best ones in the middle. */
+/** The rows of the book, a number of them for each side, the best in the middle. */
 export class Ladder {
-  /** regrouped() is called when a person has chosen another step, pick(price) when they point at a level. */
+  /** regrouped() is called when the user chooses another step, pick(price) when they click a level. */
   constructor(rows, regrouped, pick) {
     this.select = element("group");
     this.sides = { asks: this.side(element("asks"), rows, true), bids: this.side(element("bids"), rows, false) };
@@ -46,7 +46,7 @@ export class Ladder {
     });
   }
 
-  /** Makes the rows of a side, in the order from its best level on. */
+  /** Makes the rows of a side, best level first. */
   side(body, rows, up) {
     const made = [];
     for (let i = 0; i < rows; i++) {
@@ -62,12 +62,12 @@ export class Ladder {
     return made;
   }
 
-  /** The step that prices are grouped by, "" for none. */
+  /** The step by which prices are grouped, "" for none. */
   get step() {
     return this.select.value;
   }
 
-  /** Shows a book, and which of its levels have orders of mine, levels as the book's own. */
+  /** Shows a book and marks the levels of mine, which are the account's orders as levels. */
   show(book, { tick, mine = { bids: [], asks: [] } } = {}) {
     this.offer(stepsOf(book, tick));
     const levels = { bids: this.rowsOf(book, "bids"), asks: this.rowsOf(book, "asks") };
@@ -90,10 +90,10 @@ export class Ladder {
     this.note(book);
   }
 
-  /** The rows of a side: price, size, and the sum of the sizes down to there. */
+  /** The rows of a side: price, size and cumulative size. */
   rowsOf(book, side) {
     const levels = this.grouped(book[side], side);
-    // There may be more in the last one than the server was asked for.
+    // The last group may have more levels than were requested.
     if (this.step !== "" && book[side].length >= book.depth && levels.length > 1) levels.pop();
     let sum = 0n;
     return levels.slice(0, this.sides[side].length).map(([price, shares]) => [price, shares, fromUnits((sum += units(shares)))]);
@@ -104,7 +104,7 @@ export class Ladder {
     return this.step === "" ? levels : group(levels, units(this.step), side === "asks");
   }
 
-  /** What stands between the sides, and how many levels there are. */
+  /** Shows the row between the sides, and the number of levels. */
   note({ bids, asks, depth }) {
     const nothing = bids.length === 0 ? (asks.length === 0 ? "No open orders" : "no bids") : asks.length === 0 ? "no asks" : "";
     setText(element("ladder-spread"), nothing || `spread ${grouped(difference(asks[0][0], bids[0][0]))}`);
@@ -113,7 +113,7 @@ export class Ladder {
     setText(element("book-note"), nothing === "No open orders" ? "" : `${count(bids)} bid · ${count(asks)} ask levels`);
   }
 
-  /** Offers steps, and the chosen one in any case: it may be the only one that fits no longer. */
+  /** Offers steps, including the chosen one even if it no longer fits. */
   offer(steps) {
     const chosen = this.step;
     const offered = chosen === "" || steps.includes(chosen) ? steps : [...steps, chosen];
@@ -124,15 +124,15 @@ export class Ladder {
     this.select.value = chosen;
   }
 
-  /** Shows the levels as they are again. */
+  /** Shows the levels ungrouped again. */
   ungroup() {
     this.select.value = "";
   }
 
-  /** Forgets what was shown. */
+  /** Drops the data shown. */
   reset() {
     this.show({ bids: [], asks: [], depth: Infinity });
-    element("ladder").classList.remove("bare"); // it is not known yet
+    element("ladder").classList.remove("bare"); // not known yet
     setText(element("ladder-spread"), "");
   }
 }

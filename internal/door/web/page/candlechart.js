@@ -1,23 +1,23 @@
-// Candles with their volume below them, side by side: an interval without a trade has none and takes no room.
+// Candles with their volume below them, side by side. An interval without a trade has no candle and no space.
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { apartFrom, around, axis, Chart, colours, drawLast, inside, labelsBut, priceLabels, stepAt, tagOf, waiting, wide } from "./charts.js";
 import { fractionDigits, grouped, short, timeOfDay, timeTick } from "./format.js";
 
-const candleWidth = 9; // pixels at the least, with the gap
-const candlesLeast = 30; // that there is room for, and no more while there are so few
+const candleWidth = 9; // minimum pixels, with the gap
+const candlesLeast = 30; // minimum number of places; a chart with fewer candles has as many
 const bodyMost = 14; // pixels
-const volumePart = 0.22; // of the height
+const volumePart = 0.22; // fraction of the height
 const countsApart = [1, 2, 5, 10, 15, 20, 30, 50, 100];
 
 const seconds = { "1s": 1, "1m": 60, "5m": 300, "1h": 3600, "1d": 86400 };
 
-/** A label below each so many candles: the time of a candle, or nothing where there is none. */
+/** The labels of the time axis: the time of a candle, or "" for a place without one. */
 const timeLabels = (u, state, places) => inside(u, places, places.map((i) => {
   const c = state.candles[i];
   return c === undefined ? "" : timeTick(c.start_ms / 1000, state.seconds);
 }));
 
-/** The places that are shown: those of as many of the newest candles as there is room for. */
+/** The range of places shown: as many of the newest candles as fit. */
 function newest(u, count) {
   const most = Math.floor((u.bbox.width / uPlot.pxRatio || u.width) / candleWidth);
   const shown = Math.min(Math.max(count, candlesLeast), most);
@@ -55,7 +55,7 @@ export class CandleChart extends Chart {
     this.state = state;
   }
 
-  /** Shows the candles of an interval, null while nothing is known, with the last price of the tape, which is newer. */
+  /** Shows the candles of an interval, null while they are unknown, with the last price of the tape, which is newer. */
   show(candles, interval, tape) {
     const list = candles?.list ?? [];
     const newestTrade = tape.newest[0];
@@ -63,7 +63,7 @@ export class CandleChart extends Chart {
     const digits = prices.reduce((most, p) => Math.max(most, fractionDigits(p)), 2);
     const last = Number(newestTrade?.price ?? list.at(-1)?.close);
     Object.assign(this.state, { candles: list, seconds: seconds[interval], digits, step: stepAt(last || 0, digits), last: Number.isNaN(last) ? undefined : last });
-    this.explain(list.length > 0 ? "" : candles?.began ? "No trades yet. A trade comes when a buy order and a sell order meet." : waiting);
+    this.explain(list.length > 0 ? "" : candles?.began ? "No trades yet. Orders trade when a buy and a sell meet." : waiting);
     this.plot.setData([list.map((_, i) => i), list.map((c) => Number(c.low)), list.map((c) => Number(c.high)), list.map((c) => Number(c.shares))]);
     this.plot.redraw(false, true);
     this.label(() => {
@@ -113,7 +113,7 @@ function drawCandles(u, candles) {
     const top = Math.min(at(c.open), at(c.close));
     const height = Math.max(Math.abs(at(c.open) - at(c.close)), Math.max(Math.round(pixels), 1));
     ctx.fillRect(left, top, body, height);
-    if (up && body > 3 * pixels && height > 3 * pixels) { // hollow: rising and falling differ without their colours too
+    if (up && body > 3 * pixels && height > 3 * pixels) { // hollow: rising and falling candles differ without colours too
       ctx.fillStyle = colours.card;
       ctx.fillRect(left + pixels, top + pixels, body - 2 * pixels, height - 2 * pixels);
     }

@@ -1,16 +1,16 @@
-// The candles of one symbol and interval, as the exchange has them: nothing is added up here.
+// The candles of one symbol and interval, as the exchange computes them.
 
-const kept = 300; // newest ones, which are asked for
+const kept = 300; // number of the newest candles requested
 const retryPause = 3000; // milliseconds after a failed request
 
 export class Candles {
-  /** changed() is called when an answer has brought more to show. */
+  /** changed() is called when an answer has more to show. */
   constructor(sym, interval, changed) {
     this.sym = sym;
     this.interval = interval;
     this.changed = changed;
     this.list = []; // oldest first
-    this.began = false; // it is known what there is
+    this.began = false; // the first answer has arrived
     this.asks = false;
     this.ended = false;
     this.retry = 0;
@@ -23,16 +23,16 @@ export class Candles {
     clearTimeout(this.retry);
   }
 
-  /** Takes in the candles of an event, and asks for those that are missing before them. */
+  /** Adds the candles of an event, and requests missing ones before them. */
   take(candles) {
-    if (!this.began) return; // the answer will have them
+    if (!this.began) return; // the answer will include them
     const last = this.list.at(-1);
     const gap = candles.length > 0 && candles[0].first > (last === undefined ? 1 : last.first + last.trades);
     for (const c of candles) this.put(c);
     if (gap) this.load();
   }
 
-  /** Takes in a candle, unless what is known of it is newer. */
+  /** Adds a candle, unless a newer state of it is known. */
   put(c) {
     const at = this.list.findLastIndex((known) => known.start_ms <= c.start_ms);
     if (this.list[at]?.start_ms !== c.start_ms) this.list.splice(at + 1, 0, c);
@@ -51,7 +51,7 @@ export class Candles {
         answered = true;
       }
     } catch {
-      // It is asked for again.
+      // The request is repeated.
     }
     this.asks = false;
     if (this.ended) return;

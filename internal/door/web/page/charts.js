@@ -1,4 +1,4 @@
-// The charts of price and depth, drawn by uPlot; candlechart.js has a third. Floats are good enough for pixels.
+// The charts of price and depth, drawn by uPlot; candlechart.js has a third. Floats are exact enough for pixels.
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { compact, grouped, timeOfDay, timeTick, trimmed } from "./format.js";
 
@@ -31,12 +31,12 @@ export function axis(more) {
 const charWidth = 7;
 const leastChars = 5;
 
-/** A side axis that is as wide as its labels, and as one more where that is given. */
+/** A side axis as wide as its labels, and as one more label if given. */
 export const wide = (more = () => "") => (_, labels) => 18 + charWidth * Math.max(leastChars, more().length, ...(labels ?? []).map((l) => l?.length ?? 0));
 
 // Ticks.
 
-/** What lies between two ticks: 1, 2 or 5 of a power of ten, never less than a step. */
+/** The distance of two ticks: 1, 2 or 5 times a power of ten, at least a step. */
 export function apartFrom(step) {
   const apart = [];
   for (let power = -8; power < 20; power++) for (const digit of [1, 2, 5]) apart.push(Number(`${digit}e${power}`));
@@ -46,12 +46,12 @@ export function apartFrom(step) {
 const secondsApart = [1, 2, 5, 10, 15, 30];
 const timesApart = [...secondsApart, ...secondsApart.map((n) => n * 60), ...[1, 2, 3, 6, 12, 24, 48, 24 * 7, 24 * 30, 24 * 365].map((n) => n * 3600)];
 
-/** The smallest step that floats tell apart at a price, and no less than that of its digits. */
+/** The smallest step that floats distinguish at a price, and at least that of its digits. */
 export const stepAt = (price, digits) => Math.max(10 ** -digits, 10 ** Math.ceil(Math.log10(Math.max(price, 1) * 1e-15)));
 
-const longLabel = 12; // characters, above which a compact one is tried
+const longLabel = 12; // characters above which a compact label is tried
 
-/** The labels of prices so far apart: with as many digits as tell them apart, and two where they are short. */
+/** The labels of prices at a distance: with the digits that distinguish them, and two if they are short. */
 export function priceLabels(prices, apart, most) {
   const short = prices.every((p) => Math.abs(p) < 100_000);
   const digits = Math.min(most, Math.max(short ? 2 : 0, Math.ceil(-Math.log10(apart) - 1e-9)));
@@ -71,14 +71,14 @@ export function inside(u, values, labels) {
   });
 }
 
-/** A range with a little air, and never of no height. */
+/** A range with a small margin, and a height above 0. */
 export function around(low, high, step) {
   const air = Math.max((high - low) * 0.08, 3 * step, high * 1e-5);
   return [low - air, high + air];
 }
 
-export const waiting = "\u00a0"; // is shown where it is not known yet what there is
-const labelEvery = 2000; // milliseconds between descriptions for those who listen
+export const waiting = "\u00a0"; // shown while the data are unknown
+const labelEvery = 2000; // milliseconds between descriptions for screen readers
 
 export class Chart {
   constructor(element, readout, options, data) {
@@ -96,14 +96,14 @@ export class Chart {
       cursor: { drag: { x: false, y: false }, y: false, points: { size: 6 } },
     }, data, element);
     this.sizes = new ResizeObserver(() => {
-      if (element.clientWidth === 0) return; // it is hidden
+      if (element.clientWidth === 0) return; // the chart is hidden
       const width = Math.max(element.clientWidth, 200);
       if (width !== this.plot.width || heightOf(element) !== this.plot.height) this.plot.setSize({ width, height: heightOf(element) });
     });
     this.sizes.observe(element);
   }
 
-  /** Makes room for another chart. */
+  /** Removes the chart, so that another can take its place. */
   destroy() {
     this.sizes.disconnect();
     this.plot.destroy();
@@ -115,7 +115,7 @@ export class Chart {
     this.plot.redraw(false);
   }
 
-  /** Shows why there is nothing to show, "" for that there is: axes of nothing have only old numbers. */
+  /** Shows why the chart is empty, "" if it is not. The axes of an empty chart would show old numbers. */
   explain(why) {
     if (this.none.textContent !== why) {
       this.none.textContent = why;
@@ -126,7 +126,7 @@ export class Chart {
     if (why !== "") this.readout.textContent = "";
   }
 
-  /** Sets the description that make returns, at a calm pace. */
+  /** Sets the description that make returns, not too often. */
   label(make) {
     const now = performance.now();
     if (now - (this.labelled ?? -Infinity) < labelEvery) return;
@@ -135,9 +135,9 @@ export class Chart {
   }
 }
 
-const spanLeast = 60; // seconds that the time axis has at the least
+const spanLeast = 60; // minimum seconds of the time axis
 
-/** The range of the times of trades, the newest at its right. */
+/** The time range of trades, the newest at the right. */
 function timeRange(times) {
   if (times.length === 0) return [0, spanLeast];
   const to = times.at(-1);
@@ -145,7 +145,7 @@ function timeRange(times) {
   return [to - span, to + span * 0.03];
 }
 
-/** The last price by the second, and what lay between low and high. */
+/** The last price of each second, with the range from low to high. */
 export class PriceChart extends Chart {
   constructor(element, readout) {
     const state = { digits: 2, last: undefined, step: 0.01 };
@@ -180,9 +180,9 @@ export class PriceChart extends Chart {
     const s = tape.seconds;
     const n = s.time.length;
     Object.assign(this.state, { digits: tape.digits, last: s.last[n - 1], step: stepAt(s.last[n - 1] ?? 0, tape.digits) });
-    this.explain(n > 0 ? "" : !tape.began ? waiting : "No trades yet. A trade comes when a buy order and a sell order meet.");
+    this.explain(n > 0 ? "" : !tape.began ? waiting : "No trades yet. Orders trade when a buy and a sell meet.");
     this.plot.setData([s.time, s.low, s.high, s.last]);
-    this.plot.redraw(false, true); // labels make room for the tag, which moves also where the range does not
+    this.plot.redraw(false, true); // the tag hides labels, and moves even if the range does not
     this.label(() => {
       if (n === 0) return "Price over time: no trades yet";
       const low = s.low.reduce((a, b) => Math.min(a, b));
@@ -205,14 +205,14 @@ export class PriceChart extends Chart {
 
 const tagHeight = 18;
 
-/** The last price as the axis shows it. */
+/** The last price in the axis's format. */
 export function tagOf({ last, digits }) {
   if (last === undefined) return "";
   const exact = grouped(last.toFixed(digits));
   return exact.length <= longLabel ? exact : grouped(last.toFixed(Math.min(digits, 2)));
 }
 
-/** Labels without those that the tag of the last price would cover. */
+/** The labels, except those under the tag of the last price. */
 export function labelsBut(u, prices, labels, last) {
   if (last === undefined) return labels;
   const at = u.valToPos(last, "y");
@@ -243,7 +243,7 @@ export function drawLast(u, state) {
   ctx.restore();
 }
 
-/** How many shares are to be had up to each price, on either side. */
+/** The chart of the shares available up to each price, on both sides. */
 export class DepthChart extends Chart {
   constructor(element, readout) {
     const state = { digits: 2, step: 0.01 };
@@ -272,7 +272,7 @@ export class DepthChart extends Chart {
     this.levels = [[], []];
   }
 
-  /** Shows nothing, until it is known what there is. */
+  /** Shows nothing until the data are known. */
   clear() {
     this.show({ bids: [], asks: [] }, 2);
     this.explain(waiting);
@@ -285,7 +285,7 @@ export class DepthChart extends Chart {
     const prices = [...bids, ...asks].map((l) => l[0]);
     Object.assign(this.state, { digits, step: stepAt(prices.at(-1) ?? 0, digits) });
     this.explain(prices.length === 0 ? "No open orders." : "");
-    // A tail beyond the last level of each side shows that it goes on, or that there is one at all.
+    // A tail after the last level of each side shows that the book continues, or makes a single level visible.
     const tail = (prices.at(-1) - prices[0]) * 0.03 || Math.max(3 * this.state.step, prices[0] * 1e-5);
     const left = bids.length > 0 ? [[bids[0][0] - tail, bids[0][1]], ...bids] : [];
     const right = asks.length > 0 ? [...asks, [asks.at(-1)[0] + tail, asks.at(-1)[1]]] : [];
@@ -298,7 +298,7 @@ export class DepthChart extends Chart {
     const total = (levels, at) => (levels.length === 0 ? "none" : plain(levels.at(at)[1]));
     this.totals = prices.length === 0 ? "" : `bids ${total(bids, 0)} · asks ${total(asks, -1)}`;
     if (this.plot.cursor.left < 0 || this.plot.cursor.left === undefined) this.readout.textContent = this.totals;
-    this.label(() => `Shares to be had up to each price: in the ${bids.length} best bids ${total(bids, 0)}, in the ${asks.length} best asks ${total(asks, -1)}`);
+    this.label(() => `Shares available up to each price: in the ${bids.length} best bids ${total(bids, 0)}, in the ${asks.length} best asks ${total(asks, -1)}`);
   }
 
   describe(i) {
@@ -311,18 +311,18 @@ export class DepthChart extends Chart {
   }
 }
 
-/** A number of shares that is the sum of floats. */
+/** Formats a number of shares that is a sum of floats. */
 const plain = (n) => compact(trimmed(n));
 
-/** Levels as numbers, each with the shares of all that are better too. */
+/** Levels as numbers, each with the cumulative shares from the best one. */
 function cumulate(levels) {
   let sum = 0;
   return levels.map(([price, shares]) => [Number(price), (sum += Number(shares))]);
 }
 
-const farMost = 4; // times the usual distance from the middle, beyond which a level is left out
+const farMost = 4; // multiple of the usual distance from the middle beyond which a level is omitted
 
-/** Both sides without what is far away: one order at a price of a cent would hide all others. */
+/** Both sides without levels far away: one order at a price of a cent would hide all others. */
 function nearest(bids, asks) {
   const best = [bids[0], asks[0]].filter((l) => l !== undefined).map((l) => l[0]);
   if (best.length === 0) return [[], []];

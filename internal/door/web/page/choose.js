@@ -1,8 +1,8 @@
-// Choosing the account to trade with: a new one to practise with, one that exists, or those of a token.
+// Choosing the account to trade with: a new practice account, an existing one, or those of a token.
 import { openPractice } from "./desk.js";
 import { element, setText } from "./view.js";
 
-const remembered = "outcry-account"; // of this tab, until it is closed; a token is never stored
+const remembered = "outcry-account"; // key in the tab's storage, until the tab is closed; a token is never stored
 
 function recall() {
   try {
@@ -17,19 +17,19 @@ function remember(id) {
     if (id === "") sessionStorage.removeItem(remembered);
     else sessionStorage.setItem(remembered, id);
   } catch {
-    // No storage: it holds as long as the page is open.
+    // Without storage the choice lasts while the page is open.
   }
 }
 
 export class Chooser {
-  /** say(text, good) tells what comes of it. */
+  /** say(text, good) shows the outcome. */
   constructor(desk, say) {
     this.desk = desk;
     this.say = say;
-    this.tokens = null; // whether the exchange asks for one; null: not known yet
+    this.tokens = null; // whether the exchange requires one; null: not known yet
     this.sym = "";
     this.opening = false;
-    this.asked = false; // a person has just asked for an account, and goes on with an order
+    this.asked = false; // the user has just chosen an account and is about to order
     element("choose").addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit();
@@ -41,7 +41,7 @@ export class Chooser {
         element("empty-said").hidden = good;
         say(text, good);
       });
-      if (opened && location.hash !== "") location.hash = "#SPY"; // which named no symbol
+      if (opened && location.hash !== "") location.hash = "#SPY"; // the old hash named no symbol
     });
     element("leave").addEventListener("click", () => {
       remember("");
@@ -51,7 +51,7 @@ export class Chooser {
     });
   }
 
-  /** Takes in what the exchange says of its door: whether it asks for tokens. */
+  /** Stores whether the exchange requires tokens. */
   meet({ tokens }) {
     const first = this.tokens === null;
     this.tokens = tokens;
@@ -83,7 +83,7 @@ export class Chooser {
     this.desk.use(id);
   }
 
-  /** Opens an account with shares of a symbol, and trades for it. It returns whether there is one. */
+  /** Opens an account with shares of a symbol, and trades for it. It returns whether it succeeded. */
   async practise(sym, say) {
     if (this.opening || sym === "") return false;
     this.opening = true;
@@ -101,7 +101,7 @@ export class Chooser {
     return opened;
   }
 
-  /** Shows what can be chosen, or who trades, beside a symbol. */
+  /** Shows the choices, or the chosen account, next to a symbol. */
   show(sym) {
     this.sym = sym;
     const { desk } = this;
@@ -124,7 +124,7 @@ export class Chooser {
     if (this.asked) this.goOn();
   }
 
-  /** Puts the focus where a person goes on who has just asked for an account, once that is there to be seen. */
+  /** Moves the focus to the ticket after the user has chosen an account, once it is visible. */
   goOn() {
     const { state } = this.desk;
     const next = { live: element("shares"), choose: element("account") }[state];
@@ -135,13 +135,13 @@ export class Chooser {
     next.select();
   }
 
-  /** Says why trading for an account has ended. */
+  /** Shows why trading for an account has ended. */
   left(why) {
     remember("");
     this.say(`${why.charAt(0).toUpperCase()}${why.slice(1)}.`, false);
   }
 
-  /** Says what has become of the connection. */
+  /** Shows the state of the connection. */
   tell(was) {
     const { state, why } = this.desk;
     if (state === "lost") this.say(`There is no connection for orders${why === "" ? "" : `: ${why}`}. Trying again.`, false);

@@ -1,28 +1,28 @@
-// Where a person trades: one account, over one connection. A token is kept in memory only, until the page ends.
+// The trading of one account, over one connection. A token is kept only in memory, until the page is closed.
 import { Account } from "./account.js";
 import { Lost, Refused, Socket } from "./socket.js";
 
-/** A ref that nobody else uses: an order that is sent again with it is placed once. */
+/** A unique ref: an order that is sent again with it is placed once. */
 function newRef() {
   const bytes = crypto.getRandomValues(new Uint8Array(12));
   return `page-${[...bytes].map((b) => b.toString(16).padStart(2, "0")).join("")}`;
 }
 
-const temporarily = 1002; // the code of what is refused now and may be tried again
+const temporarily = 1002; // the code of temporary refusals
 
 /**
- * Handlers: changed() when anything that can be shown has; turned(was) when the state has, from what it was; left(why) when trading for an account has
- * ended against a person's will; found(order) with an order whose answer was lost, null if there is none.
+ * Handlers: changed() when visible data change; turned(was) when the state changes, with the old one; left(why) when trading for an account
+ * ends without the user's request; found(order) with an order whose answer was lost, null if it was not placed.
  */
 export class Desk {
   constructor(handlers) {
     this.handlers = handlers;
     this.account = null;
     this.token = "";
-    this.accounts = null; // those of the token; null: any
+    this.accounts = null; // accounts of the token; null: any
     // "none"; "connecting" and "lost", while there is no connection; "choose", with a token of several accounts; "live".
     this.state = "none";
-    this.why = ""; // there is no connection, "" if nobody has said so
+    this.why = ""; // why there is no connection, "" if unknown
     this.unsure = null; // the order whose answer was lost
     this.socket = new Socket({
       begin: () => this.begin(),
@@ -41,7 +41,7 @@ export class Desk {
     if (state !== was) this.handlers.turned(was);
   }
 
-  /** Shows a token to the exchange, which says what accounts it is for. */
+  /** Sends a token to the exchange, which answers with its accounts. */
   signIn(token) {
     this.leave();
     this.token = token;
@@ -70,7 +70,7 @@ export class Desk {
     if (why !== "") this.handlers.left(why);
   }
 
-  /** What a new connection begins with. */
+  /** Starts a new connection: sends the token and subscribes. */
   begin() {
     return this.begun(async () => {
       if (this.token !== "") await this.authorize();
@@ -83,7 +83,7 @@ export class Desk {
     try {
       await steps();
     } catch (error) {
-      if (error instanceof Lost) return; // the next connection begins anew
+      if (error instanceof Lost) return; // the next connection repeats it
       if (!(error instanceof Refused)) throw error;
       if (error.code === temporarily) this.socket.again();
       else this.leave(error.message);
@@ -95,7 +95,7 @@ export class Desk {
       const { accounts } = await this.socket.call("auth", { token: this.token });
       this.accounts = accounts ?? null;
     } catch (error) {
-      // The browser shows the token that it opened the page with by itself.
+      // The browser sends the token with which it opened the page by itself.
       if (error.reason !== "already_authenticated") throw error;
       this.accounts = null;
     }
@@ -106,14 +106,14 @@ export class Desk {
     return `account.${this.account?.id}`;
   }
 
-  /** Asks for what the account has, from where this page was on. */
+  /** Subscribes to the account from the last known event on. */
   async subscribe() {
     const account = this.account;
     const after = account.n > 0 && !account.waits;
     account.restart(after);
     await this.socket.call("subscribe", { channels: [this.channel], ...(after ? { after: account.n } : {}) });
     if (this.account !== account) return;
-    if (after) this.set("live"); // else the snapshot says so
+    if (after) this.set("live"); // otherwise the snapshot does
     await this.lookUp();
   }
 
@@ -125,7 +125,7 @@ export class Desk {
         this.set("live");
         this.begun(() => this.listFills(account));
         return;
-      case "gap": // which only a fault can make
+      case "gap": // only a bug can cause it
         account.waits = true;
         this.begun(() => this.subscribe());
         return;
@@ -156,7 +156,7 @@ export class Desk {
     }
   }
 
-  /** Looks an order up whose answer was lost. */
+  /** Queries an order whose answer was lost. */
   async lookUp() {
     if (this.unsure === null) return;
     const { ref } = this.unsure;
@@ -166,11 +166,11 @@ export class Desk {
       this.handlers.found(order);
     } catch (error) {
       if (error.reason !== "unknown_order") throw error;
-      this.handlers.found(null); // the ref is kept: a new try cannot place it twice
+      this.handlers.found(null); // the ref is kept, so a new try cannot place it twice
     }
   }
 
-  /** Changes an order's signed total or its limit, whichever is given; it returns the order that is open or left. */
+  /** Changes an order's signed total or limit, whichever is given. It returns the resulting order. */
   async amend(id, changes) {
     return (await this.socket.call("order.amend", { account: this.account.id, id, ...changes })).order;
   }
@@ -180,7 +180,7 @@ export class Desk {
     return (await this.socket.call("order.cancel", { account: this.account.id, id })).order;
   }
 
-  /** Cancels all that the account has open; it returns how many orders that were. */
+  /** Cancels all open orders of the account. It returns their number. */
   async cancelAll() {
     return (await this.socket.call("order.cancel_all", { account: this.account.id })).count;
   }
@@ -188,9 +188,9 @@ export class Desk {
 
 const practiceCash = "100000";
 const practiceShares = "1000";
-const triesMost = 5; // with ids that others have
+const triesMost = 5; // maximum number of tries with ids that are taken
 
-/** Sends a frame through the door that makes accounts and symbols. It returns the id of what was made, and why it was not. */
+/** Sends a <create> frame over POST /xml. It returns the id of the new account, or the error. */
 async function create(xml) {
   const answer = await fetch("/xml", { method: "POST", body: `<create>${xml}</create>`, signal: AbortSignal.timeout(10_000) });
   const reply = new DOMParser().parseFromString(await answer.text(), "text/xml");
@@ -198,7 +198,7 @@ async function create(xml) {
   return { id: reply.querySelector("created")?.getAttribute("id"), why: error || (answer.ok ? "" : `The exchange answers with status ${answer.status}`) };
 }
 
-/** Opens an account with cash, and with shares of a symbol. It returns its id; the error says why there is none. */
+/** Opens an account with cash and shares of a symbol. It returns its id, or throws an error with the reason. */
 export async function openPractice(sym) {
   for (let tries = 1; ; tries++) {
     const id = String(100_000 + Math.floor(Math.random() * 900_000));

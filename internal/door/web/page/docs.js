@@ -1,5 +1,5 @@
-// The documents that the server brings along. The address names one after its #, and a
-// heading of it after a colon.
+// The server's documents. The address names one after its #, and a
+// heading in it after a colon.
 import { fill, fragment, h } from "./dom.js";
 import { render } from "./markdown.js";
 
@@ -7,7 +7,7 @@ const index = "README";
 const text = document.getElementById("text");
 const contents = document.getElementById("contents");
 
-/** Where a link in a document leads. */
+/** The target of a link in a document. */
 const placeIn = (name) => (href) => {
   if (/^https?:/.test(href)) return href;
   const { pathname, hash, host } = new URL(href, `http://documents/${name}.md`);
@@ -25,7 +25,7 @@ async function read(path) {
   return answer?.ok ? answer.text() : null;
 }
 
-/** The list of the documents, with the headings of the one that is shown. */
+/** The list of documents, with the headings of the shown one. */
 function list(name) {
   const deeper = (head) => h("a", { href: `#${name}:${head.id}`, class: "deeper" }, head.textContent);
   const headings = [...text.querySelectorAll("h2")].map((head) => h("li", {}, deeper(head)));
@@ -41,7 +41,7 @@ async function show() {
   const [name, heading] = (fragment() || index).split(":");
   if (name !== shown) {
     const source = /^[\w/.-]+$/.test(name) && known.has(`${name}.md`) ? await read(`${name}.md`) : null;
-    if (location.hash !== hash) return; // another was asked for meanwhile
+    if (location.hash !== hash) return; // another one has been requested since
     fill(text, source === null ? h("p", {}, `There is no document ${name} here, or the exchange cannot be reached.`) : render(source, placeIn(name)));
     shown = source === null ? "" : name;
     document.title = `${text.querySelector("h1")?.textContent ?? name} · Outcry`;

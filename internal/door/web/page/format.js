@@ -1,6 +1,6 @@
-// Numbers as people read them. Decimals of the exchange are exact strings; they are
-// grouped and padded here. Only compact and short round: the exact number is in the
-// title of what shows theirs. Floats are for drawing and for rates.
+// Numbers for people. Decimals of the exchange are exact strings; they are
+// grouped and padded here. Only compact and short round; the exact number is then in the
+// element's title. Floats are for drawing and for rates.
 
 /** Puts commas between thousands: "1234567.5" becomes "1,234,567.5". */
 export function grouped(decimal) {
@@ -9,20 +9,20 @@ export function grouped(decimal) {
   return fraction === undefined ? text : `${text}.${fraction}`;
 }
 
-/** How many fractional digits a decimal has. */
+/** The number of fractional digits of a decimal. */
 export function fractionDigits(decimal) {
   const at = decimal.indexOf(".");
   return at < 0 ? 0 : decimal.length - at - 1;
 }
 
-/** The most fractional digits that any of the decimals has. */
+/** The maximum number of fractional digits of some decimals. */
 export function mostDigits(decimals) {
   return decimals.reduce((most, d) => Math.max(most, fractionDigits(d)), 0);
 }
 
 /**
- * What has to stand behind a decimal so that its point is below the others', where
- * those have so many fractional digits. It is drawn faintly, and is no text.
+ * The padding after a decimal that aligns its point with the others', if
+ * they have this number of fractional digits. It is drawn faintly and is not text.
  */
 export function padding(decimal, digits) {
   const have = fractionDigits(decimal);
@@ -30,7 +30,7 @@ export function padding(decimal, digits) {
   return (have === 0 ? "." : "") + "0".repeat(digits - have);
 }
 
-const unitDigits = 8; // fractional digits that a price or a number of shares has at the most
+const unitDigits = 8; // maximum fractional digits of a price or a number of shares
 
 /** A price or a number of shares as an exact integer of 10^-8. */
 export function units(decimal) {
@@ -38,7 +38,7 @@ export function units(decimal) {
   return BigInt(whole + fraction.padEnd(unitDigits, "0"));
 }
 
-/** The decimal of so many units. */
+/** The decimal of a number of units. */
 export function fromUnits(n) {
   const text = n.toString().padStart(unitDigits + 1, "0");
   const fraction = text.slice(-unitDigits).replace(/0+$/, "");
@@ -56,7 +56,7 @@ export function product(a, b) {
   return text.slice(0, -2 * unitDigits) + (fraction === "" ? "" : `.${fraction}`);
 }
 
-/** Reports whether a text is a decimal above 0 as the exchange takes it. */
+/** Reports whether a text is a decimal above 0 that the exchange accepts. */
 export const isPositive = (text) => /^(\d+\.?\d*|\.\d+)$/.test(text) && fractionDigits(text) <= unitDigits && /[1-9]/.test(text);
 
 const thousands = ["", "K", "M", "B", "T"];
@@ -64,7 +64,7 @@ const thousands = ["", "K", "M", "B", "T"];
 /** A float as a decimal, without an exponent and without zeros at its end. */
 export const trimmed = (n) => n.toFixed(unitDigits).replace(/\.?0+$/, "");
 
-/** A quantity as people read it: 9,999 and 0.25 as they are, then 29.8K, 16.4M, 3.79B. */
+/** A quantity for people: 9,999 and 0.25 unchanged, then 29.8K, 16.4M, 3.79B. */
 export function compact(decimal) {
   const n = Number(decimal);
   if (n < 10_000) return grouped(fractionDigits(decimal) <= 2 ? decimal : trimmed(Number(n < 1 ? n.toPrecision(3) : n.toFixed(2))));
@@ -74,15 +74,15 @@ export function compact(decimal) {
   return (scaled < 1000 ? trimmed(Number(scaled.toPrecision(3))) : grouped(String(Math.round(scaled)))) + thousands[power];
 }
 
-const exactMost = 9; // characters of a quantity that a column shows as it is
+const exactMost = 9; // maximum characters of a quantity that a column shows exactly
 
-/** A quantity for a narrow column: exact where it is short, else compact. */
+/** A quantity for a narrow column: exact if it is short, else compact. */
 export function short(decimal) {
   const text = grouped(decimal);
   return text.length <= exactMost ? text : compact(decimal);
 }
 
-/** A rate as people compare it: 0, 3.4, 27, 12,345. */
+/** A rate for people: 0, 3.4, 27, 12,345. */
 export function rate(n) {
   if (!(n > 0)) return "0";
   return n < 10 ? n.toFixed(1) : grouped(Math.round(n).toString());
@@ -103,13 +103,13 @@ const minutes = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-d
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 
-/** A time of day, with its day where that is not today. */
+/** A time of day, with the date if it is not today. */
 export function timeOfDay(unixSeconds) {
   const then = new Date(unixSeconds * 1000);
   return Date.now() - then < 20 * 3600 * 1000 ? clock.format(then) : day.format(then);
 }
 
-/** A time of day on an axis whose labels are so many seconds apart. */
+/** A time of day for an axis whose labels are this many seconds apart. */
 export function timeTick(unixSeconds, apart) {
   return apart < 60 || Date.now() / 1000 - unixSeconds > 20 * 3600 ? timeOfDay(unixSeconds) : minutes.format(unixSeconds * 1000);
 }

@@ -1,13 +1,13 @@
-// Documents as people read them: the part of Markdown that ours use. Nothing is read as
-// HTML, and a link leads to a document, to this server or to the web, or is plain text.
+// Documents for people: the part of Markdown that these documents use. Nothing is parsed as
+// HTML. A link leads to a document, this server or the web; any other is plain text.
 import { h, table } from "./dom.js";
 
 const inlines = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*|!?\[((?:`[^`]+`|[^\]`])+)\]\(([^)\s]+)\)|<?(https?:\/\/[^\s)>]+)>?/g;
 
-/** The name that a heading is linked to by. */
+/** The name by which links refer to a heading. */
 const slug = (text) => text.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-");
 
-/** Turns a document into elements. place(href) returns where a link of it leads, "" for nowhere. */
+/** Converts a document to elements. place(href) returns the target of a link, "" for none. */
 export function render(text, place) {
   const inline = (source) => {
     const parts = [];
@@ -35,7 +35,7 @@ const bullet = /^(\s{0,3})([-*]|\d+\.) +/;
 const rule = /^\|?[\s:|-]*-{3}[\s:|-]*$/;
 const begins = (line) => fence.test(line) || heading.test(line) || bullet.test(line) || line.startsWith("|") || line.startsWith(">");
 
-/** Elements of lines, one block after the other. Each take returns an element and how many lines it had. */
+/** The elements of lines, block after block. Each take function returns an element and its number of lines. */
 function blocks(lines, inline) {
   const made = [];
   for (let i = 0; i < lines.length;) {
@@ -55,7 +55,7 @@ function blocks(lines, inline) {
 
 const pre = (lines) => h("pre", { tabindex: "0" }, h("code", {}, lines.join("\n")));
 
-/** How many lines from the first on pass, at least one. */
+/** The number of lines from the first on that pass, at least one. */
 function run(lines, passes) {
   const end = lines.findIndex((line, i) => i > 0 && !passes(line, i));
   return end < 0 ? lines.length : end;
@@ -97,7 +97,7 @@ function takeList(lines, inline) {
   const n = run(lines, (line, i) => {
     if (belongs(line)) return true;
     if (line.trim() === "") return belongs(lines[i + 1] ?? "");
-    return lines[i - 1].trim() !== "" && !begins(line); // a paragraph goes on
+    return lines[i - 1].trim() !== "" && !begins(line); // the paragraph continues
   });
   const top = lines[0].match(bullet)[1].length;
   const items = [];

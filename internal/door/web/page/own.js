@@ -1,16 +1,16 @@
-// What the account has: open orders, which are amended and canceled here, fills and balances. Rows are kept
-// as long as what they show, so that nobody who is on one with the keyboard is thrown off it.
+// The account's open orders, which are amended and canceled here, fills and balances. Rows are kept
+// as long as their items, so that a row with the keyboard's focus keeps it.
 import { compact, grouped, product, short, timeOfDay, trimmed } from "./format.js";
 import { tellOrder } from "./ticket.js";
 import { element, make, setShort, setText } from "./view.js";
 
-const ordersShown = 200; // newest open ones
+const ordersShown = 200; // maximum number of open orders shown, the newest
 const fillsShown = 100;
 
 const side = (amount) => (amount.startsWith("-") ? "sell" : "buy");
 const unsigned = (amount) => amount.replace(/^-/, "");
 
-/** Tabs, of which one shows its panel: clicked, or walked with the arrow keys. */
+/** Tabs, of which one shows its panel: by click or arrow keys. */
 export class Tabs {
   constructor(list) {
     this.tabs = [...list.querySelectorAll("[role=tab]")];
@@ -38,7 +38,7 @@ export class Tabs {
   }
 }
 
-/** Rows of a table by key: those that stay are the same elements. */
+/** The rows of a table by key. Rows that stay keep their elements. */
 class Rows {
   constructor(body, build) {
     this.body = body;
@@ -46,7 +46,7 @@ class Rows {
     this.rows = new Map();
   }
 
-  /** Has a row for each item, in their order, which fill(item, row) fills in. */
+  /** Shows a row for each item, in order; fill(item, row) sets its texts. */
   show(items, keyOf, fill) {
     const rows = new Map();
     for (const item of items) rows.set(keyOf(item), this.rows.get(keyOf(item)) ?? this.build(item));
@@ -60,7 +60,7 @@ class Rows {
     for (const item of items) fill(item, rows.get(keyOf(item)));
   }
 
-  /** Removes a row; what the keyboard was on is then its neighbour, or the table's panel. */
+  /** Removes a row. If it has the focus, its neighbour or the table's panel gets it. */
   remove({ line }) {
     if (line.contains(document.activeElement)) {
       const near = line.nextElementSibling ?? line.previousElementSibling;
@@ -70,7 +70,7 @@ class Rows {
   }
 }
 
-/** A row of cells, the first of them its head. */
+/** A row of cells; the first is its header. */
 function line(...classes) {
   const row = make("tr");
   const cells = classes.map((names, i) => make(i === 0 ? "th" : "td", ...names));
@@ -87,7 +87,7 @@ function button(text) {
 }
 
 export class Own {
-  /** desk does what a person wants; attempt(act) does it and says why it fails; say(text, good) says the rest. */
+  /** desk sends commands; attempt(act) calls act and shows why it fails; say(text, good) shows other outcomes. */
   constructor(desk, attempt, say) {
     Object.assign(this, { desk, attempt, say });
     this.tabs = new Tabs(element("tabs"));
@@ -107,7 +107,7 @@ export class Own {
 
   show(account, summaries) {
     const orders = account?.openOrders() ?? [];
-    const choose = "Trade with an account, and what it has is here.";
+    const choose = "Choose an account to see what it has.";
     setText(element("orders-count"), account === null ? "" : grouped(String(orders.length)));
     this.none("own-orders", orders.length, account === null ? choose : "No open orders.");
     this.none("own-fills", account?.fills.length ?? 0, account === null ? choose : "No fills yet.");
@@ -125,7 +125,7 @@ export class Own {
 
   orderRow({ id }) {
     const row = line(["what"], ["limit"], ["open"], ["more"], ["acts"]);
-    const body = make("tbody"); // of the order's line, and of the form that amends it
+    const body = make("tbody"); // has the order's row, and the row of the form that amends it
     body.append(row.line);
     row.line = body;
     const [amend, cancel] = [button("Amend"), button("Cancel")];
@@ -234,7 +234,7 @@ function fillFill(f, { line: row, cells }) {
   setText(order, String(f.order));
 }
 
-/** The rows of balances: cash, then each symbol that the account has, with what it is worth at the last price. */
+/** The rows of balances: cash, then each position, with its value at the last price. */
 function balancesOf(account, summaries) {
   const rows = [{ what: "Dollars", free: account.balance, held: account.held, worth: "" }];
   for (const { sym, shares, held } of [...account.positions.values()].sort((a, b) => (a.sym < b.sym ? -1 : 1))) {

@@ -1,14 +1,14 @@
-// The chart of prices: candles of an interval that a person chooses, or a line of the last price.
+// The chart of prices: candles of an interval that the user chooses, or a line of the last price.
 import { CandleChart } from "./candlechart.js";
 import { Candles } from "./candles.js";
 import { PriceChart } from "./charts.js";
 import { element } from "./view.js";
 
 const remembered = "outcry-candles";
-const intervalFirst = "1s"; // a new market has trades of seconds, and no past
+const intervalFirst = "1s"; // a new market has only a few seconds of trades
 
 export class Prices {
-  /** changed() is called when there is more to show, chosen() when a person has chosen another interval. */
+  /** changed() is called when there is more to show, chosen() when the user chooses another interval. */
   constructor(changed, chosen) {
     this.changed = changed;
     this.select = element("interval");
@@ -31,7 +31,7 @@ export class Prices {
     return this.select.value;
   }
 
-  /** Takes in an event of candles. */
+  /** Applies an event of candles. */
   take({ sym, interval, candles }) {
     if (sym === this.candles?.sym && interval === this.candles.interval) this.candles.take(candles);
   }
@@ -48,7 +48,7 @@ export class Prices {
     try {
       localStorage.setItem(remembered, this.select.value);
     } catch {
-      // No storage: it holds as long as the page is open.
+      // Without storage the choice lasts while the page is open.
     }
   }
 
@@ -57,7 +57,7 @@ export class Prices {
     this.chart = this.interval === "" ? new PriceChart(...parts) : new CandleChart(...parts);
   }
 
-  /** Shows the trades of a tape, another one of another symbol. */
+  /** Shows the trades of a tape; each symbol has a tape of its own. */
   show(tape) {
     if (tape !== this.tape) {
       this.candles?.end();
@@ -68,7 +68,7 @@ export class Prices {
       this.chart.show(tape);
       return;
     }
-    // Nothing is asked for of each symbol that arrow keys run over.
+    // Arrow keys pass over symbols without a request for each.
     if (tape.began) this.candles ??= new Candles(tape.sym, this.interval, this.changed);
     this.chart.show(this.candles, this.interval, tape);
   }

@@ -1,18 +1,18 @@
-// JSON-RPC 2.0 over one WebSocket, which is reconnected whenever it ends. docs/reference/WEBSOCKET.md
+// JSON-RPC 2.0 over one WebSocket, which reconnects whenever it ends. docs/reference/WEBSOCKET.md
 // has the methods. The page has a connection only while an account is chosen.
 
-// Pauses before a new try, in milliseconds: the first, doubled each time up to the last.
+// Pauses before a new attempt, in milliseconds: from the first, doubled each time, up to the last.
 const pauseFirst = 400;
 const pauseLast = 5000;
 
-// A browser says nothing of the server's pings. So the page asks by itself, and a connection that
-// leaves this unanswered until it would ask again is dead, even if nobody has said so.
+// A browser does not report the server's pings. So the page sends its own, and a connection that
+// has not answered one when the next is due counts as dead.
 const pingEvery = 10_000;
 
-const callsMost = 256; // that may be under way; the server takes 1,024
+const callsMost = 256; // maximum number in flight; the server accepts 1,024
 const endedByServer = 4001; // the close code of a token that is wrong, revoked or missing
 
-/** The exchange has answered that a call was not done, or is malformed. */
+/** The exchange has refused a call, or the call is malformed. */
 export class Refused extends Error {
   constructor({ code, message, data }) {
     super(message);
@@ -21,22 +21,22 @@ export class Refused extends Error {
   }
 }
 
-/** The connection ended before the answer: the call was done whole, or not at all. */
+/** The connection ended before the answer: the call was executed completely or not at all. */
 export class Lost extends Error {}
 
 /**
  * One connection at a time. Handlers: begin() once it is open; event(channel, data); lost(why) when
- * it has ended and is tried again; ended(why) when the exchange has ended it for good.
+ * it has ended and is tried again; ended(why) when the exchange has ended it permanently.
  */
 export class Socket {
   constructor(handlers) {
     this.handlers = handlers;
     this.web = null;
-    this.calls = new Map(); // by id, those without an answer
+    this.calls = new Map(); // by id, calls without an answer
     this.lastID = 0;
     this.failures = 0;
     this.retry = 0;
-    this.asked = false; // whether a ping has no answer yet
+    this.asked = false; // a ping is unanswered
     this.pinging = 0;
   }
 
@@ -56,7 +56,7 @@ export class Socket {
       this.handlers.begin();
     };
     web.onmessage = ({ data }) => {
-      if (this.web !== web) return; // it was given up before this was handed over
+      if (this.web !== web) return; // it was closed before this event was delivered
       this.take(JSON.parse(data));
     };
     web.onclose = ({ code, reason }) => {
@@ -64,7 +64,7 @@ export class Socket {
     };
   }
 
-  /** Ends the connection until connect. Calls that have no answer fail with Lost. */
+  /** Closes the connection until connect is called. Unanswered calls fail with Lost. */
   close() {
     clearTimeout(this.retry);
     clearInterval(this.pinging);
@@ -76,12 +76,12 @@ export class Socket {
     for (const { reject } of calls) reject(new Lost("The connection ended before the answer"));
   }
 
-  /** Says that the connection is of use: when it ends, the next try comes soon. */
+  /** Marks the connection as working: when it ends, the next attempt follows soon. */
   settle() {
     this.failures = 0;
   }
 
-  /** Reconnects, because the connection may be dead without having been reported so. */
+  /** Reconnects, because the connection may be dead although the browser has not reported it. */
   again() {
     if (this.web !== null) this.fail(0, "");
   }
@@ -100,7 +100,7 @@ export class Socket {
   /** Calls a method. The promise has its result, or fails with Refused or Lost. */
   call(method, params) {
     if (!this.isOpen) return Promise.reject(new Lost("There is no connection to the exchange"));
-    if (this.calls.size >= callsMost) return Promise.reject(new Refused({ code: 0, message: "too much is under way; try again" }));
+    if (this.calls.size >= callsMost) return Promise.reject(new Refused({ code: 0, message: "too many calls are in flight; try again" }));
     const id = ++this.lastID;
     return new Promise((resolve, reject) => {
       this.calls.set(id, { resolve, reject });
@@ -129,7 +129,7 @@ export class Socket {
       await this.call("ping");
       this.asked = false;
     } catch {
-      // The connection has ended meanwhile, and the next one begins anew.
+      // The connection has ended since, and the next one starts from the beginning.
     }
   }
 }

@@ -1,19 +1,19 @@
-// The connection to the exchange: server-sent events, reconnected whenever they stop.
+// The connection to the exchange: server-sent events, which reconnect whenever they stop.
 
 const kinds = ["hello", "symbols", "book", "trades", "candles", "health"];
 
-// Pauses before a new try, in milliseconds: the first, doubled each time up to the last.
+// Pauses before a new attempt, in milliseconds: from the first, doubled each time, up to the last.
 const pauseFirst = 400;
 const pauseLast = 5000;
 
-// Health comes every second. A connection that tells nothing for so long is dead,
-// even where nobody has said so.
+// The health event arrives every second. A connection that is silent for this time is dead,
+// even if the browser has not reported it.
 const silenceMost = 5000;
 
 /**
- * One stream at a time. Handlers: event(kind, data); live() once events come;
- * lost(why) when they stop, and again when it is known why, which is often so only
- * after a try that failed; unknown() where the exchange has no such symbol.
+ * One stream at a time. Handlers: event(kind, data); live() once events arrive;
+ * lost(why) when they stop, and again when the reason is known, which is often only
+ * after a failed attempt; unknown() if the exchange has no such symbol.
  */
 export class Stream {
   constructor(handlers) {
@@ -28,7 +28,7 @@ export class Stream {
     setInterval(() => this.watch(), 1000);
   }
 
-  /** Follows a symbol, "" for none but the list of symbols, with so many levels, and candles of an interval, "" for none. */
+  /** Subscribes to a symbol, "" for only the list of symbols, with a number of levels, and candles of an interval, "" for none. */
   open(sym, depth, interval) {
     this.sym = sym;
     this.depth = depth;
@@ -37,7 +37,7 @@ export class Stream {
     this.connect();
   }
 
-  /** Ends the connection until open. It calls no handler. */
+  /** Closes the connection until open is called. It calls no handler. */
   close() {
     clearTimeout(this.retry);
     this.source?.close();
@@ -54,7 +54,7 @@ export class Stream {
     this.heard = performance.now();
     for (const kind of kinds) {
       source.addEventListener(kind, (event) => {
-        if (this.source !== source) return; // it was closed before this was handed over
+        if (this.source !== source) return; // it was closed before this event was delivered
         this.heard = performance.now();
         this.handlers.event(kind, JSON.parse(event.data));
         if (kind === "hello") {
@@ -68,15 +68,15 @@ export class Stream {
     };
   }
 
-  /** The browser's own way to try again is not taken: it gives up after an error status. */
+  /** Retries. The browser's own retry is not used, because it gives up after an error status. */
   async fail(what) {
     this.close();
     const pause = Math.min(pauseFirst * 2 ** this.failures++, pauseLast) * (0.8 + 0.4 * Math.random());
     this.retry = setTimeout(() => this.connect(), pause);
     const mine = this.retry;
-    if (this.failures === 1) this.handlers.lost(what); // later ones are no news: a listener would hear of each
+    if (this.failures === 1) this.handlers.lost(what); // a screen reader would announce each later one
     const why = await this.reason();
-    if (this.retry !== mine || this.source !== null) return; // it goes on already
+    if (this.retry !== mine || this.source !== null) return; // another attempt has begun
     if (why === unknownSymbol) {
       clearTimeout(this.retry);
       this.handlers.unknown();
@@ -85,7 +85,7 @@ export class Stream {
     }
   }
 
-  /** Asks why there are no events, because the stream does not report its status. */
+  /** Requests the reason why there are no events, because the stream does not report its status. */
   async reason() {
     const path = this.sym === "" ? "symbols?limit=1" : `book/${encodeURIComponent(this.sym)}?depth=1`;
     try {
@@ -100,7 +100,7 @@ export class Stream {
 
   watch() {
     if (this.source !== null && performance.now() - this.heard > silenceMost) {
-      this.fail("The exchange has gone silent");
+      this.fail("The exchange does not answer");
     }
   }
 }

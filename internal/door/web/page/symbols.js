@@ -1,20 +1,20 @@
-// The list of symbols: searchable, and walked with the arrow keys.
+// The list of symbols, with search and arrow keys.
 import { compact, grouped, mostDigits, padding } from "./format.js";
 import { element, make, setDecimal, setShort, setText } from "./view.js";
 
-const shownMost = 300; // rows; search finds the others
-const priceMost = 11; // characters of a price in the list; the header has it whole
+const shownMost = 300; // maximum rows; search finds the others
+const priceMost = 11; // maximum characters of a price in the list; the header has all of them
 const asStrip = "(max-width: 1020px)"; // as in the style sheet
 
 export class SymbolList {
-  /** choose(sym) is called when a person picks another symbol. */
+  /** choose(sym) is called when the user chooses another symbol. */
   constructor(choose) {
     this.choose = choose;
     this.list = element("symbols");
     this.search = element("search");
     this.summaries = new Map();
     this.names = []; // sorted
-    this.whole = true; // there are no others
+    this.whole = true; // names has all symbols
     this.rows = new Map();
     this.matching = [];
     this.chosen = "";
@@ -25,7 +25,7 @@ export class SymbolList {
       const row = event.target.closest("[role=option]");
       if (row !== null) this.choose(row.dataset.sym);
     });
-    matchMedia(asStrip).addEventListener("change", () => this.mark(this.chosen)); // it scrolls in another way
+    matchMedia(asStrip).addEventListener("change", () => this.mark(this.chosen)); // the list then scrolls in another direction
     document.addEventListener("keydown", (event) => {
       if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
       event.preventDefault();
@@ -33,7 +33,7 @@ export class SymbolList {
     });
   }
 
-  /** Takes in summaries of symbols that are true at seq, but none that is older than what is known. */
+  /** Applies summaries of symbols as of seq, except those older than the known ones. */
   take(seq, summaries) {
     let more = false;
     for (const s of summaries) {
@@ -50,7 +50,7 @@ export class SymbolList {
     for (const s of summaries) this.fill(s.sym);
   }
 
-  /** Says whether all symbols have been taken in, which the note below the list tells. */
+  /** Sets whether the list has all symbols, which the note below it shows. */
   setWhole(whole) {
     if (whole === this.whole) return;
     this.whole = whole;
@@ -70,7 +70,7 @@ export class SymbolList {
     return best?.sym ?? "";
   }
 
-  /** Marks a row as that of the chosen symbol, and returns it where there is one. */
+  /** Marks the row of the chosen symbol and returns it, if it is shown. */
   select(sym) {
     this.rows.get(this.chosen)?.row.setAttribute("aria-selected", "false");
     this.chosen = sym;
@@ -104,7 +104,7 @@ export class SymbolList {
     const had = this.rows.has(this.chosen);
     this.rows = rows;
     this.list.replaceChildren(...[...rows.values()].map((r) => r.row));
-    this.list.scrollTop = scrollTop; // keeps the place of a user who reads in the middle
+    this.list.scrollTop = scrollTop; // the user may have scrolled
     this.list.scrollLeft = scrollLeft;
     for (const sym of this.matching) this.fill(sym);
     const note = element("symbols-more");
@@ -116,7 +116,7 @@ export class SymbolList {
     else this.mark(this.chosen);
   }
 
-  /** Lists what the search has, from the chosen symbol on where that is among it. */
+  /** Lists the symbols that the search finds, from the chosen one on if it is among them. */
   find() {
     this.rebuild();
     this.list.scrollTop = 0;

@@ -1,26 +1,26 @@
-// The trades of one symbol: the newest of them one by one, and a longer past by the
+// The trades of one symbol: the newest ones individually, and a longer past by the
 // second for the chart. Both are bounded.
 
-const tradesMost = 60; // that are listed
-const secondsMost = 3600; // that the chart has, those without a trade not counted
-const fetchMost = 1000; // trades that are asked for at once
-const waitingMost = 5000; // trades that wait for an answer
+const tradesMost = 60; // maximum number of trades listed
+const secondsMost = 3600; // maximum number of seconds with trades in the chart
+const fetchMost = 1000; // maximum number of trades in one request
+const waitingMost = 5000; // maximum number of trades that wait for an answer
 
-/** Takes trades in the order of their ids, and asks for those that are missing. */
+/** Adds trades in the order of their ids, and requests missing ones. */
 export class Tape {
-  /** changed() is called after trades came later than the call that brought them. */
+  /** changed() is called when trades are added after the call that received them. */
   constructor(sym, changed) {
     this.sym = sym;
     this.changed = changed;
-    this.newest = []; // newest first; {gap: n} stands for n that are not known
+    this.newest = []; // newest first; {gap: n} means n unknown trades
     this.lastID = 0;
     this.seconds = { time: [], low: [], high: [], last: [] };
     this.digits = 2; // fractional digits of the prices
-    this.waiting = null; // trades that wait for those before them
+    this.waiting = null; // trades that wait for earlier ones
     this.began = false;
   }
 
-  /** Takes in the trades of an event. */
+  /** Adds the trades of an event. */
   take(trades) {
     if (this.waiting !== null) {
       this.waiting.push(...trades);
@@ -37,7 +37,7 @@ export class Tape {
     }
   }
 
-  /** Asks for what is missing before trades. Where it cannot be had, a gap stays. */
+  /** Requests the missing trades before trades. If the request fails, a gap stays. */
   async fill(trades) {
     this.waiting = [...trades];
     const after = this.began ? `&after=${this.lastID}` : "";
@@ -72,7 +72,7 @@ export class Tape {
     if (price.includes(".") && fraction > this.digits) this.digits = fraction;
     const end = s.time.length - 1;
     if (end >= 0 && time <= s.time[end]) {
-      // The same second, or a clock that was set back: a chart goes only forward.
+      // The same second, or a clock that was set back: the chart's times never decrease.
       s.low[end] = Math.min(s.low[end], p);
       s.high[end] = Math.max(s.high[end], p);
       s.last[end] = p;

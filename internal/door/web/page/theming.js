@@ -1,17 +1,17 @@
-// The button that changes the colours. theme.js has set those to begin with.
+// The button that changes the colours. theme.js sets the first ones.
 const key = "outcry-theme";
 const button = document.getElementById("theme");
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const after = []; // called when the colours have changed
+const after = []; // functions to call when the colours have changed
 
 let chosen = null;
 try {
   chosen = localStorage.getItem(key);
 } catch {
-  // No storage: a choice holds as long as the page is open.
+  // Without storage the choice lasts while the page is open.
 }
 
-/** Has draw called when the colours have changed. */
+/** Registers draw to be called when the colours change. */
 export function onTheme(draw) {
   after.push(draw);
 }
@@ -28,7 +28,7 @@ button.addEventListener("click", () => {
   try {
     localStorage.setItem(key, chosen);
   } catch {
-    // As above.
+    // Without storage the choice lasts while the page is open.
   }
 });
 dark.addEventListener("change", () => {

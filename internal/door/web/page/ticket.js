@@ -1,12 +1,12 @@
-// The order ticket: what a person wants, what it may cost, and what came of it. Numbers stay the texts
-// that were typed: the exchange judges them, and says what is wrong with them.
+// The order ticket: the user's order, its possible cost, and its outcome. Numbers stay the texts
+// that were typed: the exchange checks them and reports what is wrong.
 import { fromUnits, grouped, isPositive, product, short, units } from "./format.js";
 import { Lost } from "./socket.js";
 import { element, setText } from "./view.js";
 
-const sharesFirst = "10"; // that the ticket begins with, unless the symbol is traded in lots
+const sharesFirst = "10"; // initial shares, unless the symbol has a lot
 
-/** What an order did, in a sentence: {text, good}. */
+/** The outcome of an order as a sentence: {text, good}. */
 export function tellOrder(o) {
   const buys = !o.amount.startsWith("-");
   const [does, did] = buys ? ["buys", "Bought"] : ["sells", "Sold"];
@@ -20,7 +20,7 @@ export function tellOrder(o) {
     case "executed":
       return { good: true, text: `${bought}.` };
     case "canceled": {
-      const why = { rest: "nobody trades them within the limit", stp: "they would have met your own orders", cancel: "by you", operator: "by the operator" }[o.why] ?? "";
+      const why = { rest: "no more orders within the limit", stp: "they would have met your own orders", cancel: "by you", operator: "by the operator" }[o.why] ?? "";
       const rest = `${grouped(o.canceled)} were canceled${why === "" ? "" : `: ${why}`}.`;
       return { good: done || o.why === "cancel", text: done ? `${bought}; ${rest}` : `Order ${o.id}: ${rest}` };
     }
@@ -29,7 +29,7 @@ export function tellOrder(o) {
   }
 }
 
-/** What the best levels come to for so many shares: {dollars, shares}, both exact; fewer shares if there are fewer. */
+/** The cost of a number of shares at the best levels: {dollars, shares}, both exact; fewer shares if the book has fewer. */
 export function costOf(levels, shares) {
   const want = units(shares);
   let left = want;
@@ -45,7 +45,7 @@ export function costOf(levels, shares) {
   return { dollars: text.slice(0, -16) + (fraction === "" ? "" : `.${fraction}`), shares: fromUnits(want - left) };
 }
 
-/** A decimal some steps up or down, on a multiple of the step, and above 0. */
+/** A decimal moved by a number of steps, to a multiple of the step above 0. */
 export function stepped(text, step, steps) {
   const by = units(step);
   const from = isPositive(text) ? units(text) : 0n;
@@ -55,7 +55,7 @@ export function stepped(text, step, steps) {
 }
 
 export class Ticket {
-  /** place(order) sends an order, as Desk.place. */
+  /** place(order) sends an order, like Desk.place. */
   constructor(place) {
     this.place = place;
     this.form = element("ticket");
@@ -65,7 +65,7 @@ export class Ticket {
     this.book = null;
     this.summary = undefined;
     this.account = null;
-    this.touched = false; // a person has typed a limit for this symbol and side
+    this.touched = false; // the user has typed a limit for this symbol and side
     this.busy = false;
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -92,7 +92,7 @@ export class Ticket {
     this.show();
   }
 
-  /** Shows the ticket for a symbol as it stands, and an account, null if none can trade now. */
+  /** Shows the ticket for the symbol's present state and an account, null if none can trade now. */
   update(summary, book, account) {
     this.book = book;
     this.summary = summary;
@@ -125,7 +125,7 @@ export class Ticket {
     this.form.dataset.side = this.side;
   }
 
-  /** Fills in the price at which an order trades at once, or the last one. */
+  /** Fills in the price at which an order would execute at once, or the last price. */
   suggest() {
     if (this.book === null) return;
     const [best] = this.side === "buy" ? this.book.asks : this.book.bids;
@@ -140,7 +140,7 @@ export class Ticket {
     this.show();
   }
 
-  /** Takes a price that a person has pointed at in the book. */
+  /** Sets the limit to a price that the user has clicked in the book. */
   pick(price) {
     if (this.form.hidden) return;
     this.limitTo(price);
@@ -157,7 +157,7 @@ export class Ticket {
     this.edited(event);
   }
 
-  /** What the order would cost or bring, and what there is for it. */
+  /** The cost or proceeds of the order, and the account's funds for it. */
   estimate() {
     const shares = this.shares.value.trim();
     const limit = this.limit.value.trim();
@@ -175,7 +175,7 @@ export class Ticket {
     return `About ${short(dollars)} now${all ? "" : `, for the ${short(some)} to be seen`}. ${have}`;
   }
 
-  /** The order as the exchange takes it, or null after it was said what is missing. */
+  /** The order in the exchange's format, or null after the ticket shows what is missing. */
   read() {
     const shares = this.shares.value.trim();
     const limit = this.limit.value.trim();
@@ -211,7 +211,7 @@ export class Ticket {
     this.show();
   }
 
-  /** Does something for a person, and says why it fails. It returns whether it was done. */
+  /** Calls an action of the user, and shows why it fails. It returns whether it succeeded. */
   async attempt(act) {
     try {
       await act();
@@ -226,7 +226,7 @@ export class Ticket {
   say(text, good) {
     const said = element("said");
     said.classList.toggle("bad", !good);
-    said.textContent = ""; // the same text again is said again
+    said.textContent = ""; // so that a screen reader repeats an equal text
     said.textContent = text;
   }
 }

@@ -1,4 +1,4 @@
-// Trading: the ticket, the account that it is for, and what that has.
+// Trading: the ticket, its account, and the account's state.
 import { Chooser } from "./choose.js";
 import { Desk } from "./desk.js";
 import { Own } from "./own.js";
@@ -8,7 +8,7 @@ export class Trading {
   /** changed() is called when there is more to show. */
   constructor(changed) {
     this.changed = changed;
-    this.traded = false; // there was an account when this was shown last
+    this.traded = false; // an account was chosen when this was shown last
     this.desk = new Desk({
       changed,
       turned: (was) => this.chooser.tell(was),
@@ -21,18 +21,18 @@ export class Trading {
     this.chooser = new Chooser(this.desk, say);
   }
 
-  /** Tells what became of an order whose answer was lost; null if nothing is known of it. */
+  /** Shows what became of an order whose answer was lost; null if it was not placed. */
   found(order) {
-    if (order === null) this.ticket.say("The order whose answer was lost was not placed. It is safe to send it again as it is.", false);
+    if (order === null) this.ticket.say("The order whose answer was lost was not placed. It is safe to send it again unchanged.", false);
     else this.ticket.say(`The order whose answer was lost was placed. ${tellOrder(order).text}`, true);
   }
 
-  /** Takes in what the exchange says of its door. */
+  /** Stores whether the exchange requires tokens. */
   meet(orders) {
     this.chooser.meet(orders);
   }
 
-  /** Shows who trades, and what the account has. */
+  /** Shows the chosen account and its state. */
   showAccount(sym, summaries) {
     const { account } = this.desk;
     const trades = account !== null;
@@ -42,17 +42,17 @@ export class Trading {
     this.traded = trades;
   }
 
-  /** Shows the ticket for a symbol as it stands. */
+  /** Shows the ticket for the symbol's present state. */
   showTicket(summary, book) {
     this.ticket.update(summary, book, this.desk.state === "live" ? this.desk.account : null);
   }
 
-  /** Takes a price that a person has pointed at. */
+  /** Sets the limit to a price that the user has clicked. */
   pick(price) {
     this.ticket.pick(price);
   }
 
-  /** What the account has open of a symbol, as levels of each side. */
+  /** The account's open orders of a symbol, as levels of each side. */
   levels(sym) {
     const levels = { bids: [], asks: [] };
     for (const o of this.desk.account?.orders.values() ?? []) {

@@ -1,10 +1,10 @@
-// What stands on the page, apart from charts, book and the list of symbols. Everything is
-// text or a style property: nothing that comes from outside is ever read as HTML.
+// The texts of the page, except charts, book and the list of symbols. Everything is
+// text or a style property: no data are parsed as HTML.
 import { compact, difference, duration, grouped, mostDigits, padding, rate, short, timeOfDay } from "./format.js";
 
 export const element = (id) => document.getElementById(id);
 
-/** Sets a text where it differs: an equal one would cost a layout all the same. */
+/** Sets a text if it differs: setting an equal one would cost a layout too. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -15,7 +15,7 @@ export function make(tag, ...classes) {
   return node;
 }
 
-/** Sets a text that stands for an exact one, which a title has where they differ. */
+/** Sets a shortened text, and the exact one as the title if they differ. */
 export function setShort(node, text, exact) {
   setText(node, text);
   const title = text === exact ? "" : exact;
@@ -23,8 +23,8 @@ export function setShort(node, text, exact) {
 }
 
 /**
- * A decimal whose point stands below those of others with so many digits. A quantity,
- * which a price is not, is made short where it is long.
+ * A decimal whose point is aligned with others of this number of digits. A quantity,
+ * unlike a price, is shortened if it is long.
  */
 export function setDecimal(node, decimal, digits, quantity = false) {
   const exact = decimal === undefined ? "" : grouped(decimal);
@@ -34,9 +34,9 @@ export function setDecimal(node, decimal, digits, quantity = false) {
   if (node.dataset.pad !== pad) node.dataset.pad = pad;
 }
 
-const wideChars = 12; // of a price, from which on a table has smaller digits
+const wideChars = 12; // length of a price from which a table has smaller digits
 
-/** Makes room in a table whose prices are long. */
+/** Uses smaller digits in a table with long prices. */
 export function wideFrom(table, prices, digits) {
   table.classList.toggle("wide", prices.some((p) => grouped(p).length + padding(p, digits).length > wideChars));
 }
@@ -49,7 +49,7 @@ export class Quote {
   }
 
   show(summary, book, tape) {
-    // Trades come more often than summaries.
+    // Trades arrive more often than summaries.
     const last = tape?.lastID > summary.trades ? tape.newest[0].price : summary.last;
     if (last !== this.last) {
       if (this.last !== undefined && last !== undefined) this.direction = Math.sign(Number(last) - Number(this.last));
@@ -140,7 +140,7 @@ export function showHealth(h) {
   lag.classList.toggle("bad", !h.postgres_up);
 }
 
-/** Sets the title of the tab, with the price of the summary only where it is kept up. */
+/** Sets the title of the tab, with the summary's price only if it is current. */
 export function showTitle(state, summary, visible) {
   let title = "Outcry";
   if (state === "lost" && visible) title = "Disconnected · Outcry";

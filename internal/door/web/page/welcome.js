@@ -1,17 +1,17 @@
-// What to do where there is nothing to see, with the address that the reader can use.
+// What to do if there is nothing to show, with the address that the reader can use.
 import { element, setText } from "./view.js";
 
-const clientDefault = "127.0.0.1:12345"; // where the client goes by itself
+const clientDefault = "127.0.0.1:12345"; // the client's default address
 
 const loopback = (host) => host === "localhost" || host === "[::1]" || host.startsWith("127.");
 
-/** The address of the port for orders, as this page's reader reaches it. */
+/** The address of the port for orders, as the page's reader can reach it. */
 function addressOf({ port, local }) {
   const host = local && !loopback(location.hostname) ? "127.0.0.1" : location.hostname;
   return `${host === "localhost" ? "127.0.0.1" : host}:${port}`;
 }
 
-/** How the client is called, with the flags that it needs here. */
+/** The client's command, with the flags that it needs here. */
 function client(orders) {
   const address = addressOf(orders);
   const addr = address === clientDefault ? "" : ` --addr ${address}`;
@@ -20,7 +20,7 @@ function client(orders) {
 
 const lines = (orders, commands) => commands.map((c) => `${client(orders)} ${c}`).join("\n");
 
-/** What a reader has to know of the port. */
+/** What the reader must know about the port. */
 function explain(orders) {
   const from = orders.local && !loopback(location.hostname) ? " Only programs on the exchange's own machine reach it." : "";
   const tls = orders.tls ? " It speaks TLS: FILE has the authority of its certificate." : "";
@@ -34,7 +34,7 @@ const titles = {
   unlisted: (sym) => `${sym} is beyond the symbols that this page lists`,
 };
 
-/** Says what to do where no symbol is shown: there is "none", or the chosen one is "unknown" or "unlisted". */
+/** Shows what to do if no symbol is shown: "none" exists, or the chosen one is "unknown" or "unlisted". */
 export function showWelcome(why, sym, orders) {
   setText(element("empty-title"), titles[why](sym));
   setText(element("empty-text"), why === "none" ? "Or start a market of bots, in a terminal:" : "Choose another from the list, or start a market of bots:");
@@ -44,9 +44,9 @@ export function showWelcome(why, sym, orders) {
   setText(element("empty-address"), explain(orders));
 }
 
-/** Says how to place an order where a symbol has none and had none. */
+/** Shows how to place an order if a symbol has no orders and no trades. */
 export function showHint({ sym, trades }, book, tape, orders) {
-  const traded = trades > 0 || tape?.lastID > 0; // a summary comes after the trade
+  const traded = trades > 0 || tape?.lastID > 0; // the summary arrives after the trade
   const nothing = !traded && book !== null && orders !== null && book.bids.length + book.asks.length === 0;
   element("hint").hidden = !nothing;
   if (!nothing) return;

@@ -17,6 +17,33 @@ import (
 	"outcry/internal/lab/grade/script"
 )
 
+// Files are the paths of the files that a result is written to; "" means none.
+type Files struct{ JSON, HTML, JUnit, Gradescope string }
+
+// Names returns the paths that are not "".
+func (f *Files) Names() (some []string) {
+	for _, name := range []string{f.JSON, f.HTML, f.JUnit, f.Gradescope} {
+		if name != "" {
+			some = append(some, name)
+		}
+	}
+	return some
+}
+
+// Write writes a result to each of the files. The error names those that could not be written.
+func (f *Files) Write(r *grade.Result) error {
+	var errs []error
+	for _, file := range []struct {
+		name  string
+		write func(io.Writer, *grade.Result) error
+	}{{f.JSON, WriteJSON}, {f.HTML, WriteHTML}, {f.JUnit, WriteJUnit}, {f.Gradescope, WriteGradescope}} {
+		if file.name != "" {
+			errs = append(errs, Save(file.name, func(w io.Writer) error { return file.write(w, r) }))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Save writes a temporary file beside path and renames it, so that a reader never sees half of it. Only its
 // owner may read it: a graded server must not. On failure the file is unchanged. A terminal or a pipe is
 // written directly. A link is an error: target.Resolve follows links before a server runs.

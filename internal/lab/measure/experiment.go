@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"outcry/cmd/internal/cli"
-	measure "outcry/internal/lab/load"
+	"outcry/internal/lab/load"
 	"outcry/internal/lab/load/scenario"
 )
 
@@ -25,8 +24,8 @@ const (
 	experimentEcho = 2 * time.Second
 )
 
-// experimentNames returns the experiments that work with any server: those listed before market.
-func experimentNames() (names []string) {
+// Experiments returns the names of the experiments that work with any server: those listed before market.
+func Experiments() (names []string) {
 	for _, s := range scenario.All() {
 		if s.Name == "market" {
 			break
@@ -42,32 +41,32 @@ func firstOfExperiment(now time.Time) uint64 {
 	return uint64(now.UnixMilli()%40_000+1) * experimentAccounts
 }
 
-// checkExperiment returns a *cli.UsageError that names the first flag that an experiment does not support.
-func (o *benching) checkExperiment() error {
+// checkExperiment returns an error that names the first flag that an experiment does not support.
+func (o *Options) checkExperiment() error {
 	switch {
-	case !slices.Contains(experimentNames(), o.experiment):
-		return cli.Usage(fmt.Sprintf("--experiment %q: must be one of %s", o.experiment,
-			strings.Join(experimentNames(), ", ")))
+	case !slices.Contains(Experiments(), o.Experiment):
+		return fmt.Errorf("--experiment %q: must be one of %s", o.Experiment,
+			strings.Join(Experiments(), ", "))
 	case o.Rate > 0:
-		return cli.Usage(fmt.Sprintf("--rate %d: an experiment has none", o.Rate))
-	case o.depthGiven && o.Depth > 1:
-		return cli.Usage(fmt.Sprintf("--depth %d: an experiment has 1", o.Depth))
-	case o.requests < 0 || o.requests > experimentRequestsMax:
-		return cli.Usage(fmt.Sprintf("--requests %d: must be from 0 to %d", o.requests, experimentRequestsMax))
+		return fmt.Errorf("--rate %d: an experiment has none", o.Rate)
+	case o.DepthGiven && o.Depth > 1:
+		return fmt.Errorf("--depth %d: an experiment has 1", o.Depth)
+	case o.Requests < 0 || o.Requests > experimentRequestsMax:
+		return fmt.Errorf("--requests %d: must be from 0 to %d", o.Requests, experimentRequestsMax)
 	}
 	return nil
 }
 
 // unit returns the unit that the rate counts.
-func (p *plainBench) unit() string {
-	if p.experiment != "" {
+func (p *comparison) unit() string {
+	if p.Experiment != "" {
 		return "requests/s"
 	}
 	return "orders/s"
 }
 
 // connections returns the number of concurrent connections.
-func (p *plainBench) connections() int {
+func (p *comparison) connections() int {
 	if e, ok := p.rows[0].load.(*experiment); ok {
 		return e.params.Clients
 	}
@@ -79,23 +78,23 @@ type experiment struct {
 	scenario scenario.Scenario
 	params   scenario.Params
 	addrs    []string
-	how      measure.Options // the server's habits and the token
-	first    int             // first account id of the next turn
-	like     *experiment     // experiment whose requests are sent to the echo server
-	run      *scenario.Run   // run of the current turn
-	last     *measure.Result
+	how      load.Options  // the server's habits and the token
+	first    int           // first account id of the next turn
+	like     *experiment   // experiment whose requests are sent to the echo server
+	run      *scenario.Run // run of the current turn
+	last     *load.Result
 }
 
 // newExperiment returns the experiment of the command line, for a server at addrs.
-func (p *plainBench) newExperiment(addrs []string, how measure.Options) *experiment {
-	s, _ := scenario.Find(p.experiment) // check has validated the name
+func (p *comparison) newExperiment(addrs []string, how load.Options) *experiment {
+	s, _ := scenario.Find(p.Experiment) // check has validated the name
 	e := &experiment{scenario: s, params: s.Defaults, addrs: addrs, how: how,
 		first: int(p.first) + accountsEach}
-	if p.connectionsGiven {
+	if p.ConnectionsGiven {
 		e.params.Clients = p.Connections
 	}
-	if p.requests > 0 {
-		e.params.Requests = p.requests
+	if p.Requests > 0 {
+		e.params.Requests = p.Requests
 	}
 	if e.like = e; len(p.rows) > 0 {
 		e.like = p.rows[0].load.(*experiment)
@@ -116,14 +115,14 @@ func (e *experiment) begin(ctx context.Context) error {
 }
 
 // Run implements workload by measuring the current turn.
-func (e *experiment) Run(ctx context.Context) (*measure.Result, error) {
+func (e *experiment) Run(ctx context.Context) (*load.Result, error) {
 	result, err := e.scenario.Measure(ctx, e.run)
 	e.last = result
 	return result, err
 }
 
 // Blank implements workload. It returns an error if the measured server has not answered anything yet.
-func (e *experiment) Blank(ctx context.Context, addr string) (*measure.Result, error) {
+func (e *experiment) Blank(ctx context.Context, addr string) (*load.Result, error) {
 	if e.like.last == nil {
 		return nil, fmt.Errorf("%s sends nothing to a server that has answered nothing", e.scenario.Name)
 	}
@@ -132,8 +131,8 @@ func (e *experiment) Blank(ctx context.Context, addr string) (*measure.Result, e
 }
 
 // Check implements workload. It sends nothing, because an experiment checks replies as they arrive.
-func (e *experiment) Check(context.Context) (*measure.Checked, error) {
-	c := new(measure.Checked)
+func (e *experiment) Check(context.Context) (*load.Checked, error) {
+	c := new(load.Checked)
 	if e.run != nil {
 		told := e.run.Told()
 		c.Opened = told.Accepted

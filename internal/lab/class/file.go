@@ -1,4 +1,4 @@
-package main
+package class
 
 import (
 	"bytes"
@@ -16,40 +16,40 @@ import (
 	"outcry/internal/process/phrase"
 )
 
-// classFileMax bounds the file of a class. A file for classStudentsMax students is smaller.
-const classFileMax = 1 << 20
+// fileMax bounds the file of a class. A file for StudentsMax students is smaller.
+const fileMax = 1 << 20
 
-// classHead is the first line of a class's file. The second line has the token of teacher.
-var classHead = []string{"account", "token"}
+// fileHead is the first line of a class's file. The second line has the token of teacher.
+var fileHead = []string{"account", "token"}
 
 const teacher = "teacher"
 
 // tokens returns the tokens of the class, the teacher's first. It reads them from the class's file, or, if
 // there is none, makes new ones and writes the file; then isNew is true. It returns an error if the file is of
 // another class or malformed, or cannot be written; then no file is written.
-func (o *classOptions) tokens() (class []auth.Issued, isNew bool, err error) {
-	class, err = readClass(o.csv)
+func (o *Options) tokens() (class []auth.Issued, isNew bool, err error) {
+	class, err = readFile(o.CSV)
 	if errors.Is(err, fs.ErrNotExist) {
 		class, err = o.newTokens()
 		return class, true, err
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("%s is there, and is not the file of a class: %w; choose another with --csv",
-			o.csv, err)
+			o.CSV, err)
 	}
 	first, last := class[1].Note, class[len(class)-1].Note
 	if ids := o.accounts(); len(ids) != len(class)-1 || ids[0] != first || ids[len(ids)-1] != last {
 		return nil, false, fmt.Errorf("%s is there, of a class with %s, %s to %s: give the same ones, or another --csv",
-			o.csv, phrase.Number(len(class)-1, "account"), first, last)
+			o.CSV, phrase.Number(len(class)-1, "account"), first, last)
 	}
 	return class, false, nil
 }
 
 // newTokens generates tokens and writes the file.
-func (o *classOptions) newTokens() ([]auth.Issued, error) {
+func (o *Options) newTokens() ([]auth.Issued, error) {
 	var text bytes.Buffer
 	w := csv.NewWriter(&text)
-	_ = w.Write(classHead) // writing to a buffer cannot fail
+	_ = w.Write(fileHead) // writing to a buffer cannot fail
 	var class []auth.Issued
 	for _, id := range append([]string{teacher}, o.accounts()...) {
 		t, err := issued(id, auth.NewToken())
@@ -60,7 +60,7 @@ func (o *classOptions) newTokens() ([]auth.Issued, error) {
 		_ = w.Write([]string{id, t.Token})
 	}
 	w.Flush()
-	return class, writeSecret(o.csv, text.Bytes())
+	return class, writeSecret(o.CSV, text.Bytes())
 }
 
 // issued returns the token of an account or of the teacher. It returns an error if account is not a valid id.
@@ -74,20 +74,20 @@ func issued(account, token string) (t auth.Issued, err error) {
 	return t, err
 }
 
-// readClass reads the file of a class. The error is fs.ErrNotExist if there is none. Errors do not repeat the
+// readFile reads the file of a class. The error is fs.ErrNotExist if there is none. Errors do not repeat the
 // file's content.
-func readClass(path string) (class []auth.Issued, err error) {
+func readFile(path string) (class []auth.Issued, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	lines, err := csv.NewReader(io.LimitReader(f, classFileMax)).ReadAll()
+	lines, err := csv.NewReader(io.LimitReader(f, fileMax)).ReadAll()
 	if err != nil {
 		return nil, errors.New("it cannot be read as CSV")
 	}
-	if len(lines) < 3 || strings.Join(lines[0], ",") != strings.Join(classHead, ",") || lines[1][0] != teacher {
-		return nil, fmt.Errorf("it does not begin with a line %s, and one of the %s", strings.Join(classHead, ","), teacher)
+	if len(lines) < 3 || strings.Join(lines[0], ",") != strings.Join(fileHead, ",") || lines[1][0] != teacher {
+		return nil, fmt.Errorf("it does not begin with a line %s, and one of the %s", strings.Join(fileHead, ","), teacher)
 	}
 	for n, line := range lines[1:] {
 		token, err := auth.CleanToken(line[1])

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"os/exec"
 	"strconv"
 
-	measure "outcry/internal/lab/load"
+	"outcry/internal/lab/load"
 	"outcry/internal/process/child"
 )
 
-// Values of benchRow.Kind.
+// Values of Row.Kind.
 const (
 	kindServer = "server"
 	kindOutcry = "outcry"
@@ -21,8 +21,8 @@ const (
 // replyUsual is the length of an echo server's replies if no other server has answered.
 const replyUsual = 80
 
-// benchRow is the result of one server. Rates and latencies are medians over its turns.
-type benchRow struct {
+// Row is the result of one server of a Comparison. Rates and latencies are medians over its turns.
+type Row struct {
 	Name     string  `json:"name"`
 	Kind     string  `json:"kind"`
 	Rate     float64 `json:"requests_per_second"`
@@ -46,7 +46,7 @@ type benchRow struct {
 	load       workload
 	addr       string // address of the echo server
 	end        func() // stops the echo server
-	summaries  []measure.Summary
+	summaries  []load.Summary
 	cpu        float64 // microseconds of CPU time in all turns
 	replyBytes int     // mean length of its replies; 0 before the first one
 }
@@ -56,15 +56,15 @@ type workload interface {
 	// Prepare creates what the next Run needs.
 	Prepare(ctx context.Context) error
 	// Run sends the requests, waits for the replies, and returns the measurements.
-	Run(ctx context.Context) (*measure.Result, error)
+	Run(ctx context.Context) (*load.Result, error)
 	// Blank sends the requests of Run to an echo server at addr.
-	Blank(ctx context.Context, addr string) (*measure.Result, error)
+	Blank(ctx context.Context, addr string) (*load.Result, error)
 	// Check queries the orders that the server accepted, and compares them with its replies.
-	Check(ctx context.Context) (*measure.Checked, error)
+	Check(ctx context.Context) (*load.Checked, error)
 }
 
 // prepare prepares the server's workload. The error names the server.
-func (r *benchRow) prepare(ctx context.Context) error {
+func (r *Row) prepare(ctx context.Context) error {
 	if r.Kind == kindEcho {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (r *benchRow) prepare(ctx context.Context) error {
 
 // turn measures the server once. If its connection breaks, r.Error is set, and later turns skip the server.
 // The error is ctx's, or means that the echo server could not be started.
-func (r *benchRow) turn(ctx context.Context, p *plainBench) error {
+func (r *Row) turn(ctx context.Context, p *comparison) error {
 	if r.Error != "" {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (r *benchRow) turn(ctx context.Context, p *plainBench) error {
 		if err := r.startEcho(p.rows[0]); err != nil {
 			return err
 		}
-		run = func(ctx context.Context) (*measure.Result, error) { return r.load.Blank(ctx, r.addr) }
+		run = func(ctx context.Context) (*load.Result, error) { return r.load.Blank(ctx, r.addr) }
 	}
 	if e, ok := r.load.(*experiment); ok && r.Kind != kindEcho {
 		if err := e.begin(ctx); err != nil {
@@ -121,7 +121,7 @@ func (r *benchRow) turn(ctx context.Context, p *plainBench) error {
 
 // startEcho starts the echo server unless it is running. Its replies are as long as those of the measured
 // server as.
-func (r *benchRow) startEcho(as *benchRow) error {
+func (r *Row) startEcho(as *Row) error {
 	if r.end != nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (r *benchRow) startEcho(as *benchRow) error {
 	}
 	cmd := exec.Command(own, "bench", "echo", "--reply="+strconv.Itoa(bytes))
 	cmd.Env = child.Environ(os.Environ())
-	addr, end, err := measure.StartEcho(cmd)
+	addr, end, err := load.StartEcho(cmd)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (r *benchRow) startEcho(as *benchRow) error {
 }
 
 // conclude checks the server's orders, and computes the figures from its turns. echo is the echo server's row.
-func (r *benchRow) conclude(ctx context.Context, echo *benchRow) {
+func (r *Row) conclude(ctx context.Context, echo *Row) {
 	if r.Kind != kindEcho {
 		checked, err := r.load.Check(ctx)
 		r.Opened, r.Asked, r.Lost, r.Wrong = checked.Opened, checked.Asked, checked.Lost, checked.Wrong
@@ -156,21 +156,21 @@ func (r *benchRow) conclude(ctx context.Context, echo *benchRow) {
 	if len(r.summaries) == 0 {
 		return
 	}
-	rate := measure.SpreadOf(r.summaries, func(s measure.Summary) float64 { return s.Rate })
+	rate := load.SpreadOf(r.summaries, func(s load.Summary) float64 { return s.Rate })
 	r.Rate, r.Least, r.Most = rate.Median, rate.Min, rate.Max
-	r.P50 = measure.SpreadOf(r.summaries, func(s measure.Summary) float64 { return s.P50 }).Median
-	r.P99 = measure.SpreadOf(r.summaries, func(s measure.Summary) float64 { return s.P99 }).Median
+	r.P50 = load.SpreadOf(r.summaries, func(s load.Summary) float64 { return s.P50 }).Median
+	r.P99 = load.SpreadOf(r.summaries, func(s load.Summary) float64 { return s.P99 }).Median
 	r.Client = r.cpu / float64(max(r.Requests, 1))
 	if echo.Kind == kindEcho && len(echo.summaries) > 0 {
-		r.Share = r.Rate / measure.SpreadOf(echo.summaries, func(s measure.Summary) float64 { return s.Rate }).Median
+		r.Share = r.Rate / load.SpreadOf(echo.summaries, func(s load.Summary) float64 { return s.Rate }).Median
 	}
 }
 
 // bad reports whether the server handled an order wrongly.
-func (r *benchRow) bad() bool { return len(r.complaints()) > 0 }
+func (r *Row) bad() bool { return len(r.complaints()) > 0 }
 
 // complaints lists what was wrong with a server.
-func (r *benchRow) complaints() (all []string) {
+func (r *Row) complaints() (all []string) {
 	if r.Refused > 0 {
 		all = append(all, fmt.Sprintf("%d of %d requests were not done, for example: %s", r.Refused, r.Requests, r.Refusal))
 	}

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -13,11 +13,10 @@ import (
 	"time"
 
 	api "outcry/clients/go/client"
-	"outcry/cmd/internal/cli"
 	"outcry/internal/lab/dialect"
 	"outcry/internal/lab/grade"
 	"outcry/internal/lab/grade/script"
-	measure "outcry/internal/lab/load"
+	"outcry/internal/lab/load"
 	"outcry/internal/process/phrase"
 	"outcry/internal/process/progress"
 )
@@ -32,33 +31,29 @@ const accountsEach = 4096
 // of all runs of the five days before, unless two start in the same second.
 func firstAccount(now time.Time) uint64 { return uint64(now.Unix()%500_000+1) * accountsEach }
 
-// plainBench measures servers that may not support refs.
-type plainBench struct {
-	*benching
-	addrs  []string
-	how    api.Options
+// comparison is a run without refs: of one server, or of one beside an Outcry and an echo server.
+type comparison struct {
+	*Options
 	habits dialect.Habits
 	first  uint64 // first account id of the run
-	rows   []*benchRow
+	rows   []*Row
 }
 
-// find reports whether to measure without refs, and if so finds out the server's habits. It returns a
-// *cli.UsageError for a bad profile, ctx's error, or an error if the server does not answer.
-func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
+// find reports whether to measure without refs, and if so finds out the server's habits. It returns ctx's error,
+// or an error if the server does not answer.
+func (p *comparison) find(ctx context.Context) (plain bool, err error) {
 	var known dialect.Known
-	if p.profile != "" {
-		if known, err = readHabits(p.profile); err != nil {
-			return false, cli.Usage("--profile " + p.profile + ": " + err.Error())
-		}
+	if p.Known != nil {
+		known = *p.Known
 	}
-	plain = p.noRefs || p.beside || p.profile != "" || p.experiment != ""
-	if p.how.Token != "" || p.how.TLS != nil {
+	plain = p.NoRefs || p.Beside || p.Known != nil || p.Experiment != ""
+	if p.Client.Token != "" || p.Client.TLS != nil {
 		return plain, nil // only Outcry supports tokens and TLS
 	}
-	for _, addr := range p.addrs {
+	for _, addr := range p.Addrs {
 		if !plain {
 			asks, stop := context.WithTimeout(ctx, askTime)
-			refs, err := measure.HasRefs(asks, measure.Options{Addrs: []string{addr}}, p.Accounts+"00")
+			refs, err := load.HasRefs(asks, load.Options{Addrs: []string{addr}}, p.Accounts+"00")
 			stop()
 			var refused *net.OpError
 			if err == nil && refs {
@@ -78,8 +73,8 @@ func (p *plainBench) find(ctx context.Context) (plain bool, err error) {
 	return true, err
 }
 
-// readHabits reads the server's habits from a profile.
-func readHabits(path string) (known dialect.Known, err error) {
+// ReadHabits reads the server's habits from a profile of outcry-lab grade.
+func ReadHabits(path string) (known dialect.Known, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return known, err
@@ -96,40 +91,40 @@ func readHabits(path string) (known dialect.Known, err error) {
 }
 
 // fresh returns a generator of account ids for probing. They lie above those of the accounts that trade.
-func (p *plainBench) fresh() func() string {
-	next := p.first + 2*benchConnectionsMax
+func (p *comparison) fresh() func() string {
+	next := p.first + 2*connectionsMax
 	return func() string { next++; return strconv.FormatUint(next, 10) }
 }
 
 // depth returns the number of frames in flight on each connection.
-func (p *plainBench) depth() int {
-	if p.depthGiven {
+func (p *comparison) depth() int {
+	if p.DepthGiven {
 		return p.Depth
 	}
 	return 1
 }
 
-// load returns the workload for a server.
-func (p *plainBench) load(addrs []string, habits dialect.Habits, how api.Options) workload {
+// workload returns the workload for a server.
+func (p *comparison) workload(addrs []string, habits dialect.Habits, how api.Options) workload {
 	depth := p.depth()
-	if p.experiment != "" {
-		return p.newExperiment(addrs, measure.Options{Habits: habits, Client: how})
+	if p.Experiment != "" {
+		return p.newExperiment(addrs, load.Options{Habits: habits, Client: how})
 	}
-	return &measure.Plain{Symbols: p.Symbols, Orders: uint64(p.Orders), Rate: p.Rate, First: p.first,
+	return &load.Plain{Symbols: p.Symbols, Orders: uint64(p.Orders), Rate: p.Rate, First: p.first,
 		Tag: "B" + strings.ToUpper(strconv.FormatUint(p.first, 36)) + "X",
-		Options: measure.Options{Addrs: addrs, Connections: p.Connections, Depth: depth, Duration: p.Duration,
+		Options: load.Options{Addrs: addrs, Connections: p.Connections, Depth: depth, Duration: p.Duration,
 			Habits: habits, Client: how}}
 }
 
-// run measures the servers and prints the result. It returns cli.ErrBad if a server handled an order wrongly.
-func (p *plainBench) run(ctx context.Context, c *cli.Client) error {
-	line := progress.Start(c.Stderr)
+// run measures the servers and prints the result. It returns ErrWrong if a server handled an order wrongly.
+func (p *comparison) run(ctx context.Context) error {
+	line := progress.Start(p.Stderr)
 	defer line.Stop()
-	p.rows = []*benchRow{{Name: strings.Join(p.addrs, ","), Kind: kindServer,
-		load: p.load(p.addrs, p.habits, p.how)}}
+	p.rows = []*Row{{Name: strings.Join(p.Addrs, ","), Kind: kindServer,
+		load: p.workload(p.Addrs, p.habits, p.Client)}}
 	rounds := 1
-	if p.beside {
-		rounds = p.rounds
+	if p.Beside {
+		rounds = p.Rounds
 		end, err := p.startBeside(ctx, line)
 		defer end()
 		if err != nil {
@@ -160,28 +155,28 @@ func (p *plainBench) run(ctx context.Context, c *cli.Client) error {
 		return ctx.Err()
 	}
 	line.Stop()
-	if p.asJSON {
-		printJSON(c.Stdout, p.result(rounds))
+	if p.JSON {
+		printJSON(p.Out, p.result(rounds))
 	} else {
-		p.print(c.Stdout)
+		p.print(p.Out)
 	}
 	if bad {
-		return cli.ErrBad
+		return ErrWrong
 	}
 	return nil
 }
 
 // startBeside starts Outcry and the echo server, and adds their rows. end stops what was started.
-func (p *plainBench) startBeside(ctx context.Context, line *progress.Line) (end func(), err error) {
+func (p *comparison) startBeside(ctx context.Context, line *progress.Line) (end func(), err error) {
 	line.Say("starting Outcry")
-	own, err := startOwn(ctx, p.program)
+	own, err := startOwn(ctx, p.Program)
 	if err != nil {
 		return func() {}, err
 	}
 	once := dialect.Habits{OneFrame: p.habits.OneFrame} // like the server: a connection for each frame
 	p.rows = append(p.rows,
-		&benchRow{Name: "Outcry", Kind: kindOutcry, load: p.load([]string{own.addr}, once, api.Options{})},
-		&benchRow{Name: "echo", Kind: kindEcho, load: p.load(nil, once, api.Options{})})
+		&Row{Name: "Outcry", Kind: kindOutcry, load: p.workload([]string{own.addr}, once, api.Options{})},
+		&Row{Name: "echo", Kind: kindEcho, load: p.workload(nil, once, api.Options{})})
 	echo := p.rows[2]
 	return func() {
 		if echo.end != nil {
@@ -192,14 +187,14 @@ func (p *plainBench) startBeside(ctx context.Context, line *progress.Line) (end 
 }
 
 // result returns the result in the form that is printed as JSON.
-func (p *plainBench) result(rounds int) *besideResult {
-	r := &besideResult{Version: 1, Machine: measure.Machine(), Experiment: p.experiment, Connections: p.connections(),
+func (p *comparison) result(rounds int) *Comparison {
+	r := &Comparison{Version: 1, Machine: load.Machine(), Experiment: p.Experiment, Connections: p.connections(),
 		Depth: p.depth(), Seconds: p.Duration.Seconds(), Rounds: rounds, Habits: p.habits, Servers: p.rows}
 	return r
 }
 
-// besideResult is the JSON output of a comparison.
-type besideResult struct {
+// Comparison is the JSON output of a run without refs.
+type Comparison struct {
 	Version     int            `json:"version"`
 	Machine     string         `json:"machine"`
 	Experiment  string         `json:"experiment,omitempty"`
@@ -208,18 +203,18 @@ type besideResult struct {
 	Seconds     float64        `json:"seconds"` // length of a turn
 	Rounds      int            `json:"rounds"`
 	Habits      dialect.Habits `json:"habits"`
-	Servers     []*benchRow    `json:"servers"`
+	Servers     []*Row         `json:"servers"`
 }
 
 // print prints the result as text.
-func (p *plainBench) print(w io.Writer) {
-	if p.experiment != "" {
-		fmt.Fprintf(w, "%s: %s\n", p.experiment, p.rows[0].load.(*experiment).scenario.About)
+func (p *comparison) print(w io.Writer) {
+	if p.Experiment != "" {
+		fmt.Fprintf(w, "%s: %s\n", p.Experiment, p.rows[0].load.(*experiment).scenario.About)
 	}
 	fmt.Fprintf(w, "%s, %d under way on each; habits: %s\n", phrase.Number(p.connections(), "connection"), p.depth(),
 		habitText(p.habits))
-	t := measure.Table{{"", p.unit(), "least", "most", "p50 ms", "p99 ms", "of echo", "asked for", "lost or wrong"}}
-	if !p.beside {
+	t := load.Table{{"", p.unit(), "least", "most", "p50 ms", "p99 ms", "of echo", "asked for", "lost or wrong"}}
+	if !p.Beside {
 		t[0] = []string{"", p.unit(), "p50 ms", "p99 ms", "asked for", "lost or wrong"}
 	}
 	for _, r := range p.rows {
@@ -227,7 +222,7 @@ func (p *plainBench) print(w io.Writer) {
 			fmt.Sprintf("%.3g", r.P50), fmt.Sprintf("%.3g", r.P99), fmt.Sprintf("%.0f %%", 100*r.Share), r.Asked,
 			r.Lost + r.Wrong + r.Doubled}
 		switch {
-		case !p.beside:
+		case !p.Beside:
 			row = append(append(row[:2:2], row[4:6]...), row[7:]...)
 		case r.Kind == kindEcho:
 			row = row[:7]
@@ -240,7 +235,7 @@ func (p *plainBench) print(w io.Writer) {
 			fmt.Fprintf(w, "%s: %s\n", r.Name, text)
 		}
 	}
-	if !p.beside {
+	if !p.Beside {
 		fmt.Fprintln(w, "--beside measures Outcry and an echo server too")
 	}
 }

@@ -1,9 +1,8 @@
-package main
+package class
 
 import (
 	"bufio"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"outcry/cmd/internal/cli"
 	"outcry/internal/auth"
 	"outcry/internal/journal"
 	"outcry/internal/journal/durable"
@@ -21,57 +19,44 @@ import (
 	"outcry/internal/postgres/local"
 )
 
-const classResetText = `Begins anew on a stopped exchange with a local Postgres: its data directory is renamed, as a
-backup that can be started again at any time, and a new one has the same tokens and nothing else.
-Start the exchange again and repeat outcry-lab class new: it opens the accounts anew, and students
-keep their tokens.
-
-It asks before it changes anything, unless --yes is given.`
-
 // keptMax bounds the former exchanges kept beside a data directory, so that resets in a loop do not fill the
 // disk.
 const keptMax = 100
 
-// classFiles are the files that a new data directory takes over from the old one.
-var classFiles = []string{auth.TokensFile, auth.KeysFile}
+// keptFiles are the files that a new data directory takes over from the old one.
+var keptFiles = []string{auth.TokensFile, auth.KeysFile}
 
-// prepareClassReset declares the flags of the command class reset and returns what runs it.
-func prepareClassReset(f *flag.FlagSet, c *cli.Client) func([]string) error {
-	where := cli.Locating(f, "the local cluster below the data directory")
-	yes := f.Bool("yes", false, "do not ask")
-	return func([]string) error {
-		at, err := where.Find()
-		if err != nil {
-			return err
-		}
-		if at.URL != "" {
-			return errors.New("the exchange has a database elsewhere, which is not begun anew: take an outcry backup, " +
-				"and start with an empty database and directory")
-		}
-		data, err := filepath.Abs(at.Data)
-		if err != nil {
-			return err
-		}
-		r := &reset{data: data, fresh: data + ".new", kept: data + time.Now().UTC().Format("-20060102-150405"), yes: *yes}
-		return ofAnother(data, r.run(c))
-	}
+// ResetOptions say which exchange Reset resets, and who is asked.
+type ResetOptions struct {
+	Data   string // data directory; an absolute path
+	Yes    bool   // do not ask
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer // for the question
 }
 
-// reset is one run of the command class reset.
+// reset is one call of Reset.
 type reset struct {
+	ResetOptions
 	data  string
 	fresh string // path at which the new directory is made
 	kept  string // path to which the old directory is renamed
-	yes   bool
 }
 
-// run resets the exchange. After an error nothing has changed, unless the error says otherwise.
-func (r *reset) run(c *cli.Client) error {
+// Reset replaces the data directory of a stopped exchange by a new one with the same tokens, and keeps the old one
+// under another name. After an error nothing has changed, unless the error says otherwise.
+func Reset(o ResetOptions) error {
+	r := &reset{ResetOptions: o, data: o.Data, fresh: o.Data + ".new",
+		kept: o.Data + time.Now().UTC().Format("-20060102-150405")}
+	return ofAnother(r.data, r.run())
+}
+
+func (r *reset) run() error {
 	if r.interrupted() {
 		if err := os.Rename(r.fresh, r.data); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.Stdout, "a former reset is finished: %s is empty but for its tokens\n", r.data)
+		fmt.Fprintf(r.Stdout, "a former reset is finished: %s is empty but for its tokens\n", r.data)
 		return durable.Dir(filepath.Dir(r.data))
 	}
 	if err := r.check(); err != nil {
@@ -89,15 +74,15 @@ func (r *reset) run(c *cli.Client) error {
 		return errors.Join(errors.New(
 			"the exchange was killed, and its Postgres still runs: start the exchange, and stop it"), err)
 	}
-	if !r.yes && !r.confirmed(c) {
+	if !r.Yes && !r.confirmed() {
 		return errors.New("not confirmed: nothing is changed")
 	}
 	if err := r.swap(); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Stdout, "kept   %s; outcryd --data %s starts it again\n", r.kept, r.kept)
-	fmt.Fprintf(c.Stdout, "new    %s, with the same tokens\n", r.data)
-	fmt.Fprintf(c.Stdout, "next   start the exchange, and repeat outcry-lab class new\n")
+	fmt.Fprintf(r.Stdout, "kept   %s; outcryd --data %s starts it again\n", r.kept, r.kept)
+	fmt.Fprintf(r.Stdout, "new    %s, with the same tokens\n", r.data)
+	fmt.Fprintf(r.Stdout, "next   start the exchange, and repeat outcry-lab class new\n")
 	return nil
 }
 
@@ -136,10 +121,10 @@ func (r *reset) check() error {
 }
 
 // confirmed asks the user, and reports whether the answer is yes.
-func (r *reset) confirmed(c *cli.Client) bool {
-	fmt.Fprintf(c.Stderr,
+func (r *reset) confirmed() bool {
+	fmt.Fprintf(r.Stderr,
 		"All accounts, shares and orders in %s begin anew; what was is kept as\n%s.\nType yes to go on: ", r.data, r.kept)
-	answer, _ := bufio.NewReader(io.LimitReader(c.Stdin, 16)).ReadString('\n') // a read error counts as no
+	answer, _ := bufio.NewReader(io.LimitReader(r.Stdin, 16)).ReadString('\n') // a read error counts as no
 	return strings.TrimSpace(answer) == "yes"
 }
 
@@ -170,7 +155,7 @@ func (r *reset) makeFresh() error {
 	if err := os.Mkdir(r.fresh, 0o700); err != nil {
 		return err
 	}
-	for _, name := range classFiles {
+	for _, name := range keptFiles {
 		content, err := os.ReadFile(filepath.Join(r.data, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue

@@ -1,0 +1,46 @@
+package binance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"outcry/internal/door"
+	"outcry/internal/door/websocket"
+	"outcry/internal/testing/streamtest"
+	"outcry/internal/view/market"
+)
+
+// TestStreamsOfTheStory compares the events of the market streams with a golden file.
+func TestStreamsOfTheStory(t *testing.T) {
+	streamtest.Play(t, "testdata/streams.txt", func() *streamtest.Door {
+		var feed *market.Feed
+		sockets := websocket.NewServer(websocket.Options{})
+		d := New(Options{Sockets: sockets, Feed: func() *market.Feed { return feed },
+			Sessions: func() *door.Server { return nil }})
+		return &streamtest.Door{
+			Handler: d, Attach: func(f *market.Feed) { feed = f },
+			Close: func() {
+				sockets.Abort()
+				require.NoError(t, sockets.Shutdown(context.Background()))
+				d.Close()
+			},
+			Open: func(channels string) (path string, messages []string) {
+				channels, wrapped := strings.CutPrefix(channels, "/stream ")
+				path = Prefix + "/ws"
+				if wrapped {
+					path = Prefix + "/stream"
+				}
+				return path, []string{fmt.Sprintf(`{"id":1,"method":"SUBSCRIBE","params":["%s"]}`,
+					strings.ReplaceAll(channels, ",", `","`))}
+			},
+			Readers: []string{"susd@trade", "susd@aggTrade", "susd@bookTicker", "susd@depth", "susd@depth@100ms",
+				"susd@depth5@100ms", "susd@depth20", "susd@kline_1s", "susd@kline_1m", "susd@miniTicker", "susd@ticker",
+				"/stream susd@depth@100ms"},
+			Slow: []string{"susd@trade", "susd@depth@100ms", "susd@kline_1s"},
+		}
+	})
+}
