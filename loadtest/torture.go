@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -25,26 +27,38 @@ const (
 		"postgres-restart=15,postgres-slow=15,postgres-cut=15,clock=15,abuse=2"
 )
 
+// Plans of the torture run of a cluster. The short one takes about two minutes.
+const (
+	shortClusterPlan = "kill-leader=2,freeze-leader=1,freeze-both=1,freeze-trading=1,stale=1,alone=1,one-way=1," +
+		"flapping=1,hang-leader=1,full-leader=1,lose-disk=1,postgres-away=1,upgrade=1,kill-all=1"
+	longClusterPlan = "kill-leader=200,kill-standby=20,freeze-leader=100,freeze-both=10,freeze-trading=5,stale=20," +
+		"alone=20,sees-one=20,one-way=20,flapping=10,hang-leader=10,hang-standby=5,full-leader=10,full-standby=5," +
+		"lose-disk=5,lose-kill=10,flip-byte=5,remove-add=5,postgres-away=10,upgrade=10,kill-all=10,stop-all=10"
+)
+
 func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if slices.Contains(args, "-cluster") || slices.Contains(args, "--cluster") {
-		return runClusterTorture(ctx, args, stdout, stderr)
+	kind, title := torture.Server, "Usage: go run ./loadtest torture [flags]"
+	cluster := slices.Contains(args, "-cluster") || slices.Contains(args, "--cluster")
+	if cluster {
+		kind, title = torture.Cluster, "Usage: go run ./loadtest torture -cluster [flags], as root"
+		if done, err := harness.Isolate(ctx); done || err != nil {
+			return err
+		}
 	}
 	o := torture.Options{Out: stdout}
 	f := newFlags("torture", stderr)
-	plan := f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; abuse=1 is one of each whose name "+
-		"begins so; or \"short\" (about a minute), or \"long\", which is -large")
-	f.BoolVar(&o.Large, "large", false, "abuse with the size of a real attack: minutes, and gigabytes of memory and disk")
-	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
-	number(f, &o.Clients, "clients", 12, 1, 800, "`connections` that trade in each round")
-	number(f, &o.Resting, "resting", 0, 0, 10_000_000, "`orders` that rest in the books from the begin on")
+	f.Bool("cluster", cluster, "three nodes instead of one")
+	var plan *string
+	if cluster {
+		plan = clusterFlags(f, &o)
+	} else {
+		plan = serverFlags(f, &o)
+	}
 	f.DurationVar(&o.Load, "load", time.Second, "longest time from the start of a round to its fault")
-	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer over a restart that is passed; 0: any")
-	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which is kept; empty for a temporary one, "+
-		"which stays after a failure")
-	report := f.String("json", "", "`file` for the report")
+	finish := commonFlags(f, &o, stdout)
 	f.Usage = func() {
-		fmt.Fprintln(stderr, "Usage: go run ./loadtest torture [flags]\n\nFaults:")
-		all := torture.Faults()
+		fmt.Fprintf(stderr, "%s\n\nFaults:\n", title)
+		all := kind.Faults()
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			fmt.Fprintf(stderr, "  %-17s %s\n", name, all[name])
 		}
@@ -55,32 +69,86 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	if o.Plan, err = parsePlan(*plan); err != nil {
+	if o.Plan, err = parsePlan(kind, *plan); err != nil {
 		return err
 	}
-	o.Large = o.Large || *plan == "long"
-	fmt.Fprintf(stdout, "seed %d\n", o.Seed)
-	result, err := torture.Run(ctx, o)
-	fmt.Fprintln(stdout, result.Line())
-	if *report != "" {
-		err = errors.Join(err, bench.WriteFile(*report, result.WriteJSON))
+	o.Large = o.Large || *plan == "long" && !cluster
+	return finish(ctx, kind)
+}
+
+// serverFlags declares the flags of the torture of one server.
+func serverFlags(f *flag.FlagSet, o *torture.Options) (plan *string) {
+	plan = f.String("plan", "short", "rounds of each `fault`, as kill=8,stop=2; abuse=1 is one of each whose name "+
+		"begins so; or \"short\" (about a minute), or \"long\", which is -large")
+	f.BoolVar(&o.Large, "large", false, "abuse with the size of a real attack: minutes, and gigabytes of memory and disk")
+	number(f, &o.Clients, "clients", 12, 1, 800, "`connections` that trade in each round")
+	number(f, &o.Resting, "resting", 0, 0, 10_000_000, "`orders` that rest in the books from the begin on")
+	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer over a restart that is passed; 0: any")
+	return plan
+}
+
+// clusterFlags declares the flags of the torture of a cluster.
+func clusterFlags(f *flag.FlagSet, o *torture.Options) (plan *string) {
+	plan = f.String("plan", "short",
+		"rounds of each `fault`, as kill-leader=8,alone=2; or \"short\" (about two minutes), or \"long\"")
+	number(f, &o.Clients, "clients", 8, 1, 800, "`connections` that trade in each round")
+	f.DurationVar(&o.DownMax, "down", 0, "longest `time` without an answer over a fault that is passed; 0: any")
+	f.BoolVar(&o.Books, "books", false, "keep local books and private feeds all the time, and hold them against the "+
+		"tables after each fault")
+	return plan
+}
+
+// commonFlags declares the flags of every torture. finish runs it, prints the result, and writes the report.
+func commonFlags(f *flag.FlagSet, o *torture.Options, stdout io.Writer) (
+	finish func(context.Context, *torture.Kind) error) {
+	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")
+	f.StringVar(&o.Dir, "dir", "", "`directory` for data, logs and programs, which is kept; empty for a temporary one, "+
+		"which stays after a failure")
+	report := f.String("json", "", "`file` for the report")
+	return func(ctx context.Context, kind *torture.Kind) error {
+		fmt.Fprintf(stdout, "seed %d\n", o.Seed)
+		result, err := torture.Run(ctx, kind, *o)
+		fmt.Fprint(stdout, result.GapsTable())
+		fmt.Fprintln(stdout, result.Line())
+		if *report != "" {
+			err = errors.Join(err, bench.WriteFile(*report, result.WriteJSON))
+		}
+		return err
 	}
-	return err
 }
 
 // parsePlan parses a plan, which may also be given by name.
-func parsePlan(plan string) (map[string]int, error) {
-	switch plan {
-	case "short":
-		plan = shortPlan
-	case "long":
-		plan = longPlan
+func parsePlan(kind *torture.Kind, plan string) (map[string]int, error) {
+	named := map[string]string{"short": shortPlan, "long": longPlan}
+	if kind == torture.Cluster {
+		named = map[string]string{"short": shortClusterPlan, "long": longClusterPlan}
 	}
-	rounds, err := torture.ParsePlan(plan)
+	rounds, err := kind.ParsePlan(cmp.Or(named[plan], plan))
 	if err != nil {
 		return nil, fmt.Errorf("%w: -plan: %w (-help lists the faults)", errUsage, err)
 	}
 	return rounds, nil
+}
+
+// runBooks checks that local books and private feeds agree with the exchange.
+func runBooks(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o := torture.Options{Out: stdout}
+	f := newFlags("books", stderr)
+	f.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long to trade")
+	number(f, &o.Kills, "kills", 10, 0, 1000, "`times` that the exchange is killed under load")
+	number(f, &o.Clients, "clients", 32, 1, 1000, "`connections` that trade")
+	number(f, &o.Rate, "rate", 500, 0, 1_000_000, "`frames` a second of all of them together; 0: as many as possible")
+	number(f, &o.SymbolsTraded, "symbols", 10, 1, 100, "`symbols` that are traded")
+	number(f, &o.Watched, "watched", 4, 1, 100, "`accounts` whose private events are followed")
+	f.DurationVar(&o.Break, "break", 3*time.Second, "mean `time` after which a reader reconnects; 0 for never")
+	finish := commonFlags(f, &o, stdout)
+	if err := parse(f, args, 0); err != nil {
+		return err
+	}
+	if least := time.Duration(o.Kills+1) * time.Second; o.Duration < least {
+		return fmt.Errorf("%w: -duration %s: must be at least %s with %d kills", errUsage, o.Duration, least, o.Kills)
+	}
+	return finish(ctx, torture.Readers)
 }
 
 func runMutation(ctx context.Context, args []string, stdout, stderr io.Writer) error {

@@ -5,16 +5,16 @@ import (
 	"maps"
 	"slices"
 
-	"outcry/internal/lab/failover"
 	"outcry/internal/lab/load"
+	"outcry/internal/lab/torture"
 )
 
 const failoverFile = "reliability/cluster.json"
 
 // failoverTable returns the table of a run of loadtest torture -cluster.
-func failoverTable(r *failover.Report) string {
+func failoverTable(r *torture.Report) string {
 	faults, count := 0, func(n int64) string { return grouped(float64(n)) }
-	about := failover.Faults()
+	about := torture.Cluster.Faults()
 	t := load.Table{{"fault", "rounds", "without an answer: median", "longest"}}
 	for _, name := range slices.Sorted(maps.Keys(r.Rounds)) {
 		faults += r.Rounds[name]

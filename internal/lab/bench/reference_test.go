@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"outcry/internal/lab/anchors"
-	"outcry/internal/lab/failover"
 	"outcry/internal/lab/load"
 	"outcry/internal/lab/load/scenario"
+	"outcry/internal/lab/torture"
 )
 
 // More data files in the directory of documents.
@@ -45,7 +45,7 @@ type measured struct {
 	full, soak, goals, goalsAgain, soakAgain, growth *Data
 
 	torture  *tortureRun
-	failover *failover.Report
+	failover *torture.Report
 	anchors  *anchors.Report
 	csv      []load.Table // in the order of csvTables
 }

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"outcry/internal/lab/books"
-	"outcry/internal/lab/failover"
 	"outcry/internal/lab/harness"
 	"outcry/internal/lab/torture"
 )
@@ -69,7 +67,7 @@ func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught s
 	if m.plan == nil {
 		return m.tryTests(ctx, dir)
 	}
-	_, err = torture.Run(ctx, torture.Options{Seed: seed, Plan: m.plan, Clients: 12, Load: time.Second, Edits: m.edits,
+	_, err = torture.Run(ctx, torture.Server, torture.Options{Seed: seed, Plan: m.plan, Clients: 12, Load: time.Second, Edits: m.edits,
 		Dir: dir, Out: out})
 	var finding *torture.Finding
 	switch {
@@ -84,9 +82,9 @@ func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught s
 
 // tryCluster tortures a cluster of three nodes with the mutation.
 func (m Mutation) tryCluster(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
-	_, err = failover.Run(ctx, failover.Options{Seed: seed, Plan: m.cluster, Clients: 8, Load: time.Second, Edits: m.edits,
+	_, err = torture.Run(ctx, torture.Cluster, torture.Options{Seed: seed, Plan: m.cluster, Clients: 8, Load: time.Second, Edits: m.edits,
 		Dir: dir, Out: out})
-	if finding, ok := errors.AsType[*failover.Finding](err); ok {
+	if finding, ok := errors.AsType[*torture.Finding](err); ok {
 		first, _, _ := strings.Cut(finding.Error(), "\n")
 		return m.judge("torture -cluster: "+first, finding.Error())
 	}
@@ -98,9 +96,9 @@ func (m Mutation) tryCluster(ctx context.Context, seed uint64, dir string, out i
 
 // tryBooks runs readers of books and feeds against an exchange with the mutation.
 func (m Mutation) tryBooks(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
-	_, err = books.Run(ctx, books.RunOptions{Duration: m.books, Clients: 8, Rate: 500, Symbols: 3, Watched: 4,
+	_, err = torture.Run(ctx, torture.Readers, torture.Options{Duration: m.books, Clients: 8, Rate: 500, SymbolsTraded: 3, Watched: 4,
 		Break: time.Second, Seed: seed, Edits: m.edits, Dir: dir, Out: out})
-	if finding, ok := errors.AsType[*books.Finding](err); ok {
+	if finding, ok := errors.AsType[*torture.Finding](err); ok {
 		first, _, _ := strings.Cut(finding.Error(), "\n")
 		return m.judge(first, finding.Error())
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"outcry/internal/lab/failover"
 	"outcry/internal/lab/harness"
 	"outcry/internal/lab/torture"
 )
@@ -43,10 +42,10 @@ func TestEveryMutationFitsTheSource(t *testing.T) {
 				requireTests(t, filepath.Join(root, b.pkg), &b)
 			}
 			for fault := range b.cluster {
-				require.Contains(t, failover.Faults(), fault)
+				require.Contains(t, torture.Cluster.Faults(), fault)
 			}
 			for fault := range b.plan {
-				require.Contains(t, torture.Faults(), fault)
+				require.Contains(t, torture.Server.Faults(), fault)
 			}
 		})
 	}

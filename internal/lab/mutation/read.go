@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"outcry/internal/lab/failover"
 	"outcry/internal/lab/harness"
 	"outcry/internal/lab/torture"
 )
@@ -29,22 +28,22 @@ func read(text string) (all []Mutation, err error) {
 		if len(all) == 0 {
 			return nil, fmt.Errorf("mutation: line %d: %q is outside any mutation", n+1, line)
 		}
-		if err := all[len(all)-1].take(key, value, line); err != nil {
+		if err := all[len(all)-1].addLine(key, value, line); err != nil {
 			return nil, fmt.Errorf("mutation: line %d: %w", n+1, err)
 		}
 	}
 	return all, nil
 }
 
-// take processes a line.
-func (m *Mutation) take(key, value, line string) (err error) {
+// addLine processes a line.
+func (m *Mutation) addLine(key, value, line string) (err error) {
 	switch key {
 	case "breaks":
 		m.Promise = value
 	case "torture":
-		m.plan, err = torture.ParsePlan(value)
+		m.plan, err = torture.Server.ParsePlan(value)
 	case "cluster":
-		m.cluster, err = failover.ParsePlan(value)
+		m.cluster, err = torture.Cluster.ParsePlan(value)
 	case "books":
 		m.books, err = time.ParseDuration(value)
 	case "tests":

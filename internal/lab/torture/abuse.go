@@ -43,22 +43,22 @@ const (
 	usagePoll  = 5 * time.Millisecond
 
 	largePatience = 10
-	goesOnAnswers = 200 // answers to traders' orders that must arrive during an attack
+	keptAnswers   = 200 // answers to traders' orders that must arrive during an attack
 )
 
 func isAbuse(fault string) bool { return strings.HasPrefix(fault, abusePrefix) }
 
 // size returns the number for the configured size of attack.
-func (r *runner) size(small, large int) int {
-	if r.Large {
+func (s *server) size(small, large int) int {
+	if s.Large {
 		return large
 	}
 	return small
 }
 
 // patient returns how long to wait. d suits thousands of orders; a large attack has millions.
-func (r *runner) patient(d time.Duration) time.Duration {
-	return time.Duration(r.size(1, largePatience)) * d
+func (s *server) patient(d time.Duration) time.Duration {
+	return time.Duration(s.size(1, largePatience)) * d
 }
 
 // Abuse is the result of a round of abuse. Times are in milliseconds, memory in MiB.
@@ -98,83 +98,85 @@ func (a Abuse) String() string {
 }
 
 // abuseDir returns the directory of exchanges under attack.
-func (r *runner) abuseDir() string { return filepath.Join(r.Dir, "abuse") }
+func (s *server) abuseDir() string { return filepath.Join(s.Dir, "abuse") }
 
 // abuseRound starts a fresh exchange with the market and the abuser's accounts, runs a round of the fault
 // on it, stops it in order, and returns a summary.
-func (r *runner) abuseRound(ctx context.Context, n int, name string) (came string, err error) {
-	if r.abused == nil {
-		if r.abused, err = harness.StartPostgres(ctx, r.abuseDir()); err != nil {
+func (s *server) abuseRound(ctx context.Context, n int, f *fault[*server]) (summary string, err error) {
+	if s.abused == nil {
+		if s.abused, err = harness.StartPostgres(ctx, s.abuseDir()); err != nil {
 			return "", err
 		}
 	}
-	sub := &runner{Options: r.Options, plain: r.plain, client: r.client, log: r.log, report: r.report, pg: r.abused,
-		Session: audit.NewSession(audit.Target{}, rand.New(rand.NewPCG(r.Seed, uint64(n)<<32|1)), abuserName, takerName)}
-	sub.Dir, sub.NoCreates = r.abuseDir(), attacks[name].noCreates
+	own := *s.run
+	sub := newServer(&own, audit.NewSession(audit.Target{}, rand.New(rand.NewPCG(s.Seed, uint64(n)<<32|1)), abuserName,
+		takerName))
+	sub.plain, sub.client, sub.log, sub.pg = s.plain, s.client, s.log, s.abused
+	sub.Dir, sub.NoCreates = s.abuseDir(), f.attack.noCreates
 	defer sub.pg.Find()
 	defer sub.end()
-	settings := func(ctx context.Context) error { return sub.setFlags(ctx, attacks[name]) }
-	round := func(ctx context.Context) error { return sub.round(ctx, n, name) }
+	settings := func(ctx context.Context) error { return sub.setFlags(ctx, f.attack) }
+	round := func(ctx context.Context) error { return tradedRound(ctx, sub.run, sub, n, f) }
 	err = inTurn(ctx, sub.empty, settings, sub.start, sub.OpenMarket, sub.openAbuser, round, sub.stopAndCheck)
 	if err != nil {
 		return "", err
 	}
-	r.report.take(sub)
-	return r.abuseReport().String(), nil
+	s.report.add(sub.Session)
+	return s.abuseReport().String(), nil
 }
 
 // empty removes the data of the previous exchange.
-func (r *runner) empty(ctx context.Context) (err error) {
-	if err := os.RemoveAll(r.data()); err != nil {
+func (s *server) empty(ctx context.Context) (err error) {
+	if err := os.RemoveAll(s.data()); err != nil {
 		return fmt.Errorf("torture: %w", err)
 	}
-	if r.db, err = r.connect(ctx); err != nil {
+	if s.db, err = s.connect(ctx); err != nil {
 		return err
 	}
-	if _, err := r.db.Exec(ctx, "DROP SCHEMA IF EXISTS public, outcry CASCADE; CREATE SCHEMA public"); err != nil {
+	if _, err := s.db.Exec(ctx, "DROP SCHEMA IF EXISTS public, outcry CASCADE; CREATE SCHEMA public"); err != nil {
 		return fmt.Errorf("torture: empty the database: %w", err)
 	}
 	return nil
 }
 
 // setFlags sets the server's flags for an attack.
-func (r *runner) setFlags(ctx context.Context, a attack) (err error) {
+func (s *server) setFlags(ctx context.Context, a *attack) (err error) {
 	var flags []string
 	for _, x := range append(anyFlags, a.flags...) {
-		flags = append(flags, fmt.Sprintf(x.format, r.size(x.small, x.large)))
+		flags = append(flags, fmt.Sprintf(x.format, s.size(x.small, x.large)))
 	}
-	if a.auth && r.Rand.IntN(2) == 0 {
-		if r.token, r.abuser.Token, err = r.makeTokens(ctx); err != nil {
+	if a.auth && s.Rand.IntN(2) == 0 {
+		if s.token, s.abuser.Token, err = s.makeTokens(ctx); err != nil {
 			return err
 		}
 		flags = append(flags, "--auth")
 	}
 	if a.files {
-		r.files = r.idleConnections() - idleBeyond
+		s.files = s.idleConnections() - idleBeyond
 	}
-	r.flags, err = knownFlags(ctx, r.plain, flags)
+	s.flags, err = knownFlags(ctx, s.plain, flags)
 	return err
 }
 
 // openAbuser opens the abuser's accounts.
-func (r *runner) openAbuser(ctx context.Context) error {
-	r.abuser.Addr = r.server.XML
+func (s *server) openAbuser(ctx context.Context) error {
+	s.abuser.Addr = s.server.XML
 	c := new(wire.Create)
-	r.Account(c, abuserName, 1)
-	r.Account(c, takerName, 1_000_000)
-	r.Account(c, idleName, 1)
-	r.Deposit(c, abuseSym, []string{abuserName}, 1_000_000)
-	return r.MustCreate(ctx, c)
+	s.Account(c, abuserName, 1)
+	s.Account(c, takerName, 1_000_000)
+	s.Account(c, idleName, 1)
+	s.Deposit(c, abuseSym, []string{abuserName}, 1_000_000)
+	return s.MustCreate(ctx, c)
 }
 
 // makeTokens makes a token with all rights and one for only the abuser's accounts.
-func (r *runner) makeTokens(ctx context.Context) (admin, little string, err error) {
-	if err := os.MkdirAll(r.data(), 0o700); err != nil {
+func (s *server) makeTokens(ctx context.Context) (admin, little string, err error) {
+	if err := os.MkdirAll(s.data(), 0o700); err != nil {
 		return "", "", fmt.Errorf("torture: %w", err)
 	}
 	tokens := make([]string, 2)
 	for i, scope := range []string{"admin", "account:" + abuserName + "," + takerName} {
-		out, err := exec.CommandContext(ctx, r.client, "token", "add", "--data", r.data(), "--scope", scope).Output()
+		out, err := exec.CommandContext(ctx, s.client, "token", "add", "--data", s.data(), "--scope", scope).Output()
 		if err != nil {
 			return "", "", fmt.Errorf("torture: make a token: %w", err)
 		}
@@ -200,42 +202,41 @@ func knownFlags(ctx context.Context, program string, flags []string) (known []st
 
 // inject lets traders trade for a while, attacks, and judges the outcome: the process is the same, its
 // memory stays within bounds, and traders continue.
-func (a attack) inject(name string) func(*runner, context.Context) error {
-	return func(r *runner, ctx context.Context) error {
-		if err := wait(ctx, time.Duration(r.size(int(quietSmall), int(quietLarge)))); err != nil {
-			return err
-		}
-		before, err := r.server.Usage()
-		if err != nil {
-			return err
-		}
-		found := Abuse{Fault: name, Auth: r.abuser.Token != "", Resident: before.Resident >> 20, Probes: map[string]Waits{}}
-		found.Quiet = millis(r.CutPace().ValueAtQuantile(99))
-		r.report.Abuse = append(r.report.Abuse, found)
-		watch := watchUsage(r.server)
-		if err = a.run(r, ctx); err == nil && !a.ends && !a.restarts {
-			err = r.goesOn(ctx)
-		}
-		peak := watch()
-		pace, at := r.CutPace(), r.abuseReport()
-		at.P99, at.Max, at.Frames = millis(pace.ValueAtQuantile(99)), millis(pace.Max()), pace.TotalCount()
-		at.Peak, at.FilesPeak = peak.Resident>>20, peak.Files
-		if !a.ends && r.server.Gone() {
-			return fmt.Errorf("the exchange ended by itself (%w); its log ends with:\n%s", errors.Join(err), r.server.LogTail())
-		}
-		if err != nil {
-			return err
-		}
-		grow := 2*r.size(memorySmall, memoryLarge) + tradeGrow + r.size(a.grow.small, a.grow.large)
-		return judgeUsage(before, peak, int64(grow), r.files)
+func (a attack) inject(s *server, ctx context.Context) error {
+	if err := wait(ctx, time.Duration(s.size(int(quietSmall), int(quietLarge)))); err != nil {
+		return err
 	}
+	before, err := s.server.Usage()
+	if err != nil {
+		return err
+	}
+	found := Abuse{Fault: a.name, Auth: s.abuser.Token != "", Resident: before.Resident >> 20, Probes: map[string]Waits{}}
+	found.Quiet = millis(s.CutPace().ValueAtQuantile(99))
+	s.report.Abuse = append(s.report.Abuse, found)
+	watch := watchUsage(s.server)
+	if err = a.run(s, ctx); err == nil && !a.ends && !a.restarts {
+		err = s.keepTrading(ctx)
+	}
+	peak := watch()
+	pace, at := s.CutPace(), s.abuseReport()
+	at.P99, at.Max, at.Frames = millis(pace.ValueAtQuantile(99)), millis(pace.Max()), pace.TotalCount()
+	at.Peak, at.FilesPeak = peak.Resident>>20, peak.Files
+	if !a.ends && s.server.Gone() {
+		return fmt.Errorf("the exchange ended by itself (%w); its log ends with:\n%s", errors.Join(err), s.server.LogTail())
+	}
+	if err != nil {
+		return err
+	}
+	grow := 2*s.size(memorySmall, memoryLarge) + tradeGrow + s.size(a.grow.small, a.grow.large)
+	return judgeUsage(before, peak, int64(grow), s.files)
 }
 
 // abuseReport returns the report of the current round.
-func (r *runner) abuseReport() *Abuse { return &r.report.Abuse[len(r.report.Abuse)-1] }
+func (s *server) abuseReport() *Abuse { return &s.report.Abuse[len(s.report.Abuse)-1] }
 
-func (r *runner) abuseNote(format string, args ...any) {
-	r.abuseReport().Note = fmt.Sprintf(format, args...)
+// summarize sets what the report says of the current round.
+func (s *server) summarize(format string, args ...any) {
+	s.abuseReport().Note = fmt.Sprintf(format, args...)
 }
 
 func millis(nanoseconds int64) float64 { return float64(nanoseconds) / 1e6 }
@@ -263,10 +264,5 @@ func watchUsage(s *harness.Server) (stop func() harness.Usage) {
 	return func() harness.Usage { end(); return peak }
 }
 
-// goesOn waits until traders have received goesOnAnswers more answers.
-func (r *runner) goesOn(ctx context.Context) error { return r.awaitAnswers(ctx, goesOnAnswers) }
-
-func (r *runner) awaitAnswers(ctx context.Context, n int64) error {
-	enough := r.Answered() + n
-	return r.await(ctx, "traders continue", 0, func() (bool, error) { return r.Answered() >= enough, nil })
-}
+// keepTrading waits until traders have received keptAnswers more answers.
+func (s *server) keepTrading(ctx context.Context) error { return s.awaitAnswers(ctx, keptAnswers) }

@@ -30,8 +30,8 @@ const (
 )
 
 // idleConnections returns how many connections the abuser opens, limited by this process's descriptors.
-func (r *runner) idleConnections() int {
-	n := r.size(idleSmall, idleLarge)
+func (s *server) idleConnections() int {
+	n := s.size(idleSmall, idleLarge)
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
 		n = min(n, max(int(min(limit.Cur, 1<<20))-ownFiles, idleSmall))
@@ -41,45 +41,45 @@ func (r *runner) idleConnections() int {
 
 // abuseFiles holds idle HTTP connections, which must not affect XML, the journal or --health. Then it
 // holds idle XML connections up to the server's limit, which must not affect existing connections.
-func (r *runner) abuseFiles(ctx context.Context) error {
-	before, err := r.server.Usage()
+func (s *server) abuseFiles(ctx context.Context) error {
+	before, err := s.server.Usage()
 	if err != nil {
 		return err
 	}
-	n := r.idleConnections()
+	n := s.idleConnections()
 	hold := func(addr, send string, steps ...step) error {
 		conns, err := audit.HoldIdle(ctx, addr, send, n)
 		defer audit.CloseAll(conns)
-		if err = errors.Join(err, inTurn(ctx, append(steps, r.turnSegment, r.askHealth)...)); err != nil {
+		if err = errors.Join(err, inTurn(ctx, append(steps, s.turnSegment, s.askHealth)...)); err != nil {
 			return fmt.Errorf("with %d idle connections at %s: %w", len(conns), addr, err)
 		}
 		return nil
 	}
-	if err := hold(r.server.HTTP, "GET / HTTP/1.1\r\nHost: "+r.server.HTTP+"\r\n\r\n", r.getIn); err != nil {
+	if err := hold(s.server.HTTP, "GET / HTTP/1.1\r\nHost: "+s.server.HTTP+"\r\n\r\n", s.getIn); err != nil {
 		return err
 	}
-	r.End.Full.Store(true)
-	if err := hold(r.server.XML, ""); err != nil {
+	s.End.Full.Store(true)
+	if err := hold(s.server.XML, ""); err != nil {
 		return err
 	}
-	r.abuseNote("%d idle connections of HTTP, then of XML, of %d descriptors", n, r.files)
-	return r.settled(ctx, before)
+	s.summarize("%d idle connections of HTTP, then of XML, of %d descriptors", n, s.files)
+	return s.settled(ctx, before)
 }
 
 // turnSegment waits until traders have filled a segment of the journal.
-func (r *runner) turnSegment(ctx context.Context) error { return r.awaitAnswers(ctx, segmentTurns) }
+func (s *server) turnSegment(ctx context.Context) error { return s.awaitAnswers(ctx, segmentTurns) }
 
 // getIn checks that a new client can connect.
-func (r *runner) getIn(ctx context.Context) error {
+func (s *server) getIn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, audit.ReplyTimeout)
 	defer cancel()
-	_, err := audit.Ask(ctx, r.abuser, wire.NewTransactions(abuserName).Query("1").Append(nil))
+	_, err := audit.Ask(ctx, s.abuser, wire.NewTransactions(abuserName).Query("1").Append(nil))
 	return err
 }
 
 // askHealth requests the health check as a container does.
-func (r *runner) askHealth(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, r.plain, "--health", "--http="+r.server.HTTP, "--data="+r.data()).CombinedOutput()
+func (s *server) askHealth(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, s.plain, "--health", "--http="+s.server.HTTP, "--data="+s.data()).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("--health: %w: %s", err, out)
 	}
@@ -87,49 +87,49 @@ func (r *runner) askHealth(ctx context.Context) error {
 }
 
 // settled waits until the abuser's descriptors are closed and a new client can connect.
-func (r *runner) settled(ctx context.Context, before harness.Usage) error {
-	err := r.await(ctx, "the abuser's descriptors are closed", 0, func() (bool, error) {
-		now, err := r.server.Usage()
+func (s *server) settled(ctx context.Context, before harness.Usage) error {
+	err := s.await(ctx, "the abuser's descriptors are closed", 0, func() (bool, error) {
+		now, err := s.server.Usage()
 		return now.Files <= before.Files+settledFiles, err
 	})
-	return errors.Join(err, r.getIn(ctx))
+	return errors.Join(err, s.getIn(ctx))
 }
 
 // abuseBodies sends requests without their bodies, next to a client that sends complete ones.
-func (r *runner) abuseBodies(ctx context.Context) error {
-	conns, err := audit.WithholdBodies(ctx, r.server.HTTP, r.abuser.Token, r.size(bodiesSmall, bodiesLarge))
+func (s *server) abuseBodies(ctx context.Context) error {
+	conns, err := audit.WithholdBodies(ctx, s.server.HTTP, s.abuser.Token, s.size(bodiesSmall, bodiesLarge))
 	defer audit.CloseAll(conns)
 	if err != nil {
 		return err
 	}
 	body := string(wire.NewTransactions(abuserName).Query("1").Append(nil))
 	for n := range bodiesWhole {
-		if err := r.must(ctx, "/xml", r.abuser.Token, body); err != nil {
+		if err := s.must(ctx, "/xml", s.abuser.Token, body); err != nil {
 			return fmt.Errorf("with %d requests whose body does not come, whole request %d: %w", len(conns), n+1, err)
 		}
 	}
-	r.abuseNote("%d requests whose body does not come", len(conns))
+	s.summarize("%d requests whose body does not come", len(conns))
 	return nil
 }
 
 // abuseFloods opens and closes connections, some after sending garbage.
-func (r *runner) abuseFloods(ctx context.Context) error {
-	before, err := r.server.Usage()
+func (s *server) abuseFloods(ctx context.Context) error {
+	before, err := s.server.Usage()
 	if err != nil {
 		return err
 	}
-	n := r.size(floodSmall, floodLarge)
-	err = errors.Join(audit.Flood(ctx, r.server.XML, r.server.HTTP, n), audit.Smuggle(ctx, r.server.HTTP))
+	n := s.size(floodSmall, floodLarge)
+	err = errors.Join(audit.Flood(ctx, s.server.XML, s.server.HTTP, n), audit.Smuggle(ctx, s.server.HTTP))
 	if err != nil {
 		return err
 	}
-	r.abuseNote("%d connections that end at once", n)
-	return r.settled(ctx, before)
+	s.summarize("%d connections that end at once", n)
+	return s.settled(ctx, before)
 }
 
 // abuseHosts sends requests that a web page of another host could make a browser send.
-func (r *runner) abuseHosts(ctx context.Context) error {
-	sent, err := audit.ForeignHosts(ctx, r.server.HTTP, r.Symbols[0])
-	r.abuseNote("%d requests of foreign hosts", sent)
+func (s *server) abuseHosts(ctx context.Context) error {
+	sent, err := audit.ForeignHosts(ctx, s.server.HTTP, s.Symbols[0])
+	s.summarize("%d requests of foreign hosts", sent)
 	return err
 }

@@ -33,33 +33,33 @@ var (
 
 // layDust places the dust. It returns the id of the oldest dust order, and a connection for the orders
 // that meet the dust.
-func (r *runner) layDust(ctx context.Context) (first uint64, l *audit.Line, err error) {
-	n := r.size(dustSmall, dustLarge)
-	ids, refusal, err := r.PlaceMany(ctx, r.abuser, dust, n)
+func (s *server) layDust(ctx context.Context) (first uint64, l *audit.Line, err error) {
+	n := s.size(dustSmall, dustLarge)
+	ids, refusal, err := s.PlaceMany(ctx, s.abuser, dust, n)
 	switch {
 	case err != nil:
 		return 0, nil, err
 	case len(ids) < n:
 		return 0, nil, fmt.Errorf("%d orders of dust, of %d: %s", len(ids), n, refusal)
 	}
-	l, err = audit.DialLine(ctx, r.abuser)
+	l, err = audit.DialLine(ctx, s.abuser)
 	return ids[0], l, err
 }
 
 // abuseDust sends a frame of orders that meet all the dust, and probes operations that must not wait.
-func (r *runner) abuseDust(ctx context.Context) error {
-	first, l, err := r.layDust(ctx)
+func (s *server) abuseDust(ctx context.Context) error {
+	first, l, err := s.layDust(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	r.abuseReport().Probes["traders, while it is placed"] = waits(r.CutPace())
+	s.abuseReport().Probes["traders, while it is placed"] = waits(s.CutPace())
 	over, end := context.WithCancel(ctx)
 	probed := make(chan error, 1)
-	go func() { probed <- r.probe(ctx, first, over) }()
-	err = wait(ctx, time.Duration(r.size(int(dustRestSmall), int(dustRestLarge))))
-	begun, takers := time.Now(), r.size(takersSmall, takersLarge)
-	err = errors.Join(err, l.Send(r.BulkFrame(take, takers)))
+	go func() { probed <- s.probe(ctx, first, over) }()
+	err = wait(ctx, time.Duration(s.size(int(dustRestSmall), int(dustRestLarge))))
+	begun, takers := time.Now(), s.size(takersSmall, takersLarge)
+	err = errors.Join(err, l.Send(s.BulkFrame(take, takers)))
 	var answers []wire.Answer
 	if err == nil {
 		answers, err = l.Reply(audit.BulkReplyMax)
@@ -68,9 +68,9 @@ func (r *runner) abuseDust(ctx context.Context) error {
 	if err = errors.Join(err, <-probed); err != nil {
 		return err
 	}
-	r.abuseNote("%d orders of dust, a frame of %d that meet them: %.1f ms", r.size(dustSmall, dustLarge), takers,
+	s.summarize("%d orders of dust, a frame of %d that meet them: %.1f ms", s.size(dustSmall, dustLarge), takers,
 		millis(int64(time.Since(begun))))
-	ids, refusal := r.BulkTold(answers)
+	ids, refusal := s.BulkTold(answers)
 	if len(ids) != takers {
 		return fmt.Errorf("%d of %d orders that meet the dust are accepted: %s", len(ids), takers, refusal)
 	}
@@ -79,34 +79,34 @@ func (r *runner) abuseDust(ctx context.Context) error {
 
 // probe repeatedly queries an order of the symbol, creates accounts, and cancels all orders of an account
 // without any, until over ends. It returns what went wrong, and records the durations.
-func (r *runner) probe(ctx context.Context, dustID uint64, over context.Context) error {
+func (s *server) probe(ctx context.Context, dustID uint64, over context.Context) error {
 	made := 0
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }
 	times, err := audit.Probe(over, map[string]func() error{
 		"query": func() error {
-			return audit.Expect(ctx, r.At, "status", wire.NewTransactions(abuserName).Query(fmt.Sprint(dustID)).Append(nil))
+			return audit.Expect(ctx, s.At, "status", wire.NewTransactions(abuserName).Query(fmt.Sprint(dustID)).Append(nil))
 		},
 		"create": func() error {
 			made++
 			c := new(wire.Create).Account(wire.Account{ID: account(made), Balance: "1"})
-			return audit.Expect(ctx, r.At, "created", c.Append(nil))
+			return audit.Expect(ctx, s.At, "created", c.Append(nil))
 		},
 		"cancel-all": func() error {
-			return r.must(ctx, "/admin/cancel-all?account="+idleName, r.token, "")
+			return s.must(ctx, "/admin/cancel-all?account="+idleName, s.token, "")
 		},
 	})
 	for name, t := range times {
-		r.abuseReport().Probes[name] = waits(t)
+		s.abuseReport().Probes[name] = waits(t)
 	}
 	for n := range made {
-		r.Opened(account(n+1), 1)
+		s.Opened(account(n+1), 1)
 	}
 	return err
 }
 
 // must sends a POST request to the HTTP port and checks that the answer is OK.
-func (r *runner) must(ctx context.Context, path, token, body string) error {
-	status, answer, err := r.server.Ask(ctx, http.MethodPost, path, token, body)
+func (s *server) must(ctx context.Context, path, token, body string) error {
+	status, answer, err := s.server.Ask(ctx, http.MethodPost, path, token, body)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%s is answered with status %d: %s", path, status, answer)
 	}
@@ -114,27 +114,27 @@ func (r *runner) must(ctx context.Context, path, token, body string) error {
 }
 
 // abuseStop stops the exchange while a frame meets the dust.
-func (r *runner) abuseStop(ctx context.Context) error {
-	_, l, err := r.layDust(ctx)
+func (s *server) abuseStop(ctx context.Context) error {
+	_, l, err := s.layDust(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if err := l.Send(r.BulkFrame(take, r.size(takersSmall, takersLarge))); err != nil {
+	if err := l.Send(s.BulkFrame(take, s.size(takersSmall, takersLarge))); err != nil {
 		return err
 	}
-	if err := r.goesOn(ctx); err != nil {
+	if err := s.keepTrading(ctx); err != nil {
 		return err
 	}
-	r.End.MayBeGone.Store(true)
+	s.End.MayBeGone.Store(true)
 	stop, cancel := context.WithTimeout(ctx, dustStop*time.Second+stopGrace)
 	defer cancel()
 	begun := time.Now()
-	err = r.server.Stop(stop)
-	r.abuseNote("a stop while a frame meets %d orders of dust: %.1f ms", r.size(dustSmall, dustLarge),
+	err = s.server.Stop(stop)
+	s.summarize("a stop while a frame meets %d orders of dust: %.1f ms", s.size(dustSmall, dustLarge),
 		millis(int64(time.Since(begun))))
 	if stop.Err() != nil {
-		r.server.Kill()
+		s.server.Kill()
 		return err
 	}
 	return nil // any status: what the tables lack is in the journal, and is added at the next start

@@ -16,71 +16,71 @@ const (
 
 // abuseHistory freezes Postgres and queries orders that only Postgres knows. Later orders on the
 // connection must not be delayed.
-func (r *runner) abuseHistory(ctx context.Context) error {
-	forgotten := func(ctx context.Context) error { return inTurn(ctx, r.awaitTables, r.turnSegment) }
-	r.abuseNote("queries of old orders while Postgres is frozen")
-	return r.NothingBehindHistory(ctx, r.abuser, dollarOrder, forgotten, r.pg.Freeze)
+func (s *server) abuseHistory(ctx context.Context) error {
+	forgotten := func(ctx context.Context) error { return inTurn(ctx, s.awaitTables, s.turnSegment) }
+	s.summarize("queries of old orders while Postgres is frozen")
+	return s.NothingBehindHistory(ctx, s.abuser, dollarOrder, forgotten, s.pg.Freeze)
 }
 
 // awaitTables waits until the tables have all that was answered so far.
-func (r *runner) awaitTables(ctx context.Context) error {
-	highest := int64(r.HighestID())
-	return r.await(ctx, "the tables have what was answered", 0, func() (bool, error) {
+func (s *server) awaitTables(ctx context.Context) error {
+	highest := int64(s.HighestID())
+	return s.await(ctx, "the tables have what was answered", 0, func() (bool, error) {
 		var last int64
-		err := r.db.QueryRow(ctx, "SELECT coalesce(max(id), 0) FROM outcry.order_log").Scan(&last)
+		err := s.db.QueryRow(ctx, "SELECT coalesce(max(id), 0) FROM outcry.order_log").Scan(&last)
 		return last >= highest, err
 	})
 }
 
 // abuseLost breaks the connections to Postgres on the server's side only, so that its sessions stay
 // alive.
-func (r *runner) abuseLost(ctx context.Context) error {
+func (s *server) abuseLost(ctx context.Context) error {
 	for range 2 {
-		r.pg.Lose()
-		if err := errors.Join(r.goesOn(ctx), r.awaitTables(ctx)); err != nil {
+		s.pg.Lose()
+		if err := errors.Join(s.keepTrading(ctx), s.awaitTables(ctx)); err != nil {
 			return err
 		}
 	}
-	r.abuseNote("the connections to Postgres are lost twice, and its sessions live on")
+	s.summarize("the connections to Postgres are lost twice, and its sessions live on")
 	return nil
 }
 
 // abuseSessions ends the exchange's sessions, and gives its database role timeouts that no batch can
 // meet.
-func (r *runner) abuseSessions(ctx context.Context) (err error) {
+func (s *server) abuseSessions(ctx context.Context) (err error) {
 	settings := []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"}
 	defer func() {
 		for _, name := range settings {
-			_, resetErr := r.db.Exec(context.WithoutCancel(ctx), "ALTER ROLE CURRENT_USER RESET "+name)
+			_, resetErr := s.db.Exec(context.WithoutCancel(ctx), "ALTER ROLE CURRENT_USER RESET "+name)
 			err = errors.Join(err, resetErr)
 		}
 	}()
 	for _, name := range settings {
-		if _, err := r.db.Exec(ctx, "ALTER ROLE CURRENT_USER SET "+name+" = '2ms'"); err != nil {
+		if _, err := s.db.Exec(ctx, "ALTER ROLE CURRENT_USER SET "+name+" = '2ms'"); err != nil {
 			return fmt.Errorf("torture: %w", err)
 		}
 	}
 	for range timeoutsRound {
-		_, err := r.db.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
+		_, err := s.db.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
 			WHERE application_name LIKE 'outcryd%' AND pid <> pg_backend_pid() AND datname = current_database()`)
 		if err != nil {
 			return fmt.Errorf("torture: %w", err)
 		}
-		if err = r.goesOn(ctx); err == nil {
-			err = r.awaitTables(ctx)
+		if err = s.keepTrading(ctx); err == nil {
+			err = s.awaitTables(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("with timeouts of 2 ms: %w", err)
 		}
 	}
-	r.abuseNote("sessions end %d times, with timeouts of 2 ms for the role", timeoutsRound)
+	s.summarize("sessions end %d times, with timeouts of 2 ms for the role", timeoutsRound)
 	return nil
 }
 
 // abuseLock locks a table as CREATE INDEX does, and kills the exchange while it waits for the lock. The
 // next start must not need the lock.
-func (r *runner) abuseLock(ctx context.Context) error {
-	tx, err := r.db.BeginTx(ctx, pgx.TxOptions{})
+func (s *server) abuseLock(ctx context.Context) error {
+	tx, err := s.db.BeginTx(ctx, pgx.TxOptions{})
 	if err != nil {
 		return fmt.Errorf("torture: %w", err)
 	}
@@ -88,21 +88,21 @@ func (r *runner) abuseLock(ctx context.Context) error {
 	if _, err := tx.Exec(ctx, "LOCK TABLE public.orders, outcry.order_log, public.executions IN SHARE MODE"); err != nil {
 		return fmt.Errorf("torture: %w", err)
 	}
-	if err := r.goesOn(ctx); err != nil {
+	if err := s.keepTrading(ctx); err != nil {
 		return err
 	}
-	err = r.await(ctx, "the exchange waits for the lock", 0, func() (waits bool, err error) {
+	err = s.await(ctx, "the exchange waits for the lock", 0, func() (waits bool, err error) {
 		err = tx.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_catalog.pg_locks WHERE NOT granted").Scan(&waits)
 		return waits, err
 	})
 	if err != nil {
 		return err
 	}
-	r.End.MayBeGone.Store(true)
-	r.server.Kill()
-	if err := r.start(ctx); err != nil {
+	s.End.MayBeGone.Store(true)
+	s.server.Kill()
+	if err := s.start(ctx); err != nil {
 		return fmt.Errorf("while a table is locked: %w", err)
 	}
-	r.abuseNote("killed and started while a table is locked")
+	s.summarize("killed and started while a table is locked")
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 // Each attack is run against an incorrect exchange here, to prove that its judge can fail.
 
 // fakeExchange starts a server that answers each frame with answer.
-func fakeExchange(t *testing.T, answer func(frame []byte) []byte) *runner {
+func fakeExchange(t *testing.T, answer func(frame []byte) []byte) *server {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -45,8 +45,10 @@ func fakeExchange(t *testing.T, answer func(frame []byte) []byte) *runner {
 			}()
 		}
 	}()
-	return &runner{Session: audit.NewSession(audit.Target{}, nil), abuser: audit.Target{Addr: l.Addr().String()},
-		report: &Report{Abuse: make([]Abuse, 1)}}
+	report := &Report{ServerReport: &ServerReport{Abuse: make([]Abuse, 1)}}
+	s := newServer(&run{report: report}, audit.NewSession(audit.Target{}, nil))
+	s.abuser = audit.Target{Addr: l.Addr().String()}
+	return s
 }
 
 // opens returns a function that answers frames of orders: with ids from first on for the first most
@@ -129,11 +131,11 @@ func TestOnlyFlagsThatThereAreArePassed(t *testing.T) {
 }
 
 func TestEveryAttackIsAFault(t *testing.T) {
-	for name, a := range attacks {
-		require.True(t, isAbuse(name), name)
-		require.NotNil(t, a.run, name)
-		require.Equal(t, a.about, Faults()[name])
-		require.Less(t, len(strings.TrimPrefix(name, abusePrefix)), len(name))
+	for _, a := range attacks() {
+		require.True(t, isAbuse(a.name), a.name)
+		require.NotNil(t, a.run, a.name)
+		require.Equal(t, a.about, Server.Faults()[a.name])
+		require.Less(t, len(strings.TrimPrefix(a.name, abusePrefix)), len(a.name))
 	}
-	require.Len(t, attacks, 14)
+	require.Len(t, attacks(), 14)
 }

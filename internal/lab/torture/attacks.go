@@ -8,6 +8,7 @@ import (
 
 // attack is one kind of abuse.
 type attack struct {
+	name      string
 	about     string
 	auth      bool      // a token that trades for the abuser's accounts is enough
 	files     bool      // the server has idleBeyond fewer descriptors than the abuser has connections
@@ -16,7 +17,7 @@ type attack struct {
 	noCreates bool      // traders open no accounts, since accounts are limited
 	grow      sized     // additional bytes by which the server may grow
 	flags     []setting // flags of the server
-	run       func(r *runner, ctx context.Context) error
+	run       func(*server, context.Context) error
 }
 
 // sized is a number for small and for large attacks.
@@ -28,44 +29,51 @@ type setting struct {
 	sized
 }
 
-// attacks maps the name of a fault to its attack.
-var attacks map[string]attack
+// attackFaults returns the faults of a malicious client. A plan may name all of them together as abuse.
+func attackFaults() (all []fault[*server]) {
+	for _, a := range attacks() {
+		all = append(all, fault[*server]{name: a.name, about: a.about, ends: a.ends, early: true, inject: a.inject,
+			attack: &a})
+	}
+	return all
+}
 
-func allAttacks() map[string]attack {
+func attacks() []attack {
 	dustFlags := []setting{
 		{"--max-open-orders-account=%d", sized{dustSmall + audit.BulkAtOnce, dustLarge + audit.BulkAtOnce}},
 		{"--segment=%d", sized{dustSegment, 64 << 20}}, {"--stop-timeout=%ds", sized{dustStop, dustStop}}}
 	dustGrow := sized{orderBytes * dustSmall, orderBytes * dustLarge}
-	return map[string]attack{
-		"abuse-frame": {about: "frames whose replies would be many times as large: names of a megabyte, echoed in " +
+	return []attack{
+		{name: "abuse-frame", about: "frames whose replies would be many times as large: names of a megabyte, echoed in " +
 			"hundreds of errors",
-			auth: true, flags: []setting{{"--max-reply=%d", sized{frameReplyMax, frameReplyMax}}}, run: (*runner).abuseFrames},
-		"abuse-resting": {about: "an account with one dollar places orders until one is rejected",
+			auth: true, flags: []setting{{"--max-reply=%d", sized{frameReplyMax, frameReplyMax}}}, run: (*server).abuseFrames},
+		{name: "abuse-resting", about: "an account with one dollar places orders until one is rejected",
 			auth: true, flags: []setting{{"--max-open-orders-account=%d", sized{openSmall, openLarge}}},
-			run: (*runner).abuseResting, grow: sized{orderBytes * openSmall, orderBytes * openLarge}},
-		"abuse-accounts": {about: "accounts are made until there are too many", noCreates: true,
+			run: (*server).abuseResting, grow: sized{orderBytes * openSmall, orderBytes * openLarge}},
+		{name: "abuse-accounts", about: "accounts are made until there are too many", noCreates: true,
 			flags: []setting{{"--max-accounts=%d", sized{accountsSmall, accountsLarge}}},
-			run:   (*runner).abuseAccounts, grow: sized{orderBytes * 2 * accountsSmall, orderBytes * 2 * accountsLarge}},
-		"abuse-symbols": {about: "symbols are made until there are too many; at rest none has a goroutine",
+			run:   (*server).abuseAccounts, grow: sized{orderBytes * 2 * accountsSmall, orderBytes * 2 * accountsLarge}},
+		{name: "abuse-symbols", about: "symbols are made until there are too many; at rest none has a goroutine",
 			flags: []setting{{"--max-symbols=%d", sized{symbolsSmall, symbolsLarge}}},
-			run:   (*runner).abuseSymbols, grow: sized{symbolBytes * symbolsSmall, symbolBytes * symbolsLarge}},
-		"abuse-files": {about: "more idle connections than the server has descriptors, of HTTP without a token, then of XML",
-			auth: true, files: true, run: (*runner).abuseFiles},
-		"abuse-bodies": {about: "requests of HTTP whose body does not come", auth: true, run: (*runner).abuseBodies},
-		"abuse-floods": {about: "connections that end at once, garbage, requests with two ends", auth: true,
-			run: (*runner).abuseFloods},
-		"abuse-dust": {about: "orders of the smallest fraction, and a frame of orders each of which meets them all",
-			auth: true, flags: dustFlags[:2], run: (*runner).abuseDust, grow: dustGrow},
-		"abuse-stop": {about: "SIGTERM while such a frame is executed",
-			auth: true, ends: true, flags: dustFlags, run: (*runner).abuseStop, grow: dustGrow},
-		"abuse-history": {about: "queries of old orders while Postgres is frozen, and an order after them",
-			auth: true, flags: []setting{{"--closed-orders=%d", sized{10, 10}}}, run: (*runner).abuseHistory},
-		"abuse-lost": {about: "connections to Postgres are lost, and its sessions live on", run: (*runner).abuseLost},
-		"abuse-sessions": {about: "sessions are ended, and the role has timeouts that no batch keeps",
-			run: (*runner).abuseSessions},
-		"abuse-lock": {about: "a session locks a table as CREATE INDEX does; the exchange is restarted during the lock",
-			restarts: true, run: (*runner).abuseLock},
-		"abuse-hosts": {about: "requests of foreign hosts, as after DNS rebinding", run: (*runner).abuseHosts},
+			run:   (*server).abuseSymbols, grow: sized{symbolBytes * symbolsSmall, symbolBytes * symbolsLarge}},
+		{name: "abuse-files", about: "more idle connections than the server has descriptors, of HTTP without a token, " +
+			"then of XML",
+			auth: true, files: true, run: (*server).abuseFiles},
+		{name: "abuse-bodies", about: "requests of HTTP whose body does not come", auth: true, run: (*server).abuseBodies},
+		{name: "abuse-floods", about: "connections that end at once, garbage, requests with two ends", auth: true,
+			run: (*server).abuseFloods},
+		{name: "abuse-dust", about: "orders of the smallest fraction, and a frame of orders each of which meets them all",
+			auth: true, flags: dustFlags[:2], run: (*server).abuseDust, grow: dustGrow},
+		{name: "abuse-stop", about: "SIGTERM while such a frame is executed",
+			auth: true, ends: true, flags: dustFlags, run: (*server).abuseStop, grow: dustGrow},
+		{name: "abuse-history", about: "queries of old orders while Postgres is frozen, and an order after them",
+			auth: true, flags: []setting{{"--closed-orders=%d", sized{10, 10}}}, run: (*server).abuseHistory},
+		{name: "abuse-lost", about: "connections to Postgres are lost, and its sessions live on", run: (*server).abuseLost},
+		{name: "abuse-sessions", about: "sessions are ended, and the role has timeouts that no batch keeps",
+			run: (*server).abuseSessions},
+		{name: "abuse-lock", about: "a session locks a table as CREATE INDEX does; the exchange is restarted during the lock",
+			restarts: true, run: (*server).abuseLock},
+		{name: "abuse-hosts", about: "requests of foreign hosts, as after DNS rebinding", run: (*server).abuseHosts},
 	}
 }
 

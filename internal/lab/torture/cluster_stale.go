@@ -1,4 +1,4 @@
-package failover
+package torture
 
 import (
 	"context"
@@ -38,13 +38,13 @@ func answered(reply []byte) bool {
 
 // freezeBoth checks that a leader without a majority answers neither orders nor queries. Both are sent on
 // connections that were open before.
-func freezeBoth(r *runner, ctx context.Context, leader *node) error {
-	id, conn, err := r.quietOrder(ctx, leader)
+func (c *cluster) freezeBoth(ctx context.Context) error {
+	id, conn, err := c.quietOrder(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	for _, n := range r.standbys(leader) {
+	for _, n := range c.standbys() {
 		n.freeze()
 	}
 	if err := wait(ctx, heartbeats); err != nil {
@@ -56,63 +56,63 @@ func freezeBoth(r *runner, ctx context.Context, leader *node) error {
 	if reply, err := conn.NextReply(); err == nil && answered(reply) {
 		return fmt.Errorf("without a majority the leader answers a query: %s", reply)
 	}
-	return r.mend(ctx)
+	return c.heal(ctx)
 }
 
 // freezeTrading does the same as freezeBoth for orders only, while clients trade.
-func freezeTrading(r *runner, ctx context.Context, leader *node) error {
-	for _, n := range r.standbys(leader) {
+func (c *cluster) freezeTrading(ctx context.Context) error {
+	for _, n := range c.standbys() {
 		n.freeze()
 	}
 	if err := wait(ctx, heartbeats); err != nil {
 		return err
 	}
-	before := r.Answered()
+	before := c.Answered()
 	if err := wait(ctx, silent); err != nil {
 		return err
 	}
-	if now := r.Answered(); now != before {
+	if now := c.Answered(); now != before {
 		return fmt.Errorf("without a majority the leader answers %d orders", now-before)
 	}
-	return r.mend(ctx)
+	return c.heal(ctx)
 }
 
 // quietOrder places a resting order and returns its id and a connection to the leader.
-func (r *runner) quietOrder(ctx context.Context, leader *node) (id string, conn *client.Conn, err error) {
-	r.quietOrders++
-	symbol := fmt.Sprintf("%s%d", quietSymbol, r.quietOrders)
-	c := new(wire.Create)
-	if r.quietOrders == 1 {
-		r.Account(c, quietAccount, 1_000_000)
+func (c *cluster) quietOrder(ctx context.Context) (id string, conn *client.Conn, err error) {
+	c.quietOrders++
+	symbol := fmt.Sprintf("%s%d", quietSymbol, c.quietOrders)
+	create := new(wire.Create)
+	if c.quietOrders == 1 {
+		c.Account(create, quietAccount, 1_000_000)
 	}
-	r.Deposit(c, symbol, []string{quietAccount}, 1)
-	if err := r.MustCreate(ctx, c); err != nil {
+	c.Deposit(create, symbol, []string{quietAccount}, 1)
+	if err := c.MustCreate(ctx, create); err != nil {
 		return "", nil, err
 	}
-	r.BulkSent(1)
-	answers, err := audit.Ask(ctx, r.At, wire.NewTransactions(quietAccount).Order(symbol, "-1", "5").Append(nil))
+	c.BulkSent(1)
+	answers, err := audit.Ask(ctx, c.At, wire.NewTransactions(quietAccount).Order(symbol, "-1", "5").Append(nil))
 	if err != nil {
 		return "", nil, err
 	}
-	if ids, refusal := r.BulkTold(answers); len(ids) != 1 {
+	if ids, refusal := c.BulkTold(answers); len(ids) != 1 {
 		return "", nil, fmt.Errorf("a resting order is rejected: %s", refusal)
 	}
-	conn, err = audit.Dial(ctx, audit.Target{Addr: leader.xml(), Patience: checkPatience})
+	conn, err = audit.Dial(ctx, audit.Target{Addr: c.leader.xml(), Patience: checkPatience})
 	return answers[0].ID, conn, err
 }
 
 // stale freezes the leader, cancels an order at the new leader, and sends the frozen one a query of the
 // order before unfreezing it. The old leader must not answer that the order is open.
-func stale(r *runner, ctx context.Context, leader *node) error {
-	id, conn, err := r.quietOrder(ctx, leader)
+func (c *cluster) stale(ctx context.Context) error {
+	id, conn, err := c.quietOrder(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	leader.freeze()
-	err = r.await(ctx, "another node leads", 0, func() (bool, error) {
-		for _, n := range r.nodes {
-			if n == leader {
+	c.leader.freeze()
+	err = c.await(ctx, "another node leads", 0, func() (bool, error) {
+		for _, n := range c.nodes {
+			if n == c.leader {
 				continue
 			}
 			if v, err := n.look(ctx); err == nil && v.Role == leads {
@@ -129,7 +129,7 @@ func stale(r *runner, ctx context.Context, leader *node) error {
 	if err := ask(conn, id, silent); err != nil {
 		return err
 	}
-	if err := leader.mend(ctx); err != nil {
+	if err := c.leader.mend(ctx); err != nil {
 		return err
 	}
 	if reply, err := conn.NextReply(); err == nil && answered(reply) && strings.Contains(string(reply), "<open") {

@@ -1,4 +1,4 @@
-package failover
+package torture
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 
 // node is one node of the cluster.
 type node struct {
-	r       *runner
+	c       *cluster
 	number  int
 	dir     string
 	address string
@@ -41,36 +41,36 @@ type node struct {
 }
 
 // certify makes the nodes' certificates for each other.
-func (r *runner) certify(ctx context.Context, root string) error {
-	args := []string{r.peers()}
+func (c *cluster) certify(ctx context.Context, root string) error {
+	args := []string{c.peers()}
 	for number := 1; number <= nodes; number++ {
-		args = append(args, fmt.Sprintf("%d=%s", number, r.machines.Address(number)))
+		args = append(args, fmt.Sprintf("%d=%s", number, c.machines.Address(number)))
 	}
 	out, err := exec.CommandContext(ctx, filepath.Join(root, "deploy", "peers.sh"), args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("failover: certificates: %w: %s", err, out)
+		return fmt.Errorf("torture: certificates: %w: %s", err, out)
 	}
 	return nil
 }
 
-func (r *runner) peers() string { return filepath.Join(r.Dir, "peers") }
+func (c *cluster) peers() string { return filepath.Join(c.Dir, "peers") }
 
 // newNode starts the Postgres of a node. A node that is returned with an error must be ended by the
 // caller.
-func (r *runner) newNode(ctx context.Context, number int, program string) (n *node, err error) {
-	n = &node{r: r, number: number, address: r.machines.Address(number), program: program,
-		dir: filepath.Join(r.Dir, fmt.Sprintf("node%d", number))}
+func (c *cluster) newNode(ctx context.Context, number int, program string) (n *node, err error) {
+	n = &node{c: c, number: number, address: c.machines.Address(number), program: program,
+		dir: filepath.Join(c.Dir, fmt.Sprintf("node%d", number))}
 	if err := os.MkdirAll(n.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("failover: %w", err)
+		return nil, fmt.Errorf("torture: %w", err)
 	}
-	if n.log, err = os.Create(filepath.Join(r.Dir, fmt.Sprintf("node%d.log", number))); err != nil {
-		return nil, fmt.Errorf("failover: %w", err)
+	if n.log, err = os.Create(filepath.Join(c.Dir, fmt.Sprintf("node%d.log", number))); err != nil {
+		return nil, fmt.Errorf("torture: %w", err)
 	}
 	if n.disk, err = harness.NewDisk(n.data(), diskBytes); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(n.postgresDir(), 0o755); err != nil {
-		return nil, fmt.Errorf("failover: %w", err)
+		return nil, fmt.Errorf("torture: %w", err)
 	}
 	if n.pg, err = harness.StartPostgres(ctx, n.postgresDir()); err != nil {
 		return nil, err
@@ -91,11 +91,11 @@ func (n *node) data() string { return filepath.Join(n.dir, "data") }
 func (n *node) start(flags ...string) (err error) {
 	var peers []string
 	for number := 1; number <= nodes; number++ {
-		peers = append(peers, fmt.Sprintf("%d=%s:%s", number, n.r.machines.Address(number), peerPort))
+		peers = append(peers, fmt.Sprintf("%d=%s:%s", number, n.c.machines.Address(number), peerPort))
 	}
-	file := func(name string) string { return filepath.Join(n.r.peers(), name) }
+	file := func(name string) string { return filepath.Join(n.c.peers(), name) }
 	n.server, err = harness.Launch(harness.ServerOptions{
-		Program: n.program, Inside: n.r.machines.Inside(n.number), Data: n.data(), DatabaseURL: n.pg.URL(), Log: n.log,
+		Program: n.program, Inside: n.c.machines.Inside(n.number), Data: n.data(), DatabaseURL: n.pg.URL(), Log: n.log,
 		Flags: append(
 			[]string{"--listen=" + n.xml(), "--http=" + n.address + ":" + httpPort, "--open", "--segment=1048576",
 				"--closed-orders=1000", "--refs=200", "--stop-timeout=30s", fmt.Sprintf("--node=%d", n.number),

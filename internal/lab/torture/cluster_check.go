@@ -1,4 +1,4 @@
-package failover
+package torture
 
 import (
 	"context"
@@ -16,11 +16,11 @@ const leads = "leader"
 const leadsFor = time.Second
 
 // awaitLeader waits until a node has led and accepted orders for leadsFor, and returns it.
-func (r *runner) awaitLeader(ctx context.Context) (leader *node, err error) {
+func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
 	var term uint64
 	var since time.Time
-	err = r.await(ctx, "a leader", 0, func() (bool, error) {
-		for _, n := range r.nodes {
+	err = c.await(ctx, "a leader", 0, func() (bool, error) {
+		for _, n := range c.nodes {
 			if v, err := n.look(ctx); err == nil && v.Role == leads {
 				if status, _, err := n.server.Ask(ctx, "GET", "/readyz", "", ""); err == nil && status == 200 {
 					if n != leader || v.Term != term {
@@ -35,62 +35,56 @@ func (r *runner) awaitLeader(ctx context.Context) (leader *node, err error) {
 	return leader, err
 }
 
-// check compares what clients know with every node. The cluster must be whole and no client trading.
-func (r *runner) check(ctx context.Context) error {
-	if _, err := r.awaitLeader(ctx); err != nil {
-		return err
+// checks compare what clients know with every node. The cluster must be whole and no client trading.
+func (c *cluster) checks() []check {
+	again := func(do func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error { return c.again(ctx, do) }
 	}
-	for _, do := range []func(context.Context) error{r.RetryAll, r.Settle} {
-		if err := r.again(ctx, do); err != nil {
-			return err
-		}
+	return []check{
+		{"leader", func(ctx context.Context) error { _, err := c.awaitLeader(ctx); return err }},
+		{"commands sent again", again(c.RetryAll)},
+		{"orders without an answer", again(c.Settle)},
+		{"digests", c.agree},
+		{"tables", c.checkTables},
+		{"answers", c.CheckAnswers},
+		{"views", c.CheckViews},
+		{"linearizability", func(context.Context) error { return c.CheckLinear() }},
 	}
-	if err := r.agree(ctx); err != nil {
-		return err
-	}
-	of := r.nodes[r.Rand.IntN(len(r.nodes))]
+}
+
+// checkTables checks the tables of a random node, and what readers of books and feeds have.
+func (c *cluster) checkTables(ctx context.Context) error {
+	of := c.nodes[c.Rand.IntN(len(c.nodes))]
 	db, err := of.tables(ctx)
 	if err == nil {
-		err = r.CheckTables(ctx, db)
+		err = c.CheckTables(ctx, db)
 	}
 	if err != nil {
-		return fmt.Errorf("the tables of node %d: %w", of.number, err)
+		return fmt.Errorf("node %d: %w", of.number, err)
 	}
-	if r.readers != nil {
-		if err := r.readers.Check(ctx, db); err != nil {
-			return err
-		}
+	if c.readers != nil {
+		return c.readers.Check(ctx, db)
 	}
-	if err := r.CheckAnswers(ctx); err != nil {
-		return err
-	}
-	if err := r.CheckViews(ctx); err != nil {
-		return err
-	}
-	if err := r.CheckLinear(); err != nil {
-		return err
-	}
-	r.Forget()
 	return nil
 }
 
 // again repeats do until it does not fail because of a change of leaders.
-func (r *runner) again(ctx context.Context, do func(context.Context) error) (err error) {
-	waitErr := r.await(ctx, "answers to repeated commands", 0, func() (bool, error) {
+func (c *cluster) again(ctx context.Context, do func(context.Context) error) (err error) {
+	waitErr := c.await(ctx, "answers to repeated commands", 0, func() (bool, error) {
 		err = do(ctx)
-		return err == nil || len(r.Complaints()) > 0, nil
+		return err == nil || len(c.Complaints()) > 0, nil
 	})
 	return errors.Join(err, waitErr)
 }
 
 // agree waits until every node has the same records in its journal and its tables, and compares their
 // digests.
-func (r *runner) agree(ctx context.Context) error {
+func (c *cluster) agree(ctx context.Context) error {
 	var last string
-	err := r.await(ctx, "all nodes have the same", 0, func() (bool, error) {
+	err := c.await(ctx, "all nodes have the same", 0, func() (bool, error) {
 		seqs, digests := map[uint64]bool{}, map[string]bool{}
 		last = ""
-		for _, n := range r.nodes {
+		for _, n := range c.nodes {
 			v, err := n.look(ctx)
 			if err != nil {
 				last += fmt.Sprintf("node %d: %v\n", n.number, err)
@@ -112,14 +106,14 @@ func (r *runner) agree(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, last)
 	}
-	r.report.Agreed++
+	c.report.Agreed++
 	return nil
 }
 
 // logTails returns the last lines of all logs.
-func (r *runner) logTails() string {
+func (c *cluster) logTails() string {
 	var all []string
-	for _, n := range r.nodes {
+	for _, n := range c.nodes {
 		if n.server != nil {
 			all = append(all, fmt.Sprintf("node %d:\n%s", n.number, n.server.LogTail()))
 		}

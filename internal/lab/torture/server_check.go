@@ -12,7 +12,7 @@ import (
 
 const verifyTimeout = 5 * time.Minute
 
-// step is a part of a check.
+// step is a part of a round.
 type step = func(context.Context) error
 
 // inTurn runs the steps one after another until one fails.
@@ -25,61 +25,64 @@ func inTurn(ctx context.Context, steps ...step) error {
 	return nil
 }
 
-// check compares the three views with each other. The exchange must be up and no client trading.
-func (r *runner) check(ctx context.Context) error {
-	catchUp := func(ctx context.Context) error { return r.server.CatchUp(ctx, r.patient(catchUpTimeout)) }
-	linear := func(context.Context) error { return r.CheckLinear() }
-	err := inTurn(ctx, r.RetryAll, r.Settle, catchUp, r.checkTables, r.CheckAnswers, r.CheckViews, r.checkConservation,
-		linear)
-	if err == nil {
-		r.Forget()
+// checks compare what clients know, the tables and the exchange with each other. The exchange must be up and no
+// client trading.
+func (s *server) checks() []check {
+	return []check{
+		{"commands sent again", s.RetryAll},
+		{"orders without an answer", s.Settle},
+		{"Postgres", func(ctx context.Context) error { return s.server.CatchUp(ctx, s.patient(catchUpTimeout)) }},
+		{"tables", s.checkTables},
+		{"answers", s.CheckAnswers},
+		{"views", s.CheckViews},
+		{"conservation", s.checkConservation},
+		{"linearizability", func(context.Context) error { return s.CheckLinear() }},
 	}
-	return err
 }
 
 // stopAndCheck stops the server in order and checks that the tables are complete.
-func (r *runner) stopAndCheck(ctx context.Context) error {
-	if err := r.stopServer(ctx); err != nil {
+func (s *server) stopAndCheck(ctx context.Context) error {
+	if err := s.stopServer(ctx); err != nil {
 		return err
 	}
-	if err := r.checkTables(ctx); err != nil {
+	if err := s.checkTables(ctx); err != nil {
 		return fmt.Errorf("after an orderly stop: %w", err)
 	}
-	return r.verify(ctx)
+	return s.verify(ctx)
 }
 
 // verify runs outcry verify, and checks that the digest computed from the tables equals the digest of the
 // server's memory when it stopped.
-func (r *runner) verify(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.patient(verifyTimeout))
+func (s *server) verify(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.patient(verifyTimeout))
 	defer cancel()
-	out, err := exec.CommandContext(ctx, r.client, "verify", "--database-url", r.pg.DirectURL(), r.data()).CombinedOutput()
+	out, err := exec.CommandContext(ctx, s.client, "verify", "--database-url", s.pg.DirectURL(), s.data()).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("outcry verify: %w: %s", err, out)
 	}
 	_, tables, ok := strings.Cut(string(out), ", digest ")
-	memory, told := r.server.LastAttr("digest")
+	memory, told := s.server.LastAttr("digest")
 	if !ok || !told || strings.TrimSpace(tables) != memory {
 		return fmt.Errorf("memory had the digest %q at the stop, and outcry verify says: %s", memory, out)
 	}
-	r.report.Verified++
+	s.report.Verified++
 	return nil
 }
 
 // checkTables checks the tables over a direct connection, without the proxy.
-func (r *runner) checkTables(ctx context.Context) (err error) {
-	if r.db == nil || r.db.IsClosed() || r.db.Ping(ctx) != nil {
-		if r.db, err = r.connect(ctx); err != nil {
+func (s *server) checkTables(ctx context.Context) (err error) {
+	if s.db == nil || s.db.IsClosed() || s.db.Ping(ctx) != nil {
+		if s.db, err = s.connect(ctx); err != nil {
 			return err
 		}
 	}
-	return r.CheckTables(ctx, r.db)
+	return s.CheckTables(ctx, s.db)
 }
 
 // checkConservation checks the gauges that must always be 0.
-func (r *runner) checkConservation(ctx context.Context) error {
+func (s *server) checkConservation(ctx context.Context) error {
 	for _, gauge := range []string{"outcry_cash_imbalance_dollars", "outcry_share_imbalance_symbols"} {
-		v, err := r.server.Metric(ctx, gauge)
+		v, err := s.server.Metric(ctx, gauge)
 		if err != nil {
 			return err
 		}
@@ -92,11 +95,11 @@ func (r *runner) checkConservation(ctx context.Context) error {
 
 // connect opens a direct connection to Postgres, without the proxy. It retries while the postmaster
 // starts.
-func (r *runner) connect(ctx context.Context) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.patient(catchUpTimeout))
+func (s *server) connect(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patient(catchUpTimeout))
 	defer cancel()
 	for {
-		db, err := pgx.Connect(ctx, r.pg.DirectURL())
+		db, err := pgx.Connect(ctx, s.pg.DirectURL())
 		if err == nil {
 			return db, nil
 		}

@@ -1,4 +1,4 @@
-package failover
+package torture
 
 import (
 	"context"
@@ -22,16 +22,16 @@ const (
 
 // cluster runs `outcry cluster` on all nodes' addresses, and repeats it while it fails, since leaders
 // change.
-func (r *runner) cluster(ctx context.Context, args ...string) error {
+func (c *cluster) cluster(ctx context.Context, args ...string) error {
 	var http []string
-	for _, n := range r.nodes {
+	for _, n := range c.nodes {
 		http = append(http, n.address+":"+httpPort)
 	}
 	args = append([]string{"cluster", args[0], "--http", strings.Join(http, ",")}, args[1:]...)
 	var out []byte
-	err := r.await(ctx, strings.Join(args, " "), 0, func() (bool, error) {
+	err := c.await(ctx, strings.Join(args, " "), 0, func() (bool, error) {
 		var err error
-		out, err = exec.CommandContext(ctx, r.client, args...).CombinedOutput()
+		out, err = exec.CommandContext(ctx, c.client, args...).CombinedOutput()
 		return err == nil, nil
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func (n *node) lose(ctx context.Context) error {
 }
 
 // comeBack makes a node that has lost everything a member again.
-func (r *runner) comeBack(ctx context.Context, n *node, command string) error {
+func (c *cluster) comeBack(ctx context.Context, n *node, command string) error {
 	if err := n.start("--join"); err != nil {
 		return err
 	}
@@ -71,14 +71,14 @@ func (r *runner) comeBack(ctx context.Context, n *node, command string) error {
 	if command == "add" {
 		args = append(args, n.address+":"+peerPort)
 	}
-	if err := r.cluster(ctx, args...); err != nil {
+	if err := c.cluster(ctx, args...); err != nil {
 		return err
 	}
-	return r.upToDate(ctx, n)
+	return c.upToDate(ctx, n)
 }
 
-func loseDisk(r *runner, ctx context.Context, leader *node) error {
-	n := r.standbys(leader)[0]
+func (c *cluster) loseDisk(ctx context.Context) error {
+	n := c.standbys()[0]
 	if err := n.lose(ctx); err != nil {
 		return err
 	}
@@ -96,46 +96,46 @@ func loseDisk(r *runner, ctx context.Context, leader *node) error {
 	if err := n.lose(ctx); err != nil {
 		return err
 	}
-	return r.comeBack(ctx, n, "replace")
+	return c.comeBack(ctx, n, "replace")
 }
 
-func loseKill(r *runner, ctx context.Context, leader *node) error {
-	n := r.standbys(leader)[0]
+func (c *cluster) loseKill(ctx context.Context) error {
+	n := c.standbys()[0]
 	if err := n.lose(ctx); err != nil {
 		return err
 	}
 	killed := make(chan error, 1)
 	go func() {
-		time.Sleep(r.killAfter())
-		leader.kill()
-		killed <- leader.start() // a majority of three is needed
+		time.Sleep(c.killAfter())
+		c.leader.kill()
+		killed <- c.leader.start() // a majority of three is needed
 	}()
-	err := r.comeBack(ctx, n, "replace")
+	err := c.comeBack(ctx, n, "replace")
 	return errors.Join(err, <-killed)
 }
 
 // killAfter is the time after which the leader is killed while another node catches up.
-func (r *runner) killAfter() time.Duration { return time.Duration(r.Seed%1000) * time.Millisecond }
+func (c *cluster) killAfter() time.Duration { return time.Duration(c.Seed%1000) * time.Millisecond }
 
-func removeAdd(r *runner, ctx context.Context, leader *node) error {
-	n := r.standbys(leader)[0]
-	if err := r.cluster(ctx, "remove", fmt.Sprint(n.number)); err != nil {
+func (c *cluster) removeAdd(ctx context.Context) error {
+	n := c.standbys()[0]
+	if err := c.cluster(ctx, "remove", fmt.Sprint(n.number)); err != nil {
 		return err
 	}
 	if err := n.lose(ctx); err != nil {
 		return err
 	}
-	return r.comeBack(ctx, n, "add")
+	return c.comeBack(ctx, n, "add")
 }
 
-func flipByte(r *runner, ctx context.Context, leader *node) error {
-	n := r.standbys(leader)[0]
+func (c *cluster) flipByte(ctx context.Context) error {
+	n := c.standbys()[0]
 	n.kill()
 	log := "journal"
-	if r.Rand.IntN(2) == 0 {
+	if c.Rand.IntN(2) == 0 {
 		log = "raft"
 	}
-	if err := r.flip(filepath.Join(n.data(), log)); err != nil {
+	if err := c.flip(filepath.Join(n.data(), log)); err != nil {
 		return err
 	}
 	if err := n.start(); err != nil {
@@ -153,23 +153,23 @@ func flipByte(r *runner, ctx context.Context, leader *node) error {
 	if err := n.lose(ctx); err != nil {
 		return err
 	}
-	return r.comeBack(ctx, n, "replace")
+	return c.comeBack(ctx, n, "replace")
 }
 
 // flip changes a byte in the first half of a log's oldest segment.
-func (r *runner) flip(dir string) error {
+func (c *cluster) flip(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("failover: no segment in %s: %w", dir, err)
+		return fmt.Errorf("torture: no segment in %s: %w", dir, err)
 	}
 	b, err := os.ReadFile(files[0])
 	if err != nil {
-		return fmt.Errorf("failover: %w", err)
+		return fmt.Errorf("torture: %w", err)
 	}
 	written := len(strings.TrimRight(string(b), "\x00"))
-	b[r.Rand.IntN(written/2)] ^= 1 << r.Rand.IntN(8)
+	b[c.Rand.IntN(written/2)] ^= 1 << c.Rand.IntN(8)
 	if err := os.WriteFile(files[0], b, 0o600); err != nil {
-		return fmt.Errorf("failover: %w", err)
+		return fmt.Errorf("torture: %w", err)
 	}
 	return nil
 }

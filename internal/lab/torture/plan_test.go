@@ -1,0 +1,77 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAPlanIsParsed(t *testing.T) {
+	for _, test := range []struct {
+		kind *Kind
+		plan string
+		want map[string]int
+	}{
+		{Server, "kill=1,stop=2,kill=3", map[string]int{"kill": 4, "stop": 2}},
+		{Cluster, "kill-leader=8,alone=2", map[string]int{"kill-leader": 8, "alone": 2}},
+		{Readers, "kill=1", map[string]int{"kill": 1}},
+		{Server, "kill-leader=1", nil},
+		{Cluster, "abuse=1", nil},
+		{Server, "kill", nil},
+		{Server, "kill=-1", nil},
+		{Server, "", nil},
+	} {
+		plan, err := test.kind.ParsePlan(test.plan)
+		require.Equal(t, test.want, plan, test.plan)
+		require.Equal(t, test.want == nil, err != nil, test.plan)
+	}
+	plan, err := Server.ParsePlan("abuse=2")
+	require.NoError(t, err)
+	require.Len(t, plan, len(attacks()))
+}
+
+// TestEveryFaultIsWhole: a fault has all that a round of its kind needs, and a name that a plan can have.
+func TestEveryFaultIsWhole(t *testing.T) {
+	require.Len(t, Server.Faults(), len(serverFaults))
+	require.Len(t, Cluster.Faults(), len(clusterFaults))
+	requireWhole(t, serverFaults)
+	requireWhole(t, clusterFaults)
+	requireWhole(t, readerFaults[1:])
+}
+
+func requireWhole[S any](t *testing.T, all []fault[S]) {
+	t.Helper()
+	for i := range all {
+		f := &all[i]
+		require.Regexp(t, `^[a-z]+(-[a-z]+)*$`, f.name)
+		require.NotEmpty(t, f.about, f.name)
+		require.NotNil(t, f.inject, f.name)
+		require.Same(t, f, find(all, f.name))
+		require.False(t, f.early && f.quiet, f.name)
+	}
+}
+
+func TestTwoFaultsOfOneNameAreABug(t *testing.T) {
+	require.Panics(t, func() { described([]fault[*server]{{name: "x", about: "a"}, {name: "x", about: "b"}}) })
+}
+
+func TestARunHasTheRoundsOfItsPlanInAnOrderOfItsSeed(t *testing.T) {
+	o := Options{Plan: map[string]int{"a": 3, "b": 2}}
+	rounds := shuffled(o, rand.New(rand.NewPCG(1, 0)))
+	require.ElementsMatch(t, []string{"a", "a", "a", "b", "b"}, rounds)
+	require.Equal(t, rounds, shuffled(o, rand.New(rand.NewPCG(1, 0))))
+	require.Equal(t, []string{"kill", "kill", "none"}, Readers.schedule(Options{Kills: 2}, nil))
+}
+
+func TestTheFirstCheckThatFailsIsNamed(t *testing.T) {
+	var ran []string
+	step := func(name string, err error) check {
+		return check{name, func(context.Context) error { ran = append(ran, name); return err }}
+	}
+	err := runChecks(t.Context(), []check{step("one", nil), step("two", errors.New("it is wrong")), step("three", nil)})
+	require.EqualError(t, err, "two: it is wrong")
+	require.Equal(t, []string{"one", "two"}, ran)
+}
