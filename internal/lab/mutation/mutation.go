@@ -67,8 +67,8 @@ func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught s
 	if m.plan == nil {
 		return m.tryTests(ctx, dir)
 	}
-	_, err = torture.Run(ctx, torture.Server, torture.Options{Seed: seed, Plan: m.plan, Clients: 12, Load: time.Second, Edits: m.edits,
-		Dir: dir, Out: out})
+	_, err = torture.Run(ctx, torture.Server, torture.Options{Seed: seed, Plan: m.plan, Clients: 12, Load: time.Second,
+		Edits: m.edits, Dir: dir, Out: out})
 	var finding *torture.Finding
 	switch {
 	case errors.As(err, &finding):
@@ -82,8 +82,8 @@ func (m Mutation) Try(ctx context.Context, seed uint64, out io.Writer) (caught s
 
 // tryCluster tortures a cluster of three nodes with the mutation.
 func (m Mutation) tryCluster(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
-	_, err = torture.Run(ctx, torture.Cluster, torture.Options{Seed: seed, Plan: m.cluster, Clients: 8, Load: time.Second, Edits: m.edits,
-		Dir: dir, Out: out})
+	_, err = torture.Run(ctx, torture.Cluster, torture.Options{Seed: seed, Plan: m.cluster, Clients: 8,
+		Load: time.Second, Edits: m.edits, Dir: dir, Out: out})
 	if finding, ok := errors.AsType[*torture.Finding](err); ok {
 		first, _, _ := strings.Cut(finding.Error(), "\n")
 		return m.judge("torture -cluster: "+first, finding.Error())
@@ -96,8 +96,8 @@ func (m Mutation) tryCluster(ctx context.Context, seed uint64, dir string, out i
 
 // tryBooks runs readers of books and feeds against an exchange with the mutation.
 func (m Mutation) tryBooks(ctx context.Context, seed uint64, dir string, out io.Writer) (caught string, err error) {
-	_, err = torture.Run(ctx, torture.Readers, torture.Options{Duration: m.books, Clients: 8, Rate: 500, SymbolsTraded: 3, Watched: 4,
-		Break: time.Second, Seed: seed, Edits: m.edits, Dir: dir, Out: out})
+	_, err = torture.Run(ctx, torture.Readers, torture.Options{Duration: m.books, Clients: 8, Rate: 500,
+		SymbolsTraded: 3, Watched: 4, Break: time.Second, Seed: seed, Edits: m.edits, Dir: dir, Out: out})
 	if finding, ok := errors.AsType[*torture.Finding](err); ok {
 		first, _, _ := strings.Cut(finding.Error(), "\n")
 		return m.judge(first, finding.Error())
