@@ -11,7 +11,6 @@ import (
 
 	"outcry/internal/auth"
 	"outcry/internal/engine"
-	"outcry/internal/exchange"
 )
 
 // Limits of a connection that has not yet presented its token.
@@ -68,7 +67,7 @@ func (c *session) cutOff() {
 	conn.Close()
 }
 
-// prove reads the frame with the token, if the server requires one, and keeps the grant. ok is false if the
+// prove reads the frame with the token, if the server requires one, and sets the caller's grant. ok is false if the
 // session ends; reason is then the last reply, "" for none.
 func (c *session) prove() (reason string, ok bool) {
 	tokens := c.server.options.Tokens
@@ -85,9 +84,9 @@ func (c *session) prove() (reason string, ok bool) {
 	case err == nil:
 		var grant *auth.Grant
 		if grant, err = c.checkToken(frame); err == nil {
-			if full := c.server.enter(c, grant); full > 0 {
+			if full := c.caller.Prove(grant); full != nil {
 				c.log(slog.LevelWarn, "a connection is refused: its token has too many", 0, slog.String("token", grant.ID))
-				return fmt.Sprintf("the token has %d connections and may have no more; try again later", full), false
+				return full.Error(), false
 			}
 			c.begin(grant)
 			return "", true
@@ -124,10 +123,10 @@ func (c *session) refuseToken(why error) (answered bool) {
 	return answered
 }
 
-// begin starts the session's work under a grant: it resets the deadlines, allows frames of full size, watches
+// begin starts the session's work under the caller's grant: it resets the deadlines, allows frames of full size, watches
 // for the end of the token and pushes the reply to the token.
 func (c *session) begin(grant *auth.Grant) {
-	c.grant, c.clock.prove = grant, time.Time{}
+	c.clock.prove = time.Time{}
 	c.clock.restart()
 	c.frames.SetMax(c.server.options.FrameBytesMax)
 	done := make(chan struct{})
@@ -145,86 +144,4 @@ func (c *session) begin(grant *auth.Grant) {
 	c.executed++
 	r.frame = c.executed
 	c.push(r)
-}
-
-// tokenEnded reports whether the session's token has expired or was revoked.
-func (c *session) tokenEnded() bool { return c.grant != nil && c.grant.Err() != nil }
-
-// judge decides which commands of one batch are executed.
-type judge struct {
-	grant    *auth.Grant // nil if no token is required
-	accounts *accountRates
-	rate     int64 // commands per second of an account, 0 for no limit
-	now      time.Time
-	metrics  *Metrics
-}
-
-// judgeOf returns the judge of a batch that arrives now, or nil if all commands are allowed.
-func (s *Server) judgeOf(grant *auth.Grant) *judge {
-	rate := s.accountRate.Load()
-	if grant == nil && rate == 0 {
-		return nil
-	}
-	return &judge{grant, s.accounts, rate, time.Now(), s.options.Metrics}
-}
-
-// judge returns the refusal of a command, the zero value if the command is allowed. It sets the command's
-// OwnOnly and Repeat.
-func (j *judge) judge(c *engine.Request) (refusal exchange.Refusal) {
-	if j.grant != nil {
-		if refusal = j.permit(&c.Command); refusal.Reason != exchange.OK {
-			j.metrics.authDenied.Inc()
-			return refusal
-		}
-		c.OwnOnly = c.Kind == exchange.QueryOrder && !j.grant.Scope.IsAdmin()
-	}
-	if j.rate > 0 {
-		refusal = j.pace(c)
-	}
-	return refusal
-}
-
-// permit returns a refusal if the token does not allow the command, else the zero value.
-func (j *judge) permit(c *exchange.Command) (refusal exchange.Refusal) {
-	scope := j.grant.Scope
-	allowed := scope.ActsFor(c.Account)
-	switch c.Kind {
-	case exchange.OpenAccount, exchange.MakeSymbol, exchange.DepositShares:
-		allowed = scope.IsAdmin()
-	case exchange.PlaceOrder, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.AmendOrder,
-		exchange.CancelAll, exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
-	}
-	if !allowed {
-		r := exchange.Result{Reason: exchange.NotAllowed}
-		refusal = exchange.Refusal{Reason: r.Reason, Text: r.Text(c)}
-	}
-	return refusal
-}
-
-// pace returns a refusal if the account is over its rate, else the zero value. A command with a ref is passed
-// on even then, with Repeat set, as it may be a repetition of one that was done. In that case the client gets
-// the first answer once more; a refusal could make it send the same order under another ref.
-func (j *judge) pace(c *engine.Request) (refusal exchange.Refusal) {
-	ref := c.Ref
-	switch c.Kind {
-	case exchange.OpenAccount, exchange.DepositShares, exchange.PlaceOrder:
-	case exchange.AmendOrder:
-		if ref = ""; c.More != nil {
-			ref = c.More.NewRef // c.Ref names the order to amend
-		}
-	case exchange.MakeSymbol, exchange.QueryOrder, exchange.CancelOrder, exchange.ShowOrder, exchange.CancelAll,
-		exchange.SetSwitch, exchange.ShowAccount, exchange.ListOrders, exchange.ListFills:
-		return refusal
-	}
-	wait := j.accounts.spend(c.Account, j.rate, j.now)
-	if wait == 0 {
-		return refusal
-	}
-	j.metrics.hit(limitRateAccount)
-	if ref != "" {
-		c.Repeat = true
-		return refusal
-	}
-	return exchange.Refusal{Reason: exchange.RateExceeded, Text: fmt.Sprintf(
-		"account %s is over its limit of %d orders and creates a second; try again in %s", c.Account, j.rate, roundUp(wait))}
 }

@@ -17,11 +17,10 @@ const keepBytes = 2 * writeBytesMax
 // batch is a run of frames that are executed together. It has one owner at a time, and its memory is reused.
 type batch struct {
 	codec    Codec
-	conn     *session // the session that sent the frames; nil for another transport
 	messages []message
 	frames   int                                        // number of messages in use
 	bytes    int                                        // size of the frames together
-	judge    *judge                                     // decides which commands are executed; nil allows all
+	judge    judge                                      // decides which commands are executed
 	admitOne func(c *exchange.Command) exchange.Refusal // b.admit as a func value, made once
 	commands []engine.Request
 	results  []exchange.Result
@@ -93,13 +92,14 @@ func (s *Server) release(b *batch) {
 	clear(b.results)
 	b.answers.reset()
 	b.frames, b.bytes, b.answered, b.large, b.commands, b.results = 0, 0, 0, false, b.commands[:0], b.results[:0]
-	b.judge, b.conn, b.pending, b.recalls, b.last, b.cost, b.late = nil, nil, false, false, 0, 0, 0
+	b.judge, b.pending, b.recalls, b.last, b.cost, b.late = judge{}, false, false, 0, 0, 0
 	s.batches.Put(b)
 }
 
 // add decodes one more frame into the batch and appends those commands that the judge allows. It keeps no
-// part of the frame.
-func (b *batch) add(frame []byte) {
+// part of the frame. onDisconnect says whether orders without an instruction of their own are canceled when their
+// connection ends. ok reports whether the frame sets something for its connection, as Message.Connection does.
+func (b *batch) add(frame []byte, onDisconnect bool) (silence time.Duration, ok bool) {
 	if b.frames == len(b.messages) {
 		b.messages = append(b.messages, message{})
 	}
@@ -107,14 +107,11 @@ func (b *batch) add(frame []byte) {
 	if m.Message == nil {
 		m.Message = b.codec.NewMessage()
 	}
-	m.CancelOnDisconnect(b.conn != nil && b.conn.onDisconnect)
+	m.CancelOnDisconnect(onDisconnect)
 	m.Decode(frame)
-	if silence, ok := m.Connection(); ok && b.conn != nil {
-		b.conn.applySettings(silence)
-	}
 	b.frames++
 	b.bytes += len(frame)
-	if b.judge != nil && b.judge.grant != nil {
+	if b.judge.demandsGrant() {
 		m.JudgeMalformed(b.judge.permit)
 	}
 	// Grow in one step: a slice that grows command by command leaves more garbage than Codec.Memory counts.
@@ -122,21 +119,16 @@ func (b *batch) add(frame []byte) {
 	before := len(b.commands)
 	m.Judge(b.admitOne)
 	m.commands = len(b.commands) - before
+	return m.Connection()
 }
 
 // admit appends a command to the batch, or returns the refusal of the judge.
 func (b *batch) admit(c *exchange.Command) (refusal exchange.Refusal) {
 	b.commands = append(b.commands, engine.Request{Command: *c})
 	last := len(b.commands) - 1
-	if b.judge != nil {
-		if refusal = b.judge.judge(&b.commands[last]); refusal.Reason != exchange.OK {
-			b.commands[last] = engine.Request{}
-			b.commands = b.commands[:last]
-			return refusal
-		}
-	}
-	if c.OnDisconnect && b.conn != nil {
-		b.commands[last].Origin = b.conn.originOfOrders()
+	if refusal = b.judge.admit(&b.commands[last]); refusal.Reason != exchange.OK {
+		b.commands[last] = engine.Request{}
+		b.commands = b.commands[:last]
 	}
 	return refusal
 }
@@ -186,7 +178,6 @@ func (s *Server) split(b *batch) *batch {
 		return nil
 	}
 	rest := s.takeBatch(b.codec)
-	rest.conn = b.conn
 	rest.messages = append(rest.messages[:0], b.messages[first:b.frames]...)
 	rest.commands = append(rest.commands, b.commands[commands:]...)
 	rest.frames, rest.cost = b.frames-first, b.cost

@@ -42,8 +42,9 @@ func memoryOfBatch(frame []byte) int {
 	b, r := s.takeBatch(xmlCodec), s.newReply(engine.Mark{}, time.Time{})
 	halt := &exchange.Halt{Reason: strings.Repeat("&", exchange.HaltReasonCharsMax)}
 	var before, after runtime.MemStats
+	b.judge = s.Request(nil).judge()
 	runtime.ReadMemStats(&before)
-	b.add(frame)
+	b.add(frame, false)
 	b.results = make([]exchange.Result, len(b.commands))
 	runtime.ReadMemStats(&after)
 	for i := range b.results {

@@ -17,6 +17,9 @@ var (
 	ErrUnauthorized = errors.New("session: the caller has no valid token")
 )
 
+// ErrAborted is the error of Answer, Call and Wait after Abort was called.
+var ErrAborted = errors.New("session: this machine no longer serves clients")
+
 // Outcome is the result of one request of a Call.
 type Outcome struct {
 	exchange.Result
@@ -34,8 +37,8 @@ type Pending struct {
 	outcomes    []Outcome
 	mark        engine.Mark
 	begun       time.Time
-	release     func() // frees the place among concurrent requests; nil for callers of Enter
-	unavailable bool   // the history did not answer and is not asked again
+	slot        slot // the place among concurrent requests; zero for callers of Enter
+	unavailable bool // the history did not answer and is not asked again
 }
 
 // called is the reusable memory of a Call.
@@ -58,7 +61,7 @@ func (s *Server) Call(
 	if s.aborted.Load() {
 		return p, ErrAborted
 	}
-	if s.options.Tokens != nil && (caller.grant == nil || caller.grant.Err() != nil) {
+	if !caller.mayCall() {
 		return p, ErrUnauthorized
 	}
 	p = Pending{server: s, requests: requests, outcomes: outcomes, begun: time.Now()}
@@ -66,7 +69,7 @@ func (s *Server) Call(
 	if w == nil {
 		w = new(called)
 	}
-	caller.judge(&p, w)
+	p.admit(caller, w)
 	if !p.enter(caller, w.commands) {
 		s.putCalled(w)
 		return p, ErrBusy
@@ -77,7 +80,7 @@ func (s *Server) Call(
 	w.results = w.results[:len(w.commands)]
 	if len(w.commands) > 0 {
 		if p.mark, err = s.executeAll(ctx, w.commands, w.results); err != nil {
-			p.leave()
+			p.slot.giveBack()
 			return p, err // w is not reused: the exchange may still write to it
 		}
 	}
@@ -113,55 +116,24 @@ func (s *Server) putCalled(w *called) {
 	}
 }
 
-// judge appends the allowed requests to w, and sets the Refusal of the others.
-func (c *Caller) judge(p *Pending, w *called) {
-	j := c.server.judgeOf(c.grant)
+// admit appends the allowed requests to w, and sets the Refusal of the others.
+func (p *Pending) admit(caller *Caller, w *called) {
+	j := caller.judge()
 	for i := range p.requests {
 		q, o := &p.requests[i], &p.outcomes[i]
 		*o = Outcome{}
-		if j != nil {
-			if o.Refusal = j.judge(q); o.Refusal.Reason != exchange.OK {
-				o.Reason = o.Refusal.Reason
-				continue
-			}
-		}
-		if q.OnDisconnect {
-			q.Origin = c.originOfOrders()
+		if o.Refusal = j.admit(q); o.Refusal.Reason != exchange.OK {
+			o.Reason = o.Refusal.Reason
+			continue
 		}
 		w.commands = append(w.commands, *q)
 	}
 }
 
-// enter limits how many requests of callers from Request are executed at a time, and reports whether this one
-// may be.
+// enter limits how many requests of callers without a connection are executed at a time, and reports whether this
+// one may be.
 func (p *Pending) enter(c *Caller, commands []engine.Request) bool {
-	s := p.server
-	if c.connected {
-		return true
-	}
-	if !s.answering.TryAcquire(1) {
-		return false
-	}
-	late := s.exchange.Ready(commands) < len(commands)
-	if late && !s.lateAnswers.TryAcquire(1) {
-		s.answering.Release(1)
-		return false
-	}
-	p.release = func() {
-		if late {
-			s.lateAnswers.Release(1)
-		}
-		s.answering.Release(1)
-	}
-	return true
-}
-
-// leave gives back what enter acquired.
-func (p *Pending) leave() {
-	if p.release != nil {
-		p.release()
-		p.release = nil
-	}
+	return c.connected || p.slot.take(p.server, commands)
 }
 
 // fill copies results into the outcomes of the requests that were executed.
@@ -216,13 +188,17 @@ func (p *Pending) recall(ctx context.Context, c *engine.Request, r *exchange.Res
 // Call that returned no error. The error is the exchange's, ErrAborted, or ctx's; then the outcomes must
 // never be shown.
 func (p *Pending) Wait(ctx context.Context) error {
-	defer p.leave()
+	defer p.slot.giveBack()
 	if err := p.server.Durable(ctx, p.mark); err != nil {
 		return err
 	}
 	p.server.options.Metrics.called(p)
 	return nil
 }
+
+// Seq returns the number of the newest journal record at the end of the call. All records that the outcomes
+// depend on have this number or a lower one.
+func (p *Pending) Seq() uint64 { return p.mark.Seq }
 
 // MayTell reports whether Wait would return nil at once.
 func (p *Pending) MayTell() bool {

@@ -309,6 +309,33 @@ func TestAStoppedServerLetsNoCallerIn(t *testing.T) {
 	require.EqualError(t, err, "the exchange is stopping")
 }
 
+// A caller whose token has too many connections takes no place.
+func TestARefusedTokenTakesNoPlace(t *testing.T) {
+	keys := newKeyring(t)
+	token, _ := keys.add("account:1", time.Time{})
+	s := callable(t, newFake(), Options{Tokens: keys.tokens, ConnectionsMax: 3})
+	grant, err := keys.tokens.Check(token)
+	require.NoError(t, err)
+	enter(t, s, grant)
+	enter(t, s, grant)
+	_, err = s.Enter("client", grant, func() {})
+	require.EqualError(t, err, "the token has 2 connections and may have no more; try again later")
+	served, _ := s.counts()
+	require.Equal(t, 2, served)
+}
+
+// A frame that waits for the history both before it is executed and for its reply takes one place among those that
+// wait, which callable checks.
+func TestAFrameTakesOnePlaceAmongThoseThatWait(t *testing.T) {
+	x := newFake()
+	x.old, x.past = "old", 5
+	s := callable(t, x, Options{})
+	frame := `<transactions id="1"><order sym="A" amount="1" limit="1" ref="old"/><query id="5"/></transactions>`
+	var reply string
+	require.NoError(t, s.Answer(background, xmlCodec, []byte(frame), func(r []byte) { reply = string(r) }))
+	require.Contains(t, reply, `<status id="5">`)
+}
+
 func TestACallerIsReadMoreSlowlyAboveItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := callable(t, newFake(), Options{})
@@ -321,6 +348,22 @@ func TestACallerIsReadMoreSlowlyAboveItsRate(t *testing.T) {
 		require.Equal(t, 2.0, testutil.ToFloat64(s.options.Metrics.byLimit[limitRateConnection]))
 		s.SetRates(1000, 0)
 		require.Zero(t, c.Over(1), "use under the old rate is forgotten")
+	})
+}
+
+// A caller that waits because of its rate adopts a new rate within a second.
+func TestASlowedCallerAdoptsANewRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := callable(t, newFake(), Options{})
+		c := enter(t, s, nil)
+		s.SetRates(1, 0)
+		begun := time.Now()
+		go func() {
+			time.Sleep(5 * time.Second / 2)
+			s.SetRates(0, 0)
+		}()
+		c.SlowDown(background, 1000)
+		require.Equal(t, 3*time.Second, time.Since(begun))
 	})
 }
 

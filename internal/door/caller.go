@@ -3,7 +3,6 @@ package door
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -11,13 +10,15 @@ import (
 	"outcry/internal/engine"
 )
 
-// Caller is the sender of requests for Call: a connection that Enter admitted, or one request of a transport
-// that does not use Enter for its connections (Request). It is for one goroutine at a time. Leave may be
-// called from another goroutine once the last Call has returned.
+// Caller is a sender of commands in any protocol: a connection to a port of Serve, a connection of another
+// transport that Enter admitted, or one request of a transport that does not use Enter (Request). It has what the
+// server applies to all commands of one sender: the grant, the place of the connection, its rate, and the origin of
+// its orders. It is for one goroutine at a time. Leave may be called from another goroutine once the last Call has
+// returned.
 type Caller struct {
 	server    *Server
-	grant     *auth.Grant
-	connected bool // made by Enter: it has a place, and may have an origin
+	grant     *auth.Grant // nil if no token is required, and before the client has presented its token
+	connected bool        // it is a connection: it has a place, and may have an origin
 	place     place
 	left      bool           // Leave was called; guarded by the server's mu
 	origin    *engine.Origin // names the orders that are canceled when the connection ends; nil before the first
@@ -45,22 +46,19 @@ func (s *Server) Enter(client string, grant *auth.Grant, abort func()) (*Caller,
 	if s.isDraining() {
 		return nil, errors.New("the exchange is stopping")
 	}
-	most := s.limits.Load().ConnectionsMax
-	if s.served >= most {
-		s.options.Metrics.hit(limitConnections)
-		if !s.displace() {
-			s.options.Log.Warn("a connection is refused: the limit is reached", slog.String("client", client))
-			return nil, fmt.Errorf("the exchange has %d connections and takes no more; try again later", most)
-		}
+	if err := s.takePlace(); err != nil {
+		s.options.Log.Warn("a connection is refused: the limit is reached", slog.String("client", client))
+		return nil, err
+	}
+	if grant == nil && s.options.Tokens != nil {
+		s.listUnproved(&c.place)
 	}
 	if grant != nil {
 		if err := c.prove(grant); err != nil {
+			s.giveBack(&c.place)
 			return nil, err
 		}
-	} else if s.options.Tokens != nil {
-		c.place.unproved = s.unproved.PushBack(&c.place)
 	}
-	s.served++
 	return c, nil
 }
 
@@ -77,11 +75,27 @@ func (c *Caller) Prove(grant *auth.Grant) error {
 
 // prove is Prove for callers that hold the server's mu.
 func (c *Caller) prove(grant *auth.Grant) error {
-	if full := c.server.countBearer(&c.place, grant); full > 0 {
-		return fmt.Errorf("the token has %d connections and may have no more; try again later", full)
+	if err := c.server.countBearer(&c.place, grant); err != nil {
+		return err
 	}
 	c.grant = grant
 	return nil
+}
+
+// proved records that the client has proved all that is asked without a token. Its place then cannot be given to
+// another connection.
+func (c *Caller) proved() {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.server.unlistUnproved(&c.place)
+}
+
+// tokenEnded reports whether the caller's token has expired or was revoked.
+func (c *Caller) tokenEnded() bool { return c.grant != nil && c.grant.Err() != nil }
+
+// mayCall reports whether the caller has the valid token that it needs.
+func (c *Caller) mayCall() bool {
+	return c.server.options.Tokens == nil || c.grant != nil && c.grant.Err() == nil
 }
 
 // Leave gives the place back and cancels the orders that end with the connection. Call it after the last Call
@@ -96,9 +110,7 @@ func (c *Caller) Leave() {
 	c.left = true
 	s.giveBack(&c.place)
 	s.mu.Unlock()
-	if c.origin != nil {
-		s.exchange.EndOrigin(c.origin)
-	}
+	c.endOrders()
 }
 
 // originOfOrders returns the origin that links orders to this connection, so that they are canceled when it ends. It
@@ -113,37 +125,67 @@ func (c *Caller) originOfOrders() *engine.Origin {
 	return c.origin
 }
 
+// endOrders cancels the orders that end with the connection. It is called once, after the caller's last command.
+func (c *Caller) endOrders() {
+	if c.origin != nil {
+		c.server.exchange.EndOrigin(c.origin)
+	}
+}
+
 // SlowDown counts requests toward the connection's rate, and waits for as long as the connection should not
 // be read (Over). It returns early when ctx ends or the server shuts down.
 func (c *Caller) SlowDown(ctx context.Context, requests int) {
-	over := c.Over(requests)
-	if over <= 0 {
-		return
-	}
-	timer := time.NewTimer(over)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.server.Draining():
-	case <-ctx.Done():
+	if c.Over(requests) > 0 {
+		_ = c.waitForRate(ctx, func() error { return nil })
 	}
 }
 
 // Over counts requests toward the connection's rate. It returns how long the connection should not be read, 0
 // if it is within its rate. The result is at most slowMax, a minute.
 func (c *Caller) Over(requests int) time.Duration {
-	rate := c.server.connectionRate.Load()
-	if rate != c.rate {
-		c.sent, c.rate = allowance{}, rate
-	}
-	if rate == 0 {
+	c.readRate()
+	if c.rate == 0 {
 		return 0
 	}
 	now := time.Now()
-	if c.sent.take(requests, rate, now) == 0 {
+	if c.sent.take(requests, c.rate, now) == 0 {
 		return 0
 	}
 	c.sent.bound(slowMax, now)
 	c.server.options.Metrics.hit(limitRateConnection)
 	return c.sent.over(now)
+}
+
+// readRate adopts a change of the rate. What was used counts for the old rate only.
+func (c *Caller) readRate() {
+	if rate := c.server.connectionRate.Load(); rate != c.rate {
+		c.sent, c.rate = allowance{}, rate
+	}
+}
+
+// waitForRate waits until the connection is within its rate again. It returns early, with nil, when ctx or the
+// caller's token ends or the server shuts down. It calls check every slowCheckEvery, and returns its error.
+func (c *Caller) waitForRate(ctx context.Context, check func() error) error {
+	ended := make(chan struct{})
+	if c.grant != nil {
+		defer c.grant.AfterEnd(func() { close(ended) })()
+	}
+	for over := c.sent.over(time.Now()); over > 0; over = c.sent.over(time.Now()) {
+		timer := time.NewTimer(min(over, slowCheckEvery))
+		select {
+		case <-timer.C:
+		case <-ended:
+		case <-ctx.Done():
+		case <-c.server.Draining():
+		}
+		timer.Stop()
+		if c.tokenEnded() || ctx.Err() != nil || c.server.isDraining() {
+			return nil
+		}
+		if err := check(); err != nil {
+			return err
+		}
+		c.readRate()
+	}
+	return nil
 }

@@ -46,7 +46,7 @@ func (d *deadlines) Read(p []byte) (int, error) {
 // past, even if the reader already uses the new limits.
 func (d *deadlines) early() bool {
 	s := d.session
-	if s.ctx.Err() != nil || s.server.isDraining() || s.tokenEnded() || !time.Now().Before(d.armed) {
+	if s.ctx.Err() != nil || s.server.isDraining() || s.caller.tokenEnded() || !time.Now().Before(d.armed) {
 		return false
 	}
 	d.armed = time.Time{}
@@ -56,7 +56,7 @@ func (d *deadlines) early() bool {
 // prolong extends the deadline of an idle client, and reports whether it did. A client with unsent replies is
 // not idle; the idle time counts from the moment when the last reply was sent.
 func (d *deadlines) prolong() bool {
-	if !d.frame.IsZero() || !d.drained.IsZero() || !d.prove.IsZero() || d.session.tokenEnded() {
+	if !d.frame.IsZero() || !d.drained.IsZero() || !d.prove.IsZero() || d.session.caller.tokenEnded() {
 		return false
 	}
 	until := d.idleSince().Add(d.session.within(d.limits.IdleTimeout))
@@ -111,7 +111,7 @@ func (d *deadlines) arm() error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	if c.tokenEnded() {
+	if c.caller.tokenEnded() {
 		return errTokenEnded
 	}
 	if !c.server.isDraining() {
@@ -140,4 +140,31 @@ func (d *deadlines) until() time.Time {
 		d.frame = time.Now().Add(d.session.within(d.limits.FrameTimeout))
 	}
 	return d.frame
+}
+
+// within returns the shorter of a limit and the silence that the client has set for its connection. A silent
+// peer may be gone, so that no wait for it should be longer than that silence.
+func (c *session) within(limit time.Duration) time.Duration {
+	if silence := time.Duration(c.silence.Load()); silence > 0 {
+		return min(limit, silence)
+	}
+	return limit
+}
+
+// rereadLimits wakes a reader that waits for a frame, so that it reads the limits again. Call it after the
+// server's limits have changed. Reads for other purposes, the handshake and linger, have deadlines of their
+// own and are not woken.
+func (c *session) rereadLimits() {
+	c.readingMu.Lock()
+	defer c.readingMu.Unlock()
+	if c.reading {
+		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// setReading records whether the session reads frames at present.
+func (c *session) setReading(reading bool) {
+	c.readingMu.Lock()
+	defer c.readingMu.Unlock()
+	c.reading = reading
 }

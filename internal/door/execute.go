@@ -9,6 +9,44 @@ import (
 	"outcry/internal/exchange"
 )
 
+// slot is a place among the frames and requests of callers without a connection that are executed at the same time:
+// one of answersMax and, for one that waits for the history, one of lateAnswersMax. The zero value has none.
+type slot struct {
+	server *Server // nil without a place
+	late   bool    // it has one of lateAnswersMax
+}
+
+// take takes a place for the execution of commands, and reports whether there was one.
+func (x *slot) take(s *Server, commands []engine.Request) bool {
+	if !s.answering.TryAcquire(1) {
+		return false
+	}
+	x.server = s
+	if s.exchange.Ready(commands) < len(commands) && !x.takeLate() {
+		x.giveBack()
+		return false
+	}
+	return true
+}
+
+// takeLate takes one of lateAnswersMax too, unless it has one. It reports whether it has one.
+func (x *slot) takeLate() bool {
+	x.late = x.late || x.server.lateAnswers.TryAcquire(1)
+	return x.late
+}
+
+// giveBack gives back what was taken, if anything was.
+func (x *slot) giveBack() {
+	if x.server == nil {
+		return
+	}
+	if x.late {
+		x.server.lateAnswers.Release(1)
+	}
+	x.server.answering.Release(1)
+	*x = slot{}
+}
+
 // executeAll executes the commands of a batch or of a Call in order, at least one, and fills results, which has
 // the same length. The mark says what must be durable before a result may be shown. The error is the exchange's
 // or ctx's; then no result may be shown, and the exchange may still write to both slices.

@@ -268,10 +268,14 @@ func TestConnectionsOverTheLimitAreToldSo(t *testing.T) {
 	}
 }
 
+// The bound on refused connections is the same if connections of other transports have most places.
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes()
-		start(t, p, newFake(), Options{ConnectionsMax: 1})
+		s := start(t, p, newFake(), Options{ConnectionsMax: 11})
+		for range 10 {
+			enter(t, s, nil)
+		}
 		connect(t, p)
 		refused := make([]*client, RefusedMax)
 		for i := range refused {

@@ -70,6 +70,14 @@ func setDefault[T comparable](value *T, standard T) {
 	}
 }
 
+// Limits are those Options that may be changed while a Server runs.
+type Limits struct {
+	ConnectionsMax int
+	IdleTimeout    time.Duration
+	FrameTimeout   time.Duration
+	WriteTimeout   time.Duration
+}
+
 // Bounds that are not configurable.
 const (
 	// RefusedMax is the number of connections over the limit that get an error message at the same time.

@@ -2,7 +2,6 @@ package door
 
 import (
 	"hash/maphash"
-	"io"
 	"sync"
 	"time"
 
@@ -119,52 +118,4 @@ func (a *allowance) bound(most time.Duration, now time.Time) {
 	if last := now.Add(rateBurst + most); a.fullAt.After(last) {
 		a.fullAt = last
 	}
-}
-
-// slowDown counts n commands and waits while the session is over the rate of a connection. It returns early,
-// with nil, if the session is to end. The error means that the client is gone.
-func (c *session) slowDown(rate int64, n int) error {
-	now := time.Now()
-	if c.sent.take(n, rate, now) == 0 {
-		return nil
-	}
-	c.sent.bound(slowMax, now)
-	c.server.options.Metrics.hit(limitRateConnection)
-	ended := make(chan struct{})
-	if c.grant != nil {
-		defer c.grant.AfterEnd(func() { close(ended) })()
-	}
-	for {
-		over := c.sent.over(time.Now())
-		if over == 0 {
-			c.clock.restart() // the client was not read, so could not meet its deadlines
-			return nil
-		}
-		timer := time.NewTimer(min(over, slowCheckEvery))
-		select {
-		case <-timer.C:
-		case <-ended:
-		case <-c.ctx.Done():
-		case <-c.server.accepting.Done():
-		}
-		timer.Stop()
-		if c.tokenEnded() || c.ctx.Err() != nil || c.server.isDraining() {
-			return nil
-		}
-		if c.server.connectionRate.Load() != rate {
-			c.sent = allowance{} // what was used counts for the old rate only
-		} else if err := c.checkPeer(); err != nil {
-			return err
-		}
-	}
-}
-
-// checkPeer returns io.EOF if the client has closed its side and no frame of it is left, and another error if
-// nothing can be sent to it any more.
-func (c *session) checkPeer() error {
-	err := peerError(c.conn)
-	if err == io.EOF && (c.next != nil || c.frames.Buffered()) {
-		return nil
-	}
-	return err
 }

@@ -52,11 +52,12 @@ func TestAnAccountOverItsRateIsRefusedItsOrdersAlone(t *testing.T) {
 
 // A command with a ref is passed to the exchange even above the rate, as it may be a repetition.
 func TestACommandWithARefIsAskedForAlthoughItsAccountIsOverItsRate(t *testing.T) {
-	j := &judge{accounts: newAccountRates(), rate: 1, now: time.Now(), metrics: NewMetrics()}
-	b := New(newFake(), Options{}).takeBatch(xmlCodec)
-	b.judge = j
-	b.add([]byte(`<transactions id="1"><order sym="S" amount="1" limit="1" ref="a"/>` +
-		`<order sym="S" amount="1" limit="1" ref="b"/><order sym="S" amount="1" limit="1"/></transactions>`))
+	s := New(newFake(), Options{})
+	s.SetRates(0, 1)
+	b := s.takeBatch(xmlCodec)
+	b.judge = s.Request(nil).judge()
+	b.add([]byte(`<transactions id="1"><order sym="S" amount="1" limit="1" ref="a"/>`+
+		`<order sym="S" amount="1" limit="1" ref="b"/><order sym="S" amount="1" limit="1"/></transactions>`), false)
 	require.Len(t, b.messages[0].Message.(*wire.Request).Commands, 2)
 	require.Len(t, b.commands, 2)
 	require.False(t, b.commands[0].Repeat)

@@ -108,6 +108,7 @@ type Server struct {
 	listeners []net.Listener
 	sessions  map[*session]struct{} // includes connections that are being refused
 	served    int                   // sessions that were not refused, and callers that Enter admitted
+	refused   int                   // sessions that are being refused
 	bearers   map[string]int        // number of served connections that use a token, by the token's ID
 	unproved  list.List             // of *place: served connections that have not authenticated yet, the oldest first
 }
@@ -183,13 +184,12 @@ func (s *Server) backOff(f *acceptFailures, err error) {
 func (s *Server) open(conn net.Conn, codec Codec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most := s.limits.Load().ConnectionsMax
-	refused := s.served >= most
-	if refused {
-		s.options.Metrics.hit(limitConnections)
-		refused = !s.displace()
+	if s.isDraining() {
+		conn.Close()
+		return
 	}
-	if s.isDraining() || refused && len(s.sessions)-s.served >= RefusedMax {
+	full := s.takePlace()
+	if full != nil && s.refused >= RefusedMax {
 		conn.Close()
 		return
 	}
@@ -198,17 +198,17 @@ func (s *Server) open(conn net.Conn, codec Codec) {
 	}
 	c := newSession(s, conn, codec)
 	s.sessions[c] = struct{}{}
-	if refused {
+	if full != nil {
+		s.refused++
 		c.log(slog.LevelWarn, "a connection is refused: the limit is reached", 0)
 		s.running.Go(func() {
-			c.refuse(fmt.Sprintf("the exchange has %d connections and takes no more; try again later", most))
+			c.refuse(full.Error())
 			s.forget(c, false)
 		})
 		return
 	}
-	s.served++
 	if s.needsProof() {
-		c.unproved = s.unproved.PushBack(&c.place)
+		s.listUnproved(&c.caller.place)
 	}
 	s.options.Metrics.opened()
 	s.running.Go(func() {
@@ -224,7 +224,9 @@ func (s *Server) forget(c *session, served bool) {
 	defer s.mu.Unlock()
 	delete(s.sessions, c)
 	if served {
-		s.giveBack(&c.place)
+		s.giveBack(&c.caller.place)
+	} else {
+		s.refused--
 	}
 }
 
@@ -261,8 +263,8 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 	if s.aborted.Load() {
 		return ErrAborted
 	}
-	grant := auth.GrantOf(ctx)
-	if s.options.Tokens != nil && (grant == nil || grant.Err() != nil) {
+	caller := s.Request(auth.GrantOf(ctx))
+	if !caller.mayCall() {
 		send(c.AppendError(nil, "the token of this request has ended"))
 		return nil
 	}
@@ -280,8 +282,8 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 		}
 		return fmt.Errorf("session: wait for memory: %w", err)
 	}
-	b.judge = s.judgeOf(grant)
-	b.add(frame)
+	b.judge = caller.judge()
+	b.add(frame, false)
 	m.lap(&b.watch, stageDecode)
 	if err := s.answer(ctx, b, r); err != nil {
 		return err
@@ -297,26 +299,18 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 
 // answer executes the frame of a batch, releases the batch, and returns once the reply is durable.
 func (s *Server) answer(ctx context.Context, b *batch, r *reply) error {
-	if !s.answering.TryAcquire(1) {
+	var slot slot
+	if !slot.take(s, b.commands) {
 		s.discard(b)
 		return ErrBusy
 	}
-	defer s.answering.Release(1)
-	late := s.exchange.Ready(b.commands) < len(b.commands)
-	if late && !s.lateAnswers.TryAcquire(1) {
-		s.discard(b)
-		return ErrBusy
-	}
+	defer slot.giveBack()
 	mark, err := s.execute(ctx, b)
 	b.watch.Lap() // the exchange measures the stages that end here
 	// The view is ready at about the time when the reply is durable. So a query of it is not refused for want
 	// of a slot.
-	if err == nil && b.recalls && !late {
-		late = s.lateAnswers.TryAcquire(1)
-		b.answers.unavailable = !late
-	}
-	if late {
-		defer s.lateAnswers.Release(1)
+	if err == nil && b.recalls {
+		b.answers.unavailable = !slot.takeLate()
 	}
 	if err != nil {
 		s.discard(b)
@@ -373,4 +367,35 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	<-done
 	return fmt.Errorf("session: connections were cut off: %w", ctx.Err())
+}
+
+// SetLimits changes the limits. Each must be above 0. Open connections stay, even if they are more than the
+// new limit. The new IdleTimeout and FrameTimeout also hold for frames and idle times that have already
+// begun, counted from their beginning. Replies that are being sent keep the old WriteTimeout.
+func (s *Server) SetLimits(l Limits) {
+	s.limits.Store(&l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sessions {
+		c.rereadLimits()
+	}
+}
+
+// Abort closes the listeners and all connections at once, without a last reply. Every call of Answer ends
+// with ErrAborted or an error of the exchange. Replies that the kernel does not have by then are never sent.
+// Abort does not wait: call Shutdown afterwards, which waits until no goroutine is left. It is for a machine
+// that is no longer the leader.
+func (s *Server) Abort() {
+	s.aborted.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sessions {
+		c.cutOff()
+	}
+	// Cancel the context only after the connections are closed: a session whose wait ends would otherwise
+	// send that the exchange is stopping. No session can begin in between, because open needs mu.
+	s.cutOff()
+	for _, l := range s.listeners {
+		l.Close()
+	}
 }

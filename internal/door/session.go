@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"outcry/internal/auth"
 	"outcry/internal/engine"
 	"outcry/internal/process/trywrite"
 )
@@ -39,21 +38,15 @@ type session struct {
 	frames Frames
 	clock  *deadlines
 	unsent *unsent // from the reader to the writer
-	place          // one of the ConnectionsMax places
-
-	grant  *auth.Grant // nil before the client has presented its token, and if none is required
-	forget func()      // stops watching for the end of the grant
+	caller Caller  // the policy of the connection; used by the reader
+	forget func()  // stops watching for the end of the grant
 
 	// The fields below are used by the reader only.
-	sent     allowance // what the connection has used of its rate
-	next     []byte    // a frame that did not fit into its batch, nil if none
-	arriving int64     // memory of the server reserved for the arriving frame
-	executed uint64    // number of frames executed so far
+	next     []byte // a frame that did not fit into its batch, nil if none
+	arriving int64  // memory of the server reserved for the arriving frame
+	executed uint64 // number of frames executed so far
 
-	// The next two are about orders that are canceled when the connection ends; they are used by the reader
-	// only.
-	onDisconnect bool           // orders without an instruction of their own are canceled
-	origin       *engine.Origin // nil before the first such order
+	onDisconnect bool // orders without an instruction of their own are canceled when the connection ends
 
 	silence atomic.Int64 // the client wants the connection to end after this silence, in nanoseconds; 0 if not set
 
@@ -73,7 +66,7 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	c := &session{server: s, id: s.lastID.Add(1), conn: conn, codec: codec, forget: func() {},
-		unsent: newUnsent(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
+		caller: Caller{server: s, connected: true}, unsent: newUnsent(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
 	c.tryWriter = trywrite.New(conn)
 	c.late.moved = sync.NewCond(&c.late.mu)
 	c.clock = &deadlines{session: c, limits: s.limits.Load()}
@@ -83,7 +76,7 @@ func newSession(s *Server, conn net.Conn, codec Codec) *session {
 	}
 	c.frames = codec.NewFrames(c.clock, frameBytesMax, c.admit)
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.end = c.closeDisplaced
+	c.caller.place.end = c.closeDisplaced
 	return c
 }
 
@@ -95,15 +88,13 @@ func (c *session) serve() {
 		return
 	}
 	if c.server.options.Tokens == nil {
-		c.server.proved(c)
+		c.caller.proved()
 	}
 	defer context.AfterFunc(c.ctx, c.unsent.wake)()
 	gotReason := make(chan bool, 1)
 	go func() { gotReason <- c.write() }()
 	reason := c.read()
-	if c.origin != nil {
-		c.server.exchange.EndOrigin(c.origin)
-	}
+	c.caller.endOrders()
 	c.late.wait()
 	if reason != "" {
 		c.push(c.lastReply(reason))
@@ -157,14 +148,13 @@ func (c *session) read() (reason string) {
 		}
 		begun := time.Now()
 		b := c.server.takeBatch(c.codec)
-		b.conn = c
 		b.watch.Start()
 		if err := c.gather(b, frame); err != nil {
 			c.server.release(b)
 			return c.explain(err)
 		}
 		c.server.options.Metrics.lap(&b.watch, stageDecode)
-		if c.tokenEnded() {
+		if c.caller.tokenEnded() {
 			c.server.release(b)
 			return c.explain(errTokenEnded)
 		}
@@ -176,10 +166,11 @@ func (c *session) read() (reason string) {
 			}
 			b = rest
 		}
-		if rate := c.server.connectionRate.Load(); rate > 0 {
-			if err := c.slowDown(rate, asked); err != nil {
+		if c.caller.Over(asked) > 0 {
+			if err := c.caller.waitForRate(c.ctx, c.checkPeer); err != nil {
 				return c.explain(err)
 			}
+			c.clock.restart() // the client was not read, so could not meet its deadlines
 		}
 	}
 }
@@ -201,8 +192,8 @@ func (c *session) gather(b *batch, frame []byte) error {
 	if err := c.server.hold(c.ctx, b, memory); err != nil {
 		return err
 	}
-	b.judge = c.server.judgeOf(c.grant)
-	b.add(frame)
+	b.judge = c.caller.judge()
+	c.decode(b, frame)
 	c.arrived()
 	for !b.large && b.frames < o.BatchFramesMax && c.frames.Buffered() {
 		frame, err := c.frames.Next()
@@ -215,11 +206,35 @@ func (c *session) gather(b *batch, frame []byte) error {
 			break
 		}
 		memory += more
-		b.add(frame)
+		c.decode(b, frame)
 	}
 	b.cost = memory
 	c.clock.rearm()
 	return nil
+}
+
+// decode adds a frame to a batch, and applies the settings that the frame makes for its connection: orders are
+// canceled when the connection ends, and the connection ends after the given silence, if that is not 0.
+func (c *session) decode(b *batch, frame []byte) {
+	silence, ok := b.add(frame, c.onDisconnect)
+	if !ok {
+		return
+	}
+	c.onDisconnect = true
+	if silence > 0 {
+		c.silence.Store(int64(silence))
+		c.clock.restart()
+	}
+}
+
+// checkPeer returns io.EOF if the client has closed its side and no frame of it is left, and another error if
+// nothing can be sent to it any more.
+func (c *session) checkPeer() error {
+	err := peerError(c.conn)
+	if err == io.EOF && (c.next != nil || c.frames.Buffered()) {
+		return nil
+	}
+	return err
 }
 
 // admit reserves memory for a large frame that has begun to arrive: twice its size, because the buffer is
@@ -268,10 +283,11 @@ func (c *session) explain(err error) (reason string) {
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
 	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ""
-	case c.tokenEnded():
-		c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String("token", c.grant.ID),
-			slog.Any("error", c.grant.Err()))
-		return c.grant.Err().Error() + "; nothing that was sent after the last reply was done"
+	case c.caller.tokenEnded():
+		grant := c.caller.grant
+		c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String("token", grant.ID),
+			slog.Any("error", grant.Err()))
+		return grant.Err().Error() + "; nothing that was sent after the last reply was done"
 	case errors.As(err, &bad):
 		l, reason = limitLengthLine, bad.Error()
 		if bad.OverLimit() {

@@ -2,6 +2,7 @@ package door
 
 import (
 	"container/list"
+	"fmt"
 
 	"outcry/internal/auth"
 )
@@ -11,7 +12,7 @@ import (
 // in its handshake, or has not presented its token, is closed for a new one. And so that the bearers of one
 // token cannot shut out all others, the last places are not given to them.
 
-// place is one of the ConnectionsMax places, of a session or of a connection of another transport (Caller).
+// place is one of the ConnectionsMax places, of a Caller that is a connection.
 // The server's mu guards it, except end.
 type place struct {
 	end       func()        // ends the connection without waiting
@@ -23,6 +24,21 @@ type place struct {
 // needsProof reports whether clients have to prove something, even if only that they use TLS.
 func (s *Server) needsProof() bool { return s.options.TLS != nil || s.options.Tokens != nil }
 
+// takePlace takes one of the ConnectionsMax places for a new connection. If all are in use, it takes the place of
+// the oldest connection that has not authenticated. If there is no such connection, it returns an error whose text
+// is for the client. Its caller holds mu.
+func (s *Server) takePlace() error {
+	most := s.limits.Load().ConnectionsMax
+	if s.served >= most {
+		s.options.Metrics.hit(limitConnections)
+		if !s.displace() {
+			return fmt.Errorf("the exchange has %d connections and takes no more; try again later", most)
+		}
+	}
+	s.served++
+	return nil
+}
+
 // displace closes the oldest connection that has not authenticated, and reports whether there was one. Its
 // caller holds mu.
 func (s *Server) displace() bool {
@@ -31,65 +47,49 @@ func (s *Server) displace() bool {
 		return false
 	}
 	p := oldest.Value.(*place)
-	s.unlist(p)
+	s.unlistUnproved(p)
 	s.served--
 	p.displaced = true
 	p.end()
 	return true
 }
 
-// proved records that a session has proved all that is asked.
-func (s *Server) proved(c *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unlist(&c.place)
+// listUnproved adds the place of a connection that has to authenticate. Its caller holds mu.
+func (s *Server) listUnproved(p *place) { p.unproved = s.unproved.PushBack(p) }
+
+// unlistUnproved removes a place from Server.unproved, if it is there. Its caller holds mu.
+func (s *Server) unlistUnproved(p *place) {
+	if p.unproved != nil {
+		s.unproved.Remove(p.unproved)
+		p.unproved = nil
+	}
 }
 
-// enter counts a session as one that uses a token. If the token already has as many connections as it may
-// have, enter returns that number and changes nothing; otherwise it returns 0.
-func (s *Server) enter(c *session, grant *auth.Grant) (full int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.countBearer(&c.place, grant)
-}
-
-// countBearer does the work of enter, for any place. Its caller holds mu.
-func (s *Server) countBearer(p *place, grant *auth.Grant) (full int) {
+// countBearer counts a connection as one that uses a token, and keeps its place from being given to others. If the
+// token already has as many connections as it may have, countBearer changes nothing and returns an error whose text
+// is for the client. Its caller holds mu.
+func (s *Server) countBearer(p *place, grant *auth.Grant) error {
 	most := s.limits.Load().ConnectionsMax
 	most = max(1, most-max(1, most/othersShare))
 	if s.bearers[grant.ID] >= most {
 		s.options.Metrics.hit(limitConnections)
-		return most
+		return fmt.Errorf("the token has %d connections and may have no more; try again later", most)
 	}
-	s.unlist(p)
+	s.unlistUnproved(p)
 	s.bearers[grant.ID]++
 	p.bearer = grant.ID
-	return 0
+	return nil
 }
 
 // giveBack gives a place back. Its caller holds mu.
 func (s *Server) giveBack(p *place) {
-	s.unlist(p)
-	s.uncountBearer(p)
+	s.unlistUnproved(p)
+	if p.bearer != "" {
+		if s.bearers[p.bearer]--; s.bearers[p.bearer] == 0 {
+			delete(s.bearers, p.bearer)
+		}
+	}
 	if !p.displaced {
 		s.served--
-	}
-}
-
-// uncountBearer undoes countBearer, if that was called. Its caller holds mu.
-func (s *Server) uncountBearer(p *place) {
-	if p.bearer == "" {
-		return
-	}
-	if s.bearers[p.bearer]--; s.bearers[p.bearer] == 0 {
-		delete(s.bearers, p.bearer)
-	}
-}
-
-// unlist removes a place from Server.unproved, if it is there. Its caller holds mu.
-func (s *Server) unlist(p *place) {
-	if p.unproved != nil {
-		s.unproved.Remove(p.unproved)
-		p.unproved = nil
 	}
 }
