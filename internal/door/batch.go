@@ -22,6 +22,7 @@ type batch struct {
 	bytes    int                                        // size of the frames together
 	judge    judge                                      // decides which commands are executed
 	admitOne func(c *exchange.Command) exchange.Refusal // b.admit as a func value, made once
+	sender   Caller                                     // of a frame that did not come over a connection
 	commands []engine.Request
 	results  []exchange.Result
 	answered int         // number of results that are already in a reply
@@ -92,7 +93,7 @@ func (s *Server) release(b *batch) {
 	clear(b.results)
 	b.answers.reset()
 	b.frames, b.bytes, b.answered, b.large, b.commands, b.results = 0, 0, 0, false, b.commands[:0], b.results[:0]
-	b.judge, b.pending, b.recalls, b.last, b.cost, b.late = judge{}, false, false, 0, 0, 0
+	b.sender, b.judge, b.pending, b.recalls, b.last, b.cost, b.late = Caller{}, judge{}, false, false, 0, 0, 0
 	s.batches.Put(b)
 }
 

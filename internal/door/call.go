@@ -61,7 +61,7 @@ func (s *Server) Call(
 	if s.aborted.Load() {
 		return p, ErrAborted
 	}
-	if !caller.mayCall() {
+	if !s.accepts(caller.grant) {
 		return p, ErrUnauthorized
 	}
 	p = Pending{server: s, requests: requests, outcomes: outcomes, begun: time.Now()}

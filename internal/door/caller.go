@@ -93,11 +93,6 @@ func (c *Caller) proved() {
 // tokenEnded reports whether the caller's token has expired or was revoked.
 func (c *Caller) tokenEnded() bool { return c.grant != nil && c.grant.Err() != nil }
 
-// mayCall reports whether the caller has the valid token that it needs.
-func (c *Caller) mayCall() bool {
-	return c.server.options.Tokens == nil || c.grant != nil && c.grant.Err() == nil
-}
-
 // Leave gives the place back and cancels the orders that end with the connection. Call it after the last Call
 // has returned; further calls do nothing.
 func (c *Caller) Leave() {

@@ -4,9 +4,15 @@ import (
 	"fmt"
 	"time"
 
+	"outcry/internal/auth"
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
 )
+
+// accepts reports whether a client with this grant, nil for none, may have commands executed at all.
+func (s *Server) accepts(grant *auth.Grant) bool {
+	return s.options.Tokens == nil || grant != nil && grant.Err() == nil
+}
 
 // judge decides which commands of one batch or Call are executed, whatever their protocol.
 type judge struct {

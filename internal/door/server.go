@@ -263,8 +263,8 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 	if s.aborted.Load() {
 		return ErrAborted
 	}
-	caller := s.Request(auth.GrantOf(ctx))
-	if !caller.mayCall() {
+	grant := auth.GrantOf(ctx)
+	if !s.accepts(grant) {
 		send(c.AppendError(nil, "the token of this request has ended"))
 		return nil
 	}
@@ -282,7 +282,8 @@ func (s *Server) Answer(ctx context.Context, c Codec, frame []byte, send func(re
 		}
 		return fmt.Errorf("session: wait for memory: %w", err)
 	}
-	b.judge = caller.judge()
+	b.sender = Caller{server: s, grant: grant}
+	b.judge = b.sender.judge()
 	b.add(frame, false)
 	m.lap(&b.watch, stageDecode)
 	if err := s.answer(ctx, b, r); err != nil {
