@@ -3,7 +3,6 @@ package door
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"outcry/internal/engine"
 	"outcry/internal/exchange"
@@ -15,11 +14,8 @@ import (
 // always answered, because they are already done. So a reply has at most ReplyBytesMax bytes plus what the
 // codec repeats of its frame.
 type answers struct {
-	server      *Server
-	held        int64     // bytes that the batch holds; they cover the decoded frames and a reply without executions
-	unavailable bool      // the history did not answer in this batch and is not asked again in it
-	unseen      bool      // the view of accounts did not answer in this batch and is not asked again in it
-	failed      time.Time // when the history did not answer in this batch; zero if it did
+	sources
+	held int64 // bytes that the batch holds; they cover the decoded frames and a reply without executions
 
 	// The fields below belong to the frame that is being answered.
 	reply   *reply
@@ -34,7 +30,7 @@ type answers struct {
 func (a *answers) init(s *Server) { a.server = s }
 
 // reset drops everything that belongs to a batch.
-func (a *answers) reset() { *a = answers{server: a.server} }
+func (a *answers) reset() { *a = answers{sources: sources{server: a.server}} }
 
 // append appends the reply to one frame. results belong to the frame's commands. Their executions are dropped
 // as soon as they are in the reply.
@@ -143,26 +139,6 @@ func (a *answers) report(r *exchange.Result) {
 	r.More, r.Status.Executions = &more, nil
 }
 
-// show completes a result that waits for the view of accounts.
-func (a *answers) show(ctx context.Context, c *engine.Request, r *exchange.Result) {
-	if view := a.server.options.View; view != nil && !a.unseen {
-		view.Show(ctx, &c.Command, r, !a.unavailable)
-	} else {
-		r.Pending = exchange.Nowhere
-	}
-	a.unseen = r.Reason == exchange.ViewUnavailable
-	if r.Reason == exchange.HistoryUnavailable {
-		a.noteUnavailable()
-	}
-}
-
-// noteUnavailable notes that the history did not answer, so that it is not asked again in this batch.
-func (a *answers) noteUnavailable() {
-	if !a.unavailable {
-		a.unavailable, a.failed = true, time.Now() // now, and not when the reply is sent, which may be much later
-	}
-}
-
 // entries returns the number of executions or list entries of a result.
 func entries(r *exchange.Result) int {
 	n := len(r.Status.Executions)
@@ -243,22 +219,10 @@ func (a *answers) count() {
 	}
 }
 
-// recall completes a result that is in the history. If done is not nil, the caller calls it once the fetched
+// recall completes a result whose order is in the history. If done is not nil, the caller calls it once the fetched
 // executions are dropped.
 func (a *answers) recall(ctx context.Context, c *engine.Request, r *exchange.Result) (done func()) {
-	s := a.server
-	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
-	defer cancel()
-	if a.unavailable || s.recalls.Acquire(ctx, 1) != nil {
-		r.Pending = exchange.Nowhere
-	} else {
-		done = func() { s.recalls.Release(1) }
-		s.load(ctx, c, r, s.options.ReplyBytesMax/a.codec.ExecutionBytesMin()+1)
-	}
-	if r.Reason == exchange.HistoryUnavailable {
-		a.noteUnavailable()
-	}
-	return done
+	return a.sources.recall(ctx, c, r, a.server.options.ReplyBytesMax/a.codec.ExecutionBytesMin()+1)
 }
 
 // hasRoom reports whether a reply of size bytes may use memory more bytes, and reserves them. One reply may

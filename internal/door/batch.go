@@ -56,7 +56,10 @@ func newBatch(s *Server) *batch {
 
 // takeBatch returns an empty batch for frames of a protocol. The caller gives it back through release.
 func (s *Server) takeBatch(c Codec) *batch {
-	b := s.batches.Get().(*batch)
+	b, _ := s.batches.Get().(*batch)
+	if b == nil {
+		b = newBatch(s)
+	}
 	if b.codec != c {
 		b.codec, b.messages = c, nil
 	}
@@ -218,7 +221,10 @@ type reply struct {
 
 // newReply returns an empty reply. The caller gives it back through recycle.
 func (s *Server) newReply(mark engine.Mark, begun time.Time) *reply {
-	r := s.replies.Get().(*reply)
+	r, _ := s.replies.Get().(*reply)
+	if r == nil {
+		r = new(reply)
+	}
 	*r = reply{bytes: r.bytes[:0], tallies: r.tallies[:0], mark: mark, begun: begun, memory: s.working}
 	return r
 }

@@ -32,13 +32,12 @@ type Outcome struct {
 // Pending is a Call whose outcomes are not yet durable, so must not be shown to the client. It must not be
 // copied after one of its methods was called.
 type Pending struct {
-	server      *Server
-	requests    []engine.Request
-	outcomes    []Outcome
-	mark        engine.Mark
-	begun       time.Time
-	slot        slot // the place among concurrent requests; zero for callers of Enter
-	unavailable bool // the history did not answer and is not asked again
+	sources
+	requests []engine.Request
+	outcomes []Outcome
+	mark     engine.Mark
+	begun    time.Time
+	slot     slot // the place among concurrent requests; zero for callers of Enter
 }
 
 // called is the reusable memory of a Call.
@@ -64,7 +63,7 @@ func (s *Server) Call(
 	if !s.accepts(caller.grant) {
 		return p, ErrUnauthorized
 	}
-	p = Pending{server: s, requests: requests, outcomes: outcomes, begun: time.Now()}
+	p = Pending{sources: sources{server: s}, requests: requests, outcomes: outcomes, begun: time.Now()}
 	w, _ := s.calls.Get().(*called)
 	if w == nil {
 		w = new(called)
@@ -103,7 +102,7 @@ func (s *Server) Together(requests []engine.Request) int {
 // outcome are the caller's copies, of length 1, so that the slices that were given to Call are free again.
 // After the first Part, use only the parts and not p. Part is for callers from Enter.
 func (p *Pending) Part(request []engine.Request, outcome []Outcome) Pending {
-	return Pending{server: p.server, requests: request, outcomes: outcome, mark: p.mark, begun: p.begun}
+	return Pending{sources: sources{server: p.server}, requests: request, outcomes: outcome, mark: p.mark, begun: p.begun}
 }
 
 // putCalled keeps the memory of a Call for the next one, unless it is large.
@@ -155,33 +154,17 @@ func (p *Pending) fill(results []exchange.Result) {
 // not at all.
 func (p *Pending) Complete(ctx context.Context) {
 	for i := range p.outcomes {
-		switch r := &p.outcomes[i].Result; r.Pending {
+		c, r := &p.requests[i], &p.outcomes[i].Result
+		switch r.Pending {
 		case exchange.Nowhere:
 		case exchange.InHistory:
-			p.recall(ctx, &p.requests[i], r)
-		case exchange.InView:
-			if view := p.server.options.View; view != nil {
-				view.Show(ctx, &p.requests[i].Command, r, !p.unavailable)
-			} else {
-				r.Pending = exchange.Nowhere
+			if done := p.recall(ctx, c, r, exchange.ReportExecutionsMax+1); done != nil {
+				done()
 			}
-			p.unavailable = p.unavailable || r.Reason == exchange.HistoryUnavailable
+		case exchange.InView:
+			p.show(ctx, c, r)
 		}
 	}
-}
-
-// recall completes an outcome that is in the history.
-func (p *Pending) recall(ctx context.Context, c *engine.Request, r *exchange.Result) {
-	s := p.server
-	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
-	defer cancel()
-	if p.unavailable || s.recalls.Acquire(ctx, 1) != nil {
-		r.Pending = exchange.Nowhere
-	} else {
-		s.load(ctx, c, r, exchange.ReportExecutionsMax+1)
-		s.recalls.Release(1)
-	}
-	p.unavailable = p.unavailable || r.Reason == exchange.HistoryUnavailable
 }
 
 // Wait waits until the outcomes are durable, so may be shown to the client. Call it exactly once after each

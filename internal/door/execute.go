@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"outcry/internal/auth"
 	"outcry/internal/engine"
@@ -62,10 +63,47 @@ func (s *Server) executeAll(ctx context.Context, commands []engine.Request, resu
 	return m, nil
 }
 
-// load completes a result whose order is in the history, with up to most executions.
-func (s *Server) load(ctx context.Context, c *engine.Request, r *exchange.Result, most int) {
-	s.exchange.Recall(ctx, c, r, most)
-	s.hideForeign(r)
+// sources reads the rest of the results of one batch or Call. A source that did not answer is not asked again.
+type sources struct {
+	server      *Server
+	unavailable bool      // the history did not answer
+	unseen      bool      // the view of accounts did not answer
+	failed      time.Time // when the history did not answer; zero if it did
+}
+
+// recall completes a result whose order is in the history, with up to most executions. If done is not nil, the
+// caller calls it once the fetched executions are dropped.
+func (x *sources) recall(ctx context.Context, c *engine.Request, r *exchange.Result, most int) (done func()) {
+	s := x.server
+	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
+	defer cancel()
+	if x.unavailable || s.recalls.Acquire(ctx, 1) != nil {
+		r.Pending = exchange.Nowhere
+	} else {
+		done = func() { s.recalls.Release(1) }
+		s.exchange.Recall(ctx, c, r, most)
+		s.hideForeign(r)
+	}
+	x.note(r)
+	return done
+}
+
+// show completes a result that waits for the view of accounts.
+func (x *sources) show(ctx context.Context, c *engine.Request, r *exchange.Result) {
+	if view := x.server.options.View; view != nil && !x.unseen {
+		view.Show(ctx, &c.Command, r, !x.unavailable)
+	} else {
+		r.Pending = exchange.Nowhere
+	}
+	x.unseen = r.Reason == exchange.ViewUnavailable
+	x.note(r)
+}
+
+// note notes whether the history did not answer for a result.
+func (x *sources) note(r *exchange.Result) {
+	if r.Reason == exchange.HistoryUnavailable && !x.unavailable {
+		x.unavailable, x.failed = true, time.Now() // now, and not when the reply is sent, which may be much later
+	}
 }
 
 // hideForeign replaces the reason ForeignOrder by the one that a client may see.

@@ -140,7 +140,8 @@ func TestALookAtLimitsThatAreKnownAlreadyEndsNothing(t *testing.T) {
 			c.send(query(order)[:10])
 			synctest.Wait()
 			s.mu.Lock()
-			for session := range s.sessions {
+			for open := range s.sessions {
+				session := open.(*session)
 				session.rereadLimits()
 			}
 			s.mu.Unlock()

@@ -106,22 +106,27 @@ type Server struct {
 	// mu guards the fields below.
 	mu        sync.Mutex
 	listeners []net.Listener
-	sessions  map[*session]struct{} // includes connections that are being refused
-	served    int                   // sessions that were not refused, and callers that Enter admitted
-	refused   int                   // sessions that are being refused
-	bearers   map[string]int        // number of served connections that use a token, by the token's ID
-	unproved  list.List             // of *place: served connections that have not authenticated yet, the oldest first
+	sessions  map[connection]struct{} // includes connections that are being refused
+	served    int                     // sessions that were not refused, and callers that Enter admitted
+	refused   int                     // sessions that are being refused
+	bearers   map[string]int          // number of served connections that use a token, by the token's ID
+	unproved  list.List               // of *place: served connections that have not authenticated yet, the oldest first
+}
+
+// connection is a session as its server sees it, which calls the methods from any goroutine. None waits.
+type connection interface {
+	drain()        // ends the session once what has already arrived is answered; the server must be draining
+	cutOff()       // closes the connection at once
+	rereadLimits() // makes the session use changed limits
 }
 
 // New returns a server that does not listen yet. End it with Shutdown.
 func New(x Exchange, o Options) *Server {
 	o.setDefaults()
-	s := &Server{exchange: x, options: o, sessions: make(map[*session]struct{}), bearers: make(map[string]int),
+	s := &Server{exchange: x, options: o, sessions: make(map[connection]struct{}), bearers: make(map[string]int),
 		accounts: newAccountRates()}
 	s.limits.Store(&Limits{ConnectionsMax: o.ConnectionsMax, IdleTimeout: o.IdleTimeout, FrameTimeout: o.FrameTimeout,
 		WriteTimeout: o.WriteTimeout})
-	s.batches.New = func() any { return newBatch(s) }
-	s.replies.New = func() any { return new(reply) }
 	eighth := int64(o.MemoryMax / 8)
 	s.arriving = newMemory(max(1, 2*eighth), o.Metrics.arriving)
 	s.working = newMemory(max(1, 3*eighth), o.Metrics.working)

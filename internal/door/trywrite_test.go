@@ -75,7 +75,8 @@ func TestAReplyThatMayBeToldIsSentByWhoMadeIt(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for session := range s.sessions {
+	for open := range s.sessions {
+		session := open.(*session)
 		require.Equal(t, queue.Queue[*reply]{}, session.unsent.replies)
 	}
 }
@@ -91,7 +92,8 @@ func TestADeadlineThatHasPassedLosesNothing(t *testing.T) {
 	require.Equal(t, answer(1), c.reply())
 	var served *session
 	s.mu.Lock()
-	for served = range s.sessions {
+	for open := range s.sessions {
+		served = open.(*session)
 	}
 	s.mu.Unlock()
 	empty := func() bool { _, empty := served.unsent.silence(); return empty }
