@@ -13,16 +13,6 @@ import (
 	"outcry/internal/engine"
 )
 
-// Limits of a connection that has not yet presented its token.
-const (
-	handshakeTimeout  = 10 * time.Second // for the TLS handshake
-	authTimeout       = 10 * time.Second // for the frame with the token, from the start of the session
-	authFrameBytesMax = 4 << 10
-)
-
-// errTokenEnded is the error of a read during which the session's token expired or was revoked.
-var errTokenEnded = errors.New("session: the token has ended")
-
 // secure does the TLS handshake if the server uses TLS, and reports whether the session can go ahead. A
 // shutdown of the server ends the handshake.
 func (c *session) secure() bool {
@@ -55,16 +45,6 @@ func (c *session) demandTLS(failed error) {
 	if _, err := plain.Write(c.lastReply(c.codec.NeedsTLS()).bytes); err == nil {
 		c.lingerOn(plain)
 	}
-}
-
-// cutOff closes the connection at once. For TLS it closes the connection below, because the closing alert of
-// TLS would wait for a client that does not read.
-func (c *session) cutOff() {
-	conn := c.conn
-	if secure, ok := conn.(*tls.Conn); ok {
-		conn = secure.NetConn()
-	}
-	conn.Close()
 }
 
 // prove reads the frame with the token, if the server requires one, and sets the caller's grant. ok is false if the

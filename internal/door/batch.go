@@ -10,10 +10,6 @@ import (
 	"outcry/internal/process/stopwatch"
 )
 
-// keepBytes is the largest buffer of a reply that is kept for the next reply. Batches that used a part of
-// MemoryMax are not kept either. So a few large frames do not make the server large for ever.
-const keepBytes = 2 * writeBytesMax
-
 // batch is a run of frames that are executed together. It has one owner at a time, and its memory is reused.
 type batch struct {
 	codec    Codec
@@ -201,34 +197,6 @@ func (b *batch) appendReply(ctx context.Context, to *reply, i int) {
 	b.answers.append(ctx, to, b.codec, m.Message, commands, results)
 }
 
-// reply holds the replies to frames of a batch on their way to the client. It has one owner at a time, and
-// its memory is reused.
-type reply struct {
-	bytes   []byte
-	mark    engine.Mark // must be durable before the first byte is sent
-	sent    int         // bytes already written by tryWriter
-	durable bool        // trySend found the mark durable
-	begun   time.Time   // when the first frame of the batch was complete
-	frame   uint64      // number of the last frame that it answers, 0 for none
-	last    bool        // it tells why the connection is closed and answers no frame
-
-	memory *memory // the pool that held is reserved in
-	held   int64   // bytes reserved in memory, if the reply is large
-
-	tallies []tally // outcomes of the batch's commands; only in the batch's last reply
-	watch   stopwatch.Watch
-}
-
-// newReply returns an empty reply. The caller gives it back through recycle.
-func (s *Server) newReply(mark engine.Mark, begun time.Time) *reply {
-	r, _ := s.replies.Get().(*reply)
-	if r == nil {
-		r = new(reply)
-	}
-	*r = reply{bytes: r.bytes[:0], tallies: r.tallies[:0], mark: mark, begun: begun, memory: s.working}
-	return r
-}
-
 // holdReply moves the reservation of a batch to its finished reply, and releases what the reply does not
 // need. The batch holds nothing afterwards.
 func (s *Server) holdReply(r *reply, b *batch) {
@@ -240,11 +208,26 @@ func (s *Server) holdReply(r *reply, b *batch) {
 	r.memory.release(held - r.held)
 }
 
-// recycle releases the memory that a reply holds and gives the reply back for reuse.
-func (s *Server) recycle(r *reply) {
-	r.memory.release(r.held)
-	r.held = 0
-	if cap(r.bytes) <= keepBytes {
-		s.replies.Put(r)
+// executed counts the commands and frames of a batch; r is the batch's last reply. Adjacent commands of the
+// same kind and reason are counted in one step.
+func (m *Metrics) executed(b *batch, r *reply) {
+	for first := 0; first < len(b.commands); {
+		kind, reason := b.commands[first].Kind, b.results[first].Reason
+		next := first + 1
+		for next < len(b.commands) && b.commands[next].Kind == kind && b.results[next].Reason == reason {
+			next++
+		}
+		m.byKind[kind][reason].Add(float64(next - first))
+		r.count(tally{kind, m.outcome(reason, next-first), next - first})
+		first = next
 	}
+	malformed := 0
+	for i := range b.messages[:b.frames] {
+		malformed += b.messages[i].Refused()
+	}
+	m.malformed.Add(float64(malformed))
+	m.frames.Add(float64(b.frames))
+	m.requestBytes.Add(float64(b.bytes))
+	m.lap(&b.watch, stageEncode)
+	r.watch = b.watch
 }

@@ -17,9 +17,6 @@ var (
 	ErrUnauthorized = errors.New("session: the caller has no valid token")
 )
 
-// ErrAborted is the error of Answer, Call and Wait after Abort was called.
-var ErrAborted = errors.New("session: this machine no longer serves clients")
-
 // Outcome is the result of one request of a Call.
 type Outcome struct {
 	exchange.Result
@@ -192,22 +189,16 @@ func (p *Pending) MayTell() bool {
 // not wait.
 func (p *Pending) Notify(wake chan<- struct{}) { p.server.exchange.Notify(p.mark, wake) }
 
-// Mark returns the mark of all that the caller has read so far by means other than Call. Such data may be
-// shown once Durable returns nil for the mark.
-func (s *Server) Mark() engine.Mark { return s.exchange.Mark() }
-
-// Durable waits until all that the mark covers is durable, so may be shown to clients. It does not wait for
-// the zero mark. The error is the exchange's, ErrAborted or ctx's.
-func (s *Server) Durable(ctx context.Context, m engine.Mark) error {
-	if err := s.await(ctx, m); err != nil {
-		return err
+// called counts the requests of a Call, once its outcomes are durable.
+func (m *Metrics) called(p *Pending) {
+	took := time.Since(p.begun)
+	for i := range p.outcomes {
+		kind, reason := p.requests[i].Kind, p.outcomes[i].Reason
+		if p.outcomes[i].Refusal.Reason != exchange.OK {
+			continue
+		}
+		m.byKind[kind][reason].Inc()
+		m.latency[kind][m.outcome(reason, 1)].Observe(took, 1)
 	}
-	if s.aborted.Load() {
-		return ErrAborted
-	}
-	return nil
+	m.frames.Add(float64(len(p.requests)))
 }
-
-// Draining returns a channel that is closed when the server starts to shut down. Frames and requests that
-// have arrived by then are still executed.
-func (s *Server) Draining() <-chan struct{} { return s.accepting.Done() }

@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,4 +68,10 @@ func (m *memory) release(n int64) {
 		m.free.Release(n)
 		m.held.Sub(float64(n))
 	}
+}
+
+// textNoMemory is the error for a large frame that was not executed for want of memory.
+func textNoMemory(waited time.Duration) string {
+	return fmt.Sprintf("the exchange had no memory for a frame of this size for %s; try again later, or with smaller "+
+		"frames", waited)
 }

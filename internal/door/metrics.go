@@ -117,13 +117,6 @@ func outcomeOf(r exchange.RejectReason) outcome {
 	return outcomeRejected
 }
 
-// tally is the number of commands of one kind with one outcome.
-type tally struct {
-	kind    exchange.CommandKind
-	outcome outcome
-	n       int
-}
-
 // Metrics counts what sessions do. It is a prometheus.Collector, which the program registers. It may be used
 // from any goroutine.
 type Metrics struct {
@@ -275,49 +268,11 @@ func (m *Metrics) opened() {
 	m.accepted.Inc()
 }
 
-// executed counts the commands and frames of a batch; r is the batch's last reply. Adjacent commands of the
-// same kind and reason are counted in one step.
-func (m *Metrics) executed(b *batch, r *reply) {
-	for first := 0; first < len(b.commands); {
-		kind, reason := b.commands[first].Kind, b.results[first].Reason
-		next := first + 1
-		for next < len(b.commands) && b.commands[next].Kind == kind && b.results[next].Reason == reason {
-			next++
-		}
-		m.byKind[kind][reason].Add(float64(next - first))
-		r.count(tally{kind, m.outcome(reason, next-first), next - first})
-		first = next
-	}
-	malformed := 0
-	for i := range b.messages[:b.frames] {
-		malformed += b.messages[i].Refused()
-	}
-	m.malformed.Add(float64(malformed))
-	m.frames.Add(float64(b.frames))
-	m.requestBytes.Add(float64(b.bytes))
-	m.lap(&b.watch, stageEncode)
-	r.watch = b.watch
-}
-
 // Executed records how long a batch waited for the goroutines of its symbols, and how long these worked on
 // it. The exchange calls it for a sample of its own.
 func (m *Metrics) Executed(inbox, match time.Duration) {
 	m.byStage[stageInbox].Observe(inbox, 1)
 	m.byStage[stageMatch].Observe(match, 1)
-}
-
-// called counts the requests of a Call, once its outcomes are durable.
-func (m *Metrics) called(p *Pending) {
-	took := time.Since(p.begun)
-	for i := range p.outcomes {
-		kind, reason := p.requests[i].Kind, p.outcomes[i].Reason
-		if p.outcomes[i].Refusal.Reason != exchange.OK {
-			continue
-		}
-		m.byKind[kind][reason].Inc()
-		m.latency[kind][m.outcome(reason, 1)].Observe(took, 1)
-	}
-	m.frames.Add(float64(len(p.requests)))
 }
 
 // outcome returns the outcome of n commands with reason r. It counts the limit that they ran into, if any.
@@ -329,27 +284,6 @@ func (m *Metrics) outcome(r exchange.RejectReason, n int) outcome {
 		m.byLimit[l].Add(float64(n))
 	}
 	return outcomeOf(r)
-}
-
-// count adds t to the reply's tallies.
-func (r *reply) count(t tally) {
-	for i := range r.tallies {
-		if have := &r.tallies[i]; have.kind == t.kind && have.outcome == t.outcome {
-			have.n += t.n
-			return
-		}
-	}
-	r.tallies = append(r.tallies, t)
-}
-
-// answered counts a reply that was sent, and the latency of its commands.
-func (m *Metrics) answered(r *reply) {
-	m.lap(&r.watch, stageWrite)
-	took := time.Since(r.begun)
-	for _, t := range r.tallies {
-		m.latency[t.kind][t.outcome].Observe(took, t.n)
-	}
-	m.replyBytes.Add(float64(len(r.bytes)))
 }
 
 // lap ends stage s of a batch, and begins the next stage.

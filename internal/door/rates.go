@@ -104,15 +104,6 @@ func roundUp(wait time.Duration) time.Duration {
 	return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// SetRates sets the limit of commands per second of a connection, which is read more slowly above it, and the
-// limit of orders and creates per second of an account, whose commands are refused above it. 0 means no
-// limit. It takes effect with the frames that are read next; a connection that is being slowed down is read
-// again within a second. It may be called from any goroutine.
-func (s *Server) SetRates(connection, account int) {
-	s.connectionRate.Store(int64(connection))
-	s.accountRate.Store(int64(account))
-}
-
 // bound reduces the time over a rate to at most the given time.
 func (a *allowance) bound(most time.Duration, now time.Time) {
 	if last := now.Add(rateBurst + most); a.fullAt.After(last) {

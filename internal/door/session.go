@@ -6,79 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"outcry/internal/engine"
-	"outcry/internal/process/trywrite"
 )
-
-// Last replies of sessions that end because the exchange ends. Neither text reveals whether something was
-// done that a crash could still undo.
-const (
-	textFailed   = "the exchange is stopping; whether the last requests were done is known after it has started again"
-	textDraining = "the exchange is stopping; nothing that was sent after the last reply was done"
-)
-
-// textNoMemory is the error for a large frame that was not executed for want of memory.
-func textNoMemory(waited time.Duration) string {
-	return fmt.Sprintf("the exchange had no memory for a frame of this size for %s; try again later, or with smaller "+
-		"frames", waited)
-}
-
-// session is one connection.
-type session struct {
-	server *Server
-	id     uint64 // numbers the server's connections from 1
-	conn   net.Conn
-	codec  Codec
-	frames Frames
-	clock  *deadlines
-	unsent *unsent // from the reader to the writer
-	caller Caller  // the policy of the connection; used by the reader
-	forget func()  // stops watching for the end of the grant
-
-	// The fields below are used by the reader only.
-	next     []byte // a frame that did not fit into its batch, nil if none
-	arriving int64  // memory of the server reserved for the arriving frame
-	executed uint64 // number of frames executed so far
-
-	onDisconnect bool // orders without an instruction of their own are canceled when the connection ends
-
-	silence atomic.Int64 // the client wants the connection to end after this silence, in nanoseconds; 0 if not set
-
-	late late // batches that wait for the history, and those after them
-
-	// tryWriter is nil if the connection cannot write without waiting. While no reply is unsent, it belongs
-	// to the goroutine that pushes replies: answerLate while that runs, else the reader. Otherwise it belongs
-	// to the writer.
-	tryWriter *trywrite.Writer
-
-	readingMu sync.Mutex
-	reading   bool // the session reads frames, under the deadlines of Limits
-
-	ctx    context.Context // ends when the writer can send no more, and with the server's ctx
-	cancel context.CancelFunc
-}
-
-func newSession(s *Server, conn net.Conn, codec Codec) *session {
-	c := &session{server: s, id: s.lastID.Add(1), conn: conn, codec: codec, forget: func() {},
-		caller: Caller{server: s, connected: true}, unsent: newUnsent(s.options.UnsentRepliesMax, s.options.UnsentBytesMax)}
-	c.tryWriter = trywrite.New(conn)
-	c.late.moved = sync.NewCond(&c.late.mu)
-	c.clock = &deadlines{session: c, limits: s.limits.Load()}
-	frameBytesMax := s.options.FrameBytesMax
-	if s.options.Tokens != nil {
-		frameBytesMax = min(frameBytesMax, authFrameBytesMax)
-	}
-	c.frames = codec.NewFrames(c.clock, frameBytesMax, c.admit)
-	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.caller.place.end = c.closeDisplaced
-	return c
-}
 
 // serve runs the session. It returns when both goroutines have ended and the connection is closed.
 func (c *session) serve() {
@@ -113,23 +43,6 @@ func (c *session) refuse(reason string) {
 	if c.secure() && c.transmit(c.lastReply(reason).bytes) == nil {
 		c.linger()
 	}
-}
-
-// closeDisplaced ends a session whose place was given to another connection.
-func (c *session) closeDisplaced() {
-	c.cancel()
-	c.cutOff()
-}
-
-// drain lets the reader read what has already arrived, and then end. The server must be draining.
-func (c *session) drain() {
-	_ = c.conn.SetReadDeadline(time.Now().Add(drainGrace))
-}
-
-// stop ends the reader at once.
-func (c *session) stop() {
-	c.cancel()
-	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
 // read executes frames until the client or the server ends the session. It returns the text of the last
@@ -237,40 +150,89 @@ func (c *session) checkPeer() error {
 	return err
 }
 
-// admit reserves memory for a large frame that has begun to arrive: twice its size, because the buffer is
-// copied when it grows. The client's FrameTimeout starts afresh afterwards. A server that shuts down accepts
-// no further large frame.
-func (c *session) admit(frameBytes int) (err error) {
-	ctx, cancel := context.WithCancel(c.ctx)
-	defer cancel()
-	defer context.AfterFunc(c.server.accepting, cancel)()
-	c.arriving, err = c.server.arriving.wait(ctx, 2*frameBytes, c.server.limits.Load().FrameTimeout)
-	if err != nil && c.server.isDraining() {
-		return os.ErrDeadlineExceeded // the same error as a read of such a session
+// execute executes a batch, and answers it or hands it to answerLate. It returns false if the exchange has
+// failed or is stopping.
+func (c *session) execute(b *batch, begun time.Time) bool {
+	mark, err := c.server.execute(c.ctx, b)
+	b.watch.Lap() // the exchange measures the stages that end here
+	if err != nil {
+		c.server.discard(b)
+		if c.ctx.Err() == nil { // otherwise the writer has already logged the reason
+			c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.Any("error", err))
+		}
+		return false
 	}
-	c.clock.rearm()
-	return err
+	c.executed += uint64(b.frames)
+	b.last, b.mark, b.begun = c.executed, mark, begun
+	if !b.pending && !c.late.busy.Load() || !c.handOver(b) {
+		c.answer(b)
+	}
+	return true
 }
 
-// arrived releases the memory of a large frame that is decoded, or that will not be.
-func (c *session) arrived() {
-	c.frames.Release()
-	c.server.arriving.release(c.arriving)
-	c.arriving = 0
+// answer makes the replies to a batch and pushes them to the writer, which sends them once the batch's mark
+// is durable. Short replies travel together, up to about writeBytesMax, which bounds what waits for a slow
+// client. The batch is given back before the last push, which may block for as long as the client does not
+// read. answer returns when the history did not answer in this batch, or the zero time if it did.
+func (c *session) answer(b *batch) (failed time.Time) {
+	s := c.server
+	mark, begun := b.mark, b.begun
+	r := s.newReply(mark, begun)
+	for i := range b.frames {
+		if len(r.bytes) >= writeBytesMax {
+			s.holdReply(r, b)
+			c.push(r)
+			r = s.newReply(mark, begun)
+		}
+		begin := len(r.bytes)
+		b.appendReply(c.ctx, r, i)
+		r.bytes = c.codec.EndReply(r.bytes, begin)
+	}
+	r.frame, failed = b.last, b.answers.failed
+	s.options.Metrics.executed(b, r)
+	s.holdReply(r, b)
+	s.release(b)
+	c.push(r)
+	return failed
 }
 
-// push sends a reply at once if it can. Otherwise it hands the reply to the writer, which is woken once the
-// reply is durable or the session is cut off.
-func (c *session) push(r *reply) {
-	if c.trySend(r) {
-		return
+// handOver queues a batch for answerLate, once there is room. It returns false if no batch is queued and
+// there is no memory: then the reader has to answer the batch itself, and only this client waits.
+func (c *session) handOver(b *batch) bool {
+	l, m := &c.late, c.server.recalling
+	cost := int64(b.cost)
+	if b.large { // it has reserved its memory already
+		cost = 0
 	}
-	mark := r.mark
-	c.unsent.push(r) // r belongs to the writer from here on
-	if mark == (engine.Mark{}) || c.ctx.Err() != nil {
-		c.unsent.wake()
-	} else {
-		c.server.exchange.Notify(mark, c.unsent.woken)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.batches.Len() >= lateBatchesMax || !m.try(cost) {
+		if l.batches.Len() == 0 {
+			return false
+		}
+		l.moved.Wait()
+	}
+	b.late, b.executed = cost, time.Now()
+	l.batches.Push(b)
+	if l.batches.Len() == 1 {
+		l.busy.Store(true)
+		go c.answerLate()
+	}
+	return true
+}
+
+// answerLate answers batches until the queue is empty. After the history did not answer, batches that were
+// executed before that moment do not ask it; otherwise each would wait for the timeout.
+func (c *session) answerLate() {
+	l, m := &c.late, c.server.recalling
+	var failed time.Time
+	for b := l.first(); b != nil; b = l.next() {
+		held := b.late
+		b.answers.unavailable = b.executed.Before(failed)
+		if at := c.answer(b); !at.IsZero() {
+			failed = at
+		}
+		m.release(held)
 	}
 }
 
@@ -309,87 +271,4 @@ func (c *session) explain(err error) (reason string) {
 	c.log(slog.LevelInfo, "a connection is closed", c.executed+1, slog.String(LimitKey, limitNames[l]),
 		slog.String("reason", reason))
 	return reason
-}
-
-// write sends the replies in order, each once it is durable. After a failure it stops the reader and discards
-// the remaining replies. It returns whether the last reply told the client why its connection is closed.
-func (c *session) write() (gotReason bool) {
-	failed := false
-	for r := c.unsent.front(); r != nil; r = c.unsent.front() {
-		if !failed {
-			if gotReason, failed = c.send(r); failed {
-				c.stop()
-			}
-		}
-		c.unsent.drop()
-		c.server.recycle(r)
-	}
-	return gotReason
-}
-
-// send sends one reply. If the reply can never become durable, it sends textFailed instead.
-func (c *session) send(r *reply) (gotReason, failed bool) {
-	o := &c.server.options
-	err := c.server.await(c.ctx, r.mark)
-	if !r.durable {
-		o.Metrics.lap(&r.watch, stageJournal)
-	}
-	if err != nil {
-		gotReason = c.transmit(c.lastReply(textFailed).bytes) == nil
-	} else if err = c.sendWhole(r); err == nil {
-		if !r.last {
-			o.Metrics.answered(r)
-		}
-		return r.last, false
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		o.Metrics.hit(limitWriteTime)
-	}
-	c.log(slog.LevelInfo, "replies are not sent", r.frame, slog.Any("error", err))
-	return gotReason, true
-}
-
-// sendWhole sends the rest of a reply, and waits for the client if necessary.
-func (c *session) sendWhole(r *reply) error {
-	if rest := c.sendSome(r); len(rest) > 0 {
-		return c.transmit(rest)
-	}
-	return nil
-}
-
-// transmit writes to the client. The client has WriteTimeout for each piece, and less than that on average
-// for all of them (writePieceTime).
-func (c *session) transmit(bytes []byte) error {
-	patience := c.within(c.server.limits.Load().WriteTimeout)
-	last := time.Now().Add(patience + time.Duration(len(bytes)/writeBytesMax)*writePieceTime)
-	for len(bytes) > 0 {
-		deadline := time.Now().Add(patience)
-		if last.Before(deadline) {
-			deadline = last
-		}
-		if err := c.conn.SetWriteDeadline(deadline); err != nil {
-			return fmt.Errorf("session: write reply: %w", err)
-		}
-		n, err := c.conn.Write(bytes[:min(len(bytes), writeBytesMax)])
-		if err != nil {
-			return fmt.Errorf("session: write reply: %w", err)
-		}
-		bytes = bytes[n:]
-	}
-	return nil
-}
-
-// linger closes the sending side, then reads and discards within bounds. A connection that is closed with
-// unread bytes is reset, which could lose the last reply.
-func (c *session) linger() { c.lingerOn(c.conn) }
-
-// lingerOn is linger for a given connection, such as the TCP connection below TLS.
-func (c *session) lingerOn(conn net.Conn) {
-	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
-		return
-	}
-	if conn.SetReadDeadline(time.Now().Add(c.server.options.LingerTimeout)) != nil {
-		return
-	}
-	_, _ = io.CopyN(io.Discard, conn, lingerBytesMax) // how it ends does not matter
 }
