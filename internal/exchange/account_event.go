@@ -98,3 +98,15 @@ const (
 	CanceledByOperator             // by an operator, or because the account was blocked
 	CanceledByOwner                // by its owner: this order, or all orders
 )
+
+// Settle sets d.State, and d.Why if some of d was canceled. The order must not be replaced.
+func (d *OrderDetail) Settle(why WhyCanceled) {
+	switch d.Why = NotCanceled; {
+	case d.Open > 0:
+		d.State = StatusOpen
+	case d.Canceled > 0:
+		d.State, d.Why = StatusCanceled, why
+	default:
+		d.State = StatusExecuted
+	}
+}

@@ -8,8 +8,9 @@
 //   - money: exact numbers, and how they are parsed and printed.
 //   - order: commands and results (command.go), what is public (order_public.go), client
 //     order ids (order_ref.go), the history of amends (order_lineage.go), an operator's
-//     rules (order_rules.go), and journal events (event*.go; event_more.go has the fields
-//     that order instructions added).
+//     rules (order_rules.go), and journal events: what a record is (event.go), its encoding
+//     (event_codec.go; event_fields.go has its groups of fields), and which records are
+//     valid (event_check.go).
 //   - book: book.go matches; book_instructed.go matches orders that may not rest or that
 //     prevent self-trades, and amends orders; book_parts.go handles orders that meet very
 //     many resting orders; book_halt.go halts and resumes a symbol. Only book_levels.go

@@ -1,8 +1,7 @@
 package exchange
 
 import (
-	"encoding/binary"
-	"errors"
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -39,12 +38,6 @@ const (
 	SwitchSet    EventKind = 14 // Account, Due: the dead man's switch; 0 disarms it
 
 	eventKindMax = SwitchSet
-)
-
-// Bits of the encoded kind.
-const (
-	refFollows   = 0x40 // a ref follows the time
-	flagsFollows = 0x80 // a byte of flags follows the kind, and the time is in nanoseconds
 )
 
 // EventKinds ranges over all kinds of events.
@@ -129,160 +122,136 @@ type Event struct {
 	Due          int64        // of a SwitchSet: when the switch fires, nanoseconds since the Unix epoch
 }
 
-// EventVersion is the newest version of encoded events that this program reads, and the one
-// that it writes. It is the version of the program's journal. Every addition to the encoding of
-// events must raise it.
-//
-//	1   kinds 1 to 5
-//	2   refs, and kinds 6 to 8
-//	3   a byte of flags, the time in nanoseconds, and kind 9
-//	4   flags, terms beyond the side, and kinds 10 to 14
-const EventVersion = 4
+// Unsent is a set of the order Terms that the client did not send. Two requests with the same ref are
+// the same if they sent the same.
+type Unsent uint8
 
-// ErrEvent is wrapped by the errors of DecodeEvent.
-var ErrEvent = errors.New("exchange: not an event")
-
-// AppendEvent appends e to dst: the kind, a byte of flags (Event.flags), the time, and the
-// ref if there is one; then the fields in the order in which the kind's comment names them, and
-// then the optional fields for which flags are set.
-// Numbers are varints, strings and lists are preceded by their length, 128-bit numbers are an
-// upper varint and a lower one.
-//
-// Before EventVersion 3, events have no flags, and their times are whole seconds.
-func AppendEvent(dst []byte, e *Event) []byte {
-	flags := e.flags()
-	if e.Ref == "" {
-		dst = append(dst, byte(e.Kind)|flagsFollows, flags)
-		dst = binary.AppendVarint(dst, e.Time)
-	} else {
-		dst = append(dst, byte(e.Kind)|flagsFollows|refFollows, flags)
-		dst = appendString(binary.AppendVarint(dst, e.Time), e.Ref)
-	}
-	switch e.Kind {
-	case AccountOpened:
-		dst = appendString(dst, e.Account)
-		dst = appendInt128(dst, Int128(e.Balance))
-	case SymbolMade, SymbolRuled:
-		dst = appendRules(appendString(dst, e.Symbol), e.SymbolRules, flags, e.Kind)
-	case SharesDeposited:
-		dst = appendString(dst, e.Symbol)
-		dst = appendString(dst, e.Account)
-		dst = appendInt128(dst, Int128(e.Deposited))
-	case OrderAccepted, OrderReplaced:
-		dst = appendFills(appendOrder(dst, e), e.Fills)
-	case OrderContinued:
-		dst = binary.AppendUvarint(appendOrder(dst, e), uint64(e.Before))
-		dst = appendFills(dst, e.Fills)
-	case OrderCanceled, OrderReduced:
-		dst = appendOrder(dst, e)
-	case SymbolHalted:
-		dst = appendString(dst, e.Symbol)
-		dst = appendText(dst, e.Reason)
-	case SymbolResumed:
-		dst = appendString(dst, e.Symbol)
-	case OrdersCanceled:
-		dst = appendString(dst, e.Account)
-		dst = appendCancels(dst, e.Cancels)
-	case AccountRuled:
-		dst = appendAccountRules(appendString(dst, e.Account), e.AccountRules)
-	case SwitchSet:
-		dst = binary.AppendVarint(appendString(dst, e.Account), e.Due)
-	default:
-		panic(fmt.Sprintf("exchange: event of unknown kind %d", e.Kind))
-	}
-	if e.hasMore(flags) {
-		dst = appendMore(dst, e, flags)
-	}
-	return dst
-}
-
-func appendString[S ~string](dst []byte, s S) []byte {
-	return append(append(dst, byte(len(s))), s...)
-}
-
-// appendText appends a string that may be longer than 255 bytes.
-func appendText(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-func appendInt128(dst []byte, v Int128) []byte {
-	dst = binary.AppendVarint(dst, v.Hi)
-	return binary.AppendUvarint(dst, v.Lo)
-}
-
-// Maximum encoded sizes of parts of an event, in bytes.
+// Bits of Unsent.
 const (
-	varintMax  = binary.MaxVarintLen64
-	accountMax = 1 + AccountDigitsMax
-	symbolMax  = 1 + SymbolCharsMax
-	refMax     = 1 + RefCharsMax
+	UnsentLimit Unsent = 1 << iota // market order: the exchange chose the protection price
+	UnsentSTP                      // the account's default was used
 )
 
-// EventBytesMax is the maximum encoded size of an event without fills, reason and cancels. The
-// longest such event is one of an order: kind, flags, time, ref, order id, account, symbol, side,
-// shares, limit, the number of earlier fills and the number of its own.
-const EventBytesMax = 2 + varintMax + refMax + varintMax + accountMax + symbolMax + 1 + 4*varintMax
-
-// fillBytesMax returns the maximum encoded size of a fill with an order of an account whose
-// id has this many digits.
-func fillBytesMax(digits int) int { return varintMax + 1 + digits + varintMax + varintMax }
-
-// fillBytesMin is the minimum encoded size of a fill: it limits how many fills a record of
-// a given length can claim to have.
-const fillBytesMin = 4
-
-// DecodeEvent decodes b, which must be exactly what AppendEvent wrote, into e, and reuses
-// the memory of e.Fills. The strings are copies. An error wraps ErrEvent and says
-// what is wrong; e is then unusable.
-func DecodeEvent(b []byte, e *Event) error {
-	r := eventReader{rest: b}
-	return r.decode(e, len(b))
+// Sent returns the terms that the client sent; the others are zero.
+func (e *Event) Sent() Terms {
+	t := e.Terms
+	if e.Unsent&UnsentLimit != 0 {
+		t.Limit = 0
+	}
+	if e.Unsent&UnsentSTP != 0 {
+		t.STP = TradeWithSelf
+	}
+	return t
 }
 
-// decode decodes an event of `length` bytes.
-func (r *eventReader) decode(e *Event, length int) error {
-	ref, err := r.begin(e)
-	if err != nil {
-		return err
+// CancelCause is who or what caused an OrdersCanceled event.
+type CancelCause uint8
+
+// The causes.
+const (
+	ByOperator   CancelCause = iota // an operator; also in all records before version 4
+	ByClient                        // <cancel-all>
+	ByDisconnect                    // the connection of orders with cod ended
+	BySwitch                        // the dead man's switch fired and is off now; there may be no cancels
+	ByBlock                         // the account was blocked
+)
+
+// Why returns the reason of orders canceled for this cause; for a block it is the operator. If the cancels of a dead
+// man's switch need several records, all but the last one are recorded as canceled by the owner.
+func (c CancelCause) Why() WhyCanceled {
+	switch c {
+	case ByClient:
+		return CanceledByOwner
+	case ByDisconnect:
+		return CanceledDisconnect
+	case BySwitch:
+		return CanceledTimer
+	case ByOperator, ByBlock:
 	}
-	e.Ref = Ref(ref)
-	switch e.Kind {
-	case AccountOpened:
-		e.Account, e.Balance = AccountID(r.string()), Cash(r.int128())
-	case SymbolMade, SymbolRuled:
-		e.Symbol = Symbol(r.string())
-		r.rules(e)
-	case SharesDeposited:
-		e.Symbol, e.Account, e.Deposited = Symbol(r.string()), AccountID(r.string()), Position(r.int128())
-	case OrderAccepted, OrderReplaced:
-		r.order(e)
-		r.fills(e)
-	case OrderContinued:
-		r.order(e)
-		e.Before = r.count()
-		r.fills(e)
-	case OrderCanceled, OrderReduced:
-		r.order(e)
-	case SymbolHalted:
-		e.Symbol, e.Reason = Symbol(r.string()), string(r.text())
-	case SymbolResumed:
-		e.Symbol = Symbol(r.string())
-	case OrdersCanceled:
-		e.Account, e.Cancels = AccountID(r.string()), r.cancels()
-	case AccountRuled:
-		e.Account, e.AccountRules = AccountID(r.string()), r.accountRules()
-	case SwitchSet:
-		e.Account, e.Due = AccountID(r.string()), r.varint()
-	default:
-		return fmt.Errorf("%w: unknown kind %d", ErrEvent, e.Kind)
+	return CanceledByOperator
+}
+
+// RestWhy returns why the Rest of e's order was canceled, or NotCanceled if it has none. It uses the record alone:
+// for an IOC or market order with stp newest that stopped at an order of its own account, it returns CanceledRest,
+// because the record does not say why the order stopped.
+func (e *Event) RestWhy() WhyCanceled {
+	switch {
+	case e.Rest == 0:
+		return NotCanceled
+	case e.TIF == GTC, e.STP == CancelBoth && len(e.Own) > 0:
+		return CanceledSTP
 	}
-	if e.hasMore(r.flags) {
-		r.more(e)
+	return CanceledRest
+}
+
+// Amendment is the part of an OrderReduced or an OrderReplaced that describes the amend. A chain is an order
+// and the orders that replaced it, one after another.
+type Amendment struct {
+	First    OrderID // first order of the chain
+	Amount   Shares  // new total as the client sent it, 0 if it sent none
+	Limit    Price   // new limit as the client sent it, 0 if it sent none
+	Executed Shares  // shares executed by the whole chain, before this record
+	Open     Shares  // of OrderReduced: open shares of the order after it
+	Old      Cancel  // of OrderReplaced: the order that was replaced, and its open shares
+}
+
+// Cancel is one order canceled by an OrdersCanceled event, with all of its open
+// shares.
+type Cancel struct {
+	Order  OrderID
+	Symbol Symbol
+	Terms
+	Shares Shares // shares canceled
+}
+
+// Compare defines the order of an event's cancels: by symbol, then by order id.
+func (c *Cancel) Compare(d *Cancel) int {
+	return cmp.Or(cmp.Compare(c.Symbol, d.Symbol), cmp.Compare(c.Order, d.Order))
+}
+
+// Cancel returns an OrderCanceled event with the same effect as the i-th cancel of e, an
+// OrdersCanceled event.
+func (e *Event) Cancel(i int) Event {
+	c := &e.Cancels[i]
+	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account,
+		Symbol: c.Symbol, Order: c.Order, Terms: c.Terms, Shares: c.Shares}
+}
+
+// OwnCancel returns an OrderCanceled event with the same effect as the cancel of the i-th order in e.Own.
+func (e *Event) OwnCancel(i int) Event { return e.cancelEvent(&e.Own[i]) }
+
+// OldCancel returns an OrderCanceled event for the order that e, an OrderReplaced, replaces.
+func (e *Event) OldCancel() Event { return e.cancelEvent(&e.Amend.Old) }
+
+func (e *Event) cancelEvent(c *Cancel) Event {
+	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account, Symbol: e.Symbol, Order: c.Order, Terms: c.Terms,
+		Shares: c.Shares}
+}
+
+// Note sets e to the record of what o did in a symbol, without a ref and fills. The comment of
+// the event kind says what shares are.
+func (e *Event) Note(kind EventKind, o *Order, sym Symbol, shares Shares, now int64) {
+	*e = Event{} // in place: a literal with values of o would be built elsewhere and copied
+	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, sym
+	e.Order, e.Terms, e.Shares = o.ID, o.Terms, shares
+}
+
+// NoteMore sets the fields of e, which Note has made, that order instructions need: whether o is canceled when its
+// connection ends, what was canceled of it at once, and the orders of Book.Own. e keeps own.
+func (e *Event) NoteMore(o *Order, own []Cancel) {
+	e.OnDisconnect = o.OnDisconnect && e.Kind != OrderContinued && e.Kind != OrderCanceled && e.Kind != OrderReduced
+	if e.Own = own; o.AtOnce && e.Kind != OrderCanceled && e.Kind != OrderReduced {
+		e.Rest = o.Canceled
 	}
-	if r.short || len(r.rest) != 0 {
-		return fmt.Errorf("%w: %s of %d bytes is cut short or too long", ErrEvent, e.Kind, length)
+}
+
+// Open returns the open shares of the order after e, an OrderAccepted, OrderReplaced or OrderContinued.
+func (e *Event) Open() Shares {
+	open := e.Shares - e.Rest
+	for i := range e.Fills {
+		open -= e.Fills[i].Shares
 	}
-	return e.Check()
+	return open
 }
 
 // Same reports whether two events are equal.
@@ -293,91 +262,17 @@ func (e *Event) Same(f *Event) bool {
 		slices.EqualFunc(e.Fills, f.Fills, Fill.same) && slices.Equal(e.Cancels, f.Cancels) && e.sameMore(f)
 }
 
-// eventReader reads fields from the front of an encoded event. Once a field is incomplete
-// or invalid, short is set; all fields after an incomplete one are zero.
-type eventReader struct {
-	rest  []byte
-	short bool
-	flags byte   // flags byte of the event
-	names *names // cache of account and symbol names; nil if each name is copied
+// sameMore is Same for the fields that version 4 added.
+func (e *Event) sameMore(f *Event) bool {
+	return e.Unsent == f.Unsent && e.OnDisconnect == f.OnDisconnect && e.Hold == f.Hold && e.Rest == f.Rest &&
+		slices.Equal(e.Own, f.Own) && equal(e.Amend, f.Amend) && e.Cause == f.Cause && e.Due == f.Due &&
+		equal(e.SymbolRules, f.SymbolRules) && e.AccountRules.same(f.AccountRules)
 }
 
-// begin empties e, reads the kind, the flags and the time into it, and returns the bytes of
-// the ref, or nil if there is none.
-func (r *eventReader) begin(e *Event) (ref []byte, err error) {
-	kind := r.byte()
-	*e = Event{Kind: EventKind(kind &^ (refFollows | flagsFollows)), Fills: e.Fills[:0]}
-	if err := r.time(e, kind&flagsFollows != 0); err != nil {
-		return nil, err
+// equal reports whether two pointers are both nil or point to equal values.
+func equal[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	if kind&refFollows == 0 {
-		return nil, nil
-	}
-	if ref = r.name(); len(ref) == 0 {
-		return nil, fmt.Errorf("%w: %s without the ref that its kind announces", ErrEvent, e.Kind)
-	}
-	return ref, nil
+	return *a == *b
 }
-
-// time reads the flags and the time in nanoseconds, or, in old events, a time in whole seconds.
-func (r *eventReader) time(e *Event, flags bool) error {
-	if flags {
-		r.flags = r.byte()
-		e.Time = r.varint()
-		return e.setFlags(r.flags)
-	}
-	seconds := r.varint()
-	if e.Time = seconds * Second; e.Time/Second != seconds {
-		return fmt.Errorf("%w: %s at second %d", ErrEvent, e.Kind, seconds)
-	}
-	return nil
-}
-
-// take returns the next n bytes. If n is negative or too large it returns nil and sets short.
-func (r *eventReader) take(n int) []byte {
-	if n < 0 || n > len(r.rest) {
-		r.short, r.rest = true, nil
-		return nil
-	}
-	b := r.rest[:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
-func (r *eventReader) byte() byte {
-	if b := r.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-// text reads what appendText wrote.
-func (r *eventReader) text() []byte {
-	n := r.uvarint()
-	return r.take(int(min(n, uint64(len(r.rest))+1)))
-}
-
-func (r *eventReader) string() string {
-	b := r.name()
-	if r.names == nil {
-		return string(b)
-	}
-	return r.names.get(b)
-}
-
-func (r *eventReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.short, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *eventReader) varint() int64 {
-	v := r.uvarint() // zigzag
-	return int64(v>>1) ^ -int64(v&1)
-}
-
-func (r *eventReader) int128() Int128 { return Int128{Hi: r.varint(), Lo: r.uvarint()} }

@@ -1,6 +1,8 @@
 package exchange
 
-import "math"
+import (
+	"math"
+)
 
 // Lineage is what amends changed of an order, and which orders it replaces. A chain is an order and the orders
 // that replaced it, one after another. A Lineage is immutable, so it may be shared.
@@ -115,13 +117,4 @@ type Quote struct {
 	Orders int    // resting orders that would be filled, or that belong to the same account
 	Best   Price  // best price of the other side, of any account; 0 if no order rests there
 	Cut    bool   // counting stopped early: there may be more (QuoteWithin)
-}
-
-// NoteMore sets the fields of e, which Note has made, that order instructions need: whether o is canceled when its
-// connection ends, what was canceled of it at once, and the orders of Book.Own. e keeps own.
-func (e *Event) NoteMore(o *Order, own []Cancel) {
-	e.OnDisconnect = o.OnDisconnect && e.Kind != OrderContinued && e.Kind != OrderCanceled && e.Kind != OrderReduced
-	if e.Own = own; o.AtOnce && e.Kind != OrderCanceled && e.Kind != OrderReduced {
-		e.Rest = o.Canceled
-	}
 }

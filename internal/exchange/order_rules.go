@@ -1,7 +1,117 @@
 package exchange
 
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// AccountRules are the rules that an operator has set for an account. The zero value means that
+// nothing is set.
+type AccountRules struct {
+	Block       *Halt     // since when and why it may not place or amend orders; nil while it may
+	STP         SelfTrade // default mode of orders that do not specify one
+	SharesMax   Shares    // maximum shares of an order; 0 means no limit, as in the fields below
+	NotionalMax Cash      // maximum of an order's amount × limit
+	OpenMax     int64     // maximum number of open orders
+}
+
+// same reports whether two accounts have the same rules; nil means no rules.
+func (r *AccountRules) same(s *AccountRules) bool {
+	if r == nil || s == nil {
+		return r == s
+	}
+	a, b := *r, *s
+	a.Block, b.Block = nil, nil
+	return a == b && equal(r.Block, s.Block)
+}
+
+// Check returns an error that names the value that an operator cannot set for an account.
+func (r *AccountRules) Check() error {
+	if r.STP > CancelBoth {
+		return fmt.Errorf("stp %s is invalid", r.STP)
+	}
+	if r.SharesMax < 0 || r.NotionalMax.Sign() < 0 || r.OpenMax < 0 {
+		return fmt.Errorf(
+			"a limit of %s shares, %s dollars, %d open orders is negative",
+			r.SharesMax,
+			r.NotionalMax,
+			r.OpenMax,
+		)
+	}
+	if r.Block != nil {
+		_, err := ParseHaltReason(r.Block.Reason)
+		return err
+	}
+	return nil
+}
+
+// SymbolRules are the rules for the orders of a symbol. The zero value means that nothing is set: the smallest
+// tick and lot, ProtectStandard, no band.
+type SymbolRules struct {
+	Tick    Price    // limits must be multiples of it; 0 means 10^-8, also for Lot
+	Lot     Shares   // amounts must be multiples of it
+	Protect Fraction // of the best price, for market orders; 0 means ProtectStandard
+	Band    Fraction // orders with a limit further from the last trade's price are rejected; 0 means no band
+}
+
+// tick returns the tick in force, and lot the lot: at least the smallest unit.
+func (r SymbolRules) tick() Price { return max(r.Tick, 1) }
+func (r SymbolRules) lot() Shares { return max(r.Lot, 1) }
+
+// Check returns an error that names the value that an operator cannot set for a symbol.
+func (r SymbolRules) Check() error {
+	if r.Tick < 0 || r.Tick >= orderUnitsMax {
+		return fmt.Errorf("tick %s is not from %s to below %s", r.Tick, Price(1), Price(orderUnitsMax))
+	}
+	if r.Lot < 0 || r.Lot >= orderUnitsMax {
+		return fmt.Errorf("lot %s is not from %s to below %s", r.Lot, Shares(1), Shares(orderUnitsMax))
+	}
+	return nil
+}
+
 // limitMax is the highest limit that an order may have.
 const limitMax = Price(orderUnitsMax - 1)
+
+// Fraction is a part of a whole, in units of 10^-8: 10,000,000 is 10 %.
+type Fraction uint32
+
+// FractionOne is the whole.
+const FractionOne Fraction = 1e8
+
+// ProtectStandard is how far from the best price a market order without a limit may execute, unless an
+// operator has set another fraction.
+const ProtectStandard Fraction = 1e7
+
+// FractionMax is the largest Fraction that an operator may set: 1000 %.
+const FractionMax = 10 * FractionOne
+
+// unitsOfPercent is the number of units of 10^-8 percent in one unit of a Fraction.
+const unitsOfPercent = 100
+
+// String returns f in percent, as operators write it: "10%".
+func (f Fraction) String() string { return Shares(int64(f)*unitsOfPercent).String() + "%" }
+
+// ParseFraction parses a percentage above 0 and up to FractionMax, with up to 6 fractional
+// digits: "10%". The error names the value.
+func ParseFraction(s string) (Fraction, error) {
+	number, isPercent := strings.CutSuffix(s, "%")
+	d, err := parseDecimal(number)
+	switch {
+	case !isPercent:
+		err = errors.New(`is not a number of percent, such as "10%"`)
+	case err == nil && (d.negative || d.isZero()):
+		err = errors.New("is not more than 0")
+	case err == nil && (d.whole > unitsOfPercent*10 || d.orderUnits() > uint64(FractionMax)*unitsOfPercent):
+		err = fmt.Errorf("is more than %s", FractionMax)
+	case err == nil && d.fraction%unitsOfPercent != 0:
+		err = errors.New("has more than 6 fractional digits")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s %w", quote(s), err)
+	}
+	return Fraction(d.orderUnits() / unitsOfPercent), nil
+}
 
 // times returns p × (1 - f) and p × (1 + f) in whole units, each rounded towards p and limited to the valid
 // prices: below is 0 if f is 1 or more.
@@ -60,4 +170,32 @@ func (b *Book) Meets(side Side, limit Price) (best Price, meets bool) {
 	best = b.Best(side.opposite())
 	o := Order{Terms: Terms{Side: side, Limit: limit}}
 	return best, best != 0 && o.crosses(best)
+}
+
+// BlockResult is the result of blocking or unblocking an account.
+type BlockResult struct {
+	Reason   RejectReason // OK, or why the request was refused; then only Text may be set
+	Text     string       // details of Reason: for NotReadYet the node
+	Changed  bool         // false if the account was blocked already, or was not blocked
+	Block    Halt         // the block in force, or the one that was ended; zero if there is none
+	Canceled CancelAllResult
+}
+
+// AccountRulesResult is the result of setting the rules of an account.
+type AccountRulesResult struct {
+	Reason  RejectReason // OK, or why the request was refused
+	Text    string       // details of Reason
+	Changed bool         // false if the rules were the same before
+	Rules   AccountRules // the rules in force
+}
+
+// SymbolRulesResult is the result of setting the rules of a symbol.
+type SymbolRulesResult struct {
+	Reason  RejectReason // OK, or why the request was refused
+	Text    string       // details of Reason
+	Changed bool         // false if the rules were the same before
+	Rules   SymbolRules  // the rules in force
+	// After OffTick, Misfit is a resting order whose limit is not a multiple of the new tick.
+	Misfit      OrderID
+	MisfitLimit Price
 }

@@ -1,9 +1,7 @@
 package exchange
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 )
 
 // Terms is what a client specifies for an order and what never changes afterwards. Commands, orders,
@@ -83,118 +81,8 @@ func (t *Terms) Text(shares Shares, sym Symbol) string {
 	return fmt.Sprintf("%s %s %s at %s", t.Side, shares, sym, t.Limit)
 }
 
-// appendTerms appends the encoded terms and shares of an order; in a record they follow the names.
-func appendTerms(dst []byte, t *Terms, shares Shares) []byte {
-	dst = binary.AppendUvarint(append(dst, byte(t.pack())), uint64(shares))
-	return binary.AppendUvarint(dst, uint64(t.Limit))
-}
-
-// terms reads what appendTerms wrote.
-func (r *eventReader) terms(t *Terms, shares *Shares) {
-	p := packed(r.byte())
-	*shares = Shares(r.uvarint())
-	p.unpack(t, Price(r.uvarint()))
-}
-
-// Note sets e to the record of what o did in a symbol, without a ref and fills. The comment of
-// the event kind says what shares are.
-func (e *Event) Note(kind EventKind, o *Order, sym Symbol, shares Shares, now int64) {
-	*e = Event{} // in place: a literal with values of o would be built elsewhere and copied
-	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, sym
-	e.Order, e.Terms, e.Shares = o.ID, o.Terms, shares
-}
-
-// Open returns the open shares of the order after e, an OrderAccepted, OrderReplaced or OrderContinued.
-func (e *Event) Open() Shares {
-	open := e.Shares - e.Rest
-	for i := range e.Fills {
-		open -= e.Fills[i].Shares
-	}
-	return open
-}
-
-func appendOrder(dst []byte, e *Event) []byte {
-	dst = binary.AppendUvarint(dst, uint64(e.Order))
-	dst = appendString(dst, e.Account)
-	dst = appendString(dst, e.Symbol)
-	return appendTerms(dst, &e.Terms, e.Shares)
-}
-
-func appendFills(dst []byte, fills []Fill) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(fills)))
-	for i := range fills {
-		f := &fills[i]
-		dst = binary.AppendUvarint(dst, uint64(f.Resting))
-		dst = appendString(dst, f.Account)
-		dst = binary.AppendUvarint(dst, uint64(f.Shares))
-		dst = binary.AppendUvarint(dst, uint64(f.Price))
-	}
-	return dst
-}
-
-// fills reads what appendFills wrote.
-func (r *eventReader) fills(e *Event) {
-	n := r.uvarint()
-	if n > uint64(len(r.rest))/fillBytesMin {
-		r.short = true
-		return
-	}
-	for range n {
-		e.Fills = append(e.Fills, Fill{Resting: OrderID(r.uvarint()), Account: AccountID(r.string()),
-			Shares: Shares(r.uvarint()), Price: Price(r.uvarint())})
-	}
-}
-
-// count reads a number of fills.
-func (r *eventReader) count() int { return int(min(r.uvarint(), math.MaxInt32)) }
-
-func (r *eventReader) order(e *Event) {
-	e.Order = OrderID(r.uvarint())
-	e.Account, e.Symbol = AccountID(r.string()), Symbol(r.string())
-	r.orderTerms(e)
-}
-
-// orderTerms reads what appendOrder wrote after the names.
-func (r *eventReader) orderTerms(e *Event) { r.terms(&e.Terms, &e.Shares) }
-
-// checkOrder is Check for events of orders, except the account and the symbol of the event.
-func (e *Event) checkOrder() error {
-	for _, f := range e.Fills {
-		if _, err := ParseAccountID(string(f.Account)); err != nil {
-			return fmt.Errorf("%w: order %d: fill with order %d: %w", ErrEvent, e.Order, f.Resting, err)
-		}
-	}
-	return e.checkNumbers()
-}
-
-// checkNumbers is checkOrder without the accounts of the fills.
-func (e *Event) checkNumbers() error {
-	if e.Order == 0 || e.Order > orderIDMax || !e.Terms.check() || !validOrderUnits(int64(e.Shares)) {
-		return fmt.Errorf("%w: order %d: %s %s at %s", ErrEvent, e.Order, e.Side, e.Shares, e.Limit)
-	}
-	if e.Kind == OrderContinued && !e.checkContinued() {
-		return fmt.Errorf("%w: order %d: a part of %d fills after %d", ErrEvent, e.Order, len(e.Fills), e.Before)
-	}
-	left := e.Shares
-	for i := range e.Fills {
-		f := &e.Fills[i]
-		if f.Resting == 0 || f.Resting >= e.Order || f.Shares <= 0 || f.Shares > left || !validOrderUnits(int64(f.Price)) {
-			return fmt.Errorf("%w: order %d: fill of %s at %s with order %d", ErrEvent, e.Order, f.Shares, f.Price, f.Resting)
-		}
-		left -= f.Shares
-	}
-	if e.Kind == OrderCanceled {
-		return nil
-	}
-	return e.checkMore(left)
-}
-
-// checkContinued reports whether e is valid as a further part of an order: it does something, and follows
-// another part that did something.
-func (e *Event) checkContinued() bool {
-	begun := e.Before > 0 || e.Before == 0 && e.STP == CancelOldest // it may only have canceled own orders
-	return begun && e.Before < math.MaxInt32 && (len(e.Fills) > 0 || len(e.Own) > 0 || e.Rest > 0)
-}
-
 // validOrderUnits reports whether units is valid as the shares or the limit of an order.
 func validOrderUnits(units int64) bool { return 0 < units && units < orderUnitsMax }
+
+// Instructed reports whether the terms contain order instructions. Old programs cannot read records of such orders.
+func (t *Terms) Instructed() bool { return !t.plain() }

@@ -58,7 +58,7 @@ func unpackInstructions(v int16, t *exchange.Terms) (unsent exchange.Unsent, cod
 }
 
 // The columns of accounts and symbols with their rules, which people read. NULL means that a rule is not set.
-// The statements in write_rules.go write these columns.
+// The statements in write.go write these columns.
 var (
 	accountRules = []column[accountRow]{
 		readOnly("blocked_at", "bigint", func(a *accountRow) any {

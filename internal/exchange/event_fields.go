@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Bits of the flags byte of OrderAccepted and OrderReplaced.
@@ -85,12 +84,95 @@ func (e *Event) setFlags(flags byte) error {
 	return nil
 }
 
-// instructionBytesMax is the maximum size that order instructions add to an event, beyond EventBytesMax, its fills and
-// the entries of Own: Hold, Rest, the number of Own, and Amend.
-const instructionBytesMax = 2*varintMax + varintMax + varintMax + 9*varintMax
+func appendOrder(dst []byte, e *Event) []byte {
+	dst = binary.AppendUvarint(dst, uint64(e.Order))
+	dst = appendString(dst, e.Account)
+	dst = appendString(dst, e.Symbol)
+	return appendTerms(dst, &e.Terms, e.Shares)
+}
 
-// ownBytesMax is the maximum encoded size of an order in Own. It is less than that of any fill.
-const ownBytesMax = 3*varintMax + 1
+func (r *eventReader) order(e *Event) {
+	e.Order = OrderID(r.uvarint())
+	e.Account, e.Symbol = AccountID(r.string()), Symbol(r.string())
+	r.orderTerms(e)
+}
+
+// orderTerms reads what appendOrder wrote after the names.
+func (r *eventReader) orderTerms(e *Event) { r.terms(&e.Terms, &e.Shares) }
+
+// appendTerms appends the encoded terms and shares of an order; in a record they follow the names.
+func appendTerms(dst []byte, t *Terms, shares Shares) []byte {
+	dst = binary.AppendUvarint(append(dst, byte(t.pack())), uint64(shares))
+	return binary.AppendUvarint(dst, uint64(t.Limit))
+}
+
+// terms reads what appendTerms wrote.
+func (r *eventReader) terms(t *Terms, shares *Shares) {
+	p := packed(r.byte())
+	*shares = Shares(r.uvarint())
+	p.unpack(t, Price(r.uvarint()))
+}
+
+func appendFills(dst []byte, fills []Fill) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(fills)))
+	for i := range fills {
+		f := &fills[i]
+		dst = binary.AppendUvarint(dst, uint64(f.Resting))
+		dst = appendString(dst, f.Account)
+		dst = binary.AppendUvarint(dst, uint64(f.Shares))
+		dst = binary.AppendUvarint(dst, uint64(f.Price))
+	}
+	return dst
+}
+
+// fills reads what appendFills wrote.
+func (r *eventReader) fills(e *Event) {
+	n := r.uvarint()
+	if n > uint64(len(r.rest))/fillBytesMin {
+		r.short = true
+		return
+	}
+	for range n {
+		e.Fills = append(e.Fills, Fill{Resting: OrderID(r.uvarint()), Account: AccountID(r.string()),
+			Shares: Shares(r.uvarint()), Price: Price(r.uvarint())})
+	}
+}
+
+// count reads a number of fills.
+func (r *eventReader) count() int { return int(min(r.uvarint(), math.MaxInt32)) }
+
+func appendCancels(dst []byte, cancels []Cancel) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(cancels)))
+	for i := range cancels {
+		c := &cancels[i]
+		dst = binary.AppendUvarint(dst, uint64(c.Order))
+		dst = appendTerms(appendString(dst, c.Symbol), &c.Terms, c.Shares)
+	}
+	return dst
+}
+
+// cancelBytesMin is the minimum encoded size of a cancel: it limits how many of them a
+// record of a given length can claim to have.
+const cancelBytesMin = 6
+
+// cancels reads what appendCancels wrote.
+func (r *eventReader) cancels() []Cancel {
+	n := r.uvarint()
+	if n > uint64(len(r.rest))/cancelBytesMin {
+		r.short = true
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	all := make([]Cancel, n)
+	for i := range all {
+		c := &all[i]
+		c.Order, c.Symbol = OrderID(r.uvarint()), Symbol(r.string())
+		r.terms(&c.Terms, &c.Shares)
+	}
+	return all
+}
 
 // hasMore reports whether optional fields may follow the fields of e. Most records have none.
 func (e *Event) hasMore(flags byte) bool {
@@ -248,40 +330,4 @@ func (r *eventReader) accountRules() *AccountRules {
 	a.STP, a.SharesMax = SelfTrade(r.byte()), Shares(r.uvarint())
 	a.NotionalMax, a.OpenMax = Cash(r.int128()), r.varint()
 	return a
-}
-
-// sameMore is Same for the fields that version 4 added.
-func (e *Event) sameMore(f *Event) bool {
-	return e.Unsent == f.Unsent && e.OnDisconnect == f.OnDisconnect && e.Hold == f.Hold && e.Rest == f.Rest &&
-		slices.Equal(e.Own, f.Own) && equal(e.Amend, f.Amend) && e.Cause == f.Cause && e.Due == f.Due &&
-		equal(e.SymbolRules, f.SymbolRules) && e.AccountRules.same(f.AccountRules)
-}
-
-// equal reports whether two pointers are both nil or point to equal values.
-func equal[T comparable](a, b *T) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
-
-// same reports whether two accounts have the same rules; nil means no rules.
-func (r *AccountRules) same(s *AccountRules) bool {
-	if r == nil || s == nil {
-		return r == s
-	}
-	a, b := *r, *s
-	a.Block, b.Block = nil, nil
-	return a == b && equal(r.Block, s.Block)
-}
-
-// OwnCancel returns an OrderCanceled event with the same effect as the cancel of the i-th order in e.Own.
-func (e *Event) OwnCancel(i int) Event { return e.cancelEvent(&e.Own[i]) }
-
-// OldCancel returns an OrderCanceled event for the order that e, an OrderReplaced, replaces.
-func (e *Event) OldCancel() Event { return e.cancelEvent(&e.Amend.Old) }
-
-func (e *Event) cancelEvent(c *Cancel) Event {
-	return Event{Kind: OrderCanceled, Time: e.Time, Account: e.Account, Symbol: e.Symbol, Order: c.Order, Terms: c.Terms,
-		Shares: c.Shares}
 }
