@@ -9,8 +9,8 @@
 //   - order: commands and results (command.go), what is public (order_public.go), client
 //     order ids (order_ref.go), the history of amends (order_lineage.go), an operator's
 //     rules (order_rules.go), and journal events: what a record is (event.go), its encoding
-//     (event_codec.go; event_fields.go has its groups of fields), and which records are
-//     valid (event_check.go).
+//     (event_codec.go; event_fields.go has its groups of fields), which records are valid
+//     (event_check.go), and what a record moves between accounts (postings.go).
 //   - book: book.go matches; book_instructed.go matches orders that may not rest or that
 //     prevent self-trades, and amends orders; book_parts.go handles orders that meet very
 //     many resting orders; book_halt.go halts and resumes a symbol. Only book_levels.go

@@ -159,10 +159,13 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	if e.Ref != "" {
 		b.refs.add(&b.row)
 	}
+	for p := range e.Postings() {
+		b.post(&p)
+	}
 	switch e.Kind {
 	case exchange.AccountOpened:
 		b.opened[e.Account] = openedRow{seq, e.Balance}
-		b.cash(e.Account, e.Balance, exchange.Cash{}).event(seq)
+		b.event(e.Account)
 	case exchange.SymbolMade:
 		b.made[e.Symbol] = seq
 		b.placed[e.Symbol] = exchange.Position{}
@@ -172,15 +175,13 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	case exchange.SharesDeposited:
 		b.placementLog.add(&b.row)
 		b.placed[e.Symbol] = b.placed[e.Symbol].Add(e.Deposited)
-		b.shares(e.Symbol, e.Account, e.Deposited, exchange.Position{})
 		b.event(e.Account)
 	case exchange.OrderAccepted:
 		return b.accept(e)
 	case exchange.OrderContinued:
 		b.row.last = int32(e.Before + len(e.Fills))
 		b.partLog.add(&b.row)
-		b.event(e.Account)
-		b.take(e.Order, b.execute(e))
+		b.take(e.Order, b.execute(e, b.event(e.Account)))
 		b.end(e)
 	case exchange.OrderCanceled:
 		b.event(e.Account)
@@ -211,12 +212,15 @@ func (b *batch) add(seq uint64, e *exchange.Event) error {
 	return nil
 }
 
-// accept adds an order with its hold and its fills.
+// accept adds an order with its fills.
 func (b *batch) accept(e *exchange.Event) error {
-	b.reserve(e)
-	b.event(e.Account).placed.add(b.last, e.Symbol, e.Order)
+	if e.Hold != (exchange.Cash{}) {
+		b.holdLog.add(&b.row)
+	}
+	taker := b.event(e.Account)
+	taker.placed.add(b.last, e.Symbol, e.Order)
 	b.orderLog.add(&b.row)
-	if open := e.Shares - b.execute(e); open > 0 {
+	if open := e.Shares - b.execute(e, taker); open > 0 {
 		if b.accepted.Find(uint64(e.Order)) != 0 {
 			return fmt.Errorf("postgres: journal record %d accepts order %d again", b.last, e.Order)
 		}
@@ -237,8 +241,9 @@ func (b *batch) find(id exchange.OrderID) *restingRow {
 	return nil
 }
 
-// execute adds the fills of an order, or of a further part of it, and returns the shares that they executed.
-func (b *batch) execute(e *exchange.Event) (took exchange.Shares) {
+// execute adds the fills of an order, or of a further part of it, and returns the shares that they executed. taker has
+// the changes of the order's account.
+func (b *batch) execute(e *exchange.Event, taker *cashChange) (took exchange.Shares) {
 	market := b.trade(e)
 	for i := range e.Fills {
 		f := &e.Fills[i]
@@ -248,7 +253,7 @@ func (b *batch) execute(e *exchange.Event) (took exchange.Shares) {
 			symbol: e.Symbol, buys: e.Side == exchange.Buy,
 			Execution: exchange.Execution{Shares: f.Shares, Price: f.Price, Time: e.Time}}}
 		x.trade = market.Trades - uint64(len(e.Fills)-i-1)
-		b.settle(e, *f, &x)
+		x.of(b.account(f.Account), taker, b.last)
 		b.executions = append(b.executions, x)
 	}
 	return took
@@ -263,33 +268,9 @@ func (b *batch) take(id exchange.OrderID, shares exchange.Shares) {
 	}
 }
 
-// settle moves the cash and shares of one fill, and counts it for both accounts, first for the resting
-// order's. The price is the resting order's limit.
-func (b *batch) settle(e *exchange.Event, f exchange.Fill, x *numberedExecution) {
-	pays, shares := exchange.Notional(f.Shares, f.Price), f.Shares.Position()
-	none, noShares := exchange.Cash{}, exchange.Position{}
-	if e.Side == exchange.Buy {
-		held := pays
-		if e.Type != exchange.Market { // a market order to buy holds exactly what its fills cost
-			held = exchange.Notional(f.Shares, e.Limit)
-		}
-		x.of(b.cash(f.Account, pays, none), b.cash(e.Account, held.Sub(pays), none.Sub(held)), b.last)
-		b.shares(e.Symbol, f.Account, noShares, noShares.Sub(shares))
-		b.shares(e.Symbol, e.Account, shares, noShares)
-		return
-	}
-	x.of(b.cash(f.Account, none, none.Sub(pays)), b.cash(e.Account, pays, none), b.last)
-	b.shares(e.Symbol, f.Account, shares, noShares)
-	b.shares(e.Symbol, e.Account, noShares, noShares.Sub(shares))
-}
-
-// cancel adds a cancel and releases the hold. n is the cancel's place in a record with several cancels, and 0
+// cancel adds a cancel. n is the cancel's place in a record with several cancels, and 0
 // in a record with one. why is 0 for an order that was replaced.
 func (b *batch) cancel(e *exchange.Event, n int32, why exchange.WhyCanceled) {
-	// a market order to buy holds nothing for unexecuted shares
-	if e.Type != exchange.Market || e.Side != exchange.Buy {
-		b.hold(e, -e.Shares)
-	}
 	b.row = record{Event: *e, seq: b.last, n: n, why: why}
 	b.cancelLog.add(&b.row)
 	if o := b.find(e.Order); o != nil {
@@ -302,56 +283,44 @@ func (b *batch) cancel(e *exchange.Event, n int32, why exchange.WhyCanceled) {
 	}
 }
 
-// hold moves what s shares of an order could spend from free to held. A negative s moves it back.
-func (b *batch) hold(e *exchange.Event, s exchange.Shares) {
-	back := s < 0
-	if back {
-		s = -s
+// post adds what a record changes in an account's cash and shares.
+func (b *batch) post(p *exchange.Posting) {
+	if p.Cash != (exchange.Cash{}) || p.HeldCash != (exchange.Cash{}) {
+		c := b.account(p.Account)
+		c.balance, c.held = c.balance.Add(p.Cash), c.held.Add(p.HeldCash)
 	}
-	if e.Side == exchange.Buy {
-		held := exchange.Notional(s, e.Limit)
-		free := exchange.Cash{}.Sub(held)
-		if back {
-			held, free = free, held
-		}
-		b.cash(e.Account, free, held)
-		return
+	if p.Shares != (exchange.Position{}) || p.HeldShares != (exchange.Position{}) {
+		c := b.position(p.Symbol, p.Account)
+		c.shares, c.held = c.shares.Add(p.Shares), c.held.Add(p.HeldShares)
 	}
-	held := s.Position()
-	free := exchange.Position{}.Sub(held)
-	if back {
-		held, free = free, held
-	}
-	b.shares(e.Symbol, e.Account, free, held)
 }
 
 // event counts the record as an event of the account, and returns the account's changes.
 func (b *batch) event(id exchange.AccountID) *cashChange {
-	c := b.cash(id, exchange.Cash{}, exchange.Cash{})
+	c := b.account(id)
 	c.event(b.last)
 	return c
 }
 
-// cash adds to the changes of an account's balance and hold, and returns all changes of the account.
-func (b *batch) cash(id exchange.AccountID, balance, held exchange.Cash) *cashChange {
+// account returns the changes of an account.
+func (b *batch) account(id exchange.AccountID) *cashChange {
 	c := b.accounts[id]
 	if c == nil {
 		c = new(cashChange)
 		b.accounts[id] = c
 	}
-	c.balance, c.held = c.balance.Add(balance), c.held.Add(held)
 	return c
 }
 
-// shares adds to the changes of a position's shares and hold.
-func (b *batch) shares(s exchange.Symbol, id exchange.AccountID, shares, held exchange.Position) {
+// position returns the changes of a position.
+func (b *batch) position(s exchange.Symbol, id exchange.AccountID) *sharesChange {
 	key := positionKey{s, id}
 	c := b.positions[key]
 	if c == nil {
 		c = new(sharesChange)
 		b.positions[key] = c
 	}
-	c.shares, c.held = c.shares.Add(shares), c.held.Add(held)
+	return c
 }
 
 // replace adds an amend that replaces an order by a new one.
@@ -368,23 +337,6 @@ func (b *batch) replace(e *exchange.Event) error {
 func (b *batch) ruleSymbol(e *exchange.Event) {
 	b.symbolLog.add(&b.row)
 	b.symbolRules[e.Symbol] = *b.row.symbolRules()
-}
-
-// reserve moves what a new order may spend from free to held. A market order to buy holds exactly what its
-// fills cost, those of further parts included.
-func (b *batch) reserve(e *exchange.Event) {
-	if e.Type != exchange.Market || e.Side != exchange.Buy {
-		b.hold(e, e.Shares)
-		return
-	}
-	cost := e.Hold
-	for i := range e.Fills {
-		cost = cost.Add(exchange.Notional(e.Fills[i].Shares, e.Fills[i].Price))
-	}
-	b.cash(e.Account, exchange.Cash{}.Sub(cost), cost)
-	if e.Hold != (exchange.Cash{}) {
-		b.holdLog.add(&b.row)
-	}
 }
 
 // end adds the cancels in the record of an order or a part: the account's own orders that it met, and its
@@ -431,7 +383,6 @@ func (b *batch) reduce(e *exchange.Event) {
 		return
 	}
 	b.event(e.Account)
-	b.hold(e, -e.Shares)
 	if o != nil {
 		o.Open -= e.Shares
 		o.amended = true

@@ -61,10 +61,14 @@ func (v *View) addSymbol(s exchange.Symbol, seq uint64) *symbol {
 	return &v.markets[len(v.markets)-1]
 }
 
-// pay changes an account's free and held cash. ok is false if the result is negative.
-func (a *account) pay(free, held exchange.Cash) (ok bool) {
-	a.balance, a.held = a.balance.Add(free), a.held.Add(held)
-	return a.balance.Sign() >= 0 && a.held.Sign() >= 0
+// post adds a posting to what an account has; its shares are of symbol s. ok is false if the account then has less
+// than nothing of something.
+func (a *account) post(s symbolNumber, p *exchange.Posting) (ok bool) {
+	a.balance, a.held = a.balance.Add(p.Cash), a.held.Add(p.HeldCash)
+	if p.Shares == (exchange.Position{}) && p.HeldShares == (exchange.Position{}) {
+		return a.balance.Sign() >= 0 && a.held.Sign() >= 0
+	}
+	return a.deliver(s, p.Shares, p.HeldShares) && a.balance.Sign() >= 0 && a.held.Sign() >= 0
 }
 
 // deliver changes an account's free and held shares of a symbol. ok is false if the result is negative.

@@ -1,7 +1,6 @@
 package accounts
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 
@@ -11,61 +10,77 @@ import (
 // errNegative means that a record makes cash, shares or a hold negative.
 var errNegative = errors.New("something is negative after it")
 
-var (
-	noCash   exchange.Cash
-	noShares exchange.Position
-)
-
 // apply applies a record. Its caller holds mu. The error says which part of the record is impossible; v is unusable
 // after it.
-func (v *View) apply(e *exchange.Event) error {
-	switch e.Kind {
-	case exchange.AccountOpened:
-		if v.accounts[e.Account] != nil {
-			return fmt.Errorf("account %s is opened again", e.Account)
-		}
-		a := v.add(e.Account)
-		v.touch(a)
-		return check(a.pay(e.Balance, noCash))
-	case exchange.SymbolMade:
-		if _, made := v.symbols[e.Symbol]; made {
-			return fmt.Errorf("symbol %s is made again", e.Symbol)
-		}
-		v.addSymbol(e.Symbol, v.at)
-		return nil
-	case exchange.SharesDeposited:
-		a, sym, err := v.find(e.Account, e.Symbol)
-		if err != nil {
+func (v *View) apply(e *exchange.Event) (err error) {
+	var a *account
+	var sym symbolNumber
+	if e.Account != "" && e.Symbol != "" { // of a deposit or an order
+		if a, sym, err = v.find(e.Account, e.Symbol); err != nil {
 			return err
 		}
-		v.touchSymbol(a, sym)
-		return check(a.deliver(sym, e.Deposited, noShares))
-	case exchange.OrderAccepted, exchange.OrderReplaced:
-		return v.accept(e)
-	case exchange.OrderContinued:
-		return v.goOn(e)
-	case exchange.OrderReduced:
-		return v.reduce(e)
-	case exchange.OrderCanceled:
-		return v.cancel(e.Account, e.Symbol, &exchange.Cancel{Order: e.Order, Shares: e.Shares}, exchange.CanceledByOwner)
-	case exchange.OrdersCanceled:
-		for i := range e.Cancels {
-			if err := v.cancel(e.Account, e.Cancels[i].Symbol, &e.Cancels[i], e.Cause.Why()); err != nil {
-				return err
-			}
-		}
-		return nil
-	case exchange.SymbolHalted, exchange.SymbolResumed, exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
-		return nil // changes nothing that the view shows
 	}
-	return fmt.Errorf("of unknown kind %s", e.Kind)
+	switch e.Kind {
+	case exchange.AccountOpened:
+		err = v.openAccount(e.Account)
+	case exchange.SymbolMade:
+		err = v.makeSymbol(e.Symbol)
+	case exchange.SharesDeposited:
+		v.touchSymbol(a, sym)
+	case exchange.OrderAccepted, exchange.OrderReplaced:
+		err = v.accept(a, sym, e)
+	case exchange.OrderContinued:
+		err = v.proceed(a, e)
+	case exchange.OrderReduced:
+		err = v.reduce(a, e)
+	case exchange.OrderCanceled:
+		err = v.cancel(a, sym, &exchange.Cancel{Order: e.Order, Shares: e.Shares}, exchange.CanceledByOwner)
+	case exchange.OrdersCanceled:
+		err = v.cancelAll(e)
+	case exchange.SymbolHalted, exchange.SymbolResumed, exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
+		// changes nothing that the view shows
+	default:
+		return fmt.Errorf("of unknown kind %s", e.Kind)
+	}
+	if err != nil {
+		return err
+	}
+	return v.post(e, a, sym)
 }
 
-// check returns errNegative unless ok.
-func check(ok bool) error {
-	if !ok {
-		return errNegative
+// post changes the cash and shares of accounts. a and sym are e's own account and symbol; a is nil if apply did not
+// look them up. The error is errNegative.
+func (v *View) post(e *exchange.Event, a *account, sym symbolNumber) error {
+	for p := range e.Postings() {
+		to, of := a, sym
+		if a == nil || p.Account != e.Account {
+			to = v.accounts[p.Account]
+		}
+		if p.Symbol != e.Symbol {
+			of = v.symbols[p.Symbol]
+		}
+		if !to.post(of, &p) {
+			return errNegative
+		}
 	}
+	return nil
+}
+
+// openAccount opens an account.
+func (v *View) openAccount(id exchange.AccountID) error {
+	if v.accounts[id] != nil {
+		return fmt.Errorf("account %s is opened again", id)
+	}
+	v.touch(v.add(id))
+	return nil
+}
+
+// makeSymbol makes a symbol.
+func (v *View) makeSymbol(s exchange.Symbol) error {
+	if _, made := v.symbols[s]; made {
+		return fmt.Errorf("symbol %s is made again", s)
+	}
+	v.addSymbol(s, v.at)
 	return nil
 }
 
@@ -83,36 +98,19 @@ func (v *View) find(id exchange.AccountID, s exchange.Symbol) (*account, symbolN
 }
 
 // accept applies an accepted order: what it replaces, its fills and its cancels.
-func (v *View) accept(e *exchange.Event) error {
-	a, sym, err := v.find(e.Account, e.Symbol)
-	if err != nil {
-		return err
-	}
+func (v *View) accept(a *account, sym symbolNumber, e *exchange.Event) error {
 	v.incoming = orderMore{}
 	o := order{id: e.Order, Limit: e.Limit, traits: traitsOf(&e.Terms), open: e.Shares, time: e.Time, more: &v.incoming,
 		symbol: sym, onDisconnect: e.OnDisconnect, unsent: e.Unsent}
 	if e.Kind == exchange.OrderReplaced {
 		v.incoming.amends = &orderAmends{newRef: e.Ref, before: e.Amend.Executed, replaces: e.Amend.Old.Order}
-		err = v.replace(a, e)
+		if err := v.replace(a, e); err != nil {
+			return err
+		}
 	} else {
 		v.incoming.ref = e.Ref
 	}
-	if err != nil {
-		return err
-	}
-	if e.Type == exchange.Market && e.Side == exchange.Buy { // a market buy holds what its fills cost
-		held := e.Hold
-		for i := range e.Fills {
-			held = held.Add(exchange.Notional(e.Fills[i].Shares, e.Fills[i].Price))
-		}
-		err = check(a.pay(noCash.Sub(held), held))
-	} else {
-		err = a.hold(&o, e.Shares)
-	}
-	if err == nil {
-		err = v.execute(a, &o, e)
-	}
-	if err != nil || o.open == 0 {
+	if err := v.execute(a, &o, e); err != nil || o.open == 0 {
 		return err
 	}
 	if o.more = nil; v.incoming != (orderMore{}) {
@@ -125,12 +123,8 @@ func (v *View) accept(e *exchange.Event) error {
 	return nil
 }
 
-// goOn applies a further part of an order.
-func (v *View) goOn(e *exchange.Event) error {
-	a, _, err := v.find(e.Account, e.Symbol)
-	if err != nil {
-		return err
-	}
+// proceed applies a further part of an order.
+func (v *View) proceed(a *account, e *exchange.Event) error {
 	o := a.orders.find(e.Order)
 	if o == nil || o.open != e.Shares {
 		return fmt.Errorf("order %d goes on with %s open, and has not so much open", e.Order, e.Shares)
@@ -159,24 +153,22 @@ func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 		}
 	}
 	for i := range e.Own {
-		if err := v.cancel(e.Account, e.Symbol, &e.Own[i], exchange.CanceledSTP); err != nil {
+		if err := v.cancel(a, o.symbol, &e.Own[i], exchange.CanceledSTP); err != nil {
 			return err
 		}
 	}
-	var err error
 	if e.Rest != 0 {
 		if o.open != e.Rest {
 			return fmt.Errorf("%s of order %d are taken back, and %s are open", e.Rest, e.Order, o.open)
 		}
 		o.open = 0
-		err = a.free(o, e.Rest)
 	}
 	if c := v.note(a, o); c != nil {
 		c.New, c.Own, c.Canceled, c.Withdrew = e.Kind != exchange.OrderContinued, true, e.Rest, e.Rest
 		c.Settle(e.RestWhy())
 	}
 	v.rests(o)
-	return err
+	return nil
 }
 
 // fill applies one fill of an order.
@@ -213,7 +205,7 @@ func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fil
 	}
 	v.addFill(maker, one)
 	v.addFill(taker, two)
-	return cmp.Or(err, check(settle(taker, maker, o, f)))
+	return err
 }
 
 // addFill keeps a fill of an account, and adds it to the account's event.
@@ -224,41 +216,34 @@ func (v *View) addFill(a *account, f fill) {
 	}
 }
 
-// settle moves the cash and shares of one fill. The price is the limit of the resting order. ok is false if a balance
-// or a hold is negative afterwards.
-func settle(taker, maker *account, o *order, f *exchange.Fill) (ok bool) {
-	pays, shares := exchange.Notional(f.Shares, f.Price), f.Shares.Position()
-	if o.Side == exchange.Buy {
-		held := pays // right for a market order
-		if o.Type != exchange.Market {
-			held = exchange.Notional(f.Shares, o.Limit)
-		}
-		return taker.pay(held.Sub(pays), noCash.Sub(held)) && maker.deliver(o.symbol, noShares, noShares.Sub(shares)) &&
-			taker.deliver(o.symbol, shares, noShares) && maker.pay(pays, noCash)
-	}
-	return maker.pay(noCash, noCash.Sub(pays)) && taker.deliver(o.symbol, noShares, noShares.Sub(shares)) &&
-		maker.deliver(o.symbol, shares, noShares) && taker.pay(pays, noCash)
-}
-
 // cancel applies the cancel of an account's order for a symbol, with its reason.
-func (v *View) cancel(id exchange.AccountID, s exchange.Symbol, c *exchange.Cancel, why exchange.WhyCanceled) error {
-	a, sym, err := v.find(id, s)
-	if err != nil {
-		return err
-	}
+func (v *View) cancel(a *account, sym symbolNumber, c *exchange.Cancel, why exchange.WhyCanceled) error {
 	o := a.orders.find(c.Order)
 	if o == nil || o.open != c.Shares || o.symbol != sym {
 		return fmt.Errorf("%s of order %d are canceled, and not so much is open", c.Shares, c.Order)
 	}
-	err = a.free(o, c.Shares)
 	o.open = 0
 	if n := v.note(a, o); n != nil {
 		n.Canceled, n.Withdrew = c.Shares, c.Shares
 		n.Settle(why)
 	}
-	err = cmp.Or(err, v.change(o, OrderOp{Kind: OpDelete, Order: c.Order}))
+	err := v.change(o, OrderOp{Kind: OpDelete, Order: c.Order})
 	v.remove(a, o)
 	return err
+}
+
+// cancelAll applies a record that cancels several orders of an account.
+func (v *View) cancelAll(e *exchange.Event) error {
+	for i := range e.Cancels {
+		a, sym, err := v.find(e.Account, e.Cancels[i].Symbol)
+		if err != nil {
+			return err
+		}
+		if err := v.cancel(a, sym, &e.Cancels[i], e.Cause.Why()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replace removes the order that the order in e replaces.
@@ -268,23 +253,18 @@ func (v *View) replace(a *account, e *exchange.Event) error {
 	if o == nil || o.open != old.Shares || v.markets[o.symbol].name != e.Symbol {
 		return fmt.Errorf("%s of order %d are replaced, and not so much is open", old.Shares, old.Order)
 	}
-	err := a.free(o, old.Shares)
 	o.open = 0
 	if n := v.note(a, o); n != nil {
 		n.Canceled, n.Withdrew = old.Shares, old.Shares
 		n.State, n.By = exchange.StatusReplaced, e.Order
 	}
-	err = cmp.Or(err, v.change(o, OrderOp{Kind: OpReplace, Order: old.Order, By: e.Order}))
+	err := v.change(o, OrderOp{Kind: OpReplace, Order: old.Order, By: e.Order})
 	v.remove(a, o)
 	return err
 }
 
 // reduce applies an amend that keeps the order's place in the book.
-func (v *View) reduce(e *exchange.Event) error {
-	a, _, err := v.find(e.Account, e.Symbol)
-	if err != nil {
-		return err
-	}
+func (v *View) reduce(a *account, e *exchange.Event) error {
 	o := a.orders.find(e.Order)
 	if o == nil || o.open <= e.Shares || o.open-e.Shares != e.Amend.Open {
 		return fmt.Errorf("%s of order %d are taken off, and not so much is open", e.Shares, e.Order)
@@ -299,29 +279,5 @@ func (v *View) reduce(e *exchange.Event) error {
 	if n := v.note(a, o); n != nil {
 		n.Less = e.Shares
 	}
-	err = v.change(o, OrderOp{Kind: OpReduce, Order: o.id, Shares: e.Shares, Open: o.open})
-	return cmp.Or(err, a.free(o, e.Shares))
-}
-
-// hold moves what s shares of an order may spend from free to held.
-func (a *account) hold(o *order, s exchange.Shares) error {
-	if o.Side == exchange.Buy {
-		held := exchange.Notional(s, o.Limit)
-		return check(a.pay(noCash.Sub(held), held))
-	}
-	held := s.Position()
-	return check(a.deliver(o.symbol, noShares.Sub(held), held))
-}
-
-// free moves what is held for s shares of an order from held to free.
-func (a *account) free(o *order, s exchange.Shares) error {
-	if o.Side == exchange.Sell {
-		held := s.Position()
-		return check(a.deliver(o.symbol, held, noShares.Sub(held)))
-	}
-	if o.Type == exchange.Market { // a market buy holds only what it has already paid
-		return nil
-	}
-	held := exchange.Notional(s, o.Limit)
-	return check(a.pay(held, noCash.Sub(held)))
+	return v.change(o, OrderOp{Kind: OpReduce, Order: o.id, Shares: e.Shares, Open: o.open})
 }

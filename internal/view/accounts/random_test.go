@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -271,8 +272,8 @@ func (w *twin) snapshot(snap *exchange.Snapshot) {
 	}
 }
 
-// TestTheViewFollowsOrdersInParts: a market buy, and one that cancels orders of its own account on the way.
-// Between two parts they are open, and hold what the others will cost.
+// TestTheViewFollowsOrdersInParts: a market buy, buys that cancel orders of their own account on the way, and one whose
+// last part cancels its rest. Between two parts they are open, and hold what the others will cost.
 func TestTheViewFollowsOrdersInParts(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine")
 	for _, order := range []exchange.Command{
@@ -280,6 +281,7 @@ func TestTheViewFollowsOrdersInParts(t *testing.T) {
 		{Terms: exchange.Terms{Side: exchange.Buy, STP: exchange.CancelOldest, Limit: 200e8}},
 		{Terms: exchange.Terms{Side: exchange.Buy, Type: exchange.Market, TIF: exchange.FOK, STP: exchange.CancelOldest,
 			Limit: 200e8}},
+		{Terms: exchange.Terms{Side: exchange.Buy, TIF: exchange.IOC, Limit: 100e8 + 1}, Shares: 7000e4},
 	} {
 		w, m, tw := newTrader(t, 1), new(memory), newTwin()
 		tw.named = true
@@ -296,7 +298,8 @@ func TestTheViewFollowsOrdersInParts(t *testing.T) {
 				Terms: exchange.Terms{Side: exchange.Sell, Limit: exchange.Price(100e8 + n%3)}, Shares: 1e4})
 		}
 		setup = append(setup, w.do(sells...)...)
-		order.Kind, order.Account, order.Symbol, order.Shares = exchange.PlaceOrder, traders[1], "A", 6000e4
+		order.Kind, order.Account, order.Symbol = exchange.PlaceOrder, traders[1], "A"
+		order.Shares = cmp.Or(order.Shares, 6000e4)
 		parts := w.do(order)
 		require.Greater(t, len(parts), 1)
 		for i, record := range append(setup, parts...) {
