@@ -341,9 +341,6 @@ func (s *server) stop() (err error) {
 			s.http.Close()
 		}
 	}
-	if s.binance != nil {
-		s.binance.Close()
-	}
 	// seq and digest of the final state, for the log; nil if the state may not match the journal
 	came := s.member.came()
 	if s.engine != nil {

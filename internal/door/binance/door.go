@@ -24,6 +24,7 @@ import (
 	"outcry/internal/auth"
 	"outcry/internal/door"
 	"outcry/internal/door/asof"
+	"outcry/internal/door/fanout"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
@@ -64,20 +65,15 @@ type Door struct {
 	options Options
 	asof    asof.Orders
 	large   chan struct{} // holds one value for each large answer being made
-	streams *streams
+	streams fanout.Hub[*reader]
 	cancels cancelNames
 }
 
-// New returns a door. Callers end it with Close.
+// New returns a door.
 func New(o Options) *Door {
-	d := &Door{options: o, asof: asof.Orders{View: o.View, History: o.History},
+	return &Door{options: o, asof: asof.Orders{View: o.View, History: o.History},
 		large: make(chan struct{}, largeAnswersMax)}
-	d.streams = newStreams(d)
-	return d
 }
-
-// Close stops the door's streams. It does not end requests and connections, which end by themselves.
-func (d *Door) Close() { d.streams.close() }
 
 // ServeHTTP implements http.Handler, for all paths below Prefix.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -1,9 +1,9 @@
 package binance
 
 import (
-	"slices"
 	"time"
 
+	"outcry/internal/door/fanout"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
@@ -34,26 +34,23 @@ func appendTradeEvent(b []byte, kind streamKind, sym exchange.Symbol, t *numbere
 	return w.end()
 }
 
-// appendDepthEvent appends the levels that have changed since the previous event. first is one above that event's last
-// number. last is the newest record that changed the book. Numbers must continue without a gap even if records of
-// other symbols lie between, because readers otherwise conclude that they have missed an event.
-func appendDepthEvent(b []byte, sym exchange.Symbol, now time.Time, first, last uint64,
-	bids, asks map[exchange.Price]exchange.Position) []byte {
+// appendDepthEvent appends the levels that have changed since the previous event. Its first number is one above that
+// event's last number. Its last number is the newest record that changed the book. Numbers must continue without a gap
+// even if records of other symbols lie between, because readers otherwise conclude that they have missed an event.
+func appendDepthEvent(b []byte, sym exchange.Symbol, now time.Time, c *fanout.BookChange) []byte {
 	w := beginEvent(b, "depthUpdate", now.UnixMilli(), sym)
-	w.number("U", int64(first))
-	w.number("u", int64(last))
-	best := sorted(bids)
-	slices.Reverse(best)
+	w.number("U", int64(c.Prev+1))
+	w.number("u", int64(c.Seq))
 	w.name("b")
-	w.b = appendTotals(w.b, best, bids)
+	w.b = appendTotals(w.b, c.Bids)
 	w.name("a")
-	w.b = appendTotals(w.b, sorted(asks), asks)
+	w.b = appendTotals(w.b, c.Asks)
 	return w.end()
 }
 
 // appendTotals appends the new totals of levels.
-func appendTotals(b []byte, prices []exchange.Price, totals map[exchange.Price]exchange.Position) []byte {
-	return appendList(b, prices, func(b []byte, p *exchange.Price) []byte { return appendLevel(b, *p, totals[*p]) })
+func appendTotals(b []byte, levels []market.Level) []byte {
+	return appendList(b, levels, func(b []byte, l *market.Level) []byte { return appendLevel(b, l.Price, l.Shares) })
 }
 
 // appendKlineEvent appends a candle.

@@ -25,9 +25,15 @@ const slowMax = time.Second
 type reader struct {
 	door    *Door
 	conn    *websocket.Conn
-	caller  *door.Caller // nil on a standby
-	wrapped bool         // events are sent in the form of /stream, with the stream's name
-	names   []streamName // in the order of subscription
+	caller  *door.Caller   // nil on a standby
+	wrapped bool           // events are sent in the form of /stream, with the stream's name
+	subs    []subscription // in the order in which they were made
+}
+
+// subscription is a stream that a reader reads.
+type subscription struct {
+	streamName
+	leave func()
 }
 
 // serveStreams opens a connection for market streams, at /ws and /stream. The path or the query may name streams;
@@ -115,8 +121,8 @@ func (r *reader) end(err error) {
 
 // leave ends all subscriptions.
 func (r *reader) leave() {
-	for _, n := range r.names {
-		r.door.streams.quit(r, n)
+	for _, s := range r.subs {
+		s.leave()
 	}
 }
 
@@ -152,7 +158,7 @@ func (r *reader) take(text []byte) bool {
 		r.unsubscribe(names)
 		return r.answer(q.ID, "null", "")
 	case "LIST_SUBSCRIPTIONS":
-		list := appendList(nil, r.names, func(b []byte, n *streamName) []byte { return appendText(b, n.text) })
+		list := appendList(nil, r.subs, func(b []byte, s *subscription) []byte { return appendText(b, s.text) })
 		return r.answer(q.ID, string(list), "")
 	}
 	return r.answer(q.ID, "", fmt.Sprintf("Invalid request: unknown method %.40q", q.Method))
@@ -198,12 +204,11 @@ func (r *reader) subscribe(texts []string, tell func() error) (problem string) {
 		if !ok {
 			return fmt.Sprintf("Invalid request: there is no stream %.80q", text)
 		}
-		named := func(m streamName) bool { return m.text == n.text }
-		if !slices.ContainsFunc(r.names, named) && !slices.ContainsFunc(fresh, named) {
+		if r.find(text) < 0 && !slices.ContainsFunc(fresh, func(m streamName) bool { return m.text == text }) {
 			fresh = append(fresh, n)
 		}
 	}
-	if len(r.names)+len(fresh) > streamsMax {
+	if len(r.subs)+len(fresh) > streamsMax {
 		return fmt.Sprintf("Invalid request: a connection may read %d streams", streamsMax)
 	}
 	feed := r.door.options.Feed()
@@ -220,11 +225,12 @@ func (r *reader) subscribe(texts []string, tell func() error) (problem string) {
 		return ""
 	}
 	for _, n := range fresh {
-		if err := r.door.streams.join(r, n); err != nil {
-			r.conn.Close(websocket.CodeGoingAway, "there is no market data any more")
+		leave, err := r.join(n)
+		if err != nil {
+			r.End()
 			return ""
 		}
-		r.names = append(r.names, n)
+		r.subs = append(r.subs, subscription{n, leave})
 	}
 	return ""
 }
@@ -242,10 +248,14 @@ func (r *reader) await() error {
 // unsubscribe removes streams. It ignores those without a subscription.
 func (r *reader) unsubscribe(texts []string) {
 	for _, text := range texts {
-		i := slices.IndexFunc(r.names, func(n streamName) bool { return n.text == text })
-		if i >= 0 {
-			r.door.streams.quit(r, r.names[i])
-			r.names = slices.Delete(r.names, i, i+1)
+		if i := r.find(text); i >= 0 {
+			r.subs[i].leave()
+			r.subs = slices.Delete(r.subs, i, i+1)
 		}
 	}
+}
+
+// find returns the index of the subscription to a stream, -1 if there is none.
+func (r *reader) find(text string) int {
+	return slices.IndexFunc(r.subs, func(s subscription) bool { return s.text == text })
 }

@@ -3,12 +3,10 @@ package binance
 import (
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
 	"outcry/internal/exchange"
-	"outcry/internal/view/market"
 )
 
 // streamKind is one kind of market stream.
@@ -113,101 +111,4 @@ func (n *streamName) parseMore(what string) (ok bool) {
 		return levels == "5" || levels == "10" || levels == "20"
 	}
 	return true
-}
-
-// streams has a hub for each symbol with readers.
-type streams struct {
-	door *Door
-
-	mu      sync.Mutex // guards the fields below; locked before a feed's lock, and that before a hub's
-	hubs    map[exchange.Symbol]*hub
-	ticking bool // tick runs
-	closed  bool
-	running sync.WaitGroup
-	end     chan struct{}
-}
-
-func newStreams(d *Door) *streams {
-	return &streams{door: d, hubs: make(map[exchange.Symbol]*hub), end: make(chan struct{})}
-}
-
-// close ends all streams.
-func (s *streams) close() {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.end)
-	}
-	s.mu.Unlock()
-	s.running.Wait()
-}
-
-// join subscribes a reader to a stream. The error is the feed's.
-func (s *streams) join(r *reader, n streamName) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.hubs[n.symbol]
-	if h != nil && h.feed.Err() != nil {
-		return h.feed.Err()
-	}
-	if h == nil {
-		feed := s.door.options.Feed()
-		if feed == nil {
-			return errNow
-		}
-		h = newHub(s, feed, n.symbol)
-		leave, err := feed.Listen(n.symbol, h, h.begin)
-		if err != nil {
-			return err
-		}
-		h.leave = leave
-		s.hubs[n.symbol] = h
-	}
-	h.add(r, n)
-	if !s.ticking && !s.closed {
-		s.ticking = true
-		s.running.Go(s.tick)
-	}
-	return nil
-}
-
-// quit unsubscribes a reader from a stream.
-func (s *streams) quit(r *reader, n streamName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h := s.hubs[n.symbol]; h != nil && h.remove(r, n) {
-		delete(s.hubs, n.symbol)
-		h.leave()
-	}
-}
-
-// tick sends the events of streams that send at intervals, until there are no streams left.
-func (s *streams) tick() {
-	ticker := time.NewTicker(tickTime)
-	defer ticker.Stop()
-	var hubs []*hub
-	for {
-		select {
-		case <-ticker.C:
-		case <-s.end:
-			return
-		}
-		s.mu.Lock()
-		hubs = hubs[:0]
-		for _, h := range s.hubs {
-			hubs = append(hubs, h)
-		}
-		if len(hubs) == 0 {
-			s.ticking = false
-			s.mu.Unlock()
-			return
-		}
-		s.mu.Unlock()
-		for _, h := range hubs {
-			now := time.Now()
-			if h.isDue(now) {
-				_ = h.feed.View(h.symbol, func(m *market.Market) { h.tick(m, now) }) // on an error, the hub's End is called
-			}
-		}
-	}
 }

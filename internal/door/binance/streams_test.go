@@ -26,7 +26,6 @@ func TestStreamsOfTheStory(t *testing.T) {
 			Close: func() {
 				sockets.Abort()
 				require.NoError(t, sockets.Shutdown(context.Background()))
-				d.Close()
 			},
 			Open: func(channels string) (path string, messages []string) {
 				channels, wrapped := strings.CutPrefix(channels, "/stream ")

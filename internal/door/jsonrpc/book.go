@@ -1,42 +1,35 @@
 package jsonrpc
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 
+	"outcry/internal/door/fanout"
 	"outcry/internal/door/websocket"
-	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
 
-// mergedLevelsMax is how many levels change while a reader is behind before it is cut: what waits for it is bounded,
-// however large the book.
+// mergedLevelsMax is the maximum number of levels that wait for a reader that is behind. A reader with more is cut, so
+// that its memory is bounded, however large the book is.
 const mergedLevelsMax = 16 << 10
 
-// levelTotals are what is open at some prices, 0 at those where nothing is any more.
-type levelTotals map[exchange.Price]exchange.Position
-
-// delta is a message of a book: what changed, or the whole book.
-type delta struct {
-	kind       string
-	prev, seq  uint64
-	bids, asks []market.Level
-	checksum   uint32
-	time       int64
+// bookUpdate is the content of a message of a book: what changed, or the whole book.
+type bookUpdate struct {
+	kind string
+	fanout.BookChange
+	checksum uint32
 }
 
 // parts returns the messages of d on a channel.
-func (d *delta) parts(channel string) parts {
-	return parts{entries: len(d.bids) + len(d.asks), encode: func(b []byte, c *cut, more bool) []byte {
+func (d *bookUpdate) parts(channel string) parts {
+	return parts{entries: len(d.Bids) + len(d.Asks), encode: func(b []byte, c *cut, more bool) []byte {
 		b = beginEvent(b, channel, d.kind)
 		if d.kind == kindDelta {
-			b = memberNumber(b, "prev", d.prev)
+			b = memberNumber(b, "prev", d.Prev)
 		}
-		b = memberLevels(memberNumber(b, "seq", d.seq), "bids", d.bids, c)
-		b = memberLevels(b, "asks", d.asks, c)
+		b = memberLevels(memberNumber(b, "seq", d.Seq), "bids", d.Bids, c)
+		b = memberLevels(b, "asks", d.Asks, c)
 		b = memberNumber(b, "checksum", uint64(d.checksum))
-		return endEvent(memberMore(memberTime(b, "time", d.time), more))
+		return endEvent(memberMore(memberTime(b, "time", d.Time), more))
 	}}
 }
 
@@ -54,183 +47,149 @@ func memberLevels(b []byte, name string, all []market.Level, c *cut) []byte {
 	return list(b, name, len(all), func(b []byte, i int) []byte { return appendLevel(b, all[i].Price, all[i].Shares) })
 }
 
-// bookTeller makes the messages of a book.
-type bookTeller struct {
+// bookEncoder makes the messages of book.SYM: one for each record that changed a level.
+type bookEncoder struct {
+	noops
 	channel string
-	slow    *slowBook // nil if each record is told
-}
-
-// slowBook is what a channel that tells less often than things happen knows of its book.
-type slowBook struct {
-	pacer
-	bids, asks levelTotals // as of the newest delta, whose seq and checksum those are
-	seq        uint64
-	checksum   uint32
-	pending    merged // since then
-}
-
-// merged is what changed over several records.
-type merged struct {
-	prev, seq  uint64 // prev is what was sent before
-	bids, asks levelTotals
-	checksum   uint32
-	time       int64
-}
-
-// add takes in what changed next.
-func (m *merged) add(d *delta) {
-	if m.bids == nil {
-		m.bids, m.asks = make(levelTotals), make(levelTotals)
-	}
-	for _, l := range d.bids {
-		m.bids[l.Price] = l.Shares
-	}
-	for _, l := range d.asks {
-		m.asks[l.Price] = l.Shares
-	}
-	m.seq, m.checksum, m.time = d.seq, d.checksum, d.time
-}
-
-// delta returns all of it as one.
-func (m *merged) delta() delta {
-	return delta{kind: kindDelta, prev: m.prev, seq: m.seq, bids: m.bids.sorted(true), asks: m.asks.sorted(false),
-		checksum: m.checksum, time: m.time}
-}
-
-// sorted returns the levels, the highest price first or last.
-func (l levelTotals) sorted(highest bool) []market.Level {
-	all := make([]market.Level, 0, len(l))
-	for p, n := range l {
-		all = append(all, market.Level{Price: p, Shares: n})
-	}
-	slices.SortFunc(all, func(a, b market.Level) int {
-		if highest {
-			a, b = b, a
-		}
-		return cmp.Compare(a.Price, b.Price)
-	})
-	return all
 }
 
 func (r *reader) openBook() (stop func(), err error) {
-	return r.conn.door.hub.open(r, func() teller {
-		t := &bookTeller{channel: r.channel.name}
+	return r.join(func() encoder {
 		if r.channel.slow {
-			t.slow = &slowBook{}
+			return &slowBook{paced: newPaced(), channel: r.channel.name}
 		}
-		return t
+		return &bookEncoder{channel: r.channel.name}
 	})
 }
 
-// begin implements teller.
-func (b *bookTeller) begin(_ *topic, m *market.Market) {
-	if s := b.slow; s != nil {
-		s.bids, s.asks = maps.Collect(m.Bids()), maps.Collect(m.Asks())
-		s.seq, s.checksum = m.BookSeq(), m.Checksum()
+// Join implements fanout.Encoder: a reader begins with all levels.
+func (b *bookEncoder) Join(t *topic, r *reader, m *market.Market) {
+	r.gather = func() { t.View(func(m *market.Market) { b.gather(r, m) }) }
+	all := bookUpdate{kind: kindSnapshot, checksum: m.Checksum()}
+	all.Seq = m.BookSeq()
+	for p, n := range m.Bids() {
+		all.Bids = append(all.Bids, market.Level{Price: p, Shares: n})
 	}
+	for p, n := range m.Asks() {
+		all.Asks = append(all.Asks, market.Level{Price: p, Shares: n})
+	}
+	r.giving = all.parts(b.channel)
 }
 
-// join implements teller: a reader begins with all levels, of a slow book as of the newest delta.
-func (b *bookTeller) join(t *topic, r *reader, m *market.Market) parts {
-	r.gather = func() { b.gather(t, r) }
-	all := delta{kind: kindSnapshot}
-	if s := b.slow; s != nil {
-		all.seq, all.checksum = s.seq, s.checksum
-		all.bids, all.asks = s.bids.sorted(true), s.asks.sorted(false)
-	} else {
-		all.seq, all.checksum = m.BookSeq(), m.Checksum()
-		for p, n := range m.Bids() {
-			all.bids = append(all.bids, market.Level{Price: p, Shares: n})
-		}
-		for p, n := range m.Asks() {
-			all.asks = append(all.asks, market.Level{Price: p, Shares: n})
-		}
-	}
-	return all.parts(b.channel)
-}
-
-// change implements teller.
-func (b *bookTeller) change(t *topic, c *market.Change) bool {
-	if len(c.Bids)+len(c.Asks) == 0 {
+// Change implements fanout.Encoder.
+func (b *bookEncoder) Change(t *topic, c *market.Change) bool {
+	change := fanout.ChangeOf(c)
+	if len(change.Bids)+len(change.Asks) == 0 {
 		return false
 	}
-	d := delta{kind: kindDelta, prev: c.Prev, seq: c.Seq, bids: c.Bids, asks: c.Asks, checksum: c.Market.Checksum(),
-		time: c.Time}
-	if b.slow != nil {
-		b.slow.pending.add(&d)
-	} else {
-		b.tell(t, &d)
-	}
+	sendBook(t, false, &change, func() parts {
+		d := bookUpdate{kindDelta, change, c.Market.Checksum()}
+		return d.parts(b.channel)
+	})
 	return true
 }
 
-// flush implements teller.
-func (b *bookTeller) flush(t *topic) bool {
-	s := b.slow
-	return s == nil || s.tell(t, func() {
-		if s.pending.bids == nil {
-			return // a timer was due between a change and its flush: it has told the change
-		}
-		s.pending.prev = s.seq
-		d := s.pending.delta()
-		s.pending = merged{}
-		s.bids.apply(d.bids)
-		s.asks.apply(d.asks)
-		s.seq, s.checksum = d.seq, d.checksum
-		b.tell(t, &d)
-	})
-}
-
-// apply makes levels what they have become.
-func (l levelTotals) apply(changes []market.Level) {
-	for _, c := range changes {
-		if l[c.Price] = c.Shares; c.Shares.Sign() == 0 {
-			delete(l, c.Price)
-		}
+// gather sets the messages of a reader to what waits for it. What waits includes the market's newest change, so that
+// the market's checksum is that of the message.
+func (b *bookEncoder) gather(r *reader, m *market.Market) {
+	if r.behind != nil {
+		d := bookUpdate{kindDelta, r.behind.Take(), m.Checksum()}
+		r.behind, r.giving = nil, d.parts(b.channel)
 	}
 }
 
-// close implements teller.
-func (b *bookTeller) close() {
-	if b.slow != nil {
-		b.slow.stop()
-	}
-}
-
-// tell sends a delta to all readers. For those that are behind it is merged with what they were not sent yet.
-func (b *bookTeller) tell(t *topic, d *delta) {
-	frames := framesOf(d.parts(b.channel))
-	for _, r := range t.readers {
-		if r.behind == nil && !r.conn.isBehind(b.slow != nil) {
-			r.push(frames, d.seq)
+// sendBook sends the messages of a change to all readers. For those that are behind, the change is merged with what
+// waits for them; slow reports whether that is so even if they have subscriptions of which they must miss nothing.
+// encode is called once at most, and only if a reader gets the messages.
+func sendBook(t *topic, slow bool, change *fanout.BookChange, encode func() parts) {
+	var frames []websocket.Frame
+	for _, r := range t.Readers() {
+		if r.behind == nil && !r.conn.isBehind(slow) {
+			if frames == nil {
+				frames = framesOf(encode())
+			}
+			r.push(frames, change.Seq)
 			continue
 		}
 		if r.behind == nil {
-			r.behind = &merged{prev: d.prev}
+			r.behind = new(fanout.Merge)
+			r.behind.Start(change.Prev)
 		}
-		if r.behind.add(d); len(r.behind.bids)+len(r.behind.asks) > mergedLevelsMax {
+		if r.behind.Add(change); r.behind.Levels() > mergedLevelsMax {
 			r.behind = nil
-			r.conn.socket.Cut(websocket.CodeTooSlow, "too slow: "+b.channel)
+			r.conn.socket.Cut(websocket.CodeTooSlow, "too slow: "+r.channel.name)
 			continue
 		}
 		r.slot.Set()
 	}
 }
 
-// isBehind reports whether what can be merged for the connection should be: it has much to take already, and, unless
-// always, misses nothing else.
+// isBehind reports whether mergeable events should be merged for the connection, because much waits to be sent. A
+// connection with a subscription that must miss nothing gets every event, unless always is true.
 func (c *conn) isBehind(always bool) bool {
 	return (always || c.strict.Load() == 0) && c.socket.Waiting() > websocket.ConflateBytes
 }
 
-// gather has a reader given what was merged for it.
-func (b *bookTeller) gather(t *topic, r *reader) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if r.behind == nil {
-		return
+// slowBook makes the messages of book.SYM.100ms.
+type slowBook struct {
+	paced
+	channel    string
+	bids, asks fanout.Totals // as of the newest message, whose seq and checksum those are
+	seq        uint64
+	checksum   uint32
+	pending    fanout.Merge // changes since then
+}
+
+// Begin implements fanout.Encoder.
+func (s *slowBook) Begin(_ *topic, m *market.Market) {
+	s.bids, s.asks = maps.Collect(m.Bids()), maps.Collect(m.Asks())
+	s.seq, s.checksum = m.BookSeq(), m.Checksum()
+	s.pending.Start(s.seq)
+}
+
+// Join implements fanout.Encoder: a reader begins with all levels as of the newest message.
+func (s *slowBook) Join(t *topic, r *reader, _ *market.Market) {
+	r.gather = func() { t.Locked(func() { s.gather(r) }) }
+	all := bookUpdate{kind: kindSnapshot, checksum: s.checksum}
+	all.Seq, all.Bids, all.Asks = s.seq, s.bids.Bids(), s.asks.Asks()
+	r.giving = all.parts(s.channel)
+}
+
+// Change implements fanout.Encoder.
+func (s *slowBook) Change(_ *topic, c *market.Change) bool {
+	change := fanout.ChangeOf(c)
+	if len(change.Bids)+len(change.Asks) == 0 {
+		return false
 	}
-	d := r.behind.delta()
-	r.behind = nil
-	r.giving = d.parts(b.channel)
+	s.pending.Add(&change)
+	return true
+}
+
+// Flush implements fanout.Encoder.
+func (s *slowBook) Flush(t *topic, m *market.Market) bool {
+	if s.pending.Levels() == 0 || !s.may(t) {
+		return false
+	}
+	s.send(t, m)
+	return true
+}
+
+// Tick implements fanout.Encoder.
+func (s *slowBook) Tick(t *topic, m *market.Market) bool { return s.Flush(t, m) }
+
+// send sends what changed since the newest message, up to the record of the market.
+func (s *slowBook) send(t *topic, m *market.Market) {
+	d := bookUpdate{kindDelta, s.pending.Take(), m.Checksum()}
+	s.bids.Apply(d.Bids)
+	s.asks.Apply(d.Asks)
+	s.seq, s.checksum = d.Seq, d.checksum
+	sendBook(t, true, &d.BookChange, func() parts { return d.parts(s.channel) })
+}
+
+// gather sets the messages of a reader to what waits for it.
+func (s *slowBook) gather(r *reader) {
+	if r.behind != nil {
+		d := bookUpdate{kindDelta, r.behind.Take(), s.checksum}
+		r.behind, r.giving = nil, d.parts(s.channel)
+	}
 }

@@ -4,118 +4,88 @@ import (
 	"strconv"
 	"time"
 
+	"outcry/internal/door/fanout"
 	"outcry/internal/exchange"
 	"outcry/internal/view/market"
 )
 
-// candleGrace is how long after its end a candle is closed at which nothing happened since: a trade of its last
-// moment may not be told yet.
-const candleGrace = time.Second
-
 func (r *reader) openCandles() (stop func(), err error) {
-	return r.conn.door.hub.open(r, func() teller {
-		return &candlesTeller{channel: r.channel.name, interval: r.channel.interval}
+	return r.join(func() encoder {
+		return &candlesEncoder{channel: r.channel.name, candle: fanout.Candle{Interval: r.channel.interval}}
 	})
 }
 
-// candlesTeller makes the messages of candles of an interval.
-type candlesTeller struct {
-	channel  string
-	interval exchange.Interval
-	candle   exchange.Candle // the newest; empty before the first trade
-	seq      uint64
-	closed   bool
-	timer    *time.Timer // closes it; nil if it is closed, or there is none
-	over     bool
+// candlesEncoder makes the messages of candles of an interval.
+type candlesEncoder struct {
+	channel string
+	candle  fanout.Candle
+	seq     uint64
 }
 
-// begin implements teller.
-func (s *candlesTeller) begin(t *topic, m *market.Market) {
-	s.candle, s.seq = m.Candle(s.interval), m.Seq()
-	s.open(t)
+// Begin implements fanout.Encoder.
+func (s *candlesEncoder) Begin(t *topic, m *market.Market) {
+	s.set(t, m.Candle(s.candle.Interval), m.Seq())
 }
 
-// join implements teller.
-func (s *candlesTeller) join(t *topic, r *reader, _ *market.Market) parts {
+// Join implements fanout.Encoder.
+func (s *candlesEncoder) Join(t *topic, r *reader, _ *market.Market) {
 	r.gather = func() { gatherNewest(t, r) }
-	return newest{now: s.message()}.parts()
+	r.giving = newest{now: s.message()}.parts()
 }
 
-// change implements teller.
-func (s *candlesTeller) change(t *topic, c *market.Change) bool {
+// Change implements fanout.Encoder.
+func (s *candlesEncoder) Change(t *topic, c *market.Change) bool {
 	if len(c.Trades) == 0 {
 		return false
 	}
-	next := c.Market.Candle(s.interval)
-	if next.Start != s.candle.Start {
-		s.stopTimer()
-		s.tellClosed(t)
+	next := c.Market.Candle(s.candle.Interval)
+	if s.candle.Follows(&next) {
+		s.candle.Closed = true
+		s.sendClosed(t)
 	}
-	s.candle, s.seq = next, c.Seq
-	s.open(t)
+	s.set(t, next, c.Seq)
 	return true
 }
 
-// flush implements teller.
-func (s *candlesTeller) flush(t *topic) bool {
-	tellNewest(t, s.message())
+// Flush implements fanout.Encoder.
+func (s *candlesEncoder) Flush(t *topic, _ *market.Market) bool {
+	sendNewest(t, s.message())
 	return true
 }
 
-// open has the candle closed when its time is over, which it may be.
-func (s *candlesTeller) open(t *topic) {
-	s.closed = s.candle.Trades == 0
-	if s.timer != nil || s.closed {
-		return
+// Tick implements fanout.Encoder.
+func (s *candlesEncoder) Tick(t *topic, _ *market.Market) bool {
+	if !s.candle.IsOpen() {
+		return false
 	}
-	end := time.Unix(0, s.candle.Start+s.interval.Length()).Add(candleGrace)
-	left := time.Until(end)
-	if left <= 0 {
-		s.closed = true
-		return
+	if !s.candle.TryClose(time.Now()) {
+		t.WakeAt(s.candle.ClosesAt()) // that of a later candle
+		return false
 	}
-	start := s.candle.Start
-	s.timer = time.AfterFunc(left, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if s.over || s.candle.Start != start {
-			return
-		}
-		s.timer = nil
-		s.tellClosed(t)
-		t.send()
-	})
+	s.sendClosed(t)
+	return true
 }
 
-// tellClosed closes the candle, if there is one that is open.
-func (s *candlesTeller) tellClosed(t *topic) {
-	if s.closed || s.candle.Trades == 0 {
-		return
+// set sets the newest candle. It is closed later, or now if its time is over.
+func (s *candlesEncoder) set(t *topic, c exchange.Candle, seq uint64) {
+	s.candle.Set(c)
+	s.seq = seq
+	if !s.candle.TryClose(time.Now()) && s.candle.IsOpen() {
+		t.WakeAt(s.candle.ClosesAt())
 	}
-	s.closed = true
+}
+
+// sendClosed sends that the candle is closed.
+func (s *candlesEncoder) sendClosed(t *topic) {
 	message := s.message()
-	for _, r := range t.readers {
+	for _, r := range t.Readers() {
 		r.newest = newest{closed: message}
 		r.slot.Set()
 	}
 }
 
-// close implements teller.
-func (s *candlesTeller) close() {
-	s.over = true
-	s.stopTimer()
-}
-
-// stopTimer says that the candle is not to be closed by it.
-func (s *candlesTeller) stopTimer() {
-	if s.timer != nil {
-		s.timer.Stop()
-		s.timer = nil
-	}
-}
-
-// message makes the message.
-func (s *candlesTeller) message() text {
+// message returns the message.
+func (s *candlesEncoder) message() text {
 	c := &s.candle
 	b := memberNumber(beginEvent(nil, s.channel, kindSnapshot), "seq", s.seq)
 	if c.Trades > 0 {
@@ -125,5 +95,5 @@ func (s *candlesTeller) message() text {
 		b = memberDecimal(memberDecimal(b, "shares", c.Shares), "notional", c.Notional)
 		b = memberNumber(b, "trades", c.Trades)
 	}
-	return endEvent(memberBool(b, "closed", s.closed && c.Trades > 0))
+	return endEvent(memberBool(b, "closed", c.Closed))
 }

@@ -6,6 +6,7 @@ import (
 	"outcry/internal/auth"
 	"outcry/internal/door"
 	"outcry/internal/door/asof"
+	"outcry/internal/door/fanout"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
@@ -32,15 +33,14 @@ type Options struct {
 type Door struct {
 	options Options
 	asof    asof.Orders
-	hub     hub
+	hub     fanout.Hub[*reader]
 	events  madeOnce[exchange.AccountEvent]
 	orders  madeOnce[accounts.OrdersChange]
 }
 
 // NewDoor returns a door.
 func NewDoor(o Options) *Door {
-	return &Door{options: o, asof: asof.Orders{View: o.View, History: o.History, Patience: historyTimeout},
-		hub: hub{topics: make(map[string]*topic)}}
+	return &Door{options: o, asof: asof.Orders{View: o.View, History: o.History, Patience: historyTimeout}}
 }
 
 // ServeHTTP answers a request to open a connection. Its context has the grant of a token that was shown

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"outcry/internal/door/fanout"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
 	"outcry/internal/view/market"
@@ -41,12 +42,12 @@ func TestPartsHaveAllEntriesOnce(t *testing.T) {
 	lengths := []int{0, 1, 999, 1000, 1001, 1999, 2000, 2001, 5200}
 	for _, bids := range lengths {
 		for _, asks := range lengths {
-			d := delta{kind: kindDelta, prev: 3, seq: 4, checksum: 5}
+			d := bookUpdate{kind: kindDelta, BookChange: fanout.BookChange{Prev: 3, Seq: 4}, checksum: 5}
 			for i := range bids {
-				d.bids = append(d.bids, level(i))
+				d.Bids = append(d.Bids, level(i))
 			}
 			for i := range asks {
-				d.asks = append(d.asks, level(i))
+				d.Asks = append(d.Asks, level(i))
 			}
 			all := messagesOf(t, d.parts("book.SPY"))
 			require.Len(t, all, max(1, (bids+asks+entriesMax-1)/entriesMax))
@@ -58,8 +59,8 @@ func TestPartsHaveAllEntriesOnce(t *testing.T) {
 				require.Equal(t, "delta 3 4 5", fmt.Sprint(data.Type, " ", data.Prev, data.Seq, data.Checksum))
 				gotBids, gotAsks = append(gotBids, data.Bids...), append(gotAsks, data.Asks...)
 			}
-			requireLevels(t, d.bids, gotBids)
-			requireLevels(t, d.asks, gotAsks)
+			requireLevels(t, d.Bids, gotBids)
+			requireLevels(t, d.Asks, gotAsks)
 		}
 	}
 }
@@ -73,17 +74,6 @@ func requireLevels(t *testing.T, want []market.Level, got [][2]string) {
 	for i, l := range want {
 		require.Equal(t, [2]string{l.Price.String(), l.Shares.String()}, got[i])
 	}
-}
-
-// TestMergedDeltasAreOne: what waits for a slow reader is one delta from what it was sent to the newest.
-func TestMergedDeltasAreOne(t *testing.T) {
-	m := merged{prev: 7}
-	m.add(&delta{seq: 9, bids: []market.Level{level(1), level(3)}, asks: []market.Level{level(5)}, checksum: 1, time: 10})
-	gone := level(3)
-	gone.Shares = exchange.Position{}
-	m.add(&delta{seq: 12, bids: []market.Level{gone}, asks: []market.Level{level(4)}, checksum: 2, time: 20})
-	require.Equal(t, delta{kind: kindDelta, prev: 7, seq: 12, bids: []market.Level{gone, level(1)},
-		asks: []market.Level{level(4), level(5)}, checksum: 2, time: 20}, m.delta())
 }
 
 // TestNewestMessages: a reader that is slow gets the end of a candle and the newest one, or the newest alone.

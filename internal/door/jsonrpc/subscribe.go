@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"outcry/internal/door/fanout"
 	"outcry/internal/door/websocket"
 	"outcry/internal/exchange"
 	"outcry/internal/view/accounts"
@@ -174,8 +175,8 @@ type reader struct {
 	gather func() // sets giving to what came meanwhile; nil if the reader misses nothing
 
 	// Guarded by the topic's lock.
-	behind *merged // of a book: what waits to be sent
-	newest newest  // of a ticker or candles: the same
+	behind *fanout.Merge // of a book: changes that wait to be sent; nil if none do
+	newest newest        // of a ticker or candles: the messages that wait to be sent
 
 	mu     sync.Mutex // guards what follows, and is held while the reader is opened
 	opened bool

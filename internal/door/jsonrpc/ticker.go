@@ -6,35 +6,29 @@ import (
 )
 
 func (r *reader) openTrades() (stop func(), err error) {
-	return r.conn.door.hub.open(r, func() teller { return &tradesTeller{r.channel.name} })
+	return r.join(func() encoder { return &tradesEncoder{channel: r.channel.name} })
 }
 
-// tradesTeller makes the messages of trades.
-type tradesTeller struct{ channel string }
+// tradesEncoder makes the messages of trades.
+type tradesEncoder struct {
+	noops
+	channel string
+}
 
-// begin implements teller.
-func (*tradesTeller) begin(*topic, *market.Market) {}
-
-// close implements teller.
-func (*tradesTeller) close() {}
-
-// flush implements teller.
-func (*tradesTeller) flush(*topic) bool { return true }
-
-// join implements teller.
-func (s *tradesTeller) join(_ *topic, r *reader, m *market.Market) parts {
+// Join implements fanout.Encoder.
+func (s *tradesEncoder) Join(_ *topic, r *reader, m *market.Market) {
 	seq, last := m.Seq(), m.LastTrade()
 	if !r.conn.socket.Advance(&r.progress, last) {
-		return parts{}
+		return
 	}
-	return parts{encode: func(b []byte, _ *cut, _ bool) []byte {
+	r.giving = parts{encode: func(b []byte, _ *cut, _ bool) []byte {
 		b = memberNumber(beginEvent(b, s.channel, kindSnapshot), "seq", seq)
 		return endEvent(memberNumber(b, "last_trade", last))
 	}}
 }
 
-// change implements teller.
-func (s *tradesTeller) change(t *topic, c *market.Change) bool {
+// Change implements fanout.Encoder.
+func (s *tradesEncoder) Change(t *topic, c *market.Change) bool {
 	if len(c.Trades) == 0 {
 		return false
 	}
@@ -46,38 +40,34 @@ func (s *tradesTeller) change(t *topic, c *market.Change) bool {
 		})
 		return endEvent(memberMore(b, more))
 	}})
-	for _, r := range t.readers {
+	for _, r := range t.Readers() {
 		r.push(frames, c.FirstTrade+uint64(len(c.Trades))-1)
 	}
 	return true
 }
 
-// newest are the messages of a channel of which a reader gets the newest: it is sent those that it has not been sent
-// when its turn comes.
+// newest holds the messages that wait for a reader of a channel with states: a newer message replaces an older one.
 type newest struct {
-	closed, now text // of a candle that is closed, and of what is now; nil if the reader has it
+	closed, now text // of the newest closed candle, and of the present state; nil if the reader has it
 }
 
-// text is a message that is made once for all readers.
+// text is a message that all readers share.
 type text []byte
 
-// tellNewest has all readers sent a message, in place of an older one.
-func tellNewest(t *topic, now text) {
-	for _, r := range t.readers {
+// sendNewest queues a message for all readers. It replaces an older one that still waits.
+func sendNewest(t *topic, now text) {
+	for _, r := range t.Readers() {
 		r.newest.now = now
 		r.slot.Set()
 	}
 }
 
-// gatherNewest has a reader given its newest messages.
+// gatherNewest sets the messages of a reader to those that wait for it.
 func gatherNewest(t *topic, r *reader) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r.giving = r.newest.parts()
-	r.newest = newest{}
+	t.Locked(func() { r.giving, r.newest = r.newest.parts(), newest{} })
 }
 
-// parts returns the messages, none if there is none.
+// parts returns the messages.
 func (n newest) parts() parts {
 	first, second := n.closed, n.now
 	if first == nil {
@@ -100,24 +90,24 @@ func (n newest) parts() parts {
 }
 
 func (r *reader) openTicker() (stop func(), err error) {
-	return r.conn.door.hub.open(r, func() teller { return &tickerTeller{channel: r.channel.name} })
+	return r.join(func() encoder { return &tickerEncoder{paced: newPaced(), channel: r.channel.name} })
 }
 
-// tickerTeller makes the messages of a ticker.
-type tickerTeller struct {
-	pacer
+// tickerEncoder makes the messages of a ticker.
+type tickerEncoder struct {
+	paced
 	channel   string
-	now, told ticks // as it is, and as it was told
+	now, sent ticks // the present ticker, and the one that was sent
 	seq       uint64
 }
 
-// ticks is what a ticker tells.
+// ticks is the content of a ticker.
 type ticks struct {
-	bid, ask market.Level // without shares: there is none
+	bid, ask market.Level // without shares if the side is empty
 	traded   exchange.Traded
 }
 
-// ticksOf returns what a ticker tells of a market.
+// ticksOf returns the ticker of a market.
 func ticksOf(m *market.Market) (t ticks) {
 	t.bid, _ = m.Best(exchange.Buy)
 	t.ask, _ = m.Best(exchange.Sell)
@@ -125,39 +115,41 @@ func ticksOf(m *market.Market) (t ticks) {
 	return t
 }
 
-// begin implements teller.
-func (s *tickerTeller) begin(_ *topic, m *market.Market) {
+// Begin implements fanout.Encoder.
+func (s *tickerEncoder) Begin(_ *topic, m *market.Market) {
 	s.now, s.seq = ticksOf(m), m.Seq()
-	s.told = s.now
+	s.sent = s.now
 }
 
-// join implements teller.
-func (s *tickerTeller) join(t *topic, r *reader, _ *market.Market) parts {
+// Join implements fanout.Encoder.
+func (s *tickerEncoder) Join(t *topic, r *reader, _ *market.Market) {
 	r.gather = func() { gatherNewest(t, r) }
-	return newest{now: s.message()}.parts()
+	r.giving = newest{now: s.message()}.parts()
 }
 
-// change implements teller.
-func (s *tickerTeller) change(_ *topic, c *market.Change) bool {
+// Change implements fanout.Encoder.
+func (s *tickerEncoder) Change(_ *topic, c *market.Change) bool {
 	s.now, s.seq = ticksOf(c.Market), c.Seq
 	return true
 }
 
-// flush implements teller.
-func (s *tickerTeller) flush(t *topic) bool {
-	return s.tell(t, func() {
-		if s.now != s.told {
-			s.told = s.now
-			tellNewest(t, s.message())
-		}
-	})
+// Flush implements fanout.Encoder.
+func (s *tickerEncoder) Flush(t *topic, _ *market.Market) bool {
+	if !s.may(t) {
+		return false
+	}
+	if s.now != s.sent {
+		s.sent = s.now
+		sendNewest(t, s.message())
+	}
+	return true
 }
 
-// close implements teller.
-func (s *tickerTeller) close() { s.stop() }
+// Tick implements fanout.Encoder.
+func (s *tickerEncoder) Tick(t *topic, m *market.Market) bool { return s.Flush(t, m) }
 
-// message makes the message.
-func (s *tickerTeller) message() text {
+// message returns the message.
+func (s *tickerEncoder) message() text {
 	b := memberNumber(beginEvent(nil, s.channel, kindSnapshot), "seq", s.seq)
 	t := &s.now.traded
 	if t.Trades > 0 {

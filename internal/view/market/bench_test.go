@@ -83,7 +83,7 @@ func benchmarkFeed(b *testing.B, symbols int, listened bool) {
 type counting struct{ sum uint32 }
 
 func (c *counting) Change(change *Change) { c.sum += change.Market.Checksum() }
-func (c *counting) Flush()                {}
+func (c *counting) Flush(*Market)         {}
 func (c *counting) End(error)             {}
 
 // BenchmarkListenedFeed is BenchmarkFeed with a listener to each symbol.

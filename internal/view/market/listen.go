@@ -32,8 +32,9 @@ type Change struct {
 type Listener interface {
 	// Change is called for each record that changed the levels or the trades, in journal order.
 	Change(c *Change)
-	// Flush is called after one or more Changes, at most some hundred records. The listener should send them now.
-	Flush()
+	// Flush is called after one or more Changes, at most some hundred records, with the market after them. The listener
+	// should send them now.
+	Flush(m *Market)
 	// End is called once when the feed has ended, with the reason. No method is called after it.
 	End(err error)
 }
@@ -41,6 +42,7 @@ type Listener interface {
 // listening is a listener between Listen and leave.
 type listening struct {
 	Listener
+	symbol    *symbol
 	unflushed bool
 }
 
@@ -56,7 +58,7 @@ type heard struct {
 // holds a lock that l's methods lock. Once it has returned, no method of l is called. The error wraps ErrUnknownSymbol,
 // or says why there is no market data; nothing was called then.
 //
-// There should be few listeners to one symbol: a door registers one for all its readers.
+// There should be few listeners to one symbol: a door registers one for all readers of the same messages.
 func (f *Feed) Listen(sym exchange.Symbol, l Listener, begin func(*Market)) (leave func(), err error) {
 	if err := f.Err(); err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func (f *Feed) Listen(sym exchange.Symbol, l Listener, begin func(*Market)) (lea
 		return nil, fmt.Errorf("%w %q", ErrUnknownSymbol, sym)
 	}
 	begin(&Market{s: s, seq: f.seq.Load()})
-	one := &listening{Listener: l}
+	one := &listening{Listener: l, symbol: s}
 	if s.heard == nil {
 		s.heard = &heard{marks: &f.marks}
 		f.heard[s] = struct{}{}
@@ -139,9 +141,11 @@ func (f *Feed) tell(s *symbol, seq uint64, e *exchange.Event) {
 
 // flush calls Flush of the listeners that got a Change since their last Flush. Its caller holds mu.
 func (f *Feed) flush() {
+	m := Market{seq: f.seq.Load()}
 	for _, one := range f.unflushed {
 		one.unflushed = false
-		one.Flush()
+		m.s = one.symbol
+		one.Flush(&m)
 	}
 	clear(f.unflushed)
 	f.unflushed = f.unflushed[:0]

@@ -85,7 +85,7 @@ func (w *bookTwin) apply(levels []Level, side map[exchange.Price]exchange.Positi
 	}
 }
 
-func (w *bookTwin) Flush() {
+func (w *bookTwin) Flush(*Market) {
 	require.True(w.t, w.unflushed)
 	w.unflushed = false
 }
