@@ -120,8 +120,10 @@ func (m Mutation) tryTests(ctx context.Context, dir string) (caught string, err 
 	}
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "full", "-overlay", overlay, "-run", m.test, m.pkg)
+	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "full", "-run", m.test, m.pkg)
 	cmd.Dir = root
+	// By this variable, so that the programs that tests build have the mutation, too.
+	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
 	output, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(output)) {
 		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {

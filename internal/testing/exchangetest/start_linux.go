@@ -2,15 +2,25 @@ package exchangetest
 
 import (
 	"encoding/json"
+	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/door/xml/wire"
 )
+
+// replyBytesMax is the longest reply that a Conn reads.
+const replyBytesMax = 64 << 20
 
 // built are the programs, each built when a test first asks for it.
 var built struct {
@@ -54,12 +64,42 @@ func Program(t *testing.T, name string) string {
 	}
 	for _, program := range []string{"outcryd", name} {
 		if !built.programs[program] {
-			out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "outcry/cmd/"+program).CombinedOutput()
+			noteSources(t)
+			build := exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir)
+			if raced() {
+				build.Args = append(build.Args, "-race")
+				build.Env = append(os.Environ(), "CGO_ENABLED=1")
+			}
+			build.Args = append(build.Args, "outcry/cmd/"+program)
+			out, err := build.CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			built.programs[program] = true
 		}
 	}
 	return filepath.Join(built.dir, name)
+}
+
+// raced reports whether this test program was built with the race detector. Programs then are, too.
+func raced() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// noteSources looks at each source file of the programs. Go then knows that the test depends on them, and does not
+// repeat an old result after one has changed.
+func noteSources(t *testing.T) {
+	t.Helper()
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	require.NoError(t, err)
+	for _, top := range []string{"cmd", "internal", "migrations"} {
+		dir := filepath.Join(strings.TrimSpace(string(root)), top)
+		require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && !strings.HasSuffix(path, "_test.go") {
+				_, err = os.Stat(path)
+			}
+			return err
+		}))
+	}
 }
 
 // Start starts outcryd on a data directory and waits until it is ready. Flags
@@ -74,10 +114,7 @@ func Start(t *testing.T, data, database string, flags ...string) *Process {
 	stderr, err := p.Cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.Cmd.Start())
-	t.Cleanup(func() {
-		_ = p.Cmd.Process.Kill()
-		_ = p.Cmd.Wait()
-	})
+	t.Cleanup(p.Kill)
 	p.log = json.NewDecoder(stderr)
 	p.Loaded = p.waitFor("state loaded")
 	ready := p.waitFor("ready")
@@ -101,6 +138,37 @@ func (p *Process) waitFor(msg string) (line LogLine) {
 	return line
 }
 
+// Kill kills it, as a crash would, and waits for its end.
+func (p *Process) Kill() {
+	_ = p.Cmd.Process.Kill()
+	_ = p.Cmd.Wait()
+}
+
+// Conn is a connection to the XML port on which a test exchanges raw frames.
+type Conn struct {
+	net.Conn
+	r *wire.FrameReader
+}
+
+// Dial opens a connection to the XML port, which is closed when the test ends.
+func (p *Process) Dial(t testing.TB) *Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", p.Addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return &Conn{c, wire.NewFrameReader(c, replyBytesMax)}
+}
+
+// Must sends one frame and returns its reply.
+func (c *Conn) Must(t testing.TB, xml string) string {
+	t.Helper()
+	_, err := c.Write(wire.AppendFrame(nil, []byte(xml)))
+	require.NoError(t, err)
+	reply, err := c.r.Next()
+	require.NoError(t, err)
+	return string(reply)
+}
+
 // Stop stops it in order and returns what its last line says.
 func (p *Process) Stop() LogLine {
 	p.T.Helper()
@@ -113,7 +181,7 @@ func (p *Process) Stop() LogLine {
 // Verify runs `outcry verify` with arguments and requires that it finds nothing wrong.
 func Verify(t *testing.T, args ...string) {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(filepath.Dir(Server(t)), "outcry"), append([]string{"verify"}, args...)...)
+	cmd := exec.Command(Program(t, "outcry"), append([]string{"verify"}, args...)...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "outcry verify: %s", out)
 }

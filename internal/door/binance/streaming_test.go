@@ -1,4 +1,4 @@
-package main
+package binance_test
 
 import (
 	"context"
@@ -19,6 +19,9 @@ import (
 	"outcry/internal/auth"
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/exchange"
+	"outcry/internal/testing/budget"
+	"outcry/internal/testing/exchangetest"
+	"outcry/internal/testing/pgtest"
 )
 
 // botSocket is a bot's WebSocket connection.
@@ -27,11 +30,11 @@ type botSocket struct {
 	next int
 }
 
-func dialBot(t testing.TB, p *program, path string) *botSocket {
+func dialBot(t testing.TB, p *exchangetest.Process, path string) *botSocket {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(background, patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, _, err := websocket.Dial(ctx, "ws://"+p.http+"/binance"+path, nil)
+	c, _, err := websocket.Dial(ctx, "ws://"+p.Http+"/binance"+path, nil)
 	require.NoError(t, err)
 	c.SetReadLimit(-1)
 	t.Cleanup(func() { _ = c.CloseNow() })
@@ -41,7 +44,7 @@ func dialBot(t testing.TB, p *program, path string) *botSocket {
 // read returns the next message, decoded.
 func (s *botSocket) read(t testing.TB) map[string]any {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(background, patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, text, err := s.Conn.Read(ctx)
 	require.NoError(t, err)
@@ -57,7 +60,7 @@ func (s *botSocket) ask(t testing.TB, method, params string) (answer map[string]
 	t.Helper()
 	s.next++
 	text := fmt.Sprintf(`{"id":%d,"method":"%s","params":%s}`, s.next, method, params)
-	require.NoError(t, s.Write(background, websocket.MessageText, []byte(text)))
+	require.NoError(t, s.Write(context.Background(), websocket.MessageText, []byte(text)))
 	for {
 		m := s.read(t)
 		if fmt.Sprint(m["id"]) == strconv.Itoa(s.next) {
@@ -100,6 +103,7 @@ func (b *botBook) restore(t testing.TB, snapshot map[string]any) {
 // TestALocalBookIsTheBook keeps a local book by the update ids U and u, over the raw and the combined stream and at
 // both update speeds, while another symbol trades, whose records must not count.
 func TestALocalBookIsTheBook(t *testing.T) {
+	budget.SkipRaced(t, "other tests of this door are raced")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -164,7 +168,6 @@ func TestALocalBookIsTheBook(t *testing.T) {
 
 // TestStreamsOfTheMarket: the streams of trades, best prices, candles and tickers agree with the REST requests.
 func TestStreamsOfTheMarket(t *testing.T) {
-	raced(t)
 	seven, eight, public, p := bots(t)
 	s := dialBot(t, p, "/stream?streams=spyusd@trade/spyusd@aggTrade")
 	names := `["spyusd@bookTicker","spyusd@kline_1m","spyusd@miniTicker","spyusd@ticker","spyusd@depth5@100ms"]`
@@ -219,7 +222,6 @@ func signedParams(key, secret, params string) string {
 // TestAnAccountHearsOfItsOrders: a connection that subscribed receives each execution report and balance of its own
 // account, and nothing of the counterparty's.
 func TestAnAccountHearsOfItsOrders(t *testing.T) {
-	raced(t)
 	seven, eight, _, p := bots(t)
 	s := dialBot(t, p, "/ws-api/v3")
 	answer, _ := s.ask(t, "userDataStream.subscribe.signature", signedParams("7", "x", ""))
@@ -283,17 +285,17 @@ func TestAnAccountHearsOfItsOrders(t *testing.T) {
 // TestAKeyIsProvedByItsSignature: a request with another client's key but no valid signature changes nothing. A revoked
 // key stops working at once, and connections subscribed with it are closed.
 func TestAKeyIsProvedByItsSignature(t *testing.T) {
-	common, _ := dataFlags(t)
-	data := strings.TrimPrefix(common[0], "--data=")
+	budget.SkipRaced(t, "other tests of this door are raced")
+	data := t.TempDir()
 	admin, err := auth.ParseScope("admin")
 	require.NoError(t, err)
 	token, _, err := auth.Add(data, admin, time.Time{}, "")
 	require.NoError(t, err)
-	p := start(t, append(common, "--auth")...)
-	c := dial(t, p.xml)
-	c.must(t, string(wire.AppendAuth(nil, token)))
-	c.must(t, `<create><account id="7" balance="1000"/><account id="8" balance="1000"/><symbol sym="SPY"/></create>`)
-	base := "http://" + p.http + "/binance/api/v3"
+	p := start(t, data, pgtest.NewDatabase(t), "--auth")
+	c := p.Dial(t)
+	c.Must(t, string(wire.AppendAuth(nil, token)))
+	c.Must(t, `<create><account id="7" balance="1000"/><account id="8" balance="1000"/><symbol sym="SPY"/></create>`)
+	base := "http://" + p.Http + "/binance/api/v3"
 	status, _ := (&bot{base: base}).ask(t, "GET", "/exchangeInfo", "")
 	require.Equal(t, 401, status, "there is no key yet")
 
@@ -327,7 +329,7 @@ func TestAKeyIsProvedByItsSignature(t *testing.T) {
 	answer, _ = s.ask(t, "order.cancel", signedParams(seven.key, eight.secret, `,"symbol":"SPYUSD","orderId":1`))
 	require.Equal(t, "400", fields(answer, "status"))
 	require.NoError(t, auth.Revoke(data, seven.key))
-	ctx, cancel := context.WithTimeout(background, patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, _, err = s.Conn.Read(ctx)
 	require.Equal(t, websocket.StatusCode(4001), websocket.CloseStatus(err), err)

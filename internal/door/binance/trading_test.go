@@ -1,6 +1,7 @@
-package main
+package binance_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,13 +10,33 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"outcry/internal/testing/budget"
+	"outcry/internal/testing/exchangetest"
+	"outcry/internal/testing/pgtest"
 )
+
+// patience is how long tests wait for an expected event. No result depends on its value.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	status := pgtest.Main(m)
+	exchangetest.RemoveBuilt()
+	os.Exit(status)
+}
+
+// start starts a server with an HTTP side and waits until it is ready.
+func start(t *testing.T, data, database string, flags ...string) *exchangetest.Process {
+	t.Helper()
+	return exchangetest.Start(t, data, database, append([]string{"--http=127.0.0.1:0"}, flags...)...)
+}
 
 // bot is a client of the Binance door that uses only the HTTP package.
 type bot struct {
@@ -39,7 +60,7 @@ func (b *bot) ask(t testing.TB, method, path, params string) (status int, body s
 	} else {
 		target += "?" + params
 	}
-	r, err := http.NewRequestWithContext(background, method, target, sent)
+	r, err := http.NewRequestWithContext(context.Background(), method, target, sent)
 	require.NoError(t, err)
 	r.Header.Set("X-MBX-APIKEY", b.key)
 	response, err := http.DefaultClient.Do(r)
@@ -106,26 +127,25 @@ func orderParams(side, amount, limit, more string) string {
 }
 
 // bots starts a server with accounts 7 and 8. It returns a bot for each, and one without a key for market data.
-func bots(t testing.TB, flags ...string) (seven, eight, public *bot, server *program) {
+func bots(t *testing.T, flags ...string) (seven, eight, public *bot, server *exchangetest.Process) {
 	t.Helper()
-	common, _ := dataFlags(t)
-	p := start(t, append(common, flags...)...)
+	p := start(t, t.TempDir(), pgtest.NewDatabase(t), flags...)
 	tellBots(t, p)
 	seven, eight, public = botsOf(p)
 	return seven, eight, public, p
 }
 
-func tellBots(t testing.TB, p *program) {
+func tellBots(t testing.TB, p *exchangetest.Process) {
 	t.Helper()
-	reply := dial(t, p.xml).must(t, `<create><account id="7" balance="100000"/><account id="8" balance="50000"/>`+
+	reply := p.Dial(t).Must(t, `<create><account id="7" balance="100000"/><account id="8" balance="50000"/>`+
 		`<symbol sym="SPY" tick="0.0001" lot="0.001"><account id="7">1000</account><account id="8">1000</account></symbol>`+
 		`<symbol sym="QQQ"><account id="7">5</account></symbol>`+
 		`<symbol sym="Low"><account id="7">5</account></symbol></create>`)
 	require.NotContains(t, reply, "<error")
 }
 
-func botsOf(p *program) (seven, eight, public *bot) {
-	base := "http://" + p.http + "/binance/api/v3"
+func botsOf(p *exchangetest.Process) (seven, eight, public *bot) {
+	base := "http://" + p.Http + "/binance/api/v3"
 	return &bot{base, "7", "any"}, &bot{base, "8", "any"}, &bot{base: base}
 }
 
@@ -133,7 +153,6 @@ const state = "status executedQty cummulativeQuoteQty origQty price type timeInF
 
 // TestABotTrades checks orders of each type, their outcome, and the market data that the counterparty reads at once.
 func TestABotTrades(t *testing.T) {
-	raced(t)
 	seven, eight, public, _ := bots(t)
 	sell := seven.order(t, "SELL", "3", "100.0001", "&newClientOrderId=first")
 	require.Equal(t, "NEW 0 0 3 100.00010000 LIMIT GTC", fields(sell, state))
@@ -199,6 +218,7 @@ func TestABotTrades(t *testing.T) {
 
 // TestMoneyIsNotCut: a balance is shown with all of its sixteen digits.
 func TestMoneyIsNotCut(t *testing.T) {
+	budget.SkipRaced(t, "other tests of this door are raced")
 	seven, eight, _, _ := bots(t)
 	seven.order(t, "SELL", "0.001", "0.0003", "")
 	eight.order(t, "BUY", "0.001", "0.0003", "")
@@ -223,7 +243,6 @@ func TestMoneyIsNotCut(t *testing.T) {
 
 // TestReadsShowWhatWasAnsweredBefore: every read, by any client, reflects all commands answered before it.
 func TestReadsShowWhatWasAnsweredBefore(t *testing.T) {
-	raced(t)
 	seven, eight, public, _ := bots(t)
 	for n := range 40 {
 		limit := fmt.Sprintf("%d.0000", 100+n)
@@ -255,8 +274,9 @@ func TestReadsShowWhatWasAnsweredBefore(t *testing.T) {
 // TestTheSameClientIDIsTheSameOrder: a repeated client order id gets the same bytes as the first time, whatever
 // happened in between, and also after a crash.
 func TestTheSameClientIDIsTheSameOrder(t *testing.T) {
-	common, _ := dataFlags(t)
-	p := start(t, common...)
+	budget.SkipRaced(t, "other tests of this door are raced")
+	data, database := t.TempDir(), pgtest.NewDatabase(t)
+	p := start(t, data, database)
 	tellBots(t, p)
 	seven, eight, _ := botsOf(p)
 	eight.order(t, "BUY", "1", "99", "")
@@ -275,8 +295,8 @@ func TestTheSameClientIDIsTheSameOrder(t *testing.T) {
 	again()
 	seven.object(t, "DELETE", "/order", "symbol=SPYUSD&origClientOrderId=x")
 	again()
-	p.kill()
-	p = start(t, common...)
+	p.Kill()
+	p = start(t, data, database)
 	seven, eight, _ = botsOf(p)
 	again()
 	status, body := seven.ask(t, "POST", "/order", orderParams("SELL", "2", "99", "&newClientOrderId=x"))
@@ -289,6 +309,7 @@ func TestTheSameClientIDIsTheSameOrder(t *testing.T) {
 
 // TestAnOrderIsReplacedOrTheOldOneStands: after a cancel-replace, the open orders are those that the answer implies.
 func TestAnOrderIsReplacedOrTheOldOneStands(t *testing.T) {
+	budget.SkipRaced(t, "other tests of this door are raced")
 	seven, _, _, _ := bots(t)
 	replace := func(old, side, amount, limit, more string) (int, map[string]any) {
 		t.Helper()
@@ -344,6 +365,7 @@ func TestAnOrderIsReplacedOrTheOldOneStands(t *testing.T) {
 // TestAReplacementHasWhatWasAskedForWhateverExecutesMeanwhile: a replacement has the requested size even if the old
 // order executes at the same time, and the two are never open together.
 func TestAReplacementHasWhatWasAskedForWhateverExecutesMeanwhile(t *testing.T) {
+	budget.SkipRaced(t, "other tests of this door are raced")
 	t.Parallel()
 	seven, eight, _, _ := bots(t)
 	const replace = "&cancelReplaceMode=ALLOW_FAILURE&cancelOrigClientOrderId="
@@ -367,6 +389,7 @@ func TestAReplacementHasWhatWasAskedForWhateverExecutesMeanwhile(t *testing.T) {
 // TestWhatIsRefusedIsSaidInTheWordsThatClientsKnow: refusals match Binance's in text, code and status, because each of
 // the three decides what some client does.
 func TestWhatIsRefusedIsSaidInTheWordsThatClientsKnow(t *testing.T) {
+	budget.SkipRaced(t, "other tests of this door are raced")
 	seven, eight, public, p := bots(t)
 	seven.order(t, "SELL", "1", "100", "&newClientOrderId=mine")
 	const unknown = "symbol=SPYUSD&orderId=999"
@@ -448,9 +471,9 @@ func TestWhatIsRefusedIsSaidInTheWordsThatClientsKnow(t *testing.T) {
 }
 
 // asOperator sends an operator's request.
-func asOperator(t testing.TB, p *program, path string) {
+func asOperator(t testing.TB, p *exchangetest.Process, path string) {
 	t.Helper()
-	response, err := http.Post("http://"+p.http+path, "", nil)
+	response, err := http.Post("http://"+p.Http+path, "", nil)
 	require.NoError(t, err)
 	defer response.Body.Close()
 	require.Equal(t, 200, response.StatusCode)
@@ -459,8 +482,9 @@ func asOperator(t testing.TB, p *program, path string) {
 // TestWhatBotsAskAtTheirStart: lists of features that Outcry does not have are empty, and the exchange information
 // says how each symbol is traded.
 func TestWhatBotsAskAtTheirStart(t *testing.T) {
+	budget.SkipRaced(t, "other tests of this door are raced")
 	_, _, public, p := bots(t)
-	at := &bot{base: "http://" + p.http + "/binance"}
+	at := &bot{base: "http://" + p.Http + "/binance"}
 	for path, want := range map[string]string{
 		"/sapi/v1/margin/allPairs": "[]", "/sapi/v1/capital/config/getall": "[]", "/sapi/v3/whatever": "[]",
 		"/fapi/v1/exchangeInfo": `{"symbols":[]}`, "/dapi/v1/exchangeInfo": `{"symbols":[]}`, "/api/v3/ping": "{}",
@@ -491,6 +515,7 @@ func TestWhatBotsAskAtTheirStart(t *testing.T) {
 // TestABotThatIsTooFastIsToldSo: a bot over its rate limit gets the status for it, but a retry of an order placed
 // earlier is answered.
 func TestABotThatIsTooFastIsToldSo(t *testing.T) {
+	budget.SkipRaced(t, "other tests of this door are raced")
 	seven, _, _, _ := bots(t, "--rate-account=5")
 	params := orderParams("BUY", "1", "50", "&newClientOrderId=a")
 	first, refused := "", ""
