@@ -8,6 +8,50 @@ import (
 	"outcry/internal/process/queue"
 )
 
+// enqueue has calls answered, each once there is room. It reports false if the connection has ended.
+func (c *conn) enqueue(calls ...*call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range calls {
+		for c.full() && !c.over() {
+			c.changed.Wait()
+		}
+		if c.over() {
+			return false
+		}
+		c.queue.Push(k)
+		c.bytes += k.size
+		if k.fault == nil && k.method.reads {
+			c.reads++
+		}
+		if !c.answering {
+			c.answering = true
+			go c.answerAll()
+		}
+	}
+	return true
+}
+
+// waitForReads waits until what was asked before has been read: so that no answer has a higher seq than the record of a
+// command behind it. It reports false if the connection has ended.
+func (c *conn) waitForReads() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.reads > 0 && !c.over() {
+		c.changed.Wait()
+	}
+	return !c.over()
+}
+
+// finish waits until all that was read is answered.
+func (c *conn) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.answering {
+		c.changed.Wait()
+	}
+}
+
 // answerAll answers what is in the queue, and ends.
 func (c *conn) answerAll() {
 	o := outs.Get().(*out)
@@ -104,6 +148,25 @@ func (c *conn) answer(k *call, o *out) error {
 	return err
 }
 
+// mayTell reports whether the answer to a command can be made without waiting.
+func (c *conn) mayTell(k *call) bool {
+	if !c.mayChange(k.method) || !k.pending.MayTell() {
+		return false
+	}
+	seq := k.came[0].Seq
+	if seq == 0 {
+		seq = k.mark.Seq
+	}
+	return c.door.view().Seq() >= seq
+}
+
+// send sends the answers that wait.
+func (c *conn) send(o *out) error {
+	err := c.socket.AnswerFrames(o.frames)
+	o.frames = o.frames[:0]
+	return err
+}
+
 // outBytes is how many bytes of answers wait for further ones at the most.
 const outBytes = 16 << 10
 
@@ -117,23 +180,4 @@ func (o *out) release() {
 	if o.frames = o.frames[:0]; cap(o.frames) <= 2*outBytes {
 		outs.Put(o)
 	}
-}
-
-// send sends the answers that wait.
-func (c *conn) send(o *out) error {
-	err := c.socket.AnswerFrames(o.frames)
-	o.frames = o.frames[:0]
-	return err
-}
-
-// mayTell reports whether the answer to a command can be made without waiting.
-func (c *conn) mayTell(k *call) bool {
-	if !c.mayChange(k.method) || !k.pending.MayTell() {
-		return false
-	}
-	seq := k.came[0].Seq
-	if seq == 0 {
-		seq = k.mark.Seq
-	}
-	return c.door.view().Seq() >= seq
 }

@@ -180,54 +180,10 @@ func readChannels(a *args, v *value) error {
 	return nil
 }
 
-// read reads the params of a method into a. It checks their names first, then their types, then their values, and
-// last the combination of values. one is the account of a request without the param account; "" means that the param
-// is required.
-func (m *method) read(a *args, one exchange.AccountID) *fault {
-	for i := range a.params.members {
-		if name := a.params.members[i].name; m.param(name) == nil {
-			return wrong(unknownParam, m.name+" has no parameter "+quote(name))
-		}
-	}
-	for i := range m.params {
-		p := &m.params[i]
-		if p.optional || a.has(p.name) || p.name == pAccount.name && one != "" {
-			continue
-		}
-		return wrong(missingParam, m.name+" has no "+p.name)
-	}
-	if m.needs != nil {
-		if f := m.needs(m, a); f != nil {
-			return f
-		}
-	}
-	for i := range a.params.members {
-		v := &a.params.members[i]
-		if p := m.param(v.name); !p.kind.fits(&v.value) {
-			return wrong(wrongType, v.name+" has to be "+p.kind.String())
-		}
-	}
-	a.Account, a.depth = one, depthLevels
-	for i := range m.params { // in the order of the table, as elements are read through the XML door
-		p := &m.params[i]
-		if v, ok := a.params.get(p.name); ok {
-			if err := p.read(a, v); err != nil {
-				return wrong(invalidValue, err.Error())
-			}
-		}
-	}
-	if m.check != nil {
-		return m.check(m, a)
-	}
-	return nil
-}
+const (
+	// wholeMax is the largest whole number in messages. Every JSON reader represents it exactly.
+	wholeMax = 1<<53 - 1
 
-// param returns the method's parameter with a name, or nil.
-func (m *method) param(name string) *param {
-	for i := range m.params {
-		if m.params[i].name == name {
-			return &m.params[i]
-		}
-	}
-	return nil
-}
+	// idCharsMax is how many characters the id of a request may have.
+	idCharsMax = 64
+)

@@ -27,12 +27,6 @@ func (c *conn) ask(k *call, r engine.Request) *fault {
 	return k.fault
 }
 
-// unseen is the fault of what the view of accounts has to tell, while there is none.
-func unseen() *fault {
-	r := exchange.Result{Reason: exchange.ViewUnavailable}
-	return refused(r.Reason, r.Text(nil))
-}
-
 // watch has the view of accounts keep the events of an account from now on, for the answers of its commands.
 func (c *conn) watch(id exchange.AccountID) {
 	if _, watched := c.watched[id]; watched {

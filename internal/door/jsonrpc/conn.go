@@ -15,40 +15,9 @@ import (
 	"outcry/internal/process/queue"
 )
 
-const (
-	// underWayMax is how many requests of a connection wait for their answers before it is no longer read from.
-	underWayMax = 1024
-
-	// underWayBytesMax is how many bytes of requests wait for their answers before that: what was asked for is kept.
-	underWayBytesMax = 1 << 20
-
-	// watchedMax is how many accounts a connection has the view watch. One that uses more has the view forget them, some
-	// minutes later, and begins again.
-	watchedMax = 1000
-)
-
 // errBroken ends a connection without an answer: what was to be told is not known, such as when the view of accounts
 // has failed after a command.
 var errBroken = errors.New("rpc: an answer is not known")
-
-// call is a request on its way.
-type call struct {
-	request
-	size    int         // bytes of the message
-	fault   *fault      // why it is refused; nil so far
-	err     error       // why it cannot be answered; nil so far
-	last    bool        // the connection is closed behind its answer: no token was shown that is taken
-	mark    engine.Mark // of what was there when it came, or when it was executed
-	grant   *auth.Grant // of auth, if it was taken
-	pending door.Pending
-
-	// What is executed, and what it came to, of a method that executes anything.
-	asked [1]engine.Request
-	came  [1]door.Outcome
-}
-
-// calls are those that are not on their way.
-var calls = sync.Pool{New: func() any { return new(call) }}
 
 // conn is a connection. One goroutine reads requests and executes them; another one, which is there while answers are
 // due, answers them in order.
@@ -84,60 +53,96 @@ type conn struct {
 	broken    bool // nothing is answered any more
 }
 
-func (d *Door) newConn(s *websocket.Conn, grant *auth.Grant) *conn {
-	c := &conn{door: d, socket: s, subs: make(map[string]*reader)}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.changed.L = &c.mu
-	c.setGrant(grant)
-	s.OnSlow(c.slow)
-	return c
+// run is a number of requests one behind the other, of which each is a command or refused already: what comes to be
+// answered is the same whether they are executed together or one by one, but together it costs less. Reads, and what
+// changes the connection, are no part of one.
+type run struct {
+	calls    []*call
+	commands int // how many of them are to be executed
+	taken    int // requests since the client was last slowed down, those that are no part of it too
 }
 
-// serve reads requests until the connection ends, and answers all that it has read.
-func (c *conn) serve() {
-	defer c.end()
-	if c.door.options.Tokens != nil && c.grant == nil {
-		c.late = time.AfterFunc(authTimeout, c.unproved)
-		defer c.late.Stop()
-	}
-	for {
-		text, err := c.socket.Read()
-		if err != nil {
-			c.execute()
-			if !errors.Is(err, websocket.ErrDraining) {
-				return
-			}
-			c.finish()
-			c.socket.Close(websocket.CodeGoingAway, "the exchange stops")
-			return
-		}
-		if !c.take(text) || !c.goesOn() && !c.execute() {
-			return
-		}
-	}
+// runMax is how many requests are executed together at the most. A read buffer holds fewer of usual length.
+const runMax = 64
+
+const (
+	// underWayMax is how many requests of a connection wait for their answers before it is no longer read from.
+	underWayMax = 1024
+
+	// underWayBytesMax is how many bytes of requests wait for their answers before that: what was asked for is kept.
+	underWayBytesMax = 1 << 20
+
+	// watchedMax is how many accounts a connection has the view watch. One that uses more has the view forget them, some
+	// minutes later, and begins again.
+	watchedMax = 1000
+)
+
+// call is a request on its way.
+type call struct {
+	request
+	size    int         // bytes of the message
+	fault   *fault      // why it is refused; nil so far
+	err     error       // why it cannot be answered; nil so far
+	last    bool        // the connection is closed behind its answer: no token was shown that is taken
+	mark    engine.Mark // of what was there when it came, or when it was executed
+	grant   *auth.Grant // of auth, if it was taken
+	pending door.Pending
+
+	// What is executed, and what it came to, of a method that executes anything.
+	asked [1]engine.Request
+	came  [1]door.Outcome
 }
 
-// prepare reads the params, and says why the request is refused before anything is done.
-func (c *conn) prepare(k *call) *fault {
-	m := k.method
-	guarded := c.door.options.Tokens != nil && m.access != forAll
-	if guarded && c.grant == nil {
-		return wrong(unauthenticated, textUnauthenticated)
-	}
-	if f := m.read(&k.args, c.one); f != nil {
-		return f
-	}
-	switch m.access {
-	case forMarket:
-		return c.mayRead()
-	case forAccount:
-		if f := c.mayActFor(k.args.Account); f != nil {
-			return f
+// calls are those that are not on their way.
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// request is a well-formed message of a client.
+type request struct {
+	id     []byte // as sent
+	method *method
+	args   args
+}
+
+// access is the right that a method needs.
+type access uint8
+
+const (
+	forAll     access = iota // no right, not even a token
+	forBearers               // any token
+	forMarket                // a token that may read market data
+	forAccount               // a token that may act for the param account
+)
+
+// method describes and implements a method of the API.
+type method struct {
+	name   string
+	doc    string
+	access access
+	params []param
+	result []field // members of the result besides seq
+
+	// needs returns a fault if a param is missing that other params make necessary. check returns a fault if the
+	// values do not go together. Both may be nil.
+	needs func(m *method, a *args) *fault
+	check func(m *method, a *args) *fault
+
+	// begin does the part of the method that takes effect in the order of requests. The goroutine that reads the
+	// connection calls it. It may be nil. answer waits until the result is durable, and appends the result's
+	// members. The goroutine that answers calls it. An error of answer that is not a fault ends the connection.
+	begin  func(c *conn, k *call) *fault
+	answer func(c *conn, ctx context.Context, k *call, b []byte) ([]byte, error)
+	reads  bool // answer reads what commands change, so commands after it wait for it
+}
+
+// methods lists all methods. init sets it, because the methods' functions refer to it.
+var methods []method
+
+// methodNamed returns the method with a name, or nil.
+func methodNamed(name string) *method {
+	for i := range methods {
+		if methods[i].name == name {
+			return &methods[i]
 		}
-		return c.door.ready()
-	case forBearers:
-		return c.mayHear(k)
-	case forAll:
 	}
 	return nil
 }
@@ -153,77 +158,8 @@ func (c *conn) mark() engine.Mark {
 	return engine.Mark{}
 }
 
-// waitForReads waits until what was asked before has been read: so that no answer has a higher seq than the record of a
-// command behind it. It reports false if the connection has ended.
-func (c *conn) waitForReads() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.reads > 0 && !c.over() {
-		c.changed.Wait()
-	}
-	return !c.over()
-}
-
 // over reports whether nothing more is answered. Its caller holds mu.
 func (c *conn) over() bool { return c.ended || c.broken }
 
 // full reports whether as much is under way as may be. Its caller holds mu.
 func (c *conn) full() bool { return c.queue.Len() >= underWayMax || c.bytes >= underWayBytesMax }
-
-// enqueue has calls answered, each once there is room. It reports false if the connection has ended.
-func (c *conn) enqueue(calls ...*call) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range calls {
-		for c.full() && !c.over() {
-			c.changed.Wait()
-		}
-		if c.over() {
-			return false
-		}
-		c.queue.Push(k)
-		c.bytes += k.size
-		if k.fault == nil && k.method.reads {
-			c.reads++
-		}
-		if !c.answering {
-			c.answering = true
-			go c.answerAll()
-		}
-	}
-	return true
-}
-
-// finish waits until all that was read is answered.
-func (c *conn) finish() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.answering {
-		c.changed.Wait()
-	}
-}
-
-// end ends what the connection has: it is the reader's last.
-func (c *conn) end() {
-	c.mu.Lock()
-	c.ended = true
-	c.changed.Broadcast()
-	c.mu.Unlock()
-	if c.socket.Ended() {
-		c.cancel() // nobody can be answered
-	}
-	c.finish()
-	c.cancel()
-	if c.caller != nil {
-		c.caller.Leave()
-	}
-	if c.stopGrant != nil {
-		c.stopGrant()
-	}
-	for _, r := range c.takeSubs(nil) {
-		r.leave()
-	}
-	for _, release := range c.watched {
-		release()
-	}
-}

@@ -1,7 +1,7 @@
 package jsonrpc
 
 import (
-	"net/http"
+	"time"
 
 	"outcry/internal/auth"
 	"outcry/internal/door"
@@ -43,20 +43,6 @@ func NewDoor(o Options) *Door {
 	return &Door{options: o, asof: asof.Orders{View: o.View, History: o.History, Patience: historyTimeout}}
 }
 
-// ServeHTTP answers a request to open a connection. Its context has the grant of a token that was shown
-// (auth.WithGrant), if one was.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	grant := auth.GrantOf(r.Context())
-	d.options.Socket.Serve(w, r, func(s *websocket.Conn) (serve func(), err error) {
-		c := d.newConn(s, grant)
-		if err = c.enter(); err != nil {
-			c.end()
-			return nil, err
-		}
-		return c.serve, nil
-	})
-}
-
 // ready returns a fault while there are no orders and no accounts.
 func (d *Door) ready() *fault {
 	if d.options.Sessions() != nil {
@@ -71,3 +57,6 @@ func (d *Door) ready() *fault {
 
 // view returns the view of accounts.
 func (d *Door) view() *accounts.View { return d.options.View() }
+
+// historyTimeout bounds how long an answer waits for the database.
+const historyTimeout = 5 * time.Second

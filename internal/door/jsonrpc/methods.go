@@ -1,56 +1,11 @@
 package jsonrpc
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"outcry/internal/exchange"
 )
-
-// access is the right that a method needs.
-type access uint8
-
-const (
-	forAll     access = iota // no right, not even a token
-	forBearers               // any token
-	forMarket                // a token that may read market data
-	forAccount               // a token that may act for the param account
-)
-
-// method describes and implements a method of the API.
-type method struct {
-	name   string
-	doc    string
-	access access
-	params []param
-	result []field // members of the result besides seq
-
-	// needs returns a fault if a param is missing that other params make necessary. check returns a fault if the
-	// values do not go together. Both may be nil.
-	needs func(m *method, a *args) *fault
-	check func(m *method, a *args) *fault
-
-	// begin does the part of the method that takes effect in the order of requests. The goroutine that reads the
-	// connection calls it. It may be nil. answer waits until the result is durable, and appends the result's
-	// members. The goroutine that answers calls it. An error of answer that is not a fault ends the connection.
-	begin  func(c *conn, k *call) *fault
-	answer func(c *conn, ctx context.Context, k *call, b []byte) ([]byte, error)
-	reads  bool // answer reads what commands change, so commands after it wait for it
-}
-
-// methodNamed returns the method with a name, or nil.
-func methodNamed(name string) *method {
-	for i := range methods {
-		if methods[i].name == name {
-			return &methods[i]
-		}
-	}
-	return nil
-}
-
-// methods lists all methods. init sets it, because the methods' functions refer to it.
-var methods []method
 
 func init() {
 	methods = append(append(connectionMethods(), orderMethods()...), append(readMethods(), channelMethods()...)...)

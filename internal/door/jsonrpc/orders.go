@@ -3,14 +3,10 @@ package jsonrpc
 import (
 	"context"
 	"errors"
-	"time"
 
 	"outcry/internal/door/asof"
 	"outcry/internal/exchange"
 )
-
-// historyTimeout bounds how long an answer waits for the database.
-const historyTimeout = 5 * time.Second
 
 // orderFault returns the answer to a query that an error of asof.Orders ended: a fault, or ctx's error.
 func (d *Door) orderFault(ctx context.Context, q *asof.Query, err error) error {

@@ -151,3 +151,9 @@ func refused(r exchange.RejectReason, text string) *fault {
 	as := reported(r)
 	return &fault{as.code, as.reason, text}
 }
+
+// unseen is the fault of what the view of accounts has to tell, while there is none.
+func unseen() *fault {
+	r := exchange.Result{Reason: exchange.ViewUnavailable}
+	return refused(r.Reason, r.Text(nil))
+}

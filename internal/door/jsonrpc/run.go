@@ -10,18 +10,6 @@ import (
 	"outcry/internal/engine"
 )
 
-// runMax is how many requests are executed together at the most. A read buffer holds fewer of usual length.
-const runMax = 64
-
-// run is a number of requests one behind the other, of which each is a command or refused already: what comes to be
-// answered is the same whether they are executed together or one by one, but together it costs less. Reads, and what
-// changes the connection, are no part of one.
-type run struct {
-	calls    []*call
-	commands int // how many of them are to be executed
-	taken    int // requests since the client was last slowed down, those that are no part of it too
-}
-
 // take reads a request. A command joins the run; anything else is done at once, behind it, and has it answered. It
 // reports false if the connection has ended.
 func (c *conn) take(text []byte) bool {
@@ -59,6 +47,31 @@ func (c *conn) take(text []byte) bool {
 		c.run.commands++
 	}
 	return true
+}
+
+// prepare reads the params, and says why the request is refused before anything is done.
+func (c *conn) prepare(k *call) *fault {
+	m := k.method
+	guarded := c.door.options.Tokens != nil && m.access != forAll
+	if guarded && c.grant == nil {
+		return wrong(unauthenticated, textUnauthenticated)
+	}
+	if f := m.read(&k.args, c.one); f != nil {
+		return f
+	}
+	switch m.access {
+	case forMarket:
+		return c.mayRead()
+	case forAccount:
+		if f := c.mayActFor(k.args.Account); f != nil {
+			return f
+		}
+		return c.door.ready()
+	case forBearers:
+		return c.mayHear(k)
+	case forAll:
+	}
+	return nil
 }
 
 // goesOn reports whether the next request may join the run: it has arrived, and there is room.
