@@ -8,7 +8,7 @@ import (
 	"outcry/internal/process/queue"
 )
 
-// enqueue has calls answered, each once there is room. It reports false if the connection has ended.
+// enqueue queues calls for their answers, each once there is room. It returns false if the connection has ended.
 func (c *conn) enqueue(calls ...*call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,8 +32,8 @@ func (c *conn) enqueue(calls ...*call) bool {
 	return true
 }
 
-// waitForReads waits until what was asked before has been read: so that no answer has a higher seq than the record of a
-// command behind it. It reports false if the connection has ended.
+// waitForReads waits until all earlier reads are answered. Otherwise a read could see the record of a later command,
+// and its answer would have a higher seq than that command's. It returns false if the connection has ended.
 func (c *conn) waitForReads() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *conn) waitForReads() bool {
 	return !c.over()
 }
 
-// finish waits until all that was read is answered.
+// finish waits until the answering goroutine has ended, so until all calls are answered.
 func (c *conn) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *conn) finish() {
 	}
 }
 
-// answerAll answers what is in the queue, and ends.
+// answerAll answers calls until the queue is empty.
 func (c *conn) answerAll() {
 	o := outs.Get().(*out)
 	defer o.release()
@@ -62,7 +62,7 @@ func (c *conn) answerAll() {
 			return
 		}
 		if err := c.answer(k, o); err != nil {
-			// The reader ends, too.
+			// The cut and ended make the reader end, too.
 			c.socket.Cut(websocket.CodeGoingAway, "an answer is not known: send the command again, with its ref")
 			c.cancel()
 			c.mu.Lock()
@@ -81,8 +81,8 @@ func (c *conn) answerAll() {
 	}
 }
 
-// next takes a call out of the queue. If there is none, it has the answers sent that wait; it returns nil if there is
-// none then, and the goroutine must end.
+// next removes the oldest call from the queue. If the queue is empty, it sends the answers in o first. It returns nil
+// if the queue is still empty; then the goroutine must end.
 func (c *conn) next(o *out) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,28 +93,28 @@ func (c *conn) next(o *out) *call {
 	c.changed.Broadcast()
 	if c.queue.Len() == 0 && len(o.frames) > 0 {
 		c.mu.Unlock()
-		_ = c.send(o) // of a connection that has ended the reader knows
-		c.mu.Lock()   // more may have come
+		_ = c.send(o) // after an error the reader ends the connection
+		c.mu.Lock()   // calls may have been queued since
 	}
 	k, ok := c.queue.Pop()
 	if !ok {
 		c.answering = false
-		c.changed.Broadcast() // finish may have begun to wait meanwhile
+		c.changed.Broadcast() // finish may have begun to wait since the last Broadcast
 		return nil
 	}
 	c.bytes -= k.size
 	return k
 }
 
-// answer waits until a call may be answered, and has the answer sent, perhaps with those behind it. The error
-// says that it cannot be, or that the connection has ended.
+// answer waits until a call may be answered, and appends its answer to o. It sends o once it is full or if it has to
+// wait. The error means that no answer can be made, or that the connection has ended.
 func (c *conn) answer(k *call, o *out) error {
 	f := k.fault
 	if f == nil && k.err != nil {
 		return k.err
 	}
 	if f == nil && len(o.frames) > 0 && !c.mayTell(k) {
-		if err := c.send(o); err != nil { // nobody waits for what comes behind
+		if err := c.send(o); err != nil { // so that finished answers do not wait for this one
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func (c *conn) answer(k *call, o *out) error {
 		case err != nil:
 			return err
 		case b == nil:
-			return nil // it has sent its answer itself
+			return nil // the method has sent its answer itself
 		default:
 			b = endResult(b)
 		}
@@ -160,22 +160,22 @@ func (c *conn) mayTell(k *call) bool {
 	return c.door.view().Seq() >= seq
 }
 
-// send sends the answers that wait.
+// send sends the answers in o and empties it.
 func (c *conn) send(o *out) error {
 	err := c.socket.AnswerFrames(o.frames)
 	o.frames = o.frames[:0]
 	return err
 }
 
-// outBytes is how many bytes of answers wait for further ones at the most.
+// outBytes is the size from which answers are sent without waiting for further ones.
 const outBytes = 16 << 10
 
-// out are answers that are sent together. Its memory is used again.
+// out holds answers that are sent together. Its memory is reused.
 type out struct{ frames []byte }
 
 var outs = sync.Pool{New: func() any { return &out{make([]byte, 0, 2*outBytes)} }}
 
-// release gives it back, unless it is large.
+// release keeps o for reuse, unless it is large.
 func (o *out) release() {
 	if o.frames = o.frames[:0]; cap(o.frames) <= 2*outBytes {
 		outs.Put(o)

@@ -85,9 +85,9 @@ func (k *call) orderQuery(id exchange.OrderID, seq uint64) asof.Query {
 // to which the answer includes everything. It never goes back.
 func (c *conn) seq(b []byte, wrote, read uint64) []byte {
 	if wrote == 0 {
-		wrote = max(read, c.told)
+		wrote = max(read, c.sentSeq)
 	}
-	c.told = max(c.told, wrote)
+	c.sentSeq = max(c.sentSeq, wrote)
 	return memberNumber(b, "seq", wrote)
 }
 
@@ -216,7 +216,7 @@ func (c *conn) answerOrder(ctx context.Context, k *call, b []byte) ([]byte, erro
 		return nil, err
 	}
 	id := k.asked[0].Names(&k.came[0].Result)
-	o, seq, err := c.door.orderNow(ctx, k.orderQuery(id, max(k.mark.Seq, c.told)))
+	o, seq, err := c.door.orderNow(ctx, k.orderQuery(id, max(k.mark.Seq, c.sentSeq)))
 	if err != nil {
 		return nil, err
 	}

@@ -15,85 +15,85 @@ import (
 	"outcry/internal/process/queue"
 )
 
-// errBroken ends a connection without an answer: what was to be told is not known, such as when the view of accounts
-// has failed after a command.
+// errBroken ends a connection whose next answer cannot be made, for example because the view of accounts has failed
+// after a command was executed.
 var errBroken = errors.New("rpc: an answer is not known")
 
-// conn is a connection. One goroutine reads requests and executes them; another one, which is there while answers are
-// due, answers them in order.
+// conn is a connection. One goroutine, the reader, reads requests and executes them. Another one answers them in
+// order; it runs while calls are queued.
 type conn struct {
 	door   *Door
 	socket *websocket.Conn
-	ctx    context.Context // ends when there is nobody to answer any more
+	ctx    context.Context // ends when no answer can be sent any more
 	cancel context.CancelFunc
 
-	// The reader's.
-	caller    *door.Caller       // nil before there is an exchange to enter
-	late      *time.Timer        // closes the connection if no token is shown; nil if none needs to be
-	grant     *auth.Grant        // nil: no token was shown yet, or nobody asks for one
-	stopGrant func() bool        // stops what is to happen when it ends
-	one       exchange.AccountID // the account that params may leave out, "" for none
-	cancels   bool               // orders that do not say cod are canceled when the connection ends
-	watched   map[exchange.AccountID]func()
-	run       run // commands that were read, and are not executed yet
+	// Only the reader uses the fields below.
+	caller    *door.Caller                  // nil until the server takes orders
+	authTimer *time.Timer                   // closes the connection without a token; nil if none is required
+	grant     *auth.Grant                   // nil if no token is required, and before the client has shown one
+	stopGrant func() bool                   // stops watching for the end of grant; nil without one
+	one       exchange.AccountID            // the account of requests without that param; "" if it is required
+	cancels   bool                          // orders without cod are canceled when the connection ends
+	watched   map[exchange.AccountID]func() // accounts that the view watches; each func ends that
+	run       run                           // commands that were read and are not executed yet
 
-	told uint64 // the newest seq that was told; the answering goroutine's, of which there is at most one
+	sentSeq uint64 // the highest seq of an answer; only the answering goroutine uses it
 
-	subsMu sync.Mutex         // guards subs, which the answering goroutine alone writes to
-	subs   map[string]*reader // by channel
-	strict atomic.Int32       // how many of them miss nothing: the connection is cut if it is too slow for them
+	subsMu sync.Mutex         // guards subs; only the answering goroutine writes to it
+	subs   map[string]*reader // the subscriptions, by channel
+	strict atomic.Int32       // number of subs that skip no event; a client too slow for one is disconnected
 
-	mu        sync.Mutex // guards what follows
-	changed   sync.Cond
+	mu        sync.Mutex // guards the fields below
+	changed   sync.Cond  // signaled at each change of them
 	queue     queue.Queue[*call]
-	answering bool // a goroutine answers
-	bytes     int  // of the messages in queue
-	reads     int  // calls in queue whose methods read
-	ended     bool // nothing more is read
-	broken    bool // nothing is answered any more
+	answering bool // the answering goroutine runs
+	bytes     int  // size of the requests in queue
+	reads     int  // calls not answered yet whose methods read
+	ended     bool // the reader has ended, or must end
+	broken    bool // no answer is sent any more
 }
 
-// run is a number of requests one behind the other, of which each is a command or refused already: what comes to be
-// answered is the same whether they are executed together or one by one, but together it costs less. Reads, and what
-// changes the connection, are no part of one.
+// run is a run of consecutive requests that are executed together, which costs less than one by one and leads to the
+// same answers. Each is a command, or is already refused. Reads, and requests that change the connection, end a run.
 type run struct {
 	calls    []*call
-	commands int // how many of them are to be executed
-	taken    int // requests since the client was last slowed down, those that are no part of it too
+	commands int // number of calls that are to be executed
+	read     int // requests read since the last check of the client's rate, including those outside of the run
 }
 
-// runMax is how many requests are executed together at the most. A read buffer holds fewer of usual length.
+// runMax is how many requests are executed together at most. A read buffer holds fewer of the usual length.
 const runMax = 64
 
 const (
-	// underWayMax is how many requests of a connection wait for their answers before it is no longer read from.
+	// underWayMax is how many requests of a connection may wait for their answers. At the limit, the connection is not
+	// read.
 	underWayMax = 1024
 
-	// underWayBytesMax is how many bytes of requests wait for their answers before that: what was asked for is kept.
+	// underWayBytesMax is the same limit in bytes of requests, because their params are kept until they are answered.
 	underWayBytesMax = 1 << 20
 
-	// watchedMax is how many accounts a connection has the view watch. One that uses more has the view forget them, some
-	// minutes later, and begins again.
+	// watchedMax is how many accounts the view watches for a connection. A connection that uses more releases all of
+	// them and starts again; the view forgets a released account some minutes later.
 	watchedMax = 1000
 )
 
-// call is a request on its way.
+// call is a request from when it was read to its answer.
 type call struct {
 	request
 	size    int         // bytes of the message
-	fault   *fault      // why it is refused; nil so far
-	err     error       // why it cannot be answered; nil so far
-	last    bool        // the connection is closed behind its answer: no token was shown that is taken
-	mark    engine.Mark // of what was there when it came, or when it was executed
-	grant   *auth.Grant // of auth, if it was taken
+	fault   *fault      // why the request is refused; nil if it is not
+	err     error       // why no answer can be made; nil if one can
+	last    bool        // the connection is closed after this answer, because the client has no valid token
+	mark    engine.Mark // what must be durable before the answer is sent
+	grant   *auth.Grant // the grant of a token that auth has accepted
 	pending door.Pending
 
-	// What is executed, and what it came to, of a method that executes anything.
+	// The command of a method that executes one, and its outcome. They are slices of one for Pending.Part.
 	asked [1]engine.Request
 	came  [1]door.Outcome
 }
 
-// calls are those that are not on their way.
+// calls holds calls that were answered, for reuse.
 var calls = sync.Pool{New: func() any { return new(call) }}
 
 // request is a well-formed message of a client.
@@ -150,7 +150,7 @@ func methodNamed(name string) *method {
 // mayChange reports whether a method executes a command that may write a record.
 func (c *conn) mayChange(m *method) bool { return m.access == forAccount && !m.reads }
 
-// mark returns what must be durable before anything that is read from now on may be sent.
+// mark returns what must be durable before anything that was read up to now may be sent.
 func (c *conn) mark() engine.Mark {
 	if s := c.door.options.Sessions(); s != nil {
 		return s.Mark()
@@ -158,8 +158,8 @@ func (c *conn) mark() engine.Mark {
 	return engine.Mark{}
 }
 
-// over reports whether nothing more is answered. Its caller holds mu.
+// over reports whether the connection has ended or is broken. Its caller holds mu.
 func (c *conn) over() bool { return c.ended || c.broken }
 
-// full reports whether as much is under way as may be. Its caller holds mu.
+// full reports whether the queue has reached a limit. Its caller holds mu.
 func (c *conn) full() bool { return c.queue.Len() >= underWayMax || c.bytes >= underWayBytesMax }

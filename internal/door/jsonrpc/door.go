@@ -13,20 +13,20 @@ import (
 	"outcry/internal/view/market"
 )
 
-// Options are what a Door needs. Those that are functions are called again and again: what they return comes later than
-// the door.
+// Options are what a Door needs. It calls the functions for each request, because the parts that they return are made
+// after the door and can end before it.
 type Options struct {
 	Socket *websocket.Server
-	// Sessions returns nil while there are no orders and no accounts, such as on a standby; Why says why. View, which may
-	// return nil then, and History are there while Sessions is.
+	// Sessions returns nil while the exchange accepts no commands, for example on a standby; Why then returns the
+	// reason. View and History may return nil only while Sessions does.
 	Sessions func() *door.Server
 	Why      func() error
 	View     func() *accounts.View
 	History  func() asof.History
-	Feed     func() *market.Feed // returns nil while there is no market data
-	Tokens   *auth.Tokens        // nil: nobody has to prove anything
-	Denied   func()              // counts requests that their token does not allow
-	Refused  func()              // counts tokens that are not taken
+	Feed     func() *market.Feed // returns nil while no market data is available
+	Tokens   *auth.Tokens        // nil if no token is required
+	Denied   func()              // counts a request that its token does not allow
+	Refused  func()              // counts an invalid token
 }
 
 // Door serves JSON-RPC over WebSocket.

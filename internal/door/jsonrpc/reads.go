@@ -48,7 +48,7 @@ func (c *conn) await(ctx context.Context, k *call, what sees) error {
 }
 
 // reached returns the seq that what a request reads has to have reached.
-func (c *conn) reached(k *call) uint64 { return max(k.mark.Seq, c.told) }
+func (c *conn) reached(k *call) uint64 { return max(k.mark.Seq, c.sentSeq) }
 
 // unmarketed returns the fault of market data that is not there, or why nobody waits for it any more.
 func unmarketed(ctx context.Context, err error) error {

@@ -152,7 +152,7 @@ func refused(r exchange.RejectReason, text string) *fault {
 	return &fault{as.code, as.reason, text}
 }
 
-// unseen is the fault of what the view of accounts has to tell, while there is none.
+// unseen returns the fault of a request that needs the view of accounts while the view does not work.
 func unseen() *fault {
 	r := exchange.Result{Reason: exchange.ViewUnavailable}
 	return refused(r.Reason, r.Text(nil))

@@ -10,9 +10,9 @@ import (
 	"outcry/internal/engine"
 )
 
-// take reads a request. A command joins the run; anything else is done at once, behind it, and has it answered. It
-// reports false if the connection has ended.
-func (c *conn) take(text []byte) bool {
+// accept reads a request. A command joins the run. Any other request first executes the run, takes effect at once,
+// and is queued for its answer. accept returns false if the connection has ended.
+func (c *conn) accept(text []byte) bool {
 	s := scanners.Get().(*scanner)
 	defer s.release()
 	k := calls.Get().(*call)
@@ -26,7 +26,7 @@ func (c *conn) take(text []byte) bool {
 	if !joins && !c.execute() {
 		return false
 	}
-	c.run.taken++
+	c.run.read++
 	if k.fault == nil {
 		if k.method.reads {
 			k.mark = c.mark()
@@ -37,7 +37,7 @@ func (c *conn) take(text []byte) bool {
 	}
 	k.args.params = value{}
 	if k.fault != nil {
-		k.args = args{} // what waits for its answer is small, whatever was sent
+		k.args = args{} // so that a refused request keeps no memory while it waits for its answer
 	}
 	if !joins {
 		return c.enqueue(k)
@@ -49,7 +49,7 @@ func (c *conn) take(text []byte) bool {
 	return true
 }
 
-// prepare reads the params, and says why the request is refused before anything is done.
+// prepare reads the params of a request. It returns a fault if the request is wrong or its client may not make it.
 func (c *conn) prepare(k *call) *fault {
 	m := k.method
 	guarded := c.door.options.Tokens != nil && m.access != forAll
@@ -74,11 +74,11 @@ func (c *conn) prepare(k *call) *fault {
 	return nil
 }
 
-// goesOn reports whether the next request may join the run: it has arrived, and there is room.
-func (c *conn) goesOn() bool { return len(c.run.calls) < runMax && c.socket.Buffered() }
+// mayJoin reports whether the next request may join the run: it has arrived, and the run is not full.
+func (c *conn) mayJoin() bool { return len(c.run.calls) < runMax && c.socket.Buffered() }
 
-// execute executes the run, has it answered, and slows the client down if it is over its rate. It reports false if the
-// connection has ended.
+// execute executes the run, queues its calls for their answers, and waits if the client is over its rate. It returns
+// false if the connection has ended.
 func (c *conn) execute() bool {
 	if c.run.commands > 0 && !c.waitForReads() {
 		return false
@@ -90,16 +90,16 @@ func (c *conn) execute() bool {
 		}
 		rest = rest[n:]
 	}
-	taken := c.run.taken
+	read := c.run.read
 	clear(c.run.calls)
 	c.run = run{calls: c.run.calls[:0]}
 	if c.caller != nil {
-		c.caller.SlowDown(c.ctx, taken)
+		c.caller.SlowDown(c.ctx, read)
 	}
 	return true
 }
 
-// together is memory for commands that are executed together, which is used again.
+// together is reusable memory for commands that are executed together.
 type together struct {
 	calls    []*call
 	requests []engine.Request
@@ -116,8 +116,8 @@ func (t *together) release() {
 	togethers.Put(t)
 }
 
-// callSome executes the first commands among calls, those that go together, and returns how many calls that was, with
-// those up to the next command.
+// callSome executes the first commands among calls: those that should go into one Call (Server.Together). It returns
+// the number of calls up to the first command that it left.
 func (c *conn) callSome(calls []*call) (n int) {
 	t := togethers.Get().(*together)
 	defer t.release()
@@ -129,7 +129,7 @@ func (c *conn) callSome(calls []*call) (n int) {
 	if len(t.calls) == 0 {
 		return len(calls)
 	}
-	if f := c.door.ready(); f != nil { // it was when they were read
+	if f := c.door.ready(); f != nil { // the server was ready when they were read
 		for _, k := range t.calls {
 			k.fault = f
 		}
@@ -144,7 +144,8 @@ func (c *conn) callSome(calls []*call) (n int) {
 	return len(calls)
 }
 
-// call executes requests as the client's, each of one call, which has copies then. A fault says that nothing was done.
+// call executes one request of each call. It copies the request and its outcome, or the error, into the call. A fault
+// of a call means that its request was not executed.
 func (c *conn) call(calls []*call, requests []engine.Request, outcomes []door.Outcome) {
 	pending, err := c.door.options.Sessions().Call(c.ctx, c.caller, requests, outcomes)
 	seq := pending.Seq()
@@ -163,7 +164,7 @@ func (c *conn) call(calls []*call, requests []engine.Request, outcomes []door.Ou
 			continue
 		}
 		k.pending = pending.Part(k.asked[:], k.came[:])
-		// What wrote no record is told as of before the next command that did, as if that had not come yet.
+		// The answer to a command that wrote no record is as of just before the next one that did.
 		if k.mark.Seq = seq; outcomes[i].Seq != 0 {
 			seq = outcomes[i].Seq - 1
 		}

@@ -49,12 +49,12 @@ func (d *Door) newConn(s *websocket.Conn, grant *auth.Grant) *conn {
 	return c
 }
 
-// serve reads requests until the connection ends, and answers all that it has read.
+// serve reads and executes requests until the connection ends, and waits until all of them are answered.
 func (c *conn) serve() {
 	defer c.end()
 	if c.door.options.Tokens != nil && c.grant == nil {
-		c.late = time.AfterFunc(authTimeout, c.unproved)
-		defer c.late.Stop()
+		c.authTimer = time.AfterFunc(authTimeout, c.unproved)
+		defer c.authTimer.Stop()
 	}
 	for {
 		text, err := c.socket.Read()
@@ -67,20 +67,20 @@ func (c *conn) serve() {
 			c.socket.Close(websocket.CodeGoingAway, "the exchange stops")
 			return
 		}
-		if !c.take(text) || !c.goesOn() && !c.execute() {
+		if !c.accept(text) || !c.mayJoin() && !c.execute() {
 			return
 		}
 	}
 }
 
-// end ends what the connection has: it is the reader's last.
+// end frees all that the connection holds. The reader calls it last.
 func (c *conn) end() {
 	c.mu.Lock()
 	c.ended = true
 	c.changed.Broadcast()
 	c.mu.Unlock()
 	if c.socket.Ended() {
-		c.cancel() // nobody can be answered
+		c.cancel() // no answer can be sent any more
 	}
 	c.finish()
 	c.cancel()

@@ -89,7 +89,7 @@ func (c *conn) beginAuth(k *call) *fault {
 		k.last = true
 		return wrong(busy, err.Error())
 	}
-	c.late.Stop()
+	c.authTimer.Stop()
 	c.setGrant(grant)
 	k.grant = grant
 	return nil
