@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"outcry/internal/auth"
@@ -66,13 +67,14 @@ type Door struct {
 	asof    asof.Orders
 	large   chan struct{} // holds one value for each large answer being made
 	streams fanout.Hub[*reader]
+	ticks   func() time.Time // returns when the first stream began
 	cancels cancelNames
 }
 
 // New returns a door.
 func New(o Options) *Door {
 	return &Door{options: o, asof: asof.Orders{View: o.View, History: o.History},
-		large: make(chan struct{}, largeAnswersMax)}
+		large: make(chan struct{}, largeAnswersMax), ticks: sync.OnceValue(time.Now)}
 }
 
 // ServeHTTP implements http.Handler, for all paths below Prefix.

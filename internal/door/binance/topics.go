@@ -22,7 +22,9 @@ func (r *reader) join(n streamName) (leave func(), err error) {
 	if feed == nil {
 		return nil, errNow
 	}
-	return r.door.streams.Join(feed, n.symbol, n.text, r, func() encoder { return newEncoder(n) })
+	return r.door.streams.Join(feed, n.symbol, n.text, r, func() encoder {
+		return newEncoder(n, r.door.ticks())
+	})
 }
 
 // FlushSoon implements fanout.Reader.
@@ -31,17 +33,19 @@ func (r *reader) FlushSoon() { r.conn.FlushSoon() }
 // End implements fanout.Reader. Clients connect again.
 func (r *reader) End() { r.conn.Close(websocket.CodeGoingAway, "there is no market data any more") }
 
-// newEncoder returns the encoder of a stream.
-func newEncoder(n streamName) encoder {
+// newEncoder returns the encoder of a stream. Streams that send at intervals do so at the same moments after began, so
+// that a connection writes their events together.
+func newEncoder(n streamName, began time.Time) encoder {
+	p := paced{streamName: n, pace: fanout.Pace{Every: n.every, Grid: tickTime, Began: began}}
 	switch n.kind {
 	case bookTickerStream:
 		return &bestEncoder{streamName: n}
 	case depthStream:
-		return &depthEncoder{paced: newPaced(n)}
+		return &depthEncoder{paced: p}
 	case klineStream:
-		return &klineEncoder{paced: newPaced(n), candle: fanout.Candle{Interval: n.interval}}
+		return &klineEncoder{paced: p, candle: fanout.Candle{Interval: n.interval}}
 	case partialStream, miniTickerStream, tickerStream:
-		return &stateEncoder{newPaced(n)}
+		return &stateEncoder{p}
 	case tradeStream, aggTradeStream:
 	}
 	return &tradeEncoder{streamName: n}
@@ -120,10 +124,6 @@ type paced struct {
 	streamName
 	pace  fanout.Pace
 	dirty bool // something has changed since the last event
-}
-
-func newPaced(n streamName) paced {
-	return paced{streamName: n, pace: fanout.Pace{Every: n.every, Grid: tickTime, Began: time.Now()}}
 }
 
 // changed has Tick called for an event.

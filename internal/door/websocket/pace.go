@@ -34,7 +34,13 @@ func newPacer() *pacer { return &pacer{rate: pacedWritesMax * float64(runtime.GO
 // number of readers: about 200 ms for a thousand on two processors, at once for a few. A connection is not cut for
 // what was queued while it waits for its turn.
 func (c *Conn) FlushSoon() {
-	if c.Waiting() >= pacedAtOnce || c.server.pacer.enter(c) {
+	c.mu.Lock()
+	waiting, served := c.waiting, c.writing || !c.hasWork()
+	c.mu.Unlock()
+	if served { // the writer that runs also takes what was queued since
+		return
+	}
+	if waiting >= pacedAtOnce || c.server.pacer.enter(c) {
 		c.Flush()
 	}
 }
