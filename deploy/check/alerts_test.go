@@ -142,11 +142,11 @@ var (
 			"systemctl start --no-block outcryd",
 			meanwhile: map[string]string{"the lock is gone": unlockTables}, healed: "outcry_market_feed_up == 1",
 			ended: forget + "systemctl restart outcryd"},
-		// The bug: the view ignores deposits of shares.
+		// The bug: a deposit of shares of VIEW ends the view.
 		{alert: "OutcryAccountViewDown",
 			bug: []harness.Edit{{File: "internal/view/accounts/apply.go",
-				Old: "return check(a.deliver(sym, e.Deposited, noShares))",
-				New: "return check(a.deliver(sym, e.Deposited, noShares) && e.Symbol != \"VIEW\")"}},
+				Old: "if !to.post(of, &p) {",
+				New: "if e.Symbol == \"VIEW\" || !to.post(of, &p) {"}},
 			comes: "systemctl stop outcryd && cp /root/outcryd /usr/bin/outcryd && systemctl start outcryd && " +
 				"outcry account 77 0 && outcry place 77 VIEW 1",
 			meanwhile: map[string]string{"a version without the bug is installed": "dpkg --install /root/outcry.deb"},

@@ -3,14 +3,9 @@ package accounts
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"outcry/internal/exchange"
 )
-
-// symbolNumber identifies a symbol. It is used instead of the name because every order holds one, and names need
-// more memory.
-type symbolNumber uint32
 
 // account is the state of one account.
 type account struct {
@@ -39,26 +34,6 @@ type symbol struct {
 type position struct {
 	symbol       symbolNumber
 	shares, held exchange.Position
-}
-
-// add makes an account. The id must be new.
-func (v *View) add(id exchange.AccountID) *account {
-	a := &account{id: exchange.AccountID(strings.Clone(string(id))), number: uint32(len(v.list)),
-		orders: orders{spare: &v.spareOrders}}
-	if a.watch = v.watches[a.id]; a.watch != nil {
-		v.unopened--
-	}
-	v.accounts[a.id] = a
-	v.list = append(v.list, a)
-	return a
-}
-
-// addSymbol adds a symbol made by record seq. The symbol must be new.
-func (v *View) addSymbol(s exchange.Symbol, seq uint64) *symbol {
-	s = exchange.Symbol(strings.Clone(string(s)))
-	v.symbols[s] = symbolNumber(len(v.markets))
-	v.markets = append(v.markets, symbol{name: s, changed: seq})
-	return &v.markets[len(v.markets)-1]
 }
 
 // post adds a posting to what an account has; its shares are of symbol s. ok is false if the account then has less
@@ -106,27 +81,4 @@ func (a *account) position(s symbolNumber) (shares, held exchange.Position) {
 		shares, held = a.positions[i].shares, a.positions[i].held
 	}
 	return shares, held
-}
-
-// withRoom returns all with room for at least one more entry. A full slice grows by half, to at most most entries.
-// Accounts mostly have few entries each, and these lists use most of the memory; append would double them.
-func withRoom[T any](all []T, most int) []T {
-	n := len(all)
-	if n < cap(all) {
-		return all
-	}
-	return append(make([]T, 0, min(n+max(1, n/2), most)), all...)
-}
-
-// remove removes the i-th entry of all. It reallocates if most of the memory is unused, so that a list that was long
-// once does not keep its memory for ever.
-func remove[T any](all []T, i int) []T {
-	all = slices.Delete(all, i, i+1)
-	switch n := len(all); {
-	case n == 0:
-		return nil
-	case n <= cap(all)/4:
-		return append(make([]T, 0, 2*n), all...)
-	}
-	return all
 }

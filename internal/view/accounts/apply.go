@@ -84,19 +84,6 @@ func (v *View) makeSymbol(s exchange.Symbol) error {
 	return nil
 }
 
-// find returns an account and a symbol. The error names the one that does not exist.
-func (v *View) find(id exchange.AccountID, s exchange.Symbol) (*account, symbolNumber, error) {
-	a := v.accounts[id]
-	if a == nil {
-		return nil, 0, fmt.Errorf("account %s was never opened", id)
-	}
-	sym, made := v.symbols[s]
-	if !made {
-		return nil, 0, fmt.Errorf("symbol %s was never made", s)
-	}
-	return a, sym, nil
-}
-
 // accept applies an accepted order: what it replaces, its fills and its cancels.
 func (v *View) accept(a *account, sym symbolNumber, e *exchange.Event) error {
 	v.incoming = orderMore{}
@@ -206,14 +193,6 @@ func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fil
 	v.addFill(maker, one)
 	v.addFill(taker, two)
 	return err
-}
-
-// addFill keeps a fill of an account, and adds it to the account's event.
-func (v *View) addFill(a *account, f fill) {
-	v.fills.add(f, v.list)
-	if w := v.touch(a); w != nil {
-		w.making.Fills = append(w.making.Fills, v.showFill(a.fills.count, &f))
-	}
 }
 
 // cancel applies the cancel of an account's order for a symbol, with its reason.

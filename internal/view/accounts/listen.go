@@ -2,21 +2,11 @@ package accounts
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
+	"time"
 
 	"outcry/internal/exchange"
-)
-
-// ErrUnknownAccount and ErrUnknownSymbol mean that the account or symbol is not in the view yet. ErrUnavailable is
-// wrapped by errors that mean that the view has failed or did not have the record in time.
-var (
-	ErrUnknownAccount = errors.New("accounts: there is no such account")
-	ErrUnknownSymbol  = errors.New("accounts: there is no such symbol")
-	ErrUnavailable    = errors.New("accounts: the view of accounts is not available")
 )
 
 // Listener receives the events of an account. Its methods are called by the view's goroutine, one at a time. They must
@@ -95,31 +85,60 @@ func (v *View) subscribe(id exchange.AccountID, after uint64, hasAfter bool) (
 	return v.snapshot(a), nil, w
 }
 
+// Watch makes the view keep the events of an account until release is called, and some minutes longer. The account may
+// not be open yet. Callers that want Did to return what a command does call Watch before they execute the command.
+// Watch may be called more than once for an account, and release more than once.
+func (v *View) Watch(id exchange.AccountID) (release func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w := v.hold(id)
+	if w == nil {
+		return func() {}
+	}
+	return sync.OnceFunc(func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.letGo(id, w)
+	})
+}
+
+// hold returns the watch of an account, with one more holder. It returns nil if too many unopened accounts are
+// watched. Its caller holds mu.
+func (v *View) hold(id exchange.AccountID) *watch {
+	w := v.watches[id]
+	if w == nil {
+		a := v.accounts[id]
+		if a == nil && v.unopened >= unopenedMax {
+			return nil
+		}
+		w = new(watch)
+		if v.watches[id] = w; a != nil {
+			a.watch = w
+		} else {
+			v.unopened++
+		}
+	}
+	w.holders++
+	return w
+}
+
+// letGo removes a holder. Its caller holds mu.
+func (v *View) letGo(id exchange.AccountID, w *watch) {
+	if w.holders--; w.holders > 0 {
+		return
+	}
+	if w.until = time.Now().Add(watchedFor); v.accounts[id] == nil {
+		delete(v.watches, id)
+		v.unopened--
+	}
+}
+
 // lost returns why the view has ended, wrapping ErrUnavailable; nil while it works. Its caller holds feeding.
 func (v *View) lost() error {
 	if err := cmp.Or(v.ended, v.Err()); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
-}
-
-// end ends all listeners and waiting callers, because the view has ended.
-func (v *View) end() {
-	v.pace.End()
-	v.feeding.Lock()
-	defer v.feeding.Unlock()
-	v.ended = cmp.Or(v.Err(), errEnded)
-	v.mu.RLock()
-	watches, markets := slices.Collect(maps.Values(v.watches)), v.markets
-	v.mu.RUnlock()
-	for _, w := range watches {
-		w.end(v.ended)
-	}
-	for i := range markets {
-		if b := markets[i].resting; b != nil {
-			b.end(v.ended)
-		}
-	}
 }
 
 // snapshot returns the state of an account. Its caller holds mu.

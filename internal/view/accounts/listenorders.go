@@ -18,55 +18,10 @@ type OrdersListener interface {
 	End(err error)
 }
 
-// OrdersChange is what one record did to the orders that rest at a symbol.
-type OrdersChange struct {
-	Symbol    exchange.Symbol
-	Prev, Seq uint64    // seq of the previous record that changed the symbol's orders, and of this one
-	Time      int64     // nanoseconds since the Unix epoch
-	Ops       []OrderOp // in the order to apply them: replace, then fills and deletes, then add
-}
-
-// OrderOp is one change of a resting order, without its owner.
-type OrderOp struct {
-	Kind   OrderOpKind
-	Order  exchange.OrderID
-	By     exchange.OrderID // for OpReplace: the new order, which a later OpAdd adds if it rests
-	Trade  uint64           // for OpFill: the symbol's trade number
-	Shares exchange.Shares  // for OpFill, OpReduce and OpAdd
-	Open   exchange.Shares  // open shares after an OpFill or OpReduce; 0 if the order has left the book
-	Side   exchange.Side    // for OpAdd
-	Price  exchange.Price   // for OpAdd
-}
-
-// OrderOpKind is the kind of an OrderOp.
-type OrderOpKind uint8
-
-// The kinds of changes.
-const (
-	OpReplace OrderOpKind = iota + 1 // the order leaves the book because another one replaces it
-	OpFill                           // Shares of the order were executed
-	OpDelete                         // the order was canceled
-	OpReduce                         // the order was reduced by Shares, and keeps its place
-	OpAdd                            // the order is new, and last at its price
-)
-
-// String returns the kind's name for messages.
-func (k OrderOpKind) String() string {
-	return [...]string{"", "replace", "fill", "delete", "reduce", "add"}[k]
-}
-
 // OrdersSnapshot is the orders that rest at a symbol. The caller owns its memory.
 type OrdersSnapshot struct {
 	Seq        uint64 // newest record that changed the orders, which is Prev of the next change
 	Bids, Asks []RestingOrder
-}
-
-// RestingOrder is an order in an OrdersSnapshot. The orders are sorted by priority: best price first, and by id at one
-// price.
-type RestingOrder struct {
-	ID     exchange.OrderID
-	Price  exchange.Price
-	Shares exchange.Shares
 }
 
 // ListenOrders passes the changes of the orders that rest at a symbol to l until leave is called, under the rules of

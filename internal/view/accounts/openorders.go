@@ -1,6 +1,8 @@
 package accounts
 
-import "outcry/internal/exchange"
+import (
+	"outcry/internal/exchange"
+)
 
 // Sizes of a chunk of a symbol's open orders: the maximum number of orders, and the minimum capacity.
 const (
@@ -66,35 +68,4 @@ func (l *openOrders) remove(place uint32) (moved *openOrder) {
 	}
 	l.chunks[last] = chunk
 	return moved
-}
-
-// insert adds an open order of an account. It returns false if the account already has one with that id.
-func (v *View) insert(a *account, o order) bool {
-	open := &v.markets[o.symbol].open
-	o.place = uint32(open.len())
-	if !a.orders.insert(o) {
-		return false
-	}
-	open.add(openOrder{o.id, a.number})
-	return true
-}
-
-// remove removes an order that is no longer open. Pointers to orders of its account are invalid afterwards.
-func (v *View) remove(a *account, o *order) {
-	if moved := v.markets[o.symbol].open.remove(o.place); moved != nil {
-		v.list[moved.account].orders.find(moved.id).place = o.place
-	}
-	a.orders.remove(o.id)
-}
-
-// openOf returns the open orders of a symbol. The pointers are valid until an order is added or removed.
-func (v *View) openOf(n symbolNumber) []*order {
-	open := &v.markets[n].open
-	all := make([]*order, 0, open.len())
-	for _, chunk := range open.chunks {
-		for _, o := range chunk {
-			all = append(all, v.list[o.account].orders.find(o.id))
-		}
-	}
-	return all
 }

@@ -10,6 +10,10 @@ import (
 // ordersChunk is the maximum number of orders in a chunk, and so of orders moved when one is added or removed.
 const ordersChunk = 128
 
+// symbolNumber identifies a symbol. It is used instead of the name because every order holds one, and names need
+// more memory.
+type symbolNumber uint32
+
 // order is an open order.
 type order struct {
 	id     exchange.OrderID
@@ -272,4 +276,27 @@ func (l *orders) after(id exchange.OrderID, f func(*order) bool) {
 			}
 		}
 	}
+}
+
+// withRoom returns all with room for at least one more entry. A full slice grows by half, to at most most entries.
+// Accounts mostly have few entries each, and these lists use most of the memory; append would double them.
+func withRoom[T any](all []T, most int) []T {
+	n := len(all)
+	if n < cap(all) {
+		return all
+	}
+	return append(make([]T, 0, min(n+max(1, n/2), most)), all...)
+}
+
+// remove removes the i-th entry of all. It reallocates if most of the memory is unused, so that a list that was long
+// once does not keep its memory for ever.
+func remove[T any](all []T, i int) []T {
+	all = slices.Delete(all, i, i+1)
+	switch n := len(all); {
+	case n == 0:
+		return nil
+	case n <= cap(all)/4:
+		return append(make([]T, 0, 2*n), all...)
+	}
+	return all
 }

@@ -2,13 +2,57 @@ package accounts
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 	"time"
 
 	"outcry/internal/exchange"
 )
+
+// OrdersChange is what one record did to the orders that rest at a symbol.
+type OrdersChange struct {
+	Symbol    exchange.Symbol
+	Prev, Seq uint64    // seq of the previous record that changed the symbol's orders, and of this one
+	Time      int64     // nanoseconds since the Unix epoch
+	Ops       []OrderOp // in the order to apply them: replace, then fills and deletes, then add
+}
+
+// OrderOp is one change of a resting order, without its owner.
+type OrderOp struct {
+	Kind   OrderOpKind
+	Order  exchange.OrderID
+	By     exchange.OrderID // for OpReplace: the new order, which a later OpAdd adds if it rests
+	Trade  uint64           // for OpFill: the symbol's trade number
+	Shares exchange.Shares  // for OpFill, OpReduce and OpAdd
+	Open   exchange.Shares  // open shares after an OpFill or OpReduce; 0 if the order has left the book
+	Side   exchange.Side    // for OpAdd
+	Price  exchange.Price   // for OpAdd
+}
+
+// OrderOpKind is the kind of an OrderOp.
+type OrderOpKind uint8
+
+// The kinds of changes.
+const (
+	OpReplace OrderOpKind = iota + 1 // the order leaves the book because another one replaces it
+	OpFill                           // Shares of the order were executed
+	OpDelete                         // the order was canceled
+	OpReduce                         // the order was reduced by Shares, and keeps its place
+	OpAdd                            // the order is new, and last at its price
+)
+
+// String returns the kind's name for messages.
+func (k OrderOpKind) String() string {
+	return [...]string{"", "replace", "fill", "delete", "reduce", "add"}[k]
+}
+
+// RestingOrder is an order in an OrdersSnapshot. The orders are sorted by priority: best price first, and by id at one
+// price.
+type RestingOrder struct {
+	ID     exchange.OrderID
+	Price  exchange.Price
+	Shares exchange.Shares
+}
 
 // resting is the orders that rest at a symbol, sorted by priority, and the listeners to them. View.feeding guards it.
 //
@@ -119,57 +163,4 @@ func (l *ladder) snapshot() []RestingOrder {
 		all = append(all, s.orders...)
 	}
 	return all
-}
-
-// change applies what the current record does to a resting order. o is the order after the record.
-func (v *View) change(o *order, op OrderOp) error {
-	market := &v.markets[o.symbol]
-	if b := market.resting; b != nil {
-		if !b.set(o) {
-			return fmt.Errorf("order %d of %s does not rest", o.id, market.name)
-		}
-		v.tellOrders(market, op)
-	}
-	market.changed = v.at
-	return nil
-}
-
-// rests adds an order that the current record has accepted or continued, if it has open shares and does not cross.
-// If it crosses, further parts of it are still to come.
-func (v *View) rests(o *order) {
-	market := &v.markets[o.symbol]
-	b := market.resting
-	if o.open == 0 || b != nil && b.crosses(o) {
-		return
-	}
-	if b != nil {
-		b.add(o)
-		v.tellOrders(market, OrderOp{Kind: OpAdd, Order: o.id, Shares: o.open, Side: o.Side, Price: o.Limit})
-	}
-	market.changed = v.at
-}
-
-// tellOrders adds an op to the current record's change, if the symbol has listeners.
-func (v *View) tellOrders(market *symbol, op OrderOp) {
-	b := market.resting
-	if len(b.readers) == 0 {
-		return
-	}
-	if b.making == nil {
-		b.making = &OrdersChange{Symbol: market.name, Prev: market.changed, Seq: v.at, Time: v.event.Time}
-		v.resting = append(v.resting, b)
-	}
-	b.making.Ops = append(b.making.Ops, op)
-}
-
-// finishOrders queues the current record's changes for the listeners to orders.
-func (v *View) finishOrders() {
-	for _, b := range v.resting {
-		if b.tell(b.making) {
-			v.due = append(v.due, b)
-		}
-		b.making = nil
-	}
-	clear(v.resting)
-	v.resting = v.resting[:0]
 }

@@ -3,8 +3,6 @@ package accounts
 import (
 	"cmp"
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	"outcry/internal/exchange"
@@ -16,9 +14,6 @@ const waitTimeout = 5 * time.Second
 // ordersLookedAt is how many orders are searched for a page of orders for one symbol. The page may then have fewer
 // orders than fit, and it says after which order the next page begins.
 const ordersLookedAt = 20_000
-
-// errEnded means that the view applies no more records.
-var errEnded = errors.New("accounts: the view has ended")
 
 // Show completes the result of a ShowAccount, a ListOrders or a ListFills that is pending as InView. Any other result
 // stays unchanged. Show waits until the view has all records up to r.AsOf, so that clients read what they have
@@ -105,22 +100,6 @@ func (v *View) showAccount(a *account) *exchange.AccountView {
 		LastFill: a.fills.count}
 }
 
-// showPositions returns an account's positions, unsorted. Its caller holds mu, and sorts them after releasing it, so
-// that requests for an account with very many positions do not hold up the view.
-func (v *View) showPositions(a *account) []exchange.PositionView {
-	all := make([]exchange.PositionView, len(a.positions))
-	for i := range a.positions {
-		p := &a.positions[i]
-		all[i] = exchange.PositionView{Symbol: v.markets[p.symbol].name, Shares: p.shares, Held: p.held}
-	}
-	return all
-}
-
-// sortPositions sorts positions by symbol, as replies show them.
-func sortPositions(all []exchange.PositionView) {
-	slices.SortFunc(all, func(p, q exchange.PositionView) int { return cmp.Compare(p.Symbol, q.Symbol) })
-}
-
 // showOrders returns a page of an account's open orders with ids above after, for one symbol, or for all if s is
 // empty. Its caller holds mu.
 func (v *View) showOrders(a *account, s exchange.Symbol, after exchange.OrderID) *exchange.OrdersView {
@@ -176,16 +155,6 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 		place++
 	})
 	return view, missing
-}
-
-// showFill returns the fill with number n as its account sees it. Its caller holds mu.
-func (v *View) showFill(n uint64, f *fill) exchange.AccountFill {
-	one := exchange.AccountFill{N: n, Order: f.order, Symbol: v.markets[f.symbol].name, Side: exchange.Buy,
-		Shares: f.shares, Price: f.price, Time: f.time, Trade: f.trade &^ makerBit, Maker: f.trade&makerBit != 0}
-	if f.shares < 0 {
-		one.Side, one.Shares = exchange.Sell, -f.shares
-	}
-	return one
 }
 
 // recall fills in the first fills of a page, which are no longer in memory and have only their numbers. A page of the

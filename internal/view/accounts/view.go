@@ -21,93 +21,20 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
+	"maps"
 	"runtime"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"outcry/internal/exchange"
 	"outcry/internal/journal/trail"
 )
 
-const (
-	// chunkRecords is how many records are applied while mu is held. A chunk needs some hundreds of microseconds, in
-	// which queries wait and other goroutines may need the processor.
-	chunkRecords = 256
-
-	// chunkFills ends a chunk earlier: one part of an order may have thousands of fills.
-	chunkFills = exchange.FillsMax
-)
-
-// Records reads the journal's synced records, beginning after the snapshot. Its methods are called by one goroutine.
-type Records interface {
-	// TryNext returns the next record, which is valid until the next call. ok is false, without an error, if the
-	// record is not synced yet.
-	TryNext() (seq uint64, record []byte, ok bool, err error)
-	// Close releases what was not read.
-	Close()
-}
-
-// History reads the fills that the view no longer keeps. Its methods are called by many goroutines.
-type History interface {
-	// Fills returns up to most fills of an account with numbers above after, without a gap, as far as it has them.
-	// first is the number of the oldest stored fill above after, which is the first one returned. The error says why
-	// they could not be read.
-	Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
-		fills []exchange.AccountFill, first uint64, err error)
-}
-
-// Options are what a View needs.
-type Options struct {
-	Records Records
-	// Limit returns the last record that may be shown. Nil means every synced record.
-	Limit func() uint64
-	// Notify has the journal send to wake once record seq is synced, or perhaps earlier. It does not wait. If Notify
-	// is nil, the view polls while a caller waits or a listener exists.
-	Notify  func(seq uint64, wake chan<- struct{})
-	History History // nil without a database
-	Log     *slog.Logger
-}
-
-// View is the state of all accounts after the last applied record. Run is its goroutine; its other methods may be
-// called from any goroutine.
-type View struct {
-	options Options
-	seq     atomic.Uint64         // seq of the last applied record
-	broken  atomic.Pointer[error] // why the view has failed; nil while it works
-	pace    *trail.Pace
-
-	listening atomic.Int64 // number of listeners
-
-	// feeding is held while records are applied and delivered to listeners, and while a listener is added or
-	// removed. It is locked before mu.
-	feeding sync.Mutex
-	due     []interface{ deliver() } // audiences with news from the records just applied
-	ended   error                    // the error that listeners got when the view ended
-
-	// mu guards the fields below. Only Run writes to them, except for watches and listeners, so Run may read the
-	// others without it.
-	mu          sync.RWMutex
-	decoder     exchange.Decoder
-	event       exchange.Event // record that is being applied
-	at          uint64         // seq of that record
-	incoming    orderMore      // rarely used fields of the order that the record accepts
-	touched     []*watch       // watched accounts that the record has changed so far
-	resting     []*resting     // books with listeners that the record has changed so far
-	accounts    map[exchange.AccountID]*account
-	list        []*account // by account.number
-	symbols     map[exchange.Symbol]symbolNumber
-	markets     []symbol // by symbolNumber
-	fills       fills
-	spareOrders spareOrders
-	watches     map[exchange.AccountID]*watch
-	unopened    int // watches of accounts that are not open yet
-	kept        kept
-	swept       time.Time // time of the last sweep; used only by Run
-}
+// chunkFills ends a chunk earlier than chunkRecords: one part of an order may have thousands of fills.
+const chunkFills = exchange.FillsMax
 
 // NewView returns a view that begins with a snapshot, which it does not keep. If the snapshot is inconsistent, the
 // view has failed and Err says why.
@@ -151,17 +78,6 @@ func (v *View) restore(snap *exchange.Snapshot) error {
 		if s.Open <= 0 || !v.insert(a, restored(s, sym)) {
 			return fmt.Errorf("accounts: order %d is there twice, or has %s open", s.ID, s.Open)
 		}
-	}
-	return nil
-}
-
-// Seq returns the seq of the last applied record.
-func (v *View) Seq() uint64 { return v.seq.Load() }
-
-// Err returns why the view has failed, nil while it works.
-func (v *View) Err() error {
-	if broken := v.broken.Load(); broken != nil {
-		return *broken
 	}
 	return nil
 }
@@ -248,4 +164,50 @@ func (v *View) takeChunk() (more bool, err error) {
 		more = true
 	}
 	return more, nil
+}
+
+// end ends all listeners and waiting callers, because the view has ended.
+func (v *View) end() {
+	v.pace.End()
+	v.feeding.Lock()
+	defer v.feeding.Unlock()
+	v.ended = cmp.Or(v.Err(), errEnded)
+	v.mu.RLock()
+	watches, markets := slices.Collect(maps.Values(v.watches)), v.markets
+	v.mu.RUnlock()
+	for _, w := range watches {
+		w.end(v.ended)
+	}
+	for i := range markets {
+		if b := markets[i].resting; b != nil {
+			b.end(v.ended)
+		}
+	}
+}
+
+// sweep drops events and resting orders that have been unused for watchedFor.
+func (v *View) sweep(now time.Time) {
+	if now.Sub(v.swept) < sweepTime {
+		return
+	}
+	v.swept = now
+	v.feeding.Lock()
+	defer v.feeding.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, w := range v.watches {
+		if w.holders > 0 || now.Before(w.until) {
+			continue
+		}
+		for len(w.events) > 0 {
+			v.kept.drop(w.events[0])
+		}
+		delete(v.watches, id)
+		v.accounts[id].watch = nil
+	}
+	for i := range v.markets {
+		if b := v.markets[i].resting; b != nil && len(b.readers) == 0 && !now.Before(b.until) {
+			v.markets[i].resting = nil
+		}
+	}
 }

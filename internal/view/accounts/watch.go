@@ -3,7 +3,6 @@ package accounts
 import (
 	"slices"
 	"sort"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -153,75 +152,6 @@ func (w *watch) after(n, last uint64) (missed []*exchange.AccountEvent, ok bool)
 	return missed, true
 }
 
-// touch counts the event that the current record makes for an account, once per record. It returns the watch in which
-// the event is made, nil if the account is not watched.
-func (v *View) touch(a *account) *watch {
-	w := a.watch
-	if a.touched != v.at {
-		a.touched = v.at
-		a.n++
-		if w != nil {
-			e := newEvent(w)
-			e.N, e.Seq, e.Time, e.Account = a.n, v.at, v.event.Time, a.id
-			w.making, w.account = e, a
-			v.touched = append(v.touched, w)
-		}
-	}
-	return w
-}
-
-// touchSymbol adds the symbol of the current record to the event of an account.
-func (v *View) touchSymbol(a *account, sym symbolNumber) *watch {
-	w := v.touch(a)
-	if w == nil {
-		return nil
-	}
-	if n := len(w.symbols); n == 0 || w.symbols[n-1] != sym { // the changes of one symbol are adjacent in a record
-		w.symbols = append(w.symbols, sym)
-	}
-	return w
-}
-
-// note adds an order, as the current record leaves it, to the event of its account. It returns the change for the
-// caller to complete, nil if the account is not watched.
-func (v *View) note(a *account, o *order) *exchange.OrderChange {
-	w := v.touchSymbol(a, o.symbol)
-	if w == nil {
-		return nil
-	}
-	w.making.Orders = append(w.making.Orders, exchange.OrderChange{OrderDetail: o.detail(v.markets[o.symbol].name)})
-	w.making.before, o.event = append(w.making.before, o.event), a.n
-	c := &w.making.Orders[len(w.making.Orders)-1]
-	c.Changed = v.event.Time
-	c.Settle(exchange.NotCanceled)
-	return c
-}
-
-// finish completes and keeps the events of the current record, and queues them for the listeners.
-func (v *View) finish() {
-	for _, w := range v.touched {
-		e, a := w.making, w.account
-		e.Balance, e.Held, e.LastFill = a.balance, a.held, a.fills.count
-		for _, sym := range w.symbols {
-			p := exchange.PositionView{Symbol: v.markets[sym].name}
-			p.Shares, p.Held = a.position(sym)
-			e.Positions = append(e.Positions, p)
-		}
-		sortPositions(e.Positions)
-		sort.Sort((*byID)(e))
-		e.Positions, e.Orders, e.Fills = orNil(e.Positions), orNil(e.Orders), orNil(e.Fills)
-		e.measure()
-		if w.tell(e.AccountEvent) {
-			v.due = append(v.due, w)
-		}
-		v.kept.add(e)
-		w.making, w.account, w.symbols = nil, nil, w.symbols[:0]
-	}
-	clear(v.touched)
-	v.touched = v.touched[:0]
-	v.finishOrders()
-}
-
 // byID sorts the orders of an event by id.
 type byID event
 
@@ -257,79 +187,4 @@ func beyond[T any](list []T) int {
 		return 0
 	}
 	return cap(list)
-}
-
-// Watch makes the view keep the events of an account until release is called, and some minutes longer. The account may
-// not be open yet. Callers that want Did to return what a command does call Watch before they execute the command.
-// Watch may be called more than once for an account, and release more than once.
-func (v *View) Watch(id exchange.AccountID) (release func()) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	w := v.hold(id)
-	if w == nil {
-		return func() {}
-	}
-	return sync.OnceFunc(func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.letGo(id, w)
-	})
-}
-
-// hold returns the watch of an account, with one more holder. It returns nil if too many unopened accounts are
-// watched. Its caller holds mu.
-func (v *View) hold(id exchange.AccountID) *watch {
-	w := v.watches[id]
-	if w == nil {
-		a := v.accounts[id]
-		if a == nil && v.unopened >= unopenedMax {
-			return nil
-		}
-		w = new(watch)
-		if v.watches[id] = w; a != nil {
-			a.watch = w
-		} else {
-			v.unopened++
-		}
-	}
-	w.holders++
-	return w
-}
-
-// letGo removes a holder. Its caller holds mu.
-func (v *View) letGo(id exchange.AccountID, w *watch) {
-	if w.holders--; w.holders > 0 {
-		return
-	}
-	if w.until = time.Now().Add(watchedFor); v.accounts[id] == nil {
-		delete(v.watches, id)
-		v.unopened--
-	}
-}
-
-// sweep drops events and resting orders that have been unused for watchedFor.
-func (v *View) sweep(now time.Time) {
-	if now.Sub(v.swept) < sweepTime {
-		return
-	}
-	v.swept = now
-	v.feeding.Lock()
-	defer v.feeding.Unlock()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for id, w := range v.watches {
-		if w.holders > 0 || now.Before(w.until) {
-			continue
-		}
-		for len(w.events) > 0 {
-			v.kept.drop(w.events[0])
-		}
-		delete(v.watches, id)
-		v.accounts[id].watch = nil
-	}
-	for i := range v.markets {
-		if b := v.markets[i].resting; b != nil && len(b.readers) == 0 && !now.Before(b.until) {
-			v.markets[i].resting = nil
-		}
-	}
 }
