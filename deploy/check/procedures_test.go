@@ -100,7 +100,7 @@ func newerPackage(t *testing.T) []byte {
 	version := func(n int) string { return fmt.Sprintf("\nconst EventVersion = %d\n", n) }
 	dir := t.TempDir()
 	_, err = harness.Build(t.Context(), root, "./cmd/outcryd", dir,
-		harness.Edit{File: "internal/exchange/event.go", Old: version(exchange.EventVersion),
+		harness.Edit{File: "internal/exchange/event_codec.go", Old: version(exchange.EventVersion),
 			New: version(exchange.EventVersion + 1)})
 	require.NoError(t, err)
 	for _, program := range []string{"outcry", "outcry-lab"} {

@@ -114,7 +114,7 @@ func (v *View) accept(a *account, sym symbolNumber, e *exchange.Event) error {
 func (v *View) proceed(a *account, e *exchange.Event) error {
 	o := a.orders.find(e.Order)
 	if o == nil || o.open != e.Shares {
-		return fmt.Errorf("order %d goes on with %s open, and has not so much open", e.Order, e.Shares)
+		return fmt.Errorf("a further part of order %d begins with %s open, but a different number is open", e.Order, e.Shares)
 	}
 	changed := *o // a copy: removing other orders of the account may move another order to where o points
 	if err := v.execute(a, &changed, e); err != nil {
@@ -146,7 +146,7 @@ func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 	}
 	if e.Rest != 0 {
 		if o.open != e.Rest {
-			return fmt.Errorf("%s of order %d are taken back, and %s are open", e.Rest, e.Order, o.open)
+			return fmt.Errorf("%s of order %d are canceled, but %s are open", e.Rest, e.Order, o.open)
 		}
 		o.open = 0
 	}
@@ -154,7 +154,7 @@ func (v *View) execute(a *account, o *order, e *exchange.Event) error {
 		c.New, c.Own, c.Canceled, c.Withdrew = e.Kind != exchange.OrderContinued, true, e.Rest, e.Rest
 		c.Settle(e.RestWhy())
 	}
-	v.rests(o)
+	v.addResting(o)
 	return nil
 }
 
@@ -166,7 +166,7 @@ func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fil
 	}
 	resting := maker.orders.find(f.Resting)
 	if resting == nil || resting.open < f.Shares || o.open < f.Shares || resting.symbol != o.symbol {
-		return fmt.Errorf("%s of %s are filled, and not so much is open", f.Shares, e.Symbol)
+		return fmt.Errorf("%s of %s are filled, but fewer are open", f.Shares, e.Symbol)
 	}
 	market := &v.markets[o.symbol]
 	market.trades++
@@ -199,7 +199,7 @@ func (v *View) fill(taker *account, o *order, e *exchange.Event, f *exchange.Fil
 func (v *View) cancel(a *account, sym symbolNumber, c *exchange.Cancel, why exchange.WhyCanceled) error {
 	o := a.orders.find(c.Order)
 	if o == nil || o.open != c.Shares || o.symbol != sym {
-		return fmt.Errorf("%s of order %d are canceled, and not so much is open", c.Shares, c.Order)
+		return fmt.Errorf("%s of order %d are canceled, but a different number is open", c.Shares, c.Order)
 	}
 	o.open = 0
 	if n := v.note(a, o); n != nil {
@@ -230,7 +230,7 @@ func (v *View) replace(a *account, e *exchange.Event) error {
 	old := &e.Amend.Old
 	o := a.orders.find(old.Order)
 	if o == nil || o.open != old.Shares || v.markets[o.symbol].name != e.Symbol {
-		return fmt.Errorf("%s of order %d are replaced, and not so much is open", old.Shares, old.Order)
+		return fmt.Errorf("%s of order %d are replaced, but a different number is open", old.Shares, old.Order)
 	}
 	o.open = 0
 	if n := v.note(a, o); n != nil {
@@ -246,7 +246,7 @@ func (v *View) replace(a *account, e *exchange.Event) error {
 func (v *View) reduce(a *account, e *exchange.Event) error {
 	o := a.orders.find(e.Order)
 	if o == nil || o.open <= e.Shares || o.open-e.Shares != e.Amend.Open {
-		return fmt.Errorf("%s of order %d are taken off, and not so much is open", e.Shares, e.Order)
+		return fmt.Errorf("order %d is reduced by %s to %s, but has a different number open", e.Order, e.Shares, e.Amend.Open)
 	}
 	amends := o.amended()
 	if amends.newRef = e.Ref; e.Shares == 0 {

@@ -66,15 +66,15 @@ func (v *View) change(o *order, op OrderOp) error {
 		if !b.set(o) {
 			return fmt.Errorf("order %d of %s does not rest", o.id, market.name)
 		}
-		v.tellOrders(market, op)
+		v.addOp(market, op)
 	}
 	market.changed = v.at
 	return nil
 }
 
-// rests adds an order that the current record has accepted or continued, if it has open shares and does not cross.
+// addResting adds an order that the current record has accepted or continued, if it has open shares and does not cross.
 // If it crosses, further parts of it are still to come.
-func (v *View) rests(o *order) {
+func (v *View) addResting(o *order) {
 	market := &v.markets[o.symbol]
 	b := market.resting
 	if o.open == 0 || b != nil && b.crosses(o) {
@@ -82,13 +82,13 @@ func (v *View) rests(o *order) {
 	}
 	if b != nil {
 		b.add(o)
-		v.tellOrders(market, OrderOp{Kind: OpAdd, Order: o.id, Shares: o.open, Side: o.Side, Price: o.Limit})
+		v.addOp(market, OrderOp{Kind: OpAdd, Order: o.id, Shares: o.open, Side: o.Side, Price: o.Limit})
 	}
 	market.changed = v.at
 }
 
-// tellOrders adds an op to the current record's change, if the symbol has listeners.
-func (v *View) tellOrders(market *symbol, op OrderOp) {
+// addOp adds an op to the current record's change, if the symbol has listeners.
+func (v *View) addOp(market *symbol, op OrderOp) {
 	b := market.resting
 	if len(b.readers) == 0 {
 		return

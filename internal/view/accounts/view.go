@@ -1,23 +1,27 @@
 // Package accounts is what accounts see of themselves: for each account its free and held cash
 // and shares, its open orders and its newest fills.
 //
-// It is one more projection of the journal. The View, one goroutine, takes in the records
+// It is a projection of the journal, as Postgres is. One goroutine, View.Run, applies the records
 // that are visible. Nothing of it is on the route of an order: an order book has no index by account, and
-// trading goes on if the view fails. A caller says which record the view must have, and waits for it, so
-// that clients read what they have written, on whatever connection.
+// trading continues if the view fails. A caller says which record the view must have, and waits for it, so
+// that clients read what they have written, on every connection.
 //
 //	journal ─ visible records ─▶ View (one goroutine) ─▶ accounts: balance, positions, orders, fills
 //	                                        │                        ▲ read lock
 //	                                        ▼                        │
 //	                                      wakes those that wait ─▶ Show: a page at the most
 //
-// What it keeps is bounded by what is open, except for fills: at most accountFillsMax of an account and
+// Its memory is bounded by the open orders, except for fills: it keeps at most accountFillsMax of an account and
 // fillsMax in all. Older ones come from the database, a page at a time.
 //
-// It is the private feed, too: what each record does to an account is one exchange.AccountEvent. They are counted for
-// every account, and made and kept only while somebody listens to the account or watches it (Subscribe, Watch). In
-// the same way it knows the orders that rest at a symbol, in their priority, while somebody listens to them
+// It is the private feed, too: what each record does to an account is one exchange.AccountEvent. Events are counted for
+// every account, and made and kept only while the account has a listener or is watched (Subscribe, Watch). In
+// the same way the view knows the resting orders of a symbol, in their priority, while they have a listener
 // (ListenOrders).
+//
+// The files, each of which calls those below it: view.go runs the view; listen.go, listenorders.go, did.go and show.go
+// serve its callers; apply.go applies a record, and events.go makes the events of it; state.go and account.go have the
+// state; resting.go, watch.go, audience.go, openorders.go, fills.go and orders.go have its parts.
 package accounts
 
 import (
@@ -109,7 +113,7 @@ func (v *View) Run(ctx context.Context) {
 // step applies all records that may be shown now.
 func (v *View) step(ctx context.Context) error {
 	for ctx.Err() == nil {
-		more, err := v.takeAndTell()
+		more, err := v.applyAndDeliver()
 		v.pace.Reached(v.seq.Load())
 		if err != nil || !more {
 			return err
@@ -119,11 +123,11 @@ func (v *View) step(ctx context.Context) error {
 	return nil
 }
 
-// takeAndTell applies a chunk of records, and delivers the news to the listeners.
-func (v *View) takeAndTell() (more bool, err error) {
+// applyAndDeliver applies a chunk of records, and delivers the news to the listeners.
+func (v *View) applyAndDeliver() (more bool, err error) {
 	v.feeding.Lock()
 	defer v.feeding.Unlock()
-	more, err = v.takeChunk()
+	more, err = v.applyChunk()
 	for _, to := range v.due {
 		to.deliver()
 	}
@@ -132,8 +136,8 @@ func (v *View) takeAndTell() (more bool, err error) {
 	return more, err
 }
 
-// takeChunk applies a chunk of records. more reports whether more may be ready.
-func (v *View) takeChunk() (more bool, err error) {
+// applyChunk applies a chunk of records. more reports whether more may be ready.
+func (v *View) applyChunk() (more bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	seq, most := v.seq.Load(), uint64(chunkRecords)

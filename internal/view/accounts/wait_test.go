@@ -130,7 +130,7 @@ func TestAViewThatFailsSaysSo(t *testing.T) {
 		"account 9 was never opened": func(m *memory) { m.add(placed(7, 9, 0, exchange.Buy, 1)) },
 		"symbol SYM5 was never made": func(m *memory) { m.add(placed(7, 1, 5, exchange.Buy, 1)) },
 		"order 7 is there already":   func(m *memory) { m.add(foreign, foreign) },
-		"not so much is open":        func(m *memory) { m.add(taken(7, 1, 0, 2, 3)) },
+		"but fewer are open":         func(m *memory) { m.add(taken(7, 1, 0, 2, 3)) },
 		"something is negative":      func(m *memory) { m.add(placed(7, 1, 0, exchange.Sell, 2e15)) },
 		"is made again":              func(m *memory) { m.add(exchange.Event{Kind: exchange.SymbolMade, Symbol: "SYM0"}) },
 		"account 1 is opened again":  func(m *memory) { m.add(exchange.Event{Kind: exchange.AccountOpened, Account: "1"}) },
