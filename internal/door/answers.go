@@ -63,7 +63,7 @@ func (a *answers) append(ctx context.Context, to *reply, c Codec, m Message, com
 		}
 		results[k].Status.Executions = nil
 		if commands[k].Kind.Views() {
-			results[k].More = nil
+			results[k].Answer = nil
 		}
 	}
 	to.bytes = append(to.bytes, end...)
@@ -131,25 +131,20 @@ func (a *answers) report(r *exchange.Result) {
 	if long {
 		a.count()
 	}
-	var more exchange.ResultMore
-	if r.More != nil {
-		more = *r.More
-	}
-	more.Cut = true
-	r.More, r.Status.Executions = &more, nil
+	r.Cut, r.Status.Executions = true, nil
 }
 
 // entries returns the number of executions or list entries of a result.
 func entries(r *exchange.Result) int {
 	n := len(r.Status.Executions)
-	if m := r.More; m != nil {
+	if a := r.Answer; a != nil {
 		switch {
-		case m.AccountView != nil:
-			n = len(m.AccountView.Positions)
-		case m.OrdersView != nil:
-			n = len(m.OrdersView.Orders)
-		case m.FillsView != nil:
-			n = len(m.FillsView.Fills)
+		case a.Account != nil:
+			n = len(a.Account.Positions)
+		case a.Orders != nil:
+			n = len(a.Orders.Orders)
+		case a.Fills != nil:
+			n = len(a.Fills.Fills)
 		}
 	}
 	return n

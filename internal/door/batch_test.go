@@ -48,7 +48,7 @@ func memoryOfBatch(frame []byte) int {
 	b.results = make([]exchange.Result, len(b.commands))
 	runtime.ReadMemStats(&after)
 	for i := range b.results {
-		b.results[i] = exchange.Result{Reason: exchange.Halted, More: &exchange.ResultMore{Halt: halt}}
+		b.results[i] = exchange.Result{Reason: exchange.Halted, Details: &exchange.RejectDetails{Halt: halt}}
 	}
 	b.memory = s.working
 	b.appendReply(context.Background(), r, 0)

@@ -79,7 +79,7 @@ func (x *fake) Execute(_ context.Context, commands []engine.Request, results []e
 		case exchange.AmendOrder:
 			results[i].Amended = &exchange.Amended{Open: 1}
 		case exchange.CancelAll:
-			results[i].More = new(exchange.ResultMore)
+			results[i].Answer = new(exchange.Answer)
 		case exchange.ListFills:
 			results[i] = exchange.Result{Reason: exchange.ViewUnavailable, Pending: exchange.InView, AsOf: uint64(x.total())}
 		case exchange.CancelOrder:

@@ -55,7 +55,7 @@ func (v *fakeView) Show(_ context.Context, c *exchange.Command, r *exchange.Resu
 		*r = exchange.Result{Reason: exchange.HistoryUnavailable}
 		return
 	}
-	*r = exchange.Result{More: &exchange.ResultMore{FillsView: &exchange.FillsView{
+	*r = exchange.Result{Answer: &exchange.Answer{Fills: &exchange.FillsView{
 		Fills: make([]exchange.AccountFill, v.fills)}}}
 }
 

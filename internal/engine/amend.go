@@ -51,7 +51,7 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 func (d *shard) totalOf(c *Request, r *exchange.Result) *Request {
 	executed, total := d.old.ChainExecuted(), *c
 	if c.Shares >= exchange.OrderSharesMax-executed {
-		r.Reason, r.More = exchange.OrderTooLarge, &exchange.ResultMore{
+		r.Reason, r.Details = exchange.OrderTooLarge, &exchange.RejectDetails{
 			Bound: fmt.Sprintf("together with the %s executed shares they must be below %s", executed, exchange.OrderSharesMax)}
 		return nil
 	}
@@ -75,11 +75,11 @@ func (d *shard) newAmount(
 	case c.Shares != 0 && c.Side != o.Side:
 		r.Reason = exchange.AmountSide
 	case total <= executed:
-		r.Reason, r.More = exchange.AmountExecuted, &exchange.ResultMore{Executed: executed}
+		r.Reason, r.Details = exchange.AmountExecuted, &exchange.RejectDetails{Executed: executed}
 	case limit != o.Limit && !symbol.OnTick(limit):
-		r.Reason, r.More = exchange.OffTick, &exchange.ResultMore{Rules: symbol}
+		r.Reason, r.Details = exchange.OffTick, &exchange.RejectDetails{Rules: symbol}
 	case total != executed+o.Open && !symbol.OnLot(total) && !d.sellsAll(o, total-executed, o.Open):
-		r.Reason, r.More = exchange.OffLot, &exchange.ResultMore{Rules: symbol}
+		r.Reason, r.Details = exchange.OffLot, &exchange.RejectDetails{Rules: symbol}
 	}
 	return total, limit, r.Reason == exchange.OK
 }
@@ -127,7 +127,7 @@ func (d *shard) replace(
 	d.unsettled = false
 	var err error
 	if h := d.book.Halted(); h != nil {
-		r.Reason, r.More = exchange.Halted, &exchange.ResultMore{Halt: h}
+		r.Reason, r.Details = exchange.Halted, &exchange.RejectDetails{Halt: h}
 	} else {
 		err = d.placeInstead(c, r, &replacement, now)
 	}
@@ -231,13 +231,13 @@ func (d *shard) settleInstead() {
 
 // addAsked adds the complete replacement order to a rejection: an amend itself names only what changes.
 func (d *shard) addAsked(id exchange.AccountID, o *exchange.Order, r *exchange.Result) {
-	var more exchange.ResultMore
-	if r.More != nil {
-		more = *r.More
+	var details exchange.RejectDetails
+	if r.Details != nil {
+		details = *r.Details
 	}
-	more.Asked = &exchange.Command{Kind: exchange.AmendOrder, Account: id, Symbol: d.symbol, Terms: o.Terms,
+	details.Asked = &exchange.Command{Kind: exchange.AmendOrder, Account: id, Symbol: d.symbol, Terms: o.Terms,
 		Shares: o.Shares, Order: d.old.ID}
-	r.More = &more
+	r.Details = &details
 }
 
 // amendUse returns the use of an amend's ref. It includes the first order of the amended chain, which only the

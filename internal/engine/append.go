@@ -42,7 +42,7 @@ func (e *Engine) refuseUnreadable(r *exchange.Result) bool {
 	if err == nil {
 		return false
 	}
-	r.Reason, r.More = exchange.NotReadYet, &exchange.ResultMore{Reason: err.Error()}
+	r.Reason, r.Details = exchange.NotReadYet, &exchange.RejectDetails{Reason: err.Error()}
 	return true
 }
 

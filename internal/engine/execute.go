@@ -125,7 +125,7 @@ func (e *Engine) cancelAllOf(ctx context.Context, t *task) error {
 			count += in.Orders
 		}
 		if r.Reason = c.result.Reason; r.Reason == exchange.OK {
-			r.More, r.Seq = &exchange.ResultMore{Count: count}, c.seq
+			r.Answer, r.Seq = &exchange.Answer{Canceled: count}, c.seq
 		}
 		t.appended = c.seq != 0 && r.Reason == exchange.OK
 	}

@@ -33,8 +33,8 @@ func TestNobodyMakesAShardLookAtMoreThanHeCanPayFor(t *testing.T) {
 	} {
 		r := m.refused(exchange.InsufficientFunds, c)
 		require.Equal(t, exchange.FillsMax, looked())
-		require.Equal(t, exchange.Notional(2*exchange.FillsMax, 5), r.More.Needs)
-		require.Contains(t, r.Text(&c), r.More.Needs.String()+" or more, account 3 has ")
+		require.Equal(t, exchange.Notional(2*exchange.FillsMax, 5), r.Details.Needs)
+		require.Contains(t, r.Text(&c), r.Details.Needs.String()+" or more, account 3 has ")
 	}
 	c := as("3", atMarket(buy("A", 2*exchange.FillsMax-1, 5)))
 	require.Equal(t, exchange.FillsMax, int(m.shard("A").book.Quote(&exchange.Order{Account: m.ledger.Account("3"),
@@ -52,7 +52,7 @@ func TestNobodyMakesAShardLookAtMoreThanHeCanPayFor(t *testing.T) {
 	m.agrees()
 
 	rest := as("4", fok(buy("A", all-c.Shares+1, 5)))
-	require.Equal(t, all-c.Shares, m.refused(exchange.CannotFill, rest).More.Could)
+	require.Equal(t, all-c.Shares, m.refused(exchange.CannotFill, rest).Details.Could)
 	rest.Shares--
 	require.Equal(t, exchange.OK, m.do(rest).Reason)
 	m.agrees()

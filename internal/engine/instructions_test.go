@@ -101,11 +101,11 @@ func TestTimesInForce(t *testing.T) {
 	require.Equal(t, exchange.AlreadyCanceled, m.do(cancelOf(4, "1")).Reason)
 
 	r := m.refused(exchange.CannotFill, fok(buy("A", 4, 6)))
-	require.Equal(t, exchange.Shares(3), r.More.Could)
+	require.Equal(t, exchange.Shares(3), r.Details.Could)
 	require.Equal(t, exchange.Result{Order: 5, Status: exchange.Status{
 		Executions: []exchange.Execution{{Shares: 2, Price: 6, Time: 77}}}}, m.do(reported(fok(buy("A", 2, 6)))))
 	r = m.refused(exchange.WouldExecute, post(buy("A", 4, 6)))
-	require.Equal(t, exchange.Price(6), r.More.Best)
+	require.Equal(t, exchange.Price(6), r.Details.Best)
 	require.Equal(t, exchange.Result{Order: 6, Status: exchange.Status{Open: 4}}, m.do(reported(post(buy("A", 4, 5)))))
 	m.refused(exchange.InsufficientFunds, ioc(buy("A", 1_000_000, 1000)))
 	stats := m.Stats()
@@ -144,7 +144,7 @@ func TestMarketOrders(t *testing.T) {
 	cash, _ := m.free("1")
 	need := exchange.Notional(2, 10).Add(exchange.Notional(3, 11))
 	r := m.refused(exchange.CannotFill, fok(with(buy("A", 6, 0), func(t *exchange.Terms) { t.Type = exchange.Market })))
-	require.Equal(t, exchange.Shares(5), r.More.Could, "12 is more than 10 % above 10")
+	require.Equal(t, exchange.Shares(5), r.Details.Could, "12 is more than 10 % above 10")
 	got := m.do(reported(atMarket(buy("A", 6, 0))))
 	require.Equal(t, exchange.Shares(1), got.Status.Canceled)
 	now, _ := m.free("1")
@@ -154,7 +154,7 @@ func TestMarketOrders(t *testing.T) {
 	poor := atMarket(buy("A", 2, 0))
 	poor.Account = "3"
 	r = m.refused(exchange.InsufficientFunds, poor)
-	require.Equal(t, exchange.Notional(2, 12), r.More.Needs)
+	require.Equal(t, exchange.Notional(2, 12), r.Details.Needs)
 	poor.Shares = 1
 	require.Equal(t, exchange.OK, m.do(poor).Reason, "a limit of 13.2 would have cost more than it has")
 	limited := atMarket(buy("A", 1, 11))
@@ -338,7 +338,7 @@ func TestAmends(t *testing.T) {
 	m.all(sell("A", 1, 6))
 	require.Equal(t, exchange.AmountExecuted, m.do(amend(5, "1", exchange.Buy, 6, 0)).Reason,
 		"4 and 1 before it, 1 itself")
-	require.Equal(t, exchange.Shares(6), m.do(amend(5, "1", exchange.Buy, 6, 0)).More.Executed)
+	require.Equal(t, exchange.Shares(6), m.do(amend(5, "1", exchange.Buy, 6, 0)).Details.Executed)
 	m.all(sell("A", 2, 7))
 	got = m.do(reported(amend(5, "1", exchange.Buy, 0, 7)))
 	require.Equal(t, exchange.Result{Order: 5, Amended: &exchange.Amended{By: 8}, Status: exchange.Status{Open: 1,

@@ -42,7 +42,7 @@ func refuseBlocked(rules *exchange.AccountRules, r *exchange.Result) bool {
 	if rules.Block == nil {
 		return false
 	}
-	r.Reason, r.More = exchange.Blocked, &exchange.ResultMore{Reason: rules.Block.Reason}
+	r.Reason, r.Details = exchange.Blocked, &exchange.RejectDetails{Reason: rules.Block.Reason}
 	return true
 }
 
@@ -68,11 +68,11 @@ func (d *shard) judge(
 		return false
 	}
 	if c.Limit != 0 && !symbol.OnTick(c.Limit) {
-		r.Reason, r.More = exchange.OffTick, &exchange.ResultMore{Rules: symbol}
+		r.Reason, r.Details = exchange.OffTick, &exchange.RejectDetails{Rules: symbol}
 		return false
 	}
 	if !symbol.OnLot(o.Shares) && !d.sellsAll(o, o.Shares, 0) {
-		r.Reason, r.More = exchange.OffLot, &exchange.ResultMore{Rules: symbol}
+		r.Reason, r.Details = exchange.OffLot, &exchange.RejectDetails{Rules: symbol}
 		return false
 	}
 	best, _ := d.book.Meets(o.Side, 0)
@@ -92,7 +92,7 @@ func (e *Engine) refuseTooSmall(c *exchange.Command, r *exchange.Result) bool {
 	if least == nil || exchange.Notional(c.Shares, c.Limit).Cmp(*least) >= 0 {
 		return false
 	}
-	r.Reason, r.More = exchange.OrderTooSmall, &exchange.ResultMore{Least: least}
+	r.Reason, r.Details = exchange.OrderTooSmall, &exchange.RejectDetails{Least: least}
 	return true
 }
 
@@ -100,18 +100,18 @@ func (e *Engine) refuseTooSmall(c *exchange.Command, r *exchange.Result) bool {
 func (d *shard) judgePrice(rules *exchange.AccountRules, r *exchange.Result) bool {
 	o := &d.order
 	if bound, outside := d.book.Rules().Outside(o.Side, o.Limit, d.book.Last()); outside {
-		r.Reason, r.More = exchange.OutsideBand, &exchange.ResultMore{Best: bound, Bound: bound.String()}
+		r.Reason, r.Details = exchange.OutsideBand, &exchange.RejectDetails{Best: bound, Bound: bound.String()}
 		return false
 	}
 	if (o.TIF == exchange.FOK || o.Type == exchange.Market) && !d.quote(r) {
 		return false
 	}
 	if could := d.judged.quote.Shares; o.TIF == exchange.FOK && could < o.Shares {
-		r.Reason, r.More = exchange.CannotFill, &exchange.ResultMore{Could: could}
+		r.Reason, r.Details = exchange.CannotFill, &exchange.RejectDetails{Could: could}
 		return false
 	}
 	if best, meets := d.book.Meets(o.Side, o.Limit); o.Post && meets {
-		r.Reason, r.More = exchange.WouldExecute, &exchange.ResultMore{Best: best}
+		r.Reason, r.Details = exchange.WouldExecute, &exchange.RejectDetails{Best: best}
 		return false
 	}
 	return d.judgeSize(rules, r)
@@ -149,16 +149,16 @@ func (d *shard) quote(r *exchange.Result) bool {
 func (d *shard) judgeSize(rules *exchange.AccountRules, r *exchange.Result) bool {
 	o := &d.order
 	if least := d.engine.limits.orderValue.Load(); least != nil && d.notional().Cmp(*least) < 0 {
-		r.Reason, r.More = exchange.OrderTooSmall, &exchange.ResultMore{Needs: d.notional(), Least: least}
+		r.Reason, r.Details = exchange.OrderTooSmall, &exchange.RejectDetails{Needs: d.notional(), Least: least}
 		return false
 	}
 	if most := rules.SharesMax; most != 0 && o.Shares > most {
-		r.Reason, r.More = exchange.OrderTooLarge, &exchange.ResultMore{Bound: most.String()}
+		r.Reason, r.Details = exchange.OrderTooLarge, &exchange.RejectDetails{Bound: most.String()}
 		return false
 	}
 	if most := rules.NotionalMax; most.Sign() > 0 {
 		if worth := d.notional(); worth.Cmp(most) > 0 {
-			r.Reason, r.More = exchange.NotionalExceeded, &exchange.ResultMore{Needs: worth, Bound: most.String()}
+			r.Reason, r.Details = exchange.NotionalExceeded, &exchange.RejectDetails{Needs: worth, Bound: most.String()}
 			return false
 		}
 	}

@@ -60,7 +60,7 @@ func TestAnOrderHasToBeWorthSomething(t *testing.T) {
 	least := exchange.Notional(10, 10)
 	m := open(t, Options{OrderValueMin: least})
 	require.Equal(t, exchange.OK, m.do(buy("A", 10, 10)).Reason)
-	require.Equal(t, exchange.Result{Reason: exchange.OrderTooSmall, More: &exchange.ResultMore{Least: &least}},
+	require.Equal(t, exchange.Result{Reason: exchange.OrderTooSmall, Details: &exchange.RejectDetails{Least: &least}},
 		m.do(buy("A", 9, 11)))
 	require.Equal(t, exchange.OrderTooSmall, m.do(sell("A", 1, 99)).Reason)
 	m.SetLimits(Limits{ClosedOrdersMax: 10, BacklogMax: 1000})

@@ -65,7 +65,7 @@ func TestAHaltedSymbolTakesNoOrdersAndDoesAllElse(t *testing.T) {
 		Terms: exchange.Terms{Side: exchange.Buy, Limit: 1}, Shares: 1},
 		buy("A", 1000, 1000), queryOf(1), cancelOf(1, "2"), exchange.Command{Kind: exchange.DepositShares, Symbol: "A",
 			Account: "1", Deposited: exchange.Position{Lo: 1}}, buy("B", 1, 5))
-	halted := exchange.Result{Reason: exchange.Halted, More: &exchange.ResultMore{Halt: &halt}}
+	halted := exchange.Result{Reason: exchange.Halted, Details: &exchange.RejectDetails{Halt: &halt}}
 	require.Equal(t, []exchange.Result{halted, {Reason: exchange.UnknownAccount}, halted,
 		{Status: exchange.Status{Open: 10}}, {Status: exchange.Status{Canceled: 10, CanceledAt: 77}}, {}, {Order: 4}}, got)
 

@@ -54,7 +54,7 @@ func (d *shard) reserve(c *exchange.Command, r *exchange.Result) bool {
 		return false
 	}
 	if h := d.book.Halted(); h != nil {
-		r.Reason, r.More = exchange.Halted, &exchange.ResultMore{Halt: h}
+		r.Reason, r.Details = exchange.Halted, &exchange.RejectDetails{Halt: h}
 		return false
 	}
 	for rules := d.engine.rulesOf(account); ; {

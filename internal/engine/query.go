@@ -26,7 +26,7 @@ func (d *shard) showOrder(c *exchange.Command, r *exchange.Result) {
 		return
 	}
 	public := o.Public(d.symbol)
-	r.More = &exchange.ResultMore{Shown: &public}
+	r.Answer = &exchange.Answer{Shown: &public}
 }
 
 // orderOf returns the id of the order that a command names. A ref names the newest order of its chain that

@@ -21,7 +21,7 @@ func (e *Engine) Show(
 	}
 	switch r := &results[0]; { // every other result means that there is no such order
 	case r.Reason == exchange.OK:
-		o, found = *r.More.Shown, true
+		o, found = *r.Answer.Shown, true
 		o.Status.Executions = page(o.Status.Executions, after, most)
 	case r.Pending == exchange.InHistory: // the order was closed long ago and no longer changes
 		var closed exchange.ClosedOrder

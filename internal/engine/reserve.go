@@ -39,7 +39,7 @@ func (d *shard) hold(rules *exchange.AccountRules, r *exchange.Result) (now *exc
 func (e *Engine) refuseTooManyOpen(a *exchange.Account, rules *exchange.AccountRules, r *exchange.Result) bool {
 	if rules != nil && rules.OpenMax > 0 && int64(a.OpenOrders()) >= rules.OpenMax {
 		r.Reason, r.Most = exchange.AccountOrdersExceeded, rules.OpenMax
-		r.More = &exchange.ResultMore{Bound: strconv.FormatInt(rules.OpenMax, 10)}
+		r.Details = &exchange.RejectDetails{Bound: strconv.FormatInt(rules.OpenMax, 10)}
 	} else if most := e.limits.accountOpenOrders.Load(); int64(a.OpenOrders()) >= most {
 		r.Reason, r.Most = exchange.AccountOrdersExceeded, most
 	} else if most := e.limits.openOrders.Load(); int64(e.ledger.OpenOrders()) >= most {
@@ -82,7 +82,7 @@ func (d *shard) addHoldings(r *exchange.Result) {
 		d.unsettled = account.Unsettled()
 		r.CashHave, _ = account.Balance()
 		if d.order.Type == exchange.Market {
-			r.More = &exchange.ResultMore{Needs: d.judged.quote.Cost, OrMore: d.judged.quote.Cut}
+			r.Details = &exchange.RejectDetails{Needs: d.judged.quote.Cost, OrMore: d.judged.quote.Cut}
 		}
 	case exchange.InsufficientShares:
 		r.SharesHave, _ = d.instrument.Position(account)

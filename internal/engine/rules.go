@@ -132,10 +132,10 @@ func (g *registrar) appendRuled(refused *exchange.Result) (ok bool, err error) {
 
 // rejectionText returns the text of a rejection beyond its reason, or "".
 func rejectionText(r *exchange.Result) string {
-	if r.More == nil {
+	if r.Details == nil {
 		return ""
 	}
-	return r.More.Reason
+	return r.Details.Reason
 }
 
 // SetSymbolRules changes the rules of a symbol. It is like SetAccountRules, but its Reason is OK, UnknownSymbol,
@@ -176,7 +176,7 @@ func (d *shard) rule(change func(*exchange.SymbolRules), r *exchange.SymbolRules
 	}
 	var refused exchange.Result
 	if d.engine.refuseUnreadable(&refused) {
-		*r = exchange.SymbolRulesResult{Reason: refused.Reason, Text: refused.More.Reason}
+		*r = exchange.SymbolRulesResult{Reason: refused.Reason, Text: refused.Details.Reason}
 		return nil
 	}
 	now := d.book.Moment(d.engine.options.Now())

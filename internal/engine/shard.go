@@ -141,7 +141,7 @@ func (d *shard) placeShares(c *exchange.Command, r *exchange.Result, now int64) 
 func (d *shard) refuseOtherRules(c *exchange.Command, r *exchange.Result) {
 	sent, rules := sentRules(c), d.book.Rules()
 	if sent.Tick != 0 && sent.Tick != max(rules.Tick, 1) || sent.Lot != 0 && sent.Lot != max(rules.Lot, 1) {
-		r.Reason, r.More = exchange.RulesDiffer, &exchange.ResultMore{Rules: rules}
+		r.Reason, r.Details = exchange.RulesDiffer, &exchange.RejectDetails{Rules: rules}
 	}
 }
 

@@ -155,7 +155,7 @@ func TestClientsCancelAll(t *testing.T) {
 	first := m.journal.Appended() + 1
 	got := m.all(buy("A", 1, 1), buy("B", 1, 1), sell("A", 1, 9), cancelAllOf("1", "B"), queryOf(2), buy("B", 2, 2),
 		cancelAllOf("1", ""), queryOf(4), cancelAllOf("1", ""), cancelAllOf("1", "C"), cancelAllOf("9", ""), buy("B", 2, 2))
-	count := func(n int) exchange.Result { return exchange.Result{More: &exchange.ResultMore{Count: n}} }
+	count := func(n int) exchange.Result { return exchange.Result{Answer: &exchange.Answer{Canceled: n}} }
 	require.Equal(t, []exchange.Result{count(1), {Status: exchange.Status{Canceled: 1, CanceledAt: 77}}, {Order: 4},
 		count(2), {Status: exchange.Status{Canceled: 2, CanceledAt: 77}}, count(0), {Reason: exchange.UnknownSymbol},
 		{Reason: exchange.UnknownAccount}, {Order: 5}}, got[3:])
@@ -247,7 +247,7 @@ func TestABlockedAccountPlacesNothing(t *testing.T) {
 	require.Zero(t, m.ledger.Account("1").OpenOrders())
 	canceled, _ := m.canceledBy(exchange.ByBlock, first)
 	require.Contains(t, canceled, exchange.OrderID(1))
-	require.Equal(t, exchange.Result{Reason: exchange.Blocked, More: &exchange.ResultMore{Reason: "lost"}},
+	require.Equal(t, exchange.Result{Reason: exchange.Blocked, Details: &exchange.RejectDetails{Reason: "lost"}},
 		m.do(buy("A", 1, 1)))
 	require.Equal(t, exchange.OK, m.do(queryOf(1)).Reason)
 	require.Equal(t, exchange.OK, m.do(sell("A", 1, 9)).Reason, "it is another account")
@@ -339,7 +339,7 @@ func TestWhatNotEveryNodeReadsIsRefused(t *testing.T) {
 	made := exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C",
 		More: &exchange.CommandMore{Rules: exchange.SymbolRules{Tick: 2}}}
 	for _, c := range []exchange.Command{ioc, onEnd, amend, made, cancelAllOf("1", ""), cancelAfter("1", 1)} {
-		require.Equal(t, exchange.Result{Reason: exchange.NotReadYet, More: &exchange.ResultMore{Reason: "node 3"}},
+		require.Equal(t, exchange.Result{Reason: exchange.NotReadYet, Details: &exchange.RejectDetails{Reason: "node 3"}},
 			m.do(c), c.Kind)
 	}
 	block, err := m.Block(background, "1", "")

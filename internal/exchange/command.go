@@ -110,6 +110,8 @@ type Result struct {
 	// Pending is where the rest of the result is still to be read. Until it has been read, Reason is why the command is
 	// refused if that source does not answer.
 	Pending Source
+	// Cut is set by a session if the executions of a report do not fit into the reply.
+	Cut bool
 	// Order is the order's id after an accepted PlaceOrder, and after a QueryOrder or a
 	// CancelOrder that named the order by its ref.
 	Order OrderID
@@ -124,8 +126,10 @@ type Result struct {
 	Status Status
 	// Amended is the result of an AmendOrder. Order is then the order that the command named.
 	Amended *Amended
-	// More has rarely used fields; nil means zero values.
-	More *ResultMore
+	// Answer is what a CancelAll, a ShowOrder, a ShowAccount, a ListOrders or a ListFills returns; nil after others.
+	Answer *Answer
+	// Details is what the message of a rejection contains beside CashHave, SharesHave and Most; nil means zero values.
+	Details *RejectDetails
 	// AsOf is a record, if the result is pending. The view must have applied it before it is asked. A query or a cancel
 	// finds no order in the history whose record is later; a repeated report needs a history that has the record.
 	AsOf uint64
@@ -168,31 +172,32 @@ type Amended struct {
 	Time    int64   // of the reduction, nanoseconds since the Unix epoch; set if Reduced is not 0
 }
 
-// ResultMore has the values that some reject messages contain, and the replies to rarely used commands.
-type ResultMore struct {
-	Count    int    // number of orders that a CancelAll canceled
-	Could    Shares // after CannotFill: shares that could be filled at once
-	Best     Price  // after WouldExecute: the other side's best price; after OutsideBand: the limit of the price band
-	Needs    Cash   // after InsufficientFunds of a market order: the cost of its fills
-	OrMore   bool   // Needs is the cost of only the first part of the order
-	Executed Shares // after AmountExecuted: shares executed
-	Least    *Cash  // after OrderTooSmall: the minimum notional of an order
-	Halt     *Halt  // after Halted: since when and why
-	Rules    SymbolRules
-	Reason   string // after Blocked: the operator's reason; after NotReadYet: the node
-	// Bound is the exceeded limit, as text, after OrderTooLarge and NotionalExceeded.
+// Answer is the result of an accepted command about a whole account, or about an order of any account. Each command
+// sets one field.
+type Answer struct {
+	Canceled int          // CancelAll: the number of orders
+	Shown    *PublicOrder // ShowOrder
+	Account  *AccountView // ShowAccount
+	Orders   *OrdersView  // ListOrders
+	Fills    *FillsView   // ListFills
+}
+
+// RejectDetails has the values that some reject messages contain. Each comment names the reasons that set the field.
+type RejectDetails struct {
+	Could    Shares      // CannotFill: shares that could be filled at once
+	Best     Price       // WouldExecute: the other side's best price; OutsideBand: the limit of the price band
+	Needs    Cash        // InsufficientFunds of a market order: the cost of its fills; OrderTooSmall, NotionalExceeded
+	OrMore   bool        // InsufficientFunds: Needs is the cost of only the first part of the order
+	Executed Shares      // AmountExecuted: shares executed
+	Least    *Cash       // OrderTooSmall: the minimum notional of an order
+	Halt     *Halt       // Halted: since when and why
+	Rules    SymbolRules // OffTick, OffLot, RulesDiffer
+	Reason   string      // Blocked: the operator's reason; NotReadYet: the node
+	// Bound is the exceeded limit, as text: OutsideBand, OrderTooLarge, NotionalExceeded, AccountOrdersExceeded.
 	Bound string
-	// Asked is what the reject message of an amend describes: the order that the amend would have made, with the
-	// order to be replaced in Order. If it is nil, the message describes the client's own command.
+	// Asked is what the message of an amend describes: the order that the amend would have made, with the order to be
+	// replaced in Order. If it is nil, the message describes the client's own command.
 	Asked *Command
-	// Shown is the order, after an accepted ShowOrder.
-	Shown *PublicOrder
-	// Cut is set by a session if the executions of a report do not fit into the reply.
-	Cut bool
-	// The result of an accepted ShowAccount, ListOrders or ListFills; the other two are nil.
-	AccountView *AccountView
-	OrdersView  *OrdersView
-	FillsView   *FillsView
 }
 
 // Execution is one owner's view of one fill.

@@ -87,7 +87,7 @@ func (r *Result) Text(c *Command) string {
 	if r.Reason >= rejectReasons {
 		return "refused: " + r.Reason.String()
 	}
-	if asked := r.more().Asked; asked != nil {
+	if asked := r.details().Asked; asked != nil {
 		c = asked
 	}
 	return reasons[r.Reason].text(c, r)
@@ -137,7 +137,7 @@ var reasons = [rejectReasons]reason{
 		case c.Kind == AmendOrder:
 			return text + " needs more than " + orderOf(c, r) + " holds and the " + r.CashHave.String() + " that " + has
 		case c.Type == Market:
-			if text += " needs " + r.more().Needs.String(); r.more().OrMore {
+			if text += " needs " + r.details().Needs.String(); r.details().OrMore {
 				text += " or more"
 			}
 			return text + ", " + has + " " + r.CashHave.String()
@@ -203,7 +203,7 @@ var reasons = [rejectReasons]reason{
 			"nothing was done, try again later"
 	}},
 	Halted: {name: "symbol_halted", refusal: true, text: func(c *Command, r *Result) string {
-		h := r.more().Halt
+		h := r.details().Halt
 		since := time.Unix(Seconds(h.Since), 0).UTC().Format(time.RFC3339)
 		text := "symbol " + string(c.Symbol) + " is halted since " + since + " and accepts no orders; cancel and query work"
 		if h.Reason != "" {
@@ -227,7 +227,7 @@ var reasons = [rejectReasons]reason{
 	}},
 	AccountOrdersExceeded: {name: "account_orders_exceeded", refusal: true, text: func(c *Command, r *Result) string {
 		most := bound(r, "max-open-orders-account")
-		if limit := r.more().Bound; limit != "" { // an operator's, of the account
+		if limit := r.details().Bound; limit != "" { // an operator's, of the account
 			most = ", " + limit
 		}
 		return "account " + string(c.Account) + " is at its limit of open orders" + most + "; cancel and query still work"
@@ -239,56 +239,56 @@ var reasons = [rejectReasons]reason{
 	OrderTooSmall: {name: "order_too_small", text: func(c *Command, r *Result) string {
 		worth := Notional(c.Shares, c.Limit)
 		if c.Limit == 0 {
-			worth = r.more().Needs
+			worth = r.details().Needs
 		}
 		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.at() + " is worth " +
-			worth.String() + ", and the minimum is " + r.more().Least.String() +
+			worth.String() + ", and the minimum is " + r.details().Least.String() +
 			" (--min-order-value)"
 	}},
 	CannotFill: {name: "cannot_fill", text: func(c *Command, r *Result) string {
 		return c.Shares.String() + " " + string(c.Symbol) + " at " + c.at() + " cannot be filled at once: " +
-			r.more().Could.String() + " could"
+			r.details().Could.String() + " could"
 	}},
 	WouldExecute: {name: "would_execute", text: func(c *Command, r *Result) string {
 		return "limit " + c.Limit.String() + " would execute at once: the best " + c.Side.opposite().String() + " is " +
-			r.more().Best.String()
+			r.details().Best.String()
 	}},
 	NobodyOpposite: {name: "nobody_opposite", refusal: true, text: func(c *Command, _ *Result) string {
 		return "no " + c.Side.opposite().String() + " orders for " + string(c.Symbol)
 	}},
 	OffTick: {name: "off_tick", text: func(c *Command, r *Result) string {
-		return "limit " + c.Limit.String() + " is not a multiple of the tick " + r.more().Rules.Tick.String()
+		return "limit " + c.Limit.String() + " is not a multiple of the tick " + r.details().Rules.Tick.String()
 	}},
 	OffLot: {name: "off_lot", text: func(c *Command, r *Result) string {
-		return "amount " + c.Shares.String() + " is not a multiple of the lot " + r.more().Rules.Lot.String()
+		return "amount " + c.Shares.String() + " is not a multiple of the lot " + r.details().Rules.Lot.String()
 	}},
 	OutsideBand: {name: "outside_band", text: func(c *Command, r *Result) string {
 		return "limit " + c.Limit.String() + " is too far from the last trade of " + string(c.Symbol) + ": the bound is " +
-			r.more().Bound
+			r.details().Bound
 	}},
 	OrderTooLarge: {name: "order_too_large", text: func(c *Command, r *Result) string {
 		return c.Shares.String() + " shares are more than account " + string(c.Account) + " may place in an order: " +
-			r.more().Bound
+			r.details().Bound
 	}},
 	NotionalExceeded: {name: "notional_exceeded", text: func(c *Command, r *Result) string {
-		return r.more().Needs.String() + " is more than account " + string(c.Account) + " may place in an order: " +
-			r.more().Bound
+		return r.details().Needs.String() + " is more than account " + string(c.Account) + " may place in an order: " +
+			r.details().Bound
 	}},
 	Blocked: {name: "account_blocked", refusal: true, text: func(c *Command, r *Result) string {
 		text := "account " + string(c.Account) + " is blocked and cannot place or amend orders; cancel and query work"
-		if reason := r.more().Reason; reason != "" {
+		if reason := r.details().Reason; reason != "" {
 			text += ": " + reason
 		}
 		return text
 	}},
 	AmountExecuted: {name: "amount_executed", text: func(c *Command, r *Result) string {
-		return orderOf(c, r) + " has executed " + r.more().Executed.String() + " already"
+		return orderOf(c, r) + " has executed " + r.details().Executed.String() + " already"
 	}},
 	AmountSide: {name: "amount_side", text: func(c *Command, r *Result) string {
 		return "the amount of " + orderOf(c, r) + " has the other sign"
 	}},
 	RulesDiffer: {name: "rules_differ", text: func(c *Command, r *Result) string {
-		rules := r.more().Rules
+		rules := r.details().Rules
 		return "symbol " + string(c.Symbol) + " has the tick " + rules.tick().String() + " and the lot " +
 			rules.lot().String()
 	}},
@@ -296,7 +296,7 @@ var reasons = [rejectReasons]reason{
 		return "account " + string(c.Account) + " exceeds its limit of ten cancel-alls per second; try again later"
 	}},
 	NotReadYet: {name: "not_read_yet", refusal: true, text: func(_ *Command, r *Result) string {
-		return "not every node of the cluster can read what this would write: " + r.more().Reason
+		return "not every node of the cluster can read what this would write: " + r.details().Reason
 	}},
 	ViewUnavailable: {name: "view_unavailable", refusal: true, text: func(*Command, *Result) string {
 		return "the view of accounts does not answer now; trading goes on"
@@ -322,12 +322,12 @@ var reasons = [rejectReasons]reason{
 	}},
 }
 
-// more returns *r.More, or zero values if it is nil.
-func (r *Result) more() ResultMore {
-	if r.More == nil {
-		return ResultMore{}
+// details returns *r.Details, or zero values if it is nil.
+func (r *Result) details() RejectDetails {
+	if r.Details == nil {
+		return RejectDetails{}
 	}
-	return *r.More
+	return *r.Details
 }
 
 // at returns c's limit, or "market" if it has none.

@@ -35,7 +35,7 @@ func TestReferenceOfReasons(t *testing.T) {
 	require.NoError(t, err)
 	since := time.Date(2026, 11, 21, 20, 42, 0, 0, time.UTC).UnixNano()
 	result := Result{Order: 5, SharesHave: command.Deposited, CashHave: command.Balance, Most: 1000000,
-		More: &ResultMore{Least: &least, Halt: &Halt{Since: since, Reason: "news is out"},
+		Details: &RejectDetails{Least: &least, Halt: &Halt{Since: since, Reason: "news is out"},
 			Could: could, Executed: could, Best: best, Needs: Notional(command.Shares, command.Limit),
 			Rules: SymbolRules{Tick: tick, Lot: lot}}}
 
@@ -43,16 +43,16 @@ func TestReferenceOfReasons(t *testing.T) {
 	for r := OK + 1; r < rejectReasons; r++ {
 		result.Reason = r
 		c := command
-		result.More.Bound, result.More.Reason = "", ""
+		result.Details.Bound, result.Details.Reason = "", ""
 		switch r {
 		case OutsideBand:
-			result.More.Bound = "140"
+			result.Details.Bound = "140"
 		case OrderTooLarge:
-			result.More.Bound = "50"
+			result.Details.Bound = "50"
 		case NotionalExceeded:
-			result.More.Bound = "10000"
+			result.Details.Bound = "10000"
 		case NotReadYet:
-			result.More.Reason = "node 2"
+			result.Details.Reason = "node 2"
 		case UnknownOrder:
 			c.Ref = "" // most clients name the order by its id
 		case TooManyCancels:

@@ -25,10 +25,10 @@ func TestEveryReasonHasItsEntry(t *testing.T) {
 
 func TestAnOrderForAHaltedSymbolIsToldSinceWhenAndWhy(t *testing.T) {
 	c := Command{Kind: PlaceOrder, Symbol: "SPY"}
-	r := Result{Reason: Halted, More: &ResultMore{Halt: &Halt{Since: 1519348326_987654321, Reason: "news is out"}}}
+	r := Result{Reason: Halted, Details: &RejectDetails{Halt: &Halt{Since: 1519348326_987654321, Reason: "news is out"}}}
 	require.Equal(t, "symbol SPY is halted since 2018-02-23T01:12:06Z and accepts no orders; "+
 		"cancel and query work: news is out", r.Text(&c))
-	r.More.Halt = &Halt{}
+	r.Details.Halt = &Halt{}
 	require.Equal(t, "symbol SPY is halted since 1970-01-01T00:00:00Z and accepts no orders; "+
 		"cancel and query work", r.Text(&c))
 }
@@ -36,7 +36,7 @@ func TestAnOrderForAHaltedSymbolIsToldSinceWhenAndWhy(t *testing.T) {
 // TestTimesReadAsPackageTimeShowsThem checks the time in the text of a halt.
 func TestTimesReadAsPackageTimeShowsThem(t *testing.T) {
 	utc := func(seconds int64) string {
-		r := Result{Reason: Halted, More: &ResultMore{Halt: &Halt{Since: seconds * Second}}}
+		r := Result{Reason: Halted, Details: &RejectDetails{Halt: &Halt{Since: seconds * Second}}}
 		text := r.Text(new(Command))
 		return text[len("symbol  is halted since ") : len(text)-len(" and accepts no orders; cancel and query work")]
 	}

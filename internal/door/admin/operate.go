@@ -253,7 +253,7 @@ func refusalOf(reason exchange.RejectReason, more string, account exchange.Accou
 		return nil
 	}
 	if status, known := statusOf[reason]; known {
-		r := exchange.Result{Reason: reason, More: &exchange.ResultMore{Reason: more}}
+		r := exchange.Result{Reason: reason, Details: &exchange.RejectDetails{Reason: more}}
 		return &refused{status, r.Text(&exchange.Command{Account: account, Symbol: sym})}
 	}
 	return &refused{http.StatusServiceUnavailable, "refused: " + reason.String()}

@@ -186,8 +186,8 @@ func (c *conn) answerCancelAll(ctx context.Context, k *call, b []byte) ([]byte, 
 		return nil, err
 	}
 	r, count := &k.came[0].Result, 0
-	if r.More != nil {
-		count = r.More.Count
+	if r.Answer != nil {
+		count = r.Answer.Canceled
 	}
 	return memberNumber(c.seq(b, r.Seq, k.mark.Seq), "count", uint64(count)), nil
 }
@@ -238,10 +238,10 @@ func (c *conn) answerFills(ctx context.Context, k *call, b []byte) ([]byte, erro
 		return nil, err
 	}
 	r := &k.came[0].Result
-	if r.More == nil || r.More.FillsView == nil {
+	if r.Answer == nil || r.Answer.Fills == nil {
 		return nil, unseen()
 	}
-	v := r.More.FillsView
+	v := r.Answer.Fills
 	b = memberNumber(c.seq(b, 0, k.mark.Seq), "last_fill", v.Last)
 	return memberBool(memberFills(b, v.Fills), "more", v.More != 0), nil
 }

@@ -61,35 +61,35 @@ func inView(seq uint64) exchange.Result {
 }
 
 // show returns the view's current answer to a command.
-func show(t testing.TB, v *View, c exchange.Command) *exchange.ResultMore {
+func show(t testing.TB, v *View, c exchange.Command) *exchange.Answer {
 	t.Helper()
 	r := inView(v.Seq())
 	v.Show(background, &c, &r, true)
 	require.Equal(t, exchange.OK, r.Reason, "%+v", c)
 	require.Equal(t, exchange.Nowhere, r.Pending)
-	return r.More
+	return r.Answer
 }
 
 func account1(t testing.TB, v *View, id exchange.AccountID) *exchange.AccountView {
 	t.Helper()
-	return show(t, v, exchange.Command{Kind: exchange.ShowAccount, Account: id}).AccountView
+	return show(t, v, exchange.Command{Kind: exchange.ShowAccount, Account: id}).Account
 }
 
 func ordersOf(t testing.TB, v *View, id exchange.AccountID, sym exchange.Symbol, after uint64) *exchange.OrdersView {
 	t.Helper()
 	return show(t, v, exchange.Command{Kind: exchange.ListOrders, Account: id, Symbol: sym,
-		More: &exchange.CommandMore{After: after}}).OrdersView
+		More: &exchange.CommandMore{After: after}}).Orders
 }
 
 func newestFills(t testing.TB, v *View, id exchange.AccountID) *exchange.FillsView {
 	t.Helper()
-	return show(t, v, exchange.Command{Kind: exchange.ListFills, Account: id}).FillsView
+	return show(t, v, exchange.Command{Kind: exchange.ListFills, Account: id}).Fills
 }
 
 func fillsAfter(t testing.TB, v *View, id exchange.AccountID, after uint64) *exchange.FillsView {
 	t.Helper()
 	return show(t, v, exchange.Command{Kind: exchange.ListFills, Account: id,
-		More: &exchange.CommandMore{After: after, HasAfter: true}}).FillsView
+		More: &exchange.CommandMore{After: after, HasAfter: true}}).Fills
 }
 
 // twin is the reference model: it derives the state of accounts from the records in the most obvious way. Funds and

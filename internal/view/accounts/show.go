@@ -36,17 +36,17 @@ func (v *View) Show(ctx context.Context, c *exchange.Command, r *exchange.Result
 		return
 	}
 	if r.Reason = exchange.HistoryUnavailable; history {
-		r.Reason = v.recall(ctx, c.Account, r.More.FillsView, missing, c.More == nil || !c.More.HasAfter)
+		r.Reason = v.recall(ctx, c.Account, r.Answer.Fills, missing, c.More == nil || !c.More.HasAfter)
 	}
 	if r.Reason != exchange.OK {
-		r.More.FillsView = nil
+		r.Answer.Fills = nil
 	}
 }
 
 // read completes a result from memory. missing is how many of the requested fills are not in memory.
 func (v *View) read(c *exchange.Command, r *exchange.Result) (missing int) {
 	missing = v.readLocked(c, r)
-	if view := r.More.AccountView; view != nil {
+	if view := r.Answer.Account; view != nil {
 		sortPositions(view.Positions)
 	}
 	return missing
@@ -56,7 +56,7 @@ func (v *View) read(c *exchange.Command, r *exchange.Result) (missing int) {
 func (v *View) readLocked(c *exchange.Command, r *exchange.Result) (missing int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	r.More = new(exchange.ResultMore)
+	r.Answer = new(exchange.Answer)
 	a := v.accounts[c.Account]
 	if r.Reason = exchange.UnknownAccount; a == nil {
 		return 0
@@ -68,11 +68,11 @@ func (v *View) readLocked(c *exchange.Command, r *exchange.Result) (missing int)
 	}
 	switch {
 	case c.Kind == exchange.ListOrders:
-		r.More.OrdersView = v.showOrders(a, c.Symbol, exchange.OrderID(more.After))
+		r.Answer.Orders = v.showOrders(a, c.Symbol, exchange.OrderID(more.After))
 	case c.Kind == exchange.ListFills:
-		r.More.FillsView, missing = v.showFills(a, more.After, more.HasAfter)
+		r.Answer.Fills, missing = v.showFills(a, more.After, more.HasAfter)
 	default:
-		r.More.AccountView = v.showAccount(a)
+		r.Answer.Account = v.showAccount(a)
 	}
 	return missing
 }

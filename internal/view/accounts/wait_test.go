@@ -92,7 +92,7 @@ func TestAReplyWaitsUntilTheViewHasWhatWasBeforeIt(t *testing.T) {
 		time.Sleep(2 * pollTime)
 		for _, a := range all {
 			<-a.done
-			require.Equal(t, "1", string(a.result.More.AccountView.ID))
+			require.Equal(t, "1", string(a.result.Answer.Account.ID))
 		}
 		require.False(t, f.pace.Waited())
 		unknown := ask(background, f.View, "3", 5)
@@ -283,6 +283,6 @@ func TestOlderFillsComeFromTheDatabase(t *testing.T) {
 			More: &exchange.CommandMore{After: test.after, HasAfter: true}}
 		v.Show(background, &c, &r, true)
 		require.Equal(t, test.want, r.Reason)
-		require.Equal(t, test.want == exchange.OK, r.More.FillsView != nil)
+		require.Equal(t, test.want == exchange.OK, r.Answer.Fills != nil)
 	}
 }

@@ -144,7 +144,7 @@ func (m *market) sameRules(c *exchange.Command, r *exchange.Result) {
 	}
 	sent, rules := c.More.Rules, m.state.Books[c.Symbol].Rules()
 	if sent.Tick != 0 && sent.Tick != max(rules.Tick, 1) || sent.Lot != 0 && sent.Lot != max(rules.Lot, 1) {
-		r.Reason, r.More = exchange.RulesDiffer, &exchange.ResultMore{Rules: rules}
+		r.Reason, r.Details = exchange.RulesDiffer, &exchange.RejectDetails{Rules: rules}
 	}
 }
 
@@ -159,15 +159,15 @@ func (m *market) trade(c *exchange.Command, r *exchange.Result) {
 	case exchange.CancelAll:
 		m.cancelAll(c, r)
 	case exchange.ShowAccount:
-		r.More = &exchange.ResultMore{AccountView: m.accountView(c.Account)}
+		r.Answer = &exchange.Answer{Account: m.accountView(c.Account)}
 	case exchange.ListOrders:
 		if c.Symbol != "" && m.state.Books[c.Symbol] == nil {
 			r.Reason = exchange.UnknownSymbol
 			return
 		}
-		r.More = &exchange.ResultMore{OrdersView: m.ordersView(c)}
+		r.Answer = &exchange.Answer{Orders: m.ordersView(c)}
 	case exchange.ListFills:
-		r.More = &exchange.ResultMore{FillsView: m.fillsView(c)}
+		r.Answer = &exchange.Answer{Fills: m.fillsView(c)}
 	}
 }
 

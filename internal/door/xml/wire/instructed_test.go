@@ -16,10 +16,10 @@ func (m *market) judge(o *exchange.Order, sent exchange.Price, book *exchange.Bo
 	best := book.Best(exchange.Buy + exchange.Sell - o.Side)
 	switch {
 	case sent != 0 && !rules.OnTick(sent):
-		r.Reason, r.More = exchange.OffTick, &exchange.ResultMore{Rules: rules}
+		r.Reason, r.Details = exchange.OffTick, &exchange.RejectDetails{Rules: rules}
 		return q
 	case !rules.OnLot(o.Shares) && !all:
-		r.Reason, r.More = exchange.OffLot, &exchange.ResultMore{Rules: rules}
+		r.Reason, r.Details = exchange.OffLot, &exchange.RejectDetails{Rules: rules}
 		return q
 	case o.Type == exchange.Market && best == 0:
 		r.Reason = exchange.NobodyOpposite
@@ -29,9 +29,9 @@ func (m *market) judge(o *exchange.Order, sent exchange.Price, book *exchange.Bo
 	}
 	q = book.Quote(o)
 	if _, meets := book.Meets(o.Side, o.Limit); o.Post && meets {
-		r.Reason, r.More = exchange.WouldExecute, &exchange.ResultMore{Best: best}
+		r.Reason, r.Details = exchange.WouldExecute, &exchange.RejectDetails{Best: best}
 	} else if o.TIF == exchange.FOK && q.Shares < o.Shares {
-		r.Reason, r.More = exchange.CannotFill, &exchange.ResultMore{Could: q.Shares}
+		r.Reason, r.Details = exchange.CannotFill, &exchange.RejectDetails{Could: q.Shares}
 	}
 	return q
 }
@@ -104,11 +104,11 @@ func (m *market) amend(c *exchange.Command, r *exchange.Result) {
 	case c.Shares != 0 && c.Side != o.Side:
 		r.Reason = exchange.AmountSide
 	case open <= 0:
-		r.Reason, r.More = exchange.AmountExecuted, &exchange.ResultMore{Executed: executed}
+		r.Reason, r.Details = exchange.AmountExecuted, &exchange.RejectDetails{Executed: executed}
 	case limit != o.Limit && !rules.OnTick(limit):
-		r.Reason, r.More = exchange.OffTick, &exchange.ResultMore{Rules: rules}
+		r.Reason, r.Details = exchange.OffTick, &exchange.RejectDetails{Rules: rules}
 	case open != o.Open && !rules.OnLot(total) && !all:
-		r.Reason, r.More = exchange.OffLot, &exchange.ResultMore{Rules: rules}
+		r.Reason, r.Details = exchange.OffLot, &exchange.RejectDetails{Rules: rules}
 	}
 	if r.Reason != exchange.OK {
 		return
@@ -133,7 +133,7 @@ func (m *market) replace(c *exchange.Command, r *exchange.Result, old exchange.O
 	ledger, instrument, book := m.state.Ledger, m.state.Ledger.Instrument(sym), m.state.Books[sym]
 	o := old.Replacement(total, limit)
 	if best, meets := book.Meets(o.Side, limit); o.Post && meets {
-		r.Reason, r.More = exchange.WouldExecute, &exchange.ResultMore{Best: best}
+		r.Reason, r.Details = exchange.WouldExecute, &exchange.RejectDetails{Best: best}
 		return
 	}
 	c.Symbol = sym
@@ -170,7 +170,7 @@ func (m *market) cancelAll(c *exchange.Command, r *exchange.Result) {
 		canceled, _ := m.state.Books[sym].Cancel(o.ID, c.Account, m.now)
 		m.state.Ledger.Release(m.state.Ledger.Instrument(sym), &canceled)
 	}
-	r.More = &exchange.ResultMore{Count: len(open)}
+	r.Answer = &exchange.Answer{Canceled: len(open)}
 }
 
 func (m *market) accountView(id exchange.AccountID) *exchange.AccountView {

@@ -166,18 +166,18 @@ func TestASessionIsAboutItsConnection(t *testing.T) {
 func TestReportsOfManyExecutions(t *testing.T) {
 	var r Request
 	r.Decode([]byte(`<transactions id="1"><order sym="A" amount="1" limit="1" report="full"/></transactions>`))
-	report := func(n int, more *exchange.ResultMore) string {
-		return string(r.AppendReply(nil, []exchange.Result{{Order: 7, More: more,
+	report := func(n int, cut bool) string {
+		return string(r.AppendReply(nil, []exchange.Result{{Order: 7, Cut: cut,
 			Status: exchange.Status{Open: 1, Executions: make([]exchange.Execution, n)}}}))
 	}
 	for n, cut := range map[int]bool{0: false, 1: false, exchange.ReportExecutionsMax: false,
 		exchange.ReportExecutionsMax + 1: true} {
-		reply := report(n, nil)
+		reply := report(n, false)
 		require.Equal(t, min(n, exchange.ReportExecutionsMax), strings.Count(reply, "<executed "))
 		require.Equal(t, cut, strings.HasSuffix(reply, "<more/></opened></results>"))
 		require.Contains(t, reply, `report="full" id="7"><open shares="0.00000001"/>`)
 	}
-	require.Contains(t, report(0, &exchange.ResultMore{Cut: true}), `<open shares="0.00000001"/><more/></opened>`)
+	require.Contains(t, report(0, true), `<open shares="0.00000001"/><more/></opened>`)
 }
 
 // TestALineOfAViewHasItsBound: no element of a view is larger than ViewBytesMax, on which sessions rely.

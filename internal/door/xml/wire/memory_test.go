@@ -192,10 +192,10 @@ func hostile(r *rand.Rand) []byte {
 func longestReply(frame []byte) (most int) {
 	var r Request
 	r.Decode(frame)
-	for _, result := range append(worst, exchange.Result{Order: math.MaxUint64, More: anyMore,
+	for _, result := range append(worst, exchange.Result{Order: math.MaxUint64, Answer: anyAnswer,
 		Amended: &exchange.Amended{By: math.MaxUint64}, Status: exchange.Status{Open: math.MaxInt64,
 			Canceled: math.MaxInt64, CanceledAt: math.MinInt64, Changes: &exchange.Changes{Replaced: math.MaxUint64,
-				Reduced: math.MaxInt64, ReducedAt: math.MinInt64}}}, exchange.Result{Order: math.MaxUint64, More: anyMore,
+				Reduced: math.MaxInt64, ReducedAt: math.MinInt64}}}, exchange.Result{Order: math.MaxUint64, Answer: anyAnswer,
 		Amended: &exchange.Amended{Open: math.MaxInt64, Reduced: math.MaxInt64, Time: math.MinInt64}}) {
 		most = max(most, len(r.AppendReply(nil, slices.Repeat([]exchange.Result{result}, len(r.Commands)))))
 	}
@@ -206,7 +206,7 @@ func longestReply(frame []byte) (most int) {
 var worst = []exchange.Result{
 	{Reason: exchange.InsufficientFunds},
 	{Reason: exchange.RulesDiffer},
-	{Reason: exchange.Halted, More: &exchange.ResultMore{Halt: &exchange.Halt{
+	{Reason: exchange.Halted, Details: &exchange.RejectDetails{Halt: &exchange.Halt{
 		Reason: strings.Repeat("&", exchange.HaltReasonCharsMax)}}},
 }
 

@@ -121,15 +121,15 @@ func appendDone(dst []byte, e echo, c *exchange.Command, r *exchange.Result) []b
 		return appendAmended(dst, e, c, r)
 	case exchange.CancelAll:
 		dst = append(e.append(append(dst, "<canceled-all"...)), ` count="`...)
-		return append(strconv.AppendInt(dst, int64(r.More.Count), 10), `"/>`...)
+		return append(strconv.AppendInt(dst, int64(r.Answer.Canceled), 10), `"/>`...)
 	case exchange.SetSwitch:
 		return append(e.append(append(dst, "<cancel-after"...)), "/>"...)
 	case exchange.ShowAccount:
-		return appendAccount(dst, r.More.AccountView)
+		return appendAccount(dst, r.Answer.Account)
 	case exchange.ListOrders:
-		return appendOrders(dst, r.More.OrdersView)
+		return appendOrders(dst, r.Answer.Orders)
 	case exchange.ListFills:
-		return appendFills(dst, r.More.FillsView)
+		return appendFills(dst, r.Answer.Fills)
 	case exchange.ShowOrder: // not part of the XML protocol
 	}
 	panic("wire: no reply to a command of kind " + c.Kind.String())

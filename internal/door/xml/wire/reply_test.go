@@ -107,7 +107,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 			`<error ref="r-2">account 1 has no order with ref r-2</error>`},
 		{trades, 4, exchange.Result{Reason: exchange.AlreadyExecuted, Order: 9},
 			`<error ref="r-2">order 9 has nothing open: it is executed</error>`},
-		{trades, 1, exchange.Result{Reason: exchange.Halted, More: &exchange.ResultMore{Halt: &exchange.Halt{
+		{trades, 1, exchange.Result{Reason: exchange.Halted, Details: &exchange.RejectDetails{Halt: &exchange.Halt{
 			Since: 1519348326_987654321, Reason: `<"news">`}}},
 			`<error sym="A" amount="-0.5" limit="1">symbol A is halted since 2018-02-23T01:12:06Z and accepts no orders; ` +
 				`cancel and query work: &lt;"news"&gt;</error>`},
@@ -122,7 +122,7 @@ func TestRejectNamesTheValues(t *testing.T) {
 			`<error sym="A" amount="100" limit="145.67">the exchange is at its limit of open orders, 5 ` +
 				`(--max-open-orders); cancel and query still work</error>`},
 		{trades, 1, exchange.Result{Reason: exchange.OrderTooSmall,
-			More: &exchange.ResultMore{Least: &exchange.Cash{Lo: 2e16}}},
+			Details: &exchange.RejectDetails{Least: &exchange.Cash{Lo: 2e16}}},
 			`<error sym="A" amount="-0.5" limit="1">0.5 A at 1 is worth 0.5, and the minimum is 2 ` +
 				`(--min-order-value)</error>`},
 		{trades, 2, exchange.Result{Reason: exchange.NotAllowed},

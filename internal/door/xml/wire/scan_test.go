@@ -108,19 +108,19 @@ var uncommon = []string{
 // outcomes are results for every kind of answer. They need not fit the command, since AppendReply does not
 // check that.
 var outcomes = []exchange.Result{
-	{Order: 42, Amended: &exchange.Amended{By: 43}, More: anyMore, Status: exchange.Status{Open: 5e8,
+	{Order: 42, Amended: &exchange.Amended{By: 43}, Answer: anyAnswer, Status: exchange.Status{Open: 5e8,
 		Executions: []exchange.Execution{{Shares: 15e7, Price: 12550000000, Time: 1519348326_987654321}}}},
 	{Reason: exchange.SymbolLimitExceeded},
-	{Order: 1 << 62, Amended: &exchange.Amended{Open: 1, Reduced: 2, Time: 1519348326_987654321}, More: anyMore,
+	{Order: 1 << 62, Amended: &exchange.Amended{Open: 1, Reduced: 2, Time: 1519348326_987654321}, Answer: anyAnswer,
 		Status: exchange.Status{Canceled: 1, CanceledAt: 1519348326_987654321}},
 	{Reason: exchange.InsufficientFunds},
 	{Reason: exchange.UnknownAccount},
 }
 
-// anyMore sets all views of a result, so that it fits any command.
-var anyMore = &exchange.ResultMore{AccountView: &exchange.AccountView{ID: "1"},
-	OrdersView: &exchange.OrdersView{More: 7},
-	FillsView:  &exchange.FillsView{Fills: []exchange.AccountFill{{N: 1, Order: 2, Symbol: "A", Side: exchange.Buy}}}}
+// anyAnswer sets all views of a result, so that it fits any command.
+var anyAnswer = &exchange.Answer{Account: &exchange.AccountView{ID: "1"},
+	Orders: &exchange.OrdersView{More: 7},
+	Fills:  &exchange.FillsView{Fills: []exchange.AccountFill{{N: 1, Order: 2, Symbol: "A", Side: exchange.Buy}}}}
 
 // replies returns the concatenated replies to a request for several fixed sets of results.
 func replies(r *Request) string {

@@ -95,7 +95,7 @@ func appendReport(dst []byte, r *exchange.Result) []byte {
 	executions := r.Status.Executions
 	most := min(len(executions), exchange.ReportExecutionsMax)
 	dst = appendExecutions(appendState(dst, &r.Status), executions[:most])
-	if most < len(executions) || r.More != nil && r.More.Cut {
+	if most < len(executions) || r.Cut {
 		dst = append(dst, "<more/>"...)
 	}
 	return dst
