@@ -116,7 +116,7 @@ func (a *answers) answer(ctx context.Context, i int, c *engine.Request, r *excha
 	return refusal
 }
 
-// report reserves memory for the executions of a report. If there is none, it drops the executions: the
+// report reserves memory for the executions of a report. Without memory it drops the executions: the
 // command is already done and is answered in any case.
 func (a *answers) report(r *exchange.Result) {
 	executions := min(len(r.Status.Executions), exchange.ReportExecutionsMax)

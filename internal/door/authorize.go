@@ -54,7 +54,7 @@ func (c *session) prove() (reason string, ok bool) {
 	if tokens == nil {
 		return "", true
 	}
-	c.clock.prove = time.Now().Add(authTimeout)
+	c.clock.prove = time.Now().Add(AuthTimeout)
 	frame, err := c.frames.Next()
 	switch {
 	case c.ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

@@ -158,9 +158,9 @@ func (s *Server) execute(ctx context.Context, b *batch) (mark engine.Mark, err e
 	return mark, nil
 }
 
-// split cuts off a batch the frames that cannot be executed yet: those from the first frame on that has to
+// split cuts off a batch the frames that cannot be executed yet: those from the first frame on that must
 // wait for the history. It returns them as a batch, so that the frames before do not wait too. It returns nil
-// if no frame has to wait, or if the first one has to.
+// if no frame has to wait, or if the first one must.
 func (s *Server) split(b *batch) *batch {
 	if b.frames < 2 {
 		return nil

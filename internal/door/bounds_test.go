@@ -15,7 +15,7 @@ func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{
 		"`RefusedMax`":                         {fmt.Sprint(RefusedMax)},
-		"connections that have proved nothing": {seconds(handshakeTimeout), seconds(authTimeout)},
+		"connections that have proved nothing": {seconds(handshakeTimeout), seconds(AuthTimeout)},
 		"`--max-frame`":                        {fmt.Sprintf("%d KiB before a token", authFrameBytesMax>>10)},
 		"`lateBatchesMax`":                     {fmt.Sprintf("%d batches", lateBatchesMax)},
 		"`recallsMax`":                         {fmt.Sprintf("%d orders", recallsMax), seconds(recallTimeout)},

@@ -38,7 +38,7 @@ func (s *Server) Request(grant *auth.Grant) *Caller { return &Caller{server: s, 
 // Enter gives a connection of another transport one of the ConnectionsMax places, until Leave. grant is the
 // client's grant if it has already presented its token, else nil. While tokens are required and grant is nil,
 // the server may give the place to another connection: it then calls abort, which must end this one without
-// waiting. The text of the error tells the client why there is no place.
+// waiting. The text of the error is for the client: why it gets no place.
 func (s *Server) Enter(client string, grant *auth.Grant, abort func()) (*Caller, error) {
 	c := &Caller{server: s, connected: true, place: place{end: abort}}
 	s.mu.Lock()
@@ -66,7 +66,7 @@ func (s *Server) Enter(client string, grant *auth.Grant, abort func()) (*Caller,
 func (c *Caller) Grant() *auth.Grant { return c.grant }
 
 // Prove sets the grant of the caller, whose place then cannot be given to another connection. The text of the
-// error tells the client that its token has too many connections.
+// error is for the client: its token has too many connections.
 func (c *Caller) Prove(grant *auth.Grant) error {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()

@@ -24,9 +24,12 @@ const (
 // Limits of a connection that has not yet presented its token.
 const (
 	handshakeTimeout  = 10 * time.Second // for the TLS handshake
-	authTimeout       = 10 * time.Second // for the frame with the token, from the start of the session
 	authFrameBytesMax = 4 << 10
 )
+
+// AuthTimeout is how long a connection of any protocol may stay open before its client has presented a token, if
+// tokens are required.
+const AuthTimeout = 10 * time.Second
 
 // LimitKey is the attribute of log lines that names the limit a client has run into, with the names of the
 // metric outcry_limit_hits_total.

@@ -17,7 +17,7 @@ type reply struct {
 	durable bool        // trySend found the mark durable
 	begun   time.Time   // when the first frame of the batch was complete
 	frame   uint64      // number of the last frame that it answers, 0 for none
-	last    bool        // it tells why the connection is closed and answers no frame
+	last    bool        // it says why the connection is closed and answers no frame
 
 	memory *memory // the pool that held is reserved in
 	held   int64   // bytes reserved in memory, if the reply is large

@@ -129,7 +129,7 @@ func (s *Server) forget(c *session, served bool) {
 }
 
 // Shutdown ends the server in order: it accepts no new connections, executes and answers the frames that have
-// arrived, tells each client that this was the last reply, and closes the connections. When ctx ends, it cuts
+// arrived, sends each client a last reply that says so, and closes the connections. When ctx ends, it cuts
 // off the remaining connections and returns ctx's error. No goroutine is left in either case.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()

@@ -197,7 +197,7 @@ func (c *session) answer(b *batch) (failed time.Time) {
 }
 
 // handOver queues a batch for answerLate, once there is room. It returns false if no batch is queued and
-// there is no memory: then the reader has to answer the batch itself, and only this client waits.
+// no memory is free: the reader then answers the batch itself, and only this client waits.
 func (c *session) handOver(b *batch) bool {
 	l, m := &c.late, c.server.recalling
 	cost := int64(b.cost)

@@ -50,7 +50,7 @@ func (c *session) trySend(r *reply) bool {
 }
 
 // write sends the replies in order, each once it is durable. After a failure it stops the reader and discards
-// the remaining replies. It returns whether the last reply told the client why its connection is closed.
+// the remaining replies. gotReason reports whether the client was sent the reason why its connection is closed.
 func (c *session) write() (gotReason bool) {
 	failed := false
 	for r := c.unsent.front(); r != nil; r = c.unsent.front() {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"outcry/internal/auth"
+	"outcry/internal/door"
 	"outcry/internal/door/websocket"
 )
 
@@ -53,7 +54,7 @@ func (d *Door) newConn(s *websocket.Conn, grant *auth.Grant) *conn {
 func (c *conn) serve() {
 	defer c.end()
 	if c.door.options.Tokens != nil && c.grant == nil {
-		c.authTimer = time.AfterFunc(authTimeout, c.unproved)
+		c.authTimer = time.AfterFunc(door.AuthTimeout, c.unproved)
 		defer c.authTimer.Stop()
 	}
 	for {

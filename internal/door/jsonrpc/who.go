@@ -9,9 +9,6 @@ import (
 	"outcry/internal/exchange"
 )
 
-// authTimeout is how long a connection may stay open without showing a token.
-const authTimeout = 10 * time.Second
-
 // wrongTokenTimeout is the longest delay of the answer to a wrong token. The delay slows down clients that guess.
 const wrongTokenTimeout = time.Second
 
@@ -60,7 +57,7 @@ func (c *conn) setGrant(grant *auth.Grant) {
 	c.stopGrant = grant.AfterEnd(func() { c.socket.Cut(websocket.CodeUnauthorized, "the token has ended") })
 }
 
-// unproved closes a connection that has shown no token within authTimeout.
+// unproved closes a connection that has shown no token within door.AuthTimeout.
 func (c *conn) unproved() {
 	c.socket.Close(websocket.CodeUnauthorized, "no token was shown")
 }

@@ -36,7 +36,7 @@ var bounds = []struct {
 				"(`RefusedMax`): the end alone; `connections`"},
 		{"connections that have proved nothing yet, with TLS or tokens", "`--max-connections`", "{--max-connections}",
 			"the oldest of them gives way; the handshake has {door.handshakeTimeout}, the token " +
-				"{door.authTimeout}"},
+				"{door.AuthTimeout}"},
 		{"connections of one token", "`othersShare`", "seven eighths of `--max-connections`",
 			"the connection is closed with the reason; other tokens still connect"},
 		{"silence", "`--idle-timeout`", "{--idle-timeout}", "the reason, then the end; `idle_timeout`"},
@@ -80,7 +80,7 @@ var bounds = []struct {
 		{"time to take what waits and to answer a close", "`closeTimeoutUsual`", "{websocket.closeTimeoutUsual}", "cut off"},
 		{"requests under way", "`underWayMax`", "{jsonrpc.underWayMax}", "the connection is not read from"},
 		{"requests executed together", "`runMax`", "{jsonrpc.runMax}", "the next are executed behind them"},
-		{"time to show a token", "`authTimeout`", "{jsonrpc.authTimeout}", "close 4001"},
+		{"time to show a token", "`AuthTimeout`", "{door.AuthTimeout}", "close 4001"},
 		{"depth of a message; characters of an id", "`depthMax`, `idCharsMax`", "{jsonrpc.depthMax}; {jsonrpc.idCharsMax}",
 			"an error"},
 		{"names in a request; subscriptions", "`channelsMax`, `subscriptionsMax`",
