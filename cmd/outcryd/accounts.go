@@ -38,18 +38,15 @@ func (s *server) newView(state *exchange.Snapshot) error {
 		return fmt.Errorf("the view of accounts after record %d: %w", state.Seq, err)
 	}
 	s.view = accounts.NewView(accounts.Options{Records: records, Limit: s.mayFollow(), Notify: s.journal.Notify,
-		History: olderFills{s}, Log: s.log}, state)
+		Fills: s.olderFills, Log: s.log}, state)
 	return nil
 }
 
 // olderFills reads older fills from the database, which is open before the view runs.
-type olderFills struct{ *server }
-
-// Fills implements accounts.History.
-func (o olderFills) Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
+func (s *server) olderFills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
 	fills []exchange.AccountFill, first uint64, err error,
 ) {
-	return o.history.Fills(ctx, id, after, most)
+	return s.history.Fills(ctx, id, after, most)
 }
 
 // runFollowers starts the view of accounts and the market data feed. The engine or the standby must exist.

@@ -100,12 +100,12 @@ const (
 
 	// A reply reserves memory in steps of memoryStep. It reserves memoryOfExecution for each execution: twice
 	// executionBytesMax of XML, because the buffer may be copied when it grows, and twice 24 bytes while the
-	// execution is fetched from the database. A line of an account's view has up to 240 bytes of XML, and 120
+	// execution is fetched from the database. A line of an account's view has up to 240 bytes of XML, and 168
 	// before it is encoded.
 	memoryStep        = 64 << 10
 	memoryOfExecution = 256
 	executionBytesMax = 97
-	memoryOfLine      = 640
+	memoryOfLine      = 656
 
 	// lateBatchesMax is how many batches of a connection may wait in the queue of answerLate before the
 	// connection is no longer read. Their memory is bounded for all connections together (Server.recalling).

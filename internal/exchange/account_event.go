@@ -37,7 +37,6 @@ type OrderChange struct {
 }
 
 // OrderDetail is an order after a record, as its owner sees it.
-// Before + Open + Executed + Canceled is the total that an amend names.
 type OrderDetail struct {
 	ID           OrderID
 	Symbol       Symbol
@@ -57,6 +56,10 @@ type OrderDetail struct {
 	Time                              int64   // when the order was accepted, nanoseconds since the Unix epoch
 	Changed                           int64   // its newest change: accepted, filled, reduced, canceled or replaced
 }
+
+// Total returns the total amount of an order, with the shares executed by the orders that it replaced. Of an open order
+// it is the total that an amend names.
+func (d *OrderDetail) Total() Shares { return d.Before + d.Open + d.Executed + d.Canceled }
 
 // OrderWithFills is an order after a record, with its owner and its newest fills, oldest first: at least ViewPageMax of
 // them if it has so many, and otherwise all.

@@ -20,19 +20,8 @@ type PositionView struct {
 
 // OrdersView is a page of an account's open orders.
 type OrdersView struct {
-	Orders []OpenOrder // sorted by id
-	More   OrderID     // there may be more orders after this id; 0 on the last page
-}
-
-// OpenOrder is an order in an OrdersView.
-type OpenOrder struct {
-	ID     OrderID
-	Symbol Symbol
-	Terms
-	OnDisconnect bool   // cod
-	Total        Shares // open + executed by it and the orders that it replaced: the total of an amend
-	Open         Shares
-	Time         int64 // when its own record was written, nanoseconds since the Unix epoch
+	Orders []OrderDetail // sorted by id
+	More   OrderID       // there may be more orders after this id; 0 on the last page
 }
 
 // FillsView is a page of an account's executions.

@@ -21,7 +21,7 @@ func appendOrder(b []byte, o *exchange.OrderDetail) []byte {
 	if o.Side == exchange.Sell {
 		b = append(b, '-')
 	}
-	b = append((o.Before + o.Open + o.Executed + o.Canceled).Append(b), '"')
+	b = append(o.Total().Append(b), '"')
 	b = memberName(b, "type", o.Type.String())
 	if o.Unsent&exchange.UnsentLimit == 0 {
 		b = memberDecimal(b, "limit", o.Limit)

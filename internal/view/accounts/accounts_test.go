@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -99,7 +100,6 @@ type twin struct {
 	ids      []exchange.AccountID
 	symbols  []exchange.Symbol
 	executed map[exchange.OrderID]exchange.Shares // by a chain, up to this order
-	orders   map[exchange.OrderID]exchange.OpenOrder
 	owners   map[exchange.OrderID]exchange.AccountID
 	fills    map[exchange.AccountID][]exchange.AccountFill // all
 	kinds    map[exchange.EventKind]int
@@ -113,8 +113,8 @@ type twin struct {
 
 func newTwin() *twin {
 	return &twin{state: exchange.NewState(), executed: make(map[exchange.OrderID]exchange.Shares),
-		orders: make(map[exchange.OrderID]exchange.OpenOrder), owners: make(map[exchange.OrderID]exchange.AccountID),
-		fills: make(map[exchange.AccountID][]exchange.AccountFill), kinds: make(map[exchange.EventKind]int),
+		owners: make(map[exchange.OrderID]exchange.AccountID),
+		fills:  make(map[exchange.AccountID][]exchange.AccountFill), kinds: make(map[exchange.EventKind]int),
 		trades: make(map[exchange.Symbol]uint64), details: make(map[exchange.OrderID]*exchange.OrderDetail),
 		n: make(map[exchange.AccountID]uint64)}
 }
@@ -137,8 +137,6 @@ func (w *twin) apply(t testing.TB, e *exchange.Event) map[exchange.AccountID]*ex
 		w.executed[e.Order] = w.executed[e.Amend.Old.Order]
 		fallthrough
 	case exchange.OrderAccepted:
-		w.orders[e.Order] = exchange.OpenOrder{ID: e.Order, Symbol: e.Symbol, Terms: e.Terms, Time: e.Time,
-			OnDisconnect: e.OnDisconnect}
 		w.owners[e.Order] = e.Account
 	}
 	for i := range e.Fills {
@@ -178,17 +176,20 @@ func (w *twin) account(id exchange.AccountID) *exchange.AccountView {
 }
 
 // open returns the open orders of an account.
-func (w *twin) open(id exchange.AccountID, only exchange.Symbol) (all []exchange.OpenOrder) {
+func (w *twin) open(id exchange.AccountID, only exchange.Symbol) (all []exchange.OrderDetail) {
 	for sym, book := range w.state.Books {
 		for o := range book.Orders() {
 			if o.Open > 0 && o.Account.ID == id && (only == "" || only == sym) {
-				one := w.orders[o.ID]
-				one.Open, one.Total = o.Open, o.Open+w.executed[o.ID]
+				one := *w.details[o.ID]
+				if one.Open != o.Open || one.Total() != o.Open+w.executed[o.ID] {
+					panic(fmt.Sprintf("the twin has %s of %s of order %d open, the book %s of %s", one.Open, one.Total(), o.ID,
+						o.Open, o.Open+w.executed[o.ID]))
+				}
 				all = append(all, one)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b exchange.OpenOrder) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b exchange.OrderDetail) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 

@@ -86,18 +86,6 @@ func (m *orderMore) execute(s exchange.Shares, price exchange.Price, time int64)
 	m.fills++
 }
 
-// total returns the total amount, as amends name it: open shares plus executed ones, including those of the orders
-// that this one replaced.
-func (o *order) total() exchange.Shares {
-	total := o.open
-	if m := o.more; m != nil {
-		if total += m.executed; m.amends != nil {
-			total += m.amends.before
-		}
-	}
-	return total
-}
-
 // detail returns the current state of an open order for a symbol.
 func (o *order) detail(sym exchange.Symbol) exchange.OrderDetail {
 	d := exchange.OrderDetail{ID: o.id, Symbol: sym, Terms: o.terms(), Unsent: o.unsent, OnDisconnect: o.onDisconnect,

@@ -116,8 +116,7 @@ func (v *View) showOrders(a *account, s exchange.Symbol, after exchange.OrderID)
 		}
 		left--
 		if last = o.id; s == "" || o.symbol == wanted {
-			view.Orders = append(view.Orders, exchange.OpenOrder{ID: o.id, Symbol: v.markets[o.symbol].name, Terms: o.terms(),
-				OnDisconnect: o.onDisconnect, Total: o.total(), Open: o.open, Time: o.time})
+			view.Orders = append(view.Orders, o.detail(v.markets[o.symbol].name))
 		}
 		return true
 	})
@@ -162,11 +161,11 @@ func (v *View) showFills(a *account, after uint64, hasAfter bool) (view *exchang
 func (v *View) recall(
 	ctx context.Context, id exchange.AccountID, view *exchange.FillsView, missing int, newest bool,
 ) exchange.RejectReason {
-	if v.options.History == nil {
+	if v.options.Fills == nil {
 		return exchange.FillsForgotten
 	}
 	begin := view.Fills[0].N
-	found, first, err := v.options.History.Fills(ctx, id, begin-1, missing)
+	found, first, err := v.options.Fills(ctx, id, begin-1, missing)
 	if err != nil {
 		return exchange.HistoryUnavailable
 	}

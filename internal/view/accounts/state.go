@@ -25,15 +25,6 @@ type Records interface {
 	Close()
 }
 
-// History reads the fills that the view no longer keeps. Its methods are called by many goroutines.
-type History interface {
-	// Fills returns up to most fills of an account with numbers above after, without a gap, as far as it has them.
-	// first is the number of the oldest stored fill above after, which is the first one returned. The error says why
-	// they could not be read.
-	Fills(ctx context.Context, id exchange.AccountID, after uint64, most int) (
-		fills []exchange.AccountFill, first uint64, err error)
-}
-
 // Options are what a View needs.
 type Options struct {
 	Records Records
@@ -41,9 +32,14 @@ type Options struct {
 	Limit func() uint64
 	// Notify has the journal send to wake once record seq is synced, or perhaps earlier. It does not wait. If Notify
 	// is nil, the view polls while a caller waits or a listener exists.
-	Notify  func(seq uint64, wake chan<- struct{})
-	History History // nil without a database
-	Log     *slog.Logger
+	Notify func(seq uint64, wake chan<- struct{})
+	// Fills reads the fills that the view no longer keeps, from the database; nil without one. It returns up to most
+	// fills of an account with numbers above after, without a gap, as far as the database has them. first is the number
+	// of the oldest stored fill above after, which is the first one returned. The error says why they could not be read.
+	// Fills is called by many goroutines.
+	Fills func(ctx context.Context, id exchange.AccountID, after uint64, most int) (
+		fills []exchange.AccountFill, first uint64, err error)
+	Log *slog.Logger
 }
 
 // View is the state of all accounts after the last applied record. Run is its goroutine; its other methods may be

@@ -238,7 +238,7 @@ func TestOlderFillsComeFromTheDatabase(t *testing.T) {
 		Symbols:   []exchange.SymbolState{{Symbol: symbolOf(0)}},
 		Positions: []exchange.PositionState{{Symbol: symbolOf(0), Account: "1", Shares: held}},
 	})
-	v.options.History = h
+	v.options.Fills = h.Fills
 	take(t, v)
 	page := newestFills(t, v, "1")
 	require.Equal(t, []uint64{4010, 990}, h.asked)

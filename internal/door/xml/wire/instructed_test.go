@@ -206,8 +206,8 @@ func (m *market) ordersView(c *exchange.Command) *exchange.OrdersView {
 			v.More = v.Orders[len(v.Orders)-1].ID
 			break
 		}
-		v.Orders = append(v.Orders, exchange.OpenOrder{ID: o.ID, Symbol: m.where[o.ID], Terms: o.Terms,
-			OnDisconnect: o.OnDisconnect, Total: o.ChainExecuted() + o.Open, Open: o.Open, Time: m.now})
+		v.Orders = append(v.Orders, exchange.OrderDetail{ID: o.ID, Symbol: m.where[o.ID], Terms: o.Terms,
+			OnDisconnect: o.OnDisconnect, Executed: o.ChainExecuted(), Open: o.Open, Time: m.now})
 	}
 	return v
 }

@@ -184,9 +184,9 @@ func TestReportsOfManyExecutions(t *testing.T) {
 func TestALineOfAViewHasItsBound(t *testing.T) {
 	sym := exchange.Symbol(strings.Repeat("A", exchange.SymbolCharsMax))
 	const most = 9e18 - 1 // largest number of shares and largest price
-	orders := appendOrders(nil, &exchange.OrdersView{Orders: []exchange.OpenOrder{{ID: math.MaxInt64, Symbol: sym,
+	orders := appendOrders(nil, &exchange.OrdersView{Orders: []exchange.OrderDetail{{ID: math.MaxInt64, Symbol: sym,
 		Terms:        exchange.Terms{Side: exchange.Sell, Post: true, STP: exchange.CancelNewest, Limit: most},
-		OnDisconnect: true, Total: most, Open: most, Time: math.MaxInt64}}})
+		OnDisconnect: true, Open: most, Time: math.MaxInt64}}})
 	fills := appendFills(nil, &exchange.FillsView{Fills: []exchange.AccountFill{{N: math.MaxInt64, Order: math.MaxInt64,
 		Symbol: sym, Side: exchange.Sell, Shares: most, Price: most, Time: math.MaxInt64}}})
 	require.LessOrEqual(t, len(orders)-len("<orders></orders>"), ViewBytesMax)

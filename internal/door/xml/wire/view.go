@@ -30,13 +30,13 @@ func appendOrders(dst []byte, v *exchange.OrdersView) []byte {
 	return end(appendMore(dst, uint64(v.More)), "orders", empty)
 }
 
-func appendOpenOrder(dst []byte, o *exchange.OpenOrder) []byte {
+func appendOpenOrder(dst []byte, o *exchange.OrderDetail) []byte {
 	dst = appendOrderID(append(dst, "<order"...), "id", o.ID)
 	dst = append(appendAttr(dst, "sym", string(o.Symbol)), ` amount="`...)
 	if o.Side == exchange.Sell {
 		dst = append(dst, '-')
 	}
-	dst = append(o.Total.Append(dst), '"')
+	dst = append(o.Total().Append(dst), '"')
 	dst = appendValue(dst, "limit", o.Limit)
 	if o.Post {
 		dst = appendAttr(dst, "post", "yes")
