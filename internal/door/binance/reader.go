@@ -82,7 +82,7 @@ func slowDown(caller *door.Caller) {
 	if caller == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), slowMax) // the client may have gone, and nobody looks
+	ctx, cancel := context.WithTimeout(context.Background(), slowMax) // the client may have disconnected unnoticed
 	defer cancel()
 	caller.SlowDown(ctx, 1)
 }
@@ -145,15 +145,15 @@ func (r *reader) take(text []byte) bool {
 	}
 	switch q.Method {
 	case "SUBSCRIBE":
-		told := true
+		sent := true
 		problem := r.subscribe(names, func() error {
-			told = r.answer(q.ID, "null", "")
+			sent = r.answer(q.ID, "null", "")
 			return nil
 		})
 		if problem != "" {
 			return r.answer(q.ID, "", problem)
 		}
-		return told
+		return sent
 	case "UNSUBSCRIBE":
 		r.unsubscribe(names)
 		return r.answer(q.ID, "null", "")
@@ -196,8 +196,8 @@ func (r *reader) answer(id json.RawMessage, result, problem string) bool {
 	return r.conn.Answer(websocket.NewFrame(w.end())) == nil
 }
 
-// subscribe adds streams; their events follow what tell sends. It adds all of them, or none and returns the problem.
-func (r *reader) subscribe(texts []string, tell func() error) (problem string) {
+// subscribe adds streams; their events follow what answer sends. It adds all of them, or none and returns the problem.
+func (r *reader) subscribe(texts []string, answer func() error) (problem string) {
 	var fresh []streamName
 	for _, text := range texts {
 		n, ok := parseStream(text)
@@ -221,7 +221,7 @@ func (r *reader) subscribe(texts []string, tell func() error) (problem string) {
 			return fmt.Sprintf("Invalid request: there is no stream %.80q", n.text)
 		}
 	}
-	if tell() != nil {
+	if answer() != nil {
 		return ""
 	}
 	for _, n := range fresh {

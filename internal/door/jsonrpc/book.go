@@ -40,7 +40,7 @@ const (
 	kindEvent    = "event"
 )
 
-// memberLevels appends the levels that are in a message.
+// memberLevels appends those levels that are in a message.
 func memberLevels(b []byte, name string, all []market.Level, c *cut) []byte {
 	from, to := c.of(len(all))
 	all = all[from:to]

@@ -7,32 +7,32 @@ import (
 )
 
 const (
-	// channelsMax is how many channels a request names at the most.
+	// channelsMax is the maximum number of channels in a request.
 	channelsMax = 100
 
-	// subscriptionsMax is how many a connection has on at the most.
+	// subscriptionsMax is the maximum number of subscriptions of a connection.
 	subscriptionsMax = 1000
 
-	// entriesMax is how many entries the lists of a message have together. What has more comes in several messages, so
-	// that none reaches 1 MiB, of which some clients take no more.
+	// entriesMax is the maximum number of entries in the lists of a message together. More entries are sent in several
+	// messages, so that none reaches 1 MiB, the limit of some clients.
 	entriesMax = 1000
 )
 
 // channelKind is a kind of channel.
 type channelKind struct {
-	form    string // of its names, for the reference
+	form    string // form of its names, for the reference
 	doc     string
 	data    []field
-	private bool                                  // it is an account's
-	sees    sees                                  // where its messages come from
-	strict  bool                                  // its readers miss nothing: they are cut if they are too slow
-	unit    string                                // what the reason of a cut counts, of a strict one
-	parse   func(c *channel, parts []string) bool // reads what stands behind the first point
-	// open has the reader told of everything from now on, until stop is called.
+	private bool                                  // the channel is of an account
+	sees    sees                                  // what its messages are made from
+	strict  bool                                  // readers must miss nothing: slow ones are cut
+	unit    string                                // of a strict channel: what the reason of a cut counts
+	parse   func(c *channel, parts []string) bool // parses the parts of the name after the first
+	// open queues all messages for the reader from now on, until stop is called.
 	open func(r *reader) (stop func(), err error)
 }
 
-// channel is a channel that a client names.
+// channel is a parsed channel name.
 type channel struct {
 	name     string
 	kind     *channelKind
@@ -42,7 +42,7 @@ type channel struct {
 	interval exchange.Interval
 }
 
-// channelKinds are all of them, by the first part of their names. init sets them, as what they do refers to them.
+// channelKinds has all kinds by the first part of their names. init sets it, because the functions in it refer to it.
 var channelKinds map[string]*channelKind
 
 func init() {
@@ -94,7 +94,7 @@ func init() {
 	}
 }
 
-// parseChannel reads the name of a channel. ok is false if there can be none.
+// parseChannel parses the name of a channel. ok is false if it is malformed.
 func parseChannel(name string) (c channel, ok bool) {
 	parts := strings.Split(name, ".")
 	if c.kind = channelKinds[parts[0]]; c.kind == nil || len(parts) < 2 {
@@ -131,7 +131,7 @@ func parseAccount(c *channel, parts []string) bool {
 	return err == nil && len(parts) == 1
 }
 
-// checkChannels reads the names of channels.
+// checkChannels parses the names of channels.
 func checkChannels(m *method, a *args) *fault {
 	private := 0
 	for _, name := range a.names {
@@ -150,10 +150,10 @@ func checkChannels(m *method, a *args) *fault {
 	return nil
 }
 
-// cut says which part of a message's entries goes into one of several messages.
+// cut selects the entries of one of several messages.
 type cut struct{ skip, room int }
 
-// of returns the part of a list of n entries that is in the message. Lists are asked for in their order.
+// of returns which entries of a list of n are in the message. It is called for each list, in their order.
 func (c *cut) of(n int) (from, to int) {
 	from = min(c.skip, n)
 	c.skip -= from
@@ -162,14 +162,14 @@ func (c *cut) of(n int) (from, to int) {
 	return from, to
 }
 
-// parts are the messages of what has a number of entries: encode appends the one with those of a cut. more says
-// that another one follows.
+// parts splits a message with many entries. encode appends the message with the entries of a cut; more reports whether
+// another one follows.
 type parts struct {
 	entries, at int
 	encode      func(b []byte, c *cut, more bool) []byte
 }
 
-// next appends the next message. It reports false if there is none.
+// next appends the next message. It reports false after the last one.
 func (p *parts) next(b []byte) ([]byte, bool) {
 	if p.at > 0 && p.at*entriesMax >= p.entries {
 		return b, false
@@ -179,7 +179,7 @@ func (p *parts) next(b []byte) ([]byte, bool) {
 	return p.encode(b, &c, p.at*entriesMax < p.entries), true
 }
 
-// memberMore appends the member that says that another message follows, if one does.
+// memberMore appends the member more if another message follows.
 func memberMore(b []byte, more bool) []byte {
 	if more {
 		return memberBool(b, "more", true)

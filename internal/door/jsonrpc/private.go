@@ -9,7 +9,7 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// viewEnded says to a client that the view of accounts has ended.
+// viewEnded closes the connection, because the view of accounts has ended.
 func (r *reader) viewEnded() {
 	r.conn.socket.Close(websocket.CodeGoingAway, "the view of accounts has ended")
 }
@@ -18,7 +18,7 @@ func (r *reader) openAccount() (stop func(), err error) {
 	return r.conn.door.view().Subscribe(r.channel.account, r.after, r.hasAfter, (*accountReader)(r), r.beginAccount)
 }
 
-// beginAccount makes the slot send the present state of an account or, if snap is nil, the events that were missed.
+// beginAccount sets the first messages: the present state of an account or, if snap is nil, the missed events.
 func (r *reader) beginAccount(snap *accounts.Snapshot, missed []*exchange.AccountEvent) {
 	n := r.after
 	switch {
@@ -36,7 +36,7 @@ func (r *reader) beginAccount(snap *accounts.Snapshot, missed []*exchange.Accoun
 	}
 }
 
-// accountReader is a reader of an account, as the view tells it.
+// accountReader is a reader of an account, as a listener of the view.
 type accountReader reader
 
 // Event implements accounts.Listener.
@@ -51,14 +51,14 @@ func (a *accountReader) Flush() { a.conn.socket.Flush() }
 // End implements accounts.Listener.
 func (a *accountReader) End(error) { (*reader)(a).viewEnded() }
 
-// madeOnce has the messages of the newest event, or change: the view tells all listeners of one before the next.
+// madeOnce has the messages of the newest event or change. The view passes one to all its listeners before the next.
 type madeOnce[T any] struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	of   *T
 	made []websocket.Frame
 }
 
-// frames returns the messages of an event of a channel, of which encode makes parts.
+// frames returns the messages of an event of a channel. encode makes them.
 func (c *madeOnce[T]) frames(channel string, of *T, encode func(channel string, of *T) parts) []websocket.Frame {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *madeOnce[T]) frames(channel string, of *T, encode func(channel string, 
 	return c.made
 }
 
-// eventParts are the messages of an event.
+// eventParts returns the messages of an event.
 func eventParts(channel string, e *exchange.AccountEvent) parts {
 	return parts{entries: len(e.Positions) + len(e.Orders) + len(e.Fills),
 		encode: func(b []byte, c *cut, more bool) []byte {
@@ -87,7 +87,7 @@ func eventParts(channel string, e *exchange.AccountEvent) parts {
 		}}
 }
 
-// eventsParts are the messages of several events, one behind the other.
+// eventsParts returns the messages of several events in a row.
 func eventsParts(channel string, events []*exchange.AccountEvent) parts {
 	if len(events) == 0 {
 		return parts{}
@@ -111,7 +111,7 @@ func eventsParts(channel string, events []*exchange.AccountEvent) parts {
 	}}
 }
 
-// snapshotParts are the messages with the present state of an account.
+// snapshotParts returns the messages with the present state of an account.
 func snapshotParts(channel string, s *accounts.Snapshot) parts {
 	return parts{entries: len(s.Positions) + len(s.Orders), encode: func(b []byte, c *cut, more bool) []byte {
 		b = memberNumber(memberNumber(beginEvent(b, channel, kindSnapshot), "seq", s.Seq), "n", s.N)
@@ -131,7 +131,7 @@ func (r *reader) openOrders() (stop func(), err error) {
 	})
 }
 
-// ordersReader is a reader of the orders of a symbol, as the view tells it.
+// ordersReader is a reader of the orders of a symbol, as a listener of the view.
 type ordersReader reader
 
 // Orders implements accounts.OrdersListener.
@@ -146,7 +146,7 @@ func (o *ordersReader) Flush() { o.conn.socket.FlushSoon() }
 // End implements accounts.OrdersListener.
 func (o *ordersReader) End(error) { (*reader)(o).viewEnded() }
 
-// changeParts are the messages of a change of the orders that rest.
+// changeParts returns the messages of a change of the resting orders.
 func changeParts(channel string, o *accounts.OrdersChange) parts {
 	return parts{entries: len(o.Ops), encode: func(b []byte, c *cut, more bool) []byte {
 		b = memberNumber(memberNumber(beginEvent(b, channel, kindDelta), "prev", o.Prev), "seq", o.Seq)
@@ -174,7 +174,7 @@ func appendOp(b []byte, o *accounts.OrderOp) []byte {
 	return append(b, '}')
 }
 
-// ordersParts are the messages of all orders that rest.
+// ordersParts returns the messages with all resting orders.
 func ordersParts(channel string, s *accounts.OrdersSnapshot) parts {
 	side := func(b []byte, name string, all []accounts.RestingOrder, c *cut) []byte {
 		from, to := c.of(len(all))

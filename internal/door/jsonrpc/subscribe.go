@@ -16,7 +16,8 @@ import (
 	"outcry/internal/view/market"
 )
 
-// mayHear returns a fault if one of the channels that a request names is not for the client, or is not there now.
+// mayHear returns a fault if the client may not read one of the channels that a request names, or if there are no
+// accounts at present.
 func (c *conn) mayHear(k *call) *fault {
 	for i := range k.args.channels {
 		of := &k.args.channels[i]
@@ -36,7 +37,7 @@ func (c *conn) mayHear(k *call) *fault {
 	return nil
 }
 
-// answerSubscribe turns channels on. Their first messages are made when their turn to be sent comes, behind the result.
+// answerSubscribe adds subscriptions. Their first messages are encoded when they are sent, after the result.
 func (c *conn) answerSubscribe(ctx context.Context, k *call, _ []byte) ([]byte, error) {
 	if f := c.roomFor(k.args.channels); f != nil {
 		return nil, f
@@ -101,7 +102,7 @@ func (c *conn) roomFor(channels []channel) *fault {
 	return nil
 }
 
-// memberChannels appends the channels that are on.
+// memberChannels appends the channels of the connection's subscriptions.
 func (c *conn) memberChannels(b []byte) []byte {
 	names := make([]string, 0, len(c.subs))
 	for name := range c.subs {
@@ -111,7 +112,7 @@ func (c *conn) memberChannels(b []byte) []byte {
 	return list(b, "channels", len(names), func(b []byte, i int) []byte { return appendText(b, names[i]) })
 }
 
-// addSubs notes subscriptions.
+// addSubs adds subscriptions.
 func (c *conn) addSubs(readers []*reader) {
 	c.subsMu.Lock()
 	defer c.subsMu.Unlock()
@@ -123,7 +124,7 @@ func (c *conn) addSubs(readers []*reader) {
 	}
 }
 
-// takeSubs takes the named subscriptions out, nil for all, those that are on. The caller has them leave.
+// takeSubs removes and returns the subscriptions with the given names; nil means all. Callers call their leave.
 func (c *conn) takeSubs(names []string) (taken []*reader) {
 	c.subsMu.Lock()
 	defer c.subsMu.Unlock()
@@ -139,7 +140,7 @@ func (c *conn) takeSubs(names []string) (taken []*reader) {
 	return taken
 }
 
-// slow says how far a connection was sent what it must not miss. The one who cuts it calls this.
+// slow returns the reason of a cut: up to where the connection was sent the messages that it must not miss.
 func (c *conn) slow() string {
 	c.subsMu.Lock()
 	defer c.subsMu.Unlock()
@@ -162,29 +163,30 @@ func (d *Door) exists(c *channel) error {
 	return accountFault(err, &args{Command: exchange.Command{Account: c.account}})
 }
 
-// reader is a subscription: what a connection hears of a channel.
+// reader is a connection's subscription to a channel.
 type reader struct {
 	conn     *conn
 	channel  channel
-	after    uint64 // of an account: the event that the client has, if hasAfter
+	after    uint64 // of an account: the newest event that the client has, if hasAfter
 	hasAfter bool
 	slot     *websocket.Slot
 	progress websocket.Progress
 
-	giving parts  // what the slot gives out now; for the goroutine that sends alone
-	gather func() // sets giving to what came meanwhile; nil if the reader misses nothing
+	// Only the goroutine that sends uses these.
+	giving parts  // messages that the slot is returning
+	gather func() // sets giving to the messages that wait; nil if every message is pushed
 
 	// Guarded by the topic's lock.
 	behind *fanout.Merge // of a book: changes that wait to be sent; nil if none do
 	newest newest        // of a ticker or candles: the messages that wait to be sent
 
-	mu     sync.Mutex // guards what follows, and is held while the reader is opened
+	mu     sync.Mutex // guards the fields below; held while the reader is opened
 	opened bool
 	left   bool
-	stop   func() // of what is told; nil before it is opened
+	stop   func() // ends the messages; nil before the reader is opened
 }
 
-// newReader returns a reader that is opened when the turn of its slot comes.
+// newReader returns a reader. It is opened when its slot is sent for the first time.
 func (c *conn) newReader(k *call, of *channel) *reader {
 	r := &reader{conn: c, channel: *of}
 	if of.kind.private {
@@ -195,7 +197,7 @@ func (c *conn) newReader(k *call, of *channel) *reader {
 	return r
 }
 
-// next is the next frame of the slot.
+// next returns the next frame of the slot.
 func (r *reader) next() (websocket.Frame, bool) {
 	if f, ok := r.give(); ok {
 		return f, true
@@ -206,7 +208,7 @@ func (r *reader) next() (websocket.Frame, bool) {
 	return r.give()
 }
 
-// begin makes what the slot gives out next. It reports false if there is nothing.
+// begin sets the messages that the slot returns next. It reports false if there are none.
 func (r *reader) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,7 +229,7 @@ func (r *reader) begin() bool {
 	return true
 }
 
-// give returns the next message of what is given out.
+// give returns the next message of giving.
 func (r *reader) give() (websocket.Frame, bool) {
 	if r.giving.encode == nil {
 		return websocket.Frame{}, false
@@ -240,7 +242,7 @@ func (r *reader) give() (websocket.Frame, bool) {
 	return websocket.NewFrame(text), true
 }
 
-// leave ends a subscription: nothing is told any more once it has returned.
+// leave ends a subscription. Once it has returned, no further message is queued.
 func (r *reader) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +252,7 @@ func (r *reader) leave() {
 	r.left = true
 }
 
-// push sends the frames of one message, of which the reader misses none. n is what progress counts once it is whole.
+// push queues the frames of one message. Once the last frame is sent, progress is n.
 func (r *reader) push(frames []websocket.Frame, n uint64) {
 	for i, f := range frames {
 		progress := &r.progress
@@ -261,7 +263,7 @@ func (r *reader) push(frames []websocket.Frame, n uint64) {
 	}
 }
 
-// framesOf returns all messages of parts as frames.
+// framesOf returns the messages of parts as frames.
 func framesOf(p parts) (frames []websocket.Frame) {
 	var b []byte
 	for {
@@ -273,7 +275,7 @@ func framesOf(p parts) (frames []websocket.Frame) {
 	}
 }
 
-// accountFault returns the fault that an error of the view is told as, nil if it is nil.
+// accountFault maps an error of the view to a fault, nil to nil.
 func accountFault(err error, a *args) error {
 	r := exchange.Result{Reason: exchange.ViewUnavailable}
 	switch {

@@ -355,7 +355,7 @@ func (a *API) order(_ *market.Feed, r *http.Request, q query) (json []byte, err 
 	o, found, err := a.options.Order(ctx, id, after, limit+1)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("order %d cannot be told within %s: Postgres is away or slow; try again", id, orderTimeout)
+		return nil, fmt.Errorf("order %d: no answer from Postgres within %s; try again", id, orderTimeout)
 	case err != nil:
 		return nil, err
 	case !found:

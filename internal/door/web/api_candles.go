@@ -40,7 +40,7 @@ func (a *API) candles(f *market.Feed, r *http.Request, q query) ([]byte, error) 
 	defer cancel()
 	all, seq, err := f.Candles(ctx, ask)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("candles of %s cannot be told within %s: Postgres is away or slow; try again",
+		return nil, fmt.Errorf("candles of %s: no answer from Postgres within %s; try again",
 			name, orderTimeout)
 	}
 	if err != nil {

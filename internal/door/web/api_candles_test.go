@@ -25,8 +25,8 @@ type candlesAnswer struct {
 	Candles       []candleAnswer
 }
 
-// told returns how candles should be told.
-func told(all []exchange.Candle) (want []candleAnswer) {
+// answersOf returns candles as clients decode them.
+func answersOf(all []exchange.Candle) (want []candleAnswer) {
 	want = []candleAnswer{}
 	for _, c := range all {
 		want = append(want, candleAnswer{c.Start / 1e6, c.Open.String(), c.High.String(), c.Low.String(), c.Close.String(),
@@ -51,7 +51,7 @@ func TestCandlesAreTold(t *testing.T) {
 	}
 	s.play(records...)
 	for i := range exchange.Intervals {
-		want := told(m.Candles(i, m.Seq))
+		want := answersOf(m.Candles(i, m.Seq))
 		path := "/api/v1/candles/S?interval=" + i.String()
 		require.Equal(t, http.StatusOK, s.get(path, &got))
 		require.Equal(t, candlesAnswer{"S", i.String(), m.Seq, want}, got)
@@ -90,7 +90,7 @@ func TestCandlesAreTold(t *testing.T) {
 		for _, c := range got.Candles {
 			known[c.StartMs] = c
 		}
-		if want := told(m.Candles(exchange.Candle1s, m.Seq)); got.Seq == m.Seq {
+		if want := answersOf(m.Candles(exchange.Candle1s, m.Seq)); got.Seq == m.Seq {
 			require.Equal(t, want[len(want)-1], got.Candles[len(got.Candles)-1])
 			if turn == 0 {
 				require.Equal(t, want[len(want)-1:], got.Candles)

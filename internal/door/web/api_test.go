@@ -176,7 +176,7 @@ type (
 	}
 )
 
-// summaryOf is how a symbol should be told.
+// summaryOf returns the expected entry of a symbol.
 func summaryOf(s *markettest.TradedSymbol) summary {
 	want := summary{Sym: string(s.Name), Shares: s.Traded.Shares.String(), Notional: s.Traded.Notional.String(),
 		Trades: s.Traded.Trades}
@@ -192,7 +192,7 @@ func summaryOf(s *markettest.TradedSymbol) summary {
 	return want
 }
 
-// tradesOf is how the trades of a symbol should be told.
+// tradesOf returns the expected trades of a symbol.
 func tradesOf(s *markettest.TradedSymbol) (want []tradeAnswer) {
 	for i, t := range s.Trades {
 		want = append(want, tradeAnswer{uint64(i + 1), exchange.Seconds(t.Time), t.Price.String(), t.Shares.String(),
@@ -421,7 +421,7 @@ func TestAnOrderWaitsForABoundedTime(t *testing.T) {
 	})
 	var refusal struct{ Error string }
 	require.Equal(t, http.StatusServiceUnavailable, s.get("/api/v1/orders/7", &refusal))
-	require.Equal(t, "order 7 cannot be told within 5s: Postgres is away or slow; try again", refusal.Error)
+	require.Equal(t, "order 7: no answer from Postgres within 5s; try again", refusal.Error)
 }
 
 func TestThePageIsServedAsItsFilesAre(t *testing.T) {

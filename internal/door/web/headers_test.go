@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNobodyKeepsMarketData: neither a cache nor a browser, which takes it as nothing else
-// than it is.
+// TestNobodyKeepsMarketData: no cache keeps it, and a browser interprets it only as its content type.
 func TestNobodyKeepsMarketData(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
 	for _, path := range []string{

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnAnswerWaitsForTheRecordThatItsRequestNames, and is told then with that record.
+// TestAnAnswerWaitsForTheRecordThatItsRequestNames: and the answer includes that record.
 func TestAnAnswerWaitsForTheRecordThatItsRequestNames(t *testing.T) {
 	s, m := openSite(t, func(*APIOptions) {}), markettest.NewRandomMarket(1, 5)
 	next := func() []byte {

@@ -119,8 +119,8 @@ func TestTheStreamBeginsWithWhatThereIs(t *testing.T) {
 	require.Zero(t, seen["book"]+seen["trades"], "of no symbol")
 }
 
-// TestReadersFollowTheMarket trades while readers of two symbols come and go: books
-// are right, each names the one before it, and no trade is missing or told twice.
+// TestReadersFollowTheMarket trades while readers of two symbols come and go: books are right, each names the one
+// before it, and no trade is missing or sent twice.
 func TestReadersFollowTheMarket(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -416,7 +416,7 @@ func (r *rounds) tradeFor(n int) {
 	}
 }
 
-// requireAllKnown takes events in their order for all that is known.
+// requireAllKnown requires that the events, in their order, have the newest state of each symbol.
 func (r *rounds) requireAllKnown(events ...[]byte) {
 	r.t.Helper()
 	known := map[string]summary{}
@@ -440,7 +440,7 @@ func TestALateReaderMissesNoChangeOfASymbol(t *testing.T) {
 			r.MakeSymbol() // more than an event holds
 		}
 		r.tradeFor(late)
-		for range 3 { // for what has to wait for its turn
+		for range 3 { // symbols beyond the maximum of an event wait for the next one
 			r.publish()
 		}
 		news, _, _ := r.hub.appendNews(nil, reader)

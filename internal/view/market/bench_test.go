@@ -12,7 +12,7 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// repeating is a journal that holds the same records again and again.
+// repeating is a journal that repeats its records.
 type repeating struct {
 	records [][]byte
 	seq     uint64
@@ -30,9 +30,9 @@ func (r *repeating) TryNext() (uint64, []byte, bool, error) {
 
 func (r *repeating) Close() {}
 
-// BenchmarkFeed takes in a market of 100 symbols that trade around a middle: four
-// orders in five, of which about half are filled, and one cancel. The market comes
-// back to where it began, so that it can go on for ever.
+// BenchmarkFeed applies the records of a market in which symbols trade around a middle: of five commands four are
+// orders, of which about half are filled, and one is a cancel. The market returns to where it began, so that it can be
+// repeated.
 func BenchmarkFeed(b *testing.B) {
 	for _, symbols := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("symbols=%d", symbols), func(b *testing.B) { benchmarkFeed(b, symbols, false) })
@@ -79,7 +79,7 @@ func benchmarkFeed(b *testing.B, symbols int, listened bool) {
 	take(b.N)
 }
 
-// counting is a listener that does what a door has to do for each change at the least.
+// counting is a listener that works out the checksum of each change.
 type counting struct{ sum uint32 }
 
 func (c *counting) Change(change *Change) { c.sum += change.Market.Checksum() }

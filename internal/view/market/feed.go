@@ -289,7 +289,7 @@ func (f *Feed) noted(s *symbol, seq uint64, e *exchange.Event) {
 	s.seq = seq
 	f.queue(s)
 	if s.heard != nil {
-		f.tell(s, seq, e)
+		f.notify(s, seq, e)
 	}
 	if s.touched {
 		s.bookSeq, s.touched = seq, false

@@ -107,9 +107,9 @@ func (f *Feed) listened() bool {
 	return len(f.heard) > 0
 }
 
-// tell calls the listeners of a symbol if a record has changed its levels or trades, and sets s.touched to whether the
-// levels changed. e is the record's last event for the symbol. Its caller holds mu.
-func (f *Feed) tell(s *symbol, seq uint64, e *exchange.Event) {
+// notify calls the listeners of a symbol if a record has changed its levels or trades, and sets s.touched to whether
+// the levels changed. e is the record's last event for the symbol. Its caller holds mu.
+func (f *Feed) notify(s *symbol, seq uint64, e *exchange.Event) {
 	c := &f.change
 	c.Bids, f.marks.bids = changed(c.Bids[:0], f.marks.bids, &s.bids)
 	c.Asks, f.marks.asks = changed(c.Asks[:0], f.marks.asks, &s.asks)
