@@ -340,6 +340,7 @@ func (h *history) momentOf(orders []exchange.OrderDetail) int64 {
 
 // TestAccountsFindTheirTrades queries pages of each account's executions, also of single orders.
 func TestAccountsFindTheirTrades(t *testing.T) {
+	budget.SkipRaced(t, "one goroutine asks Postgres")
 	t.Parallel()
 	h, _, _, w, past := detailed(t, budget.Of(3000))
 	requireTrades(t, h, w, past)
