@@ -14,12 +14,12 @@ import (
 
 const classNewText = `Opens an account for each of N students, with the same cash and shares, and makes a token for
 each and one of scope admin for the teacher. The tokens are in the file of --csv, which only its
-owner can read: a line for each, account,token; nobody can show them again.
+owner can read: a line for each, account,token. They cannot be shown again.
 
 It works on the machine of an exchange that runs with --auth. All of it is done, or nothing: if an
 account is there already, nothing changes. After an interruption, run the same command again: it
-goes on with the tokens of the file. After outcry-lab class reset it opens the same accounts anew,
-and students keep their tokens.`
+continues with the tokens of the file. After outcry-lab class reset it opens the same accounts
+again, and students keep their tokens.`
 
 // prepareClassNew declares the flags of the command class new and returns what runs it.
 func prepareClassNew(f *flag.FlagSet, c *cli.Client) func([]string) error {
@@ -62,10 +62,10 @@ func prepareClassNew(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-const classResetText = `Begins anew on a stopped exchange with a local Postgres: its data directory is renamed, as a
-backup that can be started again at any time, and a new one has the same tokens and nothing else.
-Start the exchange again and repeat outcry-lab class new: it opens the accounts anew, and students
-keep their tokens.
+const classResetText = `Resets a stopped exchange with a local Postgres: its data directory is renamed, as a backup that
+can be started again at any time, and a new one has the same tokens and nothing else. Start the
+exchange again and repeat outcry-lab class new: it opens the accounts again, and students keep
+their tokens.
 
 It asks before it changes anything, unless --yes is given.`
 
@@ -79,7 +79,7 @@ func prepareClassReset(f *flag.FlagSet, c *cli.Client) func([]string) error {
 			return err
 		}
 		if at.URL != "" {
-			return errors.New("the exchange has a database elsewhere, which is not begun anew: take an outcry backup, " +
+			return errors.New("the exchange has a database elsewhere, which is not reset: take an outcry backup, " +
 				"and start with an empty database and directory")
 		}
 		data, err := filepath.Abs(at.Data)

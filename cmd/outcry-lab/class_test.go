@@ -115,7 +115,7 @@ func TestAClassTradesAndBeginsAnew(t *testing.T) {
 
 	_, stderr, status = lab("yes\n", "class", "reset", "--data="+data)
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, stderr, "nothing has to begin anew")
+	require.Contains(t, stderr, "nothing to reset")
 
 	p = exchangetest.Start(t, data, "", "--auth")
 	_, stderr, status = make3()
@@ -226,7 +226,7 @@ func TestWhatCannotBeResetIsNamed(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	for _, step := range []struct{ make, want string }{
 		{"", "there is no data directory"},
-		{".", "there is no exchange in"},
+		{".", "no exchange in"},
 		{"raft", "of a node of a cluster"},
 	} {
 		if step.make != "" {

@@ -11,7 +11,7 @@ func commands() []cli.Command {
 		{Name: "class new", Reaches: cli.XMLSide, Summary: "open an account and make a token for each student of a class",
 			Arguments: []cli.Argument{{Name: "N", Help: "students"}}, Text: classNewText,
 			Examples: []string{"class new 30 --cash 10000 --shares SPY=100"}, Prepare: prepareClassNew},
-		{Name: "class reset", Summary: "begin a class anew, and keep the old exchange as a backup",
+		{Name: "class reset", Summary: "reset the exchange of a class, and keep the old one as a backup",
 			Text: classResetText, Examples: []string{"class reset"}, Prepare: prepareClassReset},
 		{Name: "demo", Reaches: cli.XMLSide, Summary: "run a market of bots to look at and trade against",
 			Text: demoText, Examples: []string{"demo --rate 50 --duration 10m"}, Prepare: prepareDemo},

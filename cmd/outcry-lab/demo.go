@@ -13,10 +13,10 @@ import (
 )
 
 const demoText = `The bots are market makers, takers and noise traders, each with an account of its own. The
-demo creates the accounts and symbols that it needs, and goes on with them if they exist.
+demo creates the accounts and symbols that it needs, and uses those that exist.
 
 It runs until --duration has passed, or Ctrl-C, and then cancels what its bots have open. On a
-new exchange where nobody else trades, the same seed gives the same orders and executions.`
+new exchange without other traders, the same seed gives the same orders and executions.`
 
 // prepareDemo declares the flags of the command demo and returns what runs it.
 func prepareDemo(f *flag.FlagSet, c *cli.Client) func([]string) error {

@@ -23,12 +23,12 @@ is wrong.`
 const clusterAddText = `The node is started first, with --join, the list of all nodes as --peers, and a
 directory that has no more than another node's tokens and hmac-keys. It learns until it has nearly
 everything, and then votes: outcry waits for that. Ctrl-C ends the waiting alone; the same command
-goes on with it.`
+continues with it.`
 
 const clusterReplaceText = `Its old directory never votes again. The node is started with --join and a directory
 that has no more than another node's tokens and hmac-keys, and learns until it has nearly
 everything, and then votes: outcry waits for that. Ctrl-C ends the waiting alone; outcry cluster
-add goes on with it.`
+add continues with it.`
 
 // Intervals and bounds for cluster changes.
 const (
@@ -276,12 +276,12 @@ func (o *operator) pause() error {
 	}
 }
 
-func (o *operator) addNode(words []string) error { return o.takeIn(remote.ChangeAdd, words) }
+func (o *operator) addNode(words []string) error { return o.addMember(remote.ChangeAdd, words) }
 
-func (o *operator) replaceNode(words []string) error { return o.takeIn(remote.ChangeReplace, words) }
+func (o *operator) replaceNode(words []string) error { return o.addMember(remote.ChangeReplace, words) }
 
-// takeIn adds or replaces a node, unless it is a learner already, and waits until it votes.
-func (o *operator) takeIn(change string, words []string) error {
+// addMember adds or replaces a node, unless it is a learner already, and waits until it votes.
+func (o *operator) addMember(change string, words []string) error {
 	what, err := changeOf(words)
 	if err != nil {
 		return err
@@ -327,7 +327,7 @@ func (o *operator) takeIn(change string, words []string) error {
 // waiting is the state of a wait for a learner.
 type waiting struct {
 	node        uint64
-	heard, told time.Time // when the node was last active, and when text was printed
+	heard, said time.Time // when the node was last active, and when text was printed
 	text        string    // reason last printed why the node does not vote yet
 }
 
@@ -346,8 +346,8 @@ func (w *waiting) look(o *operator, why *remote.Error) error {
 		return fmt.Errorf("node %d has not answered for %s: see that it runs, with --join and an empty directory, and "+
 			"what it logs; the same command goes on: %v", w.node, silentMax, why)
 	}
-	if text := why.Error(); !o.json && text != w.text && now.Sub(w.told) >= sayEvery {
-		w.text, w.told = text, now
+	if text := why.Error(); !o.json && text != w.text && now.Sub(w.said) >= sayEvery {
+		w.text, w.said = text, now
 		fmt.Fprintf(o.stdout, "waiting: %s\n", text)
 	}
 	return nil

@@ -37,7 +37,7 @@ open orders is shown beside what is free.` + refText,
 			Examples: []string{"symbol SPY", "symbol SPY --tick 0.05 --band 20%"}, Prepare: symbol},
 		{Name: "place", Reaches: cli.XMLSide, Summary: "deposit shares with an account",
 			Arguments: []cli.Argument{cli.AccountWord, cli.SymWord, cli.SharesWord},
-			Text: `Creates the symbol if there is none. SYM may also come before ACCOUNT, as in earlier
+			Text: `Creates the symbol if it does not exist. SYM may also come before ACCOUNT, as in earlier
 versions, if only one of the two is made of digits. If both are, name the symbol with --sym.` + refText,
 			Examples: []string{"place 2 SPY 500", "place 2 --sym 600000 500"}, Prepare: deposit},
 	}
@@ -68,9 +68,9 @@ func orderCommands() []cli.Command {
 				Flag: "ref,all"}},
 			Text:     "Operators cancel all of any account with outcry cancel-all.",
 			Examples: []string{"cancel 1 2", "cancel --ref monday-1 1", "cancel --all 1"}, Prepare: cancel},
-		{Name: "cancel-after", Reaches: cli.XMLSide, Summary: "cancel all of an account unless it is told again in time",
+		{Name: "cancel-after", Reaches: cli.XMLSide, Summary: "arm a dead man's switch: cancel all of an account's orders unless renewed in time",
 			Arguments: []cli.Argument{cli.AccountWord, {Name: "SECONDS", Help: "1 to 86400; 0 turns it off"}},
-			Text:      "Each time it is told, the time begins anew. It also passes while the exchange is down.",
+			Text:      "Each call restarts the timer. Time also passes while the exchange is down.",
 			Examples:  []string{"cancel-after 1 60", "cancel-after 1 0"}, Prepare: trading(cancelAfter, noRef)},
 		{Name: "orders", Reaches: cli.XMLSide, Summary: "show the open orders of an account",
 			Arguments: []cli.Argument{cli.AccountWord, cli.OnlySym},
@@ -93,7 +93,7 @@ otherwise it may be done twice.`,
 }
 
 const amendText = `The amount is the new total, with what is executed already. A smaller amount at the same
-limit keeps the order's place. Anything else replaces the order by a new one, behind those
+limit keeps the order's place. Anything else replaces the order by a new one, after those
 that are at its limit already.
 
 An amend is done at most once, however often it is sent: without --new-ref, outcry makes a

@@ -20,7 +20,7 @@ const clusterRescueText = `For when the majority of the nodes is lost for good. 
 record of cluster status, or of this command), stop it, and be sure that no other node of the
 old cluster ever starts again: it would be a second exchange. The node becomes the first and only
 member of a new cluster, with everything that its journal and its part of Raft's log have. Lost is
-what clients were told that only the other nodes had. Nothing is deleted: the old log is set aside.
+records that only the other nodes had, although clients may have had replies to them. Nothing is deleted: the old log is set aside.
 
 Then start it with itself as the only one of --peers, and add other nodes, with empty
 directories. With --alone it becomes a server without a cluster instead.`
@@ -108,7 +108,7 @@ func printRescued(w io.Writer, o raftlog.Outcome, what, next string) {
 	fmt.Fprintf(w, "rescued  %s, as of record %d; its part of Raft's log had %d that its journal had not\n", what, o.Last,
 		o.Taken)
 	if !o.Alone {
-		fmt.Fprintf(w, "LOST     records behind %d, if another node had any, of which clients may have been told\n", o.Last)
+		fmt.Fprintf(w, "LOST     records after %d, if another node had any; clients may have had replies to them\n", o.Last)
 	}
 	fmt.Fprintf(w, "aside    the log of the old cluster is in %s\n", o.Aside)
 	fmt.Fprintf(w, "next     %s; never start another node of the old cluster\n", next)

@@ -110,11 +110,11 @@ func tellRestored(stdout io.Writer, o backup.RestoreOptions, r backup.Restored) 
 		fmt.Fprintf(stdout, "tokens   are those of %s\n", r.Tokens)
 	case r.Journal != "" && !h.WithoutJournal:
 		fmt.Fprintf(stdout,
-			"TOKENS   are none: there is no file of them with %s. With --auth nobody gets in before outcry token add.\n",
+			"TOKENS   are none: there is no file of them with %s. With --auth no client gets in before outcry token add.\n",
 			r.Journal)
 	case h.WithoutJournal:
 		fmt.Fprintf(stdout,
-			"TOKENS   are none: the backup was taken without them. With --auth nobody gets in before outcry token add.\n")
+			"TOKENS   are none: the backup was taken without them. With --auth no client gets in before outcry token add.\n")
 	}
 	if r.Journal != "" {
 		fmt.Fprintf(stdout, "journal  %s after the backup, which the next start does on top. Order ids that are not in\n",

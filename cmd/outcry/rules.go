@@ -16,8 +16,8 @@ import (
 // changes the rules.
 func symbol(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var to remote.SymbolRules
-	f.StringVar(&to.Tick, "tick", "", "`step` of limits: each has to be a multiple of it")
-	f.StringVar(&to.Lot, "lot", "", "`step` of amounts: each has to be a multiple of it")
+	f.StringVar(&to.Tick, "tick", "", "`step` of limits: each must be a multiple of it")
+	f.StringVar(&to.Lot, "lot", "", "`step` of amounts: each must be a multiple of it")
 	f.StringVar(&to.Protect, "protect", "", "how far from the best price a market order without LIMIT may execute, "+
 		"in `percent`, such as 10%")
 	f.StringVar(&to.Band, "band", "", "how far from the last trade's price a limit may be, in `percent`, such as 20%, "+

@@ -22,7 +22,7 @@ SCOPE is what the token is for:
   admin         everything, also <create>
   health        /healthz and /readyz only
 With --hmac in the place of --scope it makes a key for one account, for the Binance-shaped door, and prints it
-and its secret on one line. The server has to know the secret: it is in a file that only its owner reads.
+and its secret on one line. The server must know the secret: it is in a file that only its owner reads.
 WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.`
 
 // tokenAdd declares the flags of the command token add and returns what runs it.

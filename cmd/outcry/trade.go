@@ -177,7 +177,7 @@ func oneOf[S ~string](into *S, known ...S) func(string) error {
 }
 
 func declareReport(f *flag.FlagSet, o *api.Instructions) {
-	f.BoolVar(&o.Report, "full", false, "print what the order came to at once")
+	f.BoolVar(&o.Report, "full", false, "print what the order executed at once")
 }
 
 // amend declares the flags of the command amend and returns what runs it.

@@ -12,7 +12,7 @@ import (
 
 const tryText = `Three nodes on this machine, to see what a cluster does; real ones run on three machines. Kill
 the one that leads (kill -9 with the pid that is printed): another one leads, and the killed
-one is started again. Their data stays in --dir, and the next run goes on with it.
+one is started again. Their data stays in --dir, and the next run continues with it.
 
 Node 1 has the ports after --base-port: XML, HTTP, and for the other nodes; node 2 has the next
 three, and so on. It runs until Ctrl-C; the nodes end with it.`

@@ -35,7 +35,7 @@ complete -c outcry-lab -n '__fish_seen_subcommand_from class; and __fish_seen_su
 complete -c outcry-lab -n '__fish_seen_subcommand_from class; and __fish_seen_subcommand_from new' -l data -r -F -d 'data directory of the exchange, also as OUTCRY_DATA'
 complete -c outcry-lab -n '__fish_seen_subcommand_from class; and __fish_seen_subcommand_from new' -l first -x -d 'account of the first student; the others follow'
 complete -c outcry-lab -n '__fish_seen_subcommand_from class; and __fish_seen_subcommand_from new' -l shares -x -d 'SYM=N,...: shares that each account gets; the symbols are made'
-complete -c outcry-lab -n '__fish_seen_subcommand_from class' -a reset -d 'begin a class anew, and keep the old exchange as a backup'
+complete -c outcry-lab -n '__fish_seen_subcommand_from class' -a reset -d 'reset the exchange of a class, and keep the old one as a backup'
 complete -c outcry-lab -n '__fish_seen_subcommand_from class; and __fish_seen_subcommand_from reset' -l config -r -F -d 'file with the server\'s settings, also as OUTCRY_CONFIG; with a - in front of its name, it may be missing'
 complete -c outcry-lab -n '__fish_seen_subcommand_from class; and __fish_seen_subcommand_from reset' -l data -r -F -d 'data directory, also as OUTCRY_DATA'
 complete -c outcry-lab -n '__fish_seen_subcommand_from class; and __fish_seen_subcommand_from reset' -l database-url -x -d 'URL of the database; empty for the local cluster below the data directory; also as DATABASE_URL'

@@ -53,7 +53,7 @@ var AccessVariables = map[string]string{
 	"tls-cert": "OUTCRY_CLIENT_CERT", "tls-key": "OUTCRY_CLIENT_KEY",
 }
 
-// flags declares the flags for the connection. There is none for a token, because every user of the machine
+// flags declares the flags for the connection. The token has no flag, because every user of the machine
 // can read command lines.
 func (a *Access) flags(f *flag.FlagSet) {
 	f.StringVar(&a.Addr, "addr", "127.0.0.1:"+settings.PortXML,

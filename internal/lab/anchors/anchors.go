@@ -92,7 +92,7 @@ type running struct {
 	writes uint64
 }
 
-// settleMax is how long a server may lag behind.
+// settleMax is how long a server may lag.
 const settleMax = 2 * time.Minute
 
 // Run measures all servers and returns the results. Report.Write prints the table. It returns an error if

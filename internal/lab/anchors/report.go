@@ -158,7 +158,7 @@ func maxOf(p *Point) float64      { return p.Max }
 func serverOf(p *Point) float64   { return p.ServerCPU }
 func postgresOf(p *Point) float64 { return p.PostgresCPU }
 func clientOf(p *Point) float64   { return p.ClientCPU }
-func behindOf(p *Point) float64   { return p.Behind }
+func lagOf(p *Point) float64      { return p.Behind }
 
 // Table returns all measurements with spreads, in a row for each server and load.
 func (r *Report) Table() load.Table {
@@ -176,7 +176,7 @@ func (r *Report) Table() load.Table {
 		}
 		t.Add(at, w.Server, fmt.Sprintf("%s (%s to %s)", grouped(rate.Median), grouped(rate.Min), grouped(rate.Max)),
 			ofOther(w.OfRedis), ofOther(w.OfEcho), median(p50Of, 2), median(p99Of, 2), median(maxOf, 1),
-			median(serverOf, 1)+", "+median(postgresOf, 1)+", "+median(clientOf, 1), median(behindOf, 1))
+			median(serverOf, 1)+", "+median(postgresOf, 1)+", "+median(clientOf, 1), median(lagOf, 1))
 	}
 	return t
 }

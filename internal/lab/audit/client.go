@@ -62,14 +62,14 @@ const (
 
 // client trades until it is stopped, or the exchange is gone.
 type client struct {
-	r       *rand.Rand
-	at      Target
-	session *Session // the session whose symbols it trades
-	history *history
-	mine    []own        // orders accepted in this round
-	told    []*sentOrder // accepted orders of this round that have a ref
-	lost    []*sentOrder // orders with a ref that were unanswered when a connection was cut
-	end     *Ending
+	r        *rand.Rand
+	at       Target
+	session  *Session // the session whose symbols it trades
+	history  *clientRecord
+	mine     []own        // orders accepted in this round
+	accepted []*sentOrder // accepted orders of this round that have a ref
+	lost     []*sentOrder // orders with a ref that were unanswered when a connection was cut
+	end      *Ending
 }
 
 // Ending says whether the exchange may go away at this moment, and how. The session's owner sets it.
@@ -197,12 +197,12 @@ func (c *client) read(replies *wire.FrameReader, f *frame) error {
 			return err
 		}
 	}
-	c.history.note(f, answers)
+	c.history.recordAnswers(f, answers)
 	for _, o := range f.orders {
 		if o.fate == answered {
 			c.mine = append(c.mine, own{o.account, cmp.Or(o.id, o.old), o.amount < 0})
 			if o.ref != "" {
-				c.told = append(c.told, o)
+				c.accepted = append(c.accepted, o)
 			}
 		}
 	}

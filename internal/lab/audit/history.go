@@ -37,8 +37,8 @@ type sentOrder struct {
 	fate          fate
 	after         uint64       // highest known id when the order was sent
 	id            uint64       // 0 until the order is answered
-	told          wire.Answer  // the answer with the most executions
-	canceled      bool         // told is the answer to a cancel or came after one
+	answer        wire.Answer  // the answer with the most executions
+	canceled      bool         // answer is the answer to a cancel or came after one
 	first         *wire.Answer // the answer that accepted the order; each retry must get the same answer
 
 	old     uint64 // amends only: id of the amended order
@@ -62,9 +62,9 @@ type sentAccount struct {
 	inTables, placedInTables bool
 }
 
-// history records what all clients together have sent and received. Its methods may be called from any
+// clientRecord records what all clients together have sent and received. Its methods may be called from any
 // goroutine; its fields are read between rounds.
-type history struct {
+type clientRecord struct {
 	mu       sync.Mutex
 	last     int64                // last serial number used
 	orders   map[int64]*sentOrder // by serial: orders that are not both final and checked
@@ -113,13 +113,13 @@ func (c *Counts) Add(more Counts) {
 	}
 }
 
-func newHistory(accounts []string) *history {
-	return &history{orders: map[int64]*sentOrder{}, accounts: map[string]*sentAccount{}, ids: map[uint64]int64{},
+func newClientRecord(accounts []string) *clientRecord {
+	return &clientRecord{orders: map[int64]*sentOrder{}, accounts: map[string]*sentAccount{}, ids: map[uint64]int64{},
 		counts: Counts{Errors: map[string]int64{}}, pace: NewPace(), bulk: newBulk(accounts)}
 }
 
 // order records a new order before it is sent. amount is in whole shares.
-func (h *history) order(account, sym string, amount, limit int64) *sentOrder {
+func (h *clientRecord) order(account, sym string, amount, limit int64) *sentOrder {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last++
@@ -137,7 +137,7 @@ func (h *history) order(account, sym string, amount, limit int64) *sentOrder {
 }
 
 // account records a new account before it is sent.
-func (h *history) account(sym string) *sentAccount {
+func (h *clientRecord) account(sym string) *sentAccount {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last++
@@ -148,7 +148,7 @@ func (h *history) account(sym string) *sentAccount {
 }
 
 // mark sets the fate of the orders and the account of a frame that was never complete.
-func (h *history) mark(f *frame, fate fate) {
+func (h *clientRecord) mark(f *frame, fate fate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range f.orders {
@@ -160,8 +160,8 @@ func (h *history) mark(f *frame, fate fate) {
 	}
 }
 
-// someID returns an id that was answered in this round, or 0 if there is none.
-func (h *history) someID(pick func(n int) int) uint64 {
+// someID returns an id that was answered in this round, or 0 if it has no order.
+func (h *clientRecord) someID(pick func(n int) int) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.recent) == 0 {
@@ -171,7 +171,7 @@ func (h *history) someID(pick func(n int) int) uint64 {
 }
 
 // complain records a complaint: something is wrong with the exchange.
-func (h *history) complain(format string, args ...any) {
+func (h *clientRecord) complain(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.complainLocked(format, args...)
@@ -180,14 +180,14 @@ func (h *history) complain(format string, args ...any) {
 // complaintsMax is how many complaints are kept. The first ones matter most.
 const complaintsMax = 50
 
-func (h *history) complainLocked(format string, args ...any) {
+func (h *clientRecord) complainLocked(format string, args ...any) {
 	if len(h.wrong) < complaintsMax {
 		h.wrong = append(h.wrong, fmt.Sprintf(format, args...))
 	}
 }
 
-// note records the reply to a frame.
-func (h *history) note(f *frame, answers []wire.Answer) {
+// recordAnswers records the reply to a frame.
+func (h *clientRecord) recordAnswers(f *frame, answers []wire.Answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.silence.answered(time.Now())
@@ -199,26 +199,26 @@ func (h *history) note(f *frame, answers []wire.Answer) {
 	for i, c := range f.commands {
 		switch a := &answers[i]; c.kind {
 		case place:
-			h.noteOrder(c.order, a)
+			h.recordOrder(c.order, a)
 		case query, cancel:
-			h.noteStatus(c, a)
+			h.recordStatus(c, a)
 		case create:
-			h.noteCreate(f.account, a)
+			h.recordCreate(f.account, a)
 		case retry:
-			h.noteRetry(c.order, a)
+			h.recordRetry(c.order, a)
 		case repeat:
-			h.noteRepeat(c.order, a)
+			h.recordRepeat(c.order, a)
 		case other:
-			h.noteOther(c.order, a)
+			h.recordOther(c.order, a)
 		case byRef:
-			h.noteByRef(c.order, a)
+			h.recordByRef(c.order, a)
 		case sweep:
-			h.noteSweep(a)
+			h.recordSweep(a)
 		}
 	}
 }
 
-func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
+func (h *clientRecord) recordOrder(o *sentOrder, a *wire.Answer) {
 	if !o.amends() && a.Order != o.element() {
 		h.complainLocked("order %+v is answered with %+v", *o, *a)
 	}
@@ -234,17 +234,17 @@ func (h *history) noteOrder(o *sentOrder, a *wire.Answer) {
 	case a.Kind == "opened" && !o.amends():
 		o.fate, o.id, o.first = answered, number(a.ID), a
 		h.counts.Answered++
-		h.noteID(o)
+		h.recordID(o)
 	case a.Kind == "amended" && o.amends():
 		o.first = a
-		h.noteAmend(o, a)
+		h.recordAmend(o, a)
 	default:
 		h.complainLocked("an order is answered with %+v", *a)
 	}
 }
 
-// noteID records the id of an accepted order, or of the order that replaced it after an amend.
-func (h *history) noteID(o *sentOrder) {
+// recordID records the id of an accepted order, or of the order that replaced it after an amend.
+func (h *clientRecord) recordID(o *sentOrder) {
 	if other, double := h.ids[o.id]; double {
 		h.complainLocked("order id %d was given to orders %d and %d", o.id, other, serial(o.amount))
 	}
@@ -256,8 +256,8 @@ func (h *history) noteID(o *sentOrder) {
 	h.highest = max(h.highest, o.id)
 }
 
-// noteSweep records the answer to a cancel-all or a cancel-after.
-func (h *history) noteSweep(a *wire.Answer) {
+// recordSweep records the answer to a cancel-all or a cancel-after.
+func (h *clientRecord) recordSweep(a *wire.Answer) {
 	switch {
 	case a.Kind == "canceled-all" || a.Kind == "cancel-after":
 		h.counts.CanceledAll++
@@ -267,13 +267,13 @@ func (h *history) noteSweep(a *wire.Answer) {
 }
 
 // noRoomNow reports whether a is a rejection for a full disk while a disk is full.
-func (h *history) noRoomNow(a *wire.Answer) bool {
+func (h *clientRecord) noRoomNow(a *wire.Answer) bool {
 	return h.noRoom.Load() && strings.Contains(a.Error, "its disk has no room")
 }
 
-// noteStatus records the answer to a query or a cancel. Answers about one order may be read in a
+// recordStatus records the answer to a query or a cancel. Answers about one order may be read in a
 // different order than the server made them, so the most complete answer is kept.
-func (h *history) noteStatus(c command, a *wire.Answer) {
+func (h *clientRecord) recordStatus(c command, a *wire.Answer) {
 	want := "status"
 	h.counts.Queries++
 	if c.kind == cancel {
@@ -298,17 +298,17 @@ func (h *history) noteStatus(c command, a *wire.Answer) {
 		if o == nil {
 			return // from an earlier round, checked already
 		}
-		if a.Canceled != "" || !o.canceled && len(a.Executed) >= len(o.told.Executed) {
-			if o.canceled && (a.Canceled != o.told.Canceled || a.CanceledAt != o.told.CanceledAt ||
-				!slices.Equal(a.Executed, o.told.Executed)) {
-				h.complainLocked("order %d changed after its cancel: %+v, then %+v", c.id, o.told, *a)
+		if a.Canceled != "" || !o.canceled && len(a.Executed) >= len(o.answer.Executed) {
+			if o.canceled && (a.Canceled != o.answer.Canceled || a.CanceledAt != o.answer.CanceledAt ||
+				!slices.Equal(a.Executed, o.answer.Executed)) {
+				h.complainLocked("order %d changed after its cancel: %+v, then %+v", c.id, o.answer, *a)
 			}
-			o.told, o.canceled = *a, a.Canceled != ""
+			o.answer, o.canceled = *a, a.Canceled != ""
 		}
 	}
 }
 
-func (h *history) noteCreate(s *sentAccount, a *wire.Answer) {
+func (h *clientRecord) recordCreate(s *sentAccount, a *wire.Answer) {
 	fate := &s.opened
 	if a.Sym != "" {
 		fate = &s.placed
@@ -327,28 +327,28 @@ func (h *history) noteCreate(s *sentAccount, a *wire.Answer) {
 }
 
 // newRound clears the ids answered in the last round.
-func (h *history) newRound() {
+func (h *clientRecord) newRound() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recent = h.recent[:0]
 }
 
 // answeredNow returns how many orders have been answered so far.
-func (h *history) answeredNow() int64 {
+func (h *clientRecord) answeredNow() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.counts.Answered
 }
 
 // complaints returns all complaints so far.
-func (h *history) complaints() []string {
+func (h *clientRecord) complaints() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.wrong)
 }
 
 // figures returns a copy of the counts.
-func (h *history) figures() Counts {
+func (h *clientRecord) figures() Counts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.counts

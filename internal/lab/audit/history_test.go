@@ -22,10 +22,10 @@ func TestWhatMayRefuseAnOrder(t *testing.T) {
 		{"", "insufficient shares", true},
 		{"R", "account 1 has used ref R for something else", false},
 	} {
-		h := newHistory(nil)
+		h := newClientRecord(nil)
 		o := h.order("1", "S", 3, unit)
 		o.ref = test.ref
-		h.noteOrder(o, &wire.Answer{Kind: "error", Order: wire.Order{Sym: o.sym, Amount: decimal(o.amount),
+		h.recordOrder(o, &wire.Answer{Kind: "error", Order: wire.Order{Sym: o.sym, Amount: decimal(o.amount),
 			Limit: decimal(o.limit), Ref: o.ref}, Error: test.text})
 		require.Equal(t, test.may, len(h.complaints()) == 0, "%q: %s", test.ref, test.text)
 		require.Equal(t, refused, o.fate)

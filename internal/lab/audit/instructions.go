@@ -119,15 +119,15 @@ func (o *sentOrder) mayRefuse(text string) bool {
 	return o.amends() && (strings.Contains(text, "has nothing open") || strings.Contains(text, "has executed"))
 }
 
-// noteAmend records the first successful answer to an amend.
-func (h *history) noteAmend(o *sentOrder, a *wire.Answer) {
+// recordAmend records the first successful answer to an amend.
+func (h *clientRecord) recordAmend(o *sentOrder, a *wire.Answer) {
 	if number(a.ID) != o.old || a.Amount != decimal(o.amount) || a.Limit != limitOf(o.limit) {
 		h.complainLocked("amend %+v is answered with %+v", *o, *a)
 	}
 	o.fate, o.id, o.reduced = answered, number(a.By), a.Reduced
 	h.counts.Amended++
 	if o.id > 0 {
-		h.noteID(o)
+		h.recordID(o)
 		return
 	}
 	if a.Reduced == "" || a.Open == "" {
@@ -137,7 +137,7 @@ func (h *history) noteAmend(o *sentOrder, a *wire.Answer) {
 
 // matchAmend checks that an amend in the tables was sent and not rejected. An amend that replaced its
 // order is matched with the new order.
-func (h *history) matchAmend(a *amendRow) error {
+func (h *clientRecord) matchAmend(a *amendRow) error {
 	if h.bulk.accounts[a.account] {
 		return nil
 	}

@@ -58,8 +58,8 @@ func TestTruthRefusesWhatDoesNotFollowFromInstructions(t *testing.T) {
 }
 
 func TestOnlyAmendsThatWereSentAreThere(t *testing.T) {
-	sent := func() (*history, *sentOrder, amendRow) {
-		h := newHistory(nil)
+	sent := func() (*clientRecord, *sentOrder, amendRow) {
+		h := newClientRecord(nil)
 		o := h.order("1", "", 7, 0)
 		o.old = 5
 		return h, o, amendRow{about: 5, order: 5, account: "1", amount: o.amount, reduced: unit}
@@ -84,16 +84,16 @@ func TestOnlyAmendsThatWereSentAreThere(t *testing.T) {
 // TestARepeatedReportHasToBeTheSame checks that a repeated order gets its first report, whatever has
 // happened to the order since.
 func TestARepeatedReportHasToBeTheSame(t *testing.T) {
-	h := newHistory(nil)
+	h := newClientRecord(nil)
 	o := h.order("1", "S", 7, unit)
 	o.give()
 	first := wire.Answer{Kind: "opened", Order: o.element(), ID: "3", Open: "7"}
-	h.noteOrder(o, &first)
+	h.recordOrder(o, &first)
 	same := first
-	h.noteRepeat(o, &same)
+	h.recordRepeat(o, &same)
 	require.Empty(t, h.wrong)
 	other := first
 	other.Open = "6"
-	h.noteRepeat(o, &other)
+	h.recordRepeat(o, &other)
 	require.Len(t, h.wrong, 1)
 }

@@ -122,7 +122,7 @@ func (s *Session) PlaceMany(ctx context.Context, at Target, o BulkOrder, n int) 
 			return ids, refusal, fmt.Errorf("check: bulk orders: %w", err)
 		}
 		pending = pending[1:]
-		more, why := s.BulkTold(answers)
+		more, why := s.BulkAnswered(answers)
 		ids = append(ids, more...)
 		if refusal == "" {
 			refusal = why

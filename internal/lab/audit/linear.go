@@ -62,7 +62,7 @@ type pendingOp struct {
 func (l *linearHistory) now() int64 { return int64(time.Since(l.start)) }
 
 // trade runs one client of the symbol.
-func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h *history, stop <-chan struct{}) error {
+func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h *clientRecord, stop <-chan struct{}) error {
 	conn, err := Dial(context.Background(), at)
 	if err != nil && len(at.Others) == 0 {
 		return err
@@ -106,7 +106,7 @@ func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h 
 		}
 		if order != nil {
 			h.mu.Lock()
-			h.noteOrder(order, reply)
+			h.recordOrder(order, reply)
 			h.mu.Unlock()
 			if !out.refused {
 				mine = append(mine, out.id)
@@ -145,7 +145,7 @@ func (l *linearHistory) exchange(conn *api.Conn, xml []byte, patience time.Durat
 }
 
 // command makes a random command.
-func (l *linearHistory) command(r *rand.Rand, account string, mine []uint64, h *history) (input, *sentOrder, []byte) {
+func (l *linearHistory) command(r *rand.Rand, account string, mine []uint64, h *clientRecord) (input, *sentOrder, []byte) {
 	t := wire.NewTransactions(account)
 	l.mu.Lock()
 	known := slices.Clone(l.ids)
@@ -267,11 +267,11 @@ func linearModelOf(b agreement) porcupine.Model {
 }
 
 // agree reports whether the executions in an answer match those of the model.
-func (b agreement) agree(were, told []trade) bool {
+func (b agreement) agree(were, reported []trade) bool {
 	if b.each {
-		return slices.Equal(were, told)
+		return slices.Equal(were, reported)
 	}
-	return executed(were) == executed(told)
+	return executed(were) == executed(reported)
 }
 
 // tooMuch reports whether more of o is executed than the known final total.

@@ -10,7 +10,7 @@ import (
 // match compares the orders in the tables with the orders that were sent: each appears at most once, none
 // was rejected, every answered order appears, and with the content that was answered. Orders without an
 // answer and without a row never happened: they are forgotten, and an error follows if they appear later.
-func (h *history) match(t *truth) error {
+func (h *clientRecord) match(t *truth) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range t.amends {
@@ -53,7 +53,7 @@ func (h *history) match(t *truth) error {
 	return nil
 }
 
-func (h *history) matchOrder(o *order) error {
+func (h *clientRecord) matchOrder(o *order) error {
 	if h.bulk.accounts[o.account] {
 		return h.bulk.match(o)
 	}
@@ -83,14 +83,14 @@ func (h *history) matchOrder(o *order) error {
 		return fmt.Errorf("order %d at market has the limit %s, and the best price was %s", o.id, decimal(o.limit),
 			decimal(o.best))
 	}
-	n := len(s.told.Executed)
-	if n > len(o.executed) || !slices.Equal(s.told.Executed, o.executed[:n]) {
-		return fmt.Errorf("order %d was answered as having executed %+v, but has executed %+v", o.id, s.told.Executed,
+	n := len(s.answer.Executed)
+	if n > len(o.executed) || !slices.Equal(s.answer.Executed, o.executed[:n]) {
+		return fmt.Errorf("order %d was answered as having executed %+v, but has executed %+v", o.id, s.answer.Executed,
 			o.executed)
 	}
-	if s.canceled && (s.told.Canceled != decimal(o.canceled) || s.told.CanceledAt != o.canceledAt ||
+	if s.canceled && (s.answer.Canceled != decimal(o.canceled) || s.answer.CanceledAt != o.canceledAt ||
 		n != len(o.executed)) {
-		return fmt.Errorf("order %d was answered as canceled (%+v), but is %+v", o.id, s.told, o.status())
+		return fmt.Errorf("order %d was answered as canceled (%+v), but is %+v", o.id, s.answer, o.status())
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func protection(o *order) int64 {
 
 // matchAccounts compares accounts and deposits with what was sent. opened has "ACCOUNT BALANCE", placed
 // "ACCOUNT SYM SHARES".
-func (h *history) matchAccounts(t *truth, opened, placed []string) error {
+func (h *clientRecord) matchAccounts(t *truth, opened, placed []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, row := range opened {

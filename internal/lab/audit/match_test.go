@@ -10,15 +10,15 @@ import (
 
 // sentStory returns four sent orders: one that was answered and canceled after an execution, one that was
 // rejected, one without an answer, and one whose frame was cut.
-func sentStory() (h *history, told, no, unknown, cut *sentOrder) {
-	h = newHistory(nil)
+func sentStory() (h *clientRecord, settled, no, unknown, cut *sentOrder) {
+	h = newClientRecord(nil)
 	answer := func(o *sentOrder, a wire.Answer) {
 		a.Sym, a.Amount, a.Limit = o.sym, decimal(o.amount), decimal(o.limit)
-		h.noteOrder(o, &a)
+		h.recordOrder(o, &a)
 	}
-	told = h.order("1", "S", 3, unit)
-	answer(told, wire.Answer{Kind: "opened", ID: "7"})
-	h.noteStatus(command{kind: cancel, id: 7},
+	settled = h.order("1", "S", 3, unit)
+	answer(settled, wire.Answer{Kind: "opened", ID: "7"})
+	h.recordStatus(command{kind: cancel, id: 7},
 		&wire.Answer{Kind: "canceled", ID: "7", Canceled: "2.00000001", CanceledAt: "9",
 			Executed: []wire.Executed{{Shares: "1", Price: "1", Time: "8"}}})
 	no = h.order("1", "S", 3, unit)
@@ -26,7 +26,7 @@ func sentStory() (h *history, told, no, unknown, cut *sentOrder) {
 	unknown = h.order("1", "S", -3, unit)
 	cut = h.order("1", "S", 3, unit)
 	h.mark(&frame{orders: []*sentOrder{cut}}, cutOff)
-	return h, told, no, unknown, cut
+	return h, settled, no, unknown, cut
 }
 
 // inTables returns an order as the tables should show it.
@@ -37,7 +37,7 @@ func inTables(id uint64, s *sentOrder) *order {
 func TestHistoryMatchesTheTables(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		change     func(told *order, no, unknown, cut *sentOrder) []*order // returns the orders in the tables
+		change     func(settled *order, no, unknown, cut *sentOrder) []*order // returns the orders in the tables
 	}{
 		{"all is well", "", func(o *order, _, unknown, _ *sentOrder) []*order { return []*order{o, inTables(8, unknown)} }},
 		{"the unanswered never was", "", func(o *order, _, _, _ *sentOrder) []*order { return []*order{o} }},
@@ -78,8 +78,8 @@ func TestHistoryMatchesTheTables(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h, told, no, unknown, cut := sentStory()
-			o := inTables(7, told)
+			h, settled, no, unknown, cut := sentStory()
+			o := inTables(7, settled)
 			o.canceled, o.canceledAt, o.executed = 2*unit+1, "9", []wire.Executed{{Shares: "1", Price: "1", Time: "8"}}
 			truth := newTruth()
 			for _, o := range c.change(o, no, unknown, cut) {
@@ -108,26 +108,26 @@ func TestAnOrderThatWasGivenUpMustNotTurnUp(t *testing.T) {
 }
 
 func TestHistoryComplainsOfWrongAnswers(t *testing.T) {
-	for name, note := range map[string]func(*history){
-		"another order's echo": func(h *history) {
-			h.noteOrder(h.order("1", "S", 1, unit), &wire.Answer{Kind: "opened", Order: wire.Order{Sym: "S", Amount: "1",
+	for name, note := range map[string]func(*clientRecord){
+		"another order's echo": func(h *clientRecord) {
+			h.recordOrder(h.order("1", "S", 1, unit), &wire.Answer{Kind: "opened", Order: wire.Order{Sym: "S", Amount: "1",
 				Limit: "1"}, ID: "9"})
 		},
-		"an id twice": func(h *history) {
+		"an id twice": func(h *clientRecord) {
 			o := h.order("1", "S", 1, unit)
-			h.noteOrder(o, &wire.Answer{Kind: "opened", Order: wire.Order{Sym: "S", Amount: decimal(o.amount), Limit: "1"},
+			h.recordOrder(o, &wire.Answer{Kind: "opened", Order: wire.Order{Sym: "S", Amount: decimal(o.amount), Limit: "1"},
 				ID: "7"})
 		},
-		"a known order is unknown": func(h *history) {
-			h.noteStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "error", ID: "7", Error: "there is no order 7"})
+		"a known order is unknown": func(h *clientRecord) {
+			h.recordStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "error", ID: "7", Error: "there is no order 7"})
 		},
-		"another order's status": func(h *history) {
-			h.noteStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "status", ID: "8"})
+		"another order's status": func(h *clientRecord) {
+			h.recordStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "status", ID: "8"})
 		},
-		"a change after the cancel": func(h *history) {
-			h.noteStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "status", ID: "7", Canceled: "1", CanceledAt: "9"})
+		"a change after the cancel": func(h *clientRecord) {
+			h.recordStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "status", ID: "7", Canceled: "1", CanceledAt: "9"})
 		},
-		"answers are missing": func(h *history) { h.note(&frame{commands: make([]command, 2)}, make([]wire.Answer, 1)) },
+		"answers are missing": func(h *clientRecord) { h.recordAnswers(&frame{commands: make([]command, 2)}, make([]wire.Answer, 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _, _, _, _ := sentStory()
@@ -154,7 +154,7 @@ func TestAccountsAreMatchedToo(t *testing.T) {
 		{"of nobody", "never asked for", answered, func(a *sentAccount) []string { return []string{"9999999999 1"} }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newHistory(nil)
+			h := newClientRecord(nil)
 			a := h.account("S")
 			a.opened, a.placed = c.fate, c.fate
 			opened, placed := []string{a.id + " " + decimal(a.balance)}, []string{a.id + " S " + decimal(a.shares)}

@@ -14,11 +14,11 @@ import (
 type bulk struct {
 	accounts map[string]bool
 	sent     int64
-	told     map[uint64]bool // ids of answered orders; true until the tables show the order
+	answered map[uint64]bool // ids of answered orders; true until the tables show the order
 }
 
 func newBulk(accounts []string) bulk {
-	b := bulk{accounts: map[string]bool{}, told: map[uint64]bool{}}
+	b := bulk{accounts: map[string]bool{}, answered: map[uint64]bool{}}
 	for _, id := range accounts {
 		b.accounts[id] = true
 	}
@@ -27,8 +27,8 @@ func newBulk(accounts []string) bulk {
 
 // match records an order's row in the tables.
 func (b *bulk) match(o *order) error {
-	b.told[o.id] = false
-	if int64(len(b.told)) > b.sent {
+	b.answered[o.id] = false
+	if int64(len(b.answered)) > b.sent {
 		return fmt.Errorf("order %d of bulk account %s is there, and only %d were sent: one is there twice",
 			o.id, o.account, b.sent)
 	}
@@ -37,7 +37,7 @@ func (b *bulk) match(o *order) error {
 
 // lost returns an error if an answered order is missing in the tables.
 func (b *bulk) lost() error {
-	for id, missing := range b.told {
+	for id, missing := range b.answered {
 		if missing {
 			return fmt.Errorf("order %d of a bulk account was answered with <opened> and is lost", id)
 		}
@@ -52,9 +52,9 @@ func (s *Session) BulkSent(n int) {
 	s.history.bulk.sent += int64(n)
 }
 
-// BulkTold records answers to orders of bulk accounts. It returns the ids of the accepted orders and the
+// BulkAnswered records answers to orders of bulk accounts. It returns the ids of the accepted orders and the
 // text of the first rejection. Any goroutine may call it.
-func (s *Session) BulkTold(answers []wire.Answer) (ids []uint64, refusal string) {
+func (s *Session) BulkAnswered(answers []wire.Answer) (ids []uint64, refusal string) {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	for _, a := range answers {
@@ -65,7 +65,7 @@ func (s *Session) BulkTold(answers []wire.Answer) (ids []uint64, refusal string)
 			continue
 		}
 		id := number(a.ID)
-		s.history.bulk.told[id] = true
+		s.history.bulk.answered[id] = true
 		ids = append(ids, id)
 	}
 	return ids, refusal
@@ -75,7 +75,7 @@ func (s *Session) BulkTold(answers []wire.Answer) (ids []uint64, refusal string)
 func NewPace() *hdrhistogram.Histogram { return hdrhistogram.New(1000, 100e9, 2) }
 
 // took records how long a client waited.
-func (h *history) took(d time.Duration) {
+func (h *clientRecord) took(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_ = h.pace.RecordValue(min(int64(d), h.pace.HighestTrackableValue()))
@@ -112,13 +112,13 @@ func (s *Session) Listen() { s.history.listen() }
 // last answer.
 func (s *Session) LongestSilence() time.Duration { return s.history.longestSilence() }
 
-func (h *history) listen() {
+func (h *clientRecord) listen() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.silence.longest = 0
 }
 
-func (h *history) longestSilence() time.Duration {
+func (h *clientRecord) longestSilence() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(h.silence.longest, time.Since(h.silence.last))

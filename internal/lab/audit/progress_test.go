@@ -11,11 +11,11 @@ import (
 func TestBulkOrdersThatAreLostOrDoubledAreNoticed(t *testing.T) {
 	s := NewSession(Target{}, nil, "801")
 	s.BulkSent(3)
-	ids, refusal := s.BulkTold([]wire.Answer{{Kind: "opened", ID: "7"}, {Kind: "error", Error: "full"},
+	ids, refusal := s.BulkAnswered([]wire.Answer{{Kind: "opened", ID: "7"}, {Kind: "error", Error: "full"},
 		{Kind: "error", Error: "late"}})
 	require.Equal(t, []uint64{7}, ids)
 	require.Equal(t, "full", refusal)
-	s.BulkTold([]wire.Answer{{Kind: "opened", ID: "8"}, {Kind: "opened", ID: "9"}})
+	s.BulkAnswered([]wire.Answer{{Kind: "opened", ID: "8"}, {Kind: "opened", ID: "9"}})
 	all := &s.history.bulk
 	require.True(t, all.accounts["801"])
 	require.NoError(t, all.match(&order{id: 7}))

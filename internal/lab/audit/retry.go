@@ -46,28 +46,28 @@ func (c *client) again() (k kind, o *sentOrder) {
 		c.lost = c.lost[:n-1]
 		return retry, o
 	}
-	if len(c.told) > 0 && c.r.IntN(6) == 0 {
-		return repeat, c.told[c.r.IntN(len(c.told))]
+	if len(c.accepted) > 0 && c.r.IntN(6) == 0 {
+		return repeat, c.accepted[c.r.IntN(len(c.accepted))]
 	}
 	return place, nil
 }
 
-// noteRetry records the answer to the retry of an unanswered order. A rejection proves nothing: the first
+// recordRetry records the answer to the retry of an unanswered order. A rejection proves nothing: the first
 // attempt may still be on its way.
-func (h *history) noteRetry(o *sentOrder, a *wire.Answer) {
+func (h *clientRecord) recordRetry(o *sentOrder, a *wire.Answer) {
 	h.counts.Retried++
 	switch {
 	case a.Kind == "error" && (o.mayRefuse(a.Error) || h.noRoomNow(a)):
 		h.counts.Errors[kindOf(a.Error)]++
 	case o.id > 0 || o.done: // it was found in the tables, or another retry was answered
-		h.noteRepeat(o, a)
+		h.recordRepeat(o, a)
 	default:
-		h.noteOrder(o, a)
+		h.recordOrder(o, a)
 	}
 }
 
-// noteRepeat records the answer to an answered order that was sent again.
-func (h *history) noteRepeat(o *sentOrder, a *wire.Answer) {
+// recordRepeat records the answer to an answered order that was sent again.
+func (h *clientRecord) recordRepeat(o *sentOrder, a *wire.Answer) {
 	h.counts.Repeated++
 	want := &wire.Answer{Kind: "opened", Order: o.element(), ID: fmt.Sprint(o.id)}
 	if o.first != nil {
@@ -88,16 +88,16 @@ func (h *history) noteRepeat(o *sentOrder, a *wire.Answer) {
 // round and some older ones, and queries those by their refs. The exchange must be up and no client may
 // be trading.
 func (s *Session) RetryAll(ctx context.Context) error {
-	lost, told := s.history.withRefs()
+	lost, settled := s.history.withRefs()
 	if err := s.sendAgain(ctx, lost, retry); err != nil {
 		return err
 	}
-	slices.SortFunc(told, func(a, b *sentOrder) int { return cmp.Compare(b.id, a.id) })
-	told = told[:min(len(told), againMax)]
+	slices.SortFunc(settled, func(a, b *sentOrder) int { return cmp.Compare(b.id, a.id) })
+	settled = settled[:min(len(settled), againMax)]
 	for range min(againOld, len(s.oldSent)) {
-		told = append(told, s.oldSent[s.Rand.IntN(len(s.oldSent))])
+		settled = append(settled, s.oldSent[s.Rand.IntN(len(s.oldSent))])
 	}
-	if err := s.sendAgain(ctx, told, repeat); err != nil {
+	if err := s.sendAgain(ctx, settled, repeat); err != nil {
 		return err
 	}
 	if wrong := s.history.complaints(); len(wrong) > 0 {
@@ -107,7 +107,7 @@ func (s *Session) RetryAll(ctx context.Context) error {
 }
 
 // withRefs returns the completely sent orders that have refs: the unanswered ones and the answered ones.
-func (h *history) withRefs() (lost, told []*sentOrder) {
+func (h *clientRecord) withRefs() (lost, settled []*sentOrder) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range h.orders {
@@ -116,10 +116,10 @@ func (h *history) withRefs() (lost, told []*sentOrder) {
 		case o.fate == sent:
 			lost = append(lost, o)
 		case o.fate == answered:
-			told = append(told, o)
+			settled = append(settled, o)
 		}
 	}
-	return lost, told
+	return lost, settled
 }
 
 // sendAgain sends orders again, one frame for each account.
@@ -149,20 +149,20 @@ func (s *Session) sendAgain(ctx context.Context, orders []*sentOrder, k kind) er
 		return err
 	}
 	for n, answers := range replies {
-		s.history.note(&frame{xml: frames[n], commands: sent[n]}, answers)
+		s.history.recordAnswers(&frame{xml: frames[n], commands: sent[n]}, answers)
 	}
 	return nil
 }
 
-// noteOther records the answer to another order with a used ref.
-func (h *history) noteOther(o *sentOrder, a *wire.Answer) {
+// recordOther records the answer to another order with a used ref.
+func (h *clientRecord) recordOther(o *sentOrder, a *wire.Answer) {
 	if a.Kind != "error" || !strings.Contains(a.Error, "has used ref") && !strings.Contains(a.Error, unavailable) {
 		h.complainLocked("order %d's ref is taken for another order: %+v", o.id, *a)
 	}
 }
 
-// noteByRef records the answer to a query by ref.
-func (h *history) noteByRef(o *sentOrder, a *wire.Answer) {
+// recordByRef records the answer to a query by ref.
+func (h *clientRecord) recordByRef(o *sentOrder, a *wire.Answer) {
 	if a.Kind == "error" && strings.Contains(a.Error, unavailable) {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 
 func TestTheLongestSilenceIsBetweenAnswersOfAnybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHistory(nil)
-		answer := func() { h.note(new(frame), nil) }
+		h := newClientRecord(nil)
+		answer := func() { h.recordAnswers(new(frame), nil) }
 		answer()
 		time.Sleep(time.Hour) // before Listen
 		answer()

@@ -16,7 +16,7 @@ func (s *Session) CheckTables(ctx context.Context, db *pgx.Conn) error {
 		return fmt.Errorf("check: %w", err)
 	}
 	defer tx.Rollback(ctx)
-	if err := s.takeInAccounts(ctx, tx); err != nil {
+	if err := s.compareAccounts(ctx, tx); err != nil {
 		return err
 	}
 	found, err := s.truth.read(ctx, tx)
@@ -35,8 +35,8 @@ func (s *Session) CheckTables(ctx context.Context, db *pgx.Conn) error {
 	return s.history.match(s.truth)
 }
 
-// takeInAccounts compares accounts and deposits with what was sent.
-func (s *Session) takeInAccounts(ctx context.Context, tx pgx.Tx) error {
+// compareAccounts compares accounts and deposits with what was sent.
+func (s *Session) compareAccounts(ctx context.Context, tx pgx.Tx) error {
 	var opened, placed []string
 	err := collect(ctx, tx, &opened,
 		`SELECT id || ' ' || trim_scale(opened) FROM public.accounts WHERE id LIKE '9_________'`)

@@ -117,7 +117,7 @@ func (t *truth) head(against *[]*order, o *order) *order {
 	return nil
 }
 
-// next returns the next order that o has to execute against, or nil.
+// next returns the next order that o must execute against, or nil.
 func (t *truth) next(against *[]*order, o *order) *order {
 	r := t.head(against, o)
 	if r == nil || o.buys() && r.limit > o.limit || !o.buys() && r.limit < o.limit {

@@ -213,21 +213,21 @@ func TestAFastWrongAnswerIsAFailedRun(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 120, result.Requests)
 	require.NoError(t, e.CatchUp(ctx, catchUpTimeout))
-	told := run.Told()
-	require.EqualValues(t, 122, told.Accepted, "an order a request, and two that rest before")
-	require.NoError(t, agree(ctx, e, told))
+	answered := run.Answers()
+	require.EqualValues(t, 122, answered.Accepted, "an order a request, and two that rest before")
+	require.NoError(t, agree(ctx, e, answered))
 
-	more := told
+	more := answered
 	more.Accepted++
 	require.ErrorContains(t, agree(ctx, e, more), "the tables have 122 orders, the answers say 123")
-	more = told
+	more = answered
 	more.Canceled--
 	require.ErrorContains(t, agree(ctx, e, more), "the tables have 120 cancels, the answers say 119")
-	more = told
+	more = answered
 	more.Created++
 	require.ErrorContains(t, agree(ctx, e, more), "accounts and placements, the answers say")
-	require.NoError(t, agree(ctx, e, told), "asking changes nothing")
-	more = told
+	require.NoError(t, agree(ctx, e, answered), "asking changes nothing")
+	more = answered
 	more.IDs = append(more.IDs, 4711)
 	require.ErrorContains(t, agree(ctx, e, more), "there is no order 4711")
 }

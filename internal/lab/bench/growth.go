@@ -88,7 +88,7 @@ func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptio
 // to trades up to a mark, kills the server, starts it, stops it, starts it again, and compares the tables
 // with the answers.
 func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
-	before, begun := int(g.run.Told().Accepted), time.Now()
+	before, begun := int(g.run.Answers().Accepted), time.Now()
 	g.run.Params.Requests = max(mark-before, 0)/(g.run.Params.Clients*ordersAtOnce) + 1
 	stop := harness.Every(growthWatch, func() { g.watch(ctx, &m) })
 	err = g.trade(ctx)
@@ -96,7 +96,7 @@ func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
 	if err = errors.Join(err, g.CatchUp(ctx, catchUpTimeout)); err != nil {
 		return m, err
 	}
-	m.Orders = int64(g.run.Told().Accepted)
+	m.Orders = int64(g.run.Answers().Accepted)
 	m.OrdersPerSecond = float64(m.Orders-int64(before)) / time.Since(begun).Seconds()
 	used, err := g.Usage()
 	if err != nil {
@@ -127,13 +127,13 @@ func (g *growing) to(ctx context.Context, mark int) (m Mark, err error) {
 	if m.RestartStopped, err = g.start(ctx); err != nil {
 		return m, err
 	}
-	told := g.run.Told()
+	answers := g.run.Answers()
 	have, err := audit.ReadTotals(ctx, g.Postgres.DirectURL(), scenario.Asker)
-	if err == nil && have.Orders < told.Accepted { // there may be more: orders whose answers a kill has lost
-		err = fmt.Errorf("the tables have %d orders, the answers say %d", have.Orders, told.Accepted)
+	if err == nil && have.Orders < answers.Accepted { // there may be more: orders whose answers a kill has lost
+		err = fmt.Errorf("the tables have %d orders, the answers say %d", have.Orders, answers.Accepted)
 	}
 	m.DatabaseBytes = have.Bytes
-	return m, errors.Join(err, told.Verify(ctx, g.XML))
+	return m, errors.Join(err, answers.Verify(ctx, g.XML))
 }
 
 // start starts the server again and returns how many seconds that took.

@@ -124,7 +124,7 @@ type opened struct {
 	procs      int
 	cpus       string
 	syncMedian float64
-	told       scenario.Tally
+	answers    scenario.Tally
 	runs       int
 }
 
@@ -199,7 +199,7 @@ func (m *measurement) run(ctx context.Context, run *scenario.Run) (*Point, error
 		return nil, err
 	}
 	defer leave()
-	before := run.Told()
+	before := run.Answers()
 	used, err := m.usage()
 	if err != nil {
 		return nil, err
@@ -216,19 +216,19 @@ func (m *measurement) run(ctx context.Context, run *scenario.Run) (*Point, error
 	if err != nil {
 		return nil, err
 	}
-	told := run.Told()
+	answers := run.Answers()
 	received, err := leave()
 	if err != nil {
 		return nil, err
 	}
-	point.Summary, point.StreamBytes, point.Refusals = result.Summary(), float64(received), told.Reasons
-	point.Commands = float64(told.Done()-before.Done()) / point.Seconds
+	point.Summary, point.StreamBytes, point.Refusals = result.Summary(), float64(received), answers.Reasons
+	point.Commands = float64(answers.Done()-before.Done()) / point.Seconds
 	if err := m.afterwards(ctx, used, begun, ended); err != nil {
 		return nil, err
 	}
-	m.told.Add(&told)
-	m.told.IDs = told.IDs // the ids of earlier runs were checked already
-	if err := agree(ctx, m.Exchange, m.told); err != nil {
+	m.answers.Add(&answers)
+	m.answers.IDs = answers.IDs // the ids of earlier runs were checked already
+	if err := agree(ctx, m.Exchange, m.answers); err != nil {
 		point.Differs = err.Error()
 	}
 	point.Agrees = point.Differs == ""
@@ -289,7 +289,7 @@ func (p *Point) Failure() error {
 
 // agree compares an exchange's tables with the answers to clients: the numbers of orders, cancels,
 // accounts and deposits. It also queries a sample of the orders. The error names the first difference.
-func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error {
+func agree(ctx context.Context, e *harness.Exchange, answers scenario.Tally) error {
 	have, err := audit.ReadTotals(ctx, e.Postgres.DirectURL(), scenario.Asker)
 	if err != nil {
 		return err
@@ -297,11 +297,11 @@ func agree(ctx context.Context, e *harness.Exchange, told scenario.Tally) error 
 	for _, n := range []struct {
 		have, want uint64
 		of         string
-	}{{have.Orders, told.Accepted, "orders"}, {have.Cancels, told.Canceled, "cancels"},
-		{have.Created, told.Created, "accounts and placements"}} {
+	}{{have.Orders, answers.Accepted, "orders"}, {have.Cancels, answers.Canceled, "cancels"},
+		{have.Created, answers.Created, "accounts and placements"}} {
 		if n.have != n.want {
 			return fmt.Errorf("the tables have %d %s, the answers say %d", n.have, n.of, n.want)
 		}
 	}
-	return told.Verify(ctx, e.XML)
+	return answers.Verify(ctx, e.XML)
 }

@@ -116,7 +116,7 @@ func (s *soaking) run(ctx context.Context) error {
 		return err
 	}
 	s.Findings = append(s.Findings, s.judge()...)
-	if err := agree(ctx, s.Exchange, s.trade.Told()); err != nil {
+	if err := agree(ctx, s.Exchange, s.trade.Answers()); err != nil {
 		s.Findings = append(s.Findings, err.Error())
 	}
 	return nil

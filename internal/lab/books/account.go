@@ -50,7 +50,7 @@ func (a *account) connected(ctx context.Context, addresses []string) error {
 	for err == nil {
 		var u *stream.Update
 		if u, err = s.Next(ctx); err == nil {
-			err = a.take(ctx, s, u)
+			err = a.receive(ctx, s, u)
 		}
 		if stats := s.Stats(); err == nil && stats.Restarts > 0 {
 			err = fmt.Errorf("%w: %d gaps between events: %s", errWrong, stats.Restarts, stats.Why)
@@ -59,8 +59,8 @@ func (a *account) connected(ctx context.Context, addresses []string) error {
 	return err
 }
 
-// take processes an event or a snapshot.
-func (a *account) take(ctx context.Context, s *stream.Stream, u *stream.Update) error {
+// receive processes an event or a snapshot.
+func (a *account) receive(ctx context.Context, s *stream.Stream, u *stream.Update) error {
 	e, snapshot := u.Account, u.Snapshot
 	if !snapshot && (!a.known || e.N != a.n+1) {
 		return fmt.Errorf("%w: event %d follows event %d", errWrong, e.N, a.n)

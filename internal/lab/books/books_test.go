@@ -40,10 +40,10 @@ func story(t *testing.T) (*account, *stream.Event) {
 	}
 	begin := bought("0", "10", "70", "30", "1")
 	begin.N = 1
-	require.NoError(t, a.take(background, nil, &stream.Update{Account: begin, Snapshot: true}))
+	require.NoError(t, a.receive(background, nil, &stream.Update{Account: begin, Snapshot: true}))
 	next := bought("4", "6", "70", "18", "5")
 	next.N, next.Fills, next.LastFill = 2, []stream.Fill{fill(1), fill(2)}, 2
-	require.NoError(t, a.take(background, nil, &stream.Update{Account: next}))
+	require.NoError(t, a.receive(background, nil, &stream.Update{Account: next}))
 	last := bought("6", "4", "70", "12", "7")
 	last.N, last.Fills, last.LastFill = 3, []stream.Fill{fill(3)}, 3
 	return a, last
@@ -69,7 +69,7 @@ func TestAnEventThatDoesNotAddUpIsNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, e := story(t)
 			c.change(e)
-			err := a.take(background, nil, &stream.Update{Account: e})
+			err := a.receive(background, nil, &stream.Update{Account: e})
 			if c.says == "" {
 				require.NoError(t, err)
 				require.NoError(t, a.compare(&accountTruth{"70", "12", 3, map[client.OrderID]client.Decimal{7: number("4")},

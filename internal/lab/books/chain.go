@@ -46,14 +46,14 @@ func (c *chain) connected(ctx context.Context, addresses []string) error {
 		if stats := s.Stats(); stats.Restarts > 0 {
 			return fmt.Errorf("%w: a chain or checksum of %d channels did not fit: %s", errWrong, stats.Restarts, stats.Why)
 		}
-		if err := c.take(ctx, s, u); err != nil {
+		if err := c.receive(ctx, s, u); err != nil {
 			return err
 		}
 	}
 }
 
-// take processes an update.
-func (c *chain) take(ctx context.Context, s *stream.Stream, u *stream.Update) error {
+// receive processes an update.
+func (c *chain) receive(ctx context.Context, s *stream.Stream, u *stream.Update) error {
 	_, sym, _ := strings.Cut(u.Channel, ".")
 	if u.Book != nil {
 		c.w.updates.Add(1)
@@ -77,7 +77,7 @@ func (c *chain) take(ctx context.Context, s *stream.Stream, u *stream.Update) er
 		}
 	}
 	for _, t := range trades {
-		if t.ID <= newest { // from a node that lags behind the previous one
+		if t.ID <= newest { // from a node that has fewer records than the previous one
 			continue
 		}
 		if t.ID != newest+1 {

@@ -84,7 +84,7 @@ func (d *depth) connected(ctx context.Context, addresses []string) error {
 			return fmt.Errorf("%w: %s: %w", errWrong, b, err)
 		}
 		switch {
-		case m.Error != nil: // from a node that is starting, or from a standby that lags behind
+		case m.Error != nil: // from a node that is starting, or from a standby that lags
 			return fmt.Errorf("SUBSCRIBE of %v: %s", names, b)
 		case m.ID != nil: // from now on the differences are complete, so snapshots may be requested
 			for _, sym := range d.w.o.Symbols {

@@ -74,7 +74,7 @@ func New(ctx context.Context, o Options) error {
 	}
 	if err := o.make(ctx, class, isNew); err != nil {
 		if isNew && !errors.As(err, new(*begunError)) {
-			err = errors.Join(err, o.takeBack(class, err))
+			err = errors.Join(err, o.undo(class, err))
 		}
 		return ofAnother(o.Data, err)
 	}
@@ -120,9 +120,9 @@ func (o *Options) accounts() (ids []string) {
 	return ids
 }
 
-// takeBack removes the file of a class whose creation failed before anything was opened, and revokes its
+// undo removes the file of a class whose creation failed before anything was opened, and revokes its
 // tokens. If why is that there was no permission to write the tokens, there are none to revoke.
-func (o *Options) takeBack(class []auth.Issued, why error) error {
+func (o *Options) undo(class []auth.Issued, why error) error {
 	if errors.Is(why, fs.ErrPermission) {
 		return os.Remove(o.CSV)
 	}
@@ -179,9 +179,9 @@ func (o *Options) make(ctx context.Context, class []auth.Issued, isNew bool) err
 	if err := o.open(ctx, x); err != nil {
 		if strings.Contains(err.Error(), "has used ref "+ref) {
 			return &begunError{fmt.Errorf("%w\n%s is of a class that was opened with other cash or shares: give the same "+
-				"ones, or another --csv and --first, or begin anew with outcry-lab class reset", err, o.CSV)}
+				"ones, or another --csv and --first, or reset the exchange with outcry-lab class reset", err, o.CSV)}
 		}
-		return &begunError{fmt.Errorf("%w\nthe class is not whole: run the same command again, which goes on", err)}
+		return &begunError{fmt.Errorf("%w\nthe class is not complete: run the same command again to continue", err)}
 	}
 	o.say(has == len(class))
 	return nil
@@ -216,7 +216,7 @@ func demandsTokens(ctx context.Context, addr string, how api.Options) error {
 	case err != nil:
 		return err
 	}
-	return errors.New("this exchange takes orders from everybody for every account: start it with --auth")
+	return errors.New("this exchange accepts orders for every account without a token: start it with --auth")
 }
 
 // dialKnown connects with a token that was just written. The error is a *client.Unauthorized if the exchange
@@ -252,7 +252,7 @@ func requireNone(ctx context.Context, x *api.Client, accounts []string) error {
 	}
 	if len(there) > 0 {
 		return fmt.Errorf("%s: account %s is there already, and %d of the others; nothing is changed: choose others "+
-			"with --first, or begin anew with outcry-lab class reset", x.Stats().Addr, there[0], len(there)-1)
+			"with --first, or reset the exchange with outcry-lab class reset", x.Stats().Addr, there[0], len(there)-1)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (r *reset) run() error {
 		if err := os.Rename(r.fresh, r.data); err != nil {
 			return err
 		}
-		fmt.Fprintf(r.Stdout, "a former reset is finished: %s is empty but for its tokens\n", r.data)
+		fmt.Fprintf(r.Stdout, "a former reset is finished: %s is empty except for its tokens\n", r.data)
 		return durable.Dir(filepath.Dir(r.data))
 	}
 	if err := r.check(); err != nil {
@@ -105,7 +105,7 @@ func (r *reset) check() error {
 		return fmt.Errorf("%s is of a node of a cluster, which has its history from the other nodes", r.data)
 	}
 	if there, err := journal.Exists(filepath.Join(r.data, "journal")); err != nil || !there {
-		return errors.Join(err, fmt.Errorf("there is no exchange in %s: nothing has to begin anew", r.data))
+		return errors.Join(err, fmt.Errorf("no exchange in %s: nothing to reset", r.data))
 	}
 	if err := settings.RequireDir(filepath.Join(r.data, "postgres", "data"),
 		"the exchange in %s has no local Postgres: name its database with --database-url", r.data); err != nil {
@@ -123,7 +123,7 @@ func (r *reset) check() error {
 // confirmed asks the user, and reports whether the answer is yes.
 func (r *reset) confirmed() bool {
 	fmt.Fprintf(r.Stderr,
-		"All accounts, shares and orders in %s begin anew; what was is kept as\n%s.\nType yes to go on: ", r.data, r.kept)
+		"All accounts, shares and orders in %s are removed; the old exchange is kept as\n%s.\nType yes to continue: ", r.data, r.kept)
 	answer, _ := bufio.NewReader(io.LimitReader(r.Stdin, 16)).ReadString('\n') // a read error counts as no
 	return strings.TrimSpace(answer) == "yes"
 }

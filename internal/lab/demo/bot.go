@@ -80,7 +80,7 @@ func (b *bot) act() (frame []byte, placed int) {
 	case maker:
 		placed = b.quote(t)
 	case taker:
-		placed = b.take(t)
+		placed = b.placeTaking(t)
 	case noise:
 		placed = b.wander(t)
 	}
@@ -132,8 +132,8 @@ func (b *bot) quote(t *wire.Transactions) int {
 	return placed
 }
 
-// take cancels what is left of earlier orders and places an order that crosses the fair price.
-func (b *bot) take(t *wire.Transactions) int {
+// placeTaking cancels what is left of earlier orders and places an order that crosses the fair price.
+func (b *bot) placeTaking(t *wire.Transactions) int {
 	for _, o := range b.open {
 		b.cancel(t, o)
 	}

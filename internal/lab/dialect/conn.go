@@ -261,7 +261,7 @@ func (c *Conn) WaitClosed(ctx context.Context) (last *Reply, err error) {
 		got = b.Got
 	}
 	for c.conn != nil {
-		_, err := c.in.take(within)
+		_, err := c.in.next(within)
 		if b := new(Broken); errors.As(err, &b) && b.Kind == Closed {
 			return last, nil
 		} else if err != nil {

@@ -59,9 +59,9 @@ func (in *inbox) run() {
 	}
 }
 
-// take returns all bytes that have arrived, at least one, and waits for them until ctx ends. The error
+// next returns all bytes that have arrived, at least one, and waits for them until ctx ends. The error
 // is a *Broken, TimedOut or Closed. Once ctx has ended, take fails even if there are bytes.
-func (in *inbox) take(ctx context.Context) ([]byte, error) {
+func (in *inbox) next(ctx context.Context) ([]byte, error) {
 	for {
 		if ctx.Err() != nil {
 			return nil, &Broken{Kind: TimedOut}

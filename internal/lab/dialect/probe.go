@@ -94,8 +94,8 @@ func (p *prober) found() Habits {
 	return h
 }
 
-// note keeps r if it is the first remark of its form.
-func (p *prober) note(r Remark) {
+// addRemark keeps r if it is the first remark of its form.
+func (p *prober) addRemark(r Remark) {
 	if !p.remarked(r.Form) {
 		p.remarks = append(slices.Clip(p.remarks), r) // copies of p share the earlier remarks
 	}
@@ -110,7 +110,7 @@ func (p *prober) remarked(form Form) bool {
 // fails, and the error of that one, a *Broken.
 func (p *prober) ask(ctx context.Context, docs ...string) (replies []*Reply, err error) {
 	dialer := p.to
-	dialer.Options.Habits, dialer.Options.Remark = p.found(), p.note
+	dialer.Options.Habits, dialer.Options.Remark = p.found(), p.addRemark
 	c, err := dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (p *prober) greet(ctx context.Context) error {
 		replies, err := try.ask(ctx, doc)
 		if err == nil && done(replies[0], "created") {
 			if crlf && unknown(p.known.Length) {
-				try.note(Remark{Form: LengthLine, Sent: string(Frame(doc, true)), Got: replies[0].Raw,
+				try.addRemark(Remark{Form: LengthLine, Sent: string(Frame(doc, true)), Got: replies[0].Raw,
 					Detail: "a frame is answered only if its length ends with CR LF instead of LF"})
 			}
 			*p = try
@@ -207,7 +207,7 @@ func (p *prober) account(ctx context.Context) bool {
 	*p = with
 	seen.Form = AccountAttribute
 	seen.Detail = `an order is accepted in <transactions account="…">, and not in <transactions id="…">`
-	p.note(seen)
+	p.addRemark(seen)
 	return true
 }
 

@@ -45,7 +45,7 @@ func (r *reading) next() (byte, error) {
 // peek returns the next byte without reading it, waiting as long as ctx lasts. The error is a *Broken.
 func (r *reading) peek(ctx context.Context) (byte, error) {
 	if len(*r.chunk) == 0 {
-		data, err := r.in.take(ctx)
+		data, err := r.in.next(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -236,7 +236,7 @@ var errNoAside = errors.New("no comment")
 func (r *reading) aside(n, declared int64) (int64, error) {
 	if len(*r.chunk) == 1 {
 		ctx, cancel := context.WithTimeout(r.ctx, SilenceEnds)
-		more, err := r.in.take(ctx)
+		more, err := r.in.next(ctx)
 		cancel()
 		if err != nil {
 			return n, err

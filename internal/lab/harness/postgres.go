@@ -110,7 +110,7 @@ func (p *Postgres) Cut() { p.proxy.cut() }
 // alive, as after a network partition. They end with Find or Stop.
 func (p *Postgres) Lose() { p.proxy.lose() }
 
-// Find ends the sessions that Lose has left behind.
+// Find ends the sessions that Lose has kept open.
 func (p *Postgres) Find() { p.proxy.find() }
 
 // Stop stops the cluster and the proxy in order.

@@ -104,7 +104,7 @@ func (r *Recorder) lean(ctx context.Context, conns []*coded, source func(int) So
 	}
 	var taken error
 	for n, c := range conns {
-		fd, err := take(c.Conn)
+		fd, err := detach(c.Conn)
 		taken = errors.Join(taken, err)
 		l := all[n%len(all)]
 		l.conns = append(l.conns, &leanConn{at: len(l.conns), fd: fd, number: n + 1, codec: c.codec})
@@ -129,8 +129,8 @@ func (r *Recorder) lean(ctx context.Context, conns []*coded, source func(int) So
 	return r.Result(nil), context.Cause(ctx)
 }
 
-// take detaches the file descriptor from a connection, so that Go's poller does not wait on it.
-func take(c net.Conn) (fd int, err error) {
+// detach detaches the file descriptor from a connection, so that Go's poller does not wait on it.
+func detach(c net.Conn) (fd int, err error) {
 	raw, err := c.(syscall.Conn).SyscallConn()
 	if err == nil {
 		var dupErr error
@@ -262,14 +262,14 @@ func (l *leanLoop) ready(c *leanConn, events uint32) error {
 		return c.broken(io.ErrUnexpectedEOF)
 	}
 	now := l.now()
-	if err := l.take(c, l.buffer[:n], now); err != nil {
+	if err := l.receive(c, l.buffer[:n], now); err != nil {
 		return err
 	}
 	return l.sendNext(c, now)
 }
 
-// take processes received bytes.
-func (l *leanLoop) take(c *leanConn, in []byte, now time.Duration) error {
+// receive processes received bytes.
+func (l *leanLoop) receive(c *leanConn, in []byte, now time.Duration) error {
 	kept := len(c.rest) > 0
 	if kept {
 		c.rest = append(c.rest, in...)

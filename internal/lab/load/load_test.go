@@ -239,12 +239,12 @@ var openers = map[string]func(context.Context, Options, int, func(int) Source) (
 // hide the stall, latencies from the due time show it.
 func TestOpenCountsFromTheMomentAFrameWasDue(t *testing.T) {
 	hits, longest := 0, time.Duration(0)
-	told := vegeta.Open(func(hit *lib.Result) {
+	answered := vegeta.Open(func(hit *lib.Result) {
 		hits++
 		longest = max(longest, hit.Latency)
 	})
 	for name, open := range map[string]func(context.Context, Options, int, func(int) Source) (*Result, error){
-		"load": Open, "vegeta": told} {
+		"load": Open, "vegeta": answered} {
 		t.Run(name, func(t *testing.T) {
 			addr := serve(t, func(_, n int, xml []byte) []byte {
 				if n == 20 {
@@ -346,9 +346,9 @@ func TestEchoWithAJournalHasEveryFrameThere(t *testing.T) {
 		require.NoError(t, err)
 		ended := make(chan error, 1)
 		go func() { ended <- Echo(l, max(size, 100), log) }()
-		var told atomic.Uint64
+		var answered atomic.Uint64
 		r, err := Closed(background, Options{Addrs: []string{l.Addr().String()}, Connections: 2, Depth: 2}, func(int) Source {
-			return &durable{sized{left: 50, want: max(size, 100), frame: bytes.Repeat([]byte("x"), size)}, log, &told}
+			return &durable{sized{left: 50, want: max(size, 100), frame: bytes.Repeat([]byte("x"), size)}, log, &answered}
 		})
 		require.NoError(t, err)
 		require.EqualValues(t, 100, r.Requests)
@@ -363,13 +363,13 @@ func TestEchoWithAJournalHasEveryFrameThere(t *testing.T) {
 // durable is a source that expects no reply before the journal has its frame.
 type durable struct {
 	sized
-	log  *journal.Journal
-	told *atomic.Uint64
+	log      *journal.Journal
+	answered *atomic.Uint64
 }
 
 func (d *durable) Reply(xml []byte) error {
-	if told, synced := d.told.Add(1), d.log.Synced(); told > synced {
-		return fmt.Errorf("%d replies, and %d frames are durable", told, synced)
+	if answered, synced := d.answered.Add(1), d.log.Synced(); answered > synced {
+		return fmt.Errorf("%d replies, and %d frames are durable", answered, synced)
 	}
 	return d.sized.Reply(xml)
 }
@@ -410,12 +410,14 @@ func (u *until) Next() []byte {
 
 func TestProgressTellsWhatIsLeft(t *testing.T) {
 	addr := serve(t, func(_, _ int, xml []byte) []byte { return xml })
-	var told atomic.Pointer[Progress]
+	var answered atomic.Pointer[Progress]
 	_, err := Closed(background, Options{Addrs: []string{addr}, Connections: 1, Duration: time.Hour,
-		Progress: func(p Progress) { told.Store(&p) }},
-		func(int) Source { return &until{counting{most: 1 << 40}, func() bool { return told.Load() != nil }} })
+		Progress: func(p Progress) { answered.Store(&p) }},
+		func(int) Source {
+			return &until{counting{most: 1 << 40}, func() bool { return answered.Load() != nil }}
+		})
 	require.NoError(t, err)
-	p := told.Load()
+	p := answered.Load()
 	require.NotNil(t, p)
 	require.Positive(t, p.Left)
 	require.GreaterOrEqual(t, p.Elapsed, time.Second)

@@ -228,11 +228,11 @@ func (t *trading) one(ctx context.Context, x *trader, lane *Lane) bool {
 	if results[0].Refused != nil {
 		t.refused.Add(1)
 	}
-	x.note(order{number, results[0].Order, true})
+	x.remember(order{number, results[0].Order, true})
 	return true
 }
 
-func (x *trader) note(o order) {
+func (x *trader) remember(o order) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.orders = append(x.orders, o)
@@ -240,7 +240,7 @@ func (x *trader) note(o order) {
 
 // unanswered records an order without an answer. It ends the run if the error is permanent.
 func (t *trading) unanswered(x *trader, number uint64, err error) {
-	x.note(order{number: number})
+	x.remember(order{number: number})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.why = err.Error()

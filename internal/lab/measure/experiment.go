@@ -134,8 +134,7 @@ func (e *experiment) Blank(ctx context.Context, addr string) (*load.Result, erro
 func (e *experiment) Check(context.Context) (*load.Checked, error) {
 	c := new(load.Checked)
 	if e.run != nil {
-		told := e.run.Told()
-		c.Opened = told.Accepted
+		c.Opened = e.run.Answers().Accepted
 	}
 	return c, nil
 }

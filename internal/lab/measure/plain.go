@@ -249,7 +249,7 @@ func habitText(h dialect.Habits) string {
 	}{
 		{h.AccountAttribute, "wants the attribute account"}, {h.CRLF, "wants CR LF"}, {h.Bare, "sends no length"},
 		{h.WrongLength, "sends a wrong length"}, {h.OneFrame, "closes after a reply"}, {h.ResultRoot, "sends <result>"},
-		{h.Whole, "takes whole numbers only"}, {h.ErrorCloses, "closes after an error"},
+		{h.Whole, "accepts whole numbers only"}, {h.ErrorCloses, "closes after an error"},
 	} {
 		if habit.is {
 			all = append(all, habit.text)

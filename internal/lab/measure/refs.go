@@ -86,7 +86,7 @@ func printResult(stdout io.Writer, r *load.Traded) {
 		fmt.Fprintf(w, "\tfor example: %s\n", r.Example)
 	}
 	if r.Others > 0 {
-		fmt.Fprintf(w, "\t%d numbers between these orders are of others: somebody else traded, or orders were done twice\n",
+		fmt.Fprintf(w, "\t%d numbers between these orders are of other orders: others traded, or orders were done twice\n",
 			r.Others)
 	}
 }

@@ -283,14 +283,14 @@ func (r *run) standStill(ctx context.Context) error {
 		return err
 	}
 	defer slow.Close()
-	told := make(chan error, 1)
-	go func() { told <- r.awaitCut(ctx, slow) }()
+	cut := make(chan error, 1)
+	go func() { cut <- r.awaitCut(ctx, slow) }()
 	for {
 		if _, err := r.trade(ctx); err != nil {
 			return err
 		}
 		select {
-		case err := <-told:
+		case err := <-cut:
 			return errors.Join(err, r.grownSince(before))
 		default:
 		}

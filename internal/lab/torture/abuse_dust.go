@@ -70,7 +70,7 @@ func (s *server) abuseDust(ctx context.Context) error {
 	}
 	s.summarize("%d orders of dust, a frame of %d that meet them: %.1f ms", s.size(dustSmall, dustLarge), takers,
 		millis(int64(time.Since(begun))))
-	ids, refusal := s.BulkTold(answers)
+	ids, refusal := s.BulkAnswered(answers)
 	if len(ids) != takers {
 		return fmt.Errorf("%d of %d orders that meet the dust are accepted: %s", len(ids), takers, refusal)
 	}

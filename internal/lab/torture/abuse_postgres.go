@@ -19,7 +19,7 @@ const (
 func (s *server) abuseHistory(ctx context.Context) error {
 	forgotten := func(ctx context.Context) error { return inTurn(ctx, s.awaitTables, s.turnSegment) }
 	s.summarize("queries of old orders while Postgres is frozen")
-	return s.NothingBehindHistory(ctx, s.abuser, dollarOrder, forgotten, s.pg.Freeze)
+	return s.HistoryDelaysNothing(ctx, s.abuser, dollarOrder, forgotten, s.pg.Freeze)
 }
 
 // awaitTables waits until the tables have all that was answered so far.

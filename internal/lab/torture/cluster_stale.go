@@ -94,7 +94,7 @@ func (c *cluster) quietOrder(ctx context.Context) (id string, conn *client.Conn,
 	if err != nil {
 		return "", nil, err
 	}
-	if ids, refusal := c.BulkTold(answers); len(ids) != 1 {
+	if ids, refusal := c.BulkAnswered(answers); len(ids) != 1 {
 		return "", nil, fmt.Errorf("a resting order is rejected: %s", refusal)
 	}
 	conn, err = audit.Dial(ctx, audit.Target{Addr: c.leader.xml(), Patience: checkPatience})

@@ -105,7 +105,7 @@ func (s *server) trade(n int, stop <-chan struct{}) (wait func()) {
 	return s.Trade(n, s.Clients, s.Seed, stop).Wait
 }
 
-// mend repairs nothing: faults that leave damage behind end the server.
+// mend repairs nothing: faults with lasting damage end the server.
 func (s *server) mend(_ context.Context, _ *fault[*server], injected error) error { return injected }
 
 func (s *server) restore(ctx context.Context, f *fault[*server]) error {

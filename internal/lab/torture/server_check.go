@@ -61,8 +61,8 @@ func (s *server) verify(ctx context.Context) error {
 		return fmt.Errorf("outcry verify: %w: %s", err, out)
 	}
 	_, tables, ok := strings.Cut(string(out), ", digest ")
-	memory, told := s.server.LastAttr("digest")
-	if !ok || !told || strings.TrimSpace(tables) != memory {
+	memory, logged := s.server.LastAttr("digest")
+	if !ok || !logged || strings.TrimSpace(tables) != memory {
 		return fmt.Errorf("memory had the digest %q at the stop, and outcry verify says: %s", memory, out)
 	}
 	s.report.Verified++

@@ -20,7 +20,7 @@ var serverFaults = append([]fault[*server]{
 	{name: "kill", about: "the server is killed; at times once more while it starts", ends: true,
 		inject: (*server).kill},
 	{name: "kill-behind", about: "Postgres is frozen while clients trade, then the server is killed: a long replay",
-		ends: true, early: true, inject: (*server).killBehind},
+		ends: true, early: true, inject: (*server).killLagging},
 	{name: "stop", about: "SIGTERM in full load: exit status 0, complete tables", ends: true,
 		inject: (*server).stopAndCheck},
 	{name: "restart", about: "SIGTERM under full load and an immediate start; clients reconnect and continue",
@@ -56,7 +56,7 @@ func (s *server) killStarting(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) killBehind(ctx context.Context) error {
+func (s *server) killLagging(ctx context.Context) error {
 	thaw := s.pg.Freeze()
 	defer thaw()
 	if err := s.letTrade(ctx); err != nil {

@@ -268,7 +268,7 @@ func (r *run) await(ctx context.Context, what string, usual time.Duration, done 
 			return fmt.Errorf("before %s, a client saw: %s", what, wrong[0])
 		}
 		if err := wait(ctx, poll); err != nil {
-			return fmt.Errorf("it does not come to this: %s: %w; the log ends with:\n%s", what, err, r.logTail())
+			return fmt.Errorf("timed out waiting: %s: %w; the log ends with:\n%s", what, err, r.logTail())
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (b *block) show() {
 		counts[i]++
 	}
 	for i, r := range b.replies {
-		b.note(b.docs[i], r)
+		b.recordReply(b.docs[i], r)
 	}
 	for i, r := range first {
 		b.trace.add(b.turn, "<", 1, fmt.Sprintf("%d of %d, such as", counts[i], len(b.docs)), withoutLength(r.Raw))
@@ -168,7 +168,7 @@ func (b *block) compare() error {
 	m := &matcher{vars: b.vars, fresh: map[string]bool{}, orders: b.orders}
 	taken := make([]bool, len(b.replies))
 	for _, w := range b.s.wants {
-		if err := b.take(m, w, taken); err != nil {
+		if err := b.matchReplies(m, w, taken); err != nil {
 			b.trace.wanted(b.turn, b.wanted(m))
 			return err
 		}
@@ -181,9 +181,9 @@ func (b *block) compare() error {
 	return nil
 }
 
-// take marks the replies that match w as taken. It returns a *wrong if their number is not the wanted
+// matchReplies marks the replies that match w as taken. It returns a *wrong if their number is not the wanted
 // one.
-func (b *block) take(m *matcher, w counted, taken []bool) error {
+func (b *block) matchReplies(m *matcher, w counted, taken []bool) error {
 	n, of := 0, len(taken)
 	for i, reply := range b.replies {
 		if taken[i] {

@@ -24,8 +24,8 @@ type matcher struct {
 // $ values to vars and returns nil. Otherwise it returns a *wrong that names the first difference.
 func (m *matcher) answers(want, got []*dialect.Element, doc string) error {
 	if len(want) != len(got) {
-		return wrongf("The reply must have %s%s. It has %s%s.", count(len(want), "answer"), behindColon(names(want)),
-			count(len(got), "answer"), behindColon(names(got)))
+		return wrongf("The reply must have %s%s. It has %s%s.", count(len(want), "answer"), afterColon(names(want)),
+			count(len(got), "answer"), afterColon(names(got)))
 	}
 	try := *m
 	try.vars, try.fresh = maps.Clone(m.vars), maps.Clone(m.fresh)

@@ -15,7 +15,7 @@ var connectionVerbs = []*verb{
 			if err != nil {
 				return err
 			}
-			p.trace.note(s.conn, "shuts down its sending side")
+			p.trace.addEvent(s.conn, "shuts down its sending side")
 			return ch.conn.CloseWrite(ctx)
 		}},
 	{name: "close", tells: "closes the connection, even if replies are outstanding; the next line dials it again",
@@ -24,7 +24,7 @@ var connectionVerbs = []*verb{
 				ch.conn.Close()
 			}
 			delete(p.channels, s.conn)
-			p.trace.note(s.conn, "is closed")
+			p.trace.addEvent(s.conn, "is closed")
 			return nil
 		}},
 	{name: "strict", tells: "from here on every connection carries any number of frames, even if the server is known to " +
@@ -41,7 +41,7 @@ var connectionVerbs = []*verb{
 				return err
 			}
 			ch.pieces, err = strconv.Atoi(s.args[0])
-			p.trace.note(s.conn, "sends the next frame in "+s.args[0]+" writes")
+			p.trace.addEvent(s.conn, "sends the next frame in "+s.args[0]+" writes")
 			return err
 		}},
 	{name: "together", args: "N", tells: "the N frames after it are sent in one write",
@@ -52,7 +52,7 @@ var connectionVerbs = []*verb{
 				return err
 			}
 			ch.hold, err = strconv.Atoi(s.args[0])
-			p.trace.note(s.conn, "sends the next "+s.args[0]+" frames in one write")
+			p.trace.addEvent(s.conn, "sends the next "+s.args[0]+" frames in one write")
 			return err
 		}},
 	{name: "sleep", args: "DURATION", tells: "waits: 200ms, 1s",

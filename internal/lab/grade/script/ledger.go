@@ -28,16 +28,16 @@ type ordered struct {
 // ledgerOrdersMax is how many orders of an account are queried at most.
 const ledgerOrdersMax = 200
 
-// note records a reply, which may be nil, in the ledger if the case has a line that tests a fact.
-func (p *play) note(doc string, reply *dialect.Reply) {
+// recordReply records a reply, which may be nil, in the ledger if the case has a line that tests a fact.
+func (p *play) recordReply(doc string, reply *dialect.Reply) {
 	asks := func(s Step) bool { return s.kind == act && strings.HasPrefix(s.verb.name, "?") }
 	if reply != nil && slices.ContainsFunc(p.c.Steps, asks) {
-		p.ledger.note(doc, reply.Root)
+		p.ledger.recordReply(doc, reply.Root)
 	}
 }
 
-// note records a reply to doc. Rejected elements, and answers that cannot be parsed, change nothing.
-func (l *ledger) note(doc string, reply *dialect.Element) {
+// recordReply records a reply to doc. Rejected elements, and answers that cannot be parsed, change nothing.
+func (l *ledger) recordReply(doc string, reply *dialect.Element) {
 	sent, err := dialect.ParseDoc(doc)
 	if err != nil {
 		return

@@ -156,7 +156,7 @@ func (f *fact) accepts(ctx context.Context, p *play, n *big.Rat) (*dialect.Eleme
 	if len(answers) != 1 || answers[0].Name != "opened" && answers[0].Name != "error" {
 		p.trace.wanted(p.trace.turn, "<results><opened/></results> or <results><error>…</error></results>")
 		return nil, wrongf("The reply to an order must be <opened> or <error>. It has %s%s.", count(len(answers), "answer"),
-			behindColon(names(answers)))
+			afterColon(names(answers)))
 	}
 	reply.Judge()
 	if answers[0].Name == "error" {

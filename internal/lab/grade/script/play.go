@@ -197,7 +197,7 @@ func (p *play) receive(ctx context.Context, n int) (*dialect.Reply, owed, error)
 		return nil, from, err
 	}
 	p.trace.got(n, from.turn, reply.Raw)
-	p.note(from.doc, reply)
+	p.recordReply(from.doc, reply)
 	return reply, from, nil
 }
 

@@ -70,7 +70,7 @@ func names(elements []*dialect.Element) string {
 	return elide(strings.Join(all, ", "), shownMax)
 }
 
-func behindColon(s string) string {
+func afterColon(s string) string {
 	if s == "" {
 		return ""
 	}

@@ -46,8 +46,8 @@ func (t *trace) got(conn, turn int, text string) {
 // withoutLength returns a raw reply without its length line, which only the group form judges.
 func withoutLength(raw string) string { return strings.TrimLeft(raw, "0123456789 \t\r\n") }
 
-// note records an event of a connection that is neither a frame nor a reply.
-func (t *trace) note(conn int, text string) {
+// addEvent records an event of a connection that is neither a frame nor a reply.
+func (t *trace) addEvent(conn int, text string) {
 	t.add(0, ">", 1, fmt.Sprintf("connection %d %s", conn, text), "")
 }
 

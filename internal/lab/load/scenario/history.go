@@ -70,4 +70,4 @@ func newPast(r *Run, client int) load.Source {
 func (p *past) Next() []byte { return p.tally.sends(p.xml) }
 
 // Reply implements load.Source.
-func (p *past) Reply(xml []byte) error { return p.tally.take(xml, nothingRefused) }
+func (p *past) Reply(xml []byte) error { return p.tally.addReply(xml, nothingRefused) }

@@ -144,7 +144,7 @@ func (t *trader) command(b []byte) []byte {
 
 // Reply implements load.Source. It accepts cancels that come too late.
 func (t *trader) Reply(xml []byte) error {
-	err := t.tally.take(xml, tooLate)
+	err := t.tally.addReply(xml, tooLate)
 	t.resting = append(t.resting, t.tally.opened...)
 	if more := len(t.resting) - restingMost; more > 0 {
 		t.resting = append(t.resting[:0], t.resting[more:]...) // drop the oldest, which stay in the market

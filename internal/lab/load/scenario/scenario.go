@@ -155,8 +155,8 @@ func (a attribute) Next() []byte {
 	return bytes.Replace(a.Source.Next(), []byte("<transactions id="), []byte("<transactions account="), 1)
 }
 
-// Told returns the total of all answers to all clients so far, including those to Prepare.
-func (r *Run) Told() Tally {
+// Answers returns the total of all answers to all clients so far, including those to Prepare.
+func (r *Run) Answers() Tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var sum Tally
@@ -254,7 +254,7 @@ func (f *fixed) Next() []byte {
 // Reply implements load.Source. It stores the ids of the orders.
 func (f *fixed) Reply(xml []byte) error {
 	frame := f.frames[f.sent-f.tally.underWay()]
-	err := f.tally.take(xml, nothingRefused)
+	err := f.tally.addReply(xml, nothingRefused)
 	for i, id := range f.tally.opened {
 		f.run.resting[frame.order+i*frame.step] = id
 	}

@@ -87,7 +87,7 @@ func (p *pairs) Next() []byte {
 }
 
 // Reply implements load.Source.
-func (p *pairs) Reply(xml []byte) error { return p.took(p.tally.take(xml, nothingRefused)) }
+func (p *pairs) Reply(xml []byte) error { return p.took(p.tally.addReply(xml, nothingRefused)) }
 
 // mix sends one of five requests at random. A query or a cancel names the last order whose id this client
 // has received.
@@ -118,7 +118,7 @@ func (m *mix) Next() []byte {
 }
 
 // Reply implements load.Source.
-func (m *mix) Reply(xml []byte) error { return m.took(m.tally.take(xml, tooLate)) }
+func (m *mix) Reply(xml []byte) error { return m.took(m.tally.addReply(xml, tooLate)) }
 
 // users opens a user's account with three positions, then places its three orders.
 type users struct {
@@ -157,7 +157,7 @@ func (u *users) Next() []byte {
 }
 
 // Reply implements load.Source.
-func (u *users) Reply(xml []byte) error { return u.tally.take(xml, nothingRefused) }
+func (u *users) Reply(xml []byte) error { return u.tally.addReply(xml, nothingRefused) }
 
 // queries queries random resting orders.
 type queries struct {
@@ -188,7 +188,7 @@ func (q *queries) Next() []byte {
 }
 
 // Reply implements load.Source.
-func (q *queries) Reply(xml []byte) error { return q.tally.take(xml, nothingRefused) }
+func (q *queries) Reply(xml []byte) error { return q.tally.addReply(xml, nothingRefused) }
 
 // accounts opens one account after another.
 type accounts struct {
@@ -204,4 +204,4 @@ func (a *accounts) Next() []byte {
 }
 
 // Reply implements load.Source.
-func (a *accounts) Reply(xml []byte) error { return a.tally.take(xml, nothingRefused) }
+func (a *accounts) Reply(xml []byte) error { return a.tally.addReply(xml, nothingRefused) }

@@ -71,10 +71,10 @@ var kinds = []struct{ begin, end string }{
 	{"<error", "</error>"},
 }
 
-// take counts the answers of the reply to the oldest unanswered frame. Their number must be the frame's
+// addReply counts the answers of the reply to the oldest unanswered frame. Their number must be the frame's
 // number of commands. A rejection is an error unless may returns true for its text. It is faster than an
 // XML parser, because the client shares the machine with the exchange.
-func (t *Tally) take(reply []byte, may func(text string) bool) error {
+func (t *Tally) addReply(reply []byte, may func(text string) bool) error {
 	t.opened = t.opened[:0]
 	owed, had := t.owed[0], t.Done()+t.Refused
 	t.owed = append(t.owed[:0], t.owed[1:]...)

@@ -21,7 +21,7 @@ func TestTallyCountsEveryAnswer(t *testing.T) {
 	tally := new(Tally)
 	take := func(reply string, owed int, may func(string) bool) error {
 		tally.owed = append(tally.owed, owed)
-		return tally.take([]byte(reply), may)
+		return tally.addReply([]byte(reply), may)
 	}
 	require.NoError(t, take(`<results><opened sym="S" amount="1" limit="2" id="17"/><status id="17">`+
 		`<open shares="1"/></status>`+
@@ -199,14 +199,14 @@ func (c *recorded) Read(b []byte) (int, error) {
 // TestAnyServersRepliesCount uses replies with another order of attributes, white space and other texts.
 func TestAnyServersRepliesCount(t *testing.T) {
 	tally := &Tally{any: true, owed: []int{5, 1, 1, 1}}
-	require.NoError(t, tally.take([]byte("<?xml version=\"1.0\"?>\n<results>\n"+
+	require.NoError(t, tally.addReply([]byte("<?xml version=\"1.0\"?>\n<results>\n"+
 		" <opened id='17' sym='S' amount='1' limit='2'></opened>"+
 		" <status id='17'><open shares='1'/></status><canceled id='17'><canceled shares='1' time='5'/></canceled>"+
 		"<created id='1'/><error id='9'>I do not want to</error></results>\n"), tooLate))
 	require.Equal(t, []uint64{17}, tally.opened)
 	require.EqualValues(t, 4, tally.Done())
 	require.EqualValues(t, 1, tally.Refused)
-	require.ErrorContains(t, tally.take([]byte("<results><error>no</error></results>"), nothingRefused), "refused: no")
-	require.ErrorContains(t, tally.take([]byte("<results/>"), nothingRefused), "0 answers to 1 commands")
-	require.ErrorContains(t, tally.take([]byte("<results><sold/></results>"), nothingRefused), "not an answer: <sold>")
+	require.ErrorContains(t, tally.addReply([]byte("<results><error>no</error></results>"), nothingRefused), "refused: no")
+	require.ErrorContains(t, tally.addReply([]byte("<results/>"), nothingRefused), "0 answers to 1 commands")
+	require.ErrorContains(t, tally.addReply([]byte("<results><sold/></results>"), nothingRefused), "not an answer: <sold>")
 }

@@ -25,9 +25,9 @@ func TestAnOrderThatIsHeldBackIsNoticed(t *testing.T) {
 	}
 	opened := `<results><opened sym="ABUSE" amount="1" limit="1" id="%d"/></results>`
 	s := NewSession(Target{}, nil)
-	require.NoError(t, s.judgeBehind(replies(fmt.Sprintf(opened, 99)), old, 100))
-	require.ErrorContains(t, s.judgeBehind(replies(fmt.Sprintf(opened, 101)), old, 100), "delayed it")
-	require.ErrorContains(t, s.judgeBehind(replies(`<results><error sym="ABUSE">why</error></results>`), old, 100), "why")
-	require.ErrorContains(t, s.judgeBehind(replies(fmt.Sprintf(opened, 99)), []uint64{2, 1, 3, 4, 5}, 100),
+	require.NoError(t, s.judgeUndelayed(replies(fmt.Sprintf(opened, 99)), old, 100))
+	require.ErrorContains(t, s.judgeUndelayed(replies(fmt.Sprintf(opened, 101)), old, 100), "delayed it")
+	require.ErrorContains(t, s.judgeUndelayed(replies(`<results><error sym="ABUSE">why</error></results>`), old, 100), "why")
+	require.ErrorContains(t, s.judgeUndelayed(replies(fmt.Sprintf(opened, 99)), []uint64{2, 1, 3, 4, 5}, 100),
 		"old order 2 is answered")
 }

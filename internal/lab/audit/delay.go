@@ -16,13 +16,13 @@ const (
 	behindMax = 100 // number of orders on another connection within which the new order must be executed
 )
 
-// NothingBehindHistory checks that a query that must wait for Postgres does not delay a later order on
+// HistoryDelaysNothing checks that a query that must wait for Postgres does not delay a later order on
 // the same connection. It freezes Postgres, queries orders that only Postgres knows, sends an order on
 // the same connection, and sends orders on another connection: the order ids show whether the first order
 // was executed in time. o must be an order that its account can place any number of times. forgotten
 // waits until the exchange's memory has none of the account's closed orders. freeze stops Postgres. The
 // error says what was delayed, or answered wrongly.
-func (s *Session) NothingBehindHistory(ctx context.Context, at Target, o BulkOrder,
+func (s *Session) HistoryDelaysNothing(ctx context.Context, at Target, o BulkOrder,
 	forgotten func(context.Context) error, freeze func() (thaw func())) error {
 	old, err := s.closeOrders(ctx, at, o)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Session) NothingBehindHistory(ctx context.Context, at Target, o BulkOrd
 		return err
 	}
 	thaw()
-	return s.judgeBehind(l, old[:oldAsked], other)
+	return s.judgeUndelayed(l, old[:oldAsked], other)
 }
 
 // closeOrders places orders and cancels them, and returns their ids.
@@ -112,7 +112,7 @@ func (s *Session) placeBeside(ctx context.Context, at Target, o BulkOrder) (newe
 		if err != nil {
 			return 0, fmt.Errorf("next to queries of old orders: %w", err)
 		}
-		ids, refusal := s.BulkTold(answers)
+		ids, refusal := s.BulkAnswered(answers)
 		if len(ids) == 0 {
 			return 0, fmt.Errorf("next to queries of old orders: %s", refusal)
 		}
@@ -121,8 +121,8 @@ func (s *Session) placeBeside(ctx context.Context, at Target, o BulkOrder) (newe
 	return newest, nil
 }
 
-// judgeBehind checks the replies to the queries of old orders and to the order sent after them.
-func (s *Session) judgeBehind(l *Line, old []uint64, other uint64) error {
+// judgeUndelayed checks the replies to the queries of old orders and to the order sent after them.
+func (s *Session) judgeUndelayed(l *Line, old []uint64, other uint64) error {
 	if err := l.SetReadDeadline(time.Now().Add(ReplyTimeout)); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *Session) judgeBehind(l *Line, old []uint64, other uint64) error {
 	if err != nil {
 		return fmt.Errorf("an order after queries of old orders has no reply: %w", err)
 	}
-	ids, refusal := s.BulkTold(answers)
+	ids, refusal := s.BulkAnswered(answers)
 	switch {
 	case len(ids) == 0:
 		return fmt.Errorf("an order after queries of old orders: %s", refusal)
