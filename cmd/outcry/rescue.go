@@ -19,8 +19,9 @@ import (
 const clusterRescueText = `For when the majority of the nodes is lost for good. Take the node that knows most (the
 record of cluster status, or of this command), stop it, and be sure that no other node of the
 old cluster ever starts again: it would be a second exchange. The node becomes the first and only
-member of a new cluster, with everything that its journal and its part of Raft's log have. Lost is
-records that only the other nodes had, although clients may have had replies to them. Nothing is deleted: the old log is set aside.
+member of a new cluster, with everything that its journal and its part of Raft's log have. Records
+that only the other nodes had are lost, although clients may have had replies to them. Nothing is
+deleted: the old log is set aside.
 
 Then start it with itself as the only one of --peers, and add other nodes, with empty
 directories. With --alone it becomes a server without a cluster instead.`

@@ -65,7 +65,7 @@ type client struct {
 	r        *rand.Rand
 	at       Target
 	session  *Session // the session whose symbols it trades
-	history  *clientRecord
+	history  *knowledge
 	mine     []own        // orders accepted in this round
 	accepted []*sentOrder // accepted orders of this round that have a ref
 	lost     []*sentOrder // orders with a ref that were unanswered when a connection was cut

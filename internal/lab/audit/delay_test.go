@@ -27,7 +27,8 @@ func TestAnOrderThatIsHeldBackIsNoticed(t *testing.T) {
 	s := NewSession(Target{}, nil)
 	require.NoError(t, s.judgeUndelayed(replies(fmt.Sprintf(opened, 99)), old, 100))
 	require.ErrorContains(t, s.judgeUndelayed(replies(fmt.Sprintf(opened, 101)), old, 100), "delayed it")
-	require.ErrorContains(t, s.judgeUndelayed(replies(`<results><error sym="ABUSE">why</error></results>`), old, 100), "why")
+	refused := replies(`<results><error sym="ABUSE">why</error></results>`)
+	require.ErrorContains(t, s.judgeUndelayed(refused, old, 100), "why")
 	require.ErrorContains(t, s.judgeUndelayed(replies(fmt.Sprintf(opened, 99)), []uint64{2, 1, 3, 4, 5}, 100),
 		"old order 2 is answered")
 }

@@ -62,9 +62,9 @@ type sentAccount struct {
 	inTables, placedInTables bool
 }
 
-// clientRecord records what all clients together have sent and received. Its methods may be called from any
+// knowledge records what all clients together have sent and received. Its methods may be called from any
 // goroutine; its fields are read between rounds.
-type clientRecord struct {
+type knowledge struct {
 	mu       sync.Mutex
 	last     int64                // last serial number used
 	orders   map[int64]*sentOrder // by serial: orders that are not both final and checked
@@ -113,13 +113,13 @@ func (c *Counts) Add(more Counts) {
 	}
 }
 
-func newClientRecord(accounts []string) *clientRecord {
-	return &clientRecord{orders: map[int64]*sentOrder{}, accounts: map[string]*sentAccount{}, ids: map[uint64]int64{},
+func newKnowledge(accounts []string) *knowledge {
+	return &knowledge{orders: map[int64]*sentOrder{}, accounts: map[string]*sentAccount{}, ids: map[uint64]int64{},
 		counts: Counts{Errors: map[string]int64{}}, pace: NewPace(), bulk: newBulk(accounts)}
 }
 
 // order records a new order before it is sent. amount is in whole shares.
-func (h *clientRecord) order(account, sym string, amount, limit int64) *sentOrder {
+func (h *knowledge) order(account, sym string, amount, limit int64) *sentOrder {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last++
@@ -137,7 +137,7 @@ func (h *clientRecord) order(account, sym string, amount, limit int64) *sentOrde
 }
 
 // account records a new account before it is sent.
-func (h *clientRecord) account(sym string) *sentAccount {
+func (h *knowledge) account(sym string) *sentAccount {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last++
@@ -148,7 +148,7 @@ func (h *clientRecord) account(sym string) *sentAccount {
 }
 
 // mark sets the fate of the orders and the account of a frame that was never complete.
-func (h *clientRecord) mark(f *frame, fate fate) {
+func (h *knowledge) mark(f *frame, fate fate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range f.orders {
@@ -161,7 +161,7 @@ func (h *clientRecord) mark(f *frame, fate fate) {
 }
 
 // someID returns an id that was answered in this round, or 0 if it has no order.
-func (h *clientRecord) someID(pick func(n int) int) uint64 {
+func (h *knowledge) someID(pick func(n int) int) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.recent) == 0 {
@@ -171,7 +171,7 @@ func (h *clientRecord) someID(pick func(n int) int) uint64 {
 }
 
 // complain records a complaint: something is wrong with the exchange.
-func (h *clientRecord) complain(format string, args ...any) {
+func (h *knowledge) complain(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.complainLocked(format, args...)
@@ -180,14 +180,14 @@ func (h *clientRecord) complain(format string, args ...any) {
 // complaintsMax is how many complaints are kept. The first ones matter most.
 const complaintsMax = 50
 
-func (h *clientRecord) complainLocked(format string, args ...any) {
+func (h *knowledge) complainLocked(format string, args ...any) {
 	if len(h.wrong) < complaintsMax {
 		h.wrong = append(h.wrong, fmt.Sprintf(format, args...))
 	}
 }
 
 // recordAnswers records the reply to a frame.
-func (h *clientRecord) recordAnswers(f *frame, answers []wire.Answer) {
+func (h *knowledge) recordAnswers(f *frame, answers []wire.Answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.silence.answered(time.Now())
@@ -218,7 +218,7 @@ func (h *clientRecord) recordAnswers(f *frame, answers []wire.Answer) {
 	}
 }
 
-func (h *clientRecord) recordOrder(o *sentOrder, a *wire.Answer) {
+func (h *knowledge) recordOrder(o *sentOrder, a *wire.Answer) {
 	if !o.amends() && a.Order != o.element() {
 		h.complainLocked("order %+v is answered with %+v", *o, *a)
 	}
@@ -244,7 +244,7 @@ func (h *clientRecord) recordOrder(o *sentOrder, a *wire.Answer) {
 }
 
 // recordID records the id of an accepted order, or of the order that replaced it after an amend.
-func (h *clientRecord) recordID(o *sentOrder) {
+func (h *knowledge) recordID(o *sentOrder) {
 	if other, double := h.ids[o.id]; double {
 		h.complainLocked("order id %d was given to orders %d and %d", o.id, other, serial(o.amount))
 	}
@@ -257,7 +257,7 @@ func (h *clientRecord) recordID(o *sentOrder) {
 }
 
 // recordSweep records the answer to a cancel-all or a cancel-after.
-func (h *clientRecord) recordSweep(a *wire.Answer) {
+func (h *knowledge) recordSweep(a *wire.Answer) {
 	switch {
 	case a.Kind == "canceled-all" || a.Kind == "cancel-after":
 		h.counts.CanceledAll++
@@ -267,13 +267,13 @@ func (h *clientRecord) recordSweep(a *wire.Answer) {
 }
 
 // noRoomNow reports whether a is a rejection for a full disk while a disk is full.
-func (h *clientRecord) noRoomNow(a *wire.Answer) bool {
+func (h *knowledge) noRoomNow(a *wire.Answer) bool {
 	return h.noRoom.Load() && strings.Contains(a.Error, "its disk has no room")
 }
 
 // recordStatus records the answer to a query or a cancel. Answers about one order may be read in a
 // different order than the server made them, so the most complete answer is kept.
-func (h *clientRecord) recordStatus(c command, a *wire.Answer) {
+func (h *knowledge) recordStatus(c command, a *wire.Answer) {
 	want := "status"
 	h.counts.Queries++
 	if c.kind == cancel {
@@ -308,7 +308,7 @@ func (h *clientRecord) recordStatus(c command, a *wire.Answer) {
 	}
 }
 
-func (h *clientRecord) recordCreate(s *sentAccount, a *wire.Answer) {
+func (h *knowledge) recordCreate(s *sentAccount, a *wire.Answer) {
 	fate := &s.opened
 	if a.Sym != "" {
 		fate = &s.placed
@@ -327,28 +327,28 @@ func (h *clientRecord) recordCreate(s *sentAccount, a *wire.Answer) {
 }
 
 // newRound clears the ids answered in the last round.
-func (h *clientRecord) newRound() {
+func (h *knowledge) newRound() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recent = h.recent[:0]
 }
 
 // answeredNow returns how many orders have been answered so far.
-func (h *clientRecord) answeredNow() int64 {
+func (h *knowledge) answeredNow() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.counts.Answered
 }
 
 // complaints returns all complaints so far.
-func (h *clientRecord) complaints() []string {
+func (h *knowledge) complaints() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.wrong)
 }
 
 // figures returns a copy of the counts.
-func (h *clientRecord) figures() Counts {
+func (h *knowledge) figures() Counts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.counts

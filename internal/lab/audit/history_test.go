@@ -22,7 +22,7 @@ func TestWhatMayRefuseAnOrder(t *testing.T) {
 		{"", "insufficient shares", true},
 		{"R", "account 1 has used ref R for something else", false},
 	} {
-		h := newClientRecord(nil)
+		h := newKnowledge(nil)
 		o := h.order("1", "S", 3, unit)
 		o.ref = test.ref
 		h.recordOrder(o, &wire.Answer{Kind: "error", Order: wire.Order{Sym: o.sym, Amount: decimal(o.amount),

@@ -120,7 +120,7 @@ func (o *sentOrder) mayRefuse(text string) bool {
 }
 
 // recordAmend records the first successful answer to an amend.
-func (h *clientRecord) recordAmend(o *sentOrder, a *wire.Answer) {
+func (h *knowledge) recordAmend(o *sentOrder, a *wire.Answer) {
 	if number(a.ID) != o.old || a.Amount != decimal(o.amount) || a.Limit != limitOf(o.limit) {
 		h.complainLocked("amend %+v is answered with %+v", *o, *a)
 	}
@@ -137,7 +137,7 @@ func (h *clientRecord) recordAmend(o *sentOrder, a *wire.Answer) {
 
 // matchAmend checks that an amend in the tables was sent and not rejected. An amend that replaced its
 // order is matched with the new order.
-func (h *clientRecord) matchAmend(a *amendRow) error {
+func (h *knowledge) matchAmend(a *amendRow) error {
 	if h.bulk.accounts[a.account] {
 		return nil
 	}

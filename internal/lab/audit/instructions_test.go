@@ -58,8 +58,8 @@ func TestTruthRefusesWhatDoesNotFollowFromInstructions(t *testing.T) {
 }
 
 func TestOnlyAmendsThatWereSentAreThere(t *testing.T) {
-	sent := func() (*clientRecord, *sentOrder, amendRow) {
-		h := newClientRecord(nil)
+	sent := func() (*knowledge, *sentOrder, amendRow) {
+		h := newKnowledge(nil)
 		o := h.order("1", "", 7, 0)
 		o.old = 5
 		return h, o, amendRow{about: 5, order: 5, account: "1", amount: o.amount, reduced: unit}
@@ -84,7 +84,7 @@ func TestOnlyAmendsThatWereSentAreThere(t *testing.T) {
 // TestARepeatedReportHasToBeTheSame checks that a repeated order gets its first report, whatever has
 // happened to the order since.
 func TestARepeatedReportHasToBeTheSame(t *testing.T) {
-	h := newClientRecord(nil)
+	h := newKnowledge(nil)
 	o := h.order("1", "S", 7, unit)
 	o.give()
 	first := wire.Answer{Kind: "opened", Order: o.element(), ID: "3", Open: "7"}

@@ -62,7 +62,8 @@ type pendingOp struct {
 func (l *linearHistory) now() int64 { return int64(time.Since(l.start)) }
 
 // trade runs one client of the symbol.
-func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h *clientRecord, stop <-chan struct{}) error {
+func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h *knowledge,
+	stop <-chan struct{}) error {
 	conn, err := Dial(context.Background(), at)
 	if err != nil && len(at.Others) == 0 {
 		return err
@@ -145,7 +146,7 @@ func (l *linearHistory) exchange(conn *api.Conn, xml []byte, patience time.Durat
 }
 
 // command makes a random command.
-func (l *linearHistory) command(r *rand.Rand, account string, mine []uint64, h *clientRecord) (input, *sentOrder, []byte) {
+func (l *linearHistory) command(r *rand.Rand, account string, mine []uint64, h *knowledge) (input, *sentOrder, []byte) {
 	t := wire.NewTransactions(account)
 	l.mu.Lock()
 	known := slices.Clone(l.ids)

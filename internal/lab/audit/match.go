@@ -10,7 +10,7 @@ import (
 // match compares the orders in the tables with the orders that were sent: each appears at most once, none
 // was rejected, every answered order appears, and with the content that was answered. Orders without an
 // answer and without a row never happened: they are forgotten, and an error follows if they appear later.
-func (h *clientRecord) match(t *truth) error {
+func (h *knowledge) match(t *truth) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range t.amends {
@@ -53,7 +53,7 @@ func (h *clientRecord) match(t *truth) error {
 	return nil
 }
 
-func (h *clientRecord) matchOrder(o *order) error {
+func (h *knowledge) matchOrder(o *order) error {
 	if h.bulk.accounts[o.account] {
 		return h.bulk.match(o)
 	}
@@ -110,7 +110,7 @@ func protection(o *order) int64 {
 
 // matchAccounts compares accounts and deposits with what was sent. opened has "ACCOUNT BALANCE", placed
 // "ACCOUNT SYM SHARES".
-func (h *clientRecord) matchAccounts(t *truth, opened, placed []string) error {
+func (h *knowledge) matchAccounts(t *truth, opened, placed []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, row := range opened {

@@ -10,8 +10,8 @@ import (
 
 // sentStory returns four sent orders: one that was answered and canceled after an execution, one that was
 // rejected, one without an answer, and one whose frame was cut.
-func sentStory() (h *clientRecord, settled, no, unknown, cut *sentOrder) {
-	h = newClientRecord(nil)
+func sentStory() (h *knowledge, settled, no, unknown, cut *sentOrder) {
+	h = newKnowledge(nil)
 	answer := func(o *sentOrder, a wire.Answer) {
 		a.Sym, a.Amount, a.Limit = o.sym, decimal(o.amount), decimal(o.limit)
 		h.recordOrder(o, &a)
@@ -108,26 +108,28 @@ func TestAnOrderThatWasGivenUpMustNotTurnUp(t *testing.T) {
 }
 
 func TestHistoryComplainsOfWrongAnswers(t *testing.T) {
-	for name, note := range map[string]func(*clientRecord){
-		"another order's echo": func(h *clientRecord) {
+	for name, note := range map[string]func(*knowledge){
+		"another order's echo": func(h *knowledge) {
 			h.recordOrder(h.order("1", "S", 1, unit), &wire.Answer{Kind: "opened", Order: wire.Order{Sym: "S", Amount: "1",
 				Limit: "1"}, ID: "9"})
 		},
-		"an id twice": func(h *clientRecord) {
+		"an id twice": func(h *knowledge) {
 			o := h.order("1", "S", 1, unit)
 			h.recordOrder(o, &wire.Answer{Kind: "opened", Order: wire.Order{Sym: "S", Amount: decimal(o.amount), Limit: "1"},
 				ID: "7"})
 		},
-		"a known order is unknown": func(h *clientRecord) {
+		"a known order is unknown": func(h *knowledge) {
 			h.recordStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "error", ID: "7", Error: "there is no order 7"})
 		},
-		"another order's status": func(h *clientRecord) {
+		"another order's status": func(h *knowledge) {
 			h.recordStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "status", ID: "8"})
 		},
-		"a change after the cancel": func(h *clientRecord) {
+		"a change after the cancel": func(h *knowledge) {
 			h.recordStatus(command{kind: query, id: 7}, &wire.Answer{Kind: "status", ID: "7", Canceled: "1", CanceledAt: "9"})
 		},
-		"answers are missing": func(h *clientRecord) { h.recordAnswers(&frame{commands: make([]command, 2)}, make([]wire.Answer, 1)) },
+		"answers are missing": func(h *knowledge) {
+			h.recordAnswers(&frame{commands: make([]command, 2)}, make([]wire.Answer, 1))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _, _, _, _ := sentStory()
@@ -154,7 +156,7 @@ func TestAccountsAreMatchedToo(t *testing.T) {
 		{"of nobody", "never asked for", answered, func(a *sentAccount) []string { return []string{"9999999999 1"} }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newClientRecord(nil)
+			h := newKnowledge(nil)
 			a := h.account("S")
 			a.opened, a.placed = c.fate, c.fate
 			opened, placed := []string{a.id + " " + decimal(a.balance)}, []string{a.id + " S " + decimal(a.shares)}

@@ -75,7 +75,7 @@ func (s *Session) BulkAnswered(answers []wire.Answer) (ids []uint64, refusal str
 func NewPace() *hdrhistogram.Histogram { return hdrhistogram.New(1000, 100e9, 2) }
 
 // took records how long a client waited.
-func (h *clientRecord) took(d time.Duration) {
+func (h *knowledge) took(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_ = h.pace.RecordValue(min(int64(d), h.pace.HighestTrackableValue()))
@@ -112,13 +112,13 @@ func (s *Session) Listen() { s.history.listen() }
 // last answer.
 func (s *Session) LongestSilence() time.Duration { return s.history.longestSilence() }
 
-func (h *clientRecord) listen() {
+func (h *knowledge) listen() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.silence.longest = 0
 }
 
-func (h *clientRecord) longestSilence() time.Duration {
+func (h *knowledge) longestSilence() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(h.silence.longest, time.Since(h.silence.last))

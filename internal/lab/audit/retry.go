@@ -54,7 +54,7 @@ func (c *client) again() (k kind, o *sentOrder) {
 
 // recordRetry records the answer to the retry of an unanswered order. A rejection proves nothing: the first
 // attempt may still be on its way.
-func (h *clientRecord) recordRetry(o *sentOrder, a *wire.Answer) {
+func (h *knowledge) recordRetry(o *sentOrder, a *wire.Answer) {
 	h.counts.Retried++
 	switch {
 	case a.Kind == "error" && (o.mayRefuse(a.Error) || h.noRoomNow(a)):
@@ -67,7 +67,7 @@ func (h *clientRecord) recordRetry(o *sentOrder, a *wire.Answer) {
 }
 
 // recordRepeat records the answer to an answered order that was sent again.
-func (h *clientRecord) recordRepeat(o *sentOrder, a *wire.Answer) {
+func (h *knowledge) recordRepeat(o *sentOrder, a *wire.Answer) {
 	h.counts.Repeated++
 	want := &wire.Answer{Kind: "opened", Order: o.element(), ID: fmt.Sprint(o.id)}
 	if o.first != nil {
@@ -107,7 +107,7 @@ func (s *Session) RetryAll(ctx context.Context) error {
 }
 
 // withRefs returns the completely sent orders that have refs: the unanswered ones and the answered ones.
-func (h *clientRecord) withRefs() (lost, settled []*sentOrder) {
+func (h *knowledge) withRefs() (lost, settled []*sentOrder) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range h.orders {
@@ -155,14 +155,14 @@ func (s *Session) sendAgain(ctx context.Context, orders []*sentOrder, k kind) er
 }
 
 // recordOther records the answer to another order with a used ref.
-func (h *clientRecord) recordOther(o *sentOrder, a *wire.Answer) {
+func (h *knowledge) recordOther(o *sentOrder, a *wire.Answer) {
 	if a.Kind != "error" || !strings.Contains(a.Error, "has used ref") && !strings.Contains(a.Error, unavailable) {
 		h.complainLocked("order %d's ref is taken for another order: %+v", o.id, *a)
 	}
 }
 
 // recordByRef records the answer to a query by ref.
-func (h *clientRecord) recordByRef(o *sentOrder, a *wire.Answer) {
+func (h *knowledge) recordByRef(o *sentOrder, a *wire.Answer) {
 	if a.Kind == "error" && strings.Contains(a.Error, unavailable) {
 		return
 	}

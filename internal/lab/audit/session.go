@@ -62,7 +62,7 @@ type Session struct {
 
 	accounts []string // accounts with cash and shares for any order
 	poor     []string // accounts that can afford little, and mostly spend what they just earned
-	history  *clientRecord
+	history  *knowledge
 	truth    *truth
 	linear   *linearHistory
 	old      []*order     // sample of closed orders of earlier rounds
@@ -93,7 +93,7 @@ func (c *Checked) Add(more Checked) {
 // NewSession returns a session for an exchange in which nothing has happened yet. Orders of the bulk
 // accounts have no serial numbers: see BulkSent.
 func NewSession(at Target, r *rand.Rand, bulk ...string) *Session {
-	return &Session{At: at, Rand: r, End: new(Ending), history: newClientRecord(bulk), truth: newTruth()}
+	return &Session{At: at, Rand: r, End: new(Ending), history: newKnowledge(bulk), truth: newTruth()}
 }
 
 // Checked returns how much was compared so far.

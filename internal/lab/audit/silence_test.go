@@ -10,7 +10,7 @@ import (
 
 func TestTheLongestSilenceIsBetweenAnswersOfAnybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newClientRecord(nil)
+		h := newKnowledge(nil)
 		answer := func() { h.recordAnswers(new(frame), nil) }
 		answer()
 		time.Sleep(time.Hour) // before Listen

@@ -123,7 +123,8 @@ func (r *reset) check() error {
 // confirmed asks the user, and reports whether the answer is yes.
 func (r *reset) confirmed() bool {
 	fmt.Fprintf(r.Stderr,
-		"All accounts, shares and orders in %s are removed; the old exchange is kept as\n%s.\nType yes to continue: ", r.data, r.kept)
+		"All accounts, shares and orders in %s are removed; the old exchange is kept as\n%s.\nType yes to continue: ",
+		r.data, r.kept)
 	answer, _ := bufio.NewReader(io.LimitReader(r.Stdin, 16)).ReadString('\n') // a read error counts as no
 	return strings.TrimSpace(answer) == "yes"
 }
