@@ -57,9 +57,9 @@ func (fakeOwner) afterTask()                                 {}
 func (fakeOwner) freeMemory()                                {}
 func (fakeOwner) chore() (more bool, err error)              { return false, nil }
 
-// TestAnOwnerRestsOnlyWhenNothingIsAboutToCome: a task in the inbox of an owner whose goroutine has ended
+// TestAnOwnerEndsOnlyIfNoTaskIsAboutToArrive: a task in the inbox of an owner whose goroutine has ended
 // would never be executed.
-func TestAnOwnerRestsOnlyWhenNothingIsAboutToCome(t *testing.T) {
+func TestAnOwnerEndsOnlyIfNoTaskIsAboutToArrive(t *testing.T) {
 	m := open(t, Options{})
 	for name, test := range map[string]struct {
 		come func(*inbox)

@@ -227,7 +227,7 @@ func TestADigestLooksOnceMoreWhenItIsDone(t *testing.T) {
 	}
 }
 
-func TestADigestIsToldWhenItMayBe(t *testing.T) {
+func TestADigestIsReturnedOnceItIsDurable(t *testing.T) {
 	m, log := openShared(t, Options{})
 	ctx, cancel := context.WithCancel(background)
 	cancel()

@@ -231,7 +231,7 @@ func TestTheJournalHasEverythingThatWasDone(t *testing.T) {
 	require.Equal(t, [2]exchange.Cash{free2, held2}, [2]exchange.Cash{free, held})
 }
 
-func TestARestoredEngineGoesOn(t *testing.T) {
+func TestARestoredEngineContinues(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 10, 5), buy("A", 4, 6), buy("B", 1, 1))
 	m.Close()
@@ -295,7 +295,7 @@ func TestIdleDesksForgetClosedOrdersToo(t *testing.T) {
 	require.Eventually(t, func() bool { return m.Stats().ClosedOrders <= 10 }, time.Minute, 10*time.Millisecond)
 }
 
-func TestASymbolThatRestsDoesNotKeepTheNewestOutOfMemory(t *testing.T) {
+func TestAnIdleSymbolDoesNotKeepTheNewestOutOfMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &database{}
 		m := open(t, Options{Projection: db, History: db, ClosedOrdersMax: 100})
@@ -345,7 +345,7 @@ func TestOrdersAreRefusedAtTheBacklogsBound(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled, "a context ends a waiting session")
 }
 
-func TestLimitsChangeWhileOrdersCome(t *testing.T) {
+func TestLimitsChangeWhileOrdersArrive(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db, BacklogMax: 20})
 	for range 5 {
@@ -363,7 +363,7 @@ func TestLimitsChangeWhileOrdersCome(t *testing.T) {
 	require.ErrorContains(t, m.Refusing(), "the limit is 3")
 }
 
-func TestDurableWaitsForWhatItIsTold(t *testing.T) {
+func TestDurableWaitsForTheMark(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, AckPostgres: true})
 	results := make([]exchange.Result, 1)

@@ -8,9 +8,9 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestNobodyMakesAShardLookAtMoreThanHeCanPayFor: a market buy is rejected once its cost exceeds the account's
+// TestAnAccountMakesAShardWalkNoMoreThanItCanPayFor: a market buy is rejected once its cost exceeds the account's
 // cash. An FOK or a sell that the account cannot cover is rejected before any order is visited.
-func TestNobodyMakesAShardLookAtMoreThanHeCanPayFor(t *testing.T) {
+func TestAnAccountMakesAShardWalkNoMoreThanItCanPayFor(t *testing.T) {
 	m := open(t, Options{})
 	const orders = exchange.FillsMax + 500
 	for range orders {

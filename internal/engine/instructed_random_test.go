@@ -12,11 +12,11 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// TestPartsAndForgettingChangeNothingOfWhatOrdersWithInstructionsComeTo sends orders and amends of all kinds to
+// TestPartsAndForgettingDoNotChangeOrdersWithInstructions sends orders and amends of all kinds to
 // a market with parts that forgets closed orders, and to a market without either. Both must answer the same.
 // Commands that are repeated much later must get the first answer, also from an engine that replayed the journal
 // or was a standby.
-func TestPartsAndForgettingChangeNothingOfWhatOrdersWithInstructionsComeTo(t *testing.T) {
+func TestPartsAndForgettingDoNotChangeOrdersWithInstructions(t *testing.T) {
 	for range budget.Of(3) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)

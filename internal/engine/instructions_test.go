@@ -115,9 +115,9 @@ func TestTimesInForce(t *testing.T) {
 	m.agrees()
 }
 
-// TestWhoCannotPayHasNothingWalked: an order that may need a walk of the whole book is rejected for lack of funds
-// before the walk.
-func TestWhoCannotPayHasNothingWalked(t *testing.T) {
+// TestTheBookIsNotWalkedForOrdersThatCannotBePaid: an order that may need a walk of the whole book is rejected for
+// lack of funds before the walk.
+func TestTheBookIsNotWalkedForOrdersThatCannotBePaid(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 2, 5), buy("A", 2, 4), exchange.Command{Kind: exchange.OpenAccount, Account: "3",
 		Balance: exchange.Notional(3, 5).Sub(exchange.Notional(1, 1))})

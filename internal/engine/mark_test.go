@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,10 +91,10 @@ func openShared(t *testing.T, o Options) (*market, *sharedLog) {
 	return m, log
 }
 
-// TestWhatReadsWaitsUntilItIsConfirmedWhoLeads: the record of a frame's last command
+// TestReadsWaitUntilTheLeaderIsConfirmed: the record of a frame's last command
 // confirms all earlier reads of the frame once it is durable. The record
 // of an earlier command does not: the machine may have been stopped after it and lost the lead.
-func TestWhatReadsWaitsUntilItIsConfirmedWhoLeads(t *testing.T) {
+func TestReadsWaitUntilTheLeaderIsConfirmed(t *testing.T) {
 	db := &database{}
 	m, log := openShared(t, Options{Projection: db, History: db})
 	mark := func(commands ...exchange.Command) Mark {
@@ -173,7 +174,7 @@ func TestAnOrderInPartsIsConfirmedByItsRecords(t *testing.T) {
 	require.Equal(t, Mark{Seq: m.journal.Appended()}, mark)
 }
 
-func TestNothingIsToldBeforeItIsConfirmed(t *testing.T) {
+func TestNoResultIsSentBeforeItIsConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, log := openShared(t, Options{})
 		results := make([]exchange.Result, 1)
@@ -203,9 +204,9 @@ func TestNothingIsToldBeforeItIsConfirmed(t *testing.T) {
 	})
 }
 
-// TestWhatOperatorsAreToldIsConfirmed: each call of an operator waits for a new round or, if it
+// TestResultsOfOperatorsAreConfirmed: each call of an operator waits for a new round or, if it
 // appended a record, only for that record.
-func TestWhatOperatorsAreToldIsConfirmed(t *testing.T) {
+func TestResultsOfOperatorsAreConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, log := openShared(t, Options{})
 		ended := make(chan error, 1)
@@ -274,4 +275,38 @@ func TestTheRestOfAnotherOrderConfirmsNothing(t *testing.T) {
 	mark := full.marks(buy("A", 1_000_000, 1_000_000))
 	require.Greater(t, full.journal.Appended(), appended, "the unfinished order was finished")
 	require.NotZero(t, mark.Round)
+}
+
+// TestIsDurableIncludesPostgres: MayTell never reports true before
+// Durable, which waits for Postgres, would return.
+func TestIsDurableIncludesPostgres(t *testing.T) {
+	for ackPostgres, want := range map[bool]bool{false: true, true: false} {
+		m := open(t, Options{Projection: &database{}, AckPostgres: ackPostgres})
+		mark, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
+		require.NoError(t, err)
+		require.False(t, m.MayTell(Mark{Seq: mark.Seq + 1}), "a record that does not exist yet")
+		require.NoError(t, m.journal.Wait(background, mark.Seq))
+		require.Equal(t, want, m.MayTell(mark))
+		ended, cancel := context.WithCancel(background)
+		cancel()
+		require.Equal(t, want, m.Durable(ended, mark) == nil)
+	}
+}
+
+// TestACancelAllReturnsOnceItIsDurable: with AckPostgres, a cancel of all waits for Postgres too.
+func TestACancelAllReturnsOnceItIsDurable(t *testing.T) {
+	m := open(t, Options{Projection: &database{}, AckPostgres: true})
+	_, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
+	require.NoError(t, err)
+	before := m.journal.Appended()
+	ctx, cancel := context.WithCancel(background)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := m.CancelAll(ctx, "1", "")
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { return m.journal.Appended() == before+1 }, time.Minute, time.Microsecond)
+	require.Eventually(t, func() bool { return m.Stats().OpenOrders == 0 }, time.Minute, time.Microsecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 }

@@ -50,7 +50,7 @@ func (m *market) events(first uint64) (all []exchange.Event) {
 	return all
 }
 
-func TestAHaltedSymbolTakesNoOrdersAndDoesAllElse(t *testing.T) {
+func TestAHaltedSymbolRejectsOrdersAndDoesAllElse(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 10, 5), sell("A", 10, 5), buy("B", 1, 5))
 	first := m.journal.Appended() + 1
@@ -103,7 +103,7 @@ func TestAHaltIsThereAfterARestart(t *testing.T) {
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 }
 
-func TestACancelAllTakesBackEverythingInOneRecord(t *testing.T) {
+func TestACancelAllCancelsEverythingInOneRecord(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("B", 10, 5), sell("A", 10, 5), buy("A", 4, 5), buy("B", 1, 3), sell("A", 7, 9), buy("A", 2, 1),
 		sell("B", 1, 8), cancelOf(7, "2"))
@@ -361,9 +361,9 @@ func TestOperationsEndWithTheirContextAndTheEngine(t *testing.T) {
 	})
 }
 
-// TestAHaltAndItsEndAreToldOnceTheyAreDurable: with AckPostgres, Halts must not show changes that only the journal
+// TestAHaltAndItsEndAreVisibleOnceTheyAreDurable: with AckPostgres, Halts must not show changes that only the journal
 // has, because a crash may undo them.
-func TestAHaltAndItsEndAreToldOnceTheyAreDurable(t *testing.T) {
+func TestAHaltAndItsEndAreVisibleOnceTheyAreDurable(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, AckPostgres: true})
 	apply := func() { db.applied.Store(m.journal.Appended()) }

@@ -275,9 +275,9 @@ func TestNoOrdersAreTakenUntilWhatWasDueIsDone(t *testing.T) {
 	again.agrees()
 }
 
-// TestASwitchThatPassedMeanwhileIsNotArmedAgain: a client tries to arm it before there is room for the cancels that
+// TestASwitchThatPassedDuringTheStopIsNotArmedAgain: a client tries to arm it before there is room for the cancels that
 // are due.
-func TestASwitchThatPassedMeanwhileIsNotArmedAgain(t *testing.T) {
+func TestASwitchThatPassedDuringTheStopIsNotArmedAgain(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 1000 {
 		require.Equal(t, exchange.OK, m.do(buy("A", 1, 1)).Reason)
@@ -382,4 +382,27 @@ func TestRandomConnections(t *testing.T) {
 // openSmall returns a market whose journal accepts records of up to about 48 KiB.
 func openSmall(t *testing.T, o Options) *market {
 	return openWith(t, o, journal.Options{Version: exchange.EventVersion, SegmentBytes: 64 << 10})
+}
+
+// TestAnEngineEndsBeforeWhatConnectionsHaveLeft: Close leaves due cancels to the next start, and no owner waits
+// for them.
+func TestAnEngineEndsBeforeWhatConnectionsHaveLeft(t *testing.T) {
+	for range 50 {
+		t.Run("", func(t *testing.T) {
+			m := open(t, Options{InboxLen: 1}) // the cleanup closes it, which must not hang
+			one := m.NewOrigin()
+			require.Equal(t, exchange.OK, m.ask(cod(sell("A", 1, 5), one)).Reason)
+			busy := make(chan struct{})
+			go func() {
+				_ = m.call(background, &(*m.numbered.Load())[0].inbox, func() error {
+					close(busy)
+					<-m.stop
+					m.endOwners() // as Close does at this moment: it nudges the owner while that is busy
+					return nil
+				})
+			}()
+			<-busy
+			m.EndOrigin(one)
+		})
+	}
 }

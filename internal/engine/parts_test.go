@@ -138,9 +138,9 @@ func TestARefIsUsedWithTheFirstPart(t *testing.T) {
 	require.Equal(t, []bool{false, true, true}, used[len(used)-3:])
 }
 
-// TestPartsChangeNothingOfWhatComesOut sends the same random commands to a market with parts and
+// TestPartsDoNotChangeTheResults sends the same random commands to a market with parts and
 // to one without.
-func TestPartsChangeNothingOfWhatComesOut(t *testing.T) {
+func TestPartsDoNotChangeTheResults(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	m, whole := inParts(t, Options{}), open(t, Options{})
@@ -177,8 +177,8 @@ func TestPartsChangeNothingOfWhatComesOut(t *testing.T) {
 		New(Options{Journal: whole.journal, State: exchange.NewState()})
 }
 
-// TestWithoutRoomNothingComesBeforeAnUnfinishedOrder starts on a full disk after a part of an order.
-func TestWithoutRoomNothingComesBeforeAnUnfinishedOrder(t *testing.T) {
+// TestWithoutRoomNothingIsExecutedBeforeAnUnfinishedOrder starts on a full disk after a part of an order.
+func TestWithoutRoomNothingIsExecutedBeforeAnUnfinishedOrder(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 4000 { // more than fit into the segments that exist
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
@@ -425,9 +425,9 @@ func (g *guarded) Forgo() {
 	g.Journal.Forgo()
 }
 
-// TestRoomIsForgoneIfTheFundsAreGoneMeanwhile has an order in parts wait for segments, while
+// TestRoomIsForgoneIfTheFundsAreSpentDuringTheWait has an order in parts wait for segments, while
 // another order of its account spends all cash.
-func TestRoomIsForgoneIfTheFundsAreGoneMeanwhile(t *testing.T) {
+func TestRoomIsForgoneIfTheFundsAreSpentDuringTheWait(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 6 {
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
@@ -474,4 +474,35 @@ func TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake(t *testing.T) {
 	require.Equal(t, exchange.OK, again.do(buy("A", 1, 1)).Reason)
 	require.Len(t, again.do(queryOf(resting+1)).Status.Executions, resting)
 	again.agrees()
+}
+
+// TestAnUnfinishedOrderWithoutAJournalIsAFailure, not a rejection for lack of room: no result may be sent
+// after it.
+func TestAnUnfinishedOrderWithoutAJournalIsAFailure(t *testing.T) {
+	m := inParts(t, Options{})
+	for range 4000 { // more than fit into the segments that exist
+		require.Equal(t, exchange.OK, m.do(sell("A", 1, 5)).Reason)
+	}
+	first := m.journal.Appended() + 1
+	require.Equal(t, exchange.OK, m.do(buy("A", 4000, 5)).Reason)
+
+	full := m.after(first, true)
+	require.Equal(t, exchange.NoRoom, full.do(buy("A", 1, 1)).Reason)
+	require.NoError(t, full.journal.Close())
+	for _, c := range []exchange.Command{buy("A", 1, 1), cancelOf(4001, "1")} {
+		_, err := full.Execute(background, []exchange.Command{c}, make([]exchange.Result, 1))
+		require.Error(t, err, "%v", c)
+	}
+}
+
+// TestAnOrderThatLosesItsJournalBetweenTwoPartsFails, and so does everything else: the book has
+// changes that are in no record.
+func TestAnOrderThatLosesItsJournalBetweenTwoPartsFails(t *testing.T) {
+	m, clock := inPartsWithBlockingClock(t)
+	ended := clock.buyAll(m)
+	require.NoError(t, m.journal.Close())
+	clock.release()
+	require.Error(t, <-ended)
+	_, err := m.Execute(background, []exchange.Command{queryOf(1001)}, make([]exchange.Result, 1))
+	require.Error(t, err, "even a query fails: no result may be sent any more")
 }

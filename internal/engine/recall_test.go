@@ -40,7 +40,7 @@ func TestExecuteDoesNotAskTheHistory(t *testing.T) {
 	require.Equal(t, exchange.ForeignOrder, done.Reason, "a result that is complete stays as it is")
 }
 
-func TestAQueryOfOwnOrdersOnlyTellsNoOthers(t *testing.T) {
+func TestAQueryOfOwnOrdersOnlyShowsNoOthers(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})
 	own := func(order exchange.OrderID, account exchange.AccountID) Request {

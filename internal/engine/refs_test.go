@@ -191,9 +191,9 @@ func TestARepeatIsAnsweredThoughItsAccountSendsTooMuch(t *testing.T) {
 	require.Equal(t, exchange.Result{Order: 2}, m.do(other))
 }
 
-// TestNothingIsToldOfARefThatIsBeingUsed: it is not known yet whether the first command will be rejected,
+// TestNothingIsVisibleOfARefThatIsBeingUsed: it is not known yet whether the first command will be rejected,
 // and its record is not in the journal yet.
-func TestNothingIsToldOfARefThatIsBeingUsed(t *testing.T) {
+func TestNothingIsVisibleOfARefThatIsBeingUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, Options{})
 		account := m.ledger.Account("2")

@@ -130,9 +130,9 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole, because one record has to hold
+// TestAnOrderThatSweepsMoreThanARecordHoldsIsRefusedWhole, because one record has to hold
 // everything that a part of an order did.
-func TestAnOrderThatSweepsMoreThanARecordTakesIsRefusedWhole(t *testing.T) {
+func TestAnOrderThatSweepsMoreThanARecordHoldsIsRefusedWhole(t *testing.T) {
 	m := cramped(t, 16<<10)
 	m.index.FillsMax = exchange.FillsMax // larger parts than fit into such segments
 	const resting = 400
@@ -177,9 +177,9 @@ func TestAHoldThatFindsNoRoomIsNotSeen(t *testing.T) {
 	m.agrees()
 }
 
-// TestAHoldThatIsWithdrawnLetsOthersGoOn: a rejection that depends on an unsettled hold
+// TestAHoldThatIsWithdrawnLetsOthersContinue: a rejection that depends on an unsettled hold
 // waits until that is settled or withdrawn.
-func TestAHoldThatIsWithdrawnLetsOthersGoOn(t *testing.T) {
+func TestAHoldThatIsWithdrawnLetsOthersContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := cramped(t, 1<<16)
 		const all = 1000 * 1000

@@ -9,7 +9,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-func TestShowTellsAnOrderToWhoeverAsks(t *testing.T) {
+func TestShowReturnsOrdersOfAnyAccount(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})
 	m.all(sell("A", 10, 5), buy("A", 4, 6), cancelOf(1, "2"))
@@ -44,7 +44,7 @@ func TestShowAsksHistoryForWhatMemoryDoesNotHold(t *testing.T) {
 	require.ErrorContains(t, err, "away")
 }
 
-func TestShowWaitsUntilWhatItTellsIsDurable(t *testing.T) {
+func TestShowWaitsUntilTheOrderIsDurable(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, AckPostgres: true})
 	m.all(buy("A", 4, 6))
@@ -58,7 +58,7 @@ func TestShowWaitsUntilWhatItTellsIsDurable(t *testing.T) {
 	require.True(t, found)
 }
 
-func TestShowTellsExecutionsInPages(t *testing.T) {
+func TestShowReturnsExecutionsInPages(t *testing.T) {
 	db := &database{}
 	m := open(t, Options{Projection: db, History: db})
 	m.all(sell("A", 1, 5), sell("A", 2, 5), sell("A", 3, 5), buy("A", 6, 5))

@@ -145,10 +145,10 @@ func (m *market) answers(asked []exchange.Command) (all []exchange.Result) {
 	return all
 }
 
-// TestAnEngineGoesOnWhereAStandbyIs: a standby that has applied the records of an engine answers like that
+// TestAnEngineContinuesWhereAStandbyIs: a standby that has applied the records of an engine answers like that
 // engine after taking over: its digest, old and new orders, refs, and order ids are the same. Its database is
 // ahead of it or lags it.
-func TestAnEngineGoesOnWhereAStandbyIs(t *testing.T) {
+func TestAnEngineContinuesWhereAStandbyIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -285,8 +285,8 @@ func (m *market) takeOver(seq uint64, o Options) *market {
 	return again
 }
 
-// TestAnOrderInPartsIsFinishedByWhoTakesOver, after whichever part the leader ended.
-func TestAnOrderInPartsIsFinishedByWhoTakesOver(t *testing.T) {
+// TestAnOrderInPartsIsFinishedByTheNewLeader, after whichever part the leader ended.
+func TestAnOrderInPartsIsFinishedByTheNewLeader(t *testing.T) {
 	m := inParts(t, Options{})
 	for n := range 7 {
 		require.Equal(t, exchange.OK, m.do(sell("A", 1, exchange.Price(5+n%2))).Reason)
@@ -489,7 +489,7 @@ func TestAStandbyForgetsWhatItsDatabaseHas(t *testing.T) {
 	}
 }
 
-func TestAStandbyThatIsBehindTakesNothingOver(t *testing.T) {
+func TestAStandbyThatLagsCannotBeTakenOver(t *testing.T) {
 	m := open(t, Options{})
 	s := NewStandby(StandbyOptions{State: exchange.NewState()})
 	defer s.Close()

@@ -97,9 +97,9 @@ func TestCloseEndsCallsOfManySessions(t *testing.T) {
 	}
 }
 
-// TestAnEngineFindsTheOrdersOfTheStateThatItTakesOver stops an engine, starts another
+// TestAnEngineFindsTheOrdersOfItsFirstState stops an engine, starts another
 // one with its state, and lets that make one more symbol.
-func TestAnEngineFindsTheOrdersOfTheStateThatItTakesOver(t *testing.T) {
+func TestAnEngineFindsTheOrdersOfItsFirstState(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 10, 5), buy("B", 3, 5), buy("A", 4, 5))
 	m.Close()
@@ -134,8 +134,8 @@ func TestOrdersAreFoundWhileSymbolsAreMade(t *testing.T) {
 	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
 }
 
-// TestOrderIDsGoOnAboveThoseOfALostPast sets OrdersAfter, as after a loss of records with higher order ids.
-func TestOrderIDsGoOnAboveThoseOfALostPast(t *testing.T) {
+// TestOrderIDsContinueAboveThoseOfALostPast sets OrdersAfter, as after a loss of records with higher order ids.
+func TestOrderIDsContinueAboveThoseOfALostPast(t *testing.T) {
 	m := open(t, Options{OrdersAfter: 1_000_000_000})
 	m.Close()
 	require.Zero(t, m.State().OrderID, "the ids that are skipped have no orders")
@@ -150,4 +150,29 @@ func TestOrderIDsGoOnAboveThoseOfALostPast(t *testing.T) {
 	_, err = m.Execute(background, []exchange.Command{sell("A", 10, 5)}, results)
 	require.NoError(t, err)
 	require.Equal(t, exchange.OrderID(1_000_000_002), results[0].Order)
+}
+
+// TestTimesNeverGoBackOverARestart: after a clean stop everything is in the database, and no record is replayed. Then
+// only the snapshot has the time of the newest record, even if no order is open.
+func TestTimesNeverGoBackOverARestart(t *testing.T) {
+	snap := &exchange.Snapshot{OrderID: 2, Time: 1000,
+		Accounts: []exchange.AccountState{{ID: "2"},
+			{ID: "1", Opened: exchange.Notional(1000, 10), Balance: exchange.Notional(1000, 10)}},
+		Symbols:   []exchange.SymbolState{{Symbol: "A", Deposited: exchange.Shares(1000).Position(), Last: 10}},
+		Positions: []exchange.PositionState{{Symbol: "A", Account: "2", Shares: exchange.Shares(1000).Position()}}}
+	state, err := snap.Restore()
+	require.NoError(t, err)
+	m := open(t, Options{})
+	m.Close()
+	clock := int64(500)
+	m.Engine = New(Options{Journal: m.journal, State: state, Now: func() int64 { return clock }})
+	trade := func() int64 {
+		m.do(sell("A", 5, 10))
+		executions := m.do(queryOf(m.do(buy("A", 5, 10)).Order)).Status.Executions
+		require.Len(t, executions, 1)
+		return executions[0].Time
+	}
+	require.EqualValues(t, 1000, trade())
+	clock = 1500
+	require.EqualValues(t, 1500, trade())
 }

@@ -9,8 +9,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestASteadyClockGoesOn if the wall clock is set back or stands still, and follows it otherwise.
-func TestASteadyClockGoesOn(t *testing.T) {
+// TestASteadyClockContinues if the wall clock is set back or stands still, and follows it otherwise.
+func TestASteadyClockContinues(t *testing.T) {
 	wall, elapsed := int64(1000*exchange.Second), time.Duration(0)
 	c := &steadyClock{wall: func() int64 { return wall }, elapsed: func() time.Duration { return elapsed }}
 	pass := func(w, e time.Duration) int64 {

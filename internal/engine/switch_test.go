@@ -126,8 +126,8 @@ func TestASwitchIsThereAfterARestart(t *testing.T) {
 	late.agrees()
 }
 
-// TestASwitchWithMoreThanARecordTakes: the cancels need several records, the last of which disarms the switch.
-func TestASwitchWithMoreThanARecordTakes(t *testing.T) {
+// TestASwitchWithMoreThanARecordHolds: the cancels need several records, the last of which disarms the switch.
+func TestASwitchWithMoreThanARecordHolds(t *testing.T) {
 	c := &clock{}
 	m := openSmall(t, c.options())
 	orders := 0
@@ -192,8 +192,8 @@ func TestCancelAllsAreBounded(t *testing.T) {
 	require.Equal(t, exchange.OK, m.do(cancelAllOf("2", "")).Reason)
 }
 
-// TestNobodyTakesCancelAllFromOthers: each account has its own ten a second, however many accounts cancel all.
-func TestNobodyTakesCancelAllFromOthers(t *testing.T) {
+// TestNoAccountUsesUpTheCancelAllsOfOthers: each account has its own ten a second, however many accounts cancel all.
+func TestNoAccountUsesUpTheCancelAllsOfOthers(t *testing.T) {
 	m := open(t, Options{})
 	const others = 5000
 	for n := range others {
@@ -270,8 +270,8 @@ func TestABlockedAccountPlacesNothing(t *testing.T) {
 	m.agrees()
 }
 
-// TestABlockIsDoneWhateverBecomesOfItsCaller: once its record is appended, the open orders are canceled in any case.
-func TestABlockIsDoneWhateverBecomesOfItsCaller(t *testing.T) {
+// TestABlockIsCompletedWithoutItsCaller: once its record is appended, the open orders are canceled in any case.
+func TestABlockIsCompletedWithoutItsCaller(t *testing.T) {
 	for name, block := range map[string]func(m *market, recording *func()) error{
 		"the caller leaves while a symbol is busy": func(m *market, _ *func()) error {
 			defer m.held("A")()

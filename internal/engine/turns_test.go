@@ -185,9 +185,9 @@ func TestACancelAllVisitsOnlySymbolsInWhichItsAccountHasOrders(t *testing.T) {
 	m.agrees()
 }
 
-// TestACancelAllHoldsNobodyWhileItSurveysALargeBook counts the orders that are visited
+// TestACancelAllHoldsNoShardWhileItSurveysALargeBook counts the orders that are visited
 // while shards are held. In the large book, all orders of others come before the account's own.
-func TestACancelAllHoldsNobodyWhileItSurveysALargeBook(t *testing.T) {
+func TestACancelAllHoldsNoShardWhileItSurveysALargeBook(t *testing.T) {
 	m := open(t, Options{})
 	const resting = 5 * surveyMax
 	for range resting {
@@ -210,9 +210,9 @@ func TestACancelAllHoldsNobodyWhileItSurveysALargeBook(t *testing.T) {
 	require.EqualValues(t, resting, m.Stats().OpenOrders)
 }
 
-// TestACancelAllHoldsNobodyForTheIdsOfOtherSymbols has other symbols use up ids during a
+// TestACancelAllHoldsNoShardForTheIdsOfOtherSymbols has other symbols use up ids during a
 // survey, and counts the ids that are checked while shards are held.
-func TestACancelAllHoldsNobodyForTheIdsOfOtherSymbols(t *testing.T) {
+func TestACancelAllHoldsNoShardForTheIdsOfOtherSymbols(t *testing.T) {
 	m := open(t, Options{})
 	for range 2 * surveyMax {
 		m.do(sell("A", 1, 9))
@@ -293,9 +293,9 @@ func TestWhatWaitsForItsNextTurnIsCounted(t *testing.T) {
 	require.Eventually(t, func() bool { return m.Stats().Inbox == 0 }, time.Minute, time.Millisecond)
 }
 
-// TestACancelAllTakesSymbolsThatCameMeanwhile has the account place an order in a symbol that
+// TestACancelAllIncludesSymbolsAddedDuringIt has the account place an order in a symbol that
 // is not held yet, while the cancel waits for another symbol.
-func TestACancelAllTakesSymbolsThatCameMeanwhile(t *testing.T) {
+func TestACancelAllIncludesSymbolsAddedDuringIt(t *testing.T) {
 	m := open(t, Options{})
 	m.do(sell("A", 1, 5))
 	release := m.held("A")
@@ -419,8 +419,8 @@ func TestNoShardWaitsForAnother(t *testing.T) {
 	require.Equal(t, exchange.InsufficientFunds, (<-claimed)[0].Reason)
 }
 
-// TestASignOfLifeWakesNobody calls Alive while all owners are idle, and while some are not.
-func TestASignOfLifeWakesNobody(t *testing.T) {
+// TestAliveWakesNoOwner calls Alive while all owners are idle, and while some are not.
+func TestAliveWakesNoOwner(t *testing.T) {
 	m := open(t, Options{})
 	require.Eventually(t, func() bool { return len(m.awakeNow()) == 0 }, time.Minute, time.Millisecond)
 	require.NoError(t, m.isAlive())
@@ -561,8 +561,8 @@ func TestPausesAreOfACommandAndNotOfItsFrame(t *testing.T) {
 	})
 }
 
-// TestATaskThatReadsInTheMiddleOfAnOrderGoesOn: it is passed on to the shard of its next command.
-func TestATaskThatReadsInTheMiddleOfAnOrderGoesOn(t *testing.T) {
+// TestATaskThatReadsBetweenPartsContinues: it is passed on to the shard of its next command.
+func TestATaskThatReadsBetweenPartsContinues(t *testing.T) {
 	m := open(t, Options{})
 	order := m.all(buy("A", 1, 1))[0].Order
 	end := m.inParts("A")
