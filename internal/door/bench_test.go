@@ -34,7 +34,7 @@ func (null) Ready(commands []engine.Request) int                            { re
 
 func (null) Durable(context.Context, engine.Mark) error { return nil }
 
-func (null) MayTell(engine.Mark) bool { return true }
+func (null) IsDurable(engine.Mark) bool { return true }
 
 func (null) Notify(_ engine.Mark, wake chan<- struct{}) {
 	select {

@@ -180,9 +180,9 @@ func (p *Pending) Wait(ctx context.Context) error {
 // depend on have this number or a lower one.
 func (p *Pending) Seq() uint64 { return p.mark.Seq }
 
-// MayTell reports whether Wait would return nil at once.
-func (p *Pending) MayTell() bool {
-	return p.mark == engine.Mark{} || p.server.exchange.MayTell(p.mark)
+// IsDurable reports whether Wait would return nil at once.
+func (p *Pending) IsDurable() bool {
+	return p.mark == engine.Mark{} || p.server.exchange.IsDurable(p.mark)
 }
 
 // Notify sends to wake as soon as it is worthwhile to call Wait. wake must have a buffer of one. Notify does

@@ -78,7 +78,7 @@ func TestACallIsDoneInItsOrderAndToldOnceItIsDurable(t *testing.T) {
 	require.Equal(t, []int{7, 8}, x.queried)
 	require.Equal(t, exchange.Shares(7e8), outcomes[0].Status.Open)
 	require.Equal(t, exchange.Shares(8e8), outcomes[2].Status.Open)
-	require.False(t, p.MayTell())
+	require.False(t, p.IsDurable())
 	short, cancel := context.WithCancel(background)
 	cancel()
 	require.ErrorIs(t, s.Durable(short, engine.Mark{Seq: 3}), context.Canceled)
@@ -92,7 +92,7 @@ func TestACallIsDoneInItsOrderAndToldOnceItIsDurable(t *testing.T) {
 	}
 	x.set(func() { x.durable = 3 })
 	require.NoError(t, <-waited)
-	require.True(t, p.MayTell())
+	require.True(t, p.IsDurable())
 	m := s.options.Metrics
 	require.Equal(t, 3.0, testutil.ToFloat64(m.frames))
 	require.Equal(t, 2.0, testutil.ToFloat64(m.byKind[exchange.QueryOrder][exchange.OK]))
@@ -406,7 +406,7 @@ func TestEachOutcomeOfACallIsToldByItself(t *testing.T) {
 	require.NoError(t, err)
 	for i := range requests {
 		part := p.Part(requests[i:i+1], outcomes[i:i+1])
-		require.False(t, part.MayTell())
+		require.False(t, part.IsDurable())
 		require.Equal(t, p.Seq(), part.Seq())
 		if i == 1 {
 			x.set(func() { outcomes[0].Pending = exchange.InView })

@@ -25,8 +25,8 @@ type Exchange interface {
 	// Notify sends to wake as soon as it is worthwhile to call Durable. wake must have a buffer of one.
 	// Notify does not wait.
 	Notify(m engine.Mark, wake chan<- struct{})
-	// MayTell reports whether Durable(m) would return nil at once.
-	MayTell(m engine.Mark) bool
+	// IsDurable reports whether Durable(m) would return nil at once.
+	IsDurable(m engine.Mark) bool
 	// NewOrigin returns an origin, which links orders to a connection: they are canceled after EndOrigin.
 	// Call EndOrigin after the connection's last call of Execute. Neither method waits.
 	NewOrigin() *engine.Origin

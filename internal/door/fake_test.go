@@ -180,7 +180,7 @@ type waiting struct {
 	wake chan<- struct{}
 }
 
-func (x *fake) MayTell(m engine.Mark) bool {
+func (x *fake) IsDurable(m engine.Mark) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.durableErr == nil && (!x.held || m.Seq <= x.durable)

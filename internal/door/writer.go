@@ -31,7 +31,7 @@ func (c *session) push(r *reply) {
 // to the writer costs more than most of what a query does. It reports whether the whole reply was sent. What
 // the client has no room for is left to the writer, so trySend never waits.
 func (c *session) trySend(r *reply) bool {
-	if c.tryWriter == nil || r.last || c.ctx.Err() != nil || !c.server.exchange.MayTell(r.mark) {
+	if c.tryWriter == nil || r.last || c.ctx.Err() != nil || !c.server.exchange.IsDurable(r.mark) {
 		return false
 	}
 	if _, empty := c.unsent.silence(); !empty {

@@ -55,8 +55,8 @@ func (e *Engine) Durable(ctx context.Context, m Mark) error { return e.durable.w
 // block: a channel needs capacity 1 to miss nothing.
 func (e *Engine) Notify(m Mark, wake chan<- struct{}) { e.durable.notify(m, wake) }
 
-// MayTell reports whether Durable(m) would return nil at once.
-func (e *Engine) MayTell(m Mark) bool { return e.durable.reached(m) }
+// IsDurable reports whether Durable(m) would return nil at once.
+func (e *Engine) IsDurable(m Mark) bool { return e.durable.reached(m) }
 
 // DurableSeq returns the seq up to which records are durable. It is for readers that may lag, such
 // as market data, and that show the seq.

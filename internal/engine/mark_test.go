@@ -180,7 +180,7 @@ func TestNoResultIsSentBeforeItIsConfirmed(t *testing.T) {
 		results := make([]exchange.Result, 1)
 		mark, err := m.Execute(background, []exchange.Command{queryOf(1)}, results)
 		require.NoError(t, err)
-		require.False(t, m.MayTell(mark), "durable records are not enough")
+		require.False(t, m.IsDurable(mark), "durable records are not enough")
 		wake, durable := make(chan struct{}, 1), make(chan error, 1)
 		m.Notify(mark, wake)
 		go func() { durable <- m.Durable(background, mark) }()
@@ -190,16 +190,16 @@ func TestNoResultIsSentBeforeItIsConfirmed(t *testing.T) {
 		log.set(mark.Round, nil)
 		<-wake
 		require.NoError(t, <-durable)
-		require.True(t, m.MayTell(mark))
+		require.True(t, m.IsDurable(mark))
 
 		mark, err = m.Execute(background, []exchange.Command{queryOf(1)}, results)
 		require.NoError(t, err)
-		require.False(t, m.MayTell(mark), "an earlier round is not enough")
+		require.False(t, m.IsDurable(mark), "an earlier round is not enough")
 		go func() { durable <- m.Durable(background, mark) }()
 		synctest.Wait()
 		log.set(mark.Round, errors.New("another machine leads"))
 		require.ErrorContains(t, <-durable, "another machine leads")
-		require.False(t, m.MayTell(mark))
+		require.False(t, m.IsDurable(mark))
 		log.set(1000, nil) // so that the test can end
 	})
 }
@@ -277,16 +277,16 @@ func TestTheRestOfAnotherOrderConfirmsNothing(t *testing.T) {
 	require.NotZero(t, mark.Round)
 }
 
-// TestIsDurableIncludesPostgres: MayTell never reports true before
+// TestIsDurableIncludesPostgres: IsDurable never reports true before
 // Durable, which waits for Postgres, would return.
 func TestIsDurableIncludesPostgres(t *testing.T) {
 	for ackPostgres, want := range map[bool]bool{false: true, true: false} {
 		m := open(t, Options{Projection: &database{}, AckPostgres: ackPostgres})
 		mark, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
 		require.NoError(t, err)
-		require.False(t, m.MayTell(Mark{Seq: mark.Seq + 1}), "a record that does not exist yet")
+		require.False(t, m.IsDurable(Mark{Seq: mark.Seq + 1}), "a record that does not exist yet")
 		require.NoError(t, m.journal.Wait(background, mark.Seq))
-		require.Equal(t, want, m.MayTell(mark))
+		require.Equal(t, want, m.IsDurable(mark))
 		ended, cancel := context.WithCancel(background)
 		cancel()
 		require.Equal(t, want, m.Durable(ended, mark) == nil)

@@ -150,7 +150,7 @@ func (c *conn) answer(k *call, o *out) error {
 
 // mayTell reports whether the answer to a command can be made without waiting.
 func (c *conn) mayTell(k *call) bool {
-	if !c.mayChange(k.method) || !k.pending.MayTell() {
+	if !c.mayChange(k.method) || !k.pending.IsDurable() {
 		return false
 	}
 	seq := k.came[0].Seq
