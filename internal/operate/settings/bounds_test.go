@@ -112,16 +112,16 @@ var bounds = []struct {
 		{"another body", "`requestBodyTimeout`", "{admin.requestBodyTimeout}", "the end"},
 		{"an operation", "`operateTimeout`", "{admin.operateTimeout}", "503: not known to be done"},
 		{"readers of the market data stream", "`--max-stream-readers`",
-			"{--max-stream-readers}, each {outcryd.streamWriteTimeout} to take {market.pieceMost KiB}", "503; cut off"},
-		{"requests that wait for `min_seq`", "`minSeqWaitsMax`, `minSeqTimeout`",
-			"{market.minSeqWaitsMax}, for {market.minSeqTimeout s}", "503"},
+			"{--max-stream-readers}, each {outcryd.streamWriteTimeout} to take {web.pieceMost KiB}", "503; cut off"},
+		{"requests that wait for `min_seq`", "`minSeqWaitsMax`, `awaitTimeout`",
+			"{web.minSeqWaitsMax}, for {market.awaitTimeout s}", "503"},
 		{"market data answers at a time",
 			"`symbolsAnswersMax`, `marketAnswersMax`, `candlesAnswersMax`, `ordersAnswersMax`",
-			"{market.symbolsAnswersMax} of symbols, {market.marketAnswersMax} of books, {market.marketAnswersMax} of " +
-				"trades, {market.candlesAnswersMax} of candles, {market.ordersAnswersMax} of orders", "503 for that kind"},
+			"{web.symbolsAnswersMax} of symbols, {web.marketAnswersMax} of books, {web.marketAnswersMax} of " +
+				"trades, {web.candlesAnswersMax} of candles, {web.ordersAnswersMax} of orders", "503 for that kind"},
 		{"entries of an answer", "`symbolsMost`, `depthMost`, `tradesMost`, `CandlesMost`, `executionsMost`",
-			"{market.symbolsMost} symbols, {market.depthMost} levels, {market.tradesMost} trades, " +
-				"{market.CandlesMost} candles, {market.executionsMost} executions", "400; executions come in pages"},
+			"{web.symbolsMost} symbols, {web.depthMost} levels, {web.tradesMost} trades, " +
+				"{market.CandlesMost} candles, {web.executionsMost} executions", "400; executions come in pages"},
 		{"candles in memory", "`candleSlotsMax`, `candlesMost`",
 			"{market.candleSlotsMax} of 144 bytes, {market.candlesMost} of an interval of a symbol; each symbol has " +
 				"40 in any case", "older ones are asked of Postgres"},
