@@ -65,29 +65,6 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestPlansAreWhole(t *testing.T) {
-	for name, kind := range map[string]*torture.Kind{"short": torture.Server, "long": torture.Server} {
-		plan, err := parsePlan(kind, name)
-		require.NoError(t, err)
-		for fault := range kind.Faults() {
-			require.Positive(t, plan[fault], "%s leaves out %s", name, fault)
-		}
-	}
-	plan, err := parsePlan(torture.Cluster, "long")
-	require.NoError(t, err)
-	for fault := range torture.Cluster.Faults() {
-		require.Positive(t, plan[fault], "the long plan of a cluster leaves out %s", fault)
-	}
-	plan, err = parsePlan(torture.Server, "kill=1,stop=2,kill=3")
-	require.NoError(t, err)
-	require.Equal(t, map[string]int{"kill": 4, "stop": 2}, plan)
-	plan, err = parsePlan(torture.Server, "abuse=2,abuse-dust=1,kill=1")
-	require.NoError(t, err)
-	require.Equal(t, 3, plan["abuse-dust"])
-	require.Equal(t, 2, plan["abuse-frame"])
-	require.NotContains(t, plan, "stop")
-}
-
 // TestATortureRun runs all parts of a torture run once, with the real program.
 func TestATortureRun(t *testing.T) {
 	budget.SkipUnlessFull(t, "a torture run in a step of its own")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,23 +16,6 @@ import (
 	"outcry/internal/lab/harness"
 	"outcry/internal/lab/mutation"
 	"outcry/internal/lab/torture"
-)
-
-// Plans of the torture run. The short one takes about a minute.
-const (
-	shortPlan = "kill=5,kill-behind=1,stop=1,restart=1,both-kill=2,postgres-kill=2,postgres-freeze=1," +
-		"postgres-restart=1,postgres-slow=1,postgres-cut=1,clock=1,abuse=1"
-	longPlan = "kill=185,kill-behind=15,stop=25,restart=25,both-kill=50,postgres-kill=50,postgres-freeze=15," +
-		"postgres-restart=15,postgres-slow=15,postgres-cut=15,clock=15,abuse=2"
-)
-
-// Plans of the torture run of a cluster. The short one takes about two minutes.
-const (
-	shortClusterPlan = "kill-leader=2,freeze-leader=1,freeze-both=1,freeze-trading=1,stale=1,alone=1,one-way=1," +
-		"flapping=1,hang-leader=1,full-leader=1,lose-disk=1,postgres-away=1,upgrade=1,kill-all=1"
-	longClusterPlan = "kill-leader=200,kill-standby=20,freeze-leader=100,freeze-both=10,freeze-trading=5,stale=20," +
-		"alone=20,sees-one=20,one-way=20,flapping=10,hang-leader=10,hang-standby=5,full-leader=10,full-standby=5," +
-		"lose-disk=5,lose-kill=10,flip-byte=5,remove-add=5,postgres-away=10,upgrade=10,kill-all=10,stop-all=10"
 )
 
 func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -69,8 +51,8 @@ func runTorture(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	if o.Plan, err = parsePlan(kind, *plan); err != nil {
-		return err
+	if o.Plan, err = kind.ParsePlan(*plan); err != nil {
+		return fmt.Errorf("%w: -plan: %w (-help lists the faults)", errUsage, err)
 	}
 	o.Large = o.Large || *plan == "long" && !cluster
 	return finish(ctx, kind)
@@ -115,19 +97,6 @@ func commonFlags(f *flag.FlagSet, o *torture.Options, stdout io.Writer) (
 		}
 		return err
 	}
-}
-
-// parsePlan parses a plan, which may also be given by name.
-func parsePlan(kind *torture.Kind, plan string) (map[string]int, error) {
-	named := map[string]string{"short": shortPlan, "long": longPlan}
-	if kind == torture.Cluster {
-		named = map[string]string{"short": shortClusterPlan, "long": longClusterPlan}
-	}
-	rounds, err := kind.ParsePlan(cmp.Or(named[plan], plan))
-	if err != nil {
-		return nil, fmt.Errorf("%w: -plan: %w (-help lists the faults)", errUsage, err)
-	}
-	return rounds, nil
 }
 
 // runBooks checks that local books and private feeds agree with the exchange.

@@ -32,8 +32,8 @@ type setting struct {
 // attackFaults returns the faults of a malicious client. A plan may name all of them together as abuse.
 func attackFaults() (all []fault[*server]) {
 	for _, a := range attacks() {
-		all = append(all, fault[*server]{name: a.name, about: a.about, ends: a.ends, early: true, inject: a.inject,
-			attack: &a})
+		all = append(all, fault[*server]{name: a.name, about: a.about, short: 1, long: 2, ends: a.ends, early: true,
+			inject: a.inject, attack: &a})
 	}
 	return all
 }

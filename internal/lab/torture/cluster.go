@@ -16,7 +16,8 @@ import (
 )
 
 // Cluster is a cluster of three nodes. Clients trade from outside, through the current leader.
-var Cluster = &Kind{name: "failover", about: described(clusterFaults), planned: true, schedule: shuffled,
+var Cluster = &Kind{name: "failover", about: described(clusterFaults), plans: named(clusterFaults), planned: true,
+	schedule: shuffled,
 	command: func(o Options, plan string) string {
 		return fmt.Sprintf("torture -cluster -seed %d -clients %d -load %s -down %s -books=%t -plan %s",
 			o.Seed, o.Clients, o.Load, o.DownMax, o.Books, plan)

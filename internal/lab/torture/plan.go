@@ -12,9 +12,10 @@ import (
 
 // fault is one way to break an exchange of type S.
 type fault[S any] struct {
-	name   string // in a plan
-	about  string
-	inject func(S, context.Context) error
+	name        string // in a plan
+	about       string
+	short, long int // rounds in the plans of these names
+	inject      func(S, context.Context) error
 
 	// Without early and quiet the fault is injected after clients have traded for a while.
 	early  bool // injected as soon as clients trade
@@ -47,9 +48,10 @@ func runChecks(ctx context.Context, all []check) error {
 
 // Kind is a kind of exchange that can be tortured.
 type Kind struct {
-	name     string            // of the temporary directory
-	about    map[string]string // descriptions of the faults, by name
-	planned  bool              // a run has a plan, and its lines name the fault
+	name     string                    // of the temporary directory
+	about    map[string]string         // descriptions of the faults, by name
+	plans    map[string]map[string]int // rounds of each fault, by the name of the plan
+	planned  bool                      // a run has a plan, and its lines name the fault
 	schedule func(o Options, random *rand.Rand) (faults []string)
 	command  func(o Options, plan string) string // the command that repeats a run
 	begin    func(r *run, random *rand.Rand) system
@@ -70,9 +72,25 @@ func described[S any](all []fault[S]) map[string]string {
 	return about
 }
 
+// named returns the plans short and long.
+func named[S any](all []fault[S]) map[string]map[string]int {
+	short, long := map[string]int{}, map[string]int{}
+	for _, f := range all {
+		if f.short > 0 {
+			short[f.name] = f.short
+		}
+		long[f.name] = f.long
+	}
+	return map[string]map[string]int{"short": short, "long": long}
+}
+
 // ParsePlan parses rounds of faults, such as "kill=8,stop=2". "abuse=1" means one round of each fault
-// whose name begins with abuse. The error names the wrong part.
+// whose name begins with abuse. The plans "short" and "long" are those that each fault says itself. The error names
+// the wrong part.
 func (k *Kind) ParsePlan(plan string) (map[string]int, error) {
+	if rounds, ok := k.plans[plan]; ok {
+		return maps.Clone(rounds), nil
+	}
 	rounds := map[string]int{}
 	for part := range strings.SplitSeq(plan, ",") {
 		name, count, _ := strings.Cut(part, "=")

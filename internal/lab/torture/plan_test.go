@@ -54,6 +54,32 @@ func requireWhole[S any](t *testing.T, all []fault[S]) {
 	}
 }
 
+// TestPlansAreWhole: the long plans have every fault, and so has the short one of a server.
+func TestPlansAreWhole(t *testing.T) {
+	for _, test := range []struct {
+		kind *Kind
+		plan string
+	}{{Server, "short"}, {Server, "long"}, {Cluster, "long"}} {
+		plan, err := test.kind.ParsePlan(test.plan)
+		require.NoError(t, err)
+		for fault := range test.kind.Faults() {
+			require.Positive(t, plan[fault], "%s leaves out %s", test.plan, fault)
+		}
+	}
+	plan, err := Server.ParsePlan("long")
+	require.NoError(t, err)
+	require.Equal(t, 185, plan["kill"])
+	plan, err = Cluster.ParsePlan("short")
+	require.NoError(t, err)
+	require.Equal(t, 2, plan["kill-leader"])
+	require.NotContains(t, plan, "flip-byte")
+	plan, err = Server.ParsePlan("abuse=2,abuse-dust=1,kill=1")
+	require.NoError(t, err)
+	require.Equal(t, 3, plan["abuse-dust"])
+	require.Equal(t, 2, plan["abuse-frame"])
+	require.NotContains(t, plan, "stop")
+}
+
 func TestTwoFaultsOfOneNameAreABug(t *testing.T) {
 	require.Panics(t, func() { described([]fault[*server]{{name: "x", about: "a"}, {name: "x", about: "b"}}) })
 }

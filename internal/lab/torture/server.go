@@ -16,7 +16,8 @@ import (
 )
 
 // Server is one server.
-var Server = &Kind{name: "torture", about: described(serverFaults), planned: true, schedule: shuffled,
+var Server = &Kind{name: "torture", about: described(serverFaults), plans: named(serverFaults), planned: true,
+	schedule: shuffled,
 	command: func(o Options, plan string) string {
 		return fmt.Sprintf("torture -seed %d -clients %d -load %s -large=%t -resting %d -down %s -plan %s",
 			o.Seed, o.Clients, o.Load, o.Large, o.Resting, o.DownMax, plan)
