@@ -237,7 +237,7 @@ func TestNothingIsLostWhereTheJournalSurvived(t *testing.T) {
 	other := live(t)
 	for want, dir := range map[string]string{
 		"the backup is of an exchange with the journal": other.data,
-		"there is no journal in":                        t.TempDir(),
+		"no journal in": t.TempDir(),
 	} {
 		refused(t, want, "restore", "--data="+filepath.Join(dir, "x"), "--database-url="+pgtest.NewDatabase(t),
 			"--journal="+dir, file)
@@ -319,7 +319,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	require.Contains(t, stderr, "--segment 7: must be from 65536")
 	refused(t, "exists already: nothing was written", "backup", "--data="+l.data, "--database-url="+l.database, file)
 	refused(t, "they are not of the same exchange", "backup", "--data="+l.data, "--database-url="+another, file+"2")
-	refused(t, "there is no journal in", "backup", "--data="+dir, "--database-url="+l.database, file+"2")
+	refused(t, "no journal in", "backup", "--data="+dir, "--database-url="+l.database, file+"2")
 	refused(t, "cannot be used", "backup", "--data="+l.data, "--database-url=nonsense://", file+"2")
 	execute(t, l.database, "UPDATE exchange_state SET applied_seq = applied_seq - 1")
 	refused(t, "is outcryd running, and Postgres fast enough?", "backup", "--data="+l.data, "--database-url="+l.database,

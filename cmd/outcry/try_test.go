@@ -98,7 +98,7 @@ func (x *trying) until(pattern string) []string {
 }
 
 // TestAClusterIsTried follows a user's session: three nodes start, orders are placed, the leader is killed and
-// comes back, the leadership is handed over. In the end no process is left.
+// comes back, the leadership was handed over. In the end no process is left.
 func TestAClusterIsTried(t *testing.T) {
 	budget.SkipUnlessFull(t, "the commands of docs/CLUSTER.md, which try a cluster")
 	x, addrs, https := startTry(t)
@@ -184,7 +184,7 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir())
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, said, "there is no outcryd beside outcry, nor in the path: name it with --outcryd")
+	require.Contains(t, said, "no outcryd next to outcry or in the path: name it with --outcryd")
 	ends := filepath.Join(t.TempDir(), "ends")
 	require.NoError(t, os.WriteFile(ends, []byte("#!/bin/sh\nprintf 'this\\nthat is why\\n' >&2\nexit 1\n"), 0o755))
 	base := freeBlock(t, trial.Ports)

@@ -65,7 +65,7 @@ func (f *former) tooOften() error {
 	if len(f.times) < againMax {
 		return nil
 	}
-	return fmt.Errorf("this node has lost its leadership %d times within %s: see whether its disk, its clock or its "+
+	return fmt.Errorf("this node has lost its leadership %d times within %s: check whether its disk, its clock or its "+
 		"network is slow, and start it again", againMax+1, againTime)
 }
 
@@ -104,7 +104,7 @@ func (s *server) beginAgain(ctx context.Context, why error) error {
 	if ctx.Err() != nil {
 		return why
 	}
-	s.log.Info("this process begins again as one that follows", "pid", os.Getpid())
+	s.log.Info("this process restarts as a follower", "pid", os.Getpid())
 	postgres := 0
 	if s.database != nil && s.database.Cluster != nil {
 		postgres = s.database.Cluster.Pid()

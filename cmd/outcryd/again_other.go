@@ -6,7 +6,7 @@ import "errors"
 
 // execSelf returns an error that asks for a restart by the supervisor.
 func execSelf([]string) error {
-	return errors.New("this system cannot execute the program again: its supervisor has to start it")
+	return errors.New("this system cannot restart the program: its supervisor must start it")
 }
 
 // rename does nothing: a process never restarts itself on this system.

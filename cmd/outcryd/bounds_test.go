@@ -26,7 +26,7 @@ func TestBoundsOfClientsChangeByReload(t *testing.T) {
 	require.Contains(t, p.log.String(), `"bytes":1073741824,"of":"--memory-limit"`)
 	require.Contains(t, p.log.String(),
 		"--max-open-orders 4000000, --max-accounts 2, --max-symbols 1 and twice --max-memory 536870912 "+
-			"come to 2092 MiB together, and --memory-limit is 1024 MiB")
+			"need 2092 MiB together, and --memory-limit is 1024 MiB")
 	c := dial(t, p.xml)
 	reply := c.must(t, `<create><account id="1" balance="1000"/><account id="2" balance="1000"/>`+
 		`<account id="3" balance="1"/><symbol sym="A"/><symbol sym="B"/></create>`)
@@ -63,7 +63,7 @@ func TestBoundsThatDoNotFitTheMemoryAreSaidBeforeAStart(t *testing.T) {
 	require.Equal(t, exitOK, status)
 	require.Contains(t, errs,
 		"outcryd: warning: --max-open-orders 4000000, --max-accounts 1000000, --max-symbols 100000 and twice "+
-			"--max-memory 536870912 come to 2440 MiB together, and --memory-limit is 953 MiB: lower them, or give it more")
+			"--max-memory 536870912 need 2440 MiB together, and --memory-limit is 953 MiB: lower them, or increase it")
 	require.Regexp(t, `(?m)^memory-limit = 1000000000 `, out)
 	_, _, errs = checked(t, append(flags, "--memory-limit=off")...)
 	require.NotContains(t, errs, "--max-open-orders")

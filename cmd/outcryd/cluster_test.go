@@ -408,7 +408,7 @@ func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 		patience, time.Millisecond)
 	old.becomes(t, remote.RoleStandby)
 	require.Equal(t, pid, old.cmd.Process.Pid)
-	require.Contains(t, old.log.String(), `"msg":"this process begins again as one that follows","pid":`+fmt.Sprint(pid))
+	require.Contains(t, old.log.String(), `"msg":"this process restarts as a follower","pid":`+fmt.Sprint(pid))
 	require.NoError(t, old.cmd.Process.Signal(syscall.Signal(0)), "it is the same process")
 	oneDigest(t, nodes)
 	status, body := old.get("/readyz")

@@ -111,7 +111,7 @@ func (m *member) askMayLead(ctx context.Context, node uint64) error {
 	defer cancel()
 	answer, err := m.replica.Load().Ask(ctx, node, request)
 	if err != nil {
-		return fmt.Errorf("node %d does not say that it can lead: %w", node, err)
+		return fmt.Errorf("node %d does not report that it can lead: %w", node, err)
 	}
 	var why string
 	if json.Unmarshal(answer, &why) == nil && why != "" { // an older version answers with its digests
@@ -143,9 +143,9 @@ func active(peers []replica.Peer, self, node uint64) error {
 		}
 	}
 	if node == 0 {
-		return errors.New("no other node that votes has answered lately")
+		return errors.New("no other voting node has answered lately")
 	}
-	return fmt.Errorf("node %d is no voter that has answered lately", node)
+	return fmt.Errorf("node %d is not a voter that has answered lately", node)
 }
 
 // Add implements admin.Members.

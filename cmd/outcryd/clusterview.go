@@ -179,15 +179,15 @@ func (m *member) workOut(ctx context.Context) {
 // watchCluster adds the metrics of a cluster's node, which are read at each scrape.
 func (m *metrics) watchCluster(node *member) {
 	r := node.replica.Load()
-	m.gauge("outcry_cluster_leads", "1 while this node leads its cluster and takes orders, else 0.",
+	m.gauge("outcry_cluster_leads", "1 while this node leads its cluster and accepts orders, else 0.",
 		func() float64 { return oneIf(node.server.notReady.Load() == nil && node.err() == nil) })
 	m.gauge("outcry_cluster_follows", "1 while this node has loaded its state and leads or follows, 0 while it starts.",
 		func() float64 { return oneIf(node.loaded.Load() && node.err() == nil) })
-	m.gauge("outcry_cluster_leader", "Number of the node that leads as far as this one knows, 0 if it knows of none.",
+	m.gauge("outcry_cluster_leader", "Number of the leading node as far as this one knows, 0 if unknown.",
 		func() float64 { return float64(r.Status().Leader) })
 	m.gauge("outcry_cluster_term", "Raft's term: it rises with each election.",
 		func() float64 { return float64(r.Status().Term) })
-	m.gauge("outcry_cluster_unfit", "1 while this node should not lead, as its disk hangs or is full, else 0.",
+	m.gauge("outcry_cluster_unfit", "1 while this node should not lead because its disk hangs or is full, else 0.",
 		func() float64 { return oneIf(r.Status().Unfit != nil) })
 	m.gauge("outcry_cluster_digest_differs",
 		"1 while the state of another node is known to differ from this one's after the same record, else 0.",
@@ -205,7 +205,7 @@ func (m *metrics) watchCluster(node *member) {
 			Help: "Elections that this node has begun since it started."},
 			func() float64 { return float64(r.Status().Elections) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "outcry_cluster_dropped_messages_total",
-			Help: "Messages of other nodes that found no room at this one since it started. Raft sends them again."},
+			Help: "Messages of other nodes that this one dropped for lack of room since it started. Raft sends them again."},
 			func() float64 { return float64(r.Status().Dropped) }),
 		&peerFigures{status: r.Status})
 }
@@ -215,11 +215,11 @@ type peerFigures struct{ status func() replica.Status }
 
 var (
 	peerLag = prometheus.NewDesc("outcry_cluster_peer_lag_entries",
-		"Entries of Raft's log that a node does not have on its disk yet. Only the leader tells it.", []string{"node"}, nil)
+		"Entries of Raft's log that a node does not have on its disk yet. Only the leader reports it.", []string{"node"}, nil)
 	peerActive = prometheus.NewDesc("outcry_cluster_peer_active",
-		"1 if a node has answered this one lately, else 0. Only the leader tells it.", []string{"node"}, nil)
+		"1 if a node has answered this one lately, else 0. Only the leader reports it.", []string{"node"}, nil)
 	spareVoters = prometheus.NewDesc("outcry_cluster_spare_voters",
-		"How many nodes that vote may fail before the rest is no majority. Only the leader tells it.", nil, nil)
+		"Number of voting nodes that may fail before the rest is no majority. Only the leader reports it.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

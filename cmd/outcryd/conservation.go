@@ -38,12 +38,12 @@ func (c *conservation) imbalance() exchange.Imbalance {
 func (m *metrics) watchConservation(c *conservation) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "outcry_cash_imbalance_dollars",
-			Help: "Cash that accounts have beyond what they were opened with, " +
-				"counted anew at most every 5 seconds. 0 at all times."},
+			Help: "Cash of all accounts minus the balances they were opened with, " +
+				"counted at most every 5 seconds. Always 0."},
 			func() float64 { return dollars(c.imbalance().Cash) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "outcry_share_imbalance_symbols",
-			Help: "Symbols whose shares do not add up to what was placed, " +
-				"counted anew at most every 5 seconds. 0 at all times."},
+			Help: "Symbols whose shares do not add up to the placed shares, " +
+				"counted at most every 5 seconds. Always 0."},
 			func() float64 { return float64(c.imbalance().Symbols) }))
 }
 

@@ -202,7 +202,7 @@ func TestAStartWithoutRoomTakesNoOrders(t *testing.T) {
 	s.start()
 	refused := s.client.must(t, transactions(anOrder))
 	require.Contains(t, refused, "<error")
-	require.Contains(t, s.log.String(), "no orders are taken yet")
+	require.Contains(t, s.log.String(), "no orders are accepted yet")
 	require.Positive(t, s.metric("outcry_open_orders"))
 	disk.free(t)
 	s.until("orders are taken", func() bool {

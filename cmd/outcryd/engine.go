@@ -42,7 +42,7 @@ func (s *server) resumeEngine(ctx context.Context) error {
 		return fmt.Errorf("cancel what was due while the exchange was down: %w", err)
 	}
 	if err := s.engine.Refusing(); err != nil {
-		s.log.Warn("no orders are taken yet", "error", err)
+		s.log.Warn("no orders are accepted yet", "error", err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func TestWhoIsAwaitedIsNamed(t *testing.T) {
 			return true
 		}, patience, lookEvery, "%v", texts)
 	}
-	says("no leader is known; the cluster is founded once all of --peers are reached, and these are not: node 2 (",
+	says("no leader is known; the cluster is founded once all of --peers are reached; not reached yet: node 2 (",
 		", node 3 (", "connection refused)")
 	require.Eventually(t, func() bool {
 		return strings.Contains(first.log.String(), `"not_reached":"node 2 (`)

@@ -327,7 +327,7 @@ func (f following) Error() string {
 	if status.Leader == 0 {
 		text := role + "; no leader is known"
 		if away := f.m.replica.Load().Founders(); away != "" {
-			text += "; the cluster is founded once all of --peers are reached, and these are not: " + away
+			text += "; the cluster is founded once all of --peers are reached; not reached yet: " + away
 		}
 		return text
 	}

@@ -79,7 +79,7 @@ func buildInfo() prometheus.Collector {
 		revision, changed = "unknown", "unknown"
 	}
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "outcry_build_info",
-		Help: "1; the labels tell the commit that the program was built from, whether files differed from it, " +
+		Help: "1; the labels have the commit that the program was built from, whether files differed from it, " +
 			"and the version of Go.",
 		ConstLabels: prometheus.Labels{"revision": revision, "modified": changed, "goversion": runtime.Version()}})
 	g.Set(1)

@@ -56,7 +56,7 @@ var refusals = []refusal{
 		"keep everything: [A damaged journal](PROCEDURES.md#a-damaged-journal)", []string{"internal/journal/segment.go"}},
 	{"does not add up", "somebody has changed the tables, or a bug", "keep everything, `outcry verify`",
 		[]string{"internal/operate/recovery/state.go"}},
-	{"does not come out as recorded", "replaying the journal has another result than it recorded: a bug, or another " +
+	{"does not replay as recorded", "replaying the journal has another result than it recorded: a bug, or another " +
 		"version",
 		"keep everything, try the version that wrote it", []string{"internal/operate/recovery/state.go"}},
 	{"may not make the schema outcry", "the role owns neither the database nor a schema `outcry`",

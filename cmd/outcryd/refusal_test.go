@@ -167,7 +167,7 @@ func TestReplayRefusesOtherFills(t *testing.T) {
 	require.True(t, changed)
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	log := launch(t, "--data="+data, "--database-url="+pgtest.NewDatabase(t)).fails(t)
-	require.Contains(t, log, "does not come out as recorded")
+	require.Contains(t, log, "does not replay as recorded")
 	require.Contains(t, log, "order 2 of S was filled")
 }
 

@@ -54,14 +54,14 @@ func (s *server) reload() {
 	changed, restart, err := s.tryReload()
 	s.metrics.reload.done(err)
 	if err != nil {
-		s.log.Error("the settings are not taken over, and nothing has changed", "error", err)
+		s.log.Error("the settings are not applied, and nothing has changed", "error", err)
 		return
 	}
 	if after := s.settings().LogLevel; after != before { // otherwise a level set with PUT /loglevel stays in force
 		s.level.Set(min(s.level.Level(), after)) // the more verbose of both levels, until the lines below are logged
 		defer s.level.Set(after)
 	}
-	s.log.Info("the settings have been read again", "changed", changed)
+	s.log.Info("the settings are reloaded", "changed", changed)
 	if len(restart) > 0 {
 		s.log.Warn("changed settings need a restart", "settings", restart)
 	}
@@ -126,7 +126,7 @@ type reloadMetrics struct {
 func newReloadMetrics() *reloadMetrics {
 	m := &reloadMetrics{time: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "outcry_config_last_reload_success_timestamp_seconds",
-		Help: "When settings were taken over last, at a start or by SIGHUP, in seconds since the Unix epoch."})}
+		Help: "When settings were last applied, at a start or by SIGHUP, in seconds since the Unix epoch."})}
 	m.done(nil)
 	return m
 }

@@ -41,8 +41,8 @@ func (p *program) reload(t *testing.T, file, text, message string) map[string]an
 }
 
 const (
-	msgReloaded  = "the settings have been read again"
-	msgNotTaken  = "the settings are not taken over, and nothing has changed"
+	msgReloaded  = "the settings are reloaded"
+	msgNotTaken  = "the settings are not applied, and nothing has changed"
 	msgRestart   = "changed settings need a restart"
 	connectFrame = `<transactions id="1"><query id="1"/></transactions>`
 )

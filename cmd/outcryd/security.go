@@ -117,7 +117,7 @@ func (g *guards) tls() *tls.Config {
 // watchSecurity adds the metrics of tokens and certificates, which are read at each scrape.
 func (m *metrics) watchSecurity(g *guards) {
 	m.gauge("outcry_config_last_reload_successful",
-		"1 if settings, certificates and tokens were taken over when they were read last, else 0.",
+		"1 if settings, certificates and tokens were applied when they were last read, else 0.",
 		func() float64 { return oneIf(m.reload.taken.Load() && g.failed() == nil) })
 	m.gauge("outcry_auth_tokens", "Valid tokens; 0 without --auth.", func() float64 {
 		if g.tokens == nil {
@@ -126,7 +126,7 @@ func (m *metrics) watchSecurity(g *guards) {
 		return float64(g.tokens.Count())
 	})
 	m.gauge("outcry_tls_certificate_expiry_timestamp_seconds",
-		"When the certificate that is shown expires, in seconds since the Unix epoch; 0 without TLS.", func() float64 {
+		"When the certificate in use expires, in seconds since the Unix epoch; 0 without TLS.", func() float64 {
 			if g.certificates == nil {
 				return 0
 			}

@@ -142,7 +142,7 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 		select {
 		case <-reload:
 			if terminalGone(os.Stderr) {
-				s.log.Info("stopping: the terminal has gone")
+				s.log.Info("stopping: the terminal was closed")
 				return nil
 			}
 			s.reload()

@@ -99,7 +99,7 @@ func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 			trade(20)
 			end()
 			require.Eventually(t, func() bool { return metric(t, p, "outcry_postgres_lag_records") == 0 }, patience, lookEvery)
-			require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "can be written again") }, patience,
+			require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "can be written to again") }, patience,
 				5*time.Millisecond)
 			p.stop(t)
 			conserved(t, pg.URL())

@@ -16,7 +16,7 @@ import (
 
 // errDeposed says that this node has lost the leadership. Its memory may hold results that were never
 // committed, so the process must restart.
-var errDeposed = errors.New("this node leads no more")
+var errDeposed = errors.New("this node no longer leads")
 
 const (
 	// fitEvery is how often a node checks whether its Postgres is close enough behind to lead.
@@ -327,7 +327,7 @@ func (m *member) leave(ctx context.Context) error {
 		if err := r.Transfer(ctx, 0); err != nil {
 			log.Warn("no other node has taken the leadership; the others elect one without this node", "error", err)
 		} else {
-			log.Info("the leadership is handed over", "took", time.Since(begun).String())
+			log.Info("the leadership was handed over", "took", time.Since(begun).String())
 		}
 	}
 	m.stopFollowing()

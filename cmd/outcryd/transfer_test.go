@@ -14,7 +14,7 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// TestATransferAnswersWhatWasSent: a client without refs sends orders while the leadership is handed over. Each order
+// TestATransferAnswersWhatWasSent: a client without refs sends orders while the leadership was handed over. Each order
 // that was placed is answered.
 func TestATransferAnswersWhatWasSent(t *testing.T) {
 	raced(t)

@@ -24,7 +24,7 @@ func (m *metrics) gauge(name, help string, value func() float64) {
 func (m *metrics) watchLog(l *logging.Log) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "outcry_log_suppressed_lines_total",
-		Help: "Lines that were not logged because the same message had come too often lately.",
+		Help: "Lines that were not logged because the same message was logged too often lately.",
 	}, func() float64 { return float64(l.Suppressed()) }))
 }
 
@@ -41,13 +41,13 @@ func (m *metrics) watchServer(
 	now func() *settings.Config, bounds func() settings.ConnectionBounds, ready func() error,
 ) {
 	m.gauge("outcry_ready",
-		"1 while the exchange takes orders, as /readyz tells, else 0.",
+		"1 while the exchange accepts orders, as /readyz reports, else 0.",
 		func() float64 { return oneIf(ready() == nil) })
 	m.gauge("outcry_connections_limit",
-		"TCP connections that there may be: --max-connections, or less where the limit of open files is too low.",
+		"Maximum number of TCP connections: --max-connections, or less if the limit of open files is too low.",
 		func() float64 { return float64(bounds().XML) })
 	m.gauge("outcry_http_connections_limit",
-		"HTTP connections that there may be: --max-http-connections, or less where the limit of open files is too low.",
+		"Maximum number of HTTP connections: --max-http-connections, or less if the limit of open files is too low.",
 		func() float64 { return float64(bounds().HTTP) })
 	m.gauge("outcry_postgres_lag_limit_records",
 		"Records that Postgres may be behind before orders are refused, --max-lag.",
@@ -61,7 +61,7 @@ func (m *metrics) watchServer(
 		return // an alert would read 0 as a full disk
 	}
 	m.gauge("outcry_disk_available_bytes",
-		"Room on the disk of the data directory that the server's user may fill.",
+		"Room on the disk of the data directory that the server's user may use.",
 		func() float64 { return float64(health.DiskOf(data).Available) })
 	m.gauge("outcry_disk_size_bytes",
 		"Size of the disk of the data directory.",
@@ -77,7 +77,7 @@ func (m *metrics) watch(
 ) {
 	m.registry.MustRegister(newFigures(stats))
 	m.watchJournal(j)
-	m.gauge("outcry_postgres_up", "1 while Postgres can be written, else 0.", func() float64 { return oneIf(!p.Down()) })
+	m.gauge("outcry_postgres_up", "1 while Postgres can be written to, else 0.", func() float64 { return oneIf(!p.Down()) })
 	m.watchConservation(&conservation{count: reconcile})
 }
 
@@ -99,10 +99,10 @@ func (m *metrics) watchJournal(j *journal.Journal) {
 		func() float64 { return float64(j.UnsyncedBytes()) })
 	m.gauge("outcry_journal_segments", "Segments of the journal.", func() float64 { return float64(j.SegmentCount()) })
 	m.gauge("outcry_journal_room",
-		"1 while the journal's next segment is there or being made; 0 while it cannot be made, and orders are refused.",
+		"1 while the journal's next segment exists or is being created; 0 while it cannot be created, and orders are refused.",
 		func() float64 { return oneIf(j.Room() == nil) })
 	m.gauge("outcry_journal_room_bytes",
-		"Bytes that the journal's segments that are ready can still take.",
+		"Free bytes in the journal's segments that are ready.",
 		func() float64 { return float64(j.RoomBytes()) })
 	m.gauge("outcry_journal_reserve_bytes",
 		"Part of outcry_journal_room_bytes that only cancels may use.",
@@ -130,7 +130,7 @@ func newFigures(stats func() engine.Stats) *figures {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
 	add(gauge, "outcry_accounts", "Accounts.", func(s *engine.Stats) float64 { return float64(s.Accounts) })
 	add(gauge, "outcry_symbols", "Symbols.", func(s *engine.Stats) float64 { return float64(s.Symbols) })
-	add(gauge, "outcry_symbols_halted", "Symbols that take no orders until an operator resumes them.",
+	add(gauge, "outcry_symbols_halted", "Symbols that accept no orders until an operator resumes them.",
 		func(s *engine.Stats) float64 { return float64(s.Halted) })
 	add(gauge, "outcry_open_orders", "Orders that rest in a book.",
 		func(s *engine.Stats) float64 { return float64(s.OpenOrders) })
@@ -145,9 +145,9 @@ func newFigures(stats func() engine.Stats) *figures {
 	add(gauge, "outcry_ref_filter_bytes", "Memory of the filter that knows which refs were never used.",
 		func(s *engine.Stats) float64 { return float64(s.RefFilter) })
 	add(counter, "outcry_refs_repeated_total",
-		"Commands that were answered as before, since their ref had done the same, since the start.",
+		"Commands with a used ref that were answered as the first time, since the start.",
 		func(s *engine.Stats) float64 { return float64(s.RefsRepeated) })
-	add(counter, "outcry_refs_asked_total", "Refs that Postgres was asked for since the start.",
+	add(counter, "outcry_refs_asked_total", "Refs that were looked up in Postgres since the start.",
 		func(s *engine.Stats) float64 { return float64(s.RefsAsked) })
 	add(counter, "outcry_orders_total", "Orders that were accepted since the start.",
 		func(s *engine.Stats) float64 { return float64(s.Orders) })
@@ -155,13 +155,13 @@ func newFigures(stats func() engine.Stats) *figures {
 		func(s *engine.Stats) float64 { return float64(s.Executions) })
 	add(counter, "outcry_cancels_total", "Orders that were canceled since the start.",
 		func(s *engine.Stats) float64 { return float64(s.Cancels) })
-	add(counter, "outcry_traded_shares_total", "Shares that changed hands since the start, all symbols together.",
+	add(counter, "outcry_traded_shares_total", "Shares traded since the start, all symbols together.",
 		func(s *engine.Stats) float64 { return s.TradedShares })
 	add(counter, "outcry_traded_dollars_total", "Dollars that were paid for traded shares, the notional, since the start.",
 		func(s *engine.Stats) float64 { return s.TradedDollars })
 	add(counter, "outcry_amends_total", "Amends since the start that changed an order.",
 		func(s *engine.Stats) float64 { return float64(s.Instructions.Amends) })
-	add(gauge, "outcry_switches_armed", "Accounts of which all is canceled unless they are heard of in time.",
+	add(gauge, "outcry_switches_armed", "Accounts with an armed dead man's switch.",
 		func(s *engine.Stats) float64 { return float64(s.Switches) })
 	c.all = append(c.all, instructionFigures()...)
 	return c
@@ -177,7 +177,7 @@ func instructionFigures() (all []figure) {
 		"cod":    func(s *engine.Stats) int64 { return s.Instructions.OnDisconnect },
 	} {
 		desc := prometheus.NewDesc("outcry_instructed_orders_total",
-			"Orders that were accepted since the start, by their instructions: an order counts for each that it has.",
+			"Orders accepted since the start, by instruction: an order counts once for each instruction that it has.",
 			nil, prometheus.Labels{"kind": kind})
 		all = append(all, figure{desc, prometheus.CounterValue, func(s *engine.Stats) float64 { return float64(value(s)) }})
 	}

@@ -81,7 +81,7 @@ var refusals = []refusal{
 
 // triedElsewhere are messages of the page that other tests cause: those that need a made-up journal are in
 // cmd/outcryd, and those that need a connection pooler in internal/postgres.
-var triedElsewhere = []string{"does not come out as recorded", "this program reads up to version",
+var triedElsewhere = []string{"does not replay as recorded", "this program reads up to version",
 	"a connection pooler is in between"}
 
 // refuses starts servers that refuse to start, and looks up their messages in the page.

@@ -126,7 +126,7 @@ func (s *Standby) apply(seq uint64, err error) error {
 		err = s.state.Apply(&s.event)
 	}
 	if err != nil {
-		s.err = fmt.Errorf("engine: record %d does not come out as recorded: %w", seq, err)
+		s.err = fmt.Errorf("engine: record %d does not replay as recorded: %w", seq, err)
 		return s.err
 	}
 	s.seq = seq

@@ -92,7 +92,7 @@ func (s *State) apply(e *Event) error {
 func (s *State) applyTo(e *Event) error {
 	in, book := s.Ledger.Instrument(e.Symbol), s.Books[e.Symbol]
 	if in == nil || book == nil {
-		return fmt.Errorf("exchange: replay: %s for symbol %s, which was never made", e.Kind, e.Symbol)
+		return fmt.Errorf("exchange: replay: %s for symbol %s, which was never created", e.Kind, e.Symbol)
 	}
 	if id := book.Unfinished(); id != 0 && e.Kind != OrderContinued {
 		return fmt.Errorf("exchange: replay: %s for symbol %s, while its order %d is unfinished", e.Kind, e.Symbol, id)

@@ -119,7 +119,7 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		"a symbol that exists":   {Event{Kind: SymbolMade, Symbol: "SPY"}, "made twice"},
 		"shares of no symbol": {
 			Event{Kind: SharesDeposited, Symbol: "QQQ", Account: "1", Deposited: Position{Lo: 1}},
-			"never made",
+			"never created",
 		},
 		"shares for no account": {
 			Event{Kind: SharesDeposited, Symbol: "SPY", Account: "9", Deposited: Position{Lo: 1}},
@@ -127,7 +127,7 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		},
 		"an event of no kind":            {Event{Kind: 77, Symbol: "SPY"}, "unknown event event(77)"},
 		"an order of no account":         {buy(func(e *Event) { e.Account = "9" }), "account 9"},
-		"an order of no symbol":          {buy(func(e *Event) { e.Symbol = "QQQ" }), "never made"},
+		"an order of no symbol":          {buy(func(e *Event) { e.Symbol = "QQQ" }), "never created"},
 		"an order id that is taken":      {buy(func(e *Event) { e.Order = 5 }), "order 5 after order 5"},
 		"an order id out of order":       {buy(func(e *Event) { e.Order = 2 }), "order 2 after order 5"},
 		"an order that cannot be paid":   {buy(func(e *Event) { e.Shares = 1e8 * 1e8 }), "insufficient_funds"},
@@ -135,7 +135,7 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 		"a cancel of no order":           {cancel(func(e *Event) { e.Order = 9 }), "unknown_order"},
 		"a cancel of another's order":    {cancel(func(e *Event) { e.Account = "1" }), "foreign_order"},
 		"a cancel of an executed order":  {cancel(func(e *Event) { e.Order = 1 }), "already_executed"},
-		"a cancel of no symbol":          {cancel(func(e *Event) { e.Symbol = "QQQ" }), "never made"},
+		"a cancel of no symbol":          {cancel(func(e *Event) { e.Symbol = "QQQ" }), "never created"},
 		"a cancel of more than was open": {cancel(func(e *Event) { e.Shares++ }), "of order 3"},
 		"a cancel of less than was open": {cancel(func(e *Event) { e.Shares-- }), "of order 3"},
 		"a cancel at another limit":      {cancel(func(e *Event) { e.Limit++ }), "of order 3"},
@@ -148,7 +148,7 @@ func TestReplayRefusesWhatDoesNotFollow(t *testing.T) {
 			Event{Kind: SharesDeposited, Symbol: "SPY", Account: "1", Deposited: PositionTotalMax},
 			"position_total_exceeded",
 		},
-		"a halt of no symbol":              {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never made"},
+		"a halt of no symbol":              {Event{Kind: SymbolHalted, Symbol: "QQQ"}, "never created"},
 		"a resume of a symbol that trades": {Event{Kind: SymbolResumed, Symbol: "SPY"}, "was not halted"},
 		"a cancel-all of no order": {
 			Event{Kind: OrdersCanceled, Account: "2", Cancels: []Cancel{{3, "SPY", Terms{Side: Sell, Limit: 12e8}, 50e8}, {9,

@@ -21,7 +21,7 @@ import (
 func Newest(dir string, version uint32) (id [16]byte, seq uint64, err error) {
 	s, err := Peek(dir, version)
 	if err == nil && s.Segments == 0 {
-		err = fmt.Errorf("journal: there is no journal in %s", dir)
+		err = fmt.Errorf("journal: no journal in %s", dir)
 	}
 	return s.ID, s.Last, err
 }
@@ -35,7 +35,7 @@ func Oldest(dir string) (seq uint64, err error) {
 		return 0, fmt.Errorf("journal: list %s: %w", dir, err)
 	}
 	if len(all) == 0 {
-		return 0, fmt.Errorf("journal: there is no journal in %s", dir)
+		return 0, fmt.Errorf("journal: no journal in %s", dir)
 	}
 	return all[0].first, nil
 }

@@ -15,9 +15,9 @@ import (
 func TestTheNewestRecordIsKnownWhileTheJournalIsInUse(t *testing.T) {
 	dir := t.TempDir()
 	_, _, err := Newest(filepath.Join(dir, "none"), newest)
-	require.ErrorContains(t, err, "there is no journal in")
+	require.ErrorContains(t, err, "no journal in")
 	_, _, err = Newest(dir, newest)
-	require.ErrorContains(t, err, "there is no journal in")
+	require.ErrorContains(t, err, "no journal in")
 	j, err := Open(dir, Options{Version: newest, SegmentBytes: 1 << 12, FirstSeq: 41})
 	require.NoError(t, err)
 	id, seq, err := Newest(dir, newest)

@@ -42,7 +42,7 @@ const RecordBytesMax = 1 << 30
 var (
 	ErrClosed         = errors.New("journal: closed")
 	ErrFailed         = errors.New("journal: failed")
-	ErrGone           = errors.New("journal: the record is no longer there")
+	ErrGone           = errors.New("journal: the record is no longer kept")
 	ErrTooLarge error = &noClaim{"journal: the record is too large", false}
 	ErrNoRoom   error = &noClaim{"journal: no room for the next segment", true}
 )

@@ -202,7 +202,7 @@ func (r *recovered) checkEnd() error {
 	}
 	s := r.segments[len(r.segments)-1]
 	if mark, ok := parseRecord(r.bytes[s.end:]); ok && mark.rotated() && mark.seq == r.next-1 {
-		return s.damaged(int(s.end), "the journal goes on at record %d in another segment, which is missing", r.next)
+		return s.damaged(int(s.end), "the segment that begins at record %d is missing", r.next)
 	}
 	return nil
 }

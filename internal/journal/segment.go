@@ -28,8 +28,8 @@ type VersionError struct {
 // Error names the file, its version and the newest version that the program reads.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("journal: %s has version %d and this program reads up to version %d: "+
-		"a newer outcryd has written it, and only that or a newer one can go on with it "+
-		"(outcryd --version says what a program reads)",
+		"a newer outcryd has written it, and only that or a newer one can read it "+
+		"(outcryd --version prints what a program reads)",
 		e.File, e.Version, e.Reads)
 }
 
@@ -121,7 +121,7 @@ func parseHead(s segment, b []byte, reads uint32) (id [16]byte, version uint32, 
 		return id, 0, err
 	}
 	if first := binary.LittleEndian.Uint64(b[32:]); first != s.first {
-		return id, 0, s.damaged(32, "the header names record %d as the first, the file name another", first)
+		return id, 0, s.damaged(32, "the header and the file name disagree on the first record: %d in the header", first)
 	}
 	if size := binary.LittleEndian.Uint64(b[40:]); size != uint64(len(b)) {
 		return id, 0, s.damaged(len(b), "the file has %d bytes instead of %d", len(b), size)
@@ -207,7 +207,7 @@ func proveTorn(s segment, b []byte, end int, next uint64) error {
 			continue
 		}
 		if _, ok := parseRecord(b[at:]); ok {
-			return s.damaged(end, "record %d is not readable, and record %d at offset %d says that it was there", next, seq, at)
+			return s.damaged(end, "record %d is not readable, although record %d at offset %d was written after it", next, seq, at)
 		}
 	}
 	return nil

@@ -99,5 +99,5 @@ func (a *Archive) CheckCandles(ctx context.Context) error {
 		return fmt.Errorf("postgres: compare candles with executions: %w", err)
 	}
 	return &RowError{"candles", fmt.Sprintf("sym %s, seconds %d, start %d", sym, length, start),
-		fmt.Sprintf("it says %s; the executions come to %s", says, sum)}
+		fmt.Sprintf("it has %s; its executions sum up to %s", says, sum)}
 }

@@ -181,7 +181,7 @@ func (c *FillCounter) Check(ctx context.Context) error {
 		}
 		if got.n != want.n || got.hash != want.hash {
 			return &RowError{"fill_log", "account " + string(id),
-				fmt.Sprintf("its rows end with execution %d, there are %d; or one of them is another one", got.n, want.n)}
+				fmt.Sprintf("its rows end with execution %d, but there are %d, or a row differs", got.n, want.n)}
 		}
 	}
 	return nil
@@ -203,7 +203,7 @@ func (c *FillCounter) take(rows map[exchange.AccountID]*countedFills, row *fillR
 		return true
 	})
 	if err == nil && got.n != row.last {
-		err = fmt.Errorf("it says %d executions, and has others", row.count)
+		err = fmt.Errorf("its number of executions is %d, which is wrong", row.count)
 	}
 	if err != nil {
 		return &RowError{"fill_log", key, err.Error()}

@@ -209,7 +209,7 @@ func (l *Loader) CheckTables(ctx context.Context, list []Table) error {
 	for i, other := range list {
 		same := func(t Table) bool { return t.Name == other.Name }
 		if !slices.ContainsFunc(tables, same) || slices.ContainsFunc(list[:i], same) {
-			return fmt.Errorf("postgres: the backup has a table %q too many", other.Name)
+			return fmt.Errorf("postgres: the backup has an unknown table %q", other.Name)
 		}
 	}
 	return nil

@@ -39,8 +39,8 @@ func TestTablesOfAnotherLayoutAreNamed(t *testing.T) {
 	all := Tables()
 	for want, tables := range map[string][]Table{
 		"table accounts is missing in the backup":        all[2:],
-		`the backup has a table "orders; DROP" too many`: append([]Table{{"orders; DROP", nil}}, all...),
-		`the backup has a table "symbols" too many`:      append(all[:len(all):len(all)], all[2]),
+		`the backup has an unknown table "orders; DROP"`: append([]Table{{"orders; DROP", nil}}, all...),
+		`the backup has an unknown table "symbols"`:      append(all[:len(all):len(all)], all[2]),
 		"table accounts has the columns [id] in the backup": append([]Table{{"accounts", []string{"id"}}, all[0]},
 			all[2:]...),
 	} {

@@ -84,7 +84,7 @@ func (a *Archive) CheckMarket(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("postgres: compare market with executions: %w", err)
 	}
-	return &RowError{"market", "sym " + sym, fmt.Sprintf("it says %s; the executions come to %s", says, sum)}
+	return &RowError{"market", "sym " + sym, fmt.Sprintf("it has %s; its executions sum up to %s", says, sum)}
 }
 
 // openingHours is how many hours of one-hour candles LoadCandles reads before the newest one. The figures of

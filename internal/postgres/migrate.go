@@ -28,7 +28,7 @@ func mustRead(folder fs.ReadDirFS) (all []migration) {
 	for i, file := range files {
 		sql, err := fs.ReadFile(folder, file.Name())
 		if number := fmt.Sprintf("%04d_", i+1); err != nil || !strings.HasPrefix(file.Name(), number) {
-			panic(fmt.Sprintf("postgres: %s is where migration %s has to be: %v", file.Name(), number, err))
+			panic(fmt.Sprintf("postgres: %s is in the place of migration %s: %v", file.Name(), number, err))
 		}
 		all = append(all, migration{file.Name(), string(sql)})
 	}
@@ -93,7 +93,7 @@ func (s *Store) migrate(ctx context.Context, log *slog.Logger, check func(Positi
 	if version > newest {
 		return fmt.Errorf("postgres: %w: its schema has version %d, this program knows up to %d: a newer outcryd has "+
 			"upgraded it, "+
-			"and only that or a newer one can go on with it (outcryd --version says what a program reads)",
+			"and only that or a newer one can go on with it (outcryd --version prints what a program reads)",
 			errUnusable, version, newest)
 	}
 	upgrade := version > 0 && version < newest

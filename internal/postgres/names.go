@@ -137,7 +137,7 @@ func (s *session) findNoted(ctx context.Context, q rowQuerier) error {
 		FROM `+versionTable).Scan(&s.version, &s.people, &there)
 	if err == nil && !there {
 		err = fmt.Errorf("%w: the schema %q has no exchange_state, which %s says it has: if it was renamed, correct that; "+
-			"to begin anew, drop the schema %s too", errUnusable, s.people, versionTable, internalSchema)
+			"to start from the beginning, drop the schema %s too", errUnusable, s.people, versionTable, internalSchema)
 	}
 	return err
 }

@@ -269,7 +269,7 @@ func (p *Projector) removeApplied() {
 	err := p.options.Journal.RemoveBefore(p.applied.Load() + 1)
 	switch {
 	case err != nil && !p.undeleted:
-		p.options.Log.Warn("an old segment of the journal cannot be deleted; trading goes on, and it is tried again",
+		p.options.Log.Warn("an old segment of the journal cannot be deleted; trading continues, and the deletion is retried",
 			"error", err)
 	case err == nil && p.undeleted:
 		p.options.Log.Info("old segments of the journal can be deleted again")

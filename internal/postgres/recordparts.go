@@ -72,7 +72,7 @@ func (r *recordReader) addOwn(ctx context.Context, row *record) error {
 			return c.error("order %d is of account %s and %s, that of its record is of account %s and %s", c.Order,
 				c.Account, c.Symbol, e.Account, e.Symbol)
 		case c.n > 0 && int(c.n) != len(e.Own)+1:
-			return c.error("its cancel %d is missing, or another one is there twice", len(e.Own)+1)
+			return c.error("its cancel %d is missing, or another one is duplicated", len(e.Own)+1)
 		case c.n > 0:
 			e.Own = append(e.Own, exchange.Cancel{Order: c.Order, Terms: c.Terms, Shares: c.Shares})
 			err = r.checkWhy(c, exchange.CanceledSTP)

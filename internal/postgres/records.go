@@ -131,7 +131,7 @@ func (r *recordReader) exact() bool { return r.next > r.exactAfter }
 const noNanos = "it has no nanos"
 
 // sharedRecord is the error for a row whose record was already read.
-const sharedRecord = "it is of record %d, which another row is of too, or which is older than the history"
+const sharedRecord = "it is of record %d, which another row has too, or which is older than the history"
 
 // lacksOrder reports whether the row refers to an order that does not exist.
 func (r *record) lacksOrder() bool {
@@ -274,7 +274,7 @@ func (r *recordReader) addFill(x *fill) error {
 	e := &r.event
 	switch want := e.Before + len(e.Fills) + 1; {
 	case x.n != want:
-		return executionError(x, "the order's execution %d is missing, or this one is there twice", want)
+		return executionError(x, "the order's execution %d is missing, or this one is duplicated", want)
 	case x.owner == "":
 		return executionError(x, "there is no resting order %d", x.resting)
 	case x.symbol != e.Symbol:
@@ -315,7 +315,7 @@ func (r *recordReader) addCancel(row *record) error {
 	e := &r.event
 	switch want := len(e.Cancels) + 1; {
 	case int(row.n) != want:
-		return row.error("its cancel %d is missing, or another one is there twice", want)
+		return row.error("its cancel %d is missing, or another one is duplicated", want)
 	case row.Account != e.Account:
 		return row.error("order %d is of account %s, the others are of account %s", row.Order, row.Account, e.Account)
 	case row.Time != e.Time:

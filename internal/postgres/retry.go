@@ -68,7 +68,7 @@ func (p *Projector) failed(err error) {
 		p.down.Store(true)
 	}
 	if time.Since(p.warned) >= stillAfter {
-		p.options.Log.Warn("Postgres cannot be written; trading goes on, the tables will catch up", "error", err)
+		p.options.Log.Warn("Postgres cannot be written to; trading continues, and the tables will catch up", "error", err)
 		p.warned = time.Now()
 	}
 	if p.options.OnRetry != nil {
@@ -81,7 +81,7 @@ func (p *Projector) worked() {
 	p.limit = p.timeMax
 	p.down.Store(false)
 	if !p.warned.IsZero() {
-		p.options.Log.Info("Postgres can be written again", "applied_seq", p.batch.last)
+		p.options.Log.Info("Postgres can be written to again", "applied_seq", p.batch.last)
 		p.warned = time.Time{}
 	}
 }
@@ -146,7 +146,7 @@ func (p *Projector) reconnect(ctx context.Context, delay *time.Duration) (done b
 	case applied == p.batch.last:
 		return true, nil
 	case applied != p.batch.first-1:
-		return false, fmt.Errorf("postgres: %w: it stands at record %d, expected %d", errUnusable, applied, p.batch.first-1)
+		return false, fmt.Errorf("postgres: %w: it is at record %d, expected %d", errUnusable, applied, p.batch.first-1)
 	}
 	return false, nil
 }

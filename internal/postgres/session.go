@@ -139,7 +139,7 @@ func refusePooler(ctx context.Context, conn *pgconn.PgConn) error {
 		return fmt.Errorf("ask for the process of the session: %w", err)
 	}
 	if len(row) != 1 || len(row[0].Rows) != 1 || len(row[0].Rows[0]) != 3 {
-		return fmt.Errorf("%w: it answered %d results where one was asked for", errPooler, len(row))
+		return fmt.Errorf("%w: it answered %d results instead of one", errPooler, len(row))
 	}
 	is := row[0].Rows[0]
 	if pid := strconv.FormatUint(uint64(conn.PID()), 10); pid != string(is[0]) {
@@ -236,7 +236,7 @@ func (s *Store) holder(ctx context.Context) error {
 	database := s.conn.Config().Database
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return fmt.Errorf("postgres: database %q: its lock has become free just now", database)
+		return fmt.Errorf("postgres: database %q: its lock has just become free", database)
 	case err != nil:
 		return fmt.Errorf("postgres: database %q: ask who holds its lock: %w", database, err)
 	case s.number != "" && name == sessionName(writerName, s.number):

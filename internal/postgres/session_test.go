@@ -287,7 +287,7 @@ func TestWhoHoldsTheLockIsNamed(t *testing.T) {
 	require.Eventually(t, waiters(0), time.Minute, time.Millisecond)
 
 	require.NoError(t, s.conn.QueryRow(background, `SELECT 1 WHERE pg_advisory_unlock($1)`, int64(lockKey)).Scan(new(int)))
-	require.ErrorContains(t, s.holder(background), "its lock has become free just now")
+	require.ErrorContains(t, s.holder(background), "its lock has just become free")
 	require.False(t, Unusable(s.holder(background)))
 	s.Close()
 

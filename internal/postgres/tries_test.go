@@ -56,7 +56,7 @@ func TestWhatIsSaidOfPostgres(t *testing.T) {
 		retries := 0
 		p := &Projector{batch: newBatch(), timeMax: time.Minute, limit: time.Hour,
 			options: ProjectorOptions{Log: slog.New(slog.NewTextHandler(&log, nil)), OnRetry: func() { retries++ }}}
-		said := func() [2]int { return [2]int{log.count("cannot be written"), log.count("can be written again")} }
+		said := func() [2]int { return [2]int{log.count("cannot be written"), log.count("can be written to again")} }
 		p.worked()
 		require.Equal(t, [2]int{0, 0}, said(), "it never failed")
 		require.Equal(t, p.timeMax, p.limit)
@@ -176,7 +176,7 @@ func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
 	for applied, want := range map[int]struct {
 		done bool
 		err  string
-	}{4: {}, 9: {done: true}, 6: {err: "it stands at record 6, expected 4"}, 3: {err: "it stands at record 3, expected " +
+	}{4: {}, 9: {done: true}, 6: {err: "it is at record 6, expected 4"}, 3: {err: "it is at record 3, expected " +
 		"4"}} {
 		_, err := s.conn.Exec(background, `UPDATE people.exchange_state SET applied_seq = $1`, applied)
 		require.NoError(t, err)

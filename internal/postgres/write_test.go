@@ -136,7 +136,7 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 		`DELETE FROM outcry.cancel_log WHERE order_id = 3`: "cancel_log, seq 9: " +
 			"its cancel 2 is missing",
 		`UPDATE outcry.cancel_log SET n = 2 WHERE n = 3`: "cancel_log, seq 9: " +
-			"its cancel 3 is missing, or another one is there twice",
+			"its cancel 3 is missing, or another one is duplicated",
 		`UPDATE outcry.cancel_log SET n = NULL`: "cancel_log, order_id " +
 			"2: it is of record 9, which another row is of too",
 		`UPDATE outcry.cancel_log SET order_id = 4 WHERE order_id = 3`: "cancel_log, seq 9: " +

@@ -51,7 +51,7 @@ func TestWaitsForRecordsAreBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	err := s.api.await(ctx, s.feed, query{url.Values{"min_seq": {"7"}}})
-	require.ErrorContains(t, err, "record 7 has not come within 5s, the last one is 0")
+	require.ErrorContains(t, err, "record 7 has not arrived within 5s, the last one is 0")
 
 	s.api.waiting.Store(minSeqWaitsMax)
 	var refused struct{ Error string }

@@ -39,7 +39,7 @@ func (s *Server) check(r *http.Request) (accept string, refused *refusal) {
 			http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}}}
 	}
 	if r.Method != http.MethodGet {
-		return "", &refusal{http.StatusMethodNotAllowed, "WebSocket is asked for by GET", http.Header{"Allow": {"GET"}}}
+		return "", &refusal{http.StatusMethodNotAllowed, "WebSocket is requested by GET", http.Header{"Allow": {"GET"}}}
 	}
 	if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
 		return "", &refusal{http.StatusBadRequest, "a request for WebSocket has no body", nil}

@@ -20,13 +20,13 @@ func NewMetrics() *Metrics {
 			Help: "WebSocket connections that are open."}),
 		accepted: counter("outcry_websocket_connections_accepted_total", "WebSocket connections that were opened."),
 		full: counter("outcry_websocket_refused_total",
-			"WebSocket connections that were refused, as there were as many as there may be."),
+			"WebSocket connections that were refused because the maximum number was open."),
 		cut: counter("outcry_websocket_cut_total",
-			"WebSocket connections that were cut as their clients were too slow for what they had subscribed to."),
+			"WebSocket connections that were cut because their clients were too slow for their subscriptions."),
 		dead: counter("outcry_websocket_dead_total",
-			"WebSocket connections that were ended as their clients showed no life."),
-		writes: counter("outcry_websocket_writes_total", "Writes to WebSocket connections: each has what waited."),
-		bytes:  counter("outcry_websocket_sent_bytes_total", "Bytes that were sent to WebSocket connections."),
+			"WebSocket connections that were ended because their clients showed no life."),
+		writes: counter("outcry_websocket_writes_total", "Writes to WebSocket connections: each has all frames that waited."),
+		bytes:  counter("outcry_websocket_sent_bytes_total", "Bytes sent to WebSocket connections."),
 	}
 }
 

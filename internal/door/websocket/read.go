@@ -66,7 +66,7 @@ func (c *Conn) setReading(reading bool) {
 
 // Errors that end reading, in addition to those of the network connection.
 var (
-	errRefused = errors.New("socket: what was sent is refused, and what follows it cannot be read")
+	errRefused = errors.New("socket: the client broke the protocol, and later frames cannot be read")
 	errClosed  = errors.New("socket: the client has closed")
 )
 

@@ -118,7 +118,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, open func(c *Conn
 	}
 	conn, in, err := takeOver(w, accept)
 	if err != nil {
-		s.options.Log.Info("a WebSocket connection is not opened", "client", c.remote, "error", err)
+		s.options.Log.Info("a WebSocket connection could not be opened", "client", c.remote, "error", err)
 	}
 	c.attach(conn, in)
 	s.options.Metrics.opened()
@@ -158,7 +158,7 @@ func (s *Server) remove(c *Conn) {
 func takeOver(w http.ResponseWriter, accept string) (conn net.Conn, in *bufio.Reader, err error) {
 	conn, buffers, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		http.Error(w, "this connection cannot be one of WebSocket", http.StatusInternalServerError)
+		http.Error(w, "this connection cannot become a WebSocket", http.StatusInternalServerError)
 		return nil, nil, fmt.Errorf("socket: take the connection: %w", err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(replyTimeout))

@@ -355,7 +355,7 @@ func (r *restoring) compare(ctx context.Context) error {
 			return fmt.Errorf("journal record %d: %w", seq, err)
 		}
 		if err := state.Apply(&e); err != nil {
-			return fmt.Errorf("journal record %d does not come out as recorded: %w", seq, err)
+			return fmt.Errorf("journal record %d does not replay as recorded: %w", seq, err)
 		}
 		state.ForgetClosed(&e)
 		r.restored.Last = seq

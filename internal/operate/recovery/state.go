@@ -189,7 +189,7 @@ func replay(
 			return fmt.Errorf("journal record %d: %w", seq, err)
 		}
 		if err := state.Apply(&e); err != nil {
-			return fmt.Errorf("journal record %d does not come out as recorded: %w", seq, err)
+			return fmt.Errorf("journal record %d does not replay as recorded: %w", seq, err)
 		}
 		done.Store(seq)
 	}

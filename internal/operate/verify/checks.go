@@ -300,7 +300,7 @@ func (v *verifier) checkRecords(ctx context.Context) (figures string, err error)
 // follow applies a journal record that the database does not have yet.
 func (v *verifier) follow(seq uint64, e *exchange.Event) error {
 	if err := v.state.Apply(e); err != nil {
-		return fmt.Errorf("journal record %d does not come out as recorded: %w", seq, err)
+		return fmt.Errorf("journal record %d does not replay as recorded: %w", seq, err)
 	}
 	v.last = seq
 	if e.Ref != "" {

@@ -29,7 +29,7 @@ func (c *Cluster) sayWhoElse() {
 	}
 	if name := userName(int(c.as.Credential.Uid)); slices.Contains(machineUsers, name) {
 		c.options.Log.Info("the local Postgres runs as a user whose other programs can read and change its files: "+
-			"make a user of its own, and the next start gives the files to it",
+			"create a user for it, and the next start gives the files to that user",
 			"user", name, "make", "useradd --system "+ownUser)
 	}
 }
@@ -56,7 +56,7 @@ func (c *Cluster) writeAccess() error {
 	hba := about + "local all all peer map=" + userMap + "\n"
 	err = errors.Join(c.replace(data, "pg_ident.conf", ident), c.replace(data, "pg_hba.conf", hba))
 	if err != nil {
-		return fmt.Errorf("cluster: say who may connect to %s: %w", c.dataDir(), err)
+		return fmt.Errorf("cluster: set who may connect to %s: %w", c.dataDir(), err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func TestTheFilesOfAccessAreWrittenWhole(t *testing.T) {
 
 	require.NoError(t, os.Remove(filepath.Join(c.dataDir(), "pg_hba.conf")))
 	require.NoError(t, os.MkdirAll(filepath.Join(c.dataDir(), "pg_hba.conf", "in the way"), 0o700))
-	require.ErrorContains(t, c.writeAccess(), "say who may connect to "+c.dataDir())
+	require.ErrorContains(t, c.writeAccess(), "set who may connect to "+c.dataDir())
 }
 
 // TestWhoMayConnect: the users are this process's user, root, and the user as whom Postgres runs, each once,

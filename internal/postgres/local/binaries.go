@@ -45,7 +45,7 @@ func findBinaries(ctx context.Context, o Options, m machine) (string, error) {
 	if want == 0 {
 		want = downloadMajor
 	}
-	o.Log.Info("no fitting Postgres is installed: downloading one", "version", want, "installed", versions)
+	o.Log.Info("no suitable Postgres is installed: downloading one", "version", want, "installed", versions)
 	bin, err := m.download(ctx, o, want)
 	switch {
 	case err == nil:
@@ -87,7 +87,7 @@ func madeWith(data string) (int, error) {
 	first, _, _ := strings.Cut(strings.TrimSpace(string(b)), ".")
 	v, err := strconv.Atoi(first)
 	if err != nil || v <= 0 {
-		return 0, fmt.Errorf("cluster: %s/PG_VERSION says %q, which is no version", data, b)
+		return 0, fmt.Errorf("cluster: %s/PG_VERSION has %q, which is not a version", data, b)
 	}
 	return v, nil
 }

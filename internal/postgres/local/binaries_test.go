@@ -51,7 +51,7 @@ func TestBinariesFitTheDataOrAreTheNewest(t *testing.T) {
 		{"9.6", []string{latest, old}, old, ""},
 		{"", []string{old}, "17", ""},
 		{"", []string{"/nowhere", t.TempDir()}, "17", ""},
-		{"fifteen", []string{latest}, "", `"fifteen\n", which is no version`},
+		{"fifteen", []string{latest}, "", `"fifteen\n", which is not a version`},
 	} {
 		m := machine{installed: func() []string { return test.installed },
 			download: func(_ context.Context, _ Options, major int) (string, error) { return fmt.Sprint(major), nil }}
@@ -86,7 +86,7 @@ func TestWithoutBinariesThePackageIsNamed(t *testing.T) {
 
 func TestAVersionThatIsNotOnOfferIsNotDownloaded(t *testing.T) {
 	_, err := pinned.download(background, options(t.TempDir()), 9)
-	require.ErrorContains(t, err, "version 9 is not on offer")
+	require.ErrorContains(t, err, "version 9 is not available")
 }
 
 func TestTheWaitForAnotherDownloadEndsWithItsContext(t *testing.T) {

@@ -121,7 +121,7 @@ func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error
 			return nil
 		}
 		if refused(state) {
-			return fmt.Errorf("cluster: Postgres does not let user %d in: %w; its log ends with: %s", os.Geteuid(), state,
+			return fmt.Errorf("cluster: Postgres refuses user %d: %w; its log ends with: %s", os.Geteuid(), state,
 				c.logTail())
 		}
 		select {

@@ -56,12 +56,12 @@ func archiveName(version embedded.PostgresVersion) string {
 func (s source) download(ctx context.Context, o Options, major int) (string, error) {
 	version, ok := downloads[major]
 	if !ok {
-		return "", fmt.Errorf("version %d is not on offer", major)
+		return "", fmt.Errorf("version %d is not available", major)
 	}
 	name := archiveName(version)
 	sum, ok := s.checksums[name]
 	if !ok {
-		return "", fmt.Errorf("this program has no checksum of %s, and unpacks nothing without", name)
+		return "", fmt.Errorf("this program has no checksum of %s, and does not unpack it without one", name)
 	}
 	cache, err := s.cacheDir(o)
 	if err != nil {
@@ -189,19 +189,19 @@ func (s source) fetch(version embedded.PostgresVersion, sum, folder string) erro
 	archive := filepath.Join(cache, archiveName(version))
 	b, readErr := os.ReadFile(archive)
 	if errors.Is(readErr, fs.ErrNotExist) {
-		return fmt.Errorf("there came no archive: %w", err)
+		return fmt.Errorf("no archive arrived: %w", err)
 	}
 	if readErr != nil {
 		return readErr
 	}
 	if got := fmt.Sprintf("%x", sha256.Sum256(b)); got != sum {
-		return fmt.Errorf("%s was downloaded with the checksum %s, and has to have %s: it was not unpacked",
+		return fmt.Errorf("%s was downloaded with the checksum %s instead of %s: it was not unpacked",
 			filepath.Base(archive), got, sum)
 	}
 	unpacked := filepath.Join(making, "unpacked")
 	err = embedded.NewDatabase(config.BinariesPath(unpacked)).Start()
 	if !holdsServer(filepath.Join(unpacked, "bin")) {
-		return fmt.Errorf("there is no server in %s: %w", filepath.Base(archive), err)
+		return fmt.Errorf("no server in %s: %w", filepath.Base(archive), err)
 	}
 	return os.Rename(unpacked, folder)
 }

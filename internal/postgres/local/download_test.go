@@ -116,7 +116,7 @@ func TestWhatTheRepositoryDoesNotHaveIsSaid(t *testing.T) {
 	t.Cleanup(server.Close)
 	s := from(t, server.URL, nil)
 	_, err := s.download(background, options(t.TempDir()), 17)
-	require.ErrorContains(t, err, "there came no archive: no version found matching 17.5.0")
+	require.ErrorContains(t, err, "no archive arrived: no version found matching 17.5.0")
 	require.Empty(t, left(t, s))
 }
 

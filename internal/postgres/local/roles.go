@@ -115,7 +115,7 @@ func (c *Cluster) settleRoles(ctx context.Context) error {
 		}
 		steps := settling
 		if former {
-			c.options.Log.Info("giving the local Postgres a role of its own for the exchange, which is no superuser",
+			c.options.Log.Info("giving the exchange a role in the local Postgres that is not a superuser",
 				"role", role, "superuser", superuser)
 			steps = slices.Concat([]step{rename}, settling, handing)
 		}
@@ -130,7 +130,7 @@ func (c *Cluster) settleRoles(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("cluster: settle the roles of %s: %w", c.options.Dir, err)
+		return fmt.Errorf("cluster: set up the roles of %s: %w", c.options.Dir, err)
 	}
 	return nil
 }

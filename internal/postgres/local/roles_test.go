@@ -159,7 +159,7 @@ func TestAnErrorOfAStepIsTheStarts(t *testing.T) {
 	t.Cleanup(func() { settling = was })
 	settling = []step{{"fail", "SELECT 1/0"}, was[0]}
 	err := c.settleRoles(background)
-	require.ErrorContains(t, err, "settle the roles of "+c.options.Dir+": fail: ERROR: division by zero")
+	require.ErrorContains(t, err, "set up the roles of "+c.options.Dir+": fail: ERROR: division by zero")
 }
 
 // TestOnlyARefusalIsOne: other errors of Postgres are temporary, or explain themselves.

@@ -30,7 +30,7 @@ const (
 )
 
 // leftOut is the message of the line that says how many lines were left out.
-const leftOut = "lines were left out of the log"
+const leftOut = "log lines were suppressed"
 
 // Log is the program's log. It may be used from any goroutine.
 type Log struct {

@@ -160,6 +160,6 @@ func (n Needs) Excess(limit int64, of string) string {
 		return ""
 	}
 	return fmt.Sprintf("--max-open-orders %d, --max-accounts %d, --max-symbols %d and twice --max-memory %d "+
-		"come to %d MiB together, and %s is %d MiB: lower them, or give it more",
+		"need %d MiB together, and %s is %d MiB: lower them, or increase it",
 		n.OpenOrders, n.Accounts, n.Symbols, n.Large, n.Bytes()>>20, of, limit>>20)
 }

@@ -81,6 +81,6 @@ func TestBoundsThatDoNotFitAreSaid(t *testing.T) {
 	require.Empty(t, n.Excess(n.Bytes(), ""))
 	require.Empty(t, n.Excess(0, ""), "no limit")
 	require.Contains(t, n.Excess(n.Bytes()-1, "the limit"),
-		"--max-open-orders 10, --max-accounts 10, --max-symbols 10 and twice --max-memory 1000 come to 0 MiB together, "+
+		"--max-open-orders 10, --max-accounts 10, --max-symbols 10 and twice --max-memory 1000 need 0 MiB together, "+
 			"and the limit is 0 MiB")
 }

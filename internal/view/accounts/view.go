@@ -80,7 +80,7 @@ func (v *View) restore(snap *exchange.Snapshot) error {
 			return err
 		}
 		if s.Open <= 0 || !v.insert(a, restored(s, sym)) {
-			return fmt.Errorf("accounts: order %d is there twice, or has %s open", s.ID, s.Open)
+			return fmt.Errorf("accounts: order %d is duplicated, or has %s open", s.ID, s.Open)
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func (v *View) Run(ctx context.Context) {
 			}
 		}
 		if err := v.Err(); err != nil {
-			v.options.Log.Error("accounts have no view of themselves, until the next start at least; trading goes on",
+			v.options.Log.Error("accounts cannot query themselves, at least until the next start; trading continues",
 				"error", err)
 			return
 		}

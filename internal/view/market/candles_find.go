@@ -27,7 +27,7 @@ type CandlesQuery struct {
 // does not yet have candles that memory no longer has, or says why the database failed or why there is no market data.
 func (f *Feed) Candles(ctx context.Context, q CandlesQuery) (all []exchange.Candle, seq uint64, err error) {
 	if q.Limit < 1 || q.Limit > CandlesMost || q.Interval >= exchange.Intervals {
-		return nil, 0, fmt.Errorf("%d candles of interval %d are asked for", q.Limit, q.Interval)
+		return nil, 0, fmt.Errorf("%d candles of interval %d are requested", q.Limit, q.Interval)
 	}
 	var older bool
 	var edge int64
@@ -48,7 +48,7 @@ func (f *Feed) Candles(ctx context.Context, q CandlesQuery) (all []exchange.Cand
 		return all, seq, nil
 	}
 	if stored := f.options.Stored(); stored < dropped {
-		return nil, 0, fmt.Errorf("%w: it has everything up to record %d, and has to have %d; try again",
+		return nil, 0, fmt.Errorf("%w: it has everything up to record %d, and needs %d; try again",
 			ErrNotStored, stored, dropped)
 	}
 	to, limit := edge, q.Limit

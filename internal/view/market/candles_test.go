@@ -189,8 +189,8 @@ func TestCandlesOfASnapshotFitItsTrades(t *testing.T) {
 			second := &s.Candles[0]
 			second.First, second.Trades = 1, second.Last()
 		},
-		"out of its order": func(s *Snapshot) { s.Candles[0].Start++ },
-		"never made":       func(s *Snapshot) { s.Candles[0].Symbol = "NONE" },
+		"malformed or out of order": func(s *Snapshot) { s.Candles[0].Start++ },
+		"never created":             func(s *Snapshot) { s.Candles[0].Symbol = "NONE" },
 	} {
 		snap := candleSnapshotOf(m)
 		change(snap)

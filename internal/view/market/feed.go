@@ -161,7 +161,7 @@ func (f *Feed) Run(ctx context.Context) {
 			}
 		}
 		if broken := f.broken.Load(); broken != nil {
-			f.options.Log.Error("there is no market data, until the next start at least; trading goes on", "error", *broken)
+			f.options.Log.Error("market data are unavailable, at least until the next start; trading continues", "error", *broken)
 			return
 		}
 		// Publish at the same rate as without listeners, however often records are applied for them.
@@ -232,7 +232,7 @@ func (f *Feed) apply(seq uint64, record []byte) error {
 		return nil
 	case exchange.SymbolMade:
 		if f.symbols[exchange.Symbol(name)] != nil {
-			return fmt.Errorf("market: journal record %d makes symbol %s again", seq, name)
+			return fmt.Errorf("market: journal record %d creates symbol %s twice", seq, name)
 		}
 		s := f.add(exchange.Symbol(name), seq)
 		if e.SymbolRules != nil {
@@ -274,7 +274,7 @@ func (f *Feed) note(seq uint64, name []byte, e *exchange.Event) (*symbol, error)
 	s := f.last
 	if s == nil || string(s.name) != string(name) {
 		if s = f.symbols[exchange.Symbol(name)]; s == nil {
-			return nil, fmt.Errorf("market: journal record %d is for symbol %s, which was never made", seq, name)
+			return nil, fmt.Errorf("market: journal record %d is for symbol %s, which was never created", seq, name)
 		}
 		f.last = s
 	}

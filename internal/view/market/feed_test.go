@@ -194,9 +194,9 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 		{"a cancel of many of an unknown symbol",
 			[][]byte{made, canceledAll(exchange.Cancel{Order: 1, Symbol: "T", Terms: exchange.Terms{Side: exchange.Sell,
 				Limit: 7}, Shares: 5})},
-			"journal record 2 is for symbol T, which was never made"},
+			"journal record 2 is for symbol T, which was never created"},
 		{"a halt of an unknown symbol", [][]byte{event(exchange.Event{Kind: exchange.SymbolHalted})},
-			"journal record 1 is for symbol S, which was never made"},
+			"journal record 1 is for symbol S, which was never created"},
 		{"an order while another is unfinished",
 			[][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Buy, 5, 7), placed(3, exchange.Buy, 5, 6)},
 			"of order 3 for S, while order 2 is unfinished"},
@@ -204,10 +204,10 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 			event(exchange.Event{Kind: exchange.OrderContinued, Order: 2, Terms: exchange.Terms{Side: exchange.Buy,
 				Limit: 7}, Shares: 5, Before: 1,
 				Fills: []exchange.Fill{{Resting: 1, Account: "1", Shares: 5, Price: 7}}})},
-			"order 2 for S goes on, and is not unfinished"},
+			"order 2 for S continues, and is not unfinished"},
 		{"an unknown symbol", [][]byte{placed(1, exchange.Sell, 5, 7)},
-			"journal record 1 is for symbol S, which was never made"},
-		{"a symbol made twice", [][]byte{made, made}, "journal record 2 makes symbol S again"},
+			"journal record 1 is for symbol S, which was never created"},
+		{"a symbol made twice", [][]byte{made, made}, "journal record 2 creates symbol S twice"},
 		{"no event", [][]byte{made, []byte("x")}, "journal record 2: exchange: not an event"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestWhatCannotBeEndsMarketData(t *testing.T) {
 			f.Run(background)
 			require.ErrorContains(t, f.Err(), c.want)
 			require.True(t, source.closed)
-			require.Contains(t, log.String(), "there is no market data")
+			require.Contains(t, log.String(), "market data are unavailable")
 		})
 	}
 	gone := feedOf(&listed{err: errors.New("the record is no longer there")}, &Snapshot{})
@@ -235,12 +235,12 @@ func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
 		m.Trade()
 	}
 	for want, harm := range map[string]func(*Snapshot){
-		"is for X, which was never made": func(s *Snapshot) { s.Orders[0].Symbol = "X" },
-		"has 0 open":                     func(s *Snapshot) { s.Orders[0].Open = 0 },
-		"trades of X":                    func(s *Snapshot) { s.Traded[0].Symbol = "X" },
-		"of which there are 4":           func(s *Snapshot) { s.Traded[0].Trades = 3 },
-		"out of range":                   func(s *Snapshot) { s.Traded[0].Last = 0 },
-		"of which none are counted":      func(s *Snapshot) { s.Traded = nil },
+		"is for X, which was never created": func(s *Snapshot) { s.Orders[0].Symbol = "X" },
+		"has 0 open":                        func(s *Snapshot) { s.Orders[0].Open = 0 },
+		"trades of X":                       func(s *Snapshot) { s.Traded[0].Symbol = "X" },
+		"of which there are 4":              func(s *Snapshot) { s.Traded[0].Trades = 3 },
+		"out of range":                      func(s *Snapshot) { s.Traded[0].Last = 0 },
+		"of which none are counted":         func(s *Snapshot) { s.Traded = nil },
 	} {
 		snap := snapshotOf(m, 4)
 		harm(snap)

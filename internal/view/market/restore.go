@@ -16,7 +16,7 @@ func (f *Feed) restore(snap *Snapshot) error {
 		o := &snap.Orders[i]
 		s := f.symbols[o.Symbol]
 		if s == nil {
-			return fmt.Errorf("market: order %d is for %s, which was never made", o.ID, o.Symbol)
+			return fmt.Errorf("market: order %d is for %s, which was never created", o.ID, o.Symbol)
 		}
 		if s.unfinished != 0 {
 			return fmt.Errorf("market: order %d of %s is newer than order %d, which is unfinished", o.ID, o.Symbol, s.unfinished)
@@ -42,7 +42,7 @@ func (f *Feed) restoreTraded(snap *Snapshot) error {
 		t := &snap.Traded[i]
 		s := f.symbols[t.Symbol]
 		if s == nil || known[t.Symbol] > t.Trades {
-			return fmt.Errorf("market: %d trades of %s, of which there are %d or which was never made",
+			return fmt.Errorf("market: %d trades of %s, of which there are %d or which was never created",
 				t.Trades, t.Symbol, known[t.Symbol])
 		}
 		if err := t.Check(); err != nil {
@@ -71,7 +71,7 @@ func (f *Feed) restoreCandles(all []exchange.CandleState) error {
 		}
 		s := f.symbols[all[0].Symbol]
 		if s == nil {
-			return fmt.Errorf("market: candles of %s, which was never made", all[0].Symbol)
+			return fmt.Errorf("market: candles of %s, which was never created", all[0].Symbol)
 		}
 		s.candles = new(candles)
 		if err := s.candles.restore(all[:n], s.traded.Trades, &f.slots.candles); err != nil {
@@ -89,7 +89,7 @@ func (c *candles) restore(all []exchange.CandleState, trades uint64, slots *int)
 		s := &all[n]
 		if s.Interval >= exchange.Intervals || s.Trades == 0 || s.First == 0 ||
 			s.Start != s.Interval.StartOf(s.Start) || newest[s.Interval].Trades > 0 && newest[s.Interval].Start >= s.Start {
-			return fmt.Errorf("that of %d is not one, or out of its order", s.Start)
+			return fmt.Errorf("that of %d is malformed or out of order", s.Start)
 		}
 		if before := newest[s.Interval]; before.Trades > 0 {
 			c.rings[s.Interval].add(&endedCandle{Candle: before}, s.Interval, slots)

@@ -91,7 +91,7 @@ func (s *symbol) rest(id exchange.OrderID, t *exchange.Terms, open exchange.Shar
 		s.unfinished = id
 		return nil
 	case t.TIF != exchange.GTC:
-		return fmt.Errorf("market: order %d for %s is %s, and rests at %s", id, s.name, t.TIF, t.Limit)
+		return fmt.Errorf("market: order %d for %s is %s, and is resting at %s", id, s.name, t.TIF, t.Limit)
 	}
 	s.change(own, t.Limit, open.Position())
 	return nil
@@ -111,7 +111,7 @@ func (s *symbol) note(e *exchange.Event, room *slots) error {
 		return s.execute(e, room)
 	case exchange.OrderContinued:
 		if s.unfinished == 0 {
-			return fmt.Errorf("market: order %d for %s goes on, and is not unfinished", e.Order, s.name)
+			return fmt.Errorf("market: order %d for %s continues, and is not unfinished", e.Order, s.name)
 		}
 		return s.execute(e, room)
 	case exchange.OrderCanceled, exchange.OrderReduced:

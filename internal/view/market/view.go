@@ -118,7 +118,7 @@ func (f *Feed) Await(ctx context.Context, seq uint64) error {
 	case last >= seq:
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w: record %d has not come within %s, the last one is %d; try again",
+		return fmt.Errorf("%w: record %d has not arrived within %s, the last one is %d; try again",
 			ErrBehind, seq, awaitTimeout, last)
 	}
 	return f.end()

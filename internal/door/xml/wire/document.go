@@ -129,7 +129,7 @@ func (p *parser) add(token xml.Token, begin, end int64) error {
 			return p.declare(t, begin)
 		}
 	case xml.Directive:
-		return errors.New("document type declarations are not taken")
+		return errors.New("document type declarations are not allowed")
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (p *parser) end(name string) error {
 // US-ASCII if it names an encoding.
 func (p *parser) declare(t xml.ProcInst, begin int64) error {
 	if begin != 0 || t.Target != "xml" {
-		return errors.New("an XML declaration stands only at the start of a document")
+		return errors.New("an XML declaration is allowed only at the start of a document")
 	}
 	rest := " " + string(t.Inst)
 	version, rest, _ := declared(rest, "version")

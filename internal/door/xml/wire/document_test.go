@@ -98,10 +98,10 @@ func TestWhatIsWrongWithADocumentIsSaid(t *testing.T) {
 		`<a b="1" b="2"/>`:                "malformed XML: attribute b is given twice",
 		"<a>\xff</a>":                     "malformed XML: the document is not UTF-8",
 		"<a>\n\n<</a>":                    "malformed XML: line 3: expected element name after <",
-		`<!DOCTYPE a><a/>`:                "malformed XML: document type declarations are not taken",
+		`<!DOCTYPE a><a/>`:                "malformed XML: document type declarations are not allowed",
 		`<?xml version="1.1"?><a/>`:       `malformed XML: xml: unsupported version "1.1"; only version 1.0 is supported`,
 		`<?xml?><a/>`:                     "malformed XML: the XML declaration does not say version 1.0",
-		` <?xml version="1.0"?><a/>`:      "malformed XML: an XML declaration stands only at the start of a document",
+		` <?xml version="1.0"?><a/>`:      "malformed XML: an XML declaration is allowed only at the start of a document",
 		`<?xml version="1.0" x="1"?><a/>`: `malformed XML: the XML declaration "version=\"1.0\" x=\"1\"" is malformed`,
 		`<?xml version="1.0" encoding="latin1"?><a/>`: `malformed XML: encoding ` +
 			`"latin1" is not UTF-8`,

@@ -32,7 +32,7 @@ func checkReferences(token xml.Token, raw []byte) error {
 			digits, base = hex, 16
 		}
 		if c, err := strconv.ParseUint(string(digits), base, 32); err == nil && utf16.IsSurrogate(rune(c)) {
-			return fmt.Errorf("&#%s; is no character", clip(string(number)))
+			return fmt.Errorf("&#%s; is not a character", clip(string(number)))
 		}
 		raw = rest
 	}
