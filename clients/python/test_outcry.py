@@ -54,7 +54,7 @@ class ProtectedTest(unittest.TestCase):
         replies = list(exchange.pipeline(frames))
         self.assertEqual(sum(isinstance(r, outcry.Opened) for reply in replies for r in reply.results), 10000)
         exchange.close()
-        self.assertEqual(exchange.query(buyer, replies[0].results[0].id).executed[0].price, 5, "a new connection shows the token anew")
+        self.assertEqual(exchange.query(buyer, replies[0].results[0].id).executed[0].price, 5, "a new connection sends the token again")
 
     def test_a_wrong_token_is_told(self):
         right = os.environ["OUTCRY_TEST_TOKEN"]

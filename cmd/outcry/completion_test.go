@@ -14,7 +14,7 @@ import (
 )
 
 // update makes the tests write the files generated from the table of commands.
-var update = flag.Bool("update", false, "write the reference and the completions anew")
+var update = flag.Bool("update", false, "write the reference and the completions")
 
 // TestReferenceOfCommands compares the reference and the completions with the table of commands.
 func TestReferenceOfCommands(t *testing.T) {

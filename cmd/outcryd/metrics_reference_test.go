@@ -69,7 +69,7 @@ var advice = map[string]string{
 	"outcry_connections_limit":      "below `--max-connections`: raise `ulimit -n`",
 	"outcry_http_connections":       "at the limit: idle ones are closed for new ones; raise it",
 	"outcry_http_connections_limit": "below `--max-http-connections`: raise `ulimit -n`",
-	"outcry_connections_accepted_total": "rises with each order: a client connects anew for it, which is " +
+	"outcry_connections_accepted_total": "rises with each order: a client connects again for each, which is " +
 		"slow",
 	"outcry_accept_errors_total": "rises: raise `ulimit -n`",
 	"outcry_limit_hits_total": "the log names the connection; [BOUNDS](BOUNDS.md) has each limit and its " +
@@ -135,21 +135,22 @@ var advice = map[string]string{
 	"outcry_account_view_lag_records": "grows: processors are short",
 	"outcry_market_feed_up": "0 long after a start: the log has the reason; trading goes on, the next start " +
 		"brings it back",
-	"outcry_market_feed_lag_records":              "grows: processors are short",
-	"outcry_stream_readers":                       "near `--max-stream-readers`: raise it",
-	"outcry_stream_readers_refused_total":         "rises: more pages are open than planned",
-	"outcry_stream_readers_cut_off_total":         "rises: networks that do not keep up",
-	"outcry_websocket_connections":                "near `--max-connections`, of which they are a part: raise it",
-	"outcry_websocket_connections_accepted_total": "rises with each order: a client connects anew for it, which is slow",
-	"outcry_websocket_refused_total":              "rises: raise `--max-connections`",
-	"outcry_websocket_cut_total":                  "rises: clients do not keep up with what they subscribe to",
-	"outcry_websocket_dead_total":                 "rises: networks that fail, or clients that do not answer pings",
-	"outcry_websocket_sent_bytes_total":           "",
-	"outcry_websocket_writes_total":               "",
-	"outcry_closed_orders_in_memory":              "far over twice `--closed-orders`: Postgres is behind",
-	"outcry_refs_in_memory":                       "far over `--refs`: Postgres is behind; each takes some 150 bytes",
-	"outcry_ref_filter_bytes":                     "",
-	"outcry_refs_repeated_total":                  "rises fast: clients lose connections, or send twice",
+	"outcry_market_feed_lag_records":      "grows: processors are short",
+	"outcry_stream_readers":               "near `--max-stream-readers`: raise it",
+	"outcry_stream_readers_refused_total": "rises: more pages are open than planned",
+	"outcry_stream_readers_cut_off_total": "rises: networks that do not keep up",
+	"outcry_websocket_connections":        "near `--max-connections`, of which they are a part: raise it",
+	"outcry_websocket_connections_accepted_total": "rises with each order: a client connects again for each, " +
+		"which is slow",
+	"outcry_websocket_refused_total":    "rises: raise `--max-connections`",
+	"outcry_websocket_cut_total":        "rises: clients do not keep up with what they subscribe to",
+	"outcry_websocket_dead_total":       "rises: networks that fail, or clients that do not answer pings",
+	"outcry_websocket_sent_bytes_total": "",
+	"outcry_websocket_writes_total":     "",
+	"outcry_closed_orders_in_memory":    "far over twice `--closed-orders`: Postgres is behind",
+	"outcry_refs_in_memory":             "far over `--refs`: Postgres is behind; each takes some 150 bytes",
+	"outcry_ref_filter_bytes":           "",
+	"outcry_refs_repeated_total":        "rises fast: clients lose connections, or send twice",
 	"outcry_refs_asked_total": "rises with every order for long after a start: the filter could not be read from " +
 		"Postgres yet",
 

@@ -59,7 +59,7 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprintln("# of node", behind.number), string(tokens), "each node has its own")
 	_, err = os.Stat(filepath.Join(behind.dataOf(), "journal", fmt.Sprintf("%020d.seg", seq+1)))
-	require.NoError(t, err, "the journal begins anew behind the record")
+	require.NoError(t, err, "a new journal begins after the record")
 	load.moved(behind)
 
 	third.kill() // so that the majority needs the restored node

@@ -230,15 +230,15 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 			start(t, "--data="+data, "--database-url="+database).stop(t)
 
 			// The same from the journal alone, into an empty database.
-			anew := pgtest.NewDatabase(t)
-			p = start(t, "--data="+g.data(t), "--database-url="+anew)
+			fresh := pgtest.NewDatabase(t)
+			p = start(t, "--data="+g.data(t), "--database-url="+fresh)
 			require.Contains(t, p.log.String(), loaded)
 			if loaded != last {
 				g.awaitFinished(t, p)
 			}
 			p.stop(t)
 			if !strings.HasPrefix(filepath.Base(g.folder), "schema-1") { // tables of version 1 do not have all records
-				require.Equal(t, numbersOf(t, anew), upgraded, "as on a node that was never upgraded")
+				require.Equal(t, numbersOf(t, fresh), upgraded, "as on a node that was never upgraded")
 			}
 		})
 	}

@@ -77,7 +77,8 @@ func (m *metrics) watch(
 ) {
 	m.registry.MustRegister(newFigures(stats))
 	m.watchJournal(j)
-	m.gauge("outcry_postgres_up", "1 while Postgres can be written to, else 0.", func() float64 { return oneIf(!p.Down()) })
+	m.gauge("outcry_postgres_up", "1 while Postgres can be written to, else 0.",
+		func() float64 { return oneIf(!p.Down()) })
 	m.watchConservation(&conservation{count: reconcile})
 }
 
@@ -99,7 +100,7 @@ func (m *metrics) watchJournal(j *journal.Journal) {
 		func() float64 { return float64(j.UnsyncedBytes()) })
 	m.gauge("outcry_journal_segments", "Segments of the journal.", func() float64 { return float64(j.SegmentCount()) })
 	m.gauge("outcry_journal_room",
-		"1 while the journal's next segment exists or is being created; 0 while it cannot be created, and orders are refused.",
+		"1 while the journal's next segment exists or is being created; 0 while it cannot be, and orders are refused.",
 		func() float64 { return oneIf(j.Room() == nil) })
 	m.gauge("outcry_journal_room_bytes",
 		"Free bytes in the journal's segments that are ready.",

@@ -24,7 +24,7 @@ import (
 	"outcry/internal/testing/asyncapi"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write testdata/websocket anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite testdata/websocket")
 
 // wsConn is a client of JSON over WebSocket. It checks every message that it receives against docs/asyncapi.yaml.
 type wsConn struct {

@@ -207,7 +207,8 @@ func proveTorn(s segment, b []byte, end int, next uint64) error {
 			continue
 		}
 		if _, ok := parseRecord(b[at:]); ok {
-			return s.damaged(end, "record %d is not readable, although record %d at offset %d was written after it", next, seq, at)
+			return s.damaged(end, "record %d is not readable, although record %d at offset %d was written after it",
+				next, seq, at)
 		}
 	}
 	return nil

@@ -108,7 +108,7 @@ func TestAfterAFailedWriteNobodyWaitsLong(t *testing.T) {
 		send(t, c, buys(2))
 		lost := broken(t, first)
 		require.True(t, lost.MaybeDone)
-		require.ErrorIs(t, lost.Err, net.ErrClosed, "what the write came to, since nothing more was said")
+		require.ErrorIs(t, lost.Err, net.ErrClosed, "the error of the write, as no reply followed")
 		require.Equal(t, time.Second, time.Since(began))
 	})
 }

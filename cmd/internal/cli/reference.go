@@ -15,7 +15,7 @@ func PrintReference(w io.Writer, p *Program, server bool) {
 	all := p.commands
 	fmt.Fprintf(w, `# Command line of %[1]s
 
-Generated from the tables of commands and settings: do not edit. It is written anew by
+Generated from the tables of commands and settings: do not edit. It is written by
 `+"`make reference`"+`.
 
 ## %[1]s

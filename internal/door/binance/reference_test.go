@@ -12,7 +12,7 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-var update = flag.Bool("update", false, "write docs/reference/BINANCE.md anew")
+var update = flag.Bool("update", false, "write docs/reference/BINANCE.md")
 
 // TestReferenceOfTheDoorForBots generates docs/reference/BINANCE.md from the tables of routes, streams and errors.
 func TestReferenceOfTheDoorForBots(t *testing.T) {

@@ -38,7 +38,7 @@ func init() { // not an initializer of routes, because the functions in the tabl
 			"trades that are in memory, each for itself", (*Door).aggTrades},
 		{"GET", "klines", "klines", false, "symbol interval [startTime endTime limit ≤ 1000]",
 			"candles of 1s, 1m, 5m, 1h, 1d; empty ones are left out", (*Door).klines},
-		{"GET", "ticker/24hr", "ticker.24hr", false, "[symbol symbols]", "what the last 24 hours came to, by whole hours",
+		{"GET", "ticker/24hr", "ticker.24hr", false, "[symbol symbols]", "totals of the last 24 hours, by whole hours",
 			(*Door).ticker24},
 		{"GET", "ticker/price", "ticker.price", false, "[symbol symbols]", "the last price", (*Door).tickerPrice},
 		{"GET", "ticker/bookTicker", "ticker.book", false, "[symbol symbols]", "the best levels", (*Door).bookTicker},

@@ -46,7 +46,7 @@ var streamForms = []struct {
 	{[]string{"spyusd@bookTicker"}, "the best levels, as soon as they change"},
 	{[]string{"spyusd@kline_1s", "spyusd@kline_1m", "spyusd@kline_5m", "spyusd@kline_1h", "spyusd@kline_1d"},
 		"the newest candle, when it changes and when it is closed"},
-	{[]string{"spyusd@miniTicker", "spyusd@ticker"}, "what the last 24 hours came to, once a second if it changed"},
+	{[]string{"spyusd@miniTicker", "spyusd@ticker"}, "totals of the last 24 hours, once a second if they changed"},
 }
 
 // Times between two events of a stream.

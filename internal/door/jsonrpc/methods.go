@@ -124,7 +124,7 @@ func channelMethods() []method {
 	channels := param{name: "channels", kind: aList, doc: "1 to 100 names, each once", read: readChannels}
 	return []method{
 		{name: "subscribe", access: forBearers, reads: true, answer: (*conn).answerSubscribe, check: checkChannels,
-			doc: "turns channels on; one that is on starts anew. If a name is wrong, nothing changes",
+			doc: "subscribes to channels; a channel that is subscribed already restarts. If a name is wrong, nothing changes",
 			params: []param{channels,
 				afterThat("only with exactly one account channel: the number of the last event that the client received")},
 			result: []field{has("channels", "strings", "all channels that are on, sorted")}},

@@ -15,7 +15,7 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-var update = flag.Bool("update", false, "write docs/reference/WEBSOCKET.md and docs/asyncapi.yaml anew")
+var update = flag.Bool("update", false, "write docs/reference/WEBSOCKET.md and docs/asyncapi.yaml")
 
 // What stands above the tables. A quote stands for a backquote.
 const (

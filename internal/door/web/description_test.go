@@ -13,7 +13,7 @@ import (
 	"outcry/docs"
 )
 
-var update = flag.Bool("update", false, "write page/openapi.json anew, from docs/openapi.yaml")
+var update = flag.Bool("update", false, "write page/openapi.json from docs/openapi.yaml")
 
 // TestThePageHasTheDescription keeps the copy that browsers can read what docs/openapi.yaml
 // says, in its order: `go test ./internal/door/web -run Description -update` writes it.

@@ -27,6 +27,8 @@ var riddles = map[string]string{
 	"may be told":        "durable, so visible; or may be sent",
 	"for who":            "for callers that",
 	"there comes":        "the subject first",
+	"came to":            "the result: what it executed, its status",
+	"anew":               "again",
 }
 
 // TestCommentsAndDocumentsSpeakPlainly looks for riddles in the comments of all Go files and in all documents.

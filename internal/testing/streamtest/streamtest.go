@@ -26,7 +26,7 @@ import (
 	"outcry/internal/view/market"
 )
 
-var update = flag.Bool("update-streams", false, "write the golden transcripts of streams anew")
+var update = flag.Bool("update-streams", false, "rewrite the golden transcripts of streams")
 
 // Door is a door under test.
 type Door struct {

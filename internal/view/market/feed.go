@@ -161,7 +161,8 @@ func (f *Feed) Run(ctx context.Context) {
 			}
 		}
 		if broken := f.broken.Load(); broken != nil {
-			f.options.Log.Error("market data are unavailable, at least until the next start; trading continues", "error", *broken)
+			f.options.Log.Error("market data are unavailable, at least until the next start; trading continues",
+				"error", *broken)
 			return
 		}
 		// Publish at the same rate as without listeners, however often records are applied for them.

@@ -105,8 +105,8 @@ func textsOf(l *levels) [][2]string {
 	return all
 }
 
-// TestTheFeedAgreesWithTheBooks trades at random, and now and then starts the feed
-// anew from what a database would hold some records earlier.
+// TestTheFeedAgreesWithTheBooks trades at random, and sometimes restarts the feed from the snapshot that a database
+// would have some records earlier.
 func TestTheFeedAgreesWithTheBooks(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

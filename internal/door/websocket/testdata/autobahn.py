@@ -1,4 +1,4 @@
-"""Runs the cases of autobahntestsuite against a server, and prints what each came to as JSON.
+"""Runs the cases of autobahntestsuite against a server, and prints the result of each as JSON.
 
 Usage: autobahn.py HOST PORT
 
