@@ -4,6 +4,9 @@
 // The market is that of a market.Feed. Several times a second the feed calls API.Publish, and the hub encodes what is
 // new, once for all readers; each reader of the stream has a goroutine. Slow readers miss updates and see that from the
 // sequence numbers; readers that read nothing are disconnected.
+//
+// The stream does not use package fanout. It compares states at most five times a second and lists all symbols; on the
+// fan-out, its readers would make the feed work out the changes of every record and wake at every sync.
 package web
 
 import (
