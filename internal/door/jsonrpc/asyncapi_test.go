@@ -13,12 +13,12 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// TestReferenceOfMessages makes docs/asyncapi.yaml of the tables.
+// TestReferenceOfMessages generates docs/asyncapi.yaml from the tables, or compares it with them.
 func TestReferenceOfMessages(t *testing.T) {
 	require.NoError(t, doctest.Reference("../../../docs/asyncapi.yaml", asyncAPI(), *update))
 }
 
-// asyncAPI describes the messages.
+// asyncAPI returns the description of all messages as YAML.
 func asyncAPI() string {
 	var d description
 	d.line(0, "asyncapi: 3.0.0")
@@ -75,10 +75,10 @@ func asyncAPI() string {
 	return d.String()
 }
 
-// description is what is written of it.
+// description is the text of docs/asyncapi.yaml as it is written.
 type description struct{ strings.Builder }
 
-// line writes a line, indented so deep.
+// line writes a line that is indented depth levels.
 func (d *description) line(depth int, text string, values ...any) {
 	fmt.Fprintf(d, strings.Repeat("  ", depth)+text+"\n", values...)
 }
@@ -106,7 +106,7 @@ func (d *description) operations(channels []string) {
 	}
 }
 
-// envelope writes the beginning of a message's schema, whose other member is set by the caller.
+// envelope writes the beginning of a message's schema. The caller writes the schema of its other member.
 func (d *description) envelope(member, required string) {
 	d.line(3, "type: object")
 	d.line(3, "additionalProperties: false")
@@ -209,13 +209,13 @@ func (d *description) object(depth int, doc string, fields []field) {
 		}
 		name := f.name
 		if name == "on" || name == "n" {
-			name = `"` + name + `"` // which YAML 1.1 reads as true or false
+			name = `"` + name + `"` // YAML 1.1 reads on and off as booleans
 		}
 		d.line(depth+1, "%s: {%s}", name, schema)
 	}
 }
 
-// kinds writes the schemas of members that are no objects.
+// kinds writes the schemas of members that are not objects.
 func (d *description) kinds() {
 	d.line(2, "id: {oneOf: [{type: integer, minimum: -%d, maximum: %d}, {type: string, maxLength: %d}]}",
 		wholeMax, wholeMax, idCharsMax)

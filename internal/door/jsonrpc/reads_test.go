@@ -11,7 +11,7 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// TestAccountGetCopiesNoOrders: what it takes does not depend on how many are open. It held up everybody's orders.
+// TestAccountGetCopiesNoOrders checks that the memory of an account.get does not grow with the account's open orders.
 func TestAccountGetCopiesNoOrders(t *testing.T) {
 	const orders = 10_000
 	snap := &exchange.Snapshot{Seq: 9, Symbols: []exchange.SymbolState{{Symbol: "SPY"}},

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/WEBSOCKET.md and docs/asyncapi.yaml")
 
-// What stands above the tables. A quote stands for a backquote.
+// The text above the tables of the page. A single quote stands for a backquote.
 const (
 	head = `# JSON over WebSocket
 
@@ -59,7 +59,7 @@ misses nothing; deltas of a book alone are merged, of other channels it gets the
 `
 )
 
-// TestReferenceOfMethods makes docs/reference/WEBSOCKET.md of the tables.
+// TestReferenceOfMethods generates docs/reference/WEBSOCKET.md from the tables, or compares it with them.
 func TestReferenceOfMethods(t *testing.T) {
 	page := strings.ReplaceAll(head, "'", "`") + doctest.Table(append([][]string{{"type", "JSON"}}, kindRows()...)) +
 		strings.ReplaceAll(results, "'", "`")

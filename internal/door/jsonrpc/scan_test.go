@@ -68,8 +68,8 @@ func TestScanRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// FuzzScan compares scan with encoding/json: what scan accepts is JSON and has the same values, and what it refuses is
-// no JSON, or one of the three that it must refuse.
+// FuzzScan compares scan with encoding/json. What scan accepts must be JSON with the same values. What it refuses must
+// be invalid JSON, or one of the three things that scan alone refuses.
 func FuzzScan(f *testing.F) {
 	for _, text := range []string{`{"a":1,"a":2}`, `[1,2.5e-3,"\u00e9"]`, `{"jsonrpc":"2.0","id":7,"method":"ping"}`,
 		`"\ud83d\ude00"`, `"\ud83d"`, strings.Repeat("[", 17), "nul", "-", "[1 2]", `{"a":{"b":[{}]}}`} {
@@ -77,7 +77,7 @@ func FuzzScan(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if !utf8.Valid(text) {
-			return // the socket closes such connections
+			return // such connections are closed before their message is scanned
 		}
 		v, err := new(scanner).scan(text)
 		if err != nil {
@@ -98,7 +98,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// plain returns a value as encoding/json has it.
+// plain converts a value to the types that encoding/json uses.
 func plain(v *value) any {
 	switch v.kind {
 	case isNull:
@@ -124,8 +124,8 @@ func plain(v *value) any {
 	return all
 }
 
-// FuzzRequest feeds whatever to the reader of requests: it must not panic, and what it refuses has a reason of
-// the table and an answer that is JSON.
+// FuzzRequest parses arbitrary bytes as a request. The parser must not panic. Each refusal must have a reason of the
+// table and an answer that is valid JSON.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"order.place","params":{"account":"1",` +
 		`"sym":"SPY","amount":"1","limit":"1"}}`))

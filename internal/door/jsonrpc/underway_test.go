@@ -15,11 +15,12 @@ import (
 	"outcry/internal/door/websocket"
 )
 
-// TestWhatIsUnderWayIsBounded: of a client that takes no answers neither many requests are kept nor large ones.
+// TestWhatIsUnderWayIsBounded checks that a client that reads no answers cannot make the server keep many requests, or
+// large ones.
 func TestWhatIsUnderWayIsBounded(t *testing.T) {
 	const large = websocket.MessageBytesMax
 	for size, most := range map[int]int{100: underWayMax, large: underWayBytesMax / large} {
-		c := &conn{answering: true} // nobody does
+	c := &conn{answering: true} // but no goroutine answers
 		c.changed.L = &c.mu
 		n := 0
 		for ; !c.full(); n++ {
@@ -31,8 +32,8 @@ func TestWhatIsUnderWayIsBounded(t *testing.T) {
 	}
 }
 
-// TestTheLastAnswersAreSentWhileItEnds: who waits for the end of answering, while a client takes nothing of what is
-// sent last, goes on once that client is gone. Else its goroutine, and what ends with it, would wait for ever.
+// TestTheLastAnswersAreSentWhileItEnds lets a client read nothing while its connection ends with answers left to send.
+// The wait for these answers must end once the client is gone: otherwise the connection's goroutine would never end.
 func TestTheLastAnswersAreSentWhileItEnds(t *testing.T) {
 	client := untaken(t)
 	c := &conn{socket: client, answering: true}
@@ -43,7 +44,7 @@ func TestTheLastAnswersAreSentWhileItEnds(t *testing.T) {
 	go func() { c.finish(); close(finished) }()
 	waits := func() bool {
 		select {
-		case <-finished: // the kernel has taken it after all
+	case <-finished: // the kernel's buffers had room after all
 			return true
 		default:
 		}
@@ -64,7 +65,7 @@ func TestTheLastAnswersAreSentWhileItEnds(t *testing.T) {
 	}
 }
 
-// untaken returns a connection whose client takes nothing, and which has no room for an answer.
+// untaken returns a connection whose client reads nothing, and that has no room for another answer.
 func untaken(t *testing.T) *websocket.Conn {
 	t.Helper()
 	sockets := websocket.NewServer(websocket.Options{Max: func() int { return 1 }})
@@ -87,9 +88,9 @@ func untaken(t *testing.T) *websocket.Conn {
 	conn := <-conns
 	t.Cleanup(conn.Abort)
 	piece := websocket.NewFrame(make([]byte, 60_000))
-	const around = websocket.FrameCostBytes + 4 // what a frame counts as besides its text
+	const around = websocket.FrameCostBytes + 4 // bytes that a frame counts beside its text
 	room := func() int { return websocket.WaitingBytesMax - conn.Waiting() }
-	for taken := true; taken; { // until all that may wait does, with the kernel's buffers full
+	for taken := true; taken; { // until the kernel's buffers and the queue are full
 		for room() >= piece.Len()+websocket.FrameCostBytes {
 			require.True(t, conn.Push(piece, nil, 0))
 		}
