@@ -209,7 +209,7 @@ func (d *description) object(depth int, doc string, fields []field) {
 		}
 		name := f.name
 		if name == "on" || name == "n" {
-			name = `"` + name + `"` // YAML 1.1 reads on and off as booleans
+			name = `"` + name + `"` // YAML 1.1 reads these two names as booleans
 		}
 		d.line(depth+1, "%s: {%s}", name, schema)
 	}

@@ -20,7 +20,7 @@ import (
 func TestWhatIsUnderWayIsBounded(t *testing.T) {
 	const large = websocket.MessageBytesMax
 	for size, most := range map[int]int{100: underWayMax, large: underWayBytesMax / large} {
-	c := &conn{answering: true} // but no goroutine answers
+		c := &conn{answering: true} // but no goroutine answers
 		c.changed.L = &c.mu
 		n := 0
 		for ; !c.full(); n++ {
@@ -44,7 +44,7 @@ func TestTheLastAnswersAreSentWhileItEnds(t *testing.T) {
 	go func() { c.finish(); close(finished) }()
 	waits := func() bool {
 		select {
-	case <-finished: // the kernel's buffers had room after all
+		case <-finished: // the kernel's buffers had room after all
 			return true
 		default:
 		}
