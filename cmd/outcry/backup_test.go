@@ -130,7 +130,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	require.NoError(t, err)
 	stdout := must(t, "backup", "--data="+data, "--database-url="+database, file)
 	then := answered.Load()
-	require.Eventually(t, func() bool { return answered.Load() > then }, time.Minute, time.Millisecond, "trading goes on")
+	require.Eventually(t, func() bool { return answered.Load() > then }, time.Minute, time.Millisecond, "clients trade")
 	stop()
 	last := p.Stop()
 

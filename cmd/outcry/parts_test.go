@@ -92,7 +92,7 @@ func TestAnOrderInPartsIsTheSameEverywhere(t *testing.T) {
 	printed := must(t, "journal", data)
 	for n := 1; n <= 2; n++ {
 		require.Contains(t, printed,
-			fmt.Sprintf("order %d of account 2 goes on after %d executions: buy 0.%08d A at 5; filled 0.00000001 at 5 with "+
+			fmt.Sprintf("order %d of account 2 continues after %d executions: buy 0.%08d A at 5; filled 0.00000001 at 5 with "+
 				"order %d of account 1",
 				resting+1, n*exchange.FillsMax, resting+1-n*exchange.FillsMax, n*exchange.FillsMax+1))
 	}

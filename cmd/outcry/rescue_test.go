@@ -144,7 +144,7 @@ func TestANodeIsVerifiedBackedUpAndRescued(t *testing.T) {
 		must(t, "backup", "--data="+m.data, "--database-url="+m.database, file)
 		_, _, err := backup.CheckFile(file)
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return answered.Load() > then }, time.Minute, time.Millisecond, "trading goes on")
+		require.Eventually(t, func() bool { return answered.Load() > then }, time.Minute, time.Millisecond, "clients trade")
 	}
 	stop()
 	last := leads.view().Seq

@@ -105,7 +105,7 @@ func TestTradingGoesOnWithoutAView(t *testing.T) {
 		asAccount(1, `<order sym="S" amount="1" limit="1"/><account/><orders/><fills/><query id="1"/>`),
 	)
 	require.Regexp(t, `^<results><opened sym="S" amount="1" limit="1" id="1"/>`+
-		`(<error[^>]*>the view of accounts does not answer now; trading goes on</error>){3}`+
+		`(<error[^>]*>the view of accounts does not answer now; trading continues</error>){3}`+
 		`<status id="1"><open shares="1"/></status></results>$`, reply)
 }
 

@@ -104,7 +104,7 @@ var advice = map[string]string{
 		"or the backup fails",
 
 	// Postgres.
-	"outcry_postgres_up": "0: trading goes on; the log has the reason. Bring it back before the lag reaches its " +
+	"outcry_postgres_up": "0: trading continues; the log has the reason. Bring it back before the lag reaches its " +
 		"limit",
 	"outcry_postgres_lag_records": "half of the limit: orders are slowed down; all of it: they are " +
 		"refused",
@@ -131,9 +131,9 @@ var advice = map[string]string{
 	"outcry_open_orders": "grows for ever: clients leave orders behind; each takes some 110 " +
 		"bytes",
 	"outcry_account_view_up": "0: `<account>`, `<orders>` and `<fills>` are answered with errors: the log has the " +
-		"reason; trading goes on, the next start brings it back",
+		"reason; trading continues, the next start brings it back",
 	"outcry_account_view_lag_records": "grows: processors are short",
-	"outcry_market_feed_up": "0 long after a start: the log has the reason; trading goes on, the next start " +
+	"outcry_market_feed_up": "0 long after a start: the log has the reason; trading continues, the next start " +
 		"brings it back",
 	"outcry_market_feed_lag_records":      "grows: processors are short",
 	"outcry_stream_readers":               "near `--max-stream-readers`: raise it",

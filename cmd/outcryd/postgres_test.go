@@ -49,7 +49,7 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	trade(50)
 	require.Contains(t, c.must(t, `<transactions id="1"><query id="200"/></transactions>`), "executed")
 	require.Equal(t, http.StatusOK, get(t, p, "/readyz").StatusCode, "ready without Postgres")
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "trading goes on") }, patience,
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "trading continues") }, patience,
 		5*time.Millisecond)
 	require.Zero(t, metric(t, p, "outcry_postgres_up"))
 	require.Positive(t, metric(t, p, "outcry_postgres_lag_records"))

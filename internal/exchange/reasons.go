@@ -299,7 +299,7 @@ var reasons = [rejectReasons]reason{
 		return "not every node of the cluster can read what this would write: " + r.details().Reason
 	}},
 	ViewUnavailable: {name: "view_unavailable", refusal: true, text: func(*Command, *Result) string {
-		return "the view of accounts does not answer now; trading goes on"
+		return "the view of accounts does not answer now; trading continues"
 	}},
 	FillsForgotten: {name: "fills_forgotten", text: func(*Command, *Result) string {
 		return "these fills are older than those kept"

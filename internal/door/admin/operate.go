@@ -192,7 +192,7 @@ func (o *Options) resume(r *http.Request, q url.Values) (any, error) {
 	a := remote.HaltAnswer{Sym: string(sym), Changed: result.Changed}
 	if result.Changed {
 		a.Ended = haltOf(result.Halt)
-		o.Log.Warn("a symbol takes orders again", "sym", string(sym), who(r))
+		o.Log.Warn("a symbol accepts orders again", "sym", string(sym), who(r))
 	}
 	return a, nil
 }

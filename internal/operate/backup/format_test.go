@@ -175,9 +175,9 @@ func TestBlocksAreWhereTheyWereWritten(t *testing.T) {
 		blocks [][]byte
 		want   string
 	}{
-		"a block left out":   {slices.Delete(slices.Clone(all), 2, 3), "block 3 is where block 2 has to be"},
-		"a block twice":      {slices.Insert(slices.Clone(all), 2, all[2]), "block 2 is where block 3 has to be"},
-		"two blocks in turn": {append(append(slices.Clone(all[:2]), all[3], all[2]), all[4:]...), "block 3 is where"},
+		"a block left out":   {slices.Delete(slices.Clone(all), 2, 3), "block 3 is in the place of block 2"},
+		"a block twice":      {slices.Insert(slices.Clone(all), 2, all[2]), "block 2 is in the place of block 3"},
+		"two blocks in turn": {append(append(slices.Clone(all[:2]), all[3], all[2]), all[4:]...), "block 3 is in the place"},
 		"a block of another backup": {append(append(slices.Clone(all[:2]), others[2]), all[3:]...),
 			"it has another SHA-256 than the file"},
 		"something after the end":    {append(slices.Clone(all), []byte{0}), "something follows the trailer"},

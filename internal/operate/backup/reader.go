@@ -212,7 +212,7 @@ func (b *Reader) block() (k kind, at int64, err error) {
 		return 0, at, damaged("the checksum of the block does not match")
 	}
 	if n := binary.LittleEndian.Uint32(b.head[4:]); n != b.number || b.head[1]|b.head[2]|b.head[3] != 0 {
-		return 0, at, damaged("block %d is where block %d has to be", n, b.number)
+		return 0, at, damaged("block %d is in the place of block %d", n, b.number)
 	}
 	if err := b.inflate(int(content)); err != nil {
 		return 0, at, damaged("its content cannot be read: %v", err)

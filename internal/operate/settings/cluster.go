@@ -115,7 +115,7 @@ func (c *Config) checkCluster() error {
 		return wrong("ack", "%q: in a cluster a reply waits for a majority of the nodes, and for no Postgres; "+
 			"leave --ack out, or --peers", c.Ack)
 	case c.SegmentBytes > memberSegmentMax:
-		return wrong("segment", "%d: must be at most %d in a cluster: a record has to fit into a message",
+		return wrong("segment", "%d: must be at most %d in a cluster: a record must fit into a message",
 			c.SegmentBytes, memberSegmentMax)
 	case (c.PeerCert == "") != (c.PeerKey == "") || (c.PeerCert == "") != (c.PeerCA == ""):
 		return wrong("peer-cert", "%q, --peer-key %q, --peer-ca %q: all three are needed, or none",

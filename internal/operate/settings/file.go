@@ -39,7 +39,7 @@ func ParseLine(line string) (name, value string, err error) {
 		quoted, err := strconv.QuotedPrefix(value)
 		rest := strings.TrimSpace(value[len(quoted):])
 		if err != nil || rest != "" && rest[0] != '#' {
-			return "", "", errors.New("the value is not closed by a quote, or goes on after it")
+			return "", "", errors.New("the value has no closing quote, or continues after it")
 		}
 		value, err = strconv.Unquote(quoted)
 		return name, value, err

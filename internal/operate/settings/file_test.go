@@ -20,8 +20,8 @@ func TestALineIsANameAndAValue(t *testing.T) {
 		"a = # nothing":               {"a", ""},
 		"opensesame":                  {"", "", `not "name = value"`},
 		"= opensesame":                {"", "", `not "name = value"`},
-		`a = "opensesame`:             {"", "", "the value is not closed by a quote"},
-		`a = "x" opensesame`:          {"", "", "the value is not closed by a quote, or goes on after it"},
+		`a = "opensesame`:             {"", "", "the value has no closing quote"},
+		`a = "x" opensesame`:          {"", "", "the value has no closing quote, or continues after it"},
 		"a = \xff":                    {"", "", "not text in UTF-8"},
 		"a = \x00":                    {"", "", "not text in UTF-8"},
 	} {

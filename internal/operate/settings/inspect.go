@@ -206,7 +206,7 @@ func (c *Config) inspectTokens() error {
 }
 
 // NoTokenYet is the warning of a server that requires tokens if there are none.
-const NoTokenYet = "there is no token yet, so nobody can connect; " +
+const NoTokenYet = "there is no token yet, so no client can connect; " +
 	"`outcry token add` makes one, even while the exchange runs"
 
 // inspectDatabase returns an error if the URL of the database is malformed. It does not connect.

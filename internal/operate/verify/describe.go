@@ -36,7 +36,7 @@ func describe(e *exchange.Event) string {
 	case exchange.OrdersCanceled:
 		return fmt.Sprintf("all of account %s canceled%s%s", e.Account, describeCause(e.Cause), describeCancels(e.Cancels))
 	case exchange.OrderContinued:
-		return fmt.Sprintf("order %d of account %s goes on after %d executions: %s%s", e.Order, e.Account, e.Before,
+		return fmt.Sprintf("order %d of account %s continues after %d executions: %s%s", e.Order, e.Account, e.Before,
 			describeTerms(e), describeFills(e))
 	case exchange.OrderAccepted:
 		return fmt.Sprintf("order %d of account %s: %s%s", e.Order, e.Account, describeTerms(e), describeFills(e))

@@ -31,7 +31,7 @@ func TestAPrintedRecordHasAllThatItSays(t *testing.T) {
 				"stp oldest (the account's default), holds 3 for further parts; filled 1 at 1.5 with order 4 of account 2; " +
 				"canceled order 6 of the same account, 2 were open; 4 taken back"},
 		{exchange.Event{Kind: exchange.OrderContinued, Terms: terms, Before: 2, Rest: 4e8},
-			"order 9 of account 1 goes on after 2 executions: buy 5 S at 2; 4 taken back"},
+			"order 9 of account 1 continues after 2 executions: buy 5 S at 2; 4 taken back"},
 		{exchange.Event{Kind: exchange.OrderReduced, Amend: amend},
 			"order 9 of account 1: 5 S taken off, 4 open; amended to amount 7 limit 2, the chain of order 3 had executed 1"},
 		{exchange.Event{Kind: exchange.OrderReplaced, Terms: terms, Amend: amend},

@@ -93,7 +93,7 @@ func instructedRefusals(t *testing.T) map[string][]refused {
 		`<transactions id="1"><fills after="1"/></transactions>`: {
 			{exchange.Result{Reason: exchange.FillsForgotten},
 				`<error after="1">these fills are older than those kept</error>`},
-			{exchange.Result{Reason: exchange.ViewUnavailable}, `>the view of accounts does not answer now; trading goes on<`},
+			{exchange.Result{Reason: exchange.ViewUnavailable}, `>the view of accounts does not answer now; trading continues<`},
 		},
 	}
 }
