@@ -44,7 +44,7 @@ func prepareBench(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	profile := f.String("profile", "", "`file` with a profile of outcry-lab grade, whose habits are not probed")
 	f.BoolVar(&o.Beside, "beside", false, "measure an Outcry and an echo server beside it, without refs")
 	f.IntVar(&o.Rounds, "rounds", 3, "how often each server has its turn with --beside")
-	f.StringVar(&o.Program, "outcryd", "", "`program` of the Outcry beside; the outcryd beside outcry if left out")
+	f.StringVar(&o.Program, "outcryd", "", "`program` of the Outcry beside; the outcryd next to this program if left out")
 	f.StringVar(&o.Experiment, "experiment", "", "`name` of an experiment of an earlier system, instead of orders: "+
 		strings.Join(measure.Experiments(), ", "))
 	f.IntVar(&o.Requests, "requests", 0, "requests of each connection in an experiment; 0 for as many as there were")

@@ -182,7 +182,7 @@ func TestABenchWithoutOutcrydSaysSo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, stderr, status := lab("", "bench", "run", "--beside", "--addr="+student(t, faulty.Options{}))
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, stderr, "there is no outcryd beside outcry")
+	require.Contains(t, stderr, "no outcryd next to this program")
 	_, stderr, status = lab("", "bench", "run", "--beside", "--addr="+student(t, faulty.Options{}),
 		"--outcryd=/bin/false")
 	require.Equal(t, cli.ExitError, status)

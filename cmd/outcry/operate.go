@@ -119,7 +119,7 @@ func (o *operator) resume(args []string) error {
 	}
 	return o.print(a, func() {
 		if a.Changed {
-			fmt.Fprintf(o.stdout, "symbol %s takes orders again; it was halted %s\n", a.Sym, since(a.Ended))
+			fmt.Fprintf(o.stdout, "symbol %s accepts orders again; it was halted %s\n", a.Sym, since(a.Ended))
 		} else {
 			fmt.Fprintf(o.stdout, "symbol %s was not halted\n", a.Sym)
 		}

@@ -43,7 +43,7 @@ func TestAnOperatorsNight(t *testing.T) {
 		{"cancel-all 9", "error: there is no account 9\n", 1},
 		{"query 1 1", "order 1\n  canceled  100  T\n", 0},
 		{"halt QQQ", "symbol QQQ is halted since T\n", 0},
-		{"resume QQQ", "symbol QQQ takes orders again; it was halted since T\n", 0},
+		{"resume QQQ", "symbol QQQ accepts orders again; it was halted since T\n", 0},
 		{"resume QQQ", "symbol QQQ was not halted\n", 0},
 		{"resume --json QQQ", "{\n  \"sym\": \"QQQ\",\n  \"changed\": false\n}\n", 0},
 	} {

@@ -24,7 +24,7 @@ const tryPortMax = 65535 - trial.Ports
 func prepareTry(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	dir := f.String("dir", "outcry-cluster", "`directory` of the nodes' data and logs")
 	base := f.Int("base-port", 12400, "the nodes use the nine ports after this one")
-	program := f.String("outcryd", "", "`program` of the nodes; the outcryd beside outcry if left out")
+	program := f.String("outcryd", "", "`program` of the nodes; the outcryd next to this program if left out")
 	return func([]string) error {
 		if *base < 1 || *base > tryPortMax {
 			return cli.Usage(fmt.Sprintf("--base-port %d: must be from 1 to %d", *base, tryPortMax))

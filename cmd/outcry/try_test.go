@@ -184,7 +184,7 @@ func TestATrialSaysWhatItCannotDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, said, status = outcry("", "cluster", "try", "--dir="+t.TempDir())
 	require.Equal(t, cli.ExitError, status)
-	require.Contains(t, said, "no outcryd next to outcry or in the path: name it with --outcryd")
+	require.Contains(t, said, "no outcryd next to this program or in the path: name it with --outcryd")
 	ends := filepath.Join(t.TempDir(), "ends")
 	require.NoError(t, os.WriteFile(ends, []byte("#!/bin/sh\nprintf 'this\\nthat is why\\n' >&2\nexit 1\n"), 0o755))
 	base := freeBlock(t, trial.Ports)

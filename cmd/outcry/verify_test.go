@@ -222,7 +222,7 @@ var harms = []struct{ name, sql, check, want string }{
 	{"an order twice",
 		`INSERT INTO order_log SELECT id + 100000, account, sym, amount, limit_price, time, seq FROM order_log ` +
 			`ORDER BY id LIMIT 1`,
-		"history", `order_log, id 100001: it is of record \d+, which another row is of too`},
+		"history", `order_log, id 100001: it is of record \d+, which another row has too`},
 	{"an order without a record",
 		`INSERT INTO order_log SELECT id + 100000, account, sym, amount, limit_price, time FROM order_log ` +
 			`ORDER BY id LIMIT 1`,

@@ -36,7 +36,7 @@ func TestAStandbyServesReadersAndNamesTheLeader(t *testing.T) {
 	}
 	status, body := standby.get(fmt.Sprintf("/api/v1/book/SPY?min_seq=%d", seq+1))
 	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Contains(t, body, fmt.Sprintf("record %d has not come", seq+1))
+	require.Contains(t, body, fmt.Sprintf("record %d has not arrived", seq+1))
 	status, body = standby.get("/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Equal(t, named+"\n", body)

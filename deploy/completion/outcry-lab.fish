@@ -63,7 +63,7 @@ complete -c outcry-lab -n '__fish_seen_subcommand_from bench; and __fish_seen_su
 complete -c outcry-lab -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l json -d 'print the result as JSON'
 complete -c outcry-lab -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l no-refs -d 'send orders without refs, as to a server that has none'
 complete -c outcry-lab -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l orders -x -d 'orders that are sent at the most'
-complete -c outcry-lab -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l outcryd -x -d 'program of the Outcry beside; the outcryd beside outcry if left out'
+complete -c outcry-lab -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l outcryd -x -d 'program of the Outcry beside; the outcryd next to this program if left out'
 complete -c outcry-lab -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l profile -r -F -d 'file with a profile of outcry-lab grade, whose habits are not probed'
 complete -c outcry-lab -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l rate -x -d 'orders a second of all connections together; 0 is as many as possible'
 complete -c outcry-lab -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from run' -l requests -x -d 'requests of each connection in an experiment; 0 for as many as there were'

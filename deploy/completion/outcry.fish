@@ -150,7 +150,7 @@ complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subc
 complete -c outcry -n '__fish_seen_subcommand_from cluster' -a try -d 'run a cluster of three nodes on this machine, to look at'
 complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from try' -l base-port -x -d 'the nodes use the nine ports after this one'
 complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from try' -l dir -r -F -d 'directory of the nodes\' data and logs'
-complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from try' -l outcryd -x -d 'program of the nodes; the outcryd beside outcry if left out'
+complete -c outcry -n '__fish_seen_subcommand_from cluster; and __fish_seen_subcommand_from try' -l outcryd -x -d 'program of the nodes; the outcryd next to this program if left out'
 complete -c outcry -n __fish_use_subcommand -a completion -d 'print what a shell needs to complete outcry\'s commands and flags'
 complete -c outcry -n __fish_use_subcommand -a help -d 'show the commands, or one of them'
 complete -c outcry -n __fish_use_subcommand -a version -d 'print the version and the commit'

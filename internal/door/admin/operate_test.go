@@ -92,7 +92,7 @@ func TestOperationsAnswerWhatTheyCameTo(t *testing.T) {
 		{fakeExchange{halt: exchange.HaltResult{Halt: news}}, "halt?sym=S", 200,
 			`{"sym":"S","changed":false,"halted":{"time":7,"reason":"news"}}`, ""},
 		{fakeExchange{halt: exchange.HaltResult{Changed: true, Halt: news}}, "resume?sym=S", 200,
-			`{"sym":"S","changed":true,"ended":{"time":7,"reason":"news"}}`, "takes orders again"},
+			`{"sym":"S","changed":true,"ended":{"time":7,"reason":"news"}}`, "accepts orders again"},
 		{fakeExchange{}, "resume?sym=S", 200, `{"sym":"S","changed":false}`, ""},
 		{fakeExchange{canceled: exchange.CancelAllResult{Time: 9*exchange.Second + 1}}, "cancel-all?account=1", 200,
 			`{"account":"1","time":9,"orders":0,"symbols":[]}`, "orders=0"},

@@ -370,7 +370,7 @@ func TestWithoutMarketDataItSaysWhy(t *testing.T) {
 		return fmt.Sprint(w.Code, w.Body.String())
 	}())
 	f.Run(t.Context())
-	require.Equal(t, `503{"error":"market: journal record 2 makes symbol S again"}`, ask())
+	require.Equal(t, `503{"error":"market: journal record 2 creates symbol S twice"}`, ask())
 }
 
 // TestAnswersAreBoundedInNumber holds up all answers of a kind: the others go on.

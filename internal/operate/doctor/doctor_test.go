@@ -172,7 +172,7 @@ func TestEachCheckOfTheMachineFinds(t *testing.T) {
 		{"memory limit", withLimit("3500MiB"), OK, "3500 MiB, GOMEMLIMIT", ""},
 		{"memory limit", withLimit("off"), Warn, "none", "set --memory-limit"},
 		{"memory limit", withFile("/sys/fs/cgroup/a/memory.max", "3000000000\n"), Warn,
-			"--max-open-orders 4000000, --max-accounts 1000000, --max-symbols 100000 and twice --max-memory 536870912 come to " +
+			"--max-open-orders 4000000, --max-accounts 1000000, --max-symbols 100000 and twice --max-memory 536870912 need " +
 				"2440 MiB together, and 4/5 of the memory of the control group is 2288 MiB", "give it more memory"},
 		{"processors", withFile("/sys/fs/cgroup/a/cpu.max", "150000 100000\n"), Warn,
 			"GOMAXPROCS is 4, of 4 processors with a quota of 1.5", "set it to 1"},

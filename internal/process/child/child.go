@@ -23,7 +23,7 @@ func FindServer(named string) (string, error) {
 	}
 	found, err := exec.LookPath("outcryd")
 	if err != nil {
-		return "", fmt.Errorf("no outcryd next to outcry or in the path: name it with --outcryd: %w", err)
+		return "", fmt.Errorf("no outcryd next to this program or in the path: name it with --outcryd: %w", err)
 	}
 	return found, nil
 }

@@ -9,8 +9,8 @@ import (
 
 // item is larger than a word, so that few items reach keepBytes.
 type item struct {
-	n    uint64
-	rest [5]uint64
+	n uint64
+	_ [5]uint64
 }
 
 // TestAQueueIsFirstInFirstOut, over its growth and its shrinking.

@@ -61,10 +61,10 @@ func TestWhatNamesTheVersionNamesThisOne(t *testing.T) {
 	require.Contains(t, string(python), "\n__version__ = \""+Number+"\"\n")
 	changes, err := os.ReadFile("../../../CHANGELOG.md")
 	require.NoError(t, err)
-	reads := fmt.Sprintf("It reads journals up to version %d and databases up to schema version %d.",
+	reads := fmt.Sprintf("reads journals up to version %d and databases up to schema version %d.",
 		exchange.EventVersion, postgres.SchemaVersion())
 	require.Contains(t, string(changes), "\n## "+Number+"\n")
-	newest := regexp.MustCompile(`It reads journals up to[^.]*\.`).
+	newest := regexp.MustCompile(`reads journals up to[^.]*\.`).
 		FindString(string(changes))
 		// the first match is of the newest section, which may be that of the next release
 	require.Equal(t, reads, newest)

@@ -333,14 +333,7 @@ func (f *Feed) add(name exchange.Symbol, seq uint64) *symbol {
 	return s
 }
 
-// view calls read while the market data does not change.
-func (f *Feed) view(read func()) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	read()
-}
-
-// viewList is like view, and passes all symbols sorted by name.
+// viewList calls read with all symbols, sorted by name, while the market data does not change.
 func (f *Feed) viewList(read func(list []*symbol)) {
 	for {
 		f.mu.RLock()
