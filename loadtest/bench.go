@@ -249,7 +249,7 @@ func (b *benching) scenario(s scenario.Scenario) {
 			return errors.New("-html needs -rate: vegeta only plots frames that are sent at a rate")
 		}
 		if *page != "" {
-			job.Hit = func(hit *lib.Result) { _ = hits.Add(hit) } // fails only on a wrong order
+			job.Hit = func(hit *lib.Result) { _ = hits.Add(hit) } // fails only if hits are out of order
 		}
 		return s.Check(job.Params)
 	}

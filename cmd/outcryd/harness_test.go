@@ -57,8 +57,8 @@ func TestMain(m *testing.M) {
 // racedTests has the names of the tests that called raced.
 var racedTests sync.Map
 
-// raced says that a test of servers also runs under the race detector without -tags full. These few tests
-// together use every kind of connection; the others, which start servers alike, are left out there.
+// raced marks a test of servers to also run under the race detector without -tags full. These few tests together use
+// every kind of connection; the others start servers in the same way, and are skipped there.
 func raced(t *testing.T) { racedTests.Store(t.Name(), true) }
 
 // skipUnlessRaced skips, under the race detector without -tags full, a test that did not call raced.

@@ -24,7 +24,7 @@ type trouble struct {
 	worse     string // shell commands that break it further
 	meanwhile map[string]string
 	healed    string         // expression that must hold after the runbook and before ended runs, unless ""
-	ended     string         // shell commands that restore what the runbook leaves
+	ended     string         // shell commands that restore what the runbook does not, unless ""
 	slowly    bool           // the alert stops firing only long after its cause has ended
 	bug       []harness.Edit // if set, edits that make a buggy outcryd, which is put at /root/outcryd
 }
@@ -81,7 +81,7 @@ var (
 			meanwhile: map[string]string{"somebody corrects the setting": forget}},
 		{alert: "OutcryNotReady", comes: "systemctl stop postgresql@15-main; systemctl kill --signal=KILL outcryd"},
 		{alert: "OutcryDiskFillsUp",
-			// Must precede the troubles that free space, because the alert extrapolates the last 90 seconds.
+			// This trouble must come before those that free space, because the alert extrapolates the last 90 seconds.
 			comes: "mount -o remount,size=200M /var/lib/outcry; fallocate -l 120M /var/lib/outcry/dump; " +
 				"systemd-run --quiet --collect --unit=backup bash -c 'while :; do head -c 200k /dev/zero >> " +
 				"/var/lib/outcry/dump; sleep 0.5; done'",
@@ -246,7 +246,7 @@ func (s *station) goThrough(t *testing.T, troubles []trouble) {
 	}
 }
 
-// has causes a trouble, waits for its alert, and performs its runbook.
+// has causes the trouble, waits for its alert, and follows its runbook.
 func (s *station) has(t *testing.T, trouble trouble) {
 	s.wait(t, firing(trouble.alert), false)    // an earlier trouble may have caused the same alert
 	s.run("systemctl reset-failed 'outcryd*'") // the tests restart too often for systemd's limit

@@ -39,7 +39,7 @@ func TestBlocksThatAreNotRunAreFew(t *testing.T) {
 	}
 }
 
-// modules and compiled are where a machine sees this machine's Go module and build caches.
+// modules and compiled are the directories of a test machine that have this machine's Go module and build caches.
 const modules, compiled = "/srv/go-modules", "/srv/go-build"
 
 // bootWithGo boots a machine with those caches, a copy of the files in git, and an empty home.

@@ -104,7 +104,7 @@ func (c *session) refuseToken(why error) (answered bool) {
 }
 
 // begin starts the session's work under the caller's grant: it resets the deadlines, allows frames of full size,
-// watches for the end of the token and pushes the reply to the token.
+// watches for the end of the token, and pushes the reply to the frame that presented the token.
 func (c *session) begin(grant *auth.Grant) {
 	c.clock.prove = time.Time{}
 	c.clock.restart()

@@ -15,7 +15,7 @@ type batch struct {
 	codec    Codec
 	messages []message
 	frames   int                                        // number of messages in use
-	bytes    int                                        // size of the frames together
+	bytes    int                                        // total size of the frames
 	judge    judge                                      // decides which commands are executed
 	admitOne func(c *exchange.Command) exchange.Refusal // b.admit as a func value, made once
 	sender   Caller                                     // of a frame that did not come over a connection

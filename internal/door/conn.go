@@ -296,8 +296,8 @@ func (d *deadlines) arm() error {
 	return c.conn.SetReadDeadline(d.drained)
 }
 
-// until returns the deadline that holds for the next read. A carriage return alone may begin a blank line or
-// a malformed length: it starts the frame's time, but does not extend the idle time.
+// until returns the deadline for the next read. A carriage return alone may begin a blank line or a malformed length:
+// it starts the frame's time, but does not extend the idle time.
 func (d *deadlines) until() time.Time {
 	if !d.prove.IsZero() {
 		return d.prove

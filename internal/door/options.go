@@ -13,8 +13,8 @@ import (
 type Options struct {
 	FrameBytesMax int // largest frame in bytes; to decode one may need 64 times as much memory; 4 MiB
 	MemoryMax     int // bytes of memory for the large frames and replies of all connections together; 512 MiB
-	// ReplyBytesMax bounds a reply in bytes: executions never make it longer, and a reply that has reached it
-	// answers no further query; 16 MiB.
+	// ReplyBytesMax bounds a reply in bytes: executions that do not fit are left out, or their query is refused, and
+	// once a reply has reached it, further queries of the frame are refused; 16 MiB.
 	ReplyBytesMax  int
 	ConnectionsMax int // sessions at a time, each of which needs a file descriptor; 16,384
 

@@ -123,7 +123,7 @@ func (e *Engine) retryCancels() {
 	}
 }
 
-// resume does the work in c. It leaves to the keeper what the journal has no room for.
+// resume does the work in c. Work that the journal has no room for, or whose owner is too busy, is left to the keeper.
 func (e *Engine) resume(ctx context.Context, c *catchup) error {
 	left := &catchup{}
 	for _, d := range c.shards {

@@ -38,7 +38,7 @@ type catchup struct {
 // armedSwitch is the dead man's switch of an account.
 type armedSwitch struct {
 	account *exchange.Account
-	due     int64 // when it passes, nanoseconds since the Unix epoch
+	due     int64 // when it fires, nanoseconds since the Unix epoch
 	try     int64 // next check, by the steady clock: when it is due, or later after a try that found no room
 	place   int   // index in the heap
 }

@@ -385,7 +385,8 @@ func TestAStandbyRefusesAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestAStandbyWaitsForItsDatabase, because memory holds what the database does not have.
+// TestAStandbyWaitsForItsDatabase checks that a standby applies no more records once its database is BacklogMax records
+// behind: it keeps in memory whatever the database lacks.
 func TestAStandbyWaitsForItsDatabase(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
 	s := NewStandby(StandbyOptions{State: exchange.NewState(), Projection: db, BacklogMax: 3})

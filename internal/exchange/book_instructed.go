@@ -103,7 +103,7 @@ func (b *Book) Quote(o *Order) Quote { return b.quote(o, Cash{}, math.MaxInt) }
 // soon as the cost exceeds the cash: then Quote.Cost is above cash, and Quote.Cut is set.
 func (b *Book) QuoteWithin(o *Order, cash Cash) Quote { return b.quote(o, cash, FillsMax) }
 
-// quote is QuoteWithin for any order; it may stop once `beyond` orders were looked at.
+// quote is QuoteWithin for any order; it may stop after `beyond` orders.
 func (b *Book) quote(o *Order, cash Cash, beyond int) (q Quote) {
 	q.Best = b.Best(o.Side.opposite())
 	for n, own := range b.meets(*o) {

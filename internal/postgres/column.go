@@ -155,8 +155,9 @@ func seconds[R any](name string, field func(*R) *int64) column[R] {
 		func(r *R, v int64) { *field(r) = v * exchange.Second })
 }
 
-// nanos makes the column with the nanoseconds that a time has beyond its column of seconds. It is NULL in rows
-// of old programs, which wrote only seconds; whole, unless nil, is then set to true.
+// nanos makes the column with the nanoseconds of a time beyond its whole seconds, which are in another column. It is
+// NULL in rows of old programs, which recorded only seconds. Scanning a row sets the bool of whole, unless whole is
+// nil, to whether the column is NULL.
 func nanos[R any](name string, field func(*R) *int64, whole func(*R) *bool) column[R] {
 	return column[R]{name: name, typ: "integer", null: true,
 		put: func(b []byte, r *R) []byte { return appendInt(b, nanosOf(*field(r))) },

@@ -53,8 +53,8 @@ func TestTheNewestTimeIsKeptOverARestart(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeFindsTheNewestTime has the latest time in each table in turn. A recorded time that is earlier
-// than a row's must be noticed.
+// TestAnUpgradeFindsTheNewestTime puts the latest time into each table in turn, which the upgrade must find. A recorded
+// time that is earlier than that of a row must be noticed.
 func TestAnUpgradeFindsTheNewestTime(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

@@ -162,8 +162,8 @@ func (c *Client) suspects() bool {
 	return len(c.queue) > 0 && c.queue[0].suspect
 }
 
-// probe sends a frame without effect and waits for its answer. If there is no answer, it closes the connection; this
-// does not count against the suspect.
+// probe sends a frame without effect and waits for its answer. If there is no answer, it closes the connection. The
+// suspect was not sent on that connection, and is not blamed.
 func (c *Client) probe(conn *Conn) error {
 	stop := context.AfterFunc(c.open, func() { conn.Close() })
 	defer stop()

@@ -90,7 +90,8 @@ func (c *Command) FlagSet(in *Client) (f *flag.FlagSet, do func(words []string) 
 	return f, c.Prepare(f, in)
 }
 
-// isCommon reports whether a flag is a common one, and not the command's own of the same name.
+// isCommon reports whether a flag of the command is one of commonFlags. A command that reaches Foreign servers has its
+// own --addr instead of the common one.
 func (c *Command) isCommon(fl *flag.Flag) bool {
 	return commonFlags.Lookup(fl.Name) != nil && !(c.Reaches == Foreign && fl.Name == "addr")
 }

@@ -1,6 +1,6 @@
-// Package admin is the HTTP side of the exchange: metrics, health checks, XML over POST, operators' commands, and
-// profiles of the running server. Without Options.Tokens it requires no password: anyone who can reach its address may
-// use all of it.
+// Package admin is the HTTP side of the exchange: /metrics (cmd/outcryd makes the metrics), health checks, XML over
+// POST, operators' commands, and profiles of the running server. Without Options.Tokens it requires no password: anyone
+// who can reach its address may use all of it.
 package admin
 
 import (

@@ -11,8 +11,8 @@ import (
 	"outcry/internal/auth"
 )
 
-// TestWhoIsToTryLaterIsToldWhen: while the maximum number of clients waits for a refusal, further clients are refused
-// at once, with Retry-After.
+// TestWhoIsToTryLaterIsToldWhen: while as many clients as allowed wait for a delayed refusal, further clients are
+// refused at once, with Retry-After.
 func TestWhoIsToTryLaterIsToldWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error

@@ -40,7 +40,7 @@ func TestSignaturesAreThoseOfTheDocuments(t *testing.T) {
 	}
 }
 
-// TestBytesAreSignedAsTheyCame: a client's own escapes are none of ours.
+// TestBytesAreSignedAsTheyCame: the signature covers the query as the client escaped it, not as the server would.
 func TestBytesAreSignedAsTheyCame(t *testing.T) {
 	var q request
 	require.Nil(t, q.readREST("symbols=%5B%22A%22%5D&x=a+b%2fc&signature=AB", ""))

@@ -4,7 +4,7 @@ import "outcry/internal/exchange"
 
 // Codes of errors. Each code is a class of reasons.
 const (
-	codeJSON    = -32700 // the message is not JSON that is accepted
+	codeJSON    = -32700 // the message is not JSON, or is JSON that the scanner rejects
 	codeRequest = -32600 // the message is not a request
 	codeMethod  = -32601 // the method does not exist
 	codeParams  = -32602 // the params are wrong, whatever the state of the exchange

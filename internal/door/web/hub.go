@@ -140,7 +140,7 @@ func (h *hub) publish(now time.Time) (news bool) {
 		}
 	}
 	for _, t := range h.topics {
-		_ = h.feed.View(t.name, func(m *market.Market) { news = t.publish(m) || news }) // without a feed the stream ends
+		_ = h.feed.View(t.name, func(m *market.Market) { news = t.publish(m) || news }) // the stream ends with the feed
 	}
 	if news && h.readers > 0 {
 		close(h.tick)

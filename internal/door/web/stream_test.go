@@ -305,8 +305,7 @@ func (c *meteredConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestASlowReaderHasTimeForEachPiece sends more than a slow reader can take until one
-// deadline.
+// TestASlowReaderHasTimeForEachPiece sends more than a slow reader can take before a single deadline.
 func TestASlowReaderHasTimeForEachPiece(t *testing.T) {
 	s := openSite(t, func(*APIOptions) {})
 	m := markettest.NewRandomMarket(1, 10)

@@ -115,7 +115,8 @@ func TestASlowReaderThatReadsNothingIsEnded(t *testing.T) {
 	eventually(t, func() bool { return h.Count() == 0 })
 }
 
-// TestACutEndsASlot: a frame that a slot makes during a cut is not sent, as the client may have no right to it.
+// TestACutEndsASlot: if Cut is called while a slot makes its frame, the frame is not sent, because the client may no
+// longer be allowed to see it.
 func TestACutEndsASlot(t *testing.T) {
 	h := serving(t, Options{}, readOn)
 	c := dial(t, h)

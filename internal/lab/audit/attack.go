@@ -89,7 +89,7 @@ func AtOnce(n int, do func(i int) error) error {
 var garbage = []string{"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "99999999999999999999\n", "-1\n", "12x\n",
 	"\x00", "500000\n<create>"}
 
-// smuggled holds requests for which two HTTP readers may disagree where the request ends. The server must
+// smuggled holds requests for which two HTTP readers may disagree about where the request ends. The server must
 // execute no part of them.
 var smuggled = []string{
 	"POST /xml HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 80\r\n\r\n",

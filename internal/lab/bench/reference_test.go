@@ -16,7 +16,7 @@ import (
 	"outcry/internal/lab/torture"
 )
 
-// More data files in the directory of documents.
+// Data files in the directory of documents, in addition to those in generate_test.go.
 const (
 	goalsAgainFile = "performance/again.json"
 	soakAgainFile  = "performance/again-soak.json"

@@ -181,7 +181,8 @@ func (s *Soak) judge() (findings []string) {
 	return findings
 }
 
-// samples returns a table of the last sample of each of the given number of parts.
+// samples splits the run into parts, and returns a table of the last sample of each. If there are enough samples, there
+// are at least the given number of parts.
 func (s *Soak) samples(parts int) load.Table {
 	t := load.Table{{"second", "p50 ms", "p99 ms", "longest ms", "server MiB", "files", "goroutines", "open orders",
 		"Postgres behind"}}

@@ -24,7 +24,7 @@ import (
 	"outcry/internal/process/phrase"
 )
 
-// Bounds and times of a class.
+// Limits and timeouts for setting up a class.
 const (
 	StudentsMax = 1000
 

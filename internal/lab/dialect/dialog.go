@@ -35,7 +35,7 @@ const (
 	keptMax              = 1 << 20   // bytes of a reply's names, values and texts
 	lengthLineMax        = 64        // bytes of a length line; a longer line is no length line
 	unreadMax            = 256 << 10 // bytes that a connection reads ahead of Receive
-	heldMax              = 1000      // frames held back while the server answers one frame a connection
+	heldMax              = 1000      // frames held back until an earlier frame is answered
 )
 
 // Attr is an attribute with its value unescaped.

@@ -79,7 +79,7 @@ func TestAClassIsGradedFolderByFolder(t *testing.T) {
 	require.NoError(t, err)
 	o := class(t, map[string]string{"=1+1": "#!/bin/sh\n" + command, "alice": command, "bob": "echo no compiler; exit 1\n",
 		"carol": ""})
-	require.NoError(t, os.Chmod(filepath.Join(o.Dir, "alice", startScript), 0o644)) // sh runs it
+	require.NoError(t, os.Chmod(filepath.Join(o.Dir, "alice", startScript), 0o644)) // not executable: sh must run it
 	require.NoError(t, os.WriteFile(filepath.Join(o.Dir, "notes.txt"), nil, 0o644))
 	ctx, cancel := context.WithCancel(t.Context())
 	o.Begin = func(folder string, n, of int) {

@@ -42,7 +42,7 @@ type Options struct {
 
 	Habits        dialect.Habits // how the server differs from the protocol's framing
 	ReplyBytesMax int            // a larger reply ends the run; 0 means 256 MiB
-	Client        client.Options // TLS and token of the connections; only without Habits
+	Client        client.Options // TLS and token of the connections; cannot be combined with Habits
 
 	// Greet, if not nil, is for servers of another protocol. It performs the handshake on a new
 	// connection and returns the connection's codec. It cannot be combined with Habits or Client.

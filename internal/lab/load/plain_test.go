@@ -61,7 +61,7 @@ func TestRunsGoOnWithTheSameAccounts(t *testing.T) {
 	require.NoError(t, p.Prepare(background))
 	_, err := p.Run(background)
 	require.NoError(t, err)
-	p.Orders = 201 // limit for both runs; each connection has taken one more number at the end of the first
+	p.Orders = 201 // for both runs together; at the end of the first, each connection counted one order it did not send
 	r, err := p.Run(background)
 	require.NoError(t, err)
 	require.NotZero(t, r.Requests)

@@ -131,7 +131,7 @@ func TestSelfTradeMeetsOwnOrders(t *testing.T) {
 			case tif == "market":
 				kind = ` type="market"`
 			case tif == "GTC" && (c.stp == "oldest" || c.place == "6"):
-				buy = "o10 x10 x10" // nothing canceled it before
+				buy = "o10 x10 x10" // self-trade prevention does not cancel the buy, so its last 10 shares stay open
 			}
 			order := fmt.Sprintf(`<order sym="A" amount="30" limit="5"%s stp="%s" report="full"/>`, kind, c.stp)
 			reply := answer(t, x, "1", order)

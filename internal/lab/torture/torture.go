@@ -13,7 +13,8 @@
 //     Postgres on its own machine: a network namespace (harness.Machines).
 //   - Readers: one server whose readers keep books and private feeds, in readers.go.
 //
-// To add a fault, add a value to the list of its kind.
+// To add a fault, add a value to the list of its kind, with its rounds in the short and the long plan. .ci/run names
+// the faults of CI.
 package torture
 
 import (

@@ -33,7 +33,7 @@ const (
 	kindTrailer kind = 'Z'
 )
 
-// contentMax bounds the content of a block. A file is encoded in base64, and has its name with it.
+// contentMax bounds the content of a block. The block of a file has the file's name and its bytes in base64.
 func (k kind) contentMax() int {
 	if k == kindFile {
 		return (fileBytesMax+2)/3*4 + 1<<10

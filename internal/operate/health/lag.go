@@ -55,8 +55,8 @@ func (l *LagMarks) Synced(records uint64, now time.Time) {
 	l.marks = append(l.marks, lagMark{l.last, now})
 }
 
-// merge combines marks: an earlier mark takes over the records of a later one if they then seem older by only
-// a small part of their age. The records of both were synced before the time of the mark after them.
+// merge combines marks: the records of a mark get the earlier time of the mark before it, if this makes them seem older
+// by only a small part of their age. All of them were synced before the time of the next mark, which limits the error.
 func (l *LagMarks) merge(now time.Time) {
 	kept := l.marks[:1]
 	for i, m := range l.marks[1 : len(l.marks)-1] {

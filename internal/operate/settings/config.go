@@ -54,7 +54,7 @@ type Config struct {
 	AdvertiseHTTP   string // "" for the address of --http
 	KeepForMembers  int64  // bytes
 
-	// Limits of clients, and memory.
+	// Limits on clients and memory.
 	FrameBytesMax        int
 	ReplyBytesMax        int
 	MemoryMax            int // bytes, for large frames and replies

@@ -36,7 +36,7 @@ func (s *screen) take() string {
 // at delivers a tick at the given time after begun. The second tick ensures that the first was handled.
 func at(ticks chan time.Time, begun time.Time, after time.Duration) {
 	ticks <- begun.Add(after)
-	ticks <- begun // a time in the past, which shows nothing
+	ticks <- begun // too early to show anything
 }
 
 func TestATerminalHasOneLineThatIsRewritten(t *testing.T) {

@@ -17,7 +17,7 @@ type weather struct {
 	nodes       int
 	faults      []fault
 	every       int64 // maximum time between two faults
-	think       int64 // maximum time of a client between two frames
+	think       int64 // maximum time that a client waits between two frames
 	recordPad   int   // maximum size of a record without its head
 	keepBytes   int
 	logBytesMax int

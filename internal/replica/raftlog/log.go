@@ -176,7 +176,7 @@ func (l *Log) write(all []*core.Write) error {
 		marked = true
 	}
 	if !marked && !awaited && len(w.record) < w.recordBytes {
-		return nil // written with the next Write that has After
+		return nil // stays in memory until a later Write has After or Mark, or the record is full
 	}
 	if err := w.cut(); err != nil {
 		return err

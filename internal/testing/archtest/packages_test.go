@@ -51,19 +51,25 @@ they name another folder. `+"`internal/testing/archtest`"+` says which are allow
 `+doctest.Table(rows), *update))
 }
 
-// TestTheMapNamesWhatIsThere checks that the folders that docs/ARCHITECTURE.md names as packages exist.
+// TestTheMapNamesWhatIsThere checks that the folders that docs/ARCHITECTURE.md names as packages exist, and that their
+// floor is that of rooms.
 func TestTheMapNamesWhatIsThere(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
 	require.NoError(t, err)
 	_, section, ok := strings.Cut(string(page), "\n## The map\n")
 	require.True(t, ok)
-	rows := regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(section, -1)
-	require.Greater(t, len(rows), 5)
+	rows := regexp.MustCompile("(?m)^\\| (`[^|]+`) \\| ([0-9]) \\|").FindAllStringSubmatch(section, -1)
+	require.Greater(t, len(rows), 10)
 	for _, row := range rows {
 		for name := range strings.SplitSeq(strings.ReplaceAll(row[1], "`", ""), ", ") {
 			_, below := os.Stat(filepath.Join(root, "internal", name))
 			_, beside := os.Stat(filepath.Join(root, name))
 			require.True(t, below == nil || beside == nil, "there is no package %s", name)
+			folder := name
+			if below == nil {
+				folder = "internal/" + name
+			}
+			require.Equal(t, row[2], strconv.Itoa(roomOf(folder).floor), "floor of %s", name)
 		}
 	}
 }

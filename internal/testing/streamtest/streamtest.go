@@ -38,9 +38,9 @@ type Door struct {
 	// Open returns the path of a reader's request and the messages that the client sends over it. No messages means that
 	// the answer is a stream of server-sent events.
 	Open func(channels string) (path string, messages []string)
-	// Readers are the channels of each reader, several joined by commas.
+	// Readers has an entry for each reader: the names of its channels, joined by commas.
 	Readers []string
-	// Slow are those of a reader that stops reading for a while.
+	// Slow is the same for the readers that stop reading for a while.
 	Slow []string
 }
 

@@ -254,7 +254,7 @@ func TestOlderFillsComeFromTheDatabase(t *testing.T) {
 	require.Len(t, fillsAfter(t, v, "1", 5003).Fills, 7)
 	require.Equal(t, []uint64{4010, 990, 10, 1000}, h.asked, "not for what is kept")
 
-	// Of the newest, those that are kept: some of the database's, or none of them.
+	// If the database's fills begin at first, so does the newest page: it has some of the database's fills, or none.
 	for _, first := range []uint64{4500, 5001} {
 		h.first = first
 		page = newestFills(t, v, "1")

@@ -139,8 +139,8 @@ func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 	t.Logf("%d trades, the database was asked %d times, and behind %d times", len(m.Trades), asked, behind)
 }
 
-// TestCandlesThatTheDatabaseLacksAreNotLeftOut: they were dropped from memory, so there is no answer until it has
-// them.
+// TestCandlesThatTheDatabaseLacksAreNotLeftOut: the candles were dropped from memory, so the query fails until the
+// database has them.
 func TestCandlesThatTheDatabaseLacksAreNotLeftOut(t *testing.T) {
 	m, opening := markettest.NewCandleMarket(1)
 	var stored uint64

@@ -165,7 +165,7 @@ func (f *Feed) Run(ctx context.Context) {
 				"error", *broken)
 			return
 		}
-		// Publish at the same rate as without listeners, however often records are applied for them.
+		// With listeners, this loop runs more often; Publish is called at the same rate as without.
 		if now := time.Now(); f.options.Publish != nil && now.Sub(looked) >= publishLook && f.Err() == nil {
 			looked = now
 			f.options.Publish(now)

@@ -18,7 +18,7 @@ import (
 
 var background = context.Background()
 
-// listed is a journal of records that a test lists.
+// listed is a journal whose records a test provides as a slice.
 type listed struct {
 	records [][]byte
 	seq     uint64 // of the record before the first of them
@@ -299,7 +299,7 @@ func TestNothingIsToldBeforeItIsDurable(t *testing.T) {
 	defer records.Close()
 	_, err = j.Append(made)
 	require.NoError(t, err)
-	require.NoError(t, j.Wait(background, 1)) // and the flusher waits until it may tell so
+	require.NoError(t, j.Wait(background, 1)) // the flusher then blocks in OnSync, which holds back the next sync
 	_, err = j.Append(placed(1, exchange.Sell, 5, 7))
 	require.NoError(t, err)
 	for range 3 {

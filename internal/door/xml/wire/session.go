@@ -64,7 +64,7 @@ func (r *Request) Connection() (silence time.Duration, ok bool) {
 	return r.session.silence, true
 }
 
-// append appends the reply to the <session> frame.
+// append appends to dst the reply to the <session> frame.
 func (s *sessionFrame) append(dst []byte) []byte {
 	dst = append(dst, ReplyBegin+"<session"...)
 	dst = append(dst, s.sent...)

@@ -13,7 +13,7 @@ import (
 
 // matcher compares replies with a WANT. It compares only what WANT names, and ignores faults of form.
 type matcher struct {
-	vars  map[string]string // values of $; a reply that matches adds the new ones
+	vars  map[string]string // values of the $ names; a reply that matches adds new ones
 	fresh map[string]bool   // values that "$new" matched so far; nil outside of at-once
 	again string            // a value that "$new" matched twice
 	// orders has, by order id, a description of the order, for messages.

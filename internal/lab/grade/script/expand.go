@@ -23,7 +23,8 @@ type expander struct {
 	spent  int                                       // bytes written plus repetitions
 }
 
-// expand returns text with everything replaced. The error names a name that has no value, or a limit.
+// expand returns text with its braces and $ values replaced. The error names a name without a value, or the limit that
+// was exceeded.
 func (x *expander) expand(text string) (string, error) {
 	var out strings.Builder
 	for text != "" {

@@ -116,7 +116,7 @@ func TestEveryLineOfTheLanguage(t *testing.T) {
 	require.Equal(t, 1, killed)
 }
 
-// The conversations are wrong on the model; each has the expected message.
+// Each conversation fails when it is played against the model. The map has the messages to expect.
 func TestWhatDoesNotHold(t *testing.T) {
 	for conversation, says := range map[string]string{
 		"> <create/>\n< <created/>\n": `The reply must have 1 answer: <created>. It has no answers.`,

@@ -9,7 +9,7 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// Bounds of a conversation that is shown.
+// Limits on how much of a conversation is kept and shown.
 const (
 	conversationMax = 4 << 10 // bytes of all lines
 	lineMax         = 700     // bytes of one line
