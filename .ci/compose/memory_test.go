@@ -38,7 +38,7 @@ func TestWhatTheExchangeMayTakeFitsIntoItsMemory(t *testing.T) {
 	ref := figure("docs/reference/METRICS.md", `outcry_refs_in_memory.* each takes some (\d+) bytes`)
 	openOrder := figure("docs/reference/METRICS.md", `outcry_open_orders.* each takes some (\d+) bytes`)
 	account := figure("docs/reference/BENCHMARKS.md", `memory of an account \| 120 bytes \| (\d+) `)
-	filter := figure("docs/decisions/0011-refs.md", `filter (\d+) MB`) * 1_000_000
+	filter := figure("docs/decisions/0011-refs.md", `filter has (\d+) MB`) * 1_000_000
 	connection := figure("docs/reference/BOUNDS.md", `connections take (\d+) GiB beside twice`) << 30 /
 		figure("docs/reference/BOUNDS.md", `worst case ([\d,]+) hostile`)
 

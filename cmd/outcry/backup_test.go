@@ -327,7 +327,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	execute(t, l.database, "UPDATE exchange_state SET applied_seq = applied_seq + 1")
 	must(t, "backup", "--max-bytes=1000000000", "--without-journal", "--database-url="+l.database, file+"2")
 	require.NoFileExists(t, file+"2.partial")
-	refused(t, "it is larger than the 1000 bytes that it may have", "backup", "--max-bytes=1000", "--data="+l.data,
+	refused(t, "it is larger than the limit of 1000 bytes", "backup", "--max-bytes=1000", "--data="+l.data,
 		"--database-url="+l.database, file+"3")
 	require.NoFileExists(t, file+"3.partial")
 	_, stderr, status = outcry("", "backup", "--max-bytes=-1", file+"3")

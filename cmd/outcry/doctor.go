@@ -26,7 +26,7 @@ func prepareDoctor(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	where := cli.Locating(f, "the local cluster below the data directory")
 	http := f.Lookup("http")
 	http.DefValue, http.Usage = "", "`address` of a running server's HTTP side, HOST or HOST:PORT, "+
-		"of a cluster those of all nodes, A,B,C; also as "+cli.HTTPVariable+"; empty for none"
+		"for a cluster, the addresses of all nodes: A,B,C; also as "+cli.HTTPVariable+"; empty for none"
 	f.IntVar(&o.ConnectionsMax, "max-connections", 16384, "the server's --max-connections")
 	f.IntVar(&o.HTTPConnectionsMax, "max-http-connections", 4096, "the server's --max-http-connections")
 	memlimit.BytesVar(f, &o.MemoryMax, "max-memory", 512<<20, "the server's --max-memory, in `bytes`")

@@ -263,7 +263,7 @@ var harms = []struct{ name, sql, check, want string }{
 			`NULL COLLATE "C" AS ref, NULL AS why FROM order_log`,
 		"history", `orders, id \d+: executed is 1.0, its executions sum up to`},
 	{"an account's events", `UPDATE accounts SET n = n + 1 WHERE id = '2'`, "history",
-		`accounts, id 2: n is \d+, it has \d+ events`},
+		`accounts, id 2: n is \d+, but the account has \d+ events`},
 	{"a trade's number", `UPDATE execution_log SET trade = trade + 1
 		WHERE (order_id, n) = (SELECT order_id, n FROM execution_log ORDER BY order_id DESC LIMIT 1)`, "history",
 		`execution_log, order_id \d+, n \d+: trade, taker_fill and resting_fill are \d+, \d+ and \d+; counted are`},
@@ -288,7 +288,7 @@ var harms = []struct{ name, sql, check, want string }{
 		`refs, account 6, ref A: it is of record \d+ and of order none; that of account 5 is record \d+`},
 	{"two refs of one record",
 		`INSERT INTO refs SELECT account, 'more', seq, order_id FROM refs WHERE ref = 'B' AND account = '1'`, "history",
-		`placement_log, seq \d+: it is of record \d+, which another row is of too`},
+		`placement_log, seq \d+: it is of record \d+, which another row has too`},
 	{"a balance", `UPDATE accounts SET balance = balance + 0.0000000000000001 WHERE id = '3'`, "money",
 		`account 3 has (\S+) free, \S+ held; it should have`},
 	{"two balances that still add up",
@@ -303,7 +303,7 @@ var harms = []struct{ name, sql, check, want string }{
 	{"the sum of placements", `UPDATE symbols SET placed = placed + 1 WHERE sym = 'B'`, "money",
 		`symbol B has 5001\.00000005 placed; it should have 5000\.00000005 placed`},
 	{"how many executions an account has", `UPDATE accounts SET fills = fills + 1 WHERE id = '2'`, "history",
-		`accounts, id 2: fills is \d+, it has \d+ executions`},
+		`accounts, id 2: fills is \d+, but the account has \d+ executions`},
 	{"the executions of an account", `UPDATE fill_log SET fills = set_byte(fills, 1, get_byte(fills, 1) # 2)
 		WHERE (account, last) = (SELECT account, max(last) FROM fill_log WHERE account = '2' GROUP BY 1)`, "history",
 		`fill_log, account 2: its rows end`},

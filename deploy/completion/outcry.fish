@@ -1,8 +1,8 @@
 # Completion of outcry for fish. outcry completion fish wrote it.
 complete -c outcry -f
 complete -c outcry -l help -d 'show help'
-complete -c outcry -l addr -x -d 'address of the exchange, HOST or HOST:PORT; of a cluster those of all nodes, A,B,C; also as OUTCRY_ADDR'
-complete -c outcry -l http -x -d 'address of the HTTP side of the exchange, HOST or HOST:PORT; of a cluster those of all nodes, A,B,C; also as OUTCRY_HTTP_ADDR'
+complete -c outcry -l addr -x -d 'address of the exchange, HOST or HOST:PORT; for a cluster, the addresses of all nodes: A,B,C; also as OUTCRY_ADDR'
+complete -c outcry -l http -x -d 'address of the HTTP side of the exchange, HOST or HOST:PORT; for a cluster, the addresses of all nodes: A,B,C; also as OUTCRY_HTTP_ADDR'
 complete -c outcry -l insecure-token -d 'show the token to another machine even over a connection that is not encrypted, which everyone on the way can read; also as OUTCRY_INSECURE_TOKEN=true'
 complete -c outcry -l timeout -x -d 'how long a reply may take'
 complete -c outcry -l tls-ca -r -F -d 'file with the certificate authority of the exchange in PEM, or "system": TLS is used then; also as OUTCRY_TLS_CA'

@@ -205,7 +205,7 @@ func giveToOwner(f *os.File, dir string) error {
 		return fmt.Errorf("auth: %w", err)
 	}
 	if s, ok := what.Sys().(*syscall.Stat_t); !ok || !what.Mode().IsRegular() || s.Nlink > 1 {
-		return fmt.Errorf("auth: %s is not a regular file with a single name", f.Name())
+		return fmt.Errorf("auth: %s is not a regular file, or has more than one hard link", f.Name())
 	}
 	if err := f.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
 		return fmt.Errorf("auth: %w", err)

@@ -9,7 +9,7 @@ import (
 )
 
 // Catchup cancels what became due while the exchange was down, with the present time: open orders with
-// OnDisconnect, all open orders of accounts whose dead man's switch has passed, and those of blocked
+// OnDisconnect, all open orders of accounts whose dead man's switch has fired, and those of blocked
 // accounts. It is called after New and before clients connect. What the journal has no room for is
 // tried again in the background; until all is done, orders and amends are rejected as Unresumed. The error
 // is the journal's, ErrStopped, or ctx's.
@@ -95,7 +95,7 @@ func (e *Engine) keep() {
 	}
 }
 
-// passSwitches cancels the open orders of accounts whose switches have passed. It returns how long it is until
+// passSwitches cancels the open orders of accounts whose switches have fired. It returns how long it is until
 // the next work, 0 if none is known.
 func (e *Engine) passSwitches() (wait time.Duration) {
 	for {

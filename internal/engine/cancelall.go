@@ -32,7 +32,7 @@ type canceling struct {
 	account exchange.AccountID
 	symbol  exchange.Symbol // empty for all symbols
 	cause   exchange.CancelCause
-	due     int64 // BySwitch: when the switch passes; if the switch has another time by then, nothing is canceled
+	due     int64 // BySwitch: when the switch fires; if the switch has another time by then, nothing is canceled
 
 	// surveys holds the books that were searched before their shards are held, because they are too large to be
 	// searched while other shards are held, or because Catchup has searched them already.

@@ -12,7 +12,7 @@ import (
 const keepEvery = 250 * time.Millisecond
 
 // keeper does work that no client waits for, in one goroutine. It cancels an account's open orders when its dead
-// man's switch passes. It retries cancels that the journal had no room for: of orders whose connection has ended,
+// man's switch fires. It retries cancels that the journal had no room for: of orders whose connection has ended,
 // of blocked accounts, and of Catchup. Its memory is bounded by the number of
 // symbols and accounts.
 type keeper struct {
@@ -94,7 +94,7 @@ func (k *keeper) retryBlocked(a *exchange.Account) {
 	k.nudge()
 }
 
-// arm sets when the switch of an account passes, in nanoseconds since the Unix epoch; due 0 disarms it.
+// arm sets when the switch of an account fires, in nanoseconds since the Unix epoch; due 0 disarms it.
 func (k *keeper) arm(a *exchange.Account, due int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,9 +124,9 @@ func (k *keeper) count() int64 {
 	return int64(len(k.armed))
 }
 
-// nextPassed returns the account whose switch is checked next and when it was due, if it has passed. That switch is
-// checked again after keepEvery unless arm is called first. If no switch has passed, a is nil and wait is the time
-// until the next one passes or the next retry; 0 means that nothing is to be waited for.
+// nextPassed returns the account whose switch is checked next and when it was due, if it has fired. That switch is
+// checked again after keepEvery unless arm is called first. If no switch has fired, a is nil and wait is the time
+// until the next one fires or the next retry; 0 means that nothing is to be waited for.
 func (k *keeper) nextPassed() (a *exchange.Account, due int64, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,7 +186,7 @@ func (k *keeper) hasRetries() bool { return len(k.shards)+len(k.blocked) > 0 || 
 const stepMin = 250 * time.Millisecond
 
 // steadyClock follows the wall clock but never runs slower than real time. If the wall clock is set back, or stands
-// still until it has reached the time of the last record, this clock continues, so that dead man's switches pass
+// still until it has reached the time of the last record, this clock continues, so that dead man's switches fire
 // in time. If the wall clock is set forward, this clock follows.
 type steadyClock struct {
 	wall    func() int64         // nanoseconds since the Unix epoch

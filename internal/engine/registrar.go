@@ -135,7 +135,7 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 	if c.More != nil && c.More.Seconds > 0 {
 		due = now + int64(c.More.Seconds)*exchange.Second
 	}
-	// The record of a switch that passes must be before or after this one both in the journal and in memory.
+	// The record of a switch that fires must be before or after this one both in the journal and in memory.
 	e.switchMu.Lock()
 	defer e.switchMu.Unlock()
 	old := e.dueOf(account)
@@ -143,7 +143,7 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 		return nil
 	}
 	if old != 0 && old <= now && e.unresumed.Load() {
-		result.Reason = exchange.Unresumed // it passed while the exchange was down, which cannot be undone
+		result.Reason = exchange.Unresumed // it fired while the exchange was down, which cannot be undone
 		return nil
 	}
 	ok, err := e.claimToArm(account, result)

@@ -166,7 +166,7 @@ func (d *shard) find(id exchange.AccountID) *exchange.Account {
 	return d.account
 }
 
-// dueOf returns when the switch of an account passes, 0 if it is not armed.
+// dueOf returns when the switch of an account fires, 0 if it is not armed.
 func (e *Engine) dueOf(a *exchange.Account) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

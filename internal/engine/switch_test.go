@@ -28,7 +28,7 @@ func (m *market) pass(c *clock, now int64) {
 	m.keeper.nudge()
 }
 
-// settleSwitches waits until the orders of all passed switches are canceled. No switch passes later, as the clock
+// settleSwitches waits until the orders of all switches that fired are canceled. No switch fires later, as the clock
 // stands still.
 func (m *market) settleSwitches(c *clock) {
 	m.t.Helper()
@@ -106,7 +106,7 @@ func TestASwitchThatIsArmedAgainDoesNotPass(t *testing.T) {
 	m.agrees()
 }
 
-// TestASwitchIsThereAfterARestart, and passes at the start if its time has come while the exchange was down.
+// TestASwitchIsThereAfterARestart checks that a switch that was due while the exchange was down fires at the start.
 func TestASwitchIsThereAfterARestart(t *testing.T) {
 	c := &clock{}
 	m := inParts(t, c.options())

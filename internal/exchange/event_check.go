@@ -209,7 +209,7 @@ func (e *Event) checkRuled() error {
 // switch fired for an account without open orders, and they must be sorted without duplicates.
 func (e *Event) checkCancels() error {
 	if len(e.Cancels) == 0 && e.Cause != BySwitch {
-		return fmt.Errorf("%w: %s without orders, of account %s", ErrEvent, e.Kind, e.Account)
+		return fmt.Errorf("%w: %s of account %s without orders", ErrEvent, e.Kind, e.Account)
 	}
 	for i := range e.Cancels {
 		c := &e.Cancels[i]

@@ -156,10 +156,12 @@ func (c *FillCounter) Check(ctx context.Context) error {
 			want = new(countedFills)
 		}
 		if a.Fills != want.n {
-			return &RowError{"accounts", "id " + string(a.ID), fmt.Sprintf("fills is %d, it has %d executions", a.Fills, want.n)}
+			return &RowError{"accounts", "id " + string(a.ID),
+				fmt.Sprintf("fills is %d, but the account has %d executions", a.Fills, want.n)}
 		}
 		if a.Events != want.events {
-			return &RowError{"accounts", "id " + string(a.ID), fmt.Sprintf("n is %d, it has %d events", a.Events, want.events)}
+			return &RowError{"accounts", "id " + string(a.ID),
+				fmt.Sprintf("n is %d, but the account has %d events", a.Events, want.events)}
 		}
 		return nil
 	})

@@ -138,7 +138,7 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 		`UPDATE outcry.cancel_log SET n = 2 WHERE n = 3`: "cancel_log, seq 9: " +
 			"its cancel 3 is missing, or another one is duplicated",
 		`UPDATE outcry.cancel_log SET n = NULL`: "cancel_log, order_id " +
-			"2: it is of record 9, which another row is of too",
+			"2: it is of record 9, which another row has too",
 		`UPDATE outcry.cancel_log SET order_id = 4 WHERE order_id = 3`: "cancel_log, seq 9: " +
 			"order 4 is of account 2, the others are of account 1",
 		`UPDATE outcry.cancel_log SET order_id = 7 WHERE order_id = 3`: "cancel_log, seq 9: " +
@@ -148,7 +148,7 @@ func TestRowsOfOperationsThatDoNotFitAreNamed(t *testing.T) {
 		`UPDATE outcry.cancel_log SET n = 6 - n WHERE n > 1;
 			UPDATE outcry.cancel_log SET n = n - 1 WHERE n = 4`: "cancel_log, seq 9",
 		`UPDATE outcry.halt_log SET seq = 9 WHERE seq = 10`: "cancel_log, seq 9: it " +
-			"is of record 9, which another row is of too",
+			"is of record 9, which another row has too",
 		`DELETE FROM outcry.halt_log WHERE seq = 11`: "halt_log, seq 12: it " +
 			"is of record 12, and no row is of record 11",
 		`UPDATE outcry.halt_log SET reason = E'two\nlines' WHERE seq = 10`: "halt_log, seq 10: " +

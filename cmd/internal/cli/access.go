@@ -57,10 +57,10 @@ var AccessVariables = map[string]string{
 // can read command lines.
 func (a *Access) flags(f *flag.FlagSet) {
 	f.StringVar(&a.Addr, "addr", "127.0.0.1:"+settings.PortXML,
-		"`address` of the exchange, HOST or HOST:PORT; of a cluster those of all nodes, A,B,C; also as OUTCRY_ADDR")
+		"`address` of the exchange, HOST or HOST:PORT; for a cluster, the addresses of all nodes: A,B,C; also as OUTCRY_ADDR")
 	f.StringVar(&a.HTTPAddr, "http", standardHTTP,
-		"`address` of the HTTP side of the exchange, HOST or HOST:PORT; of a cluster those of all nodes, A,B,C; also as "+
-			HTTPVariable)
+		"`address` of the HTTP side of the exchange, HOST or HOST:PORT; for a cluster, the addresses of all nodes: A,B,C; "+
+			"also as "+HTTPVariable)
 	f.DurationVar(&a.Timeout, "timeout", 30*time.Second, "how long a reply may take")
 	f.StringVar(&a.tokenFile, "token-file", "",
 		"`file` with the token to show to the exchange, also as OUTCRY_TOKEN_FILE; OUTCRY_TOKEN holds the token itself")

@@ -87,7 +87,7 @@ var objects = []object{
 		may("trade", "whole", "id of the trade; absent if it is older than these are kept"), has("sym", "string", ""),
 		oneOf("side", "", "buy", "sell"), has("shares", "decimal", ""), has("price", "decimal", ""),
 		has("maker", "boolean", "it was resting")}, timeFields("time", ""))},
-	{"position", "what an account has of a symbol", []field{has("sym", "string", ""), has("shares", "decimal", "free"),
+	{"position", "an account's shares of a symbol", []field{has("sym", "string", ""), has("shares", "decimal", "free"),
 		has("held", "decimal", "by open sells")}},
 	{"trade", "a trade, as everybody sees it", join([]field{has("id", "whole", "counts the symbol's trades"),
 		has("price", "decimal", ""), has("shares", "decimal", ""), oneOf("side", "of who came last", "buy", "sell"),

@@ -27,7 +27,7 @@ const (
 // csvTables are tables printed by other commands, with the titles of their sections.
 var csvTables = []struct{ title, file, about string }{
 	{"Parts", "performance/parts.csv", "Printed by the benchmarks of single parts, on the machine of the goals. " +
-		"[Decision 16](../decisions/0016-what-the-book-costs.md) says why 25 million a second are not to be had.\n\n" +
+		"[Decision 16](../decisions/0016-what-the-book-costs.md) says why 25 million a second are out of reach.\n\n" +
 		"    go test -run '^$' -bench 'Book|OrderPath|Ladder' ./internal/exchange\n" +
 		"    go test -run '^$' -bench Memory -benchtime 1x ./internal/engine ./internal/exchange\n" +
 		"    go test -run '^$' -bench Feed ./internal/view/market\n" +

@@ -40,7 +40,7 @@ func (s *server) layDust(ctx context.Context) (first uint64, l *audit.Line, err 
 	case err != nil:
 		return 0, nil, err
 	case len(ids) < n:
-		return 0, nil, fmt.Errorf("%d orders of dust, of %d: %s", len(ids), n, refusal)
+		return 0, nil, fmt.Errorf("only %d of %d dust orders were placed: %s", len(ids), n, refusal)
 	}
 	l, err = audit.DialLine(ctx, s.abuser)
 	return ids[0], l, err

@@ -276,7 +276,7 @@ type counter struct {
 
 func (c *counter) Write(p []byte) (int, error) {
 	if c.max > 0 && int64(len(p)) > c.max-c.n {
-		return 0, fmt.Errorf("it is larger than the %d bytes that it may have", c.max)
+		return 0, fmt.Errorf("it is larger than the limit of %d bytes", c.max)
 	}
 	n, err := c.w.Write(p)
 	c.n += int64(n)

@@ -69,7 +69,7 @@ func (v *View) post(e *exchange.Event, a *account, sym symbolNumber) error {
 // openAccount opens an account.
 func (v *View) openAccount(id exchange.AccountID) error {
 	if v.accounts[id] != nil {
-		return fmt.Errorf("account %s is opened again", id)
+		return fmt.Errorf("account %s exists already", id)
 	}
 	v.touch(v.add(id))
 	return nil
@@ -78,7 +78,7 @@ func (v *View) openAccount(id exchange.AccountID) error {
 // makeSymbol makes a symbol.
 func (v *View) makeSymbol(s exchange.Symbol) error {
 	if _, made := v.symbols[s]; made {
-		return fmt.Errorf("symbol %s is made again", s)
+		return fmt.Errorf("symbol %s exists already", s)
 	}
 	v.addSymbol(s, v.at)
 	return nil

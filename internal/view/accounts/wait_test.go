@@ -132,8 +132,8 @@ func TestAViewThatFailsSaysSo(t *testing.T) {
 		"order 7 is there already":   func(m *memory) { m.add(foreign, foreign) },
 		"but fewer are open":         func(m *memory) { m.add(taken(7, 1, 0, 2, 3)) },
 		"something is negative":      func(m *memory) { m.add(placed(7, 1, 0, exchange.Sell, 2e15)) },
-		"is made again":              func(m *memory) { m.add(exchange.Event{Kind: exchange.SymbolMade, Symbol: "SYM0"}) },
-		"account 1 is opened again":  func(m *memory) { m.add(exchange.Event{Kind: exchange.AccountOpened, Account: "1"}) },
+		"symbol SYM0 exists already": func(m *memory) { m.add(exchange.Event{Kind: exchange.SymbolMade, Symbol: "SYM0"}) },
+		"account 1 exists already":   func(m *memory) { m.add(exchange.Event{Kind: exchange.AccountOpened, Account: "1"}) },
 		"the disk is gone":           func(m *memory) { m.err = errors.New("the disk is gone") },
 	} {
 		synctest.Test(t, func(t *testing.T) {

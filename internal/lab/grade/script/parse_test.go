@@ -42,7 +42,7 @@ func TestErrorsNameFileLineAndWord(t *testing.T) {
 		header + "hidden maybe\n":        `:4: hidden "maybe" is not yes or no`,
 		header + "parts 1 A\n":           `:4: part "A" is not made of`,
 		header + ">\n":                   `:4: there is no frame after >`,
-		header + "0> x\n":                `:4: connection 0 is not from 1 to 64`,
+		header + "0> x\n":                `:4: connection 0: must be a number from 1 to 64`,
 		header + "> {b\n":                `:4: the brace of "{b" is not closed`,
 		header + "> {n}\n":               `:4: there is no {n} here`,
 		header + "> {k}\n":               `:4: there is no {k} here`,

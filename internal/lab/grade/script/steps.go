@@ -17,7 +17,7 @@ func (p *parser) step(number, sign, rest string) error {
 	if number != "" {
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 || n > connNumMax {
-			return fmt.Errorf("connection %s is not from 1 to %d", elide(number, 20), connNumMax)
+			return fmt.Errorf("connection %s: must be a number from 1 to %d", elide(number, 20), connNumMax)
 		}
 		s.conn = n
 	}
