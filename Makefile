@@ -52,7 +52,7 @@ check:
 
 # The long forms of what CI looks at for a minute, in parts that can run alone, each under an hour on two cores:
 # make prove-race, make prove-fuzz-3. Set FUZZTIME for less; every sixth target of fuzzing is a part.
-FUZZTIME ?= 10m
+FUZZTIME ?= 9m
 PROVED = race race-programs long ordinary simulation release operations benchmarks torture cluster books mutation \
   load $(FUZZED)
 FUZZED = fuzz-1 fuzz-2 fuzz-3 fuzz-4 fuzz-5 fuzz-6

@@ -117,7 +117,7 @@ func TestThePageWritesNumbersAsPeopleReadThem(t *testing.T) {
 	say(`{port: 12345, local: true, tls: false, tokens: false}`)
 	require.Equal(t, "outcry-lab demo", p.text("empty-demo"))
 	say(`{port: 4242, local: false, tls: true, tokens: true}`)
-	require.Equal(t, "outcry --addr 127.0.0.1:4242 --tls-ca FILE --token-file FILE demo", p.text("empty-demo"))
+	require.Equal(t, "outcry-lab --addr 127.0.0.1:4242 --tls-ca FILE --token-file FILE demo", p.text("empty-demo"))
 	require.Contains(t, p.text("empty-address"), "Orders go to 127.0.0.1:4242. It speaks TLS")
 	p.quiet()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTheExchangeHasAllPointsAgain grades one server twice; the second run finds accounts, symbols and orders of the
-// first. TestOutcryHasAllPoints of cmd/outcry also kills a server.
+// first. TestOutcryHasAllPoints of cmd/outcry-lab also kills a server.
 func TestTheExchangeHasAllPointsAgain(t *testing.T) {
 	budget.SkipUnlessFull(t, "outcry-lab grade, of an exchange that it starts")
 	flags, _ := dataFlags(t)

@@ -27,6 +27,7 @@ import (
 	"outcry/internal/door/xml/wire"
 	"outcry/internal/operate/settings"
 	"outcry/internal/testing/budget"
+	"outcry/internal/testing/exchangetest"
 	"outcry/internal/testing/pgtest"
 )
 
@@ -152,7 +153,10 @@ func launch(t testing.TB, flags ...string) *program {
 	t.Helper()
 	p := prepare(t, flags...)
 	require.NoError(t, p.cmd.Start())
-	t.Cleanup(p.kill)
+	t.Cleanup(func() {
+		p.kill()
+		exchangetest.ReportRaces(t, []byte(p.log.String()))
+	})
 	return p
 }
 

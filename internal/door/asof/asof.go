@@ -51,6 +51,9 @@ type Orders struct {
 	Patience time.Duration
 }
 
+// triesMax is how often Now reads an order that executes while it is read.
+const triesMax = 3
+
 // Query names an order of an account, and a record.
 type Query struct {
 	Account exchange.AccountID
@@ -110,20 +113,27 @@ func (s *Orders) Now(ctx context.Context, q Query) (o exchange.OrderWithFills, s
 	if err := v.Await(ctx, q.Seq); err != nil {
 		return o, 0, unseen(ctx, err)
 	}
-	o, missing, seq, open := v.Order(q.Account, q.Order)
-	q.Seq = seq
-	if !open {
-		o, err = s.closed(ctx, &q)
-		return o, seq, err
-	}
-	if q.Fills && missing > 0 && len(o.Fills) < exchange.ViewPageMax {
+	for try := 1; ; try++ {
+		o, missing, seq, open := v.Order(q.Account, q.Order)
+		q.Seq = seq
+		if !open {
+			o, err = s.closed(ctx, &q)
+			return o, seq, err
+		}
+		if !q.Fills || missing == 0 || len(o.Fills) >= exchange.ViewPageMax {
+			return o, seq, nil
+		}
 		stored, err := s.stored(ctx, &q, exchange.Moment{})
 		if err != nil {
 			return o, 0, err
 		}
 		o.Fills = before(&stored, o.Executed)
+		// A full page without its newest fills lacks as many old ones, unless the view has them by now.
+		cut := len(o.Fills) < len(stored.Fills) && len(stored.Fills) >= exchange.ViewPageMax
+		if !cut || try == triesMax {
+			return o, seq, nil
+		}
 	}
-	return o, seq, nil
 }
 
 // before returns the fills of an order up to the moment when it had executed shares. The history may already have later

@@ -238,7 +238,8 @@ func (e *klineEncoder) Tick(t *topic, m *market.Market) (queued bool) {
 		queued = true
 	}
 	if e.candle.IsOpen() {
-		t.WakeAt(e.pace.Next(e.candle.ClosesAt()))
+		// ClosesAt is a time of the wall clock, which may be set; the pace and timers follow the monotonic clock.
+		t.WakeAt(e.pace.Next(now.Add(e.candle.ClosesAt().Sub(now))))
 	}
 	return queued
 }

@@ -81,12 +81,19 @@ func (h *Hub[R]) Join(feed *market.Feed, sym exchange.Symbol, name string, r R, 
 		}
 		h.topics[name] = t
 	}
+	over := false
 	err = t.feed.View(sym, func(m *market.Market) {
 		t.Locked(func() {
+			if over = t.over; over {
+				return // the feed has ended, and nothing would end the reader
+			}
 			t.encoder.Join(t, r, m)
 			t.readers = append(t.readers, r)
 		})
 	})
+	if err == nil && over {
+		err = market.ErrEnded
+	}
 	if err != nil {
 		h.leave(name, t, r)
 		return nil, err
@@ -141,8 +148,8 @@ func (t *Topic[R]) Locked(f func()) {
 // Readers returns the readers. Only the encoder's methods may call it, and must not keep the result.
 func (t *Topic[R]) Readers() []R { return t.readers }
 
-// View calls read with the topic's market and lock, as the encoder's methods are called. It does nothing once the feed
-// has ended. The encoder's methods must not call it.
+// View calls read with the topic's market and lock, as the encoder's methods are called. It does nothing if the
+// feed has failed. The encoder's methods must not call it.
 func (t *Topic[R]) View(read func(m *market.Market)) {
 	_ = t.feed.View(t.symbol, func(m *market.Market) { t.Locked(func() { read(m) }) }) // on an error, End is called
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"outcry/internal/view/market"
 	"strconv"
+
+	"outcry/internal/view/market"
 )
 
 // minSeqWaitsMax is the maximum number of requests that wait at a time. They do not count as answers being made.

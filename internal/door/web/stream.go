@@ -4,8 +4,9 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"outcry/internal/view/market"
 	"time"
+
+	"outcry/internal/view/market"
 )
 
 // pieceMost is how much is written to a reader at a time. The reader has APIOptions.WriteTimeout to read that much.

@@ -36,7 +36,9 @@ type Process struct {
 	Addr   string
 	Http   string
 	log    *json.Decoder
-	Loaded LogLine // the state that it started with
+	output *output
+	ended  <-chan struct{} // closed once output is complete
+	Loaded LogLine         // the state that it started with
 }
 
 // RemoveBuilt removes the programs that were built. TestMain calls it at the end.
@@ -115,7 +117,8 @@ func Start(t *testing.T, data, database string, flags ...string) *Process {
 	require.NoError(t, err)
 	require.NoError(t, p.Cmd.Start())
 	t.Cleanup(p.Kill)
-	p.log = json.NewDecoder(stderr)
+	p.output, p.ended = newOutput(stderr)
+	p.log = json.NewDecoder(p.output)
 	p.Loaded = p.waitFor("state loaded")
 	ready := p.waitFor("ready")
 	p.Addr, p.Http = ready.XML, ready.HTTP
@@ -138,10 +141,12 @@ func (p *Process) waitFor(msg string) (line LogLine) {
 	return line
 }
 
-// Kill kills it, as a crash would, and waits for its end.
+// Kill kills it, as a crash would, and waits for its end. It fails the test if the process had a data race.
 func (p *Process) Kill() {
 	_ = p.Cmd.Process.Kill()
+	<-p.ended // Wait closes the pipe
 	_ = p.Cmd.Wait()
+	ReportRaces(p.T, p.output.all)
 }
 
 // Conn is a connection to the XML port on which a test exchanges raw frames.
@@ -174,6 +179,7 @@ func (p *Process) Stop() LogLine {
 	p.T.Helper()
 	require.NoError(p.T, p.Cmd.Process.Signal(syscall.SIGTERM))
 	line := p.waitFor("stopped")
+	<-p.ended
 	require.NoError(p.T, p.Cmd.Wait())
 	return line
 }

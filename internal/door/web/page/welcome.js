@@ -11,14 +11,14 @@ function addressOf({ port, local }) {
   return `${host === "localhost" ? "127.0.0.1" : host}:${port}`;
 }
 
-/** The client's command, with the flags that it needs here. */
-function client(orders) {
+/** A client program, with the flags that it needs here. */
+function client(orders, program) {
   const address = addressOf(orders);
   const addr = address === clientDefault ? "" : ` --addr ${address}`;
-  return `outcry${addr}${orders.tls ? " --tls-ca FILE" : ""}${orders.tokens ? " --token-file FILE" : ""}`;
+  return `${program}${addr}${orders.tls ? " --tls-ca FILE" : ""}${orders.tokens ? " --token-file FILE" : ""}`;
 }
 
-const lines = (orders, commands) => commands.map((c) => `${client(orders)} ${c}`).join("\n");
+const lines = (orders, commands, program = "outcry") => commands.map((c) => `${client(orders, program)} ${c}`).join("\n");
 
 /** What the reader must know about the port. */
 function explain(orders) {
@@ -39,7 +39,7 @@ export function showWelcome(why, sym, orders) {
   setText(element("empty-title"), titles[why](sym));
   setText(element("empty-text"), why === "none" ? "Or start a market of bots, in a terminal:" : "Choose another from the list, or start a market of bots:");
   if (orders === null) return;
-  setText(element("empty-demo"), lines(orders, ["demo"]));
+  setText(element("empty-demo"), lines(orders, ["demo"], "outcry-lab"));
   setText(element("empty-trade"), lines(orders, ["account 1 20000", "account 2 0", "place 2 SPY 500", "sell 2 SPY 100 123.45", "buy 1 SPY 100 150"]));
   setText(element("empty-address"), explain(orders));
 }
