@@ -61,7 +61,7 @@ func TestABackupIsNoLargerThanItMayBe(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "1234567890", out.String())
 		} else {
-			require.ErrorContains(t, err, "larger than the 9 bytes")
+			require.ErrorContains(t, err, "larger than the limit of 9 bytes")
 			require.Equal(t, "12345", out.String(), "nothing beyond the limit was written")
 		}
 		require.EqualValues(t, out.Len(), c.n)
