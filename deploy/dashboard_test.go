@@ -215,8 +215,8 @@ func (p *prometheus) checkRules(cluster *prometheus) {
 }
 
 // TestPercentilesAreThoseOfTheClients compares the dashboard's p50 and p99 with those that the load generator
-// measured for the same requests, while every answer waits for a slow Postgres. Nearly all of some hundred
-// milliseconds is then the server's time, so the clients' time is close to the server's, which it includes.
+// measured for the same requests, while every answer waits for a slow Postgres. Nearly all of the time, some
+// hundred milliseconds, passes in the server, so the times of the clients and of the server are close.
 func TestPercentilesAreThoseOfTheClients(t *testing.T) {
 	x := open(t, "--ack=postgres")
 	r := x.measured(t, 64, 6*time.Second, func() { x.postgres.Slow(5 * time.Millisecond) },

@@ -119,8 +119,8 @@ func (x *exchange) scraped(t *testing.T, flags ...string) *prometheus {
 	return x.scrape(t, []string{x.server.HTTP}, flags...)
 }
 
-// scrape starts a Prometheus with the rules and the configuration of this folder, except for the
-// targets and how often they are scraped, and waits until one of them takes orders.
+// scrape starts a Prometheus with the rules and the configuration of this folder, except for the targets and how
+// often they are scraped. It waits until one of the targets accepts orders.
 func (x *exchange) scrape(t *testing.T, targets []string, flags ...string) *prometheus {
 	t.Helper()
 	dir, err := os.MkdirTemp(x.dir, "prometheus-")

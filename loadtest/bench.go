@@ -22,8 +22,8 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// benches are the measurements of the command bench, in addition to the scenarios. Each one declares its
-// flags, and sets the functions that check the flags and measure.
+// benches are the measurements of the command bench, in addition to the scenarios. Each one declares its flags, and
+// sets the functions that check the flags and measure.
 var benches = []what{
 	{"quick", "a few scenarios, shortly: it ends within two minutes",
 		func(b *benching) { b.plan(bench.Quick(), 1, 1, 2, 4) }},
@@ -46,7 +46,7 @@ type what struct {
 type benching struct {
 	*flag.FlagSet
 	out, stderr io.Writer
-	check       func() error // checks the flags in combination; may be nil
+	check       func() error // checks how the flags are combined; may be nil
 	run         func(ctx context.Context, d *bench.Data, p bench.Programs, dir string) error
 }
 

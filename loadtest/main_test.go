@@ -85,7 +85,7 @@ func TestATortureRun(t *testing.T) {
 	require.Contains(t, r.Command, "-plan kill=1,stop=1")
 }
 
-// Every restart takes longer than the limit.
+// The limit is so low that every restart takes longer.
 func TestARestartThatTakesTooLongIsAFinding(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	status := run(context.Background(), []string{"torture", "-plan", "restart=1", "-load", "100ms", "-down", "1ns",

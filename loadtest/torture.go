@@ -80,7 +80,8 @@ func clusterFlags(f *flag.FlagSet, o *torture.Options) (plan *string) {
 	return plan
 }
 
-// commonFlags declares the flags of every torture. finish runs it, prints the result, and writes the report.
+// commonFlags declares the flags of every torture. finish runs the torture, prints the result, and writes the
+// report.
 func commonFlags(f *flag.FlagSet, o *torture.Options, stdout io.Writer) (
 	finish func(context.Context, *torture.Kind) error) {
 	f.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of all random choices")

@@ -29,7 +29,7 @@ goes in turns to that server, to an Outcry that is started for it, and to a serv
 
 The exit status is 1 if an order is lost, doubled, refused or left without a reply.`
 
-// prepareBench declares the flags of the command bench run and returns what runs it.
+// prepareBench declares the flags of the command bench run and returns the function that runs it.
 func prepareBench(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := measure.Options{Out: c.Stdout, Stderr: c.Stderr}
 	f.IntVar(&o.Connections, "connections", 4, "connections at once")
@@ -58,7 +58,7 @@ func prepareBench(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// prepareBenchEcho declares the flags of the command bench echo and returns what runs it.
+// prepareBenchEcho declares the flags of the command bench echo and returns the function that runs it.
 func prepareBenchEcho(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	reply := f.Int("reply", 80, "`bytes` of each reply")
 	addr := f.String("listen", "127.0.0.1:0", "`address` that it listens on")

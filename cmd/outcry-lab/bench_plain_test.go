@@ -112,7 +112,7 @@ func TestWhatAServerDoesWrongUnderLoadIsTold(t *testing.T) {
 	require.Regexp(t, `\n127\.0\.0\.1:\d+: 0 orders lost, \d+ wrong, [1-9]\d* numbers given twice, for example: `, stdout)
 }
 
-// TestAProfileSaysTheHabits: habits in a profile are not probed, and wrong ones cause an error.
+// TestAProfileSaysTheHabits: habits in a profile are not probed, and wrong habits cause an error.
 func TestAProfileSaysTheHabits(t *testing.T) {
 	addr := student(t, faulty.Options{Habits: dialect.Habits{AccountAttribute: true}})
 	profile := filepath.Join(t.TempDir(), "profile.toml")
@@ -144,7 +144,7 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 		all[i].Defaults.Orders = min(all[i].Defaults.Orders, 300)
 	}
 	for _, name := range measure.Experiments() {
-		other := student(t, faulty.Options{Habits: habits}) // new: probing twice in a second uses the same ids
+		other := student(t, faulty.Options{Habits: habits}) // new: two probes in one second use the same ids
 		addrs := []string{other, own}
 		if name == "mix5" {
 			addrs = append(addrs, own)
@@ -177,7 +177,8 @@ func TestEveryExperimentOfEarlierSystemsRunsAgainstAnyServer(t *testing.T) {
 	}
 }
 
-// TestABenchWithoutOutcrydSaysSo before it measures anything.
+// TestABenchWithoutOutcrydSaysSo: a bench with --beside fails before it measures anything if outcryd is missing or
+// does not start.
 func TestABenchWithoutOutcrydSaysSo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, stderr, status := lab("", "bench", "run", "--beside", "--addr="+student(t, faulty.Options{}))
@@ -189,8 +190,8 @@ func TestABenchWithoutOutcrydSaysSo(t *testing.T) {
 	require.Contains(t, stderr, "/bin/false ended before it was ready")
 }
 
-// TestEchoesEndWithTheirInput: an echo server exits when its standard input ends, as the process that started
-// it is gone.
+// TestEchoesEndWithTheirInput: an echo server exits when its standard input ends, because then the process that
+// started it has ended.
 func TestEchoesEndWithTheirInput(t *testing.T) {
 	stdout, stderr, status := lab("", "bench", "echo")
 	require.Equal(t, cli.ExitOK, status, stderr)

@@ -19,8 +19,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// doomed forwards connections to an exchange. After a total number of replies it closes its port, and kill
-// ends the exchange; the next reply is not forwarded.
+// doomed forwards connections to an exchange. After a given number of replies it closes its port and kills the
+// exchange, without forwarding the next reply.
 type doomed struct {
 	net.Listener
 	kill   func()
@@ -29,7 +29,7 @@ type doomed struct {
 	open   sync.WaitGroup
 }
 
-// startDoomed starts a doomed, which ends when the exchange has been killed.
+// startDoomed starts a doomed forwarder, which ends when the exchange has been killed.
 func startDoomed(t *testing.T, p *exchangetest.Process, answers int64) *doomed {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

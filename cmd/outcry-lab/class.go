@@ -21,7 +21,7 @@ account is there already, nothing changes. After an interruption, run the same c
 continues with the tokens of the file. After outcry-lab class reset it opens the same accounts
 again, and students keep their tokens.`
 
-// prepareClassNew declares the flags of the command class new and returns what runs it.
+// prepareClassNew declares the flags of the command class new and returns the function that runs it.
 func prepareClassNew(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
 	o := class.Options{Out: c.Stdout}
@@ -69,7 +69,7 @@ their tokens.
 
 It asks before it changes anything, unless --yes is given.`
 
-// prepareClassReset declares the flags of the command class reset and returns what runs it.
+// prepareClassReset declares the flags of the command class reset and returns the function that runs it.
 func prepareClassReset(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	where := cli.Locating(f, "the local cluster below the data directory")
 	yes := f.Bool("yes", false, "do not ask")

@@ -170,7 +170,8 @@ func TestAClassIsMadeWholeOrNotAtAll(t *testing.T) {
 	require.Contains(t, stderr, "is not the file of a class")
 }
 
-// TestAClassGoesOnWhereItWasInterrupted: the class's file exists, and a part of the rest is missing.
+// TestAClassGoesOnWhereItWasInterrupted: the class's file exists, but some accounts and shares are missing; class
+// new adds them.
 func TestAClassGoesOnWhereItWasInterrupted(t *testing.T) {
 	data, file, p := classOf(t)
 	lines := "account,token\n"
@@ -210,7 +211,8 @@ func TestAClassGoesOnWhereItWasInterrupted(t *testing.T) {
 	require.Contains(t, out, "some of them were revoked, and stay so")
 }
 
-// TestAResetGoesOnWhereItWasInterrupted between the two renames.
+// TestAResetGoesOnWhereItWasInterrupted: a reset that was interrupted between its two renames is finished by the
+// next reset.
 func TestAResetGoesOnWhereItWasInterrupted(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(data+".new", 0o700))
@@ -221,7 +223,8 @@ func TestAResetGoesOnWhereItWasInterrupted(t *testing.T) {
 	require.FileExists(t, filepath.Join(data, auth.TokensFile))
 }
 
-// TestWhatCannotBeResetIsNamed, and is left unchanged.
+// TestWhatCannotBeResetIsNamed: a reset that is impossible fails with the reason and leaves the data directory in
+// place.
 func TestWhatCannotBeResetIsNamed(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	for _, step := range []struct{ make, want string }{
@@ -252,8 +255,8 @@ func TestAClassOfWhomTheExchangeAsksNothingIsRefused(t *testing.T) {
 	require.NoFileExists(t, file)
 }
 
-// TestTokensOfAnotherDirectoryAreTakenBack: the exchange uses another data directory and does not know the
-// tokens.
+// TestTokensOfAnotherDirectoryAreTakenBack: the exchange uses another data directory and does not know the new
+// tokens, so class new removes them.
 func TestTokensOfAnotherDirectoryAreTakenBack(t *testing.T) {
 	_, file, p := classOf(t)
 	other := t.TempDir()

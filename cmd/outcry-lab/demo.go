@@ -18,7 +18,7 @@ demo creates the accounts and symbols that it needs, and uses those that exist.
 It runs until --duration has passed, or Ctrl-C, and then cancels what its bots have open. On a
 new exchange without other traders, the same seed gives the same orders and executions.`
 
-// prepareDemo declares the flags of the command demo and returns what runs it.
+// prepareDemo declares the flags of the command demo and returns the function that runs it.
 func prepareDemo(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := demo.Options{Report: c.Stdout}
 	symbols := f.String("symbols", "SPY,QQQ,IWM,DIA,GLD",

@@ -201,7 +201,7 @@ func TestADemoCancelsOrdersWhoseAnswersWereLost(t *testing.T) {
 	require.Equal(t, "0", ask(t, database, openShares))
 }
 
-// forgetful returns an address that forwards connections to addr. Of the first connection it forwards all
+// forgetful returns an address that forwards connections to addr. For the first connection it forwards all
 // requests, but only a part of the replies.
 func forgetful(t *testing.T, addr string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -219,8 +219,8 @@ func forgetful(t *testing.T, addr string) string {
 	return l.Addr().String()
 }
 
-// carry forwards a connection until one side closes it. If cut is true, it forwards only the first replies,
-// and closes the connection when the exchange has sent some more.
+// carry forwards a connection until one side closes it. If cut is true, it forwards only the first bytes of the
+// replies, and closes the connection when the exchange has sent one more byte.
 func carry(client net.Conn, addr string, cut bool) {
 	defer client.Close()
 	server, err := net.Dial("tcp", addr)

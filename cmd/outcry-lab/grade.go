@@ -58,7 +58,7 @@ func ownAddr(f *flag.FlagSet, value *string) {
 	*f.Lookup("addr") = *own.Lookup("addr")
 }
 
-// prepareGrade declares the flags of the command grade and returns what runs it.
+// prepareGrade declares the flags of the command grade and returns the function that runs it.
 func prepareGrade(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	g := &grading{stdout: c.Stdout, stderr: c.Stderr, flags: f}
 	ownAddr(f, &g.addr)
@@ -186,7 +186,7 @@ func (g *grading) options() (o grade.Options, err error) {
 }
 
 // resolve resolves the links in the paths of output files once, before a server runs, because the server could
-// change them.
+// change the links.
 func (g *grading) resolve() error {
 	for _, f := range []struct {
 		flag string
@@ -316,7 +316,7 @@ func (g *grading) runMany(o grade.Options) error {
 	return err
 }
 
-// indented returns a note as a line below a score, or "" if there is none.
+// indented returns a note as a line below a score, or "" for an empty note.
 func indented(note string) string {
 	if note == "" {
 		return ""

@@ -82,7 +82,7 @@ hidden yes
 	return cases, profile
 }
 
-// TestAServerIsGradedAndTheResultIsWritten to all files. One case of ten fails.
+// TestAServerIsGradedAndTheResultIsWritten: a grade writes its result to all files. One case of ten fails.
 func TestAServerIsGradedAndTheResultIsWritten(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
@@ -147,7 +147,8 @@ func TestAServerThatNeverAcceptsHasScoreZero(t *testing.T) {
 	require.NotEmpty(t, r.Cases)
 }
 
-// TestAGradeThatIsStoppedWritesWhatThereIs sends SIGTERM while a server that does not answer is graded.
+// TestAGradeThatIsStoppedWritesWhatThereIs sends SIGTERM while a server that does not answer is graded; the result
+// is written anyway.
 func TestAGradeThatIsStoppedWritesWhatThereIs(t *testing.T) {
 	t.Parallel()
 	addr, stop, err := faulty.Start(faulty.Options{Hostile: "silent"})

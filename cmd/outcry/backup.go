@@ -28,7 +28,7 @@ owner can read it. In it are every table of the database, and the file of the to
 it are the configuration, TLS keys, metrics, logs, what clients keep and, unless they are asked
 for, the keys of token add --hmac.`
 
-// prepareBackup declares the flags of the command backup and returns what runs it.
+// prepareBackup declares the flags of the command backup and returns the function that runs it.
 func prepareBackup(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	o := backup.TakeOptions{Program: version.String()}
 	where := cli.Locating(f, "the local cluster below the data directory")
@@ -56,7 +56,7 @@ func prepareBackup(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// runBackup writes a backup of the database that o names, or of the local one, to the file path.
+// runBackup writes a backup of the database that o names, or of the local database, to the file path.
 func runBackup(path string, o backup.TakeOptions, stdout, stderr io.Writer) error {
 	ctx, stop := cli.Interruptible()
 	defer stop()
@@ -99,8 +99,8 @@ func takeBackup(
 	return nil
 }
 
-// localDatabase sets o.DatabaseURL to the local cluster. It uses the cluster of a running exchange, and starts
-// the cluster if the exchange is stopped. release stops what it has started.
+// localDatabase sets o.DatabaseURL to the local cluster. It uses the cluster of a running exchange, and starts the
+// cluster if the exchange is stopped. release stops the cluster if it was started here.
 func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer) (release func(), err error) {
 	dir := filepath.Join(o.Data, "postgres")
 	if err := settings.RequireDir(o.Data, "there is no data directory %s", o.Data); err != nil {
@@ -124,8 +124,8 @@ func localDatabase(ctx context.Context, o *backup.TakeOptions, stderr io.Writer)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	// No exchange is running that could write more of the journal to the tables, so waiting is pointless:
-	// either they are complete, or a start has to complete them.
+	// No exchange is running that could write more of the journal to the tables, so waiting is pointless: either
+	// the tables are complete, or the next start of the exchange completes them.
 	o.DatabaseURL, o.Wait = url, time.Nanosecond
 	return func() {
 		stop()

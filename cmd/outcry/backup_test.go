@@ -56,7 +56,7 @@ func refused(t *testing.T, want string, args ...string) {
 	require.Contains(t, stderr, want)
 }
 
-// replayed returns the state after replaying the journal's records from the first to last.
+// replayed returns the state after replaying the journal up to record last.
 func replayed(t *testing.T, dir string, last uint64) *exchange.State {
 	t.Helper()
 	state := exchange.NewState()
@@ -112,8 +112,8 @@ func load(t *testing.T, p *exchangetest.Process, seed uint64) (answered *atomic.
 	}
 }
 
-// TestABackupInFullLoadIsTheStateOfOneRecord takes a backup while two clients trade, restores it, and compares
-// it with the state after the same record of the original's journal. Then the restored exchange continues.
+// TestABackupInFullLoadIsTheStateOfOneRecord takes a backup while two clients trade, and restores it. The restored
+// state must equal that of the original's journal after the same record. Then the restored exchange continues.
 func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -167,7 +167,7 @@ func TestABackupInFullLoadIsTheStateOfOneRecord(t *testing.T) {
 	notMixed(t, data, database, elsewhere, restored)
 }
 
-// notMixed starts each exchange with the other one's journal; both starts must fail.
+// notMixed starts each exchange with the other exchange's journal; both starts must fail.
 func notMixed(t *testing.T, data, database, elsewhere, restored string) {
 	t.Helper()
 	for _, mixed := range [][2]string{{data, restored}, {elsewhere, database}} {
@@ -338,8 +338,8 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 	require.NoFileExists(t, file+"3.partial")
 }
 
-// TestTheLocalClusterIsBackedUp takes a backup of the local cluster, both of a running exchange, through its
-// socket, and of a stopped one, whose cluster it starts. It restores into a local cluster.
+// TestTheLocalClusterIsBackedUp backs up the local cluster of a running exchange, through its socket, and of a
+// stopped exchange, whose cluster it starts. It restores into a local cluster.
 func TestTheLocalClusterIsBackedUp(t *testing.T) {
 	t.Parallel()
 	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
@@ -369,8 +369,8 @@ type crashing struct {
 	Step    int
 }
 
-// restoreAndCrash runs the restore of value and kills the process at its step. Each progress message starts a
-// step, except those about reading the file and about amounts of MiB.
+// restoreAndCrash runs the restore that value describes, and kills the process at the step named there. Each
+// progress message starts a step, except those about reading the file and about amounts of MiB.
 func restoreAndCrash(value string) {
 	var c crashing
 	if err := json.Unmarshal([]byte(value), &c); err != nil {
@@ -391,8 +391,8 @@ func restoreAndCrash(value string) {
 	os.Exit(0)
 }
 
-// TestARestoreThatIsKilledIsRefusedOrDoneAgain kills restores at the first steps, at the last ones, and at one
-// in between.
+// TestARestoreThatIsKilledIsRefusedOrDoneAgain kills restores at the first and the last steps, and at a step in
+// between.
 func TestARestoreThatIsKilledIsRefusedOrDoneAgain(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
@@ -470,7 +470,7 @@ func TestABackupThatIsKilledLeavesNoFile(t *testing.T) {
 // runVariable makes the test program run as outcry itself, so that tests can kill it.
 const runVariable = "OUTCRY_TEST_RUN"
 
-// beAnother runs another program in the test's process, if a variable asks for one.
+// beAnother runs another program in the test's process, if an environment variable asks for one.
 func beAnother() {
 	if value := os.Getenv(restoreVariable); value != "" {
 		restoreAndCrash(value)

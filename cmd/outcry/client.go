@@ -51,7 +51,7 @@ func doCommand(c *cli.Client, command api.Command) error {
 	}
 }
 
-// sendFile returns what runs the command send.
+// sendFile returns the function that runs the command send.
 func sendFile(_ *flag.FlagSet, c *cli.Client) func([]string) error {
 	return func(words []string) error { return sendXML(c, words[0]) }
 }
@@ -85,8 +85,8 @@ func sendXML(c *cli.Client, path string) error {
 // maybeDone begins the error text for a frame that got no reply.
 const maybeDone = "whether the file was done is unknown"
 
-// exchangeXML sends one frame and returns the reply's XML. If the frame may have been sent but no reply came,
-// the error is one of cli.NoAnswer.
+// exchangeXML sends one frame and returns the reply's XML. If the frame may have been sent but no reply came, the
+// error is a *cli.NoAnswerError.
 func exchangeXML(c *cli.Client, xml []byte) ([]byte, error) {
 	if err := c.Access.CheckTimeout(); err != nil {
 		return nil, err

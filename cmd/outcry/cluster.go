@@ -48,14 +48,14 @@ type clusterAnswer struct {
 	Different []string     `json:"different,omitempty"`
 }
 
-// nodeAnswer is a node that was asked, or one that only another node knows.
+// nodeAnswer is a node that was asked, or a node that only another node knows.
 type nodeAnswer struct {
 	Address string          `json:"address"` // HOST:PORT of its HTTP side
 	Error   string          `json:"error,omitempty"`
 	View    *remote.Cluster `json:"view,omitempty"`
 	Known   *remote.Member  `json:"known,omitempty"` // as seen by the best-informed node
 
-	unauthorized bool // it refused the token, or got none
+	unauthorized bool // the node refused the token, or got none
 	silent       bool // a member that, according to the leader, has not answered lately
 }
 
@@ -200,7 +200,7 @@ func (n *nodeAnswer) row() []string {
 	}
 	v, role := n.View, "?"
 	switch {
-	case n.Known != nil && n.Known.Outside: // not a member any more, which the node itself may not know
+	case n.Known != nil && n.Known.Outside: // no longer a member, which the node itself may not know
 		role, lag = "outside", ""
 	case n.silent:
 		role = "silent"
@@ -328,11 +328,11 @@ func (o *operator) addMember(change string, words []string) error {
 type waiting struct {
 	node        uint64
 	heard, said time.Time // when the node was last active, and when text was printed
-	text        string    // reason last printed why the node does not vote yet
+	text        string    // the reason, printed last, why the node does not vote yet
 }
 
-// look prints why the node does not vote yet, if that has changed. It returns an error once the node has been
-// inactive for silentMax, as it may never come.
+// look prints why the node does not vote yet, if the reason has changed. It returns an error once the node has been
+// inactive for silentMax, since it may never start.
 func (w *waiting) look(o *operator, why *remote.Error) error {
 	now := time.Now()
 	v, err := o.client.Cluster(o.ctx)

@@ -143,8 +143,8 @@ func TestWhoWasNotAskedIsNoLeaderLost(t *testing.T) {
 	require.Contains(t, got, "NO NODE could be asked\n")
 }
 
-// TestWhatTheLeaderKnowsOfANodeIsShown: a node's row shows what the leader knows: that it is a learner, and
-// that it does not answer.
+// TestWhatTheLeaderKnowsOfANodeIsShown: a node's row shows what the leader knows about the node: that it is a
+// learner, or that it does not answer.
 func TestWhatTheLeaderKnowsOfANodeIsShown(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	members := all[0].view.Members
@@ -244,7 +244,8 @@ func TestANodeThatNeverComesIsNotWaitedForForEver(t *testing.T) {
 	require.Contains(t, got, "node 4 votes\n")
 }
 
-// TestANodeThatIsNoMemberIsShownAsOutside, whatever role the node itself reports.
+// TestANodeThatIsNoMemberIsShownAsOutside: a node that is no longer a member is shown as outside, whatever role it
+// reports.
 func TestANodeThatIsNoMemberIsShownAsOutside(t *testing.T) {
 	all, https := fakeNodes(t, 3)
 	all[0].view.Members[2].Outside = true

@@ -6,8 +6,8 @@ import (
 	"outcry/cmd/internal/cli"
 )
 
-// commands returns the table of commands, in the order of help: those that trade, those that inspect and
-// check, and those that operate a running exchange.
+// commands returns the table of commands, in the order of help: commands that trade, that inspect and check, and
+// that operate a running exchange.
 func commands() []cli.Command {
 	all := append(tradeCommands(), localCommands()...)
 	all = append(append(all, operateCommands()...), clusterCommands()...)

@@ -37,8 +37,8 @@ func TestReferenceOfCommands(t *testing.T) {
 	}
 }
 
-// TestBashCompletesALine has a real bash complete lines. Spaces separate words as bash splits them, and | is
-// an empty last word.
+// TestBashCompletesALine lets a real bash complete lines. Spaces separate words as bash splits them, and | stands
+// for an empty last word.
 func TestBashCompletesALine(t *testing.T) {
 	script, _, _ := outcry("", "completion", "bash")
 	for line, want := range map[string]string{
@@ -170,7 +170,7 @@ func TestTheServersVariableIsHeededOnceMore(t *testing.T) {
 		{"", "two:3", "doctor", "two:3", true},
 		{"", "two:3", "status --http three", "three:8080", false},
 		{"", "two:3", "query 1 1", "127.0.0.1:8080", false},
-		{"", ":8080", "status", "127.0.0.1:8080", false}, // as in the image: same as the default
+		{"", ":8080", "status", "127.0.0.1:8080", false}, // as in the container image; same as the default
 		{"", "localhost", "status", "127.0.0.1:8080", false},
 		{"", ":8080", "doctor", ":8080", true},
 		{"", ":8081", "status", ":8081", true},

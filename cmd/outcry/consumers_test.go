@@ -134,8 +134,8 @@ var leadsTo = map[exchange.EventKind]func(b *both){
 	},
 }
 
-// TestEveryConsumerKnowsEveryKindOfRecord makes a record of each kind, and requires that every reader of
-// records arrives at the same exchange. A new kind fails this test and a linter until each reader supports it.
+// TestEveryConsumerKnowsEveryKindOfRecord makes a record of each kind, and requires that every reader of records
+// reaches the same state. A new kind fails this test and a linter until each reader supports it.
 func TestEveryConsumerKnowsEveryKindOfRecord(t *testing.T) {
 	budget.SkipShort(t, "long, and it starts servers")
 	t.Parallel()
@@ -239,8 +239,8 @@ func eachEvent(t *testing.T, data string, f func(seq uint64, e *exchange.Event))
 		}))
 }
 
-// requireHistory compares each record with the one read from the tables. Tables have no times for kinds that
-// do not need one.
+// requireHistory compares each record with the one read from the tables. The tables have no times for kinds of
+// records that need none.
 func requireHistory(t *testing.T, data, database string) {
 	t.Helper()
 	archive, err := postgres.OpenArchive(background, database)
@@ -260,8 +260,8 @@ func requireHistory(t *testing.T, data, database string) {
 	})
 }
 
-// requireMarket compares the answers of a feed that follows the whole journal with those of a feed that starts
-// from the tables.
+// requireMarket compares the answers of a feed that follows the whole journal with the answers of a feed that
+// starts from the tables.
 func requireMarket(t *testing.T, data, database string) {
 	t.Helper()
 	j, err := journal.Open(filepath.Join(data, "journal"),

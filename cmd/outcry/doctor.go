@@ -19,7 +19,7 @@ in the server's environment, best while the server runs.
 With --http it asks a running server too. A token is shown only over TLS, or on this machine.
 Every line begins with ok, warn or bad. The exit status is 1 if something is bad.`
 
-// prepareDoctor declares the flags of the command doctor and returns what runs it.
+// prepareDoctor declares the flags of the command doctor and returns the function that runs it.
 func prepareDoctor(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	commit, _ := version.Commit()
 	o := doctor.Options{Revision: commit}
@@ -80,7 +80,7 @@ func runDoctor(o doctor.Options, a *cli.Access, inJSON bool, stdout io.Writer) (
 	return err
 }
 
-// printFindings prints a line for each finding, and a second one with advice if there is any.
+// printFindings prints a line for each finding, and a line of advice after it if there is any.
 func printFindings(stdout io.Writer, findings []doctor.Finding) error {
 	for _, found := range findings {
 		if _, err := fmt.Fprintf(stdout, "%-4s  %-20s %s\n", found.Grade, found.Check, found.Value); err != nil {

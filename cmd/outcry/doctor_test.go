@@ -89,7 +89,7 @@ func TestADoctorThatIsKilledLeavesNothing(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// TestHelpDoesNotPrintTheDatabase: a URL in the environment may have a password.
+// TestHelpDoesNotPrintTheDatabase: a URL in the environment may contain a password.
 func TestHelpDoesNotPrintTheDatabase(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://u:opensesame@x/x")
 	for _, command := range []string{"backup", "restore", "verify", "doctor"} {

@@ -114,7 +114,7 @@ func TestABackupThatLiesIsRefused(t *testing.T) {
 	_, digest := stateOf(t, must(t, "verify", "--database-url="+database, data))
 	require.Equal(t, l.last.Digest, digest)
 
-	// A digest of another listing cannot be compared, which restore warns of.
+	// The digest of a state listing in another format cannot be compared; restore warns of that.
 	other := forged(t, file, func(h *backup.Header) { h.Listing, h.Digest = "outcry state 0", [32]byte{} }, keep, "")
 	stdout := must(t, "restore", "--segment=65536", "--data="+filepath.Join(t.TempDir(), "data"),
 		"--database-url="+pgtest.NewDatabase(t), other)

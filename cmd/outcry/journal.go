@@ -14,7 +14,7 @@ import (
 	"outcry/internal/operate/verify"
 )
 
-// prepareJournal returns what runs the command journal.
+// prepareJournal returns the function that runs the command journal.
 func prepareJournal(_ *flag.FlagSet, c *cli.Client) func([]string) error {
 	return func(words []string) error { return printJournal(words[0], c.Stdout) }
 }

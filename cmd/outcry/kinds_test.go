@@ -71,7 +71,7 @@ func TestNobodyPassesOverARecordOfAnUnknownKind(t *testing.T) {
 	}
 }
 
-// readersOf has each reader follow a journal after record applied, and returns the errors with which they end.
+// readersOf has each reader follow a journal after record applied, and returns the error with which each one ends.
 // It closes the journal.
 func readersOf(t *testing.T, l *life, j *journal.Journal, applied uint64) map[string]error {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 
 // operator runs one operation over the HTTP side.
 type operator struct {
-	client *remote.Client   // to the leader if there are several nodes
+	client *remote.Client   // client of the leader if there are several nodes
 	all    []*remote.Client // one client for each address
 	ctx    context.Context
 	stdout io.Writer
@@ -81,7 +81,7 @@ func onLeader(do func(*operator, []string) error) func(*flag.FlagSet, *cli.Clien
 	})
 }
 
-// cancelAllOrders declares the flags of the command cancel-all and returns what runs it.
+// cancelAllOrders declares the flags of the command cancel-all and returns the function that runs it.
 func cancelAllOrders(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	declareSym(f)
 	return onLeader((*operator).cancelAll)(f, c)

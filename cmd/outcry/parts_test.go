@@ -37,8 +37,8 @@ func recordsUpTo(t *testing.T, from, to string, seq uint64) {
 	require.NoError(t, j.Close())
 }
 
-// projected writes the records of a journal to an empty database, which then looks as if the server had been
-// killed after the last of them.
+// projected writes the records of a journal to an empty database, which then looks as if the server had been killed
+// after the last record.
 func projected(t *testing.T, data, database string) {
 	t.Helper()
 	j, err := journal.Open(filepath.Join(data, "journal"),

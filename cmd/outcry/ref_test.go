@@ -174,8 +174,8 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 	require.Equal(t, "error: not now\n", got, "it was sent once")
 }
 
-// TestScriptsAreToldWhatA1After3IsWorth: each text that advises to repeat a line also explains an exit status
-// of 1 after one of 3. The repeated line does not know of the first.
+// TestScriptsAreToldWhatA1After3IsWorth: each text that advises to repeat a line also explains an exit status of 1
+// after one of 3: the first try may still have been done.
 func TestScriptsAreToldWhatA1After3IsWorth(t *testing.T) {
 	usage, _, status := outcry("", "help")
 	require.Equal(t, cli.ExitOK, status)

@@ -26,7 +26,7 @@ deleted: the old log is set aside.
 Then start it with itself as the only one of --peers, and add other nodes, with empty
 directories. With --alone it becomes a server without a cluster instead.`
 
-// prepareRescue declares the flags of the command cluster rescue and returns what runs it.
+// prepareRescue declares the flags of the command cluster rescue and returns the function that runs it.
 func prepareRescue(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	where := cli.Locating(f, "the local cluster below the data directory")
 	alone := f.Bool("alone", false, "make it a server without a cluster")

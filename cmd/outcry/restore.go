@@ -24,7 +24,7 @@ reaches back to the backup: name it with --journal, and nothing is lost.`
 // Bounds of the size of a journal segment, the same as in outcryd.
 const segmentMin, segmentMax = 1 << 16, 1 << 36
 
-// prepareRestore declares the flags of the command restore and returns what runs it.
+// prepareRestore declares the flags of the command restore and returns the function that runs it.
 func prepareRestore(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var o backup.RestoreOptions
 	where := cli.Locating(f, "a local cluster below the data directory")

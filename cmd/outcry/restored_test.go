@@ -207,8 +207,8 @@ func liveShortly(t *testing.T) *life {
 	return l
 }
 
-// TestWhatARestoreWasToldCountsWhenItIsDoneAgain kills a restore after its commit. A second restore finishes
-// it, with a --journal and without one; the first one's options count.
+// TestWhatARestoreWasToldCountsWhenItIsDoneAgain kills a restore after its commit. A second restore, with or
+// without --journal, finishes it, but with the options of the first.
 func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	l := liveShortly(t)
@@ -242,8 +242,8 @@ func TestWhatARestoreWasToldCountsWhenItIsDoneAgain(t *testing.T) {
 	must(t, "verify", "--database-url="+o.DatabaseURL, o.Data)
 }
 
-// TestWhatABackupMissesIsSaid checks the time after which records may be missing: when the backup began, not
-// when its snapshot was taken; or that of the newest order if the backup was taken without the journal.
+// TestWhatABackupMissesIsSaid checks the time after which records may be missing: the time when the backup began,
+// not when its snapshot was taken; or, for a backup without the journal, the time of the newest order.
 func TestWhatABackupMissesIsSaid(t *testing.T) {
 	t.Parallel()
 	l := liveShortly(t)
@@ -266,8 +266,8 @@ func TestWhatABackupMissesIsSaid(t *testing.T) {
 	}
 }
 
-// TestABackupOfBeforeTheSchemasIsRestored restores a backup from testdata of version 7 of the schema, when the
-// relations for people and all others were in one schema. The state must be the same, and the exchange must
+// TestABackupOfBeforeTheSchemasIsRestored restores a backup from testdata, of version 7 of the tables, when those
+// for people and all others were in one Postgres schema. The state must be the same, and the exchange must
 // continue.
 func TestABackupOfBeforeTheSchemasIsRestored(t *testing.T) {
 	const state = "state    seq 7, digest 2cb99a4333b1ee18f097442e4754bf9d4de094ad0b1c3bf77a24dae7fabdb9c6\n"

@@ -70,7 +70,7 @@ func priceOf(c *api.Command) string {
 	return c.Limit.String()
 }
 
-// verb returns buy or sell, by the side.
+// verb returns one of its arguments buy and sell, by the side.
 func verb(side api.Kind, buy, sell string) string {
 	if side == api.KindBuy {
 		return buy

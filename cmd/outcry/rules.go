@@ -35,7 +35,7 @@ func symbol(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// limits declares the flags of the command limits and returns what runs it.
+// limits declares the flags of the command limits and returns the function that runs it.
 func limits(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var to remote.AccountRules
 	f.StringVar(&to.Shares, "shares", "", "`shares` of an order at most, or none")
@@ -87,7 +87,8 @@ func (o *operator) setLimits(account string, to remote.AccountRules) error {
 	})
 }
 
-// printRules prints the heading for the rules of an account or a symbol: asked for, changed or unchanged.
+// printRules prints the heading for the rules of an account or a symbol, which says whether they are shown, changed
+// or unchanged.
 func printRules(w io.Writer, of string, changed, asked bool) {
 	switch {
 	case asked:

@@ -25,7 +25,7 @@ With --hmac in the place of --scope it makes a key for one account, for the Bina
 and its secret on one line. The server must know the secret: it is in a file that only its owner reads.
 WHEN is a duration, such as 720h, or a time, such as 2030-01-31T00:00:00Z.`
 
-// tokenAdd declares the flags of the command token add and returns what runs it.
+// tokenAdd declares the flags of the command token add and returns the function that runs it.
 func tokenAdd(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
 	scope := f.String("scope", "", "`scope`: what the token is for")
@@ -43,13 +43,13 @@ func tokenAdd(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}
 }
 
-// tokenList declares the flags of the command token list and returns what runs it.
+// tokenList declares the flags of the command token list and returns the function that runs it.
 func tokenList(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
 	return func([]string) error { return listTokens(data(), c.Stdout) }
 }
 
-// tokenRevoke declares the flags of the command token revoke and returns what runs it.
+// tokenRevoke declares the flags of the command token revoke and returns the function that runs it.
 func tokenRevoke(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	data := cli.DataFlag(f)
 	return func(words []string) error {

@@ -165,7 +165,7 @@ func declareInstructions(f *flag.FlagSet, o *api.Instructions) {
 	declareReport(f, o)
 }
 
-// oneOf returns a parser for a flag whose value must be one of the known ones.
+// oneOf returns a parser for a flag whose value must be one of the known values.
 func oneOf[S ~string](into *S, known ...S) func(string) error {
 	return func(text string) error {
 		if !slices.Contains(known, S(text)) {
@@ -180,7 +180,7 @@ func declareReport(f *flag.FlagSet, o *api.Instructions) {
 	f.BoolVar(&o.Report, "full", false, "print what the order executed at once")
 }
 
-// amend declares the flags of the command amend and returns what runs it.
+// amend declares the flags of the command amend and returns the function that runs it.
 func amend(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	var o api.Instructions
 	declareReport(f, &o)
@@ -213,7 +213,7 @@ func queryOrder(words []string) (api.Command, error) {
 	return api.Query(words[0], id), err
 }
 
-// cancel declares the flags of the command cancel and returns what runs it.
+// cancel declares the flags of the command cancel and returns the function that runs it.
 func cancel(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	all := f.Bool("all", false, "cancel all that the account has open, or has of --sym, in place of one order")
 	sym := f.String("sym", "", "`symbol`, with --all")
@@ -242,7 +242,7 @@ func cancelAfter(words []string) (api.Command, error) {
 	return api.CancelAfter(words[0], time.Duration(seconds)*time.Second), nil
 }
 
-// listFills declares the flags of the command fills and returns what runs it.
+// listFills declares the flags of the command fills and returns the function that runs it.
 func listFills(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	after := f.Uint64("after", 0, "`number` of the fill after which they begin, 0 for the first; the newest if left out")
 	return trading(func(words []string) (api.Command, error) {
@@ -253,7 +253,7 @@ func listFills(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	}, noRef)(f, c)
 }
 
-// listOrders declares the flags of the command orders and returns what runs it.
+// listOrders declares the flags of the command orders and returns the function that runs it.
 func listOrders(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	declareSym(f)
 	return trading(func(words []string) (api.Command, error) {

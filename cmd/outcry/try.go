@@ -20,7 +20,7 @@ three, and so on. It runs until Ctrl-C; the nodes end with it.`
 // tryPortMax is the largest --base-port of cluster try.
 const tryPortMax = 65535 - trial.Ports
 
-// prepareTry declares the flags of the command cluster try and returns what runs it.
+// prepareTry declares the flags of the command cluster try and returns the function that runs it.
 func prepareTry(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	dir := f.String("dir", "outcry-cluster", "`directory` of the nodes' data and logs")
 	base := f.Int("base-port", 12400, "the nodes use the nine ports after this one")

@@ -51,7 +51,7 @@ type trying struct {
 	cmd   *exec.Cmd
 	lines *bufio.Scanner
 	said  string
-	pids  map[string]int // of the nodes, by node number
+	pids  map[string]int // process ids by node number
 }
 
 func startTry(t *testing.T) (x *trying, addrs, https string) {
@@ -98,7 +98,7 @@ func (x *trying) until(pattern string) []string {
 }
 
 // TestAClusterIsTried follows a user's session: three nodes start, orders are placed, the leader is killed and
-// comes back, the leadership was handed over. In the end no process is left.
+// returns, and the leadership is handed over. In the end no process is left.
 func TestAClusterIsTried(t *testing.T) {
 	budget.SkipUnlessFull(t, "the commands of docs/CLUSTER.md, which try a cluster")
 	x, addrs, https := startTry(t)
@@ -166,7 +166,7 @@ func TestAClusterIsTried(t *testing.T) {
 	got, said, status = outcry("", "cluster", "transfer", leader)
 	require.Equal(t, cli.ExitOK, status, got+said)
 	require.Regexp(t, `^node `+leader+` leads now, in term \d+\n$`, got)
-	for range 2 { // the former leader's process was restarted
+	for range 2 { // the former leader's process restarts
 		x.until(`node (` + leader + `) leads|node (` + m[1] + `) is ready: standby`)
 	}
 

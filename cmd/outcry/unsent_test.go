@@ -20,8 +20,8 @@ import (
 	"outcry/internal/testing/certtest"
 )
 
-// playing is a fake exchange: it calls do for each connection, and then reads until the client closes, so that
-// all it has written arrives. It returns the address.
+// playing is a fake exchange. It calls do for each connection, and then reads until the client closes, so that
+// everything that do has written arrives. It returns the address.
 func playing(t *testing.T, do func(net.Conn)) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -61,8 +61,8 @@ func shaking(config *tls.Config) func(net.Conn) {
 	return func(conn net.Conn) { _ = tls.Server(conn, config).Handshake() }
 }
 
-// TestTheExitStatusTellsWhetherATryMayHelp: without a connection, a script retries on status 3 and stops on
-// status 1.
+// TestTheExitStatusTellsWhetherATryMayHelp: if no connection can be made, status 3 means that a retry may help, and
+// status 1 that it will not.
 func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 	authority, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	own, err := tls.LoadX509KeyPair(authority.Server("server").CertFile, authority.Server("server").KeyFile)
@@ -131,7 +131,8 @@ func TestTheExitStatusTellsWhetherATryMayHelp(t *testing.T) {
 	require.False(t, errors.As(err, new(*cli.NoAnswerError)), "the token goes to another machine")
 }
 
-// TestAFileWithoutAnAnswerMayHaveBeenDone, however the reply is lost.
+// TestAFileWithoutAnAnswerMayHaveBeenDone: however the reply is lost, the error says that the file may have been
+// done.
 func TestAFileWithoutAnAnswerMayHaveBeenDone(t *testing.T) {
 	taking := func(then func(net.Conn)) func(net.Conn) {
 		return func(conn net.Conn) {

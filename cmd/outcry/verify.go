@@ -18,7 +18,7 @@ one snapshot of the database, as of the record that "state" names, and the journ
 The exit status is 0 if everything is right, 1 if something is wrong, and 2 if it could not be
 checked.`
 
-// prepareVerify declares the flags of the command verify and returns what runs it.
+// prepareVerify declares the flags of the command verify and returns the function that runs it.
 func prepareVerify(f *flag.FlagSet, c *cli.Client) func([]string) error {
 	where := cli.Locating(f, "the local cluster below the data directory")
 	live := f.Bool("live", false, "verify one snapshot of an exchange that runs")

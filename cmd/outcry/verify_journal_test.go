@@ -140,7 +140,7 @@ func lateRef(t *testing.T, database string) (key exchange.RefKey) {
 	return key
 }
 
-// downgrade turns a database into one of the first version of the schema.
+// downgrade turns a database into a database of the first version of the schema.
 const downgrade = pgtest.UndoSchemas + `
 	ALTER TABLE accounts DROP COLUMN seq; ALTER TABLE symbols DROP COLUMN seq;
 	ALTER TABLE order_log DROP COLUMN seq; ALTER TABLE cancel_log DROP COLUMN seq;
@@ -199,7 +199,7 @@ func TestVerifySaysWhatAnUpgradedDatabaseCannotProve(t *testing.T) {
 
 func TestVerifySaysWhyItCannotCheck(t *testing.T) {
 	empty, database := t.TempDir(), pgtest.NewDatabase(t)
-	loop := filepath.Join(t.TempDir(), "loop") // like a directory closed to this user: it is unknown whether it exists
+	loop := filepath.Join(t.TempDir(), "loop") // a link to itself hides what is there, like a closed directory
 	require.NoError(t, os.Symlink(loop, loop))
 	for _, c := range []struct {
 		args []string

@@ -11,7 +11,7 @@ import (
 )
 
 // newFollower returns a reader of the journal's records after the given one. The journal keeps at most 2 ×
-// --max-lag records for it, so a reader that hangs cannot fill the disk. Reloads adjust that bound.
+// --max-lag records for the reader, so a reader that hangs cannot fill the disk. Reloads adjust that bound.
 func (s *server) newFollower(after uint64) (*journal.Reader, error) {
 	held := func(c *settings.Config) uint64 { return 2 * uint64(c.LagMax) }
 	records, err := s.journal.NewFollower(after+1, held(s.config))
@@ -22,7 +22,7 @@ func (s *server) newFollower(after uint64) (*journal.Reader, error) {
 	return records, nil
 }
 
-// mayFollow returns a function for the newest seq that followers may publish, or nil if they may publish
+// mayFollow returns a function that returns the newest seq that followers may publish, or nil if they may publish
 // every record of the journal.
 func (s *server) mayFollow() func() uint64 {
 	if s.member != nil {

@@ -110,7 +110,7 @@ func TestTradingGoesOnWithoutAView(t *testing.T) {
 }
 
 // TestANewLeaderHasTheViewOfItsAccounts: the new leader's view has what clients read or wrote before the change of
-// leader, and what they write afterwards.
+// leader, and what clients write afterwards.
 func TestANewLeaderHasTheViewOfItsAccounts(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)

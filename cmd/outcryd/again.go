@@ -19,12 +19,12 @@ const (
 	againMax  = 6
 	againTime = time.Minute
 
-	// cutOffTimeout bounds how long the process waits for connections to close before it restarts itself.
-	// The restart closes those that are left.
+	// cutOffTimeout bounds how long the process waits for connections to close before it restarts itself. The
+	// restart closes the connections that are left.
 	cutOffTimeout = time.Second
 )
 
-// former is what a process knows of its runs before it restarted itself.
+// former has what a process knows of its runs before it restarted itself.
 type former struct {
 	times    []time.Time // restarts within the last againTime that no operator asked for
 	postgres int         // process id of the former run's local Postgres, which has ended with that run; 0 for none
@@ -60,7 +60,7 @@ func (f *former) variable(postgres int, asked bool) string {
 	return text
 }
 
-// tooOften returns an error if the process has restarted itself too often to do it now.
+// tooOften returns an error if the process has restarted itself too often to restart now.
 func (f *former) tooOften() error {
 	if len(f.times) < againMax {
 		return nil
@@ -79,8 +79,8 @@ func (s *server) beginAgain(ctx context.Context, why error) error {
 	if err := s.member.former.tooOften(); err != nil && !asked {
 		return err
 	}
-	// The next program would not know of a signal that only this one has received. From here on a signal
-	// ends the process.
+	// The next program would not know of a signal that this one has received. From here on a signal ends the
+	// process.
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	cut, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -109,7 +109,7 @@ func (s *server) beginAgain(ctx context.Context, why error) error {
 	if s.database != nil && s.database.Cluster != nil {
 		postgres = s.database.Cluster.Pid()
 	}
-	signal.Ignore(syscall.SIGHUP) // its default action would end the next program before that handles the signal
+	signal.Ignore(syscall.SIGHUP) // by default it would end the next program before its handler is set
 	environ := append(os.Environ(), s.member.former.variable(postgres, asked))
 	return execSelf(append(environ, s.manager.Environ()...))
 }

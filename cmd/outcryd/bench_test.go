@@ -14,8 +14,8 @@ import (
 	"outcry/internal/testing/processes"
 )
 
-// BenchmarkOneOrderEndToEnd places orders over TCP, one at a time and 16 pipelined. Each is answered once it is synced
-// to stable storage; Postgres follows.
+// BenchmarkOneOrderEndToEnd places orders over TCP, one at a time and 16 pipelined. Each order is answered once it
+// is synced to stable storage; Postgres follows.
 func BenchmarkOneOrderEndToEnd(b *testing.B) {
 	for _, variant := range []struct {
 		depth int

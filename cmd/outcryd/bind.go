@@ -18,7 +18,7 @@ func (s *server) bindBoth() (http *listen.Bound, err error) {
 		if http, err = listen.Bind("http", s.config.HTTP); err == nil {
 			httpAddr = http.Addr
 		}
-		// the kernel would report it only once both listen
+		// the kernel reports the conflict only when both sockets listen
 		if err == nil && listen.Overlap(s.xmlAddr.Addr, httpAddr) {
 			err = fmt.Errorf("--http %s: is the address of --listen too, %s; give another address with --http",
 				s.config.HTTP, s.config.Listen)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade: the server itself must notice that both flags name one
-// address, because the kernel lets two sockets bind it until one of them listens.
+// address, because the kernel lets two sockets bind the address until one of them listens.
 func TestOneAddressForBothPortsIsFoundBeforeADatabaseIsMade(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

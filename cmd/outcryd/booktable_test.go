@@ -37,8 +37,8 @@ func (p *tab) group(step string) {
 	})()`))
 }
 
-// TestThePageAddsUpAndGroupsTheBook: totals are exact, a group is shown at its worst price, and a group is
-// hidden if the server may have more of it than the page knows.
+// TestThePageAddsUpAndGroupsTheBook: totals are exact, a group is shown at its worst price, and a group is hidden
+// if the page may not know all of its levels.
 func TestThePageAddsUpAndGroupsTheBook(t *testing.T) {
 	flags, _ := dataFlags(t)
 	server := start(t, flags...)

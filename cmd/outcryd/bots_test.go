@@ -32,7 +32,7 @@ func TestBots(t *testing.T) {
 	}
 }
 
-// runBots runs the tests of one Python file, which ask for a kill of the server by the line ASK kill.
+// runBots runs the tests of one Python file, which print the line ASK kill to have the server killed.
 func runBots(t *testing.T, python, tests string) {
 	t.Helper()
 	common, _ := dataFlags(t)

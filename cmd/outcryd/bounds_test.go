@@ -56,7 +56,7 @@ func TestBoundsOfClientsChangeByReload(t *testing.T) {
 }
 
 // TestBoundsThatDoNotFitTheMemoryAreSaidBeforeAStart: --check-config warns of bounds that need more memory than
-// --memory-limit, and refuses invalid ones.
+// --memory-limit, and refuses invalid bounds.
 func TestBoundsThatDoNotFitTheMemoryAreSaidBeforeAStart(t *testing.T) {
 	flags := []string{"--data=" + t.TempDir(), "--database-url="}
 	status, out, errs := checked(t, append(flags, "--memory-limit=1000000000")...)

@@ -216,8 +216,8 @@ func TestThePageForgetsATokenWithTheTab(t *testing.T) {
 		`document.cookie, location.href, document.documentElement.outerHTML, `+
 		`document.getElementById("token").value])`), "secret")
 
-	// After a broken connection the page presents the token again; after the exchange has closed it for the token, it
-	// does not reconnect.
+	// After a broken connection the page presents the token again. After the exchange has closed the connection
+	// because of the token, the page does not reconnect.
 	p.js(`door.newest.end(1006, "")`)
 	p.until(`door.opened === 3`)
 	require.JSONEq(t, `{"token":"secret"}`, p.sends("auth"))

@@ -428,7 +428,7 @@ func TestThePageIsUsedWithTheKeyboard(t *testing.T) {
 	require.Equal(t, "symbol-CCC",
 		value[string](p, `document.getElementById("symbols").getAttribute("aria-activedescendant")`))
 	p.until(`document.getElementById("announce").textContent === "CCC: no trade yet, bid 5, no ask."`)
-	// Sent as a keyboard sends it: KeyEvent would insert the character even if the page prevents it.
+	// Send the key as a keyboard does: KeyEvent would insert the character even if the page prevents it.
 	call(p, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: "keyDown", Key: "/", Text: "/"})
 	p.do(chromedp.KeyEvent("bb"))
 	require.Equal(t, "bb", value[string](p, `document.getElementById("search").value`))
@@ -465,7 +465,7 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 		step.do()
 		p.until(fmt.Sprintf("%s === %q", ground, step.want))
 	}
-	// A symbol whose name, prices and sizes are as long as they can be.
+	// Use a symbol whose name, prices and sizes are as long as they can be.
 	long := strings.Repeat("W", exchange.SymbolCharsMax)
 	c := dial(t, server.xml)
 	c.must(t, `<create><account id="1" balance="999999999999999999"/><symbol sym="`+long+`">`+
@@ -484,7 +484,7 @@ func TestThePageIsReadInTheDarkAndOnAPhone(t *testing.T) {
 	p.quiet()
 }
 
-// named are the accessibility roles whose elements must have a name, including those that the page must contain.
+// named are the accessibility roles whose elements must have a name; had are the roles that the page must contain.
 var (
 	named = []string{"button", "link", "searchbox", "textbox", "listbox", "option", "table", "region", "navigation",
 		"main", "image", "figure", "heading", "columnheader", "rowheader", "radio", "radiogroup", "checkbox", "combobox",

@@ -203,8 +203,8 @@ type retrying struct {
 // clientPause is the time that clients wait between orders and between tries, to leave the processors to the nodes.
 const clientPause = 10 * time.Millisecond
 
-// loadAhead is how many orders are placed beyond those that a test waits for, so that some are in flight at its next
-// step.
+// loadAhead is how many orders are placed in addition to the orders that a test waits for, so that some are in
+// flight at its next step.
 const loadAhead = 100
 
 // begin starts the clients.
@@ -378,8 +378,9 @@ func TestKillOfTheLeaderLosesNothing(t *testing.T) {
 
 const buyFive = `<transactions id="2"><order sym="SPY" amount="5" limit="10"/></transactions>`
 
-// TestAStoppedLeaderTellsNothingAndFollowsThen: while the leader's process is paused, the others continue without it.
-// When it resumes, it does not answer requests it received before; the same process restarts itself as a follower.
+// TestAStoppedLeaderTellsNothingAndFollowsThen: while the leader's process is paused, the other nodes continue
+// without it. When the process resumes, it does not answer requests that it received before, and restarts itself as
+// a follower.
 func TestAStoppedLeaderTellsNothingAndFollowsThen(t *testing.T) {
 	t.Parallel()
 	nodes, old := startCluster(t)
@@ -454,7 +455,7 @@ func TestANodeWithoutItsPostgresVotesAndStores(t *testing.T) {
 	require.EqualValues(t, 15, oneDigest(t, []*node{leader, nodes[2]}), "3 of the set up, 2 deposits and 10 orders")
 }
 
-// TestADirectoryOfANodeIsRefusedToAServerAlone: a server outside the cluster would be a second leader.
+// TestADirectoryOfANodeIsRefusedToAServerAlone: a server alone on a node's data directory would be a second leader.
 func TestADirectoryOfANodeIsRefusedToAServerAlone(t *testing.T) {
 	flags, _ := dataFlags(t)
 	dir := strings.TrimPrefix(flags[0], "--data=")
@@ -478,7 +479,7 @@ func TestALeaderHandsOverWhenItsPostgresLags(t *testing.T) {
 	require.NoError(t, err)
 	load := &retrying{nodes: nodes}
 	load.begin(8)
-	load.more(t, 1) // an order that its Postgres is stuck on; any records may add to the lag
+	load.more(t, 1) // so that its Postgres is stuck on an order; any records may add to the lag
 	deposits := slices.Repeat([]wire.Placement{{Account: "1", Shares: "1"}}, 900)
 	frame := new(wire.Create).Symbol("SPY", deposits...).Append(nil)
 	require.NotContains(t, dial(t, old.xml).must(t, string(frame)), "error")

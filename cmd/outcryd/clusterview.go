@@ -22,8 +22,8 @@ const (
 	digestRest = 100 * time.Millisecond
 	digestPoll = 20 * time.Millisecond
 
-	// digestTimeout bounds the computation of a digest, which may continue after those who asked for it
-	// have their reply. For a large state or on a busy machine it takes more than digestWait.
+	// digestTimeout bounds the computation of a digest, which may continue after the requests for it are answered.
+	// For a large state or on a busy machine the computation takes more than digestWait.
 	digestTimeout = time.Minute
 )
 
@@ -79,7 +79,7 @@ func (m *member) members(status *replica.Status) []remote.Member {
 	return all
 }
 
-// differs returns the names of the settings in which another node differs from this one.
+// differs returns the names of the settings in which another node differs from this node.
 func (m *member) differs(other *peers.Hello) (what []string) {
 	for _, s := range []struct {
 		name string
@@ -104,8 +104,8 @@ func (m *member) seq() uint64 {
 	return m.replica.Load().Synced()
 }
 
-// digestNow returns the digest of the current state if the state is unchanged for digestRest, otherwise the
-// last one computed. It waits at most digestWait, however many callers there are.
+// digestNow returns the digest of the current state if the state is unchanged for digestRest, otherwise the digest
+// that was computed last. It waits at most digestWait, however many callers there are.
 func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 	d := &m.digest
 	ctx, cancel := context.WithTimeout(ctx, digestWait)
@@ -123,8 +123,8 @@ func (m *member) digestNow(ctx context.Context) (digest string, seq uint64) {
 	return d.last()
 }
 
-// rests waits until the state has been unchanged for digestRest and its digest is not known, and then
-// returns true. It returns false if the digest is known already, and when ctx ends.
+// rests waits until the state has been unchanged for digestRest and its digest is not known, and then returns true.
+// It returns false if the digest is known already, or when ctx ends.
 func (m *member) rests(ctx context.Context) bool {
 	poll := time.NewTicker(digestPoll)
 	defer poll.Stop()

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// compareEvery is how often nodes compare their digests, and how long the state of a follower must be
-	// unchanged before its digest is computed for that.
+	// compareEvery is how often nodes compare their digests, and how long a follower's state must be unchanged
+	// before its digest is computed for a comparison.
 	compareEvery = 5 * time.Second
 
 	// digestRecords is the interval, in records, at which followers always compute a digest, so that all of
@@ -36,15 +36,15 @@ type seqDigest struct {
 	Digest string `json:"digest"`
 }
 
-// digestRequest is what a node asks another node. Needed means that digests differ, and asks a leader to
-// compute its own to find out which node is wrong. With MayLead the answer is a string: why the other node
-// cannot lead, or "". A node of an older version ignores MayLead and answers with its digests.
+// digestRequest is a node's request to another node. Needed means that digests differ, and asks a leader to compute
+// its digest, to find out which node is wrong. With MayLead the answer is a string: why the other node cannot lead,
+// or "". A node of an older version ignores MayLead and answers with its digests.
 type digestRequest struct {
 	Needed  bool `json:"needed"`
 	MayLead bool `json:"may_lead,omitempty"`
 }
 
-// comparison is the result of comparing this node's digests with those of the others.
+// comparison is the result of comparing this node's digests with those of the other nodes.
 type comparison struct {
 	differs  atomic.Bool  // the digests of some node differ from this node's
 	workedAt atomic.Int64 // when this node last computed a digest for others as the leader, in Unix nanoseconds

@@ -45,8 +45,8 @@ func TestANodeWhoseDigestIsNotTheMajoritysIsWrong(t *testing.T) {
 	require.Equal(t, seqDigest{3*digestsKept - 1, fmt.Sprint(3*digestsKept - 1)}, d.known()[digestsKept-1])
 }
 
-// TestANodeWithAnotherStateStaysDown changes a balance in a node's database, so that it starts from a state that is
-// consistent but differs from that of the other nodes.
+// TestANodeWithAnotherStateStaysDown changes a balance in a node's database, so that the node starts from a state
+// that is consistent but differs from that of the other nodes.
 func TestANodeWithAnotherStateStaysDown(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)

@@ -10,8 +10,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// conservationEvery is the greatest age of the count of cash and shares that /metrics shows. The cost of a
-// count grows with the number of accounts.
+// conservationEvery is how old the count of cash and shares in /metrics may be. The cost of a count grows with the
+// number of accounts.
 const conservationEvery = 5 * time.Second
 
 // conservation counts all cash and shares when metrics are scraped, but not more often than
@@ -20,11 +20,11 @@ type conservation struct {
 	count func() exchange.Imbalance // never called concurrently
 
 	mu    sync.Mutex // held during a count; guards the fields below
-	at    time.Time  // when found was counted; zero before the first count
+	at    time.Time  // when the count in found was made; zero before the first count
 	found exchange.Imbalance
 }
 
-// imbalance returns what does not add up, counted at most conservationEvery ago.
+// imbalance returns the amounts that do not add up, by a count made at most conservationEvery ago.
 func (c *conservation) imbalance() exchange.Imbalance {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// TestRandomCommandsConserve executes 100,000 random commands of the whole protocol (1,000,000 with -tags slow), with
-// operator actions between them. After each, cash and shares are conserved, nothing is negative, and every hold matches
-// the open orders. At the end the tables are checked in the same way.
+// TestRandomCommandsConserve executes 100,000 random commands of the whole protocol (1,000,000 with -tags slow),
+// with operator actions between them. After each command, cash and shares are conserved, nothing is negative, and
+// every hold matches the open orders. At the end the tables are checked in the same way.
 func TestRandomCommandsConserve(t *testing.T) {
 	raced(t)
 	seed := uint64(time.Now().UnixNano())

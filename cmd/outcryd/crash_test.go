@@ -129,7 +129,7 @@ func trade(addr string, r *rand.Rand, accounts, symbols int, known *told, answer
 	}
 }
 
-// compare demands that an order has everything that clients were answered; it may have more executions.
+// compare demands that an order has everything that clients' answers said; it may have more executions.
 func (k *told) compare(t *testing.T, id string, now wire.Answer, where string) {
 	t.Helper()
 	before := k.orders[id]

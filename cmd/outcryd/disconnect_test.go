@@ -149,8 +149,9 @@ func TestAStartEndsOrdersOfConnections(t *testing.T) {
 	}
 }
 
-// TestANewLeaderEndsOrdersOfTheOldOnesConnections: a new leader cancels orders of the old leader's connections before
-// it accepts clients, whether the old one was killed or handed over. Armed dead man's switches fire at the new leader.
+// TestANewLeaderEndsOrdersOfTheOldOnesConnections: a new leader cancels orders of the old leader's connections
+// before it accepts clients, whether the old leader was killed or handed over. Armed dead man's switches fire at
+// the new leader.
 func TestANewLeaderEndsOrdersOfTheOldOnesConnections(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)
@@ -181,8 +182,8 @@ func TestANewLeaderEndsOrdersOfTheOldOnesConnections(t *testing.T) {
 	}
 }
 
-// TestAStartWithoutRoomTakesNoOrders: a start on a full disk accepts no orders until it has room to cancel those of
-// ended connections.
+// TestAStartWithoutRoomTakesNoOrders: a start on a full disk accepts no orders until it has room to cancel the
+// orders of ended connections.
 func TestAStartWithoutRoomTakesNoOrders(t *testing.T) {
 	t.Parallel()
 	disk, database := newSmallDisk(t), pgtest.NewDatabase(t)

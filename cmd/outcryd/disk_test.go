@@ -209,8 +209,8 @@ func (s *onSmallDisk) order() (refused bool) {
 	return refused
 }
 
-// becomeFull fills the disk and trades until orders are refused. While it does, the server deletes segments that the
-// database no longer needs; their space is filled too.
+// becomeFull fills the disk and trades until orders are refused. During that time the server deletes segments that
+// the database no longer needs; becomeFull fills their space too.
 func (s *onSmallDisk) becomeFull() {
 	s.t.Helper()
 	s.until("the disk is full", func() bool {
@@ -287,7 +287,7 @@ func TestADiskThatFillsUpForReal(t *testing.T) {
 	disk.free(t)
 	s.start()
 	s.client.must(t, opening)
-	for range 12 { // more orders than one segment can hold cancels for
+	for range 12 { // more orders than one segment has room to cancel
 		require.False(t, s.order())
 	}
 	s.becomeFull()

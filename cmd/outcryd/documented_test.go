@@ -11,7 +11,7 @@ import (
 )
 
 // TestBoundsAreTheDocumentedOnes compares the values of bounds with the documentation. Other tests check what each
-// bound does, mostly by its name.
+// bound does.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 	require.NoError(t, doctest.Bounds("../../docs/reference/BOUNDS.md", map[string][]string{

@@ -57,9 +57,8 @@ func (s *server) journalOptions() journal.Options {
 	return o
 }
 
-// load restores the state from the open database and journal, starts the projector, and prepares the market
-// data feed and the view of accounts, which start with runFollowers. It returns the state and the seq of
-// its last record.
+// load restores the state from the open database and journal, starts the projector, and prepares the market data
+// feed and the view of accounts, which runFollowers starts. It returns the state and the seq of its last record.
 func (s *server) load(ctx context.Context) (*exchange.State, uint64, error) {
 	if err := s.newFeed(s.database.Snapshot); err != nil { // before Restore, which releases the snapshot
 		return nil, 0, err

@@ -11,8 +11,8 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// TestTheExchangeHasAllPointsAgain grades one server twice; the second run finds accounts, symbols and orders of the
-// first. TestOutcryHasAllPoints of cmd/outcry-lab also kills a server.
+// TestTheExchangeHasAllPointsAgain grades one server twice; the second run finds accounts, symbols and orders of
+// the first run. TestOutcryHasAllPoints of cmd/outcry-lab also kills a server.
 func TestTheExchangeHasAllPointsAgain(t *testing.T) {
 	budget.SkipUnlessFull(t, "outcry-lab grade, of an exchange that it starts")
 	flags, _ := dataFlags(t)

@@ -58,8 +58,8 @@ func TestMain(m *testing.M) {
 // racedTests has the names of the tests that called raced.
 var racedTests sync.Map
 
-// raced marks a test of servers to also run under the race detector without -tags full. These few tests together use
-// every kind of connection; the others start servers in the same way, and are skipped there.
+// raced marks a test of servers to also run under the race detector without -tags full. The marked tests together
+// use every kind of connection; the other tests start servers in the same way, and are skipped there.
 func raced(t *testing.T) { racedTests.Store(t.Name(), true) }
 
 // skipUnlessRaced skips, under the race detector without -tags full, a test that did not call raced.
@@ -71,8 +71,8 @@ func skipUnlessRaced(t testing.TB) {
 	}
 }
 
-// inProcess starts a server within the test process and stops it when the test ends. The flags are added to those that
-// keep tests apart.
+// inProcess starts a server within the test process and stops it when the test ends. The flags are added to the
+// flags that keep tests apart.
 func inProcess(t testing.TB, flags ...string) (s *server, addr string) {
 	t.Helper()
 	skipUnlessRaced(t)

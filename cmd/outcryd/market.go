@@ -62,7 +62,7 @@ func (s *server) newFeed(state *exchange.Snapshot) error {
 	return nil
 }
 
-// olderCandles returns candles from the database, which is open before the feed is asked for any.
+// olderCandles returns candles from the database, which is open before the feed receives requests for candles.
 func (s *server) olderCandles(
 	ctx context.Context, sym exchange.Symbol, i exchange.Interval, from, to int64, limit int,
 ) ([]exchange.Candle, error) {

@@ -341,7 +341,7 @@ func TestAMarketThatWasTamperedWithStopsMarketDataOnly(t *testing.T) {
 	p.stop(t)
 }
 
-// TestHealthTellsTheLastSecond trades until the stream's health event reports it.
+// TestHealthTellsTheLastSecond trades until the stream's health event reports orders in the last second.
 func TestHealthTellsTheLastSecond(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -420,7 +420,8 @@ func (d *description) check(t testing.TB, where string, schema map[string]any, v
 	}
 }
 
-// checkExamples demands that the example answers match their schemas, and that each path with a JSON answer has one.
+// checkExamples demands that the example answers match their schemas, and that each path with a JSON answer has an
+// example.
 func (d *description) checkExamples(t testing.TB) {
 	t.Helper()
 	for path, methods := range d.Paths {

@@ -40,13 +40,14 @@ type member struct {
 	former   former                          // earlier runs of the process, before it restarted itself
 	replica  atomic.Pointer[replica.Replica] // nil before it is opened
 	loaded   atomic.Bool                     // the state is loaded and follows the journal
-	fit      atomic.Bool                     // its Postgres is close enough behind for this node to lead
+	fit      atomic.Bool                     // its Postgres lags little enough for this node to lead
 	led      atomic.Bool                     // this node leads, or did
 	asked    atomic.Bool                     // an operator has requested a transfer of the leadership
 	digest   digests
 	compared comparison
 
-	// for connections to other nodes; set when the replica is opened, nil without --peer-cert
+	// certificates are for connections to other nodes. They are set when the replica is opened; nil without
+	// --peer-cert
 	certificates *auth.Certificates
 
 	// Only the goroutine that starts and runs the server uses the fields up to leading.
@@ -55,7 +56,7 @@ type member struct {
 	unfollow   context.CancelFunc
 	followed   chan struct{} // closed once the goroutine of follow has ended
 	uncampaign context.CancelFunc
-	// closed once this node is the leader; nil before the state is loaded and after the takeover
+	// leading is closed once this node is the leader; nil before the state is loaded and after the takeover
 	leading <-chan struct{}
 
 	mu      sync.RWMutex // guards the fields below; a takeover holds it while it replaces the standby
@@ -177,9 +178,8 @@ func tokensHash(c *settings.Config) (string, error) {
 	return hex.EncodeToString(sum[:8]), errors.Join(err, errKeys)
 }
 
-// advertised returns the address that clients should use: the setting if it is not empty, otherwise the
-// address on which the server listens. If it listens on all interfaces, the host is the one at which peers
-// reach this node.
+// advertised returns the address that clients should use: the setting if it is not empty, otherwise the address on
+// which the server listens. If that is all interfaces, the host is that of this node's address for peers.
 func (m *member) advertised(setting string, at net.Addr) string {
 	tcp, ok := at.(*net.TCPAddr)
 	if setting != "" || !ok {
@@ -193,8 +193,8 @@ func (m *member) advertised(setting string, at net.Addr) string {
 	return net.JoinHostPort(host, fmt.Sprint(tcp.Port))
 }
 
-// whileFit returns a context that ends with ctx, or when the replica or the journal fails or this node
-// loses the leadership. That error is then the context's cause.
+// whileFit returns a context that ends with ctx, or when the replica or the journal fails or this node loses the
+// leadership. The context's cause then says which of these happened.
 func (m *member) whileFit(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r, j := m.replica.Load(), m.server.journal
@@ -245,8 +245,8 @@ func (m *member) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// refuseData returns an error if the server must not use its data directory: the directory belongs to a
-// broken node, or to a node of a cluster but the server would run alone.
+// refuseData returns an error if the server must not use its data directory: the directory belongs to a broken
+// node, or the server would run alone on the directory of a cluster's node.
 func (s *server) refuseData() error {
 	if s.member == nil {
 		return recovery.RefuseAlone(s.config)

@@ -116,8 +116,8 @@ func TestAnothersJournalIsLeftAsItIs(t *testing.T) {
 	refused()
 }
 
-// TestAJournalThatEndsTooEarlyIsSetAside starts with an older copy of the journal, and a database that every answer
-// waited for.
+// TestAJournalThatEndsTooEarlyIsSetAside starts with an older copy of the journal, and with a newer database whose
+// server answered only what Postgres had.
 func TestAJournalThatEndsTooEarlyIsSetAside(t *testing.T) {
 	t.Parallel()
 	data, database := lived(t, 1)
@@ -142,7 +142,8 @@ func TestAJournalThatEndsTooEarlyIsSetAside(t *testing.T) {
 	require.Equal(t, b, kept)
 }
 
-// TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres loses a journal that had no more records than the database.
+// TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres: if the lost journal had no more records than the
+// database, the next start skips no order ids.
 func TestNoOrderIDIsLeftOutWhereEveryAnswerWaitedForPostgres(t *testing.T) {
 	t.Parallel()
 	data, database := lived(t, 1)

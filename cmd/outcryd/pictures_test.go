@@ -104,8 +104,8 @@ func open(t *testing.T, server *program, fragment string) *tab {
 	return p
 }
 
-// paletted reduces a picture to 256 colours: the 200 most frequent, and then those least like the ones chosen. The
-// file becomes a third as large.
+// paletted reduces a picture to 256 colours: the 200 most frequent ones, and then those that differ most from the
+// colours already chosen. The file becomes a third as large.
 func paletted(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	from, err := png.Decode(bytes.NewReader(picture))
@@ -145,7 +145,7 @@ func farthest(colours []color.RGBA, palette color.Palette) (found color.RGBA) {
 	return found
 }
 
-// pictureBytesMax limits the size of a picture, because pictures are committed.
+// pictureBytesMax limits the size of a picture, because pictures are committed to the repository.
 const pictureBytesMax = 150 << 10
 
 // picture shows the page at a size, in the scheme "light" or "dark", and demands that it has no layout faults. It

@@ -57,7 +57,7 @@ func TestTradingGoesOnWithoutPostgres(t *testing.T) {
 	require.Positive(t, lag)
 	require.Greater(t, metric(t, p, "outcry_postgres_lag_seconds"), lag, "longer and longer")
 
-	// The program is killed while Postgres is away: the journal has everything.
+	// The program is killed while Postgres is away; nothing is lost, because the journal has everything.
 	p.kill()
 	p = launch(t, "--data="+dataOf(p), "--database-url="+pg.URL(), "--closed-orders=10")
 	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "waiting for Postgres") }, patience,
@@ -156,7 +156,7 @@ func TestAckPostgresAnswersWhenTheTablesHaveIt(t *testing.T) {
 		c.must(t, `<transactions id="1"><order sym="S" amount="1" limit="1"/></transactions>`)
 		require.Equal(t, [][]string{{fmt.Sprint(n)}}, query(t, text(t, database), `SELECT count(*) FROM orders`))
 	}
-	// The whole data directory is lost, but nothing that was answered.
+	// If the whole data directory is lost, nothing that was answered is lost.
 	p.kill()
 	p = start(t, "--data="+t.TempDir(), "--database-url="+database, "--ack=postgres")
 	require.Contains(t, dial(t, p.xml).must(t,

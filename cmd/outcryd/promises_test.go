@@ -28,7 +28,7 @@ func lockState(t testing.TB, database string) (thaw func()) {
 // came receives the answers to requests, as text.
 type came chan string
 
-// xml sends a frame on a new connection; a receives the reply.
+// xml sends a frame on a new connection. Its goroutine puts the reply into a.
 func (a came) xml(t testing.TB, addr, frame string) {
 	t.Helper()
 	c := dial(t, addr)
@@ -43,7 +43,7 @@ func (a came) xml(t testing.TB, addr, frame string) {
 	}()
 }
 
-// show requests an order over HTTP; a receives the status line.
+// show requests an order over HTTP. Its goroutine puts the status line into a.
 func (a came) show(t testing.TB, addr, id string) {
 	t.Helper()
 	go func() {
@@ -74,7 +74,7 @@ func TestAckPostgresTellsNothingThatPostgresDoesNotHave(t *testing.T) {
 	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="2"/></transactions>`)
 	require.Eventually(t, func() bool { return s.journal.Synced() > before }, patience, time.Millisecond)
 	told.xml(t, addr, `<transactions id="1"><query id="1"/></transactions>`)
-	// refused because the first order holds the cash
+	// this order is refused because the first order holds the cash
 	told.xml(t, addr, `<transactions id="1"><order sym="S" amount="5" limit="19999"/></transactions>`)
 	told.show(t, web, "1")
 	stream := openStream(t, web, "sym=S")

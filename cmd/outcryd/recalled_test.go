@@ -14,16 +14,16 @@ import (
 	"outcry/internal/testing/budget"
 )
 
-// Parts of a generator's frames: the account, requests with a ref, and refs.
+// Patterns of the parts of a generator's frames: the account, requests with a ref, and refs.
 var (
 	accountOf = regexp.MustCompile(`^<transactions id="([0-9]+)">`)
 	namedOf   = regexp.MustCompile(`<(?:order [^<>]*ref|amend [^<>]*newref)="r[0-9]+"[^<>]*/>`)
 	usedRef   = regexp.MustCompile(` (?:new)?ref="(r[0-9]+)"`)
 )
 
-// TestWhatMemoryForgetsIsAnsweredTheSame runs a random session on a program with room for all orders and refs, kills
-// it, and restarts it with room for only a few. Each query and each repeated request, with and without a report, must
-// get the same bytes from both.
+// TestWhatMemoryForgetsIsAnsweredTheSame runs a random session on a program with room for all orders and refs,
+// kills it, and restarts it with room for only a few. Each query and each repeated request, with and without a
+// report, must get the same bytes before and after the restart.
 func TestWhatMemoryForgetsIsAnsweredTheSame(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

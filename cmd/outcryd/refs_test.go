@@ -64,7 +64,7 @@ func TestARequestThatIsSentAgainIsAnsweredWithTheSameBytes(t *testing.T) {
 	require.Zero(t, metric(t, p, "outcry_refs_in_memory"), "all are in Postgres")
 	same("after a kill with all in Postgres")
 
-	// Old refs are only in Postgres: while it is away, the server cannot know what they were used for.
+	// Old refs are only in Postgres. While Postgres is away, the server cannot know what they were used for.
 	back = away(t, pg, dir)
 	reply := replies[2]
 	require.Eventually(t, func() bool { // a database connection may outlive the postmaster for a moment
@@ -150,9 +150,9 @@ func TestClientsThatRetryMakeNoSecondOrder(t *testing.T) {
 	require.Equal(t, rows[0][0], rows[0][2])
 }
 
-// tradeAndRetry sends frames of one order each, four at a time, starting with those in waiting. It repeats some
-// answered frames: the reply must be the same. It returns the frames that are unanswered when the connection ends. If
-// final, it ends the connection itself once all are answered.
+// tradeAndRetry sends frames of one order each, four at a time, starting with the frames in waiting. It repeats
+// some answered frames: the reply must be the same. It returns the frames that are unanswered when the connection
+// ends. If final, it ends the connection itself once all frames are answered.
 func tradeAndRetry(
 	t *testing.T, addr string, r *rand.Rand, account string, symbols int,
 	told map[string]string, waiting []string, final bool, answered chan<- struct{},

@@ -21,8 +21,8 @@ func (s *server) onReload(prepare settings.Prepare, parts ...settings.Part) {
 	s.reloads.On(prepare, parts...)
 }
 
-// settings returns the settings that were read last. Only the settings of parts registered with onReload
-// can differ from those at the start. It may be called from any goroutine.
+// settings returns the settings that were read last. They differ from the settings at the start only for parts that
+// are registered with onReload. It may be called from any goroutine.
 func (s *server) settings() *settings.Config {
 	if c := s.reloads.Last(); c != nil {
 		return c
@@ -45,8 +45,8 @@ func terminalGone(f *os.File) bool {
 	return errors.Is(err, unix.EIO)
 }
 
-// reload reads all settings again and applies those that can change while the server runs. If any setting
-// is invalid, it applies none. It logs the result.
+// reload reads all settings again and applies the settings that can change while the server runs. If any setting is
+// invalid, it applies none. It logs the result.
 func (s *server) reload() {
 	s.manager.Tell("RELOADING=1", sdnotify.Monotonic())
 	defer func() { s.manager.Tell("READY=1", s.status()) }()

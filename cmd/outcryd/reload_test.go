@@ -135,8 +135,8 @@ func TestAPartThatRefusesASettingKeepsAllOthersFromChanging(t *testing.T) {
 }
 
 // TestAReloadIsNotRefusedForACertificateThatHasExpired: an operator must be able to change limits even when the
-// certificate has expired. A reload is refused only for files that became wrong since the last one, and then as a
-// whole.
+// certificate has expired. A reload is refused only for files that became wrong since the last reload, and then as
+// a whole.
 func TestAReloadIsNotRefusedForACertificateThatHasExpired(t *testing.T) {
 	t.Parallel()
 	authority := certtest.NewAuthority(t)

@@ -39,7 +39,7 @@ func TestANodeThatIsTooFarBehindIsRestored(t *testing.T) {
 	behind.stop(t)
 	load.more(t, 200)
 
-	// The marker that a replica writes when it needs records that no node keeps any longer.
+	// Write the marker that a replica writes when it needs records that no node keeps any longer.
 	term, seq := leader.view().Term, leader.view().Seq
 	path := filepath.Join(behind.dataOf(), "RESTORE")
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `{"seq":%d}`, seq), 0o600))
@@ -115,8 +115,8 @@ func TestARestoreThatIsKilledIsDoneAgain(t *testing.T) {
 	oneDigest(t, nodes)
 }
 
-// TestALocalPostgresIsRestored: a local Postgres is restored in the same way as one given by URL, also from a backup
-// of a local one.
+// TestALocalPostgresIsRestored: a local Postgres is restored in the same way as a Postgres given by URL, also from
+// another local Postgres's backup.
 func TestALocalPostgresIsRestored(t *testing.T) {
 	t.Parallel()
 	nodes := newCluster(t)

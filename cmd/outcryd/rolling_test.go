@@ -42,9 +42,9 @@ const (
 	notReadByAll = "node %d reads records only up to version 3, but version 4 is needed: upgrade it"
 )
 
-// TestARollingUpgradeRaisesTheVersionOfRecords upgrades three nodes of the previous version one after the other while
-// clients place plain orders. Orders with instructions are accepted once the last node can read them. From then on a
-// previous program refuses to start.
+// TestARollingUpgradeRaisesTheVersionOfRecords upgrades three nodes of the previous version one after the other
+// while clients place plain orders. Orders with instructions are accepted once the last node can read them. From
+// then on a program of the previous version refuses to start.
 func TestARollingUpgradeRaisesTheVersionOfRecords(t *testing.T) {
 	_, err := os.Stat("../../.git")
 	require.NoError(t, err, "the older program is built of git's history")

@@ -114,7 +114,7 @@ func (p *protected) badTokens(t *testing.T) map[string]string {
 		"revoked": revoked, "expired": expired}
 }
 
-// TestNothingIsToldWithoutAToken tries each way in with each bad token.
+// TestNothingIsToldWithoutAToken sends bad tokens over TCP and to each route of the HTTP side.
 func TestNothingIsToldWithoutAToken(t *testing.T) {
 	p := startProtected(t)
 	bad := p.badTokens(t)

@@ -42,7 +42,7 @@ var _ engine.Log = (*journal.Journal)(nil)
 type server struct {
 	config  *settings.Config
 	log     *slog.Logger
-	level   *slog.LevelVar // of log
+	level   *slog.LevelVar // the level of log
 	metrics *metrics
 	manager *sdnotify.Notifier // nil without a service manager
 	reloads settings.Reloads
@@ -53,7 +53,7 @@ type server struct {
 	xmlAddr         *listen.Bound // bound at the start, listened on once the exchange is ready
 	http            *http.Server
 	httpConnections *admin.Connections
-	sockets         *websocket.Server // nil without HTTP, as are market and feed
+	sockets         *websocket.Server // nil without HTTP; so are market and feed
 	market          *web.API
 	binance         *binance.Door
 	doors           doors
@@ -70,7 +70,7 @@ type server struct {
 	sessions        *door.Server
 
 	notReady  atomic.Pointer[error] // why the exchange accepts no orders; nil while it accepts them
-	running   sync.WaitGroup        // the goroutines below
+	running   sync.WaitGroup        // goroutines that a stop waits for
 	exit      func(status int)      // os.Exit, except in tests
 	ended     chan error            // errors of parts that ended unexpectedly
 	unproject context.CancelFunc    // ends the projector
@@ -121,7 +121,7 @@ func serve(ctx context.Context, c *settings.Config, log *logging.Log) error {
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || beginsAgain(err)) {
 		err = nil // stopped by a signal while it was starting or restarting
 	}
-	// Log the reason first: what the stop logs may have other causes.
+	// Log the reason first, because the stop may log errors with other causes.
 	told := err
 	if told != nil {
 		s.log.Error("the exchange has stopped", "error", told)
@@ -165,7 +165,7 @@ func (s *server) runUntil(ctx context.Context, reload <-chan os.Signal) error {
 	}
 }
 
-// start starts all parts. After an error, stop ends those that were started.
+// start starts all parts. After an error, stop ends the parts that were started.
 func (s *server) start(ctx context.Context) (err error) {
 	if s.lock, err = s.lockData(ctx); err != nil {
 		return err

@@ -108,8 +108,8 @@ func TestWhateverASessionDoesTradingGoesOn(t *testing.T) {
 	}
 }
 
-// TestAKilledServerStartsWhileATableIsLocked kills a server whose database session waits for a table lock, as during
-// a CREATE INDEX. Postgres does not notice then that the session's client is gone.
+// TestAKilledServerStartsWhileATableIsLocked kills a server whose database session waits for a table lock, as
+// during a CREATE INDEX. During that wait Postgres does not notice that the session's client is gone.
 func TestAKilledServerStartsWhileATableIsLocked(t *testing.T) {
 	t.Parallel()
 	flags, database := dataFlags(t)

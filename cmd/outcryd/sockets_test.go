@@ -17,7 +17,8 @@ import (
 const twoAccounts = `<create><account id="1" balance="1000000"/><account id="2" balance="1000000"/>` +
 	`<symbol sym="SPY"><account id="1">1000000</account></symbol></create>`
 
-// TestAStopAnswersWhatWebSocketClientsHaveSent: every executed request is answered, and no unanswered one was executed.
+// TestAStopAnswersWhatWebSocketClientsHaveSent: a stopping server answers every request that it has executed, and
+// executes none without an answer.
 func TestAStopAnswersWhatWebSocketClientsHaveSent(t *testing.T) {
 	raced(t)
 	t.Parallel()
@@ -81,7 +82,7 @@ func TestWebSocketAndXMLShareTheirPlaces(t *testing.T) {
 }
 
 // TestAStandbyThatLeadsEndsItsWebSockets: a standby that becomes leader closes its WebSockets, because what a
-// connection can do must not change while it lasts. WebSockets of other nodes stay open.
+// connection can do must not change while it is open. WebSockets of other nodes stay open.
 func TestAStandbyThatLeadsEndsItsWebSockets(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)

@@ -11,8 +11,8 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// TestAStandbyServesReadersAndNamesTheLeader: a standby answers reads with the record up to which it knows. It
-// refuses what only a leader can do, and gives the leader's address.
+// TestAStandbyServesReadersAndNamesTheLeader: a standby answers reads, and says up to which record. It refuses what
+// only a leader can do, and gives the leader's address.
 func TestAStandbyServesReadersAndNamesTheLeader(t *testing.T) {
 	t.Parallel()
 	nodes, leader := startCluster(t)

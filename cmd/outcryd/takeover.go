@@ -19,7 +19,7 @@ import (
 var errDeposed = errors.New("this node no longer leads")
 
 const (
-	// fitEvery is how often a node checks whether its Postgres is close enough behind to lead.
+	// fitEvery is how often a node checks whether its Postgres lags little enough for the node to lead.
 	fitEvery = 100 * time.Millisecond
 
 	// transferTimeout bounds how long a stop tries to transfer the leadership. The transfer takes
@@ -30,7 +30,8 @@ const (
 	figuresTimeout = time.Second
 )
 
-// follow starts a goroutine that applies the leader's records and compares the results with them.
+// follow starts a goroutine that applies the leader's records and compares its own results with the recorded
+// results.
 func (m *member) follow() {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.unfollow, m.followed = cancel, make(chan struct{})
@@ -47,7 +48,7 @@ func (m *member) follow() {
 // recorded, it marks this node broken and returns the error.
 func (m *member) apply(ctx context.Context, more func() bool) error {
 	for more() {
-		if !m.led.Load() { // a leader must not wait: only leading may let its Postgres catch up
+		if !m.led.Load() { // a leader must not wait: its Postgres may catch up only once it leads
 			if err := m.standby.WaitRoom(ctx); err != nil {
 				return err
 			}
@@ -75,9 +76,9 @@ func (m *member) stopFollowing() {
 	}
 }
 
-// campaign decides whether this node may lead: not while its Postgres is too far behind. A leader whose
-// Postgres is too far behind hands over if another node may lead. campaign also logs changes of the leader.
-// It ends with ctx.
+// campaign decides whether this node may lead: it may not while its Postgres is too far behind. A leader whose
+// Postgres is too far behind hands over if another node may lead. campaign also logs changes of the leader. It ends
+// with ctx.
 func (m *member) campaign(ctx context.Context) {
 	s, r := m.server, m.replica.Load()
 	tick := time.NewTicker(fitEvery)
@@ -190,7 +191,7 @@ func (m *member) view() (*engine.Engine, *engine.Standby) {
 	return m.engine, m.standby
 }
 
-// stats returns the figures of this node's engine or standby. A leader's may be published once confirmed
+// stats returns the figures of this node's engine or standby. A leader's figures may be published once confirmed
 // returns nil.
 func (m *member) stats() engine.Stats {
 	e, standby := m.view()
@@ -200,7 +201,7 @@ func (m *member) stats() engine.Stats {
 	return e.Stats()
 }
 
-// halts returns the symbols that accept no orders. A leader's may be published once confirmed returns nil.
+// halts returns the symbols that accept no orders. A leader's list may be published once confirmed returns nil.
 func (m *member) halts() []engine.HaltedSymbol {
 	e, standby := m.view()
 	if e == nil {

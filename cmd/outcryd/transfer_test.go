@@ -14,8 +14,8 @@ import (
 	"outcry/internal/operate/remote"
 )
 
-// TestATransferAnswersWhatWasSent: a client without refs sends orders while the leadership was handed over. Each order
-// that was placed is answered.
+// TestATransferAnswersWhatWasSent: a client without refs sends orders while the leadership is handed over. Each
+// order that was placed is answered.
 func TestATransferAnswersWhatWasSent(t *testing.T) {
 	raced(t)
 	t.Parallel()

@@ -28,11 +28,11 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// lastReleased is the last released version of the schema. testdata/upgrade has an exchange left by a program of each
-// released version of the schema or the journal, made by make.sh.
+// lastReleased is the last released version of the schema. testdata/upgrade has, for each released version of the
+// schema or the journal, an exchange left by a program of that version. make.sh made them.
 const lastReleased = 9
 
-// golden is such an exchange. Its journal is ahead of its database.
+// golden is an exchange in testdata/upgrade. Its journal is ahead of its database.
 type golden struct{ folder string }
 
 func goldens(t *testing.T) (all []golden) {
@@ -137,8 +137,8 @@ func (g golden) holds(t *testing.T, database string) {
 	require.Equal(t, withoutTimesAfter(last, want), withoutTimesAfter(last, now.String()))
 }
 
-// awaitFinished waits until a server has finished the exchange's unfinished order, its last one. A stop before that
-// would leave it to the next start.
+// awaitFinished waits until a server has finished the exchange's last order, which was unfinished. A server that
+// stops earlier leaves the order to the next start.
 func (g golden) awaitFinished(t *testing.T, p *program) {
 	t.Helper()
 	order := regexp.MustCompile(`(?m)^orders\|(\d+)\|(\d+)\|\w+\|[^|]+\|[^|]+\|([^|]+)`)
@@ -229,7 +229,7 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 			p.kill()
 			start(t, "--data="+data, "--database-url="+database).stop(t)
 
-			// The same from the journal alone, into an empty database.
+			// The journal alone leads to the same state in an empty database.
 			fresh := pgtest.NewDatabase(t)
 			p = start(t, "--data="+g.data(t), "--database-url="+fresh)
 			require.Contains(t, p.log.String(), loaded)
@@ -244,8 +244,8 @@ func TestEveryReleasedVersionIsUpgraded(t *testing.T) {
 	}
 }
 
-// numbersOf returns the event and execution counts of each account, and the candles except those of the order that a
-// start finishes at its own time. They must agree with the records.
+// numbersOf returns the event and execution counts of each account, and the candles. It leaves out the candles of
+// the order that a start finishes at its own time. The numbers must agree with the records.
 func numbersOf(t *testing.T, database string) [][]string {
 	t.Helper()
 	a, err := postgres.OpenArchive(background, database)
@@ -423,7 +423,7 @@ func TestKindsOfRecordsBelongToTheJournalsVersion(t *testing.T) {
 		var e exchange.Event
 		record := []byte{byte(kind), 0, 1, 'r'} // with a ref, if the kind has one
 		if kind&0x80 != 0 {
-			record = []byte{byte(kind), 0, 0, 1, 'r'} // the same with flags
+			record = []byte{byte(kind), 0, 0, 1, 'r'} // the same record with flags
 		}
 		err := exchange.DecodeEvent(record, &e)
 		if err != nil && strings.Contains(err.Error(), "unknown kind") {

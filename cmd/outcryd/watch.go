@@ -68,7 +68,7 @@ func (m *metrics) watchServer(
 		func() float64 { return float64(health.DiskOf(data).Size) })
 }
 
-// lastBackup is an empty file of the data directory. Its modification time is that of the last backup.
+// lastBackup is an empty file of the data directory. Its modification time is the time of the last backup.
 const lastBackup = "last-backup"
 
 // watch adds the metrics of a running exchange, which are read at each scrape.

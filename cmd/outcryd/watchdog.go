@@ -8,8 +8,8 @@ import (
 	"outcry/internal/process/sdnotify"
 )
 
-// feedWatchdog starts to report to the service manager that the exchange is alive. The returned function
-// stops that and waits for the end. An exchange that is stopping counts as alive, since a stop has its own
+// feedWatchdog starts to report to the service manager that the exchange is alive. The returned function ends the
+// reports and waits until they have ended. An exchange that is stopping counts as alive, since a stop has its own
 // time limits.
 func (s *server) feedWatchdog() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -22,7 +22,7 @@ import (
 
 func accountID(n int) exchange.AccountID { return exchange.AccountID(strconv.Itoa(n)) }
 
-// wsBook is a book as a client keeps it from the channel's messages.
+// wsBook is a book that a client builds from the channel's messages.
 type wsBook struct {
 	t          *testing.T
 	seq        float64
@@ -80,7 +80,7 @@ func (b *wsBook) checksum() uint32 {
 	return crc32.ChecksumIEEE([]byte(text.String()))
 }
 
-// wsOrders holds the open orders of a symbol, by id, as a client keeps them from the channel's messages.
+// wsOrders holds the open orders of a symbol, by id, which a client builds from the channel's messages.
 type wsOrders struct {
 	t       *testing.T
 	seq     float64
@@ -210,10 +210,10 @@ func (l *hearer) until(seq float64) {
 	}
 }
 
-// TestBooksOverWebSocketAreOurs sends random orders, amends and cancels of two accounts. The books that clients keep
-// from the messages, checked by chain and checksum, must equal the exchange's book at the end, and so must the sum of
-// the orders. An account's events and fills are numbered without a gap, also across a crash if the client resumes
-// with "after".
+// TestBooksOverWebSocketAreOurs sends random orders, amends and cancels of two accounts. The books that clients
+// build from the messages, checked by chain and checksum, must equal the exchange's book at the end, and so must
+// the sum of the orders. An account's events and fills are numbered without a gap, also across a crash if the
+// client resumes with "after".
 func TestBooksOverWebSocketAreOurs(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -292,9 +292,9 @@ func orderAtRandom(w *wsConn, random *rand.Rand) {
 	}
 }
 
-// TestSlowReadersOverWebSocket: a client that does not read is disconnected, with the number up to which it was sent
-// events, if it follows a channel that may not skip any. A client that follows only a book gets fewer, merged deltas
-// instead. No other client waits for either.
+// TestSlowReadersOverWebSocket: a client that does not read is disconnected if it follows a channel that may not
+// skip events; the close reason has the number of the last event that it was sent. A client that follows only a
+// book gets fewer, merged deltas instead. Neither delays other clients.
 func TestSlowReadersOverWebSocket(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)

@@ -92,8 +92,9 @@ func TestAStandbyOverWebSocket(t *testing.T) {
 	require.Equal(t, map[string]string{"10": "3"}, kept.asks)
 }
 
-// TestMissedEventsComeAgain: a client that gives the number of its last event is sent the later ones, with the same
-// bytes as clients that stayed connected, and then new events. A number above the newest is answered with a snapshot.
+// TestMissedEventsComeAgain: a client that gives the number of its last event is sent the later events, with the
+// same bytes as clients that stayed connected, and then new events. A number above the newest is answered with a
+// snapshot.
 func TestMissedEventsComeAgain(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)

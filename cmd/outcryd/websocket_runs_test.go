@@ -161,9 +161,10 @@ func (r *requests) read(account int, sym string, id int) (method, params string)
 	return "book.get", fmt.Sprintf(`{"sym":%q}`, sym)
 }
 
-// TestRequestsThatComeTogetherAreAnsweredAsOneByOne sends the same requests to two servers: to one each after the
-// answer to the last, to the other many in one write. Both must give the same answers. Among the requests are refused
-// ones, reads, tokens and other accounts' ids; a kill halfway leaves refs only in the database.
+// TestRequestsThatComeTogetherAreAnsweredAsOneByOne sends the same requests to two servers: to the first one at a
+// time, each after the answer to the one before; to the second many in one write. Both must give the same answers.
+// Among the requests are refused ones, reads, tokens and other accounts' ids; a kill halfway leaves refs only in
+// the database.
 func TestRequestsThatComeTogetherAreAnsweredAsOneByOne(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -207,7 +208,8 @@ func TestRequestsThatComeTogetherAreAnsweredAsOneByOne(t *testing.T) {
 }
 
 // TestWhatComesTogetherIsDoneOnceOverAKill sends orders with refs in large writes, and kills the server while it
-// answers. Then all are sent again: those answered before get the same order, and each order exists exactly once.
+// answers. Then all orders are sent again: the reply to an order answered before the kill has the same order, and
+// each order exists exactly once.
 func TestWhatComesTogetherIsDoneOnceOverAKill(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -253,8 +255,8 @@ func TestWhatComesTogetherIsDoneOnceOverAKill(t *testing.T) {
 	require.EqualValues(t, many, w.must("order.cancel_all", `{"account":"1"}`)["count"])
 }
 
-// TestEachCommandOfAWriteIsDoneOnce: however many orders without a ref one write has, each is placed once and their
-// ids are consecutive.
+// TestEachCommandOfAWriteIsDoneOnce: however many orders without a ref are in one write, each order is placed once,
+// and the ids are consecutive.
 func TestEachCommandOfAWriteIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	flags, _ := dataFlags(t)
@@ -262,7 +264,7 @@ func TestEachCommandOfAWriteIsDoneOnce(t *testing.T) {
 	require.NotContains(t, dial(t, p.xml).must(t,
 		`<create><account id="1" balance="1000000"/><symbol sym="A"/></create>`), "<error")
 	client, id := dialRaw(t, p.http), 0
-	for n := range 40 { // up to more orders than the server takes together
+	for n := range 40 { // up to more orders than the server executes together
 		var messages []string
 		for range n {
 			messages = append(messages, `{"jsonrpc":"2.0","id":1,"method":"order.place","params":`+

@@ -36,7 +36,7 @@ type wsConn struct {
 
 	inspect  func(text string) // called for each message unless nil
 	mu       sync.Mutex        // guards methods, as some tests send and receive at the same time
-	incoming chan received     // messages of readOrTimeout, whose reads may time out
+	incoming chan received     // messages that readOrTimeout's goroutine has read
 }
 
 // received is the outcome of a read.

@@ -227,7 +227,7 @@ func perform(t *testing.T, troubles []trouble) {
 	s.goThrough(t, troubles)
 }
 
-// goThrough does the same on a station that Prometheus already watches.
+// goThrough does the same as perform, on a station that Prometheus already watches.
 func (s *station) goThrough(t *testing.T, troubles []trouble) {
 	t.Helper()
 	var pending []string // slow alerts that may still fire

@@ -8,8 +8,8 @@
 //	go test -tags deploy ./deploy/check
 //
 // With another tag it performs the README, docs/OPERATIONS.md and docs/DEPLOYMENT.md on
-// such machines. It also needs curl, iproute2, netcat-openbsd, openssl, procps, prometheus,
-// prometheus-alertmanager, python3, strace and sysstat then:
+// such machines. It then also needs curl, iproute2, netcat-openbsd, openssl, procps, prometheus,
+// prometheus-alertmanager, python3, strace and sysstat:
 //
 //	go test -tags operations ./deploy/check
 package check

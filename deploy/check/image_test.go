@@ -36,7 +36,7 @@ type image struct {
 	user uint32
 }
 
-// line returns what the group of a pattern matches in deploy/Dockerfile.
+// line returns the text that the group of a pattern matches in deploy/Dockerfile.
 func line(t *testing.T, pattern string) string {
 	t.Helper()
 	b, err := os.ReadFile(repository + "/deploy/Dockerfile")

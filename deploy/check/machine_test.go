@@ -205,7 +205,7 @@ func comesUpLate(t *testing.T, m machine) {
 	m.run("ip address add 192.0.2.7/32 dev lo")
 	require.Eventually(t, func() bool { return m.property("ActiveState") == "active" }, patience, 50*time.Millisecond)
 	require.Contains(t, m.run("outcry --addr 192.0.2.7:12345 query 1 2"), "executed  4 at 5")
-	// A web page whose host name was pointed at this address (DNS rebinding) must use the same port.
+	// A web page can point its host name at this address (DNS rebinding). Requests with such a name are refused.
 	asks := func(host string) string {
 		return m.run("bash -c \"exec 3<>/dev/tcp/192.0.2.7/8080; printf 'GET /healthz HTTP/1.1\r\nHost: " + host +
 			"\r\nConnection: close\r\n\r\n' >&3; head -n 1 <&3\"")

@@ -75,7 +75,7 @@ var procedures = []procedure{
 		"a client does not take its replies": "cat > /root/slow.sh <<'end'\n" + slowClient +
 			"end\nsystemd-run --quiet --collect --unit=slow bash /root/slow.sh; until ss -Htn state " +
 			"established '( sport = :12345 )' | awk '$2 > 0' | grep -q .; do sleep 0.1; done"}},
-	// Must be the last one: the others use the database that the first start creates.
+	// This section must be the last: the others use the database that the first start creates.
 	{section: "Move to another database"},
 }
 

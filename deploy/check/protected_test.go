@@ -93,7 +93,7 @@ func troubleOf(alert string) trouble {
 	return all[slices.IndexFunc(all, func(trouble trouble) bool { return trouble.alert == alert })]
 }
 
-// shutsOut performs the section against a customer who does not stop placing orders.
+// shutsOut performs the section about shutting out a customer against one who does not stop placing orders.
 func (s *station) shutsOut(t *testing.T) {
 	s.walk(t, "Shut a customer out",
 		map[string]func() error{"a customer has lost control, and does not stop": func() error {

@@ -44,8 +44,8 @@ var released string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-// targets are the platforms that the tests make the release for. One darwin architecture stands for both; -short
-// leaves it out, because everything that is linked has to be compiled for it.
+// targets are the platforms that the tests make the release for. One darwin architecture stands for both. With
+// -short it is left out, because all linked packages would be compiled for it.
 func targets() []string {
 	linux := []string{"linux/amd64", "linux/arm64"}
 	if testing.Short() {

@@ -9,7 +9,7 @@ import (
 	"outcry/internal/journal/durable"
 )
 
-// Issued is a token that its caller keeps before it is in a file.
+// Issued is a token that its caller stores before it is added to a file.
 type Issued struct {
 	Token string // made by NewToken
 	Scope Scope

@@ -148,7 +148,7 @@ func (c *Certificates) Config(protocols ...string) *tls.Config {
 		},
 	}
 	if c.clientCAFile != "" {
-		// RequireAndVerifyClientCert would not do: the authorities may change, and the server's own program
+		// tls.RequireAndVerifyClientCert cannot be used: the authorities may change, and the server's own program
 		// must be let in. VerifyConnection is also called when a session is resumed.
 		config.ClientAuth = tls.RequireAnyClientCert
 		config.VerifyConnection = c.verifyClient

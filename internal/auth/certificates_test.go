@@ -116,8 +116,8 @@ func TestNewCertificatesAreTakenAndBadOnesAreNot(t *testing.T) {
 	require.ErrorContains(t, err, "there is no certificate in")
 }
 
-// An exchange starts even if its certificate has expired, so that it is not down at night only for that. But
-// an invalid certificate does not replace a valid one.
+// An exchange starts even if its certificate has expired, because being down would be worse. But an invalid
+// certificate does not replace a valid one.
 func TestACertificateThatIsNotGoodIsTakenOnlyForWantOfABetterOne(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	own := authority.Expired("server", x509.ExtKeyUsageServerAuth)

@@ -47,8 +47,8 @@ func TestWhyAFileIsNotTakenIsKnownUntilItIs(t *testing.T) {
 	require.NoError(t, tokens.Failed())
 }
 
-// TestFilesThatWereAwayAreReadAgain removes files and restores them unchanged, so that only the failure shows
-// that they have to be read.
+// TestFilesThatWereAwayAreReadAgain removes files and restores them unchanged, so that only the failed reading
+// shows that they must be read again.
 func TestFilesThatWereAwayAreReadAgain(t *testing.T) {
 	own := certtest.NewAuthority(t).Server("server")
 	c := certify(t, own, "")

@@ -48,7 +48,7 @@ func TestAnEngineIsAliveWhileEveryOwnerAnswers(t *testing.T) {
 	require.NoError(t, m.Alive(background))
 }
 
-// restless is an owner that does nothing.
+// fakeOwner is an owner that does nothing.
 type fakeOwner struct{ doer }
 
 func (fakeOwner) do(*Request, *exchange.Result, int64) error { return nil }

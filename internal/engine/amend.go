@@ -42,12 +42,12 @@ func (d *shard) amendOrder(c *Request, r *exchange.Result, now int64) error {
 		r.Amended = &exchange.Amended{Open: o.Open}
 		return nil
 	}
-	return d.reduce(c, r, 0, now) // nothing changes, but the use of its ref must be recorded
+	return d.reduce(c, r, 0, now) // nothing changes, except that the use of the ref must be recorded
 }
 
 // totalOf converts an amend that gives the open amount of d.old into one that gives the total. It returns nil if
-// that is too large; then r holds the reason. It may be called again for the same c: it uses the executed amount of
-// the moment.
+// the total is too large; then r holds the reason. It uses the amount executed by now, so it may be called again
+// for the same c.
 func (d *shard) totalOf(c *Request, r *exchange.Result) *Request {
 	executed, total := d.old.ChainExecuted(), *c
 	if c.Shares >= exchange.OrderSharesMax-executed {
@@ -84,7 +84,7 @@ func (d *shard) newAmount(
 	return total, limit, r.Reason == exchange.OK
 }
 
-// reduce takes off shares from d.old, which keeps its place in the book. An error is the journal's and final.
+// reduce takes shares off d.old, which keeps its place in the book. An error is the journal's and final.
 func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now int64) error {
 	e, o := d.engine, &d.old
 	d.event.Note(exchange.OrderReduced, o, d.symbol, off, now)
@@ -119,7 +119,7 @@ func (d *shard) reduce(c *Request, r *exchange.Result, off exchange.Shares, now 
 	return nil
 }
 
-// replace cancels what is open of d.old and enters a new order instead. An error is that of amendOrder.
+// replace cancels the open shares of d.old and enters a new order instead. An error is that of amendOrder.
 func (d *shard) replace(
 	c *Request, r *exchange.Result, total exchange.Shares, limit exchange.Price, now int64,
 ) error {
@@ -203,7 +203,7 @@ func (d *shard) reserveInstead(replacement *exchange.Order, r *exchange.Result) 
 	}
 }
 
-// withdrawInstead gives back what reserveInstead has held. The journal has no room for the replacement.
+// withdrawInstead gives back what reserveInstead has held, when the journal has no room for the replacement.
 func (d *shard) withdrawInstead() {
 	d.engine.mu.Lock()
 	d.engine.ledger.WithdrawInstead(d.instrument, &d.old, &d.order)

@@ -20,7 +20,7 @@ func (e *Engine) admit() exchange.RejectReason {
 	return exchange.OK
 }
 
-// lag returns how many records the projection is behind the journal.
+// lag returns how many records the projection lags the journal.
 func (e *Engine) lag() uint64 {
 	if e.options.Projection == nil {
 		return 0
@@ -60,8 +60,8 @@ func (e *Engine) claimToCancel(bytes int, r *exchange.Result) (ok bool, err erro
 	return claimed(e.log.ClaimReserve(bytes), exchange.NoRoomToCancel, exchange.TooManyCancels, r)
 }
 
-// claimed evaluates the error of a claim. For a Refusal it sets r.Reason to noRoom or tooLarge and returns no error;
-// any other error it returns.
+// claimed evaluates the error of a claim. For a Refusal it sets r.Reason to noRoom or tooLarge and returns no
+// error; it returns any other error.
 func claimed(err error, noRoom, tooLarge exchange.RejectReason, r *exchange.Result) (ok bool, _ error) {
 	if err == nil {
 		return true, nil

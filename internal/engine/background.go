@@ -8,11 +8,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Catchup cancels what became due while the exchange was down, with the present time: open orders with
-// OnDisconnect, all open orders of accounts whose dead man's switch has fired, and those of blocked
-// accounts. It is called after New and before clients connect. What the journal has no room for is
-// tried again in the background; until all is done, orders and amends are rejected as Unresumed. The error
-// is the journal's, ErrStopped, or ctx's.
+// Catchup cancels what became due while the exchange was down, at the current time: open orders with OnDisconnect,
+// all open orders of accounts whose dead man's switch has fired, and those of blocked accounts. It is called after
+// New and before clients connect. Cancels that the journal has no room for are retried in the background; until all
+// are done, orders and amends are rejected as Unresumed. The error is the journal's, ErrStopped, or ctx's.
 func (e *Engine) Catchup(ctx context.Context) error {
 	due, of := e.dueAccounts()
 	c := &catchup{accounts: due}
@@ -50,9 +49,9 @@ func (e *Engine) dueAccounts() (due []canceling, of map[*exchange.Account]map[*s
 	return due, of
 }
 
-// findDue marks the open orders as due whose connection ended with the previous run, and reports whether it found
-// any. In the same pass it surveys the book for all accounts in of. One pass for each account would take
-// time proportional to accounts × orders in the book.
+// findDue marks as due the open orders whose connection ended with the previous run, and reports whether it found
+// any. In the same pass it surveys the book for all accounts that have an entry in of. One pass for each account
+// would take time proportional to accounts × orders in the book.
 func (d *shard) findDue(of map[*exchange.Account]map[*shard]*survey) bool {
 	c, last := &d.connected, exchange.OrderID(d.engine.lastOrder.Load())
 	for o := range d.book.Orders() {
@@ -95,8 +94,8 @@ func (e *Engine) keep() {
 	}
 }
 
-// passSwitches cancels the open orders of accounts whose switches have fired. It returns how long it is until
-// the next work, 0 if none is known.
+// passSwitches cancels the open orders of accounts whose switches have fired. It returns the time until the next
+// check, 0 if none is known.
 func (e *Engine) passSwitches() (wait time.Duration) {
 	for {
 		a, due, wait := e.keeper.nextPassed()
@@ -107,7 +106,7 @@ func (e *Engine) passSwitches() (wait time.Duration) {
 	}
 }
 
-// retryCancels retries what the journal had no room for before.
+// retryCancels retries the cancels that the journal had no room for.
 func (e *Engine) retryCancels() {
 	shards, blocked, catchup := e.keeper.removeRetries()
 	if catchup != nil {
@@ -181,7 +180,7 @@ func (e *Engine) cancelBlocked(a *exchange.Account) {
 	}
 }
 
-// cancelFor cancels all for a cause without a waiting client. An error is the journal's and final,
+// cancelFor cancels all orders for a cause without a waiting client. An error is the journal's and final,
 // ErrStopped or errBusy.
 func (e *Engine) cancelFor(what canceling) (exchange.RejectReason, error) {
 	c, err := e.cancelAll(context.Background(), what)

@@ -14,7 +14,7 @@ import (
 // ten million.
 var refsCount = flag.Int("refs", 100_000, "`refs` in BenchmarkFilter")
 
-// BenchmarkFilter measures filling a filter, and lookups of refs that it does not have.
+// BenchmarkFilter measures filling a filter, and lookups of refs that the filter does not have.
 func BenchmarkFilter(b *testing.B) {
 	key := func(n int) exchange.RefKey {
 		return exchange.RefKey{Account: "1234567", Ref: exchange.Ref(fmt.Sprintf("client-7:%d", n))}

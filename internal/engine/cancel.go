@@ -2,10 +2,10 @@ package engine
 
 import "outcry/internal/exchange"
 
-// EndOrigin makes the shards cancel all open orders that came with OnDisconnect from a connection, and
-// the orders that have replaced them. It does not wait. It is called once the connection has ended, after
-// its last call of Execute. An order that is accepted even later
-// is canceled at once. Further calls do nothing, nor does a call with nil.
+// EndOrigin makes the shards cancel all open orders that came with OnDisconnect from a connection, and the orders
+// that have replaced them. It does not wait. It is called once the connection has ended, after its last call of
+// Execute. An order that is accepted even later is canceled at once. Further calls do nothing, and neither does a
+// call with nil.
 func (e *Engine) EndOrigin(o *Origin) {
 	if o == nil {
 		return
@@ -44,12 +44,12 @@ func (d *shard) chore() (more bool, err error) {
 	return len(d.connected.due) > 0, nil
 }
 
-// disconnectCancelsMax is how many orders one record cancels at most after connections have ended:
-// the amount of work that a shard does between two tasks.
+// disconnectCancelsMax is the maximum number of orders that one record cancels after connections have ended: the
+// amount of work that a shard does between two tasks.
 const disconnectCancelsMax = 256
 
-// cancelDue cancels the first orders that are due, as many as fit into one record. If the
-// reason is not OK, it says why no record was appended, and nothing has changed. An error is the journal's and final.
+// cancelDue cancels the first due orders, as many as fit into one record. If the reason is not OK, it says why no
+// record was appended, and nothing has changed. An error is the journal's and final.
 func (d *shard) cancelDue() (exchange.RejectReason, error) {
 	c := &d.connected
 	for most := disconnectCancelsMax; ; most /= 2 {

@@ -91,7 +91,7 @@ type heldShard struct {
 	task
 	by      *cancelAll
 	shard   *shard
-	known   *survey           // earlier survey of its book, nil if there is none; only the caller may use by.surveys
+	known   *survey           // earlier survey of its book, or nil; only the caller may use by.surveys
 	patient bool              // wait for the end of a long order instead of reporting busy
 	arrived chan<- *heldShard // receives this heldShard once the shard is held, or once busy or large is set
 	letGo   <-chan struct{}   // closed when the cancelAll no longer holds shards
@@ -105,8 +105,8 @@ type heldShard struct {
 	err     error                 // error of finishing it
 }
 
-// cancelAll repeats tries until one is complete, and returns that one. If the error is ctx's, ErrStopped or
-// errBusy, nothing was canceled; any other error is the journal's and final.
+// cancelAll repeats tries until one is complete, and returns it. If the error is ctx's, ErrStopped or errBusy,
+// nothing was canceled; any other error is the journal's and final.
 func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, error) {
 	owner := e.account(what.account)
 	_, made := e.shards.Load(what.symbol)
@@ -120,7 +120,7 @@ func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, err
 		what.surveys = make(map[*shard]*survey)
 	}
 	for try := 1; ; {
-		// A new cancelAll for each try: shards held by an earlier try may still use that one.
+		// Each try needs a new cancelAll: shards held by an earlier try may still use the old one.
 		c := &cancelAll{canceling: what, engine: e, owner: owner}
 		first, err := c.run(ctx, try == barrierTries)
 		switch {
@@ -139,9 +139,8 @@ func (e *Engine) cancelAll(ctx context.Context, what canceling) (*cancelAll, err
 	}
 }
 
-// run holds the shards and then cancels. If one of them needs something first, run returns
-// that one and cancels nothing: its book must be surveyed, or it is in the middle of a long
-// order and the run is not patient.
+// run holds the shards and then cancels. If a shard must first be surveyed, or is in the middle of a long order and
+// the run is not patient, run returns that shard and cancels nothing.
 func (c *cancelAll) run(ctx context.Context, patient bool) (first *heldShard, err error) {
 	e := c.engine
 	select {
@@ -170,8 +169,8 @@ func (c *cancelAll) run(ctx context.Context, patient bool) (first *heldShard, er
 	return nil, nil
 }
 
-// hold holds all shards in which the account has open orders, and sorts them by symbol.
-// They continue once letGo is closed. It returns the shard that needs something first, see run.
+// hold holds all shards in which the account has open orders, and sorts them by symbol. They continue once letGo is
+// closed. If a shard must first be surveyed or finish a long order, hold returns it, see run.
 func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient bool) (first *heldShard, err error) {
 	for {
 		more := c.toHold()
@@ -203,9 +202,9 @@ func (c *cancelAll) hold(ctx context.Context, letGo <-chan struct{}, patient boo
 	}
 }
 
-// toHold returns the shards that are still to be held. If there are none, it sets Engine.canceling: until the holds are
-// released the account gets no further orders. Each waits with its session (shard.hold). So no order is missing in
-// the record, and none is rejected for lack of what the record has released already.
+// toHold returns the shards that are still to be held. If there are none, it sets Engine.canceling: until the holds
+// are released, each new order of the account waits with its session (shard.hold). So the record misses no order,
+// and no order is rejected for lack of cash or shares that the record has already released.
 func (c *cancelAll) toHold() (shards []*shard) {
 	e, held, found := c.engine, make(map[*shard]bool, len(c.held)), 0
 	for _, h := range c.held {
@@ -302,9 +301,8 @@ func (h *heldShard) addIfOpen(c *cancelAll, id exchange.OrderID) {
 	}
 }
 
-// record appends one record of all cancels and releases the holds, all at once. If it cannot,
-// the result holds the reason, and nothing changes. A cancel in pieces may need
-// several records, of which the last ones may be refused.
+// record appends one record of all cancels and releases the holds, all at once. If it cannot, the result holds the
+// reason, and nothing changes. Cancels in pieces may need several records, of which the last ones may be refused.
 func (c *cancelAll) record() error {
 	e := c.engine
 	var all []exchange.Cancel

@@ -45,7 +45,7 @@ func (a *activity) fill(fills []exchange.Fill) {
 	if len(fills) == 0 {
 		return
 	}
-	const unit = 1e8 // units of a price or of shares in 1
+	const unit = 1e8 // units of a Price in one dollar, and of Shares in one share
 	var shares, dollars float64
 	for i := range fills {
 		n := float64(fills[i].Shares)

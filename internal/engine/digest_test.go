@@ -18,8 +18,8 @@ import (
 	"outcry/internal/journal"
 )
 
-// TestARunningExchangeHasTheDigestOfItsState for any size of its pieces, with idle
-// and with running shards.
+// TestARunningExchangeHasTheDigestOfItsState compares digests for any size of the listing's pieces, with idle and
+// with running shards.
 func TestARunningExchangeHasTheDigestOfItsState(t *testing.T) {
 	m := open(t, Options{})
 	m.do(exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"})
@@ -166,8 +166,8 @@ func (l *hookedLog) AppendClaimed(record []byte, claimed int) (uint64, error) {
 	return seq, err
 }
 
-// TestADigestWaitsForWhatIsNotSettled: the last record is appended, but the ledger has not
-// settled it yet.
+// TestADigestWaitsForWhatIsNotSettled takes a digest when the last record is appended but not settled in the
+// ledger.
 func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, Options{})
@@ -186,7 +186,7 @@ func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 			assert.True(t, ok)
 			digests <- digest
 		}()
-		time.Sleep(time.Second) // in the time of synctest: until Digest waits for the order
+		time.Sleep(time.Second) // in synctest's time: returns once Digest waits for the order
 		require.Empty(t, digests)
 		log.appended = nil
 		close(settle)
@@ -194,7 +194,7 @@ func TestADigestWaitsForWhatIsNotSettled(t *testing.T) {
 		<-placed
 		m.Close()
 		require.Equal(t, m.State().Digest(), digest)
-		m.Engine = New(Options{Journal: m.journal, State: m.State()}) // for the market's cleanup to close
+		m.Engine = New(Options{Journal: m.journal, State: m.State()}) // the market's cleanup closes it
 	})
 }
 

@@ -152,9 +152,8 @@ func (e *Engine) Close() {
 	e.running.Wait()
 }
 
-// endOwners ends all owners once Close has begun. They first return the tasks in their inboxes,
-// which sessions may wait for. No owner starts later: wake checks under awakeMu, which awakeNow also
-// holds, whether Close has begun.
+// endOwners ends all owners once Close has begun. They first return the tasks in their inboxes, which sessions may
+// wait for. No owner starts later: wake checks whether Close has begun, under awakeMu, which awakeNow also holds.
 func (e *Engine) endOwners() {
 	for _, in := range e.awakeNow() {
 		in.mu.Lock()

@@ -22,11 +22,11 @@ var background = context.Background()
 type database struct {
 	applied atomic.Uint64
 	orders  sync.Map // exchange.OrderID → exchange.ClosedOrder
-	atFirst sync.Map // likewise: the result of OrderAtFirst, if it differs from orders
+	atFirst sync.Map // exchange.OrderID → the result of OrderAtFirst, if it differs from that in orders
 	newest  sync.Map // exchange.OrderID → exchange.OrderID: first and newest order of chains of several orders
 	away    atomic.Bool
 	refs    sync.Map     // exchange.RefKey → exchange.RefUse
-	asked   atomic.Int64 // refs that were asked for
+	asked   atomic.Int64 // number of refs that were asked for
 	tries   atomic.Int64 // calls of Refs
 }
 
@@ -422,8 +422,8 @@ func TestTheSameNameAtOnceHasOneCreator(t *testing.T) {
 	}), "the record that makes a symbol comes before all others of the symbol")
 }
 
-// TestSymbolsShareAccountsExactly spends one account's cash in many symbols at
-// once: never more than the account has, neither in the engine nor in a replay of any prefix of the journal.
+// TestSymbolsShareAccountsExactly spends one account's cash in many symbols at once: the account must never spend
+// more than it has, neither in the engine nor in a replay of any prefix of the journal.
 func TestSymbolsShareAccountsExactly(t *testing.T) {
 	m := open(t, Options{})
 	var clients sync.WaitGroup
@@ -437,7 +437,7 @@ func TestSymbolsShareAccountsExactly(t *testing.T) {
 				t.Error(err)
 			}
 			for range 200 {
-				// All cash is bid and released again, or spent and earned back.
+				// All cash is bid and released again, or spent and then earned back.
 				commands = []exchange.Command{buy(sym, 1000, 1000), sell(sym, 1, 900)}
 				if _, err := m.Execute(background, commands, results); err != nil {
 					t.Error(err)
@@ -483,5 +483,5 @@ func TestCloseEndsCallsThatWait(t *testing.T) {
 	m.Close()
 	_, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))
 	require.ErrorIs(t, err, ErrStopped)
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // the market's cleanup closes it
 }

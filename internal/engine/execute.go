@@ -52,9 +52,8 @@ func (e *Engine) Execute(ctx context.Context, commands []Request, results []exch
 // BacklogMax or more records behind.
 const paceDelayMax = 100 * time.Millisecond
 
-// pace delays a session while Postgres lags by more than half of BacklogMax: the closer to
-// BacklogMax, the longer. Orders then arrive as fast as
-// Postgres accepts them, instead of being refused in bursts.
+// pace delays a session while Postgres lags by more than half of BacklogMax: the closer the lag is to BacklogMax,
+// the longer the delay. Orders then arrive as fast as Postgres accepts them, instead of being refused in bursts.
 func (e *Engine) pace(ctx context.Context) error {
 	half := uint64(e.limits.backlog.Load()) / 2
 	lag := e.lag()
@@ -173,7 +172,7 @@ func (e *Engine) pause(ctx context.Context, n int) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		if e.failed.Load() { // what is not settled now never will be
+		if e.failed.Load() { // orders that are not settled now never will be
 			return fmt.Errorf("engine: %w", e.log.Err())
 		}
 		return nil

@@ -8,7 +8,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestAmendsAtTheirBounds: at each bound an amend is accepted; one unit beyond it is rejected and changes nothing.
+// TestAmendsAtTheirBounds: an amend at each bound is accepted; an amend one unit beyond it is rejected and changes
+// nothing.
 func TestAmendsAtTheirBounds(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(1000, 10)})
@@ -76,7 +77,8 @@ func TestAmendsAtTheirBounds(t *testing.T) {
 	no(exchange.OffLot, 99, 12)
 }
 
-// TestAnAmendOfASellMayBeOdd: an amount off the lot is accepted if it is all that the account has, or has open.
+// TestAnAmendOfASellMayBeOdd: an amount that is no multiple of the lot is accepted if it is all that the account
+// has, or has open.
 func TestAnAmendOfASellMayBeOdd(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3"},
@@ -103,7 +105,7 @@ func TestAnAmendOfASellMayBeOdd(t *testing.T) {
 	m.agrees()
 }
 
-// TestAReplacementInherits post, the self-trade prevention in effect, and OnDisconnect (cod).
+// TestAReplacementInherits checks post, the self-trade prevention in effect, and OnDisconnect (cod).
 func TestAReplacementInherits(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1",
@@ -138,7 +140,8 @@ func TestAReplacementInherits(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnAmendMayNameWhatIsToBeOpen instead of the total, independent of what has executed.
+// TestAnAmendMayNameWhatIsToBeOpen checks amends that give the open amount instead of the total, independent of
+// executions.
 func TestAnAmendMayNameWhatIsToBeOpen(t *testing.T) {
 	m := open(t, Options{})
 	toOpen := func(c exchange.Command) exchange.Command {
@@ -162,7 +165,8 @@ func TestAnAmendMayNameWhatIsToBeOpen(t *testing.T) {
 	m.agrees()
 }
 
-// TestARefOfAnAmendByWhatIsToBeOpenIsThatOfItsRecord: the use of the ref has the total, in memory and after a replay.
+// TestARefOfAnAmendByWhatIsToBeOpenIsThatOfItsRecord: if an amend gives the open amount, the use of its ref has the
+// total, in memory and after a replay.
 func TestARefOfAnAmendByWhatIsToBeOpenIsThatOfItsRecord(t *testing.T) {
 	m := open(t, Options{})
 	old := m.do(buy("A", 20, 10)).Order

@@ -36,7 +36,7 @@ func TestPartsAndForgettingDoNotChangeOrdersWithInstructions(t *testing.T) {
 		require.Equal(t, p.whole.State().Digest(), p.m.State().Digest())
 		require.NoError(t, p.m.State().Audit())
 		for _, m := range []*market{p.m, p.whole} {
-			m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
+			m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // the cleanup closes it
 		}
 	}
 }

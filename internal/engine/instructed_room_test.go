@@ -40,7 +40,7 @@ func TestAReportWaitsForTheEndOfItsOrder(t *testing.T) {
 	full.agrees()
 }
 
-// TestWithoutRoomAnAmendAndAMarketOrderChangeNothing, whether they need one part or many.
+// TestWithoutRoomAnAmendAndAMarketOrderChangeNothing tries orders and amends that need one part and many.
 func TestWithoutRoomAnAmendAndAMarketOrderChangeNothing(t *testing.T) {
 	m := inParts(t, Options{})
 	m.all(exchange.Command{Kind: exchange.DepositShares, Symbol: "A", Account: "1",

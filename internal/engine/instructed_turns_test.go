@@ -40,7 +40,7 @@ func TestRefusedOrdersThatLookAtManyAreDoneInTurns(t *testing.T) {
 	require.Less(t, first, last.Order, "it was executed before the end of the frame")
 }
 
-// TestAnAmendWaitsForAnOrderOfAnotherSymbol that holds the account's cash and is not in the journal yet.
+// TestAnAmendWaitsForAnOrderOfAnotherSymbol: the order holds the account's cash and is not in the journal yet.
 func TestAnAmendWaitsForAnOrderOfAnotherSymbol(t *testing.T) {
 	m := open(t, Options{})
 	m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3", Balance: exchange.Notional(100, 10)})
@@ -130,5 +130,5 @@ func TestInstructionsOfManySessionsAreReplayed(t *testing.T) {
 		require.Equal(t, int64(sh.book.Closed()), sh.closedCount.Load())
 	}
 	require.EqualValues(t, m.ledger.OpenOrders(), m.counters.openOrders.Load())
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // the market's cleanup closes it
 }

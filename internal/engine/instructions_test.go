@@ -81,8 +81,8 @@ func (m *market) refused(reason exchange.RejectReason, c exchange.Command) excha
 	return r
 }
 
-// TestTimesInForce: the open rest of an IOC is canceled in the record of the order. An FOK executes whole or not
-// at all. A post order never executes at once.
+// TestTimesInForce: the open remainder of an IOC is canceled in the record of the order. An FOK executes completely
+// or not at all. A post-only order never executes at once.
 func TestTimesInForce(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 2, 5), sell("A", 3, 6))
@@ -168,7 +168,8 @@ func TestMarketOrders(t *testing.T) {
 	m.agrees()
 }
 
-// TestAMarketBuyInPartsHoldsWhatItsFurtherPartsCost, also after a crash after each part.
+// TestAMarketBuyInPartsHoldsWhatItsFurtherPartsCost checks the hold and the result, also after a crash after each
+// part.
 func TestAMarketBuyInPartsHoldsWhatItsFurtherPartsCost(t *testing.T) {
 	m := inParts(t, Options{})
 	for n := range 7 {
@@ -234,7 +235,7 @@ func TestSelfTradePrevention(t *testing.T) {
 	m.agrees()
 }
 
-// TestRulesAtTheirBounds: at each bound an order is accepted, and one unit beyond it rejected.
+// TestRulesAtTheirBounds: an order at each bound is accepted, and an order one unit beyond it is rejected.
 func TestRulesAtTheirBounds(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 4, 1000), buy("A", 4, 1000)) // sets the last trade to 1000
@@ -523,7 +524,7 @@ func TestRandomInstructionsAreReplayed(t *testing.T) {
 		require.NoError(t, state.Audit(), "seed %d", seed)
 		require.NoError(t, m.State().Audit(), "seed %d", seed)
 		require.Equal(t, state.Digest(), m.State().Digest(), "seed %d", seed)
-		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
+		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // the market's cleanup closes it
 	}
 }
 

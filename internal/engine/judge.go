@@ -26,7 +26,7 @@ func (e *Engine) rulesNow(a *exchange.Account) *exchange.AccountRules {
 	return a.Rules()
 }
 
-// noRules are the rules of an account without rules.
+// noRules stands for the rules of an account that has none.
 var noRules exchange.AccountRules
 
 // orNoRules returns rules, or noRules if they are nil.

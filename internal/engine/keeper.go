@@ -185,17 +185,17 @@ func (k *keeper) hasRetries() bool { return len(k.shards)+len(k.blocked) > 0 || 
 // stepMin is how far the wall clock must lag to count as set back.
 const stepMin = 250 * time.Millisecond
 
-// steadyClock follows the wall clock but never runs slower than real time. If the wall clock is set back, or stands
-// still until it has reached the time of the last record, this clock continues, so that dead man's switches fire
-// in time. If the wall clock is set forward, this clock follows.
+// steadyClock follows the wall clock, but lags real time by at most stepMin. If the wall clock is set back, or
+// stands still until it has reached the time of the last record, this clock continues, so that dead man's switches
+// fire in time. If the wall clock is set forward, this clock follows.
 type steadyClock struct {
 	wall    func() int64         // nanoseconds since the Unix epoch
 	elapsed func() time.Duration // monotonic time since some moment, independent of wall
 
 	mu    sync.Mutex
 	begun bool
-	shown int64         // the newest time at which this clock was not behind its own pace
-	when  time.Duration // elapsed when the clock showed shown
+	shown int64         // time of this clock at its latest look at which it did not lag real time
+	when  time.Duration // value of elapsed at that look
 	ahead int64         // how far this clock is ahead of wall, in nanoseconds
 }
 

@@ -60,7 +60,7 @@ type limits struct {
 	orderValue                                       atomic.Pointer[exchange.Cash] // nil for 0
 }
 
-// cancelAllsMax is how many times an account may cancel all within a second: each time holds all shards in
+// cancelAllsMax is how many times an account may cancel all within a second: each cancel-all holds all shards in
 // which the account has open orders.
 const cancelAllsMax = 10
 
@@ -75,13 +75,14 @@ type cancelAllRates struct {
 	begun        int64 // when newer was created
 }
 
-// cancelAllTimes is a ring of the times of an account's last cancelAllsMax cancels of all.
+// cancelAllTimes is a ring with the times of an account's last cancelAllsMax cancel-alls.
 type cancelAllTimes struct {
 	at   [cancelAllsMax]int64
 	next int // index of the oldest
 }
 
-// allow counts one cancel of all at now. It returns false, and does not count it, if the account is above its limit.
+// allow counts a cancel-all at the time now. It returns false, and does not count it, if the account is above its
+// limit.
 func (c *cancelAllRates) allow(a *exchange.Account, now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,7 +45,7 @@ func TestWhatClientsMayMakeIsBounded(t *testing.T) {
 	}
 	m.agrees()
 
-	// A start with lower limits keeps everything as well.
+	// An engine that starts with lower limits keeps everything as well.
 	m.Close()
 	state := exchange.NewState()
 	for _, e := range m.events(1) {

@@ -39,8 +39,8 @@ type Log interface {
 	Synced() uint64
 	// Wait returns nil once all records up to seq are durable. The error is the log's, or ctx's.
 	Wait(ctx context.Context, seq uint64) error
-	// Notify sends a value to wake once Wait(seq) would not wait. The send does not block: a
-	// channel needs capacity 1 to miss nothing.
+	// Notify sends a value to wake once Wait(seq) would return at once. The send does not block: a channel needs
+	// capacity 1 to miss nothing.
 	Notify(seq uint64, wake chan<- struct{})
 	// Err returns why the log accepts no more records, nil while it does.
 	Err() error
@@ -64,7 +64,7 @@ type Shared interface {
 	Confirmed(seq, round uint64) bool
 	// WaitConfirmed returns nil once Confirmed reports true. The error is the log's, or ctx's.
 	WaitConfirmed(ctx context.Context, seq, round uint64) error
-	// NotifyConfirmed sends a value to wake once WaitConfirmed would not wait, as Notify does.
+	// NotifyConfirmed sends a value to wake once WaitConfirmed would return at once, as Notify does.
 	NotifyConfirmed(seq, round uint64, wake chan<- struct{})
 }
 

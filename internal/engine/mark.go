@@ -27,9 +27,8 @@ func (e *Engine) mark(appended bool) Mark {
 // such as Stats.
 func (e *Engine) Mark() Mark { return e.mark(false) }
 
-// Confirm waits until everything that the caller has read up to now may be sent, if each part of it
-// was durable when it was read, such as Halts. On one machine it returns at once. The error is that
-// of Durable.
+// Confirm waits until everything that the caller has read up to now may be sent, provided that each part was
+// durable when it was read, as in Halts. On one machine it returns at once. The error is that of Durable.
 func (e *Engine) Confirm(ctx context.Context) error {
 	if e.durable.shared == nil {
 		return nil
@@ -62,9 +61,9 @@ func (e *Engine) IsDurable(m Mark) bool { return e.durable.reached(m) }
 // as market data, and that show the seq.
 func (e *Engine) DurableSeq() uint64 { return e.durable.seq() }
 
-// durability decides what is visible: records that are synced in the log or, if
-// it is Shared, confirmed, and with AckPostgres committed in Postgres. Replies wait for it;
-// market data and operators see nothing beyond it.
+// durability decides which records are visible: those that are synced in the log or, if it is Shared, confirmed,
+// and with AckPostgres committed in Postgres. Replies wait until their records are visible; market data and
+// operators see no others.
 type durability struct {
 	log        Log
 	shared     Shared     // nil if the log is on one machine

@@ -161,8 +161,7 @@ func TestReadsWaitUntilTheLeaderIsConfirmed(t *testing.T) {
 	}
 }
 
-// TestAnOrderInPartsIsConfirmedByItsRecords. An order that is rejected after the shard has finished another
-// one is not.
+// TestAnOrderInPartsIsConfirmedByItsRecords: its result needs no round.
 func TestAnOrderInPartsIsConfirmedByItsRecords(t *testing.T) {
 	m, _ := openShared(t, Options{})
 	for range exchange.FillsMax + 10 {
@@ -260,8 +259,8 @@ func TestOneMachineConfirmsNothing(t *testing.T) {
 	require.Equal(t, Mark{Seq: m.journal.Appended()}, m.Mark())
 }
 
-// TestTheRestOfAnotherOrderConfirmsNothing: a command first finishes an order that a crash
-// had left unfinished, and is then rejected. Its read came after those records, so it needs a round.
+// TestTheRestOfAnotherOrderConfirmsNothing: a command first finishes an order that a crash had left unfinished, and
+// is then rejected. The rejection was read after the records of that order, so it needs a round.
 func TestTheRestOfAnotherOrderConfirmsNothing(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 4000 { // more than fit into the segments that exist
@@ -293,7 +292,7 @@ func TestIsDurableIncludesPostgres(t *testing.T) {
 	}
 }
 
-// TestACancelAllReturnsOnceItIsDurable: with AckPostgres, a cancel of all waits for Postgres too.
+// TestACancelAllReturnsOnceItIsDurable: with AckPostgres, a cancel-all waits for Postgres too.
 func TestACancelAllReturnsOnceItIsDurable(t *testing.T) {
 	m := open(t, Options{Projection: &database{}, AckPostgres: true})
 	_, err := m.Execute(background, []exchange.Command{buy("A", 1, 1)}, make([]exchange.Result, 1))

@@ -22,7 +22,7 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// memoryOf returns by how many bytes the heap in use grows in fill, divided by n.
+// memoryOf returns by how many bytes fill increases the heap in use, divided by n.
 func memoryOf(n int, fill func()) float64 {
 	before := live()
 	fill()

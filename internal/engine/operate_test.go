@@ -100,7 +100,7 @@ func TestAHaltIsThereAfterARestart(t *testing.T) {
 	require.Equal(t, []HaltedSymbol{{"A", exchange.Halt{Since: 77, Reason: "news"}}}, again.Halts())
 	require.Equal(t, exchange.Halted, again.do(buy("A", 1, 5)).Reason)
 	require.Equal(t, exchange.OK, again.do(buy("B", 1, 5)).Reason)
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // the market's cleanup closes it
 }
 
 func TestACancelAllCancelsEverythingInOneRecord(t *testing.T) {
@@ -222,13 +222,13 @@ func TestOperationsWhileEverythingTrades(t *testing.T) {
 			})
 		}
 		for frames.Load() < int64(25*round) || operations.Load() < int64(10*round) {
-			time.Sleep(100 * time.Microsecond) // until a minimum of commands is done
+			time.Sleep(100 * time.Microsecond) // until enough commands are done
 		}
 		m.Close()
 		clients.Wait()
 		m.agrees()
 		require.NoError(t, m.State().Audit(), "seed %d, round %d", seed, round)
-		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
+		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // the market's cleanup closes it
 	}
 }
 
@@ -255,7 +255,7 @@ func trade(m *market, r *rand.Rand, symbols []exchange.Symbol) error {
 	return err
 }
 
-// operate executes one operation: a halt, a resume or a cancel of all.
+// operate executes one operation: a halt, a resume or a cancel-all.
 func operate(m *market, r *rand.Rand, symbols []exchange.Symbol) (err error) {
 	sym, account := symbols[r.IntN(len(symbols))], exchange.AccountID(fmt.Sprint(1+r.IntN(2)))
 	switch r.IntN(6) {
@@ -320,8 +320,8 @@ func TestACancelAllIsOneMoment(t *testing.T) {
 	m.agrees()
 }
 
-// TestOperationsEndWithTheirContextAndTheEngine calls operations for a shard that hangs in the
-// middle of a command. After they have ended they are not executed later.
+// TestOperationsEndWithTheirContextAndTheEngine calls operations for a shard that hangs in the middle of a command.
+// Once a call has ended, its operation is not executed later.
 func TestOperationsEndWithTheirContextAndTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hang atomic.Bool
@@ -406,7 +406,7 @@ func TestAHaltAndItsEndAreVisibleOnceTheyAreDurable(t *testing.T) {
 	requireHalts()
 	apply()
 	requireHalts(HaltedSymbol{"A", exchange.Halt{Since: 77, Reason: "again"}})
-	for range 100 { // changes that are durable and replaced are dropped
+	for range 100 { // changes that are durable and not the newest are dropped
 		change("A", "")
 		change("A", "again")
 		apply()
@@ -416,8 +416,8 @@ func TestAHaltAndItsEndAreVisibleOnceTheyAreDurable(t *testing.T) {
 	require.LessOrEqual(t, len(found.(*shard).haltChanges()), 3)
 }
 
-// TestOrdersWaitForTheReleaseOfACancelAll: between the record of a cancel-all and the release of the holds, an order of
-// the account is not rejected for lack of what it gets back.
+// TestOrdersWaitForTheReleaseOfACancelAll: between the record of a cancel-all and the release of the holds, an
+// order of the account is not rejected for lack of cash or shares that are about to be released.
 func TestOrdersWaitForTheReleaseOfACancelAll(t *testing.T) {
 	for _, sym := range []exchange.Symbol{"A", ""} {
 		synctest.Test(t, func(t *testing.T) {
@@ -435,7 +435,7 @@ func TestOrdersWaitForTheReleaseOfACancelAll(t *testing.T) {
 			log.appended = nil
 			placed := make(chan exchange.Result, 1)
 			go func() { placed <- m.do(buy("B", all, 1)) }()
-			time.Sleep(time.Second) // in the time of synctest
+			time.Sleep(time.Second) // in synctest's time
 			require.Empty(t, placed)
 			close(release)
 			require.Equal(t, exchange.Result{Order: 2}, <-placed)

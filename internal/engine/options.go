@@ -11,12 +11,11 @@ import (
 type Options struct {
 	Journal Log
 	State   *exchange.State // the state after the journal's last record; New takes ownership
-	// Standby replaces State: it holds the state and what else a standby has collected. It must have applied the
+	// Standby replaces State: it holds the state and the other data of a standby. It must have applied the
 	// journal's last record. New takes ownership of its contents and closes the Standby.
 	Standby *Standby
-	// Projection and History access the database. Without a Projection there is no
-	// lag and nothing leaves memory. Without a History, orders and refs that memory does
-	// not hold are unknown.
+	// Projection and History access the database. Without a Projection there is no lag, and no closed order and no
+	// ref leaves memory. Without a History, orders and refs that memory does not hold are unknown.
 	Projection Projection
 	History    History
 	Now        func() int64 // nanoseconds since the Unix epoch; nil means the system clock
@@ -35,16 +34,16 @@ type Options struct {
 
 	AckPostgres bool // Durable waits for the Projection as well as for the journal
 	InboxLen    int  // tasks that may wait at a shard before sessions block; default 256
-	SymbolsMax  int  // default 100,000
+	SymbolsMax  int  // symbols; default 100,000
 	// ClosedOrdersMax is how many projected closed orders are kept in memory, or up to twice
 	// as many if they closed recently; default 100,000.
 	ClosedOrdersMax int
 	RefsMax         int // approximate number of projected refs kept in memory; default 200,000
 	BacklogMax      int // records that the projection may lag before orders are rejected; default 4,000,000
 
-	AccountsMax          int           // default 1,000,000
-	OpenOrdersMax        int           // of all accounts together; default 4,000,000
-	AccountOpenOrdersMax int           // of one account; default 100,000
+	AccountsMax          int           // accounts; default 1,000,000
+	OpenOrdersMax        int           // open orders of all accounts together; default 4,000,000
+	AccountOpenOrdersMax int           // open orders of one account; default 100,000
 	OrderValueMin        exchange.Cash // minimum amount × limit of an order; default 0
 }
 
@@ -97,7 +96,7 @@ type History interface {
 
 // Projection is the database tables that follow the journal.
 type Projection interface {
-	// Applied returns the seq up to which everything is committed.
+	// Applied returns the seq up to which all records are committed.
 	Applied() uint64
 	// WaitApplied returns nil once seq is committed, or an error that says why it will
 	// not be; that may be ctx's.

@@ -62,8 +62,8 @@ type dueCancel struct {
 	order exchange.OrderID
 }
 
-// connect records that an open order with OnDisconnect came from a connection. If that has ended, the order becomes
-// due.
+// connect records that an open order with OnDisconnect came from a connection. If the connection has ended, the
+// order becomes due.
 func (d *shard) connect(owner *exchange.Account, id exchange.OrderID, origin *Origin) {
 	c := &d.connected
 	orders := c.orders[origin]
@@ -93,8 +93,8 @@ func (d *shard) disconnect(id exchange.OrderID) *Origin {
 	return d.disconnectKnown(id)
 }
 
-// disconnectKnown is disconnect for shards with such orders. It is separate because most shards have none and every
-// fill calls disconnect.
+// disconnectKnown is disconnect for shards with OnDisconnect orders. It is separate because most shards have none
+// and every fill calls disconnect.
 func (d *shard) disconnectKnown(id exchange.OrderID) *Origin {
 	c := &d.connected
 	origin := c.origins[id]

@@ -42,8 +42,8 @@ func (m *market) untilOpen(orders int64) {
 	require.Eventually(m.t, func() bool { return m.Stats().OpenOrders == orders }, time.Minute, time.Millisecond)
 }
 
-// TestOrdersEndWithTheirConnection: open orders with OnDisconnect are canceled, and no others. Orders that
-// closed before stay as they are.
+// TestOrdersEndWithTheirConnection: open orders with OnDisconnect are canceled, and no others. Orders that closed
+// earlier do not change.
 func TestOrdersEndWithTheirConnection(t *testing.T) {
 	m := open(t, Options{})
 	one, two := m.NewOrigin(), m.NewOrigin()
@@ -101,8 +101,8 @@ func TestOrdersEndWithTheirConnection(t *testing.T) {
 	m.agrees()
 }
 
-// TestManyConnectionsEndAtOnce: they take no room in a symbol's inbox, other commands continue, and no record
-// exceeds its bound.
+// TestManyConnectionsEndAtOnce: their cancels take no room in a symbol's inbox, other commands continue, and no
+// record exceeds its bound.
 func TestManyConnectionsEndAtOnce(t *testing.T) {
 	m := open(t, Options{InboxLen: 1})
 	const connections = 3 * requestsMax
@@ -143,7 +143,8 @@ func TestManyConnectionsEndAtOnce(t *testing.T) {
 	m.agrees()
 }
 
-// TestWhatHasNoRoomIsCanceledOnceThereIsSome. Until then the engine remembers no more due orders than are open.
+// TestWhatHasNoRoomIsCanceledOnceThereIsSome also checks that until then the engine remembers no more due orders
+// than are open.
 func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
 	const others, segment = 600, 16 << 10
 	m := cramped(t, segment)
@@ -181,8 +182,8 @@ func TestWhatHasNoRoomIsCanceledOnceThereIsSome(t *testing.T) {
 	m.agrees()
 }
 
-// TestAStartCancelsWhatHasLostItsConnection, the open orders of blocked accounts, and those of accounts whose switch
-// has passed. All other orders stay open.
+// TestAStartCancelsWhatHasLostItsConnection also checks the open orders of blocked accounts and of accounts whose
+// switch has fired. All other orders stay open.
 func TestAStartCancelsWhatHasLostItsConnection(t *testing.T) {
 	m := inParts(t, Options{})
 	origin := m.NewOrigin()
@@ -215,7 +216,7 @@ func TestAStartCancelsWhatHasLostItsConnection(t *testing.T) {
 	again.agrees()
 }
 
-// TestAStartCancelsForManySwitches, in books that one survey step does not cover. Each account's orders of both
+// TestAStartCancelsForManySwitches uses books that one survey step does not cover. Each account's orders of both
 // symbols are canceled in one record, and no orders of other accounts.
 func TestAStartCancelsForManySwitches(t *testing.T) {
 	c := &clock{}
@@ -249,7 +250,8 @@ func TestAStartCancelsForManySwitches(t *testing.T) {
 	again.agrees()
 }
 
-// TestNoOrdersAreTakenUntilWhatWasDueIsDone starts an engine on a full disk.
+// TestNoOrdersAreTakenUntilWhatWasDueIsDone starts an engine whose journal has no room for the cancels that are
+// due.
 func TestNoOrdersAreTakenUntilWhatWasDueIsDone(t *testing.T) {
 	m := inParts(t, Options{})
 	origin := m.NewOrigin()
@@ -275,8 +277,8 @@ func TestNoOrdersAreTakenUntilWhatWasDueIsDone(t *testing.T) {
 	again.agrees()
 }
 
-// TestASwitchThatPassedDuringTheStopIsNotArmedAgain: a client tries to arm it before there is room for the cancels that
-// are due.
+// TestASwitchThatPassedDuringTheStopIsNotArmedAgain: a client tries to arm a switch that fired while the exchange
+// was down, before there is room for the cancels that are due.
 func TestASwitchThatPassedDuringTheStopIsNotArmedAgain(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 1000 {

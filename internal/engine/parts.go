@@ -31,9 +31,9 @@ type orderClaim struct {
 }
 
 // claimOrder sets room aside for the records of d.order, whose hold is taken. What the book has matched cannot be
-// undone, so room for the largest possible records is claimed first. If ok is false, either wait is closed when to
-// try again, or r holds the reason. While the caller waits it gives the hold back, so that other orders of the
-// account need not wait. An error is the journal's and final.
+// undone, so room for the largest possible records is claimed first. If ok is false, either the caller must try
+// again once wait is closed, or r holds the reason. While the caller waits it gives the hold back, so that other
+// orders of the account need not wait. An error is the journal's and final.
 func (d *shard) claimOrder(claim *orderClaim, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
 	if claim.parts == 0 {
 		bytes, whole := d.book.FillBytesMax(&d.order)
@@ -70,7 +70,7 @@ func (d *shard) appendFirst(claim *orderClaim) (uint64, error) {
 }
 
 // executeRest executes the further parts of d.order, if it has parts. It returns the seq of the order's last
-// record; first is that of the first. An error is that of continueOrder.
+// record; first is the seq of its first record. An error is that of continueOrder.
 func (d *shard) executeRest(c *exchange.Command, claim *orderClaim, first uint64) (uint64, error) {
 	if claim.parts == 0 {
 		return first, nil
@@ -132,9 +132,8 @@ func (d *shard) finish() (reason exchange.RejectReason, err error) {
 	return exchange.OK, nil
 }
 
-// claimParts sets room aside for all parts that d.order may need, or for the first most of them.
-// If ok is false, either wait is closed when to try again, or r holds the reason. An error is
-// the journal's and final.
+// claimParts sets room aside for all parts that d.order may need, or for the first most of them. If ok is false,
+// either the caller must try again once wait is closed, or r holds the reason. An error is the journal's and final.
 func (d *shard) claimParts(claim *orderClaim, most int, r *exchange.Result) (wait <-chan struct{}, ok bool, err error) {
 	e := d.engine
 	e.mu.Lock()

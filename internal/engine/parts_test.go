@@ -69,8 +69,8 @@ func (m *market) afterWith(seq uint64, fullDisk bool, wrap func(*journal.Journal
 	return again
 }
 
-// TestAnOrderExecutesInParts checks each record of an order, and restarts after a crash
-// after each: the result is the same.
+// TestAnOrderExecutesInParts checks each record of an order, and restarts from a crash after each record: the
+// result must be the same.
 func TestAnOrderExecutesInParts(t *testing.T) {
 	m := inParts(t, Options{})
 	for n := range 7 {
@@ -269,7 +269,7 @@ func inPartsWithBlockingClock(t *testing.T) (*market, *blockingClock) {
 	return m, s
 }
 
-// buyAll starts an order for those shares, and returns once it is blocked by the clock.
+// buyAll starts an order for the shares for sale, and returns once it is blocked by the clock.
 func (s *blockingClock) buyAll(m *market) (ended <-chan error) {
 	s.armed.Store(true)
 	done := make(chan error, 1)
@@ -476,8 +476,8 @@ func TestAnUnfinishedOrderIsFinishedHoweverMuchRoomItsPartsTake(t *testing.T) {
 	again.agrees()
 }
 
-// TestAnUnfinishedOrderWithoutAJournalIsAFailure, not a rejection for lack of room: no result may be sent
-// after it.
+// TestAnUnfinishedOrderWithoutAJournalIsAFailure: the commands are not rejected for lack of room but fail, so that
+// no result is sent.
 func TestAnUnfinishedOrderWithoutAJournalIsAFailure(t *testing.T) {
 	m := inParts(t, Options{})
 	for range 4000 { // more than fit into the segments that exist
@@ -495,8 +495,8 @@ func TestAnUnfinishedOrderWithoutAJournalIsAFailure(t *testing.T) {
 	}
 }
 
-// TestAnOrderThatLosesItsJournalBetweenTwoPartsFails, and so does everything else: the book has
-// changes that are in no record.
+// TestAnOrderThatLosesItsJournalBetweenTwoPartsFails: later commands fail too, because the book has changes that
+// are in no record.
 func TestAnOrderThatLosesItsJournalBetweenTwoPartsFails(t *testing.T) {
 	m, clock := inPartsWithBlockingClock(t)
 	ended := clock.buyAll(m)

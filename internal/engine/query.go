@@ -29,8 +29,8 @@ func (d *shard) showOrder(c *exchange.Command, r *exchange.Result) {
 	r.Answer = &exchange.Answer{Shown: &public}
 }
 
-// orderOf returns the id of the order that a command names. A ref names the newest order of its chain that
-// memory knows; r.Order, which holds the first order of the chain, is set to that one.
+// orderOf returns the id of the order that a command names. If it names a ref, r.Order holds the first order of the
+// ref's chain, and orderOf sets it to the newest order of the chain in memory.
 func (d *shard) orderOf(c *exchange.Command, r *exchange.Result) exchange.OrderID {
 	if c.Ref == "" {
 		return c.Order

@@ -58,7 +58,7 @@ func (e *Engine) Recall(ctx context.Context, c *Request, r *exchange.Result, mos
 			e.recallReport(ctx, r.Amended.By, seen, r)
 		}
 		return
-	case r.Reason != exchange.HistoryUnavailable: // the amend's own ref was used for something else, or is not known
+	case r.Reason != exchange.HistoryUnavailable: // the amend's ref was used otherwise, or its use is unknown
 		return
 	case c.Kind != exchange.QueryOrder:
 		most = 0
@@ -138,9 +138,9 @@ func (e *Engine) recallAmend(ctx context.Context, c *exchange.Command, r *exchan
 	return true
 }
 
-// repeats reports whether c, an amend of order, is the command that use was made by. A client that repeats an
-// amend may name the original order, the first of the chain, or the replacement, which it knows from the
-// reply. An amend that gives the open amount never counts: the amount executed at the time is not known here.
+// repeats reports whether c, an amend of order, is a repetition of the command that made use. A client that repeats
+// an amend may name the original order, the first of the chain, or the replacement, which it knows from the reply.
+// An amend that gives the open amount never counts: the amount executed at the time is not known here.
 func repeats(c *exchange.Command, order exchange.OrderID, use *exchange.RefUse) bool {
 	a := use.Amend
 	if a == nil || c.More != nil && c.More.Open || order != a.First && order != a.Named && order != use.Order {

@@ -14,9 +14,9 @@ const (
 	// While the database is unavailable, the last generation receives all further refs.
 	sealedMax = 2
 
-	// generationsKept is the number of generations that share RefsMax: the last one, the sealed
-	// ones, and one that is in the database already. Until the next sweep, memory
-	// also has further generations that the database has caught up with.
+	// generationsKept is the number of generations that share RefsMax: the last one, the sealed ones, and one that
+	// is in the database already. Until the next sweep, memory may have further generations that are completely in
+	// the database.
 	generationsKept = 2 + sealedMax
 
 	// filterRetry is the pause after an error before the database is read into the filter again.

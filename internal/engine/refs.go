@@ -90,14 +90,14 @@ func (e *Engine) lookUp(ctx context.Context, commands []Request) (l lookup) {
 	})
 	for keys := range slices.Chunk(ask, refsAskedMax) {
 		if !e.askHistory(ctx, keys, l.lookedUp) {
-			break // do not ask for the others: each attempt may take long and would fail too
+			break // do not ask for the other refs: each attempt may take long and would fail too
 		}
 	}
 	return l
 }
 
-// Ready returns how many of the commands, from the first, Execute can execute without asking the
-// history: those before the first command with a ref that only the history may know.
+// Ready returns how many commands at the start of commands Execute can execute without asking the history: those
+// before the first command with a ref that only the history may know.
 func (e *Engine) Ready(commands []Request) (n int) {
 	n = len(commands)
 	if e.options.History == nil {
@@ -116,8 +116,8 @@ func (e *Engine) Ready(commands []Request) (n int) {
 	return n
 }
 
-// recallFromMemory returns what a ref was used for. known is false if memory does not have the ref, so that
-// only the history can answer. An account that does not exist has certainly used none.
+// recallFromMemory returns what a ref was used for. known is false if memory does not have the ref, so that only
+// the history can answer. An account that does not exist has used no refs.
 func (e *Engine) recallFromMemory(key exchange.RefKey) (known bool, use exchange.RefUse, used bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -223,8 +223,8 @@ func (e *Engine) claimRef(
 }
 
 // namedOrder returns the first order of the chain that a query, a cancel or an amend names by its ref, and its
-// symbol. If there is none, the id is 0 and the reason says why. A ref whose order has no place in the journal yet
-// has none.
+// symbol. If there is none, the id is 0 and the reason says why. A ref names no order until the order has its place
+// in the journal.
 func (e *Engine) namedOrder(
 	c *exchange.Command, l *lookup,
 ) (exchange.OrderID, exchange.Symbol, exchange.RejectReason) {
@@ -244,9 +244,9 @@ func (e *Engine) namedOrder(
 	return use.First(), use.Symbol, exchange.OK
 }
 
-// findUse returns what a ref was used for. sure is false if that cannot be found out now. It looks in memory for
-// what was not in the filter when the session looked, and in l for the rest. Callers hold the
-// table's mutex.
+// findUse returns what a ref was used for. sure is false if that cannot be determined now. It looks in memory for
+// refs that were not in the filter when the session looked, and in l for all others. Callers hold the table's
+// mutex.
 func (x *refIndex) findUse(a *exchange.Account, ref exchange.Ref, l *lookup) (use exchange.RefUse, used, sure bool) {
 	if use, used = x.table.FindSince(a, ref, l.since); used {
 		return use, true, true

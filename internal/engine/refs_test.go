@@ -191,8 +191,8 @@ func TestARepeatIsAnsweredThoughItsAccountSendsTooMuch(t *testing.T) {
 	require.Equal(t, exchange.Result{Order: 2}, m.do(other))
 }
 
-// TestNothingIsVisibleOfARefThatIsBeingUsed: it is not known yet whether the first command will be rejected,
-// and its record is not in the journal yet.
+// TestNothingIsVisibleOfARefThatIsBeingUsed: while the first command with the ref is in progress, it may still be
+// rejected, and its record is not in the journal.
 func TestNothingIsVisibleOfARefThatIsBeingUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, Options{})
@@ -231,7 +231,7 @@ func TestNothingIsVisibleOfARefThatIsBeingUsed(t *testing.T) {
 		}()
 		synctest.Wait()
 		require.Empty(t, ended, "it waits")
-		m.setFailed() // as when the journal fails: commands that wait must end
+		m.setFailed() // as when the journal fails: waiting commands must end
 		require.Error(t, <-ended)
 		m.failed.Store(false)
 	})
@@ -311,7 +311,7 @@ func TestRefsLeaveMemoryOnceTheyAreProjected(t *testing.T) {
 	})
 }
 
-// TestADatabaseThatDoesNotAnswerIsAskedOnceAFrame, because each attempt may take seconds.
+// TestADatabaseThatDoesNotAnswerIsAskedOnceAFrame: each attempt may take seconds.
 func TestADatabaseThatDoesNotAnswerIsAskedOnceAFrame(t *testing.T) {
 	db := &database{}
 	db.away.Store(true)
@@ -382,7 +382,8 @@ func TestWhatEnteredAndLeftMemorySinceTheSessionLookedIsNotDoneAgain(t *testing.
 	})
 }
 
-// TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure: one batch of the database may hold all waiting generations.
+// TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure: the database may catch up with all waiting generations at
+// once.
 func TestASessionThatLookedBeforeTheDatabaseCaughtUpIsSure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &database{}

@@ -67,7 +67,7 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 	}
 	e.mu.Lock()
 	e.ledger.Open(c.Account, c.Balance)
-	if c.Ref != "" { // in the same critical section, before another command of the account can use the ref
+	if c.Ref != "" { // in the same critical section, so that no other command of the account can use the ref first
 		e.refs.table.Add(e.ledger.Account(c.Account), c.Ref, c.Use())
 	}
 	e.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *registrar) openAccount(c *exchange.Command, result *exchange.Result, no
 // makeSymbol makes a symbol and starts its shard. It accepts a symbol that exists already.
 func (r *registrar) makeSymbol(c *exchange.Command, result *exchange.Result, now int64) error {
 	e := r.engine
-	if _, there := e.shards.Load(c.Symbol); there { // made while this command waited
+	if _, there := e.shards.Load(c.Symbol); there { // the symbol was made while this command waited
 		if sentRules(c) != (exchange.SymbolRules{}) {
 			return errAgain // only the shard can compare the rules
 		}
@@ -143,7 +143,7 @@ func (r *registrar) setSwitch(c *exchange.Command, result *exchange.Result, now 
 		return nil
 	}
 	if old != 0 && old <= now && e.unresumed.Load() {
-		result.Reason = exchange.Unresumed // it fired while the exchange was down, which cannot be undone
+		result.Reason = exchange.Unresumed // the switch fired while the exchange was down, which cannot be undone
 		return nil
 	}
 	ok, err := e.claimToArm(account, result)

@@ -26,7 +26,8 @@ func (m *market) Execute(ctx context.Context, commands []exchange.Command, resul
 	return mark, err
 }
 
-// takeSeqs sets the seqs in results to 0, so that results can be compared whole. It requires that they increase.
+// takeSeqs sets the seqs in results to 0, so that whole results can be compared. It requires that the seqs
+// increase.
 func (m *market) takeSeqs(results []exchange.Result) {
 	last := uint64(0)
 	for i := range results {

@@ -17,7 +17,7 @@ func (d *shard) hold(rules *exchange.AccountRules, r *exchange.Result) (now *exc
 		return now, false
 	}
 	if d.unsettled = e.canceling == account; d.unsettled {
-		return rules, false // the record of a cancelAll of the account comes first
+		return rules, false // the record of the account's cancelAll comes first
 	}
 	if o.TIF == exchange.GTC && e.refuseTooManyOpen(account, rules, r) {
 		return rules, false
@@ -48,9 +48,9 @@ func (e *Engine) refuseTooManyOpen(a *exchange.Account, rules *exchange.AccountR
 	return r.Reason != exchange.OK
 }
 
-// affords reports whether the account of d.order has what the order may spend; if not, r and d.unsettled are set
-// as by hold. It is called before the walk over the book, so that the book is not walked for orders that the
-// account cannot pay for. It is always true for a market buy, whose cost only that walk finds out.
+// affords reports whether the account of d.order has what the order may spend; if not, r and d.unsettled are set as
+// by hold. It is called before the walk over the book, so that the book is not walked for orders that the account
+// cannot pay for. It is always true for a market buy, because its cost is known only after that walk.
 func (d *shard) affords(r *exchange.Result) bool {
 	e, o := d.engine, &d.order
 	if o.Type == exchange.Market && o.Side == exchange.Buy {

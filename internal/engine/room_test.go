@@ -130,8 +130,8 @@ func TestOnAFullDiskOrdersEndFirstCancelsLastAndQueriesNever(t *testing.T) {
 	m.agrees()
 }
 
-// TestAnOrderThatSweepsMoreThanARecordHoldsIsRefusedWhole, because one record has to hold
-// everything that a part of an order did.
+// TestAnOrderThatSweepsMoreThanARecordHoldsIsRefusedWhole: one record must hold everything that a part of an order
+// does.
 func TestAnOrderThatSweepsMoreThanARecordHoldsIsRefusedWhole(t *testing.T) {
 	m := cramped(t, 16<<10)
 	m.index.FillsMax = exchange.FillsMax // larger parts than fit into such segments

@@ -6,12 +6,11 @@ import (
 	"outcry/internal/exchange"
 )
 
-// Block makes an account's orders and amends be rejected until Unblock, and then cancels
-// all its open orders. If the account is blocked already, the block stays unchanged and there is no new record
-// for it. The result is durable. Its Reason is OK, UnknownAccount, NoRoomToCancel or NotReadYet.
-// Canceled has the result of the cancel; if the journal has no room for that, it is retried until there
-// is. reason has passed exchange.ParseHaltReason. The error is that of Halt; the account may be blocked even then, and
-// the cancel is then completed in the background.
+// Block rejects an account's orders and amends until Unblock, and then cancels all its open orders. If the account
+// is blocked already, the block stays unchanged and there is no new record for it. The result is durable. Its
+// Reason is OK, UnknownAccount, NoRoomToCancel or NotReadYet. Canceled has the result of the cancel; if the journal
+// has no room for that, it is retried until there is. reason has passed exchange.ParseHaltReason. The error is that
+// of Halt; the account may be blocked even then, and the cancel is then completed in the background.
 func (e *Engine) Block(ctx context.Context, id exchange.AccountID, reason string) (r exchange.BlockResult, err error) {
 	now := e.options.Now()
 	set, err := e.rule(ctx, id, func(rules *exchange.AccountRules) {
@@ -26,7 +25,7 @@ func (e *Engine) Block(ctx context.Context, id exchange.AccountID, reason string
 	// Holds taken before the block belong to orders that are open now or soon: the cancel waits for these orders.
 	c, err := e.cancelAll(ctx, canceling{account: id, cause: exchange.ByBlock})
 	if err != nil || c.result.Reason != exchange.OK {
-		e.keeper.retryBlocked(c.owner) // also if ctx has ended: the account is blocked
+		e.keeper.retryBlocked(c.owner) // also if ctx has ended, because the account is blocked
 	}
 	if err != nil {
 		return exchange.BlockResult{}, err
@@ -115,8 +114,8 @@ func (g *registrar) ruleAccount(
 	return nil
 }
 
-// appendRuled appends g.event. It may use the journal's reserve. If ok is false, refused holds the reason, or there is
-// an error.
+// appendRuled appends g.event. It may use the journal's reserve. If ok is false and there is no error, refused
+// holds the reason.
 func (g *registrar) appendRuled(refused *exchange.Result) (ok bool, err error) {
 	e := g.engine
 	if e.refuseUnreadable(refused) {
@@ -130,7 +129,7 @@ func (g *registrar) appendRuled(refused *exchange.Result) (ok bool, err error) {
 	return err == nil, err
 }
 
-// rejectionText returns the text of a rejection beyond its reason, or "".
+// rejectionText returns the details of a rejection, or "" if it has none.
 func rejectionText(r *exchange.Result) string {
 	if r.Details == nil {
 		return ""

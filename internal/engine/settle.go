@@ -1,7 +1,7 @@
 package engine
 
-// settle moves cash and shares for d.fills. It releases the hold of what was canceled of d.order at once, and of the
-// orders that self-trade prevention has canceled. The record of d.order must be in the journal.
+// settle moves cash and shares for d.fills. It releases the holds of the shares of d.order that were canceled at
+// once, and of the orders that self-trade prevention has canceled. The record of d.order must be in the journal.
 func (d *shard) settle() {
 	d.engine.mu.Lock()
 	d.engine.ledger.Settle(d.instrument, &d.order, d.fills)
@@ -54,7 +54,7 @@ func (d *shard) closeCanceled(seq uint64, orders int) {
 	d.close(seq, orders)
 }
 
-// close queues for forgetting that record seq closed a number of orders, at least one.
+// close adds to the queue of closed orders that record seq closed this many orders, at least one.
 func (d *shard) close(seq uint64, orders int) {
 	d.closed.Push(closing{seq, orders})
 	d.closedCount.Add(int64(orders))

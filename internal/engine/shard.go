@@ -43,10 +43,9 @@ func (d *shard) forget() {
 	}
 }
 
-// longAgo returns the seq up to which closed orders are forgotten first. Clients mostly query and
-// cancel orders that closed later. While memory holds at most twice its limit, a shard keeps
-// those: less active shards hold older ones, which the
-// sweeper removes.
+// longAgo returns the seq up to which closed orders are forgotten first. Clients mostly query and cancel orders
+// that closed later. While memory holds at most twice its limit, a shard keeps those later orders: less active
+// shards hold older ones, which the sweeper removes.
 func (e *Engine) longAgo() uint64 {
 	appended := e.log.Appended()
 	return appended - min(appended, uint64(e.limits.closedOrders.Load()))

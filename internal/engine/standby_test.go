@@ -126,7 +126,7 @@ func usedRefs(t testing.TB, records [][]byte) map[exchange.RefKey]bool {
 	return used
 }
 
-// questions returns commands that ask about every order and every ref and change nothing.
+// questions returns commands that query every order and every ref and change nothing.
 func questions(last exchange.OrderID, refs []exchange.Command) (all []exchange.Command) {
 	for id := exchange.OrderID(1); id <= last+2; id++ {
 		all = append(all, queryOf(id))
@@ -245,7 +245,7 @@ func TestAnEngineContinuesWhereAStandbyIs(t *testing.T) {
 	for _, sh := range *m.numbered.Load() {
 		require.Equal(t, int64(sh.book.Closed()), sh.closedCount.Load())
 	}
-	m.Engine = New(Options{Journal: m.journal, State: m.State()}) // for the market's cleanup to close
+	m.Engine = New(Options{Journal: m.journal, State: m.State()}) // the market's cleanup closes it
 }
 
 // halted halts or resumes a symbol.
@@ -285,7 +285,7 @@ func (m *market) takeOver(seq uint64, o Options) *market {
 	return again
 }
 
-// TestAnOrderInPartsIsFinishedByTheNewLeader, after whichever part the leader ended.
+// TestAnOrderInPartsIsFinishedByTheNewLeader lets the leader end after each part in turn.
 func TestAnOrderInPartsIsFinishedByTheNewLeader(t *testing.T) {
 	m := inParts(t, Options{})
 	for n := range 7 {
@@ -315,7 +315,7 @@ func TestATakeoverNeedsNoDatabase(t *testing.T) {
 	require.Equal(t, exchange.RefUnavailable, next.do(named("old", buy("A", 1, 1))).Reason)
 }
 
-// TestTheFilterIsFilledOnThoughTheStandbyHasTakenOver: the database was unavailable until the takeover.
+// TestTheFilterIsFilledOnThoughTheStandbyHasTakenOver: the database becomes available only after the takeover.
 func TestTheFilterIsFilledOnThoughTheStandbyHasTakenOver(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
 	db.away.Store(true)
@@ -348,7 +348,7 @@ func TestTimesDoNotGoBackWhenALeaderEnds(t *testing.T) {
 	}
 }
 
-// TestAStandbyRefusesAnotherHistory, and answers nothing after that.
+// TestAStandbyRefusesAnotherHistory also checks that the standby answers nothing after that.
 func TestAStandbyRefusesAnotherHistory(t *testing.T) {
 	m := open(t, Options{})
 	m.all(sell("A", 5, 3), buy("A", 2, 3))
@@ -403,7 +403,7 @@ func TestAStandbyWaitsForItsDatabase(t *testing.T) {
 	require.NoError(t, s.WaitRoom(ended))
 }
 
-// TestReadersOfAStandby read while it applies records, and while an engine takes it over. It is
+// TestReadersOfAStandby reads from a standby while it applies records, and while an engine takes it over. It is
 // meant for the race detector, too.
 func TestReadersOfAStandby(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
@@ -447,7 +447,8 @@ func TestReadersOfAStandby(t *testing.T) {
 	require.ErrorIs(t, s.Apply(1, records[0]), ErrStopped)
 }
 
-// TestAStandbyForgetsWhatItsDatabaseHas, longest closed first, and keeps all other orders.
+// TestAStandbyForgetsWhatItsDatabaseHas checks that it forgets the longest closed orders first, and keeps all
+// others.
 func TestAStandbyForgetsWhatItsDatabaseHas(t *testing.T) {
 	m, db := open(t, Options{}), &database{}
 	m.all(sell("A", 1, 5), sell("A", 1, 5), sell("B", 1, 5), buy("A", 1, 1), buy("A", 1, 5)) // closes orders 1 and 5
@@ -477,7 +478,7 @@ func TestAStandbyForgetsWhatItsDatabaseHas(t *testing.T) {
 		db.applied.Store(filled)
 		want := int64(2)
 		if begun == canceled {
-			want = 4 // the standby does not know which record closed them: it may have been the last one
+			want = 4 // the standby does not know which record closed the orders: it may have been the last one
 		}
 		require.Equal(t, want, apply(canceled+1), "the database lacks the last two")
 		db.applied.Store(canceled)
@@ -499,7 +500,8 @@ func TestAStandbyThatLagsCannotBeTakenOver(t *testing.T) {
 		func() { New(Options{Journal: m.journal, Standby: s}) })
 }
 
-// TestAStandbyShowsNothingOfLater than its last record, even if its database is ahead.
+// TestAStandbyShowsNothingOfLater: it shows no order accepted after its last record, even if its database has the
+// order.
 func TestAStandbyShowsNothingOfLater(t *testing.T) {
 	m, db := open(t, Options{OrdersAfter: 10}), &database{}
 	require.EqualValues(t, 11, m.do(buy("A", 1, 1)).Order)
@@ -516,7 +518,7 @@ func TestAStandbyShowsNothingOfLater(t *testing.T) {
 	}
 }
 
-// TestAStandbyKeepsTheRefsThatItsDatabaseDoesNotHave, and drops others from memory.
+// TestAStandbyKeepsTheRefsThatItsDatabaseDoesNotHave also checks that it drops other refs from memory.
 func TestAStandbyKeepsTheRefsThatItsDatabaseDoesNotHave(t *testing.T) {
 	m := open(t, Options{})
 	var orders []exchange.Command

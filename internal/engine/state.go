@@ -31,7 +31,7 @@ type Engine struct {
 	ledger    *exchange.Ledger
 	refs      *refIndex         // mu guards its table only
 	canceling *exchange.Account // account whose orders a cancelAll records and releases; mostly nil
-	withdrawn uint64            // holds taken back because the journal had no room for their orders
+	withdrawn uint64            // number of holds taken back because the journal had no room for their orders
 	failed    atomic.Bool       // the journal has failed and accepts no more records
 
 	// awakeMu guards the set of owners that have a goroutine.
@@ -65,7 +65,7 @@ type shard struct {
 	symbol     exchange.Symbol
 	instrument *exchange.Instrument // its contents are guarded by Engine.mu
 	book       *exchange.Book
-	account    *exchange.Account // account of the last command; the next command is most often for the same account
+	account    *exchange.Account // account of the last command; the next command is usually for the same account
 	closed     closedQueue
 	connected  connected
 

@@ -57,7 +57,7 @@ func TestAStoppedEngineHandsBackItsState(t *testing.T) {
 	m.all(sell("A", 10, 5), buy("A", 4, 6), buy("B", 3, 5), cancelOf(3, "1"), buy("B", 2, 5))
 	m.Close()
 	stopped := m.State()
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // the market's cleanup closes it
 	require.NoError(t, m.journal.Wait(background, m.journal.Appended()))
 	replayed := exchange.NewState()
 	require.NoError(t, journal.Scan(m.dir, exchange.EventVersion, func(_ uint64, record []byte) error {
@@ -93,7 +93,7 @@ func TestCloseEndsCallsOfManySessions(t *testing.T) {
 		require.Eventually(t, func() bool { return done.Load() > 100 }, time.Minute, time.Millisecond)
 		m.Close()
 		running.Wait()                                                          // hangs if a call never returns
-		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
+		m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // the market's cleanup closes it
 	}
 }
 
@@ -131,7 +131,7 @@ func TestOrdersAreFoundWhileSymbolsAreMade(t *testing.T) {
 	sessions.Wait()
 	m.Close()
 	require.NoError(t, m.State().Audit())
-	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // for the market's cleanup to close
+	m.Engine = New(Options{Journal: m.journal, State: exchange.NewState()}) // the market's cleanup closes it
 }
 
 // TestOrderIDsContinueAboveThoseOfALostPast sets OrdersAfter, as after a loss of records with higher order ids.

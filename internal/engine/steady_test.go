@@ -9,7 +9,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestASteadyClockContinues if the wall clock is set back or stands still, and follows it otherwise.
+// TestASteadyClockContinues sets the wall clock back, lets it stand still, and sets it forward.
 func TestASteadyClockContinues(t *testing.T) {
 	wall, elapsed := int64(1000*exchange.Second), time.Duration(0)
 	c := &steadyClock{wall: func() int64 { return wall }, elapsed: func() time.Duration { return elapsed }}
@@ -32,7 +32,7 @@ func TestASteadyClockContinues(t *testing.T) {
 	require.Greater(t, pass(time.Hour, 0), int64(time.Hour), "set on")
 }
 
-// TestASwitchPassesThoughTheClockIsSetBack or stands still. The limit on cancels of all works then, too.
+// TestASwitchPassesThoughTheClockIsSetBack also checks that the limit on cancel-alls still works.
 func TestASwitchPassesThoughTheClockIsSetBack(t *testing.T) {
 	c := &clock{}
 	m := open(t, c.options())

@@ -149,7 +149,7 @@ func TestASwitchWithMoreThanARecordHolds(t *testing.T) {
 	m.agrees()
 }
 
-// TestClientsCancelAll sends cancels of all between other commands of a frame, up to the limit and above it.
+// TestClientsCancelAll sends cancel-alls between other commands of a frame, up to the limit and above it.
 func TestClientsCancelAll(t *testing.T) {
 	m := open(t, Options{})
 	first := m.journal.Appended() + 1
@@ -165,7 +165,7 @@ func TestClientsCancelAll(t *testing.T) {
 	m.agrees()
 }
 
-// TestCancelAllsAreBounded to ten a second for each account.
+// TestCancelAllsAreBounded: an account may cancel all ten times a second.
 func TestCancelAllsAreBounded(t *testing.T) {
 	var rates cancelAllRates
 	one, two := &exchange.Account{ID: "1"}, &exchange.Account{ID: "2"}
@@ -308,7 +308,7 @@ func TestABlockIsCompletedWithoutItsCaller(t *testing.T) {
 	}
 }
 
-// TestAStartCancelsWhatABlockHasLeft, if the process ended between the record of the block and that of the cancel.
+// TestAStartCancelsWhatABlockHasLeft: the process ended between the record of the block and that of the cancel.
 func TestAStartCancelsWhatABlockHasLeft(t *testing.T) {
 	m := inParts(t, Options{})
 	m.all(buy("A", 3, 5))
@@ -324,7 +324,7 @@ func TestAStartCancelsWhatABlockHasLeft(t *testing.T) {
 	again.agrees()
 }
 
-// TestWhatNotEveryNodeReadsIsRefused. For records that every node can read, Readers is not called.
+// TestWhatNotEveryNodeReadsIsRefused also checks that Readers is not called for records that every node can read.
 func TestWhatNotEveryNodeReadsIsRefused(t *testing.T) {
 	old, asked := errors.New("node 3"), 0
 	m := open(t, Options{Readers: func() error { asked++; return old }})

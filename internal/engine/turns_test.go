@@ -110,7 +110,7 @@ func TestBetweenTwoPartsOfAnOrderOthersRead(t *testing.T) {
 	canceled := make(chan exchange.CancelAllResult, 1)
 	go func() { canceled <- m.cancelAll("2", "") }()
 
-	// Other symbols continue, even if a cancel of all waits to cancel the account's open orders there.
+	// Other symbols continue, even if a cancel-all waits to cancel the account's open orders there.
 	require.Equal(t, exchange.OK, m.all(exchange.Command{Kind: exchange.OpenAccount, Account: "3",
 		Balance: exchange.Notional(10, 10)}, exchange.Command{Kind: exchange.MakeSymbol, Symbol: "C"})[1].Reason)
 	for range 100 {
@@ -379,7 +379,7 @@ func TestAnInterruptEndsLongFramesAndOrders(t *testing.T) {
 			ended <- err
 		}()
 	}
-	// One of the two waits in the inbox of B. The other is set aside by A until the end of its order.
+	// One of the two tasks waits in the inbox of B. Shard A has set the other aside until the end of its order.
 	require.Eventually(t, func() bool { return m.Stats().Inbox == 2 }, time.Minute, time.Millisecond)
 	m.Interrupt()
 	release()
@@ -492,7 +492,7 @@ func TestOperatorsThatWaitForOneShardAreBounded(t *testing.T) {
 	require.True(t, m.halt("A", "").Changed)
 }
 
-// TestAnOrderWithARefWaitsForACancelOfAll sends an order while the record of the cancel is being made.
+// TestAnOrderWithARefWaitsForACancelOfAll sends an order while the record of the cancel-all is being made.
 func TestAnOrderWithARefWaitsForACancelOfAll(t *testing.T) {
 	var served atomic.Int64
 	m := open(t, Options{Now: func() int64 { return served.Add(1) }})
@@ -561,7 +561,7 @@ func TestPausesAreOfACommandAndNotOfItsFrame(t *testing.T) {
 	})
 }
 
-// TestATaskThatReadsBetweenPartsContinues: it is passed on to the shard of its next command.
+// TestATaskThatReadsBetweenPartsContinues: the task is passed on to the shard of its next command.
 func TestATaskThatReadsBetweenPartsContinues(t *testing.T) {
 	m := open(t, Options{})
 	order := m.all(buy("A", 1, 1))[0].Order
@@ -573,7 +573,7 @@ func TestATaskThatReadsBetweenPartsContinues(t *testing.T) {
 	m.agrees()
 }
 
-// TestAfterAnInterruptOperatorsChangeNothing, because a book may have an unfinished order.
+// TestAfterAnInterruptOperatorsChangeNothing: requests of operators fail, as a book may have an unfinished order.
 func TestAfterAnInterruptOperatorsChangeNothing(t *testing.T) {
 	m := open(t, Options{})
 	before := m.journal.Appended()
@@ -586,8 +586,8 @@ func TestAfterAnInterruptOperatorsChangeNothing(t *testing.T) {
 	require.Nil(t, m.shard("A").book.Halted())
 }
 
-// TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll, not even in a symbol whose shard is not held: otherwise
-// the cancel of all would not happen at one moment.
+// TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll tries an order in a symbol whose shard is not held: with
+// that order the cancel-all would not happen at one moment.
 func TestAnAccountGetsNoOrderUntilTheRecordOfItsCancelAll(t *testing.T) {
 	var m *market
 	var armed, unsettled, reserved atomic.Bool

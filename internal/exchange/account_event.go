@@ -6,12 +6,12 @@ package exchange
 type AccountEvent struct {
 	N       uint64 // counts the account's events 1, 2, 3, … without gaps, across restarts; its opening is 1
 	Seq     uint64 // sequence number of the journal record
-	Time    int64  // of the record, nanoseconds since the Unix epoch
+	Time    int64  // time of the record, nanoseconds since the Unix epoch
 	Account AccountID
 
 	Balance   Cash           // free cash after the record
 	Held      Cash           // cash held by open buys after the record
-	Positions []PositionView // after the record, of the symbols that it touched; sorted, including empty ones
+	Positions []PositionView // positions after it in the symbols that it touched; sorted, including empty ones
 	Orders    []OrderChange  // orders that the record changed, sorted by id
 	Fills     []AccountFill  // fills of this record, sorted by number
 	LastFill  uint64         // the number of the account's newest fill after the record
@@ -54,7 +54,7 @@ type OrderDetail struct {
 	Replaces                          OrderID // the order that it replaced, or 0
 	By                                OrderID // the order that replaced it, or 0
 	Time                              int64   // when the order was accepted, nanoseconds since the Unix epoch
-	Changed                           int64   // its newest change: accepted, filled, reduced, canceled or replaced
+	Changed                           int64   // when it was last accepted, filled, reduced, canceled or replaced
 }
 
 // Total returns the total amount of an order, with the shares executed by the orders that it replaced. Of an open order
@@ -69,11 +69,12 @@ type OrderWithFills struct {
 	Fills   []AccountFill
 }
 
-// Moment says as of when the history shows an order. The zero value means as of the newest record in the history.
+// Moment selects the record as of which the history shows an order. The zero value selects the history's newest
+// record.
 type Moment struct {
-	Own bool // right after the order's own records: that of its acceptance and those of its further parts
-	// Seq, if it is not 0 and Own is not set, means right after this record, which must not be before the order's own
-	// records. Fills as the resting order count if the other order was accepted by then.
+	Own bool // the last of the order's own records: that of its acceptance and those of its further parts
+	// Seq, if it is not 0 and Own is not set, is the number of the record, which must not be before the order's own
+	// records. A fill of the resting order counts if the other order was accepted by then.
 	Seq uint64
 }
 

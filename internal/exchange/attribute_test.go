@@ -13,7 +13,7 @@ import (
 // The tests in this file iterate over the fields of orders, events and so on with reflection: they fail
 // wherever a new field is not handled yet. Each test names the fields that it does not apply to.
 
-// requireAllSet requires that each field not in but is set in at least one of the values.
+// requireAllSet requires that each field not named in but is set in at least one of the values.
 func requireAllSet[T any](t *testing.T, values []T, but ...string) {
 	t.Helper()
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
@@ -65,7 +65,7 @@ func TestARefKnowsEveryFieldOfAnOrder(t *testing.T) {
 	})
 }
 
-// TestABookKeepsEveryFieldOfAnOrder tries a resting and a canceled order.
+// TestABookKeepsEveryFieldOfAnOrder compares resting and canceled orders with what the book returns.
 func TestABookKeepsEveryFieldOfAnOrder(t *testing.T) {
 	b := NewBook()
 	rests := Order{
@@ -95,8 +95,8 @@ func TestABookKeepsEveryFieldOfAnOrder(t *testing.T) {
 	requireAllSet(t, []Order{rests, canceled, atOnce})
 }
 
-// TestEveryFieldOfASnapshotsOrderCounts checks that another value is an error of Restore, or leads to a
-// state with another digest, and that SameOrders finds it.
+// TestEveryFieldOfASnapshotsOrderCounts changes one field of a snapshot's order at a time: Restore fails or the
+// digest differs, and SameOrders finds the difference.
 func TestEveryFieldOfASnapshotsOrderCounts(t *testing.T) {
 	snap := func(o OrderState) *Snapshot {
 		return &Snapshot{OrderID: 9, Symbols: []SymbolState{{Symbol: "A"}}, Orders: []OrderState{o},
@@ -114,7 +114,7 @@ func TestEveryFieldOfASnapshotsOrderCounts(t *testing.T) {
 	state, err := snap(o).Restore()
 	require.NoError(t, err)
 	require.NoError(t, state.SameOrders(snap(o)))
-	view := []string{"Time", "Unsent", "Ref", "NewRef"} // only for the view of accounts: a book does not have them
+	view := []string{"Time", "Unsent", "Ref", "NewRef"} // only the view of accounts has these, and no book does
 	fieldtest.Each(t, o, append(view, "Executions"), func(name string, changed OrderState) {
 		require.Error(t, state.SameOrders(snap(changed)), "SameOrders does not compare %s", name)
 		if other, err := snap(changed).Restore(); err == nil && name != "Taken" { // the digest does not cover Taken

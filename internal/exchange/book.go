@@ -22,7 +22,7 @@ type Book struct {
 	executions executionRoom
 	resting    [2]int // number of resting orders of each side, see side
 	closed     int
-	oldest     slot      // the order that closed first of those not yet forgotten; 0 if none
+	oldest     slot      // the longest closed order in memory; 0 if none
 	latest     slot      // the order that closed last
 	newest     OrderID   // highest id seen; ids within a book rise, so time priority is the order of ids
 	last       Price     // price of the newest trade, 0 before the first

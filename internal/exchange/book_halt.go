@@ -13,7 +13,7 @@ const HaltReasonCharsMax = 200
 // immutable, so it may be shared.
 type Halt struct {
 	Since  int64  // nanoseconds since the Unix epoch
-	Reason string // for people, one line; may be empty
+	Reason string // text for people, one line; may be empty
 }
 
 // ParseHaltReason checks the reason of a halt: up to HaltReasonCharsMax printable
@@ -46,8 +46,8 @@ func (b *Book) Resume() (ended *Halt) {
 	return ended
 }
 
-// Halted returns the halt of the book's symbol, or nil while it accepts orders. Submit
-// does not check for a halt: its caller must.
+// Halted returns the halt of the book's symbol, or nil while the symbol accepts orders. Submit does not check for a
+// halt: its caller must.
 func (b *Book) Halted() *Halt { return b.halt }
 
 // Moment returns the time of the symbol's next event, in nanoseconds since the epoch: the later of
@@ -62,13 +62,13 @@ func (b *Book) Moment(clock int64) int64 {
 // HaltResult is the result of a halt or a resume.
 type HaltResult struct {
 	Reason  RejectReason // OK, or why the request was refused; then the other fields are zero
-	Changed bool         // false if the symbol was halted already, or was not halted
-	Halt    Halt         // the halt in force, or the one that was ended; zero if there is none
+	Changed bool         // false if the symbol was already halted, or already not halted
+	Halt    Halt         // the halt in force, or the one that was ended; zero if the symbol had none
 }
 
 // CancelAllResult is the result of canceling all open orders of an account.
 type CancelAllResult struct {
-	Reason  RejectReason // OK, or why the request was refused; then the other fields are zero
+	Reason  RejectReason // time of the cancel, nanoseconds since the Unix epoch
 	Time    int64        // of the cancel, nanoseconds since the Unix epoch
 	Symbols []CanceledIn // sorted by name; empty if no order was open
 }

@@ -10,7 +10,7 @@ import (
 type bookMore struct {
 	own     []Cancel             // orders canceled by self-trade prevention, see Book.Own
 	lineage map[OrderID]*Lineage // by order id, for the orders in memory that are flagged amended
-	newest  map[OrderID]OrderID  // a chain's first order to its newest, if that one replaced another and is in memory
+	newest  map[OrderID]OrderID  // by a chain's first order, its newest, if that is a replacement and in memory
 	rules   SymbolRules
 }
 
@@ -34,7 +34,7 @@ func (b *Book) Own() []Cancel {
 // Last returns the price of the newest trade, 0 before the first.
 func (b *Book) Last() Price { return b.last }
 
-// matchInstructed is match for an order with self-trade prevention, or that may not rest.
+// matchInstructed is match for an order with self-trade prevention, or for one that may not rest.
 func (b *Book) matchInstructed(o *Order, now int64, fills []Fill, most int) []Fill {
 	opposite, full := b.side(o.Side.opposite()), len(fills)+most
 	limit := opposite.key(o.Limit)
@@ -58,7 +58,7 @@ func (b *Book) matchInstructed(o *Order, now int64, fills []Fill, most int) []Fi
 	return fills
 }
 
-// takeBack cancels what is open of an incoming order.
+// takeBack cancels the open shares of an incoming order.
 func (o *Order) takeBack(now int64) {
 	o.Open, o.Canceled, o.CanceledAt, o.AtOnce = 0, o.Open, now, true
 }

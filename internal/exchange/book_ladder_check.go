@@ -59,7 +59,7 @@ func (l *ladder) checkRun(r *run) (levels, idle int, err error) {
 	return levels, idle, nil
 }
 
-// belongs reports whether b's first key is valid, and b is of the scale of r.
+// belongs reports whether b's first key is valid, and r is the run for b's tick.
 func (l *ladder) belongs(b *block, r *run) bool {
 	return b.first >= 0 && b.first%(b.tick*blockTicks) == 0 && l.run(b) == r
 }
@@ -93,8 +93,8 @@ func (b *block) alone() bool {
 	return b.worse == nil && b.better == nil && b.stretches == [blockStretches]*stretch{}
 }
 
-// bestIsThatOf reports whether bestKey, bestSlot and best of the ladder are those of the best
-// level of r; best must be nil if there is no level.
+// bestIsThatOf reports whether bestKey, bestSlot and best of the ladder belong to the best level of r; best must be
+// nil if r has no level in use.
 func (l *ladder) bestIsThatOf(r *run) bool {
 	if r.bestKey != l.bestKey || r.best != l.bestSlot {
 		return false
@@ -132,7 +132,7 @@ func (l *ladder) checkBlock(b *block) (levels, idle int, err error) {
 	return levels, idle, nil
 }
 
-// usedBitMatches reports whether b's bit for its i-th stretch is set exactly if a level there is in use.
+// usedBitMatches reports whether b's bit for its i-th stretch is set exactly if the stretch has a level in use.
 func (b *block) usedBitMatches(i int) bool {
 	s := b.stretches[i]
 	return (s != nil && s.used != 0) == (b.used>>i&1 == 1)

@@ -26,8 +26,8 @@ type rung struct {
 // another value.
 const ladderChunkMax = 256
 
-// search returns the chunk and index of key, or those at which it would be inserted. Its
-// comparisons compile to conditional moves, because their outcome is unpredictable.
+// search returns the chunk and index of key, or where key would be inserted. Its comparisons compile to conditional
+// moves, because their outcome is unpredictable.
 func (r *run) search(key int64) (chunk, i int, found bool) {
 	if len(r.chunks) == 0 {
 		return 0, 0, false

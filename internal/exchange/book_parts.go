@@ -38,8 +38,8 @@ func (x *Index) replayFills(e *Event) int {
 }
 
 // Unfinished returns the order that has executed a part and could execute more at once, or 0 if there is none. It
-// is the newest order of a crossed book: only the resting orders decide. Until Continue has finished it, Submit,
-// Cancel, Reduce and Replace must not be called.
+// is the newest order of a crossed book, so it follows from the resting orders alone. Until Continue has finished
+// it, Submit, Cancel, Reduce and Replace must not be called.
 func (b *Book) Unfinished() OrderID {
 	if b.crossed() {
 		return b.newest
@@ -101,7 +101,7 @@ func (b *Book) meetBytesMax(o *Order, bytes int) (_ int, whole bool) {
 func (b *Book) PartsMax(o *Order, accountDigits int) (parts, bytes int) {
 	fills, most := b.index.partFills(), int64(b.resting[o.Side.opposite()&1])
 	if o.STP != CancelOldest {
-		most = min(most, int64(o.Open)) // each resting order takes at least the smallest unit of o, or ends it
+		most = min(most, int64(o.Open)) // each resting order executes at least the smallest unit of o, or stops o
 	}
 	bytes = EventBytesMax + fills*fillBytesMax(accountDigits) + o.moreBytesMax()
 	return int((most + int64(fills) - 1) / int64(fills)), bytes

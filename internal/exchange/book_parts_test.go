@@ -183,8 +183,8 @@ func TestOnlyTheNewestOrderMayCross(t *testing.T) {
 	}
 }
 
-// TestARefusalLooksAtNoMoreThanAPart counts the orders looked at for an order that meets
-// all orders of a long book.
+// TestARefusalLooksAtNoMoreThanAPart checks that FillBytesMax counts the orders of one part only, for an order that
+// meets all orders of a long book.
 func TestARefusalLooksAtNoMoreThanAPart(t *testing.T) {
 	b := NewBook()
 	for id := OrderID(1); id <= 3*FillsMax; id++ {
@@ -210,7 +210,7 @@ func TestARefusalLooksAtNoMoreThanAPart(t *testing.T) {
 	require.Equal(t, o.ID, b.orders.at(b.side(Buy).best.oldest).id, "its remainder is the best bid")
 }
 
-// TestATimeIsRoundedDownToSeconds checks Seconds: replies and tables have whole seconds.
+// TestATimeIsRoundedDownToSeconds checks Seconds, which replies and tables use.
 func TestATimeIsRoundedDownToSeconds(t *testing.T) {
 	for time, want := range map[int64]int64{0: 0, 1: 0, Second - 1: 0, Second: 1, -1: -1, -Second: -1, -Second - 1: -2} {
 		require.Equal(t, want, Seconds(time), time)

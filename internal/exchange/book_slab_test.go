@@ -72,8 +72,8 @@ func TestAccountsAreFoundAndListedInTheirOrder(t *testing.T) {
 	require.Equal(t, append(slices.Clone(ids), "y"), listed, "including ids added during the iteration")
 }
 
-// TestExecutionsDoNotKeepOthersInMemory checks which memory the execution lists use after a long
-// sweep: that of the sweep, of an order that it closed, and of one that stayed open.
+// TestExecutionsDoNotKeepOthersInMemory checks which memory the execution lists use after a long sweep: the lists
+// of the sweep, of an order that it closed, and of one that stayed open.
 func TestExecutionsDoNotKeepOthersInMemory(t *testing.T) {
 	b := NewBook()
 	const resting = 500

@@ -263,8 +263,8 @@ func TestLadderKeepsItsLevelsSorted(t *testing.T) {
 	}
 }
 
-// TestLadderKeepsItsLevelsSortedWhileBlocksComeAndGo does the same for longer, with so many
-// blocks and stretches that more become empty than are kept.
+// TestLadderKeepsItsLevelsSortedWhileBlocksComeAndGo repeats TestLadderKeepsItsLevelsSorted for longer, with so
+// many blocks and stretches that more become empty than are kept.
 func TestLadderKeepsItsLevelsSortedWhileBlocksComeAndGo(t *testing.T) {
 	r := testRand(t)
 	l := newLadder(Sell, 4)
@@ -323,8 +323,7 @@ func TestAllStopsWhenToldTo(t *testing.T) {
 	require.Equal(t, []Price{5, 6, 7}, seen)
 }
 
-// TestLaddersKeepLittleThatIsEmpty adds a level in each of many stretches, or of many blocks,
-// and drops them all.
+// TestLaddersKeepLittleThatIsEmpty adds a level in each of many stretches or blocks, and drops them all.
 func TestLaddersKeepLittleThatIsEmpty(t *testing.T) {
 	for _, apart := range []int{stretchTicks, blockTicks} {
 		l := newLadder(Sell, ladderChunkMax)

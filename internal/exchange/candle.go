@@ -3,13 +3,13 @@ package exchange
 // Candle sums up the trades of a symbol in one interval. It is empty before the first Add; empty candles are
 // never published.
 type Candle struct {
-	Start                  int64 // of the interval, nanoseconds since the Unix epoch, UTC; a multiple of its length
+	Start                  int64 // start, in nanoseconds since the Unix epoch, UTC; a multiple of the interval
 	Open, High, Low, Close Price
 	Shares                 Position
 	Notional               Turnover
-	TakerBought            Position // the shares of trades whose taker bought
-	TakerPaid              Turnover // the notional of trades whose taker bought
-	First, Trades          uint64   // the first trade's number within the symbol, and how many trades there are
+	TakerBought            Position // shares of the trades whose taker bought
+	TakerPaid              Turnover // notional of the trades whose taker bought
+	First, Trades          uint64   // the first trade's number within the symbol, and the number of trades
 }
 
 // Interval is the length of a candle.
@@ -36,7 +36,7 @@ func (i Interval) String() string { return intervals[i].name }
 // Length returns the interval in nanoseconds.
 func (i Interval) Length() int64 { return intervals[i].seconds * Second }
 
-// ParseInterval returns the interval with a name, and whether there is one.
+// ParseInterval returns the interval with this name, and whether there is one.
 func ParseInterval(name string) (i Interval, ok bool) {
 	for i := range Intervals {
 		if intervals[i].name == name {

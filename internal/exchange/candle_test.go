@@ -38,7 +38,7 @@ func TestCandlesJoinedAreThoseOfAllTrades(t *testing.T) {
 	}
 }
 
-// TestTurnoversAreAddedBeyondOneRound also subtracts them again.
+// TestTurnoversAreAddedBeyondOneRound adds and subtracts turnovers above CashTotalMax.
 func TestTurnoversAreAddedBeyondOneRound(t *testing.T) {
 	almost := Turnover{Rest: CashTotalMax.Sub(Notional(1, 1))}
 	sum := almost.Plus(almost).Plus(almost)
@@ -47,7 +47,7 @@ func TestTurnoversAreAddedBeyondOneRound(t *testing.T) {
 	require.Equal(t, Turnover{}, sum.Minus(sum))
 }
 
-// TestATradeBelongsToTheNewestCandleIfTheClockWasSetBack checks StartAfter, also for a longer interval.
+// TestATradeBelongsToTheNewestCandleIfTheClockWasSetBack checks StartAfter for each interval.
 func TestATradeBelongsToTheNewestCandleIfTheClockWasSetBack(t *testing.T) {
 	const at = 1_795_000_000 * Second
 	for i := range Intervals {

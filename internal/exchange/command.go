@@ -107,8 +107,8 @@ const ReportExecutionsMax = 1000
 // nothing.
 type Result struct {
 	Reason RejectReason
-	// Pending is where the rest of the result is still to be read. Until it has been read, Reason is why the command is
-	// refused if that source does not answer.
+	// Pending names the source of the part of the result that is still missing. Until that part is read, Reason is
+	// the rejection to send if the source does not answer.
 	Pending Source
 	// Cut is set by a session if the executions of a report do not fit into the reply.
 	Cut bool
@@ -126,19 +126,22 @@ type Result struct {
 	Status Status
 	// Amended is the result of an AmendOrder. Order is then the order that the command named.
 	Amended *Amended
-	// Answer is what a CancelAll, a ShowOrder, a ShowAccount, a ListOrders or a ListFills returns; nil after others.
+	// Answer is the result of a CancelAll, ShowOrder, ShowAccount, ListOrders or ListFills; nil after other
+	// commands.
 	Answer *Answer
-	// Details is what the message of a rejection contains beside CashHave, SharesHave and Most; nil means zero values.
+	// Details has the values in a rejection's message other than CashHave, SharesHave and Most; nil means zero
+	// values.
 	Details *RejectDetails
-	// AsOf is a record, if the result is pending. The view must have applied it before it is asked. A query or a cancel
-	// finds no order in the history whose record is later; a repeated report needs a history that has the record.
+	// AsOf is the seq of a record, set if the result is pending. The view must have applied the record before it
+	// answers. A query or a cancel ignores orders in the history with later records; a repeated report needs a
+	// history that has the record.
 	AsOf uint64
-	// Seq is the newest record that the command wrote, 0 if it wrote none. A repeated command, whose ref was
-	// used before, writes none.
+	// Seq is that of the newest record that the command wrote, 0 if it wrote none. A repeated command, whose ref
+	// was used before, writes none.
 	Seq uint64
 }
 
-// Source is where the rest of a Result is still to be read, after the engine has executed the command.
+// Source holds the part of a Result that is still missing after the engine has executed the command.
 type Source uint8
 
 // The sources.
@@ -151,7 +154,7 @@ const (
 // Status is the state of an order (docs/PROTOCOL.md, section "query").
 type Status struct {
 	Open       Shares      // shares still in the book
-	Canceled   Shares      // shares taken back by a cancel; 0 if the order was not canceled
+	Canceled   Shares      // shares that were canceled; 0 if the order was not canceled
 	CanceledAt int64       // nanoseconds since the Unix epoch, if Canceled is not 0
 	Executions []Execution // oldest first
 	Changes    *Changes    // what amends changed; nil if there were none
@@ -161,7 +164,7 @@ type Status struct {
 type Changes struct {
 	Replaced  OrderID // the order that replaced it, or 0
 	Reduced   Shares  // shares taken off in place, by all amends
-	ReducedAt int64   // time of the newest such amend, nanoseconds since the Unix epoch
+	ReducedAt int64   // time of the newest amend in place, nanoseconds since the Unix epoch
 }
 
 // Amended is the result of an AmendOrder.
@@ -169,7 +172,7 @@ type Amended struct {
 	By      OrderID // the order that replaced the amended one; 0 if it was reduced in place, or nothing changed
 	Open    Shares  // open shares of the order after the amend, if By is 0
 	Reduced Shares  // shares that this amend took off in place
-	Time    int64   // of the reduction, nanoseconds since the Unix epoch; set if Reduced is not 0
+	Time    int64   // time of the reduction, nanoseconds since the Unix epoch; set if Reduced is not 0
 }
 
 // Answer is the result of an accepted command about a whole account, or about an order of any account. Each command
@@ -185,18 +188,18 @@ type Answer struct {
 // RejectDetails has the values that some reject messages contain. Each comment names the reasons that set the field.
 type RejectDetails struct {
 	Could    Shares      // CannotFill: shares that could be filled at once
-	Best     Price       // WouldExecute: the other side's best price; OutsideBand: the limit of the price band
+	Best     Price       // WouldExecute: the best price on the other side; OutsideBand: the limit of the price band
 	Needs    Cash        // InsufficientFunds of a market order: the cost of its fills; OrderTooSmall, NotionalExceeded
 	OrMore   bool        // InsufficientFunds: Needs is the cost of only the first part of the order
 	Executed Shares      // AmountExecuted: shares executed
 	Least    *Cash       // OrderTooSmall: the minimum notional of an order
-	Halt     *Halt       // Halted: since when and why
+	Halt     *Halt       // Halted: the halt
 	Rules    SymbolRules // OffTick, OffLot, RulesDiffer
-	Reason   string      // Blocked: the operator's reason; NotReadYet: the node
+	Reason   string      // Blocked: the operator's reason; NotReadYet: which node, and why
 	// Bound is the exceeded limit, as text: OutsideBand, OrderTooLarge, NotionalExceeded, AccountOrdersExceeded.
 	Bound string
-	// Asked is what the message of an amend describes: the order that the amend would have made, with the order to be
-	// replaced in Order. If it is nil, the message describes the client's own command.
+	// Asked is the command that the message of a rejected amend describes: the order that the amend would have
+	// made, with the order to be replaced in Order. If it is nil, the message describes the client's own command.
 	Asked *Command
 }
 

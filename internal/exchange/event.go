@@ -88,11 +88,11 @@ func (k EventKind) String() string {
 // Fields that its kind does not name are zero.
 type Event struct {
 	Kind         EventKind
-	Unsent       Unsent // the Terms that the client did not send; of OrderAccepted and OrderReplaced
-	OnDisconnect bool   // cod: cancel the order when its connection ends; of OrderAccepted and OrderReplaced
+	Unsent       Unsent // Terms that the client did not send; set in OrderAccepted and OrderReplaced
+	OnDisconnect bool   // cod: cancel the order when its connection ends; set in OrderAccepted and OrderReplaced
 	Cause        CancelCause
 
-	Time      int64 // of the event, nanoseconds since the Unix epoch
+	Time      int64 // time of the event, nanoseconds since the Unix epoch
 	Account   AccountID
 	Symbol    Symbol
 	Balance   Cash
@@ -102,7 +102,7 @@ type Event struct {
 	Shares  Shares
 	Before  int    // number of fills in the order's earlier parts
 	Fills   []Fill // fills of this part, in the order of matching
-	Ref     Ref    // client order id, of the kinds that may have one; "" if the client sent none
+	Ref     Ref    // client order id, in the kinds that may have one; "" if the client sent none
 	Reason  string // reason of a halt
 	Cancels []Cancel
 
@@ -112,18 +112,18 @@ type Event struct {
 
 	// Rest and Own are set in OrderAccepted, OrderReplaced and OrderContinued.
 	Rest Shares // shares of the order itself that this record cancels: all that its fills have left
-	// Own are resting orders of the account that self-trade prevention canceled, in the order in which they were
+	// Own lists the account's resting orders that self-trade prevention canceled, in the order in which they were
 	// met. Their Symbol is empty: it is the event's.
 	Own []Cancel
 
-	Amend        *Amendment // of OrderReduced and OrderReplaced
+	Amend        *Amendment // set in OrderReduced and OrderReplaced
 	AccountRules *AccountRules
-	SymbolRules  *SymbolRules // of SymbolRuled, and of a SymbolMade with a tick or a lot
-	Due          int64        // of a SwitchSet: when the switch fires, nanoseconds since the Unix epoch
+	SymbolRules  *SymbolRules // set in SymbolRuled, and in a SymbolMade with a tick or a lot
+	Due          int64        // in SwitchSet: when the switch fires, nanoseconds since the Unix epoch
 }
 
-// Unsent is a set of the order Terms that the client did not send. Two requests with the same ref are
-// the same if they sent the same.
+// Unsent is a set of the order Terms that the client did not send. Two requests with the same ref are the same if
+// they sent the same values.
 type Unsent uint8
 
 // Bits of Unsent.
@@ -156,8 +156,8 @@ const (
 	ByBlock                         // the account was blocked
 )
 
-// Why returns the reason of orders canceled for this cause; for a block it is the operator. If the cancels of a dead
-// man's switch need several records, all but the last one are recorded as canceled by the owner.
+// Why returns the reason of orders canceled for this cause; a block counts as a cancel by an operator. If the
+// cancels of a dead man's switch need several records, all but the last one are recorded as canceled by the owner.
 func (c CancelCause) Why() WhyCanceled {
 	switch c {
 	case ByClient:
@@ -191,12 +191,11 @@ type Amendment struct {
 	Amount   Shares  // new total as the client sent it, 0 if it sent none
 	Limit    Price   // new limit as the client sent it, 0 if it sent none
 	Executed Shares  // shares executed by the whole chain, before this record
-	Open     Shares  // of OrderReduced: open shares of the order after it
-	Old      Cancel  // of OrderReplaced: the order that was replaced, and its open shares
+	Open     Shares  // in OrderReduced: open shares of the order after it
+	Old      Cancel  // in OrderReplaced: the order that was replaced, and its open shares
 }
 
-// Cancel is one order canceled by an OrdersCanceled event, with all of its open
-// shares.
+// Cancel is an order that an event canceled, with all of its open shares: an entry of Cancels or Own, or Amend.Old.
 type Cancel struct {
 	Order  OrderID
 	Symbol Symbol
@@ -228,16 +227,16 @@ func (e *Event) cancelEvent(c *Cancel) Event {
 		Shares: c.Shares}
 }
 
-// Note sets e to the record of what o did in a symbol, without a ref and fills. The comment of
-// the event kind says what shares are.
+// Note sets e to the record of what o did in a symbol, without a ref and fills. The comment of each event kind says
+// what its Shares are.
 func (e *Event) Note(kind EventKind, o *Order, sym Symbol, shares Shares, now int64) {
 	*e = Event{} // in place: a literal with values of o would be built elsewhere and copied
 	e.Kind, e.Time, e.Account, e.Symbol = kind, now, o.Account.ID, sym
 	e.Order, e.Terms, e.Shares = o.ID, o.Terms, shares
 }
 
-// NoteMore sets the fields of e, which Note has made, that order instructions need: whether o is canceled when its
-// connection ends, what was canceled of it at once, and the orders of Book.Own. e keeps own.
+// NoteMore sets the fields of e, made by Note, that order instructions need: whether o is canceled when its
+// connection ends, how many of its shares were canceled at once, and the orders of Book.Own. e keeps the slice own.
 func (e *Event) NoteMore(o *Order, own []Cancel) {
 	e.OnDisconnect = o.OnDisconnect && e.Kind != OrderContinued && e.Kind != OrderCanceled && e.Kind != OrderReduced
 	if e.Own = own; o.AtOnce && e.Kind != OrderCanceled && e.Kind != OrderReduced {

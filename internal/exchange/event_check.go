@@ -106,14 +106,15 @@ func (e *Event) checkNumbers() error {
 	return e.checkMore(left)
 }
 
-// checkContinued reports whether e is valid as a further part of an order: it does something, and follows
-// another part that did something.
+// checkContinued reports whether e is valid as a further part of an order: it fills or cancels something, and
+// follows a part that did.
 func (e *Event) checkContinued() bool {
 	begun := e.Before > 0 || e.Before == 0 && e.STP == CancelOldest // it may only have canceled own orders
 	return begun && e.Before < math.MaxInt32 && (len(e.Fills) > 0 || len(e.Own) > 0 || e.Rest > 0)
 }
 
-// checkMore is checkNumbers for the fields of order instructions. left is what the fills leave of the order's shares.
+// checkMore is checkNumbers for the fields of order instructions. left is how many of the order's shares the fills
+// leave.
 func (e *Event) checkMore(left Shares) error {
 	if e.Rest != 0 && (e.Rest != left || e.mayRest() && e.STP != CancelNewest && e.STP != CancelBoth) {
 		return fmt.Errorf("%w: order %d: %s of %s canceled at once, %s", ErrEvent, e.Order, e.Rest, left, e.words())

@@ -281,7 +281,7 @@ const namesBits = 12
 
 // get returns b as a string, from the cache if it is there.
 func (n *names) get(b []byte) string {
-	const mix = 0x9e3779b97f4a7c15 // odd, and without a bit pattern
+	const mix = 0x9e3779b97f4a7c15 // odd, with irregular bits
 	h, rest := uint64(len(b)), b
 	for ; len(rest) >= 8; rest = rest[8:] {
 		h = (h ^ binary.LittleEndian.Uint64(rest)) * mix

@@ -15,7 +15,7 @@ const (
 	flagHold         = 0x10 // Hold follows
 )
 
-// flagRules is the flag of a SymbolMade that SymbolRules follow.
+// flagRules is the flag of a SymbolMade that is followed by SymbolRules.
 const flagRules = 0x01
 
 // NeedsVersion returns the version of encoded events that a program must support to read this one: 4 if it uses
@@ -202,7 +202,7 @@ func appendMore(dst []byte, e *Event, flags byte) []byte {
 func (r *eventReader) more(e *Event) {
 	if r.flags&flagHold != 0 {
 		if e.Hold = Cash(r.int128()); e.Hold == (Cash{}) {
-			r.short = true // AppendEvent never writes that
+			r.short = true // AppendEvent never writes this
 		}
 	}
 	if r.flags&flagTaken != 0 {
@@ -230,7 +230,7 @@ func appendOwn(dst []byte, c *Cancel) []byte {
 	return binary.AppendUvarint(dst, uint64(c.Limit))
 }
 
-// ownBytesMin is the minimum size of what appendOwn appends: it limits how many a record can claim to have.
+// ownBytesMin is the minimum size of what appendOwn appends: it limits how many entries a record can claim to have.
 const ownBytesMin = 4
 
 // own reads what appendOwn wrote.
@@ -292,7 +292,7 @@ func (r *eventReader) rules(e *Event) {
 		Band:    r.fraction(),
 	}
 	if e.Kind == SymbolMade && *e.SymbolRules == (SymbolRules{}) {
-		r.short = true // AppendEvent never writes that
+		r.short = true // AppendEvent never writes this
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // selfTradeTable has the result of a buy of 25 at 12 for each stp, position of the account's own order, and tif.
-// Orders 1 to 4 sell 10 each at 10, 11, 12 and 13. The order with the number of the position is of the same account
-// as the buy, the others of another account.
+// Orders 1 to 4 sell 10 each at 10, 11, 12 and 13. The order whose number is the position belongs to the buyer's
+// account, the others to another account.
 const selfTradeTable = `
 none   own 1 GTC: fills 10 of 1 10 of 2 5 of 3, rest 0, open 0
 none   own 1 IOC: fills 10 of 1 10 of 2 5 of 3, rest 0, open 0

@@ -75,7 +75,7 @@ func (d *desk) recordResult(e *Event, kind EventKind, o *Order, fills []Fill) {
 	}
 }
 
-// further executes the other parts of o, whose first record is e, and checks the bounds computed before.
+// further executes the further parts of o, whose first record is e, and checks the bounds computed earlier.
 func (d *desk) further(o *Order, r twinResult, e Event, bytes int, whole bool, parts, each int) twinResult {
 	size := len(AppendEvent(nil, &e))
 	if whole != (d.book.Unfinished() == 0) || size > bytes+EventBytesMax {

@@ -32,7 +32,7 @@ type Account struct {
 	unsettled int32
 	open      int32        // number of open orders in all symbols
 	openIn    *openIn      // number of open orders by symbol; nil if they are all in one symbol
-	latest    *position    // the position that was looked up last: that of an order is needed again for its fills
+	latest    *position    // the position that was looked up last: an order's fills need its position again
 	counted   uint32       // the round in which Ledger.count counted this account
 	hash      uint32       // hash of ID in the accountTable
 	chain     slot         // next account in the same bucket of the accountTable
@@ -252,7 +252,7 @@ func (l *Ledger) Release(in *Instrument, o *Order) {
 	l.closeOrder(in, o.Account)
 }
 
-// giveBack releases o's hold for some of its shares: they can be spent or sold again.
+// giveBack releases o's hold for some of its shares: their cash can be spent again, or they can be sold again.
 func (in *Instrument) giveBack(o *Order, shares Shares) {
 	if o.Side == Buy {
 		if o.Type == Market {

@@ -20,8 +20,8 @@ func (l *Ledger) WithdrawMarket(in *Instrument, o *Order, cost Cash) {
 	l.closeOrder(in, o.Account)
 }
 
-// ReleaseOwn gives back what the resting orders of a held that self-trade prevention canceled (Book.Own). It is called
-// after the Settle, SettleMore or SettleInstead of the order that met them.
+// ReleaseOwn gives back what resting orders of account a have held that self-trade prevention canceled (Book.Own).
+// It is called after the Settle, SettleMore or SettleInstead of the order that met them.
 func (l *Ledger) ReleaseOwn(in *Instrument, a *Account, own []Cancel) {
 	for i := range own {
 		c := &own[i]
@@ -51,7 +51,7 @@ func (l *Ledger) ReserveInstead(in *Instrument, old, o *Order) RejectReason {
 	return OK
 }
 
-// WithdrawInstead takes back what ReserveInstead reserved: old stays as it was.
+// WithdrawInstead takes back what ReserveInstead reserved: old does not change.
 func (l *Ledger) WithdrawInstead(in *Instrument, old, o *Order) {
 	o.Account.unsettled--
 	if o.Side == Buy {

@@ -8,10 +8,9 @@ type Imbalance struct {
 	Symbol  Symbol // one of these symbols
 }
 
-// count adds up what all accounts have, in pieces, while trading continues in between.
-// A change of something that is already counted is added to the sum, so that in the
-// end the sum is that of a single moment: the end of the count. Each count is a new
-// round; an account or position records the round in which it was counted or created.
+// count adds up what all accounts have, in pieces, while trading continues in between. A change of something that
+// is already counted is added to the sum, so that the final sum is that of a single moment: the end of the count.
+// Each count is a new round; an account or position records the round in which it was counted or created.
 type count[T interface{ Add(T) T }] struct {
 	round uint32
 	sum   T
@@ -23,8 +22,8 @@ func (c *count[T]) begin() {
 	c.round, c.sum = c.round+1, zero
 }
 
-// addGain adds to the sum what something gained that was last counted in the given round,
-// unless it is yet to be counted in the current round.
+// addGain adds to the sum what an account or position gained, if it was counted in the current round. round is the
+// last round in which it was counted.
 func (c *count[T]) addGain(round uint32, gained T) {
 	if round == c.round {
 		c.sum = c.sum.Add(gained)

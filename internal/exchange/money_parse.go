@@ -17,7 +17,7 @@ func quote[S string | []byte](s S) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// Why a decimal is invalid. Callers add the name and the value.
+// Reasons why a decimal is invalid. Callers add the name and the value.
 var (
 	errNotDecimal = errors.New("is not a decimal number")
 	errFraction   = errors.New("has more than 8 fractional digits")

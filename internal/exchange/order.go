@@ -12,10 +12,10 @@ type Order struct {
 	Terms
 	OnDisconnect bool       // cod: cancel the order when its connection ends
 	AtOnce       bool       // the canceled shares were canceled by the order's own record
-	Taken        TakenCount // how many of the executions it took on arrival
-	Shares       Shares     // as accepted
+	Taken        TakenCount // how many of the executions the order had as the taker
+	Shares       Shares     // shares as accepted
 	Open         Shares     // shares still to be executed
-	Canceled     Shares     // shares taken back by a cancel
+	Canceled     Shares     // shares that were canceled
 	CanceledAt   int64      // nanoseconds since the Unix epoch
 	Executions   []Execution
 	Lineage      *Lineage // nil if the order was never amended and replaces none
@@ -78,9 +78,9 @@ type Fill struct {
 	Account AccountID // owner of the resting order
 	Shares  Shares
 	Price   Price
-	Closed  bool // the fill closed the resting order; set only by Book.Submit
+	Closed  bool // the fill closed the resting order; set by Book.Submit only
 
-	owner *Account // of the resting order; set by Book.Submit for Ledger.Settle
+	owner *Account // owner of the resting order; set by Book.Submit for Ledger.Settle
 }
 
 // String returns f for error messages: what was filled, and with which order.

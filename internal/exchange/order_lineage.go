@@ -21,8 +21,8 @@ func (l *Lineage) changes() *Changes {
 	return &l.Changes
 }
 
-// TakenCount is how many executions an order had as the taker, before it rested; these are its oldest ones. The
-// value is that number + 1, or 0 if it is unknown.
+// TakenCount is how many executions an order had as the taker, before it rested; these are its oldest executions.
+// The value is that number + 1, or 0 if it is unknown.
 type TakenCount uint16
 
 // Took returns the TakenCount of n executions, or 0 (unknown) if n does not fit.

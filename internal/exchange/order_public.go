@@ -116,7 +116,7 @@ type TradeState struct {
 type PublicOrder struct {
 	Symbol Symbol
 	Terms
-	Shares Shares // as accepted
+	Shares Shares // shares as accepted
 	Status Status
 }
 
@@ -174,7 +174,7 @@ func DecodePublic(b []byte, e *Event) (symbol []byte, err error) {
 	return symbol, nil
 }
 
-// placeholderRef returns a placeholder if there is a ref, "" otherwise.
+// placeholderRef returns a placeholder for a ref, or "" if there is none.
 func placeholderRef(ref []byte) Ref {
 	if ref == nil {
 		return ""
@@ -218,7 +218,7 @@ func (r *eventReader) publicFills(e *Event) {
 // name reads a string and returns its bytes.
 func (r *eventReader) name() []byte { return r.take(int(r.byte())) }
 
-// errTotals: a stored total is out of range.
+// errTotals is the error for a stored total that is out of range.
 var errTotals = errors.New("exchange: totals of trades are out of range")
 
 // Check returns an error if d cannot be the totals of any trades.

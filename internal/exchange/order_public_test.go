@@ -34,7 +34,7 @@ func TestDecodePublicRefusesWhatDecodeEventRefuses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEvent().Draw(t, "event")
 		if e.Kind == AccountOpened || e.Kind == SharesDeposited || e.Kind == AccountRuled || e.Kind == SwitchSet {
-			return // it does not decode these fields
+			return // DecodePublic does not decode the fields of these kinds
 		}
 		b := AppendEvent(nil, &e)
 		var got Event

@@ -5,9 +5,9 @@ import "fmt"
 // RefCharsMax is the maximum length of a Ref, in characters.
 const RefCharsMax = 64
 
-// Ref is a client order id: a name that a client gives to a command that makes something, so
-// that it can repeat the command without doing it twice. An account can use each ref once:
-// for an order, for its own opening, or for a deposit of shares. "" means no ref.
+// Ref is a client order id: a name that a client gives to a command that makes something, so that it can repeat the
+// command without a second effect. An account can use each ref once: for an order, for its own opening, or for a
+// deposit of shares. "" means no ref.
 type Ref string
 
 // ParseRef parses a ref: 1 to 64 characters of A-Z, a-z, 0-9 and . _ : -. The error names
@@ -32,7 +32,7 @@ func isRefChar(c byte) bool {
 	return c == '.' || c == '_' || c == ':' || c == '-'
 }
 
-// RefKey identifies a ref among those of all accounts.
+// RefKey identifies a ref across all accounts.
 type RefKey struct {
 	Account AccountID
 	Ref     Ref
@@ -42,7 +42,7 @@ type RefKey struct {
 // order that it made.
 type RefUse struct {
 	Kind     CommandKind // OpenAccount, DepositShares, PlaceOrder or AmendOrder
-	Symbol   Symbol      // of an order, or of a deposit of shares
+	Symbol   Symbol      // symbol of the order, or of the deposit of shares
 	Terms                // terms of an order; for an AmendOrder the side, and the new limit or 0
 	Quantity Int128      // the balance, the deposited shares, the shares of the order, or the new total or 0
 	Order    OrderID     // first order of the chain; for an AmendOrder the resulting order; 0 if none was made

@@ -9,7 +9,7 @@ import (
 // AccountRules are the rules that an operator has set for an account. The zero value means that
 // nothing is set.
 type AccountRules struct {
-	Block       *Halt     // since when and why it may not place or amend orders; nil while it may
+	Block       *Halt     // the block in force; nil while the account may place and amend orders
 	STP         SelfTrade // default mode of orders that do not specify one
 	SharesMax   Shares    // maximum shares of an order; 0 means no limit, as in the fields below
 	NotionalMax Cash      // maximum of an order's amount × limit
@@ -51,7 +51,7 @@ func (r *AccountRules) Check() error {
 type SymbolRules struct {
 	Tick    Price    // limits must be multiples of it; 0 means 10^-8, also for Lot
 	Lot     Shares   // amounts must be multiples of it
-	Protect Fraction // of the best price, for market orders; 0 means ProtectStandard
+	Protect Fraction // maximum distance of market orders from the best price; 0 means ProtectStandard
 	Band    Fraction // orders with a limit further from the last trade's price are rejected; 0 means no band
 }
 
@@ -76,7 +76,7 @@ const limitMax = Price(orderUnitsMax - 1)
 // Fraction is a part of a whole, in units of 10^-8: 10,000,000 is 10 %.
 type Fraction uint32
 
-// FractionOne is the whole.
+// FractionOne is 100 %.
 const FractionOne Fraction = 1e8
 
 // ProtectStandard is how far from the best price a market order without a limit may execute, unless an
@@ -175,9 +175,9 @@ func (b *Book) Meets(side Side, limit Price) (best Price, meets bool) {
 // BlockResult is the result of blocking or unblocking an account.
 type BlockResult struct {
 	Reason   RejectReason // OK, or why the request was refused; then only Text may be set
-	Text     string       // details of Reason: for NotReadYet the node
-	Changed  bool         // false if the account was blocked already, or was not blocked
-	Block    Halt         // the block in force, or the one that was ended; zero if there is none
+	Text     string       // details of Reason; for NotReadYet, which node, and why
+	Changed  bool         // false if the account was already blocked, or already not blocked
+	Block    Halt         // the block in force, or the one that was ended; zero if the account had none
 	Canceled CancelAllResult
 }
 

@@ -14,8 +14,8 @@ type Terms struct {
 	TIF   TimeInForce
 	Post  bool // post only: the order is rejected if it would execute at once
 	Type  OrderType
-	STP   SelfTrade // in effect: as sent, or the account's default
-	Limit Price     // for a Market order the protection price
+	STP   SelfTrade // mode in effect: as sent, or the account's default
+	Limit Price     // the limit; for a Market order the protection price
 }
 
 // packed is Terms without the limit, in the byte that records, books and digests use:
@@ -66,7 +66,7 @@ func (t *Terms) marketBuy() bool { return t.Type == Market && t.Side == Buy }
 // plain reports whether an order has no instructions. Programs of every version can read its records.
 func (t *Terms) plain() bool { return uint8(t.TIF)|uint8(t.Type)|uint8(t.STP) == 0 && !t.Post }
 
-// mayRest reports whether the remainder of such an order may stay in the book.
+// mayRest reports whether the remainder of an order with these terms may stay in the book.
 func (t *Terms) mayRest() bool { return t.TIF == GTC }
 
 // check reports whether the terms are valid.

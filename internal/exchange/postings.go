@@ -6,17 +6,18 @@ import "iter"
 // a loss.
 type Posting struct {
 	Account            AccountID
-	Symbol             Symbol   // of the shares; "" if an account is opened
+	Symbol             Symbol   // symbol of the shares; "" if an account is opened
 	Cash, HeldCash     Cash     // free cash, and cash held by open buys
 	Shares, HeldShares Position // free shares, and shares held by open sells
 }
 
-// Postings ranges over what e changes in the cash and shares of accounts. The first postings are those of the owners
-// of resting orders, one for each fill. The next one is that of e's own account: what its order reserves, executes
-// and releases, and what an order that it replaces releases. The last ones are those of other orders that e cancels,
-// one each. An account may have several postings; a record that moves nothing has none. Postings allocates nothing.
+// Postings ranges over what e changes in the cash and shares of accounts. The first postings are those of the
+// owners of resting orders, one for each fill. The next one is that of e's own account: what its order reserves,
+// executes and releases, and what an order that it replaces releases. The last ones are those of other orders that
+// e cancels, one each. An account may have several postings; a record that moves nothing has none. Postings
+// allocates nothing.
 //
-// Only what follows the journal uses it. The Ledger settles by its own arithmetic, so that the two can be compared:
+// Only readers of the journal use it. The Ledger settles by its own arithmetic, so that the two can be compared:
 // replay, Audit and the proofs of the lab must not use Postings.
 func (e *Event) Postings() iter.Seq[Posting] {
 	return func(yield func(Posting) bool) { e.post(yield) }
@@ -48,8 +49,8 @@ func (e *Event) post(yield func(Posting) bool) {
 	}
 }
 
-// postFills calls yield for the owner of each resting order that e filled, and adds to p what the fills bring and
-// cost e's account, without what its order held for them. It returns false if yield did.
+// postFills calls yield for the owner of each resting order that e filled, and adds to p what e's account gains and
+// pays in the fills, ignoring what its order held for them. It returns false if yield did.
 func (e *Event) postFills(p *Posting, yield func(Posting) bool) bool {
 	for i := range e.Fills {
 		f := &e.Fills[i]
@@ -69,11 +70,11 @@ func (e *Event) postFills(p *Posting, yield func(Posting) bool) bool {
 	return true
 }
 
-// addOrder adds to p, which has what the fills bring and cost, by how much e changes what its account's orders hold.
+// addOrder adds to p how e changes what the orders of its account hold. p already has the result of the fills.
 func (e *Event) addOrder(p *Posting) {
-	open := e.Open() // of the order after e
+	open := e.Open() // open shares of the order after e
 	if e.Kind == OrderContinued {
-		open -= e.Shares // it held this much before
+		open -= e.Shares // the order held for this many shares before
 	}
 	if p.hold(&e.Terms, open); e.marketBuy() {
 		held := e.Hold
@@ -102,8 +103,8 @@ func (e *Event) postCancels(cancels []Cancel, yield func(Posting) bool) bool {
 	return true
 }
 
-// hold moves what an order holds for some open shares from free to held, or back if shares is negative. A market buy
-// holds nothing for its open shares, but what its fills will cost.
+// hold moves what an order holds for some open shares from free to held, or back if shares is negative. It does
+// nothing for a market buy, which holds the cost of its fills instead.
 func (p *Posting) hold(t *Terms, shares Shares) {
 	if t.Side == Sell {
 		p.Shares, p.HeldShares = p.Shares.Sub(shares.Position()), p.HeldShares.Add(shares.Position())

@@ -14,7 +14,8 @@ type posted struct {
 	shares map[Symbol]map[AccountID][2]Position // free and held
 }
 
-// add adds the postings of a record. They neither make nor lose cash or shares, except what the record deposits.
+// add adds the postings of a record. Together they neither make nor lose cash or shares, except what the record
+// deposits.
 func (p *posted) add(t require.TestingT, e *Event) {
 	made, deposited := Cash{}, Position{}
 	for one := range e.Postings() {
@@ -50,7 +51,7 @@ func (p *posted) same(t require.TestingT, s *State, e *Event) {
 	require.Zero(t, s.Ledger.Reconcile(func() {}))
 }
 
-// met counts the records of random sessions by what makes their postings differ.
+// met counts the records of random sessions by the kind of their postings.
 type met struct {
 	kinds                    map[EventKind]int
 	rest, hold, own, further int
@@ -85,9 +86,10 @@ func (m *met) missing() string {
 	return ""
 }
 
-// TestPostingsAreWhatTheLedgerSettles compares the postings of every record of random sessions with the ledger, which
-// does not use them. One kind of session has several symbols and cancels all orders, the other has all instructions.
-// Sessions of the other kind are repeated until each kind of record was met: a cancel in a further part is rare.
+// TestPostingsAreWhatTheLedgerSettles compares the postings of every record of random sessions with the ledger,
+// which does not use them. The first kind of session has several symbols and cancels all orders, the second has all
+// instructions. Sessions of the second kind are repeated until each kind of record was met: a cancel in a further
+// part is rare.
 func TestPostingsAreWhatTheLedgerSettles(t *testing.T) {
 	r := testRand(t)
 	seen := met{kinds: map[EventKind]int{}}
@@ -148,7 +150,7 @@ func TestPostingsEndEarly(t *testing.T) {
 	}
 }
 
-// TestPostingsAllocateNothing: the projector and the view call it for every record.
+// TestPostingsAllocateNothing: the projector and the view call Postings for every record.
 func TestPostingsAllocateNothing(t *testing.T) {
 	s := newRandomSession(testRand(t))
 	s.run(2000)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// RejectReason is why a command was rejected. A reject is part of the normal result, not an
-// error of the exchange. Each reason has an entry in reasons: its name, its text, and whether
-// it is a refusal. Every protocol uses these.
+// RejectReason is why a command was rejected. A reject is part of the normal result, not an error of the exchange.
+// Each reason has an entry in reasons: its name, its text, and whether it is a refusal. Every protocol uses these
+// entries.
 type RejectReason uint8
 
 // The reasons.
@@ -54,7 +54,7 @@ const (
 	TooManyCancelAlls                  // the account exceeds the rate limit of cancel-all
 	NotReadYet                         // a node of the cluster cannot read the record that this would write
 	ViewUnavailable                    // the view of accounts failed
-	FillsForgotten                     // the requested fills are older than those kept
+	FillsForgotten                     // the requested fills are older than the fills that are kept
 	Unresumed                          // cancels that became due while the exchange was down are not done yet
 
 	// The reasons below come from a session; the engine never returns them.
@@ -194,7 +194,7 @@ var reasons = [rejectReasons]reason{
 	RefUsed: {name: "ref_used", text: func(c *Command, _ *Result) string {
 		ref := c.Ref
 		if c.Kind == AmendOrder && c.More != nil {
-			ref = c.More.NewRef // the other one names the order
+			ref = c.More.NewRef // c.Ref names the order
 		}
 		return "account " + string(c.Account) + " has used ref " + string(ref) + " before, and not for this"
 	}},
@@ -227,7 +227,7 @@ var reasons = [rejectReasons]reason{
 	}},
 	AccountOrdersExceeded: {name: "account_orders_exceeded", refusal: true, text: func(c *Command, r *Result) string {
 		most := bound(r, "max-open-orders-account")
-		if limit := r.details().Bound; limit != "" { // an operator's, of the account
+		if limit := r.details().Bound; limit != "" { // a limit that an operator set for the account
 			most = ", " + limit
 		}
 		return "account " + string(c.Account) + " is at its limit of open orders" + most + "; cancel and query still work"

@@ -16,7 +16,7 @@ type State struct {
 	Refs    *Refs            // refs of the applied events
 	OrderID OrderID
 	// Time is the latest time of all applied events, including those before the snapshot: nanoseconds since the
-	// Unix epoch, 0 if there are none. Later events must not have earlier times.
+	// Unix epoch, 0 if there are none. An engine gives no later event an earlier time.
 	Time int64
 
 	fills   []Fill // reused by Apply
@@ -184,7 +184,7 @@ func (s *State) proceed(in *Instrument, book *Book, e *Event) error {
 		return fmt.Errorf("exchange: replay: %s of order %d of %s to be filled at once, "+
 			"now order %d is unfinished, with %s open", e.Shares, e.Order, e.Symbol, id, o.Open)
 	}
-	if before := len(o.Executions); before != e.Before { // it never rested: all its executions are of its own parts
+	if before := len(o.Executions); before != e.Before { // it never rested: its own parts made all executions
 		return fmt.Errorf("exchange: replay: order %d of %s continues after %d executions, now after %d",
 			e.Order, e.Symbol, e.Before, before)
 	}

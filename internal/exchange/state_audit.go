@@ -32,8 +32,8 @@ func (s *State) Audit() error {
 	return nil
 }
 
-// checkIndex checks that all books use the state's index, and that the index has no orders
-// except those of the books. Book.Check checks that it has all of them.
+// checkIndex checks that all books use the state's index, and that the index has no orders except those of the
+// books. Book.Check checks that the index has all orders of the book.
 func (s *State) checkIndex() error {
 	orders := 0
 	for sym, book := range s.Books {

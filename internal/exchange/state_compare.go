@@ -103,7 +103,7 @@ func (a *AccountState) value() string {
 	return text
 }
 
-// value formats a symbol of a snapshot. The last trade is left out without a band, as it has no effect then.
+// value formats a symbol of a snapshot. Without a band the last trade has no effect, so it is left out.
 func (s *SymbolState) value() string {
 	text := fmt.Sprintf("%s placed", s.Deposited)
 	if s.Halt != nil {

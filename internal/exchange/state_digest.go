@@ -20,8 +20,8 @@ func DigestListing() string { return strings.TrimSpace(digestVersion) }
 // Digest returns the SHA-256 of a listing of everything that affects the future: accounts, symbols, positions,
 // resting orders in the order in which they would execute, the last order id, which symbols are halted, rules,
 // switches, cod, and chains of amends. Two states with the same digest behave the same from now on, however they
-// were reached. The digest does not cover closed orders still in memory, empty positions, and refs: memory has few
-// of the refs, and the database the others. Digest walks the whole state and changes nothing.
+// were reached. The digest does not cover closed orders still in memory, empty positions, and refs: memory has only
+// some of the refs, and the database has the others. Digest walks the whole state and changes nothing.
 func (s *State) Digest() [sha256.Size]byte {
 	d := NewDigester(s.OrderID)
 	instruments, _ := d.Ledger(s.Ledger, nil)
@@ -260,9 +260,10 @@ func sorted[V any, S ~string](values []V, name func(V) S) []V {
 	return inOrder
 }
 
-// digestMore collects rarely used properties of accounts, symbols and orders. They follow at the end of the listing,
-// with a section for each of the three. An empty section is left out, so that the digest is that of older programs
-// without these properties. Times that are only for people are rounded to seconds, as those of halts.
+// digestMore collects rarely used properties of accounts, symbols and orders. They follow at the end of the
+// listing, with a section for each of the three. An empty section is left out, so that the digest is that of older
+// programs without these properties. Times that are only for people are rounded to seconds, like the times of
+// halts.
 type digestMore struct {
 	accounts []AccountState
 	symbols  []SymbolState

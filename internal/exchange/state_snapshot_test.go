@@ -70,7 +70,7 @@ func TestASessionGoesOnFromItsSnapshot(t *testing.T) {
 	}
 }
 
-// TestTheNewestTimeOutlastsARestore checks Time, also if later events have earlier times.
+// TestTheNewestTimeOutlastsARestore checks State.Time, also if later events have earlier times.
 func TestTheNewestTimeOutlastsARestore(t *testing.T) {
 	s, err := (&Snapshot{Time: 9}).Restore()
 	require.NoError(t, err)

@@ -21,10 +21,10 @@ type twinOrder struct {
 	canceledAt, reducedAt           int64
 	done                            []Execution
 	taken                           int   // how many of done the order had as the taker
-	atOnce                          int64 // the part of canceled that its own record canceled
+	atOnce                          int64 // how much of canceled the order's own record canceled
 	cod                             bool
 	first, replaces, replaced       OrderID
-	before                          int64 // executed by earlier orders of the chain
+	before                          int64 // shares executed by earlier orders of the chain
 }
 
 // twinResult is what an order did at once.

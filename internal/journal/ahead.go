@@ -2,8 +2,8 @@ package journal
 
 import "fmt"
 
-// claimBytesMax is the most that one ClaimMany may set aside, in bytes. It thereby limits the disk
-// space of the segments that are made for it.
+// claimBytesMax is the most that one ClaimMany may set aside, in bytes. It limits the disk space of
+// the segments that are made for one call.
 const claimBytesMax = 1 << 30
 
 // ClaimMany is Claim for several records of up to payload bytes each, all or none. Append each with
@@ -56,8 +56,8 @@ func (j *Journal) Forgo() {
 	wakeUp(j.allocator.recheck)
 }
 
-// AppendMany is AppendClaimed for one of the records of a ClaimMany; claimed is the argument payload
-// of that call.
+// AppendMany is AppendClaimed for a record that was claimed with ClaimMany; claimed is the argument
+// payload of that ClaimMany.
 func (j *Journal) AppendMany(payload []byte, claimed int) (uint64, error) {
 	paid := charge(recordBytes(claimed))
 	return j.append(payload, paid, paid)
@@ -83,14 +83,14 @@ func (j *Journal) wakeClaims() {
 	}
 }
 
-// What the allocator has to make next.
+// Results of due: what the allocator must make next.
 const (
 	nothing = iota
 	theNext // the next segment: the journal will need it soon
 	oneMore // a further segment, for a ClaimMany
 )
 
-// due returns what the allocator has to make now: nothing, theNext or oneMore.
+// due returns what the allocator must make now: nothing, theNext or oneMore.
 func (j *Journal) due() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

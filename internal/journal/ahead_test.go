@@ -54,8 +54,9 @@ func TestAClaimOfManyRecordsHasRoomForAll(t *testing.T) {
 	})
 }
 
-// TestADiskWithoutRoomForAClaimRefusesItAlone: other claims still succeed, and the segments made for the
-// refused claim are removed. The claim is also refused if there is room for no segment at all.
+// TestADiskWithoutRoomForAClaimRefusesItAlone: a ClaimMany for which the disk has too little room, or no
+// room at all, is refused. Other claims still succeed, and the segments made for the refused claim are
+// removed.
 func TestADiskWithoutRoomForAClaimRefusesItAlone(t *testing.T) {
 	for _, segments := range []int{3, 0} {
 		bubble(t, func(t *testing.T, fs *memFS) {
@@ -97,8 +98,8 @@ func TestAClaimOfManyLeavesTheReserve(t *testing.T) {
 	})
 }
 
-// TestAClaimGoesOnAsSoonAsThereIsRoom: if no segment is being made, a waiting claim is woken when other
-// room is given back.
+// TestAClaimGoesOnAsSoonAsThereIsRoom: a waiting claim is woken when a written record or another claim
+// gives back room, even if no segment is being made.
 func TestAClaimGoesOnAsSoonAsThereIsRoom(t *testing.T) {
 	for name, begin := range map[string]func(*testing.T, *Journal, *memFS) (giveBack func()){
 		"a record is written that was charged twice its bytes": func(t *testing.T, j *Journal, fs *memFS) func() {
@@ -155,7 +156,8 @@ func TestASpareThatTheFlusherHasIsNotDropped(t *testing.T) {
 	})
 }
 
-// TestAClaimIsNotRefusedForADiskThatWasFullBefore fills the disk while no claim waits.
+// TestAClaimIsNotRefusedForADiskThatWasFullBefore fills the disk while no ClaimMany waits. Once the disk
+// has room again, ClaimMany succeeds.
 func TestAClaimIsNotRefusedForADiskThatWasFullBefore(t *testing.T) {
 	bubble(t, func(t *testing.T, fs *memFS) {
 		j := mustOpenMem(t, fs, small)

@@ -141,7 +141,7 @@ func (a *allocator) pop(newest bool) (s spare, ok bool) {
 func (a *allocator) trim() {
 	for a.j.dropSpare() {
 		s, ok := a.pop(true)
-		if !ok { // the flusher has just taken it
+		if !ok { // the flusher has just taken the last spare
 			a.j.undropSpare()
 			return
 		}

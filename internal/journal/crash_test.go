@@ -222,8 +222,8 @@ func TestFailureIsFinalAndTold(t *testing.T) {
 	}
 }
 
-// TestFailedRemoveLeavesNoGap: a segment that could not be deleted is deleted first by the next call.
-// Otherwise Open would find a gap.
+// TestFailedRemoveLeavesNoGap: if a segment could not be deleted, the next call deletes it first. Otherwise Open
+// would find a gap.
 func TestFailedRemoveLeavesNoGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()
@@ -246,8 +246,8 @@ func TestFailedRemoveLeavesNoGap(t *testing.T) {
 	})
 }
 
-// TestADeletionThatIsNotDurableIsNotFollowedByAnother: if only the second deletion reached the disk, Open
-// would find a gap.
+// TestADeletionThatIsNotDurableIsNotFollowedByAnother: RemoveBefore deletes nothing more while a deletion is not
+// durable. If only the later deletion reached the disk, Open would find a gap.
 func TestADeletionThatIsNotDurableIsNotFollowedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()

@@ -17,7 +17,7 @@ type ending string
 
 const (
 	closed ending = "closed in order"
-	idle   ending = "killed while nothing came" // killed after it was idle for longer than idleMark
+	idle   ending = "killed while nothing came" // killed after the journal was idle for longer than idleMark
 	busy   ending = "killed while records came"
 )
 
@@ -98,7 +98,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 		require.Greater(t, len(at), 3)
 		sure := at[len(at)-1] // damage before this offset must be found: the end mark covers all records
 		if end == busy {
-			sure = at[len(at)-2] // without an end mark, the last record covers only those before it
+			sure = at[len(at)-2] // without an end mark, the last record covers only earlier records
 		}
 		for i := range at[len(at)-1] {
 			one := fs.clone()

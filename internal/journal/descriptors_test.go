@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scarceFS is a memFS in a process at its limit of open files while none is set: no file can be opened, and
-// no directory synced, because that opens it.
+// scarceFS is a memFS. While its field none is set, the process is at its limit of open files: no file can
+// be opened, and no directory synced, because a sync opens the directory.
 type scarceFS struct {
 	*memFS
 	none atomic.Pointer[syscall.Errno]
@@ -153,8 +153,8 @@ func TestAReaderThatWaitsForADescriptorEndsWithTheJournal(t *testing.T) {
 	})
 }
 
-// TestDeletionGoesOnWhenThereIsADescriptor: each deletion is synced before the next one, even if that takes
-// several calls.
+// TestDeletionGoesOnWhenThereIsADescriptor: RemoveBefore syncs each deletion before the next one, even if
+// it needs several calls because no file can be opened.
 func TestDeletionGoesOnWhenThereIsADescriptor(t *testing.T) {
 	withoutDescriptors(t, func(t *testing.T, fs *scarceFS, j *Journal, lack *syscall.Errno) {
 		for range 200 {

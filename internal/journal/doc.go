@@ -18,7 +18,7 @@
 // version to read the segment. The caller chooses it (Options.Version), because the journal
 // does not know what the payloads mean.
 //
-//	record    0 length u32, of header and payload · 4 CRC-32C of these but itself
+//	record    0 length u32, of header and payload · 4 CRC-32C of both, without itself
 //	24 bytes  8 seq u64 · 16 durable u64 · 24 payload, then zeros up to a
 //	          multiple of 8
 //

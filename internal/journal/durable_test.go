@@ -109,7 +109,8 @@ func TestAFailedSyncOfTheRealDiskIsFinal(t *testing.T) {
 	}
 }
 
-// TestDeletedSegmentsAreSyncedOneByOne: each deletion is synced, so that a power cut leaves no gap.
+// TestDeletedSegmentsAreSyncedOneByOne: RemoveBefore syncs each deletion before the next one, so that a
+// power cut leaves no gap.
 func TestDeletedSegmentsAreSyncedOneByOne(t *testing.T) {
 	dir, removing, left := t.TempDir(), atomic.Bool{}, 0
 	durabletest.Watch(t, func(s durabletest.Sync) error {
@@ -133,7 +134,8 @@ func TestDeletedSegmentsAreSyncedOneByOne(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// TestACopyAndWhatIsSetAsideAreDurable: every file is synced with all its contents, and then its name.
+// TestACopyAndWhatIsSetAsideAreDurable: Copy syncs each file with all its contents and then the
+// directory; SetAside syncs both directories after each move.
 func TestACopyAndWhatIsSetAsideAreDurable(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir, small)

@@ -109,7 +109,7 @@ func TestMarkedSyncsAreNotTakenForTornWrites(t *testing.T) {
 
 		s, f := lastSegment(t, killed)
 		at := records(t, s, f.data)
-		clear(f.data[at[len(at)-1]:]) // as if killed before the mark was written
+		clear(f.data[at[len(at)-1]:]) // as if the process was killed before it wrote the mark
 		j, err = open(killed, memDir, marked)
 		require.NoError(t, err)
 		damageLast(killed.clone(), "found at a start")

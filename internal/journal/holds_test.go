@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExactlyWhatIsHeldStays: the oldest segment that is kept is the one with the oldest record that is
-// needed, whether that record is the last or the first of its segment.
+// TestExactlyWhatIsHeldStays: RemoveBefore keeps the segment with the oldest record that is still
+// needed and all later segments, whether that record is the last or the first of its segment.
 func TestExactlyWhatIsHeldStays(t *testing.T) {
 	const last = 200
 	holders := map[string]func(t *testing.T, j *Journal, seq uint64) (before uint64){

@@ -39,7 +39,7 @@ func TestInspectTellsWhatIsThere(t *testing.T) {
 	require.Equal(t, 100-first+1, records)
 }
 
-// TestInspectTellsOfATornTail leaves bytes after the last record, with an end mark and without, and
+// TestInspectTellsOfATornTail leaves bytes after the last record, with and without an end mark, and
 // compares the summary of Inspect with what Open cuts.
 func TestInspectTellsOfATornTail(t *testing.T) {
 	dir := t.TempDir()

@@ -35,7 +35,7 @@ func TestARefusedOverwriteIsWaitedFor(t *testing.T) {
 			fs.failOnly(noOverwrites(reason))
 			require.NoError(t, j.ClaimReserve(400), "claimed before it is known")
 			waits := make(chan error, 1)
-			go func() { // claim more than there is, so that it waits
+			go func() { // claim more room than is free, so that the claim waits
 				for j.ClaimReserve(400) == nil {
 				}
 				waits <- j.ClaimReserve(400)
@@ -98,7 +98,7 @@ func TestEachRefusedOverwriteLosesNothing(t *testing.T) {
 				return nil
 			})
 			promised, err := session(fs, seed, records)
-			if err != nil { // from Close, which does not wait for room
+			if err != nil { // an error of Close, which does not wait for room
 				require.ErrorIsf(t, err, syscall.ENOSPC, "step %d", at)
 				dropped++
 			}

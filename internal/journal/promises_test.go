@@ -11,7 +11,7 @@ import (
 )
 
 // TestAnAppendGoesOnAsSoonAsItsBatchIsTaken: an Append that waits for memory returns as soon as the flusher
-// takes the full batch, before that is synced.
+// takes the full batch, even before the batch is synced.
 func TestAnAppendGoesOnAsSoonAsItsBatchIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()

@@ -19,7 +19,7 @@ type Reader struct {
 	j       *Journal
 	holdMax uint64        // how many of the newest records the journal keeps for this reader; guarded by j.mu
 	next    atomic.Uint64 // seq of the record to read next
-	segment segment       // segment that f is open on; its end was current when locate last ran
+	segment segment       // segment whose file is f; its end is as of the last locate
 	last    uint64        // seq of the last record that is known to be synced in this segment
 	f       file
 	at      int64  // offset in f of the first byte after buffer
@@ -60,7 +60,7 @@ func (r *Reader) Hold(holdMax uint64) {
 
 // FirstWithin returns the seq of the first record of the oldest segment such that this segment and all
 // later ones together hold at most the given number of bytes. If the last segment alone holds more, it
-// returns the first seq of that.
+// returns the first seq of the last segment.
 func (j *Journal) FirstWithin(bytes int64) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()

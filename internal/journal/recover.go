@@ -65,7 +65,7 @@ func checkVersions(files fileSystem, all []segment, reads uint32) error {
 	for _, s := range all {
 		f, err := files.open(s.path, os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the journal is in use and has just deleted it
+			continue // the journal is in use and has just deleted this segment
 		}
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
@@ -140,8 +140,9 @@ func (r *recovered) read(files fileSystem, i int, f func(record) error) error {
 		if damage == nil || end == seen {
 			return damage
 		}
-		// If the segment was being written, its front may have been read before a record was written
-		// and the proof after that. Read it again to find out.
+		// The journal may be in use: this record may have been written after the read had passed its
+		// place, and the later record before the read reached that one. Read the segment again to find
+		// out.
 		if err := r.load(files, s.path); err != nil {
 			return err
 		}
@@ -194,8 +195,9 @@ func recoverDir(files fileSystem, dir string, reads uint32) (*recovered, file, e
 	return r, f, nil
 }
 
-// checkEnd returns a DamageError if the last segment ends with the mark that another one follows. The
-// caller holds the lock: in a journal in use, the next segment may have been made after the listing.
+// checkEnd returns a DamageError if the last segment ends with a rotation mark, because the segment
+// after it is missing. The caller holds the lock: in a journal in use, that segment may have been made
+// after the listing.
 func (r *recovered) checkEnd() error {
 	if len(r.segments) == 0 {
 		return nil
@@ -220,9 +222,9 @@ func (r *recovered) rewriteLastBatch(s segment, f file) error {
 	return f.sync()
 }
 
-// markRotation writes the mark that another segment follows into the last segment but one. The previous
-// process may have ended after it made the last segment and before it wrote the mark; without the mark,
-// a later loss of the last segment would go unnoticed.
+// markRotation writes a rotation mark into the last segment but one. The previous process may have ended
+// after it made the last segment and before it wrote the mark; without the mark, a later loss of the
+// last segment would go unnoticed.
 func (r *recovered) markRotation(files fileSystem) error {
 	n := len(r.segments)
 	if n < 2 || r.next > r.segments[n-1].first {

@@ -22,7 +22,7 @@ type room struct {
 	many    int64 // part of charged for records that were claimed by ClaimMany and not appended yet
 
 	wanted int64         // bytes that a ClaimMany waits for; 0 if none waits
-	ahead  error         // why no segment could be made for the waiting ClaimMany; its next call clears it
+	ahead  error         // why no segment could be made for the waiting ClaimMany; the next ClaimMany clears it
 	grown  chan struct{} // closed when room may have been freed; nil while no ClaimMany waits
 
 	// failing holds the reason why there is no room, nil if there is: for the spare that the
@@ -31,7 +31,7 @@ type room struct {
 	failing [3]atomic.Pointer[error]
 }
 
-// Indexes of room.failing: which step has found no room.
+// Indexes of room.failing: the steps that may find no room.
 const (
 	byAllocator = iota
 	byFlusher

@@ -38,7 +38,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // DamageError says that the contents of a segment cannot be explained by a crash.
 type DamageError struct {
 	File   string // path of the segment
-	Offset int64  // in the file, in bytes
+	Offset int64  // offset in the file, in bytes
 	Reason string // human-readable text
 }
 
@@ -195,12 +195,13 @@ func walk(b []byte, end int, next uint64, f func(record) error) (int, uint64, er
 	}
 }
 
-// proveTorn examines what follows the last good record. The next record would be next, at offset end.
-// proveTorn returns a DamageError if a later record or mark proves that record next was durable.
+// proveTorn examines the bytes after the last good record, which ends at offset end; next is the seq of
+// the record that would follow. proveTorn returns a DamageError if a later record or mark proves that
+// record next was durable.
 func proveTorn(s segment, b []byte, end int, next uint64) error {
 	seqMax := next + uint64(len(b)/recordHeader)
 	for at := end; at+recordHeader <= len(b); at += recordAlign {
-		// Checksums are for what looks like proof: a payload read as records could
+		// Compute a checksum only if the other fields look like proof: a payload read as records could
 		// otherwise cost a checksum of megabytes every eight bytes.
 		seq, durable := binary.LittleEndian.Uint64(b[at+8:]), binary.LittleEndian.Uint64(b[at+16:])
 		if durable < next || seq < durable || seq > seqMax {

@@ -34,7 +34,7 @@ func older(t *testing.T, end ending) *memFS {
 			setVersion(f.data, 1)
 		}
 	}
-	return fs.clone() // with everything synced
+	return fs.clone() // a copy with everything synced
 }
 
 func TestANewerSegmentIsRefusedWhereverItIs(t *testing.T) {

@@ -171,8 +171,8 @@ type orderList struct {
 // acceptedOrder is an order and its time.
 type acceptedOrder struct{ id, at int64 }
 
-// firstRow returns the seq of the first row whose newest order satisfies reached, or one above all seqs. Once
-// reached is true for an order, it must be true for all later ones.
+// firstRow returns the seq of the first row whose newest order satisfies reached, or a seq above that of all
+// rows. Once reached is true for an order, it must be true for all later ones.
 func (l *orderList) firstRow(reached func(acceptedOrder) bool) (int64, error) {
 	first, err := firstReached(0, uint64(placedSeqMax-placedSeqMin), func(from, end uint64) (uint64, bool, error) {
 		var newest acceptedOrder
@@ -266,8 +266,8 @@ func (l *orderList) from(seq int64, limit int, fits func(acceptedOrder) (keep, p
 	return l.collect(`seq >= $2`, "ASC", seq, limit, fits)
 }
 
-// before returns up to limit orders that fits keeps, newest first, from the row seq back. It stops as from
-// does.
+// before returns up to limit orders that fits keeps, newest first, from the row seq back. It stops at the
+// first order for which fits returns past.
 func (l *orderList) before(seq int64, limit int, fits func(acceptedOrder) (keep, past bool)) ([]int64, error) {
 	return l.collect(`seq <= $2`, "DESC", seq, limit, fits)
 }

@@ -78,7 +78,7 @@ func TestAStartReadsFewAmends(t *testing.T) {
 			WHERE relname = 'amend_log'`).Scan(&rows))
 		return rows
 	}
-	for range 2 { // as written by the program, and as an upgrade derives it from the log
+	for range 2 { // rows that the program wrote, then rows that an upgrade derived from the log
 		before := read()
 		snap, err := s.Load(background)
 		require.NoError(t, err)

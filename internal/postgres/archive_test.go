@@ -61,7 +61,7 @@ func TestTheTablesHoldTheJournalAgain(t *testing.T) {
 	a, last := mustOpenArchive(t, url), uint64(len(events))
 	require.Equal(t, last, a.Position().Applied)
 	require.Zero(t, a.HistoryAfter())
-	written(t, s, h, 100) // the archive does not see these
+	written(t, s, h, 100) // the archive does not see these records
 
 	state, next := newState(), uint64(1)
 	require.NoError(t, a.History(background, func(seq uint64, e *exchange.Event) error {
@@ -174,8 +174,8 @@ func TestRecordsHaveTheirRows(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForTablesIsToldWhetherAServerHasThem checks the argument served of waiting: only a server
-// applies further records.
+// TestWhoWaitsForTablesIsToldWhetherAServerHasThem checks the argument served that OpenArchiveAt passes to
+// waiting. It is true while a server, which applies further records, is connected.
 func TestWhoWaitsForTablesIsToldWhetherAServerHasThem(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s := mustOpen(t, url)

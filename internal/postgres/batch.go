@@ -12,7 +12,7 @@ import (
 // or resting order are summed, so that each row is written once per batch, however often it changed.
 type batch struct {
 	first, last uint64 // seqs; first is last+1 when the batch is empty
-	time        int64  // the latest time of its records; 0 when the batch is empty
+	time        int64  // the latest time of the records; 0 when the batch is empty
 
 	opened    map[exchange.AccountID]openedRow // accounts opened in this batch
 	accounts  map[exchange.AccountID]*cashChange
@@ -57,14 +57,14 @@ type openedRow struct {
 type cashChange struct {
 	balance, held exchange.Cash
 	fills         accountFills
-	events        uint32 // records that changed the account, its orders or its rules
-	seq           uint64 // the last of those records
+	events        uint32 // number of records that changed the account, its orders or its rules
+	seq           uint64 // seq of the last of those records
 	placed        placedOrders
 
 	before uint64 // the account's executions before the batch; set when the batch is written
 }
 
-// event counts a record for the account, once.
+// event counts record seq for the account, at most once.
 func (c *cashChange) event(seq uint64) {
 	if c.seq != seq {
 		c.seq = seq
@@ -141,7 +141,7 @@ func (b *batch) logs() [12]*copyRows[record] {
 		&b.amendLog, &b.holdLog, &b.causeLog, &b.accountLog, &b.symbolLog, &b.switchLog}
 }
 
-// full reports whether b has size records or the most executions that a batch may have.
+// full reports whether b has size records or the maximum number of executions.
 func (b *batch) full(size int) bool {
 	return b.records() >= size || len(b.executions) >= batchExecutionsMax
 }
@@ -339,8 +339,8 @@ func (b *batch) ruleSymbol(e *exchange.Event) {
 	b.symbolRules[e.Symbol] = *b.row.symbolRules()
 }
 
-// end adds the cancels in the record of an order or a part: the account's own orders that it met, and its
-// unexecuted rest.
+// end adds the cancels in the record of an order or a part of it: of the account's own orders that the order met,
+// and of the order's unexecuted rest.
 func (b *batch) end(e *exchange.Event) {
 	for i := range e.Own {
 		own := e.OwnCancel(i)

@@ -64,8 +64,8 @@ type numberedExecution struct {
 	takerCash, restingCash *cashChange // accounts of the taker and of the resting order
 }
 
-// of gives the execution its number in each of its two accounts, first in the resting order's. They may be the
-// same account.
+// of gives the execution its number in each of its two accounts, first in that of the resting order. Both may
+// be the same account.
 func (x *numberedExecution) of(restingCash, takerCash *cashChange, seq uint64) {
 	x.takerCash, x.restingCash = takerCash, restingCash
 	restingCash.fills.add(x.order, x.n, false, x.symbol)
@@ -141,7 +141,7 @@ func (w *writer) candles(b *batch, newest map[exchange.Symbol]int64) {
 	shares, rounds, rests := newArray(numerics), newArray(bigints), newArray(numerics)
 	bought, paidRounds, paidRests := newArray(numerics), newArray(bigints), newArray(numerics)
 	firsts, trades := newArray(bigints), newArray(bigints)
-	// Sorted as the index is, so that neighbouring rows are found in the same pages.
+	// The order is that of the index, so that neighbouring rows are found in the same pages.
 	for _, sym := range slices.Sorted(maps.Keys(b.traded)) {
 		for i := range exchange.Intervals {
 			b.traded[sym].candles(i, newest[sym], func(c *exchange.Candle) {

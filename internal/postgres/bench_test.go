@@ -187,7 +187,7 @@ func postgresCPU(b *testing.B, backend uint32) (sum time.Duration) {
 			continue
 		}
 		use := []int{userTime, systemTime}
-		if fields[parent] != postmaster { // the postmaster; includes child processes that have ended
+		if fields[parent] != postmaster { // this is the postmaster: add its child processes that have ended
 			use = append(use, childUser, childSystem)
 		}
 		for _, i := range use {

@@ -31,7 +31,7 @@ func (c column[R]) orNull() column[R] {
 	c.null, c.put = true, func(b []byte, r *R) []byte {
 		at := len(b)
 		b = put(b, r)
-		for _, one := range b[at+4:] { // after the value's length
+		for _, one := range b[at+4:] { // bytes of the value, after its length
 			if one != 0 {
 				return b
 			}
@@ -155,9 +155,9 @@ func seconds[R any](name string, field func(*R) *int64) column[R] {
 		func(r *R, v int64) { *field(r) = v * exchange.Second })
 }
 
-// nanos makes the column with the nanoseconds of a time beyond its whole seconds, which are in another column. It is
-// NULL in rows of old programs, which recorded only seconds. Scanning a row sets the bool of whole, unless whole is
-// nil, to whether the column is NULL.
+// nanos makes the column with the nanoseconds of a time beyond its whole seconds, which are in another column. It
+// is NULL in rows of old programs, which recorded only seconds. If whole is not nil, scanning a row sets its bool
+// to whether the column is NULL.
 func nanos[R any](name string, field func(*R) *int64, whole func(*R) *bool) column[R] {
 	return column[R]{name: name, typ: "integer", null: true,
 		put: func(b []byte, r *R) []byte { return appendInt(b, nanosOf(*field(r))) },

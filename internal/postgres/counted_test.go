@@ -14,7 +14,7 @@ import (
 	"outcry/internal/view/accounts"
 )
 
-// passed passes records one by one to the code that reads them.
+// passed is a source of records for a projector; the test sends them one by one.
 type passed struct {
 	seq     uint64
 	records chan []byte

@@ -75,7 +75,7 @@ type detailRow struct {
 	d                           exchange.OrderDetail
 	why                         int16
 	reducedAt, canceledAt, fill int64
-	cut                         exchange.Shares // shares that its cancel took off
+	cut                         exchange.Shares // shares that the order's cancel removed
 }
 
 func (r *detailRow) into() []any {

@@ -35,9 +35,9 @@ func (o *entry) now() entry {
 // detailTwin is a simple reference implementation of the queries of History.
 type detailTwin struct {
 	orders map[exchange.OrderID]*entry
-	first  map[exchange.OrderID]entry            // as of their own records
-	after  map[exchange.OrderID]map[uint64]entry // as of each later record that changed them
-	refs   map[exchange.RefKey][2]uint64         // record and order
+	first  map[exchange.OrderID]entry            // orders as of their own records
+	after  map[exchange.OrderID]map[uint64]entry // orders as of each later record that changed them
+	refs   map[exchange.RefKey][2]uint64         // record and order of each ref
 
 	fills   map[exchange.AccountID][]exchange.AccountFill
 	events  map[exchange.AccountID]uint64

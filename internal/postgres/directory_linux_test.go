@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestANumberThatDoesNotFitIsSaidSo checks that the error is that of the write, not of a later step.
+// TestANumberThatDoesNotFitIsSaidSo checks that on a full disk the error is that of the write, not
+// of a later step.
 func TestANumberThatDoesNotFitIsSaidSo(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink("/dev/full", filepath.Join(dir, DirectoryFile+".new")))

@@ -4,8 +4,8 @@
 //
 //   - Store is the connection that may write. There is one at a time for a
 //     database: it holds an advisory lock and the highest epoch.
-//   - Store.Load reads the state that a start begins with. Its cost follows what
-//     is open, not history.
+//   - Store.Load reads the state that a start begins with. Its cost depends on
+//     the open orders, not on history.
 //   - Projector tails the journal and applies it in batches. A batch is one
 //     transaction that also moves exchange_state.applied_seq, so that applying a
 //     record twice is impossible.

@@ -18,7 +18,8 @@ type Table struct {
 	Columns []string `json:"columns"`
 }
 
-// Tables returns every table that a backup of the newest schema keeps: all except the one with the version.
+// Tables returns every table that a backup of the newest schema keeps: all except the table with the schema's
+// version.
 func Tables() (all []Table) {
 	for _, t := range allTables {
 		d, _, _ := t.describe()
@@ -114,8 +115,8 @@ func (t Table) sql(name string) string {
 }
 
 // State returns the state in the tables, audited, as of Position. The executed shares of an open order are
-// summed in its first execution. Orders that may be unfinished also get the right number of executions, the
-// others empty. The error says why the state could not be read, or what is inconsistent.
+// summed in its first execution. An order that may be unfinished also gets the right number of executions;
+// those after the first are empty. The error says why the state could not be read, or what is inconsistent.
 func (a *Archive) State(ctx context.Context) (*exchange.State, error) {
 	snap, err := a.Tables(ctx)
 	if err != nil {

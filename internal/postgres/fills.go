@@ -44,11 +44,11 @@ type accountFills struct {
 
 // fillPart is one finished row of accountFills.
 type fillPart struct {
-	last uint32 // its newest execution, counted from the start of the batch
+	last uint32 // number of the row's newest execution within the batch
 	b    []byte
 }
 
-// rows appends the rows to to. The first execution gets the number before+1.
+// rows appends the account's rows to the copyRows to. The first execution gets the number before+1.
 func (f *accountFills) rows(to *copyRows[fillRow], account exchange.AccountID, before uint64) {
 	if f.n == 0 {
 		return
@@ -97,7 +97,7 @@ type accountFill struct {
 	n       int
 	isTaker bool
 	sym     exchange.Symbol // empty in rows from before schema 10
-	number  uint64          // its number in the account, if the reader has set it
+	number  uint64          // number of the execution in the account, if the reader has set it
 }
 
 // errFills: a row of fill_log is malformed.

@@ -161,7 +161,7 @@ type closed struct {
 	status          exchange.Status
 	changes         exchange.Changes
 	seconds, nanos  int64
-	canceledAtFirst pgtype.Bool // the order's own records canceled it
+	canceledAtFirst pgtype.Bool // whether the order's own records canceled it
 }
 
 // readClosed reads an order without its executions. It returns pgx.ErrNoRows if there is no such order.

@@ -19,7 +19,7 @@ const (
 	unsentBits    = int16(exchange.UnsentLimit|exchange.UnsentSTP) << unsentShift
 	codBit        = 256
 	amendedBit    = 512
-	renamedBit    = 1024 // only in resting_orders
+	renamedBit    = 1024 // used only in resting_orders
 	knownBits     = tifBits | postBit | marketBit | stpBits | unsentBits | codBit | amendedBit | renamedBit
 	unknownBits   = ^knownBits
 	noTimeInForce = exchange.TimeInForce(tifBits)

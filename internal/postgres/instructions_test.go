@@ -41,7 +41,7 @@ func (h *history) instruct(e *exchange.Event, o *exchange.Order) {
 	}
 }
 
-// reserve takes the order's hold. It reports whether the account could pay.
+// reserve takes the hold for an order from its account. It reports whether the account could pay.
 func (h *history) reserve(sym exchange.Symbol, o *exchange.Order) bool {
 	li, book := h.state.Ledger.Instrument(sym), h.state.Books[sym]
 	if o.Type == exchange.Market && o.Side == exchange.Buy {

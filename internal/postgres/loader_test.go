@@ -101,7 +101,7 @@ func TestADatabaseThatIsNotEmptyIsNamed(t *testing.T) {
 
 // TestADatabaseInUseIsNotLoaded opens a loader while a server uses the database.
 func TestADatabaseInUseIsNotLoaded(t *testing.T) {
-	t.Parallel() // it waits for the lock
+	t.Parallel() // the test waits for the lock
 	url := pgtest.NewDatabase(t)
 	mustOpen(t, url)
 	_, err := OpenLoader(background, url)

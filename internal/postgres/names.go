@@ -19,7 +19,7 @@ const (
 	internalSchema = "outcry"
 	peopleDot      = "people."
 
-	// strictPath finds what belongs to Postgres, and none of the tables.
+	// strictPath is a search_path that finds Postgres's own objects and none of the exchange's tables.
 	strictPath = "pg_catalog, pg_temp"
 )
 

@@ -116,8 +116,8 @@ func TestEveryRelationAndColumnHasAComment(t *testing.T) {
 		WHERE nspname = 'outcry' AND obj_description(oid, 'pg_namespace') IS NULL`))
 }
 
-// decoys makes relations in another schema that have the names of the exchange's. A statement that names no
-// schema could find them instead. Some have a row, some have none.
+// decoys makes relations in another schema that have the names of the exchange's relations. A statement that
+// names no schema could find them instead. Some of them have a row, the others are empty.
 func decoys(schema string) (sql string) {
 	for _, table := range allTables {
 		d, _, _ := table.describe()
@@ -127,7 +127,7 @@ func decoys(schema string) (sql string) {
 }
 
 // TestAHostileSearchPathChangesNothing sets the role's search_path to a schema with tables, views and
-// functions that have the exchange's names, and makes such temporary ones in the writing session.
+// functions that have the exchange's names, and makes temporary ones with these names in the writing session.
 func TestAHostileSearchPathChangesNothing(t *testing.T) {
 	url := pgtest.NewDatabase(t)
 	s, h := mustOpen(t, url), newHistory(3)

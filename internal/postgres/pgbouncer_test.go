@@ -21,8 +21,8 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// TestPgBouncerIsRefused starts the one that the distribution has, in each of its modes:
-// as it is, where it refuses our parameters, and told to leave them out. CI installs it:
+// TestPgBouncerIsRefused starts the PgBouncer of the distribution in each of its modes: with its default
+// settings, with which it refuses our parameters, and with settings that ignore them. CI installs PgBouncer:
 //
 //	go test -tags pgbouncer -run PgBouncer ./internal/postgres
 func TestPgBouncerIsRefused(t *testing.T) {

@@ -23,7 +23,7 @@ type placedCheck struct {
 	syms   []string
 }
 
-// placedTogether is the number of orders from which on a query compares them.
+// placedTogether is the number of collected orders at which a query compares them.
 const placedTogether = 2000
 
 // CheckPlaced compares placed_log with order_log. A *RowError names a row that differs.

@@ -85,7 +85,7 @@ func TestAWrongValueInAColumnIsNoticed(t *testing.T) {
 		events = append(events, written(t, s, h, records)...)
 		require.NoError(t, s.conn.QueryRow(background, complete).Scan(&there))
 	}
-	n, planted := 0, 0 // columns, and those that are tried
+	n, planted := 0, 0 // number of all columns, and of those that are tried
 	for _, described := range allTables {
 		d, types, nulls := described.describe()
 		columns, there := plantedIn[d.Name]

@@ -10,7 +10,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// forgets starts sessions without some of the settings that the client asks for.
+// forgets returns a pooler that starts sessions without the named settings, although the client asks for them.
 func forgets(names ...string) func(*relay, *pair) bool {
 	return func(_ *relay, p *pair) bool {
 		m, err := startupOf(p.client)
@@ -28,7 +28,7 @@ func forgets(names ...string) func(*relay, *pair) bool {
 	}
 }
 
-// multiplexes greets its client as one session, and connects it to another.
+// multiplexes sends its client the greeting of one session, and connects it to another session.
 func multiplexes(r *relay, p *pair) bool {
 	m, err := startupOf(p.client)
 	if err != nil {

@@ -47,8 +47,8 @@ type history struct {
 	r     *rand.Rand
 	state *exchange.State
 	seq   uint64
-	old   bool // only events that programs of schema 1 wrote
-	plain bool // without order instructions
+	old   bool // make only events that programs of schema 1 wrote
+	plain bool // make orders without instructions
 }
 
 // newState returns an empty exchange whose orders execute in parts of two fills.
@@ -108,7 +108,7 @@ func (h *history) time() int64 {
 	return at
 }
 
-// name gives every other event that may have a ref a new one.
+// name gives a new ref to every other event that may have one.
 func (h *history) name(e *exchange.Event) {
 	made := e.Kind == exchange.AccountOpened || e.Kind == exchange.SharesDeposited || e.Kind == exchange.OrderAccepted ||
 		e.Kind == exchange.OrderReplaced || e.Kind == exchange.OrderReduced
@@ -117,7 +117,7 @@ func (h *history) name(e *exchange.Event) {
 	}
 }
 
-// cancel makes e the cancel of an open order. It returns false if there is none.
+// cancel makes e the cancel of an open order of its symbol. It returns false if the symbol has no open order.
 func (h *history) cancel(e *exchange.Event) bool {
 	var open []exchange.Order
 	for o := range h.state.Books[e.Symbol].Orders() {
@@ -134,7 +134,8 @@ func (h *history) cancel(e *exchange.Event) bool {
 	return true
 }
 
-// cancelAll makes e the cancel of all open orders of an account. It returns false if there are none.
+// cancelAll makes e the cancel of all open orders of its account. It returns false if the account has no open
+// order or if an order is unfinished.
 func (h *history) cancelAll(e *exchange.Event) bool {
 	var cancels []exchange.Cancel
 	for sym, book := range h.state.Books {
@@ -299,7 +300,7 @@ func TestWritingABatchTwiceChangesNothing(t *testing.T) {
 }
 
 func TestAnOldServerCanWriteNoMore(t *testing.T) {
-	t.Parallel() // waits for the lock
+	t.Parallel() // the test waits for the lock
 	url := pgtest.NewDatabase(t)
 	old := mustOpen(t, url)
 	_, err := Open(background, url, slog.New(slog.DiscardHandler))

@@ -196,7 +196,7 @@ func (p *Projector) run(ctx context.Context) error {
 				return err
 			}
 		}
-		// Growing slowly: a size that is too large again costs the time of a failed attempt.
+		// Grow slowly: a size that is too large again costs the time of a failed attempt.
 		p.size = min(p.size+p.size/8+1, batchRecordsMax)
 	}
 }
@@ -209,8 +209,8 @@ func (p *Projector) takeAhead() {
 	p.taking.Go(func() { p.takeErr = p.take(p.ahead, size) })
 }
 
-// gatherOn reports whether to let records gather for longer. They have gathered for gathered, and arrived is how
-// many arrived in the last gatherStep.
+// gatherOn reports whether to let records gather for longer. gathered is how long they have gathered so far, and
+// arrived is how many arrived in the last gatherStep.
 func gatherOn(gathered time.Duration, arrived int) bool {
 	return gathered < gatherTime || gathered < gatherTimeBusy && arrived >= gatherFew
 }
@@ -246,8 +246,8 @@ func (p *Projector) letGather(ctx context.Context) error {
 	return nil
 }
 
-// next waits for the next record. Meanwhile it retries the deletion of applied segments, such as those that
-// another reader held at the last commit: on a full disk no further record arrives until one is deleted.
+// next waits for the next record. While it waits, it retries the deletion of applied segments, such as those
+// that another reader held at the last commit: on a full disk no further record arrives until one is deleted.
 func (p *Projector) next(ctx context.Context) (seq uint64, record []byte, err error) {
 	for {
 		soon, cancel := context.WithTimeout(ctx, dropAgain)

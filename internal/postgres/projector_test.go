@@ -77,7 +77,7 @@ func TestSegmentsGoThatAnotherReaderHeld(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	committed := func() bool { // the segments were checked, too
+	committed := func() bool { // the commit has ended, including its deletion of segments
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.wanted != nil

@@ -7,10 +7,11 @@ import (
 	"outcry/internal/exchange"
 )
 
-// What belongs to the record of an order besides its fills: rows of other tables with the same seq.
+// This file reads what belongs to the record of an order besides its fills: rows of other tables with the
+// same seq.
 
-// beginOrder adds to the pending event, which comes from a row of order_log, what other tables have for its
-// record.
+// beginOrder completes the pending event, which comes from a row of order_log, with the values that other
+// tables have for its record.
 func (r *recordReader) beginOrder(ctx context.Context, row *record) error {
 	amend, err := r.rows.amends.head(ctx)
 	if err != nil {

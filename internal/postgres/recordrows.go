@@ -23,12 +23,12 @@ type fill struct {
 // is sorted by record.
 type recordRows struct {
 	records   []*source[record] // each row is a record, or one of its cancels
-	cancels   *source[record]   // also in records
-	fills     *source[fill]     // of orders, without those of their further parts
+	cancels   *source[record]   // rows of cancels, which are also in records
+	fills     *source[fill]     // executions of orders, without those of their further parts
 	partFills *source[fill]
 	refs      *source[record]
 
-	amends, rules *source[record] // also in records; their rows may belong to a row of another table
+	amends, rules *source[record] // rows that are also in records; they may belong to a row of another table
 	holds         *source[record]
 }
 
@@ -189,8 +189,8 @@ func (r *record) compare(s *record) int {
 		cmp.Compare(r.n, s.n))
 }
 
-// place returns the rank of a row among those of its record. Cancels come last: they are part of an order's
-// record, if there is one.
+// place returns the rank of a row among the rows of its record. Cancels have the highest rank, because a
+// cancel may be part of an order's record.
 func (r *record) place() int {
 	place := int(r.Kind)
 	if r.Kind == exchange.OrderCanceled || r.Kind == exchange.OrdersCanceled {

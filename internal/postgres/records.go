@@ -59,7 +59,7 @@ type recordReader struct {
 	called    exchange.Ref         // ref in the row of the order or of the amend
 	rest      exchange.WhyCanceled // why the order's rest was canceled, from cancel_log
 	numbers   []numbers            // numbers of the event's fills
-	handedOut *[]numbers           // where f finds numbers
+	handedOut *[]numbers           // the Archive's numbers, which f may read
 }
 
 // read reads all rows and calls f for each record.

@@ -139,9 +139,9 @@ func (h *History) EachRef(ctx context.Context, f func(exchange.RefKey) bool) err
 	return nil
 }
 
-// wrongRefs selects the first ref whose record has no row, or one of another account. It collects all wrong
-// refs before it picks one: with a LIMIT alone, the planner, who expects every row to be wrong, would read the
-// other tables once per row, to stop at the first.
+// wrongRefs selects the first ref whose record has no row, or a row of another account. It collects all wrong
+// refs before it picks one: with a LIMIT alone, the planner expects to stop at the first row, because it takes
+// every row for wrong, and would read the other tables once per row.
 const wrongRefs = `
 	WITH wrong AS MATERIALIZED (
 		SELECT f.account, f.ref, f.seq, format('it is of record %s and of order %s; that of account %s is record %s', f.seq,
@@ -174,8 +174,8 @@ func (a *Archive) CheckRefs(ctx context.Context) (refs int64, err error) {
 	return refs, nil
 }
 
-// Refs returns the uses of those of the given refs that the tables have. The error says why they could not be
-// read.
+// Refs returns the uses of those of the given refs that the tables have. The error says why the tables could
+// not be read.
 func (a *Archive) Refs(ctx context.Context, keys []exchange.RefKey) (map[exchange.RefKey]exchange.RefUse, error) {
 	uses, err := readRefs(ctx, a.tx, usesOf, keys)
 	if err != nil {

@@ -254,7 +254,8 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAPoolerThatComesLaterEndsNothing puts a pooler in between while the exchange trades, and removes it.
+// TestAPoolerThatComesLaterEndsNothing puts a pooler between the projector and Postgres while the exchange
+// trades, and removes it.
 func TestAPoolerThatComesLaterEndsNothing(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	var between atomic.Bool
@@ -300,7 +301,7 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 			}
 			pid := s.conn.PgConn().PID()
 			waits := make(chan error, 1)
-			if c.worst == lock { // the session gets the lock when the projector's has ended
+			if c.worst == lock { // the session gets the lock when the projector's session has ended
 				go func() {
 					_, err := admin.Exec(background, c.worst)
 					waits <- err
@@ -323,7 +324,8 @@ func TestWhateverASessionDoesTheProjectorGoesOn(t *testing.T) {
 	}
 }
 
-// TestASegmentThatCannotBeDeletedEndsNothing replaces a segment by a directory.
+// TestASegmentThatCannotBeDeletedEndsNothing replaces a segment by a directory, so that its deletion fails.
+// The projector must continue.
 func TestASegmentThatCannotBeDeletedEndsNothing(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)

@@ -91,8 +91,9 @@ func TestWhoCouldReadStillCan(t *testing.T) {
 	}
 }
 
-// TestAProgramOfBeforeTheSchemasChangesNothing runs the first query of such a program: whether the table of
-// its version exists, which it would otherwise make.
+// TestAProgramOfBeforeTheSchemasChangesNothing runs the first queries of a program from before the schema
+// outcry. It finds a relation with the name of its version table, so it makes nothing, and cannot read that
+// relation.
 func TestAProgramOfBeforeTheSchemasChangesNothing(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	mustOpen(t, database)
@@ -110,7 +111,7 @@ func TestAProgramOfBeforeTheSchemasChangesNothing(t *testing.T) {
 // TestAnUpgradeThatAReaderHoldsUpLeavesTheVersion checks that an upgrade blocked by a reader of a table leaves
 // the version unchanged, and that the next try succeeds.
 func TestAnUpgradeThatAReaderHoldsUpLeavesTheVersion(t *testing.T) {
-	t.Parallel() // waits for the lock
+	t.Parallel() // the test waits for the lock
 	database, h, _ := atVersion7(t)
 	reader := mustConnect(t, database, "reader")
 	mustExec(t, reader, `BEGIN; LOCK TABLE execution_log IN ACCESS SHARE MODE`)

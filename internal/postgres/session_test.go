@@ -41,7 +41,7 @@ func limitDatabase(t *testing.T, admin *pgx.Conn, limits map[string]string) {
 	for setting, value := range limits {
 		mustExec(t, admin, fmt.Sprintf("ALTER DATABASE %s SET %s = '%s'", name, setting, value))
 	}
-	// Over an earlier session, to which the limits do not apply.
+	// The reset uses a session that began before the limits were set, so they do not apply to it.
 	t.Cleanup(func() { mustExec(t, admin, "ALTER DATABASE "+name+" RESET ALL") })
 }
 
@@ -99,7 +99,7 @@ func mustOpenNumbered(t *testing.T, database, number string) *Store {
 }
 
 // TestAServerEndsItsOwnFormerSessions leaves a session open, as after a power failure of the client's machine;
-// besides, it waits for a lock on a table.
+// the session also waits for a lock on a table.
 func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t)
@@ -148,7 +148,7 @@ func TestAServerEndsItsOwnFormerSessions(t *testing.T) {
 
 // TestASessionThatIsNoServerIsNotCalledOne holds the exchange's lock in a psql session.
 func TestASessionThatIsNoServerIsNotCalledOne(t *testing.T) {
-	t.Parallel() // waits for the lock
+	t.Parallel() // the test waits for the lock
 	database := pgtest.NewDatabase(t)
 	s := mustOpen(t, database)
 	s.Close()
@@ -253,7 +253,7 @@ func TestWhichFormerSessionsAreEnded(t *testing.T) {
 // TestWhoHoldsTheLockIsNamed checks the error if a session of this server holds the lock and may not be ended,
 // and if the lock has just become free. Sessions that wait for the lock do not hold it.
 func TestWhoHoldsTheLockIsNamed(t *testing.T) {
-	t.Parallel() // waits for the lock
+	t.Parallel() // the test waits for the lock
 	number := "0011223344556677"
 	database := pgtest.NewDatabase(t)
 	s := mustOpenNumbered(t, database, number)
@@ -283,7 +283,7 @@ func TestWhoHoldsTheLockIsNamed(t *testing.T) {
 		WHERE d.datname = current_database() AND `+holdsLock, lockKeyHigh, lockKeyLow).Scan(&granted))
 	require.Equal(t, 1, granted)
 	mustExec(t, admin, fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, waits.PgConn().PID()))
-	<-ended // otherwise its connection would be closed concurrently
+	<-ended // otherwise the session's connection would be closed concurrently
 	require.Eventually(t, waiters(0), time.Minute, time.Millisecond)
 
 	require.NoError(t, s.conn.QueryRow(background, `SELECT 1 WHERE pg_advisory_unlock($1)`, int64(lockKey)).Scan(new(int)))

@@ -160,8 +160,8 @@ type record struct {
 	exchange.Event
 	seq uint64
 
-	n     int32 // a cancel's place among several of its record; 0 for a single cancel
-	last  int32 // for a further part of an order: its last execution
+	n     int32 // place of a cancel among several of its record; 0 for a single cancel
+	last  int32 // last execution of a further part of an order
 	whole bool  // the row's time is in whole seconds
 
 	called exchange.Ref         // ref in order_log and amend_log; Ref is the one in refs

@@ -136,7 +136,8 @@ func appendRecords(t *testing.T, j *journal.Journal, records int) {
 	require.NoError(t, j.Wait(background, j.Appended()))
 }
 
-// TestASmallerBatchBeginsWhereTheLargerDid also checks that it keeps no more of the journal than needed.
+// TestASmallerBatchBeginsWhereTheLargerDid also checks that the projector keeps no more of the journal than
+// needed.
 func TestASmallerBatchBeginsWhereTheLargerDid(t *testing.T) {
 	const records = 2000 // several segments
 	p := mustProjector(t, nil, records)
@@ -194,7 +195,7 @@ func TestWhereTheTablesStandAfterALostConnectionDecides(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatIsTakenIsNotTriedAgain also checks that it is not reported as down.
+// TestADatabaseThatIsTakenIsNotTriedAgain also checks that such a database is not reported as down.
 func TestADatabaseThatIsTakenIsNotTriedAgain(t *testing.T) {
 	database := pgtest.NewDatabase(t)
 	p := mustProjector(t, mustOpen(t, database), 10)

@@ -42,7 +42,7 @@ func WithoutURL(err error) error {
 		return err
 	}
 	text := wrong.Error()
-	text = text[strings.LastIndex(text, "`: ")+len("`: "):] // the URL comes before it
+	text = text[strings.LastIndex(text, "`: ")+len("`: "):] // the URL comes before this mark
 	text, _, _ = strings.Cut(text, " (")                    // details that quote the URL
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("cannot parse the URL of the database: %s: %w", text, file)

@@ -148,8 +148,8 @@ func (w *writer) query(f func(columns [][]byte), sql string, parameters ...[]byt
 	return tag.RowsAffected()
 }
 
-// expect sets an error if the statements on what changed another number of rows than n: the tables then do not
-// match the journal.
+// expect sets an error if the number of rows that the statements changed is not n: the tables then do not
+// match the journal. what names the rows.
 func (w *writer) expect(n int, changed int64, what string) {
 	if w.err == nil && changed != int64(n) {
 		w.err = fmt.Errorf("%d rows changed instead of %d in %s", changed, n, what)
@@ -199,8 +199,8 @@ func (w *writer) accounts(b *batch) {
 	copyInto(w, &fills)
 }
 
-// symbols inserts new symbols and adds to the others. Only new ones need a seq; the rows of the others have
-// one.
+// symbols inserts new symbols and adds to the others. Only new symbols need a seq; the rows of the others
+// already have one.
 func (w *writer) symbols(b *batch) {
 	symbols, placed, seqs := newArray(texts), newArray(numerics), newArray(bigints)
 	for s, p := range b.placed {
@@ -213,7 +213,7 @@ func (w *writer) symbols(b *batch) {
 	}
 }
 
-// halts records which symbols are halted and which are no longer.
+// halts records which symbols are halted and which are no longer halted.
 func (w *writer) halts(b *batch) {
 	halted, since, nanos, reasons := newArray(texts), newArray(bigints), newArray(integers), newArray(texts)
 	resumed := newArray(texts)
@@ -239,7 +239,7 @@ func (w *writer) halts(b *batch) {
 // positions changes existing positions, and then inserts those that did not exist. Most exist.
 func (w *writer) positions(b *batch) {
 	symbols, accounts, shares, helds := newArray(texts), newArray(texts), newArray(numerics), newArray(numerics)
-	// Sorted as the index is, so that neighbouring rows are found in the same pages.
+	// The order is that of the index, so that neighbouring rows are found in the same pages.
 	keys := slices.SortedFunc(maps.Keys(b.positions), positionKey.compare)
 	for _, key := range keys {
 		c := b.positions[key]

@@ -36,7 +36,7 @@ func newHangs(t *testing.T) *hangs {
 	return h
 }
 
-// hang makes syncs of the files below a directory hang from now on. With "" none hangs.
+// hang makes syncs of the files below a directory hang from now on. If below is "", no sync hangs.
 func (h *hangs) hang(below string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -140,7 +140,8 @@ func TestALeaderThatIsCutOffAnswersNothing(t *testing.T) {
 	require.NotEqual(t, core.Leader, old.Status().Role)
 }
 
-// TestWithoutAMajorityNobodyLeads checks the remaining node and a node that starts.
+// TestWithoutAMajorityNobodyLeads checks that without a majority the remaining node loses the
+// leadership, and that it has its records when it starts again.
 func TestWithoutAMajorityNobodyLeads(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)
@@ -259,7 +260,7 @@ func TestFoundersKeepToOneList(t *testing.T) {
 }
 
 // TestAFounderDoesNotJoin checks that a node that founds a cluster cannot be added to another,
-// since it would go on waiting for the other founders.
+// since it would keep waiting for the other founders.
 func TestAFounderDoesNotJoin(t *testing.T) {
 	c := newCluster(t, 1)
 	young := c.add(2)

@@ -62,7 +62,7 @@ type leadership struct {
 	proposed int        // number of batches that are proposed
 	spare    []memory
 	held     int     // size of the records that the journal has not received yet
-	claims   []claim // claims of those records; the first is for record claimed
+	claims   []claim // claims of those records; the first is that of record claimed
 	claimed  uint64
 	rounds   []*round // rounds that callers wait for, in rising order
 }
@@ -96,8 +96,8 @@ type waiters struct {
 	notify []notification
 }
 
-// notification is a channel to wake. If then is set, the channel is woken only after that round has
-// ended too.
+// notification is a channel to wake. If the field then is set, the channel is woken only after that
+// round has ended too.
 type notification struct {
 	wake chan<- struct{}
 	then *round
@@ -217,7 +217,7 @@ func (l *leadership) append(record []byte, c claim) (uint64, error) {
 	return b.last, nil
 }
 
-// nextBatch returns the next batch to propose, or nil if there is none.
+// nextBatch returns the next batch to propose, or nil if all records are proposed.
 func (l *leadership) nextBatch() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()

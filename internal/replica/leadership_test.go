@@ -232,7 +232,7 @@ func TestReadsAreConfirmed(t *testing.T) {
 	l.confirm(9)
 	require.False(t, l.Confirmed(9, 9), "confirmed, but not committed")
 	l.NotifyConfirmed(9, 10, wakes[0])
-	<-wakes[0] // of the notification above
+	<-wakes[0] // the wake-up of the notification above
 	l.nextBatch()
 	l.commit(9)
 	require.Empty(t, wakes[0], "committed, but not confirmed")

@@ -106,7 +106,7 @@ func (r *Replica) read() {
 	}
 }
 
-// depose ends the leadership. It comes before all other output of the node.
+// depose ends the leadership. It is called before any other output of the node is handled.
 func (r *Replica) depose(why error) {
 	if r.loop.hasLed {
 		return
@@ -201,8 +201,8 @@ func (r *Replica) campaign() {
 		// Nothing is proposed during an attempt. So the pauses between attempts grow, and orders
 		// continue if no other node can lead.
 		r.loop.transfer, r.loop.pause = now, min(2*r.loop.pause, transferPauseMax)
-		// Transfer picks a voter that was not tried yet. If none can lead, this node leads on and
-		// tries again later.
+		// Transfer picks a voter that was not tried yet. If none can lead, this node keeps leading
+		// and tries again later.
 		_ = r.node.Transfer(0)
 	}
 }

@@ -210,7 +210,7 @@ func (r *Replica) onHello(h peers.Hello) error {
 	return nil
 }
 
-// onUnreachable tells the node that the last messages to a peer may be lost.
+// onUnreachable reports to the node that the last messages to a peer may be lost.
 func (r *Replica) onUnreachable(peer uint64) {
 	r.update(func(in *inbox) { in.miss(peer) })
 }

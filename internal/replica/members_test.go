@@ -73,8 +73,8 @@ func TestAFounderDoesNotReplaceALostNode(t *testing.T) {
 	c.alike()
 }
 
-// TestADirectoryIsThatOfOneNumber checks that a wrong --node is refused. Otherwise it would break
-// the node, whose identity the others know.
+// TestADirectoryIsThatOfOneNumber checks that a wrong --node is refused. Otherwise the node would
+// break, because the others know its identity under another number.
 func TestADirectoryIsThatOfOneNumber(t *testing.T) {
 	c := newCluster(t, 3)
 	leader := c.leader(1, 2, 3)

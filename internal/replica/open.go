@@ -241,7 +241,7 @@ func drive(o Options, d disk, self core.Identity, node stepper, notes notebook) 
 	r.state.changed, r.state.hellos = make(chan struct{}), make(map[uint64]peers.Hello)
 	r.state.founders, r.state.warned = make(map[uint64]time.Time), make(map[uint64]string)
 	r.state.now.Store(&Status{Status: node.Status(), Node: o.Node, Self: self})
-	node.MayCampaign(false) // not before the owner allows it
+	node.MayCampaign(false) // until the owner allows it
 	var err error
 	if r.readers, err = readReaders(o.Data); err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ type readers struct {
 	writing sync.Mutex // held while the file is written; locked before mu
 	closed  bool       // guarded by writing
 
-	// mu guards of. It is never held during disk I/O, since the replica's loop locks it.
+	// mu guards the field of. It is never held during disk I/O, since the replica's loop locks it.
 	mu sync.Mutex
 	of map[core.Identity]uint32
 }

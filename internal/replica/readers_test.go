@@ -117,14 +117,14 @@ func TestADiskThatHangsDoesNotHoldUpTheLoop(t *testing.T) {
 	}
 	other := c.nodes[c.others(leader.id)[0]]
 	file := filepath.Join(leader.dir, readersName+".tmp")
-	require.NoError(t, syscall.Mkfifo(file, 0o600)) // opening it for writing hangs
+	require.NoError(t, syscall.Mkfifo(file, 0o600)) // opening the file for writing hangs
 	other.stop()
 	other.changes = []func(*Options){reads(2)}
 	other.start()
 	require.Eventually(t, func() bool {
 		leader.readers.mu.Lock()
 		defer leader.readers.mu.Unlock()
-		return leader.readers.of[other.self] == 2 // and the file is being written
+		return leader.readers.of[other.self] == 2 // the file is being written at this point
 	}, patience, tick)
 	_, err := leader.put("a record")
 	require.NoError(t, err)

@@ -49,7 +49,8 @@ func (n *testNode) hasAll(id uint64) bool {
 }
 
 // TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored checks that such a member starts a new journal
-// where the others are, and follows from there. It votes and stores before its state is restored.
+// at the position of the others, and follows from there. It votes and stores before its state is
+// restored.
 func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 	c := newCluster(t, 3, forgetful)
 	leader := c.leader(1, 2, 3)
@@ -80,7 +81,7 @@ func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 	require.Eventually(t, func() bool { return away.journal.Appended() == last }, patience, tick)
 	third.start()
 	require.Eventually(t, func() bool { return leader.hasAll(third.id) }, patience, tick)
-	away.stop() // what is in its directory stays
+	away.stop() // the contents of its directory stay
 	require.NoError(t, away.open())
 	last, err = leader.put("three")
 	require.NoError(t, err)
@@ -95,7 +96,7 @@ func TestAMemberThatMissedWhatNobodyKeepsIsToBeRestored(t *testing.T) {
 	restore, err = Unrestored(away.dir)
 	require.NoError(t, err)
 	require.Nil(t, restore)
-	away.restart() // its journal's chain is not known to it
+	away.restart() // the node does not know its journal's chain
 	last, err = leader.put("four")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return away.journal.Appended() == last && third.journal.Appended() == last },

@@ -31,10 +31,10 @@ type Status struct {
 // Peer is what this node knows about a node, including itself.
 type Peer struct {
 	core.Peer        // Match and Active are set only on a leader
-	Known     bool   // is a member in the log
-	Address   string // address at which this node reaches it
-	Lag       uint64 // number of log entries that it lacks; set only on a leader
-	Reads     uint32 // newest version of records that it reads, 0 if it was never heard
+	Known     bool   // the node is a member in the log
+	Address   string // address at which this node reaches the other
+	Lag       uint64 // number of log entries that the node lacks; set only on a leader
+	Reads     uint32 // newest version of records that the node reads, 0 if it was never heard
 	Heard     bool   // Hello is set
 	Hello     peers.Hello
 }

@@ -22,8 +22,8 @@ const (
 
 // watch is the state of this node's disks. All fields except writing are used only by the loop.
 type watch struct {
-	// writing is the start of the current write to data/raft, on the replica's clock, or 0 if there
-	// is none.
+	// writing is the start of the current write to data/raft, on the replica's clock, or 0 if no
+	// write is in progress.
 	writing atomic.Int64
 	synced  uint64 // synced seq of the journal at the last check
 	since   time.Duration
@@ -61,7 +61,7 @@ func (r *Replica) syncAge(now time.Duration) (raft, journal time.Duration) {
 	return raft, now - w.since
 }
 
-// badDisk returns the problem of a disk, or nil if there is none.
+// badDisk returns the problem of a disk, or nil if the disks are healthy.
 func (r *Replica) badDisk(now time.Duration) error {
 	raft, journal := r.syncAge(now)
 	r.watch.age = max(raft, journal)

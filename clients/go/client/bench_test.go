@@ -47,7 +47,7 @@ func BenchmarkClient(b *testing.B) {
 // BenchmarkFrames sends the same frames through a Conn and ignores the content of the replies.
 func BenchmarkFrames(b *testing.B) { benchmarkFrames(b, func([]byte) error { return nil }) }
 
-// BenchmarkFramesParsed does the same and parses the replies.
+// BenchmarkFramesParsed sends the same frames through a Conn and parses the replies.
 func BenchmarkFramesParsed(b *testing.B) {
 	benchmarkFrames(b, func(reply []byte) error {
 		_, err := wire.ParseReply(reply)

@@ -124,7 +124,7 @@ func TestEachCallerGetsItsOwnAnswer(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					// The order has the price that this caller gave it, because it executes at that price.
+					// The query must succeed: the order exists under the number that this caller received.
 					if _, err := c.Query(background, "2", id); err != nil {
 						return err
 					}

@@ -72,7 +72,7 @@ func dialOne(ctx context.Context, addr string, o Options) (*Conn, error) {
 	if err := c.begin(ctx, &o); err != nil {
 		conn.Close()
 		if ctx.Err() != nil {
-			err = ctx.Err() // why the wait ended, not how
+			err = ctx.Err() // err is only an effect of the end of ctx
 		}
 		return nil, fmt.Errorf("client: %s: %w", addr, err)
 	}
@@ -140,7 +140,7 @@ func (c *Conn) ask(ctx context.Context, frame []byte) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	c.SendFrame(frame)
-	_ = c.Flush() // what the exchange sent before it closed the connection is the better error
+	_ = c.Flush() // if this fails, NextReply may return the exchange's reason, which is the better error
 	reply, err := c.NextReply()
 	switch {
 	case err != nil:
@@ -193,7 +193,7 @@ func unshown(last *LastWords) error {
 // probe sends a frame without effect and reads its answer.
 func (c *Conn) probe() error {
 	c.SendFrame([]byte("<create/>"))
-	_ = c.Flush() // what the exchange sent before it closed the connection is the better error
+	_ = c.Flush() // if this fails, NextReply may return the exchange's reason, which is the better error
 	reply, err := c.NextReply()
 	if err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 
 const (
 	fractionDigits = 8
-	unitsOfOne     = 1e8 // units in 1
-	wholeDigitsMax = 18  // of parsed numbers, without leading zeros
+	unitsOfOne     = 1e8 // number of units in 1
+	wholeDigitsMax = 18  // most digits before the point in a parsed number, without leading zeros
 )
 
 // Decimal is an exact decimal number with up to 8 fractional digits: dollars, dollars a share, or shares.
@@ -40,7 +40,7 @@ func ParseDecimal(s string) (Decimal, error) {
 	if len(whole) > wholeDigitsMax {
 		return Decimal{}, fmt.Errorf("client: %.64q is not below 10^%d", s, wholeDigitsMax)
 	}
-	// Neither can fail: both texts are short and have only digits; an empty text is 0.
+	// Neither call can fail: both texts are short and have only digits. An empty text counts as 0.
 	w, _ := strconv.ParseUint("0"+whole, 10, 64)
 	f, _ := strconv.ParseUint((fraction + "00000000")[:fractionDigits], 10, 64)
 	d := units(w, f)

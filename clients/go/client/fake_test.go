@@ -142,7 +142,7 @@ func silent(p *peer) {
 	}
 }
 
-// honest answers each frame with the status of order 7, or, if it is long, as an order of one dollar.
+// honest answers a short frame as a query of order 7, and a long one as an order with a limit of one dollar.
 func honest(p *peer) {
 	for xml, ok := p.take(); ok; xml, ok = p.take() {
 		answer := status("7")

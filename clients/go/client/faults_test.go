@@ -161,8 +161,8 @@ func TestLastWordsAreToldToThoseWhoHaveNoAnswer(t *testing.T) {
 	})
 }
 
-// TestAConnectionThatWasClosedForIdlenessHarmsNobody: a later order is sent on a new connection, even without
-// a ref.
+// TestAConnectionThatWasClosedForIdlenessHarmsNobody: after the exchange has closed an idle connection, the next
+// order is sent on a new one, even without a ref.
 func TestAConnectionThatWasClosedForIdlenessHarmsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gone := make(chan struct{})

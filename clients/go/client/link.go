@@ -109,7 +109,7 @@ func (l *link) write() error {
 	}
 }
 
-// alone waits for the answer to a call; nothing else is sent before. ok is false if the link ends.
+// alone waits for the answer to a call, so that nothing else is sent before it. ok is false if the link ends.
 func (l *link) alone(call *Call) (ok bool) {
 	select {
 	case <-call.answered:
@@ -133,7 +133,7 @@ func (l *link) cut(calls []*Call, n int) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// calls are the last ones of sent, unless the peer has sent replies to frames that it cannot have.
+	// calls are the last ones of sent, unless the peer has replied to frames that it cannot have received.
 	whole := max(0, len(l.sent)-(len(calls)-left))
 	l.unsent = slices.Clone(l.sent[whole:])
 	l.sent, l.owed = l.sent[:whole], l.owed[:whole]

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Options say how a connection is made and used. The zero value of each field means
-// its default.
+// Options say how a connection is made and used. The zero value of a field means its default, which the field's
+// comment names after a semicolon.
 type Options struct {
 	// TLS encrypts the connection; nil means no encryption. An empty ServerName means the host of the
 	// address.

@@ -89,7 +89,7 @@ func (p *proxy) serve(n int, conn net.Conn, target string) {
 	passing.Wait()
 }
 
-// pass copies bytes up to a limit. cut reports whether there was at least one more.
+// pass copies bytes up to a limit. cut reports whether at least one more byte arrived.
 func pass(to io.Writer, from io.Reader, limit int) (cut bool) {
 	if limit < 0 {
 		_, _ = io.Copy(to, from) // the reason for the end does not matter

@@ -26,7 +26,7 @@ const (
 	silentTicks = 5
 )
 
-// errSilent is the end of a link that a link to another address replaces.
+// errSilent is the reason for the end of a link that a link to another address replaces.
 var errSilent = errors.New("a reply is overdue, and another address accepts orders")
 
 // nobodyError says for each of several addresses why the connection failed.
@@ -127,7 +127,7 @@ func (o *Options) pursue(ctx context.Context, addr string) found {
 			return found{addr: addr, err: last}
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			limit = min(2*limit, o.DialTimeout) // the address may be far away
+			limit = min(2*limit, o.DialTimeout) // a distant address needs more time
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2+1)):

@@ -80,7 +80,7 @@ func TestTheAddressThatTakesOrdersIsFound(t *testing.T) {
 	}
 }
 
-// TestAClusterWithoutALeaderIsWaitedFor: a leader appears in time, or never.
+// TestAClusterWithoutALeaderIsWaitedFor: a client waits for a leader, but no longer than RetryTime.
 func TestAClusterWithoutALeaderIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := playNodes(t, map[string]func(p *peer){"a": silent})

@@ -60,8 +60,8 @@ func TestAFrameThatBreaksConnectionsBreaksTwo(t *testing.T) {
 	})
 }
 
-// TestNobodyBreaksWithASuspect: an order without a ref that waits behind a suspect is sent only after the
-// suspect has ended.
+// TestNobodyBreaksWithASuspect: an order without a ref that is queued after a suspect is sent only once the suspect
+// has ended.
 func TestNobodyBreaksWithASuspect(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen frames

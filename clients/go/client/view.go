@@ -125,7 +125,7 @@ func digitsOf(s string) string {
 	return s
 }
 
-// reader parses the attributes of a part. err is the first error.
+// reader parses the attributes of a part of an answer. err is the first error.
 type reader struct {
 	part *wire.Part
 	err  error
@@ -224,7 +224,8 @@ func (c *Client) Account(ctx context.Context, account string) (*Account, error) 
 }
 
 // Orders returns all open orders of an account, or those of one symbol if symbol is not "", in order of their
-// numbers. It requests page after page. Each page shows a moment of its own, and may be empty before the last one.
+// numbers. It requests page after page. Each page shows the orders at its own time, and may be empty before the
+// last one.
 func (c *Client) Orders(ctx context.Context, account, symbol string) (all []OpenOrder, err error) {
 	after := OrderID(0)
 	for {

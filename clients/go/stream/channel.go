@@ -13,13 +13,13 @@ type Update struct {
 	Channel  string
 	Seq      uint64 // newest record that the update includes
 	Snapshot bool   // the update is the current state, not a change
-	Book     *Book  // of a book's channel: the stream's own book, with this change and later ones
+	Book     *Book  // for a book's channel: the stream's own book, with this change and later ones
 	Trades   []Trade
 	// LastTrade is the newest trade, in a snapshot of trades. The trades between the last one received and this one
 	// were missed while there was no connection: "trades.list" returns them.
 	LastTrade uint64
-	Account   *Event          // of an account's channel
-	Data      json.RawMessage // of any other channel: the data as received, one message for each part
+	Account   *Event          // for an account's channel: the event
+	Data      json.RawMessage // for any other channel: the data as received, one message for each part
 }
 
 // Trade is a trade of a symbol.
@@ -86,17 +86,17 @@ type Fill struct {
 // channel is the state of one subscribed channel.
 type channel struct {
 	name     string
-	book     *Book  // of a book's channel
+	book     *Book  // the book of a book's channel
 	waits    bool   // the result of its subscribe request is pending; data until then is dropped
 	prev     uint64 // newest record of the chain
 	started  bool   // a snapshot has arrived
 	broken   bool   // the channel must restart
 	why      string
-	known    bool // of an account: n and lastFill are known
+	known    bool // for an account's channel: n and lastFill are known
 	n        uint64
 	lastFill uint64
-	last     uint64 // newest trade
-	partial  bool   // of a book: more parts of the message follow
+	last     uint64 // number of the newest trade
+	partial  bool   // for a book's channel: more parts of the message follow
 	part     *Event // parts of an event received so far
 	trades   []Trade
 }
@@ -132,7 +132,7 @@ func (c *channel) begin() {
 
 // answered starts the new chain once the result of the subscribe request has arrived.
 func (c *channel) answered() {
-	c.begin() // another request may have started it before this one
+	c.begin() // the result of an earlier request may have started the channel
 	c.waits = false
 }
 
@@ -169,7 +169,7 @@ func (c *channel) take(data []byte) (u *Update, err error) {
 		return c.takeAccount(u, &h, data)
 	}
 	if c.broken || !u.Snapshot && !c.started {
-		return nil, nil // a rest of the old chain
+		return nil, nil // data of the old chain
 	}
 	if h.Prev != nil && *h.Prev != c.prev {
 		c.breaks("prev is %d, and the message before it had seq %d", *h.Prev, c.prev)
@@ -258,7 +258,7 @@ func (c *channel) takeAccount(u *Update, h *header, data []byte) (*Update, error
 	c.part = nil
 	switch {
 	case c.broken, !u.Snapshot && c.known && e.N <= c.n:
-		return nil, nil // a rest of the old chain
+		return nil, nil // data of the old chain
 	case !u.Snapshot && (!c.known || e.N != c.n+1):
 		c.breaks("event %d follows event %d", e.N, c.n)
 		return nil, nil

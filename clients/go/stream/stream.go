@@ -18,11 +18,11 @@ import (
 type Options struct {
 	TLS   *tls.Config // encrypts the connection; nil means no encryption
 	Token string      // authenticates the client; "" means no token
-	// allows sending the token to another machine without TLS, otherwise client.ErrInsecureToken
+	// allows sending the token to another machine without TLS; if false, that is client.ErrInsecureToken
 	InsecureToken bool
 	DialTimeout   time.Duration // bounds one attempt to connect; 10 seconds
 	Silence       time.Duration // a connection without a message or ping for this time counts as lost; 45 seconds
-	// before the first attempt to reconnect, doubled for each further one; 50 milliseconds
+	// the pause before the first attempt to reconnect, doubled for each further one; 50 milliseconds
 	PauseMin time.Duration
 	PauseMax time.Duration // the longest pause; 2 seconds
 }

@@ -242,8 +242,8 @@ func TestTheRestOfASnapshotIsNoSnapshot(t *testing.T) {
 	}
 }
 
-// TestWhatComesBeforeAChannelBeginsAnewIsOfTheOldChain, even the first part of a message whose other parts
-// never arrive.
+// TestWhatComesBeforeAChannelBeginsAnewIsOfTheOldChain: data that arrives before the channel restarts is dropped,
+// even the first part of a message whose other parts never arrive.
 func TestWhatComesBeforeAChannelBeginsAnewIsOfTheOldChain(t *testing.T) {
 	p := newPeer(t)
 	p.script("subscribe", `"result":{}`, event(7, 4))

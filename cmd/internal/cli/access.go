@@ -23,7 +23,7 @@ const ReplyBytesMax = 256 << 20
 type Access struct {
 	Addr      string
 	HTTPAddr  string
-	HTTPAsked bool // a flag or variable named the HTTP side
+	HTTPAsked bool // a flag or variable gave the address of the HTTP side
 	Timeout   time.Duration
 	tokenFile string
 	tlsCA     string
@@ -42,12 +42,12 @@ const systemCA = "system"
 // Environment variables that only the client reads, except OldHTTPVariable.
 const (
 	HTTPVariable     = "OUTCRY_HTTP_ADDR"
-	OldHTTPVariable  = "OUTCRY_HTTP" // the server's --http
+	OldHTTPVariable  = "OUTCRY_HTTP" // holds the server's --http
 	InsecureVariable = "OUTCRY_INSECURE_TOKEN"
 	TokenVariable    = "OUTCRY_TOKEN"
 )
 
-// AccessVariables maps flags to the environment variables that replace them.
+// AccessVariables maps each flag to the environment variable that can replace it.
 var AccessVariables = map[string]string{
 	"addr": "OUTCRY_ADDR", "http": HTTPVariable, "token-file": "OUTCRY_TOKEN_FILE", "tls-ca": "OUTCRY_TLS_CA",
 	"tls-cert": "OUTCRY_CLIENT_CERT", "tls-key": "OUTCRY_CLIENT_KEY",
@@ -115,8 +115,8 @@ func (a *Access) complete(f *flag.FlagSet, reaches Reach) error {
 	return nil
 }
 
-// Addresses adds the default port to each address of a list that has none. URLs, which are allowed only for
-// the HTTP side, are unchanged. It returns an error if an address is malformed.
+// Addresses adds the default port to each address in a list that has no port. URLs, which are allowed only for the
+// HTTP side, are unchanged. It returns an error if an address is malformed.
 func Addresses(list, port string) (string, error) {
 	all := strings.Split(list, ",")
 	for i, one := range all {
@@ -137,9 +137,9 @@ func Addresses(list, port string) (string, error) {
 	return strings.Join(all, ","), nil
 }
 
-// heedServer uses the server's variable for the HTTP side, as earlier versions did, prints a warning, and
-// returns true. It ignores the variable and returns false if it is empty, or names the default address; but
-// doctor, which has no default, uses that address too.
+// heedServer sets the address of the HTTP side from the server's variable, as earlier versions did, prints a
+// warning, and returns true. It returns false if the variable is empty or, except for doctor, holds the default
+// address.
 func (a *Access) heedServer(doctor bool) bool {
 	old := os.Getenv(OldHTTPVariable)
 	if old == "" {
@@ -157,8 +157,8 @@ func (a *Access) heedServer(doctor bool) bool {
 	return true
 }
 
-// Options returns the options of a connection for one frame: TLS, the token, the time limit including retries,
-// and where warnings are printed. The error says which flag, or the file it names, is wrong.
+// Options returns the options of a connection for one frame: TLS, the token, the time limit including retries, and
+// where warnings are printed. The error names the wrong flag, or the file that it gives.
 func (a *Access) Options() (o api.Options, err error) {
 	o = api.Options{DialTimeout: a.Timeout, ReplyTimeout: a.Timeout, RetryTime: a.Timeout, ReplyBytesMax: ReplyBytesMax,
 		InsecureToken: a.insecure, Log: slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
@@ -169,8 +169,8 @@ func (a *Access) Options() (o api.Options, err error) {
 	return o, err
 }
 
-// CheckTimeout returns a *UsageError if the timeout is not positive. No reply could come in time, and a script
-// that retries on status 3 would do so forever.
+// CheckTimeout returns a *UsageError if the timeout is not positive. With such a timeout no reply could arrive in
+// time, and a script that retries on status 3 would retry forever.
 func (a *Access) CheckTimeout() error {
 	if a.Timeout <= 0 {
 		return Usage(fmt.Sprintf("--timeout %s: must be more than 0", a.Timeout))

@@ -19,10 +19,10 @@ type Command struct {
 	Arguments []Argument
 	Summary   string   // one line that begins with a lower-case letter
 	Text      string   // further text of --help, or ""
-	Examples  []string // each without the program's name
+	Examples  []string // command lines without the program's name
 	Reaches   Reach
 
-	// Prepare declares the command's own flags and returns the function that runs it with words that fit
+	// Prepare declares the command's own flags and returns the function that runs the command with words that fit
 	// Arguments. That function returns flag.ErrHelp, a *UsageError, an *UncheckedError, a *NoAnswerError,
 	// ErrAnswered, ErrBad, or any other failure.
 	Prepare func(f *flag.FlagSet, c *Client) func(words []string) error
@@ -81,7 +81,7 @@ func (c *Command) Usage() string {
 	return c.program + " " + strings.Replace(c.title(), c.Name, c.Name+" [flags]", 1)
 }
 
-// FlagSet declares the command's own flags and the common ones, and returns them with the function that runs
+// FlagSet declares the command's own flags and the common flags. It returns the flags and the function that runs
 // the command.
 func (c *Command) FlagSet(in *Client) (f *flag.FlagSet, do func(words []string) error) {
 	f = flag.NewFlagSet(c.program+" "+c.Name, flag.ContinueOnError)
@@ -174,8 +174,8 @@ func (p *Program) Read(in *Client, args []string) (l line, err error) {
 	return l, nil
 }
 
-// split removes the flags from a line and returns its words, and whether help is asked for. Flags of all
-// commands are known. unknown names a flag that no command has.
+// split removes the flags from a line and returns its words, and whether help is asked for. It knows the flags of
+// all commands. unknown is the error for a flag that no command has.
 func split(all []Command, args []string) (words []string, help bool, unknown error) {
 	union := everyFlag(all)
 	for len(args) > 0 {
@@ -224,7 +224,7 @@ func (anything) Set(string) error   { return nil }
 func (anything) String() string     { return "" }
 func (a anything) IsBoolFlag() bool { return a.isSwitch }
 
-// unknownCommand returns the error that the words name no command.
+// unknownCommand returns the error for words that name no command.
 func (p *Program) unknownCommand(words []string) error {
 	all := p.commands
 	var names []string
@@ -260,8 +260,8 @@ func subcommands(all []Command, first string) (some []Command) {
 	return some
 }
 
-// Fit returns the words of a command with the value of --sym inserted for its argument. It returns a
-// *UsageError if there are too few or too many words, or if such a flag is empty.
+// Fit returns the words of a command, with the value of --sym inserted where its argument belongs. It returns a
+// *UsageError if there are too few or too many words, or if a flag that replaces an argument is empty.
 func (c *Command) Fit(f *flag.FlagSet, words []string) ([]string, error) {
 	given := map[string]string{}
 	f.Visit(func(fl *flag.Flag) { given[fl.Name] = fl.Value.String() })

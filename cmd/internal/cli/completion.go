@@ -13,7 +13,7 @@ import (
 // shellNames are the shells with completion.
 var shellNames = []string{"bash", "zsh", "fish"}
 
-// prepareCompletion returns what runs the command completion.
+// prepareCompletion returns the function that runs the command completion.
 func prepareCompletion(_ *flag.FlagSet, c *Client) func([]string) error {
 	return func(words []string) error {
 		switch words[0] {
@@ -30,7 +30,7 @@ func prepareCompletion(_ *flag.FlagSet, c *Client) func([]string) error {
 	}
 }
 
-// completed holds what the completion of a command offers.
+// completed holds what the shell offers after a command.
 type completed struct {
 	name  string   // one or two words; "" for a line that has no command yet
 	flags []string // flags with their dashes
@@ -81,7 +81,7 @@ func dashed(some ...[]*flag.Flag) (names []string) {
 	return append(names, "--help")
 }
 
-// valueFlags returns the flags of all commands that need a value, and those of them whose value is a file.
+// valueFlags returns the flags of all commands that need a value, and among them the flags whose value is a file.
 func valueFlags(all []Command) (values, files []string) {
 	isFile, isSwitch := map[string]bool{}, map[string]bool{}
 	for i := range all {
@@ -108,8 +108,9 @@ func valueFlags(all []Command) (values, files []string) {
 	return values, files
 }
 
-// walk is the bash and zsh code that finds the command among the words before the cursor. WORDS is replaced by
-// the array of words, and AT by the cursor's index in it.
+// walk is the bash and zsh code that finds the command among the words before the cursor. Its placeholders in
+// capital letters, such as WORDS for the array of words and AT for the cursor's index in it, are replaced by
+// walkOf.
 const walk = `  local i skip= flags= next= files= first= second=
   for ((i = FROM; i < AT; i++)); do
     case ${WORDS[i]} in '=' | ':') skip=1; continue ;; esac # bash breaks words there
@@ -144,7 +145,7 @@ func walkOf(all []Command, words, from, at string) string {
 		"CASES", cases.String()).Replace(walk)
 }
 
-// groupSummaries maps the first word of two-word commands to a summary of them.
+// groupSummaries maps the first word of two-word commands to a summary of these commands.
 var groupSummaries = map[string]string{
 	"token": "make, list and revoke tokens", "cluster": "look at a cluster and change its nodes",
 	"bench": "measure how fast a server is", "class": "make and reset the accounts of a class",

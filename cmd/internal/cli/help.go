@@ -55,7 +55,7 @@ func (c *Command) printUsage(w io.Writer) {
 	}
 }
 
-// flags returns the flags that have an effect on the command: its own, and the common ones.
+// flags returns the flags that have an effect on the command: its own flags, and the common flags.
 func (c *Command) flags(f *flag.FlagSet) (own, common []*flag.Flag) {
 	f.VisitAll(func(fl *flag.Flag) {
 		switch {
@@ -68,8 +68,8 @@ func (c *Command) flags(f *flag.FlagSet) (own, common []*flag.Flag) {
 	return own, common
 }
 
-// printHelp prints the help of one command, of those that begin with a word, or of all. It returns a
-// *UsageError if the words name no command.
+// printHelp prints the help of one command, of all commands that begin with a word, or of all commands. It returns
+// a *UsageError if the words name no command.
 func (p *Program) printHelp(w io.Writer, words []string) error {
 	all := p.commands
 	c, _ := find(all, words)
@@ -108,7 +108,7 @@ func prepareHelp(_ *flag.FlagSet, c *Client) func([]string) error {
 	return func(words []string) error { return c.program.printHelp(c.Stdout, words) }
 }
 
-// prepareVersion returns what runs the command version.
+// prepareVersion returns the function that runs the command version.
 func prepareVersion(_ *flag.FlagSet, c *Client) func([]string) error {
 	return func([]string) error {
 		_, err := fmt.Fprintln(c.Stdout, c.program.name, version.String())

@@ -27,7 +27,8 @@ type locator struct {
 	config  string
 }
 
-// Locating declares the flags. The help text uses what to name the database that is used if no flag names one.
+// Locating declares the flags that locate the data and the database. The parameter what describes, in the flags'
+// help, the database that is used if no flag names one.
 func Locating(f *flag.FlagSet, what string) *locator {
 	l := &locator{flags: f}
 	f.StringVar(&l.data, "data", "outcry-data", "data `directory`, also as OUTCRY_DATA")
@@ -39,9 +40,9 @@ func Locating(f *flag.FlagSet, what string) *locator {
 	return l
 }
 
-// Find returns the locations after the command line is parsed. Flags that are not given, and that the server
-// has too, get their values from the environment or the settings file. The error is a *UsageError that repeats
-// no value that may be a secret.
+// Find returns the locations. It must be called after the command line is parsed. Flags that the server also has,
+// and that are not given, get their values from the environment or the settings file. The error is a *UsageError
+// that repeats no value that may be a secret.
 func (l *locator) Find() (at Located, err error) {
 	given := map[string]bool{}
 	l.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -105,8 +106,8 @@ func (l *locator) database(given map[string]bool, file map[string]string) (strin
 	return "", nil
 }
 
-// eitherOf returns the value of our own environment variable if it is set, even if it is empty, and otherwise
-// that of the common one, which other programs use too.
+// eitherOf returns the value of our own environment variable if it is set, even if it is empty, and otherwise the
+// value of the common variable, which other programs use too.
 func eitherOf(own, common string) string {
 	if value, is := os.LookupEnv(own); is {
 		return value
@@ -138,8 +139,8 @@ func readSettings(path string) (map[string]string, error) {
 	return file, nil
 }
 
-// DataFlag declares the flag --data, and returns a function for its value, which OUTCRY_DATA replaces if the
-// flag is not given.
+// DataFlag declares the flag --data. It returns a function that returns the flag's value, or that of OUTCRY_DATA if
+// the flag is not given.
 func DataFlag(f *flag.FlagSet) func() string {
 	data := f.String("data", "outcry-data", "data `directory` of the exchange, also as OUTCRY_DATA")
 	return func() string {

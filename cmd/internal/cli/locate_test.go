@@ -13,7 +13,7 @@ import (
 	"outcry/internal/operate/settings"
 )
 
-// TestTheDatabaseIsFoundWhereTheServerFindsIt names the database in each source, and in two at once.
+// TestTheDatabaseIsFoundWhereTheServerFindsIt gives the database's URL in each source, and in two sources at once.
 func TestTheDatabaseIsFoundWhereTheServerFindsIt(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -1,5 +1,5 @@
-// Package cli is what the command-line programs share: a table of commands from which help, completion and the
-// reference are made, how a line is read, how the exchange is reached, and exit statuses.
+// Package cli holds what the command-line programs share: a table of commands, from which help, completion and the
+// reference are made, the parser of command lines, the connection to the exchange, and the exit statuses.
 package cli
 
 import (
@@ -29,13 +29,13 @@ const (
 type Program struct {
 	name     string // as typed on the command line
 	overview string // first lines of its help, before the usage
-	status   string // text of its help about exit statuses
+	status   string // text in its help about exit statuses
 	commands []Command
 	// elsewhere maps the first word of a command that has moved to the name of the program that has it now.
 	elsewhere map[string]string
 }
 
-// NewProgram returns a program with the given commands, and those for help, completion and version.
+// NewProgram returns a program with the given commands and the commands help, completion and version.
 func NewProgram(name, overview, status string, commands []Command, elsewhere map[string]string) *Program {
 	p := &Program{name: name, overview: overview, status: status, elsewhere: elsewhere}
 	p.commands = append(commands, helpCommands(name)...)
@@ -107,7 +107,7 @@ func Interruptible() (ctx context.Context, stop context.CancelFunc) {
 	return ctx, stop
 }
 
-// Usage returns the error that the command line is wrong, with a text that says why.
+// Usage returns a *UsageError with a text that says what is wrong with the command line.
 func Usage(text string) error { return &UsageError{text} }
 
 // UsageError means that the command line is wrong. Usage returns one.

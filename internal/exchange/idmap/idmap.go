@@ -22,8 +22,8 @@ import (
 const (
 	// pageLen is the number of consecutive ids of a page: 8 KiB of values.
 	pageLen = 1024
-	// sparseLen is the number of values from which on a page is worth its memory. With fewer, the
-	// table needs less memory; with this many, a value takes at most 74 bytes.
+	// sparseLen is the number of values at which a page becomes worth its memory. With fewer, the table needs less
+	// memory; with this many, a value takes at most 74 bytes.
 	sparseLen = pageLen / 8
 	// The ring has at least ringMin places for pages, so that values that live for less
 	// than 65,536 ids never move, and at most ringMax, 38 MiB in all.
@@ -105,7 +105,7 @@ func (m *Map) Add(id, value uint64) {
 	m.put(p, id, value)
 }
 
-// AddOld is Add for an id that few neighbours are expected for: it makes no page.
+// AddOld is Add for an id with few neighbours: it makes no page.
 func (m *Map) AddOld(id, value uint64) {
 	m.mu.Lock()
 	p := m.page(id)
@@ -209,8 +209,8 @@ func (p *page) sparse() bool {
 	return true
 }
 
-// giveUp moves the values of a page to the table and drops the page; others may find,
-// add and remove values concurrently. Callers hold mu.
+// giveUp moves the values of a page to the table and drops the page; other goroutines may find, add and remove
+// values concurrently. Callers hold mu.
 func (m *Map) giveUp(place *atomic.Pointer[page]) {
 	p := place.Load()
 	p.givenUp.Store(true)

@@ -310,9 +310,9 @@ func TestAPageIsGivenUpWhileItsIDsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestEveryIDIsFoundFromItsAddToItsRemove lets goroutines share rising ids. Each keeps
-// some for long, so that they move, and adds some late. It passes ids that are present to
-// readers. Gaps in the ids make pages go all the time.
+// TestEveryIDIsFoundFromItsAddToItsRemove lets goroutines share rising ids. Each goroutine keeps some ids for long,
+// so that their values move, and adds some late. It passes ids that are present to readers. Gaps in the ids make
+// pages sparse all the time.
 func TestEveryIDIsFoundFromItsAddToItsRemove(t *testing.T) {
 	const writers, readers, rounds = 4, 2, 20_000
 	seed := rand.Uint64()

@@ -26,7 +26,7 @@ const (
 type Pace struct {
 	waits
 	notify func(seq uint64, wake chan<- struct{})
-	hurry  chan struct{} // receives a value when a caller or listener is new
+	hurry  chan struct{} // receives a value when a caller begins to wait or a listener arrives
 	synced chan struct{} // receives a value when the journal has synced more
 
 	// Only the follower's goroutine uses the fields below.
@@ -56,7 +56,7 @@ func (p *Pace) Hurry() {
 // whether there are listeners, which need all records soon.
 func (p *Pace) Sleep(ctx context.Context, seq uint64, listened bool) bool {
 	moved := seq != p.seq
-	vain := p.woken && !moved // more records are synced, but they may not be visible yet
+	vain := p.woken && !moved // the journal has synced more records, but they may not be visible yet
 	p.seq, p.woken = seq, false
 	pause, waited := StepTime, p.Waited()
 	switch {

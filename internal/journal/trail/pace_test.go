@@ -59,8 +59,8 @@ func slept(t *testing.T, p *Pace, seq uint64, listened bool) time.Duration {
 	return time.Since(begun)
 }
 
-// TestNobodyIsServedByLookingNowAndThen: without listeners the follower looks once a StepTime, and does not ask the log
-// to be woken.
+// TestNobodyIsServedByLookingNowAndThen: without callers and listeners the follower looks once per StepTime, and
+// does not call Notify.
 func TestNobodyIsServedByLookingNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
@@ -129,7 +129,8 @@ func TestSomebodyWhoWaitsIsServedAtOnce(t *testing.T) {
 	})
 }
 
-// TestAWaitEndsWithItsContext, and leaves nothing registered.
+// TestAWaitEndsWithItsContext: a wait whose context ends returns the context's error and leaves no waiter
+// registered.
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPace(nil)

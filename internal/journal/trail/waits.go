@@ -10,7 +10,7 @@ import (
 // waits holds the waiters for records, sorted by seq. The zero value is empty.
 type waits struct {
 	mu    sync.Mutex // guards the fields below
-	all   list.List  // of *waiter
+	all   list.List  // its values are *waiter
 	ended bool
 }
 

@@ -20,7 +20,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Shape is the shape of a load: the number of connections, and of unanswered requests on each.
+// Shape is the number of connections of a load and of unanswered requests on each.
 type Shape struct {
 	Connections int `json:"connections"`
 	Depth       int `json:"depth"`
@@ -78,7 +78,7 @@ type server interface {
 	measure(ctx context.Context, o load.Options, rate float64) (*load.Result, error)
 	// settle waits until the server has no work left for the requests it has answered.
 	settle(ctx context.Context) error
-	// used returns the processor time used so far, by the server and by the Postgres that follows it.
+	// used returns the processor time used so far by the server and by its own Postgres, if it has one.
 	used() (own, postgres time.Duration)
 	// check returns an error unless the server has exactly this many writes.
 	check(ctx context.Context, writes uint64) error
@@ -92,7 +92,7 @@ type running struct {
 	writes uint64
 }
 
-// settleMax is how long a server may lag.
+// settleMax is how long settle may take.
 const settleMax = 2 * time.Minute
 
 // Run measures all servers and returns the results. Report.Write prints the table. It returns an error if
@@ -146,7 +146,7 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	return r, nil
 }
 
-// turned returns all servers, rotated so that each round starts with another one.
+// turned returns all servers, rotated so that each round starts with a different one.
 func turned(all []*running, round int) []*running {
 	n := round % len(all)
 	return append(slices.Clone(all[n:]), all[:n]...)

@@ -158,7 +158,7 @@ func TestWritesThatAreNotThereFailTheRun(t *testing.T) {
 	require.ErrorContains(t, err, `which has no "cmdstat_set:calls=8,"`)
 }
 
-// TestServersEndWithTheTool checks that all servers end, even if a later one could not be started.
+// TestServersEndWithTheTool checks that the servers started so far end if a later one could not be started.
 func TestServersEndWithTheTool(t *testing.T) {
 	o := options(t)
 	o.Servers = []string{"/bin/false"}
@@ -201,8 +201,8 @@ func (s *steady) measure(_ context.Context, _ load.Options, rate float64) (*load
 func (s *steady) settle(context.Context) error        { return nil }
 func (s *steady) used() (own, postgres time.Duration) { return 0, 0 }
 
-// TestOnlyServersThatReachAShareAreAskedForIt also checks that no share is measured at loads with several
-// unanswered requests, since at a rate requests are sent one by one.
+// TestOnlyServersThatReachAShareAreAskedForIt checks that only servers whose own rate is higher than the share are
+// measured at it, and that no share is measured at loads with several unanswered requests.
 func TestOnlyServersThatReachAShareAreAskedForIt(t *testing.T) {
 	o := Options{Share: 0.5, Of: "redis", Duration: time.Second, Out: &bytes.Buffer{}}
 	servers := map[string]*steady{"redis": {most: 1000}, "slow": {most: 500}, "outcry": {most: 501}}

@@ -26,13 +26,13 @@ func called(stream uint32, status string) []byte {
 	return h2Frame(b, h2Headers, h2EndHeaders|h2EndStream, stream, trailers(status))
 }
 
-// spoken are transcripts: what a server sends, and the replies in it.
+// spoken has transcripts of servers, each with the replies that the codec must find in it.
 var spoken = []struct {
 	name    string
 	codec   func() load.Codec
 	sends   string
 	replies []string
-	bad     bool // an error follows the replies
+	bad     bool // an error must follow the replies
 }{
 	{"redis", newResp, "+OK\r\n-ERR no\r\n:7\r\n$5\r\na\r\nbc\r\n$-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n+OK\r\n",
 		[]string{"+OK\r\n", "-ERR no\r\n", ":7\r\n", "$5\r\na\r\nbc\r\n", "$-1\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n",
@@ -61,7 +61,7 @@ func newPgwire() load.Codec   { return pgwire{} }
 func newNATSWire() load.Codec { return &natsWire{} }
 func newH2() load.Codec       { return &h2{stream: 1} }
 
-// heard passes in to the codec in parts of the given size, as a connection may.
+// heard passes in to the codec in parts of the given size, as a connection may deliver it, and returns the replies.
 func heard(c load.Codec, in []byte, part int) (replies []string, err error) {
 	var rest []byte
 	for len(in) > 0 {

@@ -40,7 +40,7 @@ type Point struct {
 	PostgresCPU float64 `json:"postgres_cpu_us_per_request,omitempty"`
 	ClientCPU   float64 `json:"client_cpu_us_per_request"`
 	ServerBusy  float64 `json:"server_processors"` // processors that the server kept busy while requests were sent
-	Behind      float64 `json:"behind_seconds"`    // from the last reply until Postgres had everything
+	Behind      float64 `json:"behind_seconds"`    // from the last reply until Postgres had every record
 }
 
 // String returns the measurement in a line.
@@ -68,15 +68,15 @@ func (r *Report) add(p *Point, round int) {
 type Row struct {
 	Server          string
 	At              Shape
-	Open            bool // measured at a rate
+	Open            bool // measured at a fixed rate
 	Points          []*Point
-	OfRedis, OfEcho load.Spread // rate relative to theirs in the same round; zero if they were not measured
+	OfRedis, OfEcho load.Spread // rate relative to that server's in the same round; zero if it was not measured
 }
 
 // Of returns the spread of a figure over the rounds.
 func (w *Row) Of(figure func(*Point) float64) load.Spread { return load.SpreadOf(w.Points, figure) }
 
-// Rows returns all rows, by load and in the order of Servers.
+// Rows returns all rows: first those of loads without a rate, ordered by load and within a load as in Servers.
 func (r *Report) Rows() (rows []*Row) {
 	var shapes []Shape
 	seen := map[Shape]bool{}

@@ -56,7 +56,7 @@ func HoldIdle(ctx context.Context, addr, send string, n int) (conns []net.Conn, 
 			return conns, fmt.Errorf("check: connection %d: %w", len(conns), err)
 		}
 		conns = append(conns, c)
-		_, _ = c.Write([]byte(send)) // a server at its connection limit may have closed it
+		_, _ = c.Write([]byte(send)) // a server at its connection limit may have closed the connection
 	}
 	return conns, nil
 }
@@ -189,9 +189,9 @@ func ForeignHosts(ctx context.Context, addr, sym string) (sent int, err error) {
 	return sent, nil
 }
 
-// LargeReplies sends frames of each kind whose replies would be many times as large, atOnce of them at a
-// time, for the given number of rounds. It returns an error if a reply has more than replyMax bytes. The
-// count is the number of frames sent.
+// LargeReplies sends frames of each kind whose replies would be many times larger, atOnce of them at a time, for
+// the given number of rounds. It returns the number of frames sent, and an error if a reply has more than replyMax
+// bytes.
 func LargeReplies(ctx context.Context, at Target, frames []LargeFrame, rounds, atOnce int, replyMax int64) (
 	sent int, err error) {
 	for range rounds {

@@ -87,9 +87,9 @@ type own struct {
 	sells   bool
 }
 
-// run connects and trades, repeatedly, until stop is closed. A connection that ends without the client's
-// doing is a complaint unless the exchange may be gone. During an orderly stop, a connection that has
-// served an answer must end with a reason.
+// run connects and trades, repeatedly, until stop is closed. A connection that ends and was not cut by the client
+// is a complaint unless the exchange may be gone. During an orderly stop, a connection on which an answer has
+// arrived must end with a reason.
 func (c *client) run(stop <-chan struct{}) {
 	for !closed(stop) {
 		served := false
@@ -331,8 +331,8 @@ func Ask(ctx context.Context, at Target, xml []byte) ([]wire.Answer, error) {
 	return all[0], nil
 }
 
-// askAtOnce does the same as askAll over several connections. A query of an order that closed long ago
-// goes to Postgres and takes more than a millisecond, and a connection waits for each one.
+// askAtOnce does the same as askAll over several connections, because a query of an order that closed long ago goes
+// to Postgres, takes more than a millisecond, and delays the later queries on its connection.
 func askAtOnce(ctx context.Context, at Target, frames [][]byte) ([][]wire.Answer, error) {
 	each := max(1, (len(frames)+askersMax-1)/askersMax)
 	parts := slices.Collect(slices.Chunk(frames, each))

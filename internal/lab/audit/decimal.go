@@ -14,7 +14,7 @@ const unit = 100_000_000
 // decimal prints v units of 10^-8 in its shortest exact form.
 func decimal(v int64) string { return model.Decimal(big.NewInt(v), 8) }
 
-// number reads an order id. It returns 0 if s is not one.
+// number reads an order id. It returns 0 if s is not an order id.
 func number(s string) uint64 {
 	n, _ := strconv.ParseUint(s, 10, 64)
 	return n

@@ -13,7 +13,7 @@ import (
 const (
 	oldPlaced = 400 // orders to close so that the exchange forgets them
 	oldAsked  = 5   // number of forgotten orders queried before the new order
-	behindMax = 100 // number of orders on another connection within which the new order must be executed
+	behindMax = 100 // the new order must be executed before this many orders on another connection
 )
 
 // HistoryDelaysNothing checks that a query that must wait for Postgres does not delay a later order on

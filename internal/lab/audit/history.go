@@ -37,8 +37,8 @@ type sentOrder struct {
 	fate          fate
 	after         uint64       // highest known id when the order was sent
 	id            uint64       // 0 until the order is answered
-	answer        wire.Answer  // the answer with the most executions
-	canceled      bool         // answer is the answer to a cancel or came after one
+	answer        wire.Answer  // the answer that reports the most executions
+	canceled      bool         // answer is to a cancel, or was received after one
 	first         *wire.Answer // the answer that accepted the order; each retry must get the same answer
 
 	old     uint64 // amends only: id of the amended order
@@ -67,7 +67,7 @@ type sentAccount struct {
 type knowledge struct {
 	mu       sync.Mutex
 	last     int64                // last serial number used
-	orders   map[int64]*sentOrder // by serial: orders that are not both final and checked
+	orders   map[int64]*sentOrder // by serial, without orders that are final and checked
 	accounts map[string]*sentAccount
 	ids      map[uint64]int64 // serial by order id, for answered orders
 	recent   []uint64         // ids answered in this round
@@ -160,7 +160,7 @@ func (h *knowledge) mark(f *frame, fate fate) {
 	}
 }
 
-// someID returns an id that was answered in this round, or 0 if it has no order.
+// someID returns a random id that was answered in this round, or 0 if there is none.
 func (h *knowledge) someID(pick func(n int) int) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

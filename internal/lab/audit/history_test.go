@@ -8,8 +8,7 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// TestWhatMayRefuseAnOrder checks that an order with a ref may be rejected while Postgres is down, and an
-// order without a ref may not.
+// TestWhatMayRefuseAnOrder checks that only an order with a ref may be rejected because Postgres is down.
 func TestWhatMayRefuseAnOrder(t *testing.T) {
 	const away = "what ref R was used for is in the database, which does not answer now; nothing was done, try again later"
 	for _, test := range []struct {

@@ -113,7 +113,7 @@ func (o *sentOrder) mayRefuse(text string) bool {
 	case strings.Contains(text, "cannot be filled at once"):
 		return i.tif == "FOK"
 	case strings.HasPrefix(text, "no sell orders "), strings.HasPrefix(text, "no buy orders "),
-		strings.HasPrefix(text, "nobody "): // versions before this text
+		strings.HasPrefix(text, "nobody "): // older versions reject with this text
 		return i.kind == "market"
 	}
 	return o.amends() && (strings.Contains(text, "has nothing open") || strings.Contains(text, "has executed"))

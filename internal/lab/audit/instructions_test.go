@@ -9,9 +9,8 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// instructedStory continues story: order 3 is reduced to 1; order 5, an IOC buy at 101 of the same
-// account with stp oldest, meets it and finds nothing else; order 6 buys 4 at 99; order 7 replaces order
-// 6 at 98.
+// instructedStory continues story: order 3 is reduced to 1; order 5, an IOC buy at 101 of the same account with stp
+// oldest, cancels order 3 and meets no other order; order 6 buys 4 at 99; order 7 replaces order 6 at 98.
 func instructedStory(t *testing.T) (*truth, *rows) {
 	truth, first := story()
 	require.NoError(t, truth.advance(first))

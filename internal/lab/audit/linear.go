@@ -103,7 +103,7 @@ func (l *linearHistory) trade(n int, r *rand.Rand, at Target, account string, h 
 		out := outputOf(reply)
 		op.Output = out
 		if out.refused && strings.Contains(reply.Error, "does not answer now") {
-			continue // closed long ago while Postgres is down: not an answer
+			continue // the order closed long ago and Postgres is down, so this is no answer
 		}
 		if order != nil {
 			h.mu.Lock()
@@ -216,7 +216,7 @@ func (l *linearHistory) finish(orders map[uint64]*order,
 	return ops
 }
 
-// canceledByAnswer reports whether an answered cancel canceled the order.
+// canceledByAnswer reports whether the answer to a cancel shows that the order was canceled.
 func (l *linearHistory) canceledByAnswer(id uint64) bool {
 	return slices.ContainsFunc(l.ops, func(op porcupine.Operation) bool {
 		in, out := op.Input.(input), op.Output.(output)
@@ -232,12 +232,12 @@ type linearOrder struct {
 	fills          []trade
 }
 
-// agreement selects what answers must agree in besides the open and canceled shares.
+// agreement says what must agree in answers besides the open and canceled shares.
 type agreement struct {
 	rising bool // ids rise in the order of acceptance
 	each   bool // compare every execution with its price, not only the executed shares
-	// shares executed in all, by order id, as far as known. If an order of a linearization executes more,
-	// the search abandons it at once instead of at the next query.
+	// most is the final total of executed shares by order id, where it is known. If an order of a linearization
+	// executes more, the search abandons the linearization at once instead of at the next query.
 	most map[uint64]int64
 }
 

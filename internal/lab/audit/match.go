@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// match compares the orders in the tables with the orders that were sent: each appears at most once, none
-// was rejected, every answered order appears, and with the content that was answered. Orders without an
-// answer and without a row never happened: they are forgotten, and an error follows if they appear later.
+// match compares the orders in the tables with the orders that were sent. Each appears at most once, none was
+// rejected, and every answered order appears with the content of its answer. An order without an answer and without
+// a row is assumed never to have happened, and is forgotten; if it appears later, match returns an error.
 func (h *knowledge) match(t *truth) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,8 +95,8 @@ func (h *knowledge) matchOrder(o *order) error {
 	return nil
 }
 
-// serial returns the serial number of an order in the tables. It is in the total, which equals the amount
-// unless the order replaced another.
+// serial returns the serial number of an order in the tables. The serial number is part of the total, which equals
+// the amount unless the order replaced another.
 func (o *order) serial() int64 { return serial(o.total()) }
 
 // protection returns the limit of a market order that was sent without one: a tenth beyond the other

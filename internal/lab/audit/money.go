@@ -93,8 +93,8 @@ func (t *truth) execute(o, r *order, f fill) {
 	move(&t.position(o.sym, sell.account).held, &t.position(o.sym, buy.account).free, big.NewInt(f.shares))
 }
 
-// settleCancels applies the cancels that no later order has revealed, and compares the open shares with
-// the tables.
+// settleCancels applies the cancels that the replay of later orders has not applied, and compares the open shares
+// with the tables.
 func (t *truth) settleCancels(r *rows) error {
 	if err := t.reduceAll(); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"outcry/internal/door/xml/wire"
 )
 
-// bulk records orders of the bulk accounts. They are too many to have serial numbers, so an order is
-// recognized by its id once it was answered.
+// bulk records orders of the bulk accounts. These orders are too many to have serial numbers, so an order is
+// recognized by the id in its answer.
 type bulk struct {
 	accounts map[string]bool
 	sent     int64

@@ -59,7 +59,7 @@ func (h *knowledge) recordRetry(o *sentOrder, a *wire.Answer) {
 	switch {
 	case a.Kind == "error" && (o.mayRefuse(a.Error) || h.noRoomNow(a)):
 		h.counts.Errors[kindOf(a.Error)]++
-	case o.id > 0 || o.done: // it was found in the tables, or another retry was answered
+	case o.id > 0 || o.done: // the order was found in the tables, or another retry was answered
 		h.recordRepeat(o, a)
 	default:
 		h.recordOrder(o, a)

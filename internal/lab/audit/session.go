@@ -43,7 +43,7 @@ const (
 	queryBatch = 50   // queries in a frame
 	askersMax  = 4    // concurrent connections for queries; Outcry queries Postgres over as many
 
-	// How many of a round's bulk orders are queried, and the most executions that such an order may have.
+	// The number of a round's bulk orders that are queried, and the most executions that one of them may have.
 	bulkAskedMax = 1000
 	bulkFillsMax = 1000
 )

@@ -13,7 +13,7 @@ func TestTheLongestSilenceIsBetweenAnswersOfAnybody(t *testing.T) {
 		h := newKnowledge(nil)
 		answer := func() { h.recordAnswers(new(frame), nil) }
 		answer()
-		time.Sleep(time.Hour) // before Listen
+		time.Sleep(time.Hour) // a silence before Listen, which does not count
 		answer()
 		h.listen()
 		for _, pause := range []time.Duration{20, 300, 40} {

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CheckTables reads what is new in the exchange's tables, checks that it follows from what was sent, and
-// compares balances and positions. Postgres must have everything, and no client may be trading. The
-// tables for people are in the schema public.
+// CheckTables reads the new rows of the exchange's tables, checks that they follow from what was sent, and compares
+// balances and positions. Postgres must have every record, and no client may be trading. The tables for people are
+// in the schema public.
 func (s *Session) CheckTables(ctx context.Context, db *pgx.Conn) error {
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -62,7 +62,7 @@ func collect(ctx context.Context, tx pgx.Tx, to *[]string, sql string) error {
 	return nil
 }
 
-// countRows returns an error if the tables have rows that were not read before.
+// countRows returns an error if the tables have rows that should have been read but were not.
 func (t *truth) countRows(ctx context.Context, tx pgx.Tx) error {
 	var orders, fills, cancels int64
 	err := tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM outcry.order_log), (SELECT count(*) FROM public.executions),
@@ -81,7 +81,7 @@ func (t *truth) countRows(ctx context.Context, tx pgx.Tx) error {
 type rows struct {
 	orders   []*order // new orders by id, with their values in the table
 	open     map[uint64]int64
-	canceled map[uint64]cancelRow // cancels of new orders and of orders that were open
+	canceled map[uint64]cancelRow // cancels of new orders and of orders that were already open
 	fills    map[uint64][]fill    // by taker
 	reduces  map[uint64][]amendRow
 }

@@ -15,9 +15,8 @@ type Totals struct {
 	Bytes           int64  // size of the database
 }
 
-// ReadTotals counts what the tables hold, without the account except. Postgres must have everything and
-// no client may be sending. It returns an error if balances, positions or orders do not add up, or if a
-// query fails.
+// ReadTotals counts what the tables hold, leaving out the account except. Postgres must have every record and no
+// client may be sending. It returns an error if balances, positions or orders do not add up, or if a query fails.
 func ReadTotals(ctx context.Context, url, except string) (t Totals, err error) {
 	db, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -46,14 +46,14 @@ type order struct {
 	replaces, replacedBy uint64
 	before               int64      // shares executed by the orders that it replaced
 	done                 int64      // shares executed
-	best                 int64      // best price of the other side when it arrived, or 0
+	best                 int64      // best price of the other side when the order arrived, or 0
 	reduces              []amendRow // amends not applied yet, oldest first
 	reduced              int64
 	reducedAt            string
 }
 
-// total returns the order's amount as an amend would name it: including the shares that the orders it
-// replaced have executed.
+// total returns the order's amount as an amend states it: including the shares executed by the orders that it
+// replaced.
 func (o *order) total() int64 { return abs(o.amount) + o.before }
 
 func (o *order) buys() bool { return o.amount > 0 }

@@ -88,8 +88,8 @@ func (t *truth) match(against *[]*order, o *order, fills []fill) (stopped bool, 
 	return stopped, nil
 }
 
-// preventSelfTrade applies o's mode when the next order r is of the same account. stopped reports whether
-// o stops.
+// preventSelfTrade applies o's mode when r, the next order to match, is of the same account. stopped reports
+// whether o stops.
 func (t *truth) preventSelfTrade(against *[]*order, o, r *order) (stopped bool, err error) {
 	if o.stp != "newest" {
 		if r.canceled != r.open || r.canceledSeq < o.seq {
@@ -102,8 +102,8 @@ func (t *truth) preventSelfTrade(against *[]*order, o, r *order) (stopped bool, 
 	return o.stp != "oldest", nil
 }
 
-// head returns the best order that was open when o arrived. An order that the executions skip must have
-// been canceled before, with all that is open of it now.
+// head returns the best order that was open when o arrived. An order that the executions skip must have been
+// canceled before, with all its open shares.
 func (t *truth) head(against *[]*order, o *order) *order {
 	for len(*against) > 0 {
 		r := (*against)[0]
@@ -126,8 +126,8 @@ func (t *truth) next(against *[]*order, o *order) *order {
 	return r
 }
 
-// replace removes the order that o replaces from its book. Everything open of it must be canceled in the
-// same record, and o must have the same instructions.
+// replace removes the order that o replaces from its book. All its open shares must be canceled in the same record,
+// and o must have the same instructions.
 func (t *truth) replace(o *order) error {
 	old := t.orders[o.replaces]
 	if old == nil {
@@ -145,7 +145,7 @@ func (t *truth) replace(o *order) error {
 	return nil
 }
 
-// reduce applies to an order the reductions that precede a journal record.
+// reduce applies to an order those of its reductions that precede a journal record.
 func (t *truth) reduce(o *order, before int64) {
 	for len(o.reduces) > 0 && o.reduces[0].seq < before {
 		r := o.reduces[0]

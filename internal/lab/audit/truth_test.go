@@ -44,7 +44,8 @@ func TestTruthFollowsAMarket(t *testing.T) {
 	require.Equal(t, "77", truth.orders[2].status().CanceledAt)
 }
 
-// A later buy that skips a canceled order proves that the order was canceled before.
+// TestTruthFindsTheMomentOfACancel checks that a later buy that skips a canceled order proves that the order was
+// canceled before.
 func TestTruthFindsTheMomentOfACancel(t *testing.T) {
 	truth, rows := story()
 	rows.orders = append(rows.orders, &order{id: 5, seq: 50, account: "a", sym: "S", amount: unit, limit: 101 * unit})
@@ -61,7 +62,8 @@ func TestTruthFindsTheMomentOfACancel(t *testing.T) {
 	require.ErrorContains(t, truth.advance(rows), "by price and time it was to be", "the cancel came later")
 }
 
-// A second read of the tables must keep the orders that are still to be queried.
+// TestASecondLookKeepsWhatTheFirstHasFound checks that a second read of the tables keeps the orders still to be
+// queried.
 func TestASecondLookKeepsWhatTheFirstHasFound(t *testing.T) {
 	truth, found := story()
 	require.NoError(t, truth.advance(found))

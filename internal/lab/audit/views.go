@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// disconnectTimeout is how long orders may stay open after their connection has ended: the server may
-	// still have to notice it.
+	// disconnectTimeout is how long orders may stay open after their connection has ended, since the server may
+	// notice the end late.
 	disconnectTimeout = 30 * time.Second
 	disconnectPoll    = 10 * time.Millisecond
 )
 
-// Settle disarms every dead man's switch, and waits until all orders are canceled whose connection has
-// ended. The exchange must be up, and all client connections must have ended.
+// Settle disarms every dead man's switch, and waits until all orders that end with their connection are canceled.
+// The exchange must be up, and all client connections must have ended.
 func (s *Session) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, disconnectTimeout)
 	defer cancel()

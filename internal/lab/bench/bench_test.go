@@ -45,8 +45,8 @@ func TestRoundsAreInterleaved(t *testing.T) {
 	}, steps)
 }
 
-// TestJobsOfAnExchangeAreNeighbours checks that a plan with shared exchanges starts one for each number
-// of processors a round, and that jobs with their own numbers are measured at those.
+// TestJobsOfAnExchangeAreNeighbours checks that in each round, jobs with the same number of processors follow each
+// other so that they can share an exchange, and that a job with its own numbers is measured only at these.
 func TestJobsOfAnExchangeAreNeighbours(t *testing.T) {
 	plan := Plan{Jobs: append(at([]int{1, 2}, "cores", "hot -duration 1s"), at([]int{2}, "burst")...),
 		GOMAXPROCS: []int{1, 2, 4}, Repetitions: 2, Shared: true}
@@ -63,8 +63,8 @@ func TestJobsOfAnExchangeAreNeighbours(t *testing.T) {
 	}
 }
 
-// TestAPlanGoesOn checks that measurements of this revision are not repeated, and that those of other
-// revisions are kept until they are replaced.
+// TestAPlanGoesOn checks that a plan does not repeat the measurements of this revision in its data file, and keeps
+// those of other revisions until it replaces them.
 func TestAPlanGoesOn(t *testing.T) {
 	point := func(revision string, rep int) *Point {
 		return &Point{Scenario: "cores", Params: scenarioOf(t, "cores").Defaults, GOMAXPROCS: 2, Repetition: rep,
@@ -103,7 +103,7 @@ func TestTheRecordIsMeasuredInOneRun(t *testing.T) {
 	programs, err := Build(ctx, dir)
 	require.NoError(t, err)
 	var jobs []Job
-	for _, j := range Record() { // one of each scenario, all of market or with pauses
+	for _, j := range Record() { // one job of each scenario, and all jobs of market or with pauses
 		if len(jobs) == 0 || j.Scenario.Name != jobs[len(jobs)-1].Scenario.Name || j.Params.Pause > 0 ||
 			j.Scenario.Name == "market" {
 			jobs = append(jobs, j)

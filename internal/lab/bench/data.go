@@ -27,7 +27,7 @@ type Data struct {
 	Repetitions int       `json:"repetitions"`
 	Points      []*Point  `json:"points,omitempty"`
 	Soak        *Soak     `json:"soak,omitempty"`
-	Marks       []Mark    `json:"marks,omitempty"` // set by a growth
+	Marks       []Mark    `json:"marks,omitempty"` // only in the data of a growth
 }
 
 // NewData returns empty data for a command that begins now.
@@ -63,7 +63,7 @@ func (d *Data) Continue(path string) error {
 	return err
 }
 
-// fill sets when and where points were measured, if points of older revisions do not say so.
+// fill sets the revision, time and processors of points that an older revision saved without them.
 func (d *Data) fill() {
 	processors := 0
 	_, machine, _ := strings.Cut(d.Machine, ", ")
@@ -196,8 +196,8 @@ func (p *Point) shares() string {
 	return p.share(p.EchoShare) + " (" + p.share(p.SyncedEchoShare) + ")"
 }
 
-// points returns the table of the selected scenarios. A figure is the median of the repetitions, with the
-// minimum and the maximum where they matter for how far it can be trusted.
+// points returns the table of the selected scenarios. A figure is the median of the repetitions, followed by the
+// minimum and the maximum where readers need them to judge the median.
 func (d *Data) points(wanted func(scenario string) bool) load.Table {
 	t := load.Table{{"", "GOMAXPROCS", "requests/s (least to most)", "speed-up", "of echo", "seconds", "p50 ms", "p99 ms",
 		"p99 from sending", "µs of server, Postgres, client", "in Postgres/s", "behind at the end", "runs, of revision"}}
@@ -233,8 +233,8 @@ func (c Cell) procs() string {
 	return fmt.Sprint(c.GOMAXPROCS)
 }
 
-// WriteTable writes a table of the measurements for a terminal: of the scenarios, or of the goals if the
-// data has their runs.
+// WriteTable writes a table of the measurements for a terminal: a table of the goals if the data has their runs,
+// else of the scenarios.
 func (d *Data) WriteTable(w io.Writer) {
 	if len(d.whole()) > 0 {
 		d.judged().Write(w)

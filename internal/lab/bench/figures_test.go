@@ -19,7 +19,7 @@ import (
 const (
 	width       = 20 * vg.Centimeter
 	height      = 11 * vg.Centimeter
-	legendWidth = 5.5 * vg.Centimeter // next to the plot, so that it hides nothing
+	legendWidth = 5.5 * vg.Centimeter // the legend is next to the plot, so that it hides nothing
 )
 
 // palette distinguishes lines, also for most people with color blindness (Okabe and Ito, Color Universal
@@ -43,8 +43,8 @@ type item struct {
 	key   []plot.Thumbnailer
 }
 
-// charts are all plots. draw returns the items of a plot, or none if they were not measured. It may
-// change the axes and the title.
+// charts are all plots. draw returns the items of a plot, or none if its scenarios were not measured. It may change
+// the axes and the title.
 var charts = []struct {
 	name, title, x, y string
 	draw              func(*Data, *plot.Plot) ([]item, error)

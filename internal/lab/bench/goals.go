@@ -7,7 +7,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Names of the runs from which goals are judged. Each round makes all of them once.
+// Names of the runs from which goals are judged. Each round has every run once.
 const (
 	closed       = "64 clients, one at a time"
 	closedPaused = "64 clients, one at a time, Postgres paused"

@@ -16,7 +16,7 @@ import (
 	"outcry/internal/lab/load/scenario"
 )
 
-// GrowthOptions configure a growth.
+// GrowthOptions configure RunGrowth.
 type GrowthOptions struct {
 	Marks   []int // numbers of orders at which to measure, rising
 	Clients int   // number of connections
@@ -31,33 +31,33 @@ type Mark struct {
 	Replayed        int64   `json:"records_replayed"`
 	RestartStopped  float64 `json:"restart_after_stop_seconds"`
 	JournalBytes    int64   `json:"journal_bytes"`   // highest size during trading
-	LagMax          int64   `json:"lag_records_max"` // most records that Postgres was behind
+	LagMax          int64   `json:"lag_records_max"` // largest lag of Postgres, in records
 	ServerBytes     int64   `json:"server_resident_bytes"`
 	OpenOrders      int64   `json:"open_orders"`
-	DatabaseBytes   int64   `json:"database_bytes"` // grows, because it holds the history
+	DatabaseBytes   int64   `json:"database_bytes"` // increases, because the database holds the history
 }
 
 const (
 	growthSymbols = 16
 	ordersAtOnce  = 20     // orders in a frame
-	killAfter     = 20_000 // records of a load after which the server is killed
+	killAfter     = 20_000 // records written under load before the server is killed
 
 	growthWatch = 200 * time.Millisecond
 	growthPoll  = time.Millisecond
 )
 
-// growing is a running growth.
+// growing is a growth in progress.
 type growing struct {
 	*harness.Exchange
 	run *scenario.Run
 	dir string
 }
 
-// RunGrowth trades on an exchange with data in dir until it has had the last of o.Marks orders. At each
-// mark it measures how long a restart takes, how large the journal is, and how much memory the server
-// uses. All three should stay flat, because they depend on what is open and on what Postgres does not
-// have yet. It writes a line for each mark to Out. It returns an error if an operation fails, an order is
-// rejected, or the exchange's tables differ from its answers.
+// RunGrowth trades on an exchange with data in dir until it has as many orders as the last of o.Marks. At each mark
+// it measures how long a restart takes, how large the journal is, and how much memory the server uses. All three
+// should stay flat, because they depend only on the open orders and on the records that Postgres lacks. It writes a
+// line for each mark to Out. It returns an error if an operation fails, an order is rejected, or the exchange's
+// tables differ from its answers.
 func RunGrowth(ctx context.Context, programs Programs, dir string, o GrowthOptions) (marks []Mark, err error) {
 	g := &growing{dir: dir}
 	server := harness.ServerOptions{Program: programs.Server, Flags: []string{"--segment=16777216"}}

@@ -64,12 +64,12 @@ type Point struct {
 
 	LagEnd    float64 `json:"lag_records_at_end"`
 	CatchUp   float64 `json:"catch_up_seconds"`
-	Persisted float64 `json:"persisted_per_second"` // requests, measured until Postgres had everything
+	Persisted float64 `json:"persisted_per_second"` // requests a second, measured until Postgres had every record
 
 	StreamBytes float64 `json:"stream_bytes,omitempty"` // received by readers of the stream
 
 	ServerBytes int64   `json:"server_resident_bytes"`
-	EchoRate    float64 `json:"echo_requests_per_second"` // same frames, same connections
+	EchoRate    float64 `json:"echo_requests_per_second"` // for equally long frames, over as many connections
 	EchoShare   float64 `json:"share_of_echo"`
 	EchoP50     float64 `json:"echo_p50_ms"`
 	EchoP99     float64 `json:"echo_p99_ms,omitempty"`
@@ -158,7 +158,7 @@ func (x *opened) suits(job Job) bool { return x.procs == job.GOMAXPROCS && x.cpu
 // idsEach is the size of the range of account ids for each run on a shared exchange.
 const idsEach = 20_000_000
 
-// measure makes one measurement. Others may have been made on the same exchange.
+// measure makes one measurement. Other measurements may have been made on the same exchange.
 func (x *opened) measure(ctx context.Context, p Programs, job Job, echo time.Duration) (*Point, error) {
 	m := &measurement{opened: x, job: job, programs: p, echoTime: echo}
 	m.point.SyncMedian = x.syncMedian
@@ -235,9 +235,9 @@ func (m *measurement) run(ctx context.Context, run *scenario.Run) (*Point, error
 	return point, m.echo(ctx, result)
 }
 
-// prepare makes what must exist before the run. A history made in a minute instead of weeks leaves
-// background work in Postgres, which would otherwise happen during the run and hide the cost of a long
-// history. So prepare makes Postgres do this work at once.
+// prepare makes what must exist before the run. A history made in a minute instead of weeks leaves background work
+// in Postgres, which would otherwise happen during the run and hide the cost of a long history. So prepare makes
+// Postgres do this work before the run.
 func (m *measurement) prepare(ctx context.Context, run *scenario.Run) error {
 	if err := m.job.Scenario.Prepare(ctx, run); err != nil {
 		return err

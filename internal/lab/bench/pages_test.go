@@ -103,8 +103,8 @@ func TestNoHeadlineHasAWideSpread(t *testing.T) {
 	}
 }
 
-// TestTheComparisonHasWhatWasPublished compares a computed row, and a row of a machine with too few
-// processors.
+// TestTheComparisonHasWhatWasPublished checks two rows of the comparison: a computed one, and one of a machine with
+// too few processors.
 func TestTheComparisonHasWhatWasPublished(t *testing.T) {
 	d := new(Data)
 	for _, procs := range []int{1, 2, 4} {

@@ -93,9 +93,8 @@ func Full() []Job {
 	return append(Record(), at([]int{1, 2, 4}, "hot -duration 3s", "wide -duration 3s", "deep -duration 3s")...)
 }
 
-// Order returns the measurements in execution order. All jobs run once before any is repeated, so that a
-// machine that becomes slower or faster affects all alike. Within a round the numbers of processors take
-// turns, and each round begins with another number.
+// Order returns the measurements in execution order. All jobs run once before any is repeated, so that a machine
+// that becomes slower or faster affects all jobs equally. Each round begins with a different number of processors.
 func (p Plan) Order() (jobs []Job) {
 	for rep := range p.Repetitions {
 		first := len(jobs)
@@ -170,7 +169,7 @@ func (p Plan) Run(ctx context.Context, d *Data, programs Programs, dir string, o
 			return fmt.Errorf("%s at GOMAXPROCS=%d: %w", job.Scenario.Name, job.GOMAXPROCS, err)
 		}
 		if p.Shared {
-			point.Timeline = nil // only a second or two long
+			point.Timeline = nil // the timeline has only a second or two
 		}
 		d.add(point)
 		printPoint(out, n, len(order), point)

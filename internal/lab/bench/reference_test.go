@@ -16,7 +16,7 @@ import (
 	"outcry/internal/lab/torture"
 )
 
-// Data files in the directory of documents, in addition to those in generate_test.go.
+// Names of data files in the directory of documents, besides those in generate_test.go.
 const (
 	goalsAgainFile = "performance/again.json"
 	soakAgainFile  = "performance/again-soak.json"
@@ -40,7 +40,7 @@ var csvTables = []struct{ title, file, about string }{
 	{"Overload", "reliability/overload.csv", "    go test ./internal/door -run Overload -overload -v\n"},
 }
 
-// measured is all data that the pages are generated from. Data that was not measured is nil.
+// measured has all data from which the pages are generated. Data that was not measured is nil.
 type measured struct {
 	full, soak, goals, goalsAgain, soakAgain, growth *Data
 
@@ -145,8 +145,7 @@ that is durable. Latencies are what clients saw. *In Postgres/s* counts requests
 *behind at the end* are the records that they lacked at the last reply.
 `
 
-// page returns docs/reference/BENCHMARKS.md, including the tables of goals and scenarios that pages with
-// marks would have.
+// page returns docs/reference/BENCHMARKS.md, which is generated as a whole: its tables need no marks.
 func (m *measured) page() string {
 	page := benchmarksHead
 	section := func(title, text string) { page += "\n## " + title + "\n\n" + text }

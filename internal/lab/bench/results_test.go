@@ -81,7 +81,7 @@ var shown = []struct{ text, scenario, variant string }{
 	{"10,000 orders/s, whatever happens", "market", "256 clients, 10000/s"},
 }
 
-// cell returns a scenario's variant at a number of processors, or nil if it was not measured.
+// cell returns the cell of a scenario's variant at a number of processors, or nil if it was not measured.
 func (d *Data) cell(scenario, variant string, procs int) *Cell {
 	for _, c := range d.Cells() {
 		if c.Scenario == scenario && c.Variant == variant && c.GOMAXPROCS == procs {
@@ -99,8 +99,8 @@ func secondsOf(p *Point) float64 { return p.Seconds }
 func serverOf(p *Point) float64  { return p.ServerCPU }
 func clientOf(p *Point) float64  { return p.ClientCPU }
 
-// headline formats a figure of a cell for RESULTS: the median, the minimum and maximum if the runs differ
-// too much, or "-" without data. A cell with more GOMAXPROCS than processors has a mark.
+// headline formats a figure of a cell for RESULTS: the median, or the minimum and maximum if the runs differ too
+// much; "-" without data. A mark shows that GOMAXPROCS exceeds the machine's processors.
 func (c *Cell) headline(figure func(*Point) float64, decimals int) string {
 	if c == nil {
 		return "-"
@@ -114,8 +114,8 @@ func (c *Cell) headline(figure func(*Point) float64, decimals int) string {
 	return c.Of(figure).Headline(write) + strings.TrimPrefix(c.procs(), fmt.Sprint(c.GOMAXPROCS))
 }
 
-// summary returns the table of how fast each run is and how it scales with processors. Figures other than
-// rates are shown at the highest number of processors.
+// summary returns a table of each run's rate at each number of processors. Figures other than rates are shown at
+// the highest number.
 func (d *Data) summary() string {
 	most, head := 1, []string{"load", "requests/s at GOMAXPROCS 1"}
 	for _, procs := range []int{2, 4} {
@@ -139,8 +139,8 @@ func (d *Data) summary() string {
 	return t.Markdown()
 }
 
-// experiments are those of earlier systems, published or not, next to our own results. Our results are
-// for each variant at each number of processors.
+// experiments are the experiments of earlier systems, published or not, which are compared with our results for
+// each variant at each number of processors.
 var experiments = []struct {
 	system          string
 	text, published string

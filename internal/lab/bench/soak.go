@@ -44,7 +44,7 @@ type Soak struct {
 	Findings []string `json:"findings"` // what did not stay flat or is inconsistent; empty if the soak passed
 }
 
-// soakScenario is the scenario of a soak. Its books must not grow.
+// soakScenario is the scenario of a soak, whose books must not grow.
 const soakScenario = "steady"
 
 const (
@@ -52,8 +52,7 @@ const (
 	sampleLeast  = time.Second
 	capacityTime = 5 * time.Second
 
-	// soakConnections is the number of connections: more than are needed at any time except during a
-	// stall.
+	// soakConnections is the number of connections: more than are in use at any time except during a stall.
 	soakConnections = 256
 )
 
@@ -122,8 +121,8 @@ func (s *soaking) run(ctx context.Context) error {
 	return nil
 }
 
-// sample adds a sample, unless the run has only just begun or the server is gone. In the latter case the
-// run ends with an error.
+// sample adds a sample, unless the run has only just begun or the server is gone. A run whose server is gone ends
+// with an error anyway.
 func (s *soaking) sample(ctx context.Context, begun time.Time) {
 	if time.Since(begun) < sampleLeast {
 		return

@@ -20,7 +20,7 @@ import (
 // usage is the processor time of all processes, and the server's memory.
 type usage struct {
 	server, postgres, client time.Duration
-	all                      time.Duration // of the whole machine
+	all                      time.Duration // processor time of the whole machine
 	at                       time.Time
 	resident                 int64
 }

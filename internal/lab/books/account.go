@@ -107,7 +107,7 @@ func (a *account) missed(ctx context.Context, s *stream.Stream, last uint64) (fi
 			return nil, fmt.Errorf("%w: there is fill %d, and none after %d", errWrong, last, after)
 		}
 		for _, f := range page.Fills {
-			if f.Fill <= last { // later fills arrive as events
+			if f.Fill <= last { // fills above last arrive as events
 				fills = append(fills, f)
 			}
 			after = f.Fill
@@ -166,7 +166,7 @@ func (a *account) judge(e *stream.Event, fills []stream.Fill, snapshot bool) err
 	return nil
 }
 
-// apply updates the account by an event.
+// apply updates the account with an event.
 func (a *account) apply(e *stream.Event, snapshot bool) {
 	if snapshot {
 		clear(a.open)
@@ -217,7 +217,7 @@ func (a *account) compare(t *accountTruth) error {
 	return sameNumbers("executed of order", a.executed, t.executed)
 }
 
-// sameNumbers compares numbers by order.
+// sameNumbers compares two maps of numbers by order.
 func sameNumbers(what string, got, want map[client.OrderID]client.Decimal) error {
 	for id, number := range want {
 		if got[id] != number {

@@ -77,7 +77,7 @@ func (c *chain) receive(ctx context.Context, s *stream.Stream, u *stream.Update)
 		}
 	}
 	for _, t := range trades {
-		if t.ID <= newest { // from a node that has fewer records than the previous one
+		if t.ID <= newest { // the trade is from a node that has fewer records than the previous one
 			continue
 		}
 		if t.ID != newest+1 {
@@ -92,7 +92,7 @@ func (c *chain) receive(ctx context.Context, s *stream.Stream, u *stream.Update)
 	return nil
 }
 
-// missed requests the trades after one, at least up to last.
+// missed requests the trades that follow the trade after, at least up to last.
 func (c *chain) missed(ctx context.Context, s *stream.Stream, sym string, after, last uint64) (
 	trades []stream.Trade, err error) {
 	for after < last {

@@ -84,7 +84,7 @@ func (d *depth) connected(ctx context.Context, addresses []string) error {
 			return fmt.Errorf("%w: %s: %w", errWrong, b, err)
 		}
 		switch {
-		case m.Error != nil: // from a node that is starting, or from a standby that lags
+		case m.Error != nil: // the node is starting, or is a standby that lags
 			return fmt.Errorf("SUBSCRIBE of %v: %s", names, b)
 		case m.ID != nil: // from now on the differences are complete, so snapshots may be requested
 			for _, sym := range d.w.o.Symbols {
@@ -132,7 +132,7 @@ func (d *depth) snapshot(ctx context.Context, address, sym string) (*diffed, err
 // one.
 func (d *depth) apply(ctx context.Context, address string, b *diffed, x *difference) (*diffed, error) {
 	if b == nil || !b.snapshot {
-		return b, nil // of another stream, or before the answer to SUBSCRIBE
+		return b, nil // the message is of another stream, or came before the answer to SUBSCRIBE
 	}
 	for !b.follows && x.First > b.Seq+1 { // the snapshot is older than the stream
 		next, err := d.snapshot(ctx, address, strings.TrimSuffix(x.Symbol, quote))

@@ -27,7 +27,7 @@ type Options struct {
 	Symbols  []string
 	Accounts []string
 	Seed     uint64
-	// mean time after which a watcher closes its connection and makes another; 0 means never
+	// Break is the mean time after which a watcher closes its connection and makes another; 0 means never.
 	Break time.Duration
 }
 
@@ -137,8 +137,8 @@ func (w *Watchers) complain(format string, args ...any) {
 // errWrong is wrapped by errors about messages that no correct exchange sends.
 var errWrong = errors.New("the exchange is wrong")
 
-// stay keeps a watcher connected. connected reads one connection. The errors it returns are expected,
-// since servers are killed, except those that wrap errWrong or stream.ErrProtocol.
+// stay keeps a watcher connected. connected reads one connection. Since servers are killed, its errors are
+// expected, except those that wrap errWrong or stream.ErrProtocol.
 func (w *Watchers) stay(name string, number uint64, connected func(ctx context.Context, addresses []string) error) {
 	r := rand.New(rand.NewPCG(w.o.Seed, number))
 	w.running.Go(func() {

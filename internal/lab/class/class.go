@@ -35,7 +35,7 @@ const (
 	atOnce     = 200                    // commands in one frame
 )
 
-// ref begins the refs of what a class opens and places, so that repeating the command does nothing twice.
+// ref is the prefix of the refs of a class's commands. Because of the refs, a repeated command changes nothing.
 const ref = "class"
 
 // Holding is an amount of a symbol that each student gets.
@@ -52,9 +52,9 @@ type Options struct {
 	Shares   []Holding
 	CSV      string // path of the file for the tokens
 	Data     string // data directory of the exchange
-	Addr     string // of the exchange
+	Addr     string // address of the exchange
 	Client   api.Options
-	Out      io.Writer // what the class has in the end
+	Out      io.Writer // gets a summary of the class
 }
 
 // New creates the class, or continues an interrupted run.
@@ -120,8 +120,8 @@ func (o *Options) accounts() (ids []string) {
 	return ids
 }
 
-// undo removes the file of a class whose creation failed before anything was opened, and revokes its
-// tokens. If why is that there was no permission to write the tokens, there are none to revoke.
+// undo removes the file of a class whose creation failed before anything was opened, and revokes its tokens. If why
+// says that permission to write the tokens was missing, there are no tokens to revoke.
 func (o *Options) undo(class []auth.Issued, why error) error {
 	if errors.Is(why, fs.ErrPermission) {
 		return os.Remove(o.CSV)
@@ -153,8 +153,8 @@ type begunError struct{ error }
 // Unwrap returns the cause of the failure.
 func (e *begunError) Unwrap() error { return e.error }
 
-// make adds the tokens, and opens accounts and places shares that are still missing. It can be repeated
-// after a failure. The error is a *begunError if something that was done remains.
+// make adds the tokens, and opens the accounts and places the shares that are still missing. It can be repeated
+// after a failure. The error is a *begunError if some of the accounts may exist.
 func (o *Options) make(ctx context.Context, class []auth.Issued, isNew bool) error {
 	has, err := auth.AddAll(o.Data, class)
 	if err != nil {
@@ -201,8 +201,8 @@ func (o *Options) say(all bool) {
 	}
 }
 
-// demandsTokens returns nil if an exchange requires tokens. The error says that it does not, or that it does
-// not answer.
+// demandsTokens returns nil if an exchange requires tokens. The error says that it requires none, or that the
+// exchange does not answer.
 func demandsTokens(ctx context.Context, addr string, how api.Options) error {
 	how.Token, how.RetryTime, how.Log = "", -1, slog.New(slog.DiscardHandler)
 	x, err := api.Dial(ctx, addr, how)
@@ -257,8 +257,7 @@ func requireNone(ctx context.Context, x *api.Client, accounts []string) error {
 	return nil
 }
 
-// open opens the accounts and places the shares. Commands that were done with the class's refs before change
-// nothing.
+// open opens the accounts and places the shares. Commands whose refs the exchange knows already change nothing.
 func (o *Options) open(ctx context.Context, x *api.Client) error {
 	var commands []api.Command
 	for _, id := range o.accounts() {

@@ -19,7 +19,7 @@ import (
 // fileMax bounds the file of a class. A file for StudentsMax students is smaller.
 const fileMax = 1 << 20
 
-// fileHead is the first line of a class's file. The second line has the token of teacher.
+// fileHead is the first line of a class's file. The second line has the teacher's token.
 var fileHead = []string{"account", "token"}
 
 const teacher = "teacher"

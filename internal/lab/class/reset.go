@@ -26,13 +26,13 @@ const keptMax = 100
 // keptFiles are the files that a new data directory takes over from the old one.
 var keptFiles = []string{auth.TokensFile, auth.KeysFile}
 
-// ResetOptions say which exchange Reset resets, and who is asked.
+// ResetOptions say which exchange Reset resets, and how it asks for confirmation.
 type ResetOptions struct {
 	Data   string // data directory; an absolute path
 	Yes    bool   // do not ask
 	Stdin  io.Reader
 	Stdout io.Writer
-	Stderr io.Writer // for the question
+	Stderr io.Writer // gets the question
 }
 
 // reset is one call of Reset.

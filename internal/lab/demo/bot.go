@@ -18,8 +18,8 @@ const (
 	noise             // places and cancels a few orders at random near the fair price
 )
 
-// What an account starts with. Bots trade against what they have accumulated, so that cash and shares
-// last. A bot that runs out of one would only trade the other side.
+// Cash and shares that an account starts with. Makers and takers prefer trades that reduce what they have
+// accumulated, so that neither runs out: a bot without cash could only sell, and one without shares only buy.
 const (
 	startingCash   = "1000000000"
 	startingShares = "1000000"

@@ -46,7 +46,7 @@ type Options struct {
 	Makers, Takers, Noise int            // bots of each kind, for each symbol
 	AccountPrefix         string         // digits that the ids of the bots' accounts begin with
 	LeaveOrders           bool           // do not cancel open orders at the end
-	// gets a line after each connect, one every ReportEvery, and one for each lost connection
+	// Report gets a line after each connect, one every ReportEvery, and one for each lost connection.
 	Report      io.Writer
 	ReportEvery time.Duration
 }
@@ -85,7 +85,7 @@ func (o *Options) Check() error {
 
 // Summary is the outcome of a demo.
 type Summary struct {
-	Orders  int // accepted
+	Orders  int // orders accepted
 	Refused int // orders rejected
 	Trades  int // executions of the bots' sell orders
 	Left    int // orders that are still open, as far as the bots know

@@ -19,8 +19,8 @@ const oneShare = exchange.Shares(1e8)
 
 // Fair prices, in ticks.
 const (
-	lowestBase   = 2_000  // a fair price starts at 20 dollars or more,
-	baseRange    = 38_000 // and below 400
+	lowestBase   = 2_000  // the lowest initial fair price is 20 dollars
+	baseRange    = 38_000 // all initial fair prices are below 400 dollars
 	lowestFair   = 500    // the lowest fair price: limits near it stay above 0
 	trendOneIn   = 200    // rounds between changes of the trend, on average
 	moveOneIn    = 4      // rounds between moves of the price, on average

@@ -106,9 +106,9 @@ func (r *run) reconnect(ctx context.Context, why error) error {
 	}
 }
 
-// findUnknown cancels the orders whose ids no bot knows because the answers were lost. Ids rise from
-// order to order, so theirs lie between the last known id and the id of an order placed now: a bid far
-// below the market, which is canceled at once.
+// findUnknown cancels the orders whose ids no bot knows because the answers were lost. Each new order has a higher
+// id, so the lost ids lie between the last known one and that of an order placed now: a bid far below the market,
+// which is canceled at once.
 func (r *run) findUnknown() error {
 	m := r.market
 	if !slices.ContainsFunc(m.bots, func(b *bot) bool { return b.unknown }) {
@@ -142,7 +142,7 @@ func (r *run) findUnknown() error {
 	return nil
 }
 
-// cancelAll tries to cancel every id from from to to, so that those of the bot's account are canceled.
+// cancelAll tries to cancel the orders with ids from from to to. Only orders of the bot's account are canceled.
 func (r *run) cancelAll(b *bot, from, to exchange.OrderID) error {
 	for first := from; first <= to; first += cancelsOfFrame {
 		t, n := wire.NewTransactions(b.account), 0

@@ -12,8 +12,8 @@ import (
 // Options apply to all connections to a server.
 type Options struct {
 	Habits Habits
-	// Remark is called for each deviation in form that Habits does not declare, at most once for each
-	// form and reply, and from any goroutine. May be nil.
+	// Remark is called for each deviation in form that Habits does not declare, at most once for each form in each
+	// reply. It is called from any goroutine. May be nil.
 	Remark func(Remark)
 	// ReplyTime limits both how long writing a frame may take and how long a reply may take to arrive. 0 means the
 	// constant ReplyTime.
@@ -54,7 +54,7 @@ func (c *Connector) Dial(ctx context.Context) (*Conn, error) {
 	return conn, nil
 }
 
-// open opens a TCP connection: with c.Open if that is set, otherwise to Addr within a time.
+// open opens a TCP connection: with c.Open if that is set, otherwise to Addr, with within as its time limit.
 func (c *Connector) open(ctx context.Context, within time.Duration) (net.Conn, error) {
 	if c.Open != nil {
 		return c.Open(ctx)
@@ -62,10 +62,10 @@ func (c *Connector) open(ctx context.Context, within time.Duration) (net.Conn, e
 	return (&net.Dialer{Timeout: within}).DialContext(ctx, "tcp", c.Addr)
 }
 
-// Conn is a connection that speaks in the server's habits. If the server closes after each reply, each
-// frame is sent on a new TCP connection; if it closes after an error, the frame after an error is. A
-// Conn is used by one goroutine, which must close it. Everything that the server sends is read while
-// frames are written, up to unreadMax bytes ahead of Receive.
+// Conn is a connection that speaks in the server's habits. If the server closes after each reply, each frame is
+// sent on a new TCP connection. If it closes after a reply with an error, only the frame after such a reply is. A
+// Conn is used by one goroutine, which must close it. Everything that the server sends is read while frames are
+// written, up to unreadMax bytes ahead of Receive.
 type Conn struct {
 	connector *Connector
 	time      time.Duration // limit for writing a frame, and for receiving a reply
@@ -172,7 +172,7 @@ func (c *Conn) write(ctx context.Context, b []byte) error {
 	return nil // if the server closed the connection, Receive reports it
 }
 
-// Receive returns the next reply, and remarks the faults of its form. The error is a *Broken.
+// Receive returns the next reply, and reports faults of its form as remarks. The error is a *Broken.
 func (c *Conn) Receive(ctx context.Context) (*Reply, error) {
 	if len(c.sent) == 0 && len(c.held) > 0 {
 		next := c.held[0]

@@ -1,6 +1,6 @@
-// Package dialect speaks the XML protocol with a server that may deviate from it. It finds out the
-// server's habits, adapts to them, reads replies within bounds of time and memory, and remarks each
-// deviation from the protocol.
+// Package dialect speaks the XML protocol with a server that may deviate from it. It finds out the server's habits,
+// adapts to them, reads replies within bounds of time and memory, and reports each deviation from the protocol as a
+// remark.
 package dialect
 
 import "time"
@@ -22,11 +22,11 @@ type Habits struct {
 // few hundred elements. With these bounds a kit that reads 64 replies at once uses less than 512 MB,
 // whatever the replies contain.
 const (
-	ReplyTime     = 3 * time.Second // for a whole reply, even if it arrives byte by byte
+	ReplyTime     = 3 * time.Second // time for a whole reply, even if it arrives byte by byte
 	ReplyBytesMax = 8 << 20
-	TokenBytesMax = 64 << 10 // of one tag or text of a reply
+	TokenBytesMax = 64 << 10 // bytes of one tag or text of a reply
 	DepthMax      = 32
-	ElementsMax   = 10_000                 // of a reply: send at most 1,000 orders in a frame
+	ElementsMax   = 10_000                 // elements of a reply: send at most 1,000 orders in a frame
 	SilenceEnds   = 300 * time.Millisecond // a reply shorter than its length ends after this much silence
 	ExcerptMax    = 4 << 10                // bytes of each side of a conversation that are kept
 
@@ -59,8 +59,8 @@ func (e *Element) Attr(name string) (value string, ok bool) {
 	return "", false
 }
 
-// Form names a rule about the form of replies. A server that breaks it anywhere fails one case, the one of
-// this name in the group form.
+// Form names a rule about the form of replies. A server that breaks it anywhere fails the case of this name in the
+// group form, and no other case.
 type Form string
 
 // The forms, each with what breaks it. Names are those of the cases of the group form.
@@ -71,7 +71,7 @@ const (
 	AccountAttribute Form = "account-attribute" // the server accepts the attribute account, but not id
 	Echo             Form = "echo"              // an attribute is not repeated, or not as it was sent
 	ErrorText        Form = "error-text"        // an error has no text
-	Time             Form = "time"              // a time has not ten digits, or is more than a day off
+	Time             Form = "time"              // a time does not have ten digits, or is more than a day off
 	Number           Form = "number"            // a number is not a plain decimal: "$125.00", "1e1"
 	Sign             Form = "sign"              // shares are negative
 	ExecutionsOrder  Form = "executions-order"  // executions are not oldest first

@@ -104,7 +104,7 @@ func TestWhateverAServerSendsTheReaderEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn := dial(t, listen(t, c.handle), Options{})
-			if conn.time = time.Minute; c.kind == TimedOut { // all others must end long before their time
+			if conn.time = time.Minute; c.kind == TimedOut { // all other cases must end well within a minute
 				conn.time = 300 * time.Millisecond
 			}
 			if name == "resets" {

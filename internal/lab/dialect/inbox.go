@@ -59,8 +59,8 @@ func (in *inbox) run() {
 	}
 }
 
-// next returns all bytes that have arrived, at least one, and waits for them until ctx ends. The error
-// is a *Broken, TimedOut or Closed. Once ctx has ended, take fails even if there are bytes.
+// next waits for data until ctx ends, and returns all bytes that have arrived, at least one. The error is a
+// *Broken, TimedOut or Closed. Once ctx has ended, next fails even if there are bytes.
 func (in *inbox) next(ctx context.Context) ([]byte, error) {
 	for {
 		if ctx.Err() != nil {

@@ -74,7 +74,7 @@ func (s *source) Read(p []byte) (int, error) {
 type tree struct {
 	root       *Element
 	open       []*Element        // the unclosed elements, root first
-	text       [][]byte          // the text so far of each of open
+	text       [][]byte          // for each element of open, its text so far
 	names      map[string]string // interned names: a document has few different ones
 	elements   int
 	attributes int
@@ -175,7 +175,7 @@ func (t *tree) keep(n int) error {
 	return nil
 }
 
-// end closes the innermost open element. The error says that its name is not this one.
+// end closes the innermost open element. It returns an error if that element has another name, or if none is open.
 func (t *tree) end(name string) error {
 	if len(t.open) == 0 {
 		return notXML("</%s> ends nothing", name)
@@ -203,7 +203,8 @@ func (t *tree) name(n xml.Name) string {
 	return s
 }
 
-// asIs passes through the encodings that servers declare although they write ASCII. The error names any other.
+// asIs returns in unchanged for encodings that servers declare although they write ASCII. The error names any other
+// encoding.
 func asIs(charset string, in io.Reader) (io.Reader, error) {
 	switch strings.ToLower(charset) {
 	case "us-ascii", "ascii", "utf8", "iso-8859-1", "latin1":
@@ -220,7 +221,7 @@ func tooLarge(format string, args ...any) *Broken {
 	return &Broken{Kind: TooLarge, Err: fmt.Errorf(format, args...)}
 }
 
-// broken returns err as a *Broken, with an excerpt of what arrived. An error that is not one becomes Closed.
+// broken returns err as a *Broken, with an excerpt of what arrived. An error of another type becomes a Closed one.
 func broken(err error, got string) *Broken {
 	var b *Broken
 	if !errors.As(err, &b) {

@@ -19,12 +19,11 @@ type Known struct {
 	Decimals string // "no": the server accepts only whole numbers
 }
 
-// Probe finds out the habits of the server of to, and ignores to's Habits and Remark. It makes
-// connections one after another; to.Open may restart the server if the previous connection brought it
-// down. fresh must return unused account ids. The remarks are those of the habits found that known
-// does not declare, and of every other fault in the replies, at most one for each form. Probe takes at
-// most about fourteen times ReplyTime. The error is a *Broken if nothing was ever answered or ctx
-// ended; otherwise it names an invalid value in known.
+// Probe finds out the habits of the server that to connects to, and ignores to's Habits and Remark. It makes
+// connections one after another; to.Open may restart the server if the previous connection made it crash. fresh
+// must return unused account ids. The remarks are about the habits found that known does not declare, and about
+// every other fault in the replies, at most one for each form. Probe needs at most about fourteen times ReplyTime.
+// The error is a *Broken if the server never answered or ctx ended; otherwise it names an invalid value in known.
 func Probe(ctx context.Context, to *Connector, fresh func() string, known Known) (Habits, []Remark, error) {
 	p := prober{to: *to, fresh: fresh, known: known}
 	if err := p.say(); err != nil {
@@ -106,8 +105,8 @@ func (p *prober) remarked(form Form) bool {
 	return slices.ContainsFunc(p.remarks, func(r Remark) bool { return r.Form == form })
 }
 
-// ask sends documents one after another on one Conn. It returns the replies before the first that
-// fails, and the error of that one, a *Broken.
+// ask sends documents one after another on one Conn, until one gets no reply. It returns the replies before that,
+// and the error, a *Broken.
 func (p *prober) ask(ctx context.Context, docs ...string) (replies []*Reply, err error) {
 	dialer := p.to
 	dialer.Options.Habits, dialer.Options.Remark = p.found(), p.addRemark
@@ -129,7 +128,7 @@ func (p *prober) ask(ctx context.Context, docs ...string) (replies []*Reply, err
 	return replies, nil
 }
 
-// done reports whether the first child of a reply has this name, which means that the request was done.
+// done reports whether the first child of a reply has this name, which means that the request was executed.
 func done(r *Reply, name string) bool {
 	return len(r.Root.Children) > 0 && r.Root.Children[0].Name == name
 }
@@ -139,8 +138,8 @@ func (p *prober) opening() string {
 	return `<create><account id="` + p.fresh() + `" balance="100"/></create>`
 }
 
-// greet finds out how the server expects a length line to end: CR LF if only then it does what it is
-// asked for, otherwise LF. The error is a *Broken if nothing was ever answered.
+// greet finds out how the server expects a length line to end: with CR LF if the server executes a request only
+// then, otherwise with LF. The error is a *Broken if the server never answered.
 func (p *prober) greet(ctx context.Context) error {
 	ways := []bool{false, true}
 	if !unknown(p.known.Length) {
@@ -245,8 +244,8 @@ func (p *prober) trading(balance, limit string) []string {
 	}
 }
 
-// errorCloses finds out whether the server closes the connection after a reply with an error: after an order
-// that costs too much, the next frame is answered only on another connection.
+// errorCloses finds out whether the server closes the connection after a reply with an error: if so, the frame
+// after an order that costs too much is answered only on another connection.
 func (p *prober) errorCloses(ctx context.Context) {
 	docs := append(p.trading("100", "1000"), p.opening())
 	replies, err := p.ask(ctx, docs...)

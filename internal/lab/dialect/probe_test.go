@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small has small servers, each with a habit of earlier servers of this protocol, and the remarks that the
-// habit causes.
+// small lists servers, each with a habit that earlier servers of this protocol had, and the remarks that the habit
+// causes.
 var small = []struct {
 	name   string
 	server habitServer

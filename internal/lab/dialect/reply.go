@@ -190,7 +190,7 @@ func (r *reading) length(line []byte) int64 {
 	return int64(n)
 }
 
-// lineFault records a fault of the length line if is holds.
+// lineFault records a fault of the length line if is is true.
 func (r *reading) lineFault(is bool, detail string) {
 	if is {
 		r.fault(LengthLine, detail)
@@ -227,12 +227,12 @@ func (r *reading) compareLength(declared, size int64) {
 	}
 }
 
-// errNoAside: the next bytes are no comment or processing instruction, or it does not end within the
-// declared length.
+// errNoAside means that the next bytes are not a comment or processing instruction, or that it does not end within
+// the declared length.
 var errNoAside = errors.New("no comment")
 
-// aside reads a comment or processing instruction that begins after n bytes of declared, and returns
-// the number of bytes after it. It reads nothing that begins otherwise, which may be the next reply.
+// aside reads a comment or processing instruction that begins after n bytes of declared, and returns how many bytes
+// have been read then. If something else comes next, which may be the next reply, it reads nothing.
 func (r *reading) aside(n, declared int64) (int64, error) {
 	if len(*r.chunk) == 1 {
 		ctx, cancel := context.WithTimeout(r.ctx, SilenceEnds)
@@ -270,8 +270,8 @@ func (r *reading) aside(n, declared int64) (int64, error) {
 	return n, errNoAside
 }
 
-// gather reads more of what is not a reply, so that the excerpt shows it: until silence, or until the
-// excerpt is full.
+// gather reads more bytes when what arrived is not a reply, so that the excerpt shows them: until SilenceEnds
+// passes without a byte, or until the excerpt is full.
 func (r *reading) gather() {
 	for len(r.raw) <= ExcerptMax {
 		b, err := r.soon()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After the server closed a connection, a server that does not set SO_REUSEADDR can listen there again at
-// once.
+// After the server has closed a connection, a new server can listen on the same port at once, even if it does not
+// set SO_REUSEADDR.
 func TestNothingStaysOfAConnectionThatTheServerClosed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

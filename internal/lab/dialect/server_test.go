@@ -20,12 +20,12 @@ import (
 type habitServer struct {
 	habits   Habits
 	off      int                   // with WrongLength, the number added to each length
-	patient  bool                  // waits instead of closing: for a CR LF, and after the first reply
+	patient  bool                  // waits where other servers close: for a CR LF, and after the first reply
 	rejects  bool                  // with Whole, answers with an error instead of closing
 	sometime func(doc string) bool // selects the documents whose replies have a wrong length; nil selects all
 	tail     string                // sent after each reply
 
-	falls bool // goes down on a frame that AccountAttribute makes it reject
+	falls bool // goes down at a frame that it would reject because of AccountAttribute
 
 	mu       sync.Mutex // guards exchange, frames and down
 	exchange *model.Exchange

@@ -38,8 +38,9 @@ type ManyOptions struct {
 	CSV    string         // file of the results; folders that it already contains are skipped
 	Server target.Options // Many sets Command and Dir, and adds to Results and Reads
 	Run    Options        // Many sets Target
-	// Begin is called before each folder is graded. Each is called after it, with its result, and with a note that
-	// says why if its server could not be graded. Both may be nil. An error from Each ends Many.
+	// Begin is called before a folder is graded, with its place among all folders. Each is called afterwards with
+	// the result, and with a note that says why if the server could not be graded. Both may be nil. An error from
+	// Each ends Many.
 	Begin func(folder string, n, of int)
 	Each  func(folder string, r *Result, note string) error
 }
@@ -50,11 +51,11 @@ type Summary struct {
 	Without        []string // folders that have no grade.sh
 }
 
-// Many grades the servers of all subfolders of a folder, one after another, and writes each result before it
-// begins the next. Called again with the same file, it continues with the folders that are missing there. A server
-// that never accepts a connection gets score 0 and a note. The error names a folder or file that cannot be
-// used, says that processes of a server do not end, wraps target.ErrNotTried, or says that ctx ended. With the
-// last two, the folder being graded has no rows. The file is complete at any moment.
+// Many grades the servers of all subfolders of a folder, one after another, and writes each result before it begins
+// the next. Called again with the same file, it continues with the folders that are missing there. A server that
+// never accepts a connection gets score 0 and a note. The error names a folder or file that cannot be used, says
+// that processes of a server do not end, wraps target.ErrNotTried, or says that ctx ended. If it wraps ErrNotTried
+// or ctx ended, the folder being graded gets no rows. The file is complete at any moment.
 func Many(ctx context.Context, o ManyOptions) (s Summary, err error) {
 	folders, without, err := foldersOf(o.Dir)
 	s.Without = without
@@ -141,7 +142,7 @@ func foldersOf(dir string) (with, without []string, err error) {
 	cells := map[string]string{}
 	for _, e := range entries {
 		name := e.Name()
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() { // follows links
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() { // os.Stat follows links
 			continue
 		}
 		if info, err := os.Stat(filepath.Join(dir, name, startScript)); err != nil || !info.Mode().IsRegular() {
@@ -164,11 +165,11 @@ func foldersOf(dir string) (with, without []string, err error) {
 type table struct {
 	path string
 	rows [][]string
-	done map[string]bool // by the first column, a folder's cell
+	done map[string]bool // by folder, as in the table's first column
 }
 
-// readTable reads the file of an earlier run; if there is no file, the table is empty. The error says that
-// the file is not such a table.
+// readTable reads the file of an earlier run; if there is no file, the table is empty. It returns an error if the
+// file is not a table of Many.
 func readTable(path string) (*table, error) {
 	t := &table{path: path, done: map[string]bool{}}
 	f, err := os.Open(path)
@@ -184,7 +185,7 @@ func readTable(path string) (*table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("grade: read %s: %w", path, err)
 	}
-	if len(rows) == 0 { // CheckResults creates an empty file, so that no other user can
+	if len(rows) == 0 { // CheckResults creates an empty file first, to prevent other users from creating it
 		return t, nil
 	}
 	if !slices.Equal(rows[0], manyColumns) {

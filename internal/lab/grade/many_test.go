@@ -20,8 +20,8 @@ import (
 // init makes this program the server of a folder, if a folder's script has started it.
 func init() { faulty.Child() }
 
-// class returns options for a class: a folder that any user can enter, with a subfolder for each key of
-// scripts. Its value is the subfolder's script; "" means that it has none.
+// class returns options for a class: a folder that any user can enter, with a subfolder for each key of scripts.
+// The key's value is the subfolder's script; "" means that it has none.
 func class(t *testing.T, scripts map[string]string) ManyOptions {
 	dir, err := os.MkdirTemp("/tmp", "many-test-")
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func class(t *testing.T, scripts map[string]string) ManyOptions {
 		"> <create><account id=\"{a}\" balance=\"100\"/></create>\n< <created/>\n"))
 	require.NoError(t, err)
 	return ManyOptions{Dir: filepath.Join(dir, "class"), CSV: filepath.Join(dir, "class.csv"),
-		Server: target.Options{Limits: target.Limits{Memory: 1 << 50}}, // the race detector needs much
+		Server: target.Options{Limits: target.Limits{Memory: 1 << 50}}, // the race detector needs much memory
 		Run:    Options{Cases: []*script.Case{c}}}
 }
 

@@ -28,7 +28,7 @@ type Profile struct {
 	Load    LoadProfile
 }
 
-// CaseProfile overrides settings of a case; nil keeps that of the case.
+// CaseProfile overrides settings of a case. A nil field keeps the case's own setting.
 type CaseProfile struct {
 	Points *float64 `toml:"points"`
 	Hidden *bool    `toml:"hidden"`
@@ -97,8 +97,8 @@ func DefaultProfile() *Profile {
 	return p
 }
 
-// ReadOptions returns the options of a run with the profile in a file and the cases in a directory. For "" they are
-// the built-in ones. The error names the flag of grade and what is wrong with its file.
+// ReadOptions returns the options of a run with the profile in a file and the cases in a directory. If a path is
+// "", the built-in profile or cases are used. The error names the flag of grade and what is wrong with its file.
 func ReadOptions(profile, cases string) (o Options, err error) {
 	if o.Cases, err = script.Builtin(); err != nil {
 		return o, err

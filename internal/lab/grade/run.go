@@ -20,7 +20,7 @@ import (
 const (
 	askAgain = time.Second     // pause before a server that did not answer is asked a second time
 	waitMore = 3 * time.Second // pause before a server that cannot be restarted is asked a last time
-	stopTime = 5 * time.Second // for the case in progress to end, once the run is stopped or out of time
+	stopTime = 5 * time.Second // how long the current case may take to end once the run is stopped or out of time
 )
 
 // ErrNothingAccepts means that the server never accepted a connection.
@@ -31,7 +31,7 @@ type Options struct {
 	Target  target.Target
 	Cases   []*script.Case // as script.Builtin returns them; Run orders them
 	Profile *Profile       // nil means DefaultProfile
-	Load    bool           // also plays the group load, which is played anyway if it has a weight
+	Load    bool           // also plays the group load; it is played in any case if it has a weight
 	// Progress is called before each case, by one goroutine at a time; may be nil.
 	Progress func(Progress)
 }
@@ -49,7 +49,7 @@ func (p Progress) String() string {
 
 // driver talks to the server: a wire, or a fake in tests. It is used by one goroutine.
 type driver interface {
-	// probe finds out the server's habits. The error says that it answers nothing.
+	// probe finds out the server's habits. It returns an error if the server answers nothing.
 	probe(ctx context.Context) (dialect.Habits, error)
 	play(ctx context.Context, c *script.Case) script.Outcome
 	// ask returns nil if the server answers a frame, whatever the answer is.
@@ -72,14 +72,14 @@ type runner struct {
 	remarks  map[dialect.Form]dialect.Remark
 	habits   dialect.Habits
 	salt     string // part of all account ids
-	dead     string // why no more cases are played, as the message of those not played; "" while they are
+	dead     string // message of the cases that are not played any more; "" while cases are played
 	restarts int
 	failed   int
 }
 
 // Run starts the target, plays the cases against it, and closes it. If ctx or the profile's time ends first, the
-// result marks the remaining cases as not run. The error wraps ErrNothingAccepts with the cause, an error of
-// closing the target, or target.ErrNotTried; the result is nil only with the last. That ctx ended is no error.
+// result marks the remaining cases as not run, and this is no error. The error wraps ErrNothingAccepts and its
+// cause, an error of closing the target, or target.ErrNotTried. Only with ErrNotTried is the result nil.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := newRunner(o)
 	r.driver = newWire(r)
@@ -180,7 +180,7 @@ func (r *runner) playAll(ctx context.Context) {
 		r.dead = fmt.Sprintf("Not run: the server answers nothing. To the first frames it %s.", brief(err))
 	}
 	r.mu.Unlock()
-	left := time.Duration(0) // of the current group's time
+	left := time.Duration(0) // what is left of the current group's time
 	for i, c := range r.order {
 		if i == 0 || r.order[i-1].Group != c.Group {
 			left = r.allot(r.order[i:])
@@ -208,14 +208,14 @@ func (r *runner) allot(cases []*script.Case) time.Duration {
 	return time.Duration(float64(r.p.Time-time.Since(r.begun)) * own / all)
 }
 
-// limit returns the time limit of a case if its group has left this much. Half of the run's time is divided
+// limit returns the time limit of a case whose group has this much time left. Half of the run's time is divided
 // equally among all cases, so that a fast case can still pass after its group's time is used up.
 func (r *runner) limit(c *script.Case, left time.Duration) time.Duration {
 	return max(min(r.p.limit(c), left), r.p.Time/time.Duration(2*len(r.order))).Round(time.Millisecond)
 }
 
-// play plays a case, and restarts the server afterwards if it is down, which does not count in took. more
-// reports whether the next case may be played.
+// play plays a case, and then restarts the server if it is down. took is the time of the case without the restart.
+// more reports whether the next case may be played.
 func (r *runner) play(ctx context.Context, c *script.Case, left time.Duration) (took time.Duration, more bool) {
 	r.mu.Lock()
 	dead, progress := r.dead, Progress{len(r.outcomes), r.failed, len(r.order), c.Name}
@@ -255,7 +255,7 @@ func (r *runner) play(ctx context.Context, c *script.Case, left time.Duration) (
 	return took, true
 }
 
-// excuse is the outcome of a case that the profile excuses.
+// excuse is the outcome of a case that is skipped because of a habit that the profile declares.
 var excuse = script.Outcome{Status: script.Skip, Message: "The profile says that servers need not do this."}
 
 // revive checks whether the server still answers after a case, and restarts it if not. A case that brings the
@@ -320,7 +320,8 @@ func (r *runner) record(c *script.Case, o script.Outcome, took time.Duration) {
 	}
 }
 
-// nameOf returns how messages of other cases name c: students may see those, and must not see a hidden name.
+// nameOf returns the name of c for messages of other cases, which students may see. It does not reveal the name of
+// a hidden case.
 func (r *runner) nameOf(c *script.Case) string {
 	if r.p.hidden(c) {
 		return "a hidden case"

@@ -95,7 +95,7 @@ func (s *server) play(ctx context.Context, c *script.Case) script.Outcome {
 
 var passed = script.Outcome{Status: script.Pass, Share: 1, Tries: 1}
 
-// hangs uses up a case's time.
+// hangs lasts until the case's time is used up.
 func hangs(ctx context.Context, _ *server, c *script.Case) script.Outcome {
 	if pause(ctx, c.Time) != nil {
 		return script.Outcome{Status: script.Fail, Message: "stopped", Tries: 1}
@@ -240,7 +240,7 @@ func TestWhatHangsEverywhereEndsInTime(t *testing.T) {
 	})
 }
 
-// A case ignores its context, and the result is made without waiting for it.
+// A case ignores its context. The result is made without waiting for the case.
 func TestAnUnendingCaseDoesNotKeepTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})

@@ -92,8 +92,8 @@ func rounded(x float64, decimals int) float64 {
 	return math.Round(x*unit) / unit
 }
 
-// judgeForm returns the outcome of a case of the group form. remarks has the remarks of all other cases, by
-// form, and any reports whether a case of another group got points.
+// judgeForm returns the outcome of a case of the group form. remarks has the remarks of all other cases, by form.
+// any reports whether a case of another group got points.
 func judgeForm(c *script.Case, remarks map[dialect.Form]dialect.Remark, any bool) script.Outcome {
 	remark, seen := remarks[dialect.Form(c.Name[len(formGroup)+1:])]
 	switch {

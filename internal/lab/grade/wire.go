@@ -19,8 +19,8 @@ var loadCase = &script.Case{Name: loadGroup + "/throughput", Group: loadGroup, R
 	Tell:   "The server answers many orders a second, beside what this machine can do at all.",
 	Points: 1, Time: 3*throughput.DurationUsual + 10*time.Second}
 
-// A run's salt is the time in tenths of a second. If the server already has accounts of that salt, the
-// next one is tried.
+// A run's salt is the time in tenths of a second. If the server already has accounts of that salt, the next salt is
+// tried.
 const (
 	saltStep = 100 * time.Millisecond
 	saltsMax = 5
@@ -74,7 +74,7 @@ func (w *wire) probe(ctx context.Context) (dialect.Habits, error) {
 	return habits, nil
 }
 
-// open opens a connection for probing. If the server is down, because of the frame before, it is restarted.
+// open opens a connection for probing. If the previous frame made the server crash, open restarts the server.
 func (w *wire) open(ctx context.Context) (net.Conn, error) {
 	conn, err := w.dial(ctx)
 	if err == nil || ctx.Err() != nil || !w.r.o.Target.CanKill() || w.r.restart(ctx) != nil {

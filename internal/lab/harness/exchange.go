@@ -52,8 +52,8 @@ func (e *Exchange) End() {
 	_ = e.Postgres.Stop(ctx)
 }
 
-// CatchUp waits until Postgres has every record, for at most most. It returns an error if that takes
-// longer or the server has ended.
+// CatchUp waits until Postgres has every record, but no longer than most. It returns an error if that time is not
+// enough or the server has ended.
 func (s *Server) CatchUp(ctx context.Context, most time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -205,8 +205,8 @@ func (s *Server) Gone() bool {
 // LogTail returns the last lines of the server's log.
 func (s *Server) LogTail() string { return s.log.String() }
 
-// LastAttr returns the value of an attribute in the newest of the kept log lines that has it, and whether
-// one has it.
+// LastAttr returns the value of an attribute in the newest of the kept log lines that have it, and whether there is
+// such a line.
 func (s *Server) LastAttr(name string) (string, bool) { return s.log.attr(name) }
 
 // Pid returns the process id.

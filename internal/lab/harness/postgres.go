@@ -56,7 +56,7 @@ func (p *Postgres) listen() error {
 	}
 	q := u.Query()
 	socket := "/.s.PGSQL." + q.Get("port")
-	dir, err := os.MkdirTemp("", "outcry-proxy-") // the path of a socket must be short
+	dir, err := os.MkdirTemp("", "outcry-proxy-") // a socket's path must be short
 	if err != nil {
 		return err
 	}
@@ -126,8 +126,8 @@ type proxy struct {
 	delay         atomic.Int64 // nanoseconds
 
 	mu   sync.Mutex        // guards the fields below
-	open map[net.Conn]bool // both ends of each connection; true for the client's end
-	keep map[net.Conn]bool // Postgres's ends that stay open without their clients
+	open map[net.Conn]bool // both ends of each connection; true for the end of the client
+	keep map[net.Conn]bool // connections to Postgres that stay open without their clients
 }
 
 func (p *proxy) serve() {
@@ -166,7 +166,7 @@ func (p *proxy) carry(c net.Conn) {
 	}
 }
 
-// delayed is a connection whose data can be read only a delay after it has arrived.
+// delayed is a connection whose data can be read only some time after it has arrived.
 type delayed struct {
 	io.Reader
 	delay *atomic.Int64

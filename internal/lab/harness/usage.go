@@ -29,8 +29,7 @@ func OwnCPU() time.Duration {
 // ended.
 func (p *Postgres) CPU() time.Duration { return processes.FamilyCPU(p.cluster.Pid()) }
 
-// Every calls look every d, and at once for the first time, until stop is called. stop waits for the last
-// call.
+// Every calls look immediately and then every d, until stop is called. stop waits for the last call.
 func Every(d time.Duration, look func()) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

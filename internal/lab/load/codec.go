@@ -95,8 +95,8 @@ func (l *loose) Cut(in []byte) (reply []byte, n int, err error) {
 	return in[bytes.IndexByte(in, '<'):end:end], end, nil
 }
 
-// idle reports whether rest contains no part of a reply. White space is allowed if the server does not
-// send lengths.
+// idle reports whether rest, the unprocessed bytes, contains no part of a reply. White space is allowed if the
+// server does not send lengths.
 func idle(c Codec, rest []byte) bool {
 	if _, is := c.(*loose); is {
 		rest = bytes.TrimSpace(rest)

@@ -90,14 +90,13 @@ func echo(c net.Conn, reply []byte, log Log) {
 	}
 }
 
-// flushDurable sends the buffered replies once all records up to last are durable. It returns false if that
-// fails.
+// flushDurable sends the buffered replies once all records up to last are durable. It returns false on an error.
 func flushDurable(w *bufio.Writer, log Log, last uint64) bool {
 	return (log == nil || log.Wait(context.Background(), last) == nil) && w.Flush() == nil
 }
 
-// ServeEcho listens on addr and serves as Echo does, until in or ctx ends. It writes its address to out,
-// followed by a line feed. It returns an error if it cannot listen, or that of Echo.
+// ServeEcho listens on addr and serves as Echo does, until in or ctx ends. It writes its address to out, followed
+// by a line feed. It returns an error if it cannot listen, or the error of Echo.
 func ServeEcho(ctx context.Context, addr string, replyBytes int, log Log, in io.Reader, out io.Writer) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

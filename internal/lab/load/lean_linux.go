@@ -25,8 +25,8 @@ const (
 	leanLook     = 100 * time.Millisecond
 	leanLoopsMax = 8 // each loop occupies a thread
 
-	// leanSlack is how late the loop of an open run may wake up. Requests that become due in that time
-	// are sent together, and the delay counts in their latencies.
+	// leanSlack is how late the loop of an open run may wake up. Requests that become due in that time are sent
+	// together; the delay is part of their latencies.
 	leanSlack = 100 * time.Microsecond
 )
 
@@ -305,7 +305,7 @@ func (l *leanLoop) receive(c *leanConn, in []byte, now time.Duration) error {
 // sendNext sends the next request on a connection, or marks the connection as idle.
 func (l *leanLoop) sendNext(c *leanConn, now time.Duration) error {
 	if l.ahead != nil {
-		if c.owed() == 0 && !c.idle { // it may be idle already if the message was not a reply
+		if c.owed() == 0 && !c.idle { // the connection may be idle already if the message was not a reply
 			c.idle = true
 			l.ahead.idle = append(l.ahead.idle, c)
 		}

@@ -61,8 +61,8 @@ func accept(t *testing.T, handle func(net.Conn)) (addr string) {
 	return l.Addr().String()
 }
 
-// TestRepliesAreReadWhileRequestsWait checks that the run does not block on a server that writes before
-// it reads on.
+// TestRepliesAreReadWhileRequestsWait checks that the run does not block on a server that sends replies before it
+// reads more requests.
 func TestRepliesAreReadWhileRequestsWait(t *testing.T) {
 	addr := accept(t, func(c net.Conn) {
 		frames := wire.NewFrameReader(c, 8<<20)
@@ -89,7 +89,7 @@ func TestRepliesAreReadWhileRequestsWait(t *testing.T) {
 	require.Equal(t, r.BytesOut, r.BytesIn)
 }
 
-// TestAReplyToNothingBreaksTheRun checks that an unexpected reply fails the run. It would be counted as
+// TestAReplyToNothingBreaksTheRun checks that an unexpected reply fails the run. Otherwise it would be counted as
 // the reply to the next request.
 func TestAReplyToNothingBreaksTheRun(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -145,8 +145,8 @@ func TestARunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestConnectionsWithATokenAreDrivenOneByOne checks that connections that are not plain sockets get a
-// goroutine each and the same replies.
+// TestConnectionsWithATokenAreDrivenOneByOne checks that connections with a token, which are not plain sockets, get
+// a goroutine each and the same replies.
 func TestConnectionsWithATokenAreDrivenOneByOne(t *testing.T) {
 	addr := serve(t, func(_, _ int, xml []byte) []byte {
 		if bytes.HasPrefix(xml, []byte("<auth ")) {
@@ -196,8 +196,8 @@ func (lines) Cut(in []byte) (reply []byte, n int, err error) {
 	return in[:end], end + 1, nil
 }
 
-// TestAMessageThatIsNoReplyFreesNobody checks that such a message does not mark an idle connection as
-// idle a second time. Its second request would then overtake the first.
+// TestAMessageThatIsNoReplyFreesNobody checks that a message that is not a reply does not mark an idle connection
+// as idle a second time. Otherwise the connection would be used for two requests at once.
 func TestAMessageThatIsNoReplyFreesNobody(t *testing.T) {
 	addr := accept(t, func(c net.Conn) {
 		in := bufio.NewReader(c)

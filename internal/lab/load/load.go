@@ -136,7 +136,7 @@ type worker struct {
 	pause  time.Duration
 	parts  int       // answered frames of the current request
 	begun  time.Time // when the current request began
-	wrong  error     // its first error
+	wrong  error     // first error of the current request
 }
 
 // underWay returns the number of unanswered frames.
@@ -165,8 +165,8 @@ func (w *worker) run() error {
 	return w.lane.writeErr
 }
 
-// extendedEvery is how often a connection gets a new deadline. Setting one for each frame would double
-// the cost of a frame here.
+// extendedEvery is how often a connection gets a new deadline. A new deadline for each frame would double the
+// client's cost of a frame.
 const extendedEvery = time.Second
 
 // extend sets the connection's deadline to replyTimeout from now. The deadline may be up to a second
@@ -174,7 +174,7 @@ const extendedEvery = time.Second
 func (w *worker) extend(now time.Time) {
 	if now.Sub(w.extended) >= extendedEvery {
 		w.extended = now
-		_ = w.conn.SetDeadline(now.Add(replyTimeout)) // a failure shows in the next read or write
+		_ = w.conn.SetDeadline(now.Add(replyTimeout)) // if this fails, so does the next read or write
 	}
 }
 
@@ -233,11 +233,11 @@ func (w *worker) answer(sent, now time.Time, wrong error) {
 	}
 }
 
-// Each opens a connection for every request of a source, sends the request's frames one after another,
-// and closes the connection. o.Connections clients run concurrently. This is how many clients of the
-// protocol work. A request's latency includes connecting. All clients start at once, and their first
-// request counts from that moment. If the server closes after each reply, each frame gets its own
-// connection. It returns an error if a connection could not be made or broke.
+// Each opens a connection for every request of a source, sends the request's frames one after another, and closes
+// the connection, as many clients of the protocol do. o.Connections clients run concurrently. A request's latency
+// includes connecting. All clients start at once, and their first request counts from that moment. If the server
+// closes after each reply, each frame gets its own connection. It returns an error if a connection could not be
+// made or broke.
 func Each(ctx context.Context, o Options, source func(client int) Source) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -278,8 +278,8 @@ func Each(ctx context.Context, o Options, source func(client int) Source) (*Resu
 	return r.Result(nil), context.Cause(ctx)
 }
 
-// sharedMax is the maximum number of recorders that the clients of Each share. A recorder for each of ten
-// thousand clients would take longer to make than the run.
+// sharedMax is the maximum number of recorders that the clients of Each share. Making a recorder for each of ten
+// thousand clients would take longer than the run.
 const sharedMax = 64
 
 type sharedRecorder struct {

@@ -127,7 +127,7 @@ func TestARequestMayHaveSeveralFrames(t *testing.T) {
 	}
 }
 
-// TestAPauseIsBetweenRequests checks that the pause does not count in latencies.
+// TestAPauseIsBetweenRequests checks that latencies do not include the pause.
 func TestAPauseIsBetweenRequests(t *testing.T) {
 	const pause = 30 * time.Millisecond
 	var last, least atomic.Int64
@@ -235,8 +235,8 @@ func TestEachHasAConnectionForEveryFrame(t *testing.T) {
 var openers = map[string]func(context.Context, Options, int, func(int) Source) (*Result, error){
 	"load": Open, "vegeta": vegeta.Open(nil)}
 
-// The server stalls once for half a second in an open run with one connection. Latencies from sending
-// hide the stall, latencies from the due time show it.
+// The server stalls once for half a second in an open run with one connection. Latencies counted from sending hide
+// the stall; latencies counted from the due time show it.
 func TestOpenCountsFromTheMomentAFrameWasDue(t *testing.T) {
 	hits, longest := 0, time.Duration(0)
 	answered := vegeta.Open(func(hit *lib.Result) {
@@ -290,7 +290,7 @@ func TestOpenShowsUnexpectedRepliesAndBrokenConnections(t *testing.T) {
 
 func one(s Source) func(int) Source { return func(int) Source { return s } }
 
-// The server stalls at the end of the run: requests that were due are still sent.
+// The server stalls at the end of the run. Requests that were due during the stall are still sent.
 func TestOpenSendsWhatWasDueInAStallAtTheEnd(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 // sendingMax is how long after its duration an open run may still send requests that were due within it.
 const sendingMax = time.Minute
 
-// Schedule is when the frames of an open run are due: at even intervals from its start. It ends after a
-// number of frames rather than at a time, so frames that were due during a stall are sent after it, for
-// up to another minute.
+// Schedule is when the frames of an open run are due: at even intervals from its start. It ends after a number of
+// frames rather than at a time, so frames that were due during a stall are sent once the stall is over, for up to
+// another minute.
 type Schedule struct {
 	rate  int
 	most  uint64

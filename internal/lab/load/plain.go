@@ -45,8 +45,8 @@ func (p *Plain) transactions(account uint64, children string) []byte {
 	return fmt.Appendf(nil, `<transactions %s="%d">%s</transactions>`, name, account, children)
 }
 
-// Prepare opens the accounts, which are not removed afterwards, and deposits shares of each symbol with
-// every second one. The error says what was rejected, or why there is no reply.
+// Prepare opens the accounts, which are not removed afterwards, and deposits shares of each symbol in every second
+// account. The error says what was rejected, or why there is no reply.
 func (p *Plain) Prepare(ctx context.Context) error {
 	p.sources = nil
 	asks := &asking{Options: &p.Options}

@@ -54,7 +54,7 @@ func TestOrdersAreSentInTheHabitsOfAServer(t *testing.T) {
 	}
 }
 
-// TestRunsGoOnWithTheSameAccounts checks that Check also queries the orders of a second run.
+// TestRunsGoOnWithTheSameAccounts checks that Check queries the orders of both runs of one Plain.
 func TestRunsGoOnWithTheSameAccounts(t *testing.T) {
 	p := plain(student(t, faulty.Options{}), dialect.Habits{}, 100)
 	p.Duration = 0
@@ -71,8 +71,8 @@ func TestRunsGoOnWithTheSameAccounts(t *testing.T) {
 	require.True(t, c.OK(), c.Example)
 }
 
-// TestAConnectionThatBreaksTakesNoOrderAlong checks that after a broken run each order of the next run is
-// queried through its own account.
+// TestAConnectionThatBreaksTakesNoOrderAlong checks that after a broken run, each order of the next run is still
+// queried by the account that placed it.
 func TestAConnectionThatBreaksTakesNoOrderAlong(t *testing.T) {
 	order := regexp.MustCompile(`^<transactions id="(\d+)"><order`)
 	query := regexp.MustCompile(`<query id="(\d+)"/>`)
@@ -111,7 +111,7 @@ func TestAConnectionThatBreaksTakesNoOrderAlong(t *testing.T) {
 	require.Equal(t, Checked{Opened: 19, Asked: 19}, *c)
 }
 
-// TestWhatAServerForgetsIsFound tests servers that report too many and too few shares.
+// TestWhatAServerForgetsIsFound checks that Check finds duplicate ids, lost orders and missing shares.
 func TestWhatAServerForgetsIsFound(t *testing.T) {
 	order := regexp.MustCompile(`<order [^>]*>`)
 	query := regexp.MustCompile(`<query id="(\d+)"/>`)
@@ -173,14 +173,15 @@ func TestWhatAServerForgetsIsFound(t *testing.T) {
 	}
 }
 
-// opened returns a reply in another form than ours: other quotes, another order of attributes.
+// opened returns a reply that is written differently from ours: other quotes, another order of attributes.
 func opened(n int64) string { return fmt.Sprintf("<opened sym='B0'\n id='%d' limit='1' />", n) }
 
 func executed(id string) string {
 	return `<status id="` + id + `"><executed shares="1" price="1" time="1519348326"/></status>`
 }
 
-// TestAServerThatCreatesNothingIsNamed checks that the run does not begin.
+// TestAServerThatCreatesNothingIsNamed checks that Prepare fails if the server rejects or leaves out a part of its
+// frame.
 func TestAServerThatCreatesNothingIsNamed(t *testing.T) {
 	addr := serve(t, func(_, _ int, xml []byte) []byte {
 		return []byte("<results><created/><error>no room</error><created/><created/></results>")
@@ -192,8 +193,8 @@ func TestAServerThatCreatesNothingIsNamed(t *testing.T) {
 		"the reply to a frame of 4 elements has 1")
 }
 
-// TestRefsAreFoundOut checks that a server that opens an account twice, or rejects the ref attribute,
-// counts as one without refs.
+// TestRefsAreFoundOut checks that HasRefs reports false for a server that opens an account twice, or rejects the
+// attribute ref.
 func TestRefsAreFoundOut(t *testing.T) {
 	for reply, want := range map[string]bool{
 		`<created id="900" ref="bench"/><created id="900" ref="bench"/>`:   true,
@@ -228,8 +229,8 @@ func TestARateIsKeptWithoutRefs(t *testing.T) {
 	require.EqualValues(t, 50, r.Requests)
 }
 
-// TestAnOrderCostsNoMemory checks that an order allocates nothing except space for its id, so that
-// measurements are of the server.
+// TestAnOrderCostsNoMemory checks that an order allocates nothing except space for its id, so that the client does
+// not distort measurements of the server.
 func TestAnOrderCostsNoMemory(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

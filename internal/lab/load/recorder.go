@@ -30,7 +30,7 @@ type Result struct {
 	BytesOut uint64        // bytes of XML in all frames, without length lines
 	BytesIn  uint64        // bytes of XML in all replies, without length lines
 	Latency  *hdrhistogram.Histogram
-	// latencies from the time a frame was sent rather than due. In the closed models it equals Latency.
+	// Sent has latencies from the time a frame was sent rather than due. In the closed models it equals Latency.
 	Sent     *hdrhistogram.Histogram
 	Timeline []Second
 }
@@ -170,8 +170,8 @@ func (l *Lane) Flush() {
 	r.last = max(r.last, l.last)
 }
 
-// Result merges all flushed measurements. p is the pool that the frames went through, which has counted
-// their bytes, or nil.
+// Result merges all flushed measurements. p, which may be nil, is the pool that sent the frames and counted their
+// bytes.
 func (r *Recorder) Result(p *Pool) *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,8 +222,8 @@ func (r *Recorder) progress() Progress {
 	for _, s := range r.seconds {
 		p.Requests += s.Requests
 	}
-	// The second that has just ended. Connections without a reply in the current second have not flushed
-	// it yet.
+	// These are figures of the previous second. Connections without a reply in the current second have not flushed
+	// theirs yet.
 	if n := len(r.seconds); n > 1 {
 		last := r.seconds[n-2]
 		p.Rate = float64(last.Requests)

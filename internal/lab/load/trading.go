@@ -38,7 +38,7 @@ type Traded struct {
 	Unanswered uint64 // orders without an answer; they may have been executed
 	Why        string // the error of one of them
 	Longest    Gap
-	Failovers  uint64 // reconnects of the connection with the most
+	Failovers  uint64 // most reconnects of a single connection
 	Reconnects uint64 // reconnects of all connections
 	SentAgain  uint64 // orders sent again after a connection had broken
 
@@ -46,8 +46,8 @@ type Traded struct {
 	Done    uint64 // unanswered orders that were executed
 	Lost    uint64 // orders that were answered with an id and do not exist
 	Doubled uint64 // orders that were answered with one id and exist with another
-	// how many ids between the first and the last order do not belong to this run. Unless others trade,
-	// it is 0, or orders were executed twice.
+	// Others is how many ids between the first and the last order do not belong to this run. If nothing else
+	// trades, a value above 0 means that orders were executed twice.
 	Others  uint64
 	Example string // describes one lost or doubled order
 }
@@ -115,8 +115,8 @@ func Trade(ctx context.Context, o Trading) (*Traded, error) {
 	return traded, t.check(ctx, traded)
 }
 
-// prepare connects and makes accounts and symbols. Each of its commands has a ref, so a second run on the
-// same exchange finds those of the first.
+// prepare connects and makes accounts and symbols. Each of its commands has a ref, so a second run on the same
+// exchange uses the accounts and symbols of the first.
 func (t *trading) prepare(ctx context.Context) error {
 	for n := range t.Connections {
 		c, err := client.Dial(ctx, t.Addr, t.Client)
@@ -140,7 +140,7 @@ func (t *trading) prepare(ctx context.Context) error {
 	return nil
 }
 
-// made returns the commands that prepare a trader.
+// made returns the commands that make the accounts and symbols of a trader.
 func (t *trading) made(x *trader) []client.Command {
 	commands := []client.Command{client.OpenAccount(x.buyer, riches), client.OpenAccount(x.seller, riches)}
 	for s := range t.Symbols {
@@ -274,7 +274,7 @@ func (t *trading) connections() (made []uint64) {
 	return made
 }
 
-// traded returns the outcome of the run, before the orders are queried.
+// traded returns the outcome of the run as known before the orders are queried.
 func (t *trading) traded(before []uint64) *Traded {
 	r := &Traded{Result: t.recorder.Result(nil), Refused: t.refused.Load(), Why: t.why, Longest: t.gap}
 	for n, x := range t.traders {

@@ -29,22 +29,22 @@ const (
 	roundsMax      = 100
 )
 
-// Options configure a run. Check has the bounds.
+// Options configure a run. Check rejects invalid ones.
 type Options struct {
 	load.Trading     // Addr, Client and Run are set by Run
 	Addrs            []string
-	Client           api.Options // how the exchange is reached
+	Client           api.Options // options of the connections to the exchange
 	NoRefs, Beside   bool
-	DepthGiven       bool           // otherwise the depth without refs is 1
-	ConnectionsGiven bool           // otherwise an experiment has as many as it had
+	DepthGiven       bool           // the user chose a depth; otherwise a run without refs has depth 1
+	ConnectionsGiven bool           // the user chose a number; otherwise an experiment uses the published one
 	Known            *dialect.Known // habits from a profile, which are not probed; nil without a profile
 	Rounds           int            // turns of each server with Beside
 	Program          string         // path of the outcryd to measure beside the server; "" means to find one
 	Experiment       string         // name of the experiment; "" to place orders
 	Requests         int            // requests of each connection in an experiment; 0 for the published number
 	JSON             bool           // print the result as JSON
-	Out              io.Writer      // the result
-	Stderr           io.Writer      // progress
+	Out              io.Writer      // gets the result
+	Stderr           io.Writer      // gets the progress
 }
 
 // ErrWrong means that a server lost, doubled, refused or did not answer an order, and that the printed result says

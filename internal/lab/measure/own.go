@@ -19,7 +19,7 @@ import (
 // Time limits of an ownExchange.
 const (
 	ownStartTime = 2 * time.Minute
-	ownStopTime  = 30 * time.Second // before it is killed
+	ownStopTime  = 30 * time.Second // how long end waits before it kills the process
 )
 
 // ownExchange is an Outcry that this program has started, with a local Postgres, in a temporary directory that
@@ -31,8 +31,8 @@ type ownExchange struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// startOwn starts outcryd, either the named one or the one that child.FindServer finds, and returns when it
-// accepts orders. The error says that there is no outcryd, or has the last log of one that ended.
+// startOwn starts outcryd, either the named one or the one that child.FindServer finds, and returns when it accepts
+// orders. The error says that no outcryd was found, or quotes the last log of one that ended.
 func startOwn(ctx context.Context, named string) (*ownExchange, error) {
 	program, err := child.FindServer(named)
 	if err != nil {

@@ -31,7 +31,7 @@ const accountsEach = 4096
 // of all runs of the five days before, unless two start in the same second.
 func firstAccount(now time.Time) uint64 { return uint64(now.Unix()%500_000+1) * accountsEach }
 
-// comparison is a run without refs: of one server, or of one beside an Outcry and an echo server.
+// comparison is a run without refs. It measures one server, alone or beside an Outcry and an echo server.
 type comparison struct {
 	*Options
 	habits dialect.Habits

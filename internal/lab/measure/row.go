@@ -51,7 +51,7 @@ type Row struct {
 	replyBytes int     // mean length of its replies; 0 before the first one
 }
 
-// workload is what the servers are measured with: orders, or an experiment.
+// workload is what a run sends to each server: orders, or an experiment.
 type workload interface {
 	// Prepare creates what the next Run needs.
 	Prepare(ctx context.Context) error
@@ -119,8 +119,8 @@ func (r *Row) turn(ctx context.Context, p *comparison) error {
 	return nil
 }
 
-// startEcho starts the echo server unless it is running. Its replies are as long as those of the measured
-// server as.
+// startEcho starts the echo server unless it is running. Its replies are as long as those of as, the measured
+// server.
 func (r *Row) startEcho(as *Row) error {
 	if r.end != nil {
 		return nil

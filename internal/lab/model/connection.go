@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// Connection is a client's connection. When it ends, the orders that asked for it are canceled. A
+// Connection is a client's connection. When it ends, its orders with cancel on disconnect are canceled. A
 // connection and its exchange must not be used concurrently.
 type Connection struct {
 	x       *Exchange

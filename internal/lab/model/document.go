@@ -44,7 +44,7 @@ func (n *node) only(names ...string) bool {
 	return true
 }
 
-// trim takes away XML's white space.
+// trim removes XML's white space at both ends.
 func trim(s string) string { return strings.Trim(s, " \t\r\n") }
 
 // empty reports whether n contains neither elements nor text.
@@ -115,8 +115,8 @@ func parse(doc []byte) (*node, error) {
 // reference matches a character reference by number.
 var reference = regexp.MustCompile(`&#(x?)([0-9A-Fa-f]+);`)
 
-// characters reports whether every reference in a token's text names a valid character. The decoder has
-// checked the rest: only halves of surrogate pairs remain to be found.
+// characters reports whether every reference in a token's text names a valid character. The decoder has rejected
+// all invalid ones except halves of surrogate pairs.
 func characters(token xml.Token, text string) bool {
 	switch token.(type) {
 	case xml.StartElement, xml.CharData:

@@ -171,7 +171,7 @@ func (g *Generator) transactions() string {
 		child := g.transaction()
 		b.WriteString(child)
 		if views.MatchString(child) {
-			break // the frame's following commands may affect it
+			break // the frame's other commands could change the reply
 		}
 	}
 	return b.String() + `</transactions>`
@@ -202,8 +202,8 @@ func (g *Generator) transaction() string {
 	return fmt.Sprintf(`<cancel id="%s"/>`, id)
 }
 
-// order moves a symbol's price a little and returns an order near it. Half of the orders are on the side
-// where they rest.
+// order moves a symbol's price a little and returns an order near it. Half of the orders have a limit at which they
+// usually stay open.
 func (g *Generator) order() string {
 	s := g.r.IntN(g.symbols)
 	g.price[s] = max(100, g.price[s]+g.r.IntN(21)-10)

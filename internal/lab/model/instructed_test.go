@@ -176,7 +176,7 @@ func TestMarketOrdersStopAtTheProtectionPrice(t *testing.T) {
 			x := fresh(t)
 			require.NoError(t, x.SetSymbolRules("A", SymbolRules{Protect: c.protect}))
 			limits, other := []string{c.further, c.last, c.best}, "-"
-			if sign == "-" { // the same distance below
+			if sign == "-" { // the same distance below the best price
 				limits, other = nil, ""
 				for _, limit := range []string{c.further, c.last, c.best} {
 					v, err := decimal(limit, orderBound)
@@ -220,7 +220,7 @@ func TestBoundsAreBounds(t *testing.T) {
 		`<order sym="A" amount="%s" limit="5" tif="IOC"/> 7 7.00000001`: func(x *Exchange) {
 			x.SetAccountRules("1", AccountRules{NotionalMax: product(big.NewInt(35), tenTo(16))})
 		},
-		`<order sym="A" amount="%s" type="market"/> 7 7.00000001`: func(x *Exchange) { // at its limit
+		`<order sym="A" amount="%s" type="market"/> 7 7.00000001`: func(x *Exchange) { // notional of executions
 			x.SetAccountRules("1", AccountRules{NotionalMax: product(big.NewInt(21), tenTo(16))})
 		},
 		`<order sym="A" amount="%s" limit="4" type="market"/> 7 7.00000001`: func(x *Exchange) { // notional at its limit

@@ -55,8 +55,8 @@ func TestRandomSessionsAddUp(t *testing.T) {
 	require.Greater(t, strings.Count(replies, "<canceled id"), 100, "seed %d", seed)
 }
 
-// checked is the number of consecutive frames after which session decides about a check. A check is
-// costly, since it reads the whole history.
+// session checks the exchange after budget.Of(checked) of every checked frames: a check is slow, because it reads
+// the whole history.
 const checked = 6
 
 // session returns the model's replies to a generator's frames, on a connection that ends now and then.

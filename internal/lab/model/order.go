@@ -20,7 +20,7 @@ type order struct {
 	executions    []execution // oldest first
 
 	market, post bool
-	tif, stp     string      // tif is GTC, IOC or FOK; stp is newest, oldest, both or "": both as in effect for the order
+	tif, stp     string      // effective values: GTC, IOC or FOK; newest, oldest, both or ""
 	cod          *Connection // the connection whose end cancels the order, or nil
 
 	replaces, replacedBy *order   // the neighbors in the order's chain of amends, or nil
@@ -141,8 +141,8 @@ func (x *Exchange) enter(o *order, now int64) {
 	o.report = o.status(1000)
 }
 
-// partMost is how many resting orders one event of an order covers. An order that meets more than that
-// has several events.
+// partMost is how many resting orders one event of an order covers. An order that meets more resting orders has
+// several events.
 const partMost = 4096
 
 // match executes an incoming order against the resting orders that it reaches. If it meets an order of

@@ -8,7 +8,7 @@ import (
 // refUse records what an account used a ref for, and the result.
 type refUse struct {
 	content string
-	order   *order // the order that was made or that an amend left, nil otherwise
+	order   *order // the order that was placed, or that is in the book after an amend; otherwise nil
 	// These fields are set for amends.
 	named int    // id of the order that was amended
 	by    *order // the order that replaced it, nil if none did

@@ -6,8 +6,8 @@ import (
 	"math/big"
 )
 
-// The operator's rules for accounts and symbols (part two, sections 2 and 5). They are checked once, when
-// an order is accepted.
+// The operator's rules for accounts and symbols (part two, sections 2 and 5). An order is checked against them
+// once, when it is accepted.
 
 // AccountRules are an operator's rules for the orders of an account. A nil, "" or 0 field sets no rule.
 type AccountRules struct {

@@ -46,8 +46,8 @@ func (x *Exchange) Check() error {
 	return x.checkBooks()
 }
 
-// checkHistory returns an error if an account's balance or positions differ from what all past events
-// leave it.
+// checkHistory returns an error if an account's balance or positions differ from those that all its past events add
+// up to.
 func (x *Exchange) checkHistory() error {
 	for id, a := range x.accounts {
 		cash, _, shares, _ := x.history(id)

@@ -6,9 +6,9 @@ import "math/rand/v2"
 // number of dollars.
 type TapeOrder struct{ Amount, Limit int }
 
-// The largest amount of a tape order, and the largest distance of its limit from the middle. Prices are
-// few, so that several orders wait at each price, and most later orders execute against several of them
-// or part of one.
+// The largest amount of a tape order, and the largest distance of its limit from the middle. There are few prices,
+// so several orders are open at each price, and most later orders execute against several of them or against part
+// of one.
 const (
 	tapeSharesMax = 20
 	tapeMiddle    = 100

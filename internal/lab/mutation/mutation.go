@@ -40,7 +40,7 @@ func (m *Mutation) Cluster() bool { return m.cluster != nil }
 // All returns all mutations in mutations.txt. The error names a malformed line.
 func All() ([]Mutation, error) { return read(text) }
 
-// The outcomes of a mutation that was not detected, or that was stopped by an unrelated failure.
+// The outcomes of a mutation that was not detected, and of one that was stopped by an unrelated failure.
 var (
 	errNotCaught     = errors.New("NOT CAUGHT")
 	errSomethingElse = errors.New("CAUGHT BY ACCIDENT")
@@ -122,7 +122,7 @@ func (m Mutation) tryTests(ctx context.Context, dir string) (caught string, err 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "full", "-run", m.test, m.pkg)
 	cmd.Dir = root
-	// By this variable, so that the programs that tests build have the mutation, too.
+	// GOFLAGS also applies the mutation to the programs that tests build.
 	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
 	output, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(output)) {

@@ -16,8 +16,8 @@ import (
 	"outcry/internal/lab/torture"
 )
 
-// Without this test, an edit whose code has changed would only be noticed in the long run of the
-// mutations.
+// TestEveryMutationFitsTheSource finds edits whose code has changed, which would otherwise be noticed only in the
+// long run of the mutations.
 func TestEveryMutationFitsTheSource(t *testing.T) {
 	root, err := harness.Root(context.Background())
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ import (
 // Options configure a run.
 type Options struct {
 	Rounds   int           // rounds of each kind
-	Duration time.Duration // of each round
+	Duration time.Duration // duration of each round
 	Rate     int           // frames a second
 	Clients  int           // number of clients that trade
 	Symbols  int           // number of symbols traded
@@ -35,7 +35,7 @@ type Options struct {
 	Out      io.Writer
 }
 
-// The most that readers and idle connections may cost, relative to the cost of an order without them.
+// Upper bounds for the cost of readers and idle connections, relative to the cost of an order without them.
 const (
 	ReadersMost = 0.10
 	IdleMost    = 0.05
@@ -67,8 +67,8 @@ type Report struct {
 	// Micros is the server's processor time an order in each round, in microseconds.
 	Micros   [kinds][]float64
 	Messages uint64 // received by all readers
-	IdleKiB  int64  // most memory growth for an idle connection
-	Slow     string // reason with which the slow reader was disconnected
+	IdleKiB  int64  // largest memory growth for each idle connection
+	Slow     string // the reason that the slow reader received
 }
 
 // Cost returns how much more an order costs with a kind of connections than without, relative to the cost
@@ -297,7 +297,7 @@ func (r *run) standStill(ctx context.Context) error {
 	}
 }
 
-// grownSince returns an error if the server's memory has grown by more than one reader may cost.
+// grownSince returns an error if the server's memory has grown by more than slowMemoryMost.
 func (r *run) grownSince(before harness.Usage) error {
 	after, err := r.Usage()
 	if err != nil {

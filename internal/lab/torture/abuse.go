@@ -19,10 +19,10 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// The abuse faults: attacks by one client that uses only what it is allowed to use. Each round has its
-// own exchange, with limits that suit the size of the attack. Traders continue during the attack: their
-// answers are checked as in every round, and must not stop. Response times are not judged, but the report
-// has the p99 of the traders' frames, with that of the same exchange before the attack.
+// The abuse faults: attacks by one client that uses only its own rights. Each round has its own exchange, with
+// limits that suit the size of the attack. Traders continue during the attack: their answers are checked as in
+// every round, and must not stop. Response times are not judged, but the report has the p99 of the traders' frames
+// during the attack and before it.
 
 const (
 	abusePrefix = "abuse-"
@@ -38,7 +38,7 @@ const (
 	frameSmall, frameLarge   = 1 << 20, 4 << 20 // --max-frame
 	tradeGrow                = 192 << 20
 
-	quietSmall = 300 * time.Millisecond // before the attack
+	quietSmall = 300 * time.Millisecond // how long traders trade before the attack
 	quietLarge = 5 * time.Second
 	usagePoll  = 5 * time.Millisecond
 
@@ -48,7 +48,7 @@ const (
 
 func isAbuse(fault string) bool { return strings.HasPrefix(fault, abusePrefix) }
 
-// size returns the number for the configured size of attack.
+// size returns small or large, depending on the configured size of attacks.
 func (s *server) size(small, large int) int {
 	if s.Large {
 		return large
@@ -234,7 +234,7 @@ func (a attack) inject(s *server, ctx context.Context) error {
 // abuseReport returns the report of the current round.
 func (s *server) abuseReport() *Abuse { return &s.report.Abuse[len(s.report.Abuse)-1] }
 
-// summarize sets what the report says of the current round.
+// summarize sets the report's note on the current round.
 func (s *server) summarize(format string, args ...any) {
 	s.abuseReport().Note = fmt.Sprintf(format, args...)
 }

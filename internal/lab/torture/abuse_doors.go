@@ -12,18 +12,18 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// Attacks on the server's ports: connections that are idle, that end at once, that send garbage; requests
-// without their body, and requests for a foreign host.
+// Attacks on the server's ports: connections that are idle, that end at once, or that send garbage; requests
+// without their bodies, and requests for a foreign host.
 
 const (
 	idleSmall, idleLarge = 500, 20_100 // connections; the large number exceeds the server's descriptors
-	idleBeyond           = 100         // by how many
+	idleBeyond           = 100         // connections beyond the server's descriptors
 	ownFiles             = 1000        // descriptors reserved for this process
 
 	segmentTurns = 3000 // enough orders to fill a segment of the journal
 	settledFiles = 64   // descriptors that may remain open after the abuser has left
 
-	bodiesSmall, bodiesLarge = 300, 2000 // requests without their body
+	bodiesSmall, bodiesLarge = 300, 2000 // requests without their bodies
 	bodiesWhole              = 20        // complete requests of another client
 
 	floodSmall, floodLarge = 1000, 10_000 // connections

@@ -11,18 +11,18 @@ import (
 	"outcry/internal/lab/audit"
 )
 
-// Dust: sell orders of the smallest fraction of a share, more than one record can hold. An order that
-// meets all of them must execute, in price-time order, and queries of the symbol, creates and cancel-alls
-// must get their answers while it does. The tables show whether the order was right (truth.go).
+// Dust: more sell orders of the smallest fraction of a share than one record can hold. An order that meets all of
+// them must execute in price-time order, and in the meantime, queries of the symbol, creates and cancel-alls must
+// get their answers. The tables show whether the order was executed correctly (truth.go).
 
 const (
 	dustSmall, dustLarge     = 16_000, 1_600_000
-	dustSegment              = 1 << 20   // one record of such a journal covers a part of a small attack
+	dustSegment              = 1 << 20   // a record in such a journal covers only a part of a small attack
 	takersSmall, takersLarge = 20, 3_000 // orders in a frame, each large enough for all the dust
 	dustStop                 = 5         // --stop-timeout in seconds
 
 	dustRestSmall, dustRestLarge = 200 * time.Millisecond, 10 * time.Second // how long to probe before the dust is met
-	// time beyond --stop-timeout, for a busy machine
+	// stopGrace is how much longer than --stop-timeout a stop may take on a busy machine.
 	stopGrace = 25 * time.Second
 )
 
@@ -77,8 +77,8 @@ func (s *server) abuseDust(ctx context.Context) error {
 	return nil
 }
 
-// probe repeatedly queries an order of the symbol, creates accounts, and cancels all orders of an account
-// without any, until over ends. It returns what went wrong, and records the durations.
+// probe repeatedly queries an order of the symbol, creates accounts, and cancels all orders of an account that has
+// none, until over ends. It returns what went wrong, and records the durations.
 func (s *server) probe(ctx context.Context, dustID uint64, over context.Context) error {
 	made := 0
 	account := func(n int) string { return fmt.Sprintf("7%09d", n) }

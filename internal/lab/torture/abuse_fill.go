@@ -8,9 +8,9 @@ import (
 	"outcry/internal/lab/audit"
 )
 
-// What one account may use without limit: replies, open orders, accounts, symbols.
+// Attacks in which one client uses as much as it can of something: replies, open orders, accounts, symbols.
 
-// Limits of an exchange that is filled. Traders have fewer open orders than the small limit.
+// Limits of the attacked exchange. Traders have fewer open orders than the small limit.
 const (
 	openSmall, openLarge         = 10_000, 100_000
 	accountsSmall, accountsLarge = 1_000, 200_000
@@ -21,7 +21,7 @@ const (
 	frameReplyMax = 1 << 20
 	frameAbusers  = 8
 
-	overfill      = 2 * audit.BulkAtOnce // how many beyond the limit are tried
+	overfill      = 2 * audit.BulkAtOnce // number of attempts beyond the limit
 	symbolBytes   = 2 << 10              // memory for an idle symbol, half of it for the garbage collector
 	orderBytes    = 1 << 10              // memory for an open order until it is in the tables
 	goroutinesMax = 200                  // additional goroutines that are not for symbols
@@ -47,7 +47,7 @@ func (s *server) abuseResting(ctx context.Context) error {
 	return audit.Full("open orders of one account", len(ids), bound, refusal, "--max-open-orders-account")
 }
 
-// The accounts and symbols that exist before the attack; a round's linear symbol is one.
+// The accounts and symbols that exist before the attack, including the round's linear symbol.
 const (
 	accountsBefore = audit.AccountsOpened + 3
 	symbolsBefore  = audit.SymbolsOpened + 2
@@ -60,7 +60,7 @@ func (s *server) abuseAccounts(ctx context.Context) error {
 		func(i int) { s.Opened(id(i), 1) })
 }
 
-// createMany tries to create more than a bound allows. before of them exist already.
+// createMany tries to create more than bound accounts or symbols, of which before exist already.
 func (s *server) createMany(ctx context.Context, what string, before, bound int, add func(c *wire.Create, i int),
 	created func(i int)) error {
 	n, refusal, err := audit.CreateMany(ctx, s.abuser, bound-before+overfill, add, created)

@@ -22,7 +22,7 @@ func (s *server) abuseHistory(ctx context.Context) error {
 	return s.HistoryDelaysNothing(ctx, s.abuser, dollarOrder, forgotten, s.pg.Freeze)
 }
 
-// awaitTables waits until the tables have all that was answered so far.
+// awaitTables waits until the tables have every record answered so far.
 func (s *server) awaitTables(ctx context.Context) error {
 	highest := int64(s.HighestID())
 	return s.await(ctx, "the tables have what was answered", 0, func() (bool, error) {

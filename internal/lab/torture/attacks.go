@@ -12,8 +12,8 @@ type attack struct {
 	about     string
 	auth      bool      // a token that trades for the abuser's accounts is enough
 	files     bool      // the server has idleBeyond fewer descriptors than the abuser has connections
-	ends      bool      // the server has ended afterwards
-	restarts  bool      // the server process is another one afterwards, and the traders have stopped
+	ends      bool      // the attack ends the server
+	restarts  bool      // the attack restarts the server, and traders have stopped
 	noCreates bool      // traders open no accounts, since accounts are limited
 	grow      sized     // additional bytes by which the server may grow
 	flags     []setting // flags of the server

@@ -58,7 +58,7 @@ type cluster struct {
 	*run
 	machines    *harness.Machines
 	nodes       []*node         // by number
-	leader      *node           // when the round began
+	leader      *node           // leader when the round began
 	client      string          // path of outcry, used to verify
 	quietOrders int             // orders that quietOrder has placed
 	readers     *books.Watchers // nil without Books
@@ -144,7 +144,7 @@ func (c *cluster) trade(n int, stop <-chan struct{}) (wait func()) {
 	return clients.Wait
 }
 
-// mend lets clients continue, which ends the measured silence, before it repairs the damage.
+// mend lets clients trade again, which ends the measured silence, before it repairs the damage.
 func (c *cluster) mend(ctx context.Context, f *fault[*cluster], injected error) error {
 	err := injected
 	if err == nil {

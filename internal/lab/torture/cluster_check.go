@@ -11,8 +11,8 @@ import (
 // leads is the role of a leader in GET /api/v1/cluster.
 const leads = "leader"
 
-// leadsFor is how long a node must have led before it counts as the leader. Nodes that start or recover
-// may hold another election.
+// leadsFor is how long a node must lead before it counts as the leader, since nodes that start or recover may hold
+// another election.
 const leadsFor = time.Second
 
 // awaitLeader waits until a node has led and accepted orders for leadsFor, and returns it.
@@ -35,7 +35,7 @@ func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
 	return leader, err
 }
 
-// checks compare what clients know with every node. The cluster must be whole and no client trading.
+// checks compare what clients know with every node. All nodes must be healthy, and no client may be trading.
 func (c *cluster) checks() []check {
 	again := func(do func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error { return c.again(ctx, do) }
@@ -52,7 +52,7 @@ func (c *cluster) checks() []check {
 	}
 }
 
-// checkTables checks the tables of a random node, and what readers of books and feeds have.
+// checkTables checks the tables of a random node, and compares the readers of books and feeds with them.
 func (c *cluster) checkTables(ctx context.Context) error {
 	of := c.nodes[c.Rand.IntN(len(c.nodes))]
 	db, err := of.tables(ctx)
@@ -68,7 +68,7 @@ func (c *cluster) checkTables(ctx context.Context) error {
 	return nil
 }
 
-// again repeats do until it does not fail because of a change of leaders.
+// again repeats do until it succeeds, since it may fail because the leader changes.
 func (c *cluster) again(ctx context.Context, do func(context.Context) error) (err error) {
 	waitErr := c.await(ctx, "answers to repeated commands", 0, func() (bool, error) {
 		err = do(ctx)

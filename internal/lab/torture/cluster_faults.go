@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// clusterFaults are all faults that a plan of Cluster may name. Unless a fault repairs its damage itself, mend does
-// so, after clients have answers again.
+// clusterFaults are all faults that a plan of Cluster may name. mend repairs the damage that a fault does not
+// repair itself, once clients have answers again.
 var clusterFaults = []fault[*cluster]{
 	{name: "kill-leader", short: 2, long: 200,
 		about: "kill -9 of the leader", judged: true, inject: (*cluster).killLeader},
@@ -117,7 +117,7 @@ func (c *cluster) alone(ctx context.Context) error {
 	return c.stay(ctx)
 }
 
-// stay waits for a while, during which the network stays broken and clients may continue.
+// stay waits for a while, in which the damage is not repaired and clients may continue.
 func (c *cluster) stay(ctx context.Context) error {
 	return wait(ctx, c.between(500*time.Millisecond, 3*time.Second))
 }
@@ -214,7 +214,7 @@ func (c *cluster) hangStandby(ctx context.Context) error {
 }
 
 func (c *cluster) fullLeader(ctx context.Context) error {
-	c.NoRoom(true) // until it has handed over the leadership
+	c.NoRoom(true) // until the node has handed over the leadership
 	if err := c.leader.disk.Fill(); err != nil {
 		return err
 	}

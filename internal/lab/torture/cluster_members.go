@@ -20,8 +20,8 @@ const (
 	exitTimeout = 20 * time.Second
 )
 
-// cluster runs `outcry cluster` on all nodes' addresses, and repeats it while it fails, since leaders
-// change.
+// cluster runs `outcry cluster` with the addresses of all nodes. It retries while the command fails, since the
+// leader may change.
 func (c *cluster) cluster(ctx context.Context, args ...string) error {
 	var http []string
 	for _, n := range c.nodes {
@@ -62,7 +62,7 @@ func (n *node) lose(ctx context.Context) error {
 	return err
 }
 
-// comeBack makes a node that has lost everything a member again.
+// comeBack makes a node that has lost all its data a member again.
 func (c *cluster) comeBack(ctx context.Context, n *node, command string) error {
 	if err := n.start("--join"); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (c *cluster) loseDisk(ctx context.Context) error {
 	if err := n.lose(ctx); err != nil {
 		return err
 	}
-	if err := n.start(); err != nil { // as if nothing had happened
+	if err := n.start(); err != nil { // without --join, as if the node still had its data
 		return err
 	}
 	for end := time.Now().Add(refusedFor); time.Now().Before(end); {
@@ -114,7 +114,7 @@ func (c *cluster) loseKill(ctx context.Context) error {
 	return errors.Join(err, <-killed)
 }
 
-// killAfter is the time after which the leader is killed while another node catches up.
+// killAfter is how long the leader runs while another node catches up, before it is killed.
 func (c *cluster) killAfter() time.Duration { return time.Duration(c.Seed%1000) * time.Millisecond }
 
 func (c *cluster) removeAdd(ctx context.Context) error {

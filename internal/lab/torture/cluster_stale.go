@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// heartbeats is longer than two heartbeats: earlier confirmations may still be on their way.
+	// more than two heartbeats, because earlier confirmations may still be under way
 	heartbeats = 150 * time.Millisecond
 	// silent is how long a leader without a majority is watched.
 	silent = 2 * time.Second
@@ -29,8 +29,8 @@ func ask(conn *client.Conn, id string, patience time.Duration) error {
 	return conn.Flush()
 }
 
-// answered reports whether a reply contains information about an order. A leader that has lost its role
-// may instead say that it ends.
+// answered reports whether a reply contains information about an order. A leader that has lost its role may reply
+// instead that the server ends.
 func answered(reply []byte) bool {
 	answers, err := wire.ParseReply(reply)
 	return err == nil && len(answers) == 1 && answers[0].Kind == "status"

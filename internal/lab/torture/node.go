@@ -35,7 +35,7 @@ type node struct {
 	disk    *harness.Disk
 	pg      *harness.Postgres
 	server  *harness.Server
-	lives   int    // how often it has started without data
+	lives   int    // how often the node has started without data
 	thaw    func() // resumes a stopped process; nil if it is running
 	db      *pgx.Conn
 }
@@ -55,8 +55,7 @@ func (c *cluster) certify(ctx context.Context, root string) error {
 
 func (c *cluster) peers() string { return filepath.Join(c.Dir, "peers") }
 
-// newNode starts the Postgres of a node. A node that is returned with an error must be ended by the
-// caller.
+// newNode starts the Postgres of a node. If it returns a node with an error, the caller must end the node.
 func (c *cluster) newNode(ctx context.Context, number int, program string) (n *node, err error) {
 	n = &node{c: c, number: number, address: c.machines.Address(number), program: program,
 		dir: filepath.Join(c.Dir, fmt.Sprintf("node%d", number))}

@@ -20,8 +20,8 @@ type fault[S any] struct {
 	// Without early and quiet the fault is injected after clients have traded for a while.
 	early  bool // injected as soon as clients trade
 	quiet  bool // injected before clients trade, since they would be blocked
-	ends   bool // the server has ended afterwards and must be started again
-	judged bool // the longest time without an answer is judged
+	ends   bool // the fault ends the server, which must be started again
+	judged bool // the longest time without an answer is judged after the fault
 	attack *attack
 }
 
@@ -30,7 +30,7 @@ func find[S any](all []fault[S], name string) *fault[S] {
 	return &all[slices.IndexFunc(all, func(f fault[S]) bool { return f.name == name })]
 }
 
-// check is one proof that the exchange is right.
+// check verifies one property of the exchange.
 type check struct {
 	name string
 	do   func(context.Context) error
@@ -48,10 +48,10 @@ func runChecks(ctx context.Context, all []check) error {
 
 // Kind is a kind of exchange that can be tortured.
 type Kind struct {
-	name     string                    // of the temporary directory
+	name     string                    // part of the name of the temporary directory
 	about    map[string]string         // descriptions of the faults, by name
 	plans    map[string]map[string]int // rounds of each fault, by the name of the plan
-	planned  bool                      // a run has a plan, and its lines name the fault
+	planned  bool                      // a run has a plan, and its progress lines name the fault
 	schedule func(o Options, random *rand.Rand) (faults []string)
 	command  func(o Options, plan string) string // the command that repeats a run
 	begin    func(r *run, random *rand.Rand) system
@@ -84,9 +84,9 @@ func named[S any](all []fault[S]) map[string]map[string]int {
 	return map[string]map[string]int{"short": short, "long": long}
 }
 
-// ParsePlan parses rounds of faults, such as "kill=8,stop=2". "abuse=1" means one round of each fault
-// whose name begins with abuse. The plans "short" and "long" are those that each fault says itself. The error names
-// the wrong part.
+// ParsePlan parses rounds of faults, such as "kill=8,stop=2". "abuse=1" means one round of each fault whose name
+// begins with abuse. In the plans "short" and "long", each fault has as many rounds as its definition says. The
+// error names the wrong part.
 func (k *Kind) ParsePlan(plan string) (map[string]int, error) {
 	if rounds, ok := k.plans[plan]; ok {
 		return maps.Clone(rounds), nil

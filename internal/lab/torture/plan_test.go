@@ -33,7 +33,7 @@ func TestAPlanIsParsed(t *testing.T) {
 	require.Len(t, plan, len(attacks()))
 }
 
-// TestEveryFaultIsWhole: a fault has all that a round of its kind needs, and a name that a plan can have.
+// TestEveryFaultIsWhole checks that each fault has a description, an injection and a name that a plan can contain.
 func TestEveryFaultIsWhole(t *testing.T) {
 	require.Len(t, Server.Faults(), len(serverFaults))
 	require.Len(t, Cluster.Faults(), len(clusterFaults))
@@ -54,7 +54,7 @@ func requireWhole[S any](t *testing.T, all []fault[S]) {
 	}
 }
 
-// TestPlansAreWhole: the long plans have every fault, and so has the short one of a server.
+// TestPlansAreWhole checks that the long plans, and the short plan of a server, have every fault.
 func TestPlansAreWhole(t *testing.T) {
 	for _, test := range []struct {
 		kind *Kind

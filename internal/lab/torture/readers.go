@@ -39,7 +39,7 @@ var readerFaults = []fault[*reading]{
 	{name: "kill", about: "the server is killed under load", ends: true, inject: (*reading).kill},
 }
 
-// readersCatchUpTimeout is how long Postgres may take to have everything.
+// readersCatchUpTimeout is how long Postgres may take to have every record.
 const readersCatchUpTimeout = 90 * time.Second
 
 // reading is a server with its readers.
@@ -58,7 +58,7 @@ type reading struct {
 	readers *books.Watchers
 }
 
-// prepare builds the program and starts everything, also the readers.
+// prepare builds the program and starts everything, including the readers.
 func (r *reading) prepare(ctx context.Context, root string) (err error) {
 	if r.program, err = harness.Build(ctx, root, "./cmd/outcryd", filepath.Join(r.Dir, "bin"), r.Edits...); err != nil {
 		return err
@@ -135,7 +135,8 @@ func (r *reading) checks() []check {
 	return []check{{"readers", func(ctx context.Context) error { return r.readers.Check(ctx, r.db) }}}
 }
 
-// trade trades for the time of a round. A fault that ends the server comes at a random moment of the second half.
+// trade trades for the time of a round. A fault that ends the server is injected at a random moment of the second
+// half.
 func (r *reading) trade(ctx context.Context, f *fault[*reading]) error {
 	type outcome struct {
 		result *load.Result
@@ -160,7 +161,7 @@ func (r *reading) trade(ctx context.Context, f *fault[*reading]) error {
 		if err := f.inject(r, ctx); err != nil {
 			return err
 		}
-		over = <-done // with an error, since its connections broke
+		over = <-done // trading ends with an error, since its connections broke
 		over.err = r.start(ctx)
 	} else if over = <-done; over.err == nil && over.result.Errors > 0 {
 		over.err = fmt.Errorf("torture: %d requests had unexpected replies: %v", over.result.Errors, over.result.Examples)

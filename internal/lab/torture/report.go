@@ -14,8 +14,8 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Report is the result of a run, as it is written as JSON. It has the fields of each kind of run in structs of
-// their own, which are nil for other kinds.
+// Report is the result of a run, as it is written as JSON. The fields of each kind of run are in a separate struct,
+// which is nil for other kinds.
 type Report struct {
 	Verdict  string         `json:"verdict"` // "pass" or what is wrong
 	Seed     uint64         `json:"seed"`
@@ -32,7 +32,7 @@ type Report struct {
 	*ReadersReport
 }
 
-// Clients counts what the clients of a Server or a Cluster did, and what was compared with it.
+// Clients counts what the clients of a Server or a Cluster did, and how much of it was checked.
 type Clients struct {
 	Orders audit.Counts `json:"orders"`
 	audit.Checked
@@ -67,7 +67,7 @@ type ClusterReport struct {
 
 	Books *books.Counts `json:"books,omitempty"` // what readers of books and feeds have received
 
-	// The longest time without an answer in each round, in seconds, by fault.
+	// Gaps has the longest time without an answer in each round, in seconds, by fault.
 	Gaps map[string][]float64 `json:"seconds_without_an_answer"`
 }
 
@@ -96,7 +96,7 @@ func (r *Report) finish(run *run, err error) {
 	r.Seconds = time.Since(r.Began).Seconds()
 	if run.Session != nil {
 		r.add(run.Session)
-		r.Orders.Errors = run.Counts().Errors // only of the exchange that is not attacked
+		r.Orders.Errors = run.Counts().Errors // not of the exchanges under attack
 	}
 	if s := r.ServerReport; s != nil && len(s.starts) > 0 {
 		slices.Sort(s.starts)

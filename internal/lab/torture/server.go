@@ -15,7 +15,7 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// Server is one server.
+// Server is a single server.
 var Server = &Kind{name: "torture", about: described(serverFaults), plans: named(serverFaults), planned: true,
 	schedule: shuffled,
 	command: func(o Options, plan string) string {
@@ -27,7 +27,7 @@ var Server = &Kind{name: "torture", about: described(serverFaults), plans: named
 		return newServer(r, audit.NewSession(audit.Target{}, random))
 	}}
 
-// server is one server with its Postgres.
+// server is a single server with its Postgres.
 type server struct {
 	*run
 	plain  string // path of the server
@@ -38,14 +38,14 @@ type server struct {
 	db     *pgx.Conn // connected directly, without the proxy
 
 	client string            // path of outcry, used to verify
-	abused *harness.Postgres // of the exchanges under attack; nil before the first
+	abused *harness.Postgres // Postgres of the exchanges under attack; nil before the first attack
 	abuser audit.Target      // how the abuser reaches the exchange
-	token  string            // for traders and checks; "" without --auth
+	token  string            // token of traders and checks; "" without --auth
 	flags  []string          // additional flags of the server
 	files  int               // descriptor limit of the server; 0 means that of this process
 }
 
-// newServer returns the server of a run, which has no other. It is not started.
+// newServer returns the server of a run. It does not start the server.
 func newServer(r *run, clients *audit.Session) *server {
 	s := &server{run: r}
 	r.Session, r.tradeMax = clients, 4000
@@ -94,7 +94,7 @@ func (s *server) round(ctx context.Context, n int, name string) (summary string,
 		now.Answered-before.Answered, happened+now.UnknownNever-before.UnknownNever, happened, s.Checked().Executions), err
 }
 
-// arrange replaces the server by one with a clock that can be stepped, if the fault needs it.
+// arrange replaces the server with one whose clock can be stepped, if the fault needs it.
 func (s *server) arrange(ctx context.Context, f *fault[*server]) error {
 	if f.name == clockFault {
 		return s.changeToSteppableClock(ctx)
@@ -126,8 +126,8 @@ func (s *server) start(ctx context.Context) error {
 	return err
 }
 
-// startAt starts the server at an address and waits until it accepts orders. It does not reset what
-// clients know about the server's end.
+// startAt starts the server at an address and waits until it accepts orders. It leaves End, which says how the
+// server may end, unchanged.
 func (s *server) startAt(ctx context.Context, program, listen string) error {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()

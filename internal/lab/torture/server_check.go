@@ -25,8 +25,8 @@ func inTurn(ctx context.Context, steps ...step) error {
 	return nil
 }
 
-// checks compare what clients know, the tables and the exchange with each other. The exchange must be up and no
-// client trading.
+// checks compare what clients know, the tables and the exchange with each other. The exchange must be up, and no
+// client may be trading.
 func (s *server) checks() []check {
 	return []check{
 		{"commands sent again", s.RetryAll},

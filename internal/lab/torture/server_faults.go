@@ -11,7 +11,7 @@ import (
 	"outcry/internal/lab/harness"
 )
 
-// clockFault is the name of the fault that needs a server with another clock.
+// clockFault is the name of the fault that needs a server whose clock can be stepped.
 const clockFault = "clock"
 
 // serverFaults are all faults that a plan of Server may name. Connections cut in the middle of a frame or before a
@@ -50,8 +50,8 @@ func (s *server) kill(ctx context.Context) error {
 	return s.killStarting(ctx)
 }
 
-// killStarting does nothing three times in four. Otherwise it starts the server and kills it within 400 ms,
-// before it is ready or soon after, and repeats that one time in four.
+// killStarting does nothing in three of four calls. In the fourth, it starts the server, kills it within 400 ms,
+// before or soon after it is ready, and does so again with a chance of one in four.
 func (s *server) killStarting(ctx context.Context) error {
 	for s.Rand.IntN(4) == 0 {
 		if err := s.launch(s.plain, anyPort); err != nil {
@@ -161,7 +161,7 @@ var clockEdits = []harness.Edit{{
 
 func (s *server) clockFile() string { return filepath.Join(s.Dir, "clock-offset") }
 
-// changeToSteppableClock replaces the server by one whose clock can be stepped.
+// changeToSteppableClock replaces the server with one whose clock can be stepped.
 func (s *server) changeToSteppableClock(ctx context.Context) error {
 	s.End.MayBeGone.Store(true)
 	s.server.Kill()

@@ -58,8 +58,8 @@ type Options struct {
 }
 
 const (
-	// upTimeout is how long a start of the server, including recovery, may take. catchUpTimeout is how
-	// long Postgres may take to have everything.
+	// upTimeout is how long a start of the server, including recovery, may take. catchUpTimeout is how long
+	// Postgres may take to have every record.
 	upTimeout      = 90 * time.Second
 	catchUpTimeout = 60 * time.Second
 
@@ -94,8 +94,8 @@ type run struct {
 	Options
 	report *Report
 
-	tradeMax int                  // a fault comes after at most so many answers, and 50 more
-	slack    func() time.Duration // by how much a wait may exceed what it usually takes
+	tradeMax int                  // a fault is injected after 50 answers and fewer than tradeMax more
+	slack    func() time.Duration // how long a wait may last beyond its usual time
 	gone     func() bool          // reports whether the exchange ended by itself; nil if it may
 	logTail  func() string        // the last lines of the exchange's logs
 }
@@ -234,7 +234,7 @@ func tradedRound[S traded[S]](ctx context.Context, r *run, s S, n int, f *fault[
 	return nil
 }
 
-// letTrade waits for a random number of answers, or for Load. It returns an error if a client saw a
+// letTrade waits for a random number of answers, but no longer than Load. It returns an error if a client saw a
 // violation or the exchange ended by itself.
 func (r *run) letTrade(ctx context.Context) error {
 	enough, end := r.Answered()+int64(50+r.Rand.IntN(r.tradeMax)), time.Now().Add(r.Load)
@@ -249,8 +249,8 @@ func (r *run) awaitAnswers(ctx context.Context, n int64) error {
 	return r.await(ctx, "traders continue", 0, func() (bool, error) { return r.Answered() >= enough, nil })
 }
 
-// await polls until done returns true. It returns done's error, or an error if the exchange ended, a
-// trader saw a violation, or the wait exceeded usual by far.
+// await polls until done returns true. It returns done's error, or an error if the exchange ended, a trader saw a
+// violation, or the wait exceeded usual by more than slack.
 func (r *run) await(ctx context.Context, what string, usual time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, usual+r.slack())
 	defer cancel()

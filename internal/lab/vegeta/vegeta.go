@@ -50,7 +50,7 @@ func attack(ctx context.Context, o load.Options, pool *load.Pool, p pacer, each 
 		}
 		due := r.Began().Add(p.Due(hit.Seq))
 		if due.After(hit.Timestamp) {
-			due = hit.Timestamp // it was sent a little early
+			due = hit.Timestamp // the frame was sent a little early
 		}
 		var unexpected error
 		if hit.Code != http.StatusOK {

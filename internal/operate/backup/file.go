@@ -55,7 +55,7 @@ func lockedFile(path string) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("another backup is writing to %s", path)
 	}
-	// The previous holder of the lock may have renamed the file in the meantime.
+	// The previous holder of the lock may have renamed the file after it was opened here.
 	locked, err := f.Stat()
 	if named, namedErr := os.Lstat(path); err == nil && (namedErr != nil || !os.SameFile(locked, named)) {
 		err = fmt.Errorf("another backup has just written %s", path)

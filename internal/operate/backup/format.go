@@ -12,7 +12,7 @@ const (
 	magic         = "OUTCRYBK"
 	formatVersion = 1
 	prefixBytes   = 16
-	headBytes     = 20 // of a block, before its stored content
+	headBytes     = 20 // size of a block's head, which precedes the stored content
 
 	// contentBytesMax bounds the content of a block, except one with a file.
 	contentBytesMax = 1 << 20
@@ -75,7 +75,7 @@ type Header struct {
 	Journal hexID  `json:"journal"` // id of the original's journal
 	Seq     uint64 `json:"seq"`     // the last record that the state includes
 	Ack     string `json:"ack"`     // what a reply of the original waited for (--ack)
-	Epoch   uint64 `json:"epoch"`   // of the original's database
+	Epoch   uint64 `json:"epoch"`   // epoch of the original's database
 	Schema  int    `json:"schema"`  // version of the tables
 
 	// Digest is the digest of the state at Seq. Listing identifies the method that computes it.
@@ -108,7 +108,7 @@ type Trailer struct {
 	Ended  time.Time  `json:"ended"`
 	Tables []TableEnd `json:"tables"`
 	Files  []string   `json:"files"`
-	SHA256 hexDigest  `json:"sha256"` // of all bytes before the trailer's block
+	SHA256 hexDigest  `json:"sha256"` // hash of all bytes before the trailer's block
 }
 
 // hexID and hexDigest are encoded as hexadecimal digits.

@@ -19,8 +19,8 @@ import (
 // one goroutine.
 type Reader struct {
 	r      *bufio.Reader
-	sum    hash.Hash // of all bytes read
-	offset int64     // of the next block
+	sum    hash.Hash // hash of all bytes read
+	offset int64     // offset of the next block
 	number uint32
 
 	header  Header
@@ -28,7 +28,7 @@ type Reader struct {
 	seen    Trailer // what the trailer must contain, according to the blocks read so far
 
 	table  *TableEnd // the table that is being read, counted up to here; nil outside of a table
-	rows   []byte    // read from the file, but not yet returned
+	rows   []byte    // rows read from the file, but not yet returned
 	err    error     // the error that ended the reading
 	head   [headBytes]byte
 	stored []byte

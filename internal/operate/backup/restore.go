@@ -131,8 +131,8 @@ func (r *restoring) claim(ctx context.Context) (err error) {
 		return err
 	}
 	h := r.header
-	// The epoch is one that no server had, since servers raise it by one at each start: neither the
-	// original's nor that of an earlier restore, which was in an earlier microsecond.
+	// No server has had this epoch: servers raise theirs by one at each start, and an earlier restore chose its
+	// epoch in an earlier microsecond.
 	r.marker = marker{Backup: r.o.File, Seq: h.Seq, Digest: h.Digest,
 		Epoch: max(h.Epoch+1, uint64(time.Now().UnixMicro()))}
 	r.marker.Journal, r.marker.Tokens = r.o.Journal, r.tokens()

@@ -136,7 +136,7 @@ func (w *waiting) belongs(p postgres.Position) error {
 	return nil
 }
 
-// look returns an error if the wait is over, nil to continue it. served reports whether a server is connected
+// look returns an error if the wait must end, nil if it may continue. served reports whether a server is connected
 // to the database.
 func (w *waiting) look(p postgres.Position, served bool) error {
 	if err := w.belongs(p); err != nil {

@@ -15,7 +15,7 @@ import (
 	"outcry/internal/testing/pgtest"
 )
 
-// If no server is connected, tables that lag stay as they are, however long --wait is.
+// Without a connected server, lagging tables do not catch up, so the backup ends early however long --wait is.
 func TestABackupWaitsForNoServerThatIsNotThere(t *testing.T) {
 	was := unservedMax
 	unservedMax = time.Millisecond

@@ -20,15 +20,15 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // one goroutine. After an error, every further call returns that error.
 type Writer struct {
 	w       io.Writer
-	sum     hash.Hash // of all bytes written
+	sum     hash.Hash // hash of all bytes written
 	deflate *flate.Writer
-	stored  bytes.Buffer // the present block; reused
+	stored  bytes.Buffer // the block that is being written; the memory is reused
 	number  uint32
 	trailer Trailer
 	err     error
 
 	table *TableEnd // the table whose rows are being written; nil outside of a table
-	rows  []byte    // of the next block, which is not full yet
+	rows  []byte    // rows of the next block, which is not full yet
 }
 
 // NewWriter writes the prefix and the header. The error is that of w.

@@ -80,13 +80,12 @@ type machine struct {
 	sync  func(dir string, n int, most time.Duration) ([]time.Duration, error)
 	now   func() time.Time
 	procs int
-	pause time.Duration // how long the clock is watched at least
+	pause time.Duration // the minimum time for which the clock is watched
 
 	patience time.Duration // how long a check may take
 }
 
-// checkTimeout is the patience on a real machine. It is longer than checks need that wait for the database or
-// a server.
+// checkTimeout is the patience on a real machine. It is longer than a check may wait for the database or a server.
 const checkTimeout = databaseTimeout + 2*time.Second
 
 func thisMachine() machine {

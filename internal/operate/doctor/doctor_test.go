@@ -113,7 +113,7 @@ func TestAHealthyMachineIsOK(t *testing.T) {
 	}
 }
 
-// TestEachCheckOfTheMachineFinds has one problem at a time.
+// TestEachCheckOfTheMachineFinds gives the machine one problem at a time.
 func TestEachCheckOfTheMachineFinds(t *testing.T) {
 	unknown := errors.New("no such thing here")
 	withDisk := func(d disk) func(*machine) {
@@ -438,7 +438,8 @@ func TestARunningServerIsAsked(t *testing.T) {
 	requireFound(t, examined(t, healthy(), o)["server"], Bad, "refused", "start outcryd")
 }
 
-// The server redirects /metrics to plain HTTP. The redirect must not be followed, as it would get the token.
+// The server redirects /metrics to plain HTTP. The redirect must not be followed, because the token would be sent
+// along.
 func TestAServerWithTLSIsAsked(t *testing.T) {
 	var shown []string
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -461,7 +462,7 @@ func TestAServerWithTLSIsAsked(t *testing.T) {
 	requireFound(t, examined(t, healthy(), o)["server"], Bad, "certificate", "start outcryd")
 }
 
-// TestADiskThatHangsEndsNoDoctor has a sync that never returns.
+// TestADiskThatHangsEndsNoDoctor uses a disk on which a sync never returns.
 func TestADiskThatHangsEndsNoDoctor(t *testing.T) {
 	hangs := make(chan struct{})
 	defer close(hangs)

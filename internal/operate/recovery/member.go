@@ -43,7 +43,8 @@ func RestoreMember(
 	}
 	h, err := backup.RestoreMember(ctx, backup.MemberOptions{File: file, DatabaseURL: url, Journal: j.ID(), After: after,
 		Progress: func(say string) {
-			// The log suppresses lines of the same text above a rate, so the many tables get their own.
+			// The log suppresses lines of the same text above a rate, so lines for tables, of which there are many,
+			// have another text.
 			text := "restoring this node"
 			if strings.HasPrefix(say, "filling table ") {
 				text = "restoring a table of this node"

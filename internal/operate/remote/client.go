@@ -36,7 +36,7 @@ type Client struct {
 	http *http.Client
 }
 
-// Error is an answer that says why nothing was done, or that it is unknown whether it was done.
+// Error is an answer that says why a request was not executed, or that it may have been executed.
 type Error struct {
 	Status int // HTTP status
 	Text   string

@@ -52,7 +52,7 @@ func TestWhatStaysOnThisMachine(t *testing.T) {
 	}
 }
 
-// The address is one that is typical in a container: it names no host.
+// An address that names no host, as in many containers, means this machine: the token is sent there.
 func TestAnAddressWithoutAMachineIsThisOne(t *testing.T) {
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ type CanceledIn struct {
 	Shares string `json:"shares"`
 }
 
-// ErrorAnswer is the answer if nothing was done, or if it is unknown whether it was done.
+// ErrorAnswer is the answer if a request was not executed, or if that is unknown.
 type ErrorAnswer struct {
 	Error string `json:"error"`
 }
@@ -68,8 +68,8 @@ type Exchange struct {
 	Symbols       int64 `json:"symbols"`
 	OpenOrders    int64 `json:"open_orders"`
 	HaltedSymbols int64 `json:"halted_symbols"`
-	// Halted lists the halted symbols by name, up to HaltedMost; empty while they are not durable, so must
-	// not be shown.
+	// Halted lists the halted symbols by name, up to HaltedMost. It is empty while the halts are not durable and so
+	// must not be shown.
 	Halted []HaltedSymbol `json:"halted,omitempty"`
 	// MarketData says why there are no market data; empty if there are.
 	MarketData string `json:"market_data,omitempty"`
@@ -89,7 +89,7 @@ type Journal struct {
 	Appended  uint64 `json:"appended"`
 	Synced    uint64 `json:"synced"`
 	Segments  int    `json:"segments"`
-	RoomBytes int64  `json:"room_bytes"`        // in segments that are ready
+	RoomBytes int64  `json:"room_bytes"`        // room in segments that are ready
 	NoRoom    string `json:"no_room,omitempty"` // why the next segment cannot be made
 }
 
@@ -108,7 +108,7 @@ type Load struct {
 	P50Seconds        float64 `json:"p50_seconds"` // half of the requests took at most this long
 	P99Seconds        float64 `json:"p99_seconds"`
 	Connections       int     `json:"connections"`
-	// Limits are those that clients have run into since the start, the latest first.
+	// Limits lists the limits that clients have run into since the start, the latest first.
 	Limits []LimitHit `json:"limits,omitempty"`
 }
 

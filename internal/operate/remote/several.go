@@ -19,8 +19,8 @@ type NodeView struct {
 	Err     error
 }
 
-// viewWait is how long a node may take to answer: it computes a digest. It also bounds how long a node that
-// hangs can delay the others' answers.
+// viewWait is how long a node may take to answer, which includes the time to compute a digest. It also bounds how
+// long a node that hangs can delay the others' answers.
 const viewWait = 5 * time.Second
 
 // roleBytesMax bounds the answer of a probe.
@@ -81,9 +81,9 @@ func Views(ctx context.Context, all []*Client) []NodeView {
 	return views
 }
 
-// Leader returns the client of the leader, by the views of all clients; with several, that of the newest
-// term. If no address is of a cluster, Leader returns the first single server that answers. The error lists
-// the answers.
+// Leader returns the client of the leader, by the views of all clients. If several nodes say that they lead, it
+// chooses the one with the newest term. If no address is of a cluster, it returns the first single server that
+// answers. The error lists the answers.
 func Leader(all []*Client, views []NodeView) (*Client, error) {
 	var leader, single *Client
 	var term uint64

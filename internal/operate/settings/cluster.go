@@ -27,8 +27,8 @@ const (
 	memberSegmentMax = 64 << 20
 )
 
-// AgainVariable is the environment variable with which a node's process, when it restarts itself after it has
-// lost the leadership, informs its next run of the earlier ones.
+// AgainVariable is an environment variable. A node that has lost the leadership restarts its process, and informs
+// the new run of the earlier ones in this variable.
 const AgainVariable = "OUTCRY_BEGAN_AGAIN"
 
 // Peers maps the numbers of a cluster's nodes to the addresses, HOST:PORT, at which they reach each other. It

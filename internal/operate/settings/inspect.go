@@ -94,8 +94,8 @@ func (c *Config) inspect(ctx context.Context, checks Checks) error {
 	)
 }
 
-// inspectExposure returns the error of a start that would refuse to listen on the addresses, and adds
-// warnings about unprotected ports.
+// inspectExposure returns the error with which a start would refuse to listen on the addresses, and adds warnings
+// about unprotected ports.
 func (c *Config) inspectExposure(ctx context.Context) error {
 	xml, http := addressOf(ctx, c.Listen), addressOf(ctx, c.HTTP)
 	if err := c.RefuseOpen(xml, http); err != nil {
@@ -107,8 +107,8 @@ func (c *Config) inspectExposure(ctx context.Context) error {
 	return nil
 }
 
-// addressOf returns the address that a start would listen on, nil if unknown. If a name has several
-// addresses, it returns one beyond this machine if there is one.
+// addressOf returns an address that a start would listen on and that other machines may reach. It returns nil if
+// there is none, or if that is unknown.
 func addressOf(ctx context.Context, address string) net.Addr {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

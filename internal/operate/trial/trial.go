@@ -1,5 +1,5 @@
-// Package trial runs a cluster of three nodes on this machine, to look at, as outcry cluster try does. It starts
-// each node, restarts those that end, and prints who leads.
+// Package trial runs a cluster of three nodes on this machine for people to try, as outcry cluster try does. It
+// starts each node, restarts nodes that end, and prints which node leads.
 package trial
 
 import (
@@ -42,9 +42,9 @@ const Ports = nodeCount * nodePorts
 // Options configure a trial.
 type Options struct {
 	Program  string // path of outcryd
-	Dir      string // for the nodes' data and logs; an absolute path
+	Dir      string // directory for the nodes' data and logs; an absolute path
 	BasePort int
-	Out      io.Writer // what happens, a line each
+	Out      io.Writer // receives a line for each event
 }
 
 // node is one of the nodes that cluster try runs.

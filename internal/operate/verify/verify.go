@@ -31,8 +31,8 @@ type Options struct {
 	Progress Progress
 }
 
-// Progress shows what a run does at the moment, and gets the warnings of a local cluster. A progress.Line is
-// one.
+// Progress shows what a run does at the moment, and gets the warnings of a local cluster. *progress.Line implements
+// it.
 type Progress interface {
 	io.Writer
 	Say(text string)

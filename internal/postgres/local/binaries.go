@@ -113,7 +113,7 @@ func installed() []string {
 		}
 	}
 	for _, pattern := range binaryFolders {
-		found, _ := filepath.Glob(pattern) // fails only for malformed patterns
+		found, _ := filepath.Glob(pattern) // fails only if the pattern is malformed
 		all = append(all, found...)
 	}
 	return all

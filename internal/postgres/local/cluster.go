@@ -57,11 +57,11 @@ type Cluster struct {
 	lock    *os.File
 	socket  string // folder of the Unix socket
 
-	stepped func(c *Cluster, does string) // from machine
+	stepped func(c *Cluster, does string) // the function of machine with this name
 
 	stopOnce sync.Once
 	stop     chan struct{} // closed when Stop is called
-	done     chan struct{} // closed when none of its processes runs any more
+	done     chan struct{} // closed when no process of the cluster runs any more
 
 	mu         sync.Mutex // guards postmaster
 	postmaster *os.Process
@@ -72,7 +72,7 @@ type machine struct {
 	installed func() []string // folders that may hold binaries
 	download  func(ctx context.Context, o Options, major int) (bin string, err error)
 	user      func(data, bin string) (*syscall.SysProcAttr, error)
-	stepped   func(c *Cluster, does string) // is called after each step of settleRoles; nil for none
+	stepped   func(c *Cluster, does string) // called after each step of settleRoles; may be nil
 }
 
 // Start initializes the cluster in o.Dir if it is new, starts it, and returns once it answers. It first waits
@@ -108,8 +108,8 @@ func start(ctx context.Context, o Options, m machine) (*Cluster, error) {
 }
 
 // waitUntilReady returns once Postgres answers. After a crash this takes as long as the recovery. It returns
-// an error if the first postmaster ends before, unless that is because processes of a killed one are still
-// ending.
+// an error if the first postmaster ends before that, unless the reason is that processes of a killed
+// postmaster are still ending.
 func (c *Cluster) waitUntilReady(ctx context.Context, failed <-chan error) error {
 	begun := time.Now()
 	poll, progress := time.NewTicker(readyPoll), time.NewTicker(progressEvery)

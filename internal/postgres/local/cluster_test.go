@@ -38,11 +38,11 @@ func initialized(t *testing.T, dir string) Options {
 	t.Helper()
 	data := filepath.Join(dir, "data")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
-	if err := os.Rename(spare, data); err != nil { // the first test, or an earlier one removed it
+	if err := os.Rename(spare, data); err != nil { // this is the first test, or an earlier one removed spare
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		stop(t, begin(t, options(dir)))
 	}
-	t.Cleanup(func() { _ = os.Rename(data, spare) }) // fails if the test has removed it
+	t.Cleanup(func() { _ = os.Rename(data, spare) }) // fails if the test has removed the directory
 	return options(dir)
 }
 
@@ -132,7 +132,7 @@ func TestAKilledPostmasterComesBackWithItsData(t *testing.T) {
 
 func TestStopEndsTheWaitForARestart(t *testing.T) {
 	c := begin(t, initialized(t, t.TempDir()))
-	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that it cannot be restarted
+	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that the cluster cannot be restarted
 	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
 	require.Eventually(t, func() bool { return c.Pid() == 0 }, patience, time.Millisecond)
 	stop(t, c)
@@ -146,9 +146,9 @@ func TestAStartWaitsForWhatAKilledPostmasterHasLeft(t *testing.T) {
 	conn, err := pgx.Connect(background, c.URL())
 	require.NoError(t, err)
 	backend := int(conn.PgConn().PID())
-	require.NoError(t, syscall.Kill(backend, syscall.SIGSTOP)) // so that it outlives its postmaster
+	require.NoError(t, syscall.Kill(backend, syscall.SIGSTOP)) // so that the backend outlives its postmaster
 	t.Cleanup(func() { _ = syscall.Kill(backend, syscall.SIGCONT) })
-	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that it cannot be restarted
+	require.NoError(t, os.Rename(c.dataDir(), c.dataDir()+".away")) // so that the cluster cannot be restarted
 	require.NoError(t, syscall.Kill(c.Pid(), syscall.SIGKILL))
 	require.Eventually(t, func() bool { return c.Pid() == 0 }, patience, time.Millisecond)
 	stop(t, c)
@@ -207,7 +207,7 @@ func TestRemoveDeletesAClusterAndItsSocket(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
 	stop(t, c)
-	socket, err := os.MkdirTemp(socketParent, socketPrefix) // as a killed process leaves it
+	socket, err := os.MkdirTemp(socketParent, socketPrefix) // a killed process leaves such a directory
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(socket, filepath.Join(o.Dir, socketLink)))
 	require.NoError(t, Remove(o.Dir))

@@ -54,7 +54,7 @@ func runTests(m *testing.M) int {
 // owner is another process that runs a cluster. It ends with the test process.
 type owner struct {
 	cmd        *exec.Cmd
-	postmaster int // 0 before started
+	postmaster int // 0 until started is called
 	out        *bufio.Reader
 }
 
@@ -88,7 +88,7 @@ func (o *owner) started(t *testing.T) *owner {
 
 // kill ends the process with SIGKILL.
 func (o *owner) kill() {
-	_ = o.cmd.Process.Kill() // fails if it has ended
+	_ = o.cmd.Process.Kill() // fails if the process has ended
 	_ = o.cmd.Wait()
 }
 
@@ -187,8 +187,8 @@ func TestAnInterruptedInitdbIsDoneAgain(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestTheEndOfAClusterEndsNoOtherProcess: stopping a cluster does not end a process that its thread had
-// started before.
+// TestTheEndOfAClusterEndsNoOtherProcess: stopping a cluster does not end a process that the thread of
+// supervise had started before.
 func TestTheEndOfAClusterEndsNoOtherProcess(t *testing.T) {
 	const rounds = 10 // a thread may end a little late
 	var alive []func() error

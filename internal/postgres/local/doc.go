@@ -8,10 +8,10 @@
 //
 // # Binaries
 //
-// Installed binaries are preferred: of the version that made the data directory, or without data of the newest
-// version. If none fits, binaries are downloaded once into a cache, but only of a version with a known checksum
-// (checksums.go). The binaries are not run as root. If the download fails too, the error names the package to
-// install.
+// Installed binaries are preferred: those of the version that made the data directory or, without data, those of
+// the newest version. If none fits, binaries are downloaded once into a cache, but only of a version with a known
+// checksum (checksums.go). The binaries are not run as root. If the download fails too, the error names the
+// package to install.
 //
 // # Root
 //

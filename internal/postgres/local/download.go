@@ -32,7 +32,7 @@ var downloads = map[int]embedded.PostgresVersion{14: embedded.V14, 15: embedded.
 type source struct {
 	repository string            // URL; "" for the library's default
 	cache      string            // folder; "" for that of cacheDir
-	checksums  map[string]string // of the archives that may be unpacked, by archiveName
+	checksums  map[string]string // checksums of the archives that may be unpacked, by archiveName
 }
 
 // pinned is the source that the program uses.
@@ -69,7 +69,7 @@ func (s source) download(ctx context.Context, o Options, major int) (string, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
-	// The checksum in the name tells this folder from the unverified downloads of former versions.
+	// The checksum in the name distinguishes this folder from the unverified downloads of former versions.
 	folder := filepath.Join(cache, fmt.Sprintf("postgres-%s-%.12s", version, sum))
 	bin := filepath.Join(folder, "bin")
 	lock, err := waitForLock(ctx, folder+".lock")
@@ -89,7 +89,7 @@ func (s source) download(ctx context.Context, o Options, major int) (string, err
 	}()
 	select {
 	case err := <-fetched:
-		if err == nil && os.Geteuid() != 0 && majorOf(bin) != major { // for root, probe checks this
+		if err == nil && os.Geteuid() != 0 && majorOf(bin) != major { // as root, probe checks the version instead
 			err = fmt.Errorf("%s does not run here", bin)
 		}
 		return bin, err

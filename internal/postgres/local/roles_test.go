@@ -111,7 +111,8 @@ func TestTheRoleOfTheExchangeIsNoSuperuser(t *testing.T) {
 	}
 }
 
-// TestARoleIsMadeAgain: a start makes a missing role, also after a start that was interrupted before that.
+// TestARoleIsMadeAgain: a start creates the role if it is missing, also after a start that was interrupted
+// before it created the role.
 func TestARoleIsMadeAgain(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
@@ -124,8 +125,8 @@ func TestARoleIsMadeAgain(t *testing.T) {
 	require.Equal(t, settledRoles, query(t, begin(t, o).URL(), roles), "it may log in again")
 }
 
-// TestTheSuperusersSessionsHaveTheirOwnSettings, whatever the database's settings are. The lock timeout is
-// settleLockTimeout.
+// TestTheSuperusersSessionsHaveTheirOwnSettings: the superuser's sessions have their own settings, whatever
+// those of the database are. Their lock timeout is settleLockTimeout.
 func TestTheSuperusersSessionsHaveTheirOwnSettings(t *testing.T) {
 	o := initialized(t, t.TempDir())
 	c := begin(t, o)
@@ -162,7 +163,8 @@ func TestAnErrorOfAStepIsTheStarts(t *testing.T) {
 	require.ErrorContains(t, err, "set up the roles of "+c.options.Dir+": fail: ERROR: division by zero")
 }
 
-// TestOnlyARefusalIsOne: other errors of Postgres are temporary, or explain themselves.
+// TestOnlyARefusalIsOne: refused is true only if Postgres does not let the user connect. Other errors of
+// Postgres are temporary, or explain themselves.
 func TestOnlyARefusalIsOne(t *testing.T) {
 	require.True(t, refused(fmt.Errorf("connect: %w", &pgconn.PgError{Code: notLetIn})))
 	require.False(t, refused(&pgconn.PgError{Code: "57P03"}))
@@ -203,7 +205,8 @@ func TestAClusterOfAFormerVersionIsBroughtHere(t *testing.T) {
 	}
 }
 
-// TestItIsBroughtHereAlsoIfKilledInTheMiddle kills Postgres after each step in turn.
+// TestItIsBroughtHereAlsoIfKilledInTheMiddle kills Postgres after each step of settleRoles in turn. A later
+// start must complete the change of roles.
 func TestItIsBroughtHereAlsoIfKilledInTheMiddle(t *testing.T) {
 	o := former(t, t.TempDir())
 	var steps int

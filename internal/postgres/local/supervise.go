@@ -144,7 +144,7 @@ func (c *Cluster) launch() (*exec.Cmd, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	child.EndWithThread(cmd.SysProcAttr, syscall.SIGQUIT)
 
-	// Under the lock, Stop sees either this postmaster or that none will be started.
+	// Holding the lock ensures that Stop either sees this postmaster or prevents its start.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopping() {

@@ -176,7 +176,8 @@ func TestAsRootPostgresRunsAsAUserOfItsOwn(t *testing.T) {
 	require.Equal(t, uid, int(begin(t, o).as.Credential.Uid))
 }
 
-// TestFilesAreGivenAwayWithoutFollowingLinks, and the owner of the directory itself changes last.
+// TestFilesAreGivenAwayWithoutFollowingLinks: own follows no links, and changes the owner of the directory
+// itself last.
 func TestFilesAreGivenAwayWithoutFollowingLinks(t *testing.T) {
 	way := ways(t)["as another user"]
 	if way == nil {
@@ -196,7 +197,8 @@ func TestFilesAreGivenAwayWithoutFollowingLinks(t *testing.T) {
 	}
 }
 
-// TestDataOfAnotherUserRunsInANamespace, where the files must be root's.
+// TestDataOfAnotherUserRunsInANamespace runs one data directory in turn as another user and in a user
+// namespace, in which the files must belong to root.
 func TestDataOfAnotherUserRunsInANamespace(t *testing.T) {
 	all := ways(t)
 	if all["as another user"] == nil || all["in a user namespace"] == nil {

@@ -41,8 +41,8 @@ func native(t testing.TB, d *dto.Histogram) map[int]int64 {
 	return counts
 }
 
-// TestAHistogramIsThatOfClientGolang makes the same observations in both: from below the first bound to the
-// last, and each bound itself.
+// TestAHistogramIsThatOfClientGolang makes the same observations in a Histogram and in one of client_golang: from
+// below the first bound to the last, and each bound itself.
 func TestAHistogramIsThatOfClientGolang(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

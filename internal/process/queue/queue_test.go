@@ -13,7 +13,7 @@ type item struct {
 	_ [5]uint64
 }
 
-// TestAQueueIsFirstInFirstOut, over its growth and its shrinking.
+// TestAQueueIsFirstInFirstOut pushes and pops items while the queue grows and shrinks.
 func TestAQueueIsFirstInFirstOut(t *testing.T) {
 	var q Queue[item]
 	next, want := uint64(0), uint64(0)
@@ -67,7 +67,7 @@ func TestMemoryOfAQueueIsBounded(t *testing.T) {
 	require.Nil(t, q.items)
 }
 
-// An item that was removed is not referred to any more, whether Pop removed it or Push moved the others.
+// The queue keeps no reference to an item that was removed, whether Pop removed it or Push moved the others.
 func TestAQueueForgetsItsItems(t *testing.T) {
 	var q Queue[*int]
 	for i := range 1000 {

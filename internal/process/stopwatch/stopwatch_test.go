@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// About one task in Sample is measured, and a Watch that is used again is drawn again.
+// About one task in Sample is measured. Each Start of the same Watch decides again.
 func TestSomeTasksAreMeasured(t *testing.T) {
 	const tasks = 100 * Sample
 	measured := 0

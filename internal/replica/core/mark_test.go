@@ -216,7 +216,7 @@ func TestANewcomerThatWasRestoredGoesOnFromItsBackup(t *testing.T) {
 	require.Equal(t, Position{Seq: 90}, c.fetches[0].From)
 	require.Equal(t, from.records[90:], c.disks[4].records)
 	require.Equal(t, n.Status().Position, c.nodes[4].Status().Position)
-	// From here on its chain is the cluster's.
+	// From here on the node's chain is the cluster's.
 	c.propose(1)
 	c.tick(5)
 	require.Equal(t, n.Status().Position, c.nodes[4].Status().Position)

@@ -345,7 +345,7 @@ func TestAMajorityThatHasLostItsDataFoundsNothing(t *testing.T) {
 	c.tick(10)
 	old, leads := c.nodes[3], c.leads[1]+c.leads[2]
 	c.nodes = map[uint64]*Node{3: old}
-	c.cut[3] = true // it would refuse them
+	c.cut[3] = true // node 3 would refuse the nodes with new disks
 	c.disks[1], c.disks[2] = newDisk(11, founding(1, 2, 3)), newDisk(12, founding(1, 2, 3))
 	c.start(1, 2)
 	c.tick(300)

@@ -135,7 +135,7 @@ type Node struct {
 	// since that covers all records since the cluster was founded.
 	blind bool
 
-	heard   map[uint64]Identity // first identity heard for each number; it is on disk or being written
+	heard   map[uint64]Identity // first identity heard for each number; the identity is on disk or being written
 	letIn   map[uint64]Identity // identity of each peer whose messages are accepted
 	hinted  Identity            // the cluster that a peer with a known identity named, while the log names none
 	waiting []hello             // identities that are being written and are not synced yet

@@ -80,8 +80,8 @@ func (n *Node) write(m *raftpb.Message) {
 	w.After = append(w.After, m.GetResponses()...)
 }
 
-// emit turns committed entries into Commits. During a fetch they wait; raft limits their size to
-// applyingBytes.
+// emit turns committed entries into Commits. During a fetch the entries wait; raft limits their
+// size to applyingBytes.
 func (n *Node) emit() {
 	if n.held != nil {
 		return

@@ -51,7 +51,7 @@ type sim struct {
 	order uint64
 	queue []simEvent
 	hash  uint64
-	trace [2]trace // events, messages
+	trace [2]trace // one for events, one for messages
 	err   error
 
 	plant   plant

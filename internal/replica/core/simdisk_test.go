@@ -103,7 +103,7 @@ func (d *simDisk) open() Durable {
 	return c
 }
 
-// has reports whether the synced part of the node has this record as record seq.
+// has reports whether the node has synced this record as record seq.
 func (n *simNode) has(seq uint64, record []byte) bool {
 	d := &n.disk.base
 	if seq <= d.Mark.Seq {

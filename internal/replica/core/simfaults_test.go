@@ -187,8 +187,8 @@ func (s *sim) crashOne() {
 	n.kill(s.between(50*millisecond, 2*second))
 }
 
-// restore restarts a machine with the journal of another one's backup, as a node must that lacks
-// records which no other node keeps.
+// restore restarts a machine with the journal of another one's backup, which is necessary if the
+// machine lacks records that no other node keeps.
 func (s *sim) restore() {
 	n, p := s.any(), s.any()
 	if !n.up() || p.lost || p.broken != nil || p.journal.synced <= n.journal.last() {

@@ -7,8 +7,8 @@ import (
 
 // simNet carries messages between nodes. It loses, delays and duplicates some.
 type simNet struct {
-	cut       [simNodesMax + 1][simNodesMax + 1]bool // from, to
-	loss, dup int                                    // in percent
+	cut       [simNodesMax + 1][simNodesMax + 1]bool // indexed by sender and receiver
+	loss, dup int                                    // probabilities in percent
 	slow      int64                                  // maximum delay of a message
 }
 

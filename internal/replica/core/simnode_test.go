@@ -12,29 +12,29 @@ type simNode struct {
 	id      uint64
 	disk    *simDisk
 	journal *simJournal
-	lost    bool // its disk is a new one, so the cluster must refuse it
-	idle    bool // not a member any more
+	lost    bool // the disk is a new one, so the cluster must refuse the node
+	idle    bool // the machine is no longer a member
 	broken  error
-	flip    bool                // a byte of its log changes at the next start
+	flip    bool                // a byte of the node's log changes at the next start
 	flipped bool                // a byte was changed, so the node may be broken
-	confs   []*raftpb.ConfState // configurations that it had; used only by the checks
-	before  *simNode            // its disks before they were lost; used only by the checks
+	confs   []*raftpb.ConfState // configurations that the node had; used only by the checks
+	before  *simNode            // the node's disks before they were lost; used only by the checks
 
 	core    *Node    // nil while no process runs
 	epoch   int      // number of the process; actions of earlier processes are dropped
 	stopped int64    // stopped by SIGSTOP until this time
 	held    []func() // disk and timer events that wait for SIGCONT, in order
 	mail    []func() // messages and frames that wait for SIGCONT, in any order
-	fit     bool     // may lead, since its Postgres is available
+	fit     bool     // the node may lead, since its Postgres is available
 	tick    int64    // length of a tick by this machine's clock
-	wall    int64    // offset of its wall clock
+	wall    int64    // offset of the machine's wall clock
 	met     map[uint64]Identity
 	refused map[uint64]Identity
 
 	state     simState
 	applying  bool
 	toApply   []simApply
-	leadTerm  uint64 // 0 unless it leads
+	leadTerm  uint64 // term that the node leads; 0 if it does not lead
 	leadAt    Position
 	engine    *simEngine
 	confirmed uint64
@@ -78,7 +78,7 @@ func (n *simNode) start() {
 		return
 	}
 	n.core = c
-	c.MayCampaign(false) // until the state is loaded
+	c.MayCampaign(false) // the node may not campaign until the state is loaded
 	n.do(func() {})
 	n.later(0, func() { n.core.JournalSynced(n.journal.synced) })
 	n.later(s.between(0, s.weather.load), func() { n.core.MayCampaign(n.fit) })

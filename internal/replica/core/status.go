@@ -10,12 +10,12 @@ import (
 // Role is the role of a node in its cluster.
 type Role uint8
 
-// Roles.
+// The roles of a node.
 const (
 	Follower Role = iota // also while the node is a candidate
 	Learner              // stores entries but does not vote
-	Leader               // the first entry of its term is committed and applied
-	Stranger             // is not a member
+	Leader               // a leader whose first entry of its term is committed and applied
+	Stranger             // not a member
 )
 
 // Peer is what a node knows about a member.

@@ -31,7 +31,7 @@ type Mark struct {
 	Conf        *raftpb.ConfState
 	Members     []Member   // sorted by ID
 	Removed     []Identity // identities of removed members, the last removedMax of them
-	Position               // of the last record up to Index
+	Position               // position after the last record up to Index
 }
 
 // Durable is the content of a node's disk at start.

@@ -53,7 +53,7 @@ func (n *Net) welcome(conn net.Conn) {
 	n.work.Go(func() { n.meet(conn) })
 }
 
-// met removes a connection from those without an accepted hello.
+// met removes a connection from the list of those whose hello was not accepted yet.
 func (n *Net) met(conn net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

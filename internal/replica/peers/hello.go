@@ -28,21 +28,21 @@ const (
 // nothing else before it.
 type Hello struct {
 	Node    uint64        `json:"node"`
-	Self    core.Identity `json:"self"`    // identity of its data/raft
+	Self    core.Identity `json:"self"`    // identity of the node's data/raft
 	Cluster core.Identity `json:"cluster"` // zero until a leader has set the cluster's identity
 	// Founders lists the nodes with which this node founds a cluster, such as "1,2,3". It is empty
 	// once the node knows its cluster, and on a node that waits to be added to one.
 	Founders string `json:"founders,omitempty"`
 
 	Version         string `json:"version"`          // version of the program
-	EventVersion    uint32 `json:"event_version"`    // newest version of records that it reads and writes
-	ProtocolVersion uint32 `json:"protocol_version"` // newest version of the protocol that it speaks
+	EventVersion    uint32 `json:"event_version"`    // newest version of records that the node reads and writes
+	ProtocolVersion uint32 `json:"protocol_version"` // newest version of the protocol that the node speaks
 
 	Listen string `json:"listen"` // advertised address at which clients use XML
 	HTTP   string `json:"http"`   // advertised address at which clients use HTTP
 
 	SegmentBytes int64  `json:"segment_bytes"` // value of --segment, which limits the size of a record
-	TokensHash   string `json:"tokens_hash"`   // hash of the tokens file; "" if there is none
+	TokensHash   string `json:"tokens_hash"`   // hash of the tokens file; "" if the node has none
 	// LimitsHash is the hash of the limits and flags that should be equal on all nodes.
 	LimitsHash string `json:"limits_hash"`
 }
@@ -93,7 +93,7 @@ func (h Hello) Refuse(other Hello) error {
 type RefusedError struct {
 	Peer    uint64
 	ByPeer  bool   // the peer refused this node; otherwise this node refused the peer
-	Removed bool   // the peer refused this node because it was removed from the cluster
+	Removed bool   // the peer refused this node because this node was removed from the cluster
 	Reason  string // reason given by the refusing side
 }
 

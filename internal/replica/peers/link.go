@@ -156,7 +156,7 @@ func (l *link) run() {
 			case errors.Is(err, syscall.ECONNREFUSED):
 				kind = "nobody listens"
 			case errors.Is(err, errTrust):
-				kind, level = "trust", slog.LevelWarn // needs an operator to correct it
+				kind, level = "trust", slog.LevelWarn // only an operator can correct it
 			}
 			if kind != logged {
 				logged = kind

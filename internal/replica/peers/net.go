@@ -216,8 +216,8 @@ type Stats struct {
 
 // PeerStats are the statistics of one peer.
 type PeerStats struct {
-	Connected bool   // both connections for messages to it are up
-	Why       string // reason why they are not, from the last attempt; "" before the first
+	Connected bool   // both connections for messages to the peer are up
+	Why       string // reason why a connection is not up, from the last attempt; "" before the first attempt
 	Removed   bool   // the peer reports that this node was removed from the cluster
 	Dropped   uint64 // number of messages that were not sent
 }

@@ -177,7 +177,7 @@ func TestThreeNodesExchangeMessagesInOrder(t *testing.T) {
 		}
 	}
 	for to, n := range nodes {
-		next := map[[2]uint64]uint64{} // by sender and type
+		next := map[[2]uint64]uint64{} // next Index expected, by sender and type
 		for range 2 * count * (len(nodes) - 1) {
 			m := n.take(t)
 			key := [2]uint64{m.GetFrom(), uint64(m.GetType())}

@@ -175,7 +175,7 @@ func TestANewConnectionOfAPeerReplacesTheOld(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	select {
-	case <-nodes[2].unreachable: // of the earlier connection
+	case <-nodes[2].unreachable: // reported for the earlier connection
 	case <-time.After(patience):
 		require.Fail(t, "the old connection is kept")
 	}

@@ -15,7 +15,7 @@ import (
 type Summary struct {
 	Self core.Identity
 	Mark core.Mark         // includes the cluster and its members at the mark
-	Hard *raftpb.HardState // nil if there is none
+	Hard *raftpb.HardState // nil if no hard state was written
 	Last uint64            // index of the last entry
 	Term uint64            // term of the last entry
 	Data int64             // size of the entries' data in bytes

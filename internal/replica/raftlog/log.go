@@ -44,7 +44,7 @@ type Log struct {
 	options Options
 	dir     string
 	journal *journal.Journal
-	writing atomic.Pointer[time.Time] // start of the Write in progress; nil if there is none
+	writing atomic.Pointer[time.Time] // start of the Write in progress; nil if no Write is in progress
 
 	// The fields below are used only by the goroutine that calls Write.
 	writer writer
@@ -76,7 +76,7 @@ func Open(dir string, o Options) (*Log, core.Durable, error) {
 			_, err := j.Append(record)
 			return err
 		}}}
-	if j.Appended() == 0 { // also if the power was cut before the first record was durable
+	if j.Appended() == 0 { // the log is new, or the power was cut before the first record was durable
 		err = l.found()
 	} else {
 		err = l.recover()
@@ -137,7 +137,7 @@ func (e *ContentError) Error() string {
 // Unwrap returns the reason.
 func (e *ContentError) Unwrap() error { return e.Err }
 
-// Write writes all of them, in order, and returns once they are synced. Writes without After may
+// Write writes the given Writes in order and returns once they are synced. Writes without After may
 // stay in memory until later ones have After. Write keeps the entries, which must not change. An
 // error is the journal's failure, or says which write does not follow from the earlier ones. Then
 // the messages in After must not be sent, every later Write returns the same error, and some of the
@@ -187,7 +187,7 @@ func (l *Log) write(all []*core.Write) error {
 	return l.journal.RemoveBefore(w.state.oldest.seq)
 }
 
-// Writing returns the start of the Write in progress, or the zero time if there is none.
+// Writing returns the start of the Write in progress, or the zero time if no Write is in progress.
 func (l *Log) Writing() time.Time {
 	if start := l.writing.Load(); start != nil {
 		return *start

@@ -44,7 +44,7 @@ func NumberIn(data string) (node uint64, err error) {
 type Stopped struct {
 	Dir     string // path of data/raft
 	Node    uint64 // number of the node
-	Journal string // directory of its journal
+	Journal string // directory of the node's journal
 	Options journal.Options
 }
 
@@ -57,9 +57,10 @@ type Outcome struct {
 }
 
 // Rescue makes the node the first and only member of a new cluster, with a new identity. Peers
-// reach it at address. Its history consists of its journal and its log. So it has every record that
-// a client was told of, except those that only the lost nodes had. The old log is moved aside. The
-// error says what could not be read, written or moved; Rescue can then be called again.
+// reach it at address. Its history consists of its journal and its log. So it has every record
+// whose result a client has received, except those that only the lost nodes had. The old log is
+// moved aside. The error says what could not be read, written or moved; Rescue can then be called
+// again.
 func (s Stopped) Rescue(address string) (Outcome, error) {
 	fresh := s.Dir + ".new"
 	o, err := s.finish()
@@ -104,7 +105,7 @@ func (s Stopped) Leave() (Outcome, error) {
 		return o, err
 	}
 	err = s.moveClusterFile(s.Dir)
-	if err == nil { // so that it may found a cluster later
+	if err == nil { // delete the file READERS, so that the node may found a cluster later
 		if err = os.Remove(filepath.Join(filepath.Dir(s.Dir), ReadersFile)); errors.Is(err, os.ErrNotExist) {
 			err = nil
 		}
@@ -240,7 +241,7 @@ func (s Stopped) setAside() (aside string, err error) {
 		}
 	}
 	err = os.Rename(s.Dir, aside)
-	if errors.Is(err, os.ErrNotExist) { // an earlier call has moved it already
+	if errors.Is(err, os.ErrNotExist) { // an earlier call has moved the log already
 		return "", nil
 	}
 	if err == nil {

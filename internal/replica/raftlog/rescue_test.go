@@ -13,7 +13,7 @@ import (
 )
 
 // led lets a single node lead, propose records one by one, and write them to its log. Its journal
-// receives only the first of them, up to seq journaled.
+// receives only the records up to seq journaled.
 func led(t *testing.T, data string, records, journaled int) Stopped {
 	t.Helper()
 	s := Stopped{Dir: filepath.Join(data, "raft"), Node: 2, Journal: filepath.Join(data, "journal"),
@@ -142,7 +142,8 @@ func TestARescueOfANodeToBeRestored(t *testing.T) {
 	}
 }
 
-// TestARescueGoesOnWhereItEnded interrupts a rescue at each of its steps.
+// TestARescueGoesOnWhereItEnded interrupts a rescue at each of its steps. The next call must
+// complete it.
 func TestARescueGoesOnWhereItEnded(t *testing.T) {
 	for name, ended := range map[string]func(s Stopped){
 		"half of a new log": func(s Stopped) { require.NoError(t, os.MkdirAll(s.Dir+".new", 0o750)) },

@@ -22,13 +22,13 @@ type state struct {
 	self  core.Identity // zero before the first item
 	mark  core.Mark
 	heard map[uint64]core.Identity
-	hard  *raftpb.HardState // nil if there is none
+	hard  *raftpb.HardState // nil if no hard state was written
 
 	entries []*raftpb.Entry
 	places  []place // place of each entry in the journal
 	bytes   int64   // size of the entries' data
 
-	marked   bool // a mark was read, and all entries that it leaves
+	marked   bool // a mark and all entries that it leaves were read
 	markedAt place
 	oldest   place // place of the oldest record that is needed
 
@@ -36,8 +36,8 @@ type state struct {
 	parts parts
 }
 
-// parts collects entries while some may be missing, since the front of the log is deleted. If there
-// was a mark, all of them are after it.
+// parts collects entries while some may be missing, since the front of the log is deleted. If a mark was
+// read, all collected entries are after it.
 type parts struct {
 	entries map[uint64]part
 	last    uint64 // index of the last entry in the log
@@ -54,11 +54,11 @@ func newState() state {
 
 // place is the position of an item in the journal.
 type place struct {
-	seq uint64 // seq of its record
+	seq uint64 // seq of the item's record
 	at  int64  // size of all earlier records that were read or written
 }
 
-// last returns the index of the last entry, or the mark's index if there is none.
+// last returns the index of the last entry, or the mark's index if the log has no entry.
 func (s *state) last() uint64 {
 	if n := len(s.entries); n > 0 {
 		return s.entries[n-1].GetIndex()
@@ -126,7 +126,7 @@ func (s *state) applyHeard(m core.Member) error {
 	switch {
 	case m.ID == 0:
 		return fmt.Errorf("invalid node number %d was heard, with the identity %x", m.ID, m.Identity)
-	case m.Identity == (core.Identity{}): // remove it
+	case m.Identity == (core.Identity{}): // zeros remove the entry
 		delete(s.heard, m.ID)
 		return nil
 	case !ok && len(s.heard) >= HeardMax:

@@ -1,6 +1,5 @@
-// Package archtest holds the test that keeps the building rules of this repository:
-// which package may import which, what the pure core must not touch, and how
-// long files and functions may get. There is no code in it.
+// Package archtest checks the rules by which this repository is built: which package may import which, what the
+// pure core must not use, and how long files and functions may be. It contains only tests.
 package archtest
 
 import (
@@ -21,15 +20,15 @@ import (
 
 const root = "../../.."
 
-// room is a folder with all that is below it.
+// room is a folder and everything below it.
 type room struct {
 	folder string
-	floor  int      // it may import rooms of lower floors, and packages of its own folder
-	also   []string // rooms that it may import although their floor is not lower
-	only   []string // if not empty: the only rooms of ours that it may import
+	floor  int      // the room may import rooms of lower floors, and packages of its own folder
+	also   []string // other rooms that it may import
+	only   []string // if not empty, the only rooms that it may import
 }
 
-// rooms is the plan of the house. A package belongs to the room with the longest folder that contains it.
+// rooms are all rooms of the repository. A package belongs to the room with the longest folder that contains it.
 // docs/decisions/0037-wings.md has the reasons.
 var rooms = []room{
 	{folder: "internal/exchange", floor: 1},
@@ -40,19 +39,19 @@ var rooms = []room{
 	{folder: "deploy", floor: 1},
 
 	{folder: "internal/engine", floor: 2},
-	{folder: "internal/replica", floor: 2, also: []string{"internal/auth"}}, // peers prove themselves by certificates
+	{folder: "internal/replica", floor: 2, also: []string{"internal/auth"}}, // peers authenticate with certificates
 	{folder: "internal/postgres", floor: 2},
 	{folder: "internal/view", floor: 2},
 	{folder: "internal/auth", floor: 2},
 
 	{folder: "internal/operate", floor: 3},
-	// Many programs read settings: they import no database, no journal and no backup.
+	// Many programs read settings, so this package imports no database, journal or backup.
 	{folder: "internal/operate/settings", floor: 2,
 		only: []string{"internal/auth", "internal/exchange", "internal/process"}},
 	{folder: "internal/testing", floor: 3},
 
 	{folder: "internal/door", floor: 4},
-	// The codec is also what clients and the lab use.
+	// Clients and the lab also use the codec.
 	{folder: "internal/door/xml/wire", floor: 2, only: []string{"internal/exchange"}},
 
 	{folder: "clients", floor: 5, only: []string{"internal/door/xml/wire"}},
@@ -124,7 +123,8 @@ func TestPackagesImportWhatTheHouseAllows(t *testing.T) {
 	}
 }
 
-// TestThePictureHasEveryRoom: docs/images/wings.svg names each room. Its arrows are drawn by hand.
+// TestThePictureHasEveryRoom checks that docs/images/wings.svg names each room. Its arrows are drawn by hand and
+// not checked.
 func TestThePictureHasEveryRoom(t *testing.T) {
 	picture, err := os.ReadFile(filepath.Join(root, "docs/images/wings.svg"))
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestThePictureHasEveryRoom(t *testing.T) {
 	}
 }
 
-// roomOf returns the room that a package belongs to, nil if it belongs to none.
+// roomOf returns the room that a package belongs to, or nil.
 func roomOf(folder string) (found *room) {
 	for i := range rooms {
 		r := &rooms[i]
@@ -239,8 +239,8 @@ func TestEveryPackageAndExportedNameIsDocumented(t *testing.T) {
 	}
 }
 
-// undocumented lists the exported names of a declaration that have no comment.
-// A group's comment covers its values.
+// undocumented lists the exported names of a declaration that have no comment. The comment of a group covers its
+// values.
 func undocumented(d ast.Decl) (names []string) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -264,7 +264,7 @@ func undocumented(d ast.Decl) (names []string) {
 	return names
 }
 
-// exportedReceiver reports whether a function is no method, or the method of an exported type.
+// exportedReceiver reports whether a function is not a method, or is a method of an exported type.
 func exportedReceiver(f *ast.FuncDecl) bool {
 	if f.Recv == nil {
 		return true

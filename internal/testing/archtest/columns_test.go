@@ -47,7 +47,7 @@ func TestLinesStayNarrow(t *testing.T) {
 	require.NotZero(t, files)
 }
 
-// tooWide returns the places of a file whose lines are too wide, none if it is generated.
+// tooWide returns the positions of a file's lines that are too wide, or nil if the file is generated.
 func tooWide(t *testing.T, path string) (places []string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(root, path))

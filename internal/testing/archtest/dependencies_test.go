@@ -48,8 +48,8 @@ var dependencies = []struct {
 	{"golang.org/x/net", "headers of HTTP/2 (hpack), for etcd beside us", "the Go authors", false},
 }
 
-// TestReferenceOfDependencies generates docs/reference/DEPENDENCIES.md. It fails for a module that go.mod
-// requires and that has no reason here.
+// TestReferenceOfDependencies generates docs/reference/DEPENDENCIES.md. It fails if go.mod requires a module that
+// is not in dependencies.
 func TestReferenceOfDependencies(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)

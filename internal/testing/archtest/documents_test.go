@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wordsMax is the largest number of words, as wc -w counts them, of README, docs, decisions and the
-// hand-written pages of docs/reference together. 30,000 is the bound for when all planned features have their
-// pages; until then, a new page requires cuts elsewhere.
+// wordsMax is the largest number of words, as counted by wc -w, of README, docs, decisions and the hand-written
+// pages of docs/reference together. 30,000 must be enough once all planned features have their pages; until then, a
+// new page requires cuts elsewhere.
 const wordsMax = 30_000
 
 // madePage matches the first words of a generated page.

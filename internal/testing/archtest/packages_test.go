@@ -51,8 +51,8 @@ they name another folder. `+"`internal/testing/archtest`"+` says which are allow
 `+doctest.Table(rows), *update))
 }
 
-// TestTheMapNamesWhatIsThere checks that the folders that docs/ARCHITECTURE.md names as packages exist, and that their
-// floor is that of rooms.
+// TestTheMapNamesWhatIsThere checks that the packages named in docs/ARCHITECTURE.md exist, and that it gives their
+// floors as rooms does.
 func TestTheMapNamesWhatIsThere(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
 	require.NoError(t, err)

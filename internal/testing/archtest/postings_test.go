@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOnlyFollowersUsePostings: Postgres' batch and the view of accounts add up Event.Postings. The ledger, replay,
-// and the model and the audit of the lab have their own arithmetic, and so do the tests that compare them with the
-// tables and the views: one mistake cannot be on both sides of a comparison.
+// TestOnlyFollowersUsePostings checks that only Postgres's batch and the view of accounts use Event.Postings. The
+// ledger, replay, and the model and the audit of the lab compute balances independently, and so do the tests that
+// compare these with the tables and the views. So a single mistake cannot be on both sides of a comparison.
 func TestOnlyFollowersUsePostings(t *testing.T) {
 	var users []string
 	for _, top := range []string{"clients", "cmd", "internal", "loadtest"} {

@@ -19,10 +19,10 @@ const relations = `accounts|symbols|positions|market|candles|orders|executions|e
 	`account_log|symbol_log|switch_log|placed_log|opening_\w+|outcry_schema_version|schema_version`
 
 var (
-	// keyword precedes a relation. All our SQL has keywords in upper case; a list may follow.
+	// keyword precedes a relation or a list of relations. The keywords in our SQL are in upper case.
 	keyword = regexp.MustCompile(`\b(FROM|JOIN|INTO|UPDATE|TABLE|VIEW|COPY|TRUNCATE|USING|ONLY|ON|LOCK) `)
-	// bare matches a relation without its schema: a qualified name has a dot before it, and the qualifier of
-	// a column a dot after it.
+	// bare matches a relation without its schema. A relation with a schema has a dot before it; a name with a dot
+	// after it qualifies a column.
 	bare = regexp.MustCompile(`^((?:[\w."]+(?: (?:AS )?[a-z]\w*)?, ?)*?)(` + relations + `|pg_\w+)\b(?:[^.\w(]|$)`)
 )
 
@@ -67,7 +67,7 @@ func TestEveryStatementNamesItsSchemas(t *testing.T) {
 		sql, err := os.ReadFile(path)
 		require.NoError(t, err)
 		for statement := range strings.SplitSeq(withoutComments(string(sql)), ";") {
-			// their search_path contains only pg_catalog
+			// the search_path of these migrations contains only pg_catalog
 			check(path, strings.ReplaceAll(statement, "pg_", "pg_catalog.pg_"))
 		}
 	}
@@ -79,7 +79,7 @@ func withoutComments(sql string) string {
 	return regexp.MustCompile(`(?m)--.*$|'[^']*'`).ReplaceAllString(sql, "")
 }
 
-// TestARelationWithoutItsSchemaIsFound gives unqualified some statements with such relations.
+// TestARelationWithoutItsSchemaIsFound checks that unqualified finds relations without a schema.
 func TestARelationWithoutItsSchemaIsFound(t *testing.T) {
 	for sql, want := range map[string][]string{
 		`SELECT id FROM orders`: {"orders"},

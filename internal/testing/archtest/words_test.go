@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// riddles are phrases that stop a reader, each with what to write in its place. They were common here once.
+// riddles are phrases that are hard to understand, each with a replacement. They were common here once.
 var riddles = map[string]string{
 	"tells whether":      "reports whether",
 	"that is none":       "malformed",

@@ -30,7 +30,7 @@ func Parse(text []byte) (*Description, error) {
 	return d, nil
 }
 
-// At returns the object at a path of names, nil if there is none.
+// At returns the object at a path of names, or nil if there is none.
 func (d *Description) At(path ...string) map[string]any { return d.at(path...) }
 
 // at returns the object at a path.

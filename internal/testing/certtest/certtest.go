@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Authority issues certificates for servers on this machine and for clients. It is for one test.
+// Authority issues certificates for servers on this machine and for clients. It is used by one test.
 type Authority struct {
 	File string         // its certificate in PEM
 	Pool *x509.CertPool // contains its certificate

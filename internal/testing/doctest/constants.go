@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Constants reads the values of constants from source, including unexported ones, so that a page can list
-// those of all packages. It is not for several goroutines.
+// Constants reads the values of constants from source, including unexported ones, so that a page can list those of
+// all packages. It is used by one goroutine.
 type Constants struct {
 	root  string // directory of the module
 	known map[string]*sourcePackage
@@ -63,8 +63,8 @@ func (c *Constants) Text(dir, name, unit string) (string, error) {
 	return strings.TrimSpace(Thousands(n>>shift) + " " + unit), nil
 }
 
-// Import implements types.Importer. Packages outside this module are empty, because their constants are not
-// ours, except for time with its units.
+// Import implements types.Importer. Packages outside this module are empty, except time, which has its units,
+// because their constants are not ours.
 func (c *Constants) Import(name string) (*types.Package, error) {
 	if name == "time" {
 		return timePackage, nil

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// forms are texts that vary from run to run and are compared only by form: times in RFC 3339, seconds since
-// the Unix epoch, and digests.
+// forms match texts that vary from run to run, so that only their form is compared: times in RFC 3339, seconds
+// since the Unix epoch, and digests.
 var forms = []*regexp.Regexp{
 	regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\b`),
 	regexp.MustCompile(`\b\d{10}\b`),
@@ -54,8 +54,8 @@ func pattern(lines []string) *regexp.Regexp {
 	return regexp.MustCompile(expr.String())
 }
 
-// linePattern returns the expression for a line: if it contains one of the forms, that form with what is
-// before and after it, otherwise its text.
+// linePattern returns the expression for a line. A text of one of the forms in the line becomes that form, and …
+// becomes any text. The rest is matched literally.
 func linePattern(line string) string {
 	for _, form := range forms {
 		if at := form.FindStringIndex(line); at != nil {

@@ -126,9 +126,9 @@ func (p *Page) Section(title string) ([]Part, error) {
 // parser reads a page line by line.
 type parser struct {
 	page  *Page
-	fence string // start of the present block's fence, "" outside of a block
-	other bool   // the block is of another language
-	said  bool   // a directive was read, and its block has not begun
+	fence string // start of the current block's fence, or "" outside a block
+	other bool   // the current block is of another language
+	said  bool   // a directive was read whose block has not begun
 	part  Part
 }
 

@@ -46,15 +46,15 @@ func NewShell(cmd *exec.Cmd, patience time.Duration) (*Shell, error) {
 	return &Shell{patience: patience, cmd: cmd, in: in, stdout: out, out: bufio.NewReader(out)}, nil
 }
 
-// Close ends the shell. Its background commands go on.
+// Close ends the shell. Its background commands continue.
 func (s *Shell) Close() {
 	s.in.Close()
 	_ = s.cmd.Process.Kill() // it may have ended
 	_ = s.cmd.Wait()
 }
 
-// Run runs a command and returns its output, both standard output and standard error, and its exit status.
-// The error says that the shell has ended or the command took too long; the shell is unusable then.
+// Run runs a command and returns its standard output and standard error together, and its exit status. After an
+// error the shell is unusable: it has ended, or the command took too long.
 func (s *Shell) Run(command string) (printed string, status int, err error) {
 	s.commands++
 	end := fmt.Sprintf("-- end of command %d: ", s.commands)
@@ -153,7 +153,7 @@ func (s *Shell) repeat(ctx context.Context, do func() error) error {
 
 // background starts a command and waits until it has printed what is shown.
 func (s *Shell) background(ctx context.Context, step Step, interrupt bool) error {
-	// In a job of its own, which Ctrl-C is sent to: without job control, bash makes the command ignore
+	// The command runs in its own job, to which Ctrl-C is sent. Without job control, bash makes the command ignore
 	// SIGINT.
 	printed, _, err := s.Run("walk_log=$(mktemp); set -m; { " + step.Command +
 		"\n} >$walk_log 2>&1 </dev/null & walk_job=$!; set +m")

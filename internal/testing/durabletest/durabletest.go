@@ -13,7 +13,7 @@ import (
 
 // Sync is one sync.
 type Sync struct {
-	Path string // present path of the file or directory, which may have been renamed since it was opened
+	Path string // current path of the file or directory, which may have been renamed since it was opened
 	Data bool   // fdatasync instead of fsync
 }
 
@@ -28,10 +28,10 @@ type Watcher struct {
 // real holds the real system calls.
 var real = durable.System
 
-// Watch records all syncs until t ends or calls Watch again. Before each sync it calls before, unless that is
-// nil, one call at a time, and lets the sync fail with the error that before returns. A test that uses Watch
-// must not run in parallel with others, and must call it before it starts goroutines that sync. before may be
-// called in any of these, so it must not end the test at once (FailNow).
+// Watch records all syncs until t ends or calls Watch again. It calls before, unless it is nil, before each sync,
+// one call at a time. If before returns an error, the sync fails with that error. A test that uses Watch must not
+// run in parallel with others, and must call Watch before it starts goroutines that sync. before may be called in
+// any of these goroutines, so it must not call FailNow.
 func Watch(t testing.TB, before func(Sync) error) *Watcher {
 	w := &Watcher{before: before}
 	wrap := func(call func(*os.File) error, data bool) func(*os.File) error {
@@ -47,8 +47,8 @@ func Watch(t testing.TB, before func(Sync) error) *Watcher {
 	return w
 }
 
-// pathOf returns the present path of an open file, or the path by which it was opened if the system does not
-// know it.
+// pathOf returns the current path of an open file, or the path by which it was opened if the current one is
+// unknown.
 func pathOf(f *os.File) string {
 	if path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
 		return path

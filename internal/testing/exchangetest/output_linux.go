@@ -62,8 +62,9 @@ func (o *output) Read(b []byte) (int, error) {
 // raceReport begins each report of the race detector.
 const raceReport = "WARNING: DATA RACE"
 
-// ReportRaces fails a test if the race detector of a process that it started has written a report to log. It writes
-// the log to standard error, without indentation: the reader of the test's output must find the report.
+// ReportRaces fails a test if the race detector of a process that the test started has written a report to log. It
+// writes the log to standard error, without indentation, so that the program that reads the output of tests finds
+// the report.
 func ReportRaces(t testing.TB, log []byte) {
 	if bytes.Contains(log, []byte(raceReport)) {
 		fmt.Fprintf(os.Stderr, "%s\n", log)

@@ -18,7 +18,7 @@ type failing struct {
 
 func (f *failing) Errorf(string, ...any) { f.failed = true }
 
-// TestOutputIsReadToItsEnd reads what a process writes, also what it wrote before it was read.
+// TestOutputIsReadToItsEnd checks that everything that a process has written can still be read after it has ended.
 func TestOutputIsReadToItsEnd(t *testing.T) {
 	o, ended := newOutput(strings.NewReader("one\ntwo\n"))
 	<-ended
@@ -27,7 +27,8 @@ func TestOutputIsReadToItsEnd(t *testing.T) {
 	require.Equal(t, "one\ntwo\n", string(b))
 }
 
-// TestADataRaceOfAProcessFailsItsTest checks that only a report of the race detector does.
+// TestADataRaceOfAProcessFailsItsTest checks that a report of the race detector fails the test, and another log
+// line does not.
 func TestADataRaceOfAProcessFailsItsTest(t *testing.T) {
 	var f failing
 	ReportRaces(&f, []byte("a line\n"))

@@ -22,14 +22,14 @@ import (
 // replyBytesMax is the longest reply that a Conn reads.
 const replyBytesMax = 64 << 20
 
-// built are the programs, each built when a test first asks for it.
+// built has the programs, each of which is built when a test first needs it.
 var built struct {
 	mu       sync.Mutex
-	dir      string // one directory, since programs look for each other beside themselves
+	dir      string // directory of all programs, since they look for each other in their own directory
 	programs map[string]bool
 }
 
-// Process is an outcryd that a test has started. It dies with the test.
+// Process is an outcryd that a test has started. It ends with the test.
 type Process struct {
 	T      *testing.T
 	Cmd    *exec.Cmd
@@ -38,7 +38,7 @@ type Process struct {
 	log    *json.Decoder
 	output *output
 	ended  <-chan struct{} // closed once output is complete
-	Loaded LogLine         // the state that it started with
+	Loaded LogLine         // the state with which the process started
 }
 
 // RemoveBuilt removes the programs that were built. TestMain calls it at the end.
@@ -81,14 +81,14 @@ func Program(t *testing.T, name string) string {
 	return filepath.Join(built.dir, name)
 }
 
-// raced reports whether this test program was built with the race detector. Programs then are, too.
+// raced reports whether this test program was built with the race detector. If so, the programs are, too.
 func raced() bool {
 	info, _ := debug.ReadBuildInfo()
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// noteSources looks at each source file of the programs. Go then knows that the test depends on them, and does not
-// repeat an old result after one has changed.
+// noteSources reads the status of each source file of the programs, so that Go knows that the test depends on them,
+// and does not use a cached result after a file has changed.
 func noteSources(t *testing.T) {
 	t.Helper()
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
@@ -104,8 +104,8 @@ func noteSources(t *testing.T) {
 	}
 }
 
-// Start starts outcryd on a data directory and waits until it is ready. Flags
-// win over those that keep tests apart.
+// Start starts outcryd on a data directory and waits until it is ready. flags override the flags that Start sets
+// itself.
 func Start(t *testing.T, data, database string, flags ...string) *Process {
 	t.Helper()
 	p := &Process{T: t}
@@ -125,7 +125,7 @@ func Start(t *testing.T, data, database string, flags ...string) *Process {
 	return p
 }
 
-// LogLine is what tests look for in a line of the log.
+// LogLine has the attributes of a log line that tests use.
 type LogLine struct {
 	Msg, XML, HTTP, Digest string
 	Seq                    uint64
@@ -141,10 +141,11 @@ func (p *Process) waitFor(msg string) (line LogLine) {
 	return line
 }
 
-// Kill kills it, as a crash would, and waits for its end. It fails the test if the process had a data race.
+// Kill kills the process, as in a crash, and waits until it has ended. It fails the test if the process had a data
+// race.
 func (p *Process) Kill() {
 	_ = p.Cmd.Process.Kill()
-	<-p.ended // Wait closes the pipe
+	<-p.ended // Wait closes the pipe, so all output must have been read
 	_ = p.Cmd.Wait()
 	ReportRaces(p.T, p.output.all)
 }
@@ -174,7 +175,7 @@ func (c *Conn) Must(t testing.TB, xml string) string {
 	return string(reply)
 }
 
-// Stop stops it in order and returns what its last line says.
+// Stop stops the process in order and returns its last log line.
 func (p *Process) Stop() LogLine {
 	p.T.Helper()
 	require.NoError(p.T, p.Cmd.Process.Signal(syscall.SIGTERM))

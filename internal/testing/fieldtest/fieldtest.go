@@ -1,5 +1,5 @@
-// Package fieldtest changes one field of a struct after the other, for tests that no field is forgotten where a struct
-// is copied, encoded or compared.
+// Package fieldtest changes the fields of a struct one at a time, for tests that check that code which copies,
+// encodes or compares the struct forgets no field.
 package fieldtest
 
 import (

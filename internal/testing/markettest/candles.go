@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// CandleTwin has all trades of S, and makes its candles from them in the most obvious way.
+// CandleTwin has all trades of S, and computes the candles from them in the most obvious way.
 type CandleTwin struct {
 	Trades []exchange.Trade
-	Seqs   []uint64 // of their records
+	Seqs   []uint64 // journal record of each trade
 }
 
-// Candles returns all candles of an interval that trades up to a record made. A trade belongs to the interval of its
-// time, or to the newest one that there was before if that is later.
+// Candles returns the candles of an interval after the record seq. A trade belongs to the candle of its time, or to
+// the newest candle so far if that is later.
 func (w *CandleTwin) Candles(i exchange.Interval, seq uint64) (all []exchange.Candle) {
 	for n := range w.Trades {
 		if w.Seqs[n] > seq {
@@ -37,7 +37,7 @@ func (w *CandleTwin) Candles(i exchange.Interval, seq uint64) (all []exchange.Ca
 	return all
 }
 
-// CandleMarket makes records of S, with prices from 1 to 40: buys rest up to 20, sells above.
+// CandleMarket makes records of S, with prices from 1 to 40: buys rest at 1 to 20, sells above.
 type CandleMarket struct {
 	CandleTwin
 	R     *rand.Rand
@@ -66,7 +66,8 @@ func (m *CandleMarket) SideAt(p exchange.Price) exchange.Side {
 	return exchange.Sell
 }
 
-// Trade returns the record of an order that trades once or more, at a later time, or now and then at an earlier one.
+// Trade returns the record of an order that executes at least once. Its time is mostly later than the previous
+// trade's, and sometimes earlier.
 func (m *CandleMarket) Trade() []byte {
 	switch m.R.IntN(20) {
 	case 0:

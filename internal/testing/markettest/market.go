@@ -10,24 +10,23 @@ import (
 	"outcry/internal/exchange"
 )
 
-// RandomMarket trades at random on the exchange's own books, and makes the records
-// that the engine would.
+// RandomMarket trades at random on the exchange's own books, and makes the records that the engine would make.
 type RandomMarket struct {
 	r       *rand.Rand
-	spread  int // how many cents from the middle orders are placed, at the most
+	spread  int // how many cents from the middle orders are placed, at most
 	Symbols []*TradedSymbol
 	owners  []*exchange.Account
 	order   exchange.OrderID
 	Seq     uint64
-	Records [][]byte // since they were taken last
+	Records [][]byte // records made since the last call of Take
 }
 
-// TradedSymbol is what the market data of a symbol should be.
+// TradedSymbol has the correct market data of a symbol, to be compared with an implementation's.
 type TradedSymbol struct {
 	Name   exchange.Symbol
 	Book   *exchange.Book
 	sent   []exchange.OrderID
-	Trades []exchange.Trade // all
+	Trades []exchange.Trade // all trades so far
 	Traded exchange.Traded
 	Rules  exchange.SymbolRules
 }
@@ -49,16 +48,16 @@ func (m *RandomMarket) note(e exchange.Event) {
 	m.Records = append(m.Records, exchange.AppendEvent(nil, &e))
 }
 
-// MakeSymbol makes one more symbol.
+// MakeSymbol adds a symbol.
 func (m *RandomMarket) MakeSymbol() {
-	// Not in the order of their names.
+	// Symbols are not made in the order of their names.
 	s := &TradedSymbol{Name: exchange.Symbol(fmt.Sprintf("S%04d", (len(m.Symbols)*7919)%10007)),
 		Book: (&exchange.Index{FillsMax: 2}).NewBook()}
 	m.Symbols = append(m.Symbols, s)
 	m.note(exchange.Event{Kind: exchange.SymbolMade, Time: m.now(), Symbol: s.Name})
 }
 
-// Trade most often places an order or cancels one. Sometimes it cancels many, or halts a symbol for a moment.
+// Trade mostly places an order or cancels one. Sometimes it cancels many, or halts a symbol for a moment.
 func (m *RandomMarket) Trade() {
 	s := m.Symbols[m.r.IntN(len(m.Symbols))]
 	if s.Book.Unfinished() != 0 {
@@ -128,10 +127,10 @@ func (m *RandomMarket) noteTrades(s *TradedSymbol, e exchange.Event) {
 	m.note(e)
 }
 
-// now returns a time within the second whose number is that of the newest record.
+// now returns a time in the second with the number of the newest record.
 func (m *RandomMarket) now() int64 { return int64(m.Seq)*exchange.Second + 999_999_999 }
 
-// cancelOne cancels one of the newer orders. It reports false if none of those it looks at is open.
+// cancelOne cancels one of the newer orders. It returns false if none of the orders that it tries is open.
 func (m *RandomMarket) cancelOne(s *TradedSymbol) bool {
 	for range min(10, len(s.sent)) {
 		if m.cancel(s, s.sent[len(s.sent)-1-m.r.IntN(min(len(s.sent), 300))]) {
@@ -203,7 +202,7 @@ func (m *RandomMarket) CancelAll() {
 	}
 }
 
-// LevelsOf returns the open shares at each price of a side, best first, without an unfinished order.
+// LevelsOf returns the open shares at each price of a side, best first, without the symbol's unfinished order.
 func (s *TradedSymbol) LevelsOf(side exchange.Side) (want [][2]string) {
 	open := map[exchange.Price]exchange.Position{}
 	for o := range s.Book.Orders() {

@@ -6,8 +6,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// draw returns an order for a symbol, half the time without any instruction, that the engine would accept: a
-// post does not execute at once, and an FOK executes wholly.
+// draw returns an order for a symbol that the engine would accept, half the time without instructions: a post order
+// does not execute at once, and an FOK order executes completely.
 func (m *RandomMarket) draw(s *TradedSymbol) exchange.Order {
 	side, away := exchange.Side(1+m.r.IntN(2)), exchange.Price(m.r.IntN(m.spread)-m.spread/4)*1e6
 	if side == exchange.Buy {
@@ -32,7 +32,7 @@ func (m *RandomMarket) draw(s *TradedSymbol) exchange.Order {
 	return o
 }
 
-// enter makes the record of an order that was placed, or that replaced another one.
+// enter makes the record of an order that was placed or that replaced another order.
 func (m *RandomMarket) enter(s *TradedSymbol, e *exchange.Event, kind exchange.EventKind, o *exchange.Order,
 	fills []exchange.Fill) {
 	amend := e.Amend

@@ -30,5 +30,5 @@ func CanceledAll(cancels ...exchange.Cancel) []byte {
 	return exchange.AppendEvent(nil, &exchange.Event{Kind: exchange.OrdersCanceled, Account: "1", Cancels: cancels})
 }
 
-// Made makes S.
+// Made encodes the event that makes the symbol S.
 var Made = Event(exchange.Event{Kind: exchange.SymbolMade})

@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// startTimeout bounds a start, which downloads Postgres on a machine without it.
+	// startTimeout bounds a start, which includes the download of Postgres if the machine does not have it.
 	startTimeout = 5 * time.Minute
 
 	// stopTimeout bounds an orderly stop.
@@ -235,8 +235,8 @@ func startShared() {
 	}
 }
 
-// memoryDir is a file system in memory. Shared clusters have no durability anyway, and making and removing
-// their thousands of files on a disk would take a quarter of their processor time.
+// memoryDir is a file system in memory. Shared clusters have no durability anyway. On a disk, making and removing
+// their thousands of files would take a quarter of the tests' processor time.
 const (
 	memoryDir     = "/dev/shm"
 	memoryFreeMin = 4 << 30 // bytes: several packages are tested at a time

@@ -15,7 +15,7 @@ import (
 // supports.
 const ticksPerSecond = 100
 
-// Usage is what a process has used, and what it holds.
+// Usage is what a process has used so far, and what it holds now.
 type Usage struct {
 	CPU      time.Duration // processor time of all its threads, since it began
 	Resident int64         // resident memory in bytes
@@ -48,7 +48,7 @@ func FamilyCPU(pid int) (sum time.Duration) {
 	return sum
 }
 
-// Children returns the process ids of a process's children; none if the process has ended.
+// Children returns the process ids of a process's children, or nil if the process has ended.
 func Children(pid int) (ids []int) {
 	for _, s := range family(pid) {
 		if s.PID != pid {
@@ -58,8 +58,8 @@ func Children(pid int) (ids []int) {
 	return ids
 }
 
-// Freeze stops a process and its children with SIGSTOP, and waits until they are stopped. thaw continues
-// them, and n is their number. Processes that end meanwhile are ignored.
+// Freeze stops a process and its children with SIGSTOP, and waits until they are stopped. thaw continues them, and
+// n is their number. It ignores processes that have just ended.
 func Freeze(pid int) (thaw func(), n int) {
 	frozen := family(pid)
 	send := func(s syscall.Signal) {
@@ -74,7 +74,7 @@ func Freeze(pid int) (thaw func(), n int) {
 	return func() { send(syscall.SIGCONT) }, len(frozen)
 }
 
-// Stop is Freeze without the children.
+// Stop does the same as Freeze without the children.
 func Stop(pid int) (goOn func()) {
 	_ = syscall.Kill(pid, syscall.SIGSTOP)
 	awaitStopped(pid)
@@ -84,8 +84,8 @@ func Stop(pid int) (goOn func()) {
 // stopTimeout bounds the wait until a process is stopped: a thread that waits for a disk stops later.
 const stopTimeout = 10 * time.Second
 
-// awaitStopped waits until no thread of a process runs. The signal is delivered some time after it was sent,
-// and on a busy machine a thread may run on for a while.
+// awaitStopped waits until no thread of a process runs. A signal is delivered some time after it is sent, and on a
+// busy machine a thread may still run for a while.
 func awaitStopped(pid int) {
 	for end := time.Now().Add(stopTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		threads, _ := procfs.AllThreads(pid) // none if the process has ended
@@ -99,7 +99,7 @@ func awaitStopped(pid int) {
 	}
 }
 
-// family returns a process, first, and its children; nothing if the process has ended.
+// family returns a process followed by its children, or nil if the process has ended.
 func family(pid int) (found []procfs.ProcStat) {
 	all, _ := procfs.AllProcs() // none on a system without /proc
 	for _, p := range all {

@@ -32,7 +32,7 @@ func TestUsageIsOfTheProcess(t *testing.T) {
 	require.ErrorContains(t, err, "processes:")
 }
 
-// A shell and its child are stopped and continued. The state of a stopped process is T.
+// The test stops and continues a shell and its child. The state of a stopped process is T.
 func TestAFrozenFamilyStandsStill(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; wait")
 	out, err := cmd.StdoutPipe()

@@ -7,10 +7,10 @@ import (
 	"outcry/internal/exchange"
 )
 
-// step is a moment of the story: records that come at the same time.
+// step is a moment of the story, with the records made at that moment.
 type step struct {
 	name    string
-	after   time.Duration // since the step before
+	after   time.Duration // time since the previous step
 	records [][]byte
 }
 
@@ -21,7 +21,7 @@ type story struct {
 	next  int
 	wakes []chan<- struct{}
 
-	// Used by steps only.
+	// The fields below are used only by steps.
 	now   time.Time
 	order exchange.OrderID
 	list  []step
@@ -68,12 +68,12 @@ func (s *story) add(records ...[]byte) {
 	s.wakes = nil
 }
 
-// at begins a step. Its moments are no multiples of the times of which doors have timers.
+// at adds a step. The times between steps must not be multiples of the periods of the doors' timers.
 func (s *story) at(name string, after time.Duration, records ...[]byte) {
 	s.list = append(s.list, step{name, after, records})
 }
 
-// event encodes an event of S that happens some time after the steps so far.
+// event encodes an event of S that happens at a time after the steps so far.
 func (s *story) event(after time.Duration, e exchange.Event) []byte {
 	e.Symbol, e.Time = "S", s.now.UnixNano()
 	for i := range s.list {
@@ -86,7 +86,7 @@ func (s *story) event(after time.Duration, e exchange.Event) []byte {
 	return exchange.AppendEvent(nil, &e)
 }
 
-// place encodes an order, with fills of the sells at price 10 if fill is not empty.
+// place encodes an order. Its fills, if any, are executions against order 1, the sell at 10.
 func (s *story) place(after time.Duration, side exchange.Side, shares exchange.Shares, limit exchange.Price,
 	fills ...exchange.Shares) []byte {
 	s.order++

@@ -31,7 +31,7 @@ var update = flag.Bool("update-streams", false, "rewrite the golden transcripts 
 // Door is a door under test.
 type Door struct {
 	Handler http.Handler
-	Publish func(now time.Time) // for the feed's options; may be nil
+	Publish func(now time.Time) // the feed's option Publish; may be nil
 	Attach  func(*market.Feed)
 	Close   func()
 
@@ -40,11 +40,11 @@ type Door struct {
 	Open func(channels string) (path string, messages []string)
 	// Readers has an entry for each reader: the names of its channels, joined by commas.
 	Readers []string
-	// Slow is the same for the readers that stop reading for a while.
+	// Slow is the same as Readers, for readers that stop reading for a while.
 	Slow []string
 }
 
-// Play has a door serve the story, and compares what it sends with a golden file.
+// Play lets a door serve the story, and compares the messages that it sends with a golden file.
 func Play(t *testing.T, name string, newDoor func() *Door) {
 	t.Helper()
 	var transcript string
@@ -141,7 +141,8 @@ func (r *reader) setStopped(stopped bool) {
 	r.stopped = stopped
 }
 
-// collect writes the messages since the last step to the transcript. Many messages, and long ones, are shortened.
+// collect writes the messages since the last step to the transcript. It shortens long messages and long lists of
+// them.
 func (r *reader) collect(next string) {
 	const listedMax, bytesMax = 3, 400
 	r.mu.Lock()
@@ -231,8 +232,8 @@ func nextEvent(in *bufio.Reader) (string, error) {
 	}
 }
 
-// nextMessage returns the payload of the next WebSocket frame, and of a close its code and reason. Servers do not mask
-// or split their frames.
+// nextMessage returns the payload of the next WebSocket frame; for a close frame, its code and reason. Servers do
+// not mask or split their frames.
 func nextMessage(in *bufio.Reader) (string, error) {
 	var head [2]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -36,8 +36,8 @@ type position struct {
 	shares, held exchange.Position
 }
 
-// post adds a posting to what an account has; its shares are of symbol s. ok is false if the account then has less
-// than nothing of something.
+// post adds a posting to an account's cash, shares and holds; its shares are of symbol s. ok is false if one of
+// them becomes negative.
 func (a *account) post(s symbolNumber, p *exchange.Posting) (ok bool) {
 	a.balance, a.held = a.balance.Add(p.Cash), a.held.Add(p.HeldCash)
 	if p.Shares == (exchange.Position{}) && p.HeldShares == (exchange.Position{}) {

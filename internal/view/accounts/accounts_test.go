@@ -16,7 +16,7 @@ import (
 
 var background = context.Background()
 
-// memory holds appended records, of which those up to limit may be shown.
+// memory is a journal of the records that a test adds.
 type memory struct {
 	after   uint64 // seq before the first record
 	records [][]byte
@@ -56,7 +56,7 @@ func take(t testing.TB, v *View) {
 	require.NoError(t, v.step(background))
 }
 
-// inView returns a result that the view has to complete, as of a record.
+// inView returns a pending result that the view must complete as of a record.
 func inView(seq uint64) exchange.Result {
 	return exchange.Result{Reason: exchange.ViewUnavailable, Pending: exchange.InView, AsOf: seq}
 }
@@ -93,20 +93,20 @@ func fillsAfter(t testing.TB, v *View, id exchange.AccountID, after uint64) *exc
 		More: &exchange.CommandMore{After: after, HasAfter: true}}).Fills
 }
 
-// twin is the reference model: it derives the state of accounts from the records in the most obvious way. Funds and
-// books are those of a State that executes everything again.
+// twin is the reference model: it derives the state of accounts from the records in the most obvious way. Its funds
+// and books are those of a State that applies the same records.
 type twin struct {
 	state    *exchange.State
 	ids      []exchange.AccountID
 	symbols  []exchange.Symbol
-	executed map[exchange.OrderID]exchange.Shares // by a chain, up to this order
+	executed map[exchange.OrderID]exchange.Shares // shares executed by the order and those it replaced
 	owners   map[exchange.OrderID]exchange.AccountID
-	fills    map[exchange.AccountID][]exchange.AccountFill // all
+	fills    map[exchange.AccountID][]exchange.AccountFill // all fills
 	kinds    map[exchange.EventKind]int
 	trades   map[exchange.Symbol]uint64
 	details  map[exchange.OrderID]*exchange.OrderDetail // all orders, open or closed
 	n        map[exchange.AccountID]uint64              // number of events
-	named    bool                                       // compare only what a record names
+	named    bool                                       // compare only the orders that a record names
 	own      int                                        // number of orders that self-trade prevention canceled
 	rests    int                                        // number of orders whose rest was canceled at once
 }

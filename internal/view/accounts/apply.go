@@ -15,7 +15,7 @@ var errNegative = errors.New("something is negative after it")
 func (v *View) apply(e *exchange.Event) (err error) {
 	var a *account
 	var sym symbolNumber
-	if e.Account != "" && e.Symbol != "" { // of a deposit or an order
+	if e.Account != "" && e.Symbol != "" { // the record of a deposit or an order
 		if a, sym, err = v.find(e.Account, e.Symbol); err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (v *View) apply(e *exchange.Event) (err error) {
 	case exchange.OrdersCanceled:
 		err = v.cancelAll(e)
 	case exchange.SymbolHalted, exchange.SymbolResumed, exchange.AccountRuled, exchange.SymbolRuled, exchange.SwitchSet:
-		// changes nothing that the view shows
+		// These records change nothing that the view shows.
 	default:
 		return fmt.Errorf("of unknown kind %s", e.Kind)
 	}

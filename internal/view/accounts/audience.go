@@ -20,7 +20,8 @@ type audience[E any] struct {
 	news    []E
 }
 
-// tell queues news for the listeners. first reports whether the queue was empty: the caller then has it delivered.
+// tell queues news for the listeners. first reports whether the queue was empty; the caller must then add a to
+// View.due.
 func (a *audience[E]) tell(news E) (first bool) {
 	if len(a.readers) == 0 {
 		return false

@@ -66,7 +66,8 @@ func BenchmarkOrdersComeAndGo(b *testing.B) {
 	}
 }
 
-// BenchmarkTheFirstListener: a listener to the orders of one symbol, of very many symbols and of few.
+// BenchmarkTheFirstListener adds a listener to the orders of a symbol, in views with very many symbols, few, and
+// one.
 func BenchmarkTheFirstListener(b *testing.B) {
 	const accounts, orders = 100_000, 1_000_000
 	for name, symbols := range map[string]int{"of 10,000 symbols": 10_000, "of 5 symbols": 5, "of one symbol": 1} {

@@ -52,9 +52,9 @@ func TestFillsAreDroppedFairly(t *testing.T) {
 	v := newView(m, nil)
 	v.fills.most, v.fills.accountMost = 10, 4
 	m.add(placed(1, 1, 0, exchange.Sell, 1000))
-	m.add(taken(2, 2, 0, 1, 1), taken(3, 2, 0, 1, 1)) // two of 2, two of 1
+	m.add(taken(2, 2, 0, 1, 1), taken(3, 2, 0, 1, 1)) // two fills of account 2, two of account 1
 	for id := 4; id < 24; id++ {
-		m.add(taken(id, 3, 0, 1, 1)) // twenty of 3 and of 1, each of which keeps four
+		m.add(taken(id, 3, 0, 1, 1)) // twenty fills of accounts 3 and 1 each, of which four are kept
 	}
 	take(t, v)
 	requireFits(t, v)
@@ -110,8 +110,8 @@ func TestPagesOfFills(t *testing.T) {
 	require.Empty(t, fillsAfter(t, v, "2", 1<<63).Fills)
 }
 
-// TestPagesOfOrders: after an order that is open, closed or yet to come; a symbol of which the account has
-// few is found in several pages.
+// TestPagesOfOrders requests pages that begin after an order that is open, closed or not placed yet. The orders for
+// a symbol of which the account has few are spread over several pages.
 func TestPagesOfOrders(t *testing.T) {
 	m := new(memory)
 	crowd(m, 2, 2)
@@ -154,7 +154,7 @@ func TestPagesOfOrders(t *testing.T) {
 	require.Empty(t, ordersOf(t, v, "1", "NONE", 0).Orders)
 	require.Empty(t, ordersOf(t, v, "2", "", 0).Orders)
 
-	// Only each hundredth is left: chunks are put together, and memory is given back.
+	// After all orders but each hundredth are canceled, small chunks are merged, and memory is freed.
 	for id := 1; id <= orders; id++ {
 		if id%100 != 0 {
 			e := placed(id, 1, 0, exchange.Sell, 5)
@@ -176,7 +176,7 @@ func TestPagesOfOrders(t *testing.T) {
 	require.Empty(t, ordersOf(t, v, "1", "", 1<<40).Orders)
 }
 
-// heap returns what is in use, after a collection.
+// heap returns the memory in use, after a garbage collection.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -205,8 +205,8 @@ func (g *generated) TryNext() (uint64, []byte, bool, error) {
 
 func (g *generated) Close() {}
 
-// memoryOf returns the bytes that a view takes for so many accounts, with so many positions each, so many open
-// orders, and so many fills, most of them with the last account.
+// memoryOf returns how many bytes a view with these numbers of accounts, positions of each account, open orders and
+// fills uses. The last account has a part in each fill.
 func memoryOf(t *testing.T, accounts, positions, orders, fills int) uint64 {
 	t.Helper()
 	before := heap()
@@ -244,14 +244,14 @@ func memoryOf(t *testing.T, accounts, positions, orders, fills int) uint64 {
 	return after - before
 }
 
-// TestMemoryOfAView: the memory at a hundredth of the maximum sizes. The slow test uses the full sizes.
+// TestMemoryOfAView measures the memory at a hundredth of the maximum sizes. The slow test uses the full sizes.
 func TestMemoryOfAView(t *testing.T) {
 	took := memoryOf(t, 1000, 5, 10_000, 20_000)
 	t.Logf("%d bytes", took)
 	require.Less(t, took, uint64(9<<19), "a third of the orders have refs, and all have executed something")
 }
 
-// TestWhatWasMuchOnceIsNotHeldForEver: accounts that had many orders and positions return the memory.
+// TestWhatWasMuchOnceIsNotHeldForEver: lists of orders and positions free their memory when they become short.
 func TestWhatWasMuchOnceIsNotHeldForEver(t *testing.T) {
 	const accounts, each = 100, 120
 	m := new(memory)

@@ -10,8 +10,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestWhatChangedAnOrderIsFound: the same events as a look at each of them finds, up to any record, of orders that
-// events changed often, once or never, whatever is kept of them, and of a watch that has none.
+// TestWhatChangedAnOrderIsFound compares changed with a search of all kept events, for each order and up to each
+// record. The events change orders often, once or never, and some of the oldest events are dropped.
 func TestWhatChangedAnOrderIsFound(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -25,7 +25,7 @@ func (g *gapless) Event(e *exchange.AccountEvent) {
 func (g *gapless) Flush()    {}
 func (g *gapless) End(error) {}
 
-// begin has it go on from where it begins.
+// begin sets the number of the last event from a snapshot, or passes the missed events to Event.
 func (g *gapless) begin(snap *Snapshot, missed []*exchange.AccountEvent) {
 	if snap != nil {
 		g.last = snap.N

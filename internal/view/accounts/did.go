@@ -49,9 +49,9 @@ func (v *View) Did(
 	return did, nil
 }
 
-// Order returns an open order of an account and its newest fills, at most exchange.ReportExecutionsMax. missing is the
-// number of older fills among these that the view no longer keeps. seq is the last record that the view has applied.
-// found is false if the account has no such open order.
+// Order returns an open order of an account and its newest fills, at most exchange.ReportExecutionsMax. missing is
+// how many of these fills the view no longer keeps. seq is the last record that the view has applied. found is
+// false if the account has no such open order.
 func (v *View) Order(id exchange.AccountID, order exchange.OrderID) (
 	o exchange.OrderWithFills, missing int, seq uint64, found bool,
 ) {

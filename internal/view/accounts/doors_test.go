@@ -139,7 +139,7 @@ func TestWhoComesBackGetsWhatItMissed(t *testing.T) {
 	require.Len(t, missed, 20)
 	leave()
 
-	// Once the events are too large together, the oldest of all are dropped.
+	// If all events together are too large, the oldest of all accounts are dropped.
 	size := v.kept.newest.bytes
 	v.kept.bytesMost = 10*size + size/2
 	m.add(placed(40, 2, 1, exchange.Sell, 5))

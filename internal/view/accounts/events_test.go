@@ -161,7 +161,7 @@ func (w *twin) complete(e *exchange.AccountEvent, symbols map[exchange.Symbol]bo
 	}
 }
 
-// resting returns the orders that rest at a symbol, in their priority, as a book has them.
+// resting returns the resting orders of a symbol by priority, from the book of the State.
 func (w *twin) resting(sym exchange.Symbol) (bids, asks []RestingOrder) {
 	book := w.state.Books[sym]
 	for o := range book.Orders() {

@@ -70,7 +70,7 @@ func (m *mirror) Orders(c *OrdersChange) {
 	for _, op := range c.Ops {
 		kind := op.Kind
 		if kind == OpDelete || kind == OpReduce {
-			kind = OpFill // among each other in any order
+			kind = OpFill // fills, deletes and reductions may come in any order
 		}
 		require.GreaterOrEqual(m.t, kind, last, "%+v", c.Ops)
 		if last = kind; op.Kind == OpAdd {
@@ -133,10 +133,10 @@ func (m *mirror) same(w *twin, sym exchange.Symbol) {
 	require.Equal(m.t, fmt.Sprint(bids, asks), fmt.Sprint(m.bids, m.asks))
 }
 
-// TestTheFeedTellsWhatTheRecordsDo: of each record, each account that it touched is told once, what the twin finds by
-// comparing everything before and after; listeners who come at any moment go on without a gap; the orders of each
-// symbol are in their priority. Another view, which nobody listens to, counts the same, and one that starts from a
-// snapshot in the middle tells the same bytes.
+// TestTheFeedTellsWhatTheRecordsDo: each record makes one event for each account that it changes, with what the
+// twin finds by comparing the states before and after. Listeners may subscribe at any moment, and miss no event
+// after that. Mirrors of the resting orders equal the twin's orders. A view without listeners counts the same
+// events, and a view that starts from a snapshot in the middle makes the same ones.
 func TestTheFeedTellsWhatTheRecordsDo(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -146,7 +146,7 @@ func TestTheFeedTellsWhatTheRecordsDo(t *testing.T) {
 	v := newView(m, nil)
 	releases := make(map[exchange.AccountID]func())
 	for _, id := range traders {
-		releases[id] = v.Watch(id) // before they are opened
+		releases[id] = v.Watch(id) // before the accounts are opened
 	}
 	all := make(map[exchange.AccountID]*heard)
 	mirrors := make(map[exchange.Symbol]*mirror)
@@ -191,7 +191,7 @@ func TestTheFeedTellsWhatTheRecordsDo(t *testing.T) {
 	next(w.do(w.open()...))
 	for n := range commands {
 		next(w.do(w.draw()))
-		if n%100 == 0 { // a start knows all of the open orders
+		if n%100 == 0 { // a view from a snapshot has all details of the open orders
 			fresh := newView(new(memory), tw.midway(v.Seq()))
 			for _, id := range traders {
 				requireWhole(t, fresh, tw, id)
@@ -235,7 +235,7 @@ func TestTheFeedTellsWhatTheRecordsDo(t *testing.T) {
 	}
 }
 
-// requireWhole demands that a snapshot and the details of open orders are what the twin knows.
+// requireWhole demands that an account and the details of its open orders in the view equal the twin's.
 func requireWhole(t testing.TB, v *View, w *twin, id exchange.AccountID) {
 	t.Helper()
 	view := w.account(id)

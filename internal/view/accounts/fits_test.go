@@ -129,7 +129,7 @@ func requireKept(t testing.TB, v *View) {
 	require.Zero(t, events)
 }
 
-// requireRests checks that the orders that rest at a symbol are those that are open.
+// requireRests compares the resting orders of a symbol with those computed from its open orders.
 func requireRests(t testing.TB, v *View, n symbolNumber) {
 	t.Helper()
 	var open []*order

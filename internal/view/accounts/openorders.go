@@ -16,12 +16,12 @@ type openOrder struct {
 	account uint32 // index in View.list
 }
 
-// openOrders is the open orders of a symbol, unsorted. With it, a new listener to a symbol costs no search through the
-// orders of all other symbols. The zero value is empty. Adding and removing need constant time: the last order moves
-// to the place of the removed one.
+// openOrders is the open orders of a symbol, unsorted. With it, a new listener to a symbol costs no search through
+// the orders of all other symbols. The zero value is empty. Adding and removing need constant time: the last order
+// moves to the place of the removed one.
 //
-// Invariants: order.place is an order's index; all chunks but the last are full; the last is empty only if it is the
-// only one. An order is here exactly while it is among those of its account.
+// Invariants: order.place is an order's index; all chunks but the last are full; the last is empty only if it is
+// the only one. An order is in this list exactly while it is in the orders of its account.
 type openOrders struct{ chunks [][]openOrder }
 
 // len returns the number of orders.

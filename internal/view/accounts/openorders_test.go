@@ -9,8 +9,8 @@ import (
 	"outcry/internal/exchange"
 )
 
-// TestWhoListensToASymbolHasNoOthersLookedAt: a listener to a symbol costs a look at the accounts with orders there and
-// at no others. Earlier, every account was searched, and all orders waited for that.
+// TestWhoListensToASymbolHasNoOthersLookedAt: adding a listener to a symbol reads only the accounts with orders for
+// that symbol. A search of all accounts would delay all orders.
 func TestWhoListensToASymbolHasNoOthersLookedAt(t *testing.T) {
 	m := new(memory)
 	crowd(m, 4, 3)
@@ -27,5 +27,5 @@ func TestWhoListensToASymbolHasNoOthersLookedAt(t *testing.T) {
 	require.NotPanics(t, func() { require.Empty(t, newMirror(t, v, "SYM2").bids) })
 }
 
-// TestAnOrderIsOneCacheLine: a million of them may be open, and each is looked at when something happens to it.
+// TestAnOrderIsOneCacheLine: up to a million orders may be open, and reading one must cost little.
 func TestAnOrderIsOneCacheLine(t *testing.T) { require.EqualValues(t, 64, unsafe.Sizeof(order{})) }

@@ -25,7 +25,7 @@ type trader struct {
 	now     atomic.Int64
 	newest  exchange.OrderID
 	refs    int
-	owners  map[exchange.OrderID]exchange.Command // what has placed an order, or one that it replaced
+	owners  map[exchange.OrderID]exchange.Command // what placed an order, or the one that it replaced
 }
 
 func newTrader(t testing.TB, seed uint64) *trader {
@@ -101,7 +101,7 @@ func (w *trader) draw() exchange.Command {
 	c := exchange.Command{Account: traders[w.r.IntN(len(traders))]}
 	if w.r.IntN(3) == 0 {
 		c.Kind, c.Order = exchange.CancelOrder, 1+exchange.OrderID(w.r.Uint64N(uint64(w.newest)+1))
-		if w.r.IntN(2) == 0 && w.newest > 20 { // one that is rather likely to be open
+		if w.r.IntN(2) == 0 && w.newest > 20 { // an order that is probably open
 			c.Order = w.newest - exchange.OrderID(w.r.IntN(20))
 		}
 		return c
@@ -119,7 +119,7 @@ func (w *trader) draw() exchange.Command {
 	return c
 }
 
-// instruct gives an order instructions, or makes another command of it that few clients use.
+// instruct adds instructions to an order, or replaces the order by a command that is used less often.
 func (w *trader) instruct(c *exchange.Command) {
 	c.STP = exchange.SelfTrade(w.r.IntN(4))
 	switch w.r.IntN(12) {
@@ -147,7 +147,7 @@ func (w *trader) instruct(c *exchange.Command) {
 	}
 }
 
-// amend returns an amend of an order that is rather likely to be open.
+// amend returns an amend of an order that is probably open.
 func (w *trader) amend(c *exchange.Command) exchange.Command {
 	amend := exchange.Command{Kind: exchange.AmendOrder, Account: c.Account,
 		Order: w.newest - min(w.newest-1, exchange.OrderID(w.r.IntN(30)))}
@@ -170,8 +170,8 @@ func (w *trader) amend(c *exchange.Command) exchange.Command {
 	return amend
 }
 
-// TestTheViewIsWhatTheExchangeHasAfterEveryRecord compares the view with a State that executes everything again: free
-// and held amounts, open orders, and fills with their numbers.
+// TestTheViewIsWhatTheExchangeHasAfterEveryRecord compares the view with a State that applies the same records:
+// free and held amounts, open orders, and fills with their numbers.
 func TestTheViewIsWhatTheExchangeHasAfterEveryRecord(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -202,7 +202,7 @@ func TestTheViewIsWhatTheExchangeHasAfterEveryRecord(t *testing.T) {
 	requireFits(t, v)
 }
 
-// TestAViewGoesOnAfterASnapshot: it has the counts, no older fills, and otherwise the same state.
+// TestAViewGoesOnAfterASnapshot: a view from a snapshot lacks only the fills before it, and counts them.
 func TestAViewGoesOnAfterASnapshot(t *testing.T) {
 	w, m, tw := newTrader(t, 1), new(memory), newTwin()
 	records := w.do(w.open()...)
@@ -249,7 +249,7 @@ func (w *twin) midway(seq uint64) *exchange.Snapshot {
 	return snap
 }
 
-// snapshot completes a snapshot of what the twin knows.
+// snapshot fills in a snapshot from what the twin knows.
 func (w *twin) snapshot(snap *exchange.Snapshot) {
 	for _, sym := range w.symbols {
 		snap.Symbols = append(snap.Symbols, exchange.SymbolState{Symbol: sym, Trades: w.trades[sym]})
@@ -272,8 +272,9 @@ func (w *twin) snapshot(snap *exchange.Snapshot) {
 	}
 }
 
-// TestTheViewFollowsOrdersInParts: a market buy, buys that cancel orders of their own account on the way, and one whose
-// last part cancels its rest. Between two parts they are open, and hold what the others will cost.
+// TestTheViewFollowsOrdersInParts places a market buy, buys that cancel orders of their own account on the way, and
+// one whose last part cancels its rest. Between two parts an order is open, and holds what its further parts will
+// cost.
 func TestTheViewFollowsOrdersInParts(t *testing.T) {
 	budget.SkipRaced(t, "one goroutine")
 	for _, order := range []exchange.Command{

@@ -14,7 +14,7 @@ type OrdersChange struct {
 	Symbol    exchange.Symbol
 	Prev, Seq uint64    // seq of the previous record that changed the symbol's orders, and of this one
 	Time      int64     // nanoseconds since the Unix epoch
-	Ops       []OrderOp // in the order to apply them: replace, then fills and deletes, then add
+	Ops       []OrderOp // in the order to apply them: replace, then fills, deletes and reductions, then add
 }
 
 // OrderOp is one change of a resting order, without its owner.
@@ -54,9 +54,10 @@ type RestingOrder struct {
 	Shares exchange.Shares
 }
 
-// resting is the orders that rest at a symbol, sorted by priority, and the listeners to them. View.feeding guards it.
+// resting is the orders that rest at a symbol, sorted by priority, and the listeners to them. View.feeding guards
+// it.
 //
-// An order whose next part is still to come is not in it yet, so that no listener sees a crossed book.
+// An order whose next part is still to come is not included yet, so that no listener sees a crossed book.
 type resting struct {
 	audience[*OrdersChange]
 	bids, asks ladder

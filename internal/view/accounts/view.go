@@ -1,27 +1,27 @@
-// Package accounts is what accounts see of themselves: for each account its free and held cash
-// and shares, its open orders and its newest fills.
+// Package accounts keeps what each account may see of itself: its free and held cash and shares, its open orders
+// and its newest fills.
 //
-// It is a projection of the journal, as Postgres is. One goroutine, View.Run, applies the records
-// that are visible. Nothing of it is on the route of an order: an order book has no index by account, and
-// trading continues if the view fails. A caller says which record the view must have, and waits for it, so
-// that clients read what they have written, on every connection.
+// It is a projection of the journal, as Postgres is. One goroutine, View.Run, applies the records that are visible.
+// The route of an order does not use it: an order book has no index by account, and trading continues if the view
+// fails. A caller says which record the view must have, and waits for it, so that clients read what they have
+// written, on every connection.
 //
 //	journal ─ visible records ─▶ View (one goroutine) ─▶ accounts: balance, positions, orders, fills
 //	                                        │                        ▲ read lock
 //	                                        ▼                        │
-//	                                      wakes those that wait ─▶ Show: a page at the most
+//	                                      wakes waiting callers ─▶ Show: one page at most
 //
 // Its memory is bounded by the open orders, except for fills: it keeps at most accountFillsMax of an account and
 // fillsMax in all. Older ones come from the database, a page at a time.
 //
-// It is the private feed, too: what each record does to an account is one exchange.AccountEvent. Events are counted for
-// every account, and made and kept only while the account has a listener or is watched (Subscribe, Watch). In
+// It is also the private feed: what each record does to an account is one exchange.AccountEvent. Events are counted
+// for every account, and made and kept only while the account has a listener or is watched (Subscribe, Watch). In
 // the same way the view knows the resting orders of a symbol, in their priority, while they have a listener
 // (ListenOrders).
 //
-// The files, each of which calls those below it: view.go runs the view; listen.go, listenorders.go, did.go and show.go
-// serve its callers; apply.go applies a record, and events.go makes the events of it; state.go and account.go have the
-// state; resting.go, watch.go, audience.go, openorders.go, fills.go and orders.go have its parts.
+// The files, each of which calls those below it: view.go runs the view; listen.go, listenorders.go, did.go and
+// show.go serve its callers; apply.go applies a record, and events.go makes its events; state.go and account.go
+// have the state; resting.go, watch.go, audience.go, openorders.go, fills.go and orders.go have its parts.
 package accounts
 
 import (

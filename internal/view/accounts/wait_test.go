@@ -17,7 +17,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// pollTime is above the time between two looks of a view that somebody waits for, and that no sync wakes.
+// pollTime is above the interval at which a view polls while a caller waits and no sync wakes the view.
 const pollTime = 2 * time.Millisecond
 
 // asked is a query in progress.
@@ -26,7 +26,7 @@ type asked struct {
 	done   chan struct{}
 }
 
-// ask starts a query in a goroutine: what the view has of an account at record seq.
+// ask starts a query for an account, as of record seq, in a goroutine.
 func ask(ctx context.Context, v *View, id exchange.AccountID, seq uint64) *asked {
 	a := &asked{inView(seq), make(chan struct{})}
 	go func() {
@@ -45,7 +45,7 @@ func (a *asked) isDone() bool {
 	}
 }
 
-// following is a view whose goroutine runs, of accounts 1 and 2, up to a record that may be raised.
+// following is a view of accounts 1 and 2 that follows the journal up to record limit, which may be raised.
 type following struct {
 	*View
 	limit atomic.Uint64
@@ -186,7 +186,7 @@ func TestAViewThatHasEndedAnswersNobody(t *testing.T) {
 	})
 }
 
-// TestASnapshotThatDoesNotFitIsNoView: the exchange has not been asked to end for it.
+// TestASnapshotThatDoesNotFitIsNoView: a view of an inconsistent snapshot refuses queries, and Run returns.
 func TestASnapshotThatDoesNotFitIsNoView(t *testing.T) {
 	for _, snap := range []exchange.Snapshot{
 		{Positions: []exchange.PositionState{{Account: "1", Symbol: "A"}}},
@@ -203,7 +203,7 @@ func TestASnapshotThatDoesNotFitIsNoView(t *testing.T) {
 	}
 }
 
-// history has fills 11 to 5000 of every account, or from another number on, unless it is away.
+// history has fills 11 to 5000 of every account, or those from number first on. If away is set, it fails.
 type history struct {
 	away  bool
 	first uint64
@@ -224,7 +224,7 @@ func (h *history) Fills(_ context.Context, _ exchange.AccountID, after uint64, m
 	return all, first, nil
 }
 
-// TestOlderFillsComeFromTheDatabase: a page may have some of it and some of memory.
+// TestOlderFillsComeFromTheDatabase: a page may consist of fills from the database and of fills in memory.
 func TestOlderFillsComeFromTheDatabase(t *testing.T) {
 	m, h := new(memory), new(history)
 	m.add(placed(1, 1, 0, exchange.Sell, 10))

@@ -131,7 +131,7 @@ func (w *watch) changed(id exchange.OrderID, seq uint64) (all []*exchange.Accoun
 // upTo returns how many of the events belong to records up to seq.
 func (w *watch) upTo(seq uint64) int {
 	n := len(w.events)
-	newest := min(1, n) // number of newest events to check one by one: it is nearly always one of them
+	newest := min(1, n) // how many of the newest events to search, doubled as needed; usually one suffices
 	for newest < n && w.events[n-newest].Seq > seq {
 		newest = min(2*newest, n)
 	}

@@ -79,7 +79,7 @@ func benchmarkFeed(b *testing.B, symbols int, listened bool) {
 	take(b.N)
 }
 
-// counting is a listener that works out the checksum of each change.
+// counting is a listener that computes the checksum after each change.
 type counting struct{ sum uint32 }
 
 func (c *counting) Change(change *Change) { c.sum += change.Market.Checksum() }
@@ -93,7 +93,7 @@ func BenchmarkListenedFeed(b *testing.B) {
 	}
 }
 
-// BenchmarkCandles counts trades, a thousand a second, or one.
+// BenchmarkCandles counts trades that are a millisecond or a second apart.
 func BenchmarkCandles(b *testing.B) {
 	for _, each := range []int64{1e6, 1e9} {
 		b.Run(fmt.Sprintf("apart=%s", time.Duration(each)), func(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"outcry/internal/testing/doctest"
 )
 
-// TestBoundsAreTheDocumentedOnes: what each bound does is tested elsewhere, mostly by its
-// name; here its value is.
+// TestBoundsAreTheDocumentedOnes compares the values of the bounds with the documentation. Other tests check what
+// each bound does.
 func TestBoundsAreTheDocumentedOnes(t *testing.T) {
 	thousands := func(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
 	require.NoError(t, doctest.Bounds("../../../docs/reference/BOUNDS.md", map[string][]string{

@@ -7,9 +7,9 @@ import (
 )
 
 // Bounds of the candles in memory. For each interval, a symbol has a ring that grows while the symbol trades, from
-// candlesMin to candlesMost candles of 144 bytes. All rings together have up to candleSlotsMax places, 38 MB. Beyond
-// that, each ring still grows to its minimum: what the database may not have yet in normal operation and, for hours,
-// what Window needs.
+// candlesMin to candlesMost candles of 144 bytes. All rings together have up to candleSlotsMax places, 38 MB.
+// Beyond that, each ring still grows to its minimum, which has room for the candles that the database may not have
+// yet in normal operation and, for hours, for those that Window needs.
 const (
 	candlesMin     = 2
 	candlesMost    = 1024
@@ -35,7 +35,7 @@ type endedCandle struct {
 	seq uint64
 }
 
-// candle counts the newest trade. slots counts the places of all rings.
+// candle counts the newest trade in the symbol's candles. slots counts the places of all rings.
 func (s *symbol) candle(t *exchange.Trade, slots *int) {
 	if s.candles == nil {
 		s.candles = new(candles)

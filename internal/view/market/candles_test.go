@@ -13,7 +13,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// candleSnapshotOf is what a database would have at the newest record.
+// candleSnapshotOf returns the snapshot that a database would have at the newest record.
 func candleSnapshotOf(m *markettest.CandleMarket) *Snapshot {
 	snap := &Snapshot{Seq: m.Seq, Symbols: []exchange.SymbolState{{Symbol: "S"}}}
 	open := map[exchange.Price]exchange.Shares{}
@@ -43,7 +43,7 @@ func candleSnapshotOf(m *markettest.CandleMarket) *Snapshot {
 	return snap
 }
 
-// chosen are the candles that a query asks for.
+// chosen returns the candles that a query selects.
 func chosen(all []exchange.Candle, from, to int64, limit int) []exchange.Candle {
 	got := []exchange.Candle{}
 	for _, c := range all {
@@ -57,8 +57,8 @@ func chosen(all []exchange.Candle, from, to int64, limit int) []exchange.Candle 
 	return got[len(got)-min(len(got), limit):]
 }
 
-// TestCandlesAreWhatTheTradesCameTo trades at random, over restarts, with a clock that is set back now and then,
-// and a database that lags: what the feed answers is what a twin has, or says that the database is behind.
+// TestCandlesAreWhatTheTradesCameTo trades at random, with restarts, a clock that is set back now and then, and a
+// database that lags. The feed must return the candles of the trades, or the error that the database lags.
 func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -85,7 +85,7 @@ func TestCandlesAreWhatTheTradesCameTo(t *testing.T) {
 			stored = m.Seq
 			options.Records = &listed{seq: m.Seq}
 			f = NewFeed(options, candleSnapshotOf(m))
-			f.slots.candles = m.R.IntN(2) * candleSlotsMax // of others: this one has the least then
+			f.slots.candles = m.R.IntN(2) * candleSlotsMax // perhaps other symbols use all places
 			require.NoError(t, f.Err(), "step %d", step)
 		}
 		for i := range exchange.Intervals {
@@ -150,7 +150,7 @@ func TestCandlesThatTheDatabaseLacksAreNotLeftOut(t *testing.T) {
 		) {
 			return chosen(m.Candles(i, stored), from, to, limit), nil
 		}}, &Snapshot{})
-	f.slots.candles = candleSlotsMax // of others: this one has the least
+	f.slots.candles = candleSlotsMax // other symbols use all places, so this one has the fewest
 	for range 100 {
 		f.options.Records.(*listed).records = append(f.options.Records.(*listed).records, m.Trade())
 	}
@@ -165,7 +165,7 @@ func TestCandlesThatTheDatabaseLacksAreNotLeftOut(t *testing.T) {
 	_, _, err = f.Candles(background, q)
 	require.ErrorIs(t, err, ErrNotStored)
 
-	last := want[len(want)-4].Last() // of the newest that was dropped
+	last := want[len(want)-4].Last() // the last trade of the newest candle that was dropped
 	stored = m.Seqs[last-1] - 1
 	_, _, err = f.Candles(background, q)
 	require.ErrorIs(t, err, ErrNotStored)
@@ -175,7 +175,7 @@ func TestCandlesThatTheDatabaseLacksAreNotLeftOut(t *testing.T) {
 	require.Equal(t, want[len(want)-4:], got)
 }
 
-// TestCandlesOfASnapshotFitItsTrades, else there is no market data.
+// TestCandlesOfASnapshotFitItsTrades: a feed fails if the candles of its snapshot do not fit the trades.
 func TestCandlesOfASnapshotFitItsTrades(t *testing.T) {
 	m, _ := markettest.NewCandleMarket(2)
 	for range 500 {
@@ -198,7 +198,7 @@ func TestCandlesOfASnapshotFitItsTrades(t *testing.T) {
 	}
 }
 
-// TestMemoryOfCandlesIsBounded, of one symbol and of all together.
+// TestMemoryOfCandlesIsBounded checks the bound of one symbol and the bound of all together.
 func TestMemoryOfCandlesIsBounded(t *testing.T) {
 	var slots int
 	var busy candles

@@ -1,10 +1,10 @@
 // Package market follows the market of each symbol in memory: its price levels, its newest trades, their totals and
 // candles. The doors publish it. The data names no account and no balance.
 //
-// It is one more projection of the journal. The Feed, one goroutine, tails the synced records, several times a second,
-// and at once while a listener or a waiting request exists. The event of an order has its fills with the price of each
-// resting order, and that of a cancel has the canceled shares. So the levels can be kept without knowing the orders:
-// fills take from the opposite side, and what is left of the order adds to its own.
+// It is a projection of the journal. The Feed, one goroutine, tails the synced records, several times a second, and
+// at once while a listener or a waiting request exists. The event of an order has its fills with the price of each
+// resting order, and that of a cancel has the canceled shares. So the levels can be kept without knowing the
+// orders: fills take from the opposite side, and what is left of the order adds to its own.
 //
 //	journal ─ synced records ─▶ Feed (one goroutine) ─▶ symbols: levels, tape, candles
 //	                              │            │             ▲ read lock
@@ -13,7 +13,7 @@
 //	                      Options.Publish   Listeners       View, Each, Candles
 //	                                        of a symbol
 //
-// Nothing of it is on the route of an order.
+// The route of an order does not use it.
 package market
 
 import (
@@ -60,8 +60,8 @@ type Snapshot struct {
 	Orders  []exchange.OrderState
 	Traded  []exchange.TradedState
 	Trades  []exchange.TradeState
-	// Candles are, for each symbol that was ever traded, the newest candle of each interval, and the hourly ones that
-	// began within windowHours of it. Each symbol's are sorted oldest first.
+	// Candles are, for each symbol that was ever traded, the newest candle of each interval, and the hourly ones
+	// that began within windowHours of the newest. The candles of a symbol are sorted oldest first.
 	Candles []exchange.CandleState
 }
 
@@ -81,8 +81,9 @@ type Options struct {
 	Candles func(ctx context.Context, sym exchange.Symbol, i exchange.Interval, from, to int64, limit int) (
 		[]exchange.Candle, error)
 	Stored func() uint64
-	// Publish is called by Run some times a second while there is market data, between two records: everything that it
-	// reads is as of the same record. It may call TakeChanged, and must be short. Nil if nothing is published.
+	// Publish is called by Run several times a second while there is market data, between two records: everything
+	// that it reads is as of the same record. It may call TakeChanged, and must be short. Publish is nil if nothing
+	// is published.
 	Publish func(now time.Time)
 	Log     *slog.Logger
 }
@@ -100,7 +101,7 @@ type Feed struct {
 	event     exchange.Event
 	pending   []*symbol // symbols that changed since TakeChanged took them, oldest first
 	last      *symbol   // symbol of the previous record; the next record is often for the same symbol
-	change    Change    // memory for the change passed to listeners, as is market
+	change    Change    // passed to listeners, and reused, as is market
 	market    Market
 	marks     marks        // levels changed by the current record, if its symbol has listeners
 	unflushed []*listening // listeners that got changes since their last Flush
@@ -110,7 +111,7 @@ type Feed struct {
 	mu      sync.RWMutex
 	symbols map[exchange.Symbol]*symbol
 	slots   slots
-	list    []*symbol            // the symbols in a list
+	list    []*symbol            // all symbols
 	sorted  bool                 // whether list is sorted by name; viewList sorts it if needed
 	heard   map[*symbol]struct{} // symbols with listeners
 	over    bool                 // Run has ended
@@ -325,7 +326,7 @@ func (f *Feed) TakeChanged(n int, read func(*Market)) (left int) {
 	return len(f.pending)
 }
 
-// add adds a symbol. Its caller holds mu, or is the only one that has f.
+// add adds a symbol. Its caller holds mu, unless no other goroutine uses f yet.
 func (f *Feed) add(name exchange.Symbol, seq uint64) *symbol {
 	s := newSymbol(name, seq)
 	f.symbols[name] = s

@@ -21,9 +21,9 @@ var background = context.Background()
 // listed is a journal whose records a test provides as a slice.
 type listed struct {
 	records [][]byte
-	seq     uint64 // of the record before the first of them
+	seq     uint64 // number of the record before records
 	closed  bool
-	err     error // instead of no record
+	err     error // returned when no record is left
 }
 
 func (l *listed) TryNext() (uint64, []byte, bool, error) {
@@ -51,7 +51,7 @@ func feedOf(r Records, snap *Snapshot) *Feed {
 	return NewFeed(Options{Records: r, Log: slog.New(slog.DiscardHandler)}, snap)
 }
 
-// snapshotOf is what a database would keep of the market now, with so many trades.
+// snapshotOf returns what a database would keep of the market now, with up to trades trades of each symbol.
 func snapshotOf(m *markettest.RandomMarket, trades int) *Snapshot {
 	snap := &Snapshot{Seq: m.Seq}
 	for _, s := range m.Symbols {
@@ -74,8 +74,8 @@ func snapshotOf(m *markettest.RandomMarket, trades int) *Snapshot {
 	return snap
 }
 
-// requireMarket demands that a feed knows what a market has come to. Of each symbol
-// it knows all trades but the first ones, as many as before says.
+// requireMarket demands that a feed has the state of a market. before is how many of the oldest trades of each
+// symbol the feed lacks; it must have all others.
 func requireMarket(t *testing.T, f *Feed, m *markettest.RandomMarket, before map[exchange.Symbol]uint64) {
 	t.Helper()
 	require.Equal(t, m.Seq, f.Seq())
@@ -130,7 +130,7 @@ func TestTheFeedAgreesWithTheBooks(t *testing.T) {
 				for _, s := range m.Symbols {
 					before[s.Name] = uint64(len(s.Trades) - min(kept, len(s.Trades)))
 				}
-				for range r.IntN(100) { // that the database does not have yet
+				for range r.IntN(100) { // trades that the database does not have yet
 					m.Trade()
 				}
 				source.records = m.Take()
@@ -168,8 +168,8 @@ func TestTapesKeepTheNewestTradesInBoundedMemory(t *testing.T) {
 	require.Equal(t, int64(85), late.at(85).Time)
 }
 
-// TestWhatCannotBeEndsMarketData plays journals that no exchange writes: the feed
-// ends and says why, and lets go of the journal.
+// TestWhatCannotBeEndsMarketData plays journals that no exchange writes: the feed ends with an error, and closes
+// its reader of the journal.
 func TestWhatCannotBeEndsMarketData(t *testing.T) {
 	for _, c := range []struct {
 		why     string
@@ -253,7 +253,7 @@ func TestASnapshotThatDoesNotFitTogetherIsNoMarketData(t *testing.T) {
 	require.NoError(t, feedOf(&listed{}, snapshotOf(m, 4)).Err())
 }
 
-// TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished: none was placed behind one that is.
+// TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished: no order is placed while an older one is unfinished.
 func TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished(t *testing.T) {
 	of := func(id exchange.OrderID, side exchange.Side, limit exchange.Price) exchange.OrderState {
 		return exchange.OrderState{ID: id, Symbol: "S", Terms: exchange.Terms{Side: side, Limit: limit}, Open: 5}
@@ -266,8 +266,8 @@ func TestOnlyTheNewestOrderOfASnapshotMayBeUnfinished(t *testing.T) {
 		"order 3 of S is newer than order 2, which is unfinished")
 }
 
-// TestAChunkIsBounded: answers wait for so many fills at the most, however few records
-// they are in.
+// TestAChunkIsBounded: a chunk ends after chunkFills fills, however few records they are in, because requests wait
+// for it.
 func TestAChunkIsBounded(t *testing.T) {
 	const each = chunkFills / 2
 	source := &listed{records: [][]byte{made, placed(1, exchange.Sell, 10*each, 7)}}
@@ -287,7 +287,7 @@ func TestAChunkIsBounded(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldBeforeItIsDurable holds a real journal's sync back.
+// TestNothingIsToldBeforeItIsDurable delays a sync of a journal; the feed must not apply the record before it.
 func TestNothingIsToldBeforeItIsDurable(t *testing.T) {
 	synced := make(chan struct{})
 	j, err := journal.Open(t.TempDir(),
@@ -340,8 +340,7 @@ func TestNothingIsToldBeforeTheFeedHasCaughtUp(t *testing.T) {
 	require.NoError(t, f.Err())
 }
 
-// TestEveryKindOfRecordIsTakenIn: one that the core knows and the feed does not must end
-// the feed.
+// TestEveryKindOfRecordIsTakenIn: note applies every kind of record about symbols, and refuses all other kinds.
 func TestEveryKindOfRecordIsTakenIn(t *testing.T) {
 	ofSymbols := map[exchange.EventKind]bool{exchange.OrderAccepted: true, exchange.OrderCanceled: true,
 		exchange.OrderContinued: true, exchange.OrderReduced: true, exchange.OrderReplaced: true,

@@ -69,7 +69,7 @@ func TestALevelHoldsMoreThanOneOrderMay(t *testing.T) {
 	l.best(1, func(_ exchange.Price, n exchange.Position) { require.Equal(t, "90000000000000", n.String()) })
 }
 
-// TestEmptyChunksAreGivenUp lets a deep side come down to a level here and there.
+// TestEmptyChunksAreGivenUp removes most levels of a deep side, and leaves a few that are far apart.
 func TestEmptyChunksAreGivenUp(t *testing.T) {
 	l := levels{up: 1}
 	one := exchange.Shares(1).Position()

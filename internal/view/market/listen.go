@@ -22,7 +22,7 @@ type Change struct {
 	Prev       uint64
 
 	Trades     []exchange.Trade // sorted by number
-	FirstTrade uint64           // number of the first of Trades; 0 if Trades is empty
+	FirstTrade uint64           // number of Trades[0]; 0 if Trades is empty
 
 	Market *Market // the market after the record
 }

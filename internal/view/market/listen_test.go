@@ -18,13 +18,14 @@ import (
 	"outcry/internal/exchange"
 )
 
-// bookTwin keeps a symbol's book and its trades from changes alone, and compares them with the feed's after each.
+// bookTwin keeps a symbol's book and its last trade from changes alone, and compares them with the feed's after
+// each.
 type bookTwin struct {
 	t         *testing.T
 	sym       exchange.Symbol
-	seq       uint64 // of the newest change of the book
-	heard     uint64 // of the newest change
-	last      uint64 // trade
+	seq       uint64 // seq of the newest change of the book
+	heard     uint64 // seq of the newest change
+	last      uint64 // number of the newest trade
 	bids      map[exchange.Price]exchange.Position
 	asks      map[exchange.Price]exchange.Position
 	changes   int
@@ -36,7 +37,7 @@ func newBookTwin(t *testing.T, sym exchange.Symbol) *bookTwin {
 	return &bookTwin{t: t, sym: sym}
 }
 
-// begin receives the present market.
+// begin loads the present market.
 func (w *bookTwin) begin(m *Market) {
 	w.seq, w.heard, w.last = m.BookSeq(), m.Seq(), m.LastTrade()
 	w.bids, w.asks = make(map[exchange.Price]exchange.Position), make(map[exchange.Price]exchange.Position)
@@ -74,7 +75,7 @@ func (w *bookTwin) Change(c *Change) {
 	w.unflushed = true
 }
 
-// apply takes in new totals, which are sorted: worse prices are up higher ones.
+// apply applies new totals, which are sorted best first. up is 1 if a higher price is worse, else -1.
 func (w *bookTwin) apply(levels []Level, side map[exchange.Price]exchange.Position, up int64) {
 	for i, l := range levels {
 		require.True(w.t, i == 0 || up*int64(levels[i-1].Price) < up*int64(l.Price), "best first, each once: %v", levels)
@@ -132,8 +133,8 @@ func (w *bookTwin) same(m *Market) {
 }
 
 // TestABookFromChangesIsTheFeedsAtEachRecord: listeners come and go while orders of all kinds trade at random. A
-// record is told of if and only if it has changed a level's total or traded, and the seq of a book that nobody
-// listens to is that of one that somebody does.
+// listener gets a Change exactly if a record has changed the total of a level or made a trade. The BookSeq of a
+// symbol is the same with and without listeners.
 func TestABookFromChangesIsTheFeedsAtEachRecord(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -190,7 +191,7 @@ func TestABookFromChangesIsTheFeedsAtEachRecord(t *testing.T) {
 				require.NoError(t, f.View(s.Name, w.same))
 				if r.IntN(300) == 0 {
 					leaves[w]()
-					leaves[w]() // more than once
+					leaves[w]() // leave may be called more than once
 					delete(twins, w)
 				}
 			}
@@ -208,7 +209,8 @@ func TestABookFromChangesIsTheFeedsAtEachRecord(t *testing.T) {
 	require.Greater(t, silent, 100)
 }
 
-// TestAReplacementThatMovesNothingIsNoChange of the book: the total of the level is what it was.
+// TestAReplacementThatMovesNothingIsNoChange: if a replacement leaves the total of its level, the book is
+// unchanged.
 func TestAReplacementThatMovesNothingIsNoChange(t *testing.T) {
 	replaced := func(id, old exchange.OrderID, limit exchange.Price) []byte {
 		terms := exchange.Terms{Side: exchange.Sell, Limit: 7}
@@ -236,7 +238,7 @@ func TestAReplacementThatMovesNothingIsNoChange(t *testing.T) {
 	}
 }
 
-// TestOneRecordOfManyCancelsIsOneChange of each symbol.
+// TestOneRecordOfManyCancelsIsOneChange: a record that cancels several orders of a symbol makes one Change.
 func TestOneRecordOfManyCancelsIsOneChange(t *testing.T) {
 	f := feedOf(&listed{records: [][]byte{made, placed(1, exchange.Sell, 5, 7), placed(2, exchange.Sell, 5, 8),
 		placed(3, exchange.Sell, 1, 8)}}, &Snapshot{})
@@ -254,7 +256,7 @@ func TestOneRecordOfManyCancelsIsOneChange(t *testing.T) {
 	require.Len(t, w.asks, 1)
 }
 
-// TestListenersHearOfTheEnd once, with the reason, and none can begin after it.
+// TestListenersHearOfTheEnd: End is called once, with the reason, and later calls of Listen fail.
 func TestListenersHearOfTheEnd(t *testing.T) {
 	source := &listed{records: [][]byte{made}}
 	f := NewFeed(Options{Records: source, Log: slog.New(slog.DiscardHandler)}, &Snapshot{})
@@ -270,7 +272,7 @@ func TestListenersHearOfTheEnd(t *testing.T) {
 	require.ErrorIs(t, stays.ended, ErrEnded)
 	require.ErrorContains(t, stays.ended, "the disk is gone")
 	require.NoError(t, left.ended)
-	leaveLater() // it is out already
+	leaveLater() // the end has already removed the listener
 	_, err = f.Listen("S", left, left.begin)
 	require.ErrorContains(t, err, "the disk is gone")
 	require.ErrorContains(t, f.View("S", stays.begin), "the disk is gone")
@@ -281,7 +283,7 @@ func TestListenersHearOfTheEnd(t *testing.T) {
 	require.NoError(t, f.Await(background, 1))
 }
 
-// TestNobodyListensAfterTheEnd of a feed that nothing is wrong with.
+// TestNobodyListensAfterTheEnd: if ctx ends Run, listeners get ErrEnded, and later calls of Listen return it.
 func TestNobodyListensAfterTheEnd(t *testing.T) {
 	f := feedOf(&listed{records: [][]byte{made}}, &Snapshot{})
 	require.NoError(t, f.step(background))
@@ -296,7 +298,7 @@ func TestNobodyListensAfterTheEnd(t *testing.T) {
 	require.Equal(t, ErrEnded, err)
 }
 
-// TestNobodyListensBeforeTheFeedHasCaughtUp: what it has until then is old.
+// TestNobodyListensBeforeTheFeedHasCaughtUp: Listen and View fail until then, because the market data is old.
 func TestNobodyListensBeforeTheFeedHasCaughtUp(t *testing.T) {
 	f := NewFeed(Options{Records: &listed{records: [][]byte{made}}, CatchUp: 2}, &Snapshot{})
 	require.NoError(t, f.step(background))
@@ -308,7 +310,8 @@ func TestNobodyListensBeforeTheFeedHasCaughtUp(t *testing.T) {
 	require.Empty(t, f.heard)
 }
 
-// TestEachHasTheSymbolsByName, behind one, until its caller has enough.
+// TestEachHasTheSymbolsByName: Each passes the symbols by name, from the first after a name, until read returns
+// false.
 func TestEachHasTheSymbolsByName(t *testing.T) {
 	m := markettest.NewRandomMarket(1, 5)
 	for range 5 {
@@ -334,7 +337,8 @@ func TestEachHasTheSymbolsByName(t *testing.T) {
 	require.ErrorIs(t, f.View("NONE", func(*Market) {}), ErrUnknownSymbol)
 }
 
-// TestChecksumsAreTheDocumentedOnes: those of docs and of other programs.
+// TestChecksumsAreTheDocumentedOnes compares checksums with fixed values, one of which the tests of the clients use
+// as well.
 func TestChecksumsAreTheDocumentedOnes(t *testing.T) {
 	level := func(price, shares string) Level {
 		p, err := exchange.ParseLimit(price)

@@ -62,7 +62,7 @@ func (f *Feed) restoreTraded(snap *Snapshot) error {
 	return nil
 }
 
-// restoreCandles loads the candles of a snapshot. Without any, earlier candles are only in the database.
+// restoreCandles loads the candles of a snapshot. If it has none, earlier candles are only in the database.
 func (f *Feed) restoreCandles(all []exchange.CandleState) error {
 	for len(all) > 0 {
 		n := 1

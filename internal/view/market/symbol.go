@@ -97,8 +97,8 @@ func (s *symbol) rest(id exchange.OrderID, t *exchange.Terms, open exchange.Shar
 	return nil
 }
 
-// note applies an event of an order, a halt or the end of a halt. The error says what is impossible in it; s is
-// unusable then.
+// note applies an event of an order, a halt, the end of a halt, or new rules. The error says what is impossible in
+// the event; s is unusable then.
 func (s *symbol) note(e *exchange.Event, room *slots) error {
 	if s.unfinished != 0 && (e.Kind != exchange.OrderContinued || e.Order != s.unfinished) {
 		return fmt.Errorf("market: %s of order %d for %s, while order %d is unfinished",
@@ -146,8 +146,8 @@ func (s *symbol) replace(e *exchange.Event, room *slots) error {
 	return nil
 }
 
-// cancel takes canceled shares out of their level. Some amends take off none. The error says that the level has fewer;
-// s is unusable then.
+// cancel subtracts canceled shares from their level. An amend may cancel no shares. The error says that the level
+// has fewer; s is unusable then.
 func (s *symbol) cancel(e *exchange.Cancel) error {
 	own, _ := s.side(e.Side)
 	if e.Shares != 0 && !s.change(own, e.Limit, (-e.Shares).Position()) {

@@ -13,7 +13,7 @@ import (
 	"outcry/internal/exchange"
 )
 
-// syncing is a journal whose records are synced as a test adds them.
+// syncing is a journal that syncs each record when a test adds it.
 type syncing struct {
 	mu    sync.Mutex
 	all   [][]byte
@@ -33,7 +33,7 @@ func (j *syncing) TryNext() (uint64, []byte, bool, error) {
 
 func (j *syncing) Close() {}
 
-// Notify is as that of a journal.
+// Notify does what the Notify of a journal does.
 func (j *syncing) Notify(seq uint64, wake chan<- struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -55,7 +55,8 @@ func (j *syncing) add(record []byte) {
 	j.wakes = nil
 }
 
-// TestARecordComesAsItIsSynced to those who listen or wait, on a clock of its own: nobody waits for the next look.
+// TestARecordComesAsItIsSynced: with a fake clock, a listener and a waiting caller get a record at the time of its
+// sync, and do not wait for the next poll.
 func TestARecordComesAsItIsSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &syncing{all: [][]byte{made}}

@@ -45,7 +45,7 @@ func (m *Market) Symbol() exchange.Symbol { return m.s.name }
 // Seq returns the last record that the market includes.
 func (m *Market) Seq() uint64 { return m.seq }
 
-// Changed returns the last record that changed anything of the symbol.
+// Changed returns the last record that changed anything about the symbol.
 func (m *Market) Changed() uint64 { return m.s.seq }
 
 // BookSeq returns the last record that changed a level's total, or the record that the feed started after if none has

@@ -19,10 +19,10 @@ type exchange struct {
 	now      int64 // time of the current frame
 	accounts map[string]*account
 	books    map[string]string // by symbol, the name of its book
-	made     int               // frames that created something; it names a mixed book
+	made     int               // number of <create> frames; it is part of the name of a mixed book
 	resting  map[string][]*order
 	orders   map[int]*order
-	last     map[string]int // the last order id; by symbol with the fault ids-per-symbol
+	last     map[string]int // last order id under ""; by symbol with the fault ids-per-symbol
 	restored bool           // true while frames of the journal are replayed
 }
 
@@ -70,7 +70,7 @@ func (x *exchange) do(doc []byte, now int64) (string, error) {
 	return x.results(x.refuse("", "", fmt.Errorf("unknown root %s, or attribute of it", root.name))), nil
 }
 
-// childrenMost is how many children the fault hundred-children answers.
+// childrenMost is how many children of a frame get an answer with the fault hundred-children.
 const childrenMost = 100
 
 // children executes the children of a root, in their order, and returns their answers.

@@ -1,6 +1,6 @@
 package faulty
 
-// Faults are all faults, by group. Each was seen in a server, or is easily made.
+// Faults are all faults, by group. Each was seen in a server, or is an easy mistake.
 var Faults = []Fault{
 	{"split-frames", "frames", "takes what one read brings for a whole frame"},
 	{"pipelined-lost", "frames", "forgets what stands behind the frame that it reads"},

@@ -1,6 +1,6 @@
-// Package faulty is a small server of the XML protocol with faults that can be switched on, such as
-// servers of students have. The grading kit is tested with it. Without a fault the server is correct; it
-// is slow, and shares no code with the exchange or its reference model.
+// Package faulty is a small server of the XML protocol with faults that can be switched on, such as those of
+// students' servers. The grading kit is tested with it. Without a fault the server is correct; it is slow, and
+// shares no code with the exchange or its reference model.
 package faulty
 
 import (
@@ -16,21 +16,21 @@ import (
 // Options configure a server. The zero value is a correct one.
 type Options struct {
 	Faults  []string       `json:"faults,omitempty"` // names from Faults
-	Habits  dialect.Habits `json:"habits"`           // how its form differs from the protocol
+	Habits  dialect.Habits `json:"habits"`           // how the server's form differs from the protocol
 	Hostile string         `json:"hostile,omitempty"`
 	// Journal is the path of a file in which the server records its frames and from which it restores its state;
 	// "" records nothing. The faults of the group durability need one.
 	Journal string `json:"journal,omitempty"`
-	// Twin answers instead of this package's own exchange, with the same sockets, habits and journal. It gets one
-	// frame's XML and the time in seconds, and returns the reply's XML. It is called by one goroutine at a time.
-	// Command ignores it.
+	// Twin, if not nil, answers frames in place of this package's own exchange. Sockets, habits and journal are the
+	// same. It gets one frame's XML and the time in seconds, and returns the reply's XML. It is called by one
+	// goroutine at a time. Command ignores it.
 	Twin func(doc []byte, now int64) []byte `json:"-"`
 }
 
 // Fault is one way in which a server can be wrong.
 type Fault struct {
 	Name  string
-	Group string // of the cases that fail because of it
+	Group string // group of the cases that fail because of the fault
 	Tell  string // what the server does, in a few words
 }
 
@@ -55,8 +55,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Serve serves connections until l is closed. It closes all connections, and returns when all its
-// goroutines have ended. The error is that of an option, the journal or l; it is nil if l was closed.
+// Serve serves connections until l is closed. It closes all connections, and returns when all its goroutines have
+// ended. The error is about an invalid option, the journal or l; it is nil if l was closed.
 func Serve(l net.Listener, o Options) error {
 	s, err := newServer(l, o)
 	if err != nil {

@@ -75,8 +75,8 @@ func unframed(came string) string {
 	return all.String()
 }
 
-// later reports whether a transcript uses features beyond the course's protocol: instructions, refs, bounds
-// of replies and of documents.
+// later reports whether a transcript uses features beyond the course's protocol: instructions, refs, limits on
+// sums, or details of documents and replies.
 func later(name string) bool {
 	return strings.HasPrefix(name, "instructions-") ||
 		slices.Contains([]string{"refs", "identity", "totals", "documents", "echoes", "frames-bad-bytes"}, name)
@@ -115,8 +115,8 @@ func TestWithoutAFaultItIsRight(t *testing.T) {
 	require.Greater(t, n, 20)
 }
 
-// story is a conversation that shows every fault that one connection can show: each makes the replies
-// differ from those of the correct server. Orders count from 1.
+// story is a conversation in which every fault that one connection can show changes the replies of the correct
+// server. Orders count from 1.
 var story = []string{
 	`<create><account id="1" balance="1000"/><account id="2" balance="1000.1"/><account id="1" balance="7"/>` +
 		`<account id="5" balance="-1"/><account id="x" balance="1"/><symbol sym="A"><account id="1">100</account>` +
@@ -158,7 +158,7 @@ var story = []string{
 		<query id="15"/><query id="16"/><query id="17"/></transactions>`,
 }
 
-// refund is a conversation that shows a too large refund: 4 of 10 shares have executed before the cancel.
+// refund is a conversation that shows a refund that is too large: 4 of 10 shares have executed before the cancel.
 var refund = []string{`<create><account id="21" balance="50"/><account id="22" balance="0"/>
 		<symbol sym="R"><account id="22">4</account></symbol></create>`,
 	`<transactions id="21"><order sym="R" amount="10" limit="5"/></transactions>`,
@@ -251,8 +251,8 @@ func atOnce(t *testing.T, addr string, n int, doc func(i int) string) []string {
 	return replies
 }
 
-// races has, by fault, the frames that prepare a race, the document that is sent at once, and what must
-// hold for the replies of a correct server.
+// races has, by fault, the frames that prepare a race, the document that several connections then send at once, and
+// a condition that the replies of a correct server meet.
 var races = map[string]struct {
 	before []string
 	doc    string
@@ -285,7 +285,7 @@ func once(part string) func([]string) bool {
 	}
 }
 
-// roundsMost is how often a race is tried until the fault shows.
+// roundsMost is how often a race is tried, at most, until the fault shows.
 const roundsMost = 50
 
 func TestTheRacingFaultsAreSeen(t *testing.T) {

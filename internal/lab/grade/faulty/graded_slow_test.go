@@ -74,8 +74,8 @@ func TestTheHostileAreWorthNothing(t *testing.T) {
 	}
 }
 
-// fragileLeast is the least score of a server that is correct but does not survive malformed frames: cases
-// with these come late, and the server is restarted.
+// fragileLeast is the least score of a server that is correct but does not survive malformed frames. It is high
+// because the cases with malformed frames come late, and the server is restarted.
 const fragileLeast = 85
 
 // The test grades the servers that are correct until they get a malformed frame.

@@ -21,7 +21,8 @@ import (
 // gradedPage is the page that shows, for each fault, the share of points left in each group.
 const gradedPage = "../../../../docs/reference/GRADED.md"
 
-// A fault must leave less than faultMost of its own group's points, and at least otherLeast of the others'.
+// A server with a fault must get less than faultMost of the points of the fault's group, and at least otherLeast of
+// each other group's.
 const (
 	faultMost  = 0.97
 	otherLeast = 0.9
@@ -112,7 +113,7 @@ func gradeOf(t *testing.T, to target.Target, within time.Duration) *grade.Result
 // gradeTime is the default of --time.
 const gradeTime = 180 * time.Second
 
-// triesMost is how often a fault is graded until the result is as required: on a machine that stalls for
+// triesMost is how often a fault is graded, at most, until the result is as required: on a machine that stalls for
 // seconds, a case can exceed its time.
 const triesMost = 3
 
@@ -176,7 +177,7 @@ func requireFull(t *testing.T, r *grade.Result) {
 	}
 }
 
-// The test grades the reference model twice, with the same sockets, and the server without a fault as a
+// The test grades the reference model twice, on the sockets of this package, and the server without a fault as a
 // process that is killed.
 func TestTheTwinHasAllPoints(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ var Hostilities = []string{
 	"eats-memory", // is correct, and allocates memory with each frame, up to 1 GiB
 }
 
-// hostile has what a hostility does with a connection; nil if type server implements it.
+// hostile has what a hostility does with a connection; nil if type server implements the hostility.
 var hostile = map[string]func(net.Conn){
 	"garbage":     func(c net.Conn) { echo(c, garbage) },
 	"endless":     endless,
@@ -41,7 +41,7 @@ var hostile = map[string]func(net.Conn){
 	"eats-memory": nil,
 }
 
-// What the hostilities send, and the bounds of it.
+// What the hostile servers send, and how much of it.
 const (
 	garbage = "\x00\xff\x1b[2J</pre><script>alert(1)</script>=1+1,\"'\r\n-1\n"
 	markup  = `<error a="&lt;script>` +
@@ -50,13 +50,13 @@ const (
 	entities    = `<!DOCTYPE r [<!ENTITY a "aaaaaaaaaa">` +
 		`<!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><results>&b;</results>`
 	deepness   = 100_000
-	endlessMax = 1 << 30 // bytes on a connection
+	endlessMax = 1 << 30 // bytes sent on a connection
 	dripTime   = 100 * time.Millisecond
 )
 
 func framed(xml string) string { return fmt.Sprintf("%d\n%s", len(xml), xml) }
 
-// echo sends what each time that bytes arrive.
+// echo sends what whenever bytes arrive.
 func echo(c net.Conn, what string) {
 	in := make([]byte, frameBytesMax)
 	for {

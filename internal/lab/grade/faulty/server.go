@@ -162,7 +162,7 @@ func (s *server) cutOff(doc []byte) {
 	}
 }
 
-// junk is called for each malformed frame, and does what the hostility then does.
+// junk is called for each malformed frame. The hostilities crashes and hangs act here.
 func (s *server) junk() {
 	switch s.o.Hostile {
 	case "crashes":
@@ -218,8 +218,8 @@ func (b *badLength) Error() string {
 	return fmt.Sprintf("a frame begins with its length, not with %q", b.line)
 }
 
-// frame returns the next frame's document. The error is io.EOF after the last one. With
-// io.ErrUnexpectedEOF the result is the part of a frame that arrived.
+// frame returns the next frame's document. The error is io.EOF after the last frame. If it is io.ErrUnexpectedEOF,
+// the result is the part of a frame that arrived.
 func (in *input) frame() ([]byte, error) {
 	if in.o.has("split-frames") {
 		return in.oneRead()

@@ -16,7 +16,7 @@ import (
 
 // Autograder says what the archive for Gradescope contains besides its scripts.
 type Autograder struct {
-	Program string   // path of an outcry executable for Linux, where Gradescope grades
+	Program string   // path of an outcry-lab executable for Linux, where Gradescope grades
 	Start   string   // the command that starts a submission's server, in its folder
 	Profile string   // path of a profile; may be ""
 	Cases   string   // path of a folder of cases; may be ""
@@ -31,12 +31,12 @@ var (
 	runScript []byte
 )
 
-// zipTime is the modification time of each file in an archive, so that the same files make the same archive. zip's
-// zero time has a month 0, which some programs reject.
+// zipTime is the modification time of each file in an archive, so that the same files make the same archive. The
+// zero time would have month 0 in a zip file, which some programs reject.
 var zipTime = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// WriteGradescopeZip writes the archive that a teacher uploads as the autograder. The error names what is
-// missing or malformed, or a program that is not for Linux; what was written by then is unusable.
+// WriteGradescopeZip writes the archive that a teacher uploads as the autograder. The error names what is missing
+// or malformed, or a program that is not for Linux. After an error, the output is unusable.
 func WriteGradescopeZip(w io.Writer, a Autograder) error {
 	if a.Start == "" {
 		return errors.New("report: an autograder needs the command that starts a submission's server")

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain makes the test program act as outcry when an autograder's script calls it.
+// TestMain makes the test program act as outcry-lab when an autograder's script calls it.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "grade" {
 		os.Exit(graded())
@@ -24,13 +24,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// seen is what outcry-lab grade gets when an autograder's script calls it.
+// seen is how an autograder's script called outcry-lab grade.
 type seen struct {
 	Arguments []string
 	Folder    string
 }
 
-// graded acts as outcry-lab grade: it writes its own call as the result, unless the profile says not to.
+// graded acts as outcry-lab grade: it writes the call as the result, or fails if the profile is "bad".
 func graded() int {
 	folder, err := os.Getwd()
 	value := map[string]string{} // by flag
@@ -51,7 +51,7 @@ func graded() int {
 	return 1 // the exit status of a score below the required one
 }
 
-// elf is a stand-in for the program in an archive: a real one takes long to compress.
+// elf replaces the program in an archive: a real program would take long to compress.
 const elf = "\x7fELF and so on"
 
 // elfFile returns the path of a file with elf.
@@ -62,8 +62,8 @@ func elfFile(t *testing.T) string {
 	return path
 }
 
-// unpacked unpacks an archive as Gradescope does, and runs its scripts. It returns the top folder, and the
-// error of the last script.
+// unpacked unpacks an archive as Gradescope does, and runs its scripts. It returns the top folder, and the last
+// script's error.
 func unpacked(t *testing.T, a Autograder) (top string, ended error) {
 	t.Helper()
 	var b bytes.Buffer

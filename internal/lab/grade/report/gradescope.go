@@ -95,7 +95,7 @@ func overview(r *grade.Result) string {
 	if r.Restarts > 0 {
 		fmt.Fprintf(&b, "the server was restarted %d times, since it did not answer\n", r.Restarts)
 	}
-	// A server that was sent frames may print them, hidden cases included.
+	// The log is shown only if no case was played: a server may print the frames it gets, hidden cases included.
 	if !slices.ContainsFunc(r.Cases, func(c grade.CaseResult) bool { return c.Tries > 0 }) {
 		writeLog(&b, r)
 	}

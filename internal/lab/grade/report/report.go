@@ -44,9 +44,9 @@ func (f *Files) Write(r *grade.Result) error {
 	return errors.Join(errs...)
 }
 
-// Save writes a temporary file beside path and renames it, so that a reader never sees half of it. Only its
-// owner may read it: a graded server must not. On failure the file is unchanged. A terminal or a pipe is
-// written directly. A link is an error: target.Resolve follows links before a server runs.
+// Save writes a temporary file beside path and renames it, so that a reader never sees half of it. Only the file's
+// owner may read it: a graded server must not. On failure the file is unchanged. A terminal or a pipe is written
+// directly. A link is an error: target.Resolve follows links before a server runs.
 func Save(path string, write func(io.Writer) error) (err error) {
 	if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() {
 		return into(path, write)
@@ -77,8 +77,8 @@ func Save(path string, write func(io.Writer) error) (err error) {
 // openFiles is where the kernel has links to the files that this process has open; no user can create one.
 const openFiles = "/proc/*/fd/*"
 
-// into writes to a terminal, a pipe, or a file that this process has open. The error says that path became a link or
-// a file.
+// into writes to a terminal, a pipe, or a file that this process has open. It returns an error if path has become a
+// link or a file.
 func into(path string, write func(io.Writer) error) error {
 	open, _ := filepath.Match(openFiles, path)
 	flags := os.O_WRONLY

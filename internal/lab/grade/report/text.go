@@ -76,7 +76,7 @@ func writeGroups(w io.Writer, r *grade.Result) {
 		if skipped > 0 {
 			text += fmt.Sprintf(", %d not counted", skipped)
 		}
-		// AlignRight is for the figures; names are padded to align left.
+		// AlignRight is for the figures; the names are padded, so they align left.
 		fmt.Fprintf(t, "%-12s\t%.2f\tof\t%.2f\t   %s\n", g.Name, g.Points, g.Max, text)
 	}
 	if got, most, scaled := sum(r); scaled {
@@ -103,7 +103,7 @@ func writeFailure(w io.Writer, c *grade.CaseResult) {
 // reason is why certain cases were not played.
 type reason struct {
 	message string
-	names   []string // of cases, or of groups if none of their cases was played
+	names   []string // names of cases, or of groups if none of their cases was played
 }
 
 // reasons returns why cases with this status were not played, in the order of the cases.

@@ -52,7 +52,7 @@ func twoValues(args []string) error {
 type block struct {
 	*play
 	s       *Step
-	turn    int // number of its frames in the trace
+	turn    int // turn of the block's frames in the trace
 	docs    []string
 	replies []*dialect.Reply
 	errs    []error
@@ -163,7 +163,7 @@ func (b *block) broken() error {
 	return b.errs[i]
 }
 
-// compare assigns the replies to the lines that want them. The error is a *wrong.
+// compare assigns the replies to the lines that want replies. The error is a *wrong.
 func (b *block) compare() error {
 	m := &matcher{vars: b.vars, fresh: map[string]bool{}, orders: b.orders}
 	taken := make([]bool, len(b.replies))
@@ -181,8 +181,7 @@ func (b *block) compare() error {
 	return nil
 }
 
-// matchReplies marks the replies that match w as taken. It returns a *wrong if their number is not the wanted
-// one.
+// matchReplies marks the replies that match w as taken. It returns a *wrong if w wants another number of them.
 func (b *block) matchReplies(m *matcher, w counted, taken []bool) error {
 	n, of := 0, len(taken)
 	for i, reply := range b.replies {

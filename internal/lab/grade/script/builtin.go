@@ -28,9 +28,9 @@ func Builtin() ([]*Case, error) {
 	return read(root, nil)
 }
 
-// Load reads all GROUP/NAME.case below dir. It returns the cases of to with these added, where a case replaces
-// the one of the same name, sorted by group and name. The error names the file and line, or says that
-// there is no case. to is unchanged.
+// Load reads all GROUP/NAME.case below dir. It returns them together with the cases of to, sorted by group and
+// name; a case from dir replaces the one of the same name. The error names the file and line, or says that dir has
+// no case. to is unchanged.
 func Load(dir string, to []*Case) ([]*Case, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func read(root fs.FS, to []*Case) ([]*Case, error) {
 	return all, nil
 }
 
-// readCase reads one file. The error says that it is larger than caseBytesMax, or what is wrong in it.
+// readCase reads one file. The error says that the file is larger than caseBytesMax, or what is wrong in it.
 func readCase(root fs.FS, file string) (*Case, error) {
 	info, err := fs.Stat(root, file)
 	if err != nil {

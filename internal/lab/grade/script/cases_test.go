@@ -140,13 +140,13 @@ func got(edit func(doc, reply string) string) faulty.Options {
 	}}
 }
 
-// swapped returns a server that reads to instead of from, a regular expression.
+// swapped returns a server that reads each match of from, a regular expression, as to.
 func swapped(from, to string) faulty.Options {
 	re := regexp.MustCompile(from)
 	return sent(func(doc string) string { return re.ReplaceAllString(doc, to) })
 }
 
-// shown returns a server that writes to instead of from, a regular expression.
+// shown returns a server that writes to in place of each match of from, a regular expression.
 func shown(from, to string) faulty.Options {
 	re := regexp.MustCompile(from)
 	return got(func(_, reply string) string { return re.ReplaceAllString(reply, to) })
@@ -292,7 +292,7 @@ var formsOf = map[dialect.Form]faulty.Options{
 	dialect.RefusedID:       fault("refused-with-id"),
 }
 
-// showing are cases during which each fault of form is seen; they pass nevertheless.
+// showing are cases that pass on every server of formsOf, although its fault of form is seen during them.
 var showing = []string{"orders/buy", "orders/unknown-symbol", "query-cancel/part", "query-cancel/executed",
 	"query-cancel/cancel-part", "query-cancel/executions", "matching/sweep"}
 
@@ -372,8 +372,8 @@ func TestALengthThatIsNoneEndsTheConnection(t *testing.T) {
 	}
 }
 
-// patient answers the complete frames of a connection. If the length line is malformed, it waits for more bytes
-// until the client closes.
+// patient answers the first frame of a connection once it is complete, and then reads on until the client closes
+// the connection. If the length line is malformed, it answers nothing.
 func patient(conn net.Conn, twin func(doc []byte) []byte) {
 	defer conn.Close()
 	var came []byte

@@ -38,7 +38,7 @@ func (m *matcher) answers(want, got []*dialect.Element, doc string) error {
 	return nil
 }
 
-// which returns which answer a message is about.
+// which returns words that say which answer a message is about.
 func which(i, of int, asked []string) string {
 	answer := "The answer"
 	if of > 1 {
@@ -159,12 +159,12 @@ func canonical(value string) string {
 	return value
 }
 
-// numeric matches the ways in which servers write numbers; some are faults of form, which is judged
-// elsewhere. The bounds keep a hostile number from taking long.
+// numeric matches the ways in which servers write numbers; some are faults of form, which package dialect reports.
+// The bounds stop a hostile number from taking long to parse.
 var numeric = regexp.MustCompile(`^\s*[-+]?\$?[-+]?` +
 	`([0-9][0-9,]{0,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][-+]?[0-9]{1,2})?\s*$`)
 
-// number parses a number that a server wrote. It returns nil if value is none.
+// number parses a number that a server wrote. It returns nil if value is not a number.
 func number(value string) *big.Rat {
 	if !numeric.MatchString(value) {
 		return nil

@@ -16,7 +16,7 @@ func root(t *testing.T, children string) []*dialect.Element {
 	return e.Children
 }
 
-// Only what WANT names is compared, and nothing that the group form judges.
+// Attributes and children that WANT does not name are not compared, and neither are faults of form.
 func TestOnlyWhatIsNamedIsCompared(t *testing.T) {
 	for _, r := range []struct{ want, got, says string }{
 		{`<opened/>`, `<opened id="1" sym="S" more="yes"/>`, ``},

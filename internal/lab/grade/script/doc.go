@@ -52,8 +52,8 @@
 //
 // {b}, {s}, {buyer} (small letters and digits) are accounts that only this case uses: an id of digits, the
 // same for each use of the name. {S}, {T}, {SPY} (capital letters and digits) are symbols that only this case
-// uses. {part} and {n} are explained at parts and at-once. {repeat 1000 TEXT} is TEXT a thousand times, with
-// {k} from 1 to 1000 in it; also in WANT.
+// uses. For {part} and {n}, see Header and At once. {repeat 1000 TEXT} is TEXT a thousand times, with {k} from 1 to
+// 1000 in it; also in WANT.
 //
 // $1, $old: in WANT, the first use stores the value, and each later one must equal it; in DOC, it is the
 // stored value. The children of an answer cannot store a $ value, since they have no order.
@@ -71,6 +71,7 @@
 // differs between all replies of the block. What must hold of all replies together is tested afterwards, with
 // ? and queries.
 //
-// A case of the group concurrency is first played with one connection after another. If it fails so, it is
-// skipped, since another case covers that. Then it is played at once; if that fails, three times in all.
+// A case of the group concurrency is first played with one connection after another. If it fails that way, it is
+// skipped, since another case covers that. Then its connections act at once; if it fails, it is played three times
+// in all.
 package script

@@ -13,13 +13,13 @@ const repeatMax = 100_000
 
 var errTooLong = fmt.Errorf("the repetitions have more than %d bytes", bodyBytesMax)
 
-// expander replaces braces, and in what is sent also $ values.
+// expander replaces braces. In text that is sent, it also replaces $ values.
 type expander struct {
 	name   func(name string) (value string, ok bool) // returns the value of {name}
 	value  func(name string) (value string, ok bool) // returns the value of $name; nil in WANT, where $name stays
 	raw    bool                                      // the text is BYTES, with escapes and {frame DOC}
 	habits dialect.Habits                            // for {frame DOC}
-	k      string                                    // value of {k} within {repeat}
+	k      string                                    // the value of {k} within {repeat}
 	spent  int                                       // bytes written plus repetitions
 }
 

@@ -95,8 +95,8 @@ func add[K comparable](to map[K]*big.Rat, key K, v *big.Rat) {
 	to[key].Add(to[key], v)
 }
 
-// reported returns what an account has left according to the server's current reports of its orders: shares of
-// sym, or dollars if sym is empty. It returns nil if the account has no orders, or the reports do not say.
+// reported returns what an account has left according to the server's current reports of its orders: shares of sym,
+// or dollars if sym is empty. It returns nil if the account has no orders, or if the reports lack a number.
 func (p *play) reported(ctx context.Context, account, sym string) (*big.Rat, error) {
 	orders := p.ledger.orders[account]
 	if len(orders) == 0 || len(orders) > ledgerOrdersMax {
@@ -133,8 +133,8 @@ func (p *play) reported(ctx context.Context, account, sym string) (*big.Rat, err
 	return left, nil
 }
 
-// changed returns by how much an order has changed its account's dollars or shares, according to a <status>.
-// It returns nil if the status does not say.
+// changed returns by how much an order has changed its account's dollars or shares, according to a <status>. It
+// returns nil if the <status> lacks a number.
 func (o *ordered) changed(status *dialect.Element, dollars bool) *big.Rat {
 	if status.Name != "status" {
 		return nil
@@ -154,7 +154,7 @@ func (o *ordered) changed(status *dialect.Element, dollars bool) *big.Rat {
 			if dollars {
 				n.Mul(n, o.limit)
 			}
-		default: // canceled, or open shares of the side that receives
+		default: // canceled shares, or open shares that the account would receive
 			continue
 		}
 		if dollars == o.buys {

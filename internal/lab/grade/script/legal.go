@@ -14,17 +14,17 @@ import (
 	"outcry/internal/lab/dialect"
 )
 
-// Bounds of legal. A history is short, so that its legality is decided quickly; several short ones find
-// more than a long one.
+// Bounds of the verb legal. A history is short, so that its legality is decided quickly; several short ones find
+// more faults than a long one.
 const (
-	legalRounds    = 3 // each with a new symbol
-	legalOrderly   = 8 // rounds if commands come one after another: a server that fails these is skipped
-	legalTimePart  = 4 // no round begins after this fraction of the case's time
+	legalRounds    = 3 // rounds, each with a new symbol
+	legalOrderly   = 8 // rounds if one command follows another: a server that fails these is skipped
+	legalTimePart  = 4 // no round begins after a quarter of the case's time
 	legalCommands  = 8 // commands of each connection in a round
 	legalSharesMax = 5
 	legalMiddle    = 100
 	legalSpread    = 1
-	legalDecide    = 500 * time.Millisecond // to decide a history; an undecided one passes
+	legalDecide    = 500 * time.Millisecond // time to decide a history; an undecided one passes
 )
 
 // market is one round: connections that trade one symbol, and their results.
@@ -114,7 +114,7 @@ func (p *play) legal(ctx context.Context, n int, round uint64) error {
 	return m.judge()
 }
 
-// open opens the accounts in one frame; those that sell get shares.
+// open opens the accounts in one frame. The accounts that sell get shares.
 func (m *market) open(ctx context.Context, n int, round uint64) error {
 	var accounts, places strings.Builder
 	for i := range n {
@@ -279,7 +279,7 @@ func (m *market) judge() error {
 	return nil
 }
 
-// ops returns the commands in the form of package check.
+// ops returns the commands in the form of package audit.
 func (m *market) ops() []audit.LegalOp {
 	ops := make([]audit.LegalOp, len(m.all))
 	for i, c := range m.all {
@@ -288,7 +288,8 @@ func (m *market) ops() []audit.LegalOp {
 	return ops
 }
 
-// show adds the commands on the orders ids to the trace, in the order of their answers; nil means all commands.
+// show adds the commands that name the orders ids to the trace, in the order of their answers. If ids is nil, it
+// adds all commands.
 func (m *market) show(ids []string) {
 	for _, c := range m.all {
 		if ids == nil || slices.Contains(ids, c.id) {

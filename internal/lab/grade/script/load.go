@@ -17,15 +17,15 @@ import (
 const (
 	loadConnections = 8
 	loadSecondsMax  = 5
-	loadPace        = 2 * time.Millisecond   // between a reply and the next order of a connection
-	loadBackTime    = 20 * time.Second       // for the restarted server to answer: it may accept before it can
-	loadBackPause   = 100 * time.Millisecond // between two attempts
-	loadAskTime     = 10 * time.Second       // for the queries of all orders after that, newest first
+	loadPace        = 2 * time.Millisecond   // pause between a reply and the next order of a connection
+	loadBackTime    = 20 * time.Second       // time for the restarted server to answer: it may accept earlier
+	loadBackPause   = 100 * time.Millisecond // pause between two attempts
+	loadAskTime     = 10 * time.Second       // time for the queries of all orders after that, newest first
 	loadAskAtOnce   = 20                     // queries in one frame
 	loadFailures    = 3                      // lost orders that are shown
 )
 
-// loadTrader is a connection of load. It buys one share after another, or sells them.
+// loadTrader is a connection of the verb load. It only buys or only sells, one share with each order.
 type loadTrader struct {
 	account, amount string
 	orders          []loadOrder // answered orders, oldest first
@@ -111,7 +111,7 @@ func leaveOutTwice(traders []*loadTrader) {
 	}
 }
 
-// canAsk reports whether the server answered a query with a status before it was killed, or got no query.
+// canAsk reports whether the server, before it was killed, answered a query with a <status> or got no query.
 func canAsk(traders []*loadTrader) bool {
 	asked := false
 	for _, t := range traders {
@@ -155,7 +155,7 @@ func (p *play) tradeUntilKilled(ctx context.Context, d time.Duration, sym string
 	return err
 }
 
-// run sends orders until ctx or the connection ends. Each frame also queries the order before. Errors do not
+// run sends orders until ctx or the connection ends. Each frame also queries the previous order. Errors do not
 // count once the server may have been killed.
 func (t *loadTrader) run(ctx context.Context, p *play, sym string, killed *atomic.Bool) {
 	conn, err := p.dial(ctx)
@@ -172,7 +172,7 @@ func (t *loadTrader) run(ctx context.Context, p *play, sym string, killed *atomi
 	}
 }
 
-// next sends an order, with a query of the order before, and records the reply.
+// next sends an order, with a query of the previous order, and records the reply.
 func (t *loadTrader) next(ctx context.Context, conn *dialect.Conn, sym string) error {
 	doc, n, asks := fmt.Sprintf(`<order sym="%s" amount="%s" limit="10"/>`, sym, t.amount), len(t.orders), 1
 	if n > 0 {
@@ -261,7 +261,7 @@ func (p *play) askSome(ctx context.Context, account string, orders []loadOrder, 
 		switch there := answers[i].Name == "status"; {
 		case there && executed >= o.executed:
 			sum.there++
-		case !there && o.asked && !o.reported: // the server did not report it before the kill either
+		case !there && o.asked && !o.reported: // the server did not report the order before the kill either
 		default:
 			if sum.lost++; sum.lost <= loadFailures {
 				p.showLost(account, o, answers[i])
@@ -271,7 +271,7 @@ func (p *play) askSome(ctx context.Context, account string, orders []loadOrder, 
 	return nil
 }
 
-// showLost shows an order in the trace that is gone, or has lost executions.
+// showLost adds to the trace an order that is gone or has lost executions.
 func (p *play) showLost(account string, o loadOrder, answer *dialect.Element) {
 	p.trace.got(1, p.trace.sent(1, "before it was killed", o.sent), o.got)
 	turn := p.trace.sent(1, "after it was started again",

@@ -12,8 +12,8 @@ import (
 	"outcry/internal/lab/model"
 )
 
-// mortal is a server on the model that can be killed. It then restarts with the documents that keep returns
-// from those that it answered, and answers no further orders.
+// mortal is a server on the model that can be killed. When it restarts, it executes those of its earlier documents
+// that keep returns. Afterwards it answers no orders.
 type mortal struct {
 	mu   sync.Mutex
 	x    *model.Exchange
@@ -23,7 +23,7 @@ type mortal struct {
 	late int // connections to close after the kill, before it answers again
 
 	executed int           // replies that report an execution
-	enough   chan struct{} // closed at 2*loadConnections such replies: then a trader has got one
+	enough   chan struct{} // closed after 2*loadConnections such replies: then at least one trader got one
 }
 
 func (m *mortal) answer(doc string) string {
@@ -46,7 +46,7 @@ func (m *mortal) answer(doc string) string {
 	return reply
 }
 
-// kill waits until there are executions to lose: on a slow machine a second is not enough for any.
+// kill waits until there are executions to lose: on a slow machine, there may be none after a second.
 func (m *mortal) kill(ctx context.Context) error {
 	select {
 	case <-m.enough:

@@ -74,8 +74,8 @@ func probeShares(ctx context.Context, p *play, s *Step) error {
 	return f.probe(ctx, p, s.args[2], reported)
 }
 
-// endsWith reports whether no later line depends on what the probe of s leaves on hold: all of them test
-// facts, and different ones.
+// endsWith reports whether no later line depends on what the probe of s leaves on hold: all later lines test facts,
+// and other facts than s.
 func (p *play) endsWith(s *Step) bool {
 	return !slices.ContainsFunc(p.c.Steps, func(o Step) bool {
 		if o.line <= s.line {
@@ -94,9 +94,9 @@ type fact struct {
 	order   func(n string) string
 }
 
-// probe tests a fact. The right amount is the protocol's or, if that differs, the one that the server's own
-// reports add up to: a wrong price is for another case. The higher amount is tried first, so that no order
-// holds anything until one is accepted.
+// probe tests a fact. The right amount is the protocol's, or the one that the server's own reports add up to: other
+// cases find wrong prices. The higher of the two is tried first, so that no order holds anything until one is
+// accepted.
 func (f *fact) probe(ctx context.Context, p *play, protocol string, reported *big.Rat) error {
 	dues := []*big.Rat{number(protocol)}
 	if reported != nil && reported.Sign() >= 0 && reported.Cmp(dues[0]) != 0 && p.canSend(reported) {
@@ -105,10 +105,10 @@ func (f *fact) probe(ctx context.Context, p *play, protocol string, reported *bi
 	}
 	for i, due := range dues {
 		more := new(big.Rat).Add(due, big.NewRat(1, 1))
-		if !due.IsInt() { // for fractions, more by a hundredth
+		if !due.IsInt() { // for a fraction, a hundredth more
 			more.Add(due, big.NewRat(1, 100))
 		}
-		if i == 0 || more.Cmp(dues[i-1]) < 0 { // otherwise it was rejected in the step before
+		if i == 0 || more.Cmp(dues[i-1]) < 0 { // otherwise more was rejected in the previous step
 			if accepted, err := f.accepts(ctx, p, more); err != nil {
 				return err
 			} else if accepted != nil {

@@ -22,7 +22,7 @@ const bought = `
 <  <opened/>
 `
 
-// Facts hold, also when the case continues after one of them was probed.
+// Facts hold, also when the case continues after a probe.
 func TestFactsOfMoneyHold(t *testing.T) {
 	for lines, cancels := range map[string]int{
 		"? cash b 600\n": 0, "? cash s 1400\n": 0, "? cash c 0\n": 0, "? cash d 0.75\n": 0,

@@ -13,7 +13,7 @@ import (
 // Bounds of a conversation.
 const (
 	atOnceMax    = 256                   // connections of at-once
-	writePause   = 20 * time.Millisecond // between two writes of one frame, so that they arrive separately
+	writePause   = 20 * time.Millisecond // pause between two writes of one frame, so that they arrive separately
 	sleepMax     = 5 * time.Second       // argument of sleep
 	writesMax    = 100                   // argument of writes
 	togetherMax  = 100                   // argument of together
@@ -30,7 +30,7 @@ type play struct {
 	part     string            // value of {part}
 	orderly  bool              // connections that would act at once act one after another
 	names    map[string]string // values of {b} and {S} in this play
-	vars     map[string]string // values of $1
+	vars     map[string]string // values of the $ names
 	orders   map[string]string // by order id, a description of the order
 	channels map[int]*channel
 	strict   bool // connections ignore Habits.OneFrame and ErrorCloses

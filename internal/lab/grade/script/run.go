@@ -23,14 +23,14 @@ var CannotKill = Outcome{Status: Skip, Message: cannotKill.Error()}
 // Kills reports whether c kills the server.
 func (c *Case) Kills() bool { return c.has(func(v *verb) bool { return v.kills }) }
 
-// has reports whether c has a verb for which is holds.
+// has reports whether c has a verb for which is returns true.
 func (c *Case) has(is func(v *verb) bool) bool {
 	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.kind == act && is(s.verb) })
 }
 
-// Play plays a case. It fails at the first line that does not hold. A case of the group concurrency is
-// first played with one connection after another, and skipped if it fails so. The case's time limits all
-// its plays together, without restarts of the server.
+// Play plays a case. It fails at the first line that does not hold. A case of the group concurrency is first played
+// with one connection after another, and is skipped if it fails that way. The case's time limits all its plays
+// together, without restarts of the server.
 func (p *Player) Play(ctx context.Context, c *Case) Outcome {
 	if p.Kill == nil && c.Kills() {
 		return CannotKill
@@ -71,7 +71,7 @@ func (p *Player) Play(ctx context.Context, c *Case) Outcome {
 	return result
 }
 
-// part plays a part; one with races that fails is played three times in all.
+// part plays a part of a case. If it has races and fails, it is played three times in all.
 func (p *Player) part(ctx context.Context, c *Case, part string, races bool, left *time.Duration) Outcome {
 	out := p.once(ctx, c, part, false, left)
 	if !races || out.Status == Pass || out.Trouble {
@@ -106,7 +106,7 @@ func (p *Player) once(ctx context.Context, c *Case, part string, orderly bool, l
 		return Outcome{Status: Pass, Share: 1, Tries: 1}
 	}
 	said := pl.trace.lines(pl.tokens())
-	if err == nil { // kept, since the case may have brought the server down
+	if err == nil { // the case has a risk, so it may have brought the server down
 		return Outcome{Status: Pass, Share: 1, Tries: 1, Conversation: said}
 	}
 	out := Outcome{Status: Fail, Tries: 1, Message: pl.message(ctx, err), Conversation: said}

@@ -21,7 +21,7 @@ type Group struct {
 
 // Case is one case. It does not change after it was read.
 type Case struct {
-	Name   string // with the group: matching/time-priority-sells
+	Name   string // with its group: matching/time-priority-sells
 	Group  string
 	Rule   string        // a heading of PROTOCOL.md, perhaps with one below it: transactions, Matching
 	Tell   string        // what must hold, in a sentence that a student understands
@@ -41,13 +41,13 @@ const (
 	Pass Status = "pass"
 	Part Status = "part" // some of its parts passed
 	Fail Status = "fail"
-	Skip Status = "skip" // does not count
+	Skip Status = "skip" // the case does not count
 )
 
 // Outcome is the result of playing a case.
 type Outcome struct {
 	Status  Status
-	Share   float64 // of its points: 1 for Pass, k/n if k of n parts passed
+	Share   float64 // share of the case's points: 1 for Pass, k/n if k of n parts passed
 	Message string  // what was expected and what arrived, in a sentence or two, or why the case was skipped
 	// Conversation has lines "> sent", "< got" and "! wanted", newest last. It is the shortest that shows the failure,
 	// at most 4 kB. A pass has one only if the case has a risk.
@@ -62,8 +62,8 @@ type Outcome struct {
 // goroutine.
 type Player struct {
 	Dialer dialect.Dialer // its Options have the function that takes remarks
-	Habits dialect.Habits // those of Dialer
-	Seed   uint64         // of the tapes: the same seed gives the same orders
+	Habits dialect.Habits // the habits that Dialer has
+	Seed   uint64         // seed of the tapes: the same seed gives the same orders
 	Salt   string         // digits that no other run against this server used
 	// Kill kills the server and starts it again, and limits its own time. If the server cannot be killed, Kill is nil,
 	// and cases that need it are skipped.

@@ -10,7 +10,7 @@ import (
 // Bounds of messages.
 const (
 	shownMax  = 300  // bytes of an element
-	ordersMax = 1000 // orders that are remembered
+	ordersMax = 1000 // orders whose descriptions are kept
 )
 
 // show returns an element as text for a message.
@@ -88,8 +88,8 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// asked returns, for each answer to doc, a few words on what it answers. It returns nil if doc cannot be
-// parsed. orders has descriptions of orders by id.
+// asked returns, for each answer to doc, a few words about the request. It returns nil if doc cannot be parsed.
+// orders has descriptions of orders by id.
 func asked(doc string, orders map[string]string) []string {
 	root, err := dialect.ParseDoc(doc)
 	if err != nil {

@@ -21,7 +21,8 @@ type Step struct {
 	verb *verb  // only for act
 	args []string
 
-	// Only for at-once: the frame that all connections send, and the wanted replies with their counts.
+	// frame and wants are set only for at-once: the frame that all connections send, and the wanted replies with
+	// their counts.
 	frame string
 	wants []counted
 }

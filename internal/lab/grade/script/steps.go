@@ -121,7 +121,7 @@ func partsOf(c *Case) []string {
 type checker struct {
 	part  string
 	bound map[string]bool
-	block bool // within at-once, where {n} has a value
+	block bool // the line belongs to at-once, where {n} has a value
 }
 
 // expander returns an expander in which every name has a value of the right form.
@@ -194,7 +194,7 @@ func (c *checker) step(p *parser, i int) error {
 	return nil
 }
 
-// nothing checks that nothing follows a word on its line.
+// nothing checks that the line has nothing after word.
 func (c *checker) nothing(s Step, word string) error {
 	if s.text == "" {
 		return nil
@@ -216,7 +216,7 @@ func (c *checker) group(of *Case, i int, args []string) error {
 	return nil
 }
 
-// want checks a WANT, and records which $ it binds.
+// want checks a WANT, and records which $ names get a value in it.
 func (c *checker) want(text string) error {
 	elements, _, err := parseWant(c.expander(true), text)
 	if err != nil {
@@ -225,7 +225,7 @@ func (c *checker) want(text string) error {
 	return c.elements(elements, false)
 }
 
-// elements checks the $ values in elements, and that these have no texts.
+// elements checks the $ values in elements, and that the elements have no text.
 func (c *checker) elements(all []*dialect.Element, inside bool) error {
 	for _, e := range all {
 		for _, a := range e.Attrs {
@@ -263,7 +263,7 @@ func parseWant(x *expander, text string) (elements []*dialect.Element, anything 
 	}
 	root, err := dialect.ParseDoc("<results>" + text + "</results>")
 	if broken := new(dialect.Broken); errors.As(err, &broken) && broken.Err != nil {
-		err = broken.Err // without the part that blames a server
+		err = broken.Err // without the part of the message that blames a server
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("what is wanted is not XML: %w", err)

@@ -58,8 +58,8 @@ func playTape(ctx context.Context, p *play, s *Step) error {
 	return errors.Join(short, err)
 }
 
-// tape plays orders with new accounts and a new symbol, and compares the results with the model. The trace
-// then has only these frames. Errors are those of ask.
+// tape plays orders with new accounts and a new symbol, and compares the results with the model. Afterwards the
+// trace has only the frames of this tape. Errors are those of ask.
 func (p *play) tape(ctx context.Context, orders []model.TapeOrder) error {
 	p.trace.reset()
 	for _, name := range []string{"buyer", "seller", "S"} {
@@ -130,9 +130,9 @@ func status(o model.Order) string {
 	return b.String() + "</status>"
 }
 
-// shrink removes halves of a failing tape, then quarters, and so on to single orders, as long as the rest
-// still fails and there is time. The trace is that of the tape it returns. The error is a *dialect.Broken
-// if a try got no answer.
+// shrink removes halves of a failing tape, then quarters, and so on down to single orders, as long as the rest
+// still fails and there is time. The trace is that of the returned tape. The error is a *dialect.Broken if a frame
+// got no reply.
 func (p *play) shrink(ctx context.Context, orders []model.TapeOrder, bad *wrong) ([]model.TapeOrder, *wrong, error) {
 	ctx, cancel := context.WithTimeout(ctx, shrinkTime)
 	defer cancel()

@@ -117,7 +117,7 @@ func TestHistoriesAreLegal(t *testing.T) {
 	}
 }
 
-// The servers check first and act later.
+// The servers have a race: they check first, and act later.
 func TestRacesAreNotLegal(t *testing.T) {
 	for _, fault := range []string{"racing-trades", "racing-ids"} {
 		out := faultyPlayer(t, faulty.Options{Faults: []string{fault}}).

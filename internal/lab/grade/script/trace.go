@@ -99,9 +99,9 @@ func elide(text string, most int) string {
 	return strings.ToValidUTF8(head, "") + " … " + strings.ToValidUTF8(tail, "")
 }
 
-// lines returns the shortest conversation that shows a failure: the frame that failed, and the earlier
-// frames that name one of its accounts or symbols, or one related to them in the same way. tokens are all accounts and
-// symbols of the case. A frame that names none of them is kept.
+// lines returns the shortest conversation that shows a failure: the frame that failed, and the earlier frames that
+// name one of its accounts or symbols, directly or through other frames. tokens are all accounts and symbols of the
+// case. A frame that names no token is kept.
 func (t *trace) lines(tokens []string) []string {
 	if t.failed == 0 {
 		t.failed = t.turn

@@ -7,7 +7,7 @@ import (
 
 // verb is an action of a line with | or ?. docs/reference/CASES.md is generated from the table.
 type verb struct {
-	name  string // a fact's begins with ?: "? cash"
+	name  string // the name of a fact begins with ?: "? cash"
 	args  string // as the reference shows them: "N", "ACCOUNT DOLLARS"
 	tells string // what it does, in a sentence, for the reference
 	// check returns what is wrong with the arguments, in which {part} and $ values are already replaced. It is nil
@@ -22,9 +22,9 @@ type verb struct {
 	// kills reports whether the verb needs Player.Kill.
 	kills bool
 	// races reports whether the verb uses several connections at the same moment. A case of the group concurrency
-	// that has it is first played with play.orderly set.
+	// with such a verb is first played with play.orderly set.
 	races bool
-	// untimed reports whether the verb limits its own time, which does not count for the case's time.
+	// untimed reports whether the verb limits its own time, which is not subtracted from the case's time.
 	untimed bool
 }
 

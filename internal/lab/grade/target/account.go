@@ -69,7 +69,7 @@ func look(name string) (account, error) {
 	return account{Name: found.Username, UID: uint32(uid), GID: uint32(gid)}, nil
 }
 
-// Scripts that print the first of their arguments that is, in this order: readable, writable, a folder
+// Each script prints the first argument for which its condition is true: a readable file, a writable file, a folder
 // that cannot be entered, a file that cannot be read.
 const (
 	readable = `for f; do if [ -r "$f" ]; then printf %s "$f"; exit; fi; done`
@@ -100,7 +100,7 @@ func (a account) guard(hidden, results []string) error {
 	return nil
 }
 
-// needs returns an error if a cannot enter folder, or that names one of files that a cannot read.
+// needs returns an error if a cannot enter folder or cannot read one of files.
 func (a account) needs(folder string, files []string) error {
 	for _, what := range []struct {
 		script, verb, remedy string
@@ -132,8 +132,8 @@ func (a account) first(script string, files []string) (string, error) {
 	return string(found), err
 }
 
-// filesOf returns the absolute paths of files and of all files in folders. A missing path counts as a
-// file.
+// filesOf returns the absolute paths of all files among paths and in the folders among them. A missing path counts
+// as a file.
 func filesOf(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		path, err := filepath.Abs(path)

@@ -13,7 +13,7 @@ import (
 // attachedTime is how long Start waits for an attached server to accept a connection.
 const attachedTime = 5 * time.Second
 
-// errInUse: something accepts connections where the server is to listen.
+// errInUse means that something accepts connections at the address where the server should listen.
 var errInUse = errors.New("something else listens there already")
 
 // attached is a server that runs already.
@@ -106,8 +106,8 @@ func awaitFree(ctx context.Context, addrs []string) error {
 	}
 }
 
-// keepsPort reports whether the kernel still keeps a port of closed connections, which it does for a
-// minute. Then a server that does not set SO_REUSEADDR cannot listen there.
+// keepsPort reports whether the kernel keeps a port in use because of closed connections, which lasts a minute. In
+// that time a server that does not set SO_REUSEADDR cannot listen there.
 func keepsPort(ctx context.Context, port int) bool {
 	strict := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		return errors.Join(c.Control(func(fd uintptr) {

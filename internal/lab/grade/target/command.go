@@ -28,7 +28,7 @@ const logInError = 2 << 10
 // againTime is how long Start waits before it retries.
 const againTime = time.Second
 
-// errEnded: a command ended before its server was ready.
+// errEnded means that a command ended before its server was ready.
 var errEnded = errors.New("the command ended")
 
 // command is a server that a shell command starts.
@@ -46,9 +46,9 @@ type command struct {
 	first
 }
 
-// Command returns a server that a shell command starts. If the kit runs as root, the server runs as another
-// user. It runs within limits, with a clean environment (PORT, PATH, HOME, TMPDIR, USER, LOGNAME, LANG) and
-// without the kit's open files. The error names an invalid option; then nothing was started or changed.
+// Command returns a server that a shell command starts. If the kit runs as root, the server runs as another user.
+// The server runs within limits, with a clean environment (PORT, PATH, HOME, TMPDIR, USER, LOGNAME, LANG) and
+// without the kit's open files. If the error names an invalid option, nothing was started or changed.
 func Command(o Options) (Target, error) {
 	if o.Command == "" {
 		return nil, errors.New("grade: there is no command to start")
@@ -174,7 +174,7 @@ func (c *command) prepare() error {
 	return nil
 }
 
-// startOnce starts the server, and waits until it is ready. On an error nothing of it runs.
+// startOnce starts the server, and waits until it is ready. After an error, no process of the server runs.
 func (c *command) startOnce(ctx context.Context) (err error) {
 	s := spec{Command: c.o.Command, Dir: c.o.Dir, UID: -1, GID: -1, Limits: c.o.Limits, Scratch: c.scratch}
 	if c.another {
@@ -204,7 +204,7 @@ func (c *command) startOnce(ctx context.Context) (err error) {
 	}
 }
 
-// kill kills the server, if it was started. keepScratch is whether its temporary folder is kept.
+// kill kills the server, if it was started. If keepScratch is true, its temporary folder is kept.
 func (c *command) kill(keepScratch bool) error {
 	c.drop()
 	if c.keeper == nil {

@@ -23,10 +23,10 @@ import (
 
 // Bounds of docker compose.
 const (
-	buildTime    = 10 * time.Minute // for building images, at the first Start
-	composeTime  = 60 * time.Second // for any other command
+	buildTime    = 10 * time.Minute // time limit for building images, at the first Start
+	composeTime  = 60 * time.Second // time limit for any other command
 	logLines     = "1000"
-	publishedMax = 1 << 20 // bytes of its output about containers
+	publishedMax = 1 << 20 // bytes of docker compose's output about containers
 	staysOpen    = 300 * time.Millisecond
 )
 

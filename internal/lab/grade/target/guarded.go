@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// guarded is a target that cannot be started again after Close: an abandoned case may still be in the middle
-// of a restart then.
+// guarded is a target that cannot be started again after Close: an abandoned case may still be restarting the
+// server at that time.
 type guarded struct {
 	Target
 	mu     sync.Mutex // held while one of the methods below runs

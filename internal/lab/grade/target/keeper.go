@@ -22,7 +22,7 @@ const (
 
 // Exit statuses of a keeper.
 const (
-	keeperDone  = 0 // nothing of the server runs
+	keeperDone  = 0 // no process of the server is left
 	keeperWrong = 1 // the keeper failed; standard error says why
 	keeperEnded = 2 // the server and all its processes ended by themselves; standard error says how
 )
@@ -33,15 +33,15 @@ const markName = "GRADED_SERVER" // Outcry's own server warns about variables th
 // Bounds of a keeper.
 const (
 	notesMax = 4 << 10          // bytes kept of a keeper's standard error
-	lastTime = 60 * time.Second // for the last command
-	drainMax = 2 * time.Second  // for the rest of the output in a pipe
+	lastTime = 60 * time.Second // time limit of the last command
+	drainMax = 2 * time.Second  // time limit for reading the rest of the output from a pipe
 )
 
 // spec is a keeper's task, passed as its argument in JSON. The keeper's environment becomes the server's.
 type spec struct {
 	Command  string
 	Dir      string
-	UID, GID int // -1 means the kit's own
+	UID, GID int // -1 means the kit's own user or group
 	Limits   Limits
 	Scratch  string   // folder removed at the end, unless the kit says that the server will be restarted
 	Last     []string // command run at the end, as the kit's own user
@@ -139,7 +139,7 @@ func runLast(command []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
 	defer cancel()
 	last := exec.CommandContext(ctx, command[0], command[1:]...)
-	printed := &tail{max: notesMax} // not the keeper's output: it has no reader if the kit was killed
+	printed := &tail{max: notesMax} // not the keeper's output, which has no reader if the kit was killed
 	last.Stdout, last.Stderr = printed, printed
 	if err := last.Run(); err != nil {
 		return fmt.Errorf("grade: %s: %w: %s", strings.Join(command, " "), err, printed)
@@ -147,14 +147,14 @@ func runLast(command []string) error {
 	return nil
 }
 
-// family has the processes of a server, in its keeper.
+// family has what the keeper knows of a server's processes.
 type family struct {
 	first  int                // id of the process that the keeper started; it leads a group
 	status syscall.WaitStatus // exit status of first, once it has ended
 }
 
-// reap reaps the keeper's children that have ended, and reports whether no children are left. Then no
-// descendants are left either, if the keeper adopts orphans.
+// reap reaps the keeper's children that have ended, and reports whether no children are left. If the keeper adopts
+// orphans, no other descendants are left then.
 func (f *family) reap() (none bool) {
 	for {
 		var status syscall.WaitStatus
@@ -179,8 +179,8 @@ func (f *family) ended() string {
 	return fmt.Sprintf("exit status %d", f.status.ExitStatus())
 }
 
-// killAll kills all descendants of this process, and returns when none is left. The error says that
-// some are left after killTime.
+// killAll kills all descendants of this process, and returns when none is left. It returns an error if some are
+// left after killTime.
 func (f *family) killAll() error {
 	killed := map[int]bool{}
 	for end := time.Now().Add(killTime); ; {
@@ -191,7 +191,7 @@ func (f *family) killAll() error {
 		if time.Now().After(end) {
 			return errors.Join(fmt.Errorf("grade: %d processes of the server do not end", len(killed)), err)
 		}
-		if !found { // if there were new processes, retry at once: a forking process is a step ahead
+		if !found { // with new processes, retry at once: a process that forks could stay a step ahead
 			time.Sleep(time.Millisecond)
 		}
 	}

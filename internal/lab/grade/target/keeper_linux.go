@@ -36,7 +36,7 @@ func forgoPrivileges() error {
 	return nil
 }
 
-// process is what /proc/PID/stat says of a process.
+// process is a process as /proc/PID/stat describes it.
 type process struct {
 	pid, parent int
 	threads     uint64
@@ -90,8 +90,8 @@ func statOf(pid int) (p process, ok bool) {
 	return process{pid, parent, threads, state == 'Z' || state == 'X'}, errors.Join(wrongParent, wrongThreads) == nil
 }
 
-// killDescendants kills all descendants of this process that it finds, and adds them to killed. alive
-// reports whether one of them was alive, and found whether one was not yet in killed.
+// killDescendants kills all descendants of this process that it finds, and adds them to killed. alive reports
+// whether one of them was alive, and found whether one was new in killed.
 func killDescendants(_ int, killed map[int]bool) (alive, found bool, err error) {
 	all, err := processes()
 	children := map[int][]process{}
@@ -112,9 +112,9 @@ func killDescendants(_ int, killed map[int]bool) (alive, found bool, err error) 
 }
 
 // killLost kills the remaining processes of a server whose keeper was killed, until none is left. These are the
-// processes whose environment had the mark when they began, and those that became children of this process, with
-// their descendants. The latter are recognized by their session: except keepers, all that the kit starts stays
-// in the kit's session.
+// processes whose environment had the mark when they began, and the processes that became children of this process,
+// with their descendants. It recognizes such children by their session: except for keepers, all processes that the
+// kit itself starts stay in the kit's session.
 func killLost(mark string) error {
 	for end := time.Now().Add(killTime); ; time.Sleep(time.Millisecond) {
 		all, err := processes()
@@ -138,7 +138,7 @@ func killLost(mark string) error {
 	}
 }
 
-// killAdopted kills those of all that became children of this process, with their descendants, and reaps
+// killAdopted kills the processes of all that became children of this process, with their descendants, and reaps
 // them. It reports whether one of them was alive.
 func killAdopted(all []process) (alive bool) {
 	keepers.Lock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// kept is a keeper, in the process that started it.
+// kept is a keeper as seen by the process that started it.
 type kept struct {
 	process  *exec.Cmd
 	mark     string
@@ -84,9 +84,9 @@ func (k *kept) start() error {
 // how returns how the server ended, after its keeper has ended.
 func (k *kept) how() string { return strings.TrimSpace(k.notes.String()) }
 
-// end makes the keeper kill the server and run its last command, and returns when nothing of the server
-// runs. If the keeper did not end regularly, end kills the processes that have the mark and those that this
-// process adopted. keepScratch is whether the temporary folder is kept.
+// end makes the keeper kill the server and run its last command, and returns when no process of the server is left.
+// If the keeper did not end regularly, end kills the processes that have the mark and those that this process
+// adopted. If keepScratch is true, the temporary folder is kept.
 func (k *kept) end(keepScratch bool) error {
 	if keepScratch {
 		_, _ = k.lifeline.Write([]byte{'\n'}) // it fails if the keeper has ended

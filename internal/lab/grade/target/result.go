@@ -17,11 +17,11 @@ const linksMax = 40
 // whatever its text is, and no user can create one.
 const openFiles = "/proc/*/fd"
 
-// place is a step on the way of a path: a folder, a link, or its end.
+// place is a file on the way along a path: a folder, a link, or the end of the path.
 type place struct {
 	path string
 	mode fs.FileMode
-	uid  uint32 // its owner
+	uid  uint32 // the file's owner
 }
 
 // Resolve returns the path of a result with all links resolved, so that a later change of a link has no
@@ -45,8 +45,8 @@ func CheckResults(user string, results ...string) error {
 	return nil
 }
 
-// routeTo returns every place that decides where a path leads, from the root on, and its end. The end has
-// no link in it, and may be missing.
+// routeTo returns every place that decides where a path leads, beginning with the root, and the path of its end.
+// That path has no link in it, and its file may be missing.
 func routeTo(path string) (way []place, end string, err error) {
 	if !filepath.IsAbs(path) {
 		folder, err := os.Getwd()
@@ -95,9 +95,9 @@ func names(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// guardResult returns an error if a could write a result or redirect it: by the file, a folder on the way
-// or a link. In a folder with the sticky bit, a cannot replace files of other users. guardResult creates a missing
-// result, empty; otherwise, in a folder that everyone can write, the server could create it.
+// guardResult returns an error if a could write a result or redirect it: through the file, a folder on the way or a
+// link. In a folder with the sticky bit, a cannot replace files of other users. guardResult creates a missing
+// result as an empty file; otherwise, the server could create it in a folder that everyone can write.
 func (a account) guardResult(result string) error {
 	way, end, err := routeTo(result)
 	if err != nil {

@@ -62,7 +62,7 @@ func closeFiles() error {
 	}
 	for _, file := range open {
 		if n, err := strconv.Atoi(filepath.Base(file.Name())); err == nil && n > 2 {
-			syscall.CloseOnExec(n) // the folder's own descriptor is among them, and is closed by now
+			syscall.CloseOnExec(n) // the folder's own descriptor is among them, but is closed already
 		}
 	}
 	return nil

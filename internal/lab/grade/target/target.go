@@ -28,11 +28,11 @@ import (
 
 // Bounds of a server that the kit starts.
 const (
-	ReadyTime   = 60 * time.Second // from the start until it must accept connections
-	LogBytesMax = 64 << 10         // bytes kept of the end of its output
+	ReadyTime   = 60 * time.Second // time from the start until the server must accept connections
+	LogBytesMax = 64 << 10         // bytes kept of the end of the server's output
 
-	killTime = 10 * time.Second // for all processes to end after SIGKILL: one may wait for a disk
-	portTime = 5 * time.Second  // for the port to become free after that
+	killTime = 10 * time.Second // time for all processes to end after SIGKILL: one may wait for a disk
+	portTime = 5 * time.Second  // time for the port to become free after that
 	pollTime = 20 * time.Millisecond
 )
 
@@ -46,12 +46,13 @@ type Target interface {
 	Name() string
 	// Addr returns where the server listens, host and port. Start may change it.
 	Addr() string
-	// Start starts the server, and returns when it accepts connections. The error says that it did not
-	// within ReadyTime, with the end of its output; then nothing of it runs.
+	// Start starts the server, and returns when it accepts connections. If the server does not accept one within
+	// ReadyTime, the error has the end of its output, and no process of the server is left.
 	Start(ctx context.Context) error
 	// First returns the connection by which the last Start saw that the server accepts connections, and the caller
-	// closes it. It returns nil if there is no such connection, or if it was returned already. A server may end when
-	// a connection is closed without a frame, so this one should carry the first frame. Any goroutine may call it.
+	// closes it. It returns nil if there is no such connection, or if it was returned already. The connection
+	// should carry the first frame, since a server may end when a connection is closed without a frame. Any
+	// goroutine may call it.
 	First() net.Conn
 	// CanKill reports whether Kill and Start can be called again.
 	CanKill() bool
@@ -61,12 +62,13 @@ type Target interface {
 	Kill(ctx context.Context) error
 	// Log returns the end of the server's output, at most LogBytesMax, as valid UTF-8.
 	Log() string
-	// Close kills the server if Start started it, and removes its files. Nothing of it runs afterwards.
+	// Close kills the server if Start started it, and removes its files. Afterwards no process of the server is
+	// left.
 	Close() error
 }
 
-// Limits bound a server that a command starts. They apply to its user where the system counts by user
-// (processes), and otherwise to each process. Zero means that of DefaultLimits.
+// Limits bound a server that a command starts. The limit of processes applies to its user, the others to each
+// process. A zero field means the value in DefaultLimits.
 type Limits struct {
 	Memory    uint64 // bytes of data of a process
 	Processes uint64 // processes and threads, in addition to those that its user already has
@@ -74,12 +76,12 @@ type Limits struct {
 	FileSize  uint64 // bytes of a file
 }
 
-// DefaultLimits suit servers in Java and Node too, which reserve much and use little.
+// DefaultLimits suit servers in Java and Node too, which reserve much memory and use little.
 var DefaultLimits = Limits{Memory: 4 << 30, Processes: 1024, Files: 4096, FileSize: 1 << 30}
 
 // Options configure Command.
 type Options struct {
-	Command string // for /bin/sh; PORT is in its environment
+	Command string // run by /bin/sh, with PORT in the environment
 	// Addr is where the server listens, host and port; "" chooses a free port of this machine.
 	Addr string
 	Dir  string // the server's working directory; "" means the current one

@@ -82,7 +82,7 @@ func serve(mode string) {
 		signal.Ignore()
 	case "swift":
 		runAway()
-	case "lost": // becomes a daemon twice over, in a new session, with only the port from its environment
+	case "lost": // becomes a daemon twice, in new sessions, and keeps only the port of its environment
 		next := exec.Command(os.Args[0], asServer, "lost-again", os.Args[3], os.Getenv("PORT"))
 		startApart(next)
 	case "lost-again":

@@ -19,10 +19,10 @@ import (
 // Options configure a measurement.
 type Options struct {
 	Addr        string         // host and port
-	Habits      dialect.Habits // the server's
+	Habits      dialect.Habits // the server's habits
 	Salt        string         // digits that no other run against this server used
 	Connections int            // concurrent connections with one order in flight each; 0 means ConnectionsUsual
-	Duration    time.Duration  // for each of the two servers; 0 means DurationUsual
+	Duration    time.Duration  // length of each of the three runs; 0 means DurationUsual
 }
 
 // Defaults and maxima of Options.
@@ -37,13 +37,13 @@ const (
 const (
 	symbols         = 4
 	ordersMax       = 4_000_000
-	setupTime       = 10 * time.Second // for opening the accounts
-	replyTime       = 5 * time.Second  // for the last replies after a run
-	repliesBytesMax = 64 << 20         // of the replies held at once, over all connections
-	askTime         = 5 * time.Second  // for querying orders afterwards
+	setupTime       = 10 * time.Second // time limit for opening the accounts
+	replyTime       = 5 * time.Second  // time limit for the last replies after a run
+	repliesBytesMax = 64 << 20         // bytes of the replies held at once, over all connections
+	askTime         = 5 * time.Second  // time limit for querying orders afterwards
 	firstOfAll      = 2_000_000_000    // lowest account id; ids stay below 2^31, and above those of cases
 	salts           = 50_000           // different salts; each has its own accounts
-	askedMin        = 50               // queried orders that the server must answer for
+	askedMin        = 50               // queried orders that the server must report, at least
 	usualReply      = 80               // bytes of an echoed reply while the server's own size is unknown
 )
 
@@ -53,19 +53,20 @@ type Result struct {
 	Echo     float64       // replies a second of the echo server
 	Share    float64       // Rate ÷ Echo
 	Requests uint64        // orders that the server answered
-	Errors   uint64        // of Requests, those whose reply accepts no order
+	Errors   uint64        // those of Requests whose reply accepts no order
 	Asked    uint64        // accepted orders that were queried afterwards
-	Wrong    uint64        // of Asked, those that the server has lost, doubled or changed
-	P50, P99 time.Duration // from an order to its reply
+	Wrong    uint64        // those of Asked that the server has lost, doubled or changed
+	P50, P99 time.Duration // time from an order to its reply
 }
 
 // Step gives Points to a server that reaches Share of the echo server's rate.
 type Step struct{ Share, Points float64 }
 
 // Measure opens accounts on the server, trades between them, and queries the orders. It sends the same load to an
-// echo server before and after the orders, and counts the better of these rates: a server that keeps the processors
-// busy must not gain by it. Measure takes three times the duration and at most half a minute more. The error names
-// an invalid option, or says that the server did not answer all the time, or for too few of its orders afterwards.
+// echo server before and after that, and uses the better of these two rates: a server that keeps the processors
+// busy must not gain by it. Measure lasts three times the duration and at most half a minute more. The error names
+// an invalid option, or says that the server stopped answering, or reported too few of its orders when they were
+// queried.
 func Measure(ctx context.Context, o Options) (*Result, error) {
 	p, err := o.plain()
 	if err != nil {
@@ -127,7 +128,7 @@ func measureEcho(ctx context.Context, p *load.Plain, replyBytes int) (echoed *lo
 	return echoed, nil
 }
 
-// Without any answer there is no rate.
+// Errors of a measurement without any reply, which has no rate.
 var (
 	errNothing     = errors.New("throughput: the server answered nothing")
 	errEchoNothing = errors.New("throughput: the echo server answered nothing in time: this machine is too busy")

@@ -105,7 +105,7 @@ func TestAServerThatAnswersForNoOrderHasNoRate(t *testing.T) {
 	require.ErrorContains(t, err, "the server answered queries of 0 of ")
 }
 
-// forgets is a proxy to a server that stops at the first query.
+// forgets handles a connection as a proxy to the server at addr, and stops at the first query.
 func forgets(c net.Conn, addr string) {
 	defer c.Close()
 	up, err := net.Dial("tcp", addr)

@@ -8,10 +8,9 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Surround opens the connections around the scenario: idle ones that send nothing, and readers of the
-// market data stream of the HTTP server at http. leave closes them all and may be called more than once.
-// It returns how many bytes the readers have received, and an error if the server has disconnected a
-// reader.
+// Surround opens the connections that a scenario has besides its clients: idle ones that send nothing, and readers
+// of the market data stream of the HTTP server at http. leave closes them all and may be called more than once. It
+// returns how many bytes the readers have received, and an error if the server has disconnected a reader.
 func (r *Run) Surround(ctx context.Context, http string) (leave func() (received uint64, err error), err error) {
 	var idle []net.Conn
 	streams, err := load.OpenReaders(ctx, http, r.Params.Readers, func(n int) string {

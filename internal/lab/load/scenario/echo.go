@@ -7,10 +7,9 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// Echo sends frames like those of the measured run of to an echo server at r's addresses: equally long
-// frames, over as many connections, in the same model, for d. If each request has its own connection, the
-// number of requests is the scenario's. At a fixed rate only the latency is meaningful, not the
-// throughput.
+// Echo repeats a measured run, whose result is of, against an echo server at r's addresses: equally long frames,
+// over as many connections, in the same model, for d. If each request has its own connection, the number of
+// requests is the scenario's. At a fixed rate only the latency is meaningful, not the throughput.
 func (s Scenario) Echo(ctx context.Context, r *Run, of *load.Result, d time.Duration) (*load.Result, error) {
 	frames := uint64(s.Frames())
 	echo := Scenario{connect: s.connect, frames: s.frames, source: func(r *Run, _ int) load.Source {

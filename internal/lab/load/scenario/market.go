@@ -10,8 +10,8 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// The flow of `market`: of ten orders, six rest near the price, one and a half cross, and two and a half
-// cancel a resting order.
+// The flow of `market`: of ten orders, on average six rest near the price, 1.5 cross, and 2.5 cancel a resting
+// order.
 const (
 	passiveShare = 0.60
 	cancelShare  = 0.25

@@ -30,7 +30,7 @@ type Params struct {
 	PerFrame int           `json:"per_frame,omitempty"` // commands in each frame
 	Pause    time.Duration `json:"pause,omitempty"`     // delay between two requests of a client
 
-	// Conditions for any scenario: what happened before it, and what else runs during it.
+	// Conditions for any scenario: the history before the run, and what else is connected or frozen during it.
 	History int  `json:"history,omitempty"`         // orders executed before the run
 	Idle    int  `json:"idle,omitempty"`            // additional connections that send nothing
 	Readers int  `json:"readers,omitempty"`         // readers of the market data stream
@@ -47,9 +47,9 @@ type Scenario struct {
 	Uses      []string // names of the parameters that the scenario uses
 
 	prepare func(ctx context.Context, r *Run) error
-	// makes the source of one client
+	// source makes the source of one client.
 	source func(r *Run, client int) load.Source
-	// each request has its own connection
+	// connect is set if each request has its own connection.
 	connect bool
 	frames  int // consecutive frames that form a request; 0 means 1
 }
@@ -57,7 +57,7 @@ type Scenario struct {
 // Frames returns how many frames a request has: at least 1.
 func (s Scenario) Frames() int { return max(s.frames, 1) }
 
-// All returns every scenario, with those published by earlier systems first.
+// All returns every scenario, those published by earlier systems first.
 func All() []Scenario { return all }
 
 // Find returns the scenario of that name.
@@ -72,7 +72,7 @@ func Find(name string) (Scenario, bool) {
 
 // Run is one run of a scenario against one exchange.
 type Run struct {
-	Addrs    []string // of one exchange, or of several that together are one
+	Addrs    []string // addresses of one exchange, or of the nodes of a cluster
 	Seed     uint64
 	Params   Params
 	Progress func(load.Progress) // may be nil
@@ -166,7 +166,7 @@ func (r *Run) Answers() Tally {
 	return sum
 }
 
-// tally returns a new tally that Told includes.
+// tally returns a new tally that Answers includes.
 func (r *Run) tally() *Tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +206,7 @@ func (l *limited) Next() []byte {
 func (r *Run) send(ctx context.Context, frames []prepared) error {
 	connections, depth, model := 8, 4, load.Closed
 	if r.Any {
-		connections, depth = 1, 1 // use no feature that other servers may lack: the measurement is to show that
+		connections, depth = 1, 1 // use no feature that other servers may lack
 	}
 	if r.How.Habits.OneFrame {
 		model = load.Each
@@ -227,8 +227,8 @@ func (r *Run) send(ctx context.Context, frames []prepared) error {
 	return nil
 }
 
-// prepared is a frame of a preparation. If it has orders, they are numbers order, order + step and so on
-// of the resting orders.
+// prepared is a frame of a preparation. Its orders, if any, have the numbers order, order + step and so on among
+// the resting orders.
 type prepared struct {
 	xml         []byte
 	order, step int
@@ -264,7 +264,7 @@ func (f *fixed) Reply(xml []byte) error {
 const (
 	rich      = 1_000_000_000_000 // initial balance of an account, in dollars
 	plenty    = 1_000_000_000_000 // initial deposit in each symbol, in shares
-	modest    = 1_000_000_000     // both, for servers that may use 32 bits
+	modest    = 1_000_000_000     // used instead of rich and plenty for servers that may use 32 bits
 	perCreate = 200               // children of a preparing frame
 )
 

@@ -9,7 +9,7 @@ import (
 	"outcry/internal/lab/load"
 )
 
-// ownMarket makes one symbol, an account for each client, and a resting order of each account.
+// ownMarket makes one symbol, an account for each client, and a resting order for each account.
 func ownMarket(ctx context.Context, r *Run) error {
 	r.Params.Accounts, r.Params.Symbols = r.Params.Clients, 1
 	return orderEach(ctx, r)
@@ -21,8 +21,8 @@ func twoAccounts(ctx context.Context, r *Run) error {
 	return orderEach(ctx, r)
 }
 
-// orderEach opens a market and places a resting order for each client, so that the client can name an
-// order from the start.
+// orderEach opens a market and places a resting order for each client, which the client's first query or cancel can
+// name.
 func orderEach(ctx context.Context, r *Run) error {
 	r.Params.Orders = r.Params.Clients
 	return restingMarket(ctx, r)
@@ -120,7 +120,8 @@ func (m *mix) Next() []byte {
 // Reply implements load.Source.
 func (m *mix) Reply(xml []byte) error { return m.took(m.tally.addReply(xml, tooLate)) }
 
-// users opens a user's account with three positions, then places its three orders.
+// users sends pairs of frames: one opens a user's account with three positions, the next places the user's three
+// orders.
 type users struct {
 	run    *Run
 	tally  *Tally
@@ -173,8 +174,8 @@ func newQueries(r *Run, client int) load.Source {
 		head: `<transactions id="` + r.account(1) + `">`})
 }
 
-// Next builds its frame by hand: with wire.Transactions, making ten queries took the client longer than
-// an exchange on the same machine takes to decode them.
+// Next builds its frame without wire.Transactions, with which the client took longer to make ten queries than an
+// exchange on the same machine takes to decode them.
 func (q *queries) Next() []byte {
 	n := max(q.run.Params.PerFrame, 1)
 	b := append(q.xml[:0], q.head...)

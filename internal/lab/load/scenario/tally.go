@@ -15,7 +15,7 @@ const idsKept = 500
 // Tally counts the answers to clients.
 type Tally struct {
 	Accepted, Canceled, Queried, Created uint64
-	Refused                              uint64            // rejections that the scenario expects now and then
+	Refused                              uint64            // rejections that the scenario sometimes expects
 	Reasons                              map[string]uint64 // number of expected rejections, by text without numbers
 	IDs                                  []uint64          // sample of accepted orders' ids
 
@@ -59,7 +59,7 @@ func (t *Tally) Add(o *Tally) {
 	}
 }
 
-// nothingRefused is passed to take by scenarios in which every command must succeed.
+// nothingRefused is passed to addReply by scenarios in which every command must succeed.
 var nothingRefused func(text string) bool
 
 // kinds are the answers in a reply: how each begins and ends.
@@ -71,9 +71,9 @@ var kinds = []struct{ begin, end string }{
 	{"<error", "</error>"},
 }
 
-// addReply counts the answers of the reply to the oldest unanswered frame. Their number must be the frame's
-// number of commands. A rejection is an error unless may returns true for its text. It is faster than an
-// XML parser, because the client shares the machine with the exchange.
+// addReply counts the answers of the reply to the oldest unanswered frame. There must be one for each command of
+// the frame. A rejection is an error unless may returns true for its text. addReply does not use an XML parser,
+// which would be slower: the client shares the machine with the exchange.
 func (t *Tally) addReply(reply []byte, may func(text string) bool) error {
 	t.opened = t.opened[:0]
 	owed, had := t.owed[0], t.Done()+t.Refused

@@ -52,8 +52,7 @@ func TestAFrameIsOwedAnAnswerForEachCommand(t *testing.T) {
 	require.Equal(t, []int{3, 3}, tally.owed)
 }
 
-// Sources that build frames by hand state how many commands the frames have: it must equal what an
-// exchange reads.
+// Sources that build frames by hand state how many commands each frame has. An exchange must find as many.
 func TestFramesThatAreWrittenOutHaveAsManyCommandsAsTheySay(t *testing.T) {
 	for _, perFrame := range []int{1, 10} {
 		run := &Run{Params: Params{Accounts: 4, Symbols: 50, PerFrame: perFrame}, prices: newPrices(50),
@@ -72,8 +71,8 @@ func TestFramesThatAreWrittenOutHaveAsManyCommandsAsTheySay(t *testing.T) {
 	}
 }
 
-// The flow has the described shares of passive orders, cancels and crossing orders, and the symbols'
-// weights decrease.
+// The flow must have the described shares of passive orders, cancels and crossing orders, and the weights of the
+// symbols must decrease.
 func TestTheMarketIsAsDescribed(t *testing.T) {
 	run := &Run{Params: Params{Accounts: 4, Symbols: 50, PerFrame: 1}, prices: newPrices(50), weights: newZipf(50)}
 	trader := newTrader(run, 0, run.weights.draw)
@@ -119,8 +118,8 @@ func TestZipfDrawsAll(t *testing.T) {
 	require.Greater(t, seen[1], seen[2])
 }
 
-// TestMix5IsAsItWasPublished checks that each request has its own connection and all clients share two
-// accounts. In the variant with permanent connections each client has one connection and one account.
+// TestMix5IsAsItWasPublished checks that each request has its own connection and that all clients share two
+// accounts. In the variant with permanent connections, each client must have one connection and one account.
 func TestMix5IsAsItWasPublished(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
@@ -196,7 +195,7 @@ func (c *recorded) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestAnyServersRepliesCount uses replies with another order of attributes, white space and other texts.
+// TestAnyServersRepliesCount uses replies with a different order of attributes, white space, and other texts.
 func TestAnyServersRepliesCount(t *testing.T) {
 	tally := &Tally{any: true, owed: []int{5, 1, 1, 1}}
 	require.NoError(t, tally.addReply([]byte("<?xml version=\"1.0\"?>\n<results>\n"+

@@ -66,7 +66,7 @@ func (s *sample) Reply(xml []byte) error {
 	}
 	for _, a := range answers {
 		if a.Error == "account "+Asker+" already exists" {
-			continue // the frame was not the first
+			continue // an earlier frame has opened the account
 		}
 		if a.Kind != "status" && a.Kind != "created" {
 			return fmt.Errorf("order %s, which was accepted, is answered with: %s", a.ID, a.Error)
